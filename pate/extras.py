@@ -79,18 +79,18 @@ def lazily(package: str, names_of_module: Mapping[str, str]) -> Callable[[str], 
     return load
 
 
-def how_to_install(extra: str, *, anywhere: bool = False) -> str:
+def how_to_install(extra: str, *, on_any_machine: bool = False) -> str:
     """Returns the command that installs an extra.
 
     Args:
         extra: the name of the extra.
-        anywhere: false names the folder or wheel that this installation came from. True names the distribution, for a
-            page that is read elsewhere, or its wheel if the distribution is not published.
+        on_any_machine: false names the folder or wheel that this installation came from. True names the distribution,
+            for a page that is read elsewhere, or its wheel if the distribution is not published.
     """
     source = f"{DISTRIBUTION.replace('-', '_')}-{VERSION}-py3-none-any.whl"
     if PUBLISHED:
         source = DISTRIBUTION
-    origin = None if anywhere else _origin()
+    origin = None if on_any_machine else _origin()
     if origin is not None:
         source = origin
     return f"pip install {shlex.quote(f'{source}[{extra}]')}"

@@ -21,6 +21,8 @@ Result = TypeVar("Result")
 
 @dataclass(frozen=True)
 class _Pool:
+    """The threads that `in_order` uses during a `with` block of `pool_of`."""
+
     executor: Executor
     num_threads: int
 
@@ -30,18 +32,20 @@ _POOL: ContextVar[_Pool | None] = ContextVar("pool", default=None)
 
 
 @contextmanager
-def pool_of(num_threads: int, *, start: Callable[[], object] | None = None) -> Iterator[None]:
+def pool_of(
+    num_threads: int, *, on_thread_start: Callable[[], object] | None = None
+) -> Iterator[None]:
     """Lets `in_order` compute in `num_threads` threads during a `with` block, unless a pool is in use already.
 
     Args:
         num_threads: the number of threads; fewer than two make no pool.
-        start: is called by each thread when it begins; None calls nothing.
+        on_thread_start: is called by each thread when it begins; None calls nothing.
     """
     if num_threads < 2 or _POOL.get() is not None:
         yield
         return
     with ThreadPoolExecutor(
-        num_threads, thread_name_prefix="blocks", initializer=start
+        num_threads, thread_name_prefix="blocks", initializer=on_thread_start
     ) as executor:
         token = _POOL.set(_Pool(executor, num_threads))
         try:

@@ -19,58 +19,58 @@ class Stage:
 
     Attributes:
         name: the name of the stage.
-        total: the number of all steps; None if it is not known.
-        started: the time when the stage began, in seconds of the caller's clock.
-        done: the number of steps that are done.
+        num_steps: the number of all steps; None if it is not known.
+        start_time: the time when the stage began, in seconds of the caller's clock.
+        num_done: the number of steps that are done.
         note: a few words about the last step.
-        done_before: the number of steps that were done by an earlier run.
+        num_done_before: the number of steps that were done by an earlier run.
     """
 
     name: str
-    total: int | None
-    started: float
-    done: int = 0
+    num_steps: int | None
+    start_time: float
+    num_done: int = 0
     note: str = ""
-    done_before: int = 0
+    num_done_before: int = 0
 
-    def advance(self, done: int, note: str = "", *, now: float) -> None:
+    def advance(self, num_done: int, note: str = "", *, current_time: float) -> None:
         """Records the number of steps that are done.
 
         Steps that are done at the time when the stage began count as steps of an earlier run.
 
         Args:
-            done: the number of steps that are done.
+            num_done: the number of steps that are done.
             note: a few words about the last step.
-            now: the time, in seconds of the caller's clock.
+            current_time: the time, in seconds of the caller's clock.
         """
-        if now - self.started < _FIRST_MOMENT:
-            self.done_before = done
-        self.done = done
+        if current_time - self.start_time < _FIRST_MOMENT:
+            self.num_done_before = num_done
+        self.num_done = num_done
         self.note = note
 
-    def seconds_left(self, now: float) -> float | None:
+    def seconds_left(self, current_time: float) -> float | None:
         """Returns the estimated time of the remaining steps, in seconds; None if it is not known."""
-        steps = self.done - self.done_before
-        if self.total is None or steps <= 0:
+        steps = self.num_done - self.num_done_before
+        if self.num_steps is None or steps <= 0:
             return None
-        return (now - self.started) * max(self.total - self.done, 0) / steps
+        return (current_time - self.start_time) * max(self.num_steps - self.num_done, 0) / steps
 
-    def line(self, now: float) -> str:
+    def line(self, current_time: float) -> str:
         """Returns the open stage as one line: its name, its steps, the time passed, an estimate of the time left.
 
         The line has no colon: `NAME: 9.3 s` is the line of a stage that has ended.
 
-        >>> stage = Stage("training teachers", 100, started=0.0)
-        >>> stage.advance(25, now=90.0)
+        >>> stage = Stage("training teachers", 100, start_time=0.0)
+        >>> stage.advance(25, current_time=90.0)
         >>> stage.line(90.0)
         'training teachers, 25 of 100, 1 min 30 s passed, about 4 min 30 s left'
         """
-        parts = [f"{spelled_seconds(now - self.started)} passed"]
-        if self.total is not None:
-            parts.insert(0, f"{self.done} of {self.total}")
-        elif self.done:
-            parts.insert(0, f"step {self.done}")
-        seconds_left = self.seconds_left(now)
+        parts = [f"{spelled_seconds(current_time - self.start_time)} passed"]
+        if self.num_steps is not None:
+            parts.insert(0, f"{self.num_done} of {self.num_steps}")
+        elif self.num_done:
+            parts.insert(0, f"step {self.num_done}")
+        seconds_left = self.seconds_left(current_time)
         if seconds_left is not None:
             parts.append(f"about {spelled_seconds(seconds_left)} left")
         if self.note:

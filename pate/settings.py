@@ -619,15 +619,18 @@ def settings_of(command: str) -> tuple[Field[Any], ...]:
     return fields(settings_classes()[command])
 
 
-def values_of(settings: Any, kind: type, *, without: Collection[str] = ()) -> dict[str, Any]:
+def values_of(
+    settings: Any, settings_class: type, *, omitted_names: Collection[str] = ()
+) -> dict[str, Any]:
     """Returns the values of some of a command's settings, by name, such as for the fields of a plan.
 
     Args:
         settings: the settings of a command.
-        kind: a class of settings, such as `RunSettings`. Its fields are the settings whose values are returned.
-        without: names of fields of `kind` that are left out.
+        settings_class: a class of settings, such as `RunSettings`. Its fields name the settings whose values are
+            returned.
+        omitted_names: names of fields of `settings_class` that are left out.
     """
-    names = [item.name for item in fields(kind) if item.name not in without]
+    names = [item.name for item in fields(settings_class) if item.name not in omitted_names]
     return {name: getattr(settings, name) for name in names}
 
 

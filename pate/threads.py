@@ -58,7 +58,7 @@ def all_cores() -> Iterator[None]:
     """
     from joblib import cpu_count  # which knows a container's share; loads slowly
 
-    with one_blas_thread(), pool_of(cpu_count(), start=_limit_this_thread):
+    with one_blas_thread(), pool_of(cpu_count(), on_thread_start=_limit_this_thread):
         yield
 
 

@@ -141,7 +141,7 @@ def require_entries(name: str, holds: NDArray[np.bool_], rule: str) -> None:
         raise InvalidValue(f"{name}[{', '.join(map(str, place))}]", rule=rule)
 
 
-def require_array(name: str, values: Any, *, kinds: str | None = "biuf") -> NDArray[Any]:
+def require_array(name: str, values: Any, *, dtype_kinds: str | None = "biuf") -> NDArray[Any]:
     """Returns numbers or truth values as an array, which is a copy only if necessary.
 
     Values that numpy would convert wrongly are refused: masked entries, sparse matrices, and tensors that record
@@ -150,7 +150,7 @@ def require_array(name: str, values: Any, *, kinds: str | None = "biuf") -> NDAr
     Args:
         name: the name of the parameter.
         values: the values.
-        kinds: numpy's letters of the allowed dtypes; None allows all.
+        dtype_kinds: numpy's letters of the allowed dtypes; None allows all.
     """
     kind = type(values).__name__
     if "numpy.ma" in sys.modules:  # which loads slowly; without it there are no masked arrays
@@ -164,23 +164,23 @@ def require_array(name: str, values: Any, *, kinds: str | None = "biuf") -> NDAr
     except (TypeError, RuntimeError) as error:  # what torch says of tensors that numpy cannot read
         rule = "an array of numbers; of a tensor, .detach().cpu().numpy()"
         raise InvalidValue(name, kind, rule=rule) from error
-    if kinds is not None and array.dtype.kind not in kinds:
-        rule = " or ".join(_KINDS[letter] for letter in kinds)
+    if dtype_kinds is not None and array.dtype.kind not in dtype_kinds:
+        rule = " or ".join(_KINDS[letter] for letter in dtype_kinds)
         raise InvalidValue(f"{name}.dtype", str(array.dtype)[:_MAX_SHOWN], rule=rule)
     return array
 
 
-def require_moderate(name: str, inputs: NDArray[Any], *, missing: bool = False) -> None:
+def require_moderate(name: str, inputs: NDArray[Any], *, allows_missing: bool = False) -> None:
     """Raises `InvalidValue` unless inputs are finite and at most 1e12, so that sums of squares fit into float32.
 
     Args:
         name: the name of the parameter.
         inputs: the numbers.
-        missing: true allows NaN, which represents a missing value.
+        allows_missing: true allows NaN, which represents a missing value.
     """
     with np.errstate(invalid="ignore"):
         is_moderate = np.abs(inputs) <= _LARGEST_INPUT
-    if missing:
+    if allows_missing:
         is_moderate |= np.isnan(inputs)
     require_entries(name, is_moderate, f"finite numbers up to {_LARGEST_INPUT:g}")
 
@@ -261,7 +261,7 @@ def require_count(name: str, value: int, *, minimum: int = 1) -> int:
 
 
 def require_histogram(
-    name: str, counts: Any, *, num_teachers: int, rank: int | None = None
+    name: str, counts: Any, *, num_teachers: int, num_axes: int | None = None
 ) -> NDArray[np.integer]:
     """Returns vote counts as an array of integers; raises `InvalidValue` unless each is in 0..num_teachers.
 
@@ -269,11 +269,11 @@ def require_histogram(
         name: the name of the parameter.
         counts: the counts, `[num_labels]` or `[num_queries, num_labels]`.
         num_teachers: the number of teachers.
-        rank: 1 or 2 allows only arrays with that number of axes; None allows both.
+        num_axes: 1 or 2 allows only arrays with that number of axes; None allows both.
     """
-    array = require_array(name, counts, kinds=None)
+    array = require_array(name, counts, dtype_kinds=None)
     allowed = {1: "[num_labels]", 2: "[num_queries, num_labels]"}
-    allowed = allowed if rank is None else {rank: allowed[rank]}
+    allowed = allowed if num_axes is None else {num_axes: allowed[num_axes]}
     summed = "" if array.ndim != 3 else ", counts: votes of single teachers are summed first"
     require(
         array.ndim in allowed, f"{name}.shape", array.shape, " or ".join(allowed.values()) + summed

@@ -344,7 +344,7 @@ class Aggregator(Parameters, ABC):
         Raises:
             InvalidValue: that number of teachers cannot have cast such votes.
         """
-        checked = require_histogram("votes", counts, num_teachers=num_teachers, rank=2)
+        checked = require_histogram("votes", counts, num_teachers=num_teachers, num_axes=2)
         max_votes = self.max_votes_per_teacher
         if max_votes is not None:
             most = max_votes * num_teachers

@@ -112,41 +112,38 @@ def one_bit_cost(
         "statistics", np.atleast_1d(statistics), num_teachers=last
     )
 
-    def both_ways(levels: NDArray[np.int64]) -> tuple[Array, Array]:
+    def both_ways(statistic_levels: NDArray[np.int64]) -> tuple[Array, Array]:
         """Returns the largest divergence between n bits and their neighbors, in both directions: `[n, A]` each.
 
         Args:
-            levels: the statistic of each bit, `[n]`.
+            statistic_levels: the statistic of each bit, `[n]`.
         """
-        low = logits[np.maximum(levels - event.reach, 0)]
-        high = logits[np.minimum(levels + event.reach, last)]
+        low = logits[np.maximum(statistic_levels - event.reach, 0)]
+        high = logits[np.minimum(statistic_levels + event.reach, last)]
         # of a bit and its neighbor, and of the two exchanged
-        curves = np.zeros((2, 2, len(levels), len(array)))
+        curves = np.zeros((2, 2, len(statistic_levels), len(array)))
         for curve, first, second in zip(
-            curves, (low, logits[levels]), (logits[levels], high), strict=True
+            curves, (low, logits[statistic_levels]), (logits[statistic_levels], high), strict=True
         ):
             moved = first != second
             first_odds = first[moved, None]
             second_odds = second[moved, None]
             # logarithms of the probabilities of 1 and 0 of either bit
-            p = log_expit(first_odds)
-            not_p = log_expit(-first_odds)
-            q = log_expit(second_odds)
-            not_q = log_expit(-second_odds)
+            log_p = log_expit(first_odds)
+            log_not_p = log_expit(-first_odds)
+            log_q = log_expit(second_odds)
+            log_not_q = log_expit(-second_odds)
             curve[0, moved] = bernoulli_rdp(
-                p, log_not_p=not_p, log_q=q, log_not_q=not_q, orders=array
+                log_p, log_not_p=log_not_p, log_q=log_q, log_not_q=log_not_q, orders=array
             )
             curve[1, moved] = bernoulli_rdp(
-                q, log_not_p=not_q, log_q=p, log_not_q=not_p, orders=array
+                log_q, log_not_p=log_not_q, log_q=log_p, log_not_q=log_not_p, orders=array
             )
         (rising_here, falling_here), (rising, falling) = curves
         return np.maximum(falling_here, rising), np.maximum(rising_here, falling)
 
-    return DataDependentCost(
-        array,
-        rdp=_summed(actual.astype(np.int64), orders=array, divergences=both_ways),
-        failure_prob=failure_prob,
-    )
+    rdp = _summed(actual.astype(np.int64), orders=array, divergences_of=both_ways)
+    return DataDependentCost(orders=array, rdp=rdp, failure_prob=failure_prob)
 
 
 def gap_selection_cost(
@@ -161,9 +158,9 @@ def gap_selection_cost(
     """
     array = order_array(orders)
     both_ways = partial(gap_selection_rdp, event=event, orders=array)
-    return DataDependentCost(
-        array, rdp=_summed(top_log_odds(utilities), orders=array, divergences=both_ways)
-    )
+    log_odds = top_log_odds(utilities)
+    rdp = _summed(log_odds, orders=array, divergences_of=both_ways)
+    return DataDependentCost(orders=array, rdp=rdp)
 
 
 def gnmax_cost(
@@ -184,28 +181,30 @@ def gnmax_cost(
     """
     array = order_array(orders)
     log_q = gnmax_log_q(one_vote_each(votes, num_teachers), noise_std=noise_std)
-    rdp = _summed(
-        log_q,
-        orders=array,
-        divergences=lambda part: (gnmax_rdp(part, noise_std=noise_std, orders=array),),
-    )
-    return DataDependentCost(array, rdp)
+
+    def divergences_of(log_q_part: NDArray[Any]) -> tuple[Array, ...]:
+        return (gnmax_rdp(log_q_part, noise_std=noise_std, orders=array),)
+
+    rdp = _summed(log_q, orders=array, divergences_of=divergences_of)
+    return DataDependentCost(orders=array, rdp=rdp)
 
 
 def _summed(
-    queries: NDArray[Any], orders: Array, divergences: Callable[[NDArray[Any]], tuple[Array, ...]]
+    query_values: NDArray[Any],
+    orders: Array,
+    divergences_of: Callable[[NDArray[Any]], tuple[Array, ...]],
 ) -> Array:
     """Returns the sum of the divergences of all queries, `[A]`, in the direction whose sum is larger at each order.
 
     Args:
-        queries: the number on which the divergence of each query depends. Equal numbers are evaluated once.
+        query_values: the number on which the divergence of each query depends. Equal numbers are evaluated once.
         orders: the Renyi orders, `[A]`.
-        divergences: returns the divergences of n different numbers, an array `[n, A]` for each direction.
+        divergences_of: returns the divergences of n different numbers, an array `[n, A]` for each direction.
     """
-    different, counts = np.unique(queries, return_counts=True)
+    different, counts = np.unique(query_values, return_counts=True)
     size = max(1, _CELLS_AT_ONCE // orders.size)
     sums = np.zeros((1, orders.size))
     for start in range(0, len(different), size):
         rows = slice(start, start + size)
-        sums = sums + [counts[rows] @ direction for direction in divergences(different[rows])]
+        sums = sums + [counts[rows] @ direction for direction in divergences_of(different[rows])]
     return np.asarray(sums.max(axis=0))

@@ -76,37 +76,41 @@ def gap_selection_rdp(
         peak = -((a - 1) / power + 1 / math.expm1(shift)) / a  # the best mass without a bound
         forward[:, selected] = _moment(
             log_rest,
-            shift=shift,
+            utility_shift=shift,
             power=a - 1,
             exponent=(1 - a) * shift,
-            peak=np.maximum(peak, 0.0),
+            best_mass=np.maximum(peak, 0.0),
         )
     power = np.expm1(np.minimum(array * epsilon, _LARGEST_EXPONENT))
     peak = np.maximum((1 / math.expm1(epsilon) - array / power) / (array - 1), 0.0)
-    backward = _moment(log_rest, shift=epsilon, power=-array, exponent=array * epsilon, peak=peak)
+    backward = _moment(
+        log_rest, utility_shift=epsilon, power=-array, exponent=array * epsilon, best_mass=peak
+    )
     share = 1 / (array - 1)
     return np.clip(forward * share, 0.0, ceiling), np.clip(backward * share, 0.0, ceiling)
 
 
-def _moment(log_rest: Array, shift: float, power: Array, exponent: Array, peak: Array) -> Array:
+def _moment(
+    log_rest: Array, utility_shift: float, power: Array, exponent: Array, best_mass: Array
+) -> Array:
     """Returns power log(1 + t expm1(shift)) + log(1 + t expm1(exponent)) for t = min(exp(log_rest), peak), `[Q, A]`.
 
     Args:
         log_rest: the log of the largest possible t of each query, `[Q]`.
-        shift: the change of a utility.
+        utility_shift: the change of a utility.
         power: a factor for each order, `[A]`.
         exponent: an exponent for each order, `[A]`.
-        peak: the best t for each order, `[A]`.
+        best_mass: the best t for each order, `[A]`.
     """
     other_mass = np.maximum(np.exp(log_rest), _SMALLEST_MASS)[:, None]  # [Q, 1]
-    factor = math.expm1(shift)
-    capped = (np.minimum if shift > 0 else np.maximum)(
-        np.log1p(other_mass * factor), np.log1p(peak * factor)
+    factor = math.expm1(utility_shift)
+    capped = (np.minimum if utility_shift > 0 else np.maximum)(
+        np.log1p(other_mass * factor), np.log1p(best_mass * factor)
     ) * power
     near = np.abs(exponent) < _LARGEST_EXPONENT
-    mass = np.minimum(other_mass, peak)
+    mass = np.minimum(other_mass, best_mass)
     capped[:, near] += np.log1p(mass[:, near] * np.expm1(exponent[near]))
     with np.errstate(divide="ignore"):
-        log_mass = np.minimum(log_rest[:, None], np.log(peak[~near]))
+        log_mass = np.minimum(log_rest[:, None], np.log(best_mass[~near]))
     capped[:, ~near] += np.logaddexp(log_mass + exponent[~near], np.log1p(-mass[:, ~near]))
     return np.asarray(capped)

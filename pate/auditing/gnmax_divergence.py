@@ -15,16 +15,19 @@ from pate.validation import InvalidValue, require, require_count, require_positi
 _SMALLEST_X = 1e-6  # below it the independent price: 1 - q has no digits left
 
 
-def gnmax_log_q(votes: NDArray[np.integer], *, noise_std: float, farther: float = 0) -> Array:
+def gnmax_log_q(votes: NDArray[np.integer], *, noise_std: float, added_lead: float = 0) -> Array:
     """Returns log q for each query, `[Q]`, where q bounds the probability that GNMax does not output the plurality.
 
     Args:
         votes: `[Q, L]`.
         noise_std: the standard deviation of the noise on each count, in votes.
-        farther: a number of votes that is added to the lead of the plurality over every other class; may be negative.
+        added_lead: a number of votes that is added to the lead of the plurality over every other class; may be
+            negative.
     """
     falling = -np.sort(-np.asarray(votes, dtype=np.int64), axis=1)
-    deficits = np.maximum(falling[:, :1] - falling[:, 1:] + int(farther), 0)  # [Q, L - 1], rising
+    deficits = np.maximum(
+        falling[:, :1] - falling[:, 1:] + int(added_lead), 0
+    )  # [Q, L - 1], rising
     scale = math.sqrt(2) * require_positive("noise_std", noise_std)
     largest_deficit = int(deficits.max())
     if largest_deficit < deficits.size:  # a table of normal tails by whole votes is smaller
@@ -121,7 +124,7 @@ def one_vote_each(votes: NDArray[np.integer], num_teachers: int) -> NDArray[np.i
     `num_teachers`.
     """
     require_count("num_teachers", num_teachers)
-    counts = validation.require_histogram("votes", votes, num_teachers=num_teachers, rank=2)
+    counts = validation.require_histogram("votes", votes, num_teachers=num_teachers, num_axes=2)
     require(counts.shape[1] >= 2, "votes.shape", counts.shape, "at least two classes")
     if (wrong := np.flatnonzero(counts.sum(axis=1) != num_teachers)).size:
         raise InvalidValue(f"votes[{wrong[0]}].sum", rule=f"{num_teachers}, one vote per teacher")

@@ -50,9 +50,9 @@ def lower_bound_of(
     (2.85, 1)
     """
     num_labels = shape.num_labels
-    replaced = aggregator.adjacency is Adjacency.REPLACE_ONE
-    releases = shape.num_queries
-    steps = 0  # of a local search from the best pair
+    is_replace_one = aggregator.adjacency is Adjacency.REPLACE_ONE
+    num_releases = shape.num_queries
+    num_steps = 0  # of a local search from the best pair
     law: Law
     match aggregator:
         case GNMax() | aggregators.PowersetGNMax():
@@ -61,7 +61,7 @@ def lower_bound_of(
             if not isinstance(aggregator, GNMax):
                 num_candidates = 2 ** min(num_labels, 4)
             law = partial(_winner, noise_std=noise_std)
-            pairs = _winner_pairs(noise_std, num_candidates, replaced)
+            pairs = _winner_pairs(noise_std, num_candidates, is_replace_one)
         case GaussianVotes() | aggregators.ClippedVotes():
             # independent bits at their thresholds, for all labels or for as many as one teacher moves
             share = 0.5
@@ -74,21 +74,21 @@ def lower_bound_of(
             law = partial(
                 _bit, threshold=share * shape.num_teachers, noise_std=aggregator.noise_std
             )
-            releases = releases * moved
+            num_releases = num_releases * moved
             threshold = int(share * shape.num_teachers)
             counts = [np.array([threshold + excess]) for excess in (1, 0, -1)]
             pairs = iter(pairwise(counts))
         # stairs of gaps, on which one change moves both the choice of k and the test
         case aggregators.StableTopK():
             law = partial(aggregator.distribution, num_teachers=shape.num_teachers)
-            pairs = _gap_pairs(shape, replaced)
-            steps = _LAWS_OF_GAPS
+            pairs = _gap_pairs(shape, is_replace_one)
+            num_steps = _LAWS_OF_GAPS
         case aggregators.FixedTopK() if (
             aggregator.k < num_labels and num_labels**aggregator.k <= 10**5
         ):
             law = aggregator.top_k.distribution
-            pairs = _top_pairs(aggregator.k, shape, replaced)
-            steps = min(_MOST_LAWS, _OUTCOMES // len(law(np.arange(num_labels))))
+            pairs = _top_pairs(aggregator.k, shape, is_replace_one)
+            num_steps = min(_MOST_LAWS, _OUTCOMES // len(law(np.arange(num_labels))))
         case BoundaryMax() if num_labels > 1 and shape.num_queries > 0:
             return max(
                 _session_bounds(aggregator, shape, target_delta),
@@ -97,15 +97,23 @@ def lower_bound_of(
             )
         case _:
             return None
-    best = lower_bound(law, pairs, num_releases=releases, target_delta=target_delta)
-    if not steps:
+    best = lower_bound(law, pairs, num_releases=num_releases, target_delta=target_delta)
+    if not num_steps:
         return best
-    start = (np.array(best.first), np.array(best.second))
-    moves = (-1, 1) if replaced else (0, 1)
-    if not replaced and (start[1] < start[0]).any():
-        start = start[::-1]
-    climb = climbed(law, pair=start, moves=moves, num_teachers=shape.num_teachers, steps=steps)
-    higher = lower_bound(law, pairs=[climb], num_releases=releases, target_delta=target_delta)
+    best_pair = (np.array(best.first), np.array(best.second))
+    count_moves = (-1, 1) if is_replace_one else (0, 1)
+    if not is_replace_one and (best_pair[1] < best_pair[0]).any():
+        best_pair = best_pair[::-1]
+    climbed_pair = climbed(
+        law,
+        pair=best_pair,
+        count_moves=count_moves,
+        num_teachers=shape.num_teachers,
+        num_steps=num_steps,
+    )
+    higher = lower_bound(
+        law, pairs=[climbed_pair], num_releases=num_releases, target_delta=target_delta
+    )
     return max(best, higher, key=lambda bound: bound.epsilon)
 
 
@@ -157,7 +165,7 @@ def _bit(counts: Counts, *, threshold: float, noise_std: float) -> dict[bool, fl
     return {True: above, False: 1 - above}
 
 
-def _winner_pairs(noise_std: float, num_candidates: int, replaced: bool) -> Iterator[Pair]:
+def _winner_pairs(noise_std: float, num_candidates: int, is_replace_one: bool) -> Iterator[Pair]:
     """Yields pairs of neighboring histograms for a mechanism that releases the label with the largest noisy count.
 
     One or two labels lead all others by the same number of votes. Between the neighbors the first label loses a vote,
@@ -166,25 +174,25 @@ def _winner_pairs(noise_std: float, num_candidates: int, replaced: bool) -> Iter
     Args:
         noise_std: the standard deviation of the noise, which scales the leads.
         num_candidates: the largest number of labels in a histogram.
-        replaced: True for replace-one, False for add/remove.
+        is_replace_one: True for replace-one, False for add/remove.
     """
     leads = [round(lead * noise_std) for lead in _LEADS]
-    for lead in leads if not replaced else ():
+    for lead in leads if not is_replace_one else ():
         counts = np.ones(num_candidates, dtype=np.int64)
         counts[0] += lead
         yield counts, counts - (np.arange(num_candidates) == 0)
     for lead in leads:
         for num_others in range(1, max(num_candidates, 3) - 1):
             counts = np.array([lead, lead] + [0] * num_others)[:num_candidates] + (
-                1 if replaced else 2
+                1 if is_replace_one else 2
             )
             moved = counts.copy()
             moved[0] -= 1
-            moved[1:2] += replaced
+            moved[1:2] += is_replace_one
             yield counts, moved
 
 
-def _gap_pairs(shape: VoteShape, replaced: bool) -> Iterator[Pair]:
+def _gap_pairs(shape: VoteShape, is_replace_one: bool) -> Iterator[Pair]:
     """Yields pairs of neighboring histograms with one to eight equal gaps between the sorted counts.
 
     Between the neighbors every second count rises by a vote. Under replace-one all other counts fall by a vote.
@@ -194,10 +202,10 @@ def _gap_pairs(shape: VoteShape, replaced: bool) -> Iterator[Pair]:
         up = np.minimum(places, steps) % 2 == 0
         for gap in _GAPS[_GAPS * steps < shape.num_teachers - 2].tolist():
             counts = 1 + gap * np.maximum(steps - places, 0)
-            yield counts, counts + np.where(up, 1, -1 if replaced else 0)
+            yield counts, counts + np.where(up, 1, -1 if is_replace_one else 0)
 
 
-def _top_pairs(k: int, shape: VoteShape, replaced: bool) -> Iterator[Pair]:
+def _top_pairs(num_top: int, shape: VoteShape, is_replace_one: bool) -> Iterator[Pair]:
     """Yields pairs of neighboring histograms in which k labels lead all others by the same number of votes, or by none.
 
     Between the neighbors some counts rise by a vote. Under replace-one all other counts fall by a vote.
@@ -205,10 +213,16 @@ def _top_pairs(k: int, shape: VoteShape, replaced: bool) -> Iterator[Pair]:
     places = np.arange(shape.num_labels)
     middle = shape.num_teachers // 2
     for lead in (0, 5, 20, 60):
-        counts = middle + lead * (places < k)
-        for rising in {1, k, max(k - 1, 1), len(places) // 2, min(k + 1, len(places) - 1)}:
-            for first in (0, k):
+        counts = middle + lead * (places < num_top)
+        for rising in {
+            1,
+            num_top,
+            max(num_top - 1, 1),
+            len(places) // 2,
+            min(num_top + 1, len(places) - 1),
+        }:
+            for first in (0, num_top):
                 part = (places >= first) & (places < first + rising)
-                moved = counts + np.where(part, 1, -1 if replaced else 0)
+                moved = counts + np.where(part, 1, -1 if is_replace_one else 0)
                 if part.any() and (moved >= 0).all():
                     yield counts, moved

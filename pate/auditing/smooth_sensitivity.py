@@ -53,7 +53,7 @@ def gnmax_smooth_sensitivity(
         if math.exp(-beta * distance) * at_most <= best:
             return best
         log_qs = (
-            gnmax_log_q(counts, noise_std=noise_std, farther=way * (distance + 1))
+            gnmax_log_q(counts, noise_std=noise_std, added_lead=way * (distance + 1))
             for way in (-2, 2)
         )
         likely, unlikely = (np.searchsorted(edges, log_q, side="right") for log_q in log_qs)

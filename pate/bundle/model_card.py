@@ -100,7 +100,7 @@ def publish(
         head=yaml.safe_dump(head, sort_keys=False, allow_unicode=True),
         guarantee=replace(privacy, unit=cell(privacy.unit)).guarantee,
         seeded=SEEDED_WARNING if privacy.noise_seeded else "",
-        install=how_to_install(extra, anywhere=True),
+        install=how_to_install(extra, on_any_machine=True),
         published=PUBLISHED,
         extractor=None if extracted is None else extracted.extractor,
         takes_pictures=takes_pictures,

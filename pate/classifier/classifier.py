@@ -563,7 +563,7 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
         require_readable("X", X)
         require_readable("X_public", X_public)
         if hasattr(type(y), "requires_grad") or np.ma.is_masked(y):
-            require_array("y", y, kinds=None)
+            require_array("y", y, dtype_kinds=None)
         require_labels(y)
         sets = LabelSets.from_labels(y, self.classes)
         encoded = y if sets is None else sets.encode(y)
@@ -575,7 +575,7 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
             _, labels = check_X_y(zeros, encoded, multi_output=True, estimator=self)
         else:
             inputs, labels = validate_data(self, X, encoded, multi_output=True, **options)
-        require_moderate("X", numbers_of(inputs), missing=True)
+        require_moderate("X", numbers_of(inputs), allows_missing=True)
         label_array = np.asarray(dense(labels))
         task: Task
         if sets is None:
@@ -590,7 +590,7 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
         public = None
         if X_public is not None:
             public = validate_data(self, X_public, reset=False, **options)
-            require_moderate("X_public", numbers_of(public), missing=True)
+            require_moderate("X_public", numbers_of(public), allows_missing=True)
             warn_of_shared_rows(inputs, public)
         pools = Pools.cut(
             inputs=inputs,

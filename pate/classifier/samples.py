@@ -127,7 +127,7 @@ def _group_names(name: str, groups: Any, *, num_rows: int) -> NDArray[Any]:
         groups: the group of each row.
         num_rows: the number of rows.
     """
-    group_names = require_array(name, groups, kinds=None)
+    group_names = require_array(name, groups, dtype_kinds=None)
     rule = f"({num_rows},), one group for each record"
     require(group_names.shape == (num_rows,), f"{name}.shape", group_names.shape, rule)
     return group_names

@@ -80,11 +80,11 @@ class ConsoleMonitor(Monitor):
             name: the name of the stage.
             total: the number of steps; None if it is unknown.
         """
-        stage = Stage(name, total, started=self._clock())
+        stage = Stage(name, total, start_time=self._clock())
         task = self._bars.add_task(name, total=total, note="")
 
         def advance(done: int, note: str = "") -> None:
-            stage.advance(done, note, now=self._clock())
+            stage.advance(done, note, current_time=self._clock())
             self._bars.update(task, completed=done, note=note)
             self.show_if_due()
 
@@ -94,7 +94,7 @@ class ConsoleMonitor(Monitor):
         finally:
             self._bars.remove_task(task)
             self._end(stage)
-        passed = self._clock() - stage.started
+        passed = self._clock() - stage.start_time
         if passed >= self._shown_after:
             end = f" ({stage.note})" if stage.note else ""
             self._print(f"{name}: {passed:.1f} s{end}", style="dim")

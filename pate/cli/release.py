@@ -148,7 +148,7 @@ def plan_of(config: DictConfig, *, without: Collection[str] = ()) -> tuple[Relea
         student=make("student"),
         queries=queries,
         target_epsilon=terms.solved_epsilon,
-        **values_of(terms, kind=ReleaseSettings, without=("target_epsilon",)),
+        **values_of(terms, settings_class=ReleaseSettings, omitted_names=("target_epsilon",)),
         settings=of_release,
         public_settings=config_yaml,
     )

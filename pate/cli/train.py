@@ -83,7 +83,7 @@ def train_from_config(config: DictConfig) -> dict[str, Any]:
         heading=heading,
         epsilon_on_votes=_epsilon_on_votes() if train_settings.data_dependent else None,
         target_epsilon=train_settings.solved_epsilon,
-        **values_of(train_settings, kind=RunSettings, without=("target_epsilon",)),
+        **values_of(train_settings, settings_class=RunSettings, omitted_names=("target_epsilon",)),
     )
     load = run.watched_load(
         data,

@@ -101,7 +101,7 @@ def calibrated(
         if on_file is None:
             Calibration(parameters={}, epsilon=None, reason=str(error)).write(path)
         raise
-    calibration = on_file or Calibration(contender.parameters, contender.epsilon)
+    calibration = on_file or Calibration(parameters=contender.parameters, epsilon=contender.epsilon)
     if not allow_useless and calibration.refusal is None:
         calibration = replace(calibration, refusal=contender.refusal())
     if calibration is not on_file:

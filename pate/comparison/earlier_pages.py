@@ -46,8 +46,8 @@ def keep_earlier_pages(folder: Path, runs: Sequence[Run]) -> str:
     return f"output_dir={folder}: the pages here are of another selection ({names}); they are kept as {new_names}"
 
 
-def _numbered(path: Path, number: int) -> Path:
-    return path.with_name(f"{path.stem}-{number}{path.suffix}")
+def _numbered(path: Path, page_number: int) -> Path:
+    return path.with_name(f"{path.stem}-{page_number}{path.suffix}")
 
 
 def _row_of(run: Run) -> tuple[object, ...]:

@@ -1,6 +1,6 @@
 """The HTML page of a comparison, with pictures of the score of each method as a function of epsilon."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import Any
 
@@ -91,7 +91,8 @@ def frontier_picture(
         axes.set(xlabel="epsilon, an upper bound", ylabel=METRIC_NAMES[frontier.metric])
         axes.margins(x=0.04)
         axes.grid()
-        axes.set_ylim(*_limits(lines, *levels.values()))
+        bottom, top = _limits(lines, shown_levels=levels.values())
+        axes.set_ylim(bottom, top)
         axes.figure.legend(loc="outside lower left", borderaxespad=0, handlelength=2.2)
 
     return Picture(paint, height=_BASE_POINTS + _LINE_POINTS * (len(levels) + len(lines)))
@@ -117,9 +118,9 @@ def _paint_line(axes: Axes, line: Line, *, color: Any, marker: str, dashes: Any)
         axes.errorbar(epsilons, means, bars, fmt="none", ecolor=color, capsize=1.8, elinewidth=0.8)
 
 
-def _limits(lines: list[Line], *levels: float) -> tuple[float, float]:
-    """Returns the ends of the vertical axis, within [0, 1], so that all bars of scores and all `levels` are visible."""
-    ends = list(levels)
+def _limits(lines: list[Line], shown_levels: Iterable[float]) -> tuple[float, float]:
+    """Returns the ends of the vertical axis, within [0, 1], so that all bars of scores and all levels are visible."""
+    ends = list(shown_levels)
     for line in lines:
         for _, mean, std in line.scored:
             ends += [mean - std, mean + std]

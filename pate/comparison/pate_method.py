@@ -130,11 +130,12 @@ class PATEMethod(Method):
         # 1. The price.
         priced = self.priced(budget, bench, parameters)
         # 2. The votes of the teachers, which `prepare` has trained: read when the first seed is tried.
-        votes = cache(lambda: self.votes(bench))
+        read_votes = cache(partial(self.votes, bench))
 
         def train(seed: int) -> Trained:
             # 3. The release. Nobody is shown it but the owner: no ledger is charged.
-            release = self.release(priced, bench, votes(), seed)
+            votes = read_votes()
+            release = self.release(priced, bench, votes, seed)
             # 4. The student.
             model = self.student.learn(
                 release.training_set(bench.queries.inputs),
@@ -151,7 +152,7 @@ class PATEMethod(Method):
             epsilon=priced.epsilon,
             parameters=parameters or priced.solved_for,
             train=train,
-            refusal=lambda: self._refusal(priced, budget, bench),
+            refusal=partial(self._refusal, priced, budget, bench),
         )
 
     def priced(
@@ -174,7 +175,7 @@ class PATEMethod(Method):
             never_empty=priced.aggregator.never_empty,
         )
         aggregator = priced.aggregator.with_prior(prior)
-        return aggregator.release(votes, streams.generator("noise"), MemoryRecord())
+        return aggregator.release(votes, streams.generator("noise"), record=MemoryRecord())
 
     def references(self, bench: Bench) -> Iterator[Reference]:
         """Yields the student of the teachers' majority votes, without privacy, if the votes of teachers are bits."""
@@ -195,7 +196,8 @@ class PATEMethod(Method):
     def _majority_student(self, bench: Bench, seed: int) -> Trained:
         """Trains the student of the comparison on the labels for which most teachers vote, without privacy."""
         votes = self.votes(bench)
-        return bench.student_of_labels(2 * votes.counts() > votes.num_teachers, seed)
+        majority_labels = 2 * votes.counts() > votes.num_teachers
+        return bench.student_of_labels(majority_labels, seed)
 
     def _ensemble_folder(self, bench: Bench) -> EnsembleFolder:
         """Returns the folder of the ensemble that all methods with the same teachers share."""

@@ -66,16 +66,18 @@ class ComparisonPlan:
             require(require_positive("shares", share) <= 1, "shares", share, "numbers in (0, 1]")
         if self.num_workers is not None:
             require_count("num_workers", self.num_workers)
-        _require_distinct(name="aggregators", values=[method.key for method in self.methods])
-        _require_distinct(name="epsilons", values=self.epsilons)
-        _require_distinct(name="seeds", values=self.seeds)
+        _require_distinct(
+            setting_name="aggregators", values=[method.key for method in self.methods]
+        )
+        _require_distinct(setting_name="epsilons", values=self.epsilons)
+        _require_distinct(setting_name="seeds", values=self.seeds)
 
 
-def _require_distinct(name: str, values: Sequence[object]) -> None:
+def _require_distinct(setting_name: str, values: Sequence[object]) -> None:
     """Raises `InvalidValue`, with the name of the setting, if there are no values or a value occurs twice."""
     text = ", ".join(map(str, values))
     is_good = 0 < len(values) == len(set(values))
-    require(is_good, name, f"[{text}]", "at least one, each once")
+    require(is_good, setting_name, f"[{text}]", "at least one, each once")
 
 
 def check_plan(plan: ComparisonPlan, bench: Bench, monitor: Monitor) -> None:

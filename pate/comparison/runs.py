@@ -98,28 +98,30 @@ def read_runs(path: Path | str) -> list[Run]:
             f"the columns {', '.join(_NAMES)}",
         )
         for line in reader:
-            values = {name: _value(name, text=line[name]) for name in _PLAIN_NAMES}
+            values = {name: _value(name, cell_text=line[name]) for name in _PLAIN_NAMES}
             intervals = {}
             for metric, (low_name, high_name) in _ENDS.items():
-                low = _value(low_name, text=line[low_name])
-                high = _value(high_name, text=line[high_name])
+                low = _value(low_name, cell_text=line[low_name])
+                high = _value(high_name, cell_text=line[high_name])
                 if low is not None and high is not None:
                     intervals[metric] = (low, high)
             runs.append(Run(**values, intervals=intervals))
     return runs
 
 
-def _value(name: str, text: str) -> Any:
+def _value(column_name: str, cell_text: str) -> Any:
     """Returns the value of a cell in the type of its column; raises `InvalidValue` for a text of another type.
 
     Args:
-        name: the name of the column.
-        text: the text of the cell.
+        column_name: the name of the column.
+        cell_text: the text of the cell.
     """
-    kinds = get_args(_HINTS[name]) or (_HINTS[name],)
-    if text == "" and type(None) in kinds:
+    kinds = get_args(_HINTS[column_name]) or (_HINTS[column_name],)
+    if cell_text == "" and type(None) in kinds:
         return None
     try:
-        return kinds[0](text)
+        return kinds[0](cell_text)
     except ValueError as error:
-        raise InvalidValue(f"comparison.{name}", text, rule=kinds[0].__name__) from error
+        raise InvalidValue(
+            f"comparison.{column_name}", cell_text, rule=kinds[0].__name__
+        ) from error

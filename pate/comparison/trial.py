@@ -92,7 +92,7 @@ class Trial:
         except (InvalidValue, NotTrained) as error:
             return [replace(self.blank, note=str(error))]
         return [
-            self.read(seed) or self.write(seed, self._scored(contender, seed))
+            self.read(seed) or self.write(seed, run=self._scored(contender, seed))
             for seed in self.paths
         ]
 
@@ -122,18 +122,18 @@ class Trial:
 
 
 def result_paths(
-    name: str, bench: Bench, seeds: Sequence[int], identity: list[Any]
+    name_start: str, bench: Bench, seeds: Sequence[int], identity: list[Any]
 ) -> dict[int, Path]:
     """Returns the file of the result of each seed.
 
     Args:
-        name: the start of the files' names.
+        name_start: the start of the files' names.
         bench: what all methods share.
         seeds: the seeds.
         identity: all values on which a result depends, apart from the seed; the files' names contain their digest.
     """
     folder = bench.folder / "runs"
-    return {seed: folder / f"{name}-{digest([identity, seed])}.json" for seed in seeds}
+    return {seed: folder / f"{name_start}-{digest([identity, seed])}.json" for seed in seeds}
 
 
 def private_trial(plan: ComparisonPlan, method: Method, epsilon: float, bench: Bench) -> Trial:

@@ -74,7 +74,7 @@ class Partition:
         """
         require_count("num_teachers", num_teachers)
         require_generator(rng)
-        ids = require_array("group_ids", group_ids, kinds="iu")
+        ids = require_array("group_ids", group_ids, dtype_kinds="iu")
         groups, group_of = np.unique(ids, return_inverse=True)  # [G], [num_private]
         rule = f"at most {len(groups)}, the number of private groups"
         require(num_teachers <= len(groups), "num_teachers", num_teachers, rule)

@@ -30,7 +30,7 @@ class Shard:
 
     def __post_init__(self) -> None:
         require_features("inputs", self.inputs)
-        require_array("labels", self.labels, kinds=None)
+        require_array("labels", self.labels, dtype_kinds=None)
         require(len(self) > 0, "len(inputs)", len(self), "at least one record per teacher")
         require(self.labels.dtype == np.bool_, "labels.dtype", self.labels.dtype, "bool")
         fits = self.labels.ndim == 2 and len(self.labels) == len(self) and self.labels.shape[1] > 0

@@ -106,7 +106,7 @@ def require_rows(inputs: Any, labels: Any, seed: int) -> tuple[Rows, Labels]:
     """
     require_count("seed", seed, minimum=0)
     inputs = require_features("inputs", inputs)
-    labels = require_array("labels", labels, kinds=None)
+    labels = require_array("labels", labels, dtype_kinds=None)
     require(labels.dtype == np.bool_, "labels.dtype", labels.dtype, "bool")
     fits = labels.ndim == 2 and len(labels) == len(inputs) and labels.shape[1] > 0
     require(fits, "labels.shape", labels.shape, f"[{len(inputs)}, num_labels]")

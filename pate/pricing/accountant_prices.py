@@ -47,12 +47,12 @@ class AccountantPrice:
 
 
 def price_by(
-    name: str, make_accountant: Callable[[], Accountant], event: Event, delta: float
+    accountant_name: str, make_accountant: Callable[[], Accountant], event: Event, delta: float
 ) -> AccountantPrice:
     """Returns the price of an event by an accountant, or the reason why the accountant cannot price it.
 
     Args:
-        name: the name of the accountant.
+        accountant_name: the name of the accountant.
         make_accountant: a function without arguments that returns an empty accountant.
         event: the event to price.
         delta: the delta of the price.
@@ -61,28 +61,30 @@ def price_by(
         spent = make_accountant().compose(event)
         epsilon = spent.get_epsilon(delta)
     except InvalidValue as error:
-        return AccountantPrice(name, reason=str(error))
+        return AccountantPrice(accountant=accountant_name, reason=str(error))
     except ImportError as error:
-        return AccountantPrice(
-            name, reason=f"needs the package {error.name}, which is not installed"
-        )
+        reason = f"needs the package {error.name}, which is not installed"
+        return AccountantPrice(accountant=accountant_name, reason=reason)
     if isinstance(spent, RdpAccountant):
         return AccountantPrice(
-            spent.name, epsilon, num_orders=len(spent.orders), best_order=spent.best_order(delta)
+            accountant=spent.name,
+            epsilon=epsilon,
+            num_orders=len(spent.orders),
+            best_order=spent.best_order(delta),
         )
     winner = spent.winner(delta) if isinstance(spent, AutoAccountant) else None
-    return AccountantPrice(spent.name, epsilon, won_by=winner)
+    return AccountantPrice(accountant=spent.name, epsilon=epsilon, won_by=winner)
 
 
 def cheapest_accountant(
-    release: PricedRelease, budget: Budget, known: Mapping[str, Callable[[], Accountant]]
+    release: PricedRelease, budget: Budget, accountants: Mapping[str, Callable[[], Accountant]]
 ) -> AccountantPrice:
     """Returns the lowest price of a release among the accountants that are quick for its event.
 
     Args:
         release: the release, priced by the budget's accountant.
         budget: the budget of the release.
-        known: for each accountant's name, a function without arguments that returns an empty accountant.
+        accountants: for each accountant's name, a function without arguments that returns an empty accountant.
     """
     # Optimal composition is computed step by step, except for Gaussian noise and its maxima. With many steps it takes a
     # second and has no smaller price. Privacy loss distributions never have one.
@@ -95,8 +97,8 @@ def cheapest_accountant(
     left_out = set(_LOOSER)
     if isinstance(budget_accountant, AutoAccountant) or num_steps > _MAX_STEPS:
         left_out.update(_BY_STEPS)
-    prices = [AccountantPrice(budget_accountant.name, release.epsilon)]
-    for name, make_accountant in known.items():
+    prices = [AccountantPrice(accountant=budget_accountant.name, epsilon=release.epsilon)]
+    for name, make_accountant in accountants.items():
         if name in left_out:
             continue
         price = price_by(name, make_accountant, release.event, budget.delta)

@@ -4,6 +4,7 @@ import math
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 
 from pate.accounting import (
     Accountant,
@@ -80,24 +81,24 @@ def largest_num_queries(
     budget = QueryBudget(delta=target_delta, epsilon=max_epsilon, accountant=accountant)
     single_query = VoteShape(num_queries=1, num_labels=num_labels, num_teachers=num_teachers)
     maximum = _MAX_QUERIES if at_most is None else require_count("at_most", at_most)
-    most = 1 if at_most is None else maximum
+    num_queries = 1 if at_most is None else maximum  # a first guess
     maximum = min(maximum, math.floor(target_delta / _GRID) // num_labels)
 
-    def affordable(num_queries: int, budget: Budget) -> bool:
-        """Returns True if that number of queries costs at most the budget's epsilon, by the budget's accountant."""
-        planned = with_failure_prob_for(aggregator, delta=target_delta, num_queries=num_queries)
-        event = planned.event(replace(single_query, num_queries=num_queries))
-        return budget.epsilon_of(event) <= max_epsilon
+    def is_affordable(candidate: int, query_budget: Budget) -> bool:
+        """Returns True if `candidate` queries cost at most the budget's epsilon, by the budget's accountant."""
+        planned = with_failure_prob_for(aggregator, delta=target_delta, num_queries=candidate)
+        event = planned.event(replace(single_query, num_queries=candidate))
+        return query_budget.epsilon_of(event) <= max_epsilon
 
     # More queries never cost less. A slow accountant is asked only around the answer of Renyi's accountant.
     if accountant is not RdpAccountant:
-        by_renyi = replace(budget, accountant=RdpAccountant)
+        renyi_budget = replace(budget, accountant=RdpAccountant)
+        is_affordable_by_renyi = partial(is_affordable, query_budget=renyi_budget)
         with suppress(InvalidValue):  # Renyi's accountant does not know every event
-            most = largest_count(
-                lambda count: affordable(count, by_renyi), guess=most, maximum=maximum
-            )
-    most = largest_count(lambda count: affordable(count, budget), guess=most, maximum=maximum)
-    if most == 0:
+            num_queries = largest_count(is_affordable_by_renyi, guess=num_queries, maximum=maximum)
+    is_affordable_by_budget = partial(is_affordable, query_budget=budget)
+    num_queries = largest_count(is_affordable_by_budget, guess=num_queries, maximum=maximum)
+    if num_queries == 0:
         require_achievable_delta(target_delta, num_queries=1, num_labels=num_labels)
         planned = with_failure_prob_for(aggregator, delta=target_delta, num_queries=1)
         event = planned.event(single_query)
@@ -109,4 +110,4 @@ def largest_num_queries(
             max_epsilon,
             f"at least {format_epsilon(price)}, the price of one query",
         )
-    return most
+    return num_queries

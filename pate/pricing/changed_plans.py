@@ -32,11 +32,11 @@ class ChangedPlans:
 
     def __init__(
         self,
-        start: Aggregator,
+        unsolved_aggregator: Aggregator,
         priced: PricedRelease,
         budget: Budget,
         *,
-        seconds: float,
+        max_seconds: float,
         clock: Callable[[], float],
     ) -> None:
         self.shape = priced.shape
@@ -46,43 +46,46 @@ class ChangedPlans:
         self.is_within_renyi = self.is_renyi or isinstance(
             budget.accountant(), AccountantBesideRenyi
         )
-        self._start = start
+        self._unsolved_aggregator = unsolved_aggregator
         self._clock = clock
-        self._end = clock() + seconds
+        self._end = clock() + max_seconds
         # The noise of the next plan is soon found from the noise of the last one.
         self._last_solved = priced.aggregator
         self._plans_by_renyi: dict[Change, PricedRelease | None] = {}
         self._plans_by_budget: dict[Change, PricedRelease | None] = {}
 
-    def by_renyi(self, change: Change) -> PricedRelease | None:
+    def by_renyi(self, settings_change: Change) -> PricedRelease | None:
         """Returns the plan after a change, by the Renyi accountant; None if there is no plan."""
-        if change in self._plans_by_renyi:
-            return self._plans_by_renyi[change]
+        if settings_change in self._plans_by_renyi:
+            return self._plans_by_renyi[settings_change]
         is_solved = is_solved_for_noise(self.budget)
-        start = self._last_solved if is_solved else self._start
-        planned = self._plan(start, self.renyi_budget, change)
+        aggregator = self._last_solved if is_solved else self._unsolved_aggregator
+        planned = self._plan(aggregator, self.renyi_budget, settings_change)
         if planned is not None and is_solved:
             self._last_solved = planned.aggregator
-        self._plans_by_renyi[change] = planned
+        self._plans_by_renyi[settings_change] = planned
         return planned
 
-    def by_budget(self, change: Change) -> PricedRelease | None:
+    def by_budget(self, settings_change: Change) -> PricedRelease | None:
         """Returns the plan after a change, as the user would get it; None if there is no plan."""
-        if change not in self._plans_by_budget:
-            self._plans_by_budget[change] = self._plan(self._start, self.budget, change)
-        return self._plans_by_budget[change]
+        if settings_change not in self._plans_by_budget:
+            planned = self._plan(self._unsolved_aggregator, self.budget, settings_change)
+            self._plans_by_budget[settings_change] = planned
+        return self._plans_by_budget[settings_change]
 
-    def is_confirmed(self, change: Change) -> bool:
+    def is_confirmed(self, settings_change: Change) -> bool:
         """Returns True if `by_budget` has computed the plan after this change."""
-        return change in self._plans_by_budget
+        return settings_change in self._plans_by_budget
 
-    def _plan(self, start: Aggregator, budget: Budget, change: Change) -> PricedRelease | None:
+    def _plan(
+        self, unsolved_aggregator: Aggregator, budget: Budget, settings_change: Change
+    ) -> PricedRelease | None:
         """Returns the plan after a change; None if there is no plan.
 
         Args:
-            start: the aggregator before its noise was solved for.
+            unsolved_aggregator: the aggregator before its noise was solved for.
             budget: the budget of the plan.
-            change: the changed settings.
+            settings_change: the changed settings.
 
         Raises:
             TimeIsUp: the time of the search is up.
@@ -90,10 +93,10 @@ class ChangedPlans:
         if self._clock() >= self._end:
             raise TimeIsUp
         shape = self.shape
-        if change.num_teachers is not None:
-            shape = replace(shape, num_teachers=change.num_teachers)
-        if change.num_queries is not None:
-            shape = replace(shape, num_queries=change.num_queries)
-        if change.target_epsilon is not None:
-            budget = replace(budget, epsilon=change.target_epsilon)
-        return planned_or_none(start, shape, budget)
+        if settings_change.num_teachers is not None:
+            shape = replace(shape, num_teachers=settings_change.num_teachers)
+        if settings_change.num_queries is not None:
+            shape = replace(shape, num_queries=settings_change.num_queries)
+        if settings_change.target_epsilon is not None:
+            budget = replace(budget, epsilon=settings_change.target_epsilon)
+        return planned_or_none(unsolved_aggregator, shape, budget)

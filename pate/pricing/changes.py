@@ -97,11 +97,11 @@ class ChangeKind(ABC):
         """
 
     @abstractmethod
-    def likely_place(self, place: int, planned: PricedRelease) -> int:
+    def likely_index(self, working_index: int, planned: PricedRelease) -> int:
         """Returns the index of the first candidate that should work, estimated from the plan of a candidate that works.
 
         Args:
-            place: the index of the candidate that works.
+            working_index: the index of the candidate that works.
             planned: the plan of that candidate by the budget's accountant, which may be cheaper than the Renyi
                 accountant.
         """
@@ -140,13 +140,13 @@ class MoreTeachers(ChangeKind):
         """Returns True if the votes of that number of teachers are larger than the noise of the refused release."""
         return self._is_heard(candidate, planned=self.priced)
 
-    def likely_place(self, place: int, planned: PricedRelease) -> int:
+    def likely_index(self, working_index: int, planned: PricedRelease) -> int:
         """Returns the index of the smallest number of teachers whose votes exceed the noise of a working plan."""
 
         def is_heard(candidate: float) -> bool:
             return self._is_heard(candidate, planned)
 
-        return bisect_left(self.candidates, True, hi=place, key=is_heard)
+        return bisect_left(self.candidates, True, hi=working_index, key=is_heard)
 
     def _is_heard(self, num_teachers: float, planned: PricedRelease) -> bool:
         """Returns True if a release with the noise of a plan, but another number of teachers, is useful.
@@ -165,24 +165,24 @@ class LargerEpsilon(ChangeKind):
 
     Attributes:
         renyi_budget: the budget of the refused release, with the Renyi accountant.
-        lowest: the price by the Renyi accountant of noise small enough for a useful release.
+        lowest_epsilon: the price by the Renyi accountant of noise small enough for a useful release.
     """
 
     renyi_budget: Budget
-    lowest: float
+    lowest_epsilon: float
 
     @classmethod
-    def than(cls, quiet: PricedRelease, renyi_budget: Budget) -> "LargerEpsilon":
+    def than(cls, less_noisy: PricedRelease, renyi_budget: Budget) -> "LargerEpsilon":
         """Returns the larger epsilons to try, up to 100.
 
         Args:
-            quiet: the refused release with noise small enough to be useful (`with_less_noise`).
+            less_noisy: the refused release with noise small enough to be useful (`with_less_noise`).
             renyi_budget: the budget of the refused release, with the Renyi accountant.
         """
         epsilon = renyi_budget.epsilon or 0.0
         larger = [number for number in _NUMBERS if epsilon < number <= _LARGEST_EPSILON]
-        lowest = max(epsilon, price_or_infinity(quiet.aggregator, quiet.shape, renyi_budget))
-        return cls(candidates=larger, renyi_budget=renyi_budget, lowest=lowest)
+        price = price_or_infinity(less_noisy.aggregator, less_noisy.shape, renyi_budget)
+        return cls(candidates=larger, renyi_budget=renyi_budget, lowest_epsilon=max(epsilon, price))
 
     def change(self, candidate: float) -> Change:
         """Returns the change that sets the epsilon."""
@@ -190,12 +190,13 @@ class LargerEpsilon(ChangeKind):
 
     def is_likely(self, candidate: float) -> bool:
         """Returns True if the epsilon is at least the price of noise small enough for a useful release."""
-        return candidate >= self.lowest
+        return candidate >= self.lowest_epsilon
 
-    def likely_place(self, place: int, planned: PricedRelease) -> int:
+    def likely_index(self, working_index: int, planned: PricedRelease) -> int:
         """Returns the index of the epsilon that is smaller by the ratio of the two accountants' prices."""
         ratio = _renyi_ratio(planned, self.renyi_budget)
-        return bisect_left(self.candidates, self.candidates[place] / ratio, hi=place)
+        likely_epsilon = self.candidates[working_index] / ratio
+        return bisect_left(self.candidates, likely_epsilon, hi=working_index)
 
 
 @dataclass(frozen=True)
@@ -203,32 +204,36 @@ class FewerQueries(ChangeKind):
     """Fewer queries, with the same number of teachers or with another one.
 
     Attributes:
-        quiet: the refused release with noise small enough to be useful.
+        less_noisy: the refused release with noise small enough to be useful.
         renyi_budget: the budget of the refused release, with the Renyi accountant.
         num_teachers: the number of teachers that is set together with the queries; None leaves it unchanged.
     """
 
-    quiet: PricedRelease
+    less_noisy: PricedRelease
     renyi_budget: Budget
     num_teachers: int | None = None
 
     @classmethod
     def than(
-        cls, quiet: PricedRelease, renyi_budget: Budget, num_teachers: int | None = None
+        cls, less_noisy: PricedRelease, renyi_budget: Budget, num_teachers: int | None = None
     ) -> "FewerQueries":
         """Returns the search over the numbers of queries in `_COUNTS` below the current one, from large to small.
 
         The smallest number is 20. Which of the numbers the budget affords is not tried here.
 
         Args:
-            quiet: the refused release with the noise of `with_less_noise`; its price is still that of the old noise.
+            less_noisy: the refused release with the noise of `with_less_noise`; its price is still that of the old
+                noise.
             renyi_budget: the budget of the refused release, with the Renyi accountant.
             num_teachers: the number of teachers that is set together with the queries; None leaves it unchanged.
         """
-        current = quiet.shape.num_queries
+        current = less_noisy.shape.num_queries
         counts = [count for count in reversed(_COUNTS) if LEAST_QUERIES <= count < current]
         return cls(
-            candidates=counts, quiet=quiet, renyi_budget=renyi_budget, num_teachers=num_teachers
+            candidates=counts,
+            less_noisy=less_noisy,
+            renyi_budget=renyi_budget,
+            num_teachers=num_teachers,
         )
 
     def change(self, candidate: float) -> Change:
@@ -237,19 +242,21 @@ class FewerQueries(ChangeKind):
 
     def is_likely(self, candidate: float) -> bool:
         """Returns True if the budget pays for that number of queries with noise small enough for a useful release."""
-        shape = replace(self.quiet.shape, num_queries=int(candidate))
-        price = price_or_infinity(self.quiet.aggregator, shape, self.renyi_budget)
+        shape = replace(self.less_noisy.shape, num_queries=int(candidate))
+        price = price_or_infinity(self.less_noisy.aggregator, shape, self.renyi_budget)
         return price <= (self.renyi_budget.epsilon or 0.0)
 
-    def likely_place(self, place: int, planned: PricedRelease) -> int:
+    def likely_index(self, working_index: int, planned: PricedRelease) -> int:
         """Returns the index of the number of queries that the ratio of the two accountants' prices allows."""
         # An epsilon grows about as the square root of the number of queries.
-        most_queries = self.candidates[place] * _renyi_ratio(planned, self.renyi_budget) ** 2
+        most_queries = (
+            self.candidates[working_index] * _renyi_ratio(planned, self.renyi_budget) ** 2
+        )
 
         def is_affordable(count: float) -> bool:
             return count <= most_queries
 
-        return bisect_left(self.candidates, True, hi=place, key=is_affordable)
+        return bisect_left(self.candidates, True, hi=working_index, key=is_affordable)
 
 
 def with_less_noise(priced: PricedRelease) -> PricedRelease | None:
@@ -262,9 +269,9 @@ def with_less_noise(priced: PricedRelease) -> PricedRelease | None:
     def scaled(factor: float) -> PricedRelease:
         """Returns a copy of the release with its noise multiplied by `factor`, rounded to four digits."""
         quieter = priced.aggregator.scaled(factor)
-        changed = changed_fields(priced.aggregator, after=quieter)
+        changed = changed_fields(before=priced.aggregator, after=quieter)
         rounded = {name: float(f"{value:.4g}") for name, value in changed.items()}
-        return replace(priced, aggregator=with_fields(quieter, values=rounded))
+        return replace(priced, aggregator=with_fields(quieter, new_values=rounded))
 
     def is_heard(factor: float) -> bool:
         return is_plan_heard(scaled(factor))

@@ -56,7 +56,9 @@ def require_useful(
     Raises:
         InvalidValue: the release is refused.
     """
-    doubts = list(_doubts_of_delta(budget.delta, num_groups, allow_useless))
+    doubts = list(
+        _doubts_of_delta(budget.delta, num_groups=num_groups, allow_useless=allow_useless)
+    )
     if WEAK_EPSILON < priced.epsilon < math.inf:
         text = f"above {WEAK_EPSILON} it promises one person little"
         doubts.append(Doubt(name="epsilon", value=format_epsilon(priced.epsilon), text=text))
@@ -88,7 +90,8 @@ def require_useful(
     search = search or RemedySearch()
     rule = f"a release that tells something: {reason}"
     if search.say is not None:
-        search.say(InvalidValue("num_teachers", num_teachers, rule=rule), search.seconds)
+        refusal = InvalidValue("num_teachers", num_teachers, rule=rule)
+        search.say(refusal, search.seconds)
     outcome = search_remedies(start, priced, budget, num_groups=num_groups, search=search)
     if not outcome.changes and outcome.is_complete:
         rule += f"; {_NOTHING}"

@@ -74,14 +74,15 @@ def plan_hits(
         max_queries: the largest number of queries for which the break-even is searched.
         accountant: a function without arguments that returns an empty accountant.
     """
-    counts = require_histogram("votes", votes, num_teachers=num_teachers, rank=2).astype(np.int64)
+    counts = require_histogram("votes", votes, num_teachers=num_teachers, num_axes=2).astype(
+        np.int64
+    )
     shape = VoteShape.from_counts(counts, num_teachers=num_teachers)
     budget = Budget(delta=target_delta, accountant=accountant)
     require_count("max_queries", max_queries)
     if prior is not None:
-        require(
-            prior.shape == counts.shape, "prior.shape", prior.shape, f"{counts.shape}, as the votes"
-        )
+        rule = f"{counts.shape}, as the votes"
+        require(prior.shape == counts.shape, "prior.shape", prior.shape, rule)
 
     def session_price(charged: aggregators.TargetChargedAggregator, num_queries: int) -> float:
         """Returns the epsilon of a session of that number of queries."""
@@ -97,14 +98,14 @@ def plan_hits(
     hit_rate = float(hits.mean())
 
     @cache
-    def pays(num_queries: int) -> bool:
+    def is_session_cheaper(num_queries: int) -> bool:
         """Returns True if a session of that number of queries costs less than charging every query."""
         # `target_hits` grows so that a session halts early with a probability of about 1/20.
         expected_hits = num_queries * hit_rate
         most_hits = math.ceil(expected_hits + _QUANTILE * math.sqrt(expected_hits)) + 1
         failure_prob = _FAILURE_SHARE * target_delta / num_queries
-        rare = with_failure_prob_at_most(aggregator, max_failure_prob=failure_prob)
-        session = replace(rare, target_hits=most_hits)
+        rarely_failing = with_failure_prob_at_most(aggregator, max_failure_prob=failure_prob)
+        session = replace(rarely_failing, target_hits=most_hits)
         return session_price(session, num_queries) < plain_price(session, num_queries)
 
     is_reached = np.cumsum(hits) >= aggregator.target_hits * (1 - _ROUNDING)
@@ -113,30 +114,30 @@ def plan_hits(
         hit_rate=hit_rate,
         expected_hits=float(hits.sum()),
         expected_asked=expected_asked,
-        epsilon=session_price(planned, len(counts)),
-        plain_epsilon=plain_price(planned, expected_asked),
-        break_even_queries=_fewest_that_pays(pays, max_queries),
+        epsilon=session_price(planned, num_queries=len(counts)),
+        plain_epsilon=plain_price(planned, num_queries=expected_asked),
+        break_even_queries=_fewest_that_pays(is_session_cheaper, max_queries),
     )
 
 
-def _fewest_that_pays(pays: Callable[[int], bool], max_queries: int) -> int | None:
+def _fewest_that_pays(is_cheaper: Callable[[int], bool], max_queries: int) -> int | None:
     """Returns the smallest number of queries for which a session pays, to 1%; None up to `max_queries`.
 
     Args:
-        pays: returns True for a number of queries for which a session costs less.
+        is_cheaper: returns True for a number of queries for which a session costs less.
         max_queries: the largest number to try; if it does not pay, the result is None.
     """
-    low = 0
-    high = 1
-    while high < max_queries and not pays(high):
-        low = high
-        high = min(2 * high, max_queries)
-    if not pays(high):
+    fewer_queries = 0
+    num_queries = 1
+    while num_queries < max_queries and not is_cheaper(num_queries):
+        fewer_queries = num_queries
+        num_queries = min(2 * num_queries, max_queries)
+    if not is_cheaper(num_queries):
         return None
-    while high - low > max(1, low // 100):
-        middle = (low + high) // 2
-        if pays(middle):
-            high = middle
+    while num_queries - fewer_queries > max(1, fewer_queries // 100):
+        middle_queries = (fewer_queries + num_queries) // 2
+        if is_cheaper(middle_queries):
+            num_queries = middle_queries
         else:
-            low = middle
-    return high
+            fewer_queries = middle_queries
+    return num_queries

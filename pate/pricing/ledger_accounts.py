@@ -113,7 +113,9 @@ def accounts_left(
             account = replace(
                 account,
                 more_releases=ledger.affords(release.event),
-                target_epsilon=_largest_target(ledger, release, budget, cap=account.max_epsilon),
+                target_epsilon=_largest_target(
+                    ledger, release, budget, max_epsilon=account.max_epsilon
+                ),
             )
         accounts.append(account)
     return tuple(accounts)
@@ -132,7 +134,7 @@ def ledgers_in(path: str | os.PathLike[str]) -> list[accounting.Ledger]:
 
 
 def _largest_target(
-    ledger: accounting.Ledger, release: PricedRelease, budget: Budget, cap: float
+    ledger: accounting.Ledger, release: PricedRelease, budget: Budget, max_epsilon: float
 ) -> float:
     """Returns the largest epsilon at which a release fits under a cap, to 1%.
 
@@ -144,37 +146,41 @@ def _largest_target(
         ledger: the account with its charges.
         release: the planned release.
         budget: the budget that it was planned for.
-        cap: the cap of the account.
+        max_epsilon: the cap of the account.
     """
 
-    def fitting(target: float, make: Callable[[], Accountant] = RdpAccountant) -> Event | None:
+    def event_if_it_fits(
+        target_epsilon: float, make_accountant: Callable[[], Accountant] = RdpAccountant
+    ) -> Event | None:
         """Returns the event with noise that meets a target epsilon.
 
         None if there is no noise or the event does not fit.
 
         Args:
-            target: the epsilon to meet.
-            make: a function without arguments that returns an empty accountant.
+            target_epsilon: the epsilon to meet.
+            make_accountant: a function without arguments that returns an empty accountant.
         """
-        target_budget = Budget(delta=budget.delta, epsilon=target, accountant=make)
+        target_budget = Budget(
+            delta=budget.delta, epsilon=target_epsilon, accountant=make_accountant
+        )
         planned = planned_or_none(release.aggregator, release.shape, target_budget)
         if planned is None or ledger.affords(planned.event) < 1:
             return None
         return planned.event
 
-    if fitting(cap, budget.accountant):
-        return cap
-    low = math.log(_SMALLEST_SHARE * cap)
-    high = math.log(cap)
-    fitting_event = fitting(math.exp(low))
+    if event_if_it_fits(max_epsilon, budget.accountant):
+        return max_epsilon
+    low_log = math.log(_SMALLEST_SHARE * max_epsilon)
+    high_log = math.log(max_epsilon)
+    fitting_event = event_if_it_fits(target_epsilon=math.exp(low_log))
     for _ in range(_NUM_HALVINGS if fitting_event else 0):
-        middle = (low + high) / 2
-        event = fitting(math.exp(middle))
+        middle_log = (low_log + high_log) / 2
+        event = event_if_it_fits(target_epsilon=math.exp(middle_log))
         if event is None:
-            high = middle
+            high_log = middle_log
         else:
-            low = middle
+            low_log = middle_log
             fitting_event = event
     if fitting_event is None:
         return 0.0
-    return min(cap, budget.epsilon_of(fitting_event) * _SAFE_SHARE)
+    return min(max_epsilon, budget.epsilon_of(fitting_event) * _SAFE_SHARE)

@@ -101,11 +101,11 @@ def named_budgets(budgets: Any) -> dict[str, float]:
     }
 
 
-def budgets_of(words: Iterable[str], budgets: Any = None) -> dict[str, float]:
+def budgets_of(class_names: Iterable[str], budgets: Any = None) -> dict[str, float]:
     """Returns the epsilon of each class name in the column `data.budget`.
 
     Args:
-        words: the class name of each group.
+        class_names: the class name of each group.
         budgets: the epsilon of each class, as `named_budgets` reads them; None if each name is itself the epsilon.
 
     Raises:
@@ -113,20 +113,20 @@ def budgets_of(words: Iterable[str], budgets: Any = None) -> dict[str, float]:
     """
     classes = None if budgets is None else named_budgets(budgets)
     epsilons: dict[str, float] = {}
-    for word in sorted(set(words)):
+    for class_name in sorted(set(class_names)):
         try:
             if classes:
-                epsilons[word] = classes[_one_spelling(word)]
+                epsilons[class_name] = classes[_one_spelling(class_name)]
             else:
-                epsilons[word] = require_positive("data.budget", float(word))
+                epsilons[class_name] = require_positive("data.budget", float(class_name))
         except (KeyError, ValueError):
             rule = (
                 "a number > 0, the epsilon of a group; budgets={NAME: EPSILON} says what words mean"
             )
             if classes:
-                nearest = validation.nearest(word, choices=tuple(classes))
+                nearest = validation.nearest(class_name, choices=tuple(classes))
                 rule = f"a class of budgets={{{', '.join(classes)}}}{nearest}"
-            raise InvalidValue("data.budget", word, rule=rule) from None
+            raise InvalidValue("data.budget", class_name, rule=rule) from None
     return epsilons
 
 
@@ -170,12 +170,14 @@ def _classes_by_weights(
     classes = []
     for name, epsilon in budgets.classes.items():
         # The noise that this budget would need if it were that of all groups.
-        fitted = aggregator.fitted(_budget_for_all(budgets, epsilon), shape)
+        class_budget = _budget_for_all(budgets, epsilon)
+        fitted = aggregator.fitted(class_budget, shape)
         share = min(getattr(aggregator, noise) / getattr(fitted, noise), 1.0)
         weight = math.floor(share * _WEIGHT_STEPS) / _WEIGHT_STEPS
         rule = "a larger one, beside budgets that are so much larger"
         require(weight > 0, f"budgets.{name}", epsilon, rule)
-        price = budgets.epsilon_of(aggregator.scaled(1 / weight).event(shape))
+        scaled = aggregator.scaled(factor=1 / weight)
+        price = budgets.epsilon_of(scaled.event(shape))
         classes.append(BudgetClass(name=name, budget=epsilon, weight=weight, epsilon=price))
     return tuple(classes)
 
@@ -194,11 +196,12 @@ def _spread_over_teachers(
         budgets: the epsilon of each class.
     """
     epsilons = list(budgets.classes.values())
-    smallest = aggregator.fitted(_budget_for_all(budgets, epsilon=epsilons[0]), shape)
+    smallest_budget = _budget_for_all(budgets, epsilon=epsilons[0])
+    fitted = aggregator.fitted(smallest_budget, shape)
     # The price of a group that is with one teacher, two, and so on.
-    prices = [budgets.epsilon_of(smallest.event(shape))]
+    prices = [budgets.epsilon_of(fitted.event(shape))]
     while prices[-1] <= epsilons[-1] and len(prices) < min(_MAX_TEACHERS, shape.num_teachers):
-        reaching = _reaching(smallest, teachers=len(prices) + 1)
+        reaching = _reaching(fitted, num_teachers=len(prices) + 1)
         prices.append(budgets.epsilon_of(reaching.event(shape)))
     classes = []
     for name, epsilon in budgets.classes.items():
@@ -207,15 +210,15 @@ def _spread_over_teachers(
         classes.append(
             BudgetClass(name=name, budget=epsilon, weight=1.0, epsilon=price, teachers=teachers)
         )
-    most = max(budget_class.teachers for budget_class in classes)
-    return _reaching(smallest, teachers=most), tuple(classes)
+    most_teachers = max(budget_class.teachers for budget_class in classes)
+    return _reaching(fitted, num_teachers=most_teachers), tuple(classes)
 
 
-def _reaching(aggregator: Aggregator, teachers: int) -> Aggregator:
-    """Returns a copy of the aggregator, priced for groups with records at `teachers` teachers."""
-    if teachers == 1:
+def _reaching(aggregator: Aggregator, num_teachers: int) -> Aggregator:
+    """Returns a copy of the aggregator, priced for groups with records at `num_teachers` teachers."""
+    if num_teachers == 1:
         return aggregator
-    return replace(aggregator, teachers_reached=teachers)  # type: ignore[call-arg]  # `budgets_by` teachers
+    return replace(aggregator, teachers_reached=num_teachers)  # type: ignore[call-arg]  # `budgets_by` teachers
 
 
 def _budget_for_all(budgets: PersonBudgets, epsilon: float) -> Budget:
@@ -223,9 +226,9 @@ def _budget_for_all(budgets: PersonBudgets, epsilon: float) -> Budget:
     return Budget(delta=budgets.delta, epsilon=epsilon, accountant=budgets.accountant)
 
 
-def _one_spelling(word: object) -> str:
+def _one_spelling(class_name: object) -> str:
     """Returns the name of a class in a unique spelling: 1 and 1.0 are one class."""
     try:
-        return f"{float(str(word)):.12g}"
+        return f"{float(str(class_name)):.12g}"
     except ValueError:
-        return str(word)
+        return str(class_name)

@@ -109,19 +109,15 @@ def plan_release(
     require_achievable_delta(
         budget.delta, num_queries=shape.num_queries, num_labels=shape.num_labels
     )
-    start = with_failure_prob_for(aggregator, delta=budget.delta, num_queries=shape.num_queries)
-    require_delta_left(
-        start,
-        num_queries=shape.num_queries,
-        target_delta=budget.delta,
-    )
-    planned = start
+    unsolved = with_failure_prob_for(aggregator, delta=budget.delta, num_queries=shape.num_queries)
+    require_delta_left(unsolved, num_queries=shape.num_queries, target_delta=budget.delta)
+    planned = unsolved
     classes: tuple[BudgetClass, ...] = ()
     if isinstance(budget, PersonBudgets):
-        planned, classes = fit_to_classes(start, shape, budgets=budget)
+        planned, classes = fit_to_classes(unsolved, shape, budgets=budget)
     elif budget.epsilon is not None:
-        planned = start.fitted(budget, shape)
-    solved_for = changed_fields(start, after=planned)
+        planned = unsolved.fitted(budget, shape)
+    solved_for = changed_fields(before=unsolved, after=planned)
     return _priced(planned, shape, budget, solved_for=solved_for, classes=classes)
 
 
@@ -157,10 +153,12 @@ def _priced(
     )
 
 
-def planned_or_none(start: Aggregator, shape: VoteShape, budget: Budget) -> PricedRelease | None:
+def planned_or_none(
+    aggregator: Aggregator, shape: VoteShape, budget: Budget
+) -> PricedRelease | None:
     """Returns the plan of `plan_release`; None if `plan_release` raises `InvalidValue`."""
     try:
-        return plan_release(start, shape, budget)
+        return plan_release(aggregator, shape, budget)
     except InvalidValue:
         return None
 
@@ -175,9 +173,9 @@ def changed_fields(before: Aggregator, after: Aggregator) -> dict[str, Any]:
     }
 
 
-def with_fields(aggregator: Aggregator, values: Mapping[str, Any]) -> Aggregator:
-    """Returns a copy of the aggregator with other values of some fields, by name."""
-    return replace(aggregator, **values)
+def with_fields(aggregator: Aggregator, new_values: Mapping[str, Any]) -> Aggregator:
+    """Returns a copy of the aggregator in which some fields have new values, by the names of the fields."""
+    return replace(aggregator, **new_values)
 
 
 def certify_stability_test(release: PricedRelease, budget: Budget) -> CertifiedTable:

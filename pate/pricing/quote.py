@@ -137,7 +137,9 @@ def quote_release(
         price_by(name, make_accountant, release.event, delta)
         for name, make_accountant in (others or {}).items()
     ]
-    other_prices = [other for other in prices if other.accountant != price.accountant]
+    other_prices = [
+        other_price for other_price in prices if other_price.accountant != price.accountant
+    ]
     plain_event = aggregator.plain_event(shape)
     expected = None
     with suppress(InvalidValue):  # the user's own aggregator may have no expectation
@@ -182,7 +184,9 @@ def quote_release(
 def _price_with_orders(release: PricedRelease, budget: Budget) -> AccountantPrice:
     """Returns the release's price by the budget's accountant, with the orders if that is the Renyi accountant."""
     accountant = budget.accountant()
-    price = AccountantPrice(accountant.name, release.epsilon, won_by=release.won_by)
+    price = AccountantPrice(
+        accountant=accountant.name, epsilon=release.epsilon, won_by=release.won_by
+    )
     if isinstance(accountant, RdpAccountant):
         best_order = accountant.compose(release.event).best_order(budget.delta)
         return replace(price, num_orders=len(accountant.orders), best_order=best_order)

@@ -114,11 +114,11 @@ def search_remedies(
         num_groups: the number of private groups, of which every teacher keeps ten; None if unknown.
         search: the time limit and the callbacks of the search.
     """
-    plans = ChangedPlans(start, priced, budget, seconds=search.seconds, clock=search.clock)
+    plans = ChangedPlans(start, priced, budget, max_seconds=search.seconds, clock=search.clock)
     stage = search.stage or _silent_stage
     is_complete = True
-    with stage(_STAGE, None) as advance:
-        running = _RunningSearch(plans, priced, num_groups, advance)
+    with stage(_STAGE, None) as report_progress:
+        running = _RunningSearch(plans, priced, num_groups, report_progress)
         try:
             running.run()
         except TimeIsUp:
@@ -150,16 +150,16 @@ class _RunningSearch:
         plans: ChangedPlans,
         priced: PricedRelease,
         num_groups: int | None,
-        advance: Callable[..., None],
+        report_progress: Callable[..., None],
     ) -> None:
         self.changes: dict[str, Change] = {}
         self._plans = plans
         self._priced = priced
         self._num_groups = num_groups
-        self._advance = advance
+        self._report_progress = report_progress
         self._kinds: dict[str, ChangeKind] = {}
-        # the place among the kind's candidates of each change that works
-        self._places: dict[str, int] = {}
+        # the index among the kind's candidates of each change that works
+        self._indices: dict[str, int] = {}
         self._num_plans = 0
 
     def run(self) -> None:
@@ -171,16 +171,17 @@ class _RunningSearch:
             if by_renyi is None:
                 return
             priced = by_renyi
-        self._search_by_renyi(name="teachers", kind=MoreTeachers.than(priced, self._num_groups))
+        more_teachers = MoreTeachers.than(priced, self._num_groups)
+        self._search_by_renyi(kind_name="teachers", change_kind=more_teachers)
         if has_given_noise(plans.budget):
             self._try_less_noise()
         else:
             self._search_epsilon_and_queries(priced)
-        for name in list(self._places):
+        for name in list(self._indices):
             self._confirm(name)
         if plans.is_renyi:
             return
-        for name in self._places:
+        for name in self._indices:
             if name in self.changes:
                 self._lessen(name)
 
@@ -204,139 +205,164 @@ class _RunningSearch:
             priced: the refused release, priced by the Renyi accountant.
         """
         budget = self._plans.renyi_budget
-        quiet = with_less_noise(priced)
-        if quiet is not None and is_solved_for_noise(self._plans.budget):
-            self._search_by_renyi(name="epsilon", kind=LargerEpsilon.than(quiet, budget))
-        if quiet is not None:
-            self._search_by_renyi(name="queries", kind=FewerQueries.than(quiet, budget))
+        less_noisy = with_less_noise(priced)
+        if less_noisy is not None and is_solved_for_noise(self._plans.budget):
+            larger_epsilon = LargerEpsilon.than(less_noisy, renyi_budget=budget)
+            self._search_by_renyi(kind_name="epsilon", change_kind=larger_epsilon)
+        if less_noisy is not None:
+            fewer_queries = FewerQueries.than(less_noisy, renyi_budget=budget)
+            self._search_by_renyi(kind_name="queries", change_kind=fewer_queries)
         numbers_of_teachers = self._kinds["teachers"].candidates
         if not numbers_of_teachers or "teachers" in self.changes or "queries" in self.changes:
             return
         most_teachers = int(numbers_of_teachers[-1])
         shape = replace(priced.shape, num_teachers=most_teachers)
-        quiet = with_less_noise(replace(priced, shape=shape))
-        if quiet is not None:
-            self._search_by_renyi(name="both", kind=FewerQueries.than(quiet, budget, most_teachers))
+        less_noisy = with_less_noise(replace(priced, shape=shape))
+        if less_noisy is not None:
+            both_changes = FewerQueries.than(
+                less_noisy, renyi_budget=budget, num_teachers=most_teachers
+            )
+            self._search_by_renyi(kind_name="both", change_kind=both_changes)
 
     def _try_less_noise(self) -> None:
         """Adds a change to less noise, if the noise is given and the plan pays for some queries with less noise."""
-        quiet = with_less_noise(self._priced)
-        if quiet is None:
+        less_noisy = with_less_noise(self._priced)
+        if less_noisy is None:
             return
         shape = self._plans.shape
-        planned = planned_or_none(quiet.aggregator, shape, self._plans.renyi_budget)
+        planned = planned_or_none(less_noisy.aggregator, shape, self._plans.renyi_budget)
         if planned is None or not is_plan_heard(planned):
             return
         if planned.shape.num_queries >= min(LEAST_QUERIES, shape.num_queries):
-            noise = changed_fields(self._priced.aggregator, after=planned.aggregator)
+            noise = changed_fields(before=self._priced.aggregator, after=planned.aggregator)
             self.changes["noise"] = Change(noise=tuple(noise.items()))
 
-    def _search_by_renyi(self, name: str, kind: ChangeKind) -> None:
+    def _search_by_renyi(self, kind_name: str, change_kind: ChangeKind) -> None:
         """Finds the smallest candidate of a kind that works by the Renyi accountant.
 
         Args:
-            name: the name of the kind, a key of `changes`.
-            kind: the kind of change with its candidates.
+            kind_name: the name of the kind, a key of `changes`.
+            change_kind: the kind of change with its candidates.
         """
-        self._kinds[name] = kind
-        likely = bisect_left(kind.candidates, True, key=kind.is_likely)
-        last = len(kind.candidates) - 1
-        self._find_least(name, plan=self._plans.by_renyi, start=likely, first=0, last=last)
+        self._kinds[kind_name] = change_kind
+        likely_index = bisect_left(change_kind.candidates, True, key=change_kind.is_likely)
+        self._find_least(
+            kind_name,
+            make_plan=self._plans.by_renyi,
+            start_index=likely_index,
+            first_index=0,
+            last_index=len(change_kind.candidates) - 1,
+        )
 
-    def _confirm(self, name: str) -> None:
+    def _confirm(self, kind_name: str) -> None:
         """Computes the plan of a change by the budget's accountant.
 
         If the plan is useless, the next larger change that works takes its place.
         """
-        following = self._places[name] + 1
-        if not is_plan_heard(self._plans.by_budget(self.changes[name])):
-            del self.changes[name]
-            last = len(self._kinds[name].candidates) - 1
-            self._find_least(
-                name, plan=self._plans.by_budget, start=following, first=following, last=last
-            )
+        planned = self._plans.by_budget(self.changes[kind_name])
+        if is_plan_heard(planned):
+            return
+        del self.changes[kind_name]
+        next_index = self._indices[kind_name] + 1
+        self._find_least(
+            kind_name,
+            make_plan=self._plans.by_budget,
+            start_index=next_index,
+            first_index=next_index,
+            last_index=len(self._kinds[kind_name].candidates) - 1,
+        )
 
-    def _lessen(self, name: str) -> None:
+    def _lessen(self, kind_name: str) -> None:
         """Finds a smaller change of a kind, if the budget's accountant is cheaper than the Renyi accountant."""
-        planned = self._plans.by_budget(self.changes[name])
+        planned = self._plans.by_budget(self.changes[kind_name])
         if planned is not None:
-            place = self._places[name]
-            likely = self._kinds[name].likely_place(place, planned)
-            self._find_least(name, plan=self._plans.by_budget, start=likely, first=0, last=place)
+            working_index = self._indices[kind_name]
+            likely_index = self._kinds[kind_name].likely_index(working_index, planned)
+            self._find_least(
+                kind_name,
+                make_plan=self._plans.by_budget,
+                start_index=likely_index,
+                first_index=0,
+                last_index=working_index,
+            )
 
     def _find_least(
         self,
-        name: str,
-        plan: Callable[[Change], PricedRelease | None],
+        kind_name: str,
+        make_plan: Callable[[Change], PricedRelease | None],
         *,
-        start: int,
-        first: int,
-        last: int,
+        start_index: int,
+        first_index: int,
+        last_index: int,
     ) -> None:
         """Stores the smallest candidate of a kind that works in `changes`.
 
         Args:
-            name: the name of the kind, a key of `changes`.
-            plan: returns the plan after a change; None if there is no plan.
-            start: the index of the candidate to try first.
-            first: the smallest index to try.
-            last: the largest index to try.
+            kind_name: the name of the kind, a key of `changes`.
+            make_plan: returns the plan after a change; None if there is no plan.
+            start_index: the index of the candidate to try first.
+            first_index: the smallest index to try.
+            last_index: the largest index to try.
         """
-        kind = self._kinds[name]
+        change_kind = self._kinds[kind_name]
 
-        def works(place: int) -> bool:
+        def is_working(index: int) -> bool:
             """Returns True if the plan of the candidate at an index is useful."""
-            change = kind.change(kind.candidates[place])
-            is_heard = is_plan_heard(plan(change))
+            change = change_kind.change(change_kind.candidates[index])
+            is_heard = is_plan_heard(make_plan(change))
             if is_heard:
-                self.changes[name] = change
-                self._places[name] = place
+                self.changes[kind_name] = change
+                self._indices[kind_name] = index
             self._num_plans += 1
-            self._advance(self._num_plans, f"tried {change}")
+            self._report_progress(self._num_plans, f"tried {change}")
             return is_heard
 
-        _least_place(works, start=start, first=first, last=last)
+        _least_index(
+            is_working, start_index=start_index, first_index=first_index, last_index=last_index
+        )
 
 
-def _least_place(works: Callable[[int], bool], *, start: int, first: int, last: int) -> int | None:
-    """Returns the smallest index from `first` to `last` that works; None if none does.
+def _least_index(
+    is_working: Callable[[int], bool], *, start_index: int, first_index: int, last_index: int
+) -> int | None:
+    """Returns the smallest index from `first_index` to `last_index` that works; None if none does.
 
-    If an index works, all larger ones have to work. The search steps from `start` up or down, and doubles its steps
-    until the smallest index is enclosed. Then it halves the interval.
+    If an index works, all larger indices have to work. The search steps from `start_index` up or down, and doubles its
+    steps until the smallest index is enclosed. Then it halves the interval.
 
     Args:
-        works: returns True for an index that works.
-        start: the index to try first.
-        first: the smallest index.
-        last: the largest index.
+        is_working: returns True for an index that works.
+        start_index: the index to try first.
+        first_index: the smallest index.
+        last_index: the largest index.
     """
-    if first > last:
+    if first_index > last_index:
         return None
-    place = min(max(start, first), last)
+    nearest_index = min(max(start_index, first_index), last_index)
     step = 1
-    if works(place):
-        high = place
-        low = first - 1
-        while high > first:
-            lower = max(high - step, first)
-            if not works(lower):
-                low = lower
+    if is_working(nearest_index):
+        high_index = nearest_index
+        low_index = first_index - 1
+        while high_index > first_index:
+            lower_index = max(high_index - step, first_index)
+            if not is_working(lower_index):
+                low_index = lower_index
                 break
-            high = lower
+            high_index = lower_index
             step *= 2
     else:
-        low = place
-        high = min(low + step, last)
-        while low < last and not works(high):
-            low = high
+        low_index = nearest_index
+        high_index = min(low_index + step, last_index)
+        while low_index < last_index and not is_working(high_index):
+            low_index = high_index
             step *= 2
-            high = min(low + step, last)
-        if low == last:
+            high_index = min(low_index + step, last_index)
+        if low_index == last_index:
             return None
-    while high - low > 1:
-        middle = (low + high) // 2
-        if works(middle):
-            high = middle
+    while high_index - low_index > 1:
+        middle_index = (low_index + high_index) // 2
+        if is_working(middle_index):
+            high_index = middle_index
         else:
-            low = middle
-    return high
+            low_index = middle_index
+    return high_index

@@ -68,7 +68,7 @@ def suggest(
         lowest = _TEACHERS[0] * GROUPS_EACH
         require_count("num_private", num_private)
         require(num_private >= lowest, "num_private", num_private, f"at least {lowest}")
-    quick = replace(budget, accountant=RdpAccountant)
+    renyi_budget = replace(budget, accountant=RdpAccountant)
     most = MOST_TEACHERS if num_private is None else num_private // GROUPS_EACH
     teachers = [count for count in _TEACHERS if count <= most]
     suggestions: list[Suggestion] = []
@@ -76,16 +76,17 @@ def suggest(
         if max_queries is not None and queries > max_queries:
             continue
         middle = replace(shape, num_teachers=teachers[len(teachers) // 2], num_queries=queries)
-        planned = planned_or_none(aggregator, shape=middle, budget=quick)
+        planned = planned_or_none(aggregator, shape=middle, budget=renyi_budget)
         if planned is None:
             continue
         # The noise hardly depends on the number of teachers, so one plan serves for all of them.
         for count in teachers:
-            size = replace(planned.shape, num_teachers=count)
-            suggestions.append(_judged(planned.aggregator, shape=size, num_private=num_private))
+            candidate_shape = replace(planned.shape, num_teachers=count)
+            suggestion = _judged(planned.aggregator, shape=candidate_shape, num_private=num_private)
+            suggestions.append(suggestion)
     for best in sorted(suggestions, key=lambda suggestion: -suggestion.clear_queries):
-        chosen = replace(shape, num_teachers=best.num_teachers, num_queries=best.num_queries)
-        planned = planned_or_none(aggregator, shape=chosen, budget=quick)
+        best_shape = replace(shape, num_teachers=best.num_teachers, num_queries=best.num_queries)
+        planned = planned_or_none(aggregator, shape=best_shape, budget=renyi_budget)
         if planned is not None and is_plan_heard(planned):
             return _judged(planned.aggregator, planned.shape, num_private)
         if best.clear_queries < 1:

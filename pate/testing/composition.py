@@ -26,22 +26,24 @@ def compose(
     """
     require_count("count", count)
 
-    def product(one: tuple[Array, Array], other: tuple[Array, Array]) -> tuple[Array, Array]:
+    def product(
+        one_pair: tuple[Array, Array], other_pair: tuple[Array, Array]
+    ) -> tuple[Array, Array]:
         return merged(
-            first=np.outer(one[0], other[0]).ravel(),
-            second=np.outer(one[1], other[1]).ravel(),
+            first=np.outer(one_pair[0], other_pair[0]).ravel(),
+            second=np.outer(one_pair[1], other_pair[1]).ravel(),
             num_cells=num_cells,
         )
 
-    base = merged(first, second, num_cells)
-    result = (np.ones(1), np.ones(1))
+    power_pair = merged(first, second, num_cells)  # of 1, 2, 4, ... releases
+    composed_pair = (np.ones(1), np.ones(1))
     while count:
         if count % 2:
-            result = product(result, base)
+            composed_pair = product(composed_pair, power_pair)
         count //= 2
         if count:
-            base = product(base, base)
-    return result
+            power_pair = product(power_pair, power_pair)
+    return composed_pair
 
 
 def merged(first: Array, second: Array, num_cells: int) -> tuple[Array, Array]:

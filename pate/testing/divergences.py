@@ -76,15 +76,19 @@ def trimmed(first: Array, second: Array, failure_prob: float) -> tuple[Array, Ar
     """
     if failure_prob == 0:
         return first, second
-    given_up = failure_prob * (1 + RELATIVE_SLACK) + SLACK
+    removed_prob = failure_prob * (1 + RELATIVE_SLACK) + SLACK
     with np.errstate(divide="ignore", invalid="ignore"):
         order = np.argsort(np.nan_to_num(-(first / second), nan=-1.0, neginf=-np.inf), axis=1)
         upper = _cap(
-            np.take_along_axis(first, order, 1), np.take_along_axis(second, order, 1), given_up
+            numerator=np.take_along_axis(first, order, 1),
+            denominator=np.take_along_axis(second, order, 1),
+            removed_prob=removed_prob,
         )
         order = order[:, ::-1]
         lower = _cap(
-            np.take_along_axis(second, order, 1), np.take_along_axis(first, order, 1), given_up
+            numerator=np.take_along_axis(second, order, 1),
+            denominator=np.take_along_axis(first, order, 1),
+            removed_prob=removed_prob,
         )
         kept_first = np.where(np.isinf(upper), first, np.minimum(first, upper * second))
         kept_second = np.where(np.isinf(lower), second, np.minimum(second, lower * first))
@@ -97,17 +101,17 @@ def trimmed(first: Array, second: Array, failure_prob: float) -> tuple[Array, Ar
     )
 
 
-def _cap(falling: Array, other: Array, given_up: float) -> Array:
-    """Returns the likelihood ratio c, `[N, 1]`, at which the hockey-stick divergence at epsilon = log c is `given_up`.
+def _cap(numerator: Array, denominator: Array, removed_prob: float) -> Array:
+    """Returns the ratio c, `[N, 1]`, at which the hockey-stick divergence at epsilon = log c is `removed_prob`.
 
     Args:
-        falling: the distribution in the numerator, with outcomes in falling order of the ratio, `[N, n]`.
-        other: the distribution in the denominator, in the same order, `[N, n]`.
-        given_up: the probability of the removed event.
+        numerator: the distribution in the numerator, with outcomes in falling order of the ratio, `[N, n]`.
+        denominator: the distribution in the denominator, in the same order, `[N, n]`.
+        removed_prob: the probability of the removed event.
     """
     # The columns stand in falling order of the ratio, so the hockey stick is the largest over prefixes of
     # P(prefix) - c Q(prefix), and c is the largest of their roots.
-    excess = np.cumsum(falling, axis=1) - given_up
-    below = np.cumsum(other, axis=1)
+    excess = np.cumsum(numerator, axis=1) - removed_prob
+    below = np.cumsum(denominator, axis=1)
     roots = np.where(excess > 0, np.where(below > 0, excess / below, np.inf), 0.0)
     return np.asarray(roots.max(axis=1, keepdims=True))

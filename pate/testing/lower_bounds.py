@@ -68,43 +68,49 @@ def lower_bound(
     """
     require_count("num_releases", num_releases)
     require_probability("target_delta", target_delta)
-    law_of = cache(lambda counts: law(np.array(counts)))
+
+    @cache
+    def law_of(counts: tuple[int, ...]) -> Mapping[Any, float]:
+        return law(np.array(counts))
+
     candidates: list[tuple[tuple[int, ...], tuple[int, ...], Array, Array]] = []
     for pair in pairs:
-        one, other = (tuple(map(int, counts)) for counts in pair)
-        p, q = _aligned(law_of(one), law_of(other))
-        candidates += [(one, other, p, q), (other, one, q, p)]
+        first_counts, second_counts = (tuple(map(int, counts)) for counts in pair)
+        p, q = _aligned(law_of(first_counts), law_of(second_counts))
+        candidates += [(first_counts, second_counts, p, q), (second_counts, first_counts, q, p)]
     if not candidates:
         raise ValueError("pairs: expected at least one")
     costs = np.array(
         [
-            renyi(logs(x[None]), log_second=logs(y[None]), orders=_ORDERS)[0]
-            for _, _, x, y in candidates
+            renyi(logs(first_law[None]), log_second=logs(second_law[None]), orders=_ORDERS)[0]
+            for _, _, first_law, second_law in candidates
         ]
     )
     places = np.unique(np.argsort(-costs, axis=0)[:_FINALISTS])
     bounds = []
     for first, second, first_law, second_law in (candidates[place] for place in places.tolist()):
         composed_first, composed_second = compose(
-            first_law, second_law, num_releases, num_cells=_FEWER_CELLS
+            first_law, second_law, count=num_releases, num_cells=_FEWER_CELLS
         )
-        delta_of = partial(hockey_stick, composed_first[None], composed_second[None])
-        epsilon = _largest_epsilon(delta_of, target_delta)
+        delta_at = partial(hockey_stick, composed_first[None], composed_second[None])
+        epsilon = _largest_epsilon(delta_at, target_delta)
         bounds.append(
             LowerBound(epsilon=epsilon, first=first, second=second, num_releases=num_releases)
         )
     return max(bounds, key=lambda bound: bound.epsilon)
 
 
-def climbed(law: Law, pair: Pair, *, moves: tuple[int, int], num_teachers: int, steps: int) -> Pair:
+def climbed(
+    law: Law, pair: Pair, *, count_moves: tuple[int, int], num_teachers: int, num_steps: int
+) -> Pair:
     """Searches for a pair of neighboring counts with a larger Renyi divergence, by random changes of a first pair.
 
     Args:
         law: returns the probability of each outcome of one release, for counts `[L]`.
         pair: the pair of neighboring counts at which the search starts, `[L]` each.
-        moves: the two numbers by which a count may differ between neighbors, such as (-1, 1).
+        count_moves: the two numbers by which a count may differ between neighbors, such as (-1, 1).
         num_teachers: the largest allowed count.
-        steps: the number of random changes that are tried, with a fixed seed.
+        num_steps: the number of random changes that are tried, with a fixed seed.
 
     Returns:
         The best pair of the search. Its divergence, at order 3, is at least that of `pair`.
@@ -113,14 +119,14 @@ def climbed(law: Law, pair: Pair, *, moves: tuple[int, int], num_teachers: int, 
     counts = pair[0]
     moved = pair[1] - pair[0]
     best = _cost(law, counts, counts + moved)
-    for _ in range(steps):
+    for _ in range(num_steps):
         new = counts.copy()
         new_moved = moved.copy()
         label = int(rng.integers(len(counts)))
         choice = rng.random()
         step = int(rng.choice(_CLIMBS)) * int(rng.choice([-1, 1]))
         if choice < 0.25:  # the other move for a label
-            new_moved[label] = moves[0] if moved[label] == moves[1] else moves[1]
+            new_moved[label] = count_moves[0] if moved[label] == count_moves[1] else count_moves[1]
         elif choice < 0.55:  # one count moved by a few votes
             new[label] += step
         elif choice < 0.85:  # all counts that are at least as large moved alike
@@ -140,9 +146,9 @@ def climbed(law: Law, pair: Pair, *, moves: tuple[int, int], num_teachers: int, 
     return counts, counts + moved
 
 
-def _cost(law: Law, one: NDArray[np.int64], other: NDArray[np.int64]) -> float:
+def _cost(law: Law, first_counts: NDArray[np.int64], second_counts: NDArray[np.int64]) -> float:
     """Returns the Renyi divergence of order 3 between the distributions on two counts, in the larger direction."""
-    p, q = _aligned(law(one), law(other))
+    p, q = _aligned(law(first_counts), law(second_counts))
     log_p = logs(p[None])
     log_q = logs(q[None])
     forward = renyi(log_p, log_second=log_q, orders=_ORDERS[1])
@@ -150,22 +156,24 @@ def _cost(law: Law, one: NDArray[np.int64], other: NDArray[np.int64]) -> float:
     return max(float(forward[0, 0]), float(backward[0, 0]))
 
 
-def _aligned(one: Mapping[Any, float], other: Mapping[Any, float]) -> tuple[Array, Array]:
+def _aligned(
+    first_law: Mapping[Any, float], second_law: Mapping[Any, float]
+) -> tuple[Array, Array]:
     """Returns two distributions as arrays `[n]` over the union of their outcomes."""
-    outcomes = [*one, *(outcome for outcome in other if outcome not in one)]
+    outcomes = [*first_law, *(outcome for outcome in second_law if outcome not in first_law)]
     first, second = (
-        np.array([law.get(outcome, 0.0) for outcome in outcomes]) for law in (one, other)
+        np.array([law.get(outcome, 0.0) for outcome in outcomes]) for law in (first_law, second_law)
     )
     return first, second
 
 
-def _largest_epsilon(delta_of: Callable[[float], Any], delta: float) -> float:
-    """Returns the epsilon at which `delta_of`, a decreasing function of epsilon, is equal to delta; rounded down."""
+def _largest_epsilon(delta_at: Callable[[float], Any], target_delta: float) -> float:
+    """Returns the epsilon at which `delta_at`, a decreasing function of epsilon, is equal to delta; rounded down."""
     low = 0.0
     high = _HIGHEST
     for _ in range(_BISECTIONS):
         middle = (low + high) / 2
-        low, high = (middle, high) if delta_of(middle) > delta else (low, middle)
+        low, high = (middle, high) if delta_at(middle) > target_delta else (low, middle)
     return low
 
 
@@ -214,7 +222,8 @@ def session_epsilon(
         losses.append(np.tensordot(law - neighbor, counts, 1).ravel())
     probability = np.concatenate(chances)
     loss = np.concatenate(losses)
-    return _largest_epsilon(
-        lambda epsilon: float((probability * -np.expm1(np.minimum(epsilon - loss, 0))).sum()),
-        target_delta,
-    )
+
+    def delta_at(epsilon: float) -> float:
+        return float((probability * -np.expm1(np.minimum(epsilon - loss, 0))).sum())
+
+    return _largest_epsilon(delta_at, target_delta)

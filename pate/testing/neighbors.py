@@ -107,7 +107,7 @@ def neighbors(
     """
     require_count("num_labels", num_labels)
     require_count("num_teachers", num_teachers)
-    replaced = Adjacency.parse(adjacency) is Adjacency.REPLACE_ONE
+    is_replace_one = Adjacency.parse(adjacency) is Adjacency.REPLACE_ONE
     pairs = (3 * num_teachers + 1) ** num_labels
     require(
         pairs <= _MOST_PAIRS,
@@ -115,18 +115,20 @@ def neighbors(
         f"{num_labels}, {num_teachers}",
         "a smaller instance",
     )
-    return _neighbors(num_labels, num_teachers, replaced=replaced, one_vote=one_vote)
+    return _neighbors(num_labels, num_teachers, is_replace_one=is_replace_one, one_vote=one_vote)
 
 
 @lru_cache(maxsize=32)  # a suite asks for the same few instances, once for each mechanism
-def _neighbors(num_labels: int, num_teachers: int, *, replaced: bool, one_vote: bool) -> Neighbors:
+def _neighbors(
+    num_labels: int, num_teachers: int, *, is_replace_one: bool, one_vote: bool
+) -> Neighbors:
     """Returns every ordered pair of different neighboring histograms, for valid arguments of `neighbors`.
 
-    The adjacency is replace-one if `replaced`, add/remove otherwise.
+    The adjacency is replace-one if `is_replace_one`, add/remove otherwise.
     """
     # Labels are independent: one teacher's old and new bit, and a count in 0..T-1 from the others. With replace-one
     # both bits are free; with add/remove the new bit is 0.
-    bits = [(0, 0), (1, 0), (0, 1), (1, 1)] if replaced else [(0, 0), (1, 0)]
+    bits = [(0, 0), (1, 0), (0, 1), (1, 1)] if is_replace_one else [(0, 0), (1, 0)]
     one_label = np.array(
         sorted({(rest + old, rest + new) for rest in range(num_teachers) for old, new in bits})
     )
@@ -138,7 +140,9 @@ def _neighbors(num_labels: int, num_teachers: int, *, replaced: bool, one_vote: 
     # counts that sum to T, or to T - 1 where a teacher is gone; one vote moves or goes
     if one_vote:
         totals = histograms.sum(axis=1)
-        kept = (totals[first] == num_teachers) & (totals[second] == num_teachers - (not replaced))
+        kept = (totals[first] == num_teachers) & (
+            totals[second] == num_teachers - (not is_replace_one)
+        )
         first = first[kept]
         second = second[kept]
         kept = np.abs(histograms[first] - histograms[second]).sum(axis=1) <= 2
@@ -147,9 +151,9 @@ def _neighbors(num_labels: int, num_teachers: int, *, replaced: bool, one_vote: 
     # the pairs that differ and their reverses, each once
     codes = np.concatenate([first * len(histograms) + second, second * len(histograms) + first])
     _, places = np.unique(codes, return_index=True)
-    one = np.concatenate([first, second])
-    other = np.concatenate([second, first])
-    kept = np.sort(places[one[places] != other[places]])
+    first_rows = np.concatenate([first, second])
+    second_rows = np.concatenate([second, first])
+    kept = np.sort(places[first_rows[places] != second_rows[places]])
     if one_vote:
-        return Neighbors.from_rows(histograms, one[kept], other[kept])
-    return Neighbors(histograms=histograms, first=one[kept], second=other[kept])
+        return Neighbors.from_rows(histograms, first=first_rows[kept], second=second_rows[kept])
+    return Neighbors(histograms=histograms, first=first_rows[kept], second=second_rows[kept])

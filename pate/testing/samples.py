@@ -65,29 +65,28 @@ def verify_samples(
     """
     require_generator(rng)
     require_probability("confidence", confidence)
-    half = require_count("num_samples", num_samples, minimum=2) // 2
+    half_size = require_count("num_samples", num_samples, minimum=2) // 2
     claim = Claim.from_event(
         event, accountant=accountant, orders=(), epsilons=epsilons, deltas=deltas
     )
     require(len(claim.deltas) > 0, "deltas", claim.deltas, "at least one point")
     pairs = neighbors(num_labels, num_teachers, adjacency, one_vote=one_vote)
     require(len(pairs) > 0, "num_labels", num_labels, "an instance with neighbors")
-    frequencies = _frequencies(
-        [sampler(histogram, 2 * half, rng) for histogram in pairs.histograms], half
-    )
-    candidates = _candidates(frequencies[0], pairs, claim, half)
-    error = (1 - confidence) / (2 * len(candidates))
+    draws = [sampler(histogram, 2 * half_size, rng) for histogram in pairs.histograms]
+    frequencies = _frequencies(draws, half_size)
+    candidates = _candidates(frequencies[0], pairs, claim, half_size)
+    error_prob = (1 - confidence) / (2 * len(candidates))
     tested = [
         _tested(
             frequencies,
             pairs,
-            pair=pair,
+            pair_index=pair_index,
             epsilon=epsilon,
             delta=delta,
-            half=half,
-            error=error,
+            half_size=half_size,
+            error_prob=error_prob,
         )
-        for pair, (epsilon, delta) in candidates
+        for pair_index, (epsilon, delta) in candidates
     ]
     return Verdict(
         worst_pairs=tuple(tested),
@@ -97,12 +96,12 @@ def verify_samples(
     )
 
 
-def _frequencies(draws: Sequence[Sequence[Any]], half: int) -> Array:
+def _frequencies(draws: Sequence[Sequence[Any]], half_size: int) -> Array:
     """Returns the relative frequency of each of n outcomes in each half of the draws: `[2, H, n]`.
 
     Args:
         draws: the outcomes that were drawn for each of H histograms.
-        half: half the number of draws for each histogram.
+        half_size: half the number of draws for each histogram.
     """
     index: dict[Any, int] = {}
     columns = []
@@ -117,17 +116,22 @@ def _frequencies(draws: Sequence[Sequence[Any]], half: int) -> Array:
             if isinstance(outcomes_of_histogram, np.ndarray)
             else outcomes
         )
-        require(len(outcomes) == 2 * half, "sampler", f"{len(outcomes)} outcomes", f"{2 * half}")
+        require(
+            len(outcomes) == 2 * half_size,
+            "sampler",
+            f"{len(outcomes)} outcomes",
+            f"{2 * half_size}",
+        )
         columns.append([index.setdefault(outcome, len(index)) for outcome in outcomes])
-    halves = np.array(columns).reshape(len(columns), 2, half).swapaxes(0, 1)
+    halves = np.array(columns).reshape(len(columns), 2, half_size).swapaxes(0, 1)
     return (
         np.array([[np.bincount(row, minlength=len(index)) for row in part] for part in halves])
-        / half
+        / half_size
     )
 
 
 def _candidates(
-    shares: Array, pairs: Neighbors, claim: Claim, half: int
+    shares: Array, pairs: Neighbors, claim: Claim, half_size: int
 ) -> list[tuple[int, tuple[float, float]]]:
     """Returns the eight tests in which the first half of the draws exceeds the claim by the most standard errors.
 
@@ -135,7 +139,7 @@ def _candidates(
         shares: the relative frequency of each outcome in the first half, `[H, n]`.
         pairs: the pairs of neighboring histograms.
         claim: the claimed deltas.
-        half: the number of draws in the first half, for each histogram.
+        half_size: the number of draws in the first half, for each histogram.
 
     Returns:
         For each test the number of the pair and the claimed point (epsilon, delta).
@@ -151,7 +155,7 @@ def _candidates(
             event = shares_of_first > factor * other
             p, q = ((side * event).sum(axis=1) for side in (shares_of_first, other))
             # a share of 0 or 1 of few draws is not certain: one draw is added on either side
-            near_p, near_q = ((share * half + 1) / (half + 2) for share in (p, q))
+            near_p, near_q = ((share * half_size + 1) / (half_size + 2) for share in (p, q))
             spread = np.sqrt(near_p * (1 - near_p) + factor**2 * near_q * (1 - near_q))
             scores[rows, point] = (p - factor * q - delta) / spread
     best = np.argsort(-scores, axis=None)[:_NUM_CANDIDATES]
@@ -164,11 +168,11 @@ def _tested(
     shares: Array,
     pairs: Neighbors,
     *,
-    pair: int,
+    pair_index: int,
     epsilon: float,
     delta: float,
-    half: int,
-    error: float,
+    half_size: int,
+    error_prob: float,
 ) -> WorstPair:
     """Returns a lower bound on the delta of one pair of neighbors at one epsilon, from the second half of the draws.
 
@@ -177,23 +181,25 @@ def _tested(
     Args:
         shares: the relative frequency of each outcome in each half of the draws, `[2, H, n]`.
         pairs: the pairs of neighboring histograms.
-        pair: the number of the pair.
+        pair_index: the number of the pair.
         epsilon: the epsilon.
         delta: the claimed delta.
-        half: the number of draws in each half, for each histogram.
-        error: the error probability of each of the two confidence bounds.
+        half_size: the number of draws in each half, for each histogram.
+        error_prob: the error probability of each of the two confidence bounds.
     """
-    first_row = int(pairs.first[pair])
-    other = int(pairs.second[pair])
+    first_row = int(pairs.first[pair_index])
+    other = int(pairs.second[pair_index])
     factor = math.exp(min(epsilon, _LARGEST_EXPONENT))
     event = shares[0, first_row] > factor * shares[0, other]
-    hits = [round(float(shares[1, side, event].sum()) * half) for side in (first_row, other)]
+    hits = [round(float(shares[1, side, event].sum()) * half_size) for side in (first_row, other)]
     at_least = (
-        float(scipy.special.betaincinv(hits[0], half - hits[0] + 1, error)) if hits[0] > 0 else 0.0
+        float(scipy.special.betaincinv(hits[0], half_size - hits[0] + 1, error_prob))
+        if hits[0] > 0
+        else 0.0
     )
     at_most = (
-        float(scipy.special.betaincinv(hits[1] + 1, half - hits[1], 1 - error))
-        if hits[1] < half
+        float(scipy.special.betaincinv(hits[1] + 1, half_size - hits[1], 1 - error_prob))
+        if hits[1] < half_size
         else 1.0
     )
     return WorstPair(

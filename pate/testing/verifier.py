@@ -54,72 +54,77 @@ def _divergences(
 def _compare(
     table: Array,
     *,
-    first: Indices,
-    second: Indices,
+    first_rows: Indices,
+    second_rows: Indices,
     claim: Claim,
-    names: Sequence[Any],
-    count: int,
+    row_names: Sequence[Any],
+    num_releases: int,
     num_pairs: int,
 ) -> Verdict:
     """Compares P pairs of distributions with a claim and returns the verdict.
 
     Args:
         table: H distributions over n outcomes, `[H, n]`.
-        first: the row of the first distribution of each pair, `[P]`.
-        second: the row of the second distribution of each pair, `[P]`.
-        claim: the claimed bounds for `count` releases.
-        names: the name of each row, `[H]`.
-        count: the number of releases. For 2 or more, only the pairs with the largest divergences of one release are
-            composed, so the divergences of the verdict are lower bounds.
+        first_rows: the row of the first distribution of each pair, `[P]`.
+        second_rows: the row of the second distribution of each pair, `[P]`.
+        claim: the claimed bounds for `num_releases` releases.
+        row_names: the name of each row, `[H]`.
+        num_releases: the number of releases. For 2 or more, only the pairs with the largest divergences of one release
+            are composed, so the divergences of the verdict are lower bounds.
         num_pairs: the number of pairs that the verdict states. It exceeds P if equal pairs were compared once.
     """
     largest = np.full(len(claim.renyi) + len(claim.deltas), -np.inf)
     worst = np.full(len(largest), -1)
     size = max(1, _CELLS_AT_ONCE // max(1, table.shape[1]))
-    for start in range(0, len(first), size):
+    for start in range(0, len(first_rows), size):
         rows = slice(start, start + size)
-        values = _divergences(table[first[rows]], table[second[rows]], claim)
+        values = _divergences(table[first_rows[rows]], table[second_rows[rows]], claim)
         tops = values.max(axis=0)
         higher = tops > largest
         largest[higher], worst[higher] = tops[higher], start + values.argmax(axis=0)[higher]
     finalists = np.unique(worst[worst >= 0])
-    if count > 1 and finalists.size:
+    if num_releases > 1 and finalists.size:
         composed = [
-            compose(table[first[pair]], table[second[pair]], count=count) for pair in finalists
+            compose(table[first_rows[pair]], table[second_rows[pair]], count=num_releases)
+            for pair in finalists
         ]
         values = np.concatenate(
-            [_divergences(one[None], other[None], claim) for one, other in composed]
+            [
+                _divergences(first_law[None], second_law[None], claim)
+                for first_law, second_law in composed
+            ]
         )
         largest = values.max(axis=0)
         worst = finalists[values.argmax(axis=0)]
     pair_names = [
-        (names[first[pair]], names[second[pair]]) if pair >= 0 else (None, None) for pair in worst
+        (row_names[first_rows[pair]], row_names[second_rows[pair]]) if pair >= 0 else (None, None)
+        for pair in worst
     ]
     return _verdict(
         claim,
-        largest=largest,
-        names=pair_names,
+        largest_divergences=largest,
+        pair_names=pair_names,
         num_pairs=num_pairs,
-        exhaustive=count == 1,
+        is_exhaustive=num_releases == 1,
     )
 
 
 def _verdict(
     claim: Claim,
     *,
-    largest: Array,
-    names: Sequence[tuple[Any, Any]],
+    largest_divergences: Array,
+    pair_names: Sequence[tuple[Any, Any]],
     num_pairs: int,
-    exhaustive: bool = True,
+    is_exhaustive: bool = True,
 ) -> Verdict:
     """Returns the verdict on a claim with P points.
 
     Args:
         claim: the claimed bounds.
-        largest: the largest divergence of all pairs at each point, `[P]`.
-        names: the names of the two distributions that have this divergence, `[P]`.
+        largest_divergences: the largest divergence of all pairs at each point, `[P]`.
+        pair_names: the names of the two distributions that have this divergence, `[P]`.
         num_pairs: the number of pairs that were compared.
-        exhaustive: True if the divergences are exact, False if they are lower bounds.
+        is_exhaustive: True if the divergences are exact, False if they are lower bounds.
     """
     points = [(RENYI, *point) for point in claim.renyi] + [
         (DELTA, *point) for point in claim.deltas
@@ -127,10 +132,10 @@ def _verdict(
     worst_pairs = [
         WorstPair(measure=measure, at=at, exact=exact, claimed=claimed, first=first, second=second)
         for (measure, at, claimed), exact, (first, second) in zip(
-            points, np.maximum(largest, 0.0).tolist(), names, strict=True
+            points, np.maximum(largest_divergences, 0.0).tolist(), pair_names, strict=True
         )
     ]
-    return Verdict(worst_pairs=tuple(worst_pairs), num_pairs=num_pairs, exhaustive=exhaustive)
+    return Verdict(worst_pairs=tuple(worst_pairs), num_pairs=num_pairs, exhaustive=is_exhaustive)
 
 
 def verify(
@@ -206,11 +211,11 @@ def verify(
         second = second[different]
     return _compare(
         table,
-        first=first,
-        second=second,
+        first_rows=first,
+        second_rows=second,
         claim=claim,
-        names=names,
-        count=count,
+        row_names=names,
+        num_releases=count,
         num_pairs=num_pairs,
     )
 
@@ -249,11 +254,11 @@ def verify_distributions(
         row_names = [name for side in zip(*map(names, rows.tolist()), strict=True) for name in side]
     return _compare(
         table,
-        first=rows,
-        second=rows + len(one),
+        first_rows=rows,
+        second_rows=rows + len(one),
         claim=claim,
-        names=row_names,
-        count=count,
+        row_names=row_names,
+        num_releases=count,
         num_pairs=len(one),
     )
 
@@ -283,13 +288,15 @@ def distribution_table(
     return table
 
 
-def _require_distributions(table: Array, names: Sequence[str]) -> None:
+def _require_distributions(table: Array, row_names: Sequence[str]) -> None:
     """Raises `InvalidValue`, with the name of the row, if a row has negative entries or another sum than 1."""
     totals = table.sum(axis=1)
     wrong = np.flatnonzero(~((np.abs(totals - 1) <= _TOLERANCE) & (table >= 0).all(axis=1)))
     for row in wrong[:1].tolist():
         text = f"total {totals[row]:.9g}, smallest {table[row].min(initial=math.inf):.3g}"
-        require(False, names[row], text, f"probabilities >= 0 that sum to 1 within {_TOLERANCE}")
+        require(
+            False, row_names[row], text, f"probabilities >= 0 that sum to 1 within {_TOLERANCE}"
+        )
 
 
 def verify_densities(
@@ -340,4 +347,9 @@ def verify_densities(
     divergences_of_ways = _divergences(distributions, distributions[::-1], claim, both_logs)
     worst_ways = divergences_of_ways.argmax(axis=0)
     pair_names = [names[::-1] if is_reverse else names for is_reverse in worst_ways]
-    return _verdict(claim, largest=divergences_of_ways.max(axis=0), names=pair_names, num_pairs=2)
+    return _verdict(
+        claim,
+        largest_divergences=divergences_of_ways.max(axis=0),
+        pair_names=pair_names,
+        num_pairs=2,
+    )

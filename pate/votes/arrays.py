@@ -36,7 +36,7 @@ class CountedVotes(CountableVotes):
             max_votes: the largest number of labels of a query that a teacher voted for; None for no limit.
         """
         self.num_teachers = require_count("num_teachers", num_teachers)
-        table = require_histogram("counts", counts, num_teachers=num_teachers, rank=2)
+        table = require_histogram("counts", counts, num_teachers=num_teachers, num_axes=2)
         self._counts = table.astype(np.int64)
         self.num_queries, self.num_labels = self._counts.shape
         self.records_per_teacher = 1.0
@@ -72,7 +72,7 @@ class CountTable(CountedVotes):
             name: the name of the argument in the message of an error.
         """
         self.num_teachers = require_count("num_teachers", num_teachers)
-        counts: Any = require_histogram(name, votes, num_teachers=num_teachers, rank=2)
+        counts: Any = require_histogram(name, votes, num_teachers=num_teachers, num_axes=2)
         self._counts = counts
         self.num_queries, self.num_labels = self._counts.shape
         self.records_per_teacher = 1.0

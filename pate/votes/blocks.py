@@ -78,7 +78,7 @@ def checked_block(block: Any, *, must_be_confidences: bool = True) -> Any:
     """
     if isinstance(block, LowRankVotes) and not must_be_confidences:
         return block
-    block = require_array("votes", block, kinds=None)
+    block = require_array("votes", block, dtype_kinds=None)
     rule = "[num_teachers, num_queries, num_labels]"
     require(block.ndim == 3, "votes.shape", block.shape, rule)
     rule = "at least one teacher, query and label"

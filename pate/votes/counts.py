@@ -43,7 +43,7 @@ def require_teacher_votes(name: str, teacher_votes: Any) -> NDArray[np.bool_]:
         name: the name of the argument in the message of an error.
         teacher_votes: the votes to check, with at least one entry.
     """
-    votes = require_array(name, teacher_votes, kinds=None)
+    votes = require_array(name, teacher_votes, dtype_kinds=None)
     require(votes.dtype == np.bool_, f"{name}.dtype", votes.dtype, "bool votes")
     rule = "[num_teachers, num_queries, num_labels]"
     require(votes.ndim == 3, f"{name}.shape", votes.shape, rule)

@@ -312,7 +312,7 @@ def _checked_counts(array: NDArray[Any], layout: str, num_teachers: int | None) 
         total = require_count("num_teachers", int(sums[0]))
     if layout == "pairs":
         counts = counts[:, :, 1]
-    checked = require_histogram("votes", counts, num_teachers=total, rank=2)
+    checked = require_histogram("votes", counts, num_teachers=total, num_axes=2)
     return ImportedVotes(
         layout=layout,
         counts=checked.astype(np.int64),

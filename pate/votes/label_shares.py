@@ -64,7 +64,7 @@ class TeacherShares(ShareSums):
             label_shares: `[num_teachers, num_labels]`.
             weights: public, `[num_teachers]` in [0, 1], the weight of each teacher; None for 1.
         """
-        shares = require_array("label_shares", label_shares, kinds=None)
+        shares = require_array("label_shares", label_shares, dtype_kinds=None)
         is_table = shares.ndim == 2 and shares.size > 0 and shares.dtype.kind in "biuf"
         rule = "numbers [num_teachers, num_labels]"
         require(is_table, "label_shares.shape", f"{shares.dtype} {shares.shape}", rule)

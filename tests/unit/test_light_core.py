@@ -266,7 +266,7 @@ def test_the_install_command_names_the_source_of_the_package(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     wheel = f"pate_multilabel-{extras.VERSION}-py3-none-any.whl[ray]"
-    assert how_to_install("ray", anywhere=True) == f"pip install '{wheel}'"
+    assert how_to_install("ray", on_any_machine=True) == f"pip install '{wheel}'"
     monkeypatch.setattr(extras, "_origin", lambda: "/a b/x.whl")
     assert how_to_install("ray") == "pip install '/a b/x.whl[ray]'"
     monkeypatch.setattr(extras, "_origin", lambda: None)
@@ -274,7 +274,7 @@ def test_the_install_command_names_the_source_of_the_package(
     monkeypatch.setattr(extras, "PUBLISHED", True)
     assert (
         how_to_install("ray")
-        == how_to_install("ray", anywhere=True)
+        == how_to_install("ray", on_any_machine=True)
         == "pip install 'pate-multilabel[ray]'"
     )
     monkeypatch.setitem(sys.modules, "ray", None)

@@ -30,17 +30,17 @@ def test_durations_in_words(seconds: float, spelled: str) -> None:
 
 def test_the_time_left_counts_the_steps_of_this_process_alone() -> None:
     """Of 100 teachers 40 are there; 20 more take 60 s, so the other 40 take 120 s."""
-    stage = Stage(name="training teachers", total=100, started=5.0)
-    stage.advance(40, now=5.0)
-    assert stage.seconds_left(now=5.0) is None
-    stage.advance(60, now=65.0)
+    stage = Stage(name="training teachers", num_steps=100, start_time=5.0)
+    stage.advance(40, current_time=5.0)
+    assert stage.seconds_left(current_time=5.0) is None
+    stage.advance(60, current_time=65.0)
     assert stage.line(65.0) == "training teachers, 60 of 100, 1 min passed, about 2 min left"
 
 
 def test_a_stage_of_unknown_length_says_its_step_and_the_time() -> None:
-    stage = Stage(name="training the student", total=None, started=0.0)
+    stage = Stage(name="training the student", num_steps=None, start_time=0.0)
     assert stage.line(30.0) == "training the student, 30 s passed"
-    stage.advance(7, "loss 0.2", now=40.0)
+    stage.advance(7, "loss 0.2", current_time=40.0)
     assert stage.line(41.0) == "training the student, step 7, 41 s passed, loss 0.2"
 
 

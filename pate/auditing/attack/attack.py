@@ -151,7 +151,7 @@ class Attack:
         Raises:
             InvalidValue: there are too few groups or teachers, or no noise meets the budget.
         """
-        started = time.monotonic()
+        start_time = time.monotonic()
         monitor = monitor or Monitor()
         total = (
             require_dataset(dataset).private.num_groups if self.of_records else self.num_teachers
@@ -186,10 +186,10 @@ class Attack:
                 )
             else:
                 tries = (1, *_FEWER) if self.num_canaries is None and options.reads_counts else (1,)
-                counts = [count // times for times in tries]
+                canary_counts = [count // times for times in tries]
                 repeats = _REPEATS if self.sabotage == "clip" else 1
                 guesser = TeacherAttack.rehearsed(
-                    options, shape, counts=counts, repeats=repeats, rng=rng
+                    options, shape, canary_counts=canary_counts, repeats=repeats, rng=rng
                 )
         num_runs = self.num_runs * (count // guesser.num_canaries)
         with monitor.stage("rehearsing the release", num_runs) as advance:
@@ -202,11 +202,11 @@ class Attack:
                 priced,
                 coins=np.concatenate(coins),
                 scores=np.concatenate(scores),
-                started=started,
+                start_time=start_time,
             )
 
     def _result(
-        self, priced: PricedRelease, *, coins: Signs, scores: Array, started: float
+        self, priced: PricedRelease, *, coins: Signs, scores: Array, start_time: float
     ) -> AttackResult:
         """Returns the result of the attack, from the guesses with the largest scores.
 
@@ -216,15 +216,15 @@ class Attack:
             priced: the release and its price.
             coins: 1 or -1 for each canary of all runs, `[m]`.
             scores: the score of each canary: its sign is the guess, its size the confidence, `[m]`.
-            started: the time at which the attack started, by `time.monotonic`.
+            start_time: the time at which the attack started, by `time.monotonic`.
         """
         most = min(len(coins), round(_GUESSED * math.sqrt(len(coins))))
         surest = np.argsort(-np.abs(scores), kind="stable")[:most]
         correct = int(((scores > 0) == (coins > 0))[surest].sum())
         guesses = Guesses(num_canaries=len(coins), num_guesses=most, num_correct=correct)
 
-        def spent(scale: float) -> Accountant:
-            event = priced.aggregator.scaled(scale).event(priced.shape)
+        def accountant_at(noise_factor: float) -> Accountant:
+            event = priced.aggregator.scaled(noise_factor).event(priced.shape)
             return self.budget.accountant().compose(event)
 
         delta = self.budget.delta
@@ -232,12 +232,14 @@ class Attack:
             epsilon=priced.epsilon / 2 if self.sabotage == "charge" else priced.epsilon,
             delta=delta,
             adjacency=str(priced.aggregator.adjacency),
-            lower_bound=guesses.least_price(spent, target_delta=delta, confidence=self.confidence),
+            lower_bound=guesses.least_price(
+                accountant_at, target_delta=delta, confidence=self.confidence
+            ),
             lower_bound_any=guesses.least_epsilon(delta, confidence=self.confidence),
             confidence=self.confidence,
             **asdict(guesses),
             unit="record" if self.of_records else "teacher",
             aggregator=type(priced.aggregator).__name__,
             sabotage=self.sabotage,
-            seconds=time.monotonic() - started,
+            seconds=time.monotonic() - start_time,
         )

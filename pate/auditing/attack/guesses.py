@@ -34,28 +34,28 @@ class PriceCurve:
     deltas: Array  # [J], in [0, 1)
 
     @classmethod
-    def from_accountant(cls, spent: Accountant) -> Self:
+    def from_accountant(cls, accountant: Accountant) -> Self:
         """Returns the epsilons that an accountant computes at many deltas above twice its failure probability.
 
         Raises `InvalidValue` if all these epsilons are infinite.
         """
-        deltas = DELTAS[2 * spent.failure_prob < DELTAS]
-        epsilons = np.array([spent.get_epsilon(float(delta)) for delta in deltas])
+        deltas = DELTAS[2 * accountant.failure_prob < DELTAS]
+        epsilons = np.array([accountant.get_epsilon(float(delta)) for delta in deltas])
         is_finite = np.isfinite(epsilons)
         require(bool(is_finite.any()), "price", "infinite", "a finite one at some delta")
         return cls(epsilons=epsilons[is_finite], deltas=deltas[is_finite])
 
-    def least_wrong(self, right: float) -> float:
+    def least_wrong(self, event_prob: float) -> float:
         """Returns the least probability that an event can have on a neighboring data set, under the claimed price.
 
         Args:
-            right: the probability of the event on the given data set.
+            event_prob: the probability of the event on the given data set.
         """
         # (epsilon, delta)-DP bounds the event, right <= e^epsilon x + delta, and its complement,
         # 1 - x <= e^epsilon (1 - right) + delta.
         grown = np.exp(np.minimum(self.epsilons, _LARGEST))
-        of_event = (right - self.deltas) / grown
-        of_rest = 1 - self.deltas - grown * (1 - right)
+        of_event = (event_prob - self.deltas) / grown
+        of_rest = 1 - self.deltas - grown * (1 - event_prob)
         return max(float(of_event.max()), float(of_rest.max()), 0.0)
 
 
@@ -67,7 +67,7 @@ class Guesses:
     num_guesses: int  # r, the number of guesses, fixed before any coin; 1 <= r <= m
     num_correct: int  # c, in 0..r
 
-    def refute(self, curve: PriceCurve, *, confidence: float = 0.95) -> bool:
+    def refute(self, price_curve: PriceCurve, *, confidence: float = 0.95) -> bool:
         """Returns whether the guesses refute a price.
 
         The guesses refute a price if a release with this price allows so many correct guesses only with a probability
@@ -76,7 +76,7 @@ class Guesses:
         Formal guarantee: a valid price is refuted with a probability of at most 1 - confidence, for any way to guess.
 
         Args:
-            curve: the price of the release, with respect to a change of one coin.
+            price_curve: the price of the release, with respect to a change of one coin.
             confidence: the confidence of the refutation, in (0, 1).
 
         Source: Mahloujifar, Melis & Chaudhuri 2024, "Auditing f-differential privacy in one run"; docs/proofs/attack.md
@@ -92,7 +92,7 @@ class Guesses:
         right = mass * correct / count
         wrong = mass * (most - correct) / count
         for level in range(correct - 1, -1, -1):
-            needed = max(wrong, curve.least_wrong(right))
+            needed = max(wrong, price_curve.least_wrong(right))
             added = (needed - wrong) * count / (most - level)
             mass = mass + added
             right = right + added * level / count
@@ -112,49 +112,58 @@ class Guesses:
         """
 
         def refuted(epsilon: float) -> bool:
-            return self.refute(
-                PriceCurve(epsilons=np.array([epsilon]), deltas=np.array([delta])),
-                confidence=confidence,
-            )
+            price_curve = PriceCurve(epsilons=np.array([epsilon]), deltas=np.array([delta]))
+            return self.refute(price_curve, confidence=confidence)
 
         if not refuted(0.0):
             return 0.0
-        low = 0.0
-        high = _LARGEST
+        low_epsilon = 0.0
+        high_epsilon = _LARGEST
         for _ in range(_FINER):
-            middle = (low + high) / 2
-            low, high = (middle, high) if refuted(middle) else (low, middle)
-        return low
+            middle_epsilon = (low_epsilon + high_epsilon) / 2
+            if refuted(middle_epsilon):
+                low_epsilon = middle_epsilon
+            else:
+                high_epsilon = middle_epsilon
+        return low_epsilon
 
     def least_price(
-        self, spent: Callable[[float], Accountant], *, target_delta: float, confidence: float = 0.95
+        self,
+        accountant_at: Callable[[float], Accountant],
+        *,
+        target_delta: float,
+        confidence: float = 0.95,
     ) -> float:
         """Returns the largest epsilon that the guesses refute, among the prices of a release with more or less noise.
 
         Returns `least_epsilon` if that is larger, or if the guesses refute none of these prices.
 
         Args:
-            spent: returns the accountant of the release after its noise is multiplied by a factor > 0.
+            accountant_at: returns the accountant of the release after its noise is multiplied by a factor > 0.
             target_delta: the delta of the epsilon.
             confidence: the confidence of the refutation, in (0, 1).
         """
 
-        def refuted(scale: float) -> bool:
+        def refuted(noise_factor: float) -> bool:
             try:
-                return self.refute(PriceCurve.from_accountant(spent(scale)), confidence=confidence)
+                price_curve = PriceCurve.from_accountant(accountant_at(noise_factor))
+                return self.refute(price_curve, confidence=confidence)
             except InvalidValue:  # so little noise that no accountant has a price
                 return False
 
         least = self.least_epsilon(target_delta, confidence=confidence)
-        high = 1.0
-        while not refuted(high):  # little noise is not refuted, much noise is
-            high *= 2
-            if high > _WIDEST:
+        high_factor = 1.0
+        while not refuted(high_factor):  # little noise is not refuted, much noise is
+            high_factor *= 2
+            if high_factor > _WIDEST:
                 return least
-        low = high / 2
-        while low >= 1 / _WIDEST and refuted(low):
-            low, high = low / 2, low
+        low_factor = high_factor / 2
+        while low_factor >= 1 / _WIDEST and refuted(low_factor):
+            low_factor, high_factor = low_factor / 2, low_factor
         for _ in range(_HALVINGS):
-            middle = float(np.sqrt(low * high))
-            low, high = (low, middle) if refuted(middle) else (middle, high)
-        return max(least, spent(high).get_epsilon(target_delta))
+            middle_factor = float(np.sqrt(low_factor * high_factor))
+            if refuted(middle_factor):
+                high_factor = middle_factor
+            else:
+                low_factor = middle_factor
+        return max(least, accountant_at(high_factor).get_epsilon(target_delta))

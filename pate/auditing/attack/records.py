@@ -143,21 +143,23 @@ class RecordAttack:
             features, residuals = votes.moved(
                 canaries.inputs, canaries.labels, first_round.question
             )
-            remainder = first_round.released - planted_rounds[0].released + features.T @ residuals
-            sums.append(
-                canaries.evidence(votes, first_round.question, remainder=remainder, noise_std=0.0)
+            remaining_sum = (
+                first_round.released - planted_rounds[0].released + features.T @ residuals
             )
+            evidence = canaries.evidence(
+                votes, first_round.question, remaining_sum=remaining_sum, noise_std=0.0
+            )
+            sums.append(evidence)
         else:
             for each_round in rounds:
                 question = each_round.question
                 features, residuals = votes.moved(canaries.by(coins), canaries.labels, question)
                 known_sum = each_round.exact - features.T @ residuals
-                remainder = each_round.released - known_sum
-                sums.append(
-                    canaries.evidence(
-                        votes, question, remainder=remainder, noise_std=each_round.noise_std
-                    )
+                remaining_sum = each_round.released - known_sum
+                evidence = canaries.evidence(
+                    votes, question, remaining_sum=remaining_sum, noise_std=each_round.noise_std
                 )
+                sums.append(evidence)
         # the sum of the private records' inputs is published without noise, and contains the canaries
         if self.sabotage == "features":
             moves = (canaries.inputs - canaries.mirrored).astype(np.float64) / 2
@@ -165,9 +167,8 @@ class RecordAttack:
             sums.append((moves @ moves.T / std**2, moves @ (coins @ moves) / std**2))
         # Each sum is D^T coins + noise; this is the best linear estimate of the coins from all sums.
         gram = sum(block_gram for block_gram, _ in sums) + np.eye(len(coins))
-        return np.asarray(
-            scipy.linalg.solve(gram, sum(matched for _, matched in sums), assume_a="pos")
-        )
+        matched_sum = sum(matched for _, matched in sums)
+        return np.asarray(scipy.linalg.solve(gram, matched_sum, assume_a="pos"))
 
     def _released(
         self, private: Split, noise_seed: int
@@ -224,20 +225,22 @@ class _Canaries:
     labels: NDArray[np.bool_]  # [m, L], the labels of both variants
 
     @classmethod
-    def draw(cls, dataset: Dataset, count: int, rng: np.random.Generator) -> _Canaries:
-        """Draws `count` canaries, and a different private group that each of them replaces."""
+    def draw(cls, dataset: Dataset, num_canaries: int, rng: np.random.Generator) -> _Canaries:
+        """Draws `num_canaries` canaries, and a different private group that each of them replaces."""
         private = dataset.private
         public = np.asarray(dataset.public.inputs)
         groups, first, group_of = np.unique(
             private.group_ids, return_index=True, return_inverse=True
         )
-        chosen = rng.choice(len(groups), count, replace=False)
+        chosen = rng.choice(len(groups), num_canaries, replace=False)
         gives_way = np.isin(group_of, chosen)
         gives_way[first[chosen]] = False
-        inputs = public[rng.choice(len(public), count, replace=count > len(public))]
+        inputs = public[rng.choice(len(public), num_canaries, replace=num_canaries > len(public))]
         mirrored = (2 * public.mean(axis=0, dtype=np.float64) - inputs).astype(np.float32)
         rarer = private.labels.mean(axis=0) < 0.5
-        labels = rarer ^ (rng.random((count, len(rarer))) >= rng.uniform(*_PRESENT, (count, 1)))
+        labels = rarer ^ (
+            rng.random((num_canaries, len(rarer))) >= rng.uniform(*_PRESENT, (num_canaries, 1))
+        )
         return cls(
             rows=first[chosen],
             remaining_rows=np.flatnonzero(~gives_way),
@@ -264,7 +267,7 @@ class _Canaries:
         votes: _RecordedVotes,
         question: AttackQuestion,
         *,
-        remainder: Array | Integers,
+        remaining_sum: Array | Integers,
         noise_std: float,
     ) -> tuple[Array, Array]:
         """Returns the normal equations of the linear estimate of the coins from the noisy sum of one round.
@@ -274,7 +277,7 @@ class _Canaries:
         Args:
             votes: the votes of the release.
             question: the question of the round.
-            remainder: the noisy sum, less the votes of all records that are no canaries, `[D, L]`.
+            remaining_sum: the noisy sum, less the votes of all records that are no canaries, `[D, L]`.
             noise_std: the standard deviation of the noise, in steps; 0 for a sum without noise.
 
         Returns:
@@ -284,7 +287,7 @@ class _Canaries:
         f, r = votes.moved(self.inputs, self.labels, question)
         g, s = votes.moved(self.mirrored, self.labels, question)
         # the middle between both variants of each canary, from which a coin moves the sum either way
-        centered = remainder - (f.T @ r + g.T @ s) / 2
+        centered = remaining_sum - (f.T @ r + g.T @ s) / 2
         gram = (
             (f @ f.T) * (r @ r.T)
             + (g @ g.T) * (s @ s.T)

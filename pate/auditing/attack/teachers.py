@@ -57,21 +57,23 @@ class CraftedVotes(TeacherVotes):
     """The votes of m canaries and of all other teachers, by the pattern of a `Craft`.
 
     Attributes:
-        ways: the coin times the sign of each canary, 1 or -1, for each query, `[m, Q]`, or for each label of each
-            query, `[m, Q * L]`.
+        signed_coins: the coin times the sign of each canary, 1 or -1, for each query, `[m, Q]`, or for each label of
+            each query, `[m, Q * L]`.
         repeats: the number of teachers that cast the votes of each canary.
         num_others: the number of teachers that cast no canary's votes.
     """
 
     records_per_teacher = 1.0
 
-    def __init__(self, craft: Craft, ways: Signs, *, repeats: int, shape: VoteShape) -> None:
-        self.ways = ways
+    def __init__(
+        self, craft: Craft, signed_coins: Signs, *, repeats: int, shape: VoteShape
+    ) -> None:
+        self.signed_coins = signed_coins
         self.repeats = repeats
         self.num_teachers = shape.num_teachers
         self.num_queries = shape.num_queries
         self.num_labels = shape.num_labels
-        self.num_others = shape.num_teachers - repeats * len(ways)
+        self.num_others = shape.num_teachers - repeats * len(signed_coins)
         self.sides = np.zeros(shape.num_labels, dtype=np.int64)
         self.others = np.zeros(shape.num_labels, dtype=np.int64)
         self.sides[: len(craft.sides)] = craft.sides
@@ -80,16 +82,18 @@ class CraftedVotes(TeacherVotes):
 
     def bits(self) -> Iterator[Bits]:
         """Yields the votes of all teachers in blocks of c teachers, bool `[c, Q, L]`; canaries come first."""
-        for first in range(0, len(self.ways), _BLOCK):
-            yield self._by(self.ways[first : first + _BLOCK]).repeat(self.repeats, axis=0)
+        for first in range(0, len(self.signed_coins), _BLOCK):
+            block = self.signed_coins[first : first + _BLOCK]
+            yield self._votes_by(block).repeat(self.repeats, axis=0)
         # The turns of the other teachers move on from query to query, so that no teacher always votes alike.
-        places = 7 * np.arange(self.ways.shape[1])
+        places = 7 * np.arange(self.signed_coins.shape[1])
         for first in range(0, self.num_others, _BLOCK):
             turns = (
                 np.arange(first, min(first + _BLOCK, self.num_others))[:, None] + places
             ) % self.num_others
             if self.by_bit:
-                yield self._by(np.where(turns < self.num_others // 2, 1, -1).astype(np.int8))
+                signs = np.where(turns < self.num_others // 2, 1, -1).astype(np.int8)
+                yield self._votes_by(signs)
             else:
                 # votes for one side begin at the first turn, for the other at the last: no teacher votes for both
                 turns = np.where(
@@ -99,26 +103,27 @@ class CraftedVotes(TeacherVotes):
 
     def label_shares(self) -> Array:
         """Returns the fraction of queries in which each of N teachers votes for each label, `[N, L]`."""
-        return np.concatenate([block.mean(axis=1) for block in self.bits()])
+        shares = [block.mean(axis=1) for block in self.bits()]
+        return np.concatenate(shares)
 
-    def _by(self, ways: Signs) -> Bits:
-        """Returns the votes of c teachers, bool `[c, Q, L]`, from their `ways`, `[c, Q]` or `[c, Q * L]`."""
+    def _votes_by(self, signed_coins: Signs) -> Bits:
+        """Returns the votes of c teachers, bool `[c, Q, L]`, from their `signed_coins`, `[c, Q]` or `[c, Q * L]`."""
         if self.by_bit:
-            return np.asarray(ways.reshape(-1, self.num_queries, self.num_labels) > 0)
-        return np.asarray(ways[:, :, None] * self.sides > 0)
+            return np.asarray(signed_coins.reshape(-1, self.num_queries, self.num_labels) > 0)
+        return np.asarray(signed_coins[:, :, None] * self.sides > 0)
 
     def _counted(self, max_votes: int | None) -> NDArray[np.int64]:
         """Returns the number of teachers that vote for each label of each query, `[Q, L]`, by a closed formula.
 
         A `Craft` has at most `max_votes` votes of a teacher in a query, so none has to be left out.
         """
-        ahead = (self.ways > 0).sum(axis=0)
+        ahead = (self.signed_coins > 0).sum(axis=0)
         if self.by_bit:
             counts = self.num_others // 2 + self.repeats * ahead
             return np.asarray(counts.reshape(self.num_queries, self.num_labels))
-        voting = np.where(self.sides > 0, ahead[:, None], len(self.ways) - ahead[:, None]) * (
-            self.sides != 0
-        )
+        voting = np.where(
+            self.sides > 0, ahead[:, None], len(self.signed_coins) - ahead[:, None]
+        ) * (self.sides != 0)
         return np.asarray(self.others + self.repeats * voting)
 
 
@@ -145,7 +150,7 @@ class TeacherAttack:
         aggregator: Aggregator,
         shape: VoteShape,
         *,
-        counts: Sequence[int],
+        canary_counts: Sequence[int],
         repeats: int,
         rng: np.random.Generator,
     ) -> TeacherAttack:
@@ -154,7 +159,7 @@ class TeacherAttack:
         Args:
             aggregator: draws the release.
             shape: the numbers of queries, labels and teachers of the release.
-            counts: the numbers of canaries to try, the largest first.
+            canary_counts: the numbers of canaries to try, the largest first.
             repeats: the number of teachers that vote like each canary.
             rng: draws coins and noise of the simulated releases.
 
@@ -162,7 +167,7 @@ class TeacherAttack:
             InvalidValue: there is no pattern in which canaries decide an answer, because there is only one label.
         """
         chosen: TeacherAttack | None = None
-        for count in counts:
+        for count in canary_counts:
             crafts = [*_crafts(aggregator, shape, num_others=shape.num_teachers - repeats * count)]
             require(
                 bool(crafts),
@@ -178,25 +183,25 @@ class TeacherAttack:
                     repeats=repeats,
                     weights=np.empty(0),
                     craft=craft,
-                )._fitted(_ROWS, rng)
+                )._fitted(min_queries=_ROWS, rng=rng)
                 for craft in crafts
             ]
             best = max(rehearsals, key=lambda rehearsal: rehearsal.score)
-            best = best._fitted(_MORE_ROWS, rng)
+            best = best._fitted(min_queries=_MORE_ROWS, rng=rng)
             chosen = best if chosen is None or best.score > _WORTH * chosen.score else chosen
         return cast(TeacherAttack, chosen)
 
-    def _fitted(self, rows: int, rng: np.random.Generator) -> TeacherAttack:
+    def _fitted(self, min_queries: int, rng: np.random.Generator) -> TeacherAttack:
         """Returns the attack with weights and a score that are fitted to simulated releases.
 
         The weights are the least-squares fit of the sum of all canaries' signs by the features.
 
         Args:
-            rows: the smallest number of queries to simulate.
+            min_queries: the smallest number of queries to simulate.
             rng: draws signs and noise.
         """
         parts: list[tuple[Signs, Array]] = []
-        while sum(len(block) for _, block in parts) < rows:
+        while sum(len(block) for _, block in parts) < min_queries:
             signs = self._signs(rng)
             parts.append((signs, self._features(signs, rng)))
         moved = np.concatenate([signs.sum(axis=0, dtype=np.float64) for signs, _ in parts])
@@ -216,7 +221,8 @@ class TeacherAttack:
             rng: draws the signs of the queries and the noise.
         """
         signs = self._signs(rng)
-        features = self._features(signs * coins[:, None], rng)
+        signed_coins = signs * coins[:, None]
+        features = self._features(signed_coins, rng)
         return np.asarray(signs.astype(np.float64) @ (features @ self.weights))
 
     def _signs(self, rng: np.random.Generator) -> Signs:
@@ -226,24 +232,24 @@ class TeacherAttack:
             np.int8
         )
 
-    def _features(self, ways: Signs, rng: np.random.Generator) -> Array:
+    def _features(self, signed_coins: Signs, rng: np.random.Generator) -> Array:
         """Draws a release of artificial votes and returns its features less their means, `[Q, F]` or `[Q * L, F]`.
 
         The features of a query are its released bits or scores, whether it was answered, and whether it was a hit. All
         features are 0 for queries after the release has halted.
 
         Args:
-            ways: the coin times the sign of each canary, see `CraftedVotes`.
+            signed_coins: the coin times the sign of each canary, see `CraftedVotes`.
             rng: draws the noise.
         """
-        source = CraftedVotes(self.craft, ways, repeats=self.repeats, shape=self.shape)
+        source = CraftedVotes(self.craft, signed_coins, repeats=self.repeats, shape=self.shape)
         expected = np.minimum.accumulate(source.sides) > 0  # the labels that a student expects
 
         def prior(labels: Bits, answered: Bits, num_queries: int) -> Bits:
             return np.broadcast_to(expected, (num_queries, len(expected)))
 
         aggregator = self.aggregator.with_prior(prior)
-        release = aggregator.release(source, rng, MemoryRecord())
+        release = aggregator.release(source, rng, record=MemoryRecord())
         values = np.asarray(getattr(release, "scores", release.labels), dtype=np.float64)
         if source.by_bit:
             return np.asarray(values.reshape(-1, 1) - values.mean())

@@ -61,8 +61,8 @@ class Training:
     def prevalence(self, noise_multiplier: float, rng: np.random.Generator) -> Array:
         """Returns the prevalence of each label among the private records, with noise, `[L]`."""
         private = self.bench.dataset.private
-        _, group = np.unique(private.group_ids, return_inverse=True)
-        shares = mean_labels(private.labels, teacher_of=group, num_teachers=self.num_groups)
+        _, group_of = np.unique(private.group_ids, return_inverse=True)
+        shares = mean_labels(private.labels, teacher_of=group_of, num_teachers=self.num_groups)
         return Prevalence(noise_multiplier=noise_multiplier).release(
             shares, num_teachers=self.num_groups, rng=rng
         )
@@ -128,7 +128,7 @@ class Alternative(Method):
             training.directions,
             training.public_inputs,
             prevalence,
-            rate,
+            noise_rate=rate,
             clip_factor=self.clip_factor,
             signal_variance=self.signal_variance,
             concentrated=concentrated,
@@ -186,16 +186,19 @@ class Alternative(Method):
                     accountant=budget.accountant,
                 )
             }
-        noise = require_positive("noise_multiplier", parameters.get("noise_multiplier", 0.0))
+        noise_multiplier = require_positive(
+            "noise_multiplier", parameters.get("noise_multiplier", 0.0)
+        )
 
         def train(seed: int) -> Trained:
-            return Trained(self.trained(noise, training, seed=seed))
+            model = self.trained(noise_multiplier, training, seed=seed)
+            return Trained(model)
 
         return Contender(
-            epsilon=budget.epsilon_of(event_for(noise)),
+            epsilon=budget.epsilon_of(event_for(noise_multiplier)),
             parameters=parameters,
             train=train,
-            refusal=partial(self._refusal, noise, training),
+            refusal=partial(self._refusal, noise_multiplier, training),
         )
 
     def _refusal(self, noise_multiplier: float, training: Training) -> str:

@@ -45,9 +45,9 @@ class DpGradientDescent(Alternative):
 
     def event_for(self, noise_multiplier: float, *, num_groups: int) -> Event:
         """Returns the price of the whole training, one Gaussian event; it does not depend on the number of groups."""
-        of_prevalence, of_steps = _multipliers(noise_multiplier)
-        prevalence = Prevalence(noise_multiplier=of_prevalence).event
-        return GaussianEvent.composed([prevalence.noise_multiplier, of_steps])
+        prevalence_multiplier, steps_multiplier = _multipliers(noise_multiplier)
+        prevalence = Prevalence(noise_multiplier=prevalence_multiplier).event
+        return GaussianEvent.composed([prevalence.noise_multiplier, steps_multiplier])
 
     def rate(self, noise_multiplier: float, *, clip: float, num_groups: int) -> float:
         """Returns the variance of the noise in an entry of a mean gradient, divided by the number of steps."""
@@ -56,25 +56,26 @@ class DpGradientDescent(Alternative):
 
     def trained(self, noise_multiplier: float, training: Training, *, seed: int) -> NoisyModel:
         """Trains a linear model with a seed, by noisy sums of the gradients of all groups."""
-        for_prevalence, for_steps = RandomStreams(seed).generator("noise").spawn(2)
-        of_prevalence, of_steps = _multipliers(noise_multiplier)
+        prevalence_rng, steps_rng = RandomStreams(seed).generator("noise").spawn(2)
+        prevalence_multiplier, steps_multiplier = _multipliers(noise_multiplier)
         private = training.bench.dataset.private
-        total = training.num_groups
-        prevalence = training.prevalence(of_prevalence, for_prevalence)
+        num_groups = training.num_groups
+        prevalence = training.prevalence(prevalence_multiplier, rng=prevalence_rng)
         schedule = self.schedule(training, noise_multiplier, prevalence)
         features = training.directions.features(private.inputs, ridge=schedule.ridge)
         groups = GroupGradients.from_records(features, private.labels, private.group_ids)
         clip = self.clip(prevalence)
         bias = scipy.special.logit(prevalence)
-        noisy = NoisyGradient(
-            clip=clip, noise_multiplier=of_steps * math.sqrt(schedule.num_steps), num_units=total
+        noisy_gradient = NoisyGradient(
+            clip=clip,
+            noise_multiplier=steps_multiplier * math.sqrt(schedule.num_steps),
+            num_units=num_groups,
         )
         weights = np.zeros((features.shape[1], len(bias)))
         for _ in range(schedule.num_steps):
-            gradient = noisy.release(
-                groups.clipped_sum(weights=weights, bias=bias, clip=clip), rng=for_steps
-            )
-            weights += schedule.times / schedule.num_steps * gradient / total
+            gradient_sum = groups.clipped_sum(weights=weights, bias=bias, clip=clip)
+            noisy_sum = noisy_gradient.release(gradient_sum, rng=steps_rng)
+            weights += schedule.times / schedule.num_steps * noisy_sum / num_groups
         return linear_model(training, schedule, weights, bias)
 
 

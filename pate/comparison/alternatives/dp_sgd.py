@@ -112,8 +112,10 @@ class DpSgd(Alternative):
     def event_for(self, noise_multiplier: float, *, num_groups: int) -> Event:
         """Returns the price of the whole training: the prevalence, and one sampled Gaussian event for each step."""
         step = SampledGaussianEvent(noise_multiplier, self.sampling_prob(num_groups))
-        prevalence = Prevalence(noise_multiplier=self._of_prevalence(noise_multiplier, num_groups))
-        return ComposedEvent((prevalence.event, SelfComposedEvent(step, self.num_steps)))
+        prevalence_multiplier = self._prevalence_multiplier(noise_multiplier, num_groups)
+        prevalence = Prevalence(noise_multiplier=prevalence_multiplier)
+        all_steps = SelfComposedEvent(step, count=self.num_steps)
+        return ComposedEvent(events=(prevalence.event, all_steps))
 
     def rate(self, noise_multiplier: float, *, clip: float, num_groups: int) -> float:
         """Returns the variance of the noise in an entry of a mean gradient, divided by the number of steps."""
@@ -123,11 +125,10 @@ class DpSgd(Alternative):
 
     def trained(self, noise_multiplier: float, training: Training, *, seed: int) -> NoisyModel:
         """Trains a network with a seed, by noisy sums of the gradients of sampled groups."""
-        for_prevalence, for_steps = RandomStreams(seed).generator("noise").spawn(2)
+        prevalence_rng, steps_rng = RandomStreams(seed).generator("noise").spawn(2)
         private = training.bench.dataset.private
-        prevalence = training.prevalence(
-            self._of_prevalence(noise_multiplier, training.num_groups), for_prevalence
-        )
+        prevalence_multiplier = self._prevalence_multiplier(noise_multiplier, training.num_groups)
+        prevalence = training.prevalence(prevalence_multiplier, rng=prevalence_rng)
         schedule = self.schedule(training, noise_multiplier, prevalence)
         bias = scipy.special.logit(prevalence)
 
@@ -139,9 +140,8 @@ class DpSgd(Alternative):
 
         def log_odds(inputs: Any) -> Array:
             with torch.no_grad(), one_thread():
-                return np.asarray(
-                    network(torch.from_numpy(np.ascontiguousarray(scaled_inputs(inputs)))).numpy()
-                )
+                network_inputs = torch.from_numpy(np.ascontiguousarray(scaled_inputs(inputs)))
+                return np.asarray(network(network_inputs).numpy())
 
         groups = Groups(scaled_inputs(private.inputs), private.labels, private.group_ids)
         with one_thread(), torch.random.fork_rng(devices=[]), warnings.catch_warnings():
@@ -149,13 +149,18 @@ class DpSgd(Alternative):
             warnings.simplefilter("ignore")
             torch.manual_seed(RandomStreams(seed).seed("student"))
             network = self._network(groups.inputs.shape[1:], bias).double()
-            noisy = NoisyGradient(
+            noisy_gradient = NoisyGradient(
                 clip=self.clip(prevalence),
                 noise_multiplier=noise_multiplier,
                 num_units=len(groups.starts),
             )
-            rates = schedule.times / self.num_steps
-            self._descend(network, groups, noisy=noisy, rates=rates, rng=for_steps)
+            self._descend(
+                network,
+                groups,
+                noisy_gradient=noisy_gradient,
+                learning_rates=schedule.times / self.num_steps,
+                rng=steps_rng,
+            )
         if self.network == "linear":
             return linear_model(
                 training,
@@ -176,8 +181,8 @@ class DpSgd(Alternative):
         network: nn.Module,
         groups: Groups,
         *,
-        noisy: NoisyGradient,
-        rates: Array,
+        noisy_gradient: NoisyGradient,
+        learning_rates: Array,
         rng: np.random.Generator,
     ) -> None:
         """Trains a network in place. Equal arguments give the same weights to the last bit.
@@ -185,8 +190,8 @@ class DpSgd(Alternative):
         Args:
             network: the network with its initial weights.
             groups: the private records by group.
-            noisy: releases the sum of the gradients of a step with noise.
-            rates: the learning rate of each label, for a linear model, `[L]`.
+            noisy_gradient: releases the sum of the gradients of a step with noise.
+            learning_rates: the learning rate of each label, for a linear model, `[L]`.
             rng: draws samples and noise.
 
         Raises:
@@ -200,13 +205,14 @@ class DpSgd(Alternative):
         optimizer = torch.optim.SGD(parameters, lr=1.0) if linear else adam
         num_averaged = 0
         mean = torch.zeros(sum(sizes), dtype=torch.float64)
-        with clipped_sums(network, noisy.clip) as clipped_sum:
+        with clipped_sums(network, noisy_gradient.clip) as clipped_sum:
             for step in range(self.num_steps):
                 rows = groups.draw(sampling_prob, rng)
-                released = noisy.release(clipped_sum(groups.inputs[rows], groups.labels[rows]), rng)
+                gradient_sum = clipped_sum(groups.inputs[rows], groups.labels[rows])
+                released = noisy_gradient.release(gradient_sum, rng)
                 released /= sampling_prob * len(groups.starts)
                 if linear:  # its one parameter has a row for each label
-                    released *= np.repeat(rates, len(released) // len(rates))
+                    released *= np.repeat(learning_rates, len(released) // len(learning_rates))
                 parts = torch.split(torch.from_numpy(released), sizes)
                 for parameter, part in zip(parameters, parts, strict=True):
                     parameter.grad = part.view_as(parameter)
@@ -221,24 +227,24 @@ class DpSgd(Alternative):
         if num_averaged:
             nn.utils.vector_to_parameters(mean / num_averaged, parameters)
 
-    def _network(self, shape: tuple[int, ...], bias: Array) -> nn.Module:
+    def _network(self, input_shape: tuple[int, ...], bias: Array) -> nn.Module:
         """Returns an untrained network, whose log-odds for every input are equal to the bias.
 
         Args:
-            shape: the shape of one input.
+            input_shape: the shape of one input.
             bias: the log-odds of the prevalence of each label, `[L]`.
         """
         if self.network == "linear":
-            return _Biased(nn.Linear(shape[0], len(bias), bias=False), bias)
+            return _Biased(nn.Linear(input_shape[0], len(bias), bias=False), bias)
         if self.network == "mlp":
-            hidden = nn.Linear(shape[0], self.hidden)
+            hidden = nn.Linear(input_shape[0], self.hidden)
             return _Biased(
                 nn.Sequential(hidden, nn.Tanh(), nn.Linear(self.hidden, len(bias))), bias
             )
         # two strided convolutions with group norms, means over 4 x 4 cells, a linear head (De et al. 2022, in small)
         return _Biased(
             nn.Sequential(
-                nn.Conv2d(shape[0], 16, 5, stride=2, padding=2),
+                nn.Conv2d(input_shape[0], 16, 5, stride=2, padding=2),
                 nn.GroupNorm(_NORM_GROUPS // 2, 16),
                 nn.ReLU(),
                 nn.Conv2d(16, 32, 3, stride=2, padding=1),
@@ -251,7 +257,7 @@ class DpSgd(Alternative):
             bias,
         )
 
-    def _of_prevalence(self, noise_multiplier: float, num_groups: int) -> float:
+    def _prevalence_multiplier(self, noise_multiplier: float, num_groups: int) -> float:
         """Returns the noise multiplier of the prevalence, for a price of about a tenth of the price of all steps."""
         # T steps that sample with probability q cost about one Gaussian of 1 / m^2 = T q^2 / noise_multiplier^2.
         steps = noise_multiplier / (self.sampling_prob(num_groups) * math.sqrt(self.num_steps))

@@ -64,7 +64,8 @@ class GroupGradients:
         for start in range(0, end, ROWS_AT_ONCE):
             rows = slice(start, min(start + ROWS_AT_ONCE, end))
             total += self.features[rows].T @ residuals[rows]
-        for first, last in self._blocks(num_few, max(1, _BLOCK_ENTRIES // total.size)):
+        max_records = max(1, _BLOCK_ENTRIES // total.size)
+        for first, last in self._blocks(first_group=num_few, max_records=max_records):
             rows = slice(
                 int(self._starts[first]), int(self._starts[last - 1] + self.sizes[last - 1])
             )
@@ -108,19 +109,19 @@ class GroupGradients:
                 factors.append(np.repeat(clip / np.maximum(lengths, clip) / size, size))
         return np.concatenate(factors)
 
-    def _blocks(self, first: int, records: int) -> list[tuple[int, int]]:
+    def _blocks(self, first_group: int, max_records: int) -> list[tuple[int, int]]:
         """Returns consecutive blocks of groups, as pairs (first group, last group + 1).
 
         Args:
-            first: the first group of the first block.
-            records: the number of records that a block has at most, unless it is a single group.
+            first_group: the first group of the first block.
+            max_records: the number of records that a block has at most, unless it is a single group.
         """
         blocks = []
         held = 0
-        for index, size in enumerate(self.sizes[first:].tolist(), start=first):
-            if held and held + size > records:
-                blocks.append((first, index))
-                first = index
+        for index, size in enumerate(self.sizes[first_group:].tolist(), start=first_group):
+            if held and held + size > max_records:
+                blocks.append((first_group, index))
+                first_group = index
                 held = 0
             held += size
-        return [*blocks, (first, len(self.sizes))] if held else blocks
+        return [*blocks, (first_group, len(self.sizes))] if held else blocks

@@ -33,26 +33,27 @@ class NoisyGradient:
     noise_multiplier: float  # the standard deviation of the noise divided by the sensitivity, > 0
     num_units: int  # N, the largest number of units, public
 
-    def step(self, size: int) -> float:
-        """Returns the spacing of the grid, a power of 2, for sums with `size` entries."""
-        return float(2.0 ** math.floor(math.log2(self.clip * _FINENESS / math.sqrt(size))))
+    def step(self, num_entries: int) -> float:
+        """Returns the spacing of the grid, a power of 2, for sums with `num_entries` entries."""
+        return float(2.0 ** math.floor(math.log2(self.clip * _FINENESS / math.sqrt(num_entries))))
 
-    def sensitivity(self, size: int) -> float:
-        """Returns the largest l2 distance, in steps, by which a replaced unit moves a rounded sum with `size` entries.
+    def sensitivity(self, num_entries: int) -> float:
+        """Returns the largest l2 distance, in steps, by which a replaced unit moves a rounded sum.
 
-        The distance is twice that of an added or removed unit.
+        The sum has `num_entries` entries. The distance is twice that of an added or removed unit.
         """
         # A unit that comes or goes moves the sum by a clip, and rounding either sum moves each entry by half a step:
         # that is sqrt(size) steps in all. Another unit in its place moves it as far again. `floats` bounds what adding
         # in double precision errs (docs/proofs/alternatives.md).
         of_few = MOST_CANCELED * (ROWS_AT_ONCE + FEW_RECORDS * self.num_units / ROWS_AT_ONCE)
         floats = 2 * _UNIT * (self.num_units + 8 + of_few) * self.num_units * max(self.clip, 1.0)
-        return 2 * ((self.clip * (1 + _FLOAT) + floats) / self.step(size) + math.sqrt(size))
-
-    def release(self, total: Array, rng: np.random.Generator) -> Array:
-        """Returns the sum, rounded to the grid, plus noise, in the shape of `total`."""
-        step = self.step(total.size)
-        noise = RoundedGaussian(self.noise_multiplier * self.sensitivity(total.size)).sample(
-            total.shape, rng
+        return 2 * (
+            (self.clip * (1 + _FLOAT) + floats) / self.step(num_entries) + math.sqrt(num_entries)
         )
-        return np.asarray((np.rint(total / step) + noise) * step)
+
+    def release(self, gradient_sum: Array, rng: np.random.Generator) -> Array:
+        """Returns the sum, rounded to the grid, plus noise, in the shape of `gradient_sum`."""
+        step = self.step(gradient_sum.size)
+        noise_std = self.noise_multiplier * self.sensitivity(gradient_sum.size)
+        noise = RoundedGaussian(noise_std).sample(gradient_sum.shape, rng)
+        return np.asarray((np.rint(gradient_sum / step) + noise) * step)

@@ -66,10 +66,13 @@ class Schedule:
         signal = signal_variance * signal / signal.sum()
         schedules = []
         for ridge in _RIDGES:
-            # [K]
-            widths = np.square(directions.features(public_inputs, ridge=ridge)[:, :-1]).mean(axis=0)
+            features = directions.features(public_inputs, ridge=ridge)[:, :-1]
             learning = LearningTimes.best(
-                widths, signal, prevalence, noise_rate, clip_factor=clip_factor
+                feature_mean_squares=np.square(features).mean(axis=0),
+                signal_variances=signal,
+                prevalence=prevalence,
+                noise_rate=noise_rate,
+                clip_factor=clip_factor,
             )
             fastest = float((learning.speeds.max(axis=1) * learning.times).max())
             steps = min(max(math.ceil(fastest / _STABLE), _FEWEST_STEPS), _MOST_STEPS)

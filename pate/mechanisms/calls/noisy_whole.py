@@ -25,7 +25,7 @@ def require_values(values: Any) -> Integers:
 
     Raises `InvalidValue` for values that are no integers, have two or more axes, or exceed 2**53 in size.
     """
-    array = require_array("values", values, kinds="iu")
+    array = require_array("values", values, dtype_kinds="iu")
     require(array.ndim <= 1, "values.shape", array.shape, "[] or [num_queries]")
     largest = max(abs(int(array.min(initial=0))), abs(int(array.max(initial=0))))
     require(largest <= LARGEST_VALUE, "values", largest, "at most 2**53 in size")

@@ -136,7 +136,7 @@ def _require_bits(item_bits: Any, *, rank: int) -> Bits:
 
     Raises `InvalidValue` for an array of another type, with another number of axes, or without entries.
     """
-    array = require_array("bits", item_bits, kinds="b")
+    array = require_array("bits", item_bits, dtype_kinds="b")
     shapes = {1: "[num_items]", 2: "[num_queries, num_items]"}
     require(array.ndim == rank and array.size > 0, "bits.shape", array.shape, shapes[rank])
     return array

@@ -150,6 +150,6 @@ def checked_counts(counts: NDArray[np.integer], k: int, rank: int | None = None)
     Raises:
         InvalidValue: the counts are no such numbers, or have another number of axes, or are fewer than k.
     """
-    checked = require_histogram("counts", counts, num_teachers=LARGEST_COUNT, rank=rank)
+    checked = require_histogram("counts", counts, num_teachers=LARGEST_COUNT, num_axes=rank)
     require(k <= checked.shape[-1], "k", k, f"at most the number of counts, {checked.shape[-1]}")
     return checked.astype(np.int64, copy=False)
