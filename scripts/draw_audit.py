@@ -46,7 +46,7 @@ def true_deltas(
     teachers = max(NUM_TEACHERS, *(int(counts[0]) for counts in neighbors))
     laws = tuple(aggregator.distribution(counts, num_teachers=teachers) for counts in neighbors)
     first, second = compose(
-        *distribution_table(laws, names=("one", "two")), NUM_QUERIES, num_cells=512
+        *distribution_table(laws, distribution_names=("one", "two")), NUM_QUERIES, num_cells=512
     )
     return np.maximum(
         hockey_stick(first[None], second[None], EPSILONS)[0],

@@ -159,14 +159,13 @@ class StableFixedTopK(StableAggregator):
         if self.k == num_labels:
             return {tuple(range(num_labels)): 1.0}
         distribution: dict[tuple[int, ...], float] = {}
-        stable_sets = self.stable_top_k.distribution(counts, num_teachers=num_teachers)
-        for stable_set, set_probability in stable_sets.items():
+        set_distribution = self.stable_top_k.distribution(counts, num_teachers=num_teachers)
+        for stable_set, set_probability in set_distribution.items():
             bits = np.isin(np.arange(num_labels), stable_set or ())
-            peel = Peel.from_stable(bits[None], self.k)
+            peel = Peel.from_stable(stable_sets=bits[None], k=self.k)
             unpeeled = np.flatnonzero(peel.unpeeled[0]).tolist()
-            all_picks = self.peeling.distribution_of(
-                counts, peel.candidates[0], int(peel.num_picks[0])
-            )
+            num_picks = int(peel.num_picks[0])
+            all_picks = self.peeling.distribution_of(counts, peel.candidates[0], num_picks)
             for picks, pick_probability in all_picks.items():
                 labels = tuple(sorted({*picks, *unpeeled}))
                 probability = set_probability * pick_probability
@@ -177,8 +176,8 @@ class StableFixedTopK(StableAggregator):
         """Draws a stable set for each query, then removes or adds labels by peeling until it has k labels."""
         if self.k == shape.num_labels:
             return Answers.to_all(np.ones(summary.shape, dtype=np.bool_))
-        stable = self.stable_top_k.draw(summary, shape, rng).labels
-        peel = Peel.from_stable(stable, self.k)
+        stable_sets = self.stable_top_k.draw(summary, shape, rng).labels
+        peel = Peel.from_stable(stable_sets, k=self.k)
         picks = self.peeling.draw(summary, peel.candidates, peel.num_picks, rng)
         return Answers.to_all(peel.unpeeled | picks)
 

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from functools import partial
 from itertools import pairwise
+from operator import attrgetter
 
 import numpy as np
 from numpy.typing import NDArray
@@ -92,7 +93,7 @@ def lower_bound_of(
         case BoundaryMax() if num_labels > 1 and shape.num_queries > 0:
             return max(
                 _session_bounds(aggregator, shape, target_delta),
-                key=lambda bound: bound.epsilon,
+                key=attrgetter("epsilon"),
                 default=None,
             )
         case _:
@@ -114,7 +115,7 @@ def lower_bound_of(
     higher = lower_bound(
         law, pairs=[climbed_pair], num_releases=num_releases, target_delta=target_delta
     )
-    return max(best, higher, key=lambda bound: bound.epsilon)
+    return max(best, higher, key=attrgetter("epsilon"))
 
 
 def _session_bounds(

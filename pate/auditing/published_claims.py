@@ -42,12 +42,12 @@ class ClaimedGaussian:
     num_moved: (
         int  # the number of counts that differ by 1 between neighbors, according to the claim
     )
-    times: float  # the number of releases, according to the claim
+    num_releases: float  # the number of releases, according to the claim
 
     def curve(self, orders: Array) -> Array:
         """Returns the claimed Renyi divergence of all releases together, `[A]`, at orders `[A]`."""
         multiplier = self.noise_std / self.num_moved**0.5
-        return np.asarray(self.times * curve_of(GaussianEvent(multiplier))(orders))
+        return np.asarray(self.num_releases * curve_of(GaussianEvent(multiplier))(orders))
 
 
 def published_claim(
@@ -68,15 +68,19 @@ def published_claim(
     gaussians: list[ClaimedGaussian] = []
     match aggregator:
         case aggregators.GaussianVotes():
-            gaussians = [ClaimedGaussian(aggregator.noise_std, num_moved=2, times=num_queries)]
+            gaussians = [
+                ClaimedGaussian(aggregator.noise_std, num_moved=2, num_releases=num_queries)
+            ]
             claim = "all labels cost like one"
         case aggregators.PowersetGNMax():
-            gaussians = [ClaimedGaussian(aggregator.noise_std, num_moved=2, times=num_queries)]
+            gaussians = [
+                ClaimedGaussian(aggregator.noise_std, num_moved=2, num_releases=num_queries)
+            ]
             claim = "two counts move"
         case aggregators.ClippedVotes():
             num_moved = min(aggregator.vote_clip, num_labels)
             gaussians = [
-                ClaimedGaussian(aggregator.noise_std, num_moved=num_moved, times=num_queries)
+                ClaimedGaussian(aggregator.noise_std, num_moved=num_moved, num_releases=num_queries)
             ]
             claim = "only tau counts move"
         case aggregators.GNMax():
@@ -90,8 +94,8 @@ def published_claim(
             expected = float(ndtr((agreement - needed) / aggregator.screening_std).sum())
             num_moved = 2 if one_label else num_labels
             gaussians = [
-                ClaimedGaussian(aggregator.noise_std, num_moved=num_moved, times=expected),
-                ClaimedGaussian(aggregator.screening_std, num_moved=1, times=num_queries),
+                ClaimedGaussian(aggregator.noise_std, num_moved=num_moved, num_releases=expected),
+                ClaimedGaussian(aggregator.screening_std, num_moved=1, num_releases=num_queries),
             ]
             claim = "expected answers only: private"
         case _:

@@ -117,7 +117,11 @@ class Trial:
             intervals=intervals,
             num_answered=trained.num_answered,
             label_accuracy=trained.label_accuracy,
-            **vars(scores),
+            accuracy=scores.accuracy,
+            balanced_accuracy=scores.balanced_accuracy,
+            micro_f1=scores.micro_f1,
+            macro_f1=scores.macro_f1,
+            mean_average_precision=scores.mean_average_precision,
         )
 
 
@@ -217,7 +221,11 @@ def constant_runs(bench: Bench) -> Iterator[Run]:
             aggregator=name,
             num_queries=bench.num_queries,
             intervals=metric_intervals(predicted, scores=probabilities, true=true),
-            **vars(scores),
+            accuracy=scores.accuracy,
+            balanced_accuracy=scores.balanced_accuracy,
+            micro_f1=scores.micro_f1,
+            macro_f1=scores.macro_f1,
+            mean_average_precision=scores.mean_average_precision,
         )
 
 

@@ -98,10 +98,10 @@ def cheapest_accountant(
     if isinstance(budget_accountant, AutoAccountant) or num_steps > _MAX_STEPS:
         left_out.update(_BY_STEPS)
     prices = [AccountantPrice(accountant=budget_accountant.name, epsilon=release.epsilon)]
-    for name, make_accountant in accountants.items():
-        if name in left_out:
+    for accountant_name, make_accountant in accountants.items():
+        if accountant_name in left_out:
             continue
-        price = price_by(name, make_accountant, release.event, budget.delta)
+        price = price_by(accountant_name, make_accountant, release.event, budget.delta)
         if price.epsilon is not None:
             prices.append(price)
     return min(prices, key=lambda price: price.epsilon or 0.0)

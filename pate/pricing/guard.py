@@ -89,9 +89,9 @@ def require_useful(
         )
     search = search or RemedySearch()
     rule = f"a release that tells something: {reason}"
-    if search.say is not None:
+    if search.report_refusal is not None:
         refusal = InvalidValue("num_teachers", num_teachers, rule=rule)
-        search.say(refusal, search.seconds)
+        search.report_refusal(refusal, search.seconds)
     outcome = search_remedies(start, priced, budget, num_groups=num_groups, search=search)
     if not outcome.changes and outcome.is_complete:
         rule += f"; {_NOTHING}"

@@ -134,8 +134,8 @@ def quote_release(
     delta = budget.delta
     price = _price_with_orders(release, budget)
     prices = [
-        price_by(name, make_accountant, release.event, delta)
-        for name, make_accountant in (others or {}).items()
+        price_by(accountant_name, make_accountant, release.event, delta)
+        for accountant_name, make_accountant in (others or {}).items()
     ]
     other_prices = [
         other_price for other_price in prices if other_price.accountant != price.accountant

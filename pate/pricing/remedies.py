@@ -43,14 +43,16 @@ class RemedySearch:
 
     Attributes:
         seconds: after this time no plan is started; a plan that has been started is finished within a few seconds.
-        say: called before the search with the refusal and the seconds of the search; None for no report.
-        stage: opens a progress display for the search, as `Monitor.stage` does; None for no display.
+        report_refusal: called before the search with the refusal and the seconds of the search; None for no report.
+        open_stage: opens a progress display for the search, as `Monitor.stage` does; None for no display.
         clock: returns the present time in seconds.
     """
 
     seconds: float = 20.0
-    say: Callable[[InvalidValue, float], object] | None = None
-    stage: Callable[[str, int | None], AbstractContextManager[Callable[..., None]]] | None = None
+    report_refusal: Callable[[InvalidValue, float], object] | None = None
+    open_stage: Callable[[str, int | None], AbstractContextManager[Callable[..., None]]] | None = (
+        None
+    )
     clock: Callable[[], float] = time.monotonic
 
 
@@ -62,12 +64,12 @@ def watched_search(monitor: Monitor, spelling: Spelling) -> RemedySearch:
         spelling: writes the names of settings as the user interface does.
     """
 
-    def say(refusal: InvalidValue, seconds: float) -> None:
+    def report_refusal(refusal: InvalidValue, seconds: float) -> None:
         """Shows the line of a refusal, and the time of the search for other settings."""
         line = spelling.line(refusal)
         monitor.say(f"{line}; settings that work are searched for, {seconds:g} s at most")
 
-    return RemedySearch(say=say, stage=monitor.stage)
+    return RemedySearch(report_refusal=report_refusal, open_stage=monitor.stage)
 
 
 @dataclass(frozen=True)
@@ -115,9 +117,9 @@ def search_remedies(
         search: the time limit and the callbacks of the search.
     """
     plans = ChangedPlans(start, priced, budget, max_seconds=search.seconds, clock=search.clock)
-    stage = search.stage or _silent_stage
+    open_stage = search.open_stage or _silent_stage
     is_complete = True
-    with stage(_STAGE, None) as report_progress:
+    with open_stage(_STAGE, None) as report_progress:
         running = _RunningSearch(plans, priced, num_groups, report_progress)
         try:
             running.run()

@@ -30,12 +30,13 @@ def compose(
         one_pair: tuple[Array, Array], other_pair: tuple[Array, Array]
     ) -> tuple[Array, Array]:
         return merged(
-            first=np.outer(one_pair[0], other_pair[0]).ravel(),
-            second=np.outer(one_pair[1], other_pair[1]).ravel(),
+            first_law=np.outer(one_pair[0], other_pair[0]).ravel(),
+            second_law=np.outer(one_pair[1], other_pair[1]).ravel(),
             num_cells=num_cells,
         )
 
-    power_pair = merged(first, second, num_cells)  # of 1, 2, 4, ... releases
+    # the distributions of 1, 2, 4, ... releases
+    power_pair = merged(first_law=first, second_law=second, num_cells=num_cells)
     composed_pair = (np.ones(1), np.ones(1))
     while count:
         if count % 2:
@@ -46,33 +47,33 @@ def compose(
     return composed_pair
 
 
-def merged(first: Array, second: Array, num_cells: int) -> tuple[Array, Array]:
+def merged(first_law: Array, second_law: Array, num_cells: int) -> tuple[Array, Array]:
     """Merges outcomes with nearly equal likelihood ratios, and returns both distributions over the merged outcomes.
 
     Outcomes with equal ratios are merged. If more than `num_cells` ratios remain, outcomes are merged that lie in the
     same of `num_cells` equally wide intervals of the log-ratio. Infinite ratios are never merged with finite ratios.
 
     Args:
-        first: a distribution, `[n]`.
-        second: a distribution over the same outcomes, `[n]`.
+        first_law: a distribution, `[n]`.
+        second_law: a distribution over the same outcomes, `[n]`.
         num_cells: the number of intervals.
     """
-    has_mass = (first > 0) | (second > 0)
-    first = first[has_mass]
-    second = second[has_mass]
+    has_mass = (first_law > 0) | (second_law > 0)
+    first_law = first_law[has_mass]
+    second_law = second_law[has_mass]
     with np.errstate(invalid="ignore"):
-        ratio = logs(first) - logs(second)
+        ratio = logs(first_law) - logs(second_law)
     cells = np.unique(np.round(ratio, 12), return_inverse=True)[1].reshape(-1)
     if cells.max() >= num_cells:
         order = np.argsort(ratio)
-        mass = (first + second)[order]
+        mass = (first_law + second_law)[order]
         is_likely = (np.cumsum(mass) > _NEGLIGIBLE) & (np.cumsum(mass[::-1])[::-1] > _NEGLIGIBLE)
         likely_ratios = ratio[order][np.isfinite(ratio[order]) & is_likely]
         cells = 1 + np.searchsorted(
             np.linspace(likely_ratios[0], likely_ratios[-1], num_cells - 1), ratio
         )
         cells = np.where(np.isneginf(ratio), 0, np.where(np.isposinf(ratio), num_cells + 1, cells))
-    first, second = (
-        np.asarray(np.bincount(cells, mass), dtype=np.float64) for mass in (first, second)
+    first_law, second_law = (
+        np.asarray(np.bincount(cells, mass), dtype=np.float64) for mass in (first_law, second_law)
     )
-    return first, second
+    return first_law, second_law

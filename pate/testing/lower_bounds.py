@@ -7,6 +7,7 @@ import math
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cache, partial
+from operator import attrgetter
 from typing import Any
 
 import numpy as np
@@ -97,7 +98,7 @@ def lower_bound(
         bounds.append(
             LowerBound(epsilon=epsilon, first=first, second=second, num_releases=num_releases)
         )
-    return max(bounds, key=lambda bound: bound.epsilon)
+    return max(bounds, key=attrgetter("epsilon"))
 
 
 def climbed(

@@ -35,15 +35,15 @@ class Neighbors:
         return len(self.first)
 
     @classmethod
-    def from_rows(cls, histograms: Counts, first: Indices, second: Indices) -> Self:
+    def from_rows(cls, histograms: Counts, first_rows: Indices, second_rows: Indices) -> Self:
         """Returns pairs of histograms, without the histograms that occur in no pair.
 
         Args:
             histograms: `[H, L]`.
-            first: the row of the first histogram of each pair, `[P]`.
-            second: the row of the second histogram of each pair, `[P]`.
+            first_rows: the row of the first histogram of each pair, `[P]`.
+            second_rows: the row of the second histogram of each pair, `[P]`.
         """
-        in_pairs, rows = np.unique(np.concatenate([first, second]), return_inverse=True)
+        in_pairs, rows = np.unique(np.concatenate([first_rows, second_rows]), return_inverse=True)
         new_first, new_second = np.split(rows.reshape(-1), 2)
         return cls(histograms=histograms[in_pairs], first=new_first, second=new_second)
 
@@ -77,7 +77,9 @@ class Neighbors:
         # pairs whose first histogram is sorted share few histograms
         preferred = np.argsort(unsorted, kind="stable")
         kept = np.sort(preferred[np.unique(code[preferred], return_index=True)[1]])
-        return self.from_rows(self.histograms, self.first[kept], self.second[kept])
+        return self.from_rows(
+            self.histograms, first_rows=self.first[kept], second_rows=self.second[kept]
+        )
 
 
 def all_histograms(num_labels: int, num_teachers: int) -> Counts:
@@ -155,5 +157,7 @@ def _neighbors(
     second_rows = np.concatenate([second, first])
     kept = np.sort(places[first_rows[places] != second_rows[places]])
     if one_vote:
-        return Neighbors.from_rows(histograms, first=first_rows[kept], second=second_rows[kept])
+        return Neighbors.from_rows(
+            histograms, first_rows=first_rows[kept], second_rows=second_rows[kept]
+        )
     return Neighbors(histograms=histograms, first=first_rows[kept], second=second_rows[kept])

@@ -264,19 +264,19 @@ def verify_distributions(
 
 
 def distribution_table(
-    distributions: Sequence[Mapping[Hashable, float]], names: Sequence[Any]
+    distributions: Sequence[Mapping[Hashable, float]], distribution_names: Sequence[Any]
 ) -> Array:
     """Returns H distributions as the rows of an array over the union of their n outcomes, `[H, n]`.
 
     Args:
         distributions: mappings from outcome to probability, one for each row.
-        names: the name of each distribution, for errors.
+        distribution_names: the name of each distribution, for errors.
 
     Raises:
         InvalidValue: an entry is no mapping, has negative probabilities or another sum than 1.
     """
     columns: dict[Hashable, int] = {}
-    row_names = [f"distribution({name})" for name in names]
+    row_names = [f"distribution({name})" for name in distribution_names]
     for distribution, name in zip(distributions, row_names, strict=True):
         require_kind(name, distribution, Mapping, "a mapping from outcomes to probabilities")
         for outcome in distribution:

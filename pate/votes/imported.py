@@ -166,9 +166,11 @@ def _read_arrays(path: Path, name: str) -> NDArray[Any]:
         name: the name of the argument in the message of an error.
     """
     with path.open("rb") as file:
-        if is_array_file(file.read(6)):
+        first_bytes = file.read(6)
+        if is_array_file(first_bytes):
             file.seek(0)
-            return read_array(file, path.stat().st_size)
+            file_size = path.stat().st_size
+            return read_array(file, file_size)
     with zipfile.ZipFile(path) as archive:
         check_members(archive, most=_MOST_BYTES)
         members = [member.removesuffix(".npy") for member in archive.namelist()]

@@ -88,7 +88,7 @@ def _released(counts: list[int], adjacency: Adjacency) -> Law:
 
 def _at_least(first_law: Law, second_law: Law) -> float:
     """Returns the larger epsilon of the two directions, which merging outcomes only lowers."""
-    first, second = distribution_table((first_law, second_law), names=("one", "two"))
+    first, second = distribution_table((first_law, second_law), distribution_names=("one", "two"))
 
     def epsilon(p: NDArray[np.float64], q: NDArray[np.float64]) -> float:
         p, q = compose(p, q, NUM_QUERIES, num_cells=512)

@@ -26,8 +26,9 @@ from pate.votes.weighted import Integers
 Bits = NDArray[np.bool_]
 Signs = NDArray[np.int8]
 _UNCLIPPED = 16  # times the clip that is promised, a power of 2
-# of the labels that are the rarer way in a canary: few tell canaries apart, many are clipped
-_PRESENT = 0.1, 0.8
+# The share of a canary's labels that have their rarer value: few tell canaries apart, many are clipped.
+_LEAST_RARER = 0.1
+_MOST_RARER = 0.8
 _EXACT = 1e-3  # of a canary's length: the noise of what is released without any
 
 
@@ -239,7 +240,8 @@ class _Canaries:
         mirrored = (2 * public.mean(axis=0, dtype=np.float64) - inputs).astype(np.float32)
         rarer = private.labels.mean(axis=0) < 0.5
         labels = rarer ^ (
-            rng.random((num_canaries, len(rarer))) >= rng.uniform(*_PRESENT, (num_canaries, 1))
+            rng.random((num_canaries, len(rarer)))
+            >= rng.uniform(_LEAST_RARER, _MOST_RARER, size=(num_canaries, 1))
         )
         return cls(
             rows=first[chosen],

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from operator import attrgetter
 from typing import cast
 
 import numpy as np
@@ -186,7 +187,7 @@ class TeacherAttack:
                 )._fitted(min_queries=_ROWS, rng=rng)
                 for craft in crafts
             ]
-            best = max(rehearsals, key=lambda rehearsal: rehearsal.score)
+            best = max(rehearsals, key=attrgetter("score"))
             best = best._fitted(min_queries=_MORE_ROWS, rng=rng)
             chosen = best if chosen is None or best.score > _WORTH * chosen.score else chosen
         return cast(TeacherAttack, chosen)

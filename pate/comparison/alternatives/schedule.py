@@ -2,6 +2,7 @@
 
 import math
 from dataclasses import dataclass
+from operator import attrgetter
 from typing import Any, Self
 
 import numpy as np
@@ -85,4 +86,4 @@ class Schedule:
                     error=learning.error,
                 )
             )
-        return min(schedules, key=lambda schedule: schedule.error)
+        return min(schedules, key=attrgetter("error"))

@@ -335,7 +335,7 @@ def test_search_reports_the_refusal_and_obeys_its_time_limit(
     def say(refusal: InvalidValue, seconds: float) -> None:
         calls.append((refusal.name, refusal.value, seconds))
 
-    search = RemedySearch(seconds=20.0, say=say, stage=stage, clock=lambda: seconds)
+    search = RemedySearch(seconds=20.0, report_refusal=say, open_stage=stage, clock=lambda: seconds)
     with refused(
         "num_teachers", 200, remedies=("num_teachers", "target_epsilon"), waiver="allow_useless"
     ):
