@@ -16,7 +16,7 @@ from pate.aggregators import (
     NotPriorTopK,
     StableTopK,
 )
-from pate.comparison import Frontier, PATEMethod, compare, read_runs
+from pate.comparison import Frontier, PATEMethod, Run, compare, read_runs
 from pate.comparison.trial import Trial
 from pate.models import ConvexTeacher, KernelTeacher, LowRankStudent, StackedEngine, Voter
 from pate.run.train import train
@@ -193,12 +193,12 @@ def test_a_stopped_comparison_continues(tmp_path: Path, monkeypatch: pytest.Monk
     write = Trial.write
     count = 0
 
-    def stopped(self: Trial, *arguments: Any) -> Any:
+    def stopped(trial: Trial, seed: int, run: Run) -> Run:
         nonlocal count
         count += 1
         if count == 5:
             raise KeyboardInterrupt
-        return write(self, *arguments)
+        return write(trial, seed, run=run)
 
     monkeypatch.setattr(Trial, "write", stopped)
     with pytest.raises(KeyboardInterrupt):
