@@ -75,7 +75,7 @@ def _pairs_above_runs(event: events.ThresholdEvent) -> Array:
     before_last = event.log_odds_at(values[1:] - 1)
     loss_of_one = _difference(log_expit(after_first), smaller=log_expit(first))
     loss_of_zero = _difference(log_expit(-before_last), smaller=log_expit(-last))
-    return pairs_of_losses(loss_of_one, loss_of_zero)
+    return pairs_of_losses(loss_of_one=loss_of_one, loss_of_zero=loss_of_zero)
 
 
 def _difference(larger: Array, smaller: Array) -> Array:
@@ -178,7 +178,7 @@ def _levels_of_runs(pairs: Array) -> list[Array]:
     length = _RUN_LENGTH
     while length * _FEW_PAIRS < num_pairs * _RUN_LENGTH:
         losses = np.maximum.reduceat(losses, np.arange(0, losses.shape[1], _RUN_LENGTH), axis=1)
-        levels.append(pairs_of_losses(losses[0], loss_of_zero=losses[1]))
+        levels.append(pairs_of_losses(loss_of_one=losses[0], loss_of_zero=losses[1]))
         length *= _RUN_LENGTH
     return levels
 

@@ -93,7 +93,7 @@ def pair_above_points(q_masses: Array, heights: Array, *, mean_shift: float) -> 
         mean_shift: the shift of the normal whose test curve is an upper bound.
     """
     x, y = _upper_hull(
-        np.concatenate([[0.0, 1.0], q_masses]), np.concatenate([[0.0, 0.0], heights])
+        x=np.concatenate([[0.0, 1.0], q_masses]), y=np.concatenate([[0.0, 0.0], heights])
     )
     widths = np.diff(x)
     tangents = _gaussian_curve(_TANGENT_PLACES, mean_shift)
@@ -104,7 +104,7 @@ def pair_above_points(q_masses: Array, heights: Array, *, mean_shift: float) -> 
     # Edges steeper than all tangents are dropped: fewer lines make a higher curve.
     is_needed = (slopes >= tangents.slopes[0]) & (slopes <= tangents.slopes[-1])
     # The least of the lines at every q in [0, 1]. By duality its lines are the corners of a hull of (slope, -offset).
-    hull_slopes, hull_heights = _upper_hull(slopes[is_needed], -offsets[is_needed])
+    hull_slopes, hull_heights = _upper_hull(x=slopes[is_needed], y=-offsets[is_needed])
     slopes = hull_slopes[::-1]
     heights_of_lines = hull_heights[::-1]
     crossings = np.diff(heights_of_lines) / np.diff(slopes)
@@ -178,7 +178,7 @@ def pair_above_pairs(pairs: list[Pair]) -> Pair:
         inner_corners = np.minimum(np.cumsum(masses[:-1]), 1.0)
         corners_x.append(np.concatenate([[0.0], inner_corners, [1.0]]))
         corners_y.append(pair.missing + np.append(0.0, np.cumsum(masses * excess)))
-    x, y = _upper_hull(np.concatenate(corners_x), np.concatenate(corners_y))
+    x, y = _upper_hull(x=np.concatenate(corners_x), y=np.concatenate(corners_y))
     slopes = np.diff(y) / np.diff(x)
     return Pair(
         masses=np.diff(x),

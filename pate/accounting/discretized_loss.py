@@ -65,7 +65,9 @@ def discretized_loss(
         The probabilities of -n..n times the spacing, n <= `largest_multiple`, `[2 n + 1]`, and the probability of an
         infinite loss.
     """
-    places, multiples = _cells(pair, spacing, largest_multiple, negligible_mass)
+    places, multiples = _cells(
+        pair, spacing=spacing, largest_multiple=largest_multiple, negligible_mass=negligible_mass
+    )
     location_error = _LOCATION_ERROR + pair.loss_rounding(places) / spacing  # [C + 1]
     blur = np.maximum(location_error[:-1], location_error[1:])
     # under the distribution that the losses favor, and under its neighbor

@@ -128,8 +128,10 @@ def composed(
     values = -np.expm1(np.minimum(grid.points, 0.0))  # after the last step V(x) = max(0, 1 - e^x)
     for pairs, times in reversed(steps):
         if isinstance(pairs, FixedPair):
-            block = _repeated_block(pairs, times, grid, negligible)
-            values = fixed_pair_step(grid, block.masses, block.missing)(values)
+            block = _repeated_block(pairs, times=times, grid=grid, negligible=negligible)
+            values = fixed_pair_step(grid, loss_masses=block.masses, infinite_mass=block.missing)(
+                values
+            )
             continue
         if pairs not in step_of:
             step_of[pairs] = composition_step(pairs, grid, negligible=negligible)
@@ -303,7 +305,10 @@ def composed_in_blocks(
     blocks = [
         block.power(runs[run], largest_num_points=num_points) for run, block in block_of.items()
     ]
-    blocks += [_repeated_block(pair, times, block_grid, negligible) for pair, times in fixed]
+    blocks += [
+        _repeated_block(pair, times=times, grid=block_grid, negligible=negligible)
+        for pair, times in fixed
+    ]
     product = blocks[0]
     for block in blocks[1:]:
         product = product.convolved(block, largest_num_points=num_points)
@@ -337,7 +342,7 @@ def _repeated_block(pair: FixedPair, times: int, grid: LossGrid, negligible: flo
         block = _maximum_block(pair, grid.spacing, num_points)
     else:
         masses, missing = discretized_loss(
-            pair, grid.spacing, grid.size, negligible_mass=negligible
+            pair, spacing=grid.spacing, largest_multiple=grid.size, negligible_mass=negligible
         )
         block = Block(masses=masses, missing=missing, spacing=grid.spacing)
     return block.power(times, largest_num_points=num_points)

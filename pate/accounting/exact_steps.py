@@ -152,9 +152,9 @@ def composition_step(
             return _span_step(grid, length=pairs.length)
         case ShiftedMaximum():
             masses, missing = discretized_loss(
-                pairs, grid.spacing, grid.size, negligible_mass=negligible
+                pairs, spacing=grid.spacing, largest_multiple=grid.size, negligible_mass=negligible
             )
-            return fixed_pair_step(grid, masses, missing)
+            return fixed_pair_step(grid, loss_masses=masses, infinite_mass=missing)
     raise TypeError(type(pairs).__name__)
 
 

@@ -94,8 +94,10 @@ class SampledPair:
 
     def loss(self, x: Array) -> Array:
         """Returns the privacy losses at places x, which rise in x."""
-        first = log_mixture_ratio(x, self.up, self.sampling_prob)
-        return np.asarray(first - log_mixture_ratio(x, self.down, self.sampling_prob))
+        first = log_mixture_ratio(x, mean_shift=self.up, sampling_prob=self.sampling_prob)
+        return np.asarray(
+            first - log_mixture_ratio(x, mean_shift=self.down, sampling_prob=self.sampling_prob)
+        )
 
     def loss_rounding(self, x: Array) -> Array:
         """Returns a bound on the rounding errors of the losses at places x."""
@@ -118,8 +120,8 @@ class SampledPair:
     def _tails(self, places: Array, mean_shift: float) -> Tails:
         sampling_prob = self.sampling_prob
         return Tails(
-            below=mixture_tail(places, -mean_shift, sampling_prob),
-            above=mixture_tail(-places, mean_shift, sampling_prob),
+            below=mixture_tail(places, mean_shift=-mean_shift, sampling_prob=sampling_prob),
+            above=mixture_tail(-places, mean_shift=mean_shift, sampling_prob=sampling_prob),
         )
 
 

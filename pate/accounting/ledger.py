@@ -599,7 +599,10 @@ class Ledger:
         if charge_key:  # before the part is entered, or a draw at another price would be read back at this price
             self._require_price(charge_key, event, key)
         if charge_key and (
-            note.noise == "" or self._agrees_with(charge_key, key, content, release_name)
+            note.noise == ""
+            or self._agrees_with(
+                charge_key, part_key=key, content=content, release_name=release_name
+            )
         ):
             return charge_key
         same_noise = self._charges_with_noise(note.noise, except_release=note.run or key)
@@ -610,7 +613,9 @@ class Ledger:
             and line.data == self._account
             and self._price_of(line.key) == event
             and self._part_under(line.key, key) is not None
-            and self._agrees_with(line.key, key, content, release_name)
+            and self._agrees_with(
+                line.key, part_key=key, content=content, release_name=release_name
+            )
         ]
         if charge_key or len(twins) < len(same_noise):
             may_share_noise = note.may_share_noise and not self._caps

@@ -49,8 +49,10 @@ def sampled_gaussian_profiles(event: SampledGaussianEvent, epsilons: Array) -> l
     # of that place; added, below phi / gamma left of it.
     right = _place_of_odds(1 + np.expm1(epsilons) / q, shift)
     left = _place_of_odds(1 + np.expm1(-epsilons) / q, shift)
-    removed = mixture_tail(-right, shift, q) - np.exp(epsilons + log_ndtr(-right))
-    added = ndtr(left) - np.exp(epsilons) * mixture_tail(left, -shift, q)
+    removed = mixture_tail(-right, mean_shift=shift, sampling_prob=q) - np.exp(
+        epsilons + log_ndtr(-right)
+    )
+    added = ndtr(left) - np.exp(epsilons) * mixture_tail(left, mean_shift=-shift, sampling_prob=q)
     return [np.asarray(removed), np.asarray(added)]
 
 
@@ -84,7 +86,9 @@ def _profile_of_replaced(event: SampledGaussianEvent, epsilons: Array) -> Array:
         asinh_of_half = np.arcsinh(np.exp(np.minimum(log_side, _LARGEST_LOG_SIDE)) / 2)
         asinh_of_half = asinh_of_half + np.maximum(log_side - _LARGEST_LOG_SIDE, 0.0)
         x = (size / 2 + asinh_of_half) / shift
-        at_size = mixture_tail(-x, shift, q) - np.exp(size + np.log(mixture_tail(-x, -shift, q)))
+        at_size = mixture_tail(-x, mean_shift=shift, sampling_prob=q) - np.exp(
+            size + np.log(mixture_tail(-x, mean_shift=-shift, sampling_prob=q))
+        )
     exchanged = -np.expm1(-size) + np.exp(-size) * at_size
     return np.asarray(np.where(epsilons < 0, exchanged, at_size))
 
@@ -189,8 +193,12 @@ def _rdp_by_sum(event: SampledGaussianEvent, orders: Array) -> Array:
     step = (plan.last - plan.first) / num_steps
     a = orders[:, None]
     x = plan.first[:, None] + step[:, None] * np.arange(num_steps + 1)  # [A, X]
-    log_w = log_mixture_ratio(x, shift, q)
-    log_v = log_mixture_ratio(-x, shift, q) if event.is_replaced else np.zeros_like(x)
+    log_w = log_mixture_ratio(x, mean_shift=shift, sampling_prob=q)
+    log_v = (
+        log_mixture_ratio(-x, mean_shift=shift, sampling_prob=q)
+        if event.is_replaced
+        else np.zeros_like(x)
+    )
     loss = log_w - log_v
     log_density = -0.5 * x * x - 0.5 * np.log(2 * np.pi)
     log_e = log_density + a * log_w - (a - 1) * log_v

@@ -261,7 +261,7 @@ class GapSelection(Parameters):
             # uniform number for each query decides it, so no noise is added to the sums.
             return self.select(ranking, LazyUniforms.draw((len(ranking.keys),), rng))
         sums = self._sums(ranking)
-        noise = draw_noise(self.noise, sums.shape, rng)
+        noise = draw_noise(noise_kind=self.noise, shape=sums.shape, rng=rng)
         return np.asarray(
             self.candidates[0]
             + largest_noisy(Values.scaled(sums, self.noise_scale), noise, k=1)[:, 0]

@@ -60,7 +60,7 @@ def optimal_stability_table(
     logits = [math.log(failure_prob) - math.log1p(-failure_prob)]
     step = 1.0
     while len(logits) < num_levels and logits[-1] < _LARGEST_LOGIT:
-        step = _largest_step(logits[-1], order, rdp_budget, guess=step)
+        step = _largest_step(logit=logits[-1], order=order, rdp_budget=rdp_budget, guess=step)
         logits.append(logits[-1] + step)
     return StabilityTable(
         order=order, rdp_budget=rdp_budget, failure_prob=failure_prob, logits=tuple(logits)

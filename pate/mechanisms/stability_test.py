@@ -169,7 +169,7 @@ class StabilityTest(Parameters):
             logits = np.log(self._probs) - np.log1p(-self._probs)
         return ApproximateEvent(
             OneBitEvent(tuple(logits.tolist()), reach=self.adjacency.gap_sensitivity),
-            self.failure_prob,
+            failure_prob=self.failure_prob,
         )
 
     @cached_property
@@ -216,7 +216,11 @@ def _test_of(
     require_probability("failure_prob", failure_prob)
     require_count("num_teachers", num_teachers)
     return _cached_test(
-        pass_rule, test_std, failure_prob, num_teachers, adjacency=Adjacency.parse(adjacency)
+        pass_rule=pass_rule,
+        test_std=test_std,
+        failure_prob=failure_prob,
+        num_teachers=num_teachers,
+        adjacency=Adjacency.parse(adjacency),
     )
 
 

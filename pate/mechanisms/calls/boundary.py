@@ -87,7 +87,11 @@ class BoundaryWrapper:
     def event(self) -> Event:
         """The price of one call, for every answer."""
         pure = PureDpEvent(self.target.epsilon)
-        return ApproximateEvent(pure, self.failure_prob) if self.failure_prob > 0 else pure
+        return (
+            ApproximateEvent(pure, failure_prob=self.failure_prob)
+            if self.failure_prob > 0
+            else pure
+        )
 
     @property
     def failure_prob(self) -> float:

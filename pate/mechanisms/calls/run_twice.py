@@ -64,7 +64,7 @@ class RunTwice:
     @property
     def event(self) -> Event:
         """The price of two runs."""
-        return SelfComposedEvent(self.mechanism.event, 2)
+        return SelfComposedEvent(self.mechanism.event, count=2)
 
     def __call__(self, votes: NDArray[np.integer], *, rng: np.random.Generator) -> TwoRuns:
         """Runs the wrapped mechanism twice on one histogram `[d]`, or twice on each of a batch `[Q, d]`.
@@ -76,10 +76,12 @@ class RunTwice:
         second = self.mechanism(votes, rng=rng)
         if isinstance(first, TopK):  # two orders of the same set differ
             return TwoRuns(
-                first, second, np.asarray((first.indices != second.indices).any(axis=-1))
+                first=first,
+                second=second,
+                in_target=np.asarray((first.indices != second.indices).any(axis=-1)),
             )
         if isinstance(first, (np.ndarray, np.generic)) and first.ndim <= 1:
-            return TwoRuns(first, second, np.asarray(first != second))
+            return TwoRuns(first=first, second=second, in_target=np.asarray(first != second))
         raise InvalidValue(
             "mechanism", type(first).__name__, rule="one whose outcome is an array [Q] or a TopK"
         )

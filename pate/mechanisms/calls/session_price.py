@@ -17,5 +17,5 @@ def priced_session_event(target: QTarget, target_hits: int, failure_prob: float)
     num_accesses = target_charging.min_accesses(
         target_hits=target_hits, hit_prob=target.hit_prob, overrun_prob=failure_prob
     )
-    accesses = SelfComposedEvent(PureDpEvent(target.epsilon), num_accesses)
-    return ApproximateEvent(accesses, failure_prob)
+    accesses = SelfComposedEvent(PureDpEvent(target.epsilon), count=num_accesses)
+    return ApproximateEvent(accesses, failure_prob=failure_prob)

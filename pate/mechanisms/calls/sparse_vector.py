@@ -69,7 +69,9 @@ class SparseVector(NoisyWhole):
     @property
     def event(self) -> Event:
         """The price of one session, for any number of queries."""
-        return priced_session_event(self.target, self.target_hits, self.failure_prob)
+        return priced_session_event(
+            self.target, target_hits=self.target_hits, failure_prob=self.failure_prob
+        )
 
     def start(self, num_items: int) -> "SparseVectorSession":
         """Returns a new session over `num_items` items. `event` is the price of this one session."""

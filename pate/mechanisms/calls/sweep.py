@@ -71,7 +71,7 @@ class SweepTopK(NoisyWhole):
         The counts are whole numbers in 0..2**40.
         """
         require_generator(rng)
-        checked = checked_counts(counts, self.k)
+        checked = checked_counts(counts, k=self.k)
         noisy = checked + self.noise.sample(checked.shape, rng)
         indices = np.argsort(-noisy, axis=-1, kind="stable")[..., : self.k]
         answered = np.ones(checked.shape[:-1], dtype=bool)

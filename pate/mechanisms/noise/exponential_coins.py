@@ -89,7 +89,7 @@ def toss_rare_exponential(
         if first < deficits.shape[1]:
             coins[row, first] = True
             coins[row, first + 1 :] = toss_exponential(
-                deficits[row, first + 1 :] - base_deficit, noise_scale, rng
+                deficits[row, first + 1 :] - base_deficit, noise_scale=noise_scale, rng=rng
             )
     return coins
 
@@ -154,20 +154,25 @@ def draw_lucky_place(
             drawn = rng.integers(first_place, len(deficits), size=size)
             drawn = drawn[np.sort(np.unique(drawn, return_index=True)[1])]
             drawn = drawn[candidate_mask[drawn] & ~np.isin(drawn, tossed)]
-            coins = toss_exponential(deficits[drawn] - base_deficit, noise_scale, rng)
+            coins = toss_exponential(
+                deficits[drawn] - base_deficit, noise_scale=noise_scale, rng=rng
+            )
             if coins.any():
                 return int(drawn[coins.argmax()])
             tossed = np.concatenate([tossed, drawn])
     far = toss_rare_exponential(
-        deficits[None, ends[-1] :], noise_scale, rng, base_deficit=base_deficit
+        deficits[None, ends[-1] :], noise_scale=noise_scale, rng=rng, base_deficit=base_deficit
     )[0]
     places_of_heads = []
     for level, (start, stop) in enumerate(pairwise(ends.tolist())):
-        places = start + draw_thinned_places(stop - start, level, rng)
+        places = start + draw_thinned_places(num_places=stop - start, num_halvings=level, rng=rng)
         places_of_heads.append(
             places[
                 toss_exponential(
-                    deficits[places] - base_deficit, noise_scale, rng, log2_factor=level
+                    deficits[places] - base_deficit,
+                    noise_scale=noise_scale,
+                    rng=rng,
+                    log2_factor=level,
                 )
             ]
         )

@@ -120,8 +120,8 @@ class HeldStream(_Held):
     seed: Any
     seed_seq: Any
 
-    def __init__(self, *given: Any, **named: Any) -> None:
-        super().__init__(*given, **named)  # the cipher's, see `_held`
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)  # the cipher's, see `_held`
         _ALIVE.add(self)
 
     @property

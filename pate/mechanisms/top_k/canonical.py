@@ -177,7 +177,9 @@ class CanonicalTopK(BoundedRangeTopK):
                 log_error=classes.error,
             )
             losses = cache(lambda row: classes.losses(falling_counts[row], gamma))
-            exact_values = Values(values, exact=lambda row, place: -weight * losses(row)[place])
+            exact_values = Values(
+                floats=values, exact=lambda row, place: -weight * losses(row)[place]
+            )
             chosen = largest_noisy(exact_values, noise, k=1, candidate_mask=has_sets)[:, 0]
         return self._draw_members(ranked_indices, classes, chosen, rng)
 

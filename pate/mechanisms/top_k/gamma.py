@@ -65,7 +65,7 @@ class GammaTopK(PureTopK):
             for r, weight in zip(low + half * (1 + nodes), half * weights, strict=True):
                 density = math.exp((shape - 1) * math.log(r) - r - gammaln(shape))  # of R at r
                 for outcome, p in ordered_distribution(
-                    values / r, self.k, KINDS["uniform"]
+                    values / r, k=self.k, noise_kind=KINDS["uniform"]
                 ).items():
                     distribution[outcome] = (
                         distribution.get(outcome, 0.0) + float(weight * density) * p

@@ -216,7 +216,7 @@ class PermuteAndFlipJointTopK(JointMechanism):
     def event(self) -> Event:
         """The price of one release."""
         pure = PureDpEvent(self.epsilon)
-        return ApproximateEvent(pure, self.failure_prob) if self.failure_prob else pure
+        return ApproximateEvent(pure, failure_prob=self.failure_prob) if self.failure_prob else pure
 
     def draw_class_indices(
         self, falling_counts: Counts, has_few_classes: bool, rng: np.random.Generator
@@ -258,7 +258,7 @@ class PermuteAndFlipJointTopK(JointMechanism):
         )
         weight = Fraction(self.weight)
         exact = Values(
-            -self.weight * classes.losses.astype(np.float64),
+            floats=-self.weight * classes.losses.astype(np.float64),
             exact=lambda row, place: -weight * int(classes.losses[row, place]),
         )
         return classes, largest_noisy(exact, noise, k=1)[:, 0]

@@ -75,7 +75,11 @@ class LaplaceTopK(TopKMechanism):
     def event(self) -> Event:
         """The price of one release."""
         pure = PureDpEvent(self.epsilon)
-        return pure if self.failure_prob is None else ApproximateEvent(pure, self.failure_prob)
+        return (
+            pure
+            if self.failure_prob is None
+            else ApproximateEvent(pure, failure_prob=self.failure_prob)
+        )
 
     def draw(self, counts: Counts, rng: np.random.Generator) -> Counts:
         """Draws the indices of the k largest noisy counts of each histogram `[Q, d]`: `[Q, k]`.
@@ -83,7 +87,11 @@ class LaplaceTopK(TopKMechanism):
         The indices are in falling order of the noisy counts, or with `failure_prob` in rising order.
         """
         indices = largest_noisy_counts(
-            counts, self.noise_scale(num_counts=counts.shape[1]), "laplace", self.k, rng
+            counts,
+            noise_scale=self.noise_scale(num_counts=counts.shape[1]),
+            noise_kind="laplace",
+            k=self.k,
+            rng=rng,
         )
         # with a failure probability the order is not covered
         return indices if self.failure_prob is None else np.sort(indices, axis=1)
@@ -91,7 +99,7 @@ class LaplaceTopK(TopKMechanism):
     def distribution_of(self, counts: Counts) -> Distribution:
         """Returns the probability of each outcome, a tuple of k indices, for one histogram `[d]`."""
         utilities = utilities_of(counts, self.noise_scale(num_counts=len(counts)))
-        distribution = ordered_distribution(utilities, self.k, UNIT_NOISES["laplace"])
+        distribution = ordered_distribution(utilities, k=self.k, noise_kind=UNIT_NOISES["laplace"])
         return (
             distribution
             if self.failure_prob is None

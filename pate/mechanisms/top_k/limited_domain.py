@@ -43,7 +43,7 @@ class DomainTopK(TopKMechanism):
     @property
     def event(self) -> Event:
         """The price of one release."""
-        return ApproximateEvent(PureDpEvent(self.epsilon), self.failure_prob)
+        return ApproximateEvent(PureDpEvent(self.epsilon), failure_prob=self.failure_prob)
 
     def _checked(self, counts: NDArray[np.integer], rank: int | None = None) -> Counts:
         checked = super()._checked(counts, rank)
@@ -86,7 +86,7 @@ class LimitedDomainTopK(DomainTopK, PureTopK):
         indices, numbers = self._domain(counts)
         scale = Fraction(self.noise_scale)
         values = Values(
-            numbers / self.noise_scale,
+            floats=numbers / self.noise_scale,
             exact=lambda row, place: Fraction(numbers[row, place].item()) / scale,
         )
         places = largest_noisy(
@@ -98,7 +98,9 @@ class LimitedDomainTopK(DomainTopK, PureTopK):
     def distribution_of(self, counts: Counts) -> Distribution:
         """Returns the probability of each outcome, a tuple of k indices or -1, for one histogram `[d]`."""
         indices, numbers = self._domain(counts[None])
-        ordered = peel_distribution(numbers[0] / self.noise_scale, self.k, gumbel_argmax)
+        ordered = peel_distribution(
+            numbers[0] / self.noise_scale, k=self.k, argmax_distribution=gumbel_argmax
+        )
         picks = {places: indices[0, list(places)] for places in ordered}
         return relabeled(
             ordered,

@@ -30,10 +30,12 @@ class LipschitzTopK(PureTopK):
 
     def draw(self, counts: Counts, rng: np.random.Generator) -> Counts:
         """Draws the indices of the k largest noisy counts of each histogram `[Q, d]`, in falling order: `[Q, k]`."""
-        return largest_noisy_counts(counts, self.noise_scale, self.noise, self.k, rng)
+        return largest_noisy_counts(
+            counts, noise_scale=self.noise_scale, noise_kind=self.noise, k=self.k, rng=rng
+        )
 
     def distribution_of(self, counts: Counts) -> Distribution:
         """Returns the probability of each sequence of k indices for one histogram `[d]`."""
         return ordered_distribution(
-            utilities_of(counts, self.noise_scale), self.k, UNIT_NOISES[self.noise]
+            utilities_of(counts, self.noise_scale), k=self.k, noise_kind=UNIT_NOISES[self.noise]
         )

@@ -89,7 +89,7 @@ class TopKMechanism(Parameters, ABC):
         return self.distribution_of(checked)
 
     def _checked(self, counts: NDArray[np.integer], rank: int | None = None) -> Counts:
-        return checked_counts(counts, self.k, rank)
+        return checked_counts(counts, k=self.k, rank=rank)
 
 
 @dataclass(frozen=True, kw_only=True)

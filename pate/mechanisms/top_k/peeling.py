@@ -57,17 +57,21 @@ class PeelingTopK(BoundedRangeTopK):
     def event(self) -> Event:
         """The price of one release, which is that of k picks."""
         return accounting.SelfComposedEvent(
-            accounting.BoundedRangeEvent(self.range_of(rounds=self.k)), self.k
+            accounting.BoundedRangeEvent(self.range_of(rounds=self.k)), count=self.k
         )
 
     def draw(self, counts: Counts, rng: np.random.Generator) -> Counts:
         """Draws the indices of the k largest noisy counts of each histogram `[Q, d]`, in falling order: `[Q, k]`."""
         # the k largest of counts with one Gumbel variable each have the distribution of peeling (the proof page)
-        return largest_noisy_counts(counts, self.noise_scale, "gumbel", self.k, rng)
+        return largest_noisy_counts(
+            counts, noise_scale=self.noise_scale, noise_kind="gumbel", k=self.k, rng=rng
+        )
 
     def distribution_of(self, counts: Counts) -> Distribution:
         """Returns the probability of each sequence of k indices for one histogram `[d]`."""
-        return peel_distribution(utilities_of(counts, self.noise_scale), self.k, gumbel_argmax)
+        return peel_distribution(
+            utilities_of(counts, self.noise_scale), k=self.k, argmax_distribution=gumbel_argmax
+        )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -175,5 +179,5 @@ class SubsetPeeling(Parameters):
         utilities = (competing - competing.max(initial=0)) / (
             self.noise_scale * np.sqrt(max(num_picks, 1))
         )
-        ordered = peel_distribution(utilities, num_picks, gumbel_argmax)
+        ordered = peel_distribution(utilities, k=num_picks, argmax_distribution=gumbel_argmax)
         return relabeled(ordered, new_outcome=lambda picks: sorted(places[list(picks)].tolist()))

@@ -39,7 +39,7 @@ class PermuteAndFlipTopK(PureTopK):
     @property
     def event(self) -> Event:
         """The price of one release, which is that of k picks."""
-        return accounting.SelfComposedEvent(PureDpEvent(self.epsilon / self.k), self.k)
+        return accounting.SelfComposedEvent(PureDpEvent(self.epsilon / self.k), count=self.k)
 
     def draw(self, counts: Counts, rng: np.random.Generator) -> Counts:
         """Draws k indices of each histogram `[Q, d]`, in the order of the picks: `[Q, k]`."""
@@ -58,9 +58,11 @@ class PermuteAndFlipTopK(PureTopK):
             near = int((deficits <= FAR * self.noise_scale).sum(axis=1).max())
             able = left.copy()
             able[:, :near] &= toss_exponential(
-                np.maximum(deficits[:, :near], 0), self.noise_scale, rng
+                np.maximum(deficits[:, :near], 0), noise_scale=self.noise_scale, rng=rng
             )
-            able[:, near:] &= toss_rare_exponential(deficits[:, near:], self.noise_scale, rng)
+            able[:, near:] &= toss_rare_exponential(
+                deficits[:, near:], noise_scale=self.noise_scale, rng=rng
+            )
             numbers = np.cumsum(able, axis=1)
             lucky = rng.integers(0, numbers[:, -1])
             ranks[:, place] = (numbers <= lucky[:, None]).sum(axis=1)
@@ -83,10 +85,18 @@ class PermuteAndFlipTopK(PureTopK):
         for number in range(self.k):
             while not alive[first]:
                 first += 1
-            picks[number] = draw_lucky_place(deficits, first, alive, self.noise_scale, rng)
+            picks[number] = draw_lucky_place(
+                deficits,
+                first_place=first,
+                candidate_mask=alive,
+                noise_scale=self.noise_scale,
+                rng=rng,
+            )
             alive[picks[number]] = False
         return picks
 
     def distribution_of(self, counts: Counts) -> Distribution:
         """Returns the probability of each sequence of k indices for one histogram `[d]`."""
-        return peel_distribution(utilities_of(counts, self.noise_scale), self.k, exponential_argmax)
+        return peel_distribution(
+            utilities_of(counts, self.noise_scale), k=self.k, argmax_distribution=exponential_argmax
+        )

@@ -119,5 +119,7 @@ def largest_noisy_counts(
         rng: draws the noise.
     """
     return largest_noisy(
-        Values.scaled(counts, noise_scale), draw_noise(noise_kind, counts.shape, rng), k
+        Values.scaled(counts, noise_scale),
+        draw_noise(noise_kind=noise_kind, shape=counts.shape, rng=rng),
+        k,
     )
