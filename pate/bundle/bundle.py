@@ -18,7 +18,7 @@ from pate.extras import require_extra
 from pate.features.extracted_form import ExtractedForm
 from pate.files import disk
 from pate.files.manifest import MANIFEST, Manifest
-from pate.models.student_model import StudentModel
+from pate.models.student_model import StudentModel, class_probabilities, most_probable
 from pate.report.card import PRIVACY, PrivacyStatement
 from pate.validation import (
     InvalidValue,
@@ -95,6 +95,8 @@ class Bundle:
     ) -> NDArray[np.float32]:
         """Returns the predicted probability of each label, float32 `[num_samples, num_labels]`.
 
+        If each sample has exactly one of the labels (`form.one_class`), the probabilities of a sample have the sum 1.
+
         For a model of tables, `data` may be a DataFrame, a pyarrow table, a mapping of columns, or the name of a file.
         It must have the columns of the public file, in any order; other columns are ignored. For a model of pictures,
         or of features of pictures, `data` may be a list of files or of PIL images, or an array of bytes `[num_samples,
@@ -111,25 +113,40 @@ class Bundle:
             InvalidValue: a column is missing or holds other values; or the shape is wrong; or a number is not finite;
                 or the file is not in this encoding.
         """
-        return self.model.predict_proba(self.inputs(data, encoding=encoding, decimal=decimal))
+        return self.probabilities(self.inputs(data, encoding=encoding, decimal=decimal))
+
+    def probabilities(self, inputs: NDArray[np.float32]) -> NDArray[np.float32]:
+        """Returns the probability of each label for the model's own inputs, float32 `[num_samples, num_labels]`.
+
+        Args:
+            inputs: the inputs as `Bundle.inputs` returns them, one entry for each sample.
+        """
+        probabilities = self.model.predict_proba(inputs)
+        if self.form.one_class:
+            return class_probabilities(probabilities).astype(np.float32)
+        return probabilities
 
     def predict(
         self, data: Any, *, encoding: str = "utf-8", decimal: str | None = None
     ) -> NDArray[np.bool_]:
         """Returns the labels whose probability reaches the threshold, bool `[num_samples, num_labels]`.
 
+        If each sample has exactly one of the labels, the result has the most probable label alone.
+
         Arguments and errors are those of `predict_proba`.
         """
         return self.decide(
-            self.model.predict_proba(self.inputs(data, encoding=encoding, decimal=decimal))
+            self.probabilities(self.inputs(data, encoding=encoding, decimal=decimal))
         )
 
     def decide(self, probabilities: NDArray[np.float32]) -> NDArray[np.bool_]:
-        """Returns the labels whose probability reaches the threshold, bool `[num_samples, num_labels]`.
+        """Returns the predicted labels, bool `[num_samples, num_labels]`; see `predict`.
 
         Args:
             probabilities: the probability of each label, as `predict_proba` returns it.
         """
+        if self.form.one_class:
+            return most_probable(probabilities)
         return np.asarray(probabilities >= np.asarray(self.model.threshold, np.float32))
 
     def to_onnx(self, path: str | PathLike[str]) -> None:
@@ -137,12 +154,15 @@ class Bundle:
 
         Raises:
             MissingPackage: onnx is not installed.
-            InvalidValue: students of this kind cannot be written as a graph.
+            InvalidValue: students of this kind cannot be written as a graph; or each sample has exactly one class.
         """
         require_extra("to_onnx", "onnx")
         from pate.bundle.onnx_export import write_onnx  # loads torch and onnx
 
-        write_onnx(self.model, Path(path), labels=self.form.labels, features=self.form.features)
+        form = self.form
+        rule = "a model of labels; a graph has no rule for classes that exclude each other"
+        require(not form.one_class, "to_onnx", "classes", rule)
+        write_onnx(self.model, Path(path), labels=form.labels, features=form.features)
 
     def push_to_hub(self, repo_id: str, *, private: bool | None = None) -> str:
         """Uploads the bundle to the Hugging Face Hub in one commit; needs the extra `hub`.

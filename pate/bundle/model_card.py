@@ -39,6 +39,7 @@ def publish(
     name: str,
     kind: str,
     labels: tuple[str, ...],
+    one_class: bool = False,
 ) -> None:
     """Writes the form of a student, and its model card in Markdown with a YAML header.
 
@@ -53,6 +54,7 @@ def publish(
         name: the name of the data set.
         kind: the kind of the data set, "features" or "images".
         labels: the names of the labels.
+        one_class: true if each sample has exactly one of the labels.
     """
     form = ModelForm(
         name=name,
@@ -63,6 +65,7 @@ def publish(
         input_shape=tuple(model.input_shape),
         threshold=model.threshold,
         model=model.kind,
+        one_class=one_class,
     )
     form.write(folder)
     schema = preprocessing if isinstance(preprocessing, TableSchema) else None

@@ -52,10 +52,14 @@ class ModelForm:
     versions: Mapping[str, str] = field(
         default_factory=lambda: {"pate": VERSION, "numpy": np.__version__}
     )
+    # whether each sample has exactly one of the labels, which are classes then; in the file if it is true
+    one_class: bool = False
 
     def write(self, folder: Path | str) -> None:
         """Writes `schema.json` and the files of the preprocessing into the folder of a bundle."""
         values = {"format": _VERSION, **vars(self)}
+        if not self.one_class:
+            del values["one_class"]
         if self.preprocessing is not None:
             values["preprocessing"] = self.preprocessing.plain()
             self.preprocessing.save(folder)
@@ -105,6 +109,7 @@ class ModelForm:
             threshold=threshold,
             model=str(values["model"]),
             versions={str(key): str(value) for key, value in values["versions"].items()},
+            one_class=values.get("one_class", False) is True,
         )
         if form.preprocessing is not None:
             shape = form.preprocessing.input_shape

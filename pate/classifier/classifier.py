@@ -8,6 +8,8 @@ import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import KW_ONLY, dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any, Self
 
 import numpy as np
@@ -32,6 +34,7 @@ from pate.accounting import (
 from pate.accounting.ledger_entry import ChargeNote
 from pate.accounting.rounding import format_delta, format_epsilon
 from pate.aggregators import Aggregator, MemoryRecord, Release
+from pate.bundle import Bundle
 from pate.classifier.ensemble import EnsembleMethod, shown_error
 from pate.classifier.fit_warnings import (
     ClassesFromLabels,
@@ -53,14 +56,18 @@ from pate.classifier.inputs import (
 )
 from pate.classifier.method import FitMethod
 from pate.classifier.past_fits import remember_fit, warn_of_past_fits
+from pate.classifier.publication import FitCharge
 from pate.classifier.samples import Pools
 from pate.classifier.tasks import LabelSets, Model, OneClass, Task, require_labels, task_of
 from pate.data.partition import Partition
 from pate.errors import shown_as
+from pate.extras import require_extra
 from pate.models.sklearn import takes_nan
 from pate.pricing import PricedRelease
+from pate.report import PrivacyStatement
 from pate.run.ledger_record import require_room
 from pate.run.plan_warnings import constant_student_warnings, one_label_warning
+from pate.run.published_price import privacy_of
 from pate.run.random_streams import RandomStreams, seed_name
 from pate.run.student_prior import StudentPrior
 from pate.setting_names import CLASSIFIER
@@ -375,6 +382,8 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
         self.delta_ = self.target_delta
         self.spent_epsilon_ = ledger.spent_epsilon
         self.unit_ = unit.protected_under(release.adjacency)
+        self._fit_charge = FitCharge(priced, method.budget, unit=unit, seed=self._seed)
+        self._publication = method.publication(model, release, self._fit_charge)
         return self
 
     def _train_student(
@@ -422,6 +431,81 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
         copy: Self = super().__sklearn_clone__()
         copy._is_clone = True
         return copy
+
+    def report(self) -> PrivacyStatement:
+        """Returns the price of the fit and the public facts of its release, as `publish` writes them to `privacy.json`.
+
+        Raises:
+            NotFittedError: `fit` was not called.
+        """
+        check_is_fitted(self, "student_")
+        release = self.release_
+        charge = self._fit_charge
+        data = "data" if self._publication is None else self._publication.facts.data_name
+        return PrivacyStatement.from_privacy(
+            privacy_of(release, charge),
+            data=data,
+            num_answered=release.num_answered,
+            num_labels=charge.priced.shape.num_labels,
+            num_teachers=charge.priced.shape.num_teachers,
+        )
+
+    def publish(self, folder: str | os.PathLike[str], *, name: str | None = None) -> Bundle:
+        """Writes the student and its price into a folder that may be given to anybody, and returns the bundle in it.
+
+        The files are those of `release/` of a run. They are the student in numbers, the release, a model card
+        (`README.md`), the privacy card, `privacy.json`, the public settings, and the digests of all files.
+        `pate.load(folder)` reads them with the extra `predict` alone.
+
+        All content is covered by `epsilon_` or public. Public are the names of columns, labels and classes, the number
+        of groups, and the name of the column in `groups`. Of public rows, the schema of a DataFrame keeps categories,
+        ranges and frequent words. Neither the seed nor the path of the ledger is in a file.
+
+        Args:
+            folder: a folder that does not exist or is empty.
+            name: the public name of the data, on the cards; None for `arrays` or `table`.
+
+        Raises:
+            NotFittedError: `fit` was not called.
+            InvalidValue: the folder holds files; or the student is a scikit-learn estimator, which only a pickle holds.
+        """
+        check_is_fitted(self, "student_")
+        publication = self._publication
+        if publication is None:
+            rule = (
+                "None, whose student is numbers that can be published; an estimator is a pickle, which runs code where "
+                "it is read. The release is yours to publish: release_.save(FILE)"
+            )
+            raise InvalidValue("estimator", type(self._student).__name__, rule=rule)
+        path = Path(folder).expanduser()
+        publication.write(path, name=name)
+        return Bundle.load(path)
+
+    def push_to_hub(
+        self, repo_id: str, *, name: str | None = None, private: bool | None = None
+    ) -> str:
+        """Publishes the student to the Hugging Face Hub in one commit; needs the extra `hub`.
+
+        The files are those of `publish`. `pate.load(repo_id)` reads them. Log in before, by `hf auth login` or
+        HF_TOKEN.
+
+        Args:
+            repo_id: the repository, as `user/name`; it is made if it does not exist.
+            name: the public name of the data, on the cards; None for `arrays` or `table`.
+            private: true makes the repository private; None uses the user's default.
+
+        Returns:
+            The address of the commit.
+
+        Raises:
+            NotFittedError: `fit` was not called.
+            MissingPackage: huggingface_hub is not installed.
+            InvalidValue: the student is a scikit-learn estimator, which only a pickle holds.
+        """
+        require_extra("push_to_hub", "hub")
+        with TemporaryDirectory() as folder:
+            bundle = self.publish(Path(folder) / "release", name=name)
+            return bundle.push_to_hub(repo_id, private=private)
 
     def predict(self, X: ArrayLike) -> Any:
         """Returns the predictions in the form of the labels of the fit.

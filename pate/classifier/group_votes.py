@@ -15,17 +15,18 @@ from typing import Any
 import numpy as np
 
 from pate.accounting import Adjacency
-from pate.aggregators import CenteredVotes
+from pate.aggregators import CenteredVotes, Release
 from pate.classifier.frames import encode_records
 from pate.classifier.inputs import dense
 from pate.classifier.method import FitMethod
+from pate.classifier.publication import FitCharge, MethodFacts, Publication
 from pate.classifier.tasks import Model, OneClass, OneClassModel, Rows
 from pate.data import Dataset, Split, TableSchema
 from pate.data.partition import Partition
 from pate.data.table.column import Encoded
 from pate.data.table.table_dataset import remarks_on_lost_columns
 from pate.models import KernelTeacher, LowRankStudent, SequentialEngine
-from pate.models.student_model import Predictor
+from pate.models.student_model import Predictor, StudentModel
 from pate.pricing import PricedRelease
 from pate.progress import Monitor
 from pate.run.plan import Plan, price
@@ -137,6 +138,30 @@ class GroupVotesMethod(FitMethod):
     def vote(self, priced: PricedRelease, partition: Partition, seeds: list[int]) -> VoteSource:
         """Returns the votes of the groups, which are computed from their records when the release asks for them."""
         return self.plan.teacher.votes_of(self.dataset, partition, priced.shape.num_queries)
+
+    def publication(self, model: Model, release: Release, charge: FitCharge) -> Publication:
+        """Returns all that a fit may publish: the release, its price, the student and public facts.
+
+        Args:
+            model: the result of `fitted_model`.
+            release: the drawn release.
+            charge: the price of the release.
+        """
+        student = model.model if isinstance(model, OneClassModel) else model
+        assert isinstance(student, StudentModel)  # as LowRankStudent trains it
+        is_one_for_each = self.num_teachers == self.pools.num_groups
+        facts = MethodFacts(
+            aggregator_name="centered_votes",
+            teacher=self.plan.teacher,
+            num_teachers=None if is_one_for_each else self.num_teachers,
+            student=self.plan.student,
+            label_names=self.label_names,
+            one_class=isinstance(self.task, OneClass),
+            data_name=self.dataset.name,
+            data_target="pate.data.Arrays" if self.schema is None else "pate.data.Table",
+            preprocessing=self.schema,
+        )
+        return Publication(release=release, charge=charge, model=student, facts=facts)
 
     def fitted_model(self, student: Predictor) -> Model:
         """Returns the student; if samples have one class each, with predictions of one class."""

@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from pate.accounting import Budget
+from pate.aggregators import Release
+from pate.classifier.publication import FitCharge, Publication
 from pate.classifier.samples import Pools
 from pate.classifier.tasks import Model, Task
 from pate.data import TableSchema
@@ -85,6 +87,16 @@ class FitMethod(ABC):
     def remarks(self) -> Iterator[str]:
         """Yields remarks for the owner of the records on how the private inputs were read; most methods have none."""
         yield from ()
+
+    def publication(self, model: Model, release: Release, charge: FitCharge) -> Publication | None:
+        """Returns all that a fit may publish; None if the student cannot be published.
+
+        Args:
+            model: the result of `fitted_model`.
+            release: the drawn release.
+            charge: the price of the release.
+        """
+        return None
 
     def fitted_model(self, student: Predictor) -> Model:
         """Returns the trained student as the classifier keeps it, with predictions of the task."""

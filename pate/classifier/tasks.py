@@ -20,7 +20,7 @@ from sklearn.utils.multiclass import check_classification_targets, type_of_targe
 from pate.accounting import Adjacency
 from pate.aggregators import Aggregator, FixedTopK, GaussianVotes
 from pate.models.sklearn import FittedLabels, seeded, stretched
-from pate.models.student_model import Predictor, class_probabilities
+from pate.models.student_model import Predictor, class_probabilities, most_probable
 from pate.validation import InvalidValue, require, require_entries
 
 Bits = NDArray[np.bool_]
@@ -90,9 +90,7 @@ class OneClassModel:
 
     def predict(self, inputs: Rows) -> Bits:
         """Returns the predicted class of each sample, bool `[num_samples, num_classes]`."""
-        probabilities = self.predict_proba(inputs)
-        classes = np.arange(probabilities.shape[1])
-        return np.asarray(probabilities.argmax(axis=1)[:, None] == classes)
+        return most_probable(self.predict_proba(inputs))
 
     def predict_proba(self, inputs: Rows) -> NDArray[np.float64]:
         """Returns the probability of each class, `[num_samples, num_classes]`, with sum 1 for each sample."""

@@ -78,7 +78,7 @@ def predict(config: DictConfig) -> None:
         write = row_writer(text)
         write([name_column, *label_columns])
         for block in blocks(bundle, file=table, id_column=config.id):
-            probabilities = bundle.model.predict_proba(block.inputs)
+            probabilities = bundle.probabilities(block.inputs)
             labels = bundle.decide(probabilities)
             for name, bits, chances in zip(
                 block.names, labels.tolist(), probabilities.tolist(), strict=True

@@ -84,6 +84,16 @@ def class_probabilities(probabilities: NDArray[Any]) -> NDArray[np.float64]:
     return np.asarray(np.divide(probabilities, sums, out=uniform, where=sums > 0))
 
 
+def most_probable(probabilities: NDArray[Any]) -> Labels:
+    """Returns true for the most probable class of each row, bool `[num_rows, num_classes]`; of equal ones the first.
+
+    Args:
+        probabilities: the probability of each class, `[num_rows, num_classes]`.
+    """
+    classes = np.arange(probabilities.shape[1])
+    return np.asarray(probabilities.argmax(axis=1)[:, None] == classes)
+
+
 @dataclass(frozen=True, kw_only=True)
 class _Card:
     """The content of `student.json`: the kind and the numbers of a published student."""

@@ -2,29 +2,55 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from pathlib import Path
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
+from pate.accounting import Budget, PrivacyUnit
 from pate.accounting.event_tree import failure_probability
 from pate.aggregators import Release
 from pate.aggregators.release import ChargedRelease
 from pate.files.disk import write_text
 from pate.files.published_fields import published_fields
+from pate.pricing import PricedRelease
 from pate.report import Privacy, PrivacyStatement, privacy_card
 from pate.report.metrics import micro_f1
 from pate.report.privacy import Scalar
 from pate.report.report import ReleaseSummary
-from pate.run.charging import RunCharge
-from pate.run.places import Places
 
 
-def privacy_of(release: Release, charge: RunCharge) -> Privacy:
+class Charge(Protocol):
+    """The charge of a drawn release: that of a run in its ledger (`RunCharge`), or that of a fit (`FitCharge`)."""
+
+    @property
+    def priced(self) -> PricedRelease:
+        """The release, with the price of one draw of its noise."""
+
+    @property
+    def budget(self) -> Budget:
+        """The epsilon and delta that the release may cost, and the accountant that computes the price."""
+
+    @property
+    def unit(self) -> PrivacyUnit:
+        """The unit of privacy: what two neighboring data sets differ in, such as one group of records."""
+
+    @property
+    def seed(self) -> int | None:
+        """The seed of the noise; None for noise from the operating system."""
+
+    @property
+    def epsilon(self) -> float:
+        """The price of all draws together."""
+
+
+def privacy_of(release: Release, charge: Charge) -> Privacy:
     """Returns the price of a release and the parameters of its mechanism; all of them may be published.
 
     Args:
         release: the drawn release.
-        charge: the charge of the release in its ledger.
+        charge: the charge of the release.
     """
     priced = charge.priced
     budget = charge.budget
@@ -100,10 +126,11 @@ def summary_of(release: Release, true: NDArray[np.bool_] | None = None) -> Relea
 
 def write_price(
     release: Release,
-    charge: RunCharge,
+    charge: Charge,
     privacy: Privacy,
-    places: Places | None,
     *,
+    folder: Path,
+    places: Sequence[str] = (),
     data: str,
     real: bool,
     name: str | None,
@@ -113,21 +140,17 @@ def write_price(
 
     Args:
         release: the drawn release.
-        charge: the charge of the release in its ledger.
+        charge: the charge of the release.
         privacy: the price, with the parameters of the mechanism.
-        places: the distribution of teachers over holders, for sentences on what each holder's data cost; None for a run
-            without holders.
+        folder: the folder of published files.
+        places: sentences on what the data of each holder cost (`Places.promises`); empty without holders.
         data: the public name of the data.
         real: true for records of real people, false for synthetic records.
         name: the name of the aggregator in the configuration; None if the name may not be published.
         features: the settings of the features that replace pictures or texts; None if the inputs are plain numbers.
     """
     shape = charge.priced.shape
-    folder = charge.folder.release
     data = data if real else f"{data} (synthetic)"
-    promises: Sequence[str] = ()
-    if places is not None:
-        promises = places.promises(release, charge.budget, num_draws=charge.num_draws)
     card = privacy_card(
         privacy,
         name=name,
@@ -137,7 +160,7 @@ def write_price(
         num_teachers=shape.num_teachers,
         num_hits=release.num_hits if isinstance(release, ChargedRelease) else None,
         features=features,
-        places=promises,
+        places=places,
     )
     write_text(folder / "privacy_card.md", text=card)
     statement = PrivacyStatement.from_privacy(

@@ -1,6 +1,7 @@
 """The files of a finished run: the published files in `release/`, and the report for the owner."""
 
 import time
+from collections.abc import Sequence
 
 from pate.aggregators import Release
 from pate.bundle.model_card import publish
@@ -86,11 +87,15 @@ def write_report(
     report = results.report(duration_s=time.monotonic() - started)
     figures = results.figures(report)
     write_text(folder.release / "config.yaml", text=public_settings)
+    promises: Sequence[str] = ()
+    if places is not None:
+        promises = places.promises(release, charge.budget, num_draws=charge.num_draws)
     write_price(
         release,
         charge,
         report.privacy,
-        places,
+        folder=folder.release,
+        places=promises,
         name=report.heading.aggregator if report.heading.is_public else None,
         data=dataset.name,
         real=dataset.real,

@@ -1,7 +1,7 @@
 """The release of votes that other processes have cast (`pate-release`): steps 1 and 3 of `pate.run.train.train`."""
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Self
@@ -240,11 +240,15 @@ def _write(
     shape = charge.priced.shape
     features = dict(cohort.features)
     privacy = privacy_of(release, charge)
+    promises: Sequence[str] = ()
+    if cohort.places is not None:
+        promises = cohort.places.promises(release, charge.budget, num_draws=charge.num_draws)
     write_price(
         release,
         charge,
         privacy,
-        cohort.places,
+        folder=folder.release,
+        places=promises,
         data=cohort.dataset,
         real=cohort.real,
         name=plan.aggregator_name,

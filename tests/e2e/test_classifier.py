@@ -1,39 +1,30 @@
 """`PATEClassifier` as it comes takes the route of `pate-train experiment=centered_votes`: equal seeds, equal bytes."""
 
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+import pate
 from pate import PATEClassifier
 from tests.e2e.commands import succeeded
 from tests.e2e.golden_runs import write_data
 
 SEED = 7
+SPLITS = ("private", "public", "test")
+pytestmark = pytest.mark.filterwarnings(
+    "ignore::pate.classifier.SeededNoise", "ignore::pate.classifier.RepeatedRelease"
+)
 
 
-@pytest.fixture(scope="module")
-def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Returns a folder with private.npz, public.npz and test.npz; two records of each person follow each other."""
-    folder = tmp_path_factory.mktemp("arrays")
-    write_data(folder)
-    first_group = 0
-    for split in ("private", "public", "test"):
-        arrays = dict(np.load(folder / f"{split}.npz"))
-        arrays["groups"] = first_group + np.arange(len(arrays["inputs"])) // 2
-        first_group += len(arrays["inputs"])
-        np.savez(folder / f"{split}.npz", **arrays)
-    return folder
-
-
-@pytest.fixture(scope="module")
-def released(data: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Returns the folder `release/` of a run of `pate-train` on the arrays."""
-    output = tmp_path_factory.mktemp("run") / "outputs"
-    succeeded(
-        "train",
+def run_of(data: Path, output: Path) -> Path:
+    """Returns the folder `release/` of a seeded run of `pate-train` on the arrays in a folder."""
+    settings = [
         "data=arrays",
-        *(f"data.{split}={data / split}.npz" for split in ("private", "public", "test")),
+        *(f"data.{split}={data / split}.npz" for split in SPLITS),
         "experiment=centered_votes",
         "target_epsilon=4.0",
         "target_delta=1e-5",
@@ -41,28 +32,87 @@ def released(data: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
         "logger=none",
         "all_records=false",
         f"output_dir={output}",
-    )
+    ]
+    succeeded("train", settings)
     return output / "release"
 
 
-@pytest.mark.filterwarnings("ignore::pate.classifier.SeededNoise")
-def test_the_default_fit_is_the_run_of_centered_votes(
-    data: Path, released: Path, tmp_path: Path
-) -> None:
+def fitted_to(data: Path) -> PATEClassifier:
+    """Returns a classifier that was fitted with the same seed to the same arrays."""
     private = np.load(data / "private.npz")
     public = np.load(data / "public.npz")
     model = PATEClassifier(epsilon=4.0, target_delta=1e-5, random_state=SEED)
-    model.fit(
+    return model.fit(
         private["inputs"],
         private["labels"],
         X_public=public["inputs"],
-        groups=private["groups"],
-        groups_public=public["groups"],
+        groups=private.get("groups"),
+        groups_public=public.get("groups"),
     )
-    model.student_.save(tmp_path / "release" / "student")
-    for name in ("student.json", "student.safetensors"):
-        file = Path("student", name)
-        assert (tmp_path / "release" / file).read_bytes() == (released / file).read_bytes()
-    run = np.load(released / "release.npz")
-    for name, array in model.release_.arrays().items():
-        np.testing.assert_array_equal(array, run[name])
+
+
+def bytes_in(folder: Path) -> dict[str, bytes]:
+    """Returns the content of each file in a folder, by its path within the folder."""
+    files = [path for path in folder.rglob("*") if path.is_file()]
+    return {path.relative_to(folder).as_posix(): path.read_bytes() for path in files}
+
+
+def test_a_published_fit_is_the_release_of_a_run(tmp_path: Path) -> None:
+    write_data(tmp_path)
+    released = run_of(tmp_path, tmp_path / "run")
+    fitted_to(tmp_path).publish(tmp_path / "release")
+    assert bytes_in(tmp_path / "release") == bytes_in(released)
+
+
+def test_groups_give_the_release_and_student_of_a_run(tmp_path: Path) -> None:
+    """Two records of each person follow each other. The cards differ in the words for a group."""
+    write_data(tmp_path)
+    first_group = 0
+    for split in SPLITS:
+        arrays = dict(np.load(tmp_path / f"{split}.npz"))
+        arrays["groups"] = first_group + np.arange(len(arrays["inputs"])) // 2
+        first_group += len(arrays["inputs"])
+        np.savez(tmp_path / f"{split}.npz", **arrays)
+    released = bytes_in(run_of(tmp_path, tmp_path / "run"))
+    fitted_to(tmp_path).publish(tmp_path / "release")
+    published = bytes_in(tmp_path / "release")
+    assert published.keys() == released.keys()
+    cards = {"README.md", "privacy_card.md", "privacy.json", "manifest.json"}
+    for name in published.keys() - cards:
+        assert published[name] == released[name], name
+
+
+@pytest.mark.process
+def test_a_published_fit_is_read_without_packages_of_training(tmp_path: Path) -> None:
+    write_data(tmp_path)
+    model = fitted_to(tmp_path)
+    model.publish(tmp_path / "release")
+    inputs = np.load(tmp_path / "test.npz")["inputs"]
+    np.savez(tmp_path / "expected.npz", inputs=inputs, probabilities=model.predict_proba(inputs))
+    program = """
+import sys
+
+class Missing:
+    def find_spec(self, name, *_):
+        if name.split(".")[0] in {"torch", "hydra", "omegaconf", "matplotlib", "tensorboard", "jinja2"}:
+            raise ImportError(name)
+
+sys.meta_path.insert(0, Missing())
+import numpy as np
+import pate
+
+expected = np.load("expected.npz")
+bundle = pate.load("release")
+assert np.abs(bundle.predict_proba(expected["inputs"]) - expected["probabilities"]).max() < 1e-6
+print(bundle.privacy.epsilon)
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        cwd=tmp_path,
+        env=os.environ,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (done.stdout, done.stderr) == ("4.0\n", "")
+    assert pate.load(tmp_path / "release").privacy == model.report()

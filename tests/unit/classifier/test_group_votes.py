@@ -1,6 +1,7 @@
 """PATEClassifier without estimators: the votes of private groups, of arrays and of DataFrames without a pipeline."""
 
 import pickle
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -9,12 +10,20 @@ import pytest
 from scipy import sparse
 from sklearn.base import clone
 from sklearn.datasets import load_digits
-from sklearn.linear_model import LogisticRegression
+from sklearn.exceptions import NotFittedError
+from sklearn.linear_model import LogisticRegression, RidgeClassifier
 
+import pate
 from pate import PATEClassifier
 from pate.accounting import ExactAccountant, Ledger
 from pate.aggregators import CenteredVotes, GaussianVotes
-from pate.classifier import ClassesFromLabels, DoubtfulPlan, UngroupedFit, UnlikePublic
+from pate.classifier import (
+    ClassesFromLabels,
+    DoubtfulPlan,
+    SeededNoise,
+    UngroupedFit,
+    UnlikePublic,
+)
 from pate.classifier.tasks import LabelModel
 from pate.data import TableSchema
 from tests.refusals import ANY, refused
@@ -253,3 +262,74 @@ def test_a_clone_without_groups_warns() -> None:
         clone(PATEClassifier(epsilon=2.0)).fit(
             inputs[:2000], labels[:2000], X_public=inputs[2000:2200]
         )
+
+
+def test_a_published_table_is_read_by_its_columns(tmp_path: Path) -> None:
+    model, frame, labels = fitted_to_patients()
+    bundle = model.publish(tmp_path / "release", name="ward records")
+    assert bundle.labels == tuple(labels.columns)
+    assert bundle.form.name == "ward records"
+    again = pate.load(tmp_path / "release")
+    rows = frame[:100]
+    np.testing.assert_allclose(again.predict_proba(rows), model.predict_proba(rows), atol=1e-6)
+    np.testing.assert_array_equal(again.predict(rows), model.predict(rows))
+    card = (tmp_path / "release" / "README.md").read_text()
+    assert "ward records" in card
+    assert "| age | number |" in card
+
+
+@pytest.mark.filterwarnings("ignore::pate.classifier.ClassesFromLabels")
+def test_a_published_model_of_classes_predicts_one_class(tmp_path: Path) -> None:
+    inputs, digits = load_digits(return_X_y=True)
+    model = PATEClassifier(epsilon=8.0).fit(
+        inputs[:1300], digits[:1300], X_public=inputs[1300:1500]
+    )
+    bundle = model.publish(tmp_path / "release")
+    assert bundle.labels == tuple("0123456789")
+    held_out = inputs[1500:]
+    np.testing.assert_allclose(
+        bundle.predict_proba(held_out), model.predict_proba(held_out), atol=1e-6
+    )
+    np.testing.assert_array_equal(bundle.predict(held_out).argmax(axis=1), model.predict(held_out))
+    assert bundle.predict(held_out).sum(axis=1).tolist() == [1] * len(held_out)
+    assert "which of 10 classes a record has" in (tmp_path / "release" / "README.md").read_text()
+    with refused("to_onnx", "classes"):
+        bundle.to_onnx(tmp_path / "model.onnx")
+
+
+def test_a_folder_with_files_is_no_place_to_publish(tmp_path: Path) -> None:
+    inputs, labels = arrays()
+    model = PATEClassifier(epsilon=2.0).fit(
+        inputs[:2000], labels[:2000], X_public=inputs[2000:2200]
+    )
+    model.publish(tmp_path / "release")
+    with refused("folder", tmp_path / "release"):
+        model.publish(tmp_path / "release")
+    with pytest.raises(NotFittedError):
+        PATEClassifier().publish(tmp_path / "other")
+    assert not (tmp_path / "other").exists()
+
+
+def test_an_estimator_is_not_published_but_its_price_is_reported(tmp_path: Path) -> None:
+    inputs, labels = arrays()
+    model = PATEClassifier(RidgeClassifier(), epsilon=8.0, allow_useless=True)
+    model.fit(inputs[:2000], labels[:2000], X_public=inputs[2000:2200])
+    with refused("estimator", "RidgeClassifier"):
+        model.publish(tmp_path / "release")
+    assert not (tmp_path / "release").exists()
+    statement = model.report()
+    assert (statement.epsilon, statement.mechanism) == (8.0, "GaussianVotes")
+    assert statement.unit == "one row"
+
+
+def test_no_file_of_a_published_fit_has_the_seed_or_the_path_of_the_ledger(tmp_path: Path) -> None:
+    inputs, labels = arrays()
+    model = PATEClassifier(epsilon=2.0, random_state=20231107, ledger=tmp_path / "ledger.db")
+    with pytest.warns(SeededNoise):
+        model.fit(inputs[:2000], labels[:2000], X_public=inputs[2000:2200])
+    model.publish(tmp_path / "release")
+    for path in (tmp_path / "release").rglob("*"):
+        content = path.read_bytes() if path.is_file() else b""
+        assert b"20231107" not in content
+        assert b"ledger.db" not in content
+    assert model.report().noise == "seeded"

@@ -1,0 +1,205 @@
+"""The publication of a fit: the files of `release/` as a run writes them, from what the fit has released alone.
+
+Nothing here reads a private record. A fitted classifier holds a `Publication`: the release, its price, and public
+facts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import yaml
+
+from pate.accounting import Budget, PrivacyUnit
+from pate.aggregators import Release
+from pate.aggregators.release import PublicNames
+from pate.bundle.model_card import publish
+from pate.data import Preprocessing
+from pate.files.arrays import npz_bytes
+from pate.files.disk import make_folder, replacing, write_text
+from pate.files.manifest import Manifest
+from pate.files.published_fields import published_fields
+from pate.models import Student, Voter
+from pate.models.student_model import StudentModel
+from pate.pricing import PricedRelease
+from pate.report import Privacy
+from pate.run.published_price import privacy_of, summary_of, write_price
+from pate.validation import require, require_text
+
+_ACCOUNTANT_SETTINGS = ("in_blocks",)  # that accountants have in conf/accountant/
+_REMEDY = "publish into a new folder"
+
+
+@dataclass(frozen=True)
+class FitCharge:
+    """The charge of a fit, as `pate.run.published_price.Charge` describes it."""
+
+    priced: PricedRelease
+    budget: Budget
+    unit: PrivacyUnit
+    seed: int | None
+
+    @property
+    def epsilon(self) -> float:
+        """The price of the only draw of the release."""
+        return self.priced.epsilon
+
+
+@dataclass(frozen=True, kw_only=True)
+class MethodFacts:
+    """The public facts of a method whose student is published.
+
+    Attributes:
+        aggregator_name: the name of the aggregator in the configuration of `pate-train`.
+        teacher: the recipe of the teachers.
+        num_teachers: the number of teachers that was set; None for one teacher for each private group.
+        student: the recipe of the student.
+        label_names: the name of each label.
+        one_class: true if each sample has exactly one of the labels.
+        data_name: the name of the data, unless `publish` names them.
+        data_target: the reader of such data in the configuration of `pate-train`.
+        preprocessing: computes inputs from rows of a table; None if the inputs are arrays.
+    """
+
+    aggregator_name: str
+    teacher: Voter
+    num_teachers: int | None
+    student: Student
+    label_names: tuple[str, ...]
+    one_class: bool
+    data_name: str
+    data_target: str
+    preprocessing: Preprocessing | None
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Publication:
+    """All that a fit may publish under its epsilon.
+
+    Attributes:
+        release: the drawn release.
+        charge: the price of the release.
+        model: the student that learned from the release.
+        facts: the public facts of the method.
+    """
+
+    release: Release
+    charge: FitCharge
+    model: StudentModel
+    facts: MethodFacts
+
+    @property
+    def privacy(self) -> Privacy:
+        """The price of the release and the parameters of its mechanism."""
+        return privacy_of(self.release, self.charge)
+
+    def write(self, folder: Path, *, name: str | None) -> None:
+        """Writes the files of `release/` into a new folder; the manifest is written last.
+
+        Args:
+            folder: the folder, which does not exist or is empty.
+            name: the public name of the data; None for that of the facts.
+
+        Raises:
+            InvalidValue: the folder holds files; or the release has another price than was charged.
+        """
+        is_free = not folder.exists() or (folder.is_dir() and not any(folder.iterdir()))
+        require(is_free, "folder", folder, "a folder that is new or empty")
+        priced = self.charge.priced
+        rule = "a release with the price that was charged for it"
+        require(self.release.event == priced.event, "release_", type(self.release).__name__, rule)
+        facts = self.facts
+        data_name = require_text("name", facts.data_name if name is None else name)
+        make_folder(folder)
+        num_queries = priced.shape.num_queries
+        public_names = PublicNames(np.arange(num_queries), facts.label_names)
+        with replacing(folder / "release.npz") as file:
+            file.write(npz_bytes(**self.release.arrays(), **public_names.arrays()))
+        self.model.save(folder / "student")
+        write_text(folder / "config.yaml", text=self._settings(data_name))
+        origin = None if facts.preprocessing is None else dict(facts.preprocessing.origin) or None
+        write_price(
+            self.release,
+            self.charge,
+            self.privacy,
+            folder=folder,
+            data=data_name,
+            real=True,
+            name=facts.aggregator_name,
+            features=origin,
+        )
+        publish(
+            self.model,
+            folder=folder,
+            privacy=self.privacy,
+            release=summary_of(self.release),
+            preprocessing=facts.preprocessing,
+            name=data_name,
+            kind="features",
+            labels=facts.label_names,
+            one_class=facts.one_class,
+        )
+        paths = [path for path in folder.rglob("*") if not path.is_dir()]
+        names = [path.relative_to(folder).as_posix() for path in paths]
+        Manifest.from_files(folder, names, remedy=_REMEDY).write(folder)
+
+    def _settings(self, data_name: str) -> str:
+        """Returns the public settings as YAML, as a run of `pate-train` publishes them in `release/config.yaml`.
+
+        Args:
+            data_name: the public name of the data.
+        """
+        budget = self.charge.budget
+        aggregator = self.charge.priced.aggregator
+        accountant = budget.accountant()
+        accountant_settings = {
+            name: getattr(accountant, name)
+            for name in _ACCOUNTANT_SETTINGS
+            if hasattr(accountant, name)
+        }
+        settings = {
+            "adjacency": str(aggregator.adjacency),
+            "target_delta": budget.delta,
+            "target_epsilon": budget.epsilon,
+            "max_epsilon": None,
+            "num_queries": self.charge.priced.shape.num_queries,
+            "aggregator": _published("pate.aggregators", aggregator),
+            "accountant": {
+                "_target_": _target("pate.accounting", accountant),
+                **accountant_settings,
+            },
+            "teacher": {
+                **_published("pate.teachers", self.facts.teacher),
+                "num_teachers": self.facts.num_teachers,
+            },
+            "student": _published("pate.student", self.facts.student),
+            "data": {"_target_": self.facts.data_target, "name": data_name},
+        }
+        text: str = yaml.safe_dump(settings, sort_keys=False, allow_unicode=True)
+        return text
+
+
+def _published(package: str, part: Any) -> Mapping[str, Any]:
+    """Returns the class of a part and its fields that may be published.
+
+    Args:
+        package: the package whose public name the class is in a configuration.
+        part: an aggregator, the recipe of teachers, or the recipe of a student.
+    """
+    return {"_target_": _target(package, part), **published_fields(type(part), vars(part))}
+
+
+def _target(package: str, part: Any) -> str:
+    """Returns the public name of the class of a part; of a class that is not ours the last name alone.
+
+    Args:
+        package: the package whose public name the class is in a configuration.
+        part: the object.
+    """
+    name = type(part).__name__
+    is_ours = type(part).__module__.split(".")[0] == "pate"
+    return f"{package}.{name}" if is_ours else name
