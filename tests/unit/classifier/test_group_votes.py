@@ -90,6 +90,7 @@ def test_one_epsilon_pays_for_votes_of_all_groups() -> None:
     assert [names.tolist() for names in model.classes_] == [[0, 1]] * 3
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "part",
     [
@@ -116,6 +117,7 @@ def test_the_number_of_teachers_may_be_smaller_than_that_of_groups() -> None:
         PATEClassifier(n_teachers=2001).fit(inputs[:2000], labels[:2000], X_public=inputs[2000:])
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::pate.classifier.SeededNoise")
 def test_a_sparse_matrix_gives_the_release_of_a_dense_one() -> None:
     inputs, labels = arrays()
@@ -142,6 +144,7 @@ def test_a_release_that_noise_would_drown_is_refused_before_the_charge(tmp_path:
     assert not (tmp_path / "ledger.db").exists()
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::pate.classifier.ClassesFromLabels")
 def test_one_class_per_sample_is_the_most_probable_class() -> None:
     inputs, digits = load_digits(return_X_y=True)
@@ -155,6 +158,7 @@ def test_one_class_per_sample_is_the_most_probable_class() -> None:
     assert model.score(held_out, digits[1500:]) > 0.75
 
 
+@pytest.mark.slow
 def test_only_classes_that_are_read_from_private_labels_warn() -> None:
     inputs, labels = arrays()
     vector = labels[:2000, 0]
@@ -172,6 +176,7 @@ def test_only_classes_that_are_read_from_private_labels_warn() -> None:
     fit(labels[:2000])
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::pate.classifier.UnlikePublic")  # dates before the first
 def test_a_table_needs_no_pipeline() -> None:
     model, frame, labels = fitted_to_patients()
@@ -182,6 +187,7 @@ def test_a_table_needs_no_pipeline() -> None:
     np.testing.assert_array_equal(again.predict_proba(frame), model.predict_proba(frame))
 
 
+@pytest.mark.slow
 def test_the_schema_of_a_table_is_that_of_its_public_rows() -> None:
     frame, _ = patients()
     model, _, _ = fitted_to_patients()
@@ -200,6 +206,7 @@ def test_the_schema_of_a_table_is_that_of_its_public_rows() -> None:
     assert (age["min"], age["max"]) == (public["age"].min(), public["age"].max())
 
 
+@pytest.mark.slow
 def test_a_cell_of_another_kind_is_refused_without_being_shown(tmp_path: Any) -> None:
     frame, labels = patients()
     frame["age"] = frame["age"].astype(object)
@@ -228,6 +235,7 @@ def test_a_public_column_that_cannot_be_read_is_refused(column: str, cells: str 
         )
 
 
+@pytest.mark.slow
 def test_a_model_of_a_table_predicts_tables_alone() -> None:
     model, frame, _ = fitted_to_patients()
     with pytest.raises(ValueError, match="feature names should match"):
@@ -236,6 +244,7 @@ def test_a_model_of_a_table_predicts_tables_alone() -> None:
         model.predict(np.zeros((3, 5)))
 
 
+@pytest.mark.slow
 def test_new_words_in_a_table_warn() -> None:
     model, frame, _ = fitted_to_patients()
     with pytest.warns(UnlikePublic, match=r"^X\.ward: 3 cells, 3 with a word") as caught:
@@ -243,6 +252,7 @@ def test_new_words_in_a_table_warn() -> None:
     assert caught[0].filename == __file__
 
 
+@pytest.mark.slow
 def test_a_private_column_that_public_rows_do_not_explain_warns() -> None:
     frame, labels = patients()
     private = frame[:NUM_PRIVATE].assign(ward="z")
@@ -250,6 +260,7 @@ def test_a_private_column_that_public_rows_do_not_explain_warns() -> None:
         PATEClassifier(epsilon=4.0).fit(private, labels[:NUM_PRIVATE], X_public=frame[NUM_PRIVATE:])
 
 
+@pytest.mark.slow
 def test_cells_in_another_notation_than_in_the_fit_are_refused() -> None:
     model, frame, _ = fitted_to_patients()
     with refused("X.age", rule="numbers", hint="pandas.to_numeric"):
