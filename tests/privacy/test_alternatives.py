@@ -139,7 +139,7 @@ def test_add_remove_price_equals_that_of_dp_accounting(noise: float, q: float, s
     found = {kind.name: kind().compose(event).get_epsilon(target_delta=1e-6) for kind in SAMPLERS}
     assert all(0.9985 * theirs < epsilon < 1.16 * theirs for epsilon in found.values())
     assert found["exact"] < 1.002 * theirs
-    other = pa.SelfComposedEvent(pa.SampledGaussianEvent(noise, sampling_prob=q), steps)
+    other = pa.SelfComposedEvent(pa.SampledGaussianEvent(noise, sampling_prob=q), count=steps)
     assert pa.AutoAccountant().compose(other).get_epsilon(target_delta=1e-6) < found["auto"]
 
 
@@ -197,7 +197,7 @@ def test_a_unit_that_comes_is_priced_beside_others_and_in_any_order() -> None:
 def test_one_step_has_the_delta_of_its_profile(
     noise: float, q: float, adjacency: pa.Adjacency
 ) -> None:
-    """From above, and hardly above, of losses up to hundreds."""
+    """The composed delta bounds the profile from above, closely, for losses up to several hundred."""
     event = pa.SampledGaussianEvent(
         noise if adjacency is pa.Adjacency.REPLACE_ONE else 2 * noise,
         sampling_prob=q,

@@ -108,7 +108,8 @@ def test_factored_votes_move_no_further() -> None:
 
 @pytest.mark.parametrize("adjacency", ADJACENCIES)
 def test_the_price_is_that_of_the_noise_really_used(adjacency: Adjacency) -> None:
-    """The std in steps over the furthest move is the noise multiplier that is charged; less is not enough."""
+    """The noise std over the largest move of one teacher, both in steps of the grid, is the charged
+    multiplier."""
     shape = (5, 3)
     num_teachers = 10
     multiplier = 3.0

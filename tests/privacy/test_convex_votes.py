@@ -199,7 +199,7 @@ def test_where_a_group_goes_the_sum_moves_by_half_of_that() -> None:
 
 
 def test_no_other_teacher_moves() -> None:
-    """To the last bit: the whole is the sum of what each teacher says alone, in whatever order records come."""
+    """The sum equals, to the last bit, the sum of the totals of each teacher's records alone."""
     rng = np.random.default_rng(4)
     learner_of = np.array([0, 1, 1, 2, 0, 2, 2])
     group_of = np.repeat(np.arange(7), [1, 2, 1, 3, 1, 1, 4])

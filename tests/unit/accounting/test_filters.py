@@ -32,8 +32,9 @@ BITS = GaussianVotes(noise_std=40.0).event_for(num_queries=1, num_labels=1, num_
 KINDS = (RenyiFilter, GaussianFilter)
 
 
-def most(event: pa.Event, make: Callable[[], pa.Accountant]) -> int:
-    """Returns the number of equal events that fit under the cap by an accountant, if prices are fixed beforehand."""
+def largest_number_at_once(event: pa.Event, make: Callable[[], pa.Accountant]) -> int:
+    """Returns the number of equal events that an accountant admits under the cap, if all are fixed
+    beforehand."""
     low = 0
     high = 4096
     while high - low > 1:
@@ -59,7 +60,7 @@ def test_a_filter_admits_at_most_as_many_releases_as_the_accountant(
 ) -> None:
     """`count` equal events fit under the cap if all are fixed beforehand; `filtered` fit if each
     may depend on earlier outcomes."""
-    assert most(event, make) == count
+    assert largest_number_at_once(event, make) == count
     assert kind(CAP, DELTA).affords(Spent(), event) == filtered
 
 

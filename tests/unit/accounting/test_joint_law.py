@@ -127,7 +127,7 @@ def test_denormal_passing_probabilities_cost_the_sum_of_parts(lowest: float) -> 
 def bit_rdp(logit: float, other: float, order: float) -> float:
     """Returns the Renyi divergence between bits with the logits `logit` and `other`, in mpmath."""
     with mpmath.workdps(60):
-        chances = [1 / (1 + mpmath.exp(-mpmath.mpf(place))) for place in (logit, other)]
+        chances = [1 / (1 + mpmath.exp(-mpmath.mpf(logit_value))) for logit_value in (logit, other)]
         p, q = ([chance, 1 - chance] for chance in chances)
         return float(
             mpmath.log(sum(a**order * b ** (1 - order) for a, b in zip(p, q, strict=True)))
@@ -136,7 +136,8 @@ def bit_rdp(logit: float, other: float, order: float) -> float:
 
 
 def _programs(rng: np.random.Generator, size: float, number: int) -> LinearPrograms:
-    """Returns random programs, whose rows are shared parts plus constants, with values that are partly their own."""
+    """Returns random linear programs that share the parts of their rows and of half of their
+    values."""
     parts = np.vstack(
         [
             rng.random(size=60),

@@ -263,6 +263,7 @@ def test_known_parameters_replace_those_of_an_aggregator() -> None:
 
 
 def test_known_noise_takes_the_names_of_a_stable_aggregator() -> None:
+    """`noise_std` becomes its `selection_scale`, and `screening_std` its `test_std`."""
     stable = StableTopK(selection_scale=1.0, test_std=2.0)
     known = ReleaseParameters(noise_std=40.0, screening_std=60.0).applied(stable)
     assert known.aggregator == StableTopK(selection_scale=40.0, test_std=60.0)

@@ -95,7 +95,7 @@ def test_members_of_a_class_have_its_loss_and_are_uniform(likely: bool) -> None:
 def test_losses_that_weigh_nothing_are_left_out_and_no_others(
     k: int, weight: float, both_ends: bool
 ) -> None:
-    """Against exact counts: what is cut off is less than exp(-61) of all, and not far less; the others are counted."""
+    """The losses left out have less than exp(-61) of the weight, by exact counts, and not far less."""
     falling = -np.sort(-np.random.default_rng(2).integers(low=0, high=2_000, size=300))
     classes = JointClasses.likely(falling[None], k, loss_weight=weight)
     lowest = classes.losses[0, 1]
