@@ -33,10 +33,12 @@ from pate.accounting.ledger_entry import (
     noise_of_line,
 )
 from pate.accounting.ledger_file import LedgerFile
+from pate.accounting.rounding import format_delta, format_epsilon
 from pate.accounting.running_total import RunningTotal
 from pate.accounting.store import LedgerLine, LineText
 from pate.accounting.unit import PrivacyUnit
 from pate.files.strict_json import plain, to_json_line
+from pate.html_table import html_table
 from pate.validation import InvalidValue, require
 
 _EMPTY_NOTE = ChargeNote()
@@ -167,6 +169,24 @@ class Ledger:
             "num_charges": len(self._entries),
         }
         return f"Ledger({', '.join(f'{name}={value}' for name, value in settings.items())})"
+
+    def _repr_html_(self) -> str:
+        """Reads the file, and returns the total, the settings and the number of charges as a table for notebooks."""
+        statement = self.statement()
+        unit = "not named" if statement.unit is None else statement.unit.words
+        rows = [
+            (
+                "spent epsilon, if all prices were fixed beforehand",
+                format_epsilon(statement.spent_epsilon),
+            ),
+            ("delta", format_delta(self.target_delta)),
+            ("adjacency", str(self.adjacency)),
+            ("unit of privacy", unit),
+            ("cap", "none" if self.max_epsilon is None else f"{self.max_epsilon:g}"),
+            ("charges", str(statement.num_charges)),
+            ("file", "in memory" if self.path is None else str(self.path)),
+        ]
+        return html_table("Ledger", rows)
 
     @property
     def entries(self) -> list[LedgerEntry]:

@@ -18,6 +18,7 @@ from pate.extras import require_extra
 from pate.features.extracted_form import ExtractedForm
 from pate.files import disk
 from pate.files.manifest import MANIFEST, Manifest
+from pate.html_table import html_table
 from pate.models.student_model import StudentModel, class_probabilities, most_probable
 from pate.report.card import PRIVACY, PrivacyStatement
 from pate.validation import (
@@ -52,7 +53,15 @@ class Bundle:
     folder: Path | str | None = None
 
     def __repr__(self) -> str:
-        return f"<Bundle {self.form.name}: {self.form.model} model of {', '.join(self.labels)}>"
+        """Returns the kind of the model and its labels, and the price that the publisher states."""
+        text = f"{self.form.name}: {self.form.model} model of {', '.join(self.labels)}"
+        return f"<Bundle {text}; {'no price stated' if self.privacy is None else self.privacy.guarantee}>"
+
+    def _repr_html_(self) -> str:
+        """Returns the same facts as `repr` as a table for notebooks."""
+        rows = [("model", self.form.model), ("labels", ", ".join(self.labels))]
+        rows += [] if self.privacy is None else self.privacy.terms
+        return html_table(f"Bundle {self.form.name}", rows)
 
     @classmethod
     def load(cls, folder: str | PathLike[str]) -> Self:
@@ -97,11 +106,12 @@ class Bundle:
 
         If each sample has exactly one of the labels (`form.one_class`), the probabilities of a sample have the sum 1.
 
-        For a model of tables, `data` may be a DataFrame, a pyarrow table, a mapping of columns, or the name of a file.
-        It must have the columns of the public file, in any order; other columns are ignored. For a model of pictures,
-        or of features of pictures, `data` may be a list of files or of PIL images, or an array of bytes `[num_samples,
-        channels, height, width]`. For every model, `data` may be an array of the model's own inputs: one entry of shape
-        `form.input_shape` for each sample, with numbers in the order of `feature_names`.
+        For a model of tables, `data` may be a DataFrame of pandas, polars or another library with Arrow's PyCapsule
+        interface, a pyarrow table, a mapping of columns, or the name of a file. It must have the columns of the public
+        file, in any order; other columns are ignored. For a model of pictures, or of features of pictures, `data` may
+        be a list of files or of PIL images, or an array of bytes `[num_samples, channels, height, width]`. For every
+        model, `data` may be an array of the model's own inputs: one entry of shape `form.input_shape` for each sample,
+        with numbers in the order of `feature_names`.
 
         Args:
             data: the samples.

@@ -11,11 +11,14 @@ from pate import aggregators, mechanisms
 from pate.accounting import (
     Accountant,
     Budget,
+    PrivacyUnit,
     RdpAccountant,
 )
 from pate.accounting.data_dependent_epsilon import DataDependentEpsilon
 from pate.accounting.event_tree import failure_probability
+from pate.accounting.rounding import format_delta, format_epsilon
 from pate.files.strict_json import plain
+from pate.html_table import html_table
 from pate.pricing.accountant_prices import AccountantPrice, price_by
 from pate.pricing.expectations import Expectation, expectation
 from pate.pricing.hit_plan import HitPlan
@@ -98,6 +101,24 @@ class Quote:
     at_least: LowerBound | None = None
     classes: dict[str, float] = field(default_factory=dict)
     weights: dict[str, float] = field(default_factory=dict)
+
+    def _repr_html_(self) -> str:
+        """Returns the price and what it is for as a table for notebooks."""
+        rows = [
+            ("epsilon", format_epsilon(self.epsilon)),
+            ("delta", format_delta(self.delta)),
+            ("adjacency", self.adjacency),
+            ("unit of privacy", PrivacyUnit.of_teacher().words),
+            ("accountant", self.won_by or self.accountant),
+            ("queries", f"{self.num_queries} of {self.num_labels} labels"),
+            ("teachers", str(self.num_teachers)),
+        ]
+        if self.paper_epsilon is not None:
+            epsilon = format_epsilon(self.paper_epsilon)
+            rows.append(("by the formula of the paper, no guarantee", epsilon))
+        rows += [(f"solved for: {name}", str(value)) for name, value in self.solved_for.items()]
+        rows += [("doubt", doubt) for doubt in self.doubts]
+        return html_table(f"Quote of {self.aggregator['name']}", rows)
 
     def to_json(self) -> dict[str, Any]:
         """Returns the fields as values for JSON; an infinite price becomes the text "inf"."""

@@ -11,8 +11,8 @@ from pate.accounting.rounding import format_delta, format_epsilon
 from pate.extras import VERSION
 from pate.files.disk import read_value, write_text
 from pate.files.strict_json import to_json
-from pate.report.privacy import Privacy, Scalar
-from pate.report.wording import PAPER_LABEL
+from pate.report.privacy import Privacy, Scalar, guarantee_line
+from pate.report.wording import PAPER_LABEL, SEEDED_WARNING
 from pate.validation import require, require_count
 
 _CARD = Template(Path(__file__).with_name("privacy_card.md").read_text(encoding="utf-8"))
@@ -76,6 +76,25 @@ class PrivacyStatement:
             num_labels=num_labels,
             num_teachers=num_teachers,
         )
+
+    @property
+    def guarantee(self) -> str:
+        """The guarantee in one line; an infinite epsilon is called no guarantee."""
+        return guarantee_line(self.epsilon, self.delta, adjacency=self.adjacency, unit=self.unit)
+
+    @property
+    def terms(self) -> list[tuple[str, str]]:
+        """The epsilon, the delta, and what they are for, as rows (name, text)."""
+        is_infinite = math.isinf(self.epsilon)
+        rows = [
+            ("epsilon", "infinite: no guarantee" if is_infinite else format_epsilon(self.epsilon)),
+            ("delta", format_delta(self.delta)),
+            ("adjacency", self.adjacency),
+            ("unit of privacy", self.unit),
+            ("mechanism", self.mechanism),
+            ("queries", f"{self.num_answered} of {self.num_queries} answered"),
+        ]
+        return [*rows, ("noise", SEEDED_WARNING)] if self.noise == "seeded" else rows
 
     def write(self, folder: Path | str) -> None:
         """Writes `privacy.json` into the folder of a bundle."""

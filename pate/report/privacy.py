@@ -25,6 +25,24 @@ _OPTIONAL = (
 )
 
 
+def guarantee_line(epsilon: float, delta: float, *, adjacency: str, unit: str) -> str:
+    """Returns a guarantee in one line, with epsilon and delta rounded up; infinity is called no guarantee.
+
+    Args:
+        epsilon: the bound.
+        delta: the delta at which the bound holds.
+        adjacency: the adjacency of the bound.
+        unit: the unit of privacy, in words.
+
+    >>> guarantee_line(0.99, 1e-6, adjacency="replace_one", unit="one row")
+    'epsilon <= 0.9900 at delta = 1e-6 (replace_one, unit: one row)'
+    """
+    terms = f"{adjacency}, unit: {unit}"
+    if math.isinf(epsilon):
+        return f"no guarantee: epsilon is infinite ({terms})"
+    return f"epsilon <= {format_epsilon(epsilon)} at delta = {format_delta(delta)} ({terms})"
+
+
 @dataclass(frozen=True)
 class Privacy:
     """The price of a drawn release, in its report. It is a guarantee that depends on neither votes nor noise.
@@ -76,11 +94,9 @@ class Privacy:
     @property
     def guarantee(self) -> str:
         """The guarantee in one line, with epsilon and delta rounded up; an infinite epsilon is called no guarantee."""
-        unit = f"{self.adjacency}, unit: {self.unit}"
-        if math.isinf(self.epsilon):
-            return f"no guarantee: epsilon is infinite ({unit})"
-        bound = f"epsilon <= {format_epsilon(self.epsilon)} at delta = {format_delta(self.delta)} ({unit})"
-        return f"{bound}; by class: {self.of_classes}" if self.classes else bound
+        bound = guarantee_line(self.epsilon, self.delta, adjacency=self.adjacency, unit=self.unit)
+        has_classes = self.classes and math.isfinite(self.epsilon)
+        return f"{bound}; by class: {self.of_classes}" if has_classes else bound
 
     @property
     def weakness(self) -> str:

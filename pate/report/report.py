@@ -9,6 +9,7 @@ from typing import Self
 from pate.accounting.data_dependent_epsilon import DataDependentEpsilon
 from pate.files.disk import read_value, write_text
 from pate.files.strict_json import from_json, to_json
+from pate.html_table import html_table
 from pate.report.intervals import Interval
 from pate.report.membership import Membership
 from pate.report.metrics import Scores
@@ -175,6 +176,19 @@ class Report:
         """The key of the model that is the upper limit in the verdict: the model of all records, if it was trained."""
         has_ceiling = self.baselines.all_records_model is not None
         return "all_records_model" if has_ceiling else "true_label_student"
+
+    def _repr_html_(self) -> str:
+        """Returns the price and the scores of the student as a table for notebooks."""
+        rows = self.privacy.terms
+        release = self.release
+        rows.append(("answered", f"{release.num_answered} of {release.num_queries} queries"))
+        for name in ("mean_average_precision", "micro_f1", "accuracy"):
+            score = getattr(self.student, name, None)
+            if score is not None:
+                rows.append((f"student: {name.replace('_', ' ')}", f"{score:.3f}"))
+        rows.append(("verdict", self.verdict.text))
+        rows.append(("scores", "no epsilon covers them: do not publish them"))
+        return html_table(f"Report of {self.name} on {self.data.name}", rows)
 
     def reason_without(self, model: str) -> str:
         """Returns the reason why `model` has no scores; "" if it has scores, and for reports of earlier versions."""

@@ -128,10 +128,12 @@ def with_missing(table: Any, spelling: CellSpelling) -> Any:
 
 def _decoded(array: Any) -> Any:
     """Returns a pyarrow array without chunks, dictionaries or several string types."""
+    pa = arrow()
     array = joined(array)
-    if arrow().types.is_dictionary(array.type):
-        array = array.dictionary_decode()
-    return array.cast(arrow().string()) if str(array.type) in _OTHER_TEXTS else array
+    if pa.types.is_dictionary(array.type):
+        values = _decoded(array.dictionary)  # pyarrow takes nothing from views of strings
+        array = pa.DictionaryArray.from_arrays(array.indices, values).dictionary_decode()
+    return array.cast(pa.string()) if str(array.type) in _OTHER_TEXTS else array
 
 
 def _cast_numbers(words: Any) -> Any:

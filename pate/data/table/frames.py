@@ -1,21 +1,32 @@
-"""Conversion of data frames and mappings of columns to pyarrow tables."""
+"""Conversion of data frames and mappings of columns to pyarrow tables.
+
+A data frame of any library with Arrow's PyCapsule interface is converted, such as that of polars, which need not be
+installed.
+"""
 
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import Any
 
 from pate.data.table.arrow import arrow
 from pate.data.table.column_names import column_name, require_columns
 from pate.validation import InvalidValue
 
+# https://arrow.apache.org/docs/format/CDataInterface/PyCapsuleInterface.html
+_ARROW_METHODS = ("__arrow_c_stream__", "__arrow_c_array__")
+
 
 def as_table(data: Any) -> Any:
     """Returns a pyarrow table with the columns of a DataFrame, a pyarrow table or a mapping from names to columns.
+
+    A DataFrame is one of pandas, or an object with `__arrow_c_stream__` or `__arrow_c_array__`, such as a DataFrame of
+    polars, a relation of DuckDB or a pyarrow `RecordBatch`.
 
     Raises:
         InvalidValue: a name occurs twice, columns have different lengths, or the data have another type.
     """
     pa = arrow()
-    is_frame = hasattr(data, "columns") and hasattr(data, "iloc")
+    is_frame = hasattr(data, "iloc") and hasattr(data, "columns")
     if isinstance(data, Mapping) or is_frame:
         names = [column_name(str(key)) for key in data]
         require_columns("data", names)
@@ -27,6 +38,10 @@ def as_table(data: Any) -> Any:
             raise InvalidValue(
                 "data", rule="columns of numbers, words or dates, of equal length"
             ) from error
+    has_arrow = any(hasattr(data, method) for method in _ARROW_METHODS)
+    if has_arrow and not isinstance(data, pa.Table):
+        with suppress(pa.ArrowException, TypeError, ValueError):  # a single column, for example
+            data = pa.table(data)
     if not isinstance(data, pa.Table):
         raise InvalidValue("data", type(data).__name__, rule="a DataFrame, or the name of a file")
     return data.rename_columns(list(map(column_name, data.column_names)))

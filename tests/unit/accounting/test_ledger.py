@@ -1016,3 +1016,14 @@ def test_the_repr_of_a_ledger_shows_settings_and_number_of_charges(tmp_path: Pat
         f"path={tmp_path / 'ledger.db'}, adjacency=replace_one, target_delta=1e-06, max_epsilon=3.0"
     )
     assert repr(ledger) == f"Ledger({terms}, num_charges=1)"
+
+
+def test_a_notebook_shows_the_total_and_settings_of_a_ledger(tmp_path: Path) -> None:
+    ledger = Ledger(tmp_path / "<b>.db", target_delta=1e-6, max_epsilon=3.0, unit=PATIENT)
+    for _ in range(2):
+        ledger.charge(PureDpEvent(epsilon=0.75), adjacency=Adjacency.REPLACE_ONE)
+    shown = ledger._repr_html_()
+    for text in ("<td>1.50</td>", "1e-6", "replace_one", PATIENT.words, "<td>3</td>", "<td>2</td>"):
+        assert text in shown
+    assert "&lt;b&gt;.db" in shown and "<b>" not in shown
+    assert "in memory" in Ledger(target_delta=1e-6)._repr_html_()

@@ -5,6 +5,7 @@ import hashlib
 import json
 import shutil
 import sys
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -22,6 +23,7 @@ from pate.data import TableSchema
 from pate.data.table.schema import UnlikePublic
 from pate.files.manifest import Manifest
 from pate.models import LinearStudent, LogisticStudent, LowRankStudent, MLPStudent, Student
+from pate.report.card import PrivacyStatement
 from pate.validation import InvalidValue
 from tests.refusals import ANY, refused
 
@@ -115,7 +117,87 @@ def test_tables_arrays_and_frames_give_the_same(folder: Path) -> None:
         )
     with refused("data", ANY, "text in utf-8"):
         bundle.predict(folder.parent / "comma.csv", decimal="comma")
-    assert repr(bundle) == f"<Bundle {bundle.form.name}: linear model of {', '.join(LABELS)}>"
+
+
+class ArrowStream:
+    """A data frame of which nothing is known but Arrow's PyCapsule interface, as of a library that is not installed."""
+
+    def __init__(self, table: Any) -> None:
+        self.table = table
+
+    def __arrow_c_stream__(self, requested_schema: object = None) -> object:
+        return self.table.__arrow_c_stream__(requested_schema)
+
+
+# pyarrow knows views from version 16 on
+VIEWS = [pa.string_view()] if hasattr(pa, "string_view") else []
+
+
+@pytest.mark.parametrize("cells", [pa.string(), pa.large_string(), *VIEWS], ids=str)
+def test_frames_with_the_arrow_capsule_are_read(cells: Any, folder: Path) -> None:
+    bundle = pate.load(folder)
+    table = pa.table({"sex": pa.array(TABLE["sex"], cells), "age": TABLE["age"]})
+    for frame in (ArrowStream(table), table.to_batches()[0], table.to_reader()):
+        np.testing.assert_array_equal(bundle.predict(frame), bundle.predict(TABLE))
+
+
+@pytest.mark.parametrize("words", [pa.string(), *VIEWS], ids=str)
+def test_categories_with_the_arrow_capsule_are_words(words: Any, folder: Path) -> None:
+    """A category of polars is a dictionary of string views."""
+    bundle = pate.load(folder)
+    categories = pa.array(TABLE["sex"]).dictionary_encode()
+    categories = pa.DictionaryArray.from_arrays(
+        categories.indices, categories.dictionary.cast(words)
+    )
+    table = pa.table({"sex": categories, "age": TABLE["age"]})
+    np.testing.assert_array_equal(bundle.predict(ArrowStream(table)), bundle.predict(TABLE))
+
+
+def test_a_single_column_with_the_arrow_capsule_is_no_frame(folder: Path) -> None:
+    with refused("data", "ArrowStream", "a DataFrame, or the name of a file"):
+        pate.load(folder).predict(ArrowStream(pa.chunked_array([[1.0, 2.0]])))
+
+
+STATEMENT = PrivacyStatement(
+    epsilon=0.9912,
+    delta=1e-6,
+    adjacency="replace_one",
+    unit="one value of <mrn>, with all its rows",
+    accountant="exact",
+    mechanism="GaussianVotes",
+    noise="system",
+    data="people",
+    num_queries=40,
+    num_answered=39,
+    num_labels=2,
+    num_teachers=800,
+)
+
+
+def test_a_bundle_shows_its_labels_and_stated_price(folder: Path) -> None:
+    bundle = pate.load(folder)
+    assert repr(bundle) == "<Bundle people: linear model of old, male; no price stated>"
+    priced = replace(bundle, privacy=STATEMENT)
+    price = "epsilon <= 0.9912 at delta = 1e-6 (replace_one, unit: one value of <mrn>, with all its rows)"
+    assert repr(priced) == f"<Bundle people: linear model of old, male; {price}>"
+
+
+def test_a_notebook_shows_the_same_escaped_and_without_assets(folder: Path) -> None:
+    shown = replace(pate.load(folder), privacy=STATEMENT)._repr_html_()
+    for text in (
+        "Bundle people",
+        "old, male",
+        "0.9912",
+        "1e-6",
+        "replace_one",
+        "39 of 40 answered",
+    ):
+        assert text in shown
+    assert "one value of &lt;mrn&gt;, with all its rows" in shown
+    assert not any(word in shown for word in ("<mrn>", "<script", "<style", "<img", "http"))
+    seeded = replace(pate.load(folder), privacy=replace(STATEMENT, noise="seeded", epsilon=np.inf))
+    assert "infinite: no guarantee" in seeded._repr_html_()
+    assert "seed" in seeded._repr_html_()
 
 
 def predicted(folder: Path, given: Any, capsys: Any, id_column: str | None = None) -> str:

@@ -10,6 +10,7 @@ import pytest
 from rich.console import Console
 
 from pate.accounting import Accountant, Budget, RdpAccountant
+from pate.accounting.rounding import format_epsilon
 from pate.aggregators import (
     Aggregator,
     BoundaryMax,
@@ -150,3 +151,23 @@ def test_hits_depend_on_the_prior() -> None:
     assert plan.expected_asked == 250
     with refused("prior.shape", (2, 3), "(300"):
         plan_hits(aggregator, CLEAR, num_teachers=400, target_delta=1e-6, prior=prior[:2])
+
+
+def test_a_notebook_shows_price_and_terms_of_a_quote() -> None:
+    quote = quote_release(planned(), BUDGET)
+    shown = quote._repr_html_()
+    for text in (
+        "Quote of StableTopK",
+        "delta",
+        "1e-6",
+        "replace_one",
+        "one teacher, with all its records",
+    ):
+        assert text in shown
+    assert format_epsilon(quote.epsilon) in shown
+    doubtful = replace(
+        quote, doubts=("useless <b>",), solved_for={"noise_std": 40.0}, paper_epsilon=3.6
+    )
+    assert "useless &lt;b&gt;" in doubtful._repr_html_()
+    assert "the paper, no guarantee</th><td>3.60" in doubtful._repr_html_()
+    assert "solved for: noise_std</th><td>40.0" in doubtful._repr_html_()

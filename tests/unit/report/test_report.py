@@ -1,6 +1,7 @@
 import json
 import math
 from dataclasses import replace
+from html import escape
 
 import numpy as np
 import pytest
@@ -132,3 +133,18 @@ def test_reading_names_the_invalid_key(
     assert old in text
     with refusal:
         Report.from_json(text.replace(old, new))
+
+
+def test_a_notebook_shows_price_scores_and_verdict(report: Report) -> None:
+    shown = report._repr_html_()
+    for name, text in report.privacy.terms:
+        assert escape(name) in shown and escape(text) in shown
+    for text in ("Report of", "wordnet", report.verdict.text, "do not publish them"):
+        assert escape(text) in shown
+    assert report.student is not None
+    assert f"{report.student.micro_f1:.3f}" in shown
+    assert not any(word in shown for word in ("<script", "<style", "<img", "http"))
+
+
+def test_a_report_without_a_student_is_shown_in_a_notebook(report: Report) -> None:
+    assert "student:" not in replace(report, student=None)._repr_html_()
