@@ -39,7 +39,7 @@ def plan_of_a_fit(num_public: int) -> Plan:
 
 
 def test_the_parts_are_those_of_the_experiment(composed: Callable[..., Any]) -> None:
-    config = composed("experiment=centered_votes")
+    config = composed(arguments=["experiment=centered_votes"])
     make = part_maker(config)
     plan = plan_of_a_fit(num_public=700)
     for part in ("teacher", "aggregator", "student"):
