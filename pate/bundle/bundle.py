@@ -10,6 +10,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from pate.bundle.hub import downloaded, is_hub_name
 from pate.bundle.model_form import REMEDY, SCHEMA, ModelForm
 from pate.data import TableSchema
 from pate.data.pictures import require_image_levels
@@ -64,13 +65,24 @@ class Bundle:
         return html_table(f"Bundle {self.form.name}", rows)
 
     @classmethod
-    def load(cls, folder: str | PathLike[str]) -> Self:
-        """Reads a bundle from a folder `release/`. The files are numbers and JSON; no code in them is run.
+    def load(cls, folder: str | PathLike[str], *, revision: str | None = None) -> Self:
+        """Reads a bundle from a folder `release/`, or from the Hugging Face Hub.
+
+        The files are numbers and JSON; no code in them is run. A text `user/name` is a repository of the hub if neither
+        it nor `user` is a path on this machine.
+
+        Args:
+            folder: the folder, or the repository as `user/name`, which needs the extra `hub`.
+            revision: a commit, branch or tag of the repository; None for its latest commit.
 
         Raises:
-            InvalidValue: the folder does not exist; or a file is missing, altered, damaged or of a later version.
+            InvalidValue: the folder or repository does not exist; or a file is missing, altered, damaged or of a later
+                version.
+            MissingPackage: huggingface_hub is not installed.
         """
         path = Path(folder).expanduser()
+        if is_hub_name(folder):
+            path = downloaded(str(folder), revision=revision)
         _require_release(path)
         digests = Manifest.read(path, rule=_DIGESTS_RULE, remedy=REMEDY).sha256
         has_privacy = PRIVACY in digests
@@ -303,12 +315,16 @@ def _published_files(folder: Path) -> dict[str, bytes]:
     return contents
 
 
-def load(folder: str | PathLike[str]) -> Bundle:
-    """Reads the model that a run published; does the same as `Bundle.load`.
+def load(folder: str | PathLike[str], *, revision: str | None = None) -> Bundle:
+    """Reads a published model from its folder, or from the Hugging Face Hub; does the same as `Bundle.load`.
+
+    Args:
+        folder: the folder, or a repository of the hub as `user/name`, which needs the extra `hub`.
+        revision: a commit, branch or tag of the repository; None for its latest commit.
 
     >>> load("nowhere")
     Traceback (most recent call last):
         ...
     pate.errors.InvalidValue: release=nowhere: expected the folder release/ of a finished run, or a copy of it
     """
-    return Bundle.load(folder)
+    return Bundle.load(folder, revision=revision)

@@ -1,0 +1,57 @@
+"""Repositories of the Hugging Face Hub as folders of published models."""
+
+import re
+from os import PathLike
+from pathlib import Path
+
+from pate.extras import require_extra
+from pate.validation import InvalidValue
+
+_HUB_NAME = re.compile(r"(?P<user>\w[\w.-]*)/\w[\w.-]*")
+# The files of `release/`; nothing else of a repository is downloaded.
+_FILES = [
+    "manifest.json",
+    "schema.json",
+    "privacy.json",
+    "privacy_card.md",
+    "README.md",
+    "config.yaml",
+    "release.npz",
+    "*.safetensors",
+    "student/student.json",
+    "student/student.safetensors",
+]
+
+
+def is_hub_name(name: str | PathLike[str]) -> bool:
+    """Returns true if a text is the name of a repository, `user/name`, and not a path on this machine.
+
+    If `user` is a folder here, the text is taken for a mistyped path, and no server is asked about it.
+    """
+    match = _HUB_NAME.fullmatch(name) if isinstance(name, str) else None
+    return match is not None and not Path(name).exists() and not Path(match["user"]).exists()
+
+
+def downloaded(name: str, *, revision: str | None) -> Path:
+    """Returns the folder of a repository in the cache of huggingface_hub, after downloading files that are not there.
+
+    Args:
+        name: the repository, as `user/name`.
+        revision: a commit, branch or tag; None for the latest commit.
+
+    Raises:
+        MissingPackage: huggingface_hub is not installed.
+        InvalidValue: there is no such repository, or the hub cannot be reached and the cache lacks the repository.
+    """
+    require_extra("release", "hub", name)
+    from huggingface_hub import snapshot_download
+
+    try:
+        return Path(snapshot_download(name, revision=revision, allow_patterns=_FILES))
+    # Errors of the hub and of the connection are of classes that differ between versions of the package.
+    except (OSError, ValueError, RuntimeError) as error:
+        reason = f"{type(error).__name__}, as the hub answers"
+        rule = (
+            f"the folder release/ of a finished run, or a model on the Hugging Face Hub ({reason})"
+        )
+        raise InvalidValue("release", name, rule=rule) from error

@@ -1,0 +1,135 @@
+"""A stand-in for the Hugging Face Hub: a server on this machine that keeps the repositories of models in memory."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from threading import Thread
+from typing import Any
+
+COMMIT = "0123456789abcdef0123456789abcdef01234567"
+Repositories = dict[str, dict[str, bytes]]
+"""The content of each file by its path, for each repository `user/name`."""
+
+
+@contextmanager
+def hub_server(repositories: Repositories) -> Iterator[str]:
+    """Serves repositories during a `with` block, and yields the address, for HF_ENDPOINT.
+
+    Uploads change `repositories`.
+    """
+
+    class Handler(_Handler):
+        models = repositories
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    Thread(target=server.serve_forever, daemon=True).start()
+    try:
+        yield f"http://127.0.0.1:{server.server_port}"
+    finally:
+        server.shutdown()
+        server.server_close()
+
+
+class _Handler(BaseHTTPRequestHandler):
+    """The answers to the requests with which huggingface_hub reads and writes a repository."""
+
+    models: Repositories
+
+    def do_GET(self) -> None:
+        self._answer_file_or_facts()
+
+    def do_HEAD(self) -> None:
+        self._answer_file_or_facts()
+
+    def do_POST(self) -> None:
+        body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
+        parts = self._parts
+        if parts == ["api", "repos", "create"]:
+            question = json.loads(body)
+            name = f"{question.get('organization') or 'me'}/{question['name'].split('/')[-1]}"
+            self.models.setdefault(name, {})
+            self._send_json({"url": f"{self._address}/{name}", "id": name, "name": name})
+        elif parts[-2:-1] == ["preupload"]:
+            files = json.loads(body)["files"]
+            answers = [
+                {"path": file["path"], "uploadMode": "regular", "shouldIgnore": False}
+                for file in files
+            ]
+            self._send_json({"files": answers})
+        elif parts[-2:-1] == ["commit"]:
+            for line in body.decode().splitlines():
+                entry = json.loads(line)
+                if entry["key"] == "file":
+                    value = entry["value"]
+                    content = base64.b64decode(value["content"])
+                    self.models["/".join(parts[2:4])][value["path"]] = content
+            url = f"{self._address}/{'/'.join(parts[2:4])}/commit/{COMMIT}"
+            self._send_json({"success": True, "commitOid": COMMIT, "commitUrl": url})
+        else:
+            self._send_json({"errors": [], "warnings": []})  # such as the check of a model card
+
+    def _answer_file_or_facts(self) -> None:
+        """Sends a file of a repository, or the list of its files."""
+        parts = self._parts
+        if parts[:2] == ["api", "models"]:
+            files = self.models.get("/".join(parts[2:4]))
+            if files is None:
+                self._send_missing("RepoNotFound")
+            elif parts[4:5] == ["tree"]:
+                entries = [
+                    {"type": "file", "path": path, "size": len(content), "oid": _digest(content)}
+                    for path, content in files.items()
+                ]
+                self._send_json(entries)
+            else:
+                siblings = [{"rfilename": path} for path in files]
+                self._send_json({"id": "/".join(parts[2:4]), "sha": COMMIT, "siblings": siblings})
+        elif parts[2:3] == ["resolve"]:
+            content = self.models.get("/".join(parts[:2]), {}).get("/".join(parts[4:]))
+            if content is None:
+                self._send_missing("EntryNotFound")
+            else:
+                self._send(content)
+        else:
+            self._send_missing("RepoNotFound")
+
+    @property
+    def _parts(self) -> list[str]:
+        """The parts of the requested path."""
+        return self.path.split("?")[0].strip("/").split("/")
+
+    @property
+    def _address(self) -> str:
+        """The address of this server, as the request names it."""
+        return f"http://{self.headers['Host']}"
+
+    def _send_json(self, value: Any) -> None:
+        self._send(json.dumps(value).encode(), kind="application/json")
+
+    def _send_missing(self, code: str) -> None:
+        self.send_response(404)
+        self.send_header("X-Error-Code", code)
+        self.send_header("Content-Length", "0")
+        self.end_headers()
+
+    def _send(self, content: bytes, kind: str = "application/octet-stream") -> None:
+        self.send_response(200)
+        self.send_header("Content-Type", kind)
+        self.send_header("Content-Length", str(len(content)))
+        self.send_header("ETag", f'"{_digest(content)}"')
+        self.send_header("X-Repo-Commit", COMMIT)
+        self.end_headers()
+        if self.command != "HEAD":
+            self.wfile.write(content)
+
+    def log_message(self, format: str, *_: Any) -> None:
+        """Prints nothing; requests are answered in silence."""
+
+
+def _digest(content: bytes) -> str:
+    return hashlib.sha1(content, usedforsecurity=False).hexdigest()

@@ -1,0 +1,111 @@
+"""A model goes to the Hugging Face Hub and comes back, by a stand-in for the hub on this machine."""
+
+import os
+import pickle
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import pate
+from pate import PATEClassifier
+from pate.bundle.hub import is_hub_name
+from tests.refusals import refused
+from tests.unit.bundle.hub_server import Repositories, hub_server
+
+pytest.importorskip("huggingface_hub")
+LOAD = """
+import numpy as np
+import pate
+
+bundle = pate.load("me/signs")
+np.save("probabilities.npy", bundle.predict_proba(np.load("inputs.npy")))
+print(bundle.form.name, bundle.privacy.epsilon)
+try:
+    pate.load("me/nothing")
+except pate.validation.InvalidValue as error:
+    print(error.name, error.value)
+"""
+PUSH = """
+import pickle
+from pathlib import Path
+
+model = pickle.loads(Path("model.pickle").read_bytes())
+print(model.push_to_hub("me/signs", name="signs"))
+"""
+
+
+def python(program: str, cwd: Path, endpoint: str) -> str:
+    """Runs a program in a process of its own, and returns what it prints; the hub's address is read at import."""
+    environment = {
+        "HF_ENDPOINT": endpoint,
+        "HF_HOME": str(cwd / "cache"),
+        "HF_TOKEN": "hf_nobody",
+        "HF_HUB_DISABLE_TELEMETRY": "1",
+        "HF_HUB_DISABLE_PROGRESS_BARS": "1",
+        "NO_PROXY": "*",
+    }
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        cwd=cwd,
+        env=os.environ | environment,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=120,
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+@pytest.mark.process
+def test_a_fit_goes_to_the_hub_and_is_loaded_by_name(tmp_path: Path) -> None:
+    inputs = np.random.default_rng(0).standard_normal((2500, 4)).astype(np.float32)
+    model = PATEClassifier(epsilon=2.0).fit(
+        inputs[:2000], inputs[:2000] > 0, X_public=inputs[2000:2200]
+    )
+    (tmp_path / "model.pickle").write_bytes(pickle.dumps(model))
+    np.save(tmp_path / "inputs.npy", inputs[2200:])
+    repositories: Repositories = {}
+    with hub_server(repositories) as endpoint:
+        commit = python(PUSH, cwd=tmp_path, endpoint=endpoint)
+        assert commit.startswith(f"{endpoint}/me/signs/commit/")
+        model.publish(tmp_path / "release", name="signs")
+        published = {
+            path.relative_to(tmp_path / "release").as_posix(): path.read_bytes()
+            for path in (tmp_path / "release").rglob("*")
+            if path.is_file()
+        }
+        assert repositories == {"me/signs": published}
+        repositories["me/signs"]["run_me.py"] = b"raise SystemExit"
+        lines = python(LOAD, cwd=tmp_path, endpoint=endpoint).splitlines()
+    assert lines == ["signs 2.0", "release me/nothing"]
+    np.testing.assert_array_equal(
+        np.load(tmp_path / "probabilities.npy"), model.predict_proba(inputs[2200:])
+    )
+    assert not list((tmp_path / "cache").rglob("run_me.py")), (
+        "only files of a release are downloaded"
+    )
+
+
+@pytest.mark.parametrize("name", ["me/signs", "some-lab/model.v2"])
+def test_a_user_and_a_name_are_a_repository(name: str) -> None:
+    assert is_hub_name(name)
+
+
+@pytest.mark.parametrize("name", ["signs", "./me/signs", "/me/signs", "a/b/c", "me/", "../signs"])
+def test_other_texts_are_paths(name: str) -> None:
+    assert not is_hub_name(name)
+    assert not is_hub_name(Path("me/signs"))
+
+
+def test_a_mistyped_path_is_not_sent_to_the_hub(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "outputs").mkdir()
+    monkeypatch.chdir(tmp_path)
+    assert not is_hub_name("outputs/relase")
+    with refused("release", Path("outputs/relase")):
+        pate.load("outputs/relase")
