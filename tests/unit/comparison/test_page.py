@@ -78,6 +78,5 @@ def test_the_axis_holds_every_score_with_its_bar_and_nothing_outside_of_0_to_1(
         0.0,
         pytest.approx(0.648),
     )
-    assert _limits(
-        [replace(late, points=(replace(late.points[0], mean=0.5, std=0.9),))], 0.2, 0.6
-    ) == (0.0, 1.0)
+    spread = replace(late, points=(replace(late.points[0], mean=0.5, std=0.9),))
+    assert _limits([spread], shown_levels=(0.2, 0.6)) == (0.0, 1.0)
