@@ -207,6 +207,16 @@ def test_the_schema_of_a_table_is_that_of_its_public_rows() -> None:
 
 
 @pytest.mark.slow
+def test_equal_rows_of_a_table_of_few_words_are_no_copies() -> None:
+    frame, labels = patients()
+    frame = frame[["ward", "code"]]
+    PATEClassifier(epsilon=4.0).fit(
+        frame[:NUM_PRIVATE],
+        labels[["ward c"]][:NUM_PRIVATE].assign(old=labels["old"]),
+        X_public=frame[NUM_PRIVATE:],
+    )
+
+
 def test_a_cell_of_another_kind_is_refused_without_being_shown(tmp_path: Any) -> None:
     frame, labels = patients()
     frame["age"] = frame["age"].astype(object)
@@ -265,6 +275,13 @@ def test_cells_in_another_notation_than_in_the_fit_are_refused() -> None:
     model, frame, _ = fitted_to_patients()
     with refused("X.age", rule="numbers", hint="pandas.to_numeric"):
         model.predict(frame.astype({"age": object}).assign(age="3,5"))
+
+
+def test_columns_of_an_array_with_very_different_ranges_warn() -> None:
+    inputs, labels = arrays()
+    inputs[:, 3] *= 100
+    with pytest.warns(DoubtfulPlan, match="widest column of the public inputs is 9. times"):
+        PATEClassifier(epsilon=2.0).fit(inputs[:2000], labels[:2000], X_public=inputs[2000:2200])
 
 
 def test_a_clone_without_groups_warns() -> None:
