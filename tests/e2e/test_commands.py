@@ -392,3 +392,24 @@ def test_a_server_gets_only_the_content_of_the_release(
     line = refused("train", arguments=["logger=wandb", f"output_dir={tmp_path / 'run'}"])
     assert line == "logger=wandb: expected one of tensorboard, mlflow, none"
     assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("module", "typed", "completed"),
+    [
+        ("train", "aggregator=centered", "aggregator=centered_votes"),
+        ("train", "target_ep", "target_epsilon="),
+        ("account", "accountant=ex", "accountant=exact"),
+        ("schema", "outp", "output="),
+    ],
+)
+def test_the_shell_completes_groups_and_settings(
+    module: str, typed: str, completed: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    line = f"pate-{module} {typed}"
+    monkeypatch.setenv("COMP_LINE", line)
+    monkeypatch.setenv("COMP_POINT", str(len(line)))
+    assert succeeded(module, arguments=["-sc", "query=bash"]).stdout.split() == [completed]
+    for shell in ("bash", "fish"):
+        assert "completion" in succeeded(module, arguments=["-sc", f"install={shell}"]).stdout
