@@ -62,6 +62,7 @@ from pate.classifier.tasks import LabelSets, Model, OneClass, Task, require_labe
 from pate.data.partition import Partition
 from pate.errors import shown_as
 from pate.extras import require_extra
+from pate.html_table import html_table
 from pate.models.sklearn import takes_nan
 from pate.pricing import PricedRelease
 from pate.report import PrivacyStatement
@@ -425,6 +426,25 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
             return settings
         price = f"epsilon <= {format_epsilon(self.epsilon_)} at delta = {format_delta(self.delta_)}"
         return f"{settings}, fitted: {price} ({self.adjacency_}, unit: {self.unit_})"
+
+    def _repr_mimebundle_(self, **kwargs: Any) -> dict[str, str]:
+        """Returns what notebooks show: scikit-learn's diagram and, after a fit, a table of the price and the unit."""
+        bundle: dict[str, str] = super()._repr_mimebundle_(**kwargs)
+        if "text/html" in bundle and hasattr(self, "unit_"):
+            rows = [
+                ("epsilon", format_epsilon(self.epsilon_)),
+                ("delta", format_delta(self.delta_)),
+                ("adjacency", str(self.adjacency_)),
+                ("unit of privacy", self.unit_),
+            ]
+            bundle["text/html"] += html_table("Fitted", rows)
+        return bundle
+
+    @property
+    def _repr_html_(self) -> Callable[[], str]:
+        """The same for notebooks that read no bundle; undefined where scikit-learn's `display` is no diagram."""
+        _ = super()._repr_html_  # raises where no diagram is shown
+        return lambda: self._repr_mimebundle_()["text/html"]
 
     def __sklearn_clone__(self) -> Self:
         """Returns a clone that knows that it is a clone, since searches and cross-validation fit clones."""

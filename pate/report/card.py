@@ -11,6 +11,7 @@ from pate.accounting.rounding import format_delta, format_epsilon
 from pate.extras import VERSION
 from pate.files.disk import read_value, write_text
 from pate.files.strict_json import to_json
+from pate.html_table import html_table
 from pate.report.privacy import Privacy, Scalar, guarantee_line
 from pate.report.wording import PAPER_LABEL, SEEDED_WARNING
 from pate.validation import require, require_count
@@ -95,6 +96,10 @@ class PrivacyStatement:
             ("queries", f"{self.num_answered} of {self.num_queries} answered"),
         ]
         return [*rows, ("noise", SEEDED_WARNING)] if self.noise == "seeded" else rows
+
+    def _repr_html_(self) -> str:
+        """Returns the terms as a table for notebooks."""
+        return html_table(f"Privacy of a release of {self.data}", self.terms)
 
     def write(self, folder: Path | str) -> None:
         """Writes `privacy.json` into the folder of a bundle."""

@@ -472,14 +472,20 @@ def test_cross_validation_and_a_clone_without_groups_warn(labels: Data) -> None:
 def test_a_fitted_model_states_its_unit_of_privacy(labels: Data) -> None:
     inputs, bits, public = labels
     model = PATEClassifier(TREE, n_teachers=20, allow_useless=True, epsilon=8.0)
-    assert "unit" not in repr(model)
+    assert "unit" not in repr(model) and "unit" not in model._repr_html_()
     model.fit(inputs, bits, public)
     assert (model.unit_, repr(clone(model))) == (
         "one row",
         repr(clone(model).set_params(epsilon=8.0)),
     )
     assert "fitted: epsilon <= 8.00 at delta = 1e-6 (replace_one, unit: one row)" in repr(model)
-    assert "PATEClassifier" in model._repr_html_()
+    shown = model._repr_html_()
+    assert "PATEClassifier" in shown
+    for text in ("<td>8.00</td>", "<td>1e-6</td>", "<td>replace_one</td>", "<td>one row</td>"):
+        assert text in shown and text in model._repr_mimebundle_()["text/html"]
+    with sklearn.config_context(display="text"):
+        assert not hasattr(model, "_repr_html_")
+        assert "text/html" not in model._repr_mimebundle_()
     model.fit(inputs, bits, public, groups=PERSONS)
     assert model.unit_ == ONE_PERSON
     model.set_params(adjacency="add_remove").fit(inputs, bits, public, groups=PERSONS)

@@ -1,7 +1,7 @@
 import math
 from dataclasses import fields, replace
 
-from pate.report import Privacy, Report, privacy_card
+from pate.report import Privacy, PrivacyStatement, Report, privacy_card
 
 
 def card(report: Report) -> str:
@@ -98,3 +98,16 @@ def test_only_an_epsilon_above_ten_is_called_weak(report: Report) -> None:
     weak = "An epsilon above 10 promises one person little."
     assert weak in card(replace(report, privacy=replace(report.privacy, epsilon=387.0)))
     assert weak not in card(report)
+
+
+def test_a_notebook_shows_the_terms_of_a_statement(report: Report) -> None:
+    statement = PrivacyStatement.from_privacy(
+        replace(report.privacy, unit="one <b>"),
+        data="a & b",
+        num_answered=3,
+        num_labels=4,
+        num_teachers=411,
+    )
+    shown = statement._repr_html_()
+    for text in ("a &amp; b", "one &lt;b&gt;", "<td>8.00</td>", "replace_one", "3 of 6 answered"):
+        assert text in shown
