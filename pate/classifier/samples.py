@@ -196,7 +196,7 @@ def _numbered_groups(group_names: NDArray[Any], name: str = "groups") -> NDArray
     missing |= np.isin(spelled, MISSING_WORDS)[word_of_row]
     require_entries(name, ~missing, _GROUP_RULE)
     persons = np.array([person_name(word).casefold() for word in spelled.tolist()], np.str_)
-    group_of_word = smallest_of_group(_numbered(persons), numbers=_numbered(spelled))
+    group_of_word = smallest_of_group(_numbered(persons), number_of_row=_numbered(spelled))
     return _numbered(group_of_word[word_of_row])
 
 

@@ -69,25 +69,25 @@ class StampedFile:
 
     def fill(
         self,
-        missing: Callable[[], Numbers],
-        compute: Callable[[Numbers], Iterable[Blocks]],
-        name: str,
+        list_missing: Callable[[], Numbers],
+        compute_blocks: Callable[[Numbers], Iterable[Blocks]],
+        stage_name: str,
         stage: StageOpener,
     ) -> None:
         """Computes and writes the missing blocks.
 
         Args:
-            missing: returns the numbers of the missing blocks. It is called a second time under the lock, when no other
-                process writes.
-            compute: computes the blocks with the given numbers, and yields some of them at a time.
-            name: the name of the stage that reports progress.
+            list_missing: returns the numbers of the missing blocks. It is called a second time under the lock, when
+                no other process writes.
+            compute_blocks: computes the blocks with the given numbers, and yields some of them at a time.
+            stage_name: the name of the stage that reports progress.
             stage: opens that stage.
 
         Raises:
             InvalidValue: the folder cannot be written.
             OSError: the disk is full. Blocks that were already written stay.
         """
-        if not len(missing()):
+        if not len(list_missing()):
             return
         with ExitStack() as stack:
             with writable(self.setting, folder=self.path.parent):
@@ -103,17 +103,27 @@ class StampedFile:
                     os.ftruncate(stamps, 0)
                 os.ftruncate(values, self._num_bytes)
                 os.ftruncate(stamps, _STAMP_BYTES * len(self.read_stamps()))
-            lacking = missing()
+            lacking = list_missing()
             if not len(lacking):
                 return
             rows = np.minimum(self.block, self.shape[0] - self.block * lacking)
-            advance = stack.enter_context(stage(name, int(rows.sum())))
+            advance = stack.enter_context(stage(stage_name, int(rows.sum())))
             done = 0
             block_bytes = self._num_bytes // self.shape[0] * self.block
-            for blocks in compute(lacking):
+            for blocks in compute_blocks(lacking):
                 try:
-                    _write(values, blocks.numbers, width=block_bytes, values=blocks.values)
-                    _write(stamps, blocks.numbers, width=_STAMP_BYTES, values=blocks.stamps)
+                    _write(
+                        values,
+                        blocks.numbers,
+                        block_bytes=block_bytes,
+                        block_contents=blocks.values,
+                    )
+                    _write(
+                        stamps,
+                        blocks.numbers,
+                        block_bytes=_STAMP_BYTES,
+                        block_contents=blocks.stamps,
+                    )
                 except OSError as error:
                     size = f"the cache takes {self._num_bytes / 1e9:.2g} GB for {self.shape[0]:,} images"
                     raise OSError(
@@ -144,33 +154,38 @@ def writable(setting: str, folder: Path) -> Iterator[None]:
         raise InvalidValue(setting, folder, rule=rule) from error
 
 
-def _write(file: int, numbers: NDArray[np.int64], width: int, values: NDArray[Any]) -> None:
+def _write(
+    file_descriptor: int,
+    block_numbers: NDArray[np.int64],
+    block_bytes: int,
+    block_contents: NDArray[Any],
+) -> None:
     """Writes blocks at their positions in a file, and flushes them to disk.
 
     A memory-mapped file would not report a full disk.
 
     Args:
-        file: the descriptor of the open file.
-        numbers: the numbers of the blocks, int64 `[num_blocks]`.
-        width: the number of bytes of a block.
-        values: the content of the blocks, `[num_blocks, ...]`.
+        file_descriptor: the descriptor of the open file.
+        block_numbers: the numbers of the blocks, int64 `[num_blocks]`.
+        block_bytes: the number of bytes of a block.
+        block_contents: the content of the blocks, `[num_blocks, ...]`.
     """
     # the places where runs of consecutive numbers begin
-    runs = np.flatnonzero(np.diff(numbers, prepend=-2) != 1).tolist()
-    for first, last in zip(runs, [*runs[1:], len(numbers)], strict=True):
-        data = np.ascontiguousarray(values[first:last]).data.cast("B")
-        place = int(numbers[first]) * width
+    runs = np.flatnonzero(np.diff(block_numbers, prepend=-2) != 1).tolist()
+    for first, last in zip(runs, [*runs[1:], len(block_numbers)], strict=True):
+        data = np.ascontiguousarray(block_contents[first:last]).data.cast("B")
+        place = int(block_numbers[first]) * block_bytes
         while data:
-            written = os.pwrite(file, data, place)
+            written = os.pwrite(file_descriptor, data, place)
             data = data[written:]
             place = place + written
-    os.fsync(file)
+    os.fsync(file_descriptor)
 
 
 def cached_pixels(
     folder: Path,
     shape: tuple[int, int, int, int],
-    rows: Numbers,
+    image_numbers: Numbers,
     stamps: Numbers,
     decode: Callable[[Numbers], NDArray[np.uint8]],
     *,
@@ -184,7 +199,8 @@ def cached_pixels(
     Args:
         folder: the folder of the cache file.
         shape: `(num_images, channels, height, width)`.
-        rows: the numbers of the needed images, int64 `[num_needed]`. All other images may be blank in the result.
+        image_numbers: the numbers of the needed images, int64 `[num_needed]`. All other images may be blank in the
+            result.
         stamps: the version of each image's source, int64 `[num_images]`, not 0 for a needed image. An image whose stamp
             has changed is decoded again.
         decode: decodes the images with the given numbers, as uint8 `[len(rows), channels, height, width]`.
@@ -201,7 +217,7 @@ def cached_pixels(
     )
 
     def missing() -> Numbers:
-        return np.asarray(rows[file.read_stamps()[rows] != stamps[rows]])
+        return np.asarray(image_numbers[file.read_stamps()[image_numbers] != stamps[image_numbers]])
 
     def decode_blocks(missing_rows: Numbers) -> Iterator[Blocks]:
         for first in range(0, len(missing_rows), _CHUNK):

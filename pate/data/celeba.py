@@ -77,7 +77,7 @@ def read_attributes(folder: Path) -> Attributes:
     # Text has the number of rows in line 1 (copies that were cut often keep the old number) and the names in line 2.
     # CSV has the names in line 1. Then follows a row for each image: its file, and 1 or -1 for each attribute; some
     # CSV copies have 1 or 0.
-    path, rows = _read_rows(folder, stem=ATTRIBUTES)
+    path, rows = _read_rows(folder, list_name=ATTRIBUTES)
     first = " ".join(rows[0])[:_SHOWN]
     if path.suffix == ".csv":
         announced = str(len(rows) - 1)
@@ -108,22 +108,24 @@ def read_attributes(folder: Path) -> Attributes:
     return Attributes(names=tuple(names), files=files, announced=int(announced), labels=labels)
 
 
-def read_numbers(folder: Path, stem: str, files: Sequence[str]) -> tuple[NDArray[np.int64], int]:
+def read_numbers(
+    folder: Path, list_name: str, file_names: Sequence[str]
+) -> tuple[NDArray[np.int64], int]:
     """Reads a list that gives each photograph a whole number, such as `list_eval_partition`.
 
     Args:
         folder: the folder of the copy.
-        stem: the name of the list, without its ending.
-        files: the names of the photographs in the attribute list.
+        list_name: the name of the list, without its ending.
+        file_names: the names of the photographs in the attribute list.
 
     Returns:
-        The number of each photograph, int64 `[len(files)]`, and the number of rows for photographs not in `files`.
+        The number of each photograph, int64 `[len(files)]`, and the number of rows for photographs not in `file_names`.
 
     Raises:
         InvalidValue: the list is missing, a row has other cells, a photograph occurs twice or not at all, or a number
             has more than 18 digits.
     """
-    path, rows = _read_rows(folder, stem)
+    path, rows = _read_rows(folder, list_name)
     numbers: dict[str, int] = {}
     for row in rows[1:] if path.suffix == ".csv" else rows:
         is_number = len(row) == 2 and row[1].isdecimal() and len(row[1]) <= _MOST_DIGITS
@@ -132,34 +134,38 @@ def read_numbers(folder: Path, stem: str, files: Sequence[str]) -> tuple[NDArray
             is_number and row[0] not in numbers, f"{path.name} row", " ".join(row)[:_SHOWN], rule
         )
         numbers[row[0]] = int(row[1])
-    lacking = next((file for file in files if file not in numbers), None)
+    lacking = next((file for file in file_names if file not in numbers), None)
     if lacking is not None:
         rule = f"a row for each image of {ATTRIBUTES}, found none"
-        raise InvalidValue(stem, lacking, rule=rule)
-    return np.array([numbers[file] for file in files], dtype=np.int64), len(numbers) - len(files)
+        raise InvalidValue(list_name, lacking, rule=rule)
+    return np.array([numbers[file] for file in file_names], dtype=np.int64), len(numbers) - len(
+        file_names
+    )
 
 
-def find_table(folder: Path, stem: str) -> Path | None:
+def find_table(folder: Path, list_name: str) -> Path | None:
     """Returns the path of a list, preferring `.txt` over `.csv`; None if the copy has no such list.
 
     Args:
         folder: the folder of the copy.
-        stem: the name of the list, without its ending.
+        list_name: the name of the list, without its ending.
     """
-    paths = (folder / place / f"{stem}{suffix}" for suffix in (".txt", ".csv") for place in _PLACES)
+    paths = (
+        folder / place / f"{list_name}{suffix}" for suffix in (".txt", ".csv") for place in _PLACES
+    )
     return next((path for path in paths if path.is_file()), None)
 
 
-def _read_rows(folder: Path, stem: str) -> tuple[Path, list[list[str]]]:
+def _read_rows(folder: Path, list_name: str) -> tuple[Path, list[list[str]]]:
     """Returns the path of a list and the cells of each line; raises `InvalidValue` if there is no such list.
 
     Args:
         folder: the folder of the copy.
-        stem: the name of the list, without its ending.
+        list_name: the name of the list, without its ending.
     """
-    path = find_table(folder, stem)
+    path = find_table(folder, list_name)
     if path is None:
-        rule = f"{stem}.txt or {stem}.csv in it, from where the photographs came from"
+        rule = f"{list_name}.txt or {list_name}.csv in it, from where the photographs came from"
         raise InvalidValue("data.root", folder, rule=rule)
     lines = [
         line
@@ -238,31 +244,33 @@ def _stem(name: str) -> str:
 
 
 def decode_images(
-    paths: Sequence[Path], *, image_size: int, crop: int | None = None
+    image_paths: Sequence[Path], *, image_size: int, crop_pixels: int | None = None
 ) -> NDArray[np.uint8]:
     """Reads images as uint8 `[num_images, 3, image_size, image_size]`, where 0 is black.
 
     Each image is cropped to the square in its middle and resized. Pixels that fall onto one pixel are averaged.
 
     Args:
-        paths: the files of the images.
+        image_paths: the files of the images.
         image_size: height and width of the result, in pixels.
-        crop: the side of the square, in pixels; None for the largest square.
+        crop_pixels: the side of the square, in pixels; None for the largest square.
 
     Raises:
         InvalidValue: an image is damaged. The error names all damaged images.
     """
-    images = np.empty((len(paths), 3, image_size, image_size), dtype=np.uint8)
+    images = np.empty((len(image_paths), 3, image_size, image_size), dtype=np.uint8)
     damaged = dict[Path, InvalidValue]()
 
-    def decode(first: int) -> None:
-        for row, path in enumerate(paths[first : first + _PHOTOGRAPHS_A_TASK], start=first):
+    def decode(first_index: int) -> None:
+        for row, path in enumerate(
+            image_paths[first_index : first_index + _PHOTOGRAPHS_A_TASK], start=first_index
+        ):
             try:
                 image = read_picture(path, name="image", channels=3, needs_white=True)
             except InvalidValue as error:
                 damaged[path] = error
                 continue
-            side = min(*image.size, crop or min(image.size))
+            side = min(*image.size, crop_pixels or min(image.size))
             left = (image.width - side) // 2
             top = (image.height - side) // 2
             square = (left, top, left + side, top + side)
@@ -270,7 +278,7 @@ def decode_images(
             images[row] = np.asarray(resized).transpose(2, 0, 1)
 
     with ThreadPoolExecutor(os.cpu_count()) as pool:  # decoding releases the interpreter
-        list(pool.map(decode, range(0, len(paths), _PHOTOGRAPHS_A_TASK)))
+        list(pool.map(decode, range(0, len(image_paths), _PHOTOGRAPHS_A_TASK)))
     if damaged:
         first_path, *other_paths = sorted(damaged)
         names = ", ".join([str(first_path), *(path.name for path in other_paths)])
@@ -340,7 +348,7 @@ class CelebA:
         if attributes.announced != len(attributes.files):
             rule = f"{len(attributes.files)}, the rows that follow"
             self._report_gap(f"{ATTRIBUTES} line 1", value=attributes.announced, rule=rule)
-        split_of, num_extra = read_numbers(folder, stem=SPLITS, files=attributes.files)
+        split_of, num_extra = read_numbers(folder, list_name=SPLITS, file_names=attributes.files)
         if num_extra:
             rule = f"also the {num_extra} that only {SPLITS} lists"
             self._report_gap(ATTRIBUTES, value=f"{len(split_of)} images", rule=rule)
@@ -359,9 +367,11 @@ class CelebA:
             role: self._rows(role, split_of == code, stamps > 0) for role, code in _OFFICIAL.items()
         }
 
-        def decode(rows: NDArray[np.int64]) -> NDArray[np.uint8]:
+        def decode(row_numbers: NDArray[np.int64]) -> NDArray[np.uint8]:
             return decode_images(
-                [images / names[row] for row in rows], image_size=self.image_size, crop=self.crop
+                [images / names[row] for row in row_numbers],
+                image_size=self.image_size,
+                crop_pixels=self.crop,
             )
 
         shape = (len(attributes.files), 3, self.image_size, self.image_size)
@@ -373,7 +383,7 @@ class CelebA:
         levels = cached_pixels(
             cache,
             shape,
-            rows=rows,
+            image_numbers=rows,
             stamps=stamps,
             decode=decode,
             name="decoding photographs",
@@ -426,8 +436,10 @@ class CelebA:
             rule = (
                 f"{IDENTITIES}.txt or {IDENTITIES}.csv in it, or data.partition_by_identity=false"
             )
-            require(find_table(folder, stem=IDENTITIES) is not None, "data.root", self.root, rule)
-            identities, _ = read_numbers(folder, stem=IDENTITIES, files=files)
+            require(
+                find_table(folder, list_name=IDENTITIES) is not None, "data.root", self.root, rule
+            )
+            identities, _ = read_numbers(folder, list_name=IDENTITIES, file_names=files)
         except InvalidValue:
             if self.partition_by_identity:
                 raise
@@ -437,30 +449,30 @@ class CelebA:
     def _folder(self) -> Path:
         root = Path(self.root).expanduser()
         for folder in (root, root / "celeba", root / "CelebA"):
-            if find_table(folder, stem=ATTRIBUTES):
+            if find_table(folder, list_name=ATTRIBUTES):
                 return folder
         rule = f"the folder of your own copy of CelebA, with {ATTRIBUTES}.txt (or .csv), {SPLITS} and {IMAGES}/"
         raise InvalidValue("data.root", self.root, rule=rule)
 
     def _rows(
-        self, role: str, listed: NDArray[np.bool_], present: NDArray[np.bool_]
+        self, split_name: str, is_listed: NDArray[np.bool_], has_file: NDArray[np.bool_]
     ) -> NDArray[np.int64]:
         """Returns the row numbers of a split's existing photographs, at most `limit` of them.
 
         Args:
-            role: the split: private, public or test.
-            listed: whether each photograph belongs to the split, `[len(files)]`.
-            present: whether the file of each photograph exists, `[len(files)]`.
+            split_name: the split: private, public or test.
+            is_listed: whether each photograph belongs to the split, `[len(files)]`.
+            has_file: whether the file of each photograph exists, `[len(files)]`.
 
         Raises:
             InvalidValue: no photograph of the split exists, or some are missing and the field `missing` is "error".
         """
-        rows = np.flatnonzero(listed & present)
-        count = int(listed.sum())
-        rule = f"the photographs of the {role} split unpacked in {IMAGES}/, found none of {count}"
+        rows = np.flatnonzero(is_listed & has_file)
+        count = int(is_listed.sum())
+        rule = f"the photographs of the {split_name} split unpacked in {IMAGES}/, found none of {count}"
         require(len(rows) > 0, "data.root", self.root, rule)
         if len(rows) < count:
-            rule = f"all {count} listed photographs of the {role} split, {count - len(rows)} are missing"
+            rule = f"all {count} listed photographs of the {split_name} split, {count - len(rows)} are missing"
             self._report_gap(name="data.root", value=self.root, rule=rule)
         return rows[: self.limit]
 

@@ -62,12 +62,12 @@ class Inputs:
         groups_with_input = np.bincount(pairs // num_groups)
         return int((groups_with_input[input_of_record] > 1).sum())
 
-    def count_in(self, other: Inputs) -> int:
-        """Returns the number of records in this split whose input also occurs in `other`."""
-        return int(np.isin(self.numbers, other.numbers).sum())
+    def count_in(self, other_inputs: Inputs) -> int:
+        """Returns the number of records in this split whose input also occurs in `other_inputs`."""
+        return int(np.isin(self.numbers, other_inputs.numbers).sum())
 
-    def share_by_chance(self, size: int) -> float:
-        """Returns an estimate of the probability that a new record has the same input as one of `size` records.
+    def share_by_chance(self, num_records: int) -> float:
+        """Returns an estimate of the probability that a new record has the same input as one of `num_records` records.
 
         All records are assumed to come from the same distribution. The estimate is the share of repeated records in
         this split. Except for pictures, one repeated record is added, so that the estimate is positive in a small
@@ -78,30 +78,33 @@ class Inputs:
             if self.are_pictures
             else (self.num_repeated + 1) / (len(self) + 1)
         )
-        return min(1.0, max(share, _LEAST_CHANCE) * max(1.0, size / len(self)))
+        return min(1.0, max(share, _LEAST_CHANCE) * max(1.0, num_records / len(self)))
 
 
 def remarks_on_copies(
-    private: Split, public: Split, test: Split | None = None, cells_of: CellNumbers | None = None
+    private_split: Split,
+    public_split: Split,
+    test_split: Split | None = None,
+    fingerprints_of_split: CellNumbers | None = None,
 ) -> Iterator[str]:
     """Yields remarks for the owner of the records where more records have equal inputs than chance explains.
 
     Args:
-        private: the private records.
-        public: the public pool.
-        test: the test set; None if there is none.
-        cells_of: a function from a split's name to a number for each record, which represents the record's cells.
-            Inputs may agree where cells differ, such as two numbers beyond the public range. With this function,
-            records count as equal only if their numbers agree as well. None compares the inputs alone.
+        private_split: the private records.
+        public_split: the public pool.
+        test_split: the test set; None if there is none.
+        fingerprints_of_split: a function from a split's name to a number for each record, which represents the
+            record's cells. Inputs may agree where cells differ, such as two numbers beyond the public range. With
+            this function, records count as equal only if their numbers agree as well. None compares the inputs alone.
     """
-    splits = {"private": private, "public": public}
-    if test is not None:
-        splits["test"] = test
+    splits = {"private": private_split, "public": public_split}
+    if test_split is not None:
+        splits["test"] = test_split
     inputs = {name: Inputs.from_split(split) for name, split in splits.items()}
     lines = list(_lines(inputs))
-    if lines and cells_of is not None:
+    if lines and fingerprints_of_split is not None:
         cells = {
-            name: Inputs(cells_of(name), split_inputs.groups)
+            name: Inputs(fingerprints_of_split(name), split_inputs.groups)
             for name, split_inputs in inputs.items()
         }
         lines = list(_lines(cells))
@@ -124,13 +127,15 @@ def _lines(inputs: Mapping[str, Inputs]) -> Iterator[str]:
             private.share_by_chance(len(private)), split_inputs.share_by_chance(len(private))
         )
         is_private_split = np.array_equal(np.sort(split_inputs.numbers), np.sort(private.numbers))
-        if is_private_split or _is_unlikely(count, total=len(split_inputs), chance=chance):
+        if is_private_split or _is_unlikely(
+            count, num_records=len(split_inputs), agreement_prob=chance
+        ):
             copies = f"{count} of {len(split_inputs)} records have the inputs of private ones"
             yield f"data.{name}: {copies}: {effect}; {remedy}"
     if _is_unlikely(
         private.num_repeated,
-        total=len(private),
-        chance=inputs["public"].share_by_chance(len(private)),
+        num_records=len(private),
+        agreement_prob=inputs["public"].share_by_chance(len(private)),
     ):
         copies = f"{private.num_repeated} of {len(private)} records have the inputs of another one"
         copies += ", which is protected apart"
@@ -163,16 +168,18 @@ def rounded(numbers: NDArray[np.float32]) -> NDArray[np.float32]:
     return bits.view(np.float32)
 
 
-def _is_unlikely(count: int, total: int, chance: float) -> bool:
-    """Returns whether at least `count` of `total` records agree by chance with a probability below `_UNLIKELY`.
+def _is_unlikely(num_agreeing: int, num_records: int, agreement_prob: float) -> bool:
+    """Returns whether so many records agree by chance with a probability below `_UNLIKELY`.
 
     The number of agreeing records is binomial. Its upper tail is the regularized incomplete beta function.
 
     Args:
-        count: the number of records that agree.
-        total: the number of records.
-        chance: the probability that one record agrees by chance.
+        num_agreeing: the number of records that agree.
+        num_records: the number of records.
+        agreement_prob: the probability that one record agrees by chance.
     """
     from scipy.special import betainc  # loads slowly
 
-    return count > 0 and bool(betainc(count, total - count + 1, chance) < _UNLIKELY)
+    return num_agreeing > 0 and bool(
+        betainc(num_agreeing, num_records - num_agreeing + 1, agreement_prob) < _UNLIKELY
+    )

@@ -98,12 +98,18 @@ class Dataset:
         for (first, split), (second, other_split) in combinations(self._splits(), 2):
             splits = f"{first} and {second}"
             _require_disjoint(
-                unit="record", ids=split.record_ids, other_ids=other_split.record_ids, splits=splits
+                id_kind="record",
+                ids=split.record_ids,
+                other_ids=other_split.record_ids,
+                split_names=splits,
             )
         for (first, split), (second, other_split) in combinations(self._splits(), 2):
             splits = f"{first} and {second}"
             _require_disjoint(
-                unit="group", ids=split.group_ids, other_ids=other_split.group_ids, splits=splits
+                id_kind="group",
+                ids=split.group_ids,
+                other_ids=other_split.group_ids,
+                split_names=splits,
             )
         if self.budgets is not None:
             self._require_budgets(self.budgets)
@@ -123,13 +129,13 @@ class Dataset:
         are_distinct = len(set(names)) == len(names)
         require(are_distinct, "label_names", f"{most_common_name}, twice", "each name once")
 
-    def _require_budgets(self, budgets: NDArray[np.str_]) -> None:
+    def _require_budgets(self, group_budgets: NDArray[np.str_]) -> None:
         rule = "one beside records that count differently"
         require(self.weights is None, "budgets", "several", rule)
-        are_texts = budgets.dtype.kind == "U" and budgets.shape == (len(self.private),)
+        are_texts = group_budgets.dtype.kind == "U" and group_budgets.shape == (len(self.private),)
         rule = "texts, one for each private record"
-        require(are_texts, "budgets", f"{budgets.dtype} {budgets.shape}", rule)
-        classes = set(zip(self.private.group_ids.tolist(), budgets, strict=True))
+        require(are_texts, "budgets", f"{group_budgets.dtype} {group_budgets.shape}", rule)
+        classes = set(zip(self.private.group_ids.tolist(), group_budgets, strict=True))
         num_classes = Counter(group for group, _ in classes)
         num_mixed = sum(count > 1 for count in num_classes.values())
         if num_mixed > 0:
@@ -165,21 +171,21 @@ class Dataset:
         """The weight of each private record, `[num_private]`; None if every record has weight 1."""
         return None if self.shared is None else self.shared.weights
 
-    def repeat_private(self, times: NDArray[np.int64]) -> Dataset:
+    def repeat_private(self, num_copies: NDArray[np.int64]) -> Dataset:
         """Returns the data set with copies of the private records, such that no two copies of a record share a group.
 
         Args:
-            times: the number of copies of each private record, int64 `[num_private]`.
+            num_copies: the number of copies of each private record, int64 `[num_private]`.
         """
         _, group_of = np.unique(self.private.group_ids, return_inverse=True)
-        rows = np.repeat(np.arange(len(times)), times)
-        first_copies = np.repeat(np.cumsum(times) - times, times)
+        rows = np.repeat(np.arange(len(num_copies)), num_copies)
+        first_copies = np.repeat(np.cumsum(num_copies) - num_copies, num_copies)
         copy_numbers = np.arange(len(rows)) - first_copies  # 0, 1, … of each record
         largest_ids = [
             int(max(split.record_ids.max(), split.group_ids.max())) for _, split in self._splits()
         ]
         first_id = 1 + max(largest_ids)
-        most_copies = int(times.max())
+        most_copies = int(num_copies.max())
         private = replace(
             self.private.take(rows),
             record_ids=first_id + rows * most_copies + copy_numbers,
@@ -233,23 +239,23 @@ class Dataset:
             require_entries(f"{name}.inputs", inside, "images with values in [0, 1]")
 
 
-def require_dataset(loaded: Any, *, weighted: bool = False) -> Dataset:
+def require_dataset(loaded_object: Any, *, allow_weights: bool = False) -> Dataset:
     """Returns the result of a reader's `load` if it is a valid `Dataset`.
 
     Args:
-        loaded: the object that a reader's `load` returned.
-        weighted: whether groups may have budgets of their own, and records may have weights.
+        loaded_object: the object that a reader's `load` returned.
+        allow_weights: whether groups may have budgets of their own, and records may have weights.
 
     Raises:
-        InvalidValue: the object is no `Dataset`, or has budgets or weights although `weighted` is false.
+        InvalidValue: the object is no `Dataset`, or has budgets or weights although `allow_weights` is false.
     """
-    if not isinstance(loaded, Dataset):
-        raise InvalidValue("load()", type(loaded).__name__, rule="a pate.data.Dataset")
-    if not weighted:
-        require(loaded.budgets is None, "data.budget", "several", UNIFORM_RULE)
-        kinds = list(loaded.shared.names) if loaded.shared else []
-        require(loaded.weights is None, "data.group", kinds, UNIFORM_RULE)
-    return loaded
+    if not isinstance(loaded_object, Dataset):
+        raise InvalidValue("load()", type(loaded_object).__name__, rule="a pate.data.Dataset")
+    if not allow_weights:
+        require(loaded_object.budgets is None, "data.budget", "several", UNIFORM_RULE)
+        kinds = list(loaded_object.shared.names) if loaded_object.shared else []
+        require(loaded_object.weights is None, "data.group", kinds, UNIFORM_RULE)
+    return loaded_object
 
 
 def load_dataset(reader: Any, stage: StageOpener = unwatched) -> Dataset:
@@ -264,24 +270,24 @@ def load_dataset(reader: Any, stage: StageOpener = unwatched) -> Dataset:
     """
     announces = "stage" in signature(reader.load).parameters
     loaded = reader.load(stage) if announces else reader.load()
-    return require_dataset(loaded, weighted=True)
+    return require_dataset(loaded, allow_weights=True)
 
 
 def _require_disjoint(
-    unit: str, ids: NDArray[np.int64], other_ids: NDArray[np.int64], *, splits: str
+    id_kind: str, ids: NDArray[np.int64], other_ids: NDArray[np.int64], *, split_names: str
 ) -> None:
     """Raises `InvalidValue` if two splits share a record or a group.
 
     Args:
-        unit: "record" or "group", which the ids name.
+        id_kind: "record" or "group", which the ids name.
         ids: the ids in the first split, int64 `[num_records]`.
         other_ids: the ids in the second split, int64 `[num_other_records]`.
-        splits: the names of both splits, for the message.
+        split_names: the names of both splits, for the message.
     """
     num_shared = _count_shared(ids, other_ids)
     if num_shared > 0:
-        rule = f"each {unit} in one split, found {num_shared} in {splits}"
-        raise InvalidValue(f"{unit}_ids", rule=rule)
+        rule = f"each {id_kind} in one split, found {num_shared} in {split_names}"
+        raise InvalidValue(f"{id_kind}_ids", rule=rule)
 
 
 def _count_shared(ids: NDArray[np.int64], other_ids: NDArray[np.int64]) -> int:

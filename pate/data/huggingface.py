@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from pate.data.dataset import Dataset
 from pate.data.image_folder import PictureColumn
@@ -56,13 +57,13 @@ class ListColumn(Column):
         """The description of a valid cell, for an error message."""
         return f"lists of {self.length} finite numbers"
 
-    def encode(self, array: Any, spelling: CellSpelling = USUAL) -> Encoded:
+    def encode(self, cells: Any, spelling: CellSpelling = USUAL) -> Encoded:
         """Returns lists of numbers as features `[num_cells, length]`.
 
         A cell is marked as wrong if it is no list of `length` finite numbers.
         """
-        rows = np.full((len(array), self.length), np.nan, np.float32)
-        for row, cell in enumerate(array.to_pylist()):
+        rows = np.full((len(cells), self.length), np.nan, np.float32)
+        for row, cell in enumerate(cells.to_pylist()):
             with suppress(TypeError, ValueError):  # no list, or numbers that are missing
                 if len(cell) == self.length and np.isfinite(cell).all():
                     rows[row] = cell
@@ -155,8 +156,8 @@ class HuggingFace(TextReader):
         if self.text:
             schema = schema.with_text_vectors(
                 self._public_table(),
-                names=self.text,
-                fit=self.text_fit or TfidfVectors.fit,
+                text_columns=self.text,
+                fit_vectors=self.text_fit or TfidfVectors.fit,
                 stage=stage,
             )
         roles = Roles(() if self.group is None else (self.group,), self.id)
@@ -180,15 +181,19 @@ class HuggingFace(TextReader):
         if isinstance(column, PictureColumn):
             for table_rows in rows.values():
                 table_rows.inputs = column.pixels(table_rows.inputs)
-            return dataset_with(kind="images", preprocessing=column.form, notes=notes)
+            return dataset_with(input_kind="images", preprocessing=column.form, notes=notes)
         if column is not None:
-            return dataset_with(kind="features", notes=notes)
+            return dataset_with(input_kind="features", notes=notes)
+
+        def fingerprints_of_split(split: str) -> NDArray[np.uint64]:
+            return row_numbers(self._batches(split), schema)
+
         return dataset_with(
-            kind="features",
+            input_kind="features",
             preprocessing=schema,
             notes=notes + self._remarks_on_dates(schema),
-            private_cells=private_digest(self._batches("private")),
-            cells_of=lambda split: row_numbers(self._batches(split), schema),
+            private_cell_digest=private_digest(self._batches("private")),
+            fingerprints_of_split=fingerprints_of_split,
         )
 
     @cached_property
@@ -279,9 +284,12 @@ class HuggingFace(TextReader):
         if column is not None:
             return TableSchema((column,)), column
         schema = TableSchema.fit(
-            self._public_table(), codes=self.category, texts=self.text, spelling=self._spelling
+            self._public_table(),
+            code_columns=self.category,
+            text_columns=self.text,
+            spelling=self._spelling,
         )
-        schema.require_usable("data.public", texts=self.text)
+        schema.require_usable("data.public", text_columns=self.text)
         return schema, None
 
     def _remarks_on_dates(self, schema: TableSchema) -> tuple[str, ...]:
@@ -292,7 +300,7 @@ class HuggingFace(TextReader):
             for column in schema.columns
             if isinstance(column, DateColumn)
             for line in remarks_on_dates(
-                column, array=table.column(column.name), spelling=schema.spelling
+                column, cells=table.column(column.name), spelling=schema.spelling
             )
         )
 

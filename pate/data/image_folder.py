@@ -53,14 +53,14 @@ class PictureColumn(Column):
         has_own_rule = self.refusals and self.refusals[0] != UNREADABLE
         return self.refusals[0] if has_own_rule else self.rule
 
-    def encode(self, array: Any, spelling: CellSpelling = USUAL) -> Encoded:
+    def encode(self, cells: Any, spelling: CellSpelling = USUAL) -> Encoded:
         """Reads pictures as rows of bytes `[num_cells, channels * height * width]`.
 
         A picture that cannot be read is marked as wrong.
         """
-        rows: Any = np.zeros((len(array), *self.form.input_shape), np.uint8)
-        wrong = np.zeros(len(array), np.bool_)
-        for place, cell in enumerate(array.to_pylist()):
+        rows: Any = np.zeros((len(cells), *self.form.input_shape), np.uint8)
+        wrong = np.zeros(len(cells), np.bool_)
+        for place, cell in enumerate(cells.to_pylist()):
             picture = self.open(cell)
             if picture is None:
                 wrong[place] = True
@@ -160,7 +160,7 @@ class ImageFolder:
             whose = np.array([canonical_word(word) for word in words])
         in_order = np.unique(whose, return_inverse=True)[1].astype(np.int64)
         if self.group is not None:
-            in_order = smallest_of_group(np.concatenate(people.groups()), numbers=in_order)
+            in_order = smallest_of_group(np.concatenate(people.groups()), number_of_row=in_order)
         groups = np.split(in_order, ends)
         order = [np.arange(len(rows), dtype=np.int64) for rows in groups]
         order[1] = np.random.default_rng(self.seed).permutation(order[1])
@@ -168,7 +168,7 @@ class ImageFolder:
         splits = {
             split: Split.from_pictures(
                 pictures.pixels(rows.inputs).levels,
-                rows=order_of_split,
+                row_numbers=order_of_split,
                 labels=rows.labels,
                 record_ids=ids,
                 group_ids=group_ids,
@@ -187,7 +187,7 @@ class ImageFolder:
             names = list(map(person_name, private))
             persons = np.array([*private, *names, *(name.casefold() for name in names)])
         remarks += remarks_on_copies(
-            splits["private"], public=splits["public"], test=splits["test"]
+            splits["private"], public_split=splits["public"], test_split=splits["test"]
         )
         group_unit = PrivacyUnit("one picture")
         if self.group is not None:

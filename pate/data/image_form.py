@@ -53,17 +53,17 @@ class ImageForm(Preprocessing):
         """An empty tuple, because pixels have no names."""
         return ()
 
-    def inputs(self, given: Any) -> NDArray[np.float32]:
+    def inputs(self, samples: Any) -> NDArray[np.float32]:
         """Returns pictures as float32 `[num_pictures, channels, height, width]` in [0, 1].
 
         Args:
-            given: a file, a PIL image, or a list of files and PIL images.
+            samples: a file, a PIL image, or a list of files and PIL images.
 
         Raises:
             InvalidValue: a picture cannot be read.
         """
-        is_one_picture = isinstance(given, (str, PathLike)) or hasattr(given, "resize")
-        pictures = [given] if is_one_picture else list(given)
+        is_one_picture = isinstance(samples, (str, PathLike)) or hasattr(samples, "resize")
+        pictures = [samples] if is_one_picture else list(samples)
         levels = [self.levels(picture, f"data[{index}]") for index, picture in enumerate(pictures)]
         return np.reshape(levels, (-1, *self.input_shape)).astype(np.float32) / WHITE
 
@@ -76,7 +76,7 @@ class ImageForm(Preprocessing):
             needs_white: whether a picture of more than 8 bits is refused if the field `white` is None.
         """
         image = read_picture(
-            picture, name, channels=self.channels, white=self.white, needs_white=needs_white
+            picture, name, channels=self.channels, white_level=self.white, needs_white=needs_white
         )
         from PIL import Image, ImageOps  # which is optional
 
@@ -100,12 +100,12 @@ class ImageForm(Preprocessing):
         return {"kind": self.kind, **settings}
 
     @classmethod
-    def from_plain(cls, values: Mapping[str, Any]) -> Self:
+    def from_plain(cls, plain_values: Mapping[str, Any]) -> Self:
         """Builds an `ImageForm` from the values that `plain` returned; raises `LookupError` if one is missing."""
         return cls(
-            channels=values["channels"],
-            height=values["height"],
-            width=values["width"],
-            fit=values["fit"],
-            white=values.get("white"),
+            channels=plain_values["channels"],
+            height=plain_values["height"],
+            width=plain_values["width"],
+            fit=plain_values["fit"],
+            white=plain_values.get("white"),
         )

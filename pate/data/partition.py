@@ -108,18 +108,18 @@ class Partition:
             num_records,
             f"{len(split)}, one teacher a record",
         )
-        self._require_one_teacher(unit="record", ids=split.record_ids)
-        self._require_one_teacher(unit="group", ids=split.group_ids)
+        self._require_one_teacher(id_kind="record", ids=split.record_ids)
+        self._require_one_teacher(id_kind="group", ids=split.group_ids)
         sizes = self.sizes()
         require(
             bool(sizes.all()), "teacher", int(sizes.argmin()), "at least one record, found none"
         )
 
-    def _require_one_teacher(self, unit: str, ids: NDArray[np.int64]) -> None:
+    def _require_one_teacher(self, id_kind: str, ids: NDArray[np.int64]) -> None:
         """Raises `InvalidValue` if two rows with the same id have different teachers.
 
         Args:
-            unit: "record" or "group", which the ids name.
+            id_kind: "record" or "group", which the ids name.
             ids: the id of each row, int64 `[num_private]`.
         """
         order = np.argsort(ids, kind="stable")
@@ -129,8 +129,8 @@ class Partition:
         if len(conflicts) > 0:
             place = conflicts[0]
             first, second = sorted(order[place : place + 2].tolist())
-            rule = f"one teacher a {unit}, found two, in rows {first} and {second}"
-            raise InvalidValue(f"{unit}_ids", rule=rule)
+            rule = f"one teacher a {id_kind}, found two, in rows {first} and {second}"
+            raise InvalidValue(f"{id_kind}_ids", rule=rule)
 
     @property
     def digest(self) -> str:

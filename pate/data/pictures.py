@@ -41,7 +41,12 @@ _DAMAGE_ERRORS = (OSError, ValueError, SyntaxError, TypeError, EOFError, Overflo
 
 
 def read_picture(
-    picture: Any, name: str, *, channels: int, white: float | None = None, needs_white: bool = False
+    picture: Any,
+    name: str,
+    *,
+    channels: int,
+    white_level: float | None = None,
+    needs_white: bool = False,
 ) -> Image:
     """Returns a picture as a PIL image of 8 bits: rotated as its EXIF tag demands, on a white background.
 
@@ -49,15 +54,16 @@ def read_picture(
         picture: the file of a picture, its bytes, or a PIL image.
         name: the name of the picture, for messages.
         channels: 1 for gray (PIL's mode `L`), 3 for color (`RGB`).
-        white: the level that means white in a gray picture of more than 8 bits, whose file does not state it: 65535, or
-            4095 from a camera of 12 bits. Pictures of 8 bits ignore the argument. None infers the level: the largest
-            number of 8, 10, 12, 14, 16, 24, 31 or 32 bits, whichever is the smallest that holds all levels of the
-            picture. For floats up to 1 the level is 1.
-        needs_white: whether a picture of more than 8 bits is refused if `white` is None. A caller who reads many
+        white_level: the level that means white in a gray picture of more than 8 bits, whose file does not state it:
+            65535, or 4095 from a camera of 12 bits. Pictures of 8 bits ignore the argument. None infers the level:
+            the largest number of 8, 10, 12, 14, 16, 24, 31 or 32 bits, whichever is the smallest that holds all
+            levels of the picture. For floats up to 1 the level is 1.
+        needs_white: whether a picture of more than 8 bits is refused if `white_level` is None. A caller who reads many
             pictures sets it, because inferred levels could differ between the pictures.
 
     Raises:
-        InvalidValue: the file is no picture; `white` is needed but None; or a level of the picture exceeds `white`.
+        InvalidValue: the file is no picture; `white_level` is needed but None; or a level of the picture exceeds
+            `white_level`.
     """
     require_extra("pictures", "train")
     from PIL import Image  # which is optional
@@ -66,11 +72,15 @@ def read_picture(
         if isinstance(picture, (str, PathLike, BytesIO)):
             with Image.open(at_home(picture)) as opened:
                 return _converted(
-                    opened, name, channels=channels, white=white, needs_white=needs_white
+                    opened,
+                    name,
+                    channels=channels,
+                    white_level=white_level,
+                    needs_white=needs_white,
                 )
         if isinstance(picture, Image.Image):
             return _converted(
-                picture, name, channels=channels, white=white, needs_white=needs_white
+                picture, name, channels=channels, white_level=white_level, needs_white=needs_white
             )
     except InvalidValue:
         raise
@@ -80,16 +90,16 @@ def read_picture(
 
 
 def _converted(
-    image: Image, name: str, *, channels: int, white: float | None, needs_white: bool
+    image: Image, name: str, *, channels: int, white_level: float | None, needs_white: bool
 ) -> Image:
     from PIL import Image, ImageOps
 
-    _require_white_of_colors(image, name, white)
+    _require_white_of_colors(image, name, white_level)
     upright = ImageOps.exif_transpose(image)
     if upright.mode.startswith(_DEEP):
-        if white is None and needs_white:
+        if white_level is None and needs_white:
             raise InvalidValue(name, rule=_UNKNOWN_WHITE)
-        return _of_8_bits(upright, name, white).convert(MODES[channels])
+        return _of_8_bits(upright, name, white_level).convert(MODES[channels])
     if upright.mode in _TRANSPARENT or "transparency" in upright.info:
         if upright.mode == "La":  # which PIL converts to LA alone
             upright = upright.convert("LA")
@@ -98,36 +108,36 @@ def _converted(
     return upright.convert(MODES[channels])
 
 
-def _require_white_of_colors(image: Image, name: str, white: float | None) -> None:
-    """Raises `InvalidValue` for a color picture of 16 bits and a `white` below 65535.
+def _require_white_of_colors(image: Image, name: str, white_level: float | None) -> None:
+    """Raises `InvalidValue` for a color picture of 16 bits and a `white_level` below 65535.
 
     PIL reads only the upper 8 bits of such a picture.
     """
     decoders = [str(arguments) for _, _, _, arguments in getattr(image, "tile", ())]
     has_16_bits = any(";16" in decoder for decoder in decoders)
     is_color = not image.mode.startswith(_DEEP)
-    if has_16_bits and is_color and white not in (None, _WHITE_OF_16_BITS):
+    if has_16_bits and is_color and white_level not in (None, _WHITE_OF_16_BITS):
         rule = f"data.white={_WHITE_OF_16_BITS} beside colors of 16 bits; others are converted to 8 bits"
         raise InvalidValue(name, rule=rule)
 
 
-def _of_8_bits(image: Image, name: str, white: float | None) -> Image:
-    """Returns a gray picture of 8 bits, with levels scaled so that `white` becomes 255.
+def _of_8_bits(image: Image, name: str, white_level: float | None) -> Image:
+    """Returns a gray picture of 8 bits, with levels scaled so that `white_level` becomes 255.
 
-    None for `white` infers the level with `_likely_white`.
+    None for `white_level` infers the level with `_likely_white`.
     """
     from PIL import Image
 
     levels = np.asarray(image).astype(np.float64)
-    if white is None:
-        white = _likely_white(image.mode, levels, name)
+    if white_level is None:
+        white_level = _likely_white(image.mode, levels, name)
     transparent_level = image.info.get("transparency")
     if isinstance(transparent_level, int):
-        levels = np.where(levels == transparent_level, white, levels)  # as the background is
-    if not ((levels >= 0) & (levels <= white)).all():
-        rule = f"levels from 0 to data.white={white:g}, which a picture exceeds"
+        levels = np.where(levels == transparent_level, white_level, levels)  # as the background is
+    if not ((levels >= 0) & (levels <= white_level)).all():
+        rule = f"levels from 0 to data.white={white_level:g}, which a picture exceeds"
         raise InvalidValue(name, rule=rule)
-    scaled = np.rint(levels * (_WHITE_OF_BYTES / white))
+    scaled = np.rint(levels * (_WHITE_OF_BYTES / white_level))
     return Image.fromarray(scaled.astype(np.uint8))
 
 

@@ -31,11 +31,11 @@ class Preprocessing(ABC):
         """The shape of one input, without the axis of samples."""
 
     @abstractmethod
-    def inputs(self, given: Any) -> NDArray[np.float32]:
+    def inputs(self, samples: Any) -> NDArray[np.float32]:
         """Returns the inputs for raw samples, float32 `[num_samples, *input_shape]`.
 
         Args:
-            given: the raw samples, such as a DataFrame or a list of pictures.
+            samples: the raw samples, such as a DataFrame or a list of pictures.
 
         Raises:
             InvalidValue: a sample lacks a column, or has the wrong type.

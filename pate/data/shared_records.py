@@ -43,20 +43,20 @@ class SharedRecords:
     largest: int  # the number of records in the largest of these groups
 
     @classmethod
-    def from_owners(cls, names: tuple[str, ...], owners: Sequence[Numbers]) -> Self:
+    def from_owners(cls, owner_kinds: tuple[str, ...], owner_numbers: Sequence[Numbers]) -> Self:
         """Chooses between groups and weights for records with the given owners.
 
         Args:
-            names: the kinds of owners, such as `("patient", "doctor")`.
-            owners: for each kind, the number of each record's owner from 0, int64 `[num_private]`.
+            owner_kinds: the kinds of owners, such as `("patient", "doctor")`.
+            owner_numbers: for each kind, the number of each record's owner from 0, int64 `[num_private]`.
         """
-        sizes = np.bincount(linked_groups(owners))
-        weights = _weights(owners)
+        sizes = np.bincount(linked_groups(owner_numbers))
+        weights = _weights(owner_numbers)
         # n unrelated records of one group say as much as the square root of n groups of one record; records with
         # weights say as much as the sum of their weights.
         takes_groups = np.sqrt(sizes).sum() >= weights.sum()
         return cls(
-            names=names,
+            names=owner_kinds,
             weights=None if takes_groups else weights,
             num_groups=len(sizes),
             largest=int(sizes.max()),

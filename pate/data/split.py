@@ -66,8 +66,8 @@ class Split:
     @classmethod
     def from_pictures(
         cls,
-        levels: NDArray[np.uint8],
-        rows: NDArray[np.int64],
+        all_pictures: NDArray[np.uint8],
+        row_numbers: NDArray[np.int64],
         *,
         labels: NDArray[np.bool_],
         record_ids: NDArray[np.int64],
@@ -76,19 +76,19 @@ class Split:
         """Returns a split of some of m pictures. The pictures are not copied, and stay bytes.
 
         Args:
-            levels: all m pictures, uint8 `[m, channels, height, width]`.
-            rows: the row numbers of the pictures that the split consists of, in order, int64 `[n]`.
+            all_pictures: all m pictures, uint8 `[m, channels, height, width]`.
+            row_numbers: the row numbers of the pictures that the split consists of, in order, int64 `[n]`.
             labels: the labels of all m pictures, bool `[m, num_labels]`.
             record_ids: the ids of all m pictures, int64 `[m]`.
             group_ids: the groups of all m pictures, int64 `[m]`.
         """
         # which reads like an array
-        pixels = cast("NDArray[np.float32]", Pixels(levels, rows))
+        pixels = cast("NDArray[np.float32]", Pixels(all_pictures, row_numbers))
         return cls(
             inputs=pixels,
-            labels=labels[rows],
-            record_ids=record_ids[rows],
-            group_ids=group_ids[rows],
+            labels=labels[row_numbers],
+            record_ids=record_ids[row_numbers],
+            group_ids=group_ids[row_numbers],
         )
 
     def __len__(self) -> int:
@@ -102,13 +102,13 @@ class Split:
         """
         return len(np.unique(self.group_ids))
 
-    def take(self, rows: NDArray[np.int64] | slice) -> Split:
+    def take(self, row_numbers: NDArray[np.int64] | slice) -> Split:
         """Returns a split that consists of the given rows, in the given order."""
         return Split(
-            inputs=take_rows(self.inputs, rows),
-            labels=self.labels[rows],
-            record_ids=self.record_ids[rows],
-            group_ids=self.group_ids[rows],
+            inputs=take_rows(self.inputs, row_numbers),
+            labels=self.labels[row_numbers],
+            record_ids=self.record_ids[row_numbers],
+            group_ids=self.group_ids[row_numbers],
         )
 
     def digest(self) -> str:

@@ -46,11 +46,11 @@ class ExtractedForm(Preprocessing):
         description = {"features": extractor.kind, "dimension": extractor.num_features}
         return {**description, **extractor.origin, "extractor_sha256": extractor.digest}
 
-    def inputs(self, given: Any) -> NDArray[np.float32]:
+    def inputs(self, samples: Any) -> NDArray[np.float32]:
         """Returns the features of pictures, float32 `[num_pictures, num_features]`.
 
         Args:
-            given: files or PIL images, or an array `[num_pictures, channels, height, width]` of bytes or of floats in
+            samples: files or PIL images, or an array `[num_pictures, channels, height, width]` of bytes or of floats in
                 [0, 1].
 
         Raises:
@@ -58,15 +58,15 @@ class ExtractedForm(Preprocessing):
         """
         picture_shape = self.extractor.picture_shape
         rule = f"[n, {', '.join(map(str, picture_shape))}]"
-        if isinstance(given, np.ndarray):
-            require(given.shape[1:] == picture_shape, "data.shape", given.shape, rule)
-            require_image_levels("data", given)
-            images = given.astype(np.float32)
-            are_bytes = given.dtype == np.uint8
+        if isinstance(samples, np.ndarray):
+            require(samples.shape[1:] == picture_shape, "data.shape", samples.shape, rule)
+            require_image_levels("data", samples)
+            images = samples.astype(np.float32)
+            are_bytes = samples.dtype == np.uint8
             return self.extractor.extract(images / WHITE if are_bytes else images)
         if self.pictures is None:
-            raise InvalidValue("data", type(given).__name__, rule=f"an array of pictures {rule}")
-        return self.extractor.extract(self.pictures.inputs(given))
+            raise InvalidValue("data", type(samples).__name__, rule=f"an array of pictures {rule}")
+        return self.extractor.extract(self.pictures.inputs(samples))
 
     def plain(self) -> dict[str, Any]:
         """Returns the form as values for JSON. The extractor's arrays are not included; `save` writes them."""
@@ -88,23 +88,25 @@ class ExtractedForm(Preprocessing):
         self.extractor.save(Path(folder, FILE))
 
     @classmethod
-    def from_plain(cls, values: Mapping[str, Any], folder: Path | str, *, remedy: str) -> Self:
+    def from_plain(
+        cls, plain_values: Mapping[str, Any], folder: Path | str, *, remedy: str
+    ) -> Self:
         """Builds the form from the values that `plain` returned and the file that `save` wrote.
 
         Args:
-            values: the values.
+            plain_values: the values.
             folder: the folder of the file.
             remedy: the advice at the end of an error message.
 
         Raises:
-            DamagedFile: the file has another digest than the one in `values`.
+            DamagedFile: the file has another digest than the one in `plain_values`.
             InvalidValue: the form and the extractor disagree on the size of pictures.
         """
-        digest = values["extractor"]["sha256"]
+        digest = plain_values["extractor"]["sha256"]
         extractor = Extractor.load(Path(folder, FILE), remedy=remedy, sha256=digest)
-        if values["pictures"] is None:
+        if plain_values["pictures"] is None:
             return cls(pictures=None, extractor=extractor)
-        pictures = ImageForm.from_plain(values["pictures"])
+        pictures = ImageForm.from_plain(plain_values["pictures"])
         shape = pictures.input_shape
         rule = f"pictures {extractor.picture_shape}"
         require(shape == extractor.picture_shape, "pictures", shape, rule)

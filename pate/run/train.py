@@ -73,7 +73,7 @@ def train(plan: Plan, output_dir: str | PathLike[str], monitor: Monitor | None =
         sources = Sources.from_settings(plan.settings, output_dir=folder.path)
         with monitor.stage("reading the data"):
             dataset = plan.load_dataset()
-            require_dataset(dataset, weighted=True)
+            require_dataset(dataset, allow_weights=True)
         plan = plan.for_dataset(dataset, monitor)
         priced = price(plan, dataset, monitor)
         num_teachers = priced.shape.num_teachers

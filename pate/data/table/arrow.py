@@ -22,9 +22,9 @@ def joined(array: Any) -> Any:
     return array.combine_chunks() if isinstance(array, arrow().ChunkedArray) else array
 
 
-def is_missing(array: Any) -> NDArray[np.bool_]:
+def is_missing(cells: Any) -> NDArray[np.bool_]:
     """Returns whether each cell of a pyarrow array is null, bool `[num_cells]`."""
-    return np.asarray(array.is_null().to_numpy(zero_copy_only=False))
+    return np.asarray(cells.is_null().to_numpy(zero_copy_only=False))
 
 
 def count_values(words: Any) -> dict[str, int]:

@@ -52,9 +52,9 @@ class CategoryColumn(Column):
         values = (*self.categories, OTHER, *((MISSING,) if self.missing else ()))
         return tuple(f"{self.name}={value}" for value in values)
 
-    def encode(self, array: Any, spelling: CellSpelling = USUAL) -> Encoded:
+    def encode(self, cells: Any, spelling: CellSpelling = USUAL) -> Encoded:
         """Returns the one-hot encoding of words, `[num_cells, num_features]`. No word is marked as wrong."""
-        words = as_texts(array)
+        words = as_texts(cells)
         categories = arrow().array(self.categories, arrow().string())
         codes = codes_among(words, categories)
         missing = is_missing(words)
@@ -88,15 +88,15 @@ class CategoryColumn(Column):
         return {"kind": self.kind, "categories": list(self.categories), "missing": self.missing}
 
     @classmethod
-    def read(cls, name: str, entry: Mapping[str, Any], folder: Path | None) -> Self:
+    def read(cls, name: str, schema_entry: Mapping[str, Any], folder: Path | None) -> Self:
         """Builds the column from the entry that `plain` returned; raises an error if the entry has no list of words.
 
         For the arguments see `Column.read`.
         """
-        categories = entry["categories"]
+        categories = schema_entry["categories"]
         are_words = isinstance(categories, list) and all(
             isinstance(category, str) for category in categories
         )
         rule = "a list of words, numbers among them in quotes"
         require(are_words, f"{name}.categories", categories, rule)
-        return cls(name, missing=entry["missing"], categories=tuple(categories))
+        return cls(name, missing=schema_entry["missing"], categories=tuple(categories))

@@ -24,75 +24,75 @@ _UNITS_OF_A_SECOND = {"s": 1.0, "ms": 1e3, "us": 1e6, "ns": 1e9}
 _WHOLE_BELOW = 2.0**63  # floats that an int64 can hold
 
 
-def as_texts(array: Any) -> Any:
+def as_texts(cells: Any) -> Any:
     """Returns cells as pyarrow strings `[num_cells]`, without surrounding blanks; null for an empty cell.
 
     Whole numbers are written as digits, even if their column holds floats.
     """
     pa = arrow()
-    array = _decoded(array)
-    if pa.types.is_floating(array.type):
-        values = array.to_numpy(zero_copy_only=False)
+    cells = _decoded(cells)
+    if pa.types.is_floating(cells.type):
+        values = cells.to_numpy(zero_copy_only=False)
         finite = values[~np.isnan(values)]
-        array = pa.array(values, pa.float64(), from_pandas=True)
+        cells = pa.array(values, pa.float64(), from_pandas=True)
         if np.all(np.abs(finite) < _WHOLE_BELOW) and not np.any(finite % 1):
-            array = array.cast(pa.int64(), safe=False)
+            cells = cells.cast(pa.int64(), safe=False)
     try:
-        array = array.cast(pa.string())
+        cells = cells.cast(pa.string())
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError):  # lists, bytes that are no text
-        words = [None if value is None else str(value) for value in array.to_pylist()]
-        array = pa.array(words, pa.string())
-    trimmed = pa.compute.utf8_trim_whitespace(array)
+        words = [None if value is None else str(value) for value in cells.to_pylist()]
+        cells = pa.array(words, pa.string())
+    trimmed = pa.compute.utf8_trim_whitespace(cells)
     return pa.compute.if_else(pa.compute.equal(trimmed, ""), pa.scalar(None, pa.string()), trimmed)
 
 
-def as_numbers(array: Any, spelling: CellSpelling = USUAL) -> NDArray[np.float64]:
+def as_numbers(cells: Any, spelling: CellSpelling = USUAL) -> NDArray[np.float64]:
     """Returns cells as floats `[num_cells]`: NaN for a missing cell, +inf for a cell that is not a number.
 
     Truth values become 0 and 1, durations seconds.
 
     Args:
-        array: a pyarrow array of cells.
+        cells: a pyarrow array of cells.
         spelling: the notation of numbers and missing cells.
     """
     pa = arrow()
-    array = _decoded(array)
-    if array.type == pa.string():
-        words = spelling.number_words(as_texts(array))
+    cells = _decoded(cells)
+    if cells.type == pa.string():
+        words = spelling.number_words(as_texts(cells))
         return _parse(words, parse_all=_cast_numbers, parse_word=_number_of)
-    if pa.types.is_duration(array.type):
-        counts = array.cast(pa.int64()).cast(pa.float64(), safe=False)
-        array = pa.compute.divide(counts, _UNITS_OF_A_SECOND[array.type.unit])
+    if pa.types.is_duration(cells.type):
+        counts = cells.cast(pa.int64()).cast(pa.float64(), safe=False)
+        cells = pa.compute.divide(counts, _UNITS_OF_A_SECOND[cells.type.unit])
     has_numbers = (
-        pa.types.is_integer(array.type)
-        or pa.types.is_floating(array.type)
-        or pa.types.is_boolean(array.type)
-        or pa.types.is_decimal(array.type)
+        pa.types.is_integer(cells.type)
+        or pa.types.is_floating(cells.type)
+        or pa.types.is_boolean(cells.type)
+        or pa.types.is_decimal(cells.type)
     )
     if not has_numbers:
-        return np.where(is_missing(array), np.nan, np.inf)
-    return np.asarray(array.cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False))
+        return np.where(is_missing(cells), np.nan, np.inf)
+    return np.asarray(cells.cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False))
 
 
 def as_dates(
-    array: Any, orders: Iterable[str | None] = (), first_year: int | None = None
+    cells: Any, date_orders: Iterable[str | None] = (), first_year: int | None = None
 ) -> NDArray[np.float64]:
     """Returns cells as days since 1970, `[num_cells]`: NaN for a missing cell, +inf for a cell that is not a date.
 
-    For `orders` and `first_year` see `days_of`.
+    For `date_orders` and `first_year` see `days_of`.
     """
     pa = arrow()
-    array = _decoded(array)
-    orders = tuple(orders)
+    cells = _decoded(cells)
+    date_orders = tuple(date_orders)
 
     def days_of_word(word: str) -> float:
-        return days_of(word, orders, first_year)
+        return days_of(word, date_orders, first_year)
 
-    if array.type == pa.string():
-        return _parse(as_texts(array), parse_all=_cast_days, parse_word=days_of_word)
-    if not (pa.types.is_date(array.type) or pa.types.is_timestamp(array.type)):
-        return np.where(is_missing(array), np.nan, np.inf)
-    return np.asarray(_cast_days(array, safe=False).to_numpy(zero_copy_only=False))
+    if cells.type == pa.string():
+        return _parse(as_texts(cells), parse_all=_cast_days, parse_word=days_of_word)
+    if not (pa.types.is_date(cells.type) or pa.types.is_timestamp(cells.type)):
+        return np.where(is_missing(cells), np.nan, np.inf)
+    return np.asarray(_cast_days(cells, refuse_rounding=False).to_numpy(zero_copy_only=False))
 
 
 def have_values(numbers: NDArray[np.float64]) -> bool:
@@ -145,15 +145,15 @@ def _number_of(word: str) -> float:
     return float(word) if truth is None else truth
 
 
-def _cast_days(cells: Any, *, safe: bool = True) -> Any:
+def _cast_days(cells: Any, *, refuse_rounding: bool = True) -> Any:
     """Returns dates, moments or words in ISO 8601 as days since 1970.
 
     Args:
         cells: a pyarrow array.
-        safe: whether an error is raised if a conversion would lose part of a second.
+        refuse_rounding: whether an error is raised if a conversion would lose part of a second.
     """
     pa = arrow()
-    seconds = cells.cast(pa.timestamp("s"), safe=safe).cast(pa.int64())
+    seconds = cells.cast(pa.timestamp("s"), safe=refuse_rounding).cast(pa.int64())
     return pa.compute.divide(seconds.cast(pa.float64()), DAY_S)
 
 

@@ -21,15 +21,15 @@ Block = NDArray[np.float32]
 """Features `[n, d]` of one column or of several."""
 
 
-def wrong_cells_in_words(count: int, *, num_rows: int, first_row: int) -> str:
+def wrong_cells_in_words(num_wrong: int, *, num_rows: int, first_row: int) -> str:
     """Returns the end of an error message: the number of wrong cells and the first row with one, but no cell's value.
 
     Args:
-        count: the number of wrong cells.
+        num_wrong: the number of wrong cells.
         num_rows: the number of rows of the table.
         first_row: the number of the first row with a wrong cell, from 0.
     """
-    return f"{count} of {num_rows} rows hold something else, row {first_row + 1} is the first"
+    return f"{num_wrong} of {num_rows} rows hold something else, row {first_row + 1} is the first"
 
 
 class Encoded(NamedTuple):
@@ -72,18 +72,18 @@ class Column(ABC):
         """The name of each feature; an empty tuple if the column cannot become a feature."""
         return ()
 
-    def encode(self, array: Any, spelling: CellSpelling = USUAL) -> Encoded:
+    def encode(self, cells: Any, spelling: CellSpelling = USUAL) -> Encoded:
         """Returns the features of cells, `[num_cells, num_features]`, with counts.
 
         A column that cannot become a feature has 0 features.
 
         Args:
-            array: a pyarrow array of cells.
+            cells: a pyarrow array of cells.
             spelling: the notation of numbers, dates and missing cells.
         """
-        missing = is_missing(as_texts(array))
+        missing = is_missing(as_texts(cells))
         return Encoded(
-            features=np.zeros((len(array), 0), np.float32),
+            features=np.zeros((len(cells), 0), np.float32),
             wrong=np.zeros_like(missing),
             unknown_and_missing=np.array([0, missing.sum()]),
         )
@@ -100,12 +100,12 @@ class Column(ABC):
         return {"kind": self.kind}
 
     @classmethod
-    def read(cls, name: str, entry: Mapping[str, Any], folder: Path | None) -> Self:
+    def read(cls, name: str, schema_entry: Mapping[str, Any], folder: Path | None) -> Self:
         """Builds the column from the entry in a schema's file that `plain` returned.
 
         Args:
             name: the name of the column.
-            entry: the content of the file under that name.
+            schema_entry: the content of the file under that name.
             folder: the folder of the schema, where a column of text has a further file; None if the schema has no
                 folder.
 

@@ -34,31 +34,31 @@ _COLUMNS: tuple[type[Column], ...] = (
 KINDS = {column.kind: column for column in _COLUMNS}
 
 
-def fit_column(name: str, array: Any, *, is_code: bool, spelling: CellSpelling) -> Column:
+def fit_column(name: str, cells: Any, *, is_code: bool, spelling: CellSpelling) -> Column:
     """Returns the column that is learned from public cells: numbers, dates, or the 50 most frequent words.
 
     If nearly all words differ, the result is a `TextColumn`, which cannot become a feature without text vectors.
 
     Args:
         name: the name of the column.
-        array: a pyarrow array of the column's public cells, where missing cells are null.
+        cells: a pyarrow array of the column's public cells, where missing cells are null.
         is_code: whether numbers and dates are treated as words.
         spelling: the notation of the public file.
 
     Raises:
         InvalidValue: the cells are numbers in another notation, or dates whose order of day and month is ambiguous.
     """
-    numbers = as_numbers(array, spelling)
+    numbers = as_numbers(cells, spelling)
     if np.isnan(numbers).all():
         return EmptyColumn(name, missing=True)
     if have_values(numbers) and not is_code:
         return NumberColumn.fit(name, numbers)
     if not is_code:
-        dates = _fit_dates(name, array, spelling)
+        dates = _fit_dates(name, cells, spelling)
         if dates is not None:
             return dates
-        _require_no_other_spelling(name, array, spelling)
-    words = canonical_words(as_texts(array), spelling) if is_code else as_texts(array)
+        _require_no_other_spelling(name, cells, spelling)
+    words = canonical_words(as_texts(cells), spelling) if is_code else as_texts(cells)
     counts = count_values(words)
     categories = sorted(counts, key=lambda word: (-counts[word], word))[:_MOST_CATEGORIES]
     if 2 * sum(counts[word] for word in categories) < sum(counts.values()):
@@ -67,34 +67,38 @@ def fit_column(name: str, array: Any, *, is_code: bool, spelling: CellSpelling) 
     return CategoryColumn(name, missing=has_missing, categories=tuple(sorted(categories)))
 
 
-def _fit_dates(name: str, array: Any, spelling: CellSpelling) -> DateColumn | None:
+def _fit_dates(name: str, cells: Any, spelling: CellSpelling) -> DateColumn | None:
     """Returns a column of dates; None if a cell is not a date.
 
     Raises:
         InvalidValue: the order of day and month is ambiguous.
     """
-    days = as_dates(array)
+    days = as_dates(cells)
     if have_values(days):
         return DateColumn.fit_dates(name, days)
-    distinct = as_texts(array).drop_null().unique().to_pylist()
+    distinct = as_texts(cells).drop_null().unique().to_pylist()
     try:
-        order = infer_order(distinct, named=spelling.date_order, first_year=spelling.first_year)
+        order = infer_order(
+            distinct, named_order=spelling.date_order, first_year=spelling.first_year
+        )
     except NoDate:
         return None
     except UnclearDates as error:
         remedy = f"{as_setting(name='data.category', value=[name])} where these are words"
         raise InvalidValue(f"data.public.{name}", rule=f"{error}; {remedy}") from error
     return DateColumn.fit_dates(
-        name, days=as_dates(array, orders=(order,), first_year=spelling.first_year), order=order
+        name,
+        days=as_dates(cells, date_orders=(order,), first_year=spelling.first_year),
+        date_order=order,
     )
 
 
-def _require_no_other_spelling(name: str, array: Any, spelling: CellSpelling) -> None:
+def _require_no_other_spelling(name: str, cells: Any, spelling: CellSpelling) -> None:
     """Raises `InvalidValue` if all cells of a column are numbers in another notation.
 
     The error names the fewest settings with which the cells can be read.
     """
-    distinct = as_texts(array).drop_null().unique()
+    distinct = as_texts(cells).drop_null().unique()
     sample = distinct.slice(0, _SAMPLE_WORDS)
     spelling_by = {
         other.settings: other.spelling
@@ -120,36 +124,36 @@ def _require_no_other_spelling(name: str, array: Any, spelling: CellSpelling) ->
     raise InvalidValue(f"data.public.{name}", rule=rule)
 
 
-def read_column(name: str, entry: object, *, where: str, folder: Path | None) -> Column:
+def read_column(name: str, schema_entry: object, *, setting: str, folder: Path | None) -> Column:
     """Returns the column that an entry in a schema's file describes.
 
     Args:
         name: the name of the column.
-        entry: the content of the file under that name.
-        where: the setting that names the file, for messages.
+        schema_entry: the content of the file under that name.
+        setting: the setting that names the file, for messages.
         folder: the folder of the file, where a column of text has a further file; None if the schema has no folder.
 
     Raises:
         InvalidValue: the kind of column is unknown, or a value is one that `pate-schema` does not write.
         DamagedFile: the file of text vectors has another digest than the entry.
     """
-    kind = entry.get("kind") if isinstance(entry, Mapping) else None
+    kind = schema_entry.get("kind") if isinstance(schema_entry, Mapping) else None
     column = KINDS.get(str(kind))
-    if column is None or not isinstance(entry, Mapping):
+    if column is None or not isinstance(schema_entry, Mapping):
         raise InvalidValue(
-            f"{where}.columns.{name}.kind",
+            f"{setting}.columns.{name}.kind",
             str(kind)[:_LONGEST_SHOWN],
             rule=f"one of {', '.join(KINDS)}",
         )
     try:
-        if not isinstance(entry.get("missing", False), bool):
+        if not isinstance(schema_entry.get("missing", False), bool):
             raise TypeError("missing: expected true or false")
-        return column.read(name, entry, folder)
+        return column.read(name, schema_entry, folder)
     except DamagedFile:
         raise
     except InvalidValue as error:
-        name_within = f"{where}.columns.{error.name}"
+        name_within = f"{setting}.columns.{error.name}"
         raise InvalidValue(name_within, error.value, rule=error.rule) from error
     except (LookupError, TypeError, ValueError, OverflowError) as error:
         rule = f"{', '.join(column.keys) or 'values'} as pate-schema writes them for kind: {kind}"
-        raise InvalidValue(f"{where}.columns.{name}", rule=rule) from error
+        raise InvalidValue(f"{setting}.columns.{name}", rule=rule) from error

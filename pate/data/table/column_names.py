@@ -66,20 +66,22 @@ def require_columns(name: str, columns: Sequence[str], required: Iterable[str] =
 
 
 def require_column(
-    role: str, column: str, columns: Sequence[str], where: str, *, remedy: str = ""
+    setting: str, column: str, columns: Sequence[str], table_description: str, *, remedy: str = ""
 ) -> None:
     """Raises `InvalidValue` if a table lacks the column that a setting names.
 
     Args:
-        role: the name of the setting, such as `data.group`.
+        setting: the name of the setting, such as `data.group`.
         column: the value of the setting.
         columns: the names of the table's columns.
-        where: the description of the table, for the message.
+        table_description: the description of the table, for the message.
         remedy: the advice at the end of the message.
     """
     if column not in columns:
         raise InvalidValue(
-            role, column, rule=f"a column of {where}{nearest_column(column, names=columns)}{remedy}"
+            setting,
+            column,
+            rule=f"a column of {table_description}{nearest_column(column, names=columns)}{remedy}",
         )
 
 

@@ -50,14 +50,14 @@ _TIMES_THE_MEAN = 5  # and how often it occurs, in units of the mean of all date
 
 
 def remarks_on_columns(
-    table: Any, schema: TableSchema, *, codes: Collection[str], group: str | None
+    table: Any, schema: TableSchema, *, code_columns: Collection[str], group: str | None
 ) -> Iterator[tuple[str, str]]:
     """Yields pairs of a column's name and a remark on this column, for the owner of the table.
 
     Args:
         table: the public pyarrow table, without columns of free text.
         schema: the schema, which contains all columns of the table.
-        codes: the columns whose numbers are treated as words.
+        code_columns: the columns whose numbers are treated as words.
         group: the columns that name the owner of a row; None if settings name none.
     """
     values = with_missing(table, schema.spelling)
@@ -70,32 +70,34 @@ def remarks_on_columns(
             name=name,
             cells=cells,
             spelling=schema.spelling,
-            is_code=name in codes,
+            is_code=name in code_columns,
             is_date=is_date,
             is_ungrouped=group is None,
         )
         lines = list(column_cells.remarks())
         if isinstance(column, DateColumn):
-            lines += remarks_on_dates(column, array=cells, spelling=schema.spelling)
+            lines += remarks_on_dates(column, cells=cells, spelling=schema.spelling)
         for line in lines:
             yield name, f"{name}: {line}"
 
 
-def remarks_on_dates(column: DateColumn, array: Any, spelling: CellSpelling) -> Iterator[str]:
+def remarks_on_dates(column: DateColumn, cells: Any, spelling: CellSpelling) -> Iterator[str]:
     """Yields remarks on a column of public dates: the order of day and month, and likely placeholder dates.
 
     Args:
         column: the column, as fitted to the public cells.
-        array: a pyarrow array of the public cells.
+        cells: a pyarrow array of the public cells.
         spelling: the notation of the public file.
     """
-    words = as_texts(array)
+    words = as_texts(cells)
     if column.order is not None:
         sample = words.drop_null().unique().slice(0, _SAMPLE_WORDS).to_pylist()
         example = telling_date(sample)
-        day = days_as_text(days_of(example, orders=(column.order,), first_year=spelling.first_year))
+        day = days_as_text(
+            days_of(example, date_orders=(column.order,), first_year=spelling.first_year)
+        )
         yield f"dates in the order {column.order}, {example} is {day}"
-    days = as_dates(array, orders=(column.order,), first_year=spelling.first_year)
+    days = as_dates(cells, date_orders=(column.order,), first_year=spelling.first_year)
     for absent in column.absent:
         count = int((np.floor(days) == days_of(absent)).sum())
         yield (
@@ -227,16 +229,16 @@ class _ColumnCells:
         return np.array([*count_values(self._words).values()], np.int64)
 
 
-def _are_days(values: NDArray[np.float64]) -> bool:
+def _are_days(numbers: NDArray[np.float64]) -> bool:
     """Returns whether at least three whole numbers can all be read as days in the form 20250131.
 
     Args:
-        values: distinct numbers in ascending order, `[num_values]`.
+        numbers: distinct numbers in ascending order, `[num_values]`.
     """
-    if len(values) < _FEWEST_DATES or values[0] < _FIRST_DAY or values[-1] > _LAST_DAY:
+    if len(numbers) < _FEWEST_DATES or numbers[0] < _FIRST_DAY or numbers[-1] > _LAST_DAY:
         return False
     try:
-        for value in values:
+        for value in numbers:
             days_of(f"{value:.0f}")
     except ValueError:
         return False
@@ -260,7 +262,7 @@ class _Reading:
     def fails_on(self, words: Any) -> NDArray[np.bool_]:
         """Returns whether each word of a pyarrow array cannot be read in this way, bool `[num_words]`."""
         if self.spelling is None:
-            return np.isinf(as_dates(words, orders=(self.order,), first_year=2000))
+            return np.isinf(as_dates(words, date_orders=(self.order,), first_year=2000))
         return np.isinf(as_numbers(words, self.spelling))
 
     @property
@@ -271,17 +273,17 @@ class _Reading:
         )
 
 
-def _remarks_on_words(count_of: Mapping[str, int], spelling: CellSpelling) -> Iterator[str]:
+def _remarks_on_words(count_per_word: Mapping[str, int], spelling: CellSpelling) -> Iterator[str]:
     """Yields remarks on a column of words if most words are numbers or dates, or contain a number.
 
     Args:
-        count_of: the number of cells with each word.
+        count_per_word: the number of cells with each word.
         spelling: the notation of the public file.
     """
-    counts = np.array([*count_of.values()], np.int64)
+    counts = np.array([*count_per_word.values()], np.int64)
     num_cells = int(counts.sum())
-    words = [" ".join(visible(word).split()) for word in count_of]
-    distinct = arrow().array(list(count_of), arrow().string())
+    words = [" ".join(visible(word).split()) for word in count_per_word]
+    distinct = arrow().array(list(count_per_word), arrow().string())
     likeliest = _likeliest_reading(distinct, counts, spelling)
     fails = likeliest.fails_on(distinct)
     num_failing = int(counts[fails].sum())
@@ -314,19 +316,21 @@ def _remarks_on_words(count_of: Mapping[str, int], spelling: CellSpelling) -> It
         )
 
 
-def _likeliest_reading(words: Any, counts: NDArray[np.int64], spelling: CellSpelling) -> _Reading:
+def _likeliest_reading(
+    words: Any, counts_per_word: NDArray[np.int64], spelling: CellSpelling
+) -> _Reading:
     """Returns the way of reading that fails on the fewest cells, judged by the first words.
 
     Args:
         words: a pyarrow array of distinct words.
-        counts: the number of cells with each word, `[num_words]`.
+        counts_per_word: the number of cells with each word, `[num_words]`.
         spelling: the notation of the public file.
     """
     readings = [_Reading(spelling)]
     readings += [_Reading(other.spelling, settings=other.settings) for other in spelling.others()]
     readings += [_Reading(spelling=None, order=order) for order in ORDERS]
     sample = words.slice(0, _SAMPLE_WORDS)
-    sample_counts = counts[:_SAMPLE_WORDS]
+    sample_counts = counts_per_word[:_SAMPLE_WORDS]
 
     def num_read(reading: _Reading) -> int:
         return int(sample_counts[~reading.fails_on(sample)].sum())
@@ -335,17 +339,19 @@ def _likeliest_reading(words: Any, counts: NDArray[np.int64], spelling: CellSpel
 
 
 def _by_frequency(
-    words: Sequence[str], counts: NDArray[np.int64], is_shown: NDArray[np.bool_]
+    words: Sequence[str], counts_per_word: NDArray[np.int64], is_shown: NDArray[np.bool_]
 ) -> list[str]:
     """Returns some of the words, cut to a length that fits a message; the most frequent word comes first.
 
     Args:
         words: distinct words.
-        counts: the number of cells with each word, `[num_words]`.
+        counts_per_word: the number of cells with each word, `[num_words]`.
         is_shown: whether each word may be returned, `[num_words]`.
     """
     chosen = [
-        (-count, word) for word, count, shows in zip(words, counts, is_shown, strict=True) if shows
+        (-count, word)
+        for word, count, shows in zip(words, counts_per_word, is_shown, strict=True)
+        if shows
     ]
     return [
         word if len(word) <= _LONGEST_SHOWN else f"{word[:_LONGEST_SHOWN]}…"

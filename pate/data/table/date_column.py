@@ -36,32 +36,32 @@ class DateColumn(NumberColumn):
     kind = "date"
 
     @classmethod
-    def fit_dates(cls, name: str, days: NDArray[np.float64], order: str | None = None) -> Self:
+    def fit_dates(cls, name: str, days: NDArray[np.float64], date_order: str | None = None) -> Self:
         """Returns the column that is learned from public dates.
 
         Args:
             name: the name of the column.
             days: the public dates as days since 1970, `[num_cells]`; NaN for a missing cell.
-            order: the order of day, month and year; None if the dates are unambiguous.
+            date_order: the order of day, month and year; None if the dates are unambiguous.
         """
         absent = sorted(placeholder_dates(days))
         column = cls.fit(name, np.where(np.isin(np.floor(days), absent), np.nan, days))
-        return replace(column, order=order, absent=tuple(map(days_as_text, absent)))
+        return replace(column, order=date_order, absent=tuple(map(days_as_text, absent)))
 
     @property
     def expects(self) -> str:
         """The description of a valid cell, for an error message."""
         return f"dates such as {_EXAMPLES[self.order]} as in the public file"
 
-    def numbers(self, array: Any, spelling: CellSpelling = USUAL) -> NDArray[np.float64]:
+    def numbers(self, cells: Any, spelling: CellSpelling = USUAL) -> NDArray[np.float64]:
         """Returns cells as days since 1970, `[num_cells]`: NaN for a missing date, +inf for a cell that is not a date.
 
         Args:
-            array: a pyarrow array of cells.
+            cells: a pyarrow array of cells.
             spelling: the notation of dates and missing cells.
         """
         days = as_dates(
-            array, orders=(spelling.date_order, self.order), first_year=spelling.first_year
+            cells, date_orders=(spelling.date_order, self.order), first_year=spelling.first_year
         )
         absent = np.isin(np.floor(days), [days_of(day) for day in self.absent])
         return np.where(absent, np.nan, days)
@@ -76,16 +76,16 @@ class DateColumn(NumberColumn):
         return entry
 
     @classmethod
-    def read(cls, name: str, entry: Mapping[str, Any], folder: Path | None) -> Self:
+    def read(cls, name: str, schema_entry: Mapping[str, Any], folder: Path | None) -> Self:
         """Builds the column from the entry that `plain` returned; raises an error if its order or dates are invalid.
 
         For the arguments see `Column.read`.
         """
-        column = super().read(name, entry, folder)
-        order = entry.get("order")
+        column = super().read(name, schema_entry, folder)
+        order = schema_entry.get("order")
         is_order = order is None or order in ORDERS
         require(is_order, f"{name}.order", order, f"one of {', '.join(ORDERS)}")
-        absent = entry.get("absent", [])
+        absent = schema_entry.get("absent", [])
         rule = "a list of dates such as 2025-01-31"
         require(isinstance(absent, list), f"{name}.absent", absent, rule)
         words = tuple(map(str, absent))

@@ -31,35 +31,35 @@ class _MarkedDates:
     example: str
     counterexamples: dict[str, str] = field(default_factory=dict)
 
-    def add(self, word: str, date: WrittenDate) -> None:
+    def add(self, date_text: str, date: WrittenDate) -> None:
         """Excludes the orders in which a date is invalid.
 
         Args:
-            word: the date as text.
+            date_text: the date as text.
             date: the same date, split into its parts.
         """
         for order in tuple(self.orders):
             if not date.is_date_in(order):
                 self.orders.discard(order)
-                self.counterexamples[order] = word
+                self.counterexamples[order] = date_text
 
-    def only_order(self, named: str | None, first_year: int | None) -> str:
+    def only_order(self, named_order: str | None, first_year: int | None) -> str:
         """Returns the order of day, month and year in which these dates are read.
 
         Args:
-            named: the order that a setting names; None takes the only order that is not excluded.
+            named_order: the order that a setting names; None takes the only order that is not excluded.
             first_year: the earliest year that two digits can mean; None if no setting names one.
 
         Raises:
             UnclearDates: several orders are possible and none is named, the named order is excluded, or a year of two
                 digits is ambiguous.
         """
-        if named in self.orders:
-            return str(named)
-        if named in self.counterexamples:
-            word = self.counterexamples[str(named)]
+        if named_order in self.orders:
+            return str(named_order)
+        if named_order in self.counterexamples:
+            word = self.counterexamples[str(named_order)]
             raise UnclearDates(
-                f"dates in the order {named} as data.date_order says, {word} is in another"
+                f"dates in the order {named_order} as data.date_order says, {word} is in another"
             )
         if not self.orders:
             word = next(reversed(self.counterexamples.values()))
@@ -69,7 +69,9 @@ class _MarkedDates:
         if len(self.orders) > 1:
             readings = []
             for order in sorted(self.orders):
-                day = days_as_text(days_of(self.example, orders=(order,), first_year=first_year))
+                day = days_as_text(
+                    days_of(self.example, date_orders=(order,), first_year=first_year)
+                )
                 readings.append(f"{day} (data.date_order={order})")
             raise UnclearDates(
                 f"dates whose order is plain, and {self.example} may be {' or '.join(readings)}"
@@ -77,15 +79,17 @@ class _MarkedDates:
         return next(iter(self.orders))
 
 
-def infer_order(words: Iterable[str], *, named: str | None, first_year: int | None) -> str | None:
+def infer_order(
+    date_texts: Iterable[str], *, named_order: str | None, first_year: int | None
+) -> str | None:
     """Returns the order of day, month and year in a column of dates; None if all dates are unambiguous.
 
     Rule: every word is a date in some order. Words with the same mark between numbers, such as a dot, must all be valid
     in one order only, unless a setting names the order. Words with different marks have the same order.
 
     Args:
-        words: the distinct words of a public column, without missing cells.
-        named: the order that a setting names; None if no setting does.
+        date_texts: the distinct words of a public column, without missing cells.
+        named_order: the order that a setting names; None if no setting does.
         first_year: the earliest year that two digits can mean; None if no setting names one.
 
     Raises:
@@ -94,25 +98,29 @@ def infer_order(words: Iterable[str], *, named: str | None, first_year: int | No
     """
     groups: dict[str, _MarkedDates] = {}  # by the mark, and the number of orders that lengths allow
     short_year: str | None = None  # the first date with one
-    for word in words:
+    for word in date_texts:
         if _is_iso(word):
             continue
         date = WrittenDate.parse(word)
         if date.has_short_year:
             short_year = short_year or word
         if not date.orders:
-            date.moment(orders=(), first_year=2000)  # raises for what is no day of the calendar
+            date.moment(
+                date_orders=(), first_year=2000
+            )  # raises for what is no day of the calendar
             continue
         if not any(date.is_date_in(order) for order in date.orders):
             raise NoDate(word)
         key = f"{date.mark}{len(date.orders)}"
         groups.setdefault(key, _MarkedDates(set(date.orders), example=word)).add(word, date)
-    if short_year is not None and (first_year is None or (named is None and groups)):
+    if short_year is not None and (first_year is None or (named_order is None and groups)):
         setting = "data.date_order=dmy (or mdy, ymd) and " if groups else ""
         read = "read" if groups else "reads"
         rule = f"years of four digits, and there is {short_year}: {setting}data.first_year=1930"
         raise UnclearDates(f"{rule} {read} two digits, 30 as 1930 and 29 as 2029")
-    example_of = {group.only_order(named, first_year): group.example for group in groups.values()}
+    example_of = {
+        group.only_order(named_order, first_year): group.example for group in groups.values()
+    }
     if len(example_of) > 1:
         examples = " and ".join(example_of.values())
         raise UnclearDates(f"dates in one order, {examples} are in two: mend them in the file")
@@ -127,18 +135,18 @@ def _is_iso(word: str) -> bool:
     return True
 
 
-def telling_date(words: Sequence[str]) -> str:
+def telling_date(date_texts: Sequence[str]) -> str:
     """Returns the first date that would be another day in another order of day, month and year.
 
     If no word is such a date, the first word is returned.
     """
-    for word in words:
+    for word in date_texts:
         readings = set()
         for order in ORDERS:
             try:
-                readings.add(days_of(word, orders=(order,), first_year=2000))
+                readings.add(days_of(word, date_orders=(order,), first_year=2000))
             except ValueError:
                 continue
         if len(readings) > 1:
             return word
-    return words[0]
+    return date_texts[0]

@@ -91,11 +91,11 @@ class WrittenDate:
             return ()
         return ("dmy", "mdy") if len(self._text("last")) == 4 else ORDERS
 
-    def moment(self, orders: Iterable[str | None], first_year: int | None) -> datetime:
+    def moment(self, date_orders: Iterable[str | None], first_year: int | None) -> datetime:
         """Returns the moment, read in the first of the given orders that the numbers of digits allow.
 
         Args:
-            orders: orders of day, month and year, as in `ORDERS`, or None.
+            date_orders: orders of day, month and year, as in `ORDERS`, or None.
             first_year: the earliest year that two digits can mean; None if a year of two digits is an error.
 
         Raises:
@@ -111,7 +111,7 @@ class WrittenDate:
             )
         order = "ymd"
         if self.orders:
-            order = next((candidate for candidate in orders if candidate in self.orders), "")
+            order = next((candidate for candidate in date_orders if candidate in self.orders), "")
         if not order:
             raise NoDate("an order is needed")
         numbers = (self._text("first"), self._text("middle"), self._text("last"))
@@ -123,10 +123,10 @@ class WrittenDate:
             first_year=first_year,
         )
 
-    def is_date_in(self, order: str) -> bool:
+    def is_date_in(self, date_order: str) -> bool:
         """Returns whether the numbers are a valid date in an order of day, month and year, in any century."""
         try:
-            self.moment((order,), first_year=2000)  # a leap year
+            self.moment((date_order,), first_year=2000)  # a leap year
         except NoDate:
             return False
         return True
@@ -161,8 +161,8 @@ class WrittenDate:
             raise NoDate("an hour from 1 to 12 is needed")
         return hour % 12 + (12 if half.lower().startswith("p") else 0)
 
-    def _text(self, part: str) -> str:
-        return self.parts[part] or ""
+    def _text(self, part_name: str) -> str:
+        return self.parts[part_name] or ""
 
 
 def _offset(zone: str) -> timezone:
@@ -173,13 +173,15 @@ def _offset(zone: str) -> timezone:
         raise NoDate("a zone of less than a day is needed") from error
 
 
-def days_of(word: str, orders: Iterable[str | None] = (), first_year: int | None = None) -> float:
+def days_of(
+    date_text: str, date_orders: Iterable[str | None] = (), first_year: int | None = None
+) -> float:
     """Returns a date or moment as days since 1970. A moment without a time zone is in UTC.
 
     Args:
-        word: a date in ISO 8601, a date that begins with the year, a date with the month in English, or a date in one
-            of the orders.
-        orders: orders from `ORDERS`. The date is read in the first order that the numbers of digits allow.
+        date_text: a date in ISO 8601, a date that begins with the year, a date with the month in English, or a date
+            in one of the orders.
+        date_orders: orders from `ORDERS`. The date is read in the first order that the numbers of digits allow.
         first_year: the earliest year that two digits can mean; None if a year of two digits is an error.
 
     Raises:
@@ -189,9 +191,9 @@ def days_of(word: str, orders: Iterable[str | None] = (), first_year: int | None
     (12.0, 1.0, 1.75)
     """
     try:
-        moment = datetime.fromisoformat(word)
+        moment = datetime.fromisoformat(date_text)
     except ValueError:
-        moment = WrittenDate.parse(word).moment(orders, first_year)
+        moment = WrittenDate.parse(date_text).moment(date_orders, first_year)
     moment = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
     elapsed = moment - _EPOCH
     days = elapsed.total_seconds() / DAY_S

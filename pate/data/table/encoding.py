@@ -70,7 +70,7 @@ def require_encoding(name: str, encoding: object) -> None:
         raise InvalidValue(name, encoding, rule=rule) from error
 
 
-def encoding_of(path: Path, named: str) -> str:
+def encoding_of(path: Path, named_encoding: str) -> str:
     """Returns the encoding in which a file is read.
 
     A byte-order mark decides. Otherwise a text that is valid UTF-8 and has bytes beyond ASCII is read as UTF-8, because
@@ -78,22 +78,22 @@ def encoding_of(path: Path, named: str) -> str:
 
     Args:
         path: the file.
-        named: the encoding that a setting names.
+        named_encoding: the encoding that a setting names.
     """
     with opened(path) as file:
         head = file.read(_LONGEST_MARK)
     for mark, encoding in _BYTE_ORDER_MARKS:
         if head.startswith(mark):
             return encoding
-    codec = codecs.lookup(named).name
+    codec = codecs.lookup(named_encoding).name
     if codec == UTF_8:
         return UTF_8
     is_wide = codec.startswith(
         ("utf-16", "utf-32")
     )  # then text of ASCII bytes is not in that encoding
-    if _is_utf_8(path, also_ascii=is_wide):
+    if _is_utf_8(path, result_for_ascii=is_wide):
         return UTF_8
-    return _READ_AS.get(codec, named)
+    return _READ_AS.get(codec, named_encoding)
 
 
 def mixed_lines(path: Path, encoding: str) -> MixedLines:
@@ -155,12 +155,12 @@ def opened(path: Path) -> BinaryIO:
     return cast(BinaryIO, gzip.open(path, "rb") if path.suffix == ".gz" else path.open("rb"))
 
 
-def _is_utf_8(path: Path, *, also_ascii: bool) -> bool:
+def _is_utf_8(path: Path, *, result_for_ascii: bool) -> bool:
     """Returns whether a file is valid UTF-8 without zero bytes, which UTF-16 has.
 
     Args:
         path: the file.
-        also_ascii: the result for a file that has only ASCII bytes.
+        result_for_ascii: the result for a file that has only ASCII bytes.
     """
     decoder = codecs.getincrementaldecoder(UTF_8)()
     is_ascii = True
@@ -173,7 +173,7 @@ def _is_utf_8(path: Path, *, also_ascii: bool) -> bool:
         decoder.decode(b"", final=True)
     except UnicodeDecodeError:
         return False
-    return also_ascii or not is_ascii
+    return result_for_ascii or not is_ascii
 
 
 def _blocks(path: Path) -> Iterator[bytes]:

@@ -42,39 +42,39 @@ def row_numbers(batches: Iterable[NumberedBatch], schema: TableSchema) -> NDArra
     return np.concatenate(numbers)
 
 
-def _values_of(array: Any, column: Column, spelling: CellSpelling) -> Any:
+def _values_of(cells: Any, column: Column, spelling: CellSpelling) -> Any:
     """Returns a pyarrow word for each cell, such that cells with equal values have equal words. Missing is a value.
 
     Args:
-        array: a pyarrow array of cells.
+        cells: a pyarrow array of cells.
         column: the column of the schema.
         spelling: the notation of the cells.
     """
     if isinstance(column, NumberColumn):
-        numbers = column.numbers(array, spelling)
+        numbers = column.numbers(cells, spelling)
         is_whole = np.isfinite(numbers) & (numbers % 1 == 0)
         with np.errstate(over="ignore"):
             values = np.where(is_whole, numbers, rounded(numbers.astype(np.float32)))
         return arrow().array(values).cast(arrow().string())
-    return canonical_words(as_texts(array), spelling).fill_null(_MISSING_WORD)
+    return canonical_words(as_texts(cells), spelling).fill_null(_MISSING_WORD)
 
 
-def private_digest(batches: Iterable[NumberedBatch], *, of_text: bool = False) -> str:
+def private_digest(batches: Iterable[NumberedBatch], *, cells_are_text: bool = False) -> str:
     """Returns the SHA-256 digest of all cells of the private rows, in hexadecimal.
 
     The digest does not depend on the order of the rows. No epsilon covers it.
 
     Args:
         batches: the private rows.
-        of_text: whether the cells are text, as in CSV. A decimal comma then counts as a point, whatever settings say,
-            so that no setting makes a ledger take the records for new records.
+        cells_are_text: whether the cells are text, as in CSV. A decimal comma then counts as a point, whatever
+            settings say, so that no setting makes a ledger take the records for new records.
     """
     names = list[str]()
     numbers = []
     for _, table in batches:
         names = sorted(table.column_names)
         words = [as_texts(table.column(name)).fill_null(_MISSING_WORD) for name in names]
-        numbers.append(_hash_rows(list(map(with_points, words)) if of_text else words))
+        numbers.append(_hash_rows(list(map(with_points, words)) if cells_are_text else words))
     digest = hashlib.sha256(_CELL_SEPARATOR.join(names).encode())
     digest.update(np.sort(np.concatenate(numbers)).astype("<u8").tobytes())
     return digest.hexdigest()

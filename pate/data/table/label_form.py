@@ -18,45 +18,46 @@ from pate.validation import InvalidValue, require
 
 
 def labels_with_columns(
-    names: tuple[str, ...], files: Iterable[TableFile], *, true: str | None
+    label_names: tuple[str, ...], files: Iterable[TableFile], *, word_for_yes: str | None
 ) -> Labels:
     """Returns the reader of labels that have a column each.
 
     Args:
-        names: the names of the labels, which are the names of the columns.
+        label_names: the names of the labels, which are the names of the columns.
         files: the files of all splits.
-        true: the word that means yes in labels of two arbitrary words; None for labels of 0 and 1, or yes and no.
+        word_for_yes: the word that means yes in labels of two arbitrary words; None for labels of 0 and 1, or yes and
+            no.
 
     Raises:
-        InvalidValue: no column of a label has the word `true`, or such a column has more than one other word.
+        InvalidValue: no column of a label has the word `word_for_yes`, or such a column has more than one other word.
     """
-    if true is None:
+    if word_for_yes is None:
         hint = f"{LABEL_HINT}; data.true=WORD names another word for yes"
-        return Labels(names, hint=hint)
-    if not names:
-        return Labels(names)
-    yes = label_word(true)
-    words_of: dict[str, set[str]] = {name: set() for name in names}
+        return Labels(label_names, hint=hint)
+    if not label_names:
+        return Labels(label_names)
+    yes = label_word(word_for_yes)
+    words_of: dict[str, set[str]] = {name: set() for name in label_names}
     for file in files:
-        for name, words in _words_in(file, columns=names).items():
+        for name, words in _words_in(file, columns=label_names).items():
             words_of[name] |= set(map(label_word, words))
     truths = {}
     for name, words in words_of.items():
         if yes in words:
             other_words = words - {yes}
-            rule = f"{true} and one other word in {name}, it has {len(other_words)} others"
-            require(len(other_words) < 2, "data.true", true, rule)
+            rule = f"{word_for_yes} and one other word in {name}, it has {len(other_words)} others"
+            require(len(other_words) < 2, "data.true", word_for_yes, rule)
             truths[name] = Truths(no=next(iter(other_words), None), yes=yes)
     rule = "a word of some label's column, and none has it"
-    require(len(truths) > 0, "data.true", true, rule)
-    return Labels(names, truths=truths)
+    require(len(truths) > 0, "data.true", word_for_yes, rule)
+    return Labels(label_names, truths=truths)
 
 
 def labels_in_one_column(
     setting: tuple[str, ...],
     files: Iterable[TableFile],
     *,
-    public: TableFile | None,
+    public_file: TableFile | None,
     separator: str,
 ) -> Labels:
     """Returns the reader of labels that one column lists.
@@ -65,7 +66,7 @@ def labels_in_one_column(
         setting: the name of the column, followed by the names of the labels. A column alone means the labels that the
             public file lists. Labels alone mean the public column that lists exactly these labels.
         files: the files of all splits.
-        public: the public file; None if no setting names one.
+        public_file: the public file; None if no setting names one.
         separator: the mark between two labels in a cell.
 
     Raises:
@@ -77,9 +78,9 @@ def labels_in_one_column(
     names = setting[1:]
     if column not in columns:
         names = setting
-        column = _column_naming(setting, public, separator)
-    elif not names and public is not None:
-        names = tuple(sorted(_public_names(column, public, separator)))
+        column = _column_naming(setting, public_file, separator)
+    elif not names and public_file is not None:
+        names = tuple(sorted(_public_names(column, public_file, separator)))
     rule = (
         f"the labels too, [{column},NAME,NAME]: the public file names none, and those of private rows "
         "are secret"
@@ -91,22 +92,26 @@ def labels_in_one_column(
     return Labels(names, column=column, separator=separator)
 
 
-def _column_naming(labels: Sequence[str], public: TableFile | None, separator: str) -> str:
+def _column_naming(
+    label_names: Sequence[str], public_file: TableFile | None, separator: str
+) -> str:
     """Returns the name of the public column whose cells list some of the given labels and nothing else.
 
     Args:
-        labels: the names of the labels.
-        public: the public file; None if no setting names one.
+        label_names: the names of the labels.
+        public_file: the public file; None if no setting names one.
         separator: the mark between two labels in a cell.
 
     Raises:
         InvalidValue: there is no such column, or more than one.
     """
-    names = {canonical_word(label) for label in labels}
-    names |= {name for label in labels for name in names_in(label, separator)}
+    names = {canonical_word(label) for label in label_names}
+    names |= {name for label in label_names for name in names_in(label, separator)}
     columns = []
-    if public is not None:
-        for column, cells in _words_with_whole_lists(public, columns=public.names).items():
+    if public_file is not None:
+        for column, cells in _words_with_whole_lists(
+            public_file, columns=public_file.names
+        ).items():
             try:
                 column_labels = _names_in_cells(cells, separator)
             except NoNames:
@@ -114,17 +119,17 @@ def _column_naming(labels: Sequence[str], public: TableFile | None, separator: s
             if column_labels and column_labels <= names:
                 columns.append(column)
     rule = "first the column that names them, behind it the labels: [COLUMN,NAME,NAME]"
-    require(len(columns) == 1, "data.labels", f"[{','.join(labels)}]", rule)
+    require(len(columns) == 1, "data.labels", f"[{','.join(label_names)}]", rule)
     return columns[0]
 
 
-def _public_names(column: str, public: TableFile, separator: str) -> set[str]:
+def _public_names(column: str, public_file: TableFile, separator: str) -> set[str]:
     """Returns the labels that the cells of a public column list.
 
     Raises:
         InvalidValue: a cell cannot be read as a list of labels, or no cell lists a label.
     """
-    cells = _words_with_whole_lists(public, columns=[column]).get(column, set())
+    cells = _words_with_whole_lists(public_file, columns=[column]).get(column, set())
     try:
         names = _names_in_cells(cells, separator)
     except NoNames:

@@ -113,17 +113,17 @@ class Labels:
         bits = numbers == 1
         wrong = ~np.isin(numbers, (0, 1))
         if wrong.any():
-            word_bits, is_no_word = self._read_words(column, truth_of=_USUAL_TRUTHS)
+            word_bits, is_no_word = self._read_words(column, value_of_word=_USUAL_TRUTHS)
             bits = np.where(is_no_word, bits, word_bits)
             wrong &= is_no_word
         return bits, wrong
 
-    def _read_words(self, column: Any, truth_of: Mapping[str, bool]) -> tuple[Bits, Bits]:
+    def _read_words(self, column: Any, value_of_word: Mapping[str, bool]) -> tuple[Bits, Bits]:
         """Returns the values of a label, bool `[num_rows]`, and whether each cell is none of the known words.
 
         Args:
             column: a pyarrow array of the label's cells.
-            truth_of: the value that each known word means.
+            value_of_word: the value that each known word means.
         """
         coded = as_texts(column).dictionary_encode()
         words = coded.dictionary.to_pylist()
@@ -131,7 +131,7 @@ class Labels:
             self.hint = (
                 f"; {as_setting(name='data.label_separator', value=';')} reads lists of labels"
             )
-        truths = [truth_of.get(label_word(word)) for word in words] + [
+        truths = [value_of_word.get(label_word(word)) for word in words] + [
             None
         ]  # the last: empty cells
         codes = coded.indices.fill_null(len(words)).to_numpy(zero_copy_only=False)

@@ -110,27 +110,27 @@ class NumberColumn(Column):
         """The description of a valid cell, for an error message."""
         return "numbers as in the public file"
 
-    def numbers(self, array: Any, spelling: CellSpelling = USUAL) -> Numbers:
+    def numbers(self, cells: Any, spelling: CellSpelling = USUAL) -> Numbers:
         """Returns cells as numbers `[num_cells]`: NaN for a missing cell, +inf for a cell that is not a number.
 
         Args:
-            array: a pyarrow array of cells.
+            cells: a pyarrow array of cells.
             spelling: the notation of numbers and missing cells.
         """
-        return as_numbers(array, spelling)
+        return as_numbers(cells, spelling)
 
     @property
     def feature_names(self) -> tuple[str, ...]:
         """The column's name; followed by the name of a mark of missing cells if public cells are missing."""
         return (self.name, f"{self.name}={MISSING}") if self.missing else (self.name,)
 
-    def encode(self, array: Any, spelling: CellSpelling = USUAL) -> Encoded:
+    def encode(self, cells: Any, spelling: CellSpelling = USUAL) -> Encoded:
         """Returns numbers as features `[num_cells, 1]`, or `[num_cells, 2]` if public cells are missing.
 
         The first feature is the scaled number. The second is 1 for a missing cell. A missing number has the feature 0,
         which stands for the public mean. Numbers outside the public range are counted as unknown.
         """
-        numbers = self.numbers(array, spelling)
+        numbers = self.numbers(cells, spelling)
         missing = np.isnan(numbers)
         is_number = np.isfinite(numbers)
         clipped = numbers[is_number].clip(self.min, self.max)
@@ -167,21 +167,21 @@ class NumberColumn(Column):
         return entry
 
     @classmethod
-    def read(cls, name: str, entry: Mapping[str, Any], folder: Path | None) -> Self:
+    def read(cls, name: str, schema_entry: Mapping[str, Any], folder: Path | None) -> Self:
         """Builds the column from the entry that `plain` returned; raises an error if a number is impossible.
 
         For the arguments see `Column.read`.
         """
         return cls(
             name,
-            missing=entry["missing"],
-            mean=float(entry["mean"]),
-            std=float(entry["std"]),
-            min=float(entry["min"]),
-            max=float(entry["max"]),
-            power=float(entry.get("power", 1.0)),
-            center=float(entry.get("center", 0.0)),
-            unit=float(entry.get("unit", 1.0)),
+            missing=schema_entry["missing"],
+            mean=float(schema_entry["mean"]),
+            std=float(schema_entry["std"]),
+            min=float(schema_entry["min"]),
+            max=float(schema_entry["max"]),
+            power=float(schema_entry.get("power", 1.0)),
+            center=float(schema_entry.get("center", 0.0)),
+            unit=float(schema_entry.get("unit", 1.0)),
         )
 
 
@@ -199,8 +199,8 @@ def _inverse_yeo_johnson(powers: Numbers, power: float) -> Numbers:
     return _signed(scipy.special.inv_boxcox1p, numbers=powers, power=power)
 
 
-def _signed(function: Callable[..., Numbers], numbers: Numbers, power: float) -> Numbers:
+def _signed(transform: Callable[..., Numbers], numbers: Numbers, power: float) -> Numbers:
     if power == 1:
         return numbers
     power_of_sign = np.where(numbers >= 0, power, 2 - power)
-    return np.asarray(np.sign(numbers) * function(np.abs(numbers), power_of_sign))
+    return np.asarray(np.sign(numbers) * transform(np.abs(numbers), power_of_sign))

@@ -181,16 +181,16 @@ class People:
             yield f"{setting}: {num_alike} values of private look like another, {reason}"
 
 
-def smallest_of_group(groups: Numbers, numbers: Numbers) -> Numbers:
+def smallest_of_group(group_of_row: Numbers, number_of_row: Numbers) -> Numbers:
     """Returns, for each row, the smallest number among the rows of its group, `[num_rows]`.
 
     Args:
-        groups: the group of each row, from 0, `[num_rows]`.
-        numbers: the number of each row, `[num_rows]`.
+        group_of_row: the group of each row, from 0, `[num_rows]`.
+        number_of_row: the number of each row, `[num_rows]`.
     """
-    smallest = np.full(int(groups.max()) + 1, np.iinfo(np.int64).max)
-    np.minimum.at(smallest, groups, numbers)
-    return np.asarray(smallest[groups], np.int64)
+    smallest = np.full(int(group_of_row.max()) + 1, np.iinfo(np.int64).max)
+    np.minimum.at(smallest, group_of_row, number_of_row)
+    return np.asarray(smallest[group_of_row], np.int64)
 
 
 def _codes(words: Any) -> Numbers:
@@ -198,17 +198,19 @@ def _codes(words: Any) -> Numbers:
     return np.asarray(words.dictionary_encode(null_encoding="encode").indices.to_numpy(), np.int64)
 
 
-def _merged(numbers: Numbers, codes: Numbers) -> Numbers:
+def _merged(person_of_row: Numbers, code_of_person: Numbers) -> Numbers:
     """Returns the person of each row after all persons with equal codes are merged.
 
     The smallest number of a merged person that occurs stands for all of them.
 
     Args:
-        numbers: the person of each row, `[num_rows]`.
-        codes: the code of each person, `[num_persons]`.
+        person_of_row: the person of each row, `[num_rows]`.
+        code_of_person: the code of each person, `[num_persons]`.
     """
-    persons = np.unique(numbers)
-    _, first, code_of_person = np.unique(codes[persons], return_index=True, return_inverse=True)
-    representative = np.arange(len(codes))
-    representative[persons] = persons[first][code_of_person]
-    return np.asarray(representative[numbers], np.int64)
+    persons = np.unique(person_of_row)
+    _, first, person_codes = np.unique(
+        code_of_person[persons], return_index=True, return_inverse=True
+    )
+    representative = np.arange(len(code_of_person))
+    representative[persons] = persons[first][person_codes]
+    return np.asarray(representative[person_of_row], np.int64)

@@ -47,8 +47,8 @@ def is_at_years_end(day: float) -> bool:
     return bool((date - first_of_year).astype(int) in (0, 363, 364, 365))
 
 
-def _is_far(day: float, others: NDArray[np.float64]) -> bool:
-    gap = float(np.abs(others - day).min())
-    width = float(others[-1] - others[0])
+def _is_far(day: float, other_days: NDArray[np.float64]) -> bool:
+    gap = float(np.abs(other_days - day).min())
+    width = float(other_days[-1] - other_days[0])
     widths = _FAR_WIDTHS_AT_YEARS_END if is_at_years_end(day) else _FAR_WIDTHS
     return gap >= _FAR_DAYS and gap > widths * width

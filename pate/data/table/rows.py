@@ -60,16 +60,16 @@ class _WrongCells:
         self.counts = np.zeros(num_columns, np.int64)
         self.first_rows = np.zeros(num_columns, np.int64)
 
-    def add(self, wrong: NDArray[np.bool_], numbers: Numbers) -> None:
+    def add(self, is_wrong: NDArray[np.bool_], row_numbers: Numbers) -> None:
         """Adds the wrong cells of a batch to the counts.
 
         Args:
-            wrong: whether each cell is wrong, `[num_rows, num_columns]`.
-            numbers: the numbers of the rows, `[num_rows]`.
+            is_wrong: whether each cell is wrong, `[num_rows, num_columns]`.
+            row_numbers: the numbers of the rows, `[num_rows]`.
         """
-        first_rows = numbers[wrong.argmax(axis=0)]
+        first_rows = row_numbers[is_wrong.argmax(axis=0)]
         self.first_rows = np.where(self.counts > 0, self.first_rows, first_rows)
-        self.counts += wrong.sum(axis=0)
+        self.counts += is_wrong.sum(axis=0)
 
 
 class Rows:
@@ -151,9 +151,9 @@ class Rows:
         """The names of the records; an empty list if no column names them."""
         return [] if self.ids is None else list(self.ids.to_pylist())
 
-    def _encode(self, numbers: Numbers, batch: Any) -> NDArray[np.float32]:
+    def _encode(self, row_numbers: Numbers, batch: Any) -> NDArray[np.float32]:
         encoded = self._schema.encode(batch)
-        self._wrong_cells.add(encoded.wrong, numbers)
+        self._wrong_cells.add(encoded.wrong, row_numbers)
         self.unknown_and_missing += encoded.unknown_and_missing
         for column, texts in self.texts.items():
             cells = batch.column(column)[: NUM_COUNTED_TEXTS - len(texts)]
@@ -166,20 +166,20 @@ class Rows:
         columns = list(dict.fromkeys((*labels, *roles.columns)))
         return with_missing(batch.select(columns), self._schema.spelling)
 
-    def _read_labels(self, numbers: Numbers, table: Any) -> NDArray[np.bool_]:
+    def _read_labels(self, row_numbers: Numbers, table: Any) -> NDArray[np.bool_]:
         """Returns the labels of a batch, bool `[num_rows, num_labels]`.
 
         All are False if the columns of labels are missing, which public rows may lack.
 
         Args:
-            numbers: the numbers of the rows, `[num_rows]`.
+            row_numbers: the numbers of the rows, `[num_rows]`.
             table: the rows as a pyarrow table.
         """
-        bits = np.zeros((len(numbers), len(self._label_form.names)), np.bool_)
+        bits = np.zeros((len(row_numbers), len(self._label_form.names)), np.bool_)
         columns = [column for column in self._label_form.columns if column in table.column_names]
         if len(columns) == len(self._label_form.columns):
             bits, wrong = self._label_form.read(table, self._schema.spelling)
-            self._wrong_labels.add(wrong, numbers)
+            self._wrong_labels.add(wrong, row_numbers)
         has_cells = any(not is_missing(as_texts(table.column(column))).all() for column in columns)
         self.labeled = self.labeled or has_cells
         return bits
@@ -216,14 +216,14 @@ class Rows:
 
 
 def gather_batches(
-    batches: Iterable[NumberedBatch], *, size_kb: int, advance: Callable[[int], object]
+    batches: Iterable[NumberedBatch], *, file_size_kb: int, report_progress: Callable[[int], object]
 ) -> Iterator[NumberedBatch]:
     """Yields batches with columns of text, joined to larger batches so that all cores have texts to encode.
 
     Args:
         batches: the batches of a file.
-        size_kb: the size of the file, in kB.
-        advance: is called with the number of kB that are done so far, at most `size_kb`.
+        file_size_kb: the size of the file, in kB.
+        report_progress: is called with the number of kB that are done so far, at most `file_size_kb`.
     """
     numbers = list[Numbers]()
     tables = list[Any]()
@@ -237,7 +237,7 @@ def gather_batches(
             numbers = []
             tables = []
             num_kb_done += num_bytes // 1000
-            advance(min(num_kb_done, size_kb))
+            report_progress(min(num_kb_done, file_size_kb))
     if tables:
         yield np.concatenate(numbers), arrow().concat_tables(tables)
-        advance(size_kb)
+        report_progress(file_size_kb)

@@ -67,35 +67,39 @@ class TableSchema(Preprocessing):
         cls,
         table: Any,
         *,
-        codes: Collection[str] = (),
-        texts: Collection[str] = (),
+        code_columns: Collection[str] = (),
+        text_columns: Collection[str] = (),
         spelling: CellSpelling = USUAL,
     ) -> Self:
         """Returns the schema that is learned from a public pyarrow table, by `fit_column` for each column.
 
         Args:
             table: the public table.
-            codes: the columns whose numbers and dates are treated as words.
-            texts: the columns of free text, which become features only after `with_text_vectors`.
+            code_columns: the columns whose numbers and dates are treated as words.
+            text_columns: the columns of free text, which become features only after `with_text_vectors`.
             spelling: the notation of the table's cells.
 
         Raises:
             InvalidValue: cells are numbers in another notation, or dates whose order of day and month is ambiguous.
         """
-        values = with_missing(_without_columns(table, names=texts), spelling)
+        values = with_missing(_without_columns(table, names=text_columns), spelling)
         columns: list[Column] = []
         for name in table.column_names:
-            if name in texts:
+            if name in text_columns:
                 columns.append(TextColumn(name, missing=False))
             else:
                 cells = values.column(name)
                 columns.append(
-                    fit_column(name, array=cells, is_code=name in codes, spelling=spelling)
+                    fit_column(name, cells=cells, is_code=name in code_columns, spelling=spelling)
                 )
         return cls(tuple(columns), spelling)
 
     def with_text_vectors(
-        self, table: Any, names: Collection[str], fit: TextFit, stage: StageOpener = unwatched
+        self,
+        table: Any,
+        text_columns: Collection[str],
+        fit_vectors: TextFit,
+        stage: StageOpener = unwatched,
     ) -> TableSchema:
         """Returns the schema in which columns of text become vectors, fitted to a public pyarrow table.
 
@@ -104,20 +108,22 @@ class TableSchema(Preprocessing):
 
         Args:
             table: the public table, with all columns of the schema.
-            names: the columns of text.
-            fit: the function that fits vectors to public texts.
+            text_columns: the columns of text.
+            fit_vectors: the function that fits vectors to public texts.
             stage: opens the stages that report progress.
         """
-        other_columns = self.without(names)
+        other_columns = self.without(text_columns)
         table = table.take(evenly_spaced(range(table.num_rows)))
         variance_of_a_text = 0.0
         if other_columns.columns:
-            variance_of_a_text = _total_variance(other_columns.encode(table).features) / len(names)
+            variance_of_a_text = _total_variance(other_columns.encode(table).features) / len(
+                text_columns
+            )
         columns = []
         for column in self.columns:
-            if column.name in names:
+            if column.name in text_columns:
                 texts = as_strings(as_texts(table.column(column.name)))
-                vectors = fit(texts, stage)
+                vectors = fit_vectors(texts, stage)
                 variance = _total_variance(vectors.vectors(texts))
                 weight = 1.0
                 if variance_of_a_text > 0 and variance > 0:
@@ -174,32 +180,32 @@ class TableSchema(Preprocessing):
         """The names of the columns, in order."""
         return tuple(column.name for column in self.columns)
 
-    def without(self, names: Collection[str]) -> TableSchema:
+    def without(self, column_names: Collection[str]) -> TableSchema:
         """Returns the schema without the named columns."""
-        columns = tuple(column for column in self.columns if column.name not in names)
+        columns = tuple(column for column in self.columns if column.name not in column_names)
         return replace(self, columns=columns)
 
     def require_usable(
         self,
-        name: str,
+        setting: str,
         remarks: Mapping[str, str] | None = None,
-        texts: Collection[str] = (),
+        text_columns: Collection[str] = (),
         *,
         group: str | None = None,
     ) -> None:
         """Raises `InvalidValue` if a column cannot become a feature, or the schema has no column.
 
         Args:
-            name: the name of the setting that names the public file, for messages.
+            setting: the name of the setting that names the public file, for messages.
             remarks: for some columns, a remark that is added to the message.
-            texts: the columns that get text vectors later; they are not checked.
+            text_columns: the columns that get text vectors later; they are not checked.
             group: the columns that name the owner of a row; None if settings name none. The advice in the message
                 depends on them.
         """
         useless = [
             column
             for column in self.columns
-            if not column.feature_names and column.name not in texts
+            if not column.feature_names and column.name not in text_columns
         ]
         if useless:
             column = useless[0]
@@ -208,9 +214,9 @@ class TableSchema(Preprocessing):
                 remedy += f"; {as_setting(name='data.text', value=[column.name])} makes features of its words"
             if remarks is not None and column.name in remarks:
                 remedy += f"; {remarks[column.name]}"
-            raise InvalidValue(f"{name}.{column.name}", rule=f"{column.expects}; {remedy}")
+            raise InvalidValue(f"{setting}.{column.name}", rule=f"{column.expects}; {remedy}")
         rule = "a column that is no label, group or id"
-        require(len(self.columns) > 0, f"{name}.columns", 0, rule)
+        require(len(self.columns) > 0, f"{setting}.columns", 0, rule)
 
     def encode(self, table: Any) -> Encoded:
         """Returns the features of a pyarrow table that has the schema's columns, `[num_rows, num_features]`.
@@ -245,17 +251,17 @@ class TableSchema(Preprocessing):
             cells.update(column.frame_columns(block))
         return DataFrame(cells)
 
-    def inputs(self, given: Any, *, name: str = "data") -> Block:
+    def inputs(self, samples: Any, *, name: str = "data") -> Block:
         """Returns the features of records, `[num_rows, num_features]`.
 
         Args:
-            given: a DataFrame, a pyarrow table, or a mapping from names to columns.
+            samples: a DataFrame, a pyarrow table, or a mapping from names to columns.
             name: the name of the records in error messages.
 
         Raises:
             InvalidValue: a column is missing or a cell is wrong.
         """
-        return self.read_table(as_table(given), name=name).features
+        return self.read_table(as_table(samples), name=name).features
 
     def warned_inputs(self, given: Any, *, name: str = "data", stacklevel: int) -> Block:
         """Returns the features of records as `inputs` does, and warns of words that the public file does not have.
@@ -404,7 +410,7 @@ class TableSchema(Preprocessing):
             )
         place = None if folder is None else Path(folder)
         columns = tuple(
-            read_column(column_name(str(key)), entry, where=name, folder=place)
+            read_column(column_name(str(key)), entry, setting=name, folder=place)
             for key, entry in entries.items()
         )
         missing = content.get("missing", ())

@@ -85,7 +85,7 @@ class SourceFile:
 
         This is `encoding`, unless the bytes of the file are UTF-8 or UTF-16.
         """
-        encoding = encoding_of(self.path, named=self.encoding)
+        encoding = encoding_of(self.path, named_encoding=self.encoding)
         if encoding != UTF_8 and mixed_lines(self.path, encoding).mostly_utf_8:
             raise self.encoding_refusal()
         return encoding

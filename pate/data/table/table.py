@@ -276,7 +276,7 @@ class Table(TextReader):
         private_file = self._files["private"]
         rows = {split: self._rows(split, spelled, stage) for split in SPLITS}
 
-        def cells_of(split: str) -> NDArray[np.uint64]:
+        def fingerprints_of_split(split: str) -> NDArray[np.uint64]:
             return row_numbers(self._files[split].rows(list(schema.names)), schema=spelled)
 
         return make_dataset(
@@ -284,13 +284,15 @@ class Table(TextReader):
             schema=spelled,
             roles=Roles(group=self._columns_of("group"), id=self.id),
             name=self.name,
-            kind="features",
+            input_kind="features",
             label_names=self._label_form.names,
             seed=self.seed,
             notes=self._notes(),
             preprocessing=schema,
-            private_cells=private_digest(private_file.rows(), of_text=private_file.is_text),
-            cells_of=cells_of,
+            private_cell_digest=private_digest(
+                private_file.rows(), cells_are_text=private_file.is_text
+            ),
+            fingerprints_of_split=fingerprints_of_split,
         )
 
     def private_records(self) -> PrivateRecords:
@@ -330,7 +332,7 @@ class Table(TextReader):
             label_names=self._label_form.names,
             records=Split(inputs=rows.inputs, labels=rows.labels, record_ids=ids, group_ids=groups),
             preprocessing=schema,
-            private_cells=private_digest(file.rows(), of_text=file.is_text),
+            private_cells=private_digest(file.rows(), cells_are_text=file.is_text),
             notes=(*self._notes(), *remarks),
             group_unit=Roles(group=owners, id=self.id).group_unit,
         )
@@ -346,7 +348,9 @@ class Table(TextReader):
             return schema
         public = self._public_file.read(list(schema.names))
         fit = self.text_fit or TfidfVectors.fit
-        return schema.with_text_vectors(public, names=self.text, fit=fit, stage=stage)
+        return schema.with_text_vectors(
+            public, text_columns=self.text, fit_vectors=fit, stage=stage
+        )
 
     def public_remarks(self) -> tuple[str, ...]:
         """Returns remarks for the owner on the public columns: likely misinterpretations, units, and the group."""
@@ -380,11 +384,11 @@ class Table(TextReader):
                 require_column(f"data.{role}", column, features, where)
         table = file.read(features)
         schema = TableSchema.fit(
-            table, codes=self.category, texts=self.text, spelling=file.spelling()
+            table, code_columns=self.category, text_columns=self.text, spelling=file.spelling()
         )
         without_texts = table.select([name for name in features if name not in self.text])
         remarks = remarks_on_columns(
-            without_texts, schema, codes=self.category, group=self._owner_columns
+            without_texts, schema, code_columns=self.category, group=self._owner_columns
         )
         return _PublicReading(schema, tuple(remarks))
 
@@ -551,15 +555,18 @@ class Table(TextReader):
             return read(batches)
         size_kb = file.path.stat().st_size // 1000
         with stage(f"texts of {split} records, kB", size_kb) as advance:
-            return read(gather_batches(batches, size_kb=size_kb, advance=advance))
+            return read(gather_batches(batches, file_size_kb=size_kb, report_progress=advance))
 
     @cached_property
     def _label_form(self) -> Labels:
         files = self._files.values()
         if self.label_separator is None or not self.labels:
-            return labels_with_columns(self.labels, files, true=self.true)
+            return labels_with_columns(self.labels, files, word_for_yes=self.true)
         return labels_in_one_column(
-            self.labels, files, public=self._files.get("public"), separator=self.label_separator
+            self.labels,
+            files,
+            public_file=self._files.get("public"),
+            separator=self.label_separator,
         )
 
     def _notes(self) -> tuple[str, ...]:

@@ -30,40 +30,40 @@ _FEWEST_RECORDS = 100  # fewer may all be rare ones
 
 
 def make_dataset(
-    rows: Mapping[str, Rows],
+    rows_of_splits: Mapping[str, Rows],
     schema: TableSchema,
     roles: Roles,
     *,
     name: str,
-    kind: Kind,
+    input_kind: Kind,
     label_names: tuple[str, ...],
     seed: int,
     notes: tuple[str, ...] = (),
     preprocessing: Preprocessing | None = None,
-    private_cells: str | None = None,
-    cells_of: CellNumbers | None = None,
+    private_cell_digest: str | None = None,
+    fingerprints_of_split: CellNumbers | None = None,
 ) -> Dataset:
     """Returns the data set that consists of the rows of each split.
 
     Args:
-        rows: the rows of each split, by the split's name.
+        rows_of_splits: the rows of each split, by the split's name.
         schema: the schema that encoded the inputs.
         roles: the columns that name records and owners.
         name: the name of the data set.
-        kind: the kind of inputs, features or images.
+        input_kind: the kind of inputs, features or images.
         label_names: the names of the labels.
         seed: the seed of the order of the public records.
         notes: remarks for the owner, to which remarks on records are added.
         preprocessing: the function from raw samples to inputs, for a published model; None if there is none.
-        private_cells: the digest of the private rows; None if it is not computed.
-        cells_of: see `remarks_on_copies`.
+        private_cell_digest: the digest of the private rows; None if it is not computed.
+        fingerprints_of_split: see `remarks_on_copies`.
 
     Raises:
         InvalidValue: a record or an owner is in two splits, even if the names are written differently.
     """
-    parts = [rows[split] for split in SPLITS]
-    private = rows["private"]
-    public = rows["public"]
+    parts = [rows_of_splits[split] for split in SPLITS]
+    private = rows_of_splits["private"]
+    public = rows_of_splits["public"]
     identities = _identify(parts, roles, schema.spelling)
     splits = {}
     for split, part, ids, groups in zip(
@@ -81,14 +81,17 @@ def make_dataset(
         remarks.append(identities.shared.description())
     remarks += identities.remarks
     remarks += remarks_on_copies(
-        splits["private"], public=splits["public"], test=splits["test"], cells_of=cells_of
+        splits["private"],
+        public_split=splits["public"],
+        test_split=splits["test"],
+        fingerprints_of_split=fingerprints_of_split,
     )
     for split in ("private", "test"):
         remarks += remarks_on_lost_columns(
             f"data.{split}",
             schema.columns,
-            rows[split].unknown_and_missing,
-            num_records=len(rows[split].numbers),
+            rows_of_splits[split].unknown_and_missing,
+            num_records=len(rows_of_splits[split].numbers),
         )
     owners = {"id": [] if private.ids is None else [private.ids], "group": private.groups}
     public_names: NDArray[Any] = public.numbers
@@ -101,14 +104,14 @@ def make_dataset(
     return Dataset(
         name=name,
         real=True,
-        kind=kind,
+        kind=input_kind,
         label_names=label_names,
         private=splits["private"],
         public=splits["public"].take(order),
         test=splits["test"],
         preprocessing=preprocessing,
         public_ids=public_names[order],
-        private_cells=private_cells,
+        private_cells=private_cell_digest,
         public_labeled=public.labeled,
         notes=(*notes, *remarks),
         owners={
@@ -182,13 +185,13 @@ def require_apart(role: str, column: str | None, ids: Sequence[Numbers]) -> None
             raise InvalidValue(f"data.{role}", column, rule=rule)
 
 
-def split_numbers(numbers: Sequence[Numbers]) -> list[Numbers]:
+def split_numbers(row_numbers_per_split: Sequence[Numbers]) -> list[Numbers]:
     """Returns the numbers of rows with the number of the split in the upper bits, so that splits share no number.
 
     Args:
-        numbers: for each split, the numbers of its rows, `[num_rows]`.
+        row_numbers_per_split: for each split, the numbers of its rows, `[num_rows]`.
     """
-    return [rows | (place * _SPLIT_STEP) for place, rows in enumerate(numbers)]
+    return [rows | (place * _SPLIT_STEP) for place, rows in enumerate(row_numbers_per_split)]
 
 
 class _Identities(NamedTuple):
@@ -207,11 +210,11 @@ class _Identities(NamedTuple):
     remarks: list[str]
 
 
-def _identify(parts: Sequence[Rows], roles: Roles, spelling: CellSpelling) -> _Identities:
+def _identify(rows_per_split: Sequence[Rows], roles: Roles, spelling: CellSpelling) -> _Identities:
     """Returns the numbers of the records and owners of all rows.
 
     Args:
-        parts: the rows of each split.
+        rows_per_split: the rows of each split.
         roles: the columns that name records and owners.
         spelling: the notation of the cells.
 
@@ -219,23 +222,25 @@ def _identify(parts: Sequence[Rows], roles: Roles, spelling: CellSpelling) -> _I
         InvalidValue: an owner or a record is in two splits.
     """
     remarks: list[str] = []
-    ids = split_numbers([part.numbers for part in parts])
+    ids = split_numbers([part.numbers for part in rows_per_split])
     if roles.id is not None:
-        records = People.from_words([part.ids for part in parts], spelling)
+        records = People.from_words([part.ids for part in rows_per_split], spelling)
         ids = list(records.person_of_row)
         require_apart("id", roles.id, ids)
         if roles.id not in roles.group:
             remarks += records.remarks(f"data.id={roles.id}")
     owners: list[list[Numbers]] = []  # of each column, by split
     for place, column in enumerate(roles.group):
-        people = People.from_words([part.groups[place] for part in parts], spelling)
+        people = People.from_words([part.groups[place] for part in rows_per_split], spelling)
         require_apart("group", column, people.person_of_row)
         owners.append(people.groups())
         remarks += people.remarks(f"data.group={column}")
     shared = None
     groups = owners[0] if owners else None
     if len(owners) > 1:
-        shared = SharedRecords.from_owners(roles.group, owners=[owner[0] for owner in owners])
+        shared = SharedRecords.from_owners(
+            roles.group, owner_numbers=[owner[0] for owner in owners]
+        )
         groups = _link_owners(owners)
     if roles.id is not None:
         ids = _with_ids_of_repeats(roles.id, ids, groups)

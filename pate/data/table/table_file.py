@@ -56,24 +56,26 @@ class TableFile(SourceFile):
         self.spelling().require(self.setting_name)
         require_encoding(self.setting_name("encoding"), self.encoding)
 
-    def spelling(self, known: CellSpelling = USUAL) -> CellSpelling:
+    def spelling(self, default_spelling: CellSpelling = USUAL) -> CellSpelling:
         """Returns the notation of the cells.
 
         Args:
-            known: the notation for the parts that no setting names.
+            default_spelling: the notation for the parts that no setting names.
         """
         decimal = self.decimal
         if decimal is None:  # a mark between thousands is not the decimal mark
-            decimal = {".": "comma", ",": "point"}.get(self.thousands or "", known.decimal)
+            decimal = {".": "comma", ",": "point"}.get(
+                self.thousands or "", default_spelling.decimal
+            )
         thousands = self.thousands
-        if thousands is None and decimal == known.decimal:
-            thousands = known.thousands
+        if thousands is None and decimal == default_spelling.decimal:
+            thousands = default_spelling.thousands
         return CellSpelling(
             decimal=decimal,
             thousands=thousands,
-            missing=self.missing or known.missing,
-            date_order=self.date_order or known.date_order,
-            first_year=known.first_year if self.first_year is None else self.first_year,
+            missing=self.missing or default_spelling.missing,
+            date_order=self.date_order or default_spelling.date_order,
+            first_year=default_spelling.first_year if self.first_year is None else self.first_year,
         )
 
     @cached_property

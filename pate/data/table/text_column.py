@@ -42,17 +42,17 @@ class TextColumn(Column):
             return ()
         return tuple(f"{self.name}[{place}]" for place in range(self.vectors.dimension))
 
-    def encode(self, array: Any, spelling: CellSpelling = USUAL) -> Encoded:
+    def encode(self, cells: Any, spelling: CellSpelling = USUAL) -> Encoded:
         """Returns texts as vectors `[num_cells, dimension]` of length `weight`; 0 for an unknown text."""
-        cells = super().encode(array, spelling)
+        encoded = super().encode(cells, spelling)
         if self.vectors is None:
-            return cells
-        features = self.vectors.vectors(as_strings(as_texts(array))) * np.float32(self.weight)
-        num_missing = int(cells.unknown_and_missing[1])
+            return encoded
+        features = self.vectors.vectors(as_strings(as_texts(cells))) * np.float32(self.weight)
+        num_missing = int(encoded.unknown_and_missing[1])
         num_zero = int((~features.any(axis=1)).sum())  # missing texts are among them
         return Encoded(
             features=features,
-            wrong=cells.wrong,
+            wrong=encoded.wrong,
             unknown_and_missing=np.array([num_zero - num_missing, num_missing]),
         )
 
@@ -72,19 +72,21 @@ class TextColumn(Column):
         }
 
     @classmethod
-    def read(cls, name: str, entry: Mapping[str, Any], folder: Path | None) -> Self:
+    def read(cls, name: str, schema_entry: Mapping[str, Any], folder: Path | None) -> Self:
         """Builds the column from the entry that `plain` returned, with the file of vectors in the folder.
 
         For the arguments see `Column.read`.
         """
-        if "file" not in entry or folder is None:
+        if "file" not in schema_entry or folder is None:
             return cls(name, missing=False)
-        weight = float(entry["weight"])
+        weight = float(schema_entry["weight"])
         require(0 < weight < np.inf, f"{name}.weight", weight, "a number > 0")
         vectors = TextVectors.load(
             folder
-            / Path(str(entry["file"])).name,  # a file of this folder, whatever the entry says
-            sha256=str(entry["sha256"]),
+            / Path(
+                str(schema_entry["file"])
+            ).name,  # a file of this folder, whatever the entry says
+            sha256=str(schema_entry["sha256"]),
             remedy="copy it from where the schema comes from; it stands beside it",
         )
         return cls(name, missing=False, vectors=vectors, weight=weight)

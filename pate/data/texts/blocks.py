@@ -15,8 +15,8 @@ def map_blocks(
     function: Callable[[Any], T],
     texts: Sequence[str],
     *,
-    size: int = BLOCK_ROWS,
-    advance: Callable[[int], object],
+    block_size: int = BLOCK_ROWS,
+    report_progress: Callable[[int], object],
     workers: Workers | None = None,
 ) -> Iterator[T]:
     """Applies a function to each block of consecutive texts, and yields the results in order.
@@ -24,18 +24,18 @@ def map_blocks(
     Args:
         function: the function of a list of texts. With `workers="processes"` it must be picklable.
         texts: all texts.
-        size: the number of texts in a block.
-        advance: is called after each block with the number of texts that are done so far.
+        block_size: the number of texts in a block.
+        report_progress: is called after each block with the number of texts that are done so far.
         workers: `threads` or `processes`, as many as there are cores; None computes in the caller's thread.
     """
     from joblib import Parallel, cpu_count, delayed
 
-    blocks = [texts[first : first + size] for first in range(0, len(texts), size)]
+    blocks = [texts[first : first + block_size] for first in range(0, len(texts), block_size)]
     num_workers = 1 if workers is None else min(cpu_count(), max(len(blocks), 1))
     pool = Parallel(num_workers, prefer=workers, return_as="generator")
     num_done = 0
     results = pool(delayed(function)(block) for block in blocks)
     for block, result in zip(blocks, results, strict=True):
         num_done += len(block)
-        advance(num_done)
+        report_progress(num_done)
         yield result

@@ -37,16 +37,19 @@ def damped(counts: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 def stack_blocks(
-    count: Callable[[Sequence[str]], Any], texts: Sequence[str], *, advance: Callable[[int], object]
+    count_block: Callable[[Sequence[str]], Any],
+    texts: Sequence[str],
+    *,
+    report_progress: Callable[[int], object],
 ) -> Any:
     """Applies a function to each block of texts, and returns the results as one sparse matrix `[num_texts, d]`.
 
     Args:
-        count: returns a sparse matrix with d columns and one row for each text of a block.
+        count_block: returns a sparse matrix with d columns and one row for each text of a block.
         texts: all texts.
-        advance: is called after each block with the number of texts that are done so far.
+        report_progress: is called after each block with the number of texts that are done so far.
     """
     from scipy.sparse import csr_matrix, vstack
 
-    blocks = list(map_blocks(count, texts, advance=advance))
+    blocks = list(map_blocks(count_block, texts, report_progress=report_progress))
     return vstack(blocks or [csr_matrix((0, 1))], format="csr")

@@ -33,28 +33,28 @@ def from_product(products: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 def principal_directions(
-    rows: NDArray[np.float64], dimension: int
+    vectors: NDArray[np.float64], max_directions: int
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Returns the mean `[d]` and the leading principal directions `[d, k]` of the nonzero rows of a matrix.
 
     Args:
-        rows: `[num_rows, d]`.
-        dimension: the largest number of directions. k is smaller if the rows vary in fewer directions.
+        vectors: `[num_rows, d]`.
+        max_directions: the largest number of directions. k is smaller if the rows vary in fewer directions.
 
     Raises:
         InvalidValue: all nonzero rows are equal.
     """
     from sklearn.decomposition import PCA
 
-    rows = rows[rows.any(axis=1)]
-    if len(rows) < 2:
+    vectors = vectors[vectors.any(axis=1)]
+    if len(vectors) < 2:
         raise InvalidValue("data.text", rule=SEVERAL_TEXTS)
-    pca = PCA(min(dimension, *rows.shape), svd_solver="covariance_eigh")
+    pca = PCA(min(max_directions, *vectors.shape), svd_solver="covariance_eigh")
     with (
         one_blas_thread(),
         np.errstate(invalid="ignore", divide="ignore"),
     ):  # of rows that are alike
-        pca.fit(rows)
+        pca.fit(vectors)
     variances = pca.explained_variance_
     varies = variances > max(ROUNDING**2 * variances[0], 1e-12)
     if not varies.any():

@@ -68,7 +68,7 @@ class EncoderVectors(TextVectors):
             InvalidValue: the files are no encoder, or all texts have the same vector.
             MissingPackage: the package that runs the encoder is not installed.
         """
-        sample = evenly_spaced(texts, most=_MOST_FITTED_TEXTS)
+        sample = evenly_spaced(texts, max_items=_MOST_FITTED_TEXTS)
         try:
             arrays, settings = _read_encoder(weights)
             encoder = cls(arrays, settings, {}, weights=weights)
@@ -78,8 +78,8 @@ class EncoderVectors(TextVectors):
                     map_blocks(
                         encoder.encode,
                         texts=sample,
-                        size=_BLOCK_ROWS,
-                        advance=advance,
+                        block_size=_BLOCK_ROWS,
+                        report_progress=advance,
                         workers=cls.workers,
                     )
                 )
@@ -235,10 +235,14 @@ def _has_weights_beside(model: Path) -> bool:
     return any(file != model for file in model.parent.glob(f"{model.name}*"))
 
 
-def _onnx_files(place: Path) -> tuple[Path | None, Path | None]:
+def _onnx_files(encoder_path: Path) -> tuple[Path | None, Path | None]:
     """Returns the paths of an encoder's ONNX graph and tokenizer. A path is None if there is no such file."""
-    folder = place if place.is_dir() else place.parent
-    graphs = (folder / "onnx" / "model.onnx", folder / "model.onnx") if place.is_dir() else (place,)
+    folder = encoder_path if encoder_path.is_dir() else encoder_path.parent
+    graphs = (
+        (folder / "onnx" / "model.onnx", folder / "model.onnx")
+        if encoder_path.is_dir()
+        else (encoder_path,)
+    )
     tokenizers = (folder / "tokenizer.json", folder.parent / "tokenizer.json")
     graph = next((path for path in graphs if path.is_file()), None)
     tokenizer = next((path for path in tokenizers if path.is_file()), None)

@@ -80,8 +80,8 @@ def plain_text(text: str) -> str:
     return text if text.isascii() else _UNSPACED.sub(_as_pairs, text)
 
 
-def _as_pairs(run: re.Match[str]) -> str:
-    return " ".join(first + second for first, second in pairwise(run[0]))
+def _as_pairs(match: re.Match[str]) -> str:
+    return " ".join(first + second for first, second in pairwise(match[0]))
 
 
 def as_strings(words: Any) -> list[str]:
@@ -89,9 +89,9 @@ def as_strings(words: Any) -> list[str]:
     return [word or "" for word in words.to_pylist()]
 
 
-def evenly_spaced(items: Sequence[T], most: int = MOST_FITTED_TEXTS) -> list[T]:
-    """Returns at most `most` of the items in order, evenly spaced from the first to the last."""
-    places = np.linspace(0, len(items) - 1, min(most, len(items))).astype(np.int64)
+def evenly_spaced(items: Sequence[T], max_items: int = MOST_FITTED_TEXTS) -> list[T]:
+    """Returns at most `max_items` of the items in order, evenly spaced from the first to the last."""
+    places = np.linspace(0, len(items) - 1, min(max_items, len(items))).astype(np.int64)
     return [items[place] for place in places.tolist()]
 
 

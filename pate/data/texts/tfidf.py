@@ -96,7 +96,9 @@ class TfidfVectors(TextVectors):
         unprojected = cls(arrays, settings, origin)
         with stage("directions of the public texts", len(sample)) as advance, one_blas_thread():
             matrix = stack_blocks(
-                lambda block: unprojected.weigh(block).weights, texts=sample, advance=advance
+                lambda block: unprojected.weigh(block).weights,
+                texts=sample,
+                report_progress=advance,
             )
             num_directions = min(dimension, min(matrix.shape) - 1)
             if num_directions < 1:
@@ -204,16 +206,16 @@ def _count_parts(words: Sequence[str]) -> Any:
     return hashing.transform(words)
 
 
-def _frequent_in(texts: Sequence[str], advance: Callable[[int], object]) -> _Vocabulary:
+def _frequent_in(texts: Sequence[str], report_progress: Callable[[int], object]) -> _Vocabulary:
     """Returns the most frequent words and parts of words, of those that occur in at least two texts.
 
     Args:
         texts: the public texts.
-        advance: is called after each block with the number of texts that are done so far.
+        report_progress: is called after each block with the number of texts that are done so far.
     """
     num_texts_with_word = Counter[str]()
     num_texts_with_part = np.zeros(_BUCKETS)
-    for words, counts in map_blocks(count_words, texts, advance=advance):
+    for words, counts in map_blocks(count_words, texts, report_progress=report_progress):
         num_texts = counts.getnnz(axis=0).tolist()
         num_texts_with_word.update(dict(zip(words, num_texts, strict=True)))
         num_texts_with_part += (counts @ _count_parts(words)).getnnz(axis=0)

@@ -87,20 +87,22 @@ class TextVectors(FittedTransform):
         return 0, 0
 
     def vectors(
-        self, texts: Sequence[str], advance: Callable[[int], object] = lambda done: None
+        self, texts: Sequence[str], report_progress: Callable[[int], object] = lambda done: None
     ) -> Array:
         """Returns the vectors of texts, `[num_texts, dimension]`. Many texts are divided among all cores.
 
         Args:
             texts: the texts.
-            advance: is called with the number of texts that are done so far.
+            report_progress: is called with the number of texts that are done so far.
         """
         is_long = sum(map(len, texts)) > _MANY_CHARACTERS
         workers = self.workers if is_long or self.workers == "threads" else None
         size = _TASK_ROWS if workers == "processes" else BLOCK_ROWS
         # a copy has no cached properties, which other processes would be sent too
         owner = replace(self) if workers == "processes" else self
-        blocks = map_blocks(owner._blocks, texts, size=size, advance=advance, workers=workers)
+        blocks = map_blocks(
+            owner._blocks, texts, block_size=size, report_progress=report_progress, workers=workers
+        )
         return np.concatenate([np.empty((0, self.dimension), np.float32), *blocks])
 
     def _blocks(self, texts: Sequence[str]) -> Array:
@@ -186,10 +188,10 @@ class TextReader:
 
     text_fit: ClassVar[TextFit | None] = None
 
-    def with_text(self, fit: TextFit) -> Self:
+    def with_text(self, fit_vectors: TextFit) -> Self:
         """Returns the reader with another function that fits vectors to public texts."""
         reader = copy(self)
-        normalize_field(reader, "text_fit", fit)
+        normalize_field(reader, "text_fit", fit_vectors)
         return reader
 
 

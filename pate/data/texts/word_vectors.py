@@ -87,7 +87,9 @@ class StaticVectors(TextVectors):
         )
         with stage("words of the public texts", len(sample)) as advance:
             counts = stack_blocks(
-                lambda block: unweighted.count_pieces(block)[0], texts=sample, advance=advance
+                lambda block: unweighted.count_pieces(block)[0],
+                texts=sample,
+                report_progress=advance,
             )
         share_of_texts = counts.getnnz(axis=0) / max(len(sample), 1)
         word_weights = _HALF_WEIGHT_SHARE / (_HALF_WEIGHT_SHARE + share_of_texts)
@@ -197,18 +199,18 @@ class StaticVectors(TextVectors):
         return places
 
 
-def read_vectors(place: Path) -> WordVectors:
+def read_vectors(vectors_path: Path) -> WordVectors:
     """Reads word vectors from a text file of GloVe or word2vec, or from `model.safetensors` and `tokenizer.json`.
 
     Args:
-        place: the text file, or the folder with both files.
+        vectors_path: the text file, or the folder with both files.
 
     Raises:
         InvalidValue: the file or folder holds no word vectors.
     """
     try:
-        is_model = place.is_dir() or place.suffix == ".safetensors"
-        vectors = _vectors_of_model(place) if is_model else _vectors_of_lines(place)
+        is_model = vectors_path.is_dir() or vectors_path.suffix == ".safetensors"
+        vectors = _vectors_of_model(vectors_path) if is_model else _vectors_of_lines(vectors_path)
         if not np.isfinite(vectors.vectors).all() or not vectors.vectors.any():
             raise ValueError("numbers that are none")
     except DamagedFile:
@@ -216,16 +218,16 @@ def read_vectors(place: Path) -> WordVectors:
     except (OSError, *CONTENT_ERRORS) as error:
         reason = f"{type(error).__name__}: {error}"[:_LONGEST_REASON]
         raise InvalidValue(
-            "features.weights", place, rule=f"{WEIGHTS_RULES['static']} ({reason})"
+            "features.weights", vectors_path, rule=f"{WEIGHTS_RULES['static']} ({reason})"
         ) from error
     return vectors
 
 
-def _vectors_of_model(place: Path) -> WordVectors:
+def _vectors_of_model(folder: Path) -> WordVectors:
     """Reads a matrix of word vectors in safetensors, and the word of each row from the tokenizer in the same folder."""
     from safetensors.numpy import load_file
 
-    path = place / "model.safetensors" if place.is_dir() else place
+    path = folder / "model.safetensors" if folder.is_dir() else folder
     tokenizer = read_json(
         path.with_name("tokenizer.json"),
         rule="the tokenizer of word vectors",

@@ -65,7 +65,7 @@ class ImageCache:
         return cached_pixels(
             self.folder,
             shape=SHAPE,
-            rows=rows,
+            image_numbers=rows,
             stamps=stamps,
             decode=decode,
             name="decoding",

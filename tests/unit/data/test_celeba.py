@@ -304,10 +304,10 @@ def test_pictures_are_cropped_centrally_with_channels_first(
     pixels = np.zeros((8, 6, 3))
     pixels[3:5, 2:4] = 255
     path = save(tmp_path / "a.png", pixels)
-    assert decode_images([path], image_size=2, crop=2).min() == 255
+    assert decode_images([path], image_size=2, crop_pixels=2).min() == 255
     decoded = decode_images([path], image_size=6)
     assert decoded.min() == 0
-    assert decode_images([path], image_size=6, crop=100).tolist() == decoded.tolist()
+    assert decode_images([path], image_size=6, crop_pixels=100).tolist() == decoded.tolist()
 
 
 def test_all_image_modes_are_read(tmp_path: Path) -> None:
@@ -337,7 +337,9 @@ def test_all_image_modes_are_read(tmp_path: Path) -> None:
 def test_csv_dialects_are_read(csv_copy: Path, old: str, new: str) -> None:
     """The dialects have 0 for -1, semicolons, blanks after commas, quotes, or a column of row numbers."""
     plain = read_attributes(csv_copy)
-    splits = read_numbers(csv_copy, stem="list_eval_partition", files=plain.files)[0].tolist()
+    splits = read_numbers(csv_copy, list_name="list_eval_partition", file_names=plain.files)[
+        0
+    ].tolist()
     for path in csv_copy.glob("*.csv"):
         path.write_text(re.sub(old, new, path.read_text()))
     assert read_attributes(csv_copy).labels.tolist() == plain.labels.tolist()
@@ -346,7 +348,8 @@ def test_csv_dialects_are_read(csv_copy: Path, old: str, new: str) -> None:
         plain.files,
     )
     assert (
-        read_numbers(csv_copy, stem="list_eval_partition", files=plain.files)[0].tolist() == splits
+        read_numbers(csv_copy, list_name="list_eval_partition", file_names=plain.files)[0].tolist()
+        == splits
     )
 
 

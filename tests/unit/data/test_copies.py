@@ -31,8 +31,8 @@ def _lines(
     return list(
         remarks_on_copies(
             _split(private, groups),
-            public=_split(public, first=1000),
-            test=_split(test, first=2000),
+            public_split=_split(public, first=1000),
+            test_split=_split(test, first=2000),
         )
     )
 

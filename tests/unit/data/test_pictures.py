@@ -156,7 +156,7 @@ def test_transparent_pixels_are_white(tmp_path: Path, mode: str) -> None:
         for opened in pictures:
             for channels in (1, 3):
                 read = np.asarray(
-                    read_picture(opened, name="picture", channels=channels, white=white)
+                    read_picture(opened, name="picture", channels=channels, white_level=white)
                 )
                 assert read.reshape(2, channels).tolist() == [[40] * channels, [255] * channels]
 

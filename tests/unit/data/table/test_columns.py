@@ -21,7 +21,7 @@ pd = pytest.importorskip("pandas")
 
 def fit_schema(name: str, cells: list[Any], *, is_code: bool = False) -> TableSchema:
     """Returns the schema of a public table that has one column with the given cells."""
-    return TableSchema.fit(pa.table({name: cells}), codes=(name,) if is_code else ())
+    return TableSchema.fit(pa.table({name: cells}), code_columns=(name,) if is_code else ())
 
 
 @pytest.mark.parametrize(

@@ -247,7 +247,7 @@ def test_dates_are_parsed_to_known_days(
 )
 def test_nonexistent_day_is_refused(word: str) -> None:
     with pytest.raises(ValueError, match=r".*"):
-        days_of(word, orders=("dmy",), first_year=1930)
+        days_of(word, date_orders=("dmy",), first_year=1930)
 
 
 @pytest.mark.parametrize("absent", ["9999-12-31", "1900-01-01", "0001-01-01", "2204-03-05"])

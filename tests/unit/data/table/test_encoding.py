@@ -158,8 +158,8 @@ def test_character_across_two_blocks_is_decoded_whole(
     monkeypatch.setattr("pate.data.table.encoding._BLOCK_BYTES", 1)
     (tmp_path / "a.csv").write_bytes("é€".encode())
     (tmp_path / "b.csv").write_bytes("é€".encode()[:-1])
-    assert encoding_of(tmp_path / "a.csv", named="latin-1") == "utf-8"
-    assert encoding_of(tmp_path / "b.csv", named="latin-1") == "cp1252"
+    assert encoding_of(tmp_path / "a.csv", named_encoding="latin-1") == "utf-8"
+    assert encoding_of(tmp_path / "b.csv", named_encoding="latin-1") == "cp1252"
 
 
 @pytest.mark.parametrize("named", ["utf-8", "latin-1"])

@@ -173,5 +173,7 @@ def test_merged_persons_take_the_smallest_number() -> None:
 
 
 def test_smallest_of_group_returns_the_minimum_per_group() -> None:
-    smallest = smallest_of_group(groups=np.array([0, 2, 2, 0]), numbers=np.array([5, 1, 4, 3]))
+    smallest = smallest_of_group(
+        group_of_row=np.array([0, 2, 2, 0]), number_of_row=np.array([5, 1, 4, 3])
+    )
     assert smallest.tolist() == [3, 1, 1, 3]
