@@ -94,7 +94,7 @@ class Ablation:
         scores = multilabel_metrics(
             student.predict(test_inputs),
             scores=student.predict_proba(test_inputs),
-            true=dataset.test.labels,
+            true_labels=dataset.test.labels,
         )
         return Score(scores.mean_average_precision or 0.0, micro_f1=float(scores.micro_f1))
 

@@ -198,7 +198,7 @@ class Store:
         if lies_outside:
             # The file of a large release comes before the line that names it. Without a line it was never shown.
             path = self._file(digest)
-            make_folder(path.parent, within=path.parent.parent)
+            make_folder(path.parent, existing_parent=path.parent.parent)
             with replacing(path) as file:
                 file.write(content)
         with self._transaction("BEGIN IMMEDIATE") as db:

@@ -188,7 +188,7 @@ adjacency=replace_one)
             names: the names of queries and labels, which are written too; None to leave them out.
         """
         path = Path(path)
-        make_folder(path.parent, within=path.parent.parent)
+        make_folder(path.parent, existing_parent=path.parent.parent)
         arrays = self.arrays()
         if names is not None:
             arrays |= names.arrays()
@@ -202,7 +202,9 @@ adjacency=replace_one)
         file is no such release.
         """
         path = Path(path)
-        arrays = read_arrays(path, forms=cls._FORMS, remedy=REMEDY, beside=PublicNames.FORMS)
+        arrays = read_arrays(
+            path, forms=cls._FORMS, remedy=REMEDY, optional_forms=PublicNames.FORMS
+        )
         arrays = {name: arrays[name] for name in cls._FORMS}
         lengths = {len(array) for name, array in arrays.items() if array.ndim and name != "student"}
         widths = {array.shape[1] for array in arrays.values() if array.ndim == 2}
@@ -210,7 +212,7 @@ adjacency=replace_one)
             raise damaged(
                 path,
                 rule="arrays of one length",
-                found=f"{sorted(lengths)} and {sorted(widths)}",
+                finding=f"{sorted(lengths)} and {sorted(widths)}",
                 remedy=REMEDY,
             )
         return cls.from_arrays(arrays, event=event, adjacency=adjacency)

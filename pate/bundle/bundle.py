@@ -95,7 +95,7 @@ class Bundle:
             raise disk.damaged(
                 path / SCHEMA,
                 rule="the schema of the model beside it",
-                found="that of another",
+                finding="that of another",
                 remedy=REMEDY,
             )
         privacy = PrivacyStatement.read(path, remedy=REMEDY) if has_privacy else None
@@ -276,14 +276,14 @@ def _require_unaltered(folder: Path, name: str, digests: Mapping[str, str]) -> N
     """Raises `DamagedFile` unless the file `name` has the digest that the manifest lists for it in `digests`."""
     if name not in digests:
         rule = f"{_DIGESTS_RULE}, {name} among them"
-        raise disk.damaged(folder / MANIFEST, rule=rule, found="it is not", remedy=REMEDY)
+        raise disk.damaged(folder / MANIFEST, rule=rule, finding="it is not", remedy=REMEDY)
     if disk.file_digest(folder / name, rule=_FILE_RULE, remedy=REMEDY) != digests[name]:
         raise _altered(folder / name)
 
 
 def _altered(path: Path) -> disk.DamagedFile:
     return disk.damaged(
-        path, rule="the file as it was published", found="it is another", remedy=REMEDY
+        path, rule="the file as it was published", finding="it is another", remedy=REMEDY
     )
 
 

@@ -58,8 +58,8 @@ def publish(
     """
     form = ModelForm(
         name=name,
-        kind=kind,
-        labels=labels,
+        kind=input_kind,
+        labels=label_names,
         features=() if preprocessing is None else preprocessing.feature_names,
         preprocessing=preprocessing,
         input_shape=tuple(model.input_shape),

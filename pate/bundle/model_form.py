@@ -85,27 +85,27 @@ class ModelForm:
             raise
         except _SCHEMA_ERRORS as error:
             fault = f"{type(error).__name__}: {error}"
-            raise disk.damaged(path, rule=_SCHEMA_RULE, found=fault, remedy=REMEDY) from None
+            raise disk.damaged(path, rule=_SCHEMA_RULE, finding=fault, remedy=REMEDY) from None
 
     @classmethod
-    def _from_json(cls, values: Any, folder: Path) -> Self:
+    def _from_json(cls, json_values: Any, folder: Path) -> Self:
         """Returns the form from the JSON values of `schema.json`; raises if they have another form."""
-        labels = tuple(require_text("labels", name) for name in values["labels"])
+        labels = tuple(require_text("labels", name) for name in json_values["labels"])
         require(0 < len(labels) == len(set(labels)), "labels", len(labels), "names, each once")
-        require(values["kind"] in _KINDS, "kind", values["kind"], " or ".join(_KINDS))
-        is_list = isinstance(values["features"], list)
-        require(is_list, "features", type(values["features"]).__name__, "a list of names")
+        require(json_values["kind"] in _KINDS, "kind", json_values["kind"], " or ".join(_KINDS))
+        is_list = isinstance(json_values["features"], list)
+        require(is_list, "features", type(json_values["features"]).__name__, "a list of names")
         # The model beside it has the same threshold, in (0, 1].
-        threshold = values["threshold"]
+        threshold = json_values["threshold"]
         is_for_each = isinstance(threshold, list)
         threshold = tuple(map(float, threshold)) if is_for_each else float(threshold)
         form = cls(
-            name=require_text("name", values["name"]),
-            kind=values["kind"],
+            name=require_text("name", json_values["name"]),
+            kind=json_values["kind"],
             labels=labels,
-            input_shape=tuple(map(int, values["input_shape"])),
-            features=tuple(map(str, values["features"])),
-            preprocessing=_read_preprocessing(values["preprocessing"], folder),
+            input_shape=tuple(map(int, json_values["input_shape"])),
+            features=tuple(map(str, json_values["features"])),
+            preprocessing=_read_preprocessing(json_values["preprocessing"], folder),
             threshold=threshold,
             model=str(values["model"]),
             versions={str(key): str(value) for key, value in values["versions"].items()},
@@ -118,16 +118,16 @@ class ModelForm:
         return form
 
 
-def _read_preprocessing(values: Any, folder: Path) -> Preprocessing | None:
+def _read_preprocessing(json_values: Any, folder: Path) -> Preprocessing | None:
     """Returns the preprocessing that the JSON values of `schema.json` describe; None if they describe none."""
-    if values is None:
+    if json_values is None:
         return None
-    kind = values["kind"]
+    kind = json_values["kind"]
     if kind == TableSchema.kind:
-        return TableSchema.read(values, name="preprocessing", folder=folder)
+        return TableSchema.read(json_values, name="preprocessing", folder=folder)
     if kind == ImageForm.kind:
-        return ImageForm.from_plain(values)
+        return ImageForm.from_plain(json_values)
     if kind == ExtractedForm.kind:
-        return ExtractedForm.from_plain(values, folder, remedy=REMEDY)
+        return ExtractedForm.from_plain(json_values, folder, remedy=REMEDY)
     kinds = (TableSchema.kind, ImageForm.kind, ExtractedForm.kind)
     raise InvalidValue("preprocessing.kind", kind, rule=" or ".join(kinds))

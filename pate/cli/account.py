@@ -31,7 +31,9 @@ def account(config: DictConfig) -> None:
     """Prints the price of the configured release, or the plan that meets a budget."""
     require_choice("format", config.format, ("text", "json", "jsonl"))
     if config.ledger is not None and _names_ledger_alone():
-        _print_ledger(config.ledger, form=config.format)  # no release is named, so none is priced
+        _print_ledger(
+            config.ledger, output_format=config.format
+        )  # no release is named, so none is priced
         return
     rule = "text or json; jsonl is for ledger= and nothing else"
     require(config.format != "jsonl", "format", config.format, rule)
@@ -126,17 +128,17 @@ def _accountant_names(setting: Any, names: tuple[str, ...]) -> list[str]:
     return [require_choice("accountants", str(name), names) for name in chosen]
 
 
-def _accountant(name: str, allowed: list[str]) -> Accountant:
+def _accountant(name: str, allowed_targets: list[str]) -> Accountant:
     """Builds the accountant with the given name, as `accountant=NAME` would.
 
     Args:
         name: the name of the accountant.
-        allowed: the user's own modules whose classes may be loaded.
+        allowed_targets: the user's own modules whose classes may be loaded.
     """
     shipped = CONFIG_FOLDER / "accountant" / f"{name}.yaml"
     # the user's own file may need composing
     node = _loaded(shipped) if shipped.is_file() else _composed_accountant(name)
-    accountant: Accountant = build(node, slot="accountant", allowed_targets=allowed)
+    accountant: Accountant = build(node, slot="accountant", allowed_targets=allowed_targets)
     return accountant
 
 
@@ -210,18 +212,18 @@ def _on_votes(config: DictConfig, release: pricing.PricedRelease, budget: Budget
     return fields
 
 
-def _print_ledger(path: str, form: str) -> None:
+def _print_ledger(path: str, output_format: str) -> None:
     """Prints the charges in a ledger.
 
     Args:
         path: the path of the ledger.
-        form: text prints tables, json one object, jsonl one object for each charge.
+        output_format: text prints tables, json one object, jsonl one object for each charge.
     """
     from pate.pricing.ledger_accounts import charges_of, ledgers_in
 
     ledgers = ledgers_in(path)
     accounts = [charges_of(ledger) for ledger in ledgers]
-    if form == "text":
+    if output_format == "text":
         print_page("cli/ledger.txt", accounts=list(zip(ledgers, accounts, strict=True)))
         return
     charges = [
@@ -229,7 +231,7 @@ def _print_ledger(path: str, form: str) -> None:
         for account in accounts
         for charge in account["charges"]
     ]
-    for line in charges if form == "jsonl" else [{"accounts": accounts}]:
+    for line in charges if output_format == "jsonl" else [{"accounts": accounts}]:
         print_json(line)
 
 

@@ -101,7 +101,7 @@ def run_app(task: Task, command: str) -> None:
         sys.exit(code)
 
 
-def _run(task: Task, command: str, words: list[str]) -> tuple[str, int]:
+def _run(task: Task, command: str, arguments: list[str]) -> tuple[str, int]:
     """Composes the configuration and runs the task, or all tasks of a sweep.
 
     Returns:
@@ -116,13 +116,13 @@ def _run(task: Task, command: str, words: list[str]) -> tuple[str, int]:
         if is_single and way_line is not None:
             _say(way_line)
         if is_single and student is not None:
-            _say(default_choices.student_line(student, words))
+            _say(default_choices.student_line(student, arguments))
         try:
             command_line.expand_home(config)
             mistakes.require_sound(config, command_schema(command), command)
-            job_settings = _given(words)
+            job_settings = _given(arguments)
             command_line.require_noise_said(config, job_settings)
-            for unused in _unused(config, given=job_settings, command=command):
+            for unused in _unused(config, command_line_settings=job_settings, command=command):
                 _say(unused)
             return task(config)
         except Exception as error:
@@ -145,18 +145,22 @@ def _run(task: Task, command: str, words: list[str]) -> tuple[str, int]:
     warnings.filterwarnings("ignore", ".*Defaults list is missing `_self_`")
     try:
         names = tuple(field.name for field in dataclasses.fields(command_schema(command)))
-        mistakes.require_words(words, names)
-        way = default_choices.default_way(words, command)
-        student = default_choices.default_student(words, command)
+        mistakes.require_words(arguments, names)
+        way = default_choices.default_way(arguments, command)
+        student = default_choices.default_student(arguments, command)
         chosen = [] if way is None else [f"way={way}"]
         chosen += [] if student is None else [f"student={student}"]
         run_application(
-            job, command, words, chosen=chosen, allowed=command_line.allowed_modules(words)
+            job,
+            command,
+            arguments,
+            chosen=chosen,
+            allowed_targets=command_line.allowed_modules(arguments),
         )
         sys.stdout.flush()
     except Exception as error:
         is_of_job = any(frame.f_code is job.__code__ for frame, _ in walk_tb(error.__traceback__))
-        mistake = None if is_of_job else mistakes.mistake_of(error, words)
+        mistake = None if is_of_job else mistakes.mistake_of(error, arguments)
         return _ended(mistake or error, spelling)
     first = next(iter([*ends, *SweepEnds.last]), JobEnd(note="", code=0))
     return first.note, first.code
@@ -200,26 +204,32 @@ class SweepEnds(Callback):
         return sorted((Path(config.hydra.sweep.dir) / _JOBS).glob(f"*{_END}"))
 
 
-def _given(words: list[str]) -> dict[str, str]:
+def _given(arguments: list[str]) -> dict[str, str]:
     """Returns the settings on the command line as text by name; in a sweep, with the value of the current job."""
-    settings = command_line.given_settings(words)
+    settings = command_line.given_settings(arguments)
     job_settings = command_line.given_settings(HydraConfig.get().overrides.task)
     return {name: value for name, value in job_settings.items() if name in settings}
 
 
-def _unused(config: DictConfig, given: Mapping[str, str], command: str) -> list[str]:
+def _unused(
+    config: DictConfig, command_line_settings: Mapping[str, str], command: str
+) -> list[str]:
     """Returns a sentence for each setting on the command line that has no effect.
 
     The list is empty if a part cannot be built; the task will then report the error.
 
     Args:
         config: the composed configuration.
-        given: the settings on the command line as text, by name.
+        command_line_settings: the settings on the command line as text, by name.
         command: the name of the command.
     """
     try:
         lines = unused_lines(
-            config, given, command, make=part_maker(config), has_known_cost=_has_known_cost
+            config,
+            command_line_settings,
+            command,
+            build_part=part_maker(config),
+            has_known_cost=_has_known_cost,
         )
         return list(lines)
     except (InvalidValue, OSError, OmegaConfBaseException):

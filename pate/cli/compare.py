@@ -45,7 +45,7 @@ _GROUPS = ("aggregator", "experiment")
 
 def compare_from_config(config: DictConfig) -> None:
     """Runs or continues the configured comparison of methods, and prints its tables."""
-    all_settings = plain_settings(config, without=())
+    all_settings = plain_settings(config, excluded_settings=())
     settings = {name: all_settings[name] for name in _COMPARED if name in all_settings}
     data_name = str(config.data._target_).rpartition(".")[2].lower()
     output_dir = Path(config.output_dir or default_folder("compare", data_name, settings=settings))
@@ -61,18 +61,18 @@ def compare_from_config(config: DictConfig) -> None:
     check = None if config.fewer_queries else partial(_require_queries, config.num_queries)
     plan = ComparisonPlan(
         load_dataset=watched_load(
-            make("data"), monitor, features=make("features"), folder=output_dir, check=check
+            make("data"), monitor, features=make("features"), folder=output_dir, check_dataset=check
         ),
         methods=(*pate_methods, *other_methods),
         engine=make("engine"),
         student=make("student"),
         fewer_queries=config.fewer_queries,
-        epsilons=tuple(sorted(_numbers(name="epsilons", values=config.epsilons))),
+        epsilons=tuple(sorted(_numbers(name="epsilons", setting_value=config.epsilons))),
         seeds=_seeds(config.seeds),
         accountant=partial(
             build, accountant, "accountant", allowed_targets=list(config.allowed_targets)
         ),
-        shares=_numbers(name="shares", values=config.shares),
+        shares=_numbers(name="shares", setting_value=config.shares),
         all_records=config.all_records,
         num_queries=config.num_queries,
         target_delta=config.target_delta,
@@ -84,10 +84,10 @@ def compare_from_config(config: DictConfig) -> None:
     print_frontier(compare(plan, output_dir, monitor), folder=output_dir)
 
 
-def _words_of_parts(words: Iterable[str]) -> list[str]:
+def _words_of_parts(arguments: Iterable[str]) -> list[str]:
     """Returns the arguments of a command line that choose or configure the teacher or the student."""
     part_words = []
-    for word in words:
+    for word in arguments:
         setting = word.lstrip("+~").partition("=")[0]
         if setting.partition(".")[0] in ("teacher", "student"):
             part_words.append(word)
@@ -145,15 +145,17 @@ def _names(aggregators: Any, other_methods: tuple[Method, ...] = ()) -> tuple[st
     return tuple(map(str, names))
 
 
-def _require_used(part_words: list[str], names: tuple[str, ...]) -> None:
+def _require_used(part_arguments: list[str], entries: tuple[str, ...]) -> None:
     """Raises `InvalidValue` for a number of teachers on the command line if every entry has a number of its own.
 
     Args:
-        part_words: the arguments of the command line that configure the teacher or the student.
-        names: the entries of `aggregators=`.
+        part_arguments: the arguments of the command line that configure the teacher or the student.
+        entries: the entries of `aggregators=`.
     """
-    number = next((word for word in part_words if word.startswith("teacher.num_teachers=")), None)
-    if number and all("@" in name or _is_experiment(name) for name in names):
+    number = next(
+        (word for word in part_arguments if word.startswith("teacher.num_teachers=")), None
+    )
+    if number and all("@" in name or _is_experiment(name) for name in entries):
         rule = "some name in aggregators= that has no @T and is no experiment's"
         name, _, value = number.partition("=")
         raise InvalidValue(name, value, rule=rule)
@@ -168,7 +170,7 @@ def _is_experiment(entry: str) -> bool:
     return group != "aggregator" and name in members("experiment")
 
 
-def _pate_method(entry: str, config: DictConfig, part_words: list[str]) -> PATEMethod:
+def _pate_method(entry: str, config: DictConfig, part_arguments: list[str]) -> PATEMethod:
     """Returns the compared method that an entry of `aggregators=` describes.
 
     An experiment brings its own teachers and student. An aggregator uses those of the command line.
@@ -176,12 +178,12 @@ def _pate_method(entry: str, config: DictConfig, part_words: list[str]) -> PATEM
     Args:
         entry: the entry.
         config: the composed configuration.
-        part_words: the arguments of the command line that configure the teacher or the student.
+        part_arguments: the arguments of the command line that configure the teacher or the student.
     """
     chosen_name, _, num_teachers = entry.partition("@")
     name = chosen_name.rpartition(":")[2]
     is_experiment = _is_experiment(entry)
-    overrides = [f"experiment={name}"] if is_experiment else [f"aggregator={name}", *part_words]
+    overrides = [f"experiment={name}"] if is_experiment else [f"aggregator={name}", *part_arguments]
     if num_teachers:
         setting = "teacher.num_teachers="
         overrides = [word for word in overrides if not word.startswith(setting)]
@@ -211,27 +213,27 @@ def _require_queries(num_queries: int, dataset: Dataset) -> None:
     require(num_queries <= pool, "num_queries", num_queries, f"at most {pool}, the public pool")
 
 
-def _numbers(name: str, values: Any) -> tuple[float, ...]:
+def _numbers(name: str, setting_value: Any) -> tuple[float, ...]:
     """Returns the numbers in a setting whose value is a number or a list of numbers.
 
     Args:
         name: the name of the setting, for messages.
-        values: the value of the setting.
+        setting_value: the value of the setting.
     """
-    listed = list(values) if isinstance(values, ListConfig) else [values]
+    listed = list(setting_value) if isinstance(setting_value, ListConfig) else [setting_value]
     try:
         return tuple(float(value) for value in listed)
     except (TypeError, ValueError) as error:
-        raise InvalidValue(name, values, rule="a list of numbers") from error
+        raise InvalidValue(name, setting_value, rule="a list of numbers") from error
 
 
-def _seeds(values: Any) -> tuple[int, ...]:
+def _seeds(setting_value: Any) -> tuple[int, ...]:
     """Returns the seeds in a setting whose value is a list of seeds, or n for the seeds 0 to n - 1."""
-    if isinstance(values, int) and not isinstance(values, bool):
-        return tuple(range(values))
-    if isinstance(values, ListConfig) and all(type(value) is int for value in values):
-        return tuple(values)
-    raise InvalidValue("seeds", values, rule="a whole number >= 1, or a list of seeds")
+    if isinstance(setting_value, int) and not isinstance(setting_value, bool):
+        return tuple(range(setting_value))
+    if isinstance(setting_value, ListConfig) and all(type(value) is int for value in setting_value):
+        return tuple(setting_value)
+    raise InvalidValue("seeds", setting_value, rule="a whole number >= 1, or a list of seeds")
 
 
 def print_frontier(frontier: Frontier, folder: Path, *, console: Console | None = None) -> None:

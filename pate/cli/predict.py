@@ -193,7 +193,7 @@ def _read_array(path: Path) -> NDArray[Any]:
     if path.suffix == ".npy":
         return read_npy(path)
     remedy = "save it with numpy.savez(FILE, inputs=…)"
-    arrays = read_arrays(path, remedy=remedy, most=_MOST_BYTES)
+    arrays = read_arrays(path, remedy=remedy, max_bytes=_MOST_BYTES)
     name = "inputs" if len(arrays) > 1 else next(iter(arrays), "inputs")
     require(name in arrays, "data", path, "an array `inputs`")
     return arrays[name]

@@ -124,20 +124,20 @@ def _start_thread(target: Callable[..., None], *arguments: Any) -> bool:
     return True
 
 
-def _watch(reading: int, handled: list[signal.Signals]) -> None:
+def _watch(pipe_end: int, handled_signals: list[signal.Signals]) -> None:
     """Ends the process `_PATIENCE_S` seconds after the first handled signal, even if the block ends meanwhile.
 
     Returns if the block of `ended_by_signals` ends without such a signal.
 
     Args:
-        reading: the end of a pipe into which the interpreter writes the number of each signal.
-        handled: the signals that end the process.
+        pipe_end: the end of a pipe into which the interpreter writes the number of each signal.
+        handled_signals: the signals that end the process.
     """
     signal.pthread_sigmask(signal.SIG_BLOCK, _ENDING)
-    with os.fdopen(reading, "rb", buffering=0) as pipe:
+    with os.fdopen(pipe_end, "rb", buffering=0) as pipe:
         while content := pipe.read(1):  # which is empty once the block closes the pipe
             number = content[0]
-            if number in handled:
+            if number in handled_signals:
                 time.sleep(_PATIENCE_S)
                 end_descendants()
                 with suppress(OSError):

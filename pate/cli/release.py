@@ -106,17 +106,19 @@ def read_foreign_votes(config: DictConfig, paths: list[Path]) -> tuple[ForeignVo
     return foreign, Cohort.of_others(foreign, config.name)
 
 
-def plan_of(config: DictConfig, *, without: Collection[str] = ()) -> tuple[ReleasePlan, Path]:
+def plan_of(
+    config: DictConfig, *, excluded_settings: Collection[str] = ()
+) -> tuple[ReleasePlan, Path]:
     """Returns the plan of a configured release, and the folder of the release.
 
     The folder is `output_dir`, or a folder named after all settings that affect the release.
 
     Args:
         config: the composed configuration.
-        without: the names of settings that are left out of the plan.
+        excluded_settings: the names of settings that are left out of the plan.
     """
     make = part_maker(config)
-    settings = run.plain_settings(config, without)
+    settings = run.plain_settings(config, excluded_settings)
     beside_release = names_with("beside_release", "release")
     of_release = {name: value for name, value in settings.items() if name not in beside_release}
     hydra = HydraConfig.get()
@@ -137,7 +139,7 @@ def plan_of(config: DictConfig, *, without: Collection[str] = ()) -> tuple[Relea
             num_teachers=shape.num_teachers,
         )
 
-    terms = run.settings_from(config, kind=NoiseSettings)
+    terms = run.settings_from(config, settings_class=NoiseSettings)
     queries = None
     if config.queries is not None:
         queries = partial(Queries.read, Path(config.queries), schema=config.table_schema)
@@ -155,17 +157,17 @@ def plan_of(config: DictConfig, *, without: Collection[str] = ()) -> tuple[Relea
     return plan, _output_dir(config, of_release)
 
 
-def _output_dir(config: DictConfig, of_release: dict[str, Any]) -> Path:
+def _output_dir(config: DictConfig, release_settings: dict[str, Any]) -> Path:
     """Returns the folder of a release: `output_dir`, or a folder named after the settings that affect the release.
 
     Args:
         config: the composed configuration.
-        of_release: the settings that affect the release.
+        release_settings: the settings that affect the release.
     """
     if config.output_dir:
         return Path(config.output_dir)
     name = str(config.aggregator._target_).rpartition(".")[2]
-    return Path(run.default_folder("release", name, settings=of_release))
+    return Path(run.default_folder("release", name, settings=release_settings))
 
 
 main = command_of(release, command="release", module=__name__)

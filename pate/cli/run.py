@@ -26,19 +26,19 @@ _GROUPS = ("data", "aggregator", "accountant", "teacher", "student")
 _TERMS = ("target_epsilon", "max_epsilon", "target_delta", "num_queries", "adjacency", "seed")
 
 
-def plain_settings(config: DictConfig, without: Collection[str]) -> dict[str, Any]:
+def plain_settings(config: DictConfig, excluded_settings: Collection[str]) -> dict[str, Any]:
     """Returns a configuration as plain values, such that equal runs have equal values.
 
     `features=none` is left out, cache folders become null, and so does the target if noise is given.
 
     Args:
         config: the composed configuration.
-        without: the names of settings that are left out.
+        excluded_settings: the names of settings that are left out.
     """
     plain = plain_values(config, resolve=True)
     if plain.get("noise") == "given":
         plain["target_epsilon"] = None
-    settings = {str(key): value for key, value in plain.items() if key not in without}
+    settings = {str(key): value for key, value in plain.items() if key not in excluded_settings}
     for part in ("data", "features"):
         node = settings.get(part)
         if isinstance(node, dict) and "cache" in node:
@@ -48,18 +48,18 @@ def plain_settings(config: DictConfig, without: Collection[str]) -> dict[str, An
     return settings
 
 
-def settings_from(config: DictConfig, kind: type[S]) -> S:
+def settings_from(config: DictConfig, settings_class: type[S]) -> S:
     """Returns an instance of a class of settings with the values of a composed configuration.
 
     Lists and mappings become plain values.
 
     Args:
         config: the composed configuration.
-        kind: the class of settings, such as `TrainSettings`.
+        settings_class: the class of settings, such as `TrainSettings`.
     """
     plain = plain_values(config, resolve=True)
     # mypy does not know that S is a dataclass
-    return kind(**{item.name: plain[item.name] for item in fields(kind)})  # type: ignore[arg-type]
+    return settings_class(**{item.name: plain[item.name] for item in fields(settings_class)})  # type: ignore[arg-type]
 
 
 def run_heading(
@@ -127,7 +127,7 @@ def watched_load(
     features: Features | None = None,
     folder: Path | None = None,
     *,
-    check: Callable[[Dataset], object] | None = None,
+    check_dataset: Callable[[Dataset], object] | None = None,
 ) -> Callable[[], Dataset]:
     """Returns a function that reads the data set or its features, anew at each call. No record is kept in memory.
 
@@ -137,7 +137,7 @@ def watched_load(
         features: the recipe of features; None leaves inputs unchanged. For data with texts, `NoFeatures` is replaced by
             `Text`. `Kernel` leaves inputs unchanged, because the teachers compute the kernel.
         folder: the folder of the run, beside which features are cached.
-        check: is called with a data set of the same shape but blank inputs, before features are fitted.
+        check_dataset: is called with a data set of the same shape but blank inputs, before features are fitted.
 
     Raises:
         InvalidValue: a setting of the reader is missing. This is checked first, because other parts take long to load.
@@ -151,5 +151,5 @@ def watched_load(
         if isinstance(features, Text):
             data = features.reader(data, cache)
         else:
-            data = FeaturedData(data, features, cache=cache, check=check)
+            data = FeaturedData(data, features, cache=cache, check=check_dataset)
     return partial(load_dataset, data, monitor.stage)

@@ -77,16 +77,16 @@ def write_schema(config: DictConfig) -> None:
     )
 
 
-def _table(config: DictConfig, parts: Mapping[str, Path]) -> Table:
+def _table(config: DictConfig, files_of_splits: Mapping[str, Path]) -> Table:
     """Returns the reader of the public records.
 
     Args:
         config: the composed configuration.
-        parts: the files into which `data` was divided, by split; empty if `data` is itself the public file.
+        files_of_splits: the files into which `data` was divided, by split; empty if `data` is itself the public file.
     """
-    has_column_of_splits = config.split is not None and not parts
+    has_column_of_splits = config.split is not None and not files_of_splits
     return Table(
-        public=None if has_column_of_splits else str(parts.get("public", config.data)),
+        public=None if has_column_of_splits else str(files_of_splits.get("public", config.data)),
         path=str(config.data) if has_column_of_splits else None,
         split=str(config.split) if has_column_of_splits else None,
         labels=tuple(config.labels),
@@ -122,16 +122,16 @@ def _settings_of(table: Table, *, encoding: str) -> TableSettings:
     )
 
 
-def _command(table: Table, output: Path, parts: Mapping[str, Path]) -> str:
+def _command(table: Table, schema_file: Path, files_of_splits: Mapping[str, Path]) -> str:
     """Returns the command line that trains with the schema, to paste into a shell.
 
     Args:
         table: the table.
-        output: the schema's file.
-        parts: the files into which the data were divided, by split. If empty, the command line has placeholders,
-            `private` and `test`, for files in the folder of the public file.
+        schema_file: the schema's file.
+        files_of_splits: the files into which the data were divided, by split. If empty, the command line has
+            placeholders, `private` and `test`, for files in the folder of the public file.
     """
-    words = ["pate-train", "data=table", as_setting(name="data.schema", value=output)]
+    words = ["pate-train", "data=table", as_setting(name="data.schema", value=schema_file)]
     if table.path is not None:
         words += [
             as_setting(name="data.path", value=table.path),
@@ -142,7 +142,7 @@ def _command(table: Table, output: Path, parts: Mapping[str, Path]) -> str:
         num_endings = 2 if public.suffix == ".gz" else 1
         ending = "".join(public.suffixes[-num_endings:])
         for split in SPLITS:
-            path = parts.get(split, public.with_name(f"{split}{ending}"))
+            path = files_of_splits.get(split, public.with_name(f"{split}{ending}"))
             if split == "public":
                 path = public
             words.append(as_setting(f"data.{split}", value=path))

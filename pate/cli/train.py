@@ -51,7 +51,7 @@ _REMEDY = "sweep again into another folder; finished runs are shown again at no 
 def train_from_config(config: DictConfig) -> dict[str, Any]:
     """Runs or continues the configured run, prints its report, and returns its row in the table of a sweep."""
     # all that the release depends on; the folder's name comes from it, and a run goes on in a folder of equal settings
-    settings = run.plain_settings(config, without=_BESIDE_RELEASE)
+    settings = run.plain_settings(config, excluded_settings=_BESIDE_RELEASE)
     hydra = HydraConfig.get()
     heading = run.run_heading(
         settings,
@@ -68,7 +68,7 @@ def train_from_config(config: DictConfig) -> dict[str, Any]:
     logger = require_choice("logger", config.logger, ("tensorboard", "mlflow", "none"))
     if logger == "mlflow":
         require_extra("logger", "mlflow", "mlflow")
-    train_settings = run.settings_from(config, kind=TrainSettings)
+    train_settings = run.settings_from(config, settings_class=TrainSettings)
     make = part_maker(config)
     monitor = run.ConsoleMonitor()
     data = make("data")
@@ -90,7 +90,7 @@ def train_from_config(config: DictConfig) -> dict[str, Any]:
         monitor,
         features=make("features"),
         folder=output_dir,
-        check=lambda dataset: price(plan.for_dataset(dataset, Monitor()), dataset, monitor),
+        check_dataset=lambda dataset: price(plan.for_dataset(dataset, Monitor()), dataset, monitor),
     )
     report = train(replace(plan, load_dataset=load), output_dir, monitor)
     if logger == "mlflow":

@@ -44,7 +44,7 @@ class Calibration:
     def write(self, path: Path) -> None:
         """Writes the calibration to a file, if all parameters are plain values or lists of plain values."""
         if _is_plain(tuple(self.parameters.values())):
-            make_folder(path.parent, within=path.parent.parent)
+            make_folder(path.parent, existing_parent=path.parent.parent)
             write_text(path, text=to_json(self) + "\n")
 
     def note(self, allow_useless: bool) -> str:
@@ -96,7 +96,7 @@ def calibrated(
     except TypeError:
         if on_file is None:
             raise
-        raise damaged(path, rule=_RULE, found="other parameters", remedy=_SOLVED_AGAIN) from None
+        raise damaged(path, rule=_RULE, finding="other parameters", remedy=_SOLVED_AGAIN) from None
     except InvalidValue as error:
         if on_file is None:
             Calibration(parameters={}, epsilon=None, reason=str(error)).write(path)

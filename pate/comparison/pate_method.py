@@ -202,7 +202,7 @@ class PATEMethod(Method):
     def _ensemble_folder(self, bench: Bench) -> EnsembleFolder:
         """Returns the folder of the ensemble that all methods with the same teachers share."""
         path = bench.folder / "ensembles" / self._ensemble_name(bench)
-        return EnsembleFolder(make_folder(path, within=bench.folder))
+        return EnsembleFolder(make_folder(path, existing_parent=bench.folder))
 
     def _partition(self, bench: Bench) -> Partition:
         folder = self._ensemble_folder(bench)

@@ -63,7 +63,7 @@ class Trial:
     def write(self, seed: int, run: Run) -> Run:
         """Writes the result of a seed to its file, and returns the result."""
         path = self.paths[seed]
-        make_folder(path.parent, within=path.parent.parent)
+        make_folder(path.parent, existing_parent=path.parent.parent)
         write_text(path, text=to_json_line(run) + "\n")
         return run
 
@@ -106,8 +106,8 @@ class Trial:
             test = self.bench.dataset.test
             predicted = trained.model.predict(test.inputs)
             probabilities = trained.model.predict_proba(test.inputs).astype(np.float64)
-            scores = multilabel_metrics(predicted, scores=probabilities, true=test.labels)
-            intervals = metric_intervals(predicted, scores=probabilities, true=test.labels)
+            scores = multilabel_metrics(predicted, scores=probabilities, true_labels=test.labels)
+            intervals = metric_intervals(predicted, scores=probabilities, true_labels=test.labels)
         except InvalidValue as error:  # data that the method is not made for
             if blank.is_baseline:
                 raise
@@ -216,7 +216,7 @@ def constant_runs(bench: Bench) -> Iterator[Run]:
     frequencies = bench.dataset.private.labels.mean(axis=0)
     for name, constant in CONSTANTS.items():
         predicted, probabilities = constant(frequencies).for_samples(len(true))
-        scores = multilabel_metrics(predicted, scores=probabilities, true=true)
+        scores = multilabel_metrics(predicted, scores=probabilities, true_labels=true)
         yield Run(
             aggregator=name,
             num_queries=bench.num_queries,

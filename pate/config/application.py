@@ -66,10 +66,10 @@ OPTIONS = (
 def run_application(
     task: Callable[[DictConfig], Any],
     command: str,
-    words: Sequence[str],
+    arguments: Sequence[str],
     *,
     chosen: Sequence[str] = (),
-    allowed: Sequence[str] = (),
+    allowed_targets: Sequence[str] = (),
 ) -> None:
     """Composes a command's configuration with `hydra.main`, and runs a task on it.
 
@@ -78,16 +78,16 @@ def run_application(
     Args:
         task: is called with each composed configuration; with several in a sweep.
         command: the name of the command, which is the name of the YAML file that is composed.
-        words: the arguments of the command line, options and settings in any order.
+        arguments: the arguments of the command line, options and settings in any order.
         chosen: further settings, which are chosen by default because the command line leaves them open.
-        allowed: the user's own modules whose classes may be loaded.
+        allowed_targets: the user's own modules whose classes may be loaded.
     """
-    options = options_parser().parse_intermixed_args(words)
+    options = options_parser().parse_intermixed_args(arguments)
     folders = []
     if options.config_dir is not None:
         folders.append(Path(options.config_dir).expanduser().absolute())
         require(folders[0].is_dir(), "--config-dir", folders[0], "a folder")
-    register_configs(allowed=allowed, folders=folders)
+    register_configs(allowed_targets=allowed_targets, config_folders=folders)
     main_folder = Path(options.config_path or folder_of(command)).expanduser().absolute()
     name = options.config_name or command
     if options.help:
@@ -104,7 +104,7 @@ def run_application(
         version_base=_VERSION_BASE, config_path=str(main_folder), config_name=name
     )
     settings = [f"++hydra.job.name={command}", *options.overrides, *chosen]
-    with _arguments([*_words_of(options), *settings]):
+    with _hydra_arguments([*_words_of(options), *settings]):
         try:
             application(job)()
         except SystemExit as end:  # Hydra's own pages end with code 0
@@ -128,20 +128,20 @@ def _words_of(options: Namespace) -> list[str]:
 
 
 @contextmanager
-def _arguments(words: Sequence[str]) -> Iterator[None]:
+def _hydra_arguments(arguments: Sequence[str]) -> Iterator[None]:
     """Sets `sys.argv` within the block, and makes Hydra raise its errors.
 
     Args:
-        words: the arguments, without the name of the program.
+        arguments: the arguments, without the name of the program.
     """
-    arguments = sys.argv
+    own_arguments = sys.argv
     full_error = os.environ.get(_FULL_ERROR)
-    sys.argv = [arguments[0], *words]
+    sys.argv = [own_arguments[0], *arguments]
     os.environ[_FULL_ERROR] = "1"
     try:
         yield
     finally:
-        sys.argv = arguments
+        sys.argv = own_arguments
         del os.environ[_FULL_ERROR]
         if full_error is not None:
             os.environ[_FULL_ERROR] = full_error

@@ -55,7 +55,7 @@ def build(
             raise InvalidValue("allowed_targets", f"[{module}]", rule=rule)
     if not isinstance(plain, dict) or _TARGET not in plain:
         raise InvalidValue(slot, plain, rule="a node with a _target_, the name of a class")
-    make = _object_maker(plain, path=slot, kind=kind_of_group(slot), trusted=trusted)
+    make = _object_maker(plain, path=slot, kind=kind_of_group(slot), trusted_prefixes=trusted)
     return make(**arguments)
 
 
@@ -103,7 +103,7 @@ def part_maker(config: DictConfig) -> Callable[[str], Any]:
 
 
 def _object_maker(
-    node: dict[Any, Any], path: str, kind: Kind, trusted: tuple[str, ...]
+    node: dict[Any, Any], path: str, kind: Kind, trusted_prefixes: tuple[str, ...]
 ) -> Callable[..., Any]:
     """Checks the class of a node and of all nodes within it, and returns a function that builds the object.
 
@@ -111,19 +111,19 @@ def _object_maker(
         node: a node with the key `_target_`.
         path: the path of the node in the configuration, for messages.
         kind: the classes that are allowed at this path.
-        trusted: prefixes of modules whose classes may be loaded.
+        trusted_prefixes: prefixes of modules whose classes may be loaded.
 
     Returns:
         A function that takes further arguments of the class.
     """
-    cls = trusted_class(node[_TARGET], kind, trusted)
+    cls = trusted_class(node[_TARGET], kind, trusted_prefixes)
     value_makers: dict[str, Callable[[], Any]] = {}
     for name, value in node.items():
         if name == _TARGET:
             continue
         if not isinstance(name, str) or name.startswith("_"):
             raise InvalidValue(f"{path}.{name}", rule=f"arguments of {cls.__name__} by their names")
-        value_makers[name] = _value_maker(value, cls, name, f"{path}.{name}", trusted)
+        value_makers[name] = _value_maker(value, cls, name, f"{path}.{name}", trusted_prefixes)
 
     def make(**arguments: Any) -> Any:
         values = {name: make_value() for name, make_value in value_makers.items()}
@@ -142,7 +142,7 @@ def _object_maker(
 
 
 def _value_maker(
-    value: Any, cls: type, argument: str, path: str, trusted: tuple[str, ...]
+    value: Any, cls: type, argument: str, path: str, trusted_prefixes: tuple[str, ...]
 ) -> Callable[[], Any]:
     """Checks a value in a node, and returns a function that builds the value.
 
@@ -151,7 +151,7 @@ def _value_maker(
         cls: the class of the node that contains the value.
         argument: the argument of `cls` that the value is passed to.
         path: the path of the value in the configuration, for messages.
-        trusted: prefixes of modules whose classes may be loaded.
+        trusted_prefixes: prefixes of modules whose classes may be loaded.
     """
     key = path.rpartition(".")[2].rpartition("__")[2]
     is_estimator = any(base.__module__.startswith("sklearn.") for base in cls.__mro__)
@@ -160,16 +160,16 @@ def _value_maker(
     if isinstance(value, dict) and _TARGET in value:
         is_of_sklearn = cls.__module__.startswith("sklearn.")
         kind = kind_of_argument(None if is_of_sklearn else cls, argument)
-        return _object_maker(value, path, kind, trusted)
+        return _object_maker(value, path, kind, trusted_prefixes)
     if isinstance(value, dict):
         item_makers = {
-            name: _value_maker(item, cls, argument, f"{path}.{name}", trusted)
+            name: _value_maker(item, cls, argument, f"{path}.{name}", trusted_prefixes)
             for name, item in value.items()
         }
         return lambda: {name: make() for name, make in item_makers.items()}
     if isinstance(value, list):
         makers = [
-            _value_maker(item, cls, argument, f"{path}.{index}", trusted)
+            _value_maker(item, cls, argument, f"{path}.{index}", trusted_prefixes)
             for index, item in enumerate(value)
         ]
         return lambda: [make() for make in makers]
@@ -196,7 +196,9 @@ def _require_parameters(cls: type, path: str, arguments: Mapping[str, Any]) -> N
     for name in arguments:
         if name not in by_name:
             part = path.partition(".")[0]
-            near = papers_words.hint(name, known=names, part=part) or nearest(name, choices=names)
+            near = papers_words.hint(name, known_settings=names, part_name=part) or nearest(
+                name, choices=names
+            )
             rule = f"a key of {cls.__name__}: one of {', '.join(names)}{near}"
             raise InvalidValue(f"{path}.{name}", rule=rule)
     for name, parameter in by_name.items():

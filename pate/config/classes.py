@@ -86,22 +86,22 @@ def is_class_name(target: str) -> bool:
     return not any(module.startswith("_") or module in _PRIVATE_MODULES for module in modules)
 
 
-def trusted_class(target: Any, kind: Kind, trusted: tuple[str, ...]) -> type:
+def trusted_class(target: Any, kind: Kind, trusted_prefixes: tuple[str, ...]) -> type:
     """Returns the class that a `_target_` names.
 
     Args:
         target: the value of `_target_`.
         kind: the classes that the slot allows.
-        trusted: prefixes of the modules whose classes may be loaded. A class that an entry point of an installed
-            package names is trusted as well, because the user has installed the package.
+        trusted_prefixes: prefixes of the modules whose classes may be loaded. A class that an entry point of an
+            installed package names is trusted as well, because the user has installed the package.
 
     Raises:
         InvalidValue: the class does not exist, is defined in another place, is abstract, or does not fit the slot.
     """
     is_part = any(target in installed_parts(group).values() for group in _ENTRY_POINTS)
     cls = None
-    rule = f"a name that begins with {' or '.join(trusted)}, or with a prefix in allowed_targets"
-    if isinstance(target, str) and (is_part or is_within(target, prefixes=trusted)):
+    rule = f"a name that begins with {' or '.join(trusted_prefixes)}, or with a prefix in allowed_targets"
+    if isinstance(target, str) and (is_part or is_within(target, prefixes=trusted_prefixes)):
         missing_module = ""
         try:
             cls = find_class(target)
@@ -109,7 +109,7 @@ def trusted_class(target: Any, kind: Kind, trusted: tuple[str, ...]) -> type:
             missing_module = f": it needs {error.name}"
         rule = f"a class that can be imported{missing_module}: install its package, or put its folder into PYTHONPATH"
         rule += "; public, such as sklearn.svm.SVC, no function, and no name of another package within it"
-    if cls is not None and (is_part or is_within(cls.__module__, prefixes=trusted)):
+    if cls is not None and (is_part or is_within(cls.__module__, prefixes=trusted_prefixes)):
         rule = kind.rule
         if kind.accepts(cls):
             missing_methods = sorted(getattr(cls, "__abstractmethods__", ()))

@@ -23,15 +23,15 @@ _MULTIRUN = "--multirun"
 _EXPANDED_BY_THEIR_READERS = ("data.root", "features.weights")
 
 
-def given_settings(words: Iterable[str]) -> dict[str, str]:
+def given_settings(arguments: Iterable[str]) -> dict[str, str]:
     """Returns the settings in the arguments of a command line: the value of each as text, by the setting's name."""
-    settings = [word.lstrip("+~") for word in words if not word.startswith("-")]
+    settings = [word.lstrip("+~") for word in arguments if not word.startswith("-")]
     return dict(setting.partition("=")[::2] for setting in settings)
 
 
-def allowed_modules(words: Iterable[str]) -> tuple[str, ...]:
+def allowed_modules(arguments: Iterable[str]) -> tuple[str, ...]:
     """Returns the modules in the setting `allowed_targets`, which may only be set on the command line."""
-    text = given_settings(words).get("allowed_targets", "[]")
+    text = given_settings(arguments).get("allowed_targets", "[]")
     try:
         value = OverridesParser.create().parse_override(f"allowed_targets={text}").value()
     except HydraException:  # a mistake that Hydra will name
@@ -39,11 +39,11 @@ def allowed_modules(words: Iterable[str]) -> tuple[str, ...]:
     return tuple(map(str, value)) if isinstance(value, list) else ()
 
 
-def is_sweep(words: Sequence[str]) -> bool:
+def is_sweep(arguments: Sequence[str]) -> bool:
     """Returns whether a command line asks for a sweep: several runs, whose values are separated by commas."""
     shortened = [_MULTIRUN[:length] for length in range(len("--mu"), len(_MULTIRUN) + 1)]
     options = ("-m", *shortened)
-    return any(word in options or word.lstrip("+") == "hydra.mode=MULTIRUN" for word in words)
+    return any(word in options or word.lstrip("+") == "hydra.mode=MULTIRUN" for word in arguments)
 
 
 def expand_home(config: DictConfig) -> None:
@@ -66,12 +66,12 @@ def expand_home(config: DictConfig) -> None:
             OmegaConf.update(config, name, expanded if isinstance(value, list) else expanded[0])
 
 
-def require_noise_said(config: DictConfig, given: Mapping[str, str]) -> None:
+def require_noise_said(config: DictConfig, command_line_settings: Mapping[str, str]) -> None:
     """Checks that a command line states whether the noise is used as configured or solved for a target.
 
     Args:
         config: the composed configuration.
-        given: the settings in the command line as text, by name.
+        command_line_settings: the settings in the command line as text, by name.
 
     Raises:
         InvalidValue: the command line sets noise, but neither `noise=` nor a target; or it sets a target together with
@@ -81,17 +81,17 @@ def require_noise_said(config: DictConfig, given: Mapping[str, str]) -> None:
         return
     if config.noise == "given":
         rule = "none beside noise=given, which takes the aggregator's noise as it is"
-        is_named = config.target_epsilon is not None and "target_epsilon" in given
+        is_named = config.target_epsilon is not None and "target_epsilon" in command_line_settings
         require(not is_named, "target_epsilon", config.target_epsilon, rule)
         return
-    if {"noise", "target_epsilon"} & given.keys():
+    if {"noise", "target_epsilon"} & command_line_settings.keys():
         return
     rule = (
         "noise=given beside it, which takes this noise as it is, or noise=solved, which begins with it "
         f"and solves for target_epsilon={config.target_epsilon}"
     )
     for name in _noise_settings(config.aggregator):
-        require(name not in given, name, given.get(name), rule)
+        require(name not in command_line_settings, name, command_line_settings.get(name), rule)
 
 
 def _noise_settings(aggregator: DictConfig) -> list[str]:

@@ -17,7 +17,7 @@ _NAMED = {"teacher", "teacher._target_", "features", "features._target_", "exper
 _TEACHERS_OF_PICTURES = ("cnn", "resnet50")
 
 
-def default_way(words: Iterable[str], command: str) -> str | None:
+def default_way(arguments: Iterable[str], command: str) -> str | None:
     """Returns the name to choose in the configuration group `way` for this data; None if the command line decides.
 
     The group `way` chooses features, teacher, aggregator and student together. The command line decides if it names a
@@ -25,10 +25,10 @@ def default_way(words: Iterable[str], command: str) -> str | None:
     features alone. `features=kernel` chooses the way of kernel teachers for any data.
 
     Args:
-        words: the arguments of the command line.
+        arguments: the arguments of the command line.
         command: the name of the command.
     """
-    settings = given_settings(words)
+    settings = given_settings(arguments)
     names_no_other = not (_NAMED - {"features"}) & settings.keys()
     if settings.get("features") == "kernel" and command == "train" and names_no_other:
         return "table"
@@ -59,17 +59,17 @@ def way_line(choices: Mapping[str, Any]) -> str | None:
     return f"no teacher is named: {chosen}; {remedy}"
 
 
-def default_student(words: Iterable[str], command: str) -> str | None:
+def default_student(arguments: Iterable[str], command: str) -> str | None:
     """Returns the student for pictures if a command line names teachers for pictures but no student; None otherwise.
 
     The default student is linear in raw pixels, and learns little from pictures. None is also returned for an
     experiment that names a student, or that includes a file which may name one.
 
     Args:
-        words: the arguments of the command line.
+        arguments: the arguments of the command line.
         command: the name of the command.
     """
-    settings = given_settings(words)
+    settings = given_settings(arguments)
     names_student = {"student", "student._target_"} & settings.keys()
     has_teachers_of_pictures = settings.get("teacher") in _TEACHERS_OF_PICTURES
     if command not in ("train", "compare") or not has_teachers_of_pictures or names_student:
@@ -90,14 +90,12 @@ def _may_choose_student(experiment: str) -> bool:
     return any(isinstance(entry, str) or "override /student" in entry for entry in defaults)
 
 
-def student_line(student: str, words: Iterable[str]) -> str:
+def student_line(student_name: str, arguments: Iterable[str]) -> str:
     """Returns a sentence on the student that `default_student` chose.
 
     Args:
-        student: the name of the student.
-        words: the arguments of the command line.
+        student_name: the name of the student.
+        arguments: the arguments of the command line.
     """
-    teacher = given_settings(words)["teacher"]
-    return (
-        f"no student is named: student={student}, which looks at pictures as teacher={teacher} does"
-    )
+    teacher = given_settings(arguments)["teacher"]
+    return f"no student is named: student={student_name}, which looks at pictures as teacher={teacher} does"

@@ -137,7 +137,7 @@ def _comments_at_fields(source: str) -> Iterator[tuple[str, str]]:
             yield node.target.id, text
 
 
-def folded(text: str, width: int) -> str:
+def folded(text: str, line_width: int) -> str:
     """Returns a help page whose lines have at most the given width.
 
     Paragraphs and entries (a name, blanks, a text) are wrapped anew. Lines of examples are kept, because users copy
@@ -158,14 +158,14 @@ def folded(text: str, width: int) -> str:
             continue
         in_examples = in_examples or line.strip() == "Examples"
         if in_examples:
-            folds += _folded_example(line, width)
+            folds += _folded_example(line, line_width)
             index += 1
             continue
         num_lines = _paragraph_length(lines[index:])
-        folds += _folded_paragraph(lines[index : index + num_lines], width)
+        folds += _folded_paragraph(lines[index : index + num_lines], line_width)
         index += num_lines
     settings, gap, footer = yaml.rpartition("\n\n")
-    end = "\n".join(wrap(footer, width, break_long_words=False, break_on_hyphens=False))
+    end = "\n".join(wrap(footer, line_width, break_long_words=False, break_on_hyphens=False))
     return "\n".join(folds) + configuration + settings + gap + end
 
 
@@ -195,22 +195,26 @@ def _begins_block(lines: list[str]) -> bool:
     return len(lines) > 1 and bool(lines[1].strip()) and _indent(lines[1]) > _indent(lines[0])
 
 
-def _folded_example(line: str, width: int) -> list[str]:
+def _folded_example(line: str, line_width: int) -> list[str]:
     """Returns a line of the examples, wrapped: a command is continued after a backslash, its remark is put below."""
-    if len(line) <= width:
+    if len(line) <= line_width:
         return [line]
     text = line.strip()
     indent = _indent(line)
     if not text.startswith("pate-"):
         margin = " " * min(indent, _DEEPEST)
         return wrap(
-            text, width, initial_indent=margin, subsequent_indent=margin, break_on_hyphens=False
+            text,
+            line_width,
+            initial_indent=margin,
+            subsequent_indent=margin,
+            break_on_hyphens=False,
         )
     command, gap, remark = re.fullmatch(r"(\S.*?)(?:( {2,})(\S.*))?", text).groups()  # type: ignore[union-attr]
     folds: list[str] = []
     row = " " * indent
     for word in _WORD.findall(command):
-        if row.strip() and len(row) + len(word) > width - len(" \\"):
+        if row.strip() and len(row) + len(word) > line_width - len(" \\"):
             folds.append(f"{row}\\")
             row = " " * (indent + 4)
         row += f"{word} "
@@ -218,12 +222,16 @@ def _folded_example(line: str, width: int) -> list[str]:
     if gap is not None:
         margin = " " * (indent + 4)
         folds += wrap(
-            remark, width, initial_indent=margin, subsequent_indent=margin, break_on_hyphens=False
+            remark,
+            line_width,
+            initial_indent=margin,
+            subsequent_indent=margin,
+            break_on_hyphens=False,
         )
     return folds
 
 
-def _folded_paragraph(lines: list[str], width: int) -> list[str]:
+def _folded_paragraph(lines: list[str], line_width: int) -> list[str]:
     """Returns the lines of a paragraph or entry, wrapped anew."""
     entry = _ENTRY.fullmatch(lines[0])
     indent = _indent(lines[0])
@@ -232,22 +240,22 @@ def _folded_paragraph(lines: list[str], width: int) -> list[str]:
     if entry is None:
         return wrap(
             text,
-            width,
+            line_width,
             initial_indent=" " * indent,
             subsequent_indent=" " * indent,
             break_on_hyphens=False,
         )
     head = f"{entry['indent']}{entry['name']}{entry['gap']}"
     hanging = " " * len(head)
-    if len(head) > width // 2:  # no room beside the name
+    if len(head) > line_width // 2:  # no room beside the name
         hanging = " " * (indent + 4)
         return [
             head.rstrip(),
-            *wrap(text, width, initial_indent=hanging, subsequent_indent=hanging),
+            *wrap(text, line_width, initial_indent=hanging, subsequent_indent=hanging),
         ]
     return wrap(
         text,
-        width,
+        line_width,
         initial_indent=head,
         subsequent_indent=hanging,
         break_on_hyphens=False,

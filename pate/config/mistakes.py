@@ -40,35 +40,37 @@ _HINTS = {
 }
 
 
-def require_words(words: Sequence[str], known: tuple[str, ...]) -> None:
+def require_words(arguments: Sequence[str], setting_names: tuple[str, ...]) -> None:
     """Checks arguments of a command line that Hydra must not receive.
 
     Args:
-        words: the arguments of the command line.
-        known: the names of the command's settings.
+        arguments: the arguments of the command line.
+        setting_names: the names of the command's settings.
 
     Raises:
         InvalidValue: an argument is not UTF-8, is a setting with leading dashes, or is the option that executes a
             pickled configuration.
     """
-    for word in words:
+    for word in arguments:
         name = word.partition("=")[0]
         if _NO_TEXT.search(word) or word.startswith(("=", "@")):
             raise InvalidValue(ascii(word)[1:-1], rule="NAME=VALUE, text in UTF-8")
         if word.startswith("--e") and "--experimental-rerun".startswith(name):
             raise InvalidValue(word, rule="another option: a pickled configuration is code")
         if name.startswith("--") and not any(option.startswith(name) for option in OPTIONS):
-            near = nearest(name.lstrip("-").replace("-", "_").partition(".")[0], choices=known)
+            near = nearest(
+                name.lstrip("-").replace("-", "_").partition(".")[0], choices=setting_names
+            )
             raise InvalidValue(word, rule=f"NAME=VALUE, without dashes{near}")
 
 
-def require_choices(words: Iterable[str]) -> None:
+def require_choices(arguments: Iterable[str]) -> None:
     """Raises `InvalidValue` if the value of a configuration group is no name of a member, such as null or a number.
 
     Args:
-        words: the arguments of the command line.
+        arguments: the arguments of the command line.
     """
-    for word in words:
+    for word in arguments:
         group, _, value = word.partition("=")
         names = members(group)
         if names and value not in names:
@@ -91,7 +93,9 @@ def require_sound(config: DictConfig, schema: type, command: str) -> None:
     names = tuple(fields)
     for key in map(str, config):
         if key not in fields:
-            near = papers_words.hint(key, known=names, part="") or nearest(key, choices=names)
+            near = papers_words.hint(key, known_settings=names, part_name="") or nearest(
+                key, choices=names
+            )
             rule = f"a key of the configuration, + or not: one of {', '.join(names)}{near}"
             raise InvalidValue(key, rule=rule)
     for name, field in fields.items():
@@ -115,7 +119,7 @@ def require_sound(config: DictConfig, schema: type, command: str) -> None:
             raise InvalidValue(f"{node!a}", rule="text in UTF-8 without a zero byte")
 
 
-def mistake_of(error: Exception, words: Iterable[str]) -> InvalidValue | None:
+def mistake_of(error: Exception, arguments: Iterable[str]) -> InvalidValue | None:
     """Returns the user's mistake that caused an error in Hydra or OmegaConf; None if the error has another cause.
 
     Both libraries raise general Python errors if a file holds no mapping or a name is missing. Such an error counts as
@@ -123,7 +127,7 @@ def mistake_of(error: Exception, words: Iterable[str]) -> InvalidValue | None:
 
     Args:
         error: the error.
-        words: the arguments of the command line.
+        arguments: the arguments of the command line.
     """
     if isinstance(error, yaml.YAMLError):
         mark = getattr(error, "problem_mark", None)
@@ -143,7 +147,7 @@ def mistake_of(error: Exception, words: Iterable[str]) -> InvalidValue | None:
         return None
     if str(error).startswith("Config group override"):
         try:
-            require_choices(words)
+            require_choices(arguments)
         except InvalidValue as refusal:
             return refusal
     rule = f"what Hydra can compose ({type(error).__name__}: {error})"
@@ -174,7 +178,7 @@ def explain(error: Exception) -> str:
         if match is not None:
             groups = match.groupdict()
             if {"name", "value"} <= groups.keys():
-                groups["list"] = _as_list(groups["name"], words=_words_of(groups["value"]))
+                groups["list"] = _as_list(groups["name"], items=_words_of(groups["value"]))
             return str(line.format(**groups))
     return _first_line(text)
 
@@ -207,14 +211,14 @@ def _intended_value(value: str) -> str | list[str]:
     return _words_of(value.removeprefix("[").removesuffix("]")) if is_list else value
 
 
-def _as_list(name: str, words: list[str]) -> str:
+def _as_list(name: str, items: list[str]) -> str:
     """Returns a setting with a list as its value, in a form to paste into a shell.
 
     Numbers are quoted if they are names, such as names of columns.
     """
-    if NAME_SETTINGS.fullmatch(name) is None and all(map(_NUMERAL.fullmatch, words)):
-        return shlex.quote(f"{name}=[{','.join(words)}]")
-    return as_setting(name, value=words)
+    if NAME_SETTINGS.fullmatch(name) is None and all(map(_NUMERAL.fullmatch, items)):
+        return shlex.quote(f"{name}=[{','.join(items)}]")
+    return as_setting(name, value=items)
 
 
 def _words_of(text: str) -> list[str]:
@@ -237,7 +241,9 @@ def _key_hint(error: Exception, key: str) -> str:
     if names:
         part = key.partition(".")[0] if "." in key else ""
         unknown = str(cause.key)
-        near = papers_words.hint(unknown, known=names, part=part) or nearest(unknown, choices=names)
+        near = papers_words.hint(unknown, known_settings=names, part_name=part) or nearest(
+            unknown, choices=names
+        )
         return f": one of {', '.join(names)}{near}"
     if key.startswith("data."):
         return _HINTS["data"]

@@ -28,15 +28,15 @@ def settings_by_word() -> Mapping[str, Mapping[str, str | None]]:
     return words
 
 
-def hint(word: str, known: tuple[str, ...], *, part: str = "aggregator") -> str:
+def hint(word: str, known_settings: tuple[str, ...], *, part_name: str = "aggregator") -> str:
     """Returns advice on the settings that a word of the papers means here; an empty text if no paper uses the word.
 
     Args:
         word: an unknown key.
-        known: the settings that exist in the key's place. They come first, because a word has different meanings for
-            different aggregators.
-        part: the part of the configuration in which the key stands; "" for none. In a part other than the aggregator,
-            such as `student`, only settings of that part are named.
+        known_settings: the settings that exist in the key's place. They come first, because a word has different
+            meanings for different aggregators.
+        part_name: the part of the configuration in which the key stands; "" for none. In a part other than the
+            aggregator, such as `student`, only settings of that part are named.
 
     >>> hint("sigma_1", ("selection_scale", "test_std"))
     "; the papers' sigma_1 is aggregator.selection_scale (docs/papers-words.md)"
@@ -46,13 +46,15 @@ def hint(word: str, known: tuple[str, ...], *, part: str = "aggregator") -> str:
     ''
     """
     settings = settings_by_word().get(_spelled_plainly(word), {})
-    if part not in ("", "aggregator"):
-        settings = {name: owner for name, owner in settings.items() if name.startswith(f"{part}.")}
-    matches = [name for name in settings if name.rpartition(".")[2] in known]
+    if part_name not in ("", "aggregator"):
+        settings = {
+            name: owner for name, owner in settings.items() if name.startswith(f"{part_name}.")
+        }
+    matches = [name for name in settings if name.rpartition(".")[2] in known_settings]
     below = [
         name
         for name, owner in settings.items()
-        if owner is None and name.partition(".")[0] in known
+        if owner is None and name.partition(".")[0] in known_settings
     ]
     elsewhere = [
         name if owner is None else f"{name} of {owner}" for name, owner in settings.items()

@@ -43,7 +43,7 @@ def public_settings(settings: Mapping[str, Any], aggregator: Aggregator, **chang
         aggregator: the aggregator after its noise was solved for.
         **changed: settings that the run has changed, such as the number of queries.
     """
-    public = _terms({**settings, **changed}, aggregator) | _parts(settings, names=_PARTS)
+    public = _terms({**settings, **changed}, aggregator) | _parts(settings, part_names=_PARTS)
     teacher = settings.get("teacher", {})
     if "num_teachers" in teacher:
         public["teacher"]["num_teachers"] = teacher["num_teachers"]
@@ -54,7 +54,7 @@ def holder_settings(settings: Mapping[str, Any]) -> dict[str, str]:
     """Returns those settings of a holder's teachers, features and data that may be published, as YAML by group."""
     return {
         part: _text(content)
-        for part, content in _parts(settings, names=("features", "teacher")).items()
+        for part, content in _parts(settings, part_names=("features", "teacher")).items()
     }
 
 
@@ -86,7 +86,7 @@ def release_settings(
         target = str(node["_target_"])
         content = {} if part == "data" else {"_target_": target.rpartition(".")[2]}
         if is_within(target, prefixes=_PUBLIC_PREFIXES):
-            content = _component(node, of_data=part == "data")
+            content = _component(node, is_data=part == "data")
         if content:
             public[part] = content
     if "teacher" in public:
@@ -94,17 +94,17 @@ def release_settings(
     return _text(public)
 
 
-def with_student(text: str, student: Mapping[str, Any]) -> str:
+def with_student(release_yaml: str, student_settings: Mapping[str, Any]) -> str:
     """Returns the YAML of `release_settings` with the settings of the student that was trained on the release.
 
     Args:
-        text: the YAML.
-        student: the settings of the student.
+        release_yaml: the YAML.
+        student_settings: the settings of the student.
     """
-    public = read_yaml(text, name="config.yaml", rule="YAML as pate-release writes it")
+    public = read_yaml(release_yaml, name="config.yaml", rule="YAML as pate-release writes it")
     if not isinstance(public, dict):
         raise InvalidValue("config.yaml", rule="settings as pate-release writes them")
-    return _text(public | {"student": _component(student)})
+    return _text(public | {"student": _component(student_settings)})
 
 
 def own_settings(config: DictConfig, settings: Mapping[str, Any]) -> dict[str, Any]:
@@ -144,7 +144,7 @@ def _read_elsewhere(config: DictConfig) -> list[tuple[Any, ...]]:
     return [
         path
         for path, value in _texts(plain)
-        if not _is_pure(plain, path, text=value, visited=frozenset())
+        if not _is_pure(plain, path, text=value, visited_paths=frozenset())
     ]
 
 
@@ -165,16 +165,18 @@ def _texts(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[tuple[Any, 
             yield from _texts(item, path=(*path, index))
 
 
-def _is_pure(plain: Any, path: tuple[Any, ...], text: str, visited: frozenset[Any]) -> bool:
+def _is_pure(
+    plain_values: Any, path: tuple[Any, ...], text: str, visited_paths: frozenset[Any]
+) -> bool:
     """Returns whether a text depends on nothing but the configuration: all interpolations are references to such texts.
 
     Args:
-        plain: the configuration as plain values, with unresolved interpolations.
+        plain_values: the configuration as plain values, with unresolved interpolations.
         path: the path of the text.
         text: the text with its interpolations.
-        visited: the paths of the texts from which the references lead here.
+        visited_paths: the paths of the texts from which the references lead here.
     """
-    if path in visited:
+    if path in visited_paths:
         return False
     if _REFERENCE.sub("", text).count("${"):  # a resolver, or a reference whose name is one
         return False
@@ -182,18 +184,20 @@ def _is_pure(plain: Any, path: tuple[Any, ...], text: str, visited: frozenset[An
         names = tuple(re.findall(r"[^.\[\]]+", match["name"]))
         dots = len(match["dots"])
         target = (*path[: len(path) - dots], *names) if dots else names
-        value = _at(plain, path=target)
+        value = _at(plain_values, path=target)
         if value is _NOTHING:
             return False
         for inner, inner_text in _texts(value, path=target):
-            if not _is_pure(plain, path=inner, text=inner_text, visited=visited | {path}):
+            if not _is_pure(
+                plain_values, path=inner, text=inner_text, visited_paths=visited_paths | {path}
+            ):
                 return False
     return True
 
 
-def _at(plain: Any, path: tuple[Any, ...]) -> Any:
+def _at(plain_values: Any, path: tuple[Any, ...]) -> Any:
     """Returns the value at a path of nested plain values; `_NOTHING` if there is none."""
-    value = plain
+    value = plain_values
     for key in path:
         if isinstance(value, dict) and key in value:
             value = value[key]
@@ -221,11 +225,11 @@ def _terms(settings: Mapping[str, Any], aggregator: Aggregator) -> dict[str, Any
     return {name: settings[name] for name in _TERMS if name in settings} | {"aggregator": public}
 
 
-def _parts(settings: Mapping[str, Any], names: tuple[str, ...]) -> dict[str, Any]:
+def _parts(settings: Mapping[str, Any], part_names: tuple[str, ...]) -> dict[str, Any]:
     """Returns the publishable settings of the named parts, and of the data."""
     parts = {
-        part: _component(settings[part], of_data=part == "data")
-        for part in (*names, "data")
+        part: _component(settings[part], is_data=part == "data")
+        for part in (*part_names, "data")
         if part in settings
     }
     return {part: content for part, content in parts.items() if content}
@@ -241,7 +245,7 @@ def _text(public: Mapping[str, Any]) -> str:
     return content
 
 
-def _component(node: Mapping[str, Any], *, of_data: bool = False) -> dict[str, Any]:
+def _component(node: Mapping[str, Any], *, is_data: bool = False) -> dict[str, Any]:
     """Returns the publishable settings of a part of a run, or of an object within a part.
 
     These are the class, and the fields that may be published and that YAML can represent. For data, the class is
@@ -249,14 +253,14 @@ def _component(node: Mapping[str, Any], *, of_data: bool = False) -> dict[str, A
 
     Args:
         node: the configuration of the part, with `_target_`.
-        of_data: whether the part is the data.
+        is_data: whether the part is the data.
     """
     target = str(node["_target_"])
-    is_ours = is_within(target, prefixes=("pate.",) if of_data else _PUBLIC_PREFIXES)
+    is_ours = is_within(target, prefixes=("pate.",) if is_data else _PUBLIC_PREFIXES)
     cls = find_class(target)
-    fields = {} if cls is None else published_fields(cls, node, declared_only=of_data)
+    fields = {} if cls is None else published_fields(cls, node, declared_only=is_data)
     # a class that declares no fields, such as an estimator: its numbers, and the estimators within it
-    if cls is not None and is_ours and not (of_data or is_dataclass(cls)):
+    if cls is not None and is_ours and not (is_data or is_dataclass(cls)):
         parameters = {name for name in inspect.signature(cls).parameters if not is_seed(name)}
         fields = {
             name: value
@@ -266,7 +270,7 @@ def _component(node: Mapping[str, Any], *, of_data: bool = False) -> dict[str, A
     component: dict[str, object] = {}
     if is_ours:
         component["_target_"] = target
-    elif not of_data:
+    elif not is_data:
         component["_target_"] = target.rpartition(".")[2]
     for name, value in fields.items():
         with suppress(TypeError):

@@ -31,28 +31,28 @@ NAME_SETTINGS = re.compile(
 _READ_AS_VALUE = re.compile(r"[+-]?\.?\d[\w.+-]*|true|false|null|[+-]?(?:nan|inf)", re.IGNORECASE)
 
 
-def quoted(word: str, *, in_sweep: bool = False) -> str:
+def quoted(argument: str, *, in_sweep: bool = False) -> str:
     """Returns an argument of a command line in a form that Hydra can parse, with quotes around its value where needed.
 
     The value of a path is taken literally, unless it is quoted, is a list of vote files, or is one of several values of
     a sweep.
 
     Args:
-        word: the argument.
+        argument: the argument.
         in_sweep: whether commas separate the values of several runs.
     """
-    key, equals, value = word.partition("=")
+    key, equals, value = argument.partition("=")
     if equals and not in_sweep and _is_path(key.lstrip("+"), value):
         return f"{key}={_quoted_path(key.lstrip('+'), value)}"
     is_mark = _MARK.fullmatch(value) is not None
     if is_mark or (key == "split" and _SHARES.fullmatch(value)):
         quote = '"' if value == "'" else "'"
         return f"{key}={quote}{value}{quote}"
-    if not equals or word.startswith("-") or _OF_HYDRA & set(value):
-        return word
+    if not equals or argument.startswith("-") or _OF_HYDRA & set(value):
+        return argument
     is_list = value.startswith("[")
     if is_list and not value.endswith("]"):
-        return word  # no list; Hydra will refuse it, and `explain` quote it whole
+        return argument  # no list; Hydra will refuse it, and `explain` quote it whole
     parts = _PARTS.split(value)
     # Of a value that is no list a comma separates the jobs of a sweep, and null is no name.
     is_one_name = len(parts) == 1 and value.lower() != "null"

@@ -197,17 +197,17 @@ def _nested_default(cls: type) -> Any:
     )
 
 
-def _default_of(item: dataclasses.Field[Any]) -> Any:
+def _default_of(field: dataclasses.Field[Any]) -> Any:
     """Returns the default of a dataclass's field, for a field of another dataclass.
 
     OmegaConf's `MISSING` stands for no default.
     """
-    if item.default_factory is not dataclasses.MISSING:
-        return dataclasses.field(default_factory=item.default_factory)
-    return MISSING if item.default is dataclasses.MISSING else item.default
+    if field.default_factory is not dataclasses.MISSING:
+        return dataclasses.field(default_factory=field.default_factory)
+    return MISSING if field.default is dataclasses.MISSING else field.default
 
 
-def member_schema(group: str, name: str, trusted: tuple[str, ...]) -> Any:
+def member_schema(group: str, name: str, trusted_prefixes: tuple[str, ...]) -> Any:
     """Returns the schema of a group's member, derived from its class.
 
     If the class cannot be loaded or is no dataclass, the schema is empty and accepts all keys. The error is then
@@ -216,11 +216,13 @@ def member_schema(group: str, name: str, trusted: tuple[str, ...]) -> Any:
     Args:
         group: the configuration group.
         name: the name of the member.
-        trusted: prefixes of the modules whose classes may be loaded.
+        trusted_prefixes: prefixes of the modules whose classes may be loaded.
     """
     cls: object = None
     with suppress(Exception):
-        cls = trusted_class(target_of(group, name), kind=kind_of_group(group), trusted=trusted)
+        cls = trusted_class(
+            target_of(group, name), kind=kind_of_group(group), trusted_prefixes=trusted_prefixes
+        )
     if not isinstance(cls, type) or not dataclasses.is_dataclass(cls):
         return {}
     extra: list[Field] = []
@@ -229,7 +231,7 @@ def member_schema(group: str, name: str, trusted: tuple[str, ...]) -> Any:
 
         kind, number = (int | None, None) if cls is KernelTeacher else (int, 400)
         extra = [("num_teachers", kind, number)]
-    return schema_of(cls, without=_SET_ELSEWHERE.get(group, ()), extra=extra)
+    return schema_of(cls, excluded_fields=_SET_ELSEWHERE.get(group, ()), extra_fields=extra)
 
 
 def target_of(group: str, name: str) -> str | None:
@@ -258,21 +260,23 @@ def target_of(group: str, name: str) -> str | None:
     return next((target for target in targets if target), None)
 
 
-def schema_of(cls: type, *, without: tuple[str, ...] = (), extra: Iterable[Field] = ()) -> type:
+def schema_of(
+    cls: type, *, excluded_fields: tuple[str, ...] = (), extra_fields: Iterable[Field] = ()
+) -> type:
     """Returns a schema for a dataclass: the key `_target_` and all fields, typed if OmegaConf supports the type.
 
     Args:
         cls: the dataclass.
-        without: the names of fields that are left out.
-        extra: further fields.
+        excluded_fields: the names of fields that are left out.
+        extra_fields: further fields.
     """
     try:
         hints = get_type_hints(cls)
     except NameError:  # names that only a type checker imports
         hints = {}
-    fields: list[Field] = [("_target_", str, f"{cls.__module__}.{cls.__qualname__}"), *extra]
+    fields: list[Field] = [("_target_", str, f"{cls.__module__}.{cls.__qualname__}"), *extra_fields]
     for item in dataclasses.fields(cls):
-        if item.init and item.name not in without:
+        if item.init and item.name not in excluded_fields:
             if dataclasses.is_dataclass(item.default) and not isinstance(item.default, type):
                 fields.append((item.name, Any, _nested_default(type(item.default))))
                 continue

@@ -120,15 +120,17 @@ class PartSearchPath(SearchPathPlugin):
         search_path.append(_PROVIDER, f"{_SCHEME}://parts")
 
 
-def register_configs(*, allowed: Iterable[str] = (), folders: Iterable[Path] = ()) -> None:
+def register_configs(
+    *, allowed_targets: Iterable[str] = (), config_folders: Iterable[Path] = ()
+) -> None:
     """Registers schemas and parts with Hydra, for all configurations that this process composes afterwards.
 
     Args:
-        allowed: the user's own modules whose classes may be loaded, in addition to the trusted modules.
-        folders: the user's own folders of configurations, in addition to those of the packages.
+        allowed_targets: the user's own modules whose classes may be loaded, in addition to the trusted modules.
+        config_folders: the user's own folders of configurations, in addition to those of the packages.
     """
-    PartSource.trusted = (*TRUSTED_PREFIXES, *allowed)
-    PartSearchPath.folders = tuple(folders)
+    PartSource.trusted = (*TRUSTED_PREFIXES, *allowed_targets)
+    PartSearchPath.folders = tuple(config_folders)
     Plugins.instance().register(PartSource)
     Plugins.instance().register(PartSearchPath)
     # for --help

@@ -36,9 +36,9 @@ _TRAINING_FIELDS = (
 
 def unused_lines(
     config: DictConfig,
-    given: Mapping[str, str],
+    command_line_settings: Mapping[str, str],
     command: str,
-    make: Make,
+    build_part: Make,
     *,
     has_known_cost: Callable[[Aggregator], bool],
 ) -> Iterator[str]:
@@ -46,33 +46,37 @@ def unused_lines(
 
     Args:
         config: the composed configuration.
-        given: the settings on the command line as text, by name.
+        command_line_settings: the settings on the command line as text, by name.
         command: the name of the command.
-        make: builds a part. Only parts whose settings are on the command line are built.
+        build_part: builds a part. Only parts whose settings are on the command line are built.
         has_known_cost: returns whether the data-dependent cost of an aggregator can be computed.
     """
-    for name, reason in _reasons(config, given, command, make, has_known_cost).items():
-        if name in given:
-            yield f"{name}={given[name]}: changes nothing: {reason}"
+    for name, reason in _reasons(
+        config, command_line_settings, command, build_part, has_known_cost
+    ).items():
+        if name in command_line_settings:
+            yield f"{name}={command_line_settings[name]}: changes nothing: {reason}"
 
 
 def _reasons(
     config: DictConfig,
-    given: Mapping[str, str],
+    command_line_settings: Mapping[str, str],
     command: str,
-    make: Make,
+    build_part: Make,
     has_known_cost: Callable[[Aggregator], bool],
 ) -> Reasons:
     """Returns the reasons why settings of the parts have no effect. For the arguments see `unused_lines`."""
-    groups = {name.partition(".")[0] for name in given}
+    groups = {name.partition(".")[0] for name in command_line_settings}
     reasons = _command_reasons(config, command)
     has_budget = config.get("target_epsilon") is not None or config.get("budgets") is not None
     is_solved = has_budget and config.get("noise") != "given"
     aggregator: Aggregator | None = None
     reads_aggregator = groups & {"aggregator", "student", "teacher", "num_teachers"}
     if config.get("aggregator") is not None and reads_aggregator:
-        aggregator = make("aggregator")
-    if aggregator is not None and any(name.startswith("aggregator.") for name in given):
+        aggregator = build_part("aggregator")
+    if aggregator is not None and any(
+        name.startswith("aggregator.") for name in command_line_settings
+    ):
         reasons |= _prefixed(
             group="aggregator", reasons=aggregator_reasons(aggregator, is_solved=is_solved)
         )
@@ -82,20 +86,26 @@ def _reasons(
             if "noise" in config:
                 reason += "; noise=given takes it as it is"
             reasons |= _prefixed(group="aggregator", reasons=dict.fromkeys(noise, reason))
-    asks_cost = "data_dependent" in given and command == "train" and config.data_dependent
-    if asks_cost and not has_known_cost(make("aggregator")):
+    asks_cost = (
+        "data_dependent" in command_line_settings and command == "train" and config.data_dependent
+    )
+    if asks_cost and not has_known_cost(build_part("aggregator")):
         reasons["data_dependent"] = "no theorem says what this aggregator costs on given votes"
     trains_teachers = config.get("teacher") is not None and command in ("train", "vote")
     if trains_teachers and groups & {"engine", "teacher"}:
-        teacher = make("teacher")
+        teacher = build_part("teacher")
         reasons |= _prefixed(group="teacher", reasons=teacher_reasons(teacher, aggregator))
-        reasons |= engine_reasons(teacher, given)
+        reasons |= engine_reasons(teacher, command_line_settings)
     if config.get("student") is not None and "student" in groups:
         if command == "release" and aggregator is not None and not aggregator.expects_prior:
             reason = "this aggregator does not ask what a student predicts; pate-student trains on the release"
-            reasons |= {name: reason for name in given if name.partition(".")[0] == "student"}
+            reasons |= {
+                name: reason
+                for name in command_line_settings
+                if name.partition(".")[0] == "student"
+            }
         else:
-            reasons |= _prefixed(group="student", reasons=student_reasons(make("student")))
+            reasons |= _prefixed(group="student", reasons=student_reasons(build_part("student")))
     if config.get("method") is not None and "method" in groups:
         reasons |= _prefixed(group="method", reasons=method_reasons(config.method))
     return reasons
@@ -178,18 +188,20 @@ def teacher_reasons(teacher: Any, aggregator: Aggregator | None) -> Reasons:
     return {} if is_in_rounds else {"nonlinear": "these votes are not cast in rounds"}
 
 
-def engine_reasons(teacher: Any, given: Mapping[str, str]) -> Reasons:
+def engine_reasons(teacher: Any, command_line_settings: Mapping[str, str]) -> Reasons:
     """Returns the reasons why settings of the training engine have no effect for these teachers.
 
     Args:
         teacher: the recipe for teachers.
-        given: the settings on the command line as text, by name.
+        command_line_settings: the settings on the command line as text, by name.
     """
     from pate.models import Teacher
 
     if not isinstance(teacher, Teacher):
         reason = f"no engine trains the teachers of {type(teacher).__name__}"
-        return {name: reason for name in given if name.partition(".")[0] == "engine"}
+        return {
+            name: reason for name in command_line_settings if name.partition(".")[0] == "engine"
+        }
     if teacher.is_isolated:
         return {"engine.chunk_size": "each of these teachers is trained by itself"}
     return {}

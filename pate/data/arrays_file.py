@@ -169,7 +169,9 @@ def _read(name: str, file: str | None) -> dict[str, NDArray[Any]]:
         del required_forms["labels"]
     forms = _FORMS | _OPTIONAL_FORMS
     if path.is_file():
-        return read_arrays(path, required_forms, beside=forms, remedy=_REMEDY, most=_MOST_BYTES)
+        return read_arrays(
+            path, required_forms, optional_forms=forms, remedy=_REMEDY, max_bytes=_MOST_BYTES
+        )
     return {
         array: read_npy(path / f"{array}.npy", form)
         for array, form in forms.items()
@@ -183,12 +185,12 @@ def read_npy(path: Path, form: ArrayForm = ArrayForm("biuf")) -> NDArray[Any]:  
     remedy = "save it with numpy.save(FILE, inputs)"
     content = read_bytes(path, rule=rule, remedy=remedy)
     try:
-        array = read_array(io.BytesIO(content), size=len(content), kinds="biufU")
+        array = read_array(io.BytesIO(content), size=len(content), dtype_kinds="biufU")
         reason = form.mismatch(array)
     except UNREADABLE as error:
         reason = type(error).__name__
     if reason:
-        raise damaged(path, rule, found=reason, remedy=remedy)
+        raise damaged(path, rule, finding=reason, remedy=remedy)
     return array
 
 

@@ -94,7 +94,7 @@ class FittedTransform(ABC):
         from safetensors import SafetensorError, safe_open
 
         if sha256 is not None and file_digest(path, rule=cls.rule, remedy=remedy) != sha256:
-            raise damaged(path, cls.rule, found="it is another", remedy=remedy)
+            raise damaged(path, cls.rule, finding="it is another", remedy=remedy)
         require_file(path, rule=cls.rule, remedy=remedy)
         try:
             with safe_open(path, framework="numpy") as file:
@@ -113,5 +113,5 @@ class FittedTransform(ABC):
             raise
         except (SafetensorError, *CONTENT_ERRORS) as error:
             reason = f"{type(error).__name__}: {error}"[:100]
-            raise damaged(path, cls.rule, found=reason, remedy=remedy) from None
+            raise damaged(path, cls.rule, finding=reason, remedy=remedy) from None
         return transform

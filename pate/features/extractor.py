@@ -114,8 +114,8 @@ class Extractor(FittedTransform):
         batch_size = self.batch_size
         firsts = range(0, len(pictures), batch_size)
 
-        def measure_batch(first: int) -> Array:
-            return self.measure(pictures.batch(first, batch_size))
+        def measure_batch(first_index: int) -> Array:
+            return self.measure(pictures.batch(first_index, batch_size))
 
         blocks = Spilled(2**62)
         with stage("projecting public pictures", len(pictures)) as advance:

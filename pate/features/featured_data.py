@@ -65,19 +65,23 @@ class FeaturedData:
         if dataset.kind != "images":
             rule = f"none: {dataset.name} has no pictures, but {dataset.input_shape[0]} features already"
             raise InvalidValue("features", kind, rule=rule)
-        pictures = PublicPictures(dataset, most=self.features.most_pictures)
+        pictures = PublicPictures(dataset, max_pictures=self.features.most_pictures)
         self.features.check(pictures.shape)
         identity = self.features.identity(pictures)
         folder = self.cache.expanduser() / f"features-{kind}-{identity[:12]}"
         if self.check is not None and not _has_extractor(folder):
-            self.check(_with_features(dataset, inputs=_blank_features(dataset), form=None))
+            self.check(
+                _with_features(
+                    dataset, features_of_splits=_blank_features(dataset), preprocessing=None
+                )
+            )
         with writable(setting="features.cache", folder=folder):
             make_folder(folder)
         first_features = None
         # a second process that needs the same extractor waits
         with nullcontext() if _has_extractor(folder) else locked(folder / "lock"):
             if not _has_extractor(folder):
-                remove_partials(folder, names=(re.escape(FILE), re.escape(_DIGEST)))
+                remove_partials(folder, name_patterns=(re.escape(FILE), re.escape(_DIGEST)))
                 fitted = self.features.fit(pictures, stage)
                 fitted.save(folder / FILE)
                 write_text(folder / _DIGEST, text=fitted.digest + "\n")
@@ -95,7 +99,7 @@ class FeaturedData:
             for name in SPLITS
         }
         form = ExtractedForm(cast("ImageForm | None", dataset.preprocessing), extractor)
-        featured = _with_features(dataset, inputs=features, form=form)
+        featured = _with_features(dataset, features_of_splits=features, preprocessing=form)
         return replace(featured, private_cells=dataset.private_digest())
 
 
@@ -113,22 +117,22 @@ def _blank_features(dataset: Dataset) -> dict[str, Array]:
 
 
 def _with_features(
-    dataset: Dataset, inputs: Mapping[str, Array], form: ExtractedForm | None
+    dataset: Dataset, features_of_splits: Mapping[str, Array], preprocessing: ExtractedForm | None
 ) -> Dataset:
     """Returns the data set with features in place of its pictures.
 
     Args:
         dataset: the data set of pictures.
-        inputs: the features of each split, by the split's name.
-        form: the preprocessing for a published model; None if there is none.
+        features_of_splits: the features of each split, by the split's name.
+        preprocessing: the preprocessing for a published model; None if there is none.
     """
     return replace(
         dataset,
         kind="features",
-        preprocessing=form,
-        private=replace(dataset.private, inputs=inputs["private"]),
-        public=replace(dataset.public, inputs=inputs["public"]),
-        test=replace(dataset.test, inputs=inputs["test"]),
+        preprocessing=preprocessing,
+        private=replace(dataset.private, inputs=features_of_splits["private"]),
+        public=replace(dataset.public, inputs=features_of_splits["public"]),
+        test=replace(dataset.test, inputs=features_of_splits["test"]),
     )
 
 
@@ -178,9 +182,9 @@ def _features_of_split(
             return first_features[rows]
         return extractor.extract(inputs[rows])
 
-    def extract_blocks(numbers: NDArray[np.int64]) -> Iterator[Blocks]:
-        blocks = on_all_cores(extract_block, items=numbers.tolist())
-        for number, features in zip(numbers, blocks, strict=True):
+    def extract_blocks(block_numbers: NDArray[np.int64]) -> Iterator[Blocks]:
+        blocks = on_all_cores(extract_block, items=block_numbers.tolist())
+        for number, features in zip(block_numbers, blocks, strict=True):
             stamps = np.array([_stamp(features)])
             yield Blocks(np.array([number]), values=features[None], stamps=stamps)
 

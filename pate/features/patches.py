@@ -62,14 +62,14 @@ def learn_filters(
         InvalidValue: all patches are constant.
     """
     rng = np.random.default_rng(seed)
-    rows = _sample_patches(pictures, patch_size, count=num_patches, rng=rng)
+    rows = _sample_patches(pictures, patch_size, num_patches=num_patches, rng=rng)
     rows = rows - rows.mean(axis=1, keepdims=True)
     rows = np.asarray(rows / np.sqrt(rows.var(axis=1, keepdims=True) + CONTRAST), np.float32)
     center = rows.mean(axis=0)
     rows -= center
     variances, vectors = np.linalg.eigh((rows.T @ rows / len(rows)).astype(np.float64))
     whitening = ((vectors / np.sqrt(variances.clip(0) + _RIDGE)) @ vectors.T).astype(np.float32)
-    directions = spherical_k_means(rows @ whitening, count=num_filters, rng=rng)
+    directions = spherical_k_means(rows @ whitening, num_clusters=num_filters, rng=rng)
     filters = directions @ whitening
     offsets = filters @ center
     # patches have mean 0 after normalization, so the answers stay the same
@@ -77,24 +77,24 @@ def learn_filters(
     return filters.reshape(len(filters), pictures.shape[0], patch_size, patch_size), offsets
 
 
-def spherical_k_means(rows: Array, count: int, rng: np.random.Generator) -> Array:
-    """Returns `count` unit vectors `[count, d]` such that each row, or its negative, is close to one of them.
+def spherical_k_means(vectors: Array, num_clusters: int, rng: np.random.Generator) -> Array:
+    """Returns `num_clusters` unit vectors `[count, d]` such that each row, or its negative, is close to one of them.
 
     Args:
-        rows: the vectors to cluster, `[num_rows, d]`.
-        count: the number of clusters.
+        vectors: the vectors to cluster, `[num_rows, d]`.
+        num_clusters: the number of clusters.
         rng: draws the initial vectors.
     """
-    directions = _unit(rng.standard_normal((count, rows.shape[1])).astype(np.float32))
+    directions = _unit(rng.standard_normal((num_clusters, vectors.shape[1])).astype(np.float32))
     for _ in range(_ROUNDS):
         total = directions.copy()  # damping: a direction without near rows stays as it is
-        for first in range(0, len(rows), _BLOCK):
-            block = rows[first : first + _BLOCK]
+        for first in range(0, len(vectors), _BLOCK):
+            block = vectors[first : first + _BLOCK]
             answers = block @ directions.T
             nearest = np.abs(answers).argmax(axis=1)
             places = np.arange(len(block))
             codes = sparse.csr_matrix(
-                (answers[places, nearest], (nearest, places)), (count, len(block))
+                (answers[places, nearest], (nearest, places)), (num_clusters, len(block))
             )
             total += codes @ block
         directions = _unit(total)
@@ -102,24 +102,28 @@ def spherical_k_means(rows: Array, count: int, rng: np.random.Generator) -> Arra
 
 
 def _sample_patches(
-    pictures: PublicPictures, size: int, count: int, rng: np.random.Generator
+    pictures: PublicPictures, patch_size: int, num_patches: int, rng: np.random.Generator
 ) -> Array:
-    """Returns about `count` random patches `[num_patches, channels * size * size]`, without constant patches.
+    """Returns about `num_patches` random patches `[num_patches, channels * size * size]`, without constant patches.
 
     Args:
         pictures: the public pictures; each contributes the same number of patches.
-        size: height and width of a patch, in pixels.
-        count: the number of patches.
+        patch_size: height and width of a patch, in pixels.
+        num_patches: the number of patches.
         rng: draws the positions.
     """
-    per_picture = -(-count // len(pictures))
+    per_picture = -(-num_patches // len(pictures))
     _, height, width = pictures.shape
     samples = []
     for first in range(0, len(pictures), _PICTURES):
         block = pictures.batch(first, _PICTURES)
-        windows = np.lib.stride_tricks.sliding_window_view(block, (size, size), axis=(2, 3))
+        windows = np.lib.stride_tricks.sliding_window_view(
+            block, (patch_size, patch_size), axis=(2, 3)
+        )
         number = np.repeat(np.arange(len(block)), per_picture)
-        tops, lefts = (rng.integers(0, side - size + 1, len(number)) for side in (height, width))
+        tops, lefts = (
+            rng.integers(0, side - patch_size + 1, len(number)) for side in (height, width)
+        )
         patches = windows[number, :, tops, lefts].reshape(len(number), -1)
         samples.append(patches[patches.var(axis=1) > _FLAT])
     rows = np.concatenate(samples).astype(np.float32)
@@ -129,9 +133,9 @@ def _sample_patches(
     return rows
 
 
-def _unit(rows: Array) -> Array:
-    lengths = np.linalg.norm(rows, axis=1, keepdims=True)
-    return np.asarray(rows / np.where(lengths > 0, lengths, 1), np.float32)
+def _unit(vectors: Array) -> Array:
+    lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
+    return np.asarray(vectors / np.where(lengths > 0, lengths, 1), np.float32)
 
 
 class PatchExtractor(Extractor):
@@ -253,7 +257,7 @@ class PatchExtractor(Extractor):
         return torch.from_numpy(weights).to(require_device("auto"))
 
 
-def region_weights(count: int, grid: int, *, overlap: bool) -> NDArray[np.float64]:
+def region_weights(num_regions: int, num_positions: int, *, overlap: bool) -> NDArray[np.float64]:
     """Returns the weight of each position along one side of a picture in the mean of each region, `[count, grid]`.
 
     Without overlap, each position belongs to one region, and all positions of a region have the same weight. With
@@ -261,15 +265,20 @@ def region_weights(count: int, grid: int, *, overlap: bool) -> NDArray[np.float6
     sums to 1, or to 0 for a region without positions.
 
     Args:
-        count: the number of positions along the side.
-        grid: the number of regions along the side.
+        num_regions: the number of positions along the side.
+        num_positions: the number of regions along the side.
         overlap: whether regions overlap.
     """
     if overlap:
-        middles = (np.arange(grid) + 0.5) * count / grid - 0.5
-        weights = np.maximum(1 - np.abs(np.arange(count)[:, None] - middles) * grid / count, 0)
+        middles = (np.arange(num_positions) + 0.5) * num_regions / num_positions - 0.5
+        weights = np.maximum(
+            1 - np.abs(np.arange(num_regions)[:, None] - middles) * num_positions / num_regions, 0
+        )
     else:
-        weights = (np.arange(count)[:, None] * grid // count == np.arange(grid)).astype(np.float64)
+        weights = (
+            np.arange(num_regions)[:, None] * num_positions // num_regions
+            == np.arange(num_positions)
+        ).astype(np.float64)
     total = weights.sum(axis=0)
     return np.asarray(weights / np.where(total > 0, total, 1))
 

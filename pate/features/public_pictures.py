@@ -20,16 +20,16 @@ class PublicPictures:
 
     Args:
         dataset: a data set of pictures.
-        most: the largest number of pictures.
+        max_pictures: the largest number of pictures.
 
     Raises:
         InvalidValue: the data set has no pictures.
     """
 
-    def __init__(self, dataset: Dataset, most: int = 10_000) -> None:
+    def __init__(self, dataset: Dataset, max_pictures: int = 10_000) -> None:
         require_kind("dataset", dataset, Dataset, "a pate.data.Dataset")
         require(dataset.kind == "images", "dataset.kind", dataset.kind, "a data set of pictures")
-        self.inputs = dataset.public.take(slice(0, require_count("most", most))).inputs
+        self.inputs = dataset.public.take(slice(0, require_count("most", max_pictures))).inputs
 
     def __len__(self) -> int:
         return len(self.inputs)
@@ -39,14 +39,14 @@ class PublicPictures:
         """The shape `(channels, height, width)` of a picture."""
         return tuple(self.inputs.shape[1:])
 
-    def batch(self, first: int, size: int) -> Array:
-        """Returns up to `size` consecutive pictures, float32 `[num_pictures, *shape]` in [0, 1].
+    def batch(self, first_index: int, batch_size: int) -> Array:
+        """Returns up to `batch_size` consecutive pictures, float32 `[num_pictures, *shape]` in [0, 1].
 
         Args:
-            first: the index of the first picture.
-            size: the largest number of pictures.
+            first_index: the index of the first picture.
+            batch_size: the largest number of pictures.
         """
-        return np.asarray(self.inputs[first : first + size], np.float32)
+        return np.asarray(self.inputs[first_index : first_index + batch_size], np.float32)
 
     @property
     def origin(self) -> dict[str, str | int]:

@@ -55,28 +55,28 @@ class Text(Features):
         """Raises `TypeError`, because pictures have no texts."""
         raise TypeError("features=text fits no pictures")
 
-    def reader(self, data: Any, cache: Path | str) -> Any:
+    def reader(self, data_reader: Any, cache_folder: Path | str) -> Any:
         """Returns a reader of the same data in which texts become vectors of this recipe.
 
         Args:
-            data: a reader of data with texts, such as `Table`.
-            cache: the folder of cached vectors.
+            data_reader: a reader of data with texts, such as `Table`.
+            cache_folder: the folder of cached vectors.
 
         Raises:
             InvalidValue: the data have no texts.
         """
-        if not isinstance(data, TextReader) or not getattr(data, "text", True):
+        if not isinstance(data_reader, TextReader) or not getattr(data_reader, "text", True):
             rule = "a column of texts, 'data.text=[NAME]'; or data=wordnet"
             raise InvalidValue("features", "text", rule=rule)
-        return data.with_text(partial(self.fit_texts, Path(cache).expanduser()))
+        return data_reader.with_text(partial(self.fit_texts, Path(cache_folder).expanduser()))
 
     def fit_texts(
-        self, cache: Path, texts: Sequence[str], stage: StageOpener = unwatched
+        self, cache_folder: Path, texts: Sequence[str], stage: StageOpener = unwatched
     ) -> TextVectors:
         """Returns vectors that are fitted to public texts, from the cache if they were fitted before.
 
         Args:
-            cache: the folder of the fitted transform, and of vectors of texts.
+            cache_folder: the folder of the fitted transform, and of vectors of texts.
             texts: the public texts.
             stage: opens the stages that report progress.
         """
@@ -89,7 +89,7 @@ class Text(Features):
         }
         key = full_text([VERSION, settings, texts_digest(evenly_spaced(texts))])
         name = hashlib.sha256(key.encode()).hexdigest()
-        folder = make_folder(cache / f"features-text-{name[:12]}")
+        folder = make_folder(cache_folder / f"features-text-{name[:12]}")
         with locked(folder / "lock"):
             try:
                 path = folder / read_text(folder / "name", remedy=_REMEDY).strip()

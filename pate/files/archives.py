@@ -16,9 +16,9 @@ from pate.files import disk
 from pate.files.arrays import UNREADABLE, check_members, read_array, read_header
 
 
-def write_member(archive: zipfile.ZipFile, name: str, array: NDArray[Any]) -> None:
+def write_member(archive: zipfile.ZipFile, array_name: str, array: NDArray[Any]) -> None:
     """Writes an array into an archive, without a time stamp, so that equal arrays give equal bytes."""
-    with archive.open(zipfile.ZipInfo(f"{name}.npy"), "w") as member:
+    with archive.open(zipfile.ZipInfo(f"{array_name}.npy"), "w") as member:
         np.lib.format.write_array(member, array, allow_pickle=False)
 
 
@@ -45,49 +45,53 @@ def write_rows(
             member.write(np.ascontiguousarray(block, dtype=descr).data)
 
 
-def read_member(archive: zipfile.ZipFile, name: str, *, kinds: str = "biuf") -> NDArray[Any]:
+def read_member(
+    archive: zipfile.ZipFile, array_name: str, *, dtype_kinds: str = "biuf"
+) -> NDArray[Any]:
     """Reads an array from an archive; raises one of `UNREADABLE` if that is impossible.
 
     Args:
         archive: the archive, open for reading.
-        name: the name of the array.
-        kinds: numpy's letters of the allowed dtypes.
+        array_name: the name of the array.
+        dtype_kinds: numpy's letters of the allowed dtypes.
     """
-    member_info = archive.getinfo(f"{name}.npy")
+    member_info = archive.getinfo(f"{array_name}.npy")
     with archive.open(member_info) as member:
-        return read_array(member, member_info.file_size, kinds=kinds)
+        return read_array(member, member_info.file_size, dtype_kinds=dtype_kinds)
 
 
 def form_of(
-    archive: zipfile.ZipFile, name: str, *, kinds: str
+    archive: zipfile.ZipFile, array_name: str, *, dtype_kinds: str
 ) -> tuple[tuple[int, ...], np.dtype[Any]]:
     """Returns the shape and the dtype of an array in an archive, and checks that the archive has all its bytes.
 
     Args:
         archive: the archive, open for reading.
-        name: the name of the array.
-        kinds: numpy's letters of the allowed dtypes.
+        array_name: the name of the array.
+        dtype_kinds: numpy's letters of the allowed dtypes.
 
     Raises one of `UNREADABLE` for an array of another dtype, or an array that is stored by columns.
     """
-    member_info = archive.getinfo(f"{name}.npy")
+    member_info = archive.getinfo(f"{array_name}.npy")
     with archive.open(member_info) as member:
-        shape, fortran_order, dtype = read_header(member, member_info.file_size, kinds=kinds)
+        shape, fortran_order, dtype = read_header(
+            member, member_info.file_size, dtype_kinds=dtype_kinds
+        )
     if fortran_order:
         raise ValueError(f"expected {dtype} in C order")
     return shape, dtype
 
 
 def read_rows(
-    archive: zipfile.ZipFile, name: str, num_rows: int, *, kinds: str
+    archive: zipfile.ZipFile, array_name: str, block_rows: int, *, dtype_kinds: str
 ) -> Iterator[NDArray[Any]]:
-    """Yields the rows of an array in an archive, in blocks of up to `num_rows` rows; raises as `form_of`."""
-    shape, dtype = form_of(archive, name, kinds=kinds)
-    member_info = archive.getinfo(f"{name}.npy")
+    """Yields the rows of an array in an archive, in blocks of up to `block_rows` rows; raises as `form_of`."""
+    shape, dtype = form_of(archive, array_name, dtype_kinds=dtype_kinds)
+    member_info = archive.getinfo(f"{array_name}.npy")
     with archive.open(member_info) as member:
-        read_header(member, member_info.file_size, kinds=kinds)
-        for first in range(0, shape[0], num_rows):
-            count = min(num_rows, shape[0] - first)
+        read_header(member, member_info.file_size, dtype_kinds=dtype_kinds)
+        for first in range(0, shape[0], block_rows):
+            count = min(block_rows, shape[0] - first)
             data = member.read(dtype.itemsize * count * math.prod(shape[1:]))
             yield np.frombuffer(data, dtype).reshape(count, *shape[1:])
 
@@ -105,10 +109,10 @@ def reading(path: Path | str, rule: str, remedy: str) -> Iterator[zipfile.ZipFil
         DamagedFile: an error of reading occurred in the block.
     """
     with (
-        disk.reading_file(path, rule=rule, remedy=remedy, wrong=UNREADABLE),
+        disk.reading_file(path, rule=rule, remedy=remedy, damage_errors=UNREADABLE),
         zipfile.ZipFile(path) as archive,
     ):
-        check_members(archive, most=None)
+        check_members(archive, max_bytes=None)
         yield archive
 
 

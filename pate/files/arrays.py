@@ -104,9 +104,9 @@ def read_arrays(
     forms: Mapping[str, ArrayForm] | None = None,
     *,
     remedy: str = FROM_BACKUP,
-    most: int | None = None,
-    beside: Mapping[str, ArrayForm] | None = None,
-    mapped: str | None = None,
+    max_bytes: int | None = None,
+    optional_forms: Mapping[str, ArrayForm] | None = None,
+    mapped_array: str | None = None,
 ) -> Arrays:
     """Reads the arrays of an .npz file. A header that states more data than the file has takes no memory.
 
@@ -114,18 +114,18 @@ def read_arrays(
         path: the file.
         forms: the arrays that the file must have, by name; None accepts all arrays.
         remedy: advice in the error if the file is damaged.
-        most: the greatest number of bytes of all arrays after decompression; None refuses compressed arrays.
-        beside: arrays that the file may have in addition, by name.
-        mapped: the name of an array that stays on the disk, as a read-only `np.memmap`. Its bytes are read once to
-            check their checksum. None maps no array.
+        max_bytes: the greatest number of bytes of all arrays after decompression; None refuses compressed arrays.
+        optional_forms: arrays that the file may have in addition, by name.
+        mapped_array: the name of an array that stays on the disk, as a read-only `np.memmap`. Its bytes are read once
+            to check their checksum. None maps no array.
 
     Raises:
         DamagedFile: the file is no archive; or an array is missing, unknown or of another form.
         PermissionError: this user may not read the file.
     """
-    all_forms = {**(forms or {}), **(beside or {})}
-    with reading_file(path, rule=_RULE, remedy=remedy, wrong=UNREADABLE):
-        arrays = _read(path, most=most, known=all_forms, mapped=mapped)
+    all_forms = {**(forms or {}), **(optional_forms or {})}
+    with reading_file(path, rule=_RULE, remedy=remedy, damage_errors=UNREADABLE):
+        arrays = _read(path, max_bytes=max_bytes, known_forms=all_forms, mapped_array=mapped_array)
     if forms is None:
         return arrays
     unknown = arrays.keys() - all_forms.keys()
@@ -133,46 +133,54 @@ def read_arrays(
     if unknown or missing:
         rule = f"the arrays {', '.join(sorted(forms))}"
         raise damaged(
-            path, rule=rule, found=f"not so: {', '.join(sorted(unknown | missing))}", remedy=remedy
+            path,
+            rule=rule,
+            finding=f"not so: {', '.join(sorted(unknown | missing))}",
+            remedy=remedy,
         )
     for name, array in arrays.items():
         mismatch = all_forms[name].mismatch(array)
         if mismatch:
-            raise damaged(path, rule=f"{name} as {all_forms[name]}", found=mismatch, remedy=remedy)
+            raise damaged(
+                path, rule=f"{name} as {all_forms[name]}", finding=mismatch, remedy=remedy
+            )
     return arrays
 
 
 def arrays_of(
-    data: bytes, forms: Mapping[str, ArrayForm], *, beside: Mapping[str, ArrayForm] | None = None
+    npz_bytes: bytes,
+    forms: Mapping[str, ArrayForm],
+    *,
+    optional_forms: Mapping[str, ArrayForm] | None = None,
 ) -> Arrays:
     """Returns the arrays from the bytes of an .npz file, such as a message. Compressed arrays are refused.
 
     Args:
-        data: the bytes.
+        npz_bytes: the bytes.
         forms: the arrays that must be there, by name.
-        beside: arrays that may be there in addition, by name.
+        optional_forms: arrays that may be there in addition, by name.
 
     Raises one of `UNREADABLE` for bytes that are not of this form.
     """
-    all_forms = {**forms, **(beside or {})}
-    arrays = _read(io.BytesIO(data), most=len(data), known=all_forms)
+    all_forms = {**forms, **(optional_forms or {})}
+    arrays = _read(io.BytesIO(npz_bytes), max_bytes=len(npz_bytes), known_forms=all_forms)
     has_names = forms.keys() <= arrays.keys() <= all_forms.keys()
     if not has_names or any(all_forms[name].mismatch(array) for name, array in arrays.items()):
         raise ValueError("arrays of another form")
     return arrays
 
 
-def read_array(file: IO[bytes], size: int, *, kinds: str = _NUMBERS) -> NDArray[Any]:
+def read_array(file: IO[bytes], size: int, *, dtype_kinds: str = _NUMBERS) -> NDArray[Any]:
     """Reads one array in numpy's format from an open file.
 
     Args:
         file: the file, at the beginning of the array's header.
         size: the number of bytes of header and data together.
-        kinds: numpy's letters of the allowed dtypes.
+        dtype_kinds: numpy's letters of the allowed dtypes.
 
     Raises one of `UNREADABLE` if this is impossible.
     """
-    shape, fortran_order, dtype = read_header(file, size, kinds=kinds)
+    shape, fortran_order, dtype = read_header(file, size, dtype_kinds=dtype_kinds)
     num_bytes = size - file.tell()
     data = bytearray()
     # A member of a zip file compares its checksum when its end is read.
@@ -189,14 +197,14 @@ def read_array(file: IO[bytes], size: int, *, kinds: str = _NUMBERS) -> NDArray[
 
 
 def read_header(
-    file: IO[bytes], size: int, *, kinds: str = _NUMBERS
+    file: IO[bytes], num_bytes: int, *, dtype_kinds: str = _NUMBERS
 ) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
     """Reads the header of an array; afterwards the position in the file is the beginning of the array's data.
 
     Args:
         file: the file, at the beginning of the array's header.
-        size: the number of bytes of header and data together.
-        kinds: numpy's letters of the allowed dtypes.
+        num_bytes: the number of bytes of header and data together.
+        dtype_kinds: numpy's letters of the allowed dtypes.
 
     Returns:
         The shape; true if the array is stored by columns (Fortran's order); and the dtype.
@@ -211,46 +219,48 @@ def read_header(
     if version not in readers:
         raise ValueError(f"format version {version}")
     shape, fortran_order, dtype = readers[version](file)
-    if dtype.kind not in kinds:
+    if dtype.kind not in dtype_kinds:
         raise ValueError(f"dtype {str(dtype)[:40]} where numbers are expected")
     count = math.prod(shape)
     is_negative = min(shape, default=0) < 0
     is_empty_dtype = bool(count) and not dtype.itemsize
-    if is_negative or is_empty_dtype or file.tell() + count * dtype.itemsize != size:
-        raise ValueError(f"{size} bytes where the header promises {str(shape)[:40]} of {dtype}")
+    if is_negative or is_empty_dtype or file.tell() + count * dtype.itemsize != num_bytes:
+        raise ValueError(
+            f"{num_bytes} bytes where the header promises {str(shape)[:40]} of {dtype}"
+        )
     return shape, fortran_order, dtype
 
 
-def is_array_file(start: bytes) -> bool:
-    """Returns true if the first bytes of a file, `start`, are those of an .npy file."""
-    return start.startswith(np.lib.format.MAGIC_PREFIX)
+def is_array_file(first_bytes: bytes) -> bool:
+    """Returns true if the first bytes of a file, `first_bytes`, are those of an .npy file."""
+    return first_bytes.startswith(np.lib.format.MAGIC_PREFIX)
 
 
-def check_members(archive: zipfile.ZipFile, most: int | None) -> None:
+def check_members(archive: zipfile.ZipFile, max_bytes: int | None) -> None:
     """Raises ValueError if an archive has a name twice, or if its arrays would take too much memory.
 
     Args:
         archive: the archive, open for reading.
-        most: the greatest number of bytes of all arrays after decompression; None refuses compressed arrays.
+        max_bytes: the greatest number of bytes of all arrays after decompression; None refuses compressed arrays.
     """
     members = archive.infolist()
     total = sum(member.file_size for member in members)
     names = {member.filename for member in members}
     is_compressed = any(member.compress_type != zipfile.ZIP_STORED for member in members)
-    if len(names) < len(members) or (most is None and is_compressed):
+    if len(names) < len(members) or (max_bytes is None and is_compressed):
         raise ValueError("a compressed array, or one twice")
-    if most is not None and total > most:
-        raise ValueError(f"{total:,} bytes once it is expanded, at most {most:,}")
+    if max_bytes is not None and total > max_bytes:
+        raise ValueError(f"{total:,} bytes once it is expanded, at most {max_bytes:,}")
 
 
 def _read(
     source: Path | IO[bytes],
-    most: int | None,
-    known: Mapping[str, ArrayForm],
-    mapped: str | None = None,
+    max_bytes: int | None,
+    known_forms: Mapping[str, ArrayForm],
+    mapped_array: str | None = None,
 ) -> Arrays:
     with zipfile.ZipFile(source) as archive:
-        check_members(archive, most=most)
+        check_members(archive, max_bytes=max_bytes)
         arrays: Arrays = {}
         for member in archive.infolist():
             name = member.filename[:-4]
@@ -259,12 +269,16 @@ def _read(
                 continue
             if ending != ".npy" or not name.isidentifier():
                 raise ValueError("a member that is no array")
-            if name == mapped and isinstance(source, Path):
+            if name == mapped_array and isinstance(source, Path):
                 arrays[name] = _map(source, archive, member)
                 continue
-            kinds = _NUMBERS + "U" if name in known and "U" in known[name].kind else _NUMBERS
+            kinds = (
+                _NUMBERS + "U"
+                if name in known_forms and "U" in known_forms[name].kind
+                else _NUMBERS
+            )
             with archive.open(member) as file:
-                arrays[name] = read_array(file, member.file_size, kinds=kinds)
+                arrays[name] = read_array(file, member.file_size, dtype_kinds=kinds)
         return arrays
 
 

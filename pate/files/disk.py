@@ -54,17 +54,19 @@ class DamagedFile(InvalidValue):
 def require_posix(
     name: str,
     value: object = UNSAID,
-    instead: str = "aggregators and accountants work here, too",
+    alternative: str = "aggregators and accountants work here, too",
 ) -> None:
     """Raises `InvalidValue` on a system without the locks, owners and modes of POSIX files, such as Windows.
 
     Args:
         name: the parameter that needs them, for the error.
         value: the value of the parameter; `UNSAID` shows none.
-        instead: a phrase on what can be used on such a system.
+        alternative: a phrase on what can be used on such a system.
     """
     if fcntl is None:
-        raise InvalidValue(name, value, rule=f"a POSIX system, such as Linux or macOS; {instead}")
+        raise InvalidValue(
+            name, value, rule=f"a POSIX system, such as Linux or macOS; {alternative}"
+        )
 
 
 @contextmanager
@@ -123,23 +125,23 @@ def pack_arrays(file: IO[bytes], arrays: Mapping[str, NDArray[Any]]) -> None:
                 np.lib.format.write_array(member, np.asanyarray(array), allow_pickle=False)
 
 
-def make_folder(folder: Path | str, *, within: Path | None = None) -> Path:
+def make_folder(folder: Path | str, *, existing_parent: Path | None = None) -> Path:
     """Makes a folder and its missing parents with mode 0700, and returns the folder.
 
     Args:
         folder: the folder.
-        within: a parent that must exist; None allows all parents to be made.
+        existing_parent: a parent that must exist; None allows all parents to be made.
 
     Raises:
-        FileNotFoundError: `within` does not exist.
+        FileNotFoundError: `existing_parent` does not exist.
     """
     folder = Path(folder)
     missing = []
     for parent in (folder, *folder.parents):
         if parent.is_dir():
             break
-        if parent == within:
-            raise FileNotFoundError(errno.ENOENT, "the folder is gone", str(within))
+        if parent == existing_parent:
+            raise FileNotFoundError(errno.ENOENT, "the folder is gone", str(existing_parent))
         missing.append(parent)
     for parent in reversed(missing):
         try:
@@ -188,16 +190,16 @@ def owners_umask() -> Iterator[None]:
         os.umask(before)
 
 
-def remove_partials(folder: Path, names: Iterable[str]) -> None:
+def remove_partials(folder: Path, name_patterns: Iterable[str]) -> None:
     """Removes the half-written files that a killed process has left in a folder.
 
     Args:
         folder: the folder.
-        names: regular expressions of the names of the complete files.
+        name_patterns: regular expressions of the names of the complete files.
     """
     if not folder.is_dir() or folder.is_symlink():
         return
-    own_names = re.compile(rf"\.{{1,2}}(?:{'|'.join(names)})(?:\.[\da-f]+\.partial){{1,2}}")
+    own_names = re.compile(rf"\.{{1,2}}(?:{'|'.join(name_patterns)})(?:\.[\da-f]+\.partial){{1,2}}")
     for entry in os.scandir(folder):
         if own_names.fullmatch(entry.name) and entry.is_file(follow_symlinks=False):
             Path(entry.path).unlink(missing_ok=True)
@@ -290,17 +292,17 @@ def read_secret(path: Path, *, remedy: str) -> str:
         os.close(descriptor)
 
 
-def damaged(path: Path | str, rule: str, found: str, remedy: str) -> DamagedFile:
+def damaged(path: Path | str, rule: str, finding: str, remedy: str) -> DamagedFile:
     """Returns the error for a damaged file; it does not quote the content of the file.
 
     Args:
         path: the file.
         rule: a description of the expected file.
-        found: a description of what was found instead.
+        finding: a description of what was found instead.
         remedy: advice.
     """
     return DamagedFile(
-        name="file", value=path, rule=f"{rule} ({' '.join(found.split())}); {remedy}"
+        name="file", value=path, rule=f"{rule} ({' '.join(finding.split())}); {remedy}"
     )
 
 
@@ -316,7 +318,7 @@ def require_file(path: Path | str, *, rule: str, remedy: str) -> None:
         state = "it is no regular file"
     if not os.path.lexists(path):
         remedy = remedy.removeprefix("remove it, and ")
-    raise damaged(path, rule=rule, found=state, remedy=remedy)
+    raise damaged(path, rule=rule, finding=state, remedy=remedy)
 
 
 @contextmanager
@@ -325,7 +327,7 @@ def reading_file(
     *,
     rule: str,
     remedy: str,
-    wrong: tuple[type[Exception], ...] = (UnicodeDecodeError,),
+    damage_errors: tuple[type[Exception], ...] = (UnicodeDecodeError,),
 ) -> Iterator[None]:
     """Replaces errors of reading a file in a `with` block by a `DamagedFile`, if the file is the cause.
 
@@ -335,7 +337,7 @@ def reading_file(
         path: the file, which must exist.
         rule: a description of the expected file, for the error.
         remedy: advice for the error.
-        wrong: the errors that a reader raises for content of another form.
+        damage_errors: the errors that a reader raises for content of another form.
     """
     require_file(path, rule=rule, remedy=remedy)
     try:
@@ -344,8 +346,8 @@ def reading_file(
         raise
     except OSError as error:
         raise unreadable(path, error, rule=rule, remedy=remedy) from error
-    except wrong as error:
-        raise damaged(path, rule=rule, found=one_line(error), remedy=remedy) from None
+    except damage_errors as error:
+        raise damaged(path, rule=rule, finding=one_line(error), remedy=remedy) from None
 
 
 def read_bytes(path: Path | str, *, rule: str, remedy: str) -> bytes:
@@ -362,7 +364,7 @@ def read_text(path: Path | str, *, remedy: str, rule: str = "a text file in UTF-
 
 def read_json(path: Path | str, *, remedy: str, rule: str = "JSON") -> Any:
     """Returns the JSON value in a file; raises as `reading_file`, also for JSON that is nested too deeply."""
-    with reading_file(path, rule=rule, remedy=remedy, wrong=(ValueError, RecursionError)):
+    with reading_file(path, rule=rule, remedy=remedy, damage_errors=(ValueError, RecursionError)):
         return json.loads(Path(path).read_bytes().decode())
 
 
@@ -396,7 +398,9 @@ def unreadable(
         errno.ENOTDIR,
         errno.ELOOP,
     ):
-        return damaged(path, rule=rule, found=error.strerror or type(error).__name__, remedy=remedy)
+        return damaged(
+            path, rule=rule, finding=error.strerror or type(error).__name__, remedy=remedy
+        )
     return error
 
 
@@ -433,4 +437,4 @@ def read_value(cls: type[T], path: Path | str, *, name: str, rule: str, remedy: 
     try:
         return from_json(cls, text, name=name)
     except ValueError:
-        raise damaged(path, rule=rule, found="other JSON", remedy=remedy) from None
+        raise damaged(path, rule=rule, finding="other JSON", remedy=remedy) from None

@@ -111,7 +111,7 @@ class CheckpointStore:
             else:
                 arrays[name] = np.concatenate(parts)
                 arrays[name + _LENGTHS] = np.array([len(part) for part in parts])
-        disk.make_folder(path.parent, within=path.parent.parent)
+        disk.make_folder(path.parent, existing_parent=path.parent.parent)
         if not os.path.lexists(self.key):
             disk.write_text(self.key, text=f"{secrets.token_hex(nbytes=32)}\n")
         signature = self._signature(path, arrays)
@@ -123,15 +123,15 @@ class CheckpointStore:
 
         No other process may write to the folder at the same time.
         """
-        disk.remove_partials(Path(self.folder), names=(CHECKPOINTS,))
-        self._files(on_torn=Path.unlink)
+        disk.remove_partials(Path(self.folder), name_patterns=(CHECKPOINTS,))
+        self._files(on_incomplete=Path.unlink)
 
-    def states(self, num_teachers: int, first: int = 0) -> Iterator[State]:
+    def states(self, num_teachers: int, first_teacher: int = 0) -> Iterator[State]:
         """Yields the states of teachers first..num_teachers-1 in order; at most one file of teachers is in memory.
 
         Args:
             num_teachers: the number of teachers in the store.
-            first: the index of the first teacher that is yielded.
+            first_teacher: the index of the first teacher that is yielded.
 
         Raises:
             InvalidValue: a teacher is missing, or this run did not sign a file.
@@ -139,17 +139,17 @@ class CheckpointStore:
         files = self._files()
         for members in sorted(files, key=_start_of):
             path = files[members]
-            if first in members and first < num_teachers:
+            if first_teacher in members and first_teacher < num_teachers:
                 yield from self._read(members, path)[
-                    first - members.start : num_teachers - members.start
+                    first_teacher - members.start : num_teachers - members.start
                 ]
-                first = members.stop
-        if first < num_teachers:
+                first_teacher = members.stop
+        if first_teacher < num_teachers:
             remedy = "the same command trains it"
             raise disk.damaged(
                 Path(self.folder),
-                rule=f"teacher {first}",
-                found="no whole file has it",
+                rule=f"teacher {first_teacher}",
+                finding="no whole file has it",
                 remedy=remedy,
             )
 
@@ -159,13 +159,13 @@ class CheckpointStore:
         Raises:
             InvalidValue: the teacher is missing, or this run did not sign its file.
         """
-        return next(self.states(teacher + 1, first=teacher))
+        return next(self.states(teacher + 1, first_teacher=teacher))
 
-    def _files(self, on_torn: Callable[[Path], None] | None = None) -> dict[range, Path]:
+    def _files(self, on_incomplete: Callable[[Path], None] | None = None) -> dict[range, Path]:
         """Returns the path of each complete file, by the range of the indices of its teachers.
 
         Args:
-            on_torn: is called with the path of each incomplete file; None ignores incomplete files.
+            on_incomplete: is called with the path of each incomplete file; None ignores incomplete files.
 
         Raises:
             InvalidValue: a folder, or something else that is no plain file, has the name of a checkpoint.
@@ -177,14 +177,14 @@ class CheckpointStore:
                 continue
             if not disk.is_regular(path):
                 raise disk.damaged(
-                    path, rule="a file of teachers", found="it is none", remedy=_REMEDY
+                    path, rule="a file of teachers", finding="it is none", remedy=_REMEDY
                 )
             try:
                 with safe_open(path, framework="numpy"):  # compares the length with the header
                     whole_files[range(int(name[1]), int(name[2]) + 1)] = path
             except SafetensorError:
-                if on_torn is not None:
-                    on_torn(path)
+                if on_incomplete is not None:
+                    on_incomplete(path)
         return whole_files
 
     def _read(self, members: range, path: Path) -> list[State]:
@@ -200,7 +200,7 @@ class CheckpointStore:
                 signature = (file.metadata() or {}).get(_SIGNATURE)
         except SafetensorError as error:
             raise disk.damaged(
-                path, rule="a file of teachers", found=str(error), remedy=_REMEDY
+                path, rule="a file of teachers", finding=str(error), remedy=_REMEDY
             ) from None
         own_signature = self._signature(path, arrays) if os.path.lexists(self.key) else ""
         is_own = hmac.compare_digest(own_signature.encode(), (signature or "").encode())
@@ -208,7 +208,7 @@ class CheckpointStore:
             raise disk.damaged(
                 path,
                 rule="teachers that this run signed",
-                found="they are altered, or another's",
+                finding="they are altered, or another's",
                 remedy=_REMEDY,
             )
         states: list[State] = [{} for _ in members]
@@ -297,7 +297,7 @@ def cast_votes(
             name=f"{type(teacher).__name__}.predict_many",
         )
         if path is not None:
-            disk.make_folder(path.parent, within=path.parent.parent)
+            disk.make_folder(path.parent, existing_parent=path.parent.parent)
             disk.write_arrays(path, confidences=confidences)
         yield first, confidences
 

@@ -35,12 +35,12 @@ class ImageModel(StudentModel):
     The probability of a label that was never released is 0.
     """
 
-    def _probabilities(self, rows: Rows) -> Rows:
+    def _probabilities(self, inputs: Rows) -> Rows:
         # earlier versions published constant probabilities if there was one answer or none
         if "constant" in self.arrays:
-            return np.tile(self.arrays["constant"], (len(rows), 1))
+            return np.tile(self.arrays["constant"], (len(inputs), 1))
         network = self.network()
-        images = rows.reshape(-1, *self.input_shape)
+        images = inputs.reshape(-1, *self.input_shape)
         released = self.arrays["released"]
         names = [name for name in self.arrays if name != "released"]
         total = np.zeros((len(images), len(released)), np.float32)

@@ -67,7 +67,8 @@ class ImageTeacher(AdamWRecipe, Teacher):
             )
             arrays = {name: tensor.cpu().numpy() for name, tensor in tensors.items()}
             return [
-                _state_of_row(arrays, row=row, losses=losses) for row, losses in enumerate(curves)
+                _state_of_row(arrays, teacher_position=row, losses=losses)
+                for row, losses in enumerate(curves)
             ]
         states: list[State] = []
         for pictures, labels, rng in zip(images, targets, rngs, strict=True):
@@ -109,15 +110,15 @@ class ImageTeacher(AdamWRecipe, Teacher):
         return np.asarray(torch.from_numpy(logits).sub_(threshold_logit).sigmoid_().numpy())
 
 
-def _state_of_row(arrays: State, row: int, losses: NDArray[np.float32]) -> State:
+def _state_of_row(arrays: State, teacher_position: int, losses: NDArray[np.float32]) -> State:
     """Returns the state of one teacher out of the stacked arrays of several teachers.
 
     Args:
         arrays: the arrays of all teachers, stacked along the first axis.
-        row: the position of the teacher along that axis.
+        teacher_position: the position of the teacher along that axis.
         losses: the losses of the teacher's training steps, followed by NaN.
     """
-    state = {name: array[row].copy() for name, array in arrays.items()}
+    state = {name: array[teacher_position].copy() for name, array in arrays.items()}
     state[_CURVE] = losses[np.isfinite(losses)]
     return state
 
@@ -135,7 +136,7 @@ def _stacked_predictions(
         if name != _CURVE
     }
     logits = np.empty((len(states), len(images), network.num_labels), np.float32)
-    for rows, block in blocks_of(images=images, size=_STACKED_QUERIES, device=device):
+    for rows, block in blocks_of(images=images, block_size=_STACKED_QUERIES, device=device):
         valid = torch.ones(len(states), len(block), dtype=torch.bool, device=device)
         stacked_block = block.contiguous().expand(len(states), *block.shape)
         block_logits = stacked_logits(
@@ -261,7 +262,7 @@ class ResNet50Teacher(ImageTeacher):
         if not self.frozen:
             return super().predict_many(states, inputs)
         # all teachers are asked about the same queries
-        features = self._backbone.features(require_images(inputs), remember=True)
+        features = self._backbone.features(require_images(inputs), keep_in_memory=True)
         return self._head.predict_many(states, features)
 
     def _network(self, input_shape: tuple[int, ...], num_labels: int) -> ResNet50:

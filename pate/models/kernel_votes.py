@@ -29,11 +29,11 @@ _BLOCK_ENTRIES = 2**22  # numbers in the votes of a block
 _BLOCK_RECORDS = 4096  # whose features are computed at once
 
 
-def records_per_group(public: Split, recipe: Recipe = DEFAULT_RECIPE) -> float:
+def records_per_group(public_split: Split, recipe: Recipe = DEFAULT_RECIPE) -> float:
     """Returns the mean number of records of a group in the public pool; 1 if the pool has too few groups."""
-    num_groups = public.num_groups
+    num_groups = public_split.num_groups
     has_enough = num_groups >= recipe.fewest_public_groups
-    return len(public) / num_groups if has_enough else 1.0
+    return len(public_split) / num_groups if has_enough else 1.0
 
 
 @dataclass(eq=False, kw_only=True)
@@ -110,8 +110,8 @@ class KernelVotes(FunctionVotes):
         bounds = np.append(0, np.cumsum(sizes))  # of each teacher's records in `order`
         teachers_of_block = max(1, _BLOCK_ENTRIES // (span.shape[1] * self.num_labels))
 
-        def block_features(rows: NDArray[np.intp]) -> Array:
-            return directions.features(inputs[rows])
+        def block_features(row_indices: NDArray[np.intp]) -> Array:
+            return directions.features(inputs[row_indices])
 
         for first in range(0, total, teachers_of_block):
             block_bounds = bounds[first : first + teachers_of_block + 1]

@@ -206,9 +206,9 @@ class LinearModel(FlatModel):
         return cls(arrays, threshold=0.5, input_shape=shape, num_rows=len(inputs), choices={})
 
     @staticmethod
-    def formula(rows: Any, arrays: Mapping[str, Any], xp: Any) -> Any:
+    def formula(inputs: Any, arrays: Mapping[str, Any], xp: Any) -> Any:
         """Returns the probabilities `[num_rows, num_labels]` for flat inputs `[num_rows, num_features]`."""
-        return (rows @ arrays["weights"] + arrays["bias"]).clip(0, 1)
+        return (inputs @ arrays["weights"] + arrays["bias"]).clip(0, 1)
 
 
 @dataclass(frozen=True)

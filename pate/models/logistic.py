@@ -35,9 +35,9 @@ class LogisticModel(FlatModel):
     forms: ClassVar[Mapping[str, str]] = {"weights": "dL", "bias": "L"}
 
     @staticmethod
-    def formula(rows: Any, arrays: Mapping[str, Any], xp: Any) -> Any:
+    def formula(inputs: Any, arrays: Mapping[str, Any], xp: Any) -> Any:
         """Returns the probabilities `[num_rows, num_labels]` for flat inputs `[num_rows, num_features]`."""
-        return FlatModel.logistic(rows @ arrays["weights"] + arrays["bias"])
+        return FlatModel.logistic(inputs @ arrays["weights"] + arrays["bias"])
 
 
 @dataclass(frozen=True)
@@ -79,7 +79,7 @@ class LogisticStudent(ThresholdedStudent):
         choice = self._choose(white, features[:_MANY_ROWS], labels[:_MANY_ROWS])
         num_held_out = len(choice.probabilities)
         threshold = self._place(choice.probabilities, labels[:num_held_out])
-        weights = white.fit(features, labels, choice.penalty, start=choice.weights)
+        weights = white.fit(features, labels, choice.penalty, initial_weights=choice.weights)
         if on_epoch is not None:
             on_epoch(0, {"loss": choice.loss})
         input_weights = white.directions @ weights[:-1]
@@ -93,11 +93,11 @@ class LogisticStudent(ThresholdedStudent):
             choices={"penalty": float(choice.penalty)},
         )
 
-    def _choose(self, white: WhiteCoordinates, features: Rows, labels: Labels) -> _Choice:
+    def _choose(self, coordinates: WhiteCoordinates, features: Rows, labels: Labels) -> _Choice:
         """Returns the penalty with the least loss on held-out rows, and the model that was fitted to the other rows.
 
         Args:
-            white: the white coordinates of all rows.
+            coordinates: the white coordinates of all rows.
             features: the rows in white coordinates, with a constant; the held-out rows come first.
             labels: the labels of these rows, bool `[num_rows, num_labels]`.
         """
@@ -109,8 +109,8 @@ class LogisticStudent(ThresholdedStudent):
         weights[-1] = np.log(frequency / (1 - frequency))
         least_loss = math.inf
         for penalty in sorted(self.penalties, reverse=True):
-            weights = white.fit(
-                features[num_held_out:], labels[num_held_out:], penalty, start=weights
+            weights = coordinates.fit(
+                features[num_held_out:], labels[num_held_out:], penalty, initial_weights=weights
             )
             scores = held_features @ weights.astype(np.float32)
             loss = float((np.logaddexp(0, scores) - scores * held_labels).mean())
@@ -177,35 +177,37 @@ class WhiteCoordinates:
         blocks = np.split(rows, range(_BLOCK_ROWS, len(rows), _BLOCK_ROWS))
         return np.asarray(sum(in_order(block_products, items=blocks)))
 
-    def features(self, rows: Rows, order: NDArray[np.intp]) -> Rows:
+    def features(self, rows: Rows, row_order: NDArray[np.intp]) -> Rows:
         """Returns the white coordinates of rows and the constant 1, `[n, r + 1]`.
 
         There is never a second copy of all rows in memory.
 
         Args:
             rows: the rows, `[n, d]`.
-            order: the order of the rows in the result, as indices `[n]`.
+            row_order: the order of the rows in the result, as indices `[n]`.
         """
         features = np.ones((len(rows), len(self.penalized)), np.float32)
         center = self.center.astype(np.float32)
         directions = self.directions.astype(np.float32)
 
         def fill(block: slice) -> None:
-            features[block, :-1] = (rows[order[block]] - center) @ directions
+            features[block, :-1] = (rows[row_order[block]] - center) @ directions
 
         blocks = (slice(start, start + _BLOCK_ROWS) for start in range(0, len(rows), _BLOCK_ROWS))
         for _ in in_order(fill, items=blocks):
             pass
         return features
 
-    def fit(self, features: Rows, labels: Labels, penalty: float, *, start: Floats) -> Floats:
+    def fit(
+        self, features: Rows, labels: Labels, penalty: float, *, initial_weights: Floats
+    ) -> Floats:
         """Returns the weights with the least penalized loss, `[r + 1, num_labels]`.
 
         Args:
             features: the rows in white coordinates, with the constant, `[n, r + 1]`.
             labels: the labels of the rows, bool `[n, num_labels]`.
             penalty: the penalty of the squared weights.
-            start: the weights at which the search begins, `[r + 1, num_labels]`.
+            initial_weights: the weights at which the search begins, `[r + 1, num_labels]`.
         """
         from scipy.optimize import minimize  # loads slowly
 
@@ -221,10 +223,10 @@ class WhiteCoordinates:
             weights = flat.reshape(units.shape) * units
             narrow = weights.astype(np.float32)
 
-            def block_loss(first: int) -> tuple[float, Rows]:
-                """Returns the loss and the gradient of the block of rows that begins at index `first`."""
-                rows = features[first : first + _MANY_ROWS]
-                true = bits[first : first + _MANY_ROWS]
+            def block_loss(first_row: int) -> tuple[float, Rows]:
+                """Returns the loss and the gradient of the block of rows that begins at index `first_row`."""
+                rows = features[first_row : first_row + _MANY_ROWS]
+                true = bits[first_row : first_row + _MANY_ROWS]
                 scores = rows @ narrow
                 small = np.exp(-np.abs(scores))
                 # log(1 + e^z) = max(z, 0) + log(1 + e^-|z|), which does not overflow; its derivative is expit(z)
@@ -242,8 +244,8 @@ class WhiteCoordinates:
             slope = gradient / len(bits) + penalties * weights
             return float(total), np.asarray(slope * units, dtype=np.float64).ravel()
 
-        first_point = (start / units).ravel()
+        first_point = (initial_weights / units).ravel()
         optimum = minimize(
             penalized_loss, first_point, jac=True, method="L-BFGS-B", options=_SEARCH
         )
-        return np.asarray(optimum.x.reshape(start.shape) * units)
+        return np.asarray(optimum.x.reshape(initial_weights.shape) * units)

@@ -38,9 +38,9 @@ class LowRankModel(FlatModel):
     }
 
     @staticmethod
-    def formula(rows: Any, arrays: Mapping[str, Any], xp: Any) -> Any:
+    def formula(inputs: Any, arrays: Mapping[str, Any], xp: Any) -> Any:
         """Returns the probabilities `[num_rows, num_labels]` for flat inputs `[num_rows, num_features]`."""
-        features = (rows - arrays["center"]) @ arrays["projection"]
+        features = (inputs - arrays["center"]) @ arrays["projection"]
         lengths = xp.linalg.norm(features, axis=1, keepdims=True)
         scores = features / xp.where(lengths > 0, lengths, 1) @ arrays["weights"]
         return 0.5 + 0.5 * xp.tanh((scores - arrays["thresholds"]) / arrays["spreads"] / 2)

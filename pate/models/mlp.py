@@ -157,7 +157,7 @@ class MLPTeacher(Teacher):
             loss = (_losses(logits, labels=targets) * shares).sum(dim=1)
             # summed over teachers, never averaged: each moves as it would alone
             gradients = torch.autograd.grad(loss.sum(), parameters)
-            optimizer.step(gradients, active=is_active[:, None, None])
+            optimizer.step(gradients, is_active=is_active[:, None, None])
             curves[:, step] = torch.where(is_active, loss.detach(), math.nan)
         return curves.cpu().numpy()
 
@@ -194,12 +194,12 @@ class MLPModel(FlatModel):
     }
 
     @staticmethod
-    def formula(rows: Any, arrays: Mapping[str, Any], xp: Any) -> Any:
+    def formula(inputs: Any, arrays: Mapping[str, Any], xp: Any) -> Any:
         """Returns the probabilities `[num_rows, num_labels]` for flat inputs `[num_rows, num_features]`."""
         members = list(zip(*(arrays[name] for name in _NAMES), strict=True))
         total = 0.0
         for hidden_weights, hidden_bias, weights, bias in members:
-            units = (rows @ hidden_weights + hidden_bias).clip(0, None)
+            units = (inputs @ hidden_weights + hidden_bias).clip(0, None)
             total = total + (0.5 + 0.5 * xp.tanh((units @ weights + bias) / 2))
         return total / len(members) * arrays["released"]
 

@@ -81,9 +81,9 @@ class ReleasedModel(FlatModel):
         return replace(model, threshold=threshold)
 
     @staticmethod
-    def formula(rows: Any, arrays: Mapping[str, Any], xp: Any) -> Any:
+    def formula(inputs: Any, arrays: Mapping[str, Any], xp: Any) -> Any:
         """Returns the probabilities `[num_rows, num_labels]` for flat inputs `[num_rows, num_features]`."""
-        features = (rows - arrays["center"]) @ arrays["projection"]
+        features = (inputs - arrays["center"]) @ arrays["projection"]
         weights = arrays["weights"]
         lengths = xp.linalg.norm(features, axis=1, keepdims=True)
         if len(weights) == arrays["projection"].shape[1]:
@@ -107,14 +107,14 @@ class ReleasedKernelModel(ReleasedModel):
         "reach": "1",
     }
 
-    def _probabilities(self, rows: Rows) -> Rows:
-        blocks = np.split(rows, range(_BLOCK_RECORDS, len(rows), _BLOCK_RECORDS))
+    def _probabilities(self, inputs: Rows) -> Rows:
+        blocks = np.split(inputs, range(_BLOCK_RECORDS, len(inputs), _BLOCK_RECORDS))
         return np.concatenate(list(in_order(super()._probabilities, items=blocks)))
 
     @staticmethod
-    def formula(rows: Any, arrays: Mapping[str, Any], xp: Any) -> Any:
+    def formula(inputs: Any, arrays: Mapping[str, Any], xp: Any) -> Any:
         """Returns the probabilities `[num_rows, num_labels]` for flat inputs `[num_rows, num_features]`."""
-        projected = (rows - arrays["center"]) @ arrays["projection"]
+        projected = (inputs - arrays["center"]) @ arrays["projection"]
         linear = xp.concatenate([projected, xp.ones_like(projected[:, :1])], axis=1)
         cosines = linear / xp.linalg.norm(linear, axis=1, keepdims=True) @ arrays["landmarks"].T
         components = (

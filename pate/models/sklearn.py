@@ -147,13 +147,13 @@ class FittedLabels:
 
     @classmethod
     def fit(
-        cls, estimator: Any, rows: NDArray[np.float32], labels: NDArray[np.bool_], seed: int
+        cls, estimator: Any, inputs: NDArray[np.float32], labels: NDArray[np.bool_], seed: int
     ) -> Self:
         """Fits clones of an estimator.
 
         Args:
             estimator: the unfitted estimator.
-            rows: the inputs, `[num_rows, num_features]`, with at least one row.
+            inputs: the inputs, `[num_rows, num_features]`, with at least one row.
             labels: the labels, bool `[num_rows, num_labels]`.
             seed: the value of every `random_state`.
         """
@@ -163,46 +163,46 @@ class FittedLabels:
         models = []
         if len(varying) and estimator.__sklearn_tags__().target_tags.multi_output:
             columns = targets if len(varying) > 1 else targets[:, 0]
-            models = [seeded(estimator, seed).fit(rows, columns)]
+            models = [seeded(estimator, seed).fit(inputs, columns)]
         else:
             for label, column in zip(varying, targets.T, strict=True):
                 try:
-                    models.append(seeded(estimator, seed).fit(rows, column))
+                    models.append(seeded(estimator, seed).fit(inputs, column))
                 except Exception as error:
                     count = f"{column.sum()} of {len(column)}"
                     error.add_note(f"label {label}, which {count} records have")
                     raise
         return cls(labels[0].astype(np.float64), varying, models)
 
-    def confidences(self, rows: NDArray[np.float32]) -> NDArray[Any]:
+    def confidences(self, inputs: NDArray[np.float32]) -> NDArray[Any]:
         """Returns the confidences in all labels, `[num_rows, num_labels]`."""
-        confidences = np.tile(self.first, (len(rows), 1))
+        confidences = np.tile(self.first, (len(inputs), 1))
         if self.models:
             num_labels = len(self.varying) // len(self.models)  # of each model
             columns = [
-                _probabilities(model, rows=rows, num_labels=num_labels) for model in self.models
+                _probabilities(model, inputs=inputs, num_labels=num_labels) for model in self.models
             ]
             confidences[:, self.varying] = np.concatenate(columns, axis=1)
         return confidences
 
 
-def _probabilities(model: Any, rows: NDArray[np.float32], num_labels: int) -> NDArray[Any]:
+def _probabilities(model: Any, inputs: NDArray[np.float32], num_labels: int) -> NDArray[Any]:
     """Returns the probabilities that a fitted estimator predicts, `[num_rows, num_labels]`.
 
     If the estimator has no `predict_proba`, numbers in [0, 1] from `decision_function` or `predict` are returned.
     """
-    shape = (len(rows), num_labels)
+    shape = (len(inputs), num_labels)
     if hasattr(model, "predict_proba"):
-        probabilities = model.predict_proba(rows)
+        probabilities = model.predict_proba(inputs)
         if isinstance(probabilities, list):  # [n, 2] for each label
             probabilities = np.stack([label[:, 1] for label in probabilities], axis=1)
         elif num_labels == 1:
             probabilities = probabilities[:, 1:]
     elif hasattr(model, "decision_function"):
-        scores = np.reshape(model.decision_function(rows), shape)
+        scores = np.reshape(model.decision_function(inputs), shape)
         probabilities = 0.5 + 0.5 * np.tanh(scores / 2)
     else:
-        predictions = np.asarray(model.predict(rows), np.float64)
+        predictions = np.asarray(model.predict(inputs), np.float64)
         probabilities = predictions.clip(0, 1).reshape(shape)
     require(probabilities.shape == shape, "predictions.shape", probabilities.shape, f"{shape}")
     is_finite = bool(np.isfinite(probabilities).all())

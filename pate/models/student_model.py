@@ -118,7 +118,7 @@ class _Card:
             choices = dict(values["choices"])
         except (LookupError, TypeError, ValueError, OverflowError, AttributeError) as error:
             fault = f"{type(error).__name__}: {error}"
-            raise damaged(path, rule=_CARD_RULE, found=fault, remedy=_REMEDY) from None
+            raise damaged(path, rule=_CARD_RULE, finding=fault, remedy=_REMEDY) from None
         return cls(
             kind=kind, threshold=threshold, input_shape=shape, num_rows=num_rows, choices=choices
         )
@@ -199,7 +199,7 @@ class StudentModel(ABC):
             "choices": dict(self.choices),
         }
         arrays = {name: np.ascontiguousarray(array) for name, array in self.arrays.items()}
-        make_folder(folder, within=folder.parent.parent)
+        make_folder(folder, existing_parent=folder.parent.parent)
         with replacing(folder / _WEIGHTS) as file:
             file.write(save(arrays))
         write_text(folder / _CARD, text=json.dumps(card, indent=2) + "\n")
@@ -230,7 +230,7 @@ class StudentModel(ABC):
         fault = model._shape_fault() or model._prediction_fault()
         if fault:
             rule = f"the weights of a {model.kind} student for inputs of shape {model.input_shape}"
-            raise damaged(path, rule=rule, found=fault, remedy=_REMEDY)
+            raise damaged(path, rule=rule, finding=fault, remedy=_REMEDY)
         return model
 
     @final
@@ -275,19 +275,19 @@ class StudentModel(ABC):
         return ""
 
     @abstractmethod
-    def _probabilities(self, rows: Rows) -> Rows:
+    def _probabilities(self, inputs: Rows) -> Rows:
         """Returns the probabilities `[num_rows, num_labels]` for flat inputs `[num_rows, num_features]`."""
 
 
 def _read_arrays(path: Path) -> dict[str, Rows]:
     """Reads the arrays of a published student; raises `DamagedFile` unless all of them are float32."""
     wrong = (SafetensorError, ValueError, KeyError, TypeError, MemoryError)
-    with reading_file(path, rule=_WEIGHTS_RULE, remedy=_REMEDY, wrong=wrong):
+    with reading_file(path, rule=_WEIGHTS_RULE, remedy=_REMEDY, damage_errors=wrong):
         arrays: dict[str, Rows] = load_file(path)
     for name, array in arrays.items():
         if array.dtype != np.float32 or not array.size or np.isnan(array).any():
             fault = f"{name[:40]!r} is not of float32 numbers"
-            raise damaged(path, rule=_WEIGHTS_RULE, found=fault, remedy=_REMEDY)
+            raise damaged(path, rule=_WEIGHTS_RULE, finding=fault, remedy=_REMEDY)
     return arrays
 
 
@@ -299,17 +299,17 @@ class FlatModel(StudentModel):
 
     @staticmethod
     @abstractmethod
-    def formula(rows: Any, arrays: Mapping[str, Any], xp: Any) -> Any:
+    def formula(inputs: Any, arrays: Mapping[str, Any], xp: Any) -> Any:
         """Returns the probabilities `[num_rows, num_labels]` for flat inputs `[num_rows, num_features]`.
 
         Args:
-            rows: the inputs, as numpy array or torch tensor.
+            inputs: the inputs, as numpy array or torch tensor.
             arrays: the learned arrays, by name, of the same type.
             xp: the module `numpy` or `torch`, which computes.
         """
 
-    def _probabilities(self, rows: Rows) -> Rows:
-        return np.asarray(self.formula(rows, self.arrays, xp=np), dtype=np.float32)
+    def _probabilities(self, inputs: Rows) -> Rows:
+        return np.asarray(self.formula(inputs, self.arrays, xp=np), dtype=np.float32)
 
     @staticmethod
     def logistic(scores: Any) -> Any:

@@ -141,9 +141,9 @@ def _broken(heading: str) -> Markup:
     return Markup(_value(heading).replace(" ", _BREAK))
 
 
-def _cells(values: Iterable[Any], before: str = "") -> Markup:
-    """Returns values as cells of a table row; the text `before` is put in front of each value."""
-    return Markup("".join(f"{_CELL}{before}{_value(value)}" for value in values))
+def _cells(values: Iterable[Any], prefix: str = "") -> Markup:
+    """Returns values as cells of a table row; the text `prefix` is put in front of each value."""
+    return Markup("".join(f"{_CELL}{prefix}{_value(value)}" for value in values))
 
 
 def _small(probability: float) -> str:
@@ -158,16 +158,16 @@ def print_lines(*lines: str, stderr: bool = False) -> None:
         console.print(Text(line), soft_wrap=True)
 
 
-def print_result(form: str, result: Any, template: str, /, **values: Any) -> None:
+def print_result(output_format: str, result: Any, template: str, /, **values: Any) -> None:
     """Prints the result of a command, as JSON for programs or as a page for people.
 
     Args:
-        form: "json" for JSON; any other text for the page.
+        output_format: "json" for JSON; any other text for the page.
         result: the result, which is printed if the form is JSON.
         template: the template of the page.
         **values: the values for the template, by name.
     """
-    if form == "json":
+    if output_format == "json":
         print_json(result)
     else:
         print_page(template, **values)

@@ -37,14 +37,16 @@ class Constant:
         labels[order[: int(np.argmax(micro_f1)) + 1]] = True
         return cls(labels, frequencies)
 
-    def for_samples(self, count: int) -> tuple[Bits, Floats]:
-        """Returns the labels and the scores for `count` samples, both `[count, num_labels]`."""
-        return np.tile(self.labels, (count, 1)), np.tile(self.frequencies, (count, 1))
+    def for_samples(self, num_samples: int) -> tuple[Bits, Floats]:
+        """Returns the labels and the scores for `num_samples` samples, both `[count, num_labels]`."""
+        return np.tile(self.labels, (num_samples, 1)), np.tile(self.frequencies, (num_samples, 1))
 
-    def metrics(self, true: Bits) -> Scores:
+    def metrics(self, true_labels: Bits) -> Scores:
         """Returns the metrics of the constant for true labels, bool `[num_samples, num_labels]`."""
-        predicted, scores = self.for_samples(len(true))
-        return multilabel_metrics(predicted=predicted, scores=scores, true=true)
+        predicted, scores = self.for_samples(len(true_labels))
+        return multilabel_metrics(
+            predicted_labels=predicted, scores=scores, true_labels=true_labels
+        )
 
 
 CONSTANTS = {"prior": Constant.prior, "best_constant": Constant.best}

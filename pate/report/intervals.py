@@ -26,12 +26,12 @@ _MOST_WEIGHTS = 2**26  # bytes of a block of resamples
 
 
 def metric_intervals(
-    predicted: ArrayLike,
+    predicted_labels: ArrayLike,
     scores: ArrayLike,
-    true: ArrayLike,
+    true_labels: ArrayLike,
     *,
-    resamples: int | None = None,
-    level: float = 0.95,
+    num_resamples: int | None = None,
+    confidence_level: float = 0.95,
     seed: int = 0,
 ) -> dict[str, Interval]:
     """Returns percentile intervals of the five metrics of `multilabel_metrics`, from resampled test samples.
@@ -41,11 +41,11 @@ def metric_intervals(
     show how much another release or another training would differ.
 
     Args:
-        predicted: the predicted labels, bool `[n, L]`.
+        predicted_labels: the predicted labels, bool `[n, L]`.
         scores: the score of each label, float `[n, L]`.
-        true: the true labels, bool `[n, L]`.
-        resamples: the number of resamples; None for 200, or for fewer if the arrays are large, but at least 50.
-        level: the share of resamples inside an interval, in (0, 1).
+        true_labels: the true labels, bool `[n, L]`.
+        num_resamples: the number of resamples; None for 200, or for fewer if the arrays are large, but at least 50.
+        confidence_level: the share of resamples inside an interval, in (0, 1).
         seed: the seed of the draws, so that two reports of one run are equal.
 
     Returns:
@@ -56,11 +56,11 @@ def metric_intervals(
         InvalidValue: `multilabel_metrics` refuses the arrays; or there are 2**24 samples or more; or the level is
             outside (0, 1).
     """
-    require_probability("level", level)
-    bits, values, truth = require_predictions(predicted, scores, true)
-    if resamples is None:
-        resamples = int(np.clip(_MOST_BITS // truth.size, _FEWEST_RESAMPLES, _MOST_RESAMPLES))
-    require_count("resamples", resamples, minimum=2)
+    require_probability("level", confidence_level)
+    bits, values, truth = require_predictions(predicted_labels, scores, true_labels)
+    if num_resamples is None:
+        num_resamples = int(np.clip(_MOST_BITS // truth.size, _FEWEST_RESAMPLES, _MOST_RESAMPLES))
+    require_count("resamples", num_resamples, minimum=2)
     # so that sums in float32 are exact
     require(len(truth) < 2**24, "num_test", len(truth), "fewer than 2**24")
     if len(truth) <= _MOST_SAMPLES:
@@ -68,12 +68,14 @@ def metric_intervals(
             bits,
             values,
             truth,
-            blocks=_weights(num_samples=len(truth), resamples=resamples, seed=seed),
+            weight_blocks=_weights(num_samples=len(truth), num_resamples=num_resamples, seed=seed),
         )
     else:
         part = np.random.default_rng(seed).permutation(len(truth))[:_PART]
-        metrics = _metrics_from_part(bits, values, truth, part=part, resamples=resamples, seed=seed)
-    percentiles = 50 * (1 - level), 100 - 50 * (1 - level)
+        metrics = _metrics_from_part(
+            bits, values, truth, sample_indices=part, num_resamples=num_resamples, seed=seed
+        )
+    percentiles = 50 * (1 - confidence_level), 100 - 50 * (1 - confidence_level)
     bounds = {name: np.percentile(values, percentiles) for name, values in metrics.items()}
     return {
         name: (float(low), float(high)) for name, (low, high) in bounds.items() if np.isfinite(low)
@@ -81,12 +83,12 @@ def metric_intervals(
 
 
 def _metrics_from_part(
-    bits: Bits,
-    values: Floats,
-    truth: Bits,
+    predicted_labels: Bits,
+    scores: Floats,
+    true_labels: Bits,
     *,
-    part: NDArray[np.intp],
-    resamples: int,
+    sample_indices: NDArray[np.intp],
+    num_resamples: int,
     seed: int,
 ) -> dict[str, Floats]:
     """Returns the metrics of resamples of all samples, `[B]` by name, estimated from resamples of a part of them.
@@ -94,15 +96,27 @@ def _metrics_from_part(
     Deviations from the mean decrease with the root of the number of samples. So the deviations of the part are
     multiplied by the root of its share of the samples.
     """
-    part_arrays = (bits[part], values[part], truth[part])
+    part_arrays = (
+        predicted_labels[sample_indices],
+        scores[sample_indices],
+        true_labels[sample_indices],
+    )
     part_metrics = _metrics_of_resamples(
-        *part_arrays, blocks=_weights(num_samples=len(part), resamples=resamples, seed=seed)
+        *part_arrays,
+        weight_blocks=_weights(
+            num_samples=len(sample_indices), num_resamples=num_resamples, seed=seed
+        ),
     )
-    part_center = _metrics_of_resamples(*part_arrays, blocks=[np.ones((len(part), 1), np.float32)])
+    part_center = _metrics_of_resamples(
+        *part_arrays, weight_blocks=[np.ones((len(sample_indices), 1), np.float32)]
+    )
     center = _metrics_of_resamples(
-        bits, values, truth, blocks=[np.ones((len(truth), 1), np.float32)]
+        predicted_labels,
+        scores,
+        true_labels,
+        weight_blocks=[np.ones((len(true_labels), 1), np.float32)],
     )
-    shrink = math.sqrt(len(part) / len(truth))
+    shrink = math.sqrt(len(sample_indices) / len(true_labels))
     return {
         name: np.clip(center[name] + shrink * (part_metrics[name] - part_center[name]), 0, 1)
         for name in part_metrics
@@ -110,27 +124,33 @@ def _metrics_from_part(
 
 
 def _metrics_of_resamples(
-    bits: Bits, values: Floats, truth: Bits, *, blocks: Iterable[NDArray[np.float32]]
+    predicted_labels: Bits,
+    values: Floats,
+    true_labels: Bits,
+    *,
+    weight_blocks: Iterable[NDArray[np.float32]],
 ) -> dict[str, Floats]:
     """Returns the metrics of each resample, `[B]` by name.
 
-    `blocks` are the weights of the samples in b resamples each, `[n, b]`.
+    `weight_blocks` are the weights of the samples in b resamples each, `[n, b]`.
     """
-    columns = zip(np.asfortranarray(values).T, np.asfortranarray(truth).T, strict=True)
-    precisions = [_precision_of(scores, truth=labels) for scores, labels in columns]
-    metrics_of_blocks = [_resampled(weights, bits, truth, precisions) for weights in blocks]
+    columns = zip(np.asfortranarray(values).T, np.asfortranarray(true_labels).T, strict=True)
+    precisions = [_precision_of(scores, true_labels=labels) for scores, labels in columns]
+    metrics_of_blocks = [
+        _resampled(weights, predicted_labels, true_labels, precisions) for weights in weight_blocks
+    ]
     return {
         name: np.concatenate([metrics[name] for metrics in metrics_of_blocks])
         for name in metrics_of_blocks[0]
     }
 
 
-def _weights(num_samples: int, resamples: int, seed: int) -> Iterator[NDArray[np.float32]]:
+def _weights(num_samples: int, num_resamples: int, seed: int) -> Iterator[NDArray[np.float32]]:
     """Yields, for blocks of b resamples, how often each sample was drawn in each resample, `[n, b]`."""
     rng = np.random.default_rng(seed)
-    size = max(1, min(resamples, _MOST_WEIGHTS // (4 * num_samples)))
-    for start in range(0, resamples, size):
-        weights = np.empty((num_samples, min(size, resamples - start)), dtype=np.float32)
+    size = max(1, min(num_resamples, _MOST_WEIGHTS // (4 * num_samples)))
+    for start in range(0, num_resamples, size):
+        weights = np.empty((num_samples, min(size, num_resamples - start)), dtype=np.float32)
         for column in weights.T:
             column[:] = np.bincount(
                 rng.integers(num_samples, size=num_samples), minlength=num_samples
@@ -139,26 +159,29 @@ def _weights(num_samples: int, resamples: int, seed: int) -> Iterator[NDArray[np
 
 
 def _resampled(
-    weights: NDArray[np.float32], bits: Bits, truth: Bits, precisions: list[Precision]
+    weights: NDArray[np.float32],
+    predicted_labels: Bits,
+    true_labels: Bits,
+    precisions: list[Precision],
 ) -> dict[str, Floats]:
     """Returns the metrics of each of b resamples by name, `[b]` each; NaN if a metric is undefined.
 
     Args:
         weights: how often each resample has each test sample, `[n, b]`.
-        bits: the predicted labels, `[n, num_labels]`.
-        truth: the true labels, `[n, num_labels]`.
+        predicted_labels: the predicted labels, `[n, num_labels]`.
+        true_labels: the true labels, `[n, num_labels]`.
         precisions: for each label a function of `weights` that returns its average precision in each resample.
     """
-    n = len(truth)
+    n = len(true_labels)
     rows = np.ascontiguousarray(weights.T)
 
     def counts(flags: Bits) -> Floats:
         """Returns the number of samples in each resample for which a flag is true, `[b, L]`."""
         return np.asarray(rows @ flags.astype(np.float32), np.float64)
 
-    hits = counts(bits & truth)
-    num_predicted = counts(bits)
-    num_true = counts(truth)
+    hits = counts(predicted_labels & true_labels)
+    num_predicted = counts(predicted_labels)
+    num_true = counts(true_labels)
     scores = metrics_of_counts(
         hits=hits, num_predicted=num_predicted, num_true=num_true, num_samples=n
     )
@@ -182,7 +205,7 @@ def _means_of_defined(values: Floats) -> Floats:
     return np.where(num_defined > 0, sums / np.maximum(num_defined, 1), np.nan)
 
 
-def _precision_of(scores: Floats, truth: Bits) -> Precision:
+def _precision_of(scores: Floats, true_labels: Bits) -> Precision:
     """Returns a function that computes the average precision of one label in each resample.
 
     Samples are sorted by descending score. A cut is made after each group of equal scores that has a positive sample.
@@ -190,16 +213,18 @@ def _precision_of(scores: Floats, truth: Bits) -> Precision:
 
     Args:
         scores: the scores of the label, `[n]`.
-        truth: true for samples that have the label, `[n]`.
+        true_labels: true for samples that have the label, `[n]`.
     """
     order = np.argsort(scores)[::-1]
     ends = np.append(np.flatnonzero(np.diff(scores[order])) + 1, len(order))  # of equal scores
-    num_positives = np.cumsum(truth[order])[ends - 1]  # up to each end
+    num_positives = np.cumsum(true_labels[order])[ends - 1]  # up to each end
     has_positive = num_positives > np.append(0, num_positives[:-1])
     one_score = len(ends) == 1
     # `[C, n]`, 1 for the samples between two of the C cuts, and for the positive ones among them
     segments = _rows(order, ends[has_positive], num_samples=len(order))
-    positives = _rows(order[truth[order]], ends=num_positives[has_positive], num_samples=len(order))
+    positives = _rows(
+        order[true_labels[order]], cut_positions=num_positives[has_positive], num_samples=len(order)
+    )
 
     def average_precision(weights: NDArray[np.float32]) -> Floats:
         if not positives.shape[0]:
@@ -218,18 +243,20 @@ def _precision_of(scores: Floats, truth: Bits) -> Precision:
     return average_precision
 
 
-def _rows(samples: NDArray[np.intp], ends: NDArray[np.intp], num_samples: int) -> Any:
+def _rows(
+    sorted_samples: NDArray[np.intp], cut_positions: NDArray[np.intp], num_samples: int
+) -> Any:
     """Returns a sparse matrix `[num_ends, num_samples]` of 0 and 1, with 1 for the samples before each end.
 
     Args:
-        samples: the indices of the samples, in the order of the cuts.
-        ends: the number of samples before each cut.
+        sorted_samples: the indices of the samples, in the order of the cuts.
+        cut_positions: the number of samples before each cut.
         num_samples: the number of all samples.
     """
     from scipy.sparse import csr_array  # loads slowly
 
-    used_samples = samples[: ends[-1]] if len(ends) else samples[:0]
+    used_samples = sorted_samples[: cut_positions[-1]] if len(cut_positions) else sorted_samples[:0]
     return csr_array(
-        (np.ones(len(used_samples), np.float32), used_samples, np.append(0, ends)),
-        shape=(len(ends), num_samples),
+        (np.ones(len(used_samples), np.float32), used_samples, np.append(0, cut_positions)),
+        shape=(len(cut_positions), num_samples),
     )

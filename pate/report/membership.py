@@ -36,36 +36,36 @@ class Membership:
     @classmethod
     def from_losses(
         cls,
-        private: Floats,
-        test: Floats,
+        private_losses: Floats,
+        test_losses: Floats,
         *,
-        private_unusual: Floats | None = None,
-        test_unusual: Floats | None = None,
+        private_deviations: Floats | None = None,
+        test_deviations: Floats | None = None,
     ) -> Self | None:
         """Returns the success of both attacks; None without a private record, or with fewer than two test records.
 
         Args:
-            private: the student's losses on private records, `[num_private]`.
-            test: the student's losses on independent test records, `[num_test]`.
-            private_unusual: the result of `unusual` for the private records, `[num_private]`; None without reference
+            private_losses: the student's losses on private records, `[num_private]`.
+            test_losses: the student's losses on independent test records, `[num_test]`.
+            private_deviations: the result of `unusual` for the private records, `[num_private]`; None without reference
                 models.
-            test_unusual: the result of `unusual` for the test records, `[num_test]`; None without reference models.
+            test_deviations: the result of `unusual` for the test records, `[num_test]`; None without reference models.
         """
-        n = len(private)
-        m = len(test)
+        n = len(private_losses)
+        m = len(test_losses)
         if not n or m < 2:
             return None
         wanted_counts = np.append(np.geomspace(1, m - 1, _FALSE_COUNTS), np.multiply(_RATES, m))
         counts = np.unique(np.clip(wanted_counts + 1e-9, 1, m - 1).astype(np.int64))
         low, high = _chance_interval(counts, n, m)
         tpr_by_reference: tuple[float, ...] = ()
-        if private_unusual is not None and test_unusual is not None:
+        if private_deviations is not None and test_deviations is not None:
             tpr_by_reference = _true_positive_rates(
-                private_unusual, test=test_unusual, counts=counts
+                private_deviations, test_losses=test_deviations, num_false_positives=counts
             )
         return cls(
             fpr=tuple((counts / m).tolist()),
-            tpr=_true_positive_rates(private, test, counts),
+            tpr=_true_positive_rates(private_losses, test_losses, counts),
             low=tuple(low.tolist()),
             high=tuple(high.tolist()),
             num_private=n,
@@ -80,16 +80,16 @@ class Membership:
         lines = [self._line_at(place) for place in sorted(places)]
         return f"What an attacker sees of a training record: {'; '.join(lines)}."
 
-    def _line_at(self, place: int) -> str:
-        """Returns a phrase on the share of private records found at one false positive rate, with index `place`."""
-        shares = [f"{_percent(self.tpr[place])} of them"]
-        most = self.tpr[place]
+    def _line_at(self, rate_index: int) -> str:
+        """Returns a phrase on the share of private records found at the false positive rate with index `rate_index`."""
+        shares = [f"{_percent(self.tpr[rate_index])} of them"]
+        most = self.tpr[rate_index]
         if self.tpr_by_reference:
-            shares.append(f"{_percent(self.tpr_by_reference[place])} by reference models")
-            most = max(most, self.tpr_by_reference[place])
-        high = self.high[place]
+            shares.append(f"{_percent(self.tpr_by_reference[rate_index])} by reference models")
+            most = max(most, self.tpr_by_reference[rate_index])
+        high = self.high[rate_index]
         chance = "beyond" if most > high else "nothing beyond"
-        fpr = _percent(self.fpr[place])
+        fpr = _percent(self.fpr[rate_index])
         return (
             f"at a false positive rate of {fpr} it finds {' or '.join(shares)}, "
             f"{chance} chance (up to {_percent(high)})"
@@ -102,50 +102,52 @@ def _percent(rate: float) -> str:
 
 
 def _true_positive_rates(
-    private: Floats, test: Floats, counts: NDArray[np.int64]
+    private_losses: Floats, test_losses: Floats, num_false_positives: NDArray[np.int64]
 ) -> tuple[float, ...]:
     """Returns the shares of private records that an attack finds at given numbers of false positives, `[num_counts]`.
 
     If private and test records have equal losses, they are counted in proportion.
 
     Args:
-        private: the losses of private records, `[num_private]`.
-        test: the losses of test records, `[num_test]`.
-        counts: the numbers of test records with the least loss, which are false positives, `[num_counts]`.
+        private_losses: the losses of private records, `[num_private]`.
+        test_losses: the losses of test records, `[num_test]`.
+        num_false_positives: the numbers of test records with the least loss, which are false positives, `[num_counts]`.
     """
-    levels = np.unique(np.append(private, test))
-    num_private = np.append(0, np.searchsorted(np.sort(private), levels, side="right"))
-    num_test = np.append(0, np.searchsorted(np.sort(test), levels, side="right"))
+    levels = np.unique(np.append(private_losses, test_losses))
+    num_private = np.append(0, np.searchsorted(np.sort(private_losses), levels, side="right"))
+    num_test = np.append(0, np.searchsorted(np.sort(test_losses), levels, side="right"))
     # the last level with no more than so many false positives, and the share of the next level
-    last = np.searchsorted(num_test, counts, side="right") - 1
-    share = (counts - num_test[last]) / (num_test[last + 1] - num_test[last])
+    last = np.searchsorted(num_test, num_false_positives, side="right") - 1
+    share = (num_false_positives - num_test[last]) / (num_test[last + 1] - num_test[last])
     hits = num_private[last] + share * (num_private[last + 1] - num_private[last])
-    return tuple((hits / len(private)).tolist())
+    return tuple((hits / len(private_losses)).tolist())
 
 
-def label_losses(probabilities: NDArray[np.floating], true: Bits) -> Floats:
+def label_losses(probabilities: NDArray[np.floating], true_labels: Bits) -> Floats:
     """Returns the binary cross-entropy of each sample, summed over labels, `[num_samples]`.
 
     Args:
         probabilities: the predicted probabilities, `[num_samples, num_labels]`.
-        true: the true labels, bool `[num_samples, num_labels]`.
+        true_labels: the true labels, bool `[num_samples, num_labels]`.
     """
-    confidence = np.where(true, probabilities, 1 - probabilities.astype(np.float64))
+    confidence = np.where(true_labels, probabilities, 1 - probabilities.astype(np.float64))
     losses: Floats = -np.log(np.maximum(confidence, 1e-12)).sum(axis=1)
     return losses
 
 
-def log_odds(probabilities: NDArray[np.floating], true: Bits) -> Floats:
+def log_odds(probabilities: NDArray[np.floating], true_labels: Bits) -> Floats:
     """Returns the log-odds of the true value of each label, summed over labels, `[num_samples]`.
 
     Args:
         probabilities: the predicted probabilities, `[num_samples, num_labels]`.
-        true: the true labels, bool `[num_samples, num_labels]`.
+        true_labels: the true labels, bool `[num_samples, num_labels]`.
     """
-    return label_losses(probabilities, true=~true) - label_losses(probabilities, true)
+    return label_losses(probabilities, true_labels=~true_labels) - label_losses(
+        probabilities, true_labels
+    )
 
 
-def unusual(odds: Floats, usual: Floats) -> Floats:
+def unusual(sample_log_odds: Floats, reference_log_odds: Floats) -> Floats:
     """Returns by how many standard deviations log-odds are below those of reference models, `[num_samples]`.
 
     The log-odds of reference models are modeled as a Gaussian for each record, with their mean. Its variance is half
@@ -153,12 +155,14 @@ def unusual(odds: Floats, usual: Floats) -> Floats:
     one record.
 
     Args:
-        odds: the log-odds of the student, `[num_samples]`.
-        usual: the log-odds of models that have never used a private record, `[num_models, num_samples]`.
+        sample_log_odds: the log-odds of the student, `[num_samples]`.
+        reference_log_odds: the log-odds of models that have never used a private record, `[num_models, num_samples]`.
     """
-    variance = usual.var(axis=0)
+    variance = reference_log_odds.var(axis=0)
     spread = np.sqrt((variance + variance.mean()) / 2)
-    return np.asarray((usual.mean(axis=0) - odds) / np.where(spread > 0, spread, 1))
+    return np.asarray(
+        (reference_log_odds.mean(axis=0) - sample_log_odds) / np.where(spread > 0, spread, 1)
+    )
 
 
 def _chance_interval(counts: NDArray[np.int64], n: int, m: int) -> tuple[Floats, Floats]:

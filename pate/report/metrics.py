@@ -28,7 +28,9 @@ class Scores:
             require(value is None or 0 <= value <= 1, name, value, "a number in [0, 1]")
 
 
-def multilabel_metrics(predicted: ArrayLike, scores: ArrayLike, true: ArrayLike) -> Scores:
+def multilabel_metrics(
+    predicted_labels: ArrayLike, scores: ArrayLike, true_labels: ArrayLike
+) -> Scores:
     """Computes the five metrics of a multi-label prediction, each in [0, 1]; None for a mean over no label.
 
     - `accuracy`: the share of correct bits over samples and labels. The PATE papers report it; it is high for rare
@@ -42,15 +44,20 @@ def multilabel_metrics(predicted: ArrayLike, scores: ArrayLike, true: ArrayLike)
     n is the number of samples and L the number of labels.
 
     Args:
-        predicted: the predicted labels, bool `[n, L]`.
+        predicted_labels: the predicted labels, bool `[n, L]`.
         scores: the score of each label, finite float `[n, L]`; a higher score means that the label is more likely.
-        true: the true labels, bool `[n, L]`.
+        true_labels: the true labels, bool `[n, L]`.
 
     Raises:
         InvalidValue: an array has another type, or is empty; or the shapes differ; or a score is not finite.
     """
-    predicted, scores, true = require_predictions(predicted, scores, true)
-    return summarized(_per_label(predicted, scores, true), micro_f1=micro_f1(predicted, true))
+    predicted_labels, scores, true_labels = require_predictions(
+        predicted_labels, scores, true_labels
+    )
+    return summarized(
+        _per_label(predicted_labels, scores, true_labels),
+        micro_f1=micro_f1(predicted_labels, true_labels),
+    )
 
 
 def summarized(per_label: Mapping[str, Floats], *, micro_f1: float) -> Scores:
@@ -75,17 +82,21 @@ def _mean_of_defined(values: Floats) -> float | None:
     return float(np.mean(values[is_defined])) if is_defined.any() else None
 
 
-def micro_f1(predicted: Bits, true: Bits) -> float:
+def micro_f1(predicted_labels: Bits, true_labels: Bits) -> float:
     """Returns the F1 of all bits together; 0 if there is neither a predicted nor a true positive.
 
     Both arrays are bool `[num_samples, num_labels]`.
     """
-    num_positives = np.count_nonzero(predicted) + np.count_nonzero(true)
-    return 2 * np.count_nonzero(predicted & true) / num_positives if num_positives else 0.0
+    num_positives = np.count_nonzero(predicted_labels) + np.count_nonzero(true_labels)
+    return (
+        2 * np.count_nonzero(predicted_labels & true_labels) / num_positives
+        if num_positives
+        else 0.0
+    )
 
 
 def per_label_metrics(
-    predicted: ArrayLike, scores: ArrayLike, true: ArrayLike
+    predicted_labels: ArrayLike, scores: ArrayLike, true_labels: ArrayLike
 ) -> dict[str, Floats]:
     """Computes the metrics of each label, with the arguments and definitions of `multilabel_metrics`.
 
@@ -93,20 +104,20 @@ def per_label_metrics(
         `accuracy`, `balanced_accuracy`, `precision`, `recall`, `f1`, `average_precision` and `prevalence` (the share of
         samples with the label), each float64 `[num_labels]`. An undefined metric is NaN.
     """
-    return _per_label(*require_predictions(predicted, scores, true))
+    return _per_label(*require_predictions(predicted_labels, scores, true_labels))
 
 
-def _per_label(predicted: Bits, scores: Floats, true: Bits) -> dict[str, Floats]:
+def _per_label(predicted_labels: Bits, scores: Floats, true_labels: Bits) -> dict[str, Floats]:
     """Returns the metrics of each label; the arrays have been checked before."""
-    num_true = np.count_nonzero(true, axis=0)
+    num_true = np.count_nonzero(true_labels, axis=0)
     metrics = metrics_of_counts(
-        hits=np.count_nonzero(predicted & true, axis=0),
-        num_predicted=np.count_nonzero(predicted, axis=0),
+        hits=np.count_nonzero(predicted_labels & true_labels, axis=0),
+        num_predicted=np.count_nonzero(predicted_labels, axis=0),
         num_true=num_true,
-        num_samples=len(true),
+        num_samples=len(true_labels),
     )
-    metrics["average_precision"] = average_precisions(scores, true)
-    metrics["prevalence"] = num_true / len(true)
+    metrics["average_precision"] = average_precisions(scores, true_labels)
+    metrics["prevalence"] = num_true / len(true_labels)
     return metrics
 
 
@@ -134,7 +145,7 @@ def metrics_of_counts(
         }
 
 
-def average_precisions(scores: NDArray[np.floating], true: Bits) -> Floats:
+def average_precisions(scores: NDArray[np.floating], true_labels: Bits) -> Floats:
     """Returns the average precision of each label, `[num_labels]`; NaN for a label that no sample has.
 
     For each sample with the label, take the samples whose score is at least as high. Their precision is the share that
@@ -142,11 +153,11 @@ def average_precisions(scores: NDArray[np.floating], true: Bits) -> Floats:
 
     Args:
         scores: the score of each label, `[num_samples, num_labels]`.
-        true: the true labels, bool `[num_samples, num_labels]`.
+        true_labels: the true labels, bool `[num_samples, num_labels]`.
     """
     sorted_scores = np.sort(np.ascontiguousarray(scores.T), axis=1)  # [L, n]
     precisions = np.full(scores.shape[1], np.nan)
-    for label, is_positive in enumerate(np.ascontiguousarray(true.T)):
+    for label, is_positive in enumerate(np.ascontiguousarray(true_labels.T)):
         if is_positive.any():
             levels = np.sort(scores[is_positive, label])
             num_positives = len(levels) - np.searchsorted(levels, levels)
@@ -156,12 +167,12 @@ def average_precisions(scores: NDArray[np.floating], true: Bits) -> Floats:
 
 
 def require_predictions(
-    predicted: ArrayLike, scores: ArrayLike, true: ArrayLike
+    predicted_labels: ArrayLike, scores: ArrayLike, true_labels: ArrayLike
 ) -> tuple[Bits, Floats, Bits]:
     """Returns the three arrays of a prediction in their normal types; raises as `multilabel_metrics`."""
-    bits = np.asarray(predicted)
+    bits = np.asarray(predicted_labels)
     values = np.asarray(scores)
-    truth = np.asarray(true)
+    truth = np.asarray(true_labels)
     for name, array in {"predicted": bits, "true": truth}.items():
         require(array.dtype == np.bool_, f"{name}.dtype", array.dtype, "bool")
         is_table = array.ndim == 2 and array.size > 0

@@ -26,24 +26,24 @@ class PrecisionRecall:
     def from_scores(
         cls,
         scores: NDArray[np.floating],
-        predicted: Bits,
-        true: Bits,
+        predicted_labels: Bits,
+        true_labels: Bits,
         *,
-        constant: Bits,
+        constant_labels: Bits,
         threshold: Any,
     ) -> Self | None:
         """Returns the curve at up to 200 values of recall; None if no sample has a label.
 
         Args:
             scores: the scores of the model, `[num_samples, num_labels]`.
-            predicted: the labels that the model predicts, bool `[num_samples, num_labels]`.
-            true: the true labels, bool `[num_samples, num_labels]`.
-            constant: the labels of the best constant prediction, bool `[num_labels]`.
+            predicted_labels: the labels that the model predicts, bool `[num_samples, num_labels]`.
+            true_labels: the true labels, bool `[num_samples, num_labels]`.
+            constant_labels: the labels of the best constant prediction, bool `[num_labels]`.
             threshold: the threshold of the model: one number, or one for each label.
         """
-        if not true.any():
+        if not true_labels.any():
             return None
-        true_scores = np.sort(scores[true])
+        true_scores = np.sort(scores[true_labels])
         all_scores = np.sort(scores, axis=None)
         num_true = len(true_scores)
         ranks = np.unique(np.linspace(1, num_true, min(_POINTS, num_true)).round().astype(int))
@@ -53,12 +53,14 @@ class PrecisionRecall:
         return cls(
             recall=hits / num_true,
             precision=hits / num_predicted,
-            chosen=_recall_and_precision(predicted, true),
-            constant=_recall_and_precision(np.broadcast_to(constant, true.shape), true),
+            chosen=_recall_and_precision(predicted_labels, true_labels),
+            constant=_recall_and_precision(
+                np.broadcast_to(constant_labels, true_labels.shape), true_labels
+            ),
             threshold=threshold,
         )
 
 
-def _recall_and_precision(predicted: Bits, true: Bits) -> tuple[float, float]:
-    hits = float((predicted & true).sum())
-    return hits / float(true.sum()), hits / max(float(predicted.sum()), 1.0)
+def _recall_and_precision(predicted_labels: Bits, true_labels: Bits) -> tuple[float, float]:
+    hits = float((predicted_labels & true_labels).sum())
+    return hits / float(true_labels.sum()), hits / max(float(predicted_labels.sum()), 1.0)

@@ -245,12 +245,12 @@ def label_dots(figures: RunFigures) -> Picture | None:
     )
 
 
-def _marks_in_words(drawn: Container[str]) -> str:
-    """Returns sentences that explain the marks of the models in `drawn` and the distances between them."""
+def _marks_in_words(drawn_models: Container[str]) -> str:
+    """Returns sentences that explain the marks of the models in `drawn_models` and the distances between them."""
     words = {
         mark.model: f"the {mark.words} ({MODEL_NAMES[mark.model]})"
         for mark in _MARKS
-        if mark.model in drawn
+        if mark.model in drawn_models
     }
     costs = {
         "all_records_model": "is what privacy and few queries cost that label",

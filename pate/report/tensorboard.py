@@ -86,14 +86,14 @@ class RunWriter(AbstractContextManager["RunWriter"]):
         if array.size and self._is_new(tag, step=0):
             self._writer.add_histogram(tag, array, 0)
 
-    def queries(self, answered: ArrayLike, epsilon_after_query: ArrayLike) -> None:
+    def queries(self, is_answered: ArrayLike, epsilon_after_query: ArrayLike) -> None:
         """Writes the answer rate and the spent epsilon after each query, at 500 queries at most.
 
         Args:
-            answered: true for each answered query, bool `[num_queries]`.
+            is_answered: true for each answered query, bool `[num_queries]`.
             epsilon_after_query: the epsilon of all queries up to each query, `[num_queries]`.
         """
-        flags = np.asarray(answered, dtype=bool)
+        flags = np.asarray(is_answered, dtype=bool)
         epsilon = np.asarray(epsilon_after_query, dtype=np.float64)
         rate = np.cumsum(flags) / np.arange(1, len(flags) + 1)
         places = np.linspace(0, len(flags) - 1, min(_MOST_POINTS, len(flags))).round().astype(int)

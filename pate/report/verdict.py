@@ -51,43 +51,48 @@ class StudentVerdict:
     @classmethod
     def from_scores(
         cls,
-        student: Scores | None,
-        baselines: Baselines,
+        student_scores: Scores | None,
+        baseline_scores: Baselines,
         *,
         num_answered: int,
         remedies: Mapping[str, str],
-        better: str = "",
+        better_model_remark: str = "",
     ) -> Self:
         """Returns the verdict on a student.
 
         Args:
-            student: the scores of the student; None if it has none.
-            baselines: the scores of the models that the student is compared with.
+            student_scores: the scores of the student; None if it has none.
+            baseline_scores: the scores of the models that the student is compared with.
             num_answered: the number of answered queries.
             remedies: advice against each cause of a loss, by the cause, as the aggregator names it.
-            better: a sentence that recommends another method, or "".
+            better_model_remark: a sentence that recommends another method, or "".
         """
-        if student is None or not num_answered:
+        if student_scores is None or not num_answered:
             remedy = f"What helps: {remedies['noise']}, or another aggregator."
-            text = f"No query was answered, so the student learned nothing. {remedy} {better}"
+            text = f"No query was answered, so the student learned nothing. {remedy} {better_model_remark}"
             return cls(
                 share_of_reachable=None, beats_constant=None, beats_prior=None, text=text.strip()
             )
-        levels = {key: getattr(scores, HEADLINE, None) for key, scores in vars(baselines).items()}
-        levels["student"] = getattr(student, HEADLINE)
-        has_ceiling = baselines.all_records_model is not None
+        levels = {
+            key: getattr(scores, HEADLINE, None) for key, scores in vars(baseline_scores).items()
+        }
+        levels["student"] = getattr(student_scores, HEADLINE)
+        has_ceiling = baseline_scores.all_records_model is not None
         share, share_text = _share(levels, has_ceiling=has_ceiling)
-        constants = {"the best constant": baselines.best_constant, "the prior": baselines.prior}
+        constants = {
+            "the best constant": baseline_scores.best_constant,
+            "the prior": baseline_scores.prior,
+        }
         # by constant, the metrics in which the student does not beat it
         unbeaten = {
-            name: _unbeaten_metrics(student, constant)
+            name: _unbeaten_metrics(student_scores, constant)
             for name, constant in constants.items()
             if constant is not None
         }
         beats = {name: not metrics for name, metrics in unbeaten.items()}
         is_above_ceiling = share is not None and share > 1
         loss_text = "" if is_above_ceiling else _loss_text(levels, remedies)
-        sentences = (share_text, _constants_text(unbeaten), loss_text, better)
+        sentences = (share_text, _constants_text(unbeaten), loss_text, better_model_remark)
         return cls(
             share_of_reachable=share,
             beats_constant=beats.get("the best constant"),
@@ -120,13 +125,15 @@ def _unbeaten_metrics(student: Scores, constant: Scores) -> list[str]:
     return names
 
 
-def _share(levels: Mapping[str, float | None], *, has_ceiling: bool) -> tuple[float | None, str]:
+def _share(
+    score_of_model: Mapping[str, float | None], *, has_ceiling: bool
+) -> tuple[float | None, str]:
     """Returns how much of the way from the constant to the best model the student has reached, and a sentence on it.
 
     The share is None if it is undefined.
 
     Args:
-        levels: the level of each model, a score, by the model's name; None if the model was not trained.
+        score_of_model: the level of each model, a score, by the model's name; None if the model was not trained.
         has_ceiling: true if the best model is one of all private records.
     """
     name = "a model of all private records without privacy"
@@ -134,9 +141,9 @@ def _share(levels: Mapping[str, float | None], *, has_ceiling: bool) -> tuple[fl
     if not has_ceiling:
         name = "a student of the queries' true labels"
         ceiling = "true_label_student"
-    low = levels["prior"]
-    high = levels[ceiling]
-    level = levels["student"]
+    low = score_of_model["prior"]
+    high = score_of_model[ceiling]
+    level = score_of_model["student"]
     if low is None or high is None or level is None or high <= low:
         text = "The share of the reachable is undefined here: it needs a constant and a ceiling above it."
         return None, text
@@ -147,23 +154,23 @@ def _share(levels: Mapping[str, float | None], *, has_ceiling: bool) -> tuple[fl
     return share, f"Reached {share:.0%} of the reachable mean average precision: {scale}"
 
 
-def _loss_text(levels: Mapping[str, float | None], remedies: Mapping[str, str]) -> str:
+def _loss_text(score_of_model: Mapping[str, float | None], remedies: Mapping[str, str]) -> str:
     """Returns a sentence on the main cause of the student's loss against the best model, with advice; or "".
 
     The loss between two models is the difference of their levels. If a model between them was not trained, the two
     losses next to it are unknown, but count in the total loss. Models that are worse than the student are ignored.
 
     Args:
-        levels: the level of each model, a score, by the model's name; None if the model was not trained.
+        score_of_model: the level of each model, a score, by the model's name; None if the model was not trained.
         remedies: advice against each cause of a loss, by the cause.
     """
-    student_level = levels["student"] or 0.0
-    known_levels = [level for name in _LOSS_CAUSES if (level := levels[name]) is not None]
+    student_level = score_of_model["student"] or 0.0
+    known_levels = [level for name in _LOSS_CAUSES if (level := score_of_model[name]) is not None]
     whole_loss = max(known_levels, default=student_level) - student_level
     losses = {}
     for worse, better in pairwise(_LOSS_CAUSES):
-        low = levels[worse]
-        high = levels[better]
+        low = score_of_model[worse]
+        high = score_of_model[better]
         cause = _LOSS_CAUSES[better]
         if cause not in remedies or low is None or high is None or low < student_level:
             continue

@@ -70,7 +70,7 @@ def _best_recipe(recipes: tuple[Student, ...], private: Split, *, seed: int) -> 
         """Trains a recipe and returns its mean average precision over the labels, on the held-out records."""
         model = recipe.fit(sample.inputs[~is_held_out], sample.labels[~is_held_out], seed=seed)
         probabilities = model.predict_proba(sample.inputs[is_held_out])
-        return float(np.nanmean(average_precisions(probabilities, true=true_labels)))
+        return float(np.nanmean(average_precisions(probabilities, true_labels=true_labels)))
 
     if not true_labels.any():
         return recipes[0]

@@ -235,7 +235,7 @@ class RunCharge:
             digest = hashlib.sha256(content).hexdigest()
             self.record().commit(_FILE_DIGEST, digest.encode())
         if not os.path.lexists(self._release_file):
-            make_folder(self._release_file.parent, within=self.folder.path)
+            make_folder(self._release_file.parent, existing_parent=self.folder.path)
             with replacing(self._release_file) as file:
                 file.write(content)
         self._require_parts(self.account.parts(key))

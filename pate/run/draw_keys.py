@@ -59,7 +59,7 @@ class DrawKeys:
         path = folder.run_id
         text = read_text(path, rule=_KEYS_RULE, remedy=FROM_BACKUP)
         if _KEY.fullmatch(text) is None:
-            raise damaged(path, rule=_KEYS_RULE, found="others", remedy=FROM_BACKUP)
+            raise damaged(path, rule=_KEYS_RULE, finding="others", remedy=FROM_BACKUP)
         run, *redraws = text.split()
         return cls(run, tuple(redraws))
 

@@ -116,7 +116,7 @@ class Ensemble:
         num_missing = len(store.missing(self.num_teachers))
         if num_missing == 0:
             return
-        make_folder(self.folder.teachers, within=self.folder.path)
+        make_folder(self.folder.teachers, existing_parent=self.folder.path)
         with self.monitor.stage("training teachers", self.num_teachers) as advance:
             progress = _Progress(
                 advance=advance,

@@ -200,7 +200,7 @@ class RunFolder(EnsembleFolder):
             is_hexadecimal = set(digest_at_begin) <= set("0123456789abcdef")
             if len(digest_at_begin) != len(digest) or not is_hexadecimal:
                 raise disk.damaged(
-                    path, rule=f"the digest of the {name}", found="it is none", remedy=_BEGIN_ANEW
+                    path, rule=f"the digest of the {name}", finding="it is none", remedy=_BEGIN_ANEW
                 )
             rule = (
                 f"the {name} that this run began with, by {path}; a new output_dir for another, or "
@@ -270,7 +270,7 @@ class RunFolder(EnsembleFolder):
         stored = disk.read_json(path, rule="the settings of the run", remedy=_BEGIN_ANEW)
         if not isinstance(stored, dict):
             raise disk.damaged(
-                path, rule="the settings of the run", found="no JSON object", remedy=_BEGIN_ANEW
+                path, rule="the settings of the run", finding="no JSON object", remedy=_BEGIN_ANEW
             )
         old = _settings_by_name(stored)
         new = _settings_by_name(

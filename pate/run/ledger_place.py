@@ -82,7 +82,7 @@ class LedgerPlace:
         if not isinstance(content, dict) or not all(
             isinstance(content.get(name), str) for name in names
         ):
-            raise damaged(path, rule=_PLACE_RULE, found="something else", remedy=FROM_BACKUP)
+            raise damaged(path, rule=_PLACE_RULE, finding="something else", remedy=FROM_BACKUP)
         return cls(Path(content["path"]), content["identity"])
 
     def write(self, folder: RunFolder) -> None:

@@ -40,7 +40,7 @@ def membership(
     splits = [_one_of_each_group(split) for split in (dataset.private, dataset.test)]
     predictions = [model.predict_proba(split.inputs) for split in splits]
     private_losses, test_losses = (
-        label_losses(probabilities, true=split.labels)
+        label_losses(probabilities, true_labels=split.labels)
         for probabilities, split in zip(predictions, splits, strict=True)
     )
     # Reference models learn the true labels of public records, or the released ones where the pool has no labels.
@@ -54,21 +54,21 @@ def membership(
         dataset.kind == "features" and inputs.shape[1] * labels.shape[1] <= _MAX_REFERENCE_WEIGHTS
     )
     if not (has_enough and is_cheap):
-        return Membership.from_losses(private_losses, test=test_losses)
+        return Membership.from_losses(private_losses, test_losses=test_losses)
     references = _reference_models(inputs, labels, seed=seed)
     true_labels = np.concatenate([split.labels for split in splits])
     reference_odds = []
     for reference in references:
         probabilities = np.concatenate([reference.predict_proba(split.inputs) for split in splits])
-        reference_odds.append(log_odds(probabilities, true=true_labels))
-    student_odds = log_odds(np.concatenate(predictions), true=true_labels)
-    odds = unusual(student_odds, usual=np.stack(reference_odds))
+        reference_odds.append(log_odds(probabilities, true_labels=true_labels))
+    student_odds = log_odds(np.concatenate(predictions), true_labels=true_labels)
+    odds = unusual(student_odds, reference_log_odds=np.stack(reference_odds))
     private_unusual, test_unusual = np.split(odds, [len(splits[0])])
     return Membership.from_losses(
         private_losses,
-        test=test_losses,
-        private_unusual=private_unusual,
-        test_unusual=test_unusual,
+        test_losses=test_losses,
+        private_deviations=private_unusual,
+        test_deviations=test_unusual,
     )
 
 

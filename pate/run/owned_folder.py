@@ -26,7 +26,7 @@ class OwnFile:
 
     def remove_partials(self, folder: Path) -> None:
         """Removes the half-written copies of this file that a killed process has left in `folder`."""
-        disk.remove_partials(folder, names=[re.escape(self.name)])
+        disk.remove_partials(folder, name_patterns=[re.escape(self.name)])
 
 
 class OwnFiles(OwnFile):
@@ -45,7 +45,7 @@ class OwnFiles(OwnFile):
                 parents = list((folder / self.name).glob(parent_pattern))
             expression = re.escape(name).replace(r"\*", r"[-\w.@+]+")
             for parent in parents:
-                disk.remove_partials(parent, names=[expression])
+                disk.remove_partials(parent, name_patterns=[expression])
 
 
 class OwnedFolder:

@@ -37,8 +37,10 @@ def deal(private: Split, num_teachers: int, manifest: Path, rng: np.random.Gener
         try:
             is_same = Partition.from_json(text, private).digest == partition.digest
         except InvalidValue as error:
-            raise damaged(manifest, rule=_MANIFEST, found=str(error), remedy=_DEAL_AGAIN) from None
+            raise damaged(
+                manifest, rule=_MANIFEST, finding=str(error), remedy=_DEAL_AGAIN
+            ) from None
         if not is_same:
             reason = "training.secret and num_teachers deal another"
-            raise damaged(manifest, rule=_MANIFEST, found=reason, remedy=_DEAL_AGAIN)
+            raise damaged(manifest, rule=_MANIFEST, finding=reason, remedy=_DEAL_AGAIN)
     return partition

@@ -105,7 +105,7 @@ def summary_of(release: Release, true: NDArray[np.bool_] | None = None) -> Relea
     if true is not None and len(labels):
         true_labels = true[release.answered]
         label_accuracy = float(np.mean(labels == true_labels))
-        answer_f1 = micro_f1(labels, true=true_labels)
+        answer_f1 = micro_f1(labels, true_labels=true_labels)
     summary = ReleaseSummary(
         num_queries=release.num_queries,
         num_answered=release.num_answered,

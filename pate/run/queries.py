@@ -89,9 +89,9 @@ class Queries:
         arrays = read_arrays(
             path,
             forms={"inputs": ArrayForm(kind="biuf")},
-            beside=_OTHER_ARRAYS,
+            optional_forms=_OTHER_ARRAYS,
             remedy=_REMEDY,
-            most=_MOST_BYTES,
+            max_bytes=_MOST_BYTES,
         )
         inputs = arrays["inputs"]
         rule = "[P, d], or images [P, channels, height, width]"

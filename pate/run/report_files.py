@@ -108,8 +108,8 @@ def write_report(
         release=report.release,
         preprocessing=dataset.preprocessing,
         name=dataset.name,
-        kind=dataset.kind,
-        labels=dataset.label_names,
+        input_kind=dataset.kind,
+        label_names=dataset.label_names,
     )
     write_text(folder.page, text=render_html(report, figures))
     if figures.gaps is not None:

@@ -105,10 +105,10 @@ class Results:
         scores = {}
         intervals = {}
         for name, prediction in self._predictions.items():
-            f1 = micro_f1(prediction.labels, true=true_labels)
+            f1 = micro_f1(prediction.labels, true_labels=true_labels)
             scores[name] = summarized(self._metrics_by_label[name], micro_f1=f1)
             intervals[name] = metric_intervals(
-                prediction.labels, scores=prediction.probabilities, true=true_labels
+                prediction.labels, scores=prediction.probabilities, true_labels=true_labels
             )
         baselines = Baselines(**{item.name: scores.get(item.name) for item in fields(Baselines)})
         data_dependent_epsilon = None
@@ -135,7 +135,7 @@ class Results:
                 baselines,
                 num_answered=self.release.num_answered,
                 remedies=remedies_of(self.priced.aggregator, self.teacher, dataset=data),
-                better=self._better_method(),
+                better_model_remark=self._better_method(),
             ),
             intervals=intervals,
             data=DataSummary(
@@ -201,7 +201,7 @@ class Results:
                 student.probabilities,
                 student.labels,
                 data.test.labels,
-                constant=Constant.best(data.private.labels.mean(axis=0)).labels,
+                constant_labels=Constant.best(data.private.labels.mean(axis=0)).labels,
                 threshold=student.threshold,
             ),
             student_curve={
@@ -242,7 +242,7 @@ class Results:
         true_labels = self.dataset.test.labels
         return {
             name: per_label_metrics(
-                prediction.labels, scores=prediction.probabilities, true=true_labels
+                prediction.labels, scores=prediction.probabilities, true_labels=true_labels
             )
             for name, prediction in self._predictions.items()
         }

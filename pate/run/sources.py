@@ -71,7 +71,10 @@ class Sources:
         written = disk.read_json(path, rule=_RULE, remedy="remove it, and it is not compared")
         if not isinstance(written, dict):
             raise disk.damaged(
-                path, rule=_RULE, found="no JSON object", remedy="remove it, and it is not compared"
+                path,
+                rule=_RULE,
+                finding="no JSON object",
+                remedy="remove it, and it is not compared",
             )
         if not written.keys() <= self.stamps.keys():
             return None

@@ -165,7 +165,7 @@ class KeptModels:
         curve = trained.curve
         if not all(math.isfinite(value) for values in curve for value in values.values()):
             return
-        folder = make_folder(self.folder / name, within=self.folder.parent)
+        folder = make_folder(self.folder / name, existing_parent=self.folder.parent)
         if os.path.lexists(folder / _CARD):
             (folder / _CARD).unlink()
         trained.model.save(folder)

@@ -204,7 +204,9 @@ def _finished_terms(folder: RunFolder, charge: RunCharge, monitor: Monitor) -> T
     for name, digest in _digests(folder.path, *_DONE).items():
         if listed.get(name) != digest:
             rule = "the file as this release left it"
-            raise damaged(folder.path / name, rule=rule, found="it is another", remedy=FROM_BACKUP)
+            raise damaged(
+                folder.path / name, rule=rule, finding="it is another", remedy=FROM_BACKUP
+            )
     charge.begin(monitor, redraw=False)  # a ledger that does not know of it is charged
     monitor.say(
         f"output_dir={folder.path}: this release is finished; nothing was drawn or spent again"

@@ -138,8 +138,8 @@ class VoteStore:
             InvalidValue: there is no such file, it is incomplete or no vote file, or it has another number of teachers.
         """
         with reading(path, rule=_WHOLE, remedy=_ANEW) as archive:
-            num_labels_array = read_member(archive, name="num_labels")
-            shape, dtype = form_of(archive, name="packed", kinds="biuf")
+            num_labels_array = read_member(archive, array_name="num_labels")
+            shape, dtype = form_of(archive, array_name="packed", dtype_kinds="biuf")
             is_count = num_labels_array.shape == () and num_labels_array.dtype.kind in "iu"
             if not is_count or dtype != np.uint8:
                 rule = "a whole number of labels, and uint8 in C order"
@@ -147,7 +147,7 @@ class VoteStore:
         num_labels = int(num_labels_array)
         if len(shape) != 3 or min(shape) < 1 or num_labels < 1 or shape[2] != -(-num_labels // 8):
             rule = f"packed [N, Q, ceil({num_labels} / 8)], none of them 0"
-            raise damaged(path, rule, found=f"shape {shape}", remedy=_ANEW)
+            raise damaged(path, rule, finding=f"shape {shape}", remedy=_ANEW)
         if num_teachers is not None:
             rule = f"{num_teachers} teachers in {path}"
             require(shape[0] == num_teachers, "num_teachers", shape[0], rule)
@@ -173,10 +173,12 @@ class VoteStore:
         """
         padding = (1 << (-self.num_labels % 8)) - 1  # bits of the last byte that stand for no label
         with reading(self.path, rule=_WHOLE, remedy=_ANEW) as archive:
-            for packed in read_rows(archive, name="packed", num_rows=num_teachers, kinds="u"):
+            for packed in read_rows(
+                archive, array_name="packed", block_rows=num_teachers, dtype_kinds="u"
+            ):
                 if padding and (packed[..., -1] & padding).any():
                     finding = f"bits behind label {self.num_labels - 1}"
-                    raise damaged(self.path, rule=_WHOLE, found=finding, remedy=_ANEW)
+                    raise damaged(self.path, rule=_WHOLE, finding=finding, remedy=_ANEW)
                 yield packed
 
     def teacher_votes(self) -> NDArray[np.bool_]:

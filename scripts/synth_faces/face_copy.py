@@ -67,7 +67,7 @@ class FaceCopy:
         folder = Path(folder)
         images = folder / IMAGES if self.form == "text" else folder / IMAGES / IMAGES
         num_blocks_written = self._claim(folder)
-        make_folder(images, within=folder)
+        make_folder(images, existing_parent=folder)
         with stage("drawing faces", self.count) as advance:
             for block in range(num_blocks_written, -(-self.count // BLOCK)):
                 self._write_block(images, block)
@@ -106,7 +106,7 @@ class FaceCopy:
         ]
         if differences:
             raise InvalidValue("output", folder, rule=f"{rule}, found {', '.join(differences)}")
-        remove_partials(folder, names=(r"\w+\.(?:txt|csv)", re.escape(MARKER)))
+        remove_partials(folder, name_patterns=(r"\w+\.(?:txt|csv)", re.escape(MARKER)))
         return int(content["blocks_written"])
 
     def _write_marker(self, folder: Path, blocks_written: int) -> None:

@@ -202,9 +202,9 @@ def test_noise_is_solved_unless_given(composed: Composed) -> None:
         ("experiment=synth_faces_800", None),
     ):
         config = composed(arguments=words.split())
-        assert settings_from(config, kind=TrainSettings).solved_epsilon == target
-        assert plain_settings(config, without=("noise",))["target_epsilon"] == target
-        assert plain_settings(config, without=("noise",))["num_queries"] == config.num_queries
+        assert settings_from(config, settings_class=TrainSettings).solved_epsilon == target
+        assert plain_settings(config, excluded_settings=("noise",))["target_epsilon"] == target
+        assert plain_settings(config, excluded_settings=("noise",))["num_queries"] == config.num_queries
 
 
 @pytest.mark.slow
@@ -236,7 +236,7 @@ def test_settings_of_noise_that_contradict_each_other_are_refused(
     composed: Composed, words: str, refusal: Refusal
 ) -> None:
     with refusal:
-        settings_from(composed(arguments=words.split()), kind=TrainSettings)
+        settings_from(composed(arguments=words.split()), settings_class=TrainSettings)
 
 
 @pytest.mark.slow

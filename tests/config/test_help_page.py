@@ -60,16 +60,16 @@ A footer that is longer than the width."""
 
 
 def test_page_is_wrapped_except_examples_and_yaml() -> None:
-    assert folded(PAGE, width=40) == NARROW
+    assert folded(PAGE, line_width=40) == NARROW
     assert (
         "A paragraph that is written in lines of some length, and that goes on in the next line."
-        in folded(PAGE, width=100)
+        in folded(PAGE, line_width=100)
     )
 
 
 def test_long_command_breaks_after_a_backslash_outside_quotes() -> None:
     page = f"Examples\n  pate-train 'name=[two words]' second=2 third=3\n{help_page.CONFIGURATION}\n\nend"
-    lines = folded(page, width=36).splitlines()
+    lines = folded(page, line_width=36).splitlines()
     assert lines[1:3] == ["  pate-train 'name=[two words]' \\", "      second=2 third=3"]
 
 

@@ -35,7 +35,7 @@ def test_a_word_of_a_paper_names_the_setting_of_the_chosen_aggregator(
     aggregator: str, word: str, setting: str
 ) -> None:
     names = tuple(map(str, settings_of_aggregator(aggregator)))
-    assert hint(word, known=names) == f"; the papers' {word} is {setting} (docs/papers-words.md)"
+    assert hint(word, known_settings=names) == f"; the papers' {word} is {setting} (docs/papers-words.md)"
 
 
 @pytest.mark.slow
@@ -54,13 +54,13 @@ def test_refusal_of_a_papers_word_ends_with_the_hint(plus: str) -> None:
 
 
 def test_unknown_word_of_no_paper_has_no_hint() -> None:
-    assert hint(word="selection_scal", known=("selection_scale",)) == ""
+    assert hint(word="selection_scal", known_settings=("selection_scale",)) == ""
 
 
 def test_hint_in_another_part_names_no_aggregator_setting() -> None:
-    assert hint(word="threshold", known=("num_directions",), part="student") == ""
-    assert hint(word="k", known=("patch", "grid"), part="features") == ""
-    line = hint(word="n", known=("num_teachers", "batch_size"), part="teacher")
+    assert hint(word="threshold", known_settings=("num_directions",), part_name="student") == ""
+    assert hint(word="k", known_settings=("patch", "grid"), part_name="features") == ""
+    line = hint(word="n", known_settings=("num_teachers", "batch_size"), part_name="teacher")
     assert line == "; the papers' n is teacher.num_teachers (docs/papers-words.md)"
 
 

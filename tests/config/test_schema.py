@@ -50,7 +50,9 @@ class Hinted:
 
 
 def test_schema_has_the_configurable_fields() -> None:
-    node = OmegaConf.structured(schema_of(Mine, without=("share",), extra=[("beside", int, 5)]))
+    node = OmegaConf.structured(
+        schema_of(Mine, excluded_fields=("share",), extra_fields=[("beside", int, 5)])
+    )
     names = {"needed": MISSING, "names": ["a"]}
     assert OmegaConf.to_container(node) == {"_target_": f"{__name__}.Mine", "beside": 5, **names}
     # hints that cannot be read leave values unchecked
@@ -115,7 +117,7 @@ def test_a_member_whose_class_cannot_be_loaded_is_composed_unchecked() -> None:
         find_class("lacking.Thing")
     assert compose("train", ["aggregator=broken"]).aggregator == {"_target_": "lacking.Thing"}
     for trusted in ("pate.", "lacking."):
-        assert member_schema(group="aggregator", name="broken", trusted=(trusted,)) == {}
+        assert member_schema(group="aggregator", name="broken", trusted_prefixes=(trusted,)) == {}
 
 
 GROUPS = (

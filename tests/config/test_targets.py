@@ -274,7 +274,9 @@ def test_group_accepts_exactly_the_subclasses_of_its_base(group: str) -> None:
     for name in names():
         try:
             passed.add(
-                trusted_class(name, kind=kind_of_group(group), trusted=("pate.", "sklearn."))
+                trusted_class(
+                    name, kind=kind_of_group(group), trusted_prefixes=("pate.", "sklearn.")
+                )
             )
         except InvalidValue:
             continue

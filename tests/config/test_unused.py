@@ -206,12 +206,15 @@ def test_student_fields_reported_as_unused_change_nothing(
 def test_engine_settings_are_reported_for_teachers_without_engine() -> None:
     settings = {"engine": "ray", "engine.num_cpus": "2", "teacher": "kernel"}
     for teacher in (KernelTeacher(), ConvexTeacher()):
-        assert engine_reasons(teacher, given=settings).keys() == {"engine", "engine.num_cpus"}
+        assert engine_reasons(teacher, command_line_settings=settings).keys() == {
+            "engine",
+            "engine.num_cpus",
+        }
     for trained in (LinearTeacher(device="cpu"), MLPTeacher(device="cpu")):
-        assert engine_reasons(trained, given=settings) == {}
-    assert engine_reasons(CNNTeacher(stacked=False, device="cpu"), given=settings).keys() == {
-        "engine.chunk_size"
-    }
+        assert engine_reasons(trained, command_line_settings=settings) == {}
+    assert engine_reasons(
+        CNNTeacher(stacked=False, device="cpu"), command_line_settings=settings
+    ).keys() == {"engine.chunk_size"}
 
 
 def test_unused_fields_of_frozen_backbones_and_methods_are_reported() -> None:
@@ -276,9 +279,9 @@ def test_given_setting_without_effect_is_reported(
     lines = list(
         unused_lines(
             config,
-            given=settings,
+            command_line_settings=settings,
             command="train",
-            make=part_maker(config),
+            build_part=part_maker(config),
             has_known_cost=has_known_cost,
         )
     )

@@ -167,7 +167,7 @@ def test_other_students_learn_from_the_labels_and_a_public_center_costs_nothing(
     run_until(plan, folder=tmp_path / "run", stage="training the majority")
     student = StudentModel.load(tmp_path / "run" / "release" / "student")
     test = small_dataset().test
-    assert micro_f1(student.predict(test.inputs), true=test.labels) > 0.6
+    assert micro_f1(student.predict(test.inputs), true_labels=test.labels) > 0.6
     assert len(charges(tmp_path / "run")) == 1
     assert "prevalence" not in parts(tmp_path / "run")
 

@@ -16,8 +16,8 @@ def cohort_of_heads(
     *,
     record_ids: NDArray[Any],
     label_names: tuple[str, ...],
-    digest: str,
-    queries: str = "",
+    votes_digest: str,
+    queries_digest: str = "",
     places: Places | None = None,
     num_groups: int | None = None,
 ) -> Cohort:
@@ -29,8 +29,8 @@ def cohort_of_heads(
         heads: the head of each holder's votes.
         record_ids: the public names of the queries.
         label_names: the name of each label.
-        digest: the digest of all votes.
-        queries: the digest of the queries.
+        votes_digest: the digest of all votes.
+        queries_digest: the digest of the queries.
         places: the places of the holders; None if unknown.
         num_groups: the number of private groups; None if unknown.
     """
@@ -48,8 +48,8 @@ def cohort_of_heads(
         real=all(head.real for head in heads),
         record_ids=record_ids,
         label_names=label_names,
-        digest=digest,
-        queries=queries,
+        digest=votes_digest,
+        queries=queries_digest,
         places=places,
         num_groups=num_groups,
         unit=unit,
@@ -63,9 +63,9 @@ def cohort_of_votes(votes: GatheredVotes) -> Cohort:
     return cohort_of_heads(
         votes.heads,
         places=Places(len(votes.heads), teachers_each=votes.teachers_per_holder),
-        digest=votes.digest,
+        votes_digest=votes.digest,
         num_groups=votes.num_groups,
         record_ids=votes.record_ids,
         label_names=votes.label_names,
-        queries=votes.heads[0].queries,
+        queries_digest=votes.heads[0].queries,
     )

@@ -50,14 +50,14 @@ class AbsentVotes(TeacherVotes):
     (docs/proofs/distributed_noise.md, "Absent holders").
     """
 
-    def __init__(self, present: GatheredVotes, num_absent: int, *, first_label: bool) -> None:
-        self.present = present
+    def __init__(self, present_votes: GatheredVotes, num_absent: int, *, first_label: bool) -> None:
+        self.present = present_votes
         self.num_absent = num_absent
         self.first_label = first_label
-        self.num_teachers = present.num_teachers + num_absent
-        self.records_per_teacher = present.records_per_teacher
-        self.num_queries = present.num_queries
-        self.num_labels = present.num_labels
+        self.num_teachers = present_votes.num_teachers + num_absent
+        self.records_per_teacher = present_votes.records_per_teacher
+        self.num_queries = present_votes.num_queries
+        self.num_labels = present_votes.num_labels
 
     def bits(self) -> Iterator[Bits]:
         """Yields blocks of bits of the present teachers, and then of the absent teachers."""
@@ -153,17 +153,19 @@ def collect(
     """
     folder = make_folder(folder)
     files, refused = counted(
-        roll, contributions, read=lambda holder, votes: _kept(holder, votes, roll, request, folder)
+        roll,
+        contributions,
+        read_answer=lambda holder, votes: _kept(holder, votes, roll, request, folder),
     )
     return Collection(roll, files, refused)
 
 
-def _kept(holder: str, votes: bytes, roll: Roll, request: Request, folder: Path) -> VoteFile:
+def _kept(holder: str, vote_bytes: bytes, roll: Roll, request: Request, folder: Path) -> VoteFile:
     """Writes the answer of a holder to a file and returns the file; raises `InvalidValue` if the answer is not valid.
 
     Args:
         holder: the name of the holder.
-        votes: the bytes of the answer.
+        vote_bytes: the bytes of the answer.
         roll: the expected holders.
         request: the queries.
         folder: the folder for the file.
@@ -175,12 +177,12 @@ def _kept(holder: str, votes: bytes, roll: Roll, request: Request, folder: Path)
     most += 2 * request.record_ids.nbytes + 4096 * request.num_labels + HEADS
     with (
         expected(name="votes", rule="a whole vote file, as pate-vote writes it"),
-        zipfile.ZipFile(io.BytesIO(votes)) as archive,
+        zipfile.ZipFile(io.BytesIO(vote_bytes)) as archive,
     ):
         size = sum(max(member.file_size, member.compress_size) for member in archive.infolist())
     require(size <= most, "size", size, f"at most {most} bytes, which such votes take")
     with replacing(path) as written:
-        written.write(votes)
+        written.write(vote_bytes)
     try:
         file = VoteFile.open(path)
         require_head(
@@ -251,7 +253,7 @@ class FederatedRelease:
     output_dir: Path
 
     def run(
-        self, ask: Callable[[], Iterable[Contribution]], monitor: Monitor | None = None
+        self, ask_holders: Callable[[], Iterable[Contribution]], monitor: Monitor | None = None
     ) -> Terms:
         """Collects the holders' votes and releases them.
 
@@ -259,7 +261,7 @@ class FederatedRelease:
         killed continues with the same votes, charges nothing a second time, and makes the same release.
 
         Args:
-            ask: sends the request to all holders and returns their answers.
+            ask_holders: sends the request to all holders and returns their answers.
             monitor: displays the progress and the refused answers; None for no display.
 
         Raises:
@@ -268,7 +270,9 @@ class FederatedRelease:
         monitor = monitor or Monitor()
         if not os.path.lexists(self.inbox / _MARKER):
             make_folder(self.inbox)
-            collection = collect(self.roll, self.request, contributions=ask(), folder=self.inbox)
+            collection = collect(
+                self.roll, self.request, contributions=ask_holders(), folder=self.inbox
+            )
             collection.require_enough()
             digests = {
                 name: file_digest(file.path, remedy=_REMEDY)
@@ -298,6 +302,6 @@ class FederatedRelease:
         for name, digest in stored.sha256.items():
             path = self.inbox / f"{name}.npz"
             if file_digest(path, remedy=_REMEDY) != digest:
-                raise damaged(path, rule="the votes as they came", found="others", remedy=_REMEDY)
+                raise damaged(path, rule="the votes as they came", finding="others", remedy=_REMEDY)
             files[name] = VoteFile.open(path)
         return Collection(self.roll, files, stored.refused)

@@ -114,11 +114,13 @@ class DistributedVotes(base.Aggregator):
         noise = self.shares.share.sample(checked.shape, rng)
         return checked.astype(np.int64) * self.shares.steps + noise
 
-    def release_of(self, total: Any, *, num_teachers: int, num_contributions: int) -> Release:
+    def release_of(
+        self, summed_contributions: Any, *, num_teachers: int, num_contributions: int
+    ) -> Release:
         """Returns the release computed from a sum of contributions, whose price has been charged.
 
         Args:
-            total: the sum of the contributions in steps, whole numbers `[num_queries, num_labels]`.
+            summed_contributions: the sum of the contributions in steps, whole numbers `[num_queries, num_labels]`.
             num_teachers: the number of teachers of all holders, absent holders included.
             num_contributions: the number of contributions in the sum.
 

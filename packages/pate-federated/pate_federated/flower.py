@@ -130,10 +130,10 @@ def _field(message: Message, name: str) -> object:
     return message.content.config_records[_RECORD].get(name)
 
 
-def nodes_of(grid: Grid, count: int, *, seconds: float) -> list[int]:
-    """Returns the connected nodes, after waiting for `count` of them for at most `seconds`."""
+def nodes_of(grid: Grid, num_nodes: int, *, seconds: float) -> list[int]:
+    """Returns the connected nodes, after waiting for `num_nodes` of them for at most `seconds`."""
     until = time.monotonic() + seconds
-    while len(nodes := sorted(grid.get_node_ids())) < count and time.monotonic() < until:
+    while len(nodes := sorted(grid.get_node_ids())) < num_nodes and time.monotonic() < until:
         time.sleep(_PAUSE)
     return nodes
 
@@ -142,9 +142,9 @@ def ask(
     grid: Grid,
     roll: Roll,
     content: RecordDict,
-    kind: str,
+    message_type: str,
     *,
-    group: str,
+    group_id: str,
     seconds: float,
     connect_seconds: float,
 ) -> Iterator[Contribution]:
@@ -154,14 +154,16 @@ def ask(
         grid: Flower's connection to the nodes.
         roll: the expected holders.
         content: the content of the message.
-        kind: the type of the message.
-        group: Flower's identifier of messages that belong together.
+        message_type: the type of the message.
+        group_id: Flower's identifier of messages that belong together.
         seconds: the time for an answer.
         connect_seconds: the time to wait for a node of each holder.
     """
-    nodes = nodes_of(grid, count=len(roll.holders), seconds=connect_seconds)
+    nodes = nodes_of(grid, num_nodes=len(roll.holders), seconds=connect_seconds)
     messages = [
-        Message(content, dst_node_id=node, message_type=kind, group_id=group, ttl=seconds)
+        Message(
+            content, dst_node_id=node, message_type=message_type, group_id=group_id, ttl=seconds
+        )
         for node in nodes
     ]
     holders_heard = set()
@@ -187,28 +189,30 @@ def holder_app(plans: Plans) -> ClientApp:
     app = ClientApp()
     _answer(
         app,
-        kind=ACTION,
+        message_type=ACTION,
         plans=plans,
-        make=lambda plan, folder, asked: answer(plan, Request.from_bytes(asked), folder),
+        make_answer=lambda plan, folder, asked: answer(plan, Request.from_bytes(asked), folder),
     )
-    _answer(app, kind=SUMS, plans=plans, make=partial(_sum, KINDS))
+    _answer(app, message_type=SUMS, plans=plans, make_answer=partial(_sum, KINDS))
     return app
 
 
-def _sum(kinds: Collection[str], plan: HolderPlan, folder: Path, asked: bytes) -> bytes:
+def _sum(
+    question_kinds: Collection[str], plan: HolderPlan, folder: Path, question_bytes: bytes
+) -> bytes:
     """Returns the bytes of a holder's answer to a question, which has to be of one of some kinds.
 
     The server reads this holder's own sum.
 
     Args:
-        kinds: the kinds of questions that are answered.
+        question_kinds: the kinds of questions that are answered.
         plan: the holder's plan.
         folder: the holder's folder.
-        asked: the bytes of the question.
+        question_bytes: the bytes of the question.
     """
-    question = Question.from_bytes(asked)
+    question = Question.from_bytes(question_bytes)
     require(
-        question.kind in kinds,
+        question.kind in question_kinds,
         "question.kind",
         question.kind,
         "one that is answered in a secure sum alone",
@@ -217,33 +221,36 @@ def _sum(kinds: Collection[str], plan: HolderPlan, folder: Path, asked: bytes) -
 
 
 def _answer(
-    app: ClientApp, kind: str, plans: Plans, make: Callable[[HolderPlan, Path, bytes], bytes]
+    app: ClientApp,
+    message_type: str,
+    plans: Plans,
+    make_answer: Callable[[HolderPlan, Path, bytes], bytes],
 ) -> None:
-    """Adds a reply to an app: the bytes that `make` returns, or the class of the exception that it raises.
+    """Adds a reply to an app: the bytes that `make_answer` returns, or the class of the exception that it raises.
 
     The message of an exception might disclose records, so it stays in the holder's log.
 
     Args:
         app: the app.
-        kind: the type of message that is answered.
+        message_type: the type of message that is answered.
         plans: returns the holder's plan and folder, given the holder's name.
-        make: returns the bytes of the answer.
+        make_answer: returns the bytes of the answer.
     """
 
     def reply(message: Message, context: Context) -> Message:
         name = holder_name(context)
         reply: dict[str, str | bytes] = {"holder": name}
         try:
-            data = _field(message, name=_ASKED[kind])
+            data = _field(message, name=_ASKED[message_type])
             if not isinstance(data, bytes):
-                raise InvalidValue("message", rule=f"a {_ASKED[kind]}")
-            reply["votes"] = make(*plans(name), data)
+                raise InvalidValue("message", rule=f"a {_ASKED[message_type]}")
+            reply["votes"] = make_answer(*plans(name), data)
         except Exception as error:
             logging.getLogger(__name__).exception("holder=%s: no answer", name)
             reply["problem"] = f"its app failed ({type(error).__name__})"
         return Message(content(**reply), reply_to=message)
 
-    app.query(kind.split(".")[1])(reply)
+    app.query(message_type.split(".")[1])(reply)
 
 
 def secure_holder_app(
@@ -267,7 +274,7 @@ def secure_holder_app(
     terms = SumTerms.of_digits(own, shares) if isinstance(own, Roll) else own.terms
     app = ClientApp()
     if isinstance(own, Roll):
-        _answer(app, kind=SUMS, plans=plans, make=partial(_sum, {OPENING}))
+        _answer(app, message_type=SUMS, plans=plans, make_answer=partial(_sum, {OPENING}))
     # Flower calls the function for `train` and for `train.default`; its mod masks the first alone
     app.train()(partial(_answered, plans, own, terms))
     return app
@@ -386,11 +393,11 @@ def require_stage(terms: SumTerms, message: Message, node: int) -> str:
         require(
             plain, "holders that share keys", "others", "this one and others, each by its number"
         )
-        _require_enough(terms, name="holders that share keys", count=len(fields_sent))
+        _require_enough(terms, name="holders that share keys", num_holders=len(fields_sent))
     elif stage == Stage.COLLECT_MASKED_VECTORS:
         _require_names(fields_sent, names={Key.CIPHERTEXT_LIST, Key.SOURCE_LIST})
-        masks = 1 + len(_nodes(fields_sent[Key.SOURCE_LIST], without=node))
-        _require_enough(terms, name="holders that masks are shared with", count=masks)
+        masks = 1 + len(_nodes(fields_sent[Key.SOURCE_LIST], excluded_node=node))
+        _require_enough(terms, name="holders that masks are shared with", num_holders=masks)
     # The last stage opens the sum over enough holders, each of which is active or absent. A holder of which both
     # secrets are disclosed would have no mask left.
     else:
@@ -404,7 +411,7 @@ def require_stage(terms: SumTerms, message: Message, node: int) -> str:
             "others",
             "this holder among them",
         )
-        _require_enough(terms, name="holders in the sum", count=len(_nodes(active)))
+        _require_enough(terms, name="holders in the sum", num_holders=len(_nodes(active)))
         _nodes([*active, *dead])
     return str(stage)
 
@@ -419,27 +426,27 @@ def _require_names(fields: Mapping[str, Any], names: Collection[str]) -> None:
     )
 
 
-def _require_enough(terms: SumTerms, name: str, count: int) -> None:
+def _require_enough(terms: SumTerms, name: str, num_holders: int) -> None:
     require(
-        terms.threshold <= count <= terms.num_shares,
+        terms.threshold <= num_holders <= terms.num_shares,
         name,
-        count,
+        num_holders,
         f"{terms.threshold} to {terms.num_shares}",
     )
 
 
-def _nodes(numbers: Any, without: int | None = None) -> list[int]:
-    """Returns the numbers of nodes in a message; raises `InvalidValue` for a duplicate, or for the number `without`."""
-    are_nodes = isinstance(numbers, list) and all(
-        type(node) is int and node != without for node in numbers
+def _nodes(node_numbers: Any, excluded_node: int | None = None) -> list[int]:
+    """Returns the numbers of nodes in a message; raises `InvalidValue` for a duplicate or `excluded_node`."""
+    are_nodes = isinstance(node_numbers, list) and all(
+        type(node) is int and node != excluded_node for node in node_numbers
     )
     require(
-        are_nodes and len(set(numbers)) == len(numbers),
+        are_nodes and len(set(node_numbers)) == len(node_numbers),
         "nodes",
         "others",
         "a list of different holders",
     )
-    return list(numbers)
+    return list(node_numbers)
 
 
 def _numbers(
@@ -522,7 +529,7 @@ def secure_sum(
     Raises:
         InvalidValue: too few holders took part, one took part twice, or one is not on the roll.
     """
-    nodes = nodes_of(grid, count=terms.num_holders, seconds=connect_seconds)
+    nodes = nodes_of(grid, num_nodes=terms.num_holders, seconds=connect_seconds)
     require(
         len(nodes) == terms.num_holders,
         "nodes",
@@ -556,7 +563,7 @@ def secure_sum(
     are_on_roll = set(holders) <= roll.holders.keys()
     require(are_on_roll, "holder", "one that is not on the roll", f"holders on the roll; {effect}")
     require(len(set(holders)) == len(holders), "holder", "one twice", f"each holder once; {effect}")
-    return terms.exact_sum(strategy.average, present=len(holders)), holders
+    return terms.exact_sum(strategy.average, num_present=len(holders)), holders
 
 
 Release = TypeVar("Release", FederatedRelease, SummedRelease, RoundsOfHolders)
@@ -597,15 +604,15 @@ def release_app(
         monitor: displays the progress and the refused answers; None for no display.
     """
 
-    def serve(grid: Grid, _: Context, made: FederatedRelease) -> None:
-        message = content(request=made.request.to_bytes())
-        made.run(
+    def serve(grid: Grid, _: Context, release: FederatedRelease) -> None:
+        message = content(request=release.request.to_bytes())
+        release.run(
             lambda: ask(
                 grid,
-                made.roll,
+                release.roll,
                 content=message,
-                kind=ACTION,
-                group="votes",
+                message_type=ACTION,
+                group_id="votes",
                 seconds=seconds,
                 connect_seconds=connect_seconds,
             ),
@@ -631,15 +638,15 @@ def summed_app(
         monitor: displays the progress; None for no display.
     """
 
-    def serve(grid: Grid, context: Context, made: SummedRelease) -> None:
-        message = {"request": made.request.to_bytes()}
-        made.run(
+    def serve(grid: Grid, context: Context, release: SummedRelease) -> None:
+        message = {"request": release.request.to_bytes()}
+        release.run(
             lambda: secure_sum(
                 grid,
                 context,
-                made.roll,
+                release.roll,
                 payload=message,
-                terms=made.terms,
+                terms=release.terms,
                 seconds=seconds,
                 connect_seconds=connect_seconds,
             ),
@@ -670,21 +677,21 @@ def rounds_app(
         monitor: displays the progress and the absent holders of each round; None for no display.
     """
 
-    def serve(grid: Grid, context: Context, made: RoundsOfHolders) -> None:
+    def serve(grid: Grid, context: Context, rounds: RoundsOfHolders) -> None:
         if secure:  # refuses a roll that no secure sum has room for, before anybody learns
-            SumTerms.of_digits(made.roll, shares)
+            SumTerms.of_digits(rounds.roll, shares)
 
         def plain(question: Question) -> Gathered:
             message = content(question=question.to_bytes())
             return gathered(
-                made.roll,
+                rounds.roll,
                 question,
                 contributions=ask(
                     grid,
-                    made.roll,
+                    rounds.roll,
                     content=message,
-                    kind=SUMS,
-                    group=question.kind,
+                    message_type=SUMS,
+                    group_id=question.kind,
                     seconds=seconds,
                     connect_seconds=connect_seconds,
                 ),
@@ -693,21 +700,21 @@ def rounds_app(
         def masked(question: Question) -> Gathered:
             if question.kind == OPENING:
                 return plain(question)
-            limbs = Limbs.of(question, made.roll, shares)
+            limbs = Limbs.of(question, rounds.roll, shares)
             message = {"question": question.to_bytes()}
             total, holders = secure_sum(
                 grid,
                 context,
-                made.roll,
+                rounds.roll,
                 payload=message,
                 terms=limbs.terms,
                 seconds=seconds,
                 connect_seconds=connect_seconds,
             )
             joined = limbs.joined(total)
-            question.require_possible(joined, made.roll.num_teachers)
+            question.require_possible(joined, rounds.roll.num_teachers)
             return Gathered(joined, holders)
 
-        made.run(masked if secure else plain, monitor)
+        rounds.run(masked if secure else plain, monitor)
 
     return _app(release, serve)

@@ -40,7 +40,7 @@ def _in_order(holder: str) -> tuple[bool, int, str]:
     return not number, int(holder) if number else 0, holder
 
 
-def _require_same_questions(file: HoldersFile, first: HoldersFile) -> None:
+def _require_same_questions(file: HoldersFile, first_file: HoldersFile) -> None:
     """Raises `InvalidValue` for a file with other queries or labels than the first file.
 
     The message shows no digest.
@@ -49,16 +49,16 @@ def _require_same_questions(file: HoldersFile, first: HoldersFile) -> None:
         for name, rule in _SAME.items():
             value = getattr(head, name)
             require(
-                value == getattr(first.manifest, name),
+                value == getattr(first_file.manifest, name),
                 f"votes={file.path}, {name}",
                 "others" if name == "queries" else value,
-                rule.format(first=first.path),
+                rule.format(first=first_file.path),
             )
-    are_same_ids = np.array_equal(file.record_ids.astype(str), first.record_ids.astype(str))
-    require(are_same_ids, f"votes={file.path}, record_ids", "others", f"those of {first.path}")
+    are_same_ids = np.array_equal(file.record_ids.astype(str), first_file.record_ids.astype(str))
+    require(are_same_ids, f"votes={file.path}, record_ids", "others", f"those of {first_file.path}")
     for place, name in enumerate(file.label_names):
-        expected_name = first.label_names[place]
-        rule = f"{expected_name}, as in {first.path}"
+        expected_name = first_file.label_names[place]
+        rule = f"{expected_name}, as in {first_file.path}"
         require(name == expected_name, f"votes={file.path}, label_names[{place}]", name, rule)
 
 
@@ -176,9 +176,9 @@ class GatheredVotes(TeacherVotes):
         )
         raise InvalidValue("aggregator.rounds", rule=rule)
 
-    def accuracies(self, true: Bits) -> Array:
+    def accuracies(self, true_labels: Bits) -> Array:
         """Returns the share of right bits of each teacher, `[num_teachers]`; an empty array if a file holds a sum."""
-        return np.zeros(0) if self._are_sums else super().accuracies(true)
+        return np.zeros(0) if self._are_sums else super().accuracies(true_labels)
 
     def counts(self, max_votes: int | None = None) -> NDArray[np.int64]:
         """Returns the counts of votes, `[num_queries, num_labels]`.

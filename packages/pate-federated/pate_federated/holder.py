@@ -129,7 +129,7 @@ def answer_question(
             holder_folder=holder_folder / "teachers",
             monitor=monitor or Monitor(),
         )
-        _keep(path, data=total)
+        _keep(path, content=total)
     return path.read_bytes()
 
 
@@ -141,7 +141,7 @@ def opening_of(question: Question, folder: Path) -> Request:
     path = folder / question.asked[:16] / "opening.npz"
     if question.opening is not None and not os.path.lexists(path):
         make_folder(path.parent)
-        _keep(path, data=question.to_bytes())
+        _keep(path, content=question.to_bytes())
     opening = Question.from_bytes(path.read_bytes()).opening if os.path.lexists(path) else None
     if opening is None or opening.digest != question.asked:
         raise InvalidValue("question", rule="one after an opening that this holder has answered")
@@ -227,6 +227,6 @@ def _pool_answers(
     return PoolAnswers(beyond, asked=public_pca.with_constant(public_inputs).astype(np.float32))
 
 
-def _keep(path: Path, data: bytes) -> None:
+def _keep(path: Path, content: bytes) -> None:
     with replacing(path) as file:
-        file.write(data)
+        file.write(content)

@@ -24,7 +24,7 @@ class NoisySum(VoteSource):
 
     def __init__(
         self,
-        total: Callable[[], Total],
+        make_sum: Callable[[], Total],
         *,
         num_teachers: int,
         num_queries: int,
@@ -34,13 +34,13 @@ class NoisySum(VoteSource):
         """Stores the function that makes the sum, without calling it.
 
         Args:
-            total: makes the sum.
+            make_sum: makes the sum.
             num_teachers: the number of teachers, those of absent holders included.
             num_queries: the number of queries.
             num_labels: the number of labels.
             digest: a public digest of the question and of the holders.
         """
-        self.total = total
+        self.total = make_sum
         self.digest = digest
         self.num_teachers = num_teachers
         self.num_queries = num_queries

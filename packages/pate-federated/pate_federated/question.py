@@ -66,18 +66,18 @@ def expected(name: str, rule: str) -> Iterator[None]:
         raise InvalidValue(name, rule=rule) from None
 
 
-def require_head(head: VoteManifest, queries: str, **expected: Any) -> None:
+def require_head(head: VoteManifest, queries_digest: str, **expected: Any) -> None:
     """Raises `InvalidValue` unless a holder's head has the expected values.
 
     Args:
         head: the head of a holder's votes.
-        queries: the expected digest of the queries.
+        queries_digest: the expected digest of the queries.
         **expected: the expected values of other fields, by name.
     """
     for name, value in expected.items():
         entry = getattr(head, name)
         require(entry == value, name, entry, str(value))
-    require(head.queries == queries, "queries", "others", "those that were asked")
+    require(head.queries == queries_digest, "queries", "others", "those that were asked")
 
 
 @dataclass(frozen=True)
@@ -165,18 +165,18 @@ class Contribution:
 
 
 def counted(
-    roll: Roll, contributions: Iterable[Contribution], read: Callable[[str, bytes], T]
+    roll: Roll, contributions: Iterable[Contribution], read_answer: Callable[[str, bytes], T]
 ) -> tuple[dict[str, T], dict[str, str]]:
     """Reads the valid answers of the holders on a roll.
 
-    An answer is valid if its holder is on the roll and has answered once, and if `read` accepts the bytes. Two answers
-    of one holder are both refused, since only one of them can be genuine.
+    An answer is valid if its holder is on the roll and has answered once, and if `read_answer` accepts the bytes. Two
+    answers of one holder are both refused, since only one of them can be genuine.
 
     Args:
         roll: the expected holders.
         contributions: the answers, in any order.
-        read: a function of the holder's name and the bytes that returns the parsed answer, and raises `InvalidValue` to
-            refuse it.
+        read_answer: a function of the holder's name and the bytes that returns the parsed answer, and raises
+            `InvalidValue` to refuse it.
 
     Returns:
         The parsed valid answers by holder, and the reason for each holder without one. Senders that are not on the roll
@@ -199,7 +199,9 @@ def counted(
             problem = contribution.problem
         else:
             try:
-                answer_of[contribution.holder] = read(contribution.holder, contribution.votes)
+                answer_of[contribution.holder] = read_answer(
+                    contribution.holder, contribution.votes
+                )
             except InvalidValue as error:
                 problem = str(error)
         if problem:
@@ -508,7 +510,7 @@ class Question:
                 name: ArrayForm(kind="f", shape=(None,) * len(axes))
                 for name, axes in states.items()
             }
-            arrays = arrays_of(data, forms=_HEAD, beside=SAMPLES | forms)
+            arrays = arrays_of(data, forms=_HEAD, optional_forms=SAMPLES | forms)
             kind = str(arrays["kind"])
             if (
                 arrays.keys()

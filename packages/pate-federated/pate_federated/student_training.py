@@ -99,13 +99,13 @@ def train_on_release(
         return Bundle.load(target).model
     # partial files that a killed call left
     for path in (target / name for name in (*_GIVEN, *_MADE, MANIFEST)):
-        disk.remove_partials(path.parent, names=[re.escape(path.name)])
+        disk.remove_partials(path.parent, name_patterns=[re.escape(path.name)])
     for name, digest in terms.sha256.items():
         if disk.file_digest(source / name, rule="a file of a release", remedy=ANEW) != digest:
             raise disk.damaged(
                 source / name,
                 rule="the file as it was released",
-                found="it is another",
+                finding="it is another",
                 remedy=ANEW,
             )
     with monitor.stage("reading what was released"):
@@ -161,8 +161,8 @@ def train_on_release(
         release=terms.release,
         preprocessing=queries.preprocessing,
         name=terms.dataset,
-        kind="features" if inputs.ndim == 2 else "images",
-        labels=names.label_names,
+        input_kind="features" if inputs.ndim == 2 else "images",
+        label_names=names.label_names,
     )
     _complete(target, plan.with_student)
     return model
@@ -233,11 +233,11 @@ def _read_release(path: Path, adjacency: Adjacency) -> tuple[Release, PublicName
         adjacency: the adjacency that the release is priced for.
     """
     forms = PublicNames.FORMS | {"labels": ArrayForm("b"), "answered": ArrayForm("b")}
-    arrays = read_arrays(path, beside=forms)
+    arrays = read_arrays(path, optional_forms=forms)
     rule = "labels, answered, record_ids and label_names of a release"
     lacking = sorted(forms.keys() - arrays.keys())
     if lacking:
-        raise disk.damaged(path, rule, found=f"it lacks {', '.join(lacking)}", remedy=ANEW)
+        raise disk.damaged(path, rule, finding=f"it lacks {', '.join(lacking)}", remedy=ANEW)
     labels = arrays["labels"]
     answered = arrays["answered"]
     ids = arrays["record_ids"]
@@ -247,7 +247,7 @@ def _read_release(path: Path, adjacency: Adjacency) -> tuple[Release, PublicName
         or answered.shape != ids.shape
         or labels.shape != (len(answered), len(names))
     ):
-        raise disk.damaged(path, rule, found="arrays of different lengths", remedy=ANEW)
+        raise disk.damaged(path, rule, finding="arrays of different lengths", remedy=ANEW)
     for kind, arrays_of_kind in (
         (CenteredRelease, {"scores", "noise_std", "center"}),
         (RoundsRelease, {"scores", "student"}),

@@ -186,21 +186,21 @@ class SumTerms:
             )
         return numbers.astype(np.float64)
 
-    def exact_sum(self, average: Any, present: int) -> NDArray[np.int64]:
+    def exact_sum(self, average: Any, num_present: int) -> NDArray[np.int64]:
         """Returns the sum of the holders' whole numbers, computed from their average.
 
         Args:
             average: the average that Flower returns.
-            present: the number of holders in the average.
+            num_present: the number of holders in the average.
 
         Raises:
             InvalidValue: there are too few or too many holders, or a holder used other terms.
         """
         rule = f"{self.least} to {self.num_holders}, of holders={self.num_holders} with max_absent={self.max_absent}"
-        require(self.least <= present <= self.num_holders, "holders present", present, rule)
-        scaled = np.asarray(average, dtype=np.float64) * present
+        require(self.least <= num_present <= self.num_holders, "holders present", num_present, rule)
+        scaled = np.asarray(average, dtype=np.float64) * num_present
         total = np.rint(scaled)
-        if not ((np.abs(scaled - total) < 1e-3) & (np.abs(total) <= self.most * present)).all():
+        if not ((np.abs(scaled - total) < 1e-3) & (np.abs(total) <= self.most * num_present)).all():
             raise InvalidValue(
                 "sum", rule="whole numbers within the terms; some holder kept to others"
             )
@@ -234,9 +234,9 @@ class Limbs:
         room = (largest * max(roll.holders.values())).bit_length() + 1
         return cls(terms, bits, max(1, -(-room // bits)))
 
-    def split(self, total: Integers) -> NDArray[np.int64]:
+    def split(self, numbers: Integers) -> NDArray[np.int64]:
         """Returns the digits of whole numbers, `[count, ...]`; all digits but the last lie in 0..2**bits - 1."""
-        shifted = [total.astype(np.int64) >> (self.bits * place) for place in range(self.count)]
+        shifted = [numbers.astype(np.int64) >> (self.bits * place) for place in range(self.count)]
         return np.stack([*(share & (2**self.bits - 1) for share in shifted[:-1]), shifted[-1]])
 
     def joined(self, digits: Integers) -> Integers:
@@ -349,7 +349,7 @@ Summed = tuple[
 def _kept(
     path: Path,
     shape: tuple[int | None, ...],
-    ask: Callable[[], Summed],
+    make_sum: Callable[[], Summed],
     remedy: str,
     **beside: NDArray[Any],
 ) -> Arrays:
@@ -358,12 +358,12 @@ def _kept(
     Args:
         path: the file.
         shape: the expected shape of the sum, with None for any size of an axis.
-        ask: makes the sum and returns it with the names of its holders.
+        make_sum: makes the sum and returns it with the names of its holders.
         remedy: the advice in the message for a damaged file.
         **beside: more arrays that are written to the file.
     """
     if not os.path.lexists(path):
-        total, holders = ask()
+        total, holders = make_sum()
         write_arrays(path, total=total, holders=np.array(holders, dtype=np.str_), **beside)
     forms = {
         "total": ArrayForm(kind="i", shape=shape),
@@ -373,7 +373,7 @@ def _kept(
         path,
         forms=forms | dict.fromkeys(beside, ArrayForm(kind="U", shape=())),
         remedy=remedy,
-        most=_MOST_BYTES,
+        max_bytes=_MOST_BYTES,
     )
 
 
@@ -433,11 +433,11 @@ class SummedRelease:
             else SumTerms.of_noise(noise, roll)
         )
 
-    def run(self, ask: Callable[[], Summed], monitor: Monitor | None = None) -> Terms:
+    def run(self, make_sum: Callable[[], Summed], monitor: Monitor | None = None) -> Terms:
         """Makes the sum once and releases it; continues a call that was killed.
 
         Args:
-            ask: makes the sum and returns it with the names of its holders, for example by `flower.secure_sum`.
+            make_sum: makes the sum and returns it with the names of its holders, for example by `flower.secure_sum`.
             monitor: displays the progress; None for no display.
 
         Raises:
@@ -450,7 +450,7 @@ class SummedRelease:
         source: VoteSource
 
         def total() -> Total:
-            total_of_holders, holders = self.made(ask)
+            total_of_holders, holders = self.made(make_sum)
             return total_of_holders, len(holders)
 
         if self.noise is not None:
@@ -464,7 +464,7 @@ class SummedRelease:
                 digest=digest,
             )
         else:
-            source = self.counted(ask)
+            source = self.counted(make_sum)
             digest = hashlib.sha256(
                 b"summed votes" + np.ascontiguousarray(source.counts()).tobytes()
             ).hexdigest()
@@ -479,12 +479,12 @@ class SummedRelease:
         )
         return release_votes(self.plan, source, cohort, self.output_dir, monitor)
 
-    def counted(self, ask: Callable[[], Summed]) -> VoteSource:
+    def counted(self, make_sum: Callable[[], Summed]) -> VoteSource:
         """Returns a vote source with the sum of all teachers' votes.
 
         Teachers of absent holders have constant votes, as in `Collection.source`.
         """
-        counts, holders = self.made(ask)
+        counts, holders = self.made(make_sum)
         if self.plan.aggregator.single_label:
             counts[:, 0] += sum(
                 count for name, count in self.roll.holders.items() if name not in holders
@@ -493,12 +493,12 @@ class SummedRelease:
             counts, num_teachers=self.roll.num_teachers, max_votes=self.request.vote_clip
         )
 
-    def made(self, ask: Callable[[], Summed]) -> Summed:
+    def made(self, make_sum: Callable[[], Summed]) -> Summed:
         """Returns the sum with the names of its holders; writes it to the inbox first."""
         sum_file = _kept(
             self.inbox / "sum.npz",
             shape=(None, None),
-            ask=ask,
+            make_sum=make_sum,
             remedy=_REMEDY,
             asked=np.array(self.request.digest),
         )
@@ -711,8 +711,8 @@ class RoundsOfHolders:
             record_ids=ids,
             label_names=self.label_names,
             # the digest of the opening, whose sums no epsilon covers
-            digest=hashlib.sha256(to_json(source.opened).encode()).hexdigest(),
-            queries=queries_digest(
+            votes_digest=hashlib.sha256(to_json(source.opened).encode()).hexdigest(),
+            queries_digest=queries_digest(
                 np.asarray(self.pool[: self.num_queries], dtype=np.float32), record_ids=ids
             ),
             places=Places.from_holders(self.roll.holders),
@@ -871,10 +871,12 @@ class AskedMoments(RoundVotes):
     Formal guarantee: see docs/proofs/vote_rounds.md, "Rounds of many holders".
     """
 
-    def __init__(self, votes: AskedVotes, count: int) -> None:
-        """Computes features along `count` directions of the public pool."""
+    def __init__(self, votes: AskedVotes, num_directions: int) -> None:
+        """Computes features along `num_directions` directions of the public pool."""
         self._votes = votes
-        self._directions = PublicPCA.fit(votes.pool, count, ridge=DEFAULT_RECIPE.ridge_in_rounds)
+        self._directions = PublicPCA.fit(
+            votes.pool, num_directions, ridge=DEFAULT_RECIPE.ridge_in_rounds
+        )
         rows = votes.pool[: max(DEFAULT_RECIPE.public_rows, votes.num_queries)]
         self.public = self._directions.with_constant(rows).astype(np.float32)
         self.variances = self._directions.feature_variances

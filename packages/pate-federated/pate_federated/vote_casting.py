@@ -132,7 +132,7 @@ def cast_vote_file(
     require(output.suffix == ".npz", "output", output, "a file that ends in .npz")
     make_folder(output.parent)
     with folder.opened(plan.settings):
-        remove_partials(output.parent, names=[re.escape(output.name)])
+        remove_partials(output.parent, name_patterns=[re.escape(output.name)])
         named_files = {**plan.settings, "queries": plan.queries}
         if _is_done(folder, output):
             require_same_data(folder, named_files, plan.load_dataset, monitor)

@@ -197,10 +197,10 @@ class VoteFile(HoldersFile):
             "confidences and label shares where it says so, and only there",
         )
         with replacing(path) as file, zipfile.ZipFile(file, "w") as archive:
-            write_member(archive, name="num_labels", array=np.array(labels, np.int64))
-            write_member(archive, name="manifest", array=np.array(manifest.to_text()))
-            write_member(archive, name="record_ids", array=np.asarray(record_ids))
-            write_member(archive, name="label_names", array=np.array(label_names, np.str_))
+            write_member(archive, array_name="num_labels", array=np.array(labels, np.int64))
+            write_member(archive, array_name="manifest", array=np.array(manifest.to_text()))
+            write_member(archive, array_name="record_ids", array=np.asarray(record_ids))
+            write_member(archive, array_name="label_names", array=np.array(label_names, np.str_))
             write_votes(archive, blocks=bits(), shape=manifest.shape, clip=manifest.vote_clip)
             if confidences is not None and label_shares is not None:
                 shares = np.asarray(label_shares, dtype="<f8")
@@ -210,7 +210,7 @@ class VoteFile(HoldersFile):
                     shares.shape,
                     f"[{teachers}, L]",
                 )
-                write_member(archive, name="label_shares", array=shares)
+                write_member(archive, array_name="label_shares", array=shares)
                 write_rows(
                     archive,
                     name="confidences",
@@ -227,9 +227,11 @@ class VoteFile(HoldersFile):
         The votes themselves are checked by `bits` and `confidences`.
         """
         with reading(path, rule=_RULE, remedy=_REMEDY) as archive:
-            manifest = VoteManifest.from_text(str(read_member(archive, name="manifest", kinds="U")))
-            record_ids = read_member(archive, name="record_ids", kinds="iuU")
-            names = read_member(archive, name="label_names", kinds="U")
+            manifest = VoteManifest.from_text(
+                str(read_member(archive, array_name="manifest", dtype_kinds="U"))
+            )
+            record_ids = read_member(archive, array_name="record_ids", dtype_kinds="iuU")
+            names = read_member(archive, array_name="label_names", dtype_kinds="U")
         store = VoteStore.open(path)
         shapes = (
             (store.num_teachers, store.num_queries, store.num_labels),
@@ -238,7 +240,10 @@ class VoteFile(HoldersFile):
         )
         if shapes != (manifest.shape, (manifest.num_queries,), (manifest.num_labels,)):
             raise damaged(
-                path, rule=_RULE, found="votes of another shape than its head says", remedy=_REMEDY
+                path,
+                rule=_RULE,
+                finding="votes of another shape than its head says",
+                remedy=_REMEDY,
             )
         return cls(Path(path), (manifest,), record_ids, tuple(names.tolist()))
 
@@ -253,7 +258,7 @@ class VoteFile(HoldersFile):
                 raise damaged(
                     self.path,
                     rule=_RULE,
-                    found=f"more than vote_clip={clip} labels of a query",
+                    finding=f"more than vote_clip={clip} labels of a query",
                     remedy=_REMEDY,
                 )
             yield block
@@ -266,12 +271,17 @@ class VoteFile(HoldersFile):
         shape = self.manifest.shape
         rows = max(1, BLOCK_BYTES // (4 * shape[1] * shape[2]))
         with reading(self.path, rule=_RULE, remedy=_REMEDY) as archive:
-            if form_of(archive, name="confidences", kinds="f") != (shape, np.dtype("<f4")):
+            if form_of(archive, array_name="confidences", dtype_kinds="f") != (
+                shape,
+                np.dtype("<f4"),
+            ):
                 raise ValueError("confidences of another shape than the head says")
-            for block in read_rows(archive, name="confidences", num_rows=rows, kinds="f"):
+            for block in read_rows(
+                archive, array_name="confidences", block_rows=rows, dtype_kinds="f"
+            ):
                 if not ((block >= 0) & (block <= 1)).all():  # NaN is neither
                     raise damaged(
-                        self.path, rule=_RULE, found="confidences beyond [0, 1]", remedy=_REMEDY
+                        self.path, rule=_RULE, finding="confidences beyond [0, 1]", remedy=_REMEDY
                     )
                 yield block
 
@@ -281,13 +291,13 @@ class VoteFile(HoldersFile):
         The file must have confidences.
         """
         with reading(self.path, rule=_RULE, remedy=_REMEDY) as archive:
-            shares = read_member(archive, name="label_shares", kinds="f")
+            shares = read_member(archive, array_name="label_shares", dtype_kinds="f")
         teachers, _, labels = self.manifest.shape
         if shares.shape != (teachers, labels) or not ((shares >= 0) & (shares <= 1)).all():
             raise damaged(
                 self.path,
                 rule=_RULE,
-                found="label shares of another shape, or beyond [0, 1]",
+                finding="label shares of another shape, or beyond [0, 1]",
                 remedy=_REMEDY,
             )
         return np.asarray(shares, dtype=np.float64)
@@ -332,14 +342,16 @@ class SumFile(HoldersFile):
         with replacing(path) as file, zipfile.ZipFile(file, "w") as archive:
             write_member(
                 archive,
-                name="sum_heads",
+                array_name="sum_heads",
                 array=np.array([head.to_text() for head in file_of_sums.heads], np.str_),
             )
-            write_member(archive, name="record_ids", array=file_of_sums.record_ids)
+            write_member(archive, array_name="record_ids", array=file_of_sums.record_ids)
             write_member(
-                archive, name="label_names", array=np.array(file_of_sums.label_names, np.str_)
+                archive, array_name="label_names", array=np.array(file_of_sums.label_names, np.str_)
             )
-            write_member(archive, name="counts", array=file_of_sums._possible(counts).astype(dtype))
+            write_member(
+                archive, array_name="counts", array=file_of_sums._possible(counts).astype(dtype)
+            )
         return file_of_sums
 
     @classmethod
@@ -350,17 +362,17 @@ class SumFile(HoldersFile):
         """
         with reading(path, rule=_SUM_RULE, remedy=_SUM_REMEDY) as archive:
             heads, names = (
-                read_member(archive, name, kinds="U") for name in ("sum_heads", "label_names")
+                read_member(archive, name, dtype_kinds="U") for name in ("sum_heads", "label_names")
             )
-            ids = read_member(archive, name="record_ids", kinds="iuU")
+            ids = read_member(archive, array_name="record_ids", dtype_kinds="iuU")
             manifests = tuple(VoteManifest.from_text(text) for text in heads.tolist())
-            shape, _ = form_of(archive, name="counts", kinds="u")
+            shape, _ = form_of(archive, array_name="counts", dtype_kinds="u")
         is_sound = len(manifests) > 0 and shape == (len(ids), len(names))
         if not is_sound or any((head.num_queries, head.num_labels) != shape for head in manifests):
             raise damaged(
                 path,
                 rule=_SUM_RULE,
-                found="counts of another shape than its heads say",
+                finding="counts of another shape than its heads say",
                 remedy=_SUM_REMEDY,
             )
         return cls(
@@ -373,7 +385,7 @@ class SumFile(HoldersFile):
     def counts(self) -> NDArray[np.unsignedinteger[Any]]:
         """Returns the counts, `[num_queries, num_labels]`, each at most the number of teachers."""
         with reading(self.path, rule=_SUM_RULE, remedy=_SUM_REMEDY) as archive:
-            return self._possible(read_member(archive, name="counts", kinds="u"))
+            return self._possible(read_member(archive, array_name="counts", dtype_kinds="u"))
 
     def _possible(self, counts: NDArray[Any]) -> NDArray[Any]:
         are_possible = (counts <= self.num_teachers) & (counts >= 0)

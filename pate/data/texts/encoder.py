@@ -120,7 +120,7 @@ class EncoderVectors(TextVectors):
         rule = f"the encoder of SHA-256 {self.settings['sha256']}"
         problem = "it is another" if encoder.place.exists() else "it is gone"
         raise damaged(
-            encoder.place, rule, found=problem, remedy="it is published by name: copy it there"
+            encoder.place, rule, finding=problem, remedy="it is published by name: copy it there"
         )
 
     @cached_property

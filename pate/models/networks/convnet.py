@@ -149,28 +149,30 @@ class ConvNet(Architecture, Network):
         return functional.linear(means, tensors["head.weight"], tensors["head.bias"])
 
     def _normalized(
-        self, tensors: Tensors, layer: int, values: torch.Tensor, training: bool
+        self, tensors: Tensors, layer: int, outputs: torch.Tensor, training: bool
     ) -> torch.Tensor:
         """Returns the normalized outputs of a layer, `[num_images, channels, rows, columns]`.
 
         Args:
             tensors: the parameters and buffers, by name.
             layer: the index of the layer.
-            values: the outputs of the layer, of the same shape.
+            outputs: the outputs of the layer, of the same shape.
             training: true normalizes by the statistics of this batch, and updates the running statistics.
         """
         scale = tensors[f"layer{layer}.scale"]
         shift = tensors[f"layer{layer}.shift"]
         if self.norm == "group":
-            return functional.group_norm(values, len(scale) // GROUP, scale, shift, EPSILON)
+            return functional.group_norm(outputs, len(scale) // GROUP, scale, shift, EPSILON)
         mean = tensors[f"layer{layer}.mean"]
         var = tensors[f"layer{layer}.var"]
         # one value has no unbiased variance: torch would divide by 0
-        if training and values[:, 0].numel() == 1:
-            mean.lerp_(values.detach().flatten().to(mean.dtype), MOMENTUM)
+        if training and outputs[:, 0].numel() == 1:
+            mean.lerp_(outputs.detach().flatten().to(mean.dtype), MOMENTUM)
             var.mul_(1 - MOMENTUM)
-            return torch.batch_norm(values, scale, shift, None, None, True, MOMENTUM, EPSILON, True)
-        return torch.batch_norm(values, scale, shift, mean, var, training, MOMENTUM, EPSILON, True)
+            return torch.batch_norm(
+                outputs, scale, shift, None, None, True, MOMENTUM, EPSILON, True
+            )
+        return torch.batch_norm(outputs, scale, shift, mean, var, training, MOMENTUM, EPSILON, True)
 
 
 def stacked_logits(
@@ -255,7 +257,7 @@ def _normalized(
     network: ConvNet,
     tensors: Tensors,
     layer: int,
-    values: torch.Tensor,
+    outputs: torch.Tensor,
     valid: torch.Tensor,
     training: bool,
 ) -> torch.Tensor:
@@ -265,15 +267,15 @@ def _normalized(
         network: the architecture of all networks.
         tensors: the parameters and buffers, stacked along a new first axis of length T.
         layer: the index of the layer.
-        values: the outputs of the layer, of the same shape as the result.
+        outputs: the outputs of the layer, of the same shape as the result.
         valid: true for images that count in the statistics, `[T, n]`.
         training: true normalizes by the statistics of this batch, and updates the running statistics.
     """
-    values = values.float()
+    outputs = outputs.float()
     scale = tensors[f"layer{layer}.scale"][:, None, None, None]
     shift = tensors[f"layer{layer}.shift"][:, None, None, None]
     if network.norm == "group":
-        grouped = values.view(*values.shape[:4], -1, GROUP)
+        grouped = outputs.view(*outputs.shape[:4], -1, GROUP)
         var, mean = torch.var_mean(grouped, dim=(2, 3, 5), correction=0, keepdim=True)
         return torch.addcmul(shift, ((grouped - mean) * (var + EPSILON).rsqrt()).flatten(4), scale)
     mean = tensors[f"layer{layer}.mean"]  # [T, channels]
@@ -282,10 +284,10 @@ def _normalized(
         running_mean = mean
         running_var = var
         mask = valid[:, :, None, None, None]
-        num_pixels = values.shape[2] * values.shape[3]
+        num_pixels = outputs.shape[2] * outputs.shape[3]
         count = (valid.sum(dim=1, keepdim=True) * num_pixels).clamp(min=1)  # [T, 1]
-        mean = (values * mask).sum(dim=(1, 2, 3)) / count
-        var = ((values - mean[:, None, None, None]).square() * mask).sum(dim=(1, 2, 3)) / count
+        mean = (outputs * mask).sum(dim=(1, 2, 3)) / count
+        var = ((outputs - mean[:, None, None, None]).square() * mask).sum(dim=(1, 2, 3)) / count
         # as torch's batch norm: biased within the batch, unbiased in the running variance
         unbiased_var = var.detach() * count / (count - 1).clamp(min=1)
         share = MOMENTUM * valid.any(dim=1, keepdim=True)
@@ -293,7 +295,7 @@ def _normalized(
         running_var.add_(share * (unbiased_var - running_var))
     center = mean[:, None, None, None]
     spread = (var[:, None, None, None] + EPSILON).rsqrt()
-    return torch.addcmul(shift, (values - center) * spread, scale)
+    return torch.addcmul(shift, (outputs - center) * spread, scale)
 
 
 def fit_stacked(

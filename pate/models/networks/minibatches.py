@@ -81,19 +81,19 @@ class StackedAdamW:
     def step(
         self,
         gradients: Sequence[torch.Tensor],
-        active: torch.Tensor | None = None,
-        scale: torch.Tensor | float = 1.0,
+        is_active: torch.Tensor | None = None,
+        rate_factor: torch.Tensor | float = 1.0,
     ) -> None:
         """Moves the parameters of the active parts.
 
         Args:
             gradients: the gradient of each parameter.
-            active: true for each part that moves, bool `[num_parts, 1, …]`; None moves all parts.
-            scale: a factor of the learning rate, one number or `[num_parts, 1, …]`.
+            is_active: true for each part that moves, bool `[num_parts, 1, …]`; None moves all parts.
+            rate_factor: a factor of the learning rate, one number or `[num_parts, 1, …]`.
         """
         from torch.optim.adamw import adamw  # here, as torch is loaded late
 
-        all_alike = isinstance(scale, float) and (active is None or bool(active.all()))
+        all_alike = isinstance(rate_factor, float) and (is_active is None or bool(is_active.all()))
         previous = [] if all_alike else [parameter.clone() for parameter in self._parameters]
         max_second_moments: list[torch.Tensor] = []  # only AMSGrad has them
         # the function, as the class `torch.optim.AdamW` around it takes twice as long here
@@ -104,7 +104,7 @@ class StackedAdamW:
             self._second_moments,
             max_second_moments,
             self._counts,
-            lr=self.learning_rate * scale if all_alike else self.learning_rate,
+            lr=self.learning_rate * rate_factor if all_alike else self.learning_rate,
             weight_decay=self.weight_decay,
             fused=True,
             amsgrad=False,
@@ -114,6 +114,6 @@ class StackedAdamW:
             maximize=False,
         )
         # A step is linear in its rate, weight decay included: a part with a smaller rate goes a share of the way.
-        share = scale if active is None else scale * active
+        share = rate_factor if is_active is None else rate_factor * is_active
         for parameter, start in zip(self._parameters, previous, strict=False):
             parameter.copy_(start.lerp(parameter, share))

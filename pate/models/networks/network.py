@@ -70,11 +70,11 @@ def mirrored(images: torch.Tensor, flips: torch.Tensor) -> torch.Tensor:
 
 
 def blocks_of(
-    images: NDArray[Any], size: int, device: torch.device
+    images: NDArray[Any], block_size: int, device: torch.device
 ) -> Iterator[tuple[slice, torch.Tensor]]:
-    """Yields blocks of `size` images: the slice of their positions, and the images with values in [-1, 1]."""
-    for start in range(0, len(images), size):
-        rows = slice(start, start + size)
+    """Yields blocks of `block_size` images: the slice of their positions, and the images with values in [-1, 1]."""
+    for start in range(0, len(images), block_size):
+        rows = slice(start, start + block_size)
         yield rows, centered(torch.from_numpy(np.ascontiguousarray(images[rows])).to(device))
 
 
@@ -84,6 +84,6 @@ def logits_in_blocks(
     """Returns the log-odds of any number of images, `[num_images, num_labels]`, computed in float32 and in blocks."""
     logits = np.empty((len(images), network.num_labels), np.float32)
     with torch.no_grad():
-        for rows, block in blocks_of(images=images, size=_BLOCK_IMAGES, device=device):
+        for rows, block in blocks_of(images=images, block_size=_BLOCK_IMAGES, device=device):
             logits[rows] = network.logits(tensors, block, training=False).float().cpu().numpy()
     return logits

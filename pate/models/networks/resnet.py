@@ -208,20 +208,24 @@ class FrozenBackbone:
         self._memory: dict[str, NDArray[np.float32]] = {}
 
     @torch.no_grad()
-    def features(self, images: NDArray[Any], *, remember: bool = False) -> NDArray[np.float32]:
+    def features(
+        self, images: NDArray[Any], *, keep_in_memory: bool = False
+    ) -> NDArray[np.float32]:
         """Returns the features of images, float32 `[num_images, 2048]`.
 
         Args:
             images: the images, `[num_images, channels, height, width]`.
-            remember: true keeps the features in memory for a second call with the same images.
+            keep_in_memory: true keeps the features in memory for a second call with the same images.
         """
-        key = hashlib.sha256(np.ascontiguousarray(images).data).hexdigest() if remember else ""
+        key = (
+            hashlib.sha256(np.ascontiguousarray(images).data).hexdigest() if keep_in_memory else ""
+        )
         if key in self._memory:
             return self._memory[key]
         vectors = np.empty((len(images), FEATURES), np.float32)
-        for rows, block in blocks_of(images=images, size=_BLOCK_IMAGES, device=self._device):
+        for rows, block in blocks_of(images=images, block_size=_BLOCK_IMAGES, device=self._device):
             vectors[rows] = self._network.logits(self._tensors, block, training=False).cpu().numpy()
-        if remember:
+        if keep_in_memory:
             while len(self._memory) >= self._memory_size:
                 del self._memory[next(iter(self._memory))]
             self._memory[key] = vectors

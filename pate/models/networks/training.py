@@ -123,7 +123,7 @@ def fit_network(
             gradient.div_(loss_scale)
             is_finite = gradient.isfinite().all()[None]
             gradient.nan_to_num_(0, 0, 0)
-        optimizer.step([gradient], active=is_finite, scale=1 - step / batches.num_steps)
+        optimizer.step([gradient], is_active=is_finite, rate_factor=1 - step / batches.num_steps)
         curve[step] = loss.detach()
     return {name: tensor.detach() for name, tensor in tensors.items()}, curve.numpy()
 

@@ -96,7 +96,9 @@ def test_settings_of_a_run_do_not_depend_on_its_folder() -> None:
         {"output_dir": None, "data": {"cache": None}},
         {"output_dir": "a", "data": {"cache": "b"}} | where,
     ]
-    first, second = (plain_settings(OmegaConf.create(run), without=BESIDE_RELEASE) for run in runs)
+    first, second = (
+        plain_settings(OmegaConf.create(run), excluded_settings=BESIDE_RELEASE) for run in runs
+    )
     assert first == second == {"data": {"cache": None}}
 
 
@@ -396,10 +398,10 @@ def test_invalid_comparison_settings_are_refused() -> None:
         with refusal:
             _names(asked)
     words = ["teacher=mlp", "teacher.num_teachers=800"]
-    _require_used(words, names=("peeling@7", "gaussian_votes"))
-    _require_used(words[:1], names=("peeling@7",))
+    _require_used(words, entries=("peeling@7", "gaussian_votes"))
+    _require_used(words[:1], entries=("peeling@7",))
     with refused("teacher.num_teachers", 800):
-        _require_used(words, names=("peeling@7", "centered_votes"))
+        _require_used(words, entries=("peeling@7", "centered_votes"))
     with refused("epsilons", "['little']"):
         _numbers(name="epsilons", values=listed(["little"]))
     for wrong in (listed([1.5]), "five", True, None):
@@ -410,11 +412,21 @@ def test_invalid_comparison_settings_are_refused() -> None:
 @pytest.mark.slow
 def test_defaults_compare_at_least_ten_aggregators(composed: Callable[..., Any]) -> None:
     config = composed(app="compare")
-    entrants = [_pate_method(name, config, part_words=[]) for name in _names(config.aggregators)]
+    entrants = [
+        _pate_method(name, config, part_arguments=[]) for name in _names(config.aggregators)
+    ]
     assert len({entrant.name for entrant in entrants}) >= 10
     assert len({entrant.key for entrant in entrants}) == len(entrants)
     assert {str(entrant.aggregator.adjacency) for entrant in entrants} == {"replace_one"}
-    assert _numbers(name="epsilons", values=config.epsilons) == (0.1, 0.25, 0.5, 1, 2, 3.6, 8)
+    assert _numbers(name="epsilons", setting_value=config.epsilons) == (
+        0.1,
+        0.25,
+        0.5,
+        1,
+        2,
+        3.6,
+        8,
+    )
     assert (config.num_queries, config.target_delta, len(_seeds(config.seeds))) == (600, 1e-6, 5)
 
 
@@ -425,19 +437,21 @@ def test_experiment_brings_its_teachers_and_aggregator_takes_given_ones(
     config = composed(arguments=["adjacency=add_remove"], app="compare")
     words = ["teacher.num_teachers=50", "teacher.penalty=2"]
     centered, small = (
-        _pate_method(name, config, part_words=words)
+        _pate_method(name, config, part_arguments=words)
         for name in ("centered_votes", "centered_votes@400")
     )
     assert isinstance(centered.teacher, KernelTeacher)
     assert isinstance(centered.student, LowRankStudent)
     assert (centered.num_teachers, small.num_teachers) == (None, 400)
     plain, numbered = (
-        _pate_method(name, config, part_words=words) for name in ("peeling", "peeling@7")
+        _pate_method(name, config, part_arguments=words) for name in ("peeling", "peeling@7")
     )
     assert plain.teacher == numbered.teacher == LinearTeacher(penalty=2)
     assert (plain.num_teachers, numbered.num_teachers) == (50, 7)
     assert str(plain.aggregator.adjacency) == "add_remove"
-    prefixed = _pate_method(entry="aggregator:centered_votes@50", config=config, part_words=words)
+    prefixed = _pate_method(
+        entry="aggregator:centered_votes@50", config=config, part_arguments=words
+    )
     assert isinstance(prefixed.aggregator, CenteredVotes)
     assert (prefixed.name, prefixed.teacher, prefixed.num_teachers) == (
         "aggregator-centered_votes",
@@ -445,9 +459,10 @@ def test_experiment_brings_its_teachers_and_aggregator_takes_given_ones(
         50,
     )
     assert (
-        _pate_method(entry="aggregator:peeling", config=config, part_words=words).name == "peeling"
+        _pate_method(entry="aggregator:peeling", config=config, part_arguments=words).name
+        == "peeling"
     )
     assert (
-        _pate_method(entry="experiment:centered_votes", config=config, part_words=words).teacher
+        _pate_method(entry="experiment:centered_votes", config=config, part_arguments=words).teacher
         == centered.teacher
     )

@@ -112,7 +112,7 @@ def test_regions_cover_all_positions_equally(count: int, grid: int) -> None:
         assert (weights.sum(axis=1) > 0).all()
         assert ((weights > 0).sum(axis=1) == 1).all() == (grid == 1 or not overlap)
     np.testing.assert_allclose(weights, weights[::-1, ::-1])
-    few = region_weights(count=2, grid=5, overlap=False)
+    few = region_weights(num_regions=2, num_positions=5, overlap=False)
     assert sorted(few.sum(axis=0)) == [0, 0, 0, 1, 1]
 
 
@@ -133,7 +133,7 @@ def test_k_means_finds_axes_and_filters_have_mean_zero() -> None:
     axes = np.eye(6, dtype=np.float32)[:3]
     rows = (axes[rng.integers(0, 3, 600)] * rng.choice([-1, 1], (600, 1))).astype(np.float32)
     rows += 0.05 * rng.standard_normal(rows.shape).astype(np.float32)
-    directions = spherical_k_means(rows, count=6, rng=np.random.default_rng(1))
+    directions = spherical_k_means(rows, num_clusters=6, rng=np.random.default_rng(1))
     assert np.abs(directions @ axes.T).max(axis=0).min() > 0.99
     filters, _ = learn_filters(
         PublicPictures(dataset()), patch_size=4, num_filters=8, num_patches=500, seed=0

@@ -153,7 +153,7 @@ def test_only_partial_files_of_known_names_are_removed(tmp_path: Path) -> None:
         (tmp_path / name).touch()
     (tmp_path / ".votes.npz.13.partial").mkdir()
     (tmp_path / ".votes.npz.14.partial").symlink_to(tmp_path / "votes.npz")
-    remove_partials(tmp_path, names=(r"votes\.npz",))
+    remove_partials(tmp_path, name_patterns=(r"votes\.npz",))
     left = {path.name for path in tmp_path.iterdir()}
     assert left == other_files | {".votes.npz.13.partial", ".votes.npz.14.partial"}
 
@@ -163,7 +163,7 @@ def test_a_folder_that_vanished_is_not_made_anew(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError, match=r"run/report\.json'$"):
         write_text(run / "report.json", text="{}")
     with pytest.raises(FileNotFoundError, match="run"):
-        make_folder(run / "teachers", within=run)
+        make_folder(run / "teachers", existing_parent=run)
     with pytest.raises(FileNotFoundError, match="run"):
         CheckpointStore(run / "teachers").save({0: {}})
     assert not run.exists()

@@ -57,7 +57,7 @@ def test_yaml_with_a_huge_value_is_refused_in_one_line(text: str, tmp_path: Path
         (lambda: read_yaml(text, name="file", rule="YAML"), "file"),
         (lambda: TableSchema.load(file), "data.schema="),
         (
-            lambda: with_student(text, student={"_target_": "pate.student.LinearStudent"}),
+            lambda: with_student(text, student_settings={"_target_": "pate.student.LinearStudent"}),
             "config.yaml",
         ),
         (

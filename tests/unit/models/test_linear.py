@@ -101,7 +101,7 @@ def test_equals_logistic_regression_with_the_same_penalty(make_rows, held_out):
     white = WhiteCoordinates(rows)
     features = white.features(rows, np.arange(len(rows)))
     zeros = np.zeros((features.shape[1], 6))
-    white_weights = white.fit(features, labels, penalty=1e-2, start=zeros)
+    white_weights = white.fit(features, labels, penalty=1e-2, initial_weights=zeros)
     weights = white.directions @ white_weights[:-1]
     bias = white_weights[-1] - white.center @ weights
     spread = np.square(rows - rows.mean(axis=0)).sum(axis=1).mean()
@@ -121,7 +121,7 @@ def test_of_many_rows_only_some_choose_the_penalty(make_rows, held_out, monkeypa
 
     def count_rows(white, features, labels, penalty, *, start):
         num_fitted.append(len(features))
-        return fit(white, features, labels, penalty, start=start)
+        return fit(white, features, labels, penalty, initial_weights=start)
 
     monkeypatch.setattr(WhiteCoordinates, "fit", count_rows)
     student = LogisticStudent(penalties=(1e-3,))

@@ -136,16 +136,18 @@ def figures() -> RunFigures:
         pass_gaps=np.arange(0, 412),
         pass_probability=np.linspace(0, 1, 412),
         per_label={
-            "student": per_label_metrics(predicted=scores > 0.5, scores=scores, true=true),
+            "student": per_label_metrics(
+                predicted_labels=scores > 0.5, scores=scores, true_labels=true
+            ),
             "majority_vote_student": per_label_metrics(
-                predicted=scores > 0.4, scores=scores, true=true
+                predicted_labels=scores > 0.4, scores=scores, true_labels=true
             ),
             "all_records_model": per_label_metrics(
-                predicted=true, scores=true + 0.1 * scores, true=true
+                predicted_labels=true, scores=true + 0.1 * scores, true_labels=true
             ),
         },
         precision_recall=PrecisionRecall.from_scores(
-            scores, scores > 0.5, true, constant=np.eye(4)[0] > 0, threshold=0.5
+            scores, scores > 0.5, true, constant_labels=np.eye(4)[0] > 0, threshold=0.5
         ),
         student_curve={"loss": np.array([0.9, 0.5, 0.3])},
     )

@@ -21,7 +21,7 @@ SCORES = np.array([[0.9, 0.1, 0.9], [0.2, 0.6, 0.8], [0.1, 0.2, 0.3], [0.8, 0.3,
 
 
 def test_metrics_equal_values_computed_by_hand() -> None:
-    metrics = multilabel_metrics(predicted=PREDICTED, scores=SCORES, true=TRUE)
+    metrics = multilabel_metrics(predicted_labels=PREDICTED, scores=SCORES, true_labels=TRUE)
     # correct bits: 2 + 3 + 3 of 12
     assert metrics.accuracy == pytest.approx(8 / 12)
     # only the first label has both classes: recalls 1/2 and 1/2
@@ -54,7 +54,7 @@ def test_invalid_predictions_are_refused(
     name: str,
 ) -> None:
     with refused(name, ANY):
-        multilabel_metrics(predicted=predicted, scores=scores, true=true)
+        multilabel_metrics(predicted_labels=predicted, scores=scores, true_labels=true)
 
 
 @pytest.mark.parametrize("digits", [0, 1, 9])
@@ -91,13 +91,15 @@ def sample(n: int, seed: int, digits: int = 2) -> tuple[np.ndarray, np.ndarray, 
 @pytest.mark.parametrize("digits", [1, 9])
 def test_each_resample_has_the_metrics_of_its_samples(digits: int) -> None:
     predicted, scores, true = sample(n=150, seed=3, digits=digits)
-    weights = next(_weights(num_samples=len(true), resamples=6, seed=1))
-    ranked = [_precision_of(scores[:, label], truth=true[:, label]) for label in range(5)]
-    resampled = _resampled(weights, bits=predicted, truth=true, precisions=ranked)
+    weights = next(_weights(num_samples=len(true), num_resamples=6, seed=1))
+    ranked = [_precision_of(scores[:, label], true_labels=true[:, label]) for label in range(5)]
+    resampled = _resampled(weights, predicted_labels=predicted, true_labels=true, precisions=ranked)
     for column in range(6):
         rows = np.repeat(np.arange(len(true)), weights[:, column].astype(int))
         expected = vars(
-            multilabel_metrics(predicted=predicted[rows], scores=scores[rows], true=true[rows])
+            multilabel_metrics(
+                predicted_labels=predicted[rows], scores=scores[rows], true_labels=true[rows]
+            )
         )
         assert {name: values[column] for name, values in resampled.items()} == pytest.approx(
             expected
@@ -107,9 +109,9 @@ def test_each_resample_has_the_metrics_of_its_samples(digits: int) -> None:
 @pytest.mark.slow
 def test_the_interval_of_the_accuracy_is_that_of_its_standard_error() -> None:
     predicted, scores, true = sample(n=4000, seed=6)
-    low, high = metric_intervals(predicted=predicted, scores=scores, true=true, resamples=2000)[
-        "accuracy"
-    ]
+    low, high = metric_intervals(
+        predicted_labels=predicted, scores=scores, true_labels=true, num_resamples=2000
+    )["accuracy"]
     error = (predicted == true).mean(axis=1).std() / np.sqrt(4000)
     assert high - low == pytest.approx(2 * 1.96 * error, rel=0.08)
 
@@ -122,9 +124,9 @@ def test_intervals_of_many_samples_are_those_of_a_part_scaled(
     rng = np.random.default_rng(0)
     true = rng.random((40_000, 2)) < (0.3, 0.02)
     scores = 0.3 * true + rng.random(true.shape)
-    parts = metric_intervals(predicted=scores > 0.8, scores=scores, true=true)
+    parts = metric_intervals(predicted_labels=scores > 0.8, scores=scores, true_labels=true)
     monkeypatch.setattr("pate.report.intervals._MOST_SAMPLES", 10**6)
-    wholes = metric_intervals(predicted=scores > 0.8, scores=scores, true=true)
+    wholes = metric_intervals(predicted_labels=scores > 0.8, scores=scores, true_labels=true)
     for name, (low, high) in wholes.items():
         assert (parts[name][1] - parts[name][0]) / (high - low) == pytest.approx(1, abs=0.33)
         assert np.mean(parts[name]) == pytest.approx(np.mean((low, high)), abs=0.4 * (high - low))
@@ -137,7 +139,7 @@ def test_an_attack_on_equal_records_rarely_leaves_the_chance_interval(digits: in
     beyond = []
     for _ in range(400):
         attack = Membership.from_losses(
-            rng.random(1500).round(digits), test=rng.random(2000).round(digits)
+            rng.random(1500).round(digits), test_losses=rng.random(2000).round(digits)
         )
         assert attack is not None
         beyond.append(np.greater(attack.tpr, attack.high) | np.less(attack.tpr, attack.low))
@@ -154,19 +156,22 @@ def test_an_attack_recognizes_records_only_if_the_student_memorizes() -> None:
     test = rng.random((700, 5)) < 0.3
     noise = rng.random((700, 5))
     attack = Membership.from_losses(
-        label_losses(private.astype(np.float32), true=private), test=label_losses(noise, true=test)
+        label_losses(private.astype(np.float32), true_labels=private),
+        test_losses=label_losses(noise, true_labels=test),
     )
     assert attack is not None
     assert min(attack.tpr) == 1.0
     assert "rate of 0.14% it finds 100% of them, beyond chance" in attack.text
-    constant = [label_losses(np.full(labels.shape, 0.5), true=labels) for labels in (private, test)]
-    attack = Membership.from_losses(constant[0], test=constant[1])
+    constant = [
+        label_losses(np.full(labels.shape, 0.5), true_labels=labels) for labels in (private, test)
+    ]
+    attack = Membership.from_losses(constant[0], test_losses=constant[1])
     assert attack is not None
     assert attack.tpr == pytest.approx(attack.fpr)
     assert attack.text.count("nothing beyond chance") == 2
     assert (
-        Membership.from_losses(constant[0][:0], test=constant[1])
-        is Membership.from_losses(constant[0], test=constant[1][:1])
+        Membership.from_losses(constant[0][:0], test_losses=constant[1])
+        is Membership.from_losses(constant[0], test_losses=constant[1][:1])
         is None
     )
 
@@ -181,9 +186,9 @@ def test_reference_models_find_members_that_losses_alone_do_not() -> None:
         private, test = np.split(unusual(student_odds, usual), [1000])
         attack = Membership.from_losses(
             -student_odds[:1000],
-            test=-student_odds[1000:],
-            private_unusual=private,
-            test_unusual=test,
+            test_losses=-student_odds[1000:],
+            private_deviations=private,
+            test_deviations=test,
         )
         assert attack is not None
         place = attack.fpr.index(0.01)

@@ -49,7 +49,7 @@ def test_precision_and_recall_end_at_the_chosen_point() -> None:
     true = rng.random((300, 3)) < 0.3
     scores = rng.random((300, 3)) + 0.5 * true
     curve = PrecisionRecall.from_scores(
-        scores, scores >= 0.8, true, constant=np.array([True, False, False]), threshold=0.8
+        scores, scores >= 0.8, true, constant_labels=np.array([True, False, False]), threshold=0.8
     )
     precision, recall, levels = precision_recall_curve(true.ravel(), scores.ravel())
     place = int(np.searchsorted(levels, 0.8))
@@ -59,7 +59,7 @@ def test_precision_and_recall_end_at_the_chosen_point() -> None:
     np.testing.assert_allclose(curve.precision, expected)
     assert (
         PrecisionRecall.from_scores(
-            scores, scores > 1, true & False, constant=true[0], threshold=None
+            scores, scores > 1, true & False, constant_labels=true[0], threshold=None
         )
         is None
     )

@@ -33,7 +33,7 @@ def release(config: DictConfig) -> None:
     elif config.sum is not None:
         _write_sum(config)
     else:
-        plan, output_dir = plan_of(config, without=("sum", *_OF_ROUNDS))
+        plan, output_dir = plan_of(config, excluded_settings=("sum", *_OF_ROUNDS))
         votes, cohort = read_votes(config)
         release_and_print(plan, votes, cohort, output_dir)
 
@@ -75,7 +75,7 @@ def _write_sum(config: DictConfig) -> None:
 
 def _release_in_rounds(config: DictConfig) -> None:
     """Reads the holders' answers that have arrived, and releases all rounds for which there are answers."""
-    plan, output_dir = plan_of(config, without=("sum",))
+    plan, output_dir = plan_of(config, excluded_settings=("sum",))
     rule = "each holder and how many teachers it has, such as roll={north: 12, south: 12}"
     require(isinstance(config.roll, DictConfig), "roll", config.roll, rule)
     roll = Roll({str(name): count for name, count in config.roll.items()}, config.max_absent)

@@ -34,7 +34,7 @@ def train_student(config: DictConfig) -> None:
         student=part_maker(config)("student"),
         queries=_queries(config, release, monitor),
         seed=config.seed,
-        with_student=partial(with_student, student=student),
+        with_student=partial(with_student, student_settings=student),
     )
     model = train_on_release(plan, release, output, monitor)
     where = output or folder_of(release)

@@ -82,7 +82,9 @@ def test_an_average_of_whole_numbers_gives_their_sum_exactly(holders: int, most:
     average = (summed.astype(np.float64) - most - (holders - 1) * float(most)) * (
         2 * most / (holders * 2 * most)
     )
-    np.testing.assert_array_equal(terms.exact_sum(average, present=holders), numbers.sum(axis=0))
+    np.testing.assert_array_equal(
+        terms.exact_sum(average, num_present=holders), numbers.sum(axis=0)
+    )
 
 
 def test_sum_beyond_the_terms_is_refused() -> None:

@@ -49,7 +49,7 @@ def test_unit_of_privacy_is_the_one_of_all_holders(
         for number, unit in enumerate(units)
     ]
     heads = [VoteManifest.from_text(head.to_text()) for head in heads]
-    cohort = cohort_of_heads(heads, record_ids=(), label_names=("flu",), digest="a")
+    cohort = cohort_of_heads(heads, record_ids=(), label_names=("flu",), votes_digest="a")
     assert cohort.unit == wanted
 
 

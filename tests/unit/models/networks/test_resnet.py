@@ -70,7 +70,7 @@ def test_a_minibatch_may_be_one_image(side):
 def test_frozen_features_equal_torchvision_and_are_kept(backbone, monkeypatch):
     images = np.random.default_rng(0).random((3, 3, 32, 32), np.float32)
     frozen = FrozenBackbone(str(backbone), image_size=None, device=CPU)
-    features = frozen.features(images, remember=True)
+    features = frozen.features(images, keep_in_memory=True)
     model = torchvision_models().resnet50(weights=None)
     model.load_state_dict(torch.load(backbone, weights_only=True))
     model.fc = torch.nn.Identity()
@@ -80,7 +80,7 @@ def test_frozen_features_equal_torchvision_and_are_kept(backbone, monkeypatch):
         expected = model.eval()((torch.from_numpy(images) - mean) / spread)
     np.testing.assert_allclose(features, expected, rtol=1e-3, atol=1e-4)
     monkeypatch.setattr(ResNet50, "logits", None)
-    assert frozen.features(images, remember=True) is features
+    assert frozen.features(images, keep_in_memory=True) is features
 
 
 @pytest.mark.slow
