@@ -88,7 +88,7 @@ def run_app(task: Task, command: str) -> None:
             with ended_by_signals():
                 in_sweep = command_line.is_sweep(sys.argv[1:])
                 words = [quoting.quoted(word, in_sweep=in_sweep) for word in sys.argv[1:]]
-                line, code = _run(task, command, words)
+                line, code = _run(task, command, arguments=words)
         except KeyboardInterrupt as error:
             stopped = error if isinstance(error, Stopped) else Stopped(signal.SIGINT)
             end_descendants()

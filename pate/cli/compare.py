@@ -54,8 +54,8 @@ def compare_from_config(config: DictConfig) -> None:
     part_words = _words_of_parts(HydraConfig.get().overrides.task)
     other_methods = _other_methods(config)
     names = _names(config.aggregators, other_methods)
-    _require_used(part_words, names)
-    pate_methods = [_pate_method(name, config, part_words) for name in names]
+    _require_used(part_words, entries=names)
+    pate_methods = [_pate_method(name, config, part_arguments=part_words) for name in names]
     # a plain copy, which workers get without the whole configuration
     accountant = OmegaConf.create(plain_values(config.accountant, resolve=True))
     check = None if config.fewer_queries else partial(_require_queries, config.num_queries)

@@ -154,7 +154,7 @@ def plan_of(
         settings=of_release,
         public_settings=config_yaml,
     )
-    return plan, _output_dir(config, of_release)
+    return plan, _output_dir(config, release_settings=of_release)
 
 
 def _output_dir(config: DictConfig, release_settings: dict[str, Any]) -> Path:

@@ -48,7 +48,7 @@ def write_schema(config: DictConfig) -> None:
         dealing = _dealing(config)
         if dealing is not None:
             parts = dealing.write(output.parent)
-        table = _table(config, parts)
+        table = _table(config, files_of_splits=parts)
         schema = table.public_schema()
         lines = list(table.public_remarks())
         if dealing is not None and (remark := dealing.largest_remark()) is not None:
@@ -73,7 +73,7 @@ def write_schema(config: DictConfig) -> None:
         output=output,
         lines=list(map(_own_names, lines)),
         parts=parts,
-        command=_command(table, output, parts),
+        command=_command(table, schema_file=output, files_of_splits=parts),
     )
 
 

@@ -170,4 +170,4 @@ def print_help(folder: Path, name: str, options: Namespace) -> None:
         page = page.replace(
             CONFIGURATION, f"\nSettings of the chosen parts\n{parts}\n{CONFIGURATION}", 1
         )
-    sys.stdout.write(f"{folded(page, page_width())}\n")
+    sys.stdout.write(f"{folded(page, line_width=page_width())}\n")

@@ -87,7 +87,9 @@ class PartSource(ConfigSource):
         if group == _SCHEMA:
             content = OmegaConf.structured(command_schema(name))
         elif group.startswith(f"{_SCHEMA}/"):
-            schema = member_schema(group.removeprefix(f"{_SCHEMA}/"), name, self._trusted)
+            schema = member_schema(
+                group.removeprefix(f"{_SCHEMA}/"), name, trusted_prefixes=self._trusted
+            )
             content = OmegaConf.structured(schema) if isinstance(schema, type) else {}
             content = OmegaConf.create(content)
         else:

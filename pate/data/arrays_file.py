@@ -104,7 +104,7 @@ class Arrays:
             _split(f"data.{name}", index, arrays=files[name]) for index, name in enumerate(SPLITS)
         )
         columns = files["private"]
-        copies = remarks_on_copies(private, public, test)
+        copies = remarks_on_copies(private, public_split=public, test_split=test)
         return Dataset(
             name=self.name,
             real=True,
@@ -185,7 +185,7 @@ def read_npy(path: Path, form: ArrayForm = ArrayForm("biuf")) -> NDArray[Any]:  
     remedy = "save it with numpy.save(FILE, inputs)"
     content = read_bytes(path, rule=rule, remedy=remedy)
     try:
-        array = read_array(io.BytesIO(content), size=len(content), dtype_kinds="biufU")
+        array = read_array(io.BytesIO(content), num_bytes=len(content), dtype_kinds="biufU")
         reason = form.mismatch(array)
     except UNREADABLE as error:
         reason = type(error).__name__
@@ -227,7 +227,11 @@ def _split(name: str, index: int, arrays: dict[str, NDArray[Any]]) -> Split:
     groups = arrays["groups"].astype(np.int64) if "groups" in arrays else ids
     if inputs.dtype == np.uint8 and inputs.ndim == 4:
         return Split.from_pictures(
-            inputs, rows, labels=labels.astype(np.bool_), record_ids=ids, group_ids=groups
+            inputs,
+            row_numbers=rows,
+            labels=labels.astype(np.bool_),
+            record_ids=ids,
+            group_ids=groups,
         )
     numbers = inputs.astype(np.float32, copy=False)
     if not all(np.isfinite(block).all() for block in row_blocks(numbers)):

@@ -114,13 +114,13 @@ class StampedFile:
                 try:
                     _write(
                         values,
-                        blocks.numbers,
+                        block_numbers=blocks.numbers,
                         block_bytes=block_bytes,
                         block_contents=blocks.values,
                     )
                     _write(
                         stamps,
-                        blocks.numbers,
+                        block_numbers=blocks.numbers,
                         block_bytes=_STAMP_BYTES,
                         block_contents=blocks.stamps,
                     )

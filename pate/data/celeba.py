@@ -392,7 +392,7 @@ class CelebA:
         private, public, test = (
             Split.from_pictures(
                 levels,
-                rows,
+                row_numbers=rows,
                 labels=attributes.labels,
                 record_ids=record_ids,
                 group_ids=group_ids,
@@ -416,7 +416,7 @@ class CelebA:
             test=test,
             preprocessing=form,
             public_ids=files[rows_of["public"]],
-            notes=tuple(remarks_on_copies(private, public, test)),
+            notes=tuple(remarks_on_copies(private, public_split=public, test_split=test)),
             owners=owner_names(
                 id=files[private_rows],
                 group=None if identities is None else identities[private_rows],

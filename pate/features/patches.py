@@ -116,7 +116,7 @@ def _sample_patches(
     _, height, width = pictures.shape
     samples = []
     for first in range(0, len(pictures), _PICTURES):
-        block = pictures.batch(first, _PICTURES)
+        block = pictures.batch(first, batch_size=_PICTURES)
         windows = np.lib.stride_tricks.sliding_window_view(
             block, (patch_size, patch_size), axis=(2, 3)
         )
@@ -250,7 +250,7 @@ class PatchExtractor(Extractor):
         grid = int(self.settings["grid"])
         overlap = bool(self.settings["overlap"])
         rows, columns = (
-            region_weights((side - size) // stride + 1, grid, overlap=overlap)
+            region_weights((side - size) // stride + 1, num_positions=grid, overlap=overlap)
             for side in (height, width)
         )
         weights = np.kron(rows, columns).T.astype(np.float32)

@@ -57,7 +57,7 @@ def read_member(
     """
     member_info = archive.getinfo(f"{array_name}.npy")
     with archive.open(member_info) as member:
-        return read_array(member, member_info.file_size, dtype_kinds=dtype_kinds)
+        return read_array(member, num_bytes=member_info.file_size, dtype_kinds=dtype_kinds)
 
 
 def form_of(
@@ -75,7 +75,7 @@ def form_of(
     member_info = archive.getinfo(f"{array_name}.npy")
     with archive.open(member_info) as member:
         shape, fortran_order, dtype = read_header(
-            member, member_info.file_size, dtype_kinds=dtype_kinds
+            member, num_bytes=member_info.file_size, dtype_kinds=dtype_kinds
         )
     if fortran_order:
         raise ValueError(f"expected {dtype} in C order")
@@ -89,7 +89,7 @@ def read_rows(
     shape, dtype = form_of(archive, array_name, dtype_kinds=dtype_kinds)
     member_info = archive.getinfo(f"{array_name}.npy")
     with archive.open(member_info) as member:
-        read_header(member, member_info.file_size, dtype_kinds=dtype_kinds)
+        read_header(member, num_bytes=member_info.file_size, dtype_kinds=dtype_kinds)
         for first in range(0, shape[0], block_rows):
             count = min(block_rows, shape[0] - first)
             data = member.read(dtype.itemsize * count * math.prod(shape[1:]))

@@ -170,23 +170,23 @@ def arrays_of(
     return arrays
 
 
-def read_array(file: IO[bytes], size: int, *, dtype_kinds: str = _NUMBERS) -> NDArray[Any]:
+def read_array(file: IO[bytes], num_bytes: int, *, dtype_kinds: str = _NUMBERS) -> NDArray[Any]:
     """Reads one array in numpy's format from an open file.
 
     Args:
         file: the file, at the beginning of the array's header.
-        size: the number of bytes of header and data together.
+        num_bytes: the number of bytes of header and data together.
         dtype_kinds: numpy's letters of the allowed dtypes.
 
     Raises one of `UNREADABLE` if this is impossible.
     """
-    shape, fortran_order, dtype = read_header(file, size, dtype_kinds=dtype_kinds)
-    num_bytes = size - file.tell()
+    shape, fortran_order, dtype = read_header(file, num_bytes, dtype_kinds=dtype_kinds)
+    num_data_bytes = num_bytes - file.tell()
     data = bytearray()
     # A member of a zip file compares its checksum when its end is read.
     while block := file.read(_BLOCK_BYTES):
         data += block
-    if len(data) != num_bytes or (
+    if len(data) != num_data_bytes or (
         dtype.kind == "b" and data and np.frombuffer(data, np.uint8).max() > 1
     ):
         raise ValueError("an array that ends early, or bits other than 0 and 1")
@@ -278,13 +278,13 @@ def _read(
                 else _NUMBERS
             )
             with archive.open(member) as file:
-                arrays[name] = read_array(file, member.file_size, dtype_kinds=kinds)
+                arrays[name] = read_array(file, num_bytes=member.file_size, dtype_kinds=kinds)
         return arrays
 
 
 def _map(path: Path, archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> NDArray[Any]:
     with archive.open(member) as file:
-        shape, fortran_order, dtype = read_header(file, member.file_size)
+        shape, fortran_order, dtype = read_header(file, num_bytes=member.file_size)
         if fortran_order or 0 in shape:
             raise ValueError("an array that cannot be mapped")
         header = file.tell()

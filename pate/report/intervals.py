@@ -66,14 +66,19 @@ def metric_intervals(
     if len(truth) <= _MOST_SAMPLES:
         metrics = _metrics_of_resamples(
             bits,
-            values,
-            truth,
+            scores=values,
+            true_labels=truth,
             weight_blocks=_weights(num_samples=len(truth), num_resamples=num_resamples, seed=seed),
         )
     else:
         part = np.random.default_rng(seed).permutation(len(truth))[:_PART]
         metrics = _metrics_from_part(
-            bits, values, truth, sample_indices=part, num_resamples=num_resamples, seed=seed
+            bits,
+            scores=values,
+            true_labels=truth,
+            sample_indices=part,
+            num_resamples=num_resamples,
+            seed=seed,
         )
     percentiles = 50 * (1 - confidence_level), 100 - 50 * (1 - confidence_level)
     bounds = {name: np.percentile(values, percentiles) for name, values in metrics.items()}
@@ -125,7 +130,7 @@ def _metrics_from_part(
 
 def _metrics_of_resamples(
     predicted_labels: Bits,
-    values: Floats,
+    scores: Floats,
     true_labels: Bits,
     *,
     weight_blocks: Iterable[NDArray[np.float32]],
@@ -134,8 +139,10 @@ def _metrics_of_resamples(
 
     `weight_blocks` are the weights of the samples in b resamples each, `[n, b]`.
     """
-    columns = zip(np.asfortranarray(values).T, np.asfortranarray(true_labels).T, strict=True)
-    precisions = [_precision_of(scores, true_labels=labels) for scores, labels in columns]
+    columns = zip(np.asfortranarray(scores).T, np.asfortranarray(true_labels).T, strict=True)
+    precisions = [
+        _precision_of(label_scores, true_labels=labels) for label_scores, labels in columns
+    ]
     metrics_of_blocks = [
         _resampled(weights, predicted_labels, true_labels, precisions) for weights in weight_blocks
     ]
@@ -221,7 +228,7 @@ def _precision_of(scores: Floats, true_labels: Bits) -> Precision:
     has_positive = num_positives > np.append(0, num_positives[:-1])
     one_score = len(ends) == 1
     # `[C, n]`, 1 for the samples between two of the C cuts, and for the positive ones among them
-    segments = _rows(order, ends[has_positive], num_samples=len(order))
+    segments = _rows(order, cut_positions=ends[has_positive], num_samples=len(order))
     positives = _rows(
         order[true_labels[order]], cut_positions=num_positives[has_positive], num_samples=len(order)
     )

@@ -65,7 +65,7 @@ class Membership:
             )
         return cls(
             fpr=tuple((counts / m).tolist()),
-            tpr=_true_positive_rates(private_losses, test_losses, counts),
+            tpr=_true_positive_rates(private_losses, test_losses, num_false_positives=counts),
             low=tuple(low.tolist()),
             high=tuple(high.tolist()),
             num_private=n,

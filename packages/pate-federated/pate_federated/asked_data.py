@@ -56,5 +56,5 @@ class AskedData:
             are_same = queries.label_names == records.label_names
             require(are_same, "queries.label_names", "others", rule)
         dataset = records.with_queries(queries.inputs, queries.record_ids)
-        copies = remarks_on_copies(dataset.private, dataset.public)
+        copies = remarks_on_copies(dataset.private, public_split=dataset.public)
         return replace(dataset, notes=(*dataset.notes, *copies))

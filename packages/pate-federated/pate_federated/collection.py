@@ -155,7 +155,9 @@ def collect(
     files, refused = counted(
         roll,
         contributions,
-        read_answer=lambda holder, votes: _kept(holder, votes, roll, request, folder),
+        read_answer=lambda holder, votes: _kept(
+            holder, vote_bytes=votes, roll=roll, request=request, folder=folder
+        ),
     )
     return Collection(roll, files, refused)
 

@@ -93,7 +93,7 @@ class GatheredVotes(TeacherVotes):
         self.files = tuple(sorted(files, key=lambda file: _in_order(file.heads[0].holder)))
         first = self.files[0]
         for file in self.files:
-            _require_same_questions(file, first)
+            _require_same_questions(file, first_file=first)
         _require_different_holders(self.files)
         heads = (head for file in self.files for head in file.heads)
         self.heads: tuple[VoteManifest, ...] = tuple(

@@ -551,7 +551,7 @@ def gathered(roll: Roll, question: Question, contributions: Iterable[Contributio
         question.require_possible(answer.total, roll.holders[holder])
         return answer
 
-    answers, refused = counted(roll, contributions, read)
+    answers, refused = counted(roll, contributions, read_answer=read)
     total = sum(
         (answer.total for answer in answers.values()), np.zeros(question.shape, dtype=np.int64)
     )
@@ -805,7 +805,7 @@ class AskedVotes(VotesInRounds, ShareSums):
             answers = self._asked(question)
             return answers.total, answers.holders
 
-        return _kept(path, question.shape, ask, remedy=_LATER)["total"].astype(np.int64)
+        return _kept(path, question.shape, make_sum=ask, remedy=_LATER)["total"].astype(np.int64)
 
     def _log(self, name: str) -> None:
         """Writes the name of a question to the log before it is asked.

@@ -362,7 +362,8 @@ class SumFile(HoldersFile):
         """
         with reading(path, rule=_SUM_RULE, remedy=_SUM_REMEDY) as archive:
             heads, names = (
-                read_member(archive, name, dtype_kinds="U") for name in ("sum_heads", "label_names")
+                read_member(archive, array_name=name, dtype_kinds="U")
+                for name in ("sum_heads", "label_names")
             )
             ids = read_member(archive, array_name="record_ids", dtype_kinds="iuU")
             manifests = tuple(VoteManifest.from_text(text) for text in heads.tolist())

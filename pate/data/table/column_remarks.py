@@ -284,13 +284,13 @@ def _remarks_on_words(count_per_word: Mapping[str, int], spelling: CellSpelling)
     num_cells = int(counts.sum())
     words = [" ".join(visible(word).split()) for word in count_per_word]
     distinct = arrow().array(list(count_per_word), arrow().string())
-    likeliest = _likeliest_reading(distinct, counts, spelling)
+    likeliest = _likeliest_reading(distinct, counts_per_word=counts, spelling=spelling)
     fails = likeliest.fails_on(distinct)
     num_failing = int(counts[fails].sum())
     if 2 * num_failing <= num_cells:
         yield _remark_on_failing_cells(
             likeliest,
-            failing_words=_by_frequency(words, counts, is_shown=fails),
+            failing_words=_by_frequency(words, counts_per_word=counts, is_shown=fails),
             num_failing=num_failing,
             num_cells=num_cells,
         )
@@ -298,7 +298,7 @@ def _remarks_on_words(count_per_word: Mapping[str, int], spelling: CellSpelling)
     has_unit = np.array([_NUMBER_WITH_UNIT.fullmatch(word) is not None for word in words])
     num_with_unit = int(counts[has_unit].sum())
     if 2 * num_with_unit >= num_cells:
-        example = _by_frequency(words, counts, is_shown=has_unit)[0]
+        example = _by_frequency(words, counts_per_word=counts, is_shown=has_unit)[0]
         yield (
             f"{num_with_unit} of {num_cells} cells are numbers with something beside them ({example}), "
             "so all are words; take it away in the file to make numbers of them"
@@ -309,7 +309,7 @@ def _remarks_on_words(count_per_word: Mapping[str, int], spelling: CellSpelling)
     )
     num_with_year = int(counts[has_year].sum())
     if has_year.sum() >= _FEWEST_DATES and 2 * num_with_year >= num_cells:
-        example = _by_frequency(words, counts, is_shown=has_year)[0]
+        example = _by_frequency(words, counts_per_word=counts, is_shown=has_year)[0]
         yield (
             f"{num_with_year} of {num_cells} cells are words with a year in them ({example}); if they "
             "are dates, write them as 2025-01-31 in all files, or else they stay categories"

@@ -108,7 +108,7 @@ class Labels:
             truth_of = {truths.yes: True}
             if truths.no is not None:
                 truth_of[truths.no] = False
-            return self._read_words(column, truth_of)
+            return self._read_words(column, value_of_word=truth_of)
         numbers = as_numbers(column, spelling)
         bits = numbers == 1
         wrong = ~np.isin(numbers, (0, 1))

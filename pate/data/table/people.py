@@ -143,14 +143,17 @@ class People:
         In the first split, persons whose names differ only in letter case form one group. A person whose name occurs in
         both forms is then protected with all rows.
         """
-        return [_merged(self.person_of_row[0], self.lowercase_codes), *self.person_of_row[1:]]
+        return [
+            _merged(self.person_of_row[0], code_of_person=self.lowercase_codes),
+            *self.person_of_row[1:],
+        ]
 
     def merged_by_looks(self) -> list[Numbers]:
         """Returns, for each split, groups in which persons with similar names are merged.
 
         Groups are numbered from 0 in the order of their first rows.
         """
-        merged = _merged(np.concatenate(self.person_of_row), self.look_codes)
+        merged = _merged(np.concatenate(self.person_of_row), code_of_person=self.look_codes)
         _, groups = np.unique(merged, return_inverse=True)
         ends = np.cumsum([len(numbers) for numbers in self.person_of_row])[:-1]
         return np.split(groups.astype(np.int64), ends)
@@ -174,7 +177,7 @@ class People:
                 if len(look_codes):
                     splits = f"{SPLITS[first]} and {SPLITS[second]}"
                     yield f"{setting}: {len(look_codes)} values of {splits} look alike, {reason}"
-        private = np.unique(_merged(persons[0], self.lowercase_codes))
+        private = np.unique(_merged(persons[0], code_of_person=self.lowercase_codes))
         _, counts = np.unique(self.look_codes[private], return_counts=True)
         num_alike = int(counts[counts > 1].sum())
         if num_alike:

@@ -410,7 +410,7 @@ class TableSchema(Preprocessing):
             )
         place = None if folder is None else Path(folder)
         columns = tuple(
-            read_column(column_name(str(key)), entry, setting=name, folder=place)
+            read_column(column_name(str(key)), schema_entry=entry, setting=name, folder=place)
             for key, entry in entries.items()
         )
         missing = content.get("missing", ())

@@ -90,7 +90,7 @@ class EncoderVectors(TextVectors):
                 "features.weights", weights.place, rule=f"{WEIGHTS_RULES['encoder']} ({error})"
             ) from error
         rows = np.concatenate(blocks or [np.zeros((0, 1))])
-        center, components = principal_directions(rows, dimension)
+        center, components = principal_directions(rows, max_directions=dimension)
         arrays |= {"center": center, "components": components}
         return cls(arrays, settings, origin_of_texts(sample, weights), weights=weights)
 

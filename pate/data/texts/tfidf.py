@@ -83,7 +83,7 @@ class TfidfVectors(TextVectors):
 
         sample = evenly_spaced(texts)
         with stage("words of the public texts", len(sample)) as advance:
-            vocabulary = _frequent_in(sample, advance)
+            vocabulary = _frequent_in(sample, report_progress=advance)
         if not vocabulary.words:
             raise InvalidValue(
                 "data.text", rule="public texts that share words, features are fitted on them"

@@ -94,7 +94,9 @@ class StaticVectors(TextVectors):
         share_of_texts = counts.getnnz(axis=0) / max(len(sample), 1)
         word_weights = _HALF_WEIGHT_SHARE / (_HALF_WEIGHT_SHARE + share_of_texts)
         weighted = replace(unweighted, arrays={**unweighted.arrays, "weights": word_weights})
-        center, components = principal_directions(weighted.mean_vectors(counts), dimension)
+        center, components = principal_directions(
+            weighted.mean_vectors(counts), max_directions=dimension
+        )
         projected = table @ components.astype(np.float32)
         scale = np.abs(projected).max()  # brings numbers into the range of 16 bits
         arrays = {

@@ -142,7 +142,7 @@ class ConvNet(Architecture, Network):
             kernel = weight.view(len(weight), side, side, -1).permute(0, 3, 1, 2)
             stride, padding = (self.patch, 0) if layer == 0 else (1, side // 2)
             values = functional.conv2d(values, kernel, stride=stride, padding=padding)
-            values = self._normalized(tensors, layer, values, training).relu_()
+            values = self._normalized(tensors, layer, outputs=values, training=training).relu_()
         if values.shape[2:] != (self.cells, self.cells):  # otherwise each pixel is a cell
             values = functional.adaptive_avg_pool2d(values, self.cells)
         means = values.permute(0, 2, 3, 1).flatten(1)
@@ -204,7 +204,9 @@ def stacked_logits(
         weight = tensors[f"layer{layer}.weight"]  # [T, channels, inputs]
         flat = gathered.flatten(1, 3)
         values = (flat @ weight.transpose(1, 2).to(flat.dtype)).view(*gathered.shape[:4], -1)
-        values = _normalized(network, tensors, layer, values, valid, training).relu_()
+        values = _normalized(
+            network, tensors, layer, outputs=values, valid=valid, training=training
+        ).relu_()
     cells = network.cells
     means = values.view(parts, count, cells, rows // cells, cells, columns // cells, -1).mean(
         dim=(3, 5)
