@@ -80,7 +80,7 @@ class ModelForm:
         rule = f"a bundle of format {_VERSION}; install a later version"
         require(not is_later, "release", folder, rule)
         try:
-            return cls._from_json(values, folder)
+            return cls._from_json(json_values=values, folder=folder)
         except disk.DamagedFile:
             raise
         except _SCHEMA_ERRORS as error:

@@ -87,7 +87,7 @@ def run_app(task: Task, command: str) -> None:
         try:
             with ended_by_signals():
                 in_sweep = command_line.is_sweep(sys.argv[1:])
-                words = [quoting.quoted(word, in_sweep=in_sweep) for word in sys.argv[1:]]
+                words = [quoting.quoted(argument=word, in_sweep=in_sweep) for word in sys.argv[1:]]
                 line, code = _run(task, command, arguments=words)
         except KeyboardInterrupt as error:
             stopped = error if isinstance(error, Stopped) else Stopped(signal.SIGINT)
@@ -116,7 +116,7 @@ def _run(task: Task, command: str, arguments: list[str]) -> tuple[str, int]:
         if is_single and way_line is not None:
             _say(way_line)
         if is_single and student is not None:
-            _say(default_choices.student_line(student, arguments))
+            _say(default_choices.student_line(student_name=student, arguments=arguments))
         try:
             command_line.expand_home(config)
             mistakes.require_sound(config, command_schema(command), command)
@@ -161,7 +161,7 @@ def _run(task: Task, command: str, arguments: list[str]) -> tuple[str, int]:
     except Exception as error:
         is_of_job = any(frame.f_code is job.__code__ for frame, _ in walk_tb(error.__traceback__))
         mistake = None if is_of_job else mistakes.mistake_of(error, arguments)
-        return _ended(mistake or error, spelling)
+        return _ended(error=mistake or error, spelling=spelling)
     first = next(iter([*ends, *SweepEnds.last]), JobEnd(note="", code=0))
     return first.note, first.code
 
@@ -198,7 +198,7 @@ class SweepEnds(Callback):
         """Reads the ends of all jobs, from which the command's exit code follows."""
         for path in self._files(config):
             end = read_json(path, rule="the end of a job of this sweep", remedy="sweep again")
-            self.last.append(JobEnd(end["note"], code=end["code"]))
+            self.last.append(JobEnd(note=end["note"], code=end["code"]))
 
     def _files(self, config: DictConfig) -> list[Path]:
         return sorted((Path(config.hydra.sweep.dir) / _JOBS).glob(f"*{_END}"))

@@ -48,7 +48,10 @@ def attack(config: DictConfig) -> None:
     )
     with monitor.stage("reading the data"):
         dataset = run.watched_load(
-            make("data"), monitor, features=make("features"), folder=Path("outputs/attack")
+            data=make("data"),
+            monitor=monitor,
+            features=make("features"),
+            folder=Path("outputs/attack"),
         )()
     result = planned.run(dataset, monitor)
     print_result(config.format, result.to_json(), "cli/attack.txt", found=result)

@@ -54,14 +54,20 @@ def compare_from_config(config: DictConfig) -> None:
     part_words = _words_of_parts(HydraConfig.get().overrides.task)
     other_methods = _other_methods(config)
     names = _names(config.aggregators, other_methods)
-    _require_used(part_words, entries=names)
-    pate_methods = [_pate_method(name, config, part_arguments=part_words) for name in names]
+    _require_used(part_arguments=part_words, entries=names)
+    pate_methods = [
+        _pate_method(entry=name, config=config, part_arguments=part_words) for name in names
+    ]
     # a plain copy, which workers get without the whole configuration
     accountant = OmegaConf.create(plain_values(config.accountant, resolve=True))
     check = None if config.fewer_queries else partial(_require_queries, config.num_queries)
     plan = ComparisonPlan(
         load_dataset=watched_load(
-            make("data"), monitor, features=make("features"), folder=output_dir, check_dataset=check
+            data=make("data"),
+            monitor=monitor,
+            features=make("features"),
+            folder=output_dir,
+            check_dataset=check,
         ),
         methods=(*pate_methods, *other_methods),
         engine=make("engine"),
@@ -81,7 +87,7 @@ def compare_from_config(config: DictConfig) -> None:
         num_workers=config.num_workers,
         allow_useless=config.allow_useless,
     )
-    print_frontier(compare(plan, output_dir, monitor), folder=output_dir)
+    print_frontier(frontier=compare(plan, output_dir, monitor), folder=output_dir)
 
 
 def _words_of_parts(arguments: Iterable[str]) -> list[str]:

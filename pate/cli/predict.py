@@ -135,7 +135,7 @@ def blocks(bundle: Bundle, file: TableFile, id_column: str | None) -> Iterator[P
     elif isinstance(form, ImageForm):
         yield from _picture_blocks(form, path)
     elif isinstance(form, ExtractedForm) and form.pictures is not None:
-        for pictures in _picture_blocks(form.pictures, path):
+        for pictures in _picture_blocks(form=form.pictures, path=path):
             yield PredictedBlock(pictures.names, form.inputs(pictures.inputs))
     elif isinstance(form, TableSchema):
         yield from _table_blocks(form, file, id_column)
@@ -159,7 +159,7 @@ def _table_blocks(
     unknown_and_missing = np.zeros((len(schema.columns), 2), np.int64)
     num_rows = 0
     for numbers, batch in file.rows(columns):
-        encoded = schema.read_table(batch, first_row=int(numbers[0]))
+        encoded = schema.read_table(table=batch, first_row=int(numbers[0]))
         unknown_and_missing += encoded.unknown_and_missing
         num_rows += len(numbers)
         if id_column is None:

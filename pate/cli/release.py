@@ -103,7 +103,7 @@ def vote_paths(config: DictConfig) -> list[Path]:
 def read_foreign_votes(config: DictConfig, paths: list[Path]) -> tuple[ForeignVotes, Cohort]:
     """Reads vote files of another project, and returns the votes as one source and the holders who cast them."""
     foreign = ForeignVotes(paths, layout=config.layout, num_teachers=config.num_teachers)
-    return foreign, Cohort.of_others(foreign, config.name)
+    return foreign, Cohort.of_others(votes=foreign, name=config.name)
 
 
 def plan_of(

@@ -149,7 +149,7 @@ def watched_load(
         # beside the folders of runs, which share it
         cache = Path(features.cache or folder.parent / "pate_cache")
         if isinstance(features, Text):
-            data = features.reader(data, cache_folder=cache)
+            data = features.reader(data_reader=data, cache_folder=cache)
         else:
             data = FeaturedData(data, features, cache=cache, check=check_dataset)
     return partial(load_dataset, data, monitor.stage)

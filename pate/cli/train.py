@@ -64,7 +64,7 @@ def train_from_config(config: DictConfig) -> dict[str, Any]:
         or run.default_folder(str(heading.compared["data"]), heading.aggregator, settings=settings)
     )
     if hydra.mode == RunMode.MULTIRUN:
-        enter_folder(Path(hydra.sweep.dir), number=hydra.job.num, output_dir=output_dir)
+        enter_folder(sweep=Path(hydra.sweep.dir), number=hydra.job.num, output_dir=output_dir)
     logger = require_choice("logger", config.logger, ("tensorboard", "mlflow", "none"))
     if logger == "mlflow":
         require_extra("logger", "mlflow", "mlflow")
@@ -90,11 +90,13 @@ def train_from_config(config: DictConfig) -> dict[str, Any]:
         monitor,
         features=make("features"),
         folder=output_dir,
-        check_dataset=lambda dataset: price(plan.for_dataset(dataset, Monitor()), dataset, monitor),
+        check_dataset=lambda dataset: price(
+            plan=plan.for_dataset(dataset, Monitor()), dataset=dataset, monitor=monitor
+        ),
     )
     report = train(replace(plan, load_dataset=load), output_dir, monitor)
     if logger == "mlflow":
-        log_release(output_dir / "release", report, folder=output_dir / "mlflow")
+        log_release(release=output_dir / "release", report=report, folder=output_dir / "mlflow")
     print_report(report, path=output_dir / "report.html", scores=hydra.mode != RunMode.MULTIRUN)
     return sweep_row(report, folder=output_dir)
 
@@ -260,7 +262,7 @@ def choose_yardstick(results: Sequence[Mapping[str, Any]]) -> Yardstick:
         if result.get("share_of_reachable") is not None
     )
     chosen = "all_records_model" if "all_records_model" in ceilings else next(iter(ceilings), None)
-    return Yardstick(chosen, excluded=tuple(name for name in ceilings if name != chosen))
+    return Yardstick(ceiling=chosen, excluded=tuple(name for name in ceilings if name != chosen))
 
 
 def _releases(folder: Path) -> tuple[list[PaidRelease], int]:

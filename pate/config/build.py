@@ -55,7 +55,7 @@ def build(
             raise InvalidValue("allowed_targets", f"[{module}]", rule=rule)
     if not isinstance(plain, dict) or _TARGET not in plain:
         raise InvalidValue(slot, plain, rule="a node with a _target_, the name of a class")
-    make = _object_maker(plain, path=slot, kind=kind_of_group(slot), trusted_prefixes=trusted)
+    make = _object_maker(node=plain, path=slot, kind=kind_of_group(slot), trusted_prefixes=trusted)
     return make(**arguments)
 
 
@@ -116,7 +116,7 @@ def _object_maker(
     Returns:
         A function that takes further arguments of the class.
     """
-    cls = trusted_class(node[_TARGET], kind, trusted_prefixes)
+    cls = trusted_class(target=node[_TARGET], kind=kind, trusted_prefixes=trusted_prefixes)
     value_makers: dict[str, Callable[[], Any]] = {}
     for name, value in node.items():
         if name == _TARGET:
@@ -160,7 +160,7 @@ def _value_maker(
     if isinstance(value, dict) and _TARGET in value:
         is_of_sklearn = cls.__module__.startswith("sklearn.")
         kind = kind_of_argument(None if is_of_sklearn else cls, argument)
-        return _object_maker(value, path, kind, trusted_prefixes)
+        return _object_maker(node=value, path=path, kind=kind, trusted_prefixes=trusted_prefixes)
     if isinstance(value, dict):
         item_makers = {
             name: _value_maker(item, cls, argument, f"{path}.{name}", trusted_prefixes)
@@ -196,7 +196,7 @@ def _require_parameters(cls: type, path: str, arguments: Mapping[str, Any]) -> N
     for name in arguments:
         if name not in by_name:
             part = path.partition(".")[0]
-            near = papers_words.hint(name, known_settings=names, part_name=part) or nearest(
+            near = papers_words.hint(word=name, known_settings=names, part_name=part) or nearest(
                 name, choices=names
             )
             rule = f"a key of {cls.__name__}: one of {', '.join(names)}{near}"

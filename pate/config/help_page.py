@@ -172,12 +172,12 @@ def folded(text: str, line_width: int) -> str:
 def _paragraph_length(lines: list[str]) -> int:
     """Returns the number of lines that belong to the paragraph or entry that begins with the first line."""
     entry = _ENTRY.fullmatch(lines[0])
-    column = entry.start("text") if entry else _indent(lines[0])
+    column = entry.start("text") if entry else _indent(line=lines[0])
     is_name = entry is None and " " not in lines[0].strip()
-    if is_name and len(lines) > 1 and _indent(lines[1]) > column:
+    if is_name and len(lines) > 1 and _indent(line=lines[1]) > column:
         return 1  # a name that is alone in its line, with its text in the next ones
     count = 1
-    while count < len(lines) and lines[count].strip() and _indent(lines[count]) == column:
+    while count < len(lines) and lines[count].strip() and _indent(line=lines[count]) == column:
         begins_entry = _ENTRY.fullmatch(lines[count]) is not None
         begins_block = entry is None and _begins_block(lines[count:])
         if begins_entry or begins_block:
@@ -192,7 +192,11 @@ def _indent(line: str) -> int:
 
 def _begins_block(lines: list[str]) -> bool:
     """Returns whether the first line is a name or heading, followed by a line with more indentation."""
-    return len(lines) > 1 and bool(lines[1].strip()) and _indent(lines[1]) > _indent(lines[0])
+    return (
+        len(lines) > 1
+        and bool(lines[1].strip())
+        and _indent(line=lines[1]) > _indent(line=lines[0])
+    )
 
 
 def _folded_example(line: str, line_width: int) -> list[str]:
@@ -234,7 +238,7 @@ def _folded_example(line: str, line_width: int) -> list[str]:
 def _folded_paragraph(lines: list[str], line_width: int) -> list[str]:
     """Returns the lines of a paragraph or entry, wrapped anew."""
     entry = _ENTRY.fullmatch(lines[0])
-    indent = _indent(lines[0])
+    indent = _indent(line=lines[0])
     words = [entry["text"] if entry else lines[0].strip(), *(line.strip() for line in lines[1:])]
     text = " ".join(words)
     if entry is None:

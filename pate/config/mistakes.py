@@ -93,7 +93,7 @@ def require_sound(config: DictConfig, schema: type, command: str) -> None:
     names = tuple(fields)
     for key in map(str, config):
         if key not in fields:
-            near = papers_words.hint(key, known_settings=names, part_name="") or nearest(
+            near = papers_words.hint(word=key, known_settings=names, part_name="") or nearest(
                 key, choices=names
             )
             rule = f"a key of the configuration, + or not: one of {', '.join(names)}{near}"
@@ -241,7 +241,7 @@ def _key_hint(error: Exception, key: str) -> str:
     if names:
         part = key.partition(".")[0] if "." in key else ""
         unknown = str(cause.key)
-        near = papers_words.hint(unknown, known_settings=names, part_name=part) or nearest(
+        near = papers_words.hint(word=unknown, known_settings=names, part_name=part) or nearest(
             unknown, choices=names
         )
         return f": one of {', '.join(names)}{near}"

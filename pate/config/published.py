@@ -43,7 +43,9 @@ def public_settings(settings: Mapping[str, Any], aggregator: Aggregator, **chang
         aggregator: the aggregator after its noise was solved for.
         **changed: settings that the run has changed, such as the number of queries.
     """
-    public = _terms({**settings, **changed}, aggregator) | _parts(settings, part_names=_PARTS)
+    public = _terms(settings={**settings, **changed}, aggregator=aggregator) | _parts(
+        settings, part_names=_PARTS
+    )
     teacher = settings.get("teacher", {})
     if "num_teachers" in teacher:
         public["teacher"]["num_teachers"] = teacher["num_teachers"]
@@ -53,7 +55,7 @@ def public_settings(settings: Mapping[str, Any], aggregator: Aggregator, **chang
 def holder_settings(settings: Mapping[str, Any]) -> dict[str, str]:
     """Returns those settings of a holder's teachers, features and data that may be published, as YAML by group."""
     return {
-        part: _text(content)
+        part: _text(public=content)
         for part, content in _parts(settings, part_names=("features", "teacher")).items()
     }
 
@@ -75,7 +77,10 @@ def release_settings(
         num_queries: the number of queries of the release.
         num_teachers: the number of teachers of all holders together.
     """
-    public = _terms({"max_epsilon": None, **settings, "num_queries": num_queries}, aggregator)
+    public = _terms(
+        settings={"max_epsilon": None, **settings, "num_queries": num_queries},
+        aggregator=aggregator,
+    )
     public["accountant"] = _component(settings["accountant"])
     # once more through the allow-list, as it goes into a file that is published
     for part, text in holders.items():
@@ -144,7 +149,7 @@ def _read_elsewhere(config: DictConfig) -> list[tuple[Any, ...]]:
     return [
         path
         for path, value in _texts(plain)
-        if not _is_pure(plain, path, text=value, visited_paths=frozenset())
+        if not _is_pure(plain_values=plain, path=path, text=value, visited_paths=frozenset())
     ]
 
 
@@ -228,7 +233,7 @@ def _terms(settings: Mapping[str, Any], aggregator: Aggregator) -> dict[str, Any
 def _parts(settings: Mapping[str, Any], part_names: tuple[str, ...]) -> dict[str, Any]:
     """Returns the publishable settings of the named parts, and of the data."""
     parts = {
-        part: _component(settings[part], is_data=part == "data")
+        part: _component(node=settings[part], is_data=part == "data")
         for part in (*part_names, "data")
         if part in settings
     }

@@ -176,7 +176,7 @@ def command_schema(command: str) -> type:
         hint = hints[item.name]
         # a path is text on a command line, whatever Python may be given
         kind = str | None if Path in get_args(hint) else hint
-        schema.append((item.name, kind, _default_of(item)))
+        schema.append((item.name, kind, _default_of(field=item)))
     return dataclasses.make_dataclass(f"{command.title().replace('_', '')}Config", schema)
 
 
@@ -221,7 +221,9 @@ def member_schema(group: str, name: str, trusted_prefixes: tuple[str, ...]) -> A
     cls: object = None
     with suppress(Exception):
         cls = trusted_class(
-            target_of(group, name), kind=kind_of_group(group), trusted_prefixes=trusted_prefixes
+            target=target_of(group, name),
+            kind=kind_of_group(group),
+            trusted_prefixes=trusted_prefixes,
         )
     if not isinstance(cls, type) or not dataclasses.is_dataclass(cls):
         return {}
@@ -281,5 +283,5 @@ def schema_of(
                 fields.append((item.name, Any, _nested_default(type(item.default))))
                 continue
             hint = hints.get(item.name)
-            fields.append((item.name, hint if hint in _PLAIN else Any, _default_of(item)))
+            fields.append((item.name, hint if hint in _PLAIN else Any, _default_of(field=item)))
     return dataclasses.make_dataclass(f"{cls.__name__}Config", fields)

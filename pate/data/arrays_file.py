@@ -104,7 +104,7 @@ class Arrays:
             _split(f"data.{name}", index, arrays=files[name]) for index, name in enumerate(SPLITS)
         )
         columns = files["private"]
-        copies = remarks_on_copies(private, public_split=public, test_split=test)
+        copies = remarks_on_copies(private_split=private, public_split=public, test_split=test)
         return Dataset(
             name=self.name,
             real=True,
@@ -227,14 +227,14 @@ def _split(name: str, index: int, arrays: dict[str, NDArray[Any]]) -> Split:
     groups = arrays["groups"].astype(np.int64) if "groups" in arrays else ids
     if inputs.dtype == np.uint8 and inputs.ndim == 4:
         return Split.from_pictures(
-            inputs,
+            all_pictures=inputs,
             row_numbers=rows,
             labels=labels.astype(np.bool_),
             record_ids=ids,
             group_ids=groups,
         )
     numbers = inputs.astype(np.float32, copy=False)
-    if not all(np.isfinite(block).all() for block in row_blocks(numbers)):
+    if not all(np.isfinite(block).all() for block in row_blocks(array=numbers)):
         is_infinite = (~np.isfinite(numbers)).reshape(len(numbers), -1).any(axis=1)
         rule = f"finite numbers, {int(is_infinite.sum())} of {len(numbers)} rows have others"
         raise InvalidValue(f"{name}.inputs", rule=rule)

@@ -113,13 +113,13 @@ class StampedFile:
             for blocks in compute_blocks(lacking):
                 try:
                     _write(
-                        values,
+                        file_descriptor=values,
                         block_numbers=blocks.numbers,
                         block_bytes=block_bytes,
                         block_contents=blocks.values,
                     )
                     _write(
-                        stamps,
+                        file_descriptor=stamps,
                         block_numbers=blocks.numbers,
                         block_bytes=_STAMP_BYTES,
                         block_contents=blocks.stamps,
@@ -222,7 +222,7 @@ def cached_pixels(
     def decode_blocks(missing_rows: Numbers) -> Iterator[Blocks]:
         for first in range(0, len(missing_rows), _CHUNK):
             chunk = missing_rows[first : first + _CHUNK]
-            yield Blocks(chunk, values=decode(chunk), stamps=stamps[chunk])
+            yield Blocks(numbers=chunk, values=decode(chunk), stamps=stamps[chunk])
 
     file.fill(missing, decode_blocks, name, stage)
     return file.mapped()  # type: ignore[no-any-return]

@@ -45,7 +45,7 @@ _SHOWN = 40  # characters of a wrong value that a message shows
 IMAGES = "img_align_celeba"
 MARKER = "synth_faces.json"  # a file of folders with drawn faces, see scripts/make_synth_faces.py
 _ONE_PERSON = PrivacyUnit(
-    f"one identity of {IDENTITIES}, with all its photographs", columns=(IDENTITIES,)
+    words=f"one identity of {IDENTITIES}, with all its photographs", columns=(IDENTITIES,)
 )
 _ONE_PHOTOGRAPH = PrivacyUnit("one photograph")
 _PICTURES = (".jpg", ".jpeg", ".png")
@@ -369,7 +369,7 @@ class CelebA:
 
         def decode(row_numbers: NDArray[np.int64]) -> NDArray[np.uint8]:
             return decode_images(
-                [images / names[row] for row in row_numbers],
+                image_paths=[images / names[row] for row in row_numbers],
                 image_size=self.image_size,
                 crop_pixels=self.crop,
             )
@@ -391,7 +391,7 @@ class CelebA:
         )
         private, public, test = (
             Split.from_pictures(
-                levels,
+                all_pictures=levels,
                 row_numbers=rows,
                 labels=attributes.labels,
                 record_ids=record_ids,
@@ -416,7 +416,9 @@ class CelebA:
             test=test,
             preprocessing=form,
             public_ids=files[rows_of["public"]],
-            notes=tuple(remarks_on_copies(private, public_split=public, test_split=test)),
+            notes=tuple(
+                remarks_on_copies(private_split=private, public_split=public, test_split=test)
+            ),
             owners=owner_names(
                 id=files[private_rows],
                 group=None if identities is None else identities[private_rows],

@@ -104,10 +104,10 @@ def remarks_on_copies(
     lines = list(_lines(inputs))
     if lines and fingerprints_of_split is not None:
         cells = {
-            name: Inputs(fingerprints_of_split(name), split_inputs.groups)
+            name: Inputs(numbers=fingerprints_of_split(name), groups=split_inputs.groups)
             for name, split_inputs in inputs.items()
         }
-        lines = list(_lines(cells))
+        lines = list(_lines(inputs=cells))
     yield from lines
 
 
@@ -122,18 +122,18 @@ def _lines(inputs: Mapping[str, Inputs]) -> Iterator[str]:
         if name not in inputs:
             continue
         split_inputs = inputs[name]
-        count = split_inputs.count_in(private)
+        count = split_inputs.count_in(other_inputs=private)
         chance = min(
             private.share_by_chance(len(private)), split_inputs.share_by_chance(len(private))
         )
         is_private_split = np.array_equal(np.sort(split_inputs.numbers), np.sort(private.numbers))
         if is_private_split or _is_unlikely(
-            count, num_records=len(split_inputs), agreement_prob=chance
+            num_agreeing=count, num_records=len(split_inputs), agreement_prob=chance
         ):
             copies = f"{count} of {len(split_inputs)} records have the inputs of private ones"
             yield f"data.{name}: {copies}: {effect}; {remedy}"
     if _is_unlikely(
-        private.num_repeated,
+        num_agreeing=private.num_repeated,
         num_records=len(private),
         agreement_prob=inputs["public"].share_by_chance(len(private)),
     ):
@@ -147,9 +147,9 @@ def _numbers_of_rows(block: NDArray[Any]) -> NDArray[np.uint64]:
 
     Python's own `hash` is many times as fast here as a cryptographic digest.
     """
-    rows = np.ascontiguousarray(block if block.dtype == np.uint8 else rounded(block)).reshape(
-        len(block), -1
-    )
+    rows = np.ascontiguousarray(
+        block if block.dtype == np.uint8 else rounded(numbers=block)
+    ).reshape(len(block), -1)
     as_bytes = rows.view(np.dtype((np.void, rows.shape[1] * rows.itemsize))).ravel()
     return np.fromiter(map(hash, as_bytes.tolist()), np.int64, len(rows)).view(np.uint64)
 

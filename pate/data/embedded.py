@@ -103,7 +103,9 @@ class DigitsGrid:
         )
         images = np.ascontiguousarray(grid.reshape(-1, 1, 16, 16), dtype=np.float32)
         labels = ((digits[visible][:, :, None] == np.arange(10)) & inked[:, :, None]).any(axis=1)
-        rows = Split(images, labels, record_ids=np.arange(len(pool_of)), group_ids=pool_of)
+        rows = Split(
+            inputs=images, labels=labels, record_ids=np.arange(len(pool_of)), group_ids=pool_of
+        )
         ends = self.num_private, self.num_private + self.num_public
         private, public, test = map(rows.take, np.split(np.arange(len(pool_of)), ends))
         unit = PrivacyUnit("one pool of base digits, with all its composites")

@@ -75,7 +75,8 @@ class PictureColumn(Column):
     def pixels(self, inputs: NDArray[np.uint8]) -> Pixels:
         """Returns encoded rows `[n, channels * height * width]` as an array-like of n pictures."""
         return Pixels(
-            inputs.reshape(-1, *self.form.input_shape), rows=np.arange(len(inputs), dtype=np.int64)
+            levels=inputs.reshape(-1, *self.form.input_shape),
+            rows=np.arange(len(inputs), dtype=np.int64),
         )
 
 
@@ -160,14 +161,16 @@ class ImageFolder:
             whose = np.array([canonical_word(word) for word in words])
         in_order = np.unique(whose, return_inverse=True)[1].astype(np.int64)
         if self.group is not None:
-            in_order = smallest_of_group(np.concatenate(people.groups()), number_of_row=in_order)
+            in_order = smallest_of_group(
+                group_of_row=np.concatenate(people.groups()), number_of_row=in_order
+            )
         groups = np.split(in_order, ends)
         order = [np.arange(len(rows), dtype=np.int64) for rows in groups]
         order[1] = np.random.default_rng(self.seed).permutation(order[1])
         record_ids = split_numbers([rows.numbers for rows in read.values()])
         splits = {
             split: Split.from_pictures(
-                pictures.pixels(rows.inputs).levels,
+                all_pictures=pictures.pixels(rows.inputs).levels,
                 row_numbers=order_of_split,
                 labels=rows.labels,
                 record_ids=ids,
@@ -187,11 +190,13 @@ class ImageFolder:
             names = list(map(person_name, private))
             persons = np.array([*private, *names, *(name.casefold() for name in names)])
         remarks += remarks_on_copies(
-            splits["private"], public_split=splits["public"], test_split=splits["test"]
+            private_split=splits["private"],
+            public_split=splits["public"],
+            test_split=splits["test"],
         )
         group_unit = PrivacyUnit("one picture")
         if self.group is not None:
-            group_unit = PrivacyUnit.of_column(self.group, records="pictures")
+            group_unit = PrivacyUnit.of_column(column=self.group, records="pictures")
         return Dataset(
             name=self.name,
             real=True,
@@ -249,8 +254,8 @@ class ImageFolder:
             }
             return pictures, {
                 split: Rows(
-                    rows,
-                    schema,
+                    batches=rows,
+                    schema=schema,
                     labels=Labels(self.labels),
                     roles=roles,
                     name=file.name,

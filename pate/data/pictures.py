@@ -72,15 +72,19 @@ def read_picture(
         if isinstance(picture, (str, PathLike, BytesIO)):
             with Image.open(at_home(picture)) as opened:
                 return _converted(
-                    opened,
-                    name,
+                    image=opened,
+                    name=name,
                     channels=channels,
                     white_level=white_level,
                     needs_white=needs_white,
                 )
         if isinstance(picture, Image.Image):
             return _converted(
-                picture, name, channels=channels, white_level=white_level, needs_white=needs_white
+                image=picture,
+                name=name,
+                channels=channels,
+                white_level=white_level,
+                needs_white=needs_white,
             )
     except InvalidValue:
         raise
@@ -99,7 +103,9 @@ def _converted(
     if upright.mode.startswith(_DEEP):
         if white_level is None and needs_white:
             raise InvalidValue(name, rule=_UNKNOWN_WHITE)
-        return _of_8_bits(upright, name, white_level).convert(MODES[channels])
+        return _of_8_bits(image=upright, name=name, white_level=white_level).convert(
+            MODES[channels]
+        )
     if upright.mode in _TRANSPARENT or "transparency" in upright.info:
         if upright.mode == "La":  # which PIL converts to LA alone
             upright = upright.convert("LA")

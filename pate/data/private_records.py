@@ -49,7 +49,7 @@ class PrivateRecords:
             label_names=self.label_names,
             private=self.records,
             public=self._unlabeled(inputs, first_id=largest_id + 2),
-            test=self._unlabeled(np.zeros_like(inputs[:1]), first_id=largest_id + 1),
+            test=self._unlabeled(inputs=np.zeros_like(inputs[:1]), first_id=largest_id + 1),
             preprocessing=self.preprocessing,
             public_ids=record_ids,
             private_cells=self.private_cells,

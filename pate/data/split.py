@@ -83,7 +83,7 @@ class Split:
             group_ids: the groups of all m pictures, int64 `[m]`.
         """
         # which reads like an array
-        pixels = cast("NDArray[np.float32]", Pixels(all_pictures, rows=row_numbers))
+        pixels = cast("NDArray[np.float32]", Pixels(levels=all_pictures, rows=row_numbers))
         return cls(
             inputs=pixels,
             labels=labels[row_numbers],
@@ -105,7 +105,7 @@ class Split:
     def take(self, row_numbers: NDArray[np.int64] | slice) -> Split:
         """Returns a split that consists of the given rows, in the given order."""
         return Split(
-            inputs=take_rows(self.inputs, rows=row_numbers),
+            inputs=take_rows(array=self.inputs, rows=row_numbers),
             labels=self.labels[row_numbers],
             record_ids=self.record_ids[row_numbers],
             group_ids=self.group_ids[row_numbers],

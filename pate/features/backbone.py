@@ -201,7 +201,7 @@ def _without_head(
     parent, _, child = head.rpartition(".")
     setattr(module.get_submodule(parent), child, torch.nn.Identity())
     mean, std = standardization
-    return Net(module.eval().requires_grad_(False), head, mean=mean, std=std)
+    return Net(module=module.eval().requires_grad_(False), head=head, mean=mean, std=std)
 
 
 def _package(name: str) -> Any:

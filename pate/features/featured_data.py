@@ -60,7 +60,7 @@ class FeaturedData:
             InvalidValue: the data have no pictures, the pictures have a size that the recipe cannot process, or the
                 cache cannot be written. All three are checked before anything is fitted.
         """
-        dataset = load_dataset(self.data, stage)
+        dataset = load_dataset(reader=self.data, stage=stage)
         kind = type(self.features).__name__.lower()
         if dataset.kind != "images":
             rule = f"none: {dataset.name} has no pictures, but {dataset.input_shape[0]} features already"
@@ -186,7 +186,7 @@ def _features_of_split(
         blocks = on_all_cores(extract_block, items=block_numbers.tolist())
         for number, features in zip(block_numbers, blocks, strict=True):
             stamps = np.array([_stamp(features)])
-            yield Blocks(np.array([number]), values=features[None], stamps=stamps)
+            yield Blocks(numbers=np.array([number]), values=features[None], stamps=stamps)
 
     file.fill(missing_blocks, extract_blocks, f"features of the {name} pictures", stage)
     # copy on write: a reader may change its features, and the file stays as it is

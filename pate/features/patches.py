@@ -69,7 +69,7 @@ def learn_filters(
     rows -= center
     variances, vectors = np.linalg.eigh((rows.T @ rows / len(rows)).astype(np.float64))
     whitening = ((vectors / np.sqrt(variances.clip(0) + _RIDGE)) @ vectors.T).astype(np.float32)
-    directions = spherical_k_means(rows @ whitening, num_clusters=num_filters, rng=rng)
+    directions = spherical_k_means(vectors=rows @ whitening, num_clusters=num_filters, rng=rng)
     filters = directions @ whitening
     offsets = filters @ center
     # patches have mean 0 after normalization, so the answers stay the same
@@ -97,7 +97,7 @@ def spherical_k_means(vectors: Array, num_clusters: int, rng: np.random.Generato
                 (answers[places, nearest], (nearest, places)), (num_clusters, len(block))
             )
             total += codes @ block
-        directions = _unit(total)
+        directions = _unit(vectors=total)
     return directions
 
 
@@ -116,7 +116,7 @@ def _sample_patches(
     _, height, width = pictures.shape
     samples = []
     for first in range(0, len(pictures), _PICTURES):
-        block = pictures.batch(first, batch_size=_PICTURES)
+        block = pictures.batch(first_index=first, batch_size=_PICTURES)
         windows = np.lib.stride_tricks.sliding_window_view(
             block, (patch_size, patch_size), axis=(2, 3)
         )
@@ -250,7 +250,9 @@ class PatchExtractor(Extractor):
         grid = int(self.settings["grid"])
         overlap = bool(self.settings["overlap"])
         rows, columns = (
-            region_weights((side - size) // stride + 1, num_positions=grid, overlap=overlap)
+            region_weights(
+                num_regions=(side - size) // stride + 1, num_positions=grid, overlap=overlap
+            )
             for side in (height, width)
         )
         weights = np.kron(rows, columns).T.astype(np.float32)

@@ -125,7 +125,9 @@ def read_arrays(
     """
     all_forms = {**(forms or {}), **(optional_forms or {})}
     with reading_file(path, rule=_RULE, remedy=remedy, damage_errors=UNREADABLE):
-        arrays = _read(path, max_bytes=max_bytes, known_forms=all_forms, mapped_array=mapped_array)
+        arrays = _read(
+            source=path, max_bytes=max_bytes, known_forms=all_forms, mapped_array=mapped_array
+        )
     if forms is None:
         return arrays
     unknown = arrays.keys() - all_forms.keys()
@@ -163,7 +165,7 @@ def arrays_of(
     Raises one of `UNREADABLE` for bytes that are not of this form.
     """
     all_forms = {**forms, **(optional_forms or {})}
-    arrays = _read(io.BytesIO(npz_bytes), max_bytes=len(npz_bytes), known_forms=all_forms)
+    arrays = _read(source=io.BytesIO(npz_bytes), max_bytes=len(npz_bytes), known_forms=all_forms)
     has_names = forms.keys() <= arrays.keys() <= all_forms.keys()
     if not has_names or any(all_forms[name].mismatch(array) for name, array in arrays.items()):
         raise ValueError("arrays of another form")

@@ -159,7 +159,7 @@ class CheckpointStore:
         Raises:
             InvalidValue: the teacher is missing, or this run did not sign its file.
         """
-        return next(self.states(teacher + 1, first_teacher=teacher))
+        return next(self.states(num_teachers=teacher + 1, first_teacher=teacher))
 
     def _files(self, on_incomplete: Callable[[Path], None] | None = None) -> dict[range, Path]:
         """Returns the path of each complete file, by the range of the indices of its teachers.

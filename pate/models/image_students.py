@@ -259,7 +259,7 @@ class CNNStudent(Architecture, ImageStudent):
 
     def _network(self, input_shape: tuple[int, ...], num_labels: int) -> ConvNet:
         return _require_moderate(
-            ConvNet.from_architecture(self, shape=input_shape, num_labels=num_labels)
+            ConvNet.from_architecture(architecture=self, shape=input_shape, num_labels=num_labels)
         )
 
 

@@ -190,7 +190,9 @@ class CNNTeacher(Architecture, ImageTeacher):
         return require_device(self.device).type != "cuda"
 
     def _network(self, input_shape: tuple[int, ...], num_labels: int) -> ConvNet:
-        return ConvNet.from_architecture(self, shape=input_shape, num_labels=num_labels)
+        return ConvNet.from_architecture(
+            architecture=self, shape=input_shape, num_labels=num_labels
+        )
 
 
 @dataclass(frozen=True)
@@ -248,7 +250,8 @@ class ResNet50Teacher(ImageTeacher):
         require_shards(shards, seeds)
         backbone = self._backbone
         feature_shards = [
-            Shard(backbone.features(require_images(shard.inputs)), shard.labels) for shard in shards
+            Shard(inputs=backbone.features(require_images(shard.inputs)), labels=shard.labels)
+            for shard in shards
         ]
         return self._head.fit_many(feature_shards, seeds)
 

@@ -150,7 +150,8 @@ class KernelVotes(FunctionVotes):
             labels=private.labels,
             teacher_of=self.teacher_of,
             num_teachers=self.num_teachers,
-            records_per_teacher=self.records_per_teacher * records_per_group(self.public, recipe),
+            records_per_teacher=self.records_per_teacher
+            * records_per_group(public_split=self.public, recipe=recipe),
             weights=self.weights,
         )
         key = ("moments", directions.width, recipe)

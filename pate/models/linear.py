@@ -82,7 +82,7 @@ class LinearTeacher(Teacher):
             penalty=self.penalty, sizes=stack.sizes, inputs=inputs, residual=residual
         )
         if self.threshold is None:
-            thresholds = _best_thresholds(stack.labels - left_out, stack)
+            thresholds = _best_thresholds(scores=stack.labels - left_out, stack=stack)
         else:
             thresholds = torch.full(
                 (len(shards),), self.threshold, dtype=weights.dtype, device=weights.device

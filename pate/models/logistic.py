@@ -76,7 +76,9 @@ class LogisticStudent(ThresholdedStudent):
         white = WhiteCoordinates(rows)
         features = white.features(rows, order)
         labels = labels[order]
-        choice = self._choose(white, features[:_MANY_ROWS], labels[:_MANY_ROWS])
+        choice = self._choose(
+            coordinates=white, features=features[:_MANY_ROWS], labels=labels[:_MANY_ROWS]
+        )
         num_held_out = len(choice.probabilities)
         threshold = self._place(choice.probabilities, labels[:num_held_out])
         weights = white.fit(features, labels, choice.penalty, initial_weights=choice.weights)

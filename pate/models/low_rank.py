@@ -84,7 +84,7 @@ class LowRankStudent(Student):
             return LinearModel.constant(prevalence >= 0.5, inputs)
         noise_std = float(np.sqrt((prevalence * (1 - prevalence)).mean()))
         model = self.fit_scores(
-            rows,
+            inputs=rows,
             released=NoisyScores(
                 values=labels - prevalence, noise_std=noise_std, prevalence=prevalence
             ),
@@ -116,7 +116,7 @@ class LowRankStudent(Student):
         public = np.concatenate([inputs, np.asarray(pool, dtype=np.float32)])
         if training.scores is None or training.weights is not None:
             return ReleasedModel.from_weights(
-                np.asarray(training.weights),
+                weights=np.asarray(training.weights),
                 public_inputs=public,
                 num_rows=len(inputs),
                 recipe=training.recipe,
@@ -154,7 +154,7 @@ class LowRankStudent(Student):
         count = min(released.num_directions or self.num_directions, len(inputs))
         directions = PublicPCA.fit(pool, count, recipe=recipe)
         coefficients = shrink_singular_values(
-            directions.span(inputs).T @ scores, noise_std=noise_std
+            noisy=directions.span(inputs).T @ scores, noise_std=noise_std
         )  # [k, num_labels]
         rank = int(np.linalg.matrix_rank(coefficients)) if coefficients.any() else 0
         if not in_span:

@@ -134,7 +134,7 @@ class MLPTeacher(Teacher):
                 steps.
         """
         optimizer = StackedAdamW(
-            [parameter.detach() for parameter in parameters],
+            parameters=[parameter.detach() for parameter in parameters],
             learning_rate=self.learning_rate,
             weight_decay=self.weight_decay,
         )

@@ -60,7 +60,7 @@ class PartitionedRecords:
 
     def __getitem__(self, index: int) -> Shard:
         rows = self.partition.indices(index)
-        return Shard(take_rows(self.inputs, rows), self.labels[rows])
+        return Shard(inputs=take_rows(array=self.inputs, rows=rows), labels=self.labels[rows])
 
 
 def require_shards(shards: Sequence[Shard], seeds: Sequence[int]) -> None:

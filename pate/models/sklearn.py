@@ -77,7 +77,7 @@ class SklearnTeacher(Teacher):
         labels = np.zeros((len(rows), dataset.num_labels), np.bool_)
         labels[::2] = True  # made up
         try:
-            states = framed.fit_many([Shard(rows, labels)], seeds=[0])
+            states = framed.fit_many(shards=[Shard(inputs=rows, labels=labels)], seeds=[0])
             framed.predict_many(states, rows)
         except (ValueError, TypeError) as error:
             reason = " ".join(str(error.__cause__ or error).split())[:_MOST_SHOWN]
@@ -119,7 +119,7 @@ class SklearnTeacher(Teacher):
             raw = np.stack(
                 [pickle.loads(state[PICKLE].tobytes()).confidences(rows) for state in states]
             )
-        return stretched(raw, self.threshold)
+        return stretched(confidences=raw, threshold=self.threshold)
 
     def _rows(self, inputs: NDArray[np.float32]) -> Any:
         """Returns the inputs in the form that the estimator takes: an array, or a DataFrame if `frames` is true."""
@@ -262,6 +262,6 @@ def takes_nan(estimator: Any) -> bool:
         step for _, step in getattr(estimator, "steps", ()) if step not in (None, "passthrough")
     ]
     if steps:
-        return takes_nan(steps[0])
+        return takes_nan(estimator=steps[0])
     has_tags = not isinstance(estimator, type) and hasattr(estimator, "__sklearn_tags__")
     return has_tags and bool(estimator.__sklearn_tags__().input_tags.allow_nan)

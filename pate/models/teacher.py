@@ -145,7 +145,7 @@ class IsolatedTeacher(Teacher):
         """Fits one teacher after another, each on its own shard and with its own seed."""
         states: list[State] = []
         for shard, seed in zip(shards, seeds, strict=True):
-            states += self.teacher.fit_many([shard], seeds=[seed])
+            states += self.teacher.fit_many(shards=[shard], seeds=[seed])
         return states
 
     def predict_many(

@@ -133,7 +133,7 @@ class TrainingJob:
             chunks: the chunks, as ranges of the indices of teachers.
             workers: the place in which tasks run; None for this process.
         """
-        ChunkedTraining(self, workers=ThisProcess() if workers is None else workers).run(chunks)
+        ChunkedTraining(job=self, workers=ThisProcess() if workers is None else workers).run(chunks)
 
     def task(self, members: range) -> ChunkTask:
         """Returns the task that trains the teachers `members`, with their private records."""

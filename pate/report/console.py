@@ -73,7 +73,7 @@ def print_page(
             _print_table(console, rows=[line.split(_CELL) for line in lines])
         else:
             for line in lines:
-                console.print(_text(line), soft_wrap=True)
+                console.print(_text(cell=line), soft_wrap=True)
 
 
 def _print_table(console: Console, rows: list[list[str]]) -> None:

@@ -65,7 +65,7 @@ def metric_intervals(
     require(len(truth) < 2**24, "num_test", len(truth), "fewer than 2**24")
     if len(truth) <= _MOST_SAMPLES:
         metrics = _metrics_of_resamples(
-            bits,
+            predicted_labels=bits,
             scores=values,
             true_labels=truth,
             weight_blocks=_weights(num_samples=len(truth), num_resamples=num_resamples, seed=seed),
@@ -73,7 +73,7 @@ def metric_intervals(
     else:
         part = np.random.default_rng(seed).permutation(len(truth))[:_PART]
         metrics = _metrics_from_part(
-            bits,
+            predicted_labels=bits,
             scores=values,
             true_labels=truth,
             sample_indices=part,
@@ -228,9 +228,11 @@ def _precision_of(scores: Floats, true_labels: Bits) -> Precision:
     has_positive = num_positives > np.append(0, num_positives[:-1])
     one_score = len(ends) == 1
     # `[C, n]`, 1 for the samples between two of the C cuts, and for the positive ones among them
-    segments = _rows(order, cut_positions=ends[has_positive], num_samples=len(order))
+    segments = _rows(sorted_samples=order, cut_positions=ends[has_positive], num_samples=len(order))
     positives = _rows(
-        order[true_labels[order]], cut_positions=num_positives[has_positive], num_samples=len(order)
+        sorted_samples=order[true_labels[order]],
+        cut_positions=num_positives[has_positive],
+        num_samples=len(order),
     )
 
     def average_precision(weights: NDArray[np.float32]) -> Floats:

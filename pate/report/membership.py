@@ -61,7 +61,9 @@ class Membership:
         tpr_by_reference: tuple[float, ...] = ()
         if private_deviations is not None and test_deviations is not None:
             tpr_by_reference = _true_positive_rates(
-                private_deviations, test_losses=test_deviations, num_false_positives=counts
+                private_losses=private_deviations,
+                test_losses=test_deviations,
+                num_false_positives=counts,
             )
         return cls(
             fpr=tuple((counts / m).tolist()),
@@ -77,7 +79,7 @@ class Membership:
     def text(self) -> str:
         """A sentence on how well an attacker can recognize a training record."""
         places = {int(np.abs(np.array(self.fpr) - rate).argmin()) for rate in _RATES}
-        lines = [self._line_at(place) for place in sorted(places)]
+        lines = [self._line_at(rate_index=place) for place in sorted(places)]
         return f"What an attacker sees of a training record: {'; '.join(lines)}."
 
     def _line_at(self, rate_index: int) -> str:

@@ -86,6 +86,6 @@ def _flat(node: Any, prefix: str = "") -> Iterator[tuple[str, Any]]:
     """Yields settings as pairs of a dotted name and a value; `prefix` is the name of the outer settings."""
     if isinstance(node, Mapping):
         for key, value in node.items():
-            yield from _flat(value, prefix=f"{prefix}.{key}".lstrip("."))
+            yield from _flat(node=value, prefix=f"{prefix}.{key}".lstrip("."))
     else:
         yield prefix.replace("._target_", "").replace("_target_", "class"), node

@@ -55,7 +55,8 @@ class PrecisionRecall:
             precision=hits / num_predicted,
             chosen=_recall_and_precision(predicted_labels, true_labels),
             constant=_recall_and_precision(
-                np.broadcast_to(constant_labels, true_labels.shape), true_labels
+                predicted_labels=np.broadcast_to(constant_labels, true_labels.shape),
+                true_labels=true_labels,
             ),
             threshold=threshold,
         )

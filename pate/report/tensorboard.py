@@ -76,7 +76,7 @@ class RunWriter(AbstractContextManager["RunWriter"]):
         if len(self._epoch_losses) > 1:
             means = self._epoch_losses / self._epoch_counts
             for epoch, loss in enumerate(means.tolist()):
-                self._scalar(f"{_UNCOVERED}/teacher_loss", value=loss, step=epoch)
+                self._scalar(tag=f"{_UNCOVERED}/teacher_loss", value=loss, step=epoch)
         self.histogram("last_teacher_loss", self._last_losses)
 
     def histogram(self, name: str, values: ArrayLike) -> None:
@@ -154,7 +154,7 @@ class RunWriter(AbstractContextManager["RunWriter"]):
         for key in METRIC_NAMES:
             value = getattr(report.student, key, None)
             if value is not None:
-                self._scalar(f"{_UNCOVERED}/test_{key}", value, step=0)
+                self._scalar(tag=f"{_UNCOVERED}/test_{key}", value=value, step=0)
         settings = {
             name: value if isinstance(value, _PLAIN) else str(value)
             for name, value in heading.compared.items()
@@ -182,7 +182,7 @@ class RunWriter(AbstractContextManager["RunWriter"]):
             self._writer.add_scalar(tag, float(value), step)
 
     def _text(self, tag: str, rows: list[tuple[str, str]]) -> None:
-        if self._is_new(f"{tag}/text_summary", step=0):
+        if self._is_new(tag=f"{tag}/text_summary", step=0):
             lines = [f"| {name} | {value.replace('|', '/')} |" for name, value in rows]
             self._writer.add_text(tag, "\n".join(["| | |", "|---|---|", *lines]), 0)
 

@@ -78,20 +78,20 @@ class StudentVerdict:
         }
         levels["student"] = getattr(student_scores, HEADLINE)
         has_ceiling = baseline_scores.all_records_model is not None
-        share, share_text = _share(levels, has_ceiling=has_ceiling)
+        share, share_text = _share(score_of_model=levels, has_ceiling=has_ceiling)
         constants = {
             "the best constant": baseline_scores.best_constant,
             "the prior": baseline_scores.prior,
         }
         # by constant, the metrics in which the student does not beat it
         unbeaten = {
-            name: _unbeaten_metrics(student_scores, constant)
+            name: _unbeaten_metrics(student=student_scores, constant=constant)
             for name, constant in constants.items()
             if constant is not None
         }
         beats = {name: not metrics for name, metrics in unbeaten.items()}
         is_above_ceiling = share is not None and share > 1
-        loss_text = "" if is_above_ceiling else _loss_text(levels, remedies)
+        loss_text = "" if is_above_ceiling else _loss_text(score_of_model=levels, remedies=remedies)
         sentences = (share_text, _constants_text(unbeaten), loss_text, better_model_remark)
         return cls(
             share_of_reachable=share,
@@ -185,7 +185,7 @@ def _loss_text(score_of_model: Mapping[str, float | None], remedies: Mapping[str
             f"Most was lost to {main_cause} ({main_loss:.3f}); what helps: {remedies[main_cause]}."
         )
     parts = [f"{cause} ({loss:.3f})" for cause, loss in losses.items()]
-    return f"Lost to {_in_words(parts)}, to none of them most."
+    return f"Lost to {_in_words(names=parts)}, to none of them most."
 
 
 def _in_words(names: list[str]) -> str:

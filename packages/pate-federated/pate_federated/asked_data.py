@@ -38,7 +38,7 @@ class AskedData:
         if hasattr(self.data, "private_records"):
             records: PrivateRecords = self.data.private_records()
         else:
-            dataset_of_holder = require_dataset(load_dataset(self.data))
+            dataset_of_holder = require_dataset(load_dataset(reader=self.data))
             records = PrivateRecords(
                 dataset_of_holder.name,
                 dataset_of_holder.label_names,
@@ -56,5 +56,5 @@ class AskedData:
             are_same = queries.label_names == records.label_names
             require(are_same, "queries.label_names", "others", rule)
         dataset = records.with_queries(queries.inputs, queries.record_ids)
-        copies = remarks_on_copies(dataset.private, public_split=dataset.public)
+        copies = remarks_on_copies(private_split=dataset.private, public_split=dataset.public)
         return replace(dataset, notes=(*dataset.notes, *copies))

@@ -62,7 +62,7 @@ def cohort_of_votes(votes: GatheredVotes) -> Cohort:
     """Returns the cohort of the holders whose vote files are in a source."""
     return cohort_of_heads(
         votes.heads,
-        places=Places(len(votes.heads), teachers_each=votes.teachers_per_holder),
+        places=Places(num_holders=len(votes.heads), teachers_each=votes.teachers_per_holder),
         votes_digest=votes.digest,
         num_groups=votes.num_groups,
         record_ids=votes.record_ids,

@@ -133,7 +133,9 @@ class Collection:
         if aggregator.adjacency is Adjacency.ADD_REMOVE and not aggregator.reads_counts:
             rule = "replace_one where holders are absent: a teacher that says nothing is not one that is missing"
             raise InvalidValue("adjacency", "add_remove", rule=f"{rule}; or max_absent=0")
-        return AbsentVotes(votes, num_absent=missing, first_label=aggregator.single_label)
+        return AbsentVotes(
+            present_votes=votes, num_absent=missing, first_label=aggregator.single_label
+        )
 
 
 def collect(
@@ -280,7 +282,9 @@ class FederatedRelease:
                 name: file_digest(file.path, remedy=_REMEDY)
                 for name, file in collection.files.items()
             }
-            collected = _Collected(self.request.digest, sha256=digests, refused=collection.refused)
+            collected = _Collected(
+                queries=self.request.digest, sha256=digests, refused=collection.refused
+            )
             write_text(self.inbox / _MARKER, text=to_json(collected) + "\n")
         else:
             collection = self._kept()

@@ -167,7 +167,7 @@ class DistributedVotes(base.Aggregator):
 
         arrays = record.part("total", ask)
         return self.release_of(
-            arrays["total"],
+            summed_contributions=arrays["total"],
             num_teachers=votes.num_teachers,
             num_contributions=int(arrays["present"]),
         )

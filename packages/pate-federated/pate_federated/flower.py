@@ -271,7 +271,7 @@ def secure_holder_app(
         own: the holder's terms and its share of the noise; for rounds the roll, from which the terms are computed.
         shares: the field of `SumTerms` for rounds; None for keys divided among all holders.
     """
-    terms = SumTerms.of_digits(own, shares) if isinstance(own, Roll) else own.terms
+    terms = SumTerms.of_digits(roll=own, shares=shares) if isinstance(own, Roll) else own.terms
     app = ClientApp()
     if isinstance(own, Roll):
         _answer(app, message_type=SUMS, plans=plans, make_answer=partial(_sum, {OPENING}))
@@ -379,7 +379,7 @@ def require_stage(terms: SumTerms, message: Message, node: int) -> str:
             Key.MOD_RANGE: MODULUS,
         }
         expected_fields[Key.TARGET_RANGE] = 2 * terms.most
-        _require_names(fields_sent, names=expected_fields)
+        _require_names(fields=fields_sent, names=expected_fields)
         for name, value in expected_fields.items():
             is_same = type(fields_sent[name]) is type(value) and fields_sent[name] == value
             require(is_same, str(name), repr(fields_sent[name])[:_SHOWN], f"{value}, as was agreed")
@@ -395,13 +395,13 @@ def require_stage(terms: SumTerms, message: Message, node: int) -> str:
         )
         _require_enough(terms, name="holders that share keys", num_holders=len(fields_sent))
     elif stage == Stage.COLLECT_MASKED_VECTORS:
-        _require_names(fields_sent, names={Key.CIPHERTEXT_LIST, Key.SOURCE_LIST})
-        masks = 1 + len(_nodes(fields_sent[Key.SOURCE_LIST], excluded_node=node))
+        _require_names(fields=fields_sent, names={Key.CIPHERTEXT_LIST, Key.SOURCE_LIST})
+        masks = 1 + len(_nodes(node_numbers=fields_sent[Key.SOURCE_LIST], excluded_node=node))
         _require_enough(terms, name="holders that masks are shared with", num_holders=masks)
     # The last stage opens the sum over enough holders, each of which is active or absent. A holder of which both
     # secrets are disclosed would have no mask left.
     else:
-        _require_names(fields_sent, names={Key.ACTIVE_NODE_ID_LIST, Key.DEAD_NODE_ID_LIST})
+        _require_names(fields=fields_sent, names={Key.ACTIVE_NODE_ID_LIST, Key.DEAD_NODE_ID_LIST})
         active, dead = (
             fields_sent[name] for name in (Key.ACTIVE_NODE_ID_LIST, Key.DEAD_NODE_ID_LIST)
         )
@@ -711,9 +711,9 @@ def rounds_app(
                 seconds=seconds,
                 connect_seconds=connect_seconds,
             )
-            joined = limbs.joined(total)
+            joined = limbs.joined(digits=total)
             question.require_possible(joined, rounds.roll.num_teachers)
-            return Gathered(joined, holders)
+            return Gathered(total=joined, holders=holders)
 
         rounds.run(masked if secure else plain, monitor)
 

@@ -211,7 +211,9 @@ class GatheredVotes(TeacherVotes):
                         sums.add(row)
             elif isinstance(file, VoteFile):
                 for bits in file.bits():
-                    total += histogram(bits if max_votes is None else limited(bits, max_votes))
+                    total += histogram(
+                        bits if max_votes is None else limited(block=bits, max_votes=max_votes)
+                    )
         return total + sums.counts(self.num_labels)
 
     def write(self, path: Path | str) -> SumFile:

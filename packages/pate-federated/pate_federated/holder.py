@@ -45,7 +45,9 @@ def asked(plan: HolderPlan, request: Request, folder: Path) -> HolderPlan:
         "vote_clip": request.vote_clip,
         "queries": request.digest,
     }
-    data = AskedData(SimpleNamespace(load=plan.load_dataset), path=queries_file(request, folder))
+    data = AskedData(
+        data=SimpleNamespace(load=plan.load_dataset), path=queries_file(request, folder)
+    )
     return replace(
         plan,
         load_dataset=data.load,
@@ -123,9 +125,9 @@ def answer_question(
     path = holder_folder / f"{question.name}.npz"
     if not os.path.lexists(path):
         total = _answered(
-            asked(plan, request=opening, folder=holder_folder),
-            question,
-            opening,
+            plan=asked(plan, request=opening, folder=holder_folder),
+            question=question,
+            opening=opening,
             holder_folder=holder_folder / "teachers",
             monitor=monitor or Monitor(),
         )
@@ -170,7 +172,7 @@ def _answered(
             opening.num_queries, engine=plan.engine, folder=folder, monitor=monitor
         )
         return SumAnswer(
-            manifest_of(plan, ensemble),
+            head=manifest_of(plan, ensemble),
             question=question.digest,
             total=_total(ensemble, question, holder_folder),
         ).to_bytes()

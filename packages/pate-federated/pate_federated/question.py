@@ -299,7 +299,7 @@ class Request:
     def from_bytes(cls, data: bytes) -> Self:
         """Returns the request in bytes that `to_bytes` made; raises `InvalidValue` for any other bytes."""
         with expected("request", "a request as pate_federated sends it"):
-            arrays = arrays_of(data, forms=_FORMS)
+            arrays = arrays_of(npz_bytes=data, forms=_FORMS)
             return cls.of_samples(
                 arrays, cast=str(arrays["cast"]), vote_clip=int(arrays["vote_clip"]) or None
             )
@@ -442,8 +442,8 @@ class Question:
         projection = self.state["projection"]
         has_height = len(self.state["weights"]) > projection.shape[1] + 1
         return PublicPCA(
-            self.state["pool_center"],
-            projection,
+            center=self.state["pool_center"],
+            projection=projection,
             variances=self.state["variances"],
             has_height=has_height,
         )
@@ -510,7 +510,7 @@ class Question:
                 name: ArrayForm(kind="f", shape=(None,) * len(axes))
                 for name, axes in states.items()
             }
-            arrays = arrays_of(data, forms=_HEAD, optional_forms=SAMPLES | forms)
+            arrays = arrays_of(npz_bytes=data, forms=_HEAD, optional_forms=SAMPLES | forms)
             kind = str(arrays["kind"])
             if (
                 arrays.keys()
@@ -569,7 +569,7 @@ class SumAnswer:
             size = len(data)
             most = question.most_bytes
             require(size <= most, "size", size, f"at most {most} bytes, which such a sum takes")
-            arrays = arrays_of(data, forms=_ANSWER)
+            arrays = arrays_of(npz_bytes=data, forms=_ANSWER)
             head = VoteManifest.from_text(str(arrays["head"]))
             total = arrays["total"]
         require(

@@ -143,9 +143,9 @@ def train_on_release(
     seed = RandomStreams(entropy).seed("student")
     with monitor.stage("training the student"):
         training_set = replace(
-            published.training_set(inputs[:count]), recipe=published_recipe(source)
+            published.training_set(inputs[:count]), recipe=published_recipe(release=source)
         )
-        model = plan.student.learn(training_set, pool=inputs[count:], seed=seed)
+        model = plan.student.learn(training=training_set, pool=inputs[count:], seed=seed)
     for line in constant_student_warnings(model, public_inputs=inputs):
         monitor.say(line)
     if target != source:
@@ -254,8 +254,8 @@ def _read_release(path: Path, adjacency: Adjacency) -> tuple[Release, PublicName
     ):
         if arrays_of_kind <= arrays.keys():
             return kind.load(path, event=NoOpEvent(), adjacency=adjacency), PublicNames(
-                ids, label_names=names
+                record_ids=ids, label_names=names
             )
     return Release(labels, answered, event=NoOpEvent(), adjacency=adjacency), PublicNames(
-        ids, label_names=names
+        record_ids=ids, label_names=names
     )

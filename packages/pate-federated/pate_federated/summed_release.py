@@ -430,7 +430,7 @@ class SummedRelease:
         return (
             SumTerms.of_counts(roll, self.shares)
             if noise is None
-            else SumTerms.of_noise(noise, roll)
+            else SumTerms.of_noise(aggregator=noise, roll=roll)
         )
 
     def run(self, make_sum: Callable[[], Summed], monitor: Monitor | None = None) -> Terms:
@@ -457,7 +457,7 @@ class SummedRelease:
             identity = repr((request.digest, request.vote_clip, sorted(self.roll.holders.items())))
             digest = hashlib.sha256(identity.encode()).hexdigest()
             source = NoisySum(
-                total,
+                make_sum=total,
                 num_teachers=self.roll.num_teachers,
                 num_queries=request.num_queries,
                 num_labels=request.num_labels,
@@ -607,7 +607,7 @@ class Mailbox:
         paths = {path.stem: path for path in sorted(answers.glob("*.npz"))}
         missing = tuple(holder for holder in self.roll.holders if holder not in paths)
         if len(missing) > (0 if self.wait else self.roll.max_absent):
-            raise AnswersAwaited(sent, answers, missing)
+            raise AnswersAwaited(question=sent, answers=answers, missing=missing)
         most = question.most_bytes
         problem = f"expected a file of at most {most} bytes, as pate-vote writes it"
 
@@ -617,7 +617,9 @@ class Mailbox:
             Skips files of unknown names, pipes, folders and files that are too large.
             """
             usual = name in self.roll.holders and is_regular(path) and path.stat().st_size <= most
-            return Contribution(name, votes=path.read_bytes() if usual else None, problem=problem)
+            return Contribution(
+                holder=name, votes=path.read_bytes() if usual else None, problem=problem
+            )
 
         return gathered(self.roll, question, contributions=[read(*item) for item in paths.items()])
 
@@ -704,7 +706,7 @@ class RoundsOfHolders:
             InvalidValue: too many holders are absent, or `release_votes` refuses the release.
         """
         monitor = monitor or Monitor()
-        source = AskedVotes(self, exchange, monitor)
+        source = AskedVotes(release=self, exchange=exchange, monitor=monitor)
         ids = self.record_ids[: self.num_queries]
         cohort = cohort_of_heads(
             source.heads,
@@ -713,7 +715,7 @@ class RoundsOfHolders:
             # the digest of the opening, whose sums no epsilon covers
             votes_digest=hashlib.sha256(to_json(source.opened).encode()).hexdigest(),
             queries_digest=queries_digest(
-                np.asarray(self.pool[: self.num_queries], dtype=np.float32), record_ids=ids
+                inputs=np.asarray(self.pool[: self.num_queries], dtype=np.float32), record_ids=ids
             ),
             places=Places.from_holders(self.roll.holders),
             num_groups=sum(head.num_groups for head in source.heads),
@@ -878,7 +880,7 @@ class AskedMoments(RoundVotes):
             votes.pool, num_directions, ridge=DEFAULT_RECIPE.ridge_in_rounds
         )
         rows = votes.pool[: max(DEFAULT_RECIPE.public_rows, votes.num_queries)]
-        self.public = self._directions.with_constant(rows).astype(np.float32)
+        self.public = self._directions.with_constant(inputs=rows).astype(np.float32)
         self.variances = self._directions.feature_variances
         self.num_teachers = votes.num_teachers
         self.num_labels = votes.num_labels

@@ -140,7 +140,7 @@ def cast_vote_file(
                 f"output={output}: this vote file is finished; nothing was trained or asked again"
             )
             return VoteFile.open(output)
-        sources = Sources.from_settings(named_files, output_dir=folder.path)
+        sources = Sources.from_settings(settings=named_files, output_dir=folder.path)
         with monitor.stage("reading the data"):
             dataset = require_dataset(plan.load_dataset())
         for line in dataset.notes:
@@ -258,7 +258,9 @@ def manifest_of(plan: HolderPlan, ensemble: Ensemble) -> VoteManifest:
     names = ensemble.public_names
     return VoteManifest(
         holder=plan.holder,
-        queries=queries_digest(np.asarray(ensemble.queries.inputs), names.record_ids),
+        queries=queries_digest(
+            inputs=np.asarray(ensemble.queries.inputs), record_ids=names.record_ids
+        ),
         num_teachers=ensemble.num_teachers,
         num_queries=ensemble.num_queries,
         num_labels=dataset.num_labels,

@@ -216,7 +216,7 @@ class VoteFile(HoldersFile):
                     name="confidences",
                     shape=manifest.shape,
                     descr="<f4",
-                    blocks=whole_blocks(confidences(), manifest.shape),
+                    blocks=whole_blocks(blocks=confidences(), shape=manifest.shape),
                 )
         return cls(Path(path), (manifest,), np.asarray(record_ids), tuple(label_names))
 
@@ -410,6 +410,6 @@ def is_whole_archive(path: Path) -> bool:
     """Returns True for an .npy file, or for an archive that is not cut off."""
     try:
         with path.open("rb") as file:
-            return is_array_file(file.read(6)) or zipfile.is_zipfile(path)
+            return is_array_file(first_bytes=file.read(6)) or zipfile.is_zipfile(path)
     except OSError:
         return False

@@ -57,10 +57,11 @@ class CategoryColumn(Column):
         words = as_texts(cells)
         categories = arrow().array(self.categories, arrow().string())
         codes = codes_among(words, categories)
-        missing = is_missing(words)
+        missing = is_missing(cells=words)
         if ((codes < 0) & ~missing).any():  # spelled otherwise, perhaps
             canonical_codes = codes_among(
-                canonical_words(words, spelling), categories=canonical_words(categories, spelling)
+                canonical_words(words, spelling),
+                categories=canonical_words(words=categories, spelling=spelling),
             )
             codes = np.where(codes < 0, canonical_codes, codes)
         unknown = (codes < 0) & ~missing

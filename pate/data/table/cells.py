@@ -86,10 +86,10 @@ def as_dates(
     date_orders = tuple(date_orders)
 
     def days_of_word(word: str) -> float:
-        return days_of(word, date_orders, first_year)
+        return days_of(date_text=word, date_orders=date_orders, first_year=first_year)
 
     if cells.type == pa.string():
-        return _parse(as_texts(cells), parse_all=_cast_days, parse_word=days_of_word)
+        return _parse(words=as_texts(cells), parse_all=_cast_days, parse_word=days_of_word)
     if not (pa.types.is_date(cells.type) or pa.types.is_timestamp(cells.type)):
         return np.where(is_missing(cells), np.nan, np.inf)
     return np.asarray(_cast_days(cells, refuse_rounding=False).to_numpy(zero_copy_only=False))
@@ -111,16 +111,16 @@ def with_missing(table: Any, spelling: CellSpelling) -> Any:
     pa = arrow()
     missing_words = pa.array(spelling.missing, pa.string())
     missing_values = canonical_words(missing_words, spelling)
-    numbers = as_numbers(missing_words, spelling)
+    numbers = as_numbers(cells=missing_words, spelling=spelling)
     missing_numbers = numbers[np.isfinite(numbers)]
     columns = []
     for column in table.columns:
         array = _decoded(column)
         if array.type == pa.string():
-            values = canonical_words(as_texts(array), spelling)
+            values = canonical_words(words=as_texts(cells=array), spelling=spelling)
             gone = pa.compute.is_in(values, missing_values, skip_nulls=True)
         else:  # truth values are no numbers here
-            is_gone = np.isin(as_numbers(array), missing_numbers)
+            is_gone = np.isin(as_numbers(cells=array), missing_numbers)
             gone = pa.array(is_gone & (not pa.types.is_boolean(array.type)))
         columns.append(pa.compute.if_else(gone, pa.scalar(None, array.type), array))
     return pa.table(columns, names=table.column_names)
@@ -178,4 +178,4 @@ def _parse(
                 numbers[place] = parse_word(word)
         parsed = pa.array(numbers).take(coded.indices)
     values = parsed.to_numpy(zero_copy_only=False)
-    return np.where(is_missing(words) | np.isfinite(values), values, np.inf)
+    return np.where(is_missing(cells=words) | np.isfinite(values), values, np.inf)

@@ -58,12 +58,14 @@ def fit_column(name: str, cells: Any, *, is_code: bool, spelling: CellSpelling) 
         if dates is not None:
             return dates
         _require_no_other_spelling(name, cells, spelling)
-    words = canonical_words(as_texts(cells), spelling) if is_code else as_texts(cells)
+    words = (
+        canonical_words(words=as_texts(cells), spelling=spelling) if is_code else as_texts(cells)
+    )
     counts = count_values(words)
     categories = sorted(counts, key=lambda word: (-counts[word], word))[:_MOST_CATEGORIES]
     if 2 * sum(counts[word] for word in categories) < sum(counts.values()):
         return TextColumn(name, missing=False)
-    has_missing = bool(is_missing(words).any())
+    has_missing = bool(is_missing(cells=words).any())
     return CategoryColumn(name, missing=has_missing, categories=tuple(sorted(categories)))
 
 
@@ -79,7 +81,7 @@ def _fit_dates(name: str, cells: Any, spelling: CellSpelling) -> DateColumn | No
     distinct = as_texts(cells).drop_null().unique().to_pylist()
     try:
         order = infer_order(
-            distinct, named_order=spelling.date_order, first_year=spelling.first_year
+            date_texts=distinct, named_order=spelling.date_order, first_year=spelling.first_year
         )
     except NoDate:
         return None
@@ -103,17 +105,17 @@ def _require_no_other_spelling(name: str, cells: Any, spelling: CellSpelling) ->
     spelling_by = {
         other.settings: other.spelling
         for other in spelling.others()
-        if have_values(as_numbers(sample, other.spelling))
-        and have_values(as_numbers(distinct, other.spelling))
+        if have_values(as_numbers(cells=sample, spelling=other.spelling))
+        and have_values(as_numbers(cells=distinct, spelling=other.spelling))
     }
     if not spelling_by:
         return
-    is_wrong = arrow().array(np.isinf(as_numbers(distinct, spelling)))
+    is_wrong = arrow().array(np.isinf(as_numbers(cells=distinct, spelling=spelling)))
     word = distinct.filter(is_wrong)[0].as_py()
     readings = []
     for settings, other in spelling_by.items():
         if not any(fewer < settings for fewer in spelling_by):
-            number = as_numbers(arrow().array([word]), spelling=other)[0]
+            number = as_numbers(cells=arrow().array([word]), spelling=other)[0]
             reading = np.format_float_positional(number, trim="-")
             readings.append(f"{' '.join(sorted(settings))} reads it as {reading}")
     mark = spelling.thousands or "nothing"

@@ -92,9 +92,9 @@ def remarks_on_dates(column: DateColumn, cells: Any, spelling: CellSpelling) -> 
     words = as_texts(cells)
     if column.order is not None:
         sample = words.drop_null().unique().slice(0, _SAMPLE_WORDS).to_pylist()
-        example = telling_date(sample)
+        example = telling_date(date_texts=sample)
         day = days_as_text(
-            days_of(example, date_orders=(column.order,), first_year=spelling.first_year)
+            days_of(date_text=example, date_orders=(column.order,), first_year=spelling.first_year)
         )
         yield f"dates in the order {column.order}, {example} is {day}"
     days = as_dates(cells, date_orders=(column.order,), first_year=spelling.first_year)
@@ -108,7 +108,7 @@ def remarks_on_dates(column: DateColumn, cells: Any, spelling: CellSpelling) -> 
     for end in (column.min, column.max):
         is_frequent = counts[end] >= max(_FREQUENT_ROWS, _FREQUENT_PLACEHOLDER * len(days))
         is_above_mean = counts[end] > len(days) / len(counts) * _TIMES_THE_MEAN
-        if is_frequent and is_above_mean and is_at_years_end(end):
+        if is_frequent and is_above_mean and is_at_years_end(day=end):
             word = words.filter(arrow().array(days == end))[0].as_py()
             setting = as_setting(name="data.missing", value=[word])
             yield (
@@ -147,7 +147,7 @@ class _ColumnCells:
         if not (self._is_number or self.is_date or self.is_code):
             counts = count_values(self._words)
             if counts:
-                yield from _remarks_on_words(counts, self.spelling)
+                yield from _remarks_on_words(count_per_word=counts, spelling=self.spelling)
         if self._is_number and not self.is_code and self._are_whole and _are_days(self._values):
             word = self._words.drop_null()[0]
             yield (
@@ -262,8 +262,8 @@ class _Reading:
     def fails_on(self, words: Any) -> NDArray[np.bool_]:
         """Returns whether each word of a pyarrow array cannot be read in this way, bool `[num_words]`."""
         if self.spelling is None:
-            return np.isinf(as_dates(words, date_orders=(self.order,), first_year=2000))
-        return np.isinf(as_numbers(words, self.spelling))
+            return np.isinf(as_dates(cells=words, date_orders=(self.order,), first_year=2000))
+        return np.isinf(as_numbers(cells=words, spelling=self.spelling))
 
     @property
     def kind(self) -> str:
@@ -284,12 +284,12 @@ def _remarks_on_words(count_per_word: Mapping[str, int], spelling: CellSpelling)
     num_cells = int(counts.sum())
     words = [" ".join(visible(word).split()) for word in count_per_word]
     distinct = arrow().array(list(count_per_word), arrow().string())
-    likeliest = _likeliest_reading(distinct, counts_per_word=counts, spelling=spelling)
-    fails = likeliest.fails_on(distinct)
+    likeliest = _likeliest_reading(words=distinct, counts_per_word=counts, spelling=spelling)
+    fails = likeliest.fails_on(words=distinct)
     num_failing = int(counts[fails].sum())
     if 2 * num_failing <= num_cells:
         yield _remark_on_failing_cells(
-            likeliest,
+            reading=likeliest,
             failing_words=_by_frequency(words, counts_per_word=counts, is_shown=fails),
             num_failing=num_failing,
             num_cells=num_cells,
@@ -333,7 +333,7 @@ def _likeliest_reading(
     sample_counts = counts_per_word[:_SAMPLE_WORDS]
 
     def num_read(reading: _Reading) -> int:
-        return int(sample_counts[~reading.fails_on(sample)].sum())
+        return int(sample_counts[~reading.fails_on(words=sample)].sum())
 
     return max(readings, key=num_read)
 

@@ -90,5 +90,5 @@ class DateColumn(NumberColumn):
         require(isinstance(absent, list), f"{name}.absent", absent, rule)
         words = tuple(map(str, absent))
         for word in words:
-            days_of(word)  # raises for what is no date
+            days_of(date_text=word)  # raises for what is no date
         return replace(column, order=order, absent=words)

@@ -39,7 +39,7 @@ class _MarkedDates:
             date: the same date, split into its parts.
         """
         for order in tuple(self.orders):
-            if not date.is_date_in(order):
+            if not date.is_date_in(date_order=order):
                 self.orders.discard(order)
                 self.counterexamples[order] = date_text
 
@@ -70,7 +70,7 @@ class _MarkedDates:
             readings = []
             for order in sorted(self.orders):
                 day = days_as_text(
-                    days_of(self.example, date_orders=(order,), first_year=first_year)
+                    days_of(date_text=self.example, date_orders=(order,), first_year=first_year)
                 )
                 readings.append(f"{day} (data.date_order={order})")
             raise UnclearDates(
@@ -109,10 +109,10 @@ def infer_order(
                 date_orders=(), first_year=2000
             )  # raises for what is no day of the calendar
             continue
-        if not any(date.is_date_in(order) for order in date.orders):
+        if not any(date.is_date_in(date_order=order) for order in date.orders):
             raise NoDate(word)
         key = f"{date.mark}{len(date.orders)}"
-        groups.setdefault(key, _MarkedDates(set(date.orders), example=word)).add(word, date)
+        groups.setdefault(key, _MarkedDates(orders=set(date.orders), example=word)).add(word, date)
     if short_year is not None and (first_year is None or (named_order is None and groups)):
         setting = "data.date_order=dmy (or mdy, ymd) and " if groups else ""
         read = "read" if groups else "reads"
@@ -144,7 +144,7 @@ def telling_date(date_texts: Sequence[str]) -> str:
         readings = set()
         for order in ORDERS:
             try:
-                readings.add(days_of(word, date_orders=(order,), first_year=2000))
+                readings.add(days_of(date_text=word, date_orders=(order,), first_year=2000))
             except ValueError:
                 continue
         if len(readings) > 1:

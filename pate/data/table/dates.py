@@ -126,7 +126,7 @@ class WrittenDate:
     def is_date_in(self, date_order: str) -> bool:
         """Returns whether the numbers are a valid date in an order of day, month and year, in any century."""
         try:
-            self.moment((date_order,), first_year=2000)  # a leap year
+            self.moment(date_orders=(date_order,), first_year=2000)  # a leap year
         except NoDate:
             return False
         return True

@@ -106,7 +106,7 @@ class Dealing:
         if words.null_count:
             rule = f"a value in each row, {words.null_count} of {len(words)} rows have none"
             raise InvalidValue("group", self.group, rule=rule)
-        return People.from_words([words], spelling).merged_by_looks()[0]
+        return People.from_words(columns=[words], spelling=spelling).merged_by_looks()[0]
 
     def part_of_row(self) -> NDArray[np.int64]:
         """Returns the split of each row as an index into `SPLITS`, `[num_rows]`."""

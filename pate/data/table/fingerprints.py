@@ -35,10 +35,10 @@ def row_numbers(batches: Iterable[NumberedBatch], schema: TableSchema) -> NDArra
     numbers = []
     for _, table in batches:
         values = [
-            _values_of(table.column(column.name), column, schema.spelling)
+            _values_of(cells=table.column(column.name), column=column, spelling=schema.spelling)
             for column in schema.columns
         ]
-        numbers.append(_hash_rows(values))
+        numbers.append(_hash_rows(columns=values))
     return np.concatenate(numbers)
 
 
@@ -56,7 +56,7 @@ def _values_of(cells: Any, column: Column, spelling: CellSpelling) -> Any:
         with np.errstate(over="ignore"):
             values = np.where(is_whole, numbers, rounded(numbers.astype(np.float32)))
         return arrow().array(values).cast(arrow().string())
-    return canonical_words(as_texts(cells), spelling).fill_null(_MISSING_WORD)
+    return canonical_words(words=as_texts(cells), spelling=spelling).fill_null(_MISSING_WORD)
 
 
 def private_digest(batches: Iterable[NumberedBatch], *, cells_are_text: bool = False) -> str:

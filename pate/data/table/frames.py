@@ -32,7 +32,7 @@ def as_table(data: Any) -> Any:
         require_columns("data", names)
         try:
             data = pa.table(
-                {name: _as_array(data[key]) for name, key in zip(names, data, strict=True)}
+                {name: _as_array(column=data[key]) for name, key in zip(names, data, strict=True)}
             )
         except (pa.ArrowException, TypeError) as error:
             raise InvalidValue(

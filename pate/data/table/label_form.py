@@ -78,7 +78,7 @@ def labels_in_one_column(
     names = setting[1:]
     if column not in columns:
         names = setting
-        column = _column_naming(setting, public_file, separator)
+        column = _column_naming(label_names=setting, public_file=public_file, separator=separator)
     elif not names and public_file is not None:
         names = tuple(sorted(_public_names(column, public_file, separator)))
     rule = (
@@ -106,7 +106,7 @@ def _column_naming(
         InvalidValue: there is no such column, or more than one.
     """
     names = {canonical_word(label) for label in label_names}
-    names |= {name for label in label_names for name in names_in(label, separator)}
+    names |= {name for label in label_names for name in names_in(cell=label, separator=separator)}
     columns = []
     if public_file is not None:
         for column, cells in _words_with_whole_lists(
@@ -156,7 +156,7 @@ def _words_in(file: TableFile, columns: Iterable[str]) -> Mapping[str, set[str]]
         return words
     spelling = file.spelling()
     for _, batch in file.rows(list(words)):
-        cells = with_missing(batch, spelling)
+        cells = with_missing(table=batch, spelling=spelling)
         for name, column_words in words.items():
             column_words.update(as_texts(cells.column(name)).drop_null().unique().to_pylist())
     return words

@@ -109,7 +109,7 @@ class Labels:
             if truths.no is not None:
                 truth_of[truths.no] = False
             return self._read_words(column, value_of_word=truth_of)
-        numbers = as_numbers(column, spelling)
+        numbers = as_numbers(cells=column, spelling=spelling)
         bits = numbers == 1
         wrong = ~np.isin(numbers, (0, 1))
         if wrong.any():

@@ -102,7 +102,7 @@ class NumberColumn(Column):
         sample = scaled[:: max(1, len(scaled) // _MOST_FITTED_NUMBERS)]
         likeliest = float(scipy.stats.yeojohnson_normmax(sample))
         power = round(min(max(likeliest, 0.0), 2.0), 2)
-        powers = _yeo_johnson(scaled, power)
+        powers = _yeo_johnson(numbers=scaled, power=power)
         return replace(column, power=power, center=float(powers.mean()), unit=float(powers.std()))
 
     @property
@@ -134,7 +134,7 @@ class NumberColumn(Column):
         missing = np.isnan(numbers)
         is_number = np.isfinite(numbers)
         clipped = numbers[is_number].clip(self.min, self.max)
-        powers = _yeo_johnson((clipped - self.mean) / self.std, self.power)
+        powers = _yeo_johnson(numbers=(clipped - self.mean) / self.std, power=self.power)
         features = np.zeros((len(numbers), len(self.feature_names)), np.float32)
         features[is_number, 0] = (powers - self.center) / self.unit
         features[:, 1:] = missing[:, None]
@@ -191,12 +191,12 @@ def _yeo_johnson(numbers: Numbers, power: float) -> Numbers:
     For x >= 0 the transform is the Box-Cox transform of 1 + x with exponent `power`. For x < 0 it is minus the Box-Cox
     transform of 1 - x with exponent `2 - power`.
     """
-    return _signed(scipy.special.boxcox1p, numbers, power)
+    return _signed(transform=scipy.special.boxcox1p, numbers=numbers, power=power)
 
 
 def _inverse_yeo_johnson(powers: Numbers, power: float) -> Numbers:
     """Returns the numbers whose transform by `_yeo_johnson` is `powers`; scipy.stats has no inverse."""
-    return _signed(scipy.special.inv_boxcox1p, numbers=powers, power=power)
+    return _signed(transform=scipy.special.inv_boxcox1p, numbers=powers, power=power)
 
 
 def _signed(transform: Callable[..., Numbers], numbers: Numbers, power: float) -> Numbers:

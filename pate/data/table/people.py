@@ -126,7 +126,9 @@ class People:
         """
         words = arrow().chunked_array([chunk for column in columns for chunk in column.chunks])
         chunks = words.dictionary_encode().unify_dictionaries().chunks
-        names = person_names(chunks[-1].dictionary, spelling)  # of the different words
+        names = person_names(
+            words=chunks[-1].dictionary, spelling=spelling
+        )  # of the different words
         coded = names.dictionary_encode(null_encoding="encode")
         person_of_word = coded.indices.to_numpy().astype(np.int64)
         numbers = np.concatenate([person_of_word[chunk.indices.to_numpy()] for chunk in chunks])
@@ -153,7 +155,9 @@ class People:
 
         Groups are numbered from 0 in the order of their first rows.
         """
-        merged = _merged(np.concatenate(self.person_of_row), code_of_person=self.look_codes)
+        merged = _merged(
+            person_of_row=np.concatenate(self.person_of_row), code_of_person=self.look_codes
+        )
         _, groups = np.unique(merged, return_inverse=True)
         ends = np.cumsum([len(numbers) for numbers in self.person_of_row])[:-1]
         return np.split(groups.astype(np.int64), ends)
@@ -177,7 +181,7 @@ class People:
                 if len(look_codes):
                     splits = f"{SPLITS[first]} and {SPLITS[second]}"
                     yield f"{setting}: {len(look_codes)} values of {splits} look alike, {reason}"
-        private = np.unique(_merged(persons[0], code_of_person=self.lowercase_codes))
+        private = np.unique(_merged(person_of_row=persons[0], code_of_person=self.lowercase_codes))
         _, counts = np.unique(self.look_codes[private], return_counts=True)
         num_alike = int(counts[counts > 1].sum())
         if num_alike:

@@ -29,10 +29,10 @@ def placeholder_dates(days: NDArray[np.float64]) -> list[float]:
     dates = np.unique(np.floor(days[np.isfinite(days)]))
     placeholders: list[float] = []
     while len(dates) > _FEWEST_OTHERS:
-        if _is_far(dates[-1], other_days=dates[:-1]):
+        if _is_far(day=dates[-1], other_days=dates[:-1]):
             placeholders.append(float(dates[-1]))
             dates = dates[:-1]
-        elif _is_far(dates[0], other_days=dates[1:]):
+        elif _is_far(day=dates[0], other_days=dates[1:]):
             placeholders.append(float(dates[0]))
             dates = dates[1:]
         else:

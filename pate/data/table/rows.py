@@ -126,7 +126,7 @@ class Rows:
             numbers.append(batch_numbers)
             inputs.append(self._encode(batch_numbers, batch))
             cells = self._other_columns(batch, roles)
-            bits.append(self._read_labels(batch_numbers, table=cells))
+            bits.append(self._read_labels(row_numbers=batch_numbers, table=cells))
             for column, chunks in words.items():
                 chunks.append(as_texts(cells.column(column)))
         self.numbers = np.concatenate(numbers)
@@ -164,7 +164,7 @@ class Rows:
         """Returns a pyarrow table of the columns of labels and roles, in which missing cells are null."""
         labels = [column for column in self._label_form.columns if column in batch.column_names]
         columns = list(dict.fromkeys((*labels, *roles.columns)))
-        return with_missing(batch.select(columns), self._schema.spelling)
+        return with_missing(table=batch.select(columns), spelling=self._schema.spelling)
 
     def _read_labels(self, row_numbers: Numbers, table: Any) -> NDArray[np.bool_]:
         """Returns the labels of a batch, bool `[num_rows, num_labels]`.
@@ -198,7 +198,9 @@ class Rows:
         for label, count, row in rows:
             if not count:
                 continue
-            wrong_cells = wrong_cells_in_words(count, num_rows=len(self.numbers), first_row=row)
+            wrong_cells = wrong_cells_in_words(
+                num_wrong=count, num_rows=len(self.numbers), first_row=row
+            )
             if form.column is not None:
                 rule = f"{form.rule}, {wrong_cells}"
                 raise InvalidValue(f"{self._name}.{form.column}", rule=rule)

@@ -82,7 +82,7 @@ class TableSchema(Preprocessing):
         Raises:
             InvalidValue: cells are numbers in another notation, or dates whose order of day and month is ambiguous.
         """
-        values = with_missing(_without_columns(table, names=text_columns), spelling)
+        values = with_missing(table=_without_columns(table, names=text_columns), spelling=spelling)
         columns: list[Column] = []
         for name in table.column_names:
             if name in text_columns:
@@ -209,7 +209,7 @@ class TableSchema(Preprocessing):
         ]
         if useless:
             column = useless[0]
-            remedy = ways_out([column.name for column in useless], group)
+            remedy = ways_out(columns=[column.name for column in useless], group=group)
             if isinstance(column, TextColumn):
                 remedy += f"; {as_setting(name='data.text', value=[column.name])} makes features of its words"
             if remarks is not None and column.name in remarks:
@@ -225,7 +225,9 @@ class TableSchema(Preprocessing):
         """
         texts = [column.name for column in self.columns if isinstance(column, TextColumn)]
         columns = table.select(list(self.names))
-        values = with_missing(_without_columns(columns, names=texts), self.spelling)
+        values = with_missing(
+            table=_without_columns(table=columns, names=texts), spelling=self.spelling
+        )
         parts = []
         for column in self.columns:
             cells = (table if column.name in texts else values).column(column.name)
@@ -323,7 +325,9 @@ class TableSchema(Preprocessing):
         rows = zip(self.columns, num_wrong.tolist(), first_wrong.tolist(), strict=True)
         for column, count, row in rows:
             if count:
-                wrong_cells = wrong_cells_in_words(count, num_rows=num_rows, first_row=row)
+                wrong_cells = wrong_cells_in_words(
+                    num_wrong=count, num_rows=num_rows, first_row=row
+                )
                 rule = f"{column.expects}, {wrong_cells}"
                 prefix = "data." if "." in name else ""  # other commands have no such prefix
                 hint = self._hint_for(column, prefix)

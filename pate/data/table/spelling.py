@@ -210,7 +210,7 @@ def canonical_words(words: Any, spelling: CellSpelling = USUAL) -> Any:
         spelling: the notation of numbers: decimal mark and mark between thousands.
     """
     compute = arrow().compute
-    coded = joined(words).dictionary_encode()
+    coded = joined(array=words).dictionary_encode()
     words = spelling.without_grouping(coded.dictionary)
     if spelling.decimal_mark == ",":
         words = with_points(words)

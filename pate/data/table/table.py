@@ -277,10 +277,10 @@ class Table(TextReader):
         rows = {split: self._rows(split, spelled, stage) for split in SPLITS}
 
         def fingerprints_of_split(split: str) -> NDArray[np.uint64]:
-            return row_numbers(self._files[split].rows(list(schema.names)), schema=spelled)
+            return row_numbers(batches=self._files[split].rows(list(schema.names)), schema=spelled)
 
         return make_dataset(
-            rows,
+            rows_of_splits=rows,
             schema=spelled,
             roles=Roles(group=self._columns_of("group"), id=self.id),
             name=self.name,
@@ -290,7 +290,7 @@ class Table(TextReader):
             notes=self._notes(),
             preprocessing=schema,
             private_cell_digest=private_digest(
-                private_file.rows(), cells_are_text=private_file.is_text
+                batches=private_file.rows(), cells_are_text=private_file.is_text
             ),
             fingerprints_of_split=fingerprints_of_split,
         )
@@ -317,11 +317,11 @@ class Table(TextReader):
         rows = self._rows("private", replace(schema, spelling=spelling))
         ids = rows.numbers
         if self.id is not None:
-            ids = People.from_words([rows.ids], spelling).person_of_row[0]
+            ids = People.from_words(columns=[rows.ids], spelling=spelling).person_of_row[0]
         groups = ids
         remarks: list[str] = []
         if owners:
-            people = People.from_words(rows.groups, spelling)
+            people = People.from_words(columns=rows.groups, spelling=spelling)
             groups = people.groups()[0]
             remarks += people.remarks(f"data.group={owners[0]}")
         remarks += remarks_on_lost_columns(
@@ -332,7 +332,7 @@ class Table(TextReader):
             label_names=self._label_form.names,
             records=Split(inputs=rows.inputs, labels=rows.labels, record_ids=ids, group_ids=groups),
             preprocessing=schema,
-            private_cells=private_digest(file.rows(), cells_are_text=file.is_text),
+            private_cells=private_digest(batches=file.rows(), cells_are_text=file.is_text),
             notes=(*self._notes(), *remarks),
             group_unit=Roles(group=owners, id=self.id).group_unit,
         )
@@ -349,7 +349,7 @@ class Table(TextReader):
         public = self._public_file.read(list(schema.names))
         fit = self.text_fit or TfidfVectors.fit
         return schema.with_text_vectors(
-            public, text_columns=self.text, fit_vectors=fit, stage=stage
+            table=public, text_columns=self.text, fit_vectors=fit, stage=stage
         )
 
     def public_remarks(self) -> tuple[str, ...]:
@@ -388,7 +388,10 @@ class Table(TextReader):
         )
         without_texts = table.select([name for name in features if name not in self.text])
         remarks = remarks_on_columns(
-            without_texts, schema, code_columns=self.category, group=self._owner_columns
+            table=without_texts,
+            schema=schema,
+            code_columns=self.category,
+            group=self._owner_columns,
         )
         return _PublicReading(schema, tuple(remarks))
 
@@ -412,7 +415,7 @@ class Table(TextReader):
         for name in public.names:
             if name not in schema.names and name not in self._no_features:
                 rule = f"no other column in {public.name} than it lists, and there is {name}"
-                remedy = ways_out([name], group=self._owner_columns)
+                remedy = ways_out(columns=[name], group=self._owner_columns)
                 raise InvalidValue("data.schema", self.schema, rule=f"{rule}; {remedy}")
         schema.require_usable(public.name, group=self._owner_columns)
         return schema
@@ -524,7 +527,7 @@ class Table(TextReader):
             for name in file.names:
                 lacking = [other for other in SPLITS if name not in names_of[other]]
                 if lacking and name not in self._no_features:
-                    remedy = ways_out([name], group=self._owner_columns)
+                    remedy = ways_out(columns=[name], group=self._owner_columns)
                     rule = f"it in every file, data.{lacking[0]} lacks it; {remedy}"
                     raise InvalidValue(f"{file.name}.{name}", rule=rule)
 
@@ -561,7 +564,7 @@ class Table(TextReader):
     def _label_form(self) -> Labels:
         files = self._files.values()
         if self.label_separator is None or not self.labels:
-            return labels_with_columns(self.labels, files, word_for_yes=self.true)
+            return labels_with_columns(label_names=self.labels, files=files, word_for_yes=self.true)
         return labels_in_one_column(
             self.labels,
             files,

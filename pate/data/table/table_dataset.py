@@ -64,7 +64,7 @@ def make_dataset(
     parts = [rows_of_splits[split] for split in SPLITS]
     private = rows_of_splits["private"]
     public = rows_of_splits["public"]
-    identities = _identify(parts, roles, schema.spelling)
+    identities = _identify(rows_per_split=parts, roles=roles, spelling=schema.spelling)
     splits = {}
     for split, part, ids, groups in zip(
         SPLITS, parts, identities.ids, identities.groups, strict=True
@@ -81,7 +81,7 @@ def make_dataset(
         remarks.append(identities.shared.description())
     remarks += identities.remarks
     remarks += remarks_on_copies(
-        splits["private"],
+        private_split=splits["private"],
         public_split=splits["public"],
         test_split=splits["test"],
         fingerprints_of_split=fingerprints_of_split,
@@ -99,7 +99,9 @@ def make_dataset(
         public_names = np.array(public.record_names, np.str_)
     budgets = None
     if private.budgets is not None:
-        budgets = np.array(canonical_words(private.budgets, schema.spelling).to_pylist(), np.str_)
+        budgets = np.array(
+            canonical_words(words=private.budgets, spelling=schema.spelling).to_pylist(), np.str_
+        )
     order = np.random.default_rng(seed).permutation(len(public.labels))
     return Dataset(
         name=name,
@@ -224,14 +226,18 @@ def _identify(rows_per_split: Sequence[Rows], roles: Roles, spelling: CellSpelli
     remarks: list[str] = []
     ids = split_numbers([part.numbers for part in rows_per_split])
     if roles.id is not None:
-        records = People.from_words([part.ids for part in rows_per_split], spelling)
+        records = People.from_words(
+            columns=[part.ids for part in rows_per_split], spelling=spelling
+        )
         ids = list(records.person_of_row)
         require_apart("id", roles.id, ids)
         if roles.id not in roles.group:
             remarks += records.remarks(f"data.id={roles.id}")
     owners: list[list[Numbers]] = []  # of each column, by split
     for place, column in enumerate(roles.group):
-        people = People.from_words([part.groups[place] for part in rows_per_split], spelling)
+        people = People.from_words(
+            columns=[part.groups[place] for part in rows_per_split], spelling=spelling
+        )
         require_apart("group", column, people.person_of_row)
         owners.append(people.groups())
         remarks += people.remarks(f"data.group={column}")
@@ -239,11 +245,11 @@ def _identify(rows_per_split: Sequence[Rows], roles: Roles, spelling: CellSpelli
     groups = owners[0] if owners else None
     if len(owners) > 1:
         shared = SharedRecords.from_owners(
-            roles.group, owner_numbers=[owner[0] for owner in owners]
+            owner_kinds=roles.group, owner_numbers=[owner[0] for owner in owners]
         )
         groups = _link_owners(owners)
     if roles.id is not None:
-        ids = _with_ids_of_repeats(roles.id, ids, groups)
+        ids = _with_ids_of_repeats(column=roles.id, ids=ids, groups=groups)
     if groups is None or (shared is not None and shared.weights is not None):
         groups = ids
     return _Identities(ids=ids, groups=groups, shared=shared, remarks=remarks)

@@ -68,7 +68,7 @@ class EncoderVectors(TextVectors):
             InvalidValue: the files are no encoder, or all texts have the same vector.
             MissingPackage: the package that runs the encoder is not installed.
         """
-        sample = evenly_spaced(texts, max_items=_MOST_FITTED_TEXTS)
+        sample = evenly_spaced(items=texts, max_items=_MOST_FITTED_TEXTS)
         try:
             arrays, settings = _read_encoder(weights)
             encoder = cls(arrays, settings, {}, weights=weights)
@@ -90,9 +90,11 @@ class EncoderVectors(TextVectors):
                 "features.weights", weights.place, rule=f"{WEIGHTS_RULES['encoder']} ({error})"
             ) from error
         rows = np.concatenate(blocks or [np.zeros((0, 1))])
-        center, components = principal_directions(rows, max_directions=dimension)
+        center, components = principal_directions(vectors=rows, max_directions=dimension)
         arrays |= {"center": center, "components": components}
-        return cls(arrays, settings, origin_of_texts(sample, weights), weights=weights)
+        return cls(
+            arrays, settings, origin_of_texts(texts=sample, weights=weights), weights=weights
+        )
 
     def is_usable(self) -> bool:
         """Returns whether the arrays and settings that were read from a file fit together.
@@ -156,7 +158,7 @@ class EncoderVectors(TextVectors):
         rows = self.encode(texts)
         # two vectors of length 1 at most differ by 2 at most, and factors of exact products are 1 long at most
         centered = np.where(rows.any(axis=1, keepdims=True), (rows - self.arrays["center"]) / 2, 0)
-        return from_product(fixed_point(centered) @ fixed_point(self.arrays["components"]))
+        return from_product(fixed_point(centered) @ fixed_point(values=self.arrays["components"]))
 
     @cached_property
     def _encode(self) -> Encode:
@@ -166,10 +168,10 @@ class EncoderVectors(TextVectors):
             tokenizer = self.arrays.get("tokenizer")
             content = None if tokenizer is None else tokenizer.tobytes()
             return _onnx_encoder(
-                self.arrays["model"].tobytes(), tokenizer=content, settings=self.settings
+                model=self.arrays["model"].tobytes(), tokenizer=content, settings=self.settings
             )
-        graph, tokenizer_path = _onnx_files(self._weights.place)
-        return _onnx_encoder(graph, tokenizer=tokenizer_path, settings=self.settings)
+        graph, tokenizer_path = _onnx_files(encoder_path=self._weights.place)
+        return _onnx_encoder(model=graph, tokenizer=tokenizer_path, settings=self.settings)
 
 
 def _sentence_transformer(folder: Path) -> Encode:
@@ -197,7 +199,7 @@ def _read_encoder(weights: Weights) -> tuple[dict[str, NDArray[Any]], dict[str, 
         path = place / name
         return read_json(path, remedy="copy it again") if path.is_file() else {}
 
-    model, tokenizer = _onnx_files(place)
+    model, tokenizer = _onnx_files(encoder_path=place)
     modules = {str(part["type"]).rpartition(".")[2] for part in read_settings("modules.json")}
     if model is None and not modules:
         raise InvalidValue("features.weights", place, rule=WEIGHTS_RULES["encoder"])

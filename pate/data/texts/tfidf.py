@@ -83,7 +83,7 @@ class TfidfVectors(TextVectors):
 
         sample = evenly_spaced(texts)
         with stage("words of the public texts", len(sample)) as advance:
-            vocabulary = _frequent_in(sample, report_progress=advance)
+            vocabulary = _frequent_in(texts=sample, report_progress=advance)
         if not vocabulary.words:
             raise InvalidValue(
                 "data.text", rule="public texts that share words, features are fitted on them"
@@ -91,12 +91,12 @@ class TfidfVectors(TextVectors):
         # scikit-learn's smooth idf: as if one more text had each word
         idf = np.log((1 + len(sample)) / (1 + vocabulary.num_texts_with)) + 1
         settings = {"words": vocabulary.words}
-        origin = origin_of_texts(sample)
+        origin = origin_of_texts(texts=sample)
         arrays: dict[str, NDArray[Any]] = {"buckets": vocabulary.buckets, "idf": idf}
         unprojected = cls(arrays, settings, origin)
         with stage("directions of the public texts", len(sample)) as advance, one_blas_thread():
             matrix = stack_blocks(
-                lambda block: unprojected.weigh(block).weights,
+                count_block=lambda block: unprojected.weigh(texts=block).weights,
                 texts=sample,
                 report_progress=advance,
             )
@@ -165,12 +165,12 @@ class TfidfVectors(TextVectors):
 
     def _unscaled(self, texts: Sequence[str]) -> NDArray[np.float64]:
         weights = self.weigh(texts).weights
-        weights.data = fixed_point(weights.data)
+        weights.data = fixed_point(values=weights.data)
         return from_product(weights @ self._fixed_components)
 
     @cached_property
     def _fixed_components(self) -> NDArray[np.float64]:
-        return fixed_point(self.arrays["components"])
+        return fixed_point(values=self.arrays["components"])
 
 
 def _weigh_counts(counts: Any, idf: NDArray[np.float64]) -> Any:

@@ -77,7 +77,7 @@ class StaticVectors(TextVectors):
         Raises:
             InvalidValue: the file holds no word vectors, or all texts have the same vector.
         """
-        words, table, marks = read_vectors(weights.place)
+        words, table, marks = read_vectors(vectors_path=weights.place)
         sample = evenly_spaced(texts)
         settings = {"words": words, "marks": marks}
         unweighted = cls(
@@ -87,7 +87,7 @@ class StaticVectors(TextVectors):
         )
         with stage("words of the public texts", len(sample)) as advance:
             counts = stack_blocks(
-                lambda block: unweighted.count_pieces(block)[0],
+                count_block=lambda block: unweighted.count_pieces(texts=block)[0],
                 texts=sample,
                 report_progress=advance,
             )
@@ -104,7 +104,7 @@ class StaticVectors(TextVectors):
             "weights": word_weights,
             "center": center @ components / scale,
         }
-        return cls(arrays, settings, origin_of_texts(sample, weights))
+        return cls(arrays, settings, origin_of_texts(texts=sample, weights=weights))
 
     def is_usable(self) -> bool:
         """Returns whether the arrays and words that were read from a file fit together."""
@@ -154,7 +154,7 @@ class StaticVectors(TextVectors):
                 num_words_of_file]`.
         """
         counts = counts.copy()
-        counts.data = damped(counts.data) * self.arrays["weights"][counts.indices]
+        counts.data = damped(counts=counts.data) * self.arrays["weights"][counts.indices]
         columns = np.unique(
             counts.indices
         )  # 64 bits are needed for the vectors of these words alone
@@ -182,7 +182,9 @@ class StaticVectors(TextVectors):
                 return [place]
         if later_mark is not None:
             for form in forms:
-                if pieces := self._longest_pieces(form, first_mark, later_mark):
+                if pieces := self._longest_pieces(
+                    word=form, first_mark=first_mark, later_mark=later_mark
+                ):
                     return pieces
         return []
 

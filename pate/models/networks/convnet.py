@@ -347,7 +347,7 @@ def fit_stacked(
     # the others must not notice.
     one_rate = not can_overflow and bool((num_steps == batches.num_steps).all())
     optimizer = StackedAdamW(
-        [parameter.detach().flatten(1) for parameter in parameters],
+        parameters=[parameter.detach().flatten(1) for parameter in parameters],
         learning_rate=recipe.learning_rate,
         weight_decay=recipe.weight_decay,
     )
@@ -359,7 +359,7 @@ def fit_stacked(
         pictures = centered(records[index.flatten()])
         if recipe.flip:
             flips = torch.from_numpy(_draw_flips(batch, rngs).ravel()).to(device)
-            pictures = mirrored(pictures, flips)
+            pictures = mirrored(images=pictures, flips=flips)
         pictures = pictures.contiguous().view(*index.shape, *records.shape[1:])
         with recipe.autocast(device):
             logits = stacked_logits(network, tensors, images=pictures, valid=valid, training=True)

@@ -89,7 +89,7 @@ def fit_network(
     tensors = {name: tensor.to(device) for name, tensor in network.initial(rng).items()}
     vector, gradient = _one_vector(network, tensors)
     optimizer = StackedAdamW(
-        [vector], learning_rate=recipe.learning_rate, weight_decay=recipe.weight_decay
+        parameters=[vector], learning_rate=recipe.learning_rate, weight_decay=recipe.weight_decay
     )
     stored = torch.from_numpy(images).to(device)
     labels = torch.from_numpy(targets).to(device)
@@ -109,7 +109,7 @@ def fit_network(
         pictures = batch_images.permute(0, 3, 1, 2) if fits_in_memory else centered(batch_images)
         if recipe.flip:
             pictures = mirrored(
-                pictures, flips=torch.from_numpy(rng.random(len(rows)) < 0.5).to(device)
+                images=pictures, flips=torch.from_numpy(rng.random(len(rows)) < 0.5).to(device)
             )
         gradient.zero_()
         with recipe.autocast(device):

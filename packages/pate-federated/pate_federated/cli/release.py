@@ -78,7 +78,10 @@ def _release_in_rounds(config: DictConfig) -> None:
     plan, output_dir = plan_of(config, excluded_settings=("sum",))
     rule = "each holder and how many teachers it has, such as roll={north: 12, south: 12}"
     require(isinstance(config.roll, DictConfig), "roll", config.roll, rule)
-    roll = Roll({str(name): count for name, count in config.roll.items()}, config.max_absent)
+    roll = Roll(
+        holders={str(name): count for name, count in config.roll.items()},
+        max_absent=config.max_absent,
+    )
     if config.mailbox is None or plan.queries is None:
         rule = "a folder for questions and answers, and queries=FILE of the public samples, beside roll="
         raise InvalidValue("mailbox", config.mailbox, rule=rule)

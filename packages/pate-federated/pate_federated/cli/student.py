@@ -59,7 +59,9 @@ def _queries(config: DictConfig, release: Path, monitor: ConsoleMonitor) -> Call
     if config.queries is not None:
         return partial(Queries.read, Path(config.queries), schema=config.table_schema)
     make = part_maker(config)
-    load = watched_load(make("data"), monitor, features=make("features"), folder=release)
+    load = watched_load(
+        data=make("data"), monitor=monitor, features=make("features"), folder=release
+    )
     return lambda: Queries.of(require_dataset(load()))
 
 

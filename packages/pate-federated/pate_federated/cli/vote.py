@@ -103,7 +103,9 @@ def _answer(config: DictConfig, output: Path, monitor: ConsoleMonitor) -> None:
     )
     question = Question.from_bytes(question_path.read_bytes())
     require_no_links(make_folder(folder), "output_dir")
-    samples = queries_file(opening_of(question, folder), folder=folder / question.asked[:16])
+    samples = queries_file(
+        request=opening_of(question, folder), folder=folder / question.asked[:16]
+    )
     plan = _plan(config, output_dir=folder, monitor=monitor, queries=samples)
     require(
         output.stem == plan.holder, "output", output, f"{plan.holder}.npz, the name of this holder"
