@@ -126,7 +126,8 @@ def _run(task: Task, command: str, arguments: list[str]) -> tuple[str, int]:
                 _say(unused)
             return task(config)
         except Exception as error:
-            end = JobEnd(*_ended(error, spelling))
+            note, code = _ended(error, spelling)
+            end = JobEnd(note=note, code=code)
             if is_single:
                 ends.append(end)
             elif "sweep" not in hydra.callbacks:  # which prints the line itself

@@ -252,8 +252,8 @@ def seeded(estimator: Any, seed: int) -> Any:
     from sklearn.base import clone
 
     copy = clone(estimator)
-    names = [name for name in copy.get_params() if name.split("__")[-1] == "random_state"]
-    return copy.set_params(**dict.fromkeys(names, seed))
+    seeds = {name: seed for name in copy.get_params() if name.split("__")[-1] == "random_state"}
+    return copy.set_params(**seeds)
 
 
 def takes_nan(estimator: Any) -> bool:

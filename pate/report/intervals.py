@@ -5,6 +5,7 @@ n is the number of samples, L the number of labels, B the number of resamples, a
 
 import math
 from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -101,20 +102,18 @@ def _metrics_from_part(
     Deviations from the mean decrease with the root of the number of samples. So the deviations of the part are
     multiplied by the root of its share of the samples.
     """
-    part_arrays = (
-        predicted_labels[sample_indices],
-        scores[sample_indices],
-        true_labels[sample_indices],
+    metrics_of_part = partial(
+        _metrics_of_resamples,
+        predicted_labels=predicted_labels[sample_indices],
+        scores=scores[sample_indices],
+        true_labels=true_labels[sample_indices],
     )
-    part_metrics = _metrics_of_resamples(
-        *part_arrays,
+    part_metrics = metrics_of_part(
         weight_blocks=_weights(
             num_samples=len(sample_indices), num_resamples=num_resamples, seed=seed
         ),
     )
-    part_center = _metrics_of_resamples(
-        *part_arrays, weight_blocks=[np.ones((len(sample_indices), 1), np.float32)]
-    )
+    part_center = metrics_of_part(weight_blocks=[np.ones((len(sample_indices), 1), np.float32)])
     center = _metrics_of_resamples(
         predicted_labels,
         scores,

@@ -104,7 +104,10 @@ def per_label_metrics(
         `accuracy`, `balanced_accuracy`, `precision`, `recall`, `f1`, `average_precision` and `prevalence` (the share of
         samples with the label), each float64 `[num_labels]`. An undefined metric is NaN.
     """
-    return _per_label(*require_predictions(predicted_labels, scores, true_labels))
+    predicted_bits, valid_scores, true_bits = require_predictions(
+        predicted_labels, scores, true_labels
+    )
+    return _per_label(predicted_labels=predicted_bits, scores=valid_scores, true_labels=true_bits)
 
 
 def _per_label(predicted_labels: Bits, scores: Floats, true_labels: Bits) -> dict[str, Floats]:

@@ -271,10 +271,19 @@ def precision_recall(figures: RunFigures) -> Picture | None:
 
     def paint(axes: Axes) -> None:
         axes.plot(curve.recall, curve.precision, color=ACCENT, label="private student")
+        recall, precision = curve.chosen
         axes.plot(
-            *curve.chosen, color=ACCENT, marker="o", linestyle="none", label="at its threshold"
+            recall,
+            precision,
+            color=ACCENT,
+            marker="o",
+            linestyle="none",
+            label="at its threshold",
         )
-        axes.plot(*curve.constant, color=MUTED, marker="X", linestyle="none", label="best constant")
+        recall, precision = curve.constant
+        axes.plot(
+            recall, precision, color=MUTED, marker="X", linestyle="none", label="best constant"
+        )
         _finish(axes, xlim=(0, 1.02), ylim=(0, 1.02), xlabel="recall", ylabel="precision")
 
     return Picture(paint, height=270)

@@ -244,7 +244,8 @@ def _answer(
             data = _field(message, name=_ASKED[message_type])
             if not isinstance(data, bytes):
                 raise InvalidValue("message", rule=f"a {_ASKED[message_type]}")
-            reply["votes"] = make_answer(*plans(name), data)
+            plan, folder = plans(name)
+            reply["votes"] = make_answer(plan, folder, data)
         except Exception as error:
             logging.getLogger(__name__).exception("holder=%s: no answer", name)
             reply["problem"] = f"its app failed ({type(error).__name__})"

@@ -351,7 +351,7 @@ def _kept(
     shape: tuple[int | None, ...],
     make_sum: Callable[[], Summed],
     remedy: str,
-    **beside: NDArray[Any],
+    **further_arrays: NDArray[Any],
 ) -> Arrays:
     """Returns the arrays in the file of a sum; makes the sum and writes the file if the file does not exist.
 
@@ -360,18 +360,18 @@ def _kept(
         shape: the expected shape of the sum, with None for any size of an axis.
         make_sum: makes the sum and returns it with the names of its holders.
         remedy: the advice in the message for a damaged file.
-        **beside: more arrays that are written to the file.
+        **further_arrays: more arrays that are written to the file.
     """
     if not os.path.lexists(path):
         total, holders = make_sum()
-        write_arrays(path, total=total, holders=np.array(holders, dtype=np.str_), **beside)
+        write_arrays(path, total=total, holders=np.array(holders, dtype=np.str_), **further_arrays)
     forms = {
         "total": ArrayForm(kind="i", shape=shape),
         "holders": ArrayForm(kind="U", shape=(None,)),
     }
     return read_arrays(
         path,
-        forms=forms | dict.fromkeys(beside, ArrayForm(kind="U", shape=())),
+        forms=forms | dict.fromkeys(further_arrays, ArrayForm(kind="U", shape=())),
         remedy=remedy,
         max_bytes=_MOST_BYTES,
     )
@@ -621,7 +621,9 @@ class Mailbox:
                 holder=name, votes=path.read_bytes() if usual else None, problem=problem
             )
 
-        return gathered(self.roll, question, contributions=[read(*item) for item in paths.items()])
+        return gathered(
+            self.roll, question, contributions=[read(name, path) for name, path in paths.items()]
+        )
 
 
 @dataclass(frozen=True)

@@ -126,9 +126,8 @@ class People:
         """
         words = arrow().chunked_array([chunk for column in columns for chunk in column.chunks])
         chunks = words.dictionary_encode().unify_dictionaries().chunks
-        names = person_names(
-            words=chunks[-1].dictionary, spelling=spelling
-        )  # of the different words
+        distinct_words = chunks[-1].dictionary
+        names = person_names(distinct_words, spelling)
         coded = names.dictionary_encode(null_encoding="encode")
         person_of_word = coded.indices.to_numpy().astype(np.int64)
         numbers = np.concatenate([person_of_word[chunk.indices.to_numpy()] for chunk in chunks])
