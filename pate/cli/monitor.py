@@ -97,7 +97,7 @@ class ConsoleMonitor(Monitor):
         passed = self._clock() - stage.start_time
         if passed >= self._shown_after:
             end = f" ({stage.note})" if stage.note else ""
-            self._print(f"{name}: {passed:.1f} s{end}", style="dim")
+            self._print(line=f"{name}: {passed:.1f} s{end}", style="dim")
 
     def say(self, line: str) -> None:
         """Prints a line that belongs to no stage."""

@@ -58,15 +58,16 @@ _SHORTAGES = (  # messages of CPython and the dynamic loader, which have no erro
 
 
 class Stopped(KeyboardInterrupt):
-    """An exception: a signal asked the command to end.
+    """An exception that is raised when a signal asks the command to end.
 
-    `code` is the exit code as a shell reports it: 130, 143 or 129.
+    Attributes:
+        code: the exit code as a shell reports it: 130, 143 or 129.
     """
 
-    def __init__(self, number: int) -> None:
-        self.code = 128 + number
-        reason = f"ended by {signal.Signals(number).name}"
-        if number == signal.SIGINT:
+    def __init__(self, signal_number: int) -> None:
+        self.code = 128 + signal_number
+        reason = f"ended by {signal.Signals(signal_number).name}"
+        if signal_number == signal.SIGINT:
             reason = "interrupted"
         super().__init__(f"{reason}; the same command continues where it stopped")
 

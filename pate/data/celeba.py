@@ -364,7 +364,8 @@ class CelebA:
             group_ids = identities
         images, names, stamps = _find_photographs(folder, attributes.files)
         rows_of = {
-            role: self._rows(role, split_of == code, stamps > 0) for role, code in _OFFICIAL.items()
+            role: self._rows(split_name=role, is_listed=split_of == code, has_file=stamps > 0)
+            for role, code in _OFFICIAL.items()
         }
 
         def decode(row_numbers: NDArray[np.int64]) -> NDArray[np.uint8]:

@@ -48,7 +48,7 @@ class Inputs:
         )
         numbers = np.concatenate([_numbers_of_rows(block) for block in blocks])
         groups = np.unique(split.group_ids, return_inverse=True)[1]
-        return cls(numbers, groups, split.inputs.ndim == _PICTURE_AXES)
+        return cls(numbers, groups, are_pictures=split.inputs.ndim == _PICTURE_AXES)
 
     def __len__(self) -> int:
         return len(self.numbers)

@@ -64,7 +64,9 @@ class ImageForm(Preprocessing):
         """
         is_one_picture = isinstance(samples, (str, PathLike)) or hasattr(samples, "resize")
         pictures = [samples] if is_one_picture else list(samples)
-        levels = [self.levels(picture, f"data[{index}]") for index, picture in enumerate(pictures)]
+        levels = [
+            self.levels(picture, name=f"data[{index}]") for index, picture in enumerate(pictures)
+        ]
         return np.reshape(levels, (-1, *self.input_shape)).astype(np.float32) / WHITE
 
     def levels(self, picture: Any, name: str, *, needs_white: bool = False) -> NDArray[np.uint8]:

@@ -79,7 +79,7 @@ class Partition:
         rule = f"at most {len(groups)}, the number of private groups"
         require(num_teachers <= len(groups), "num_teachers", num_teachers, rule)
         teacher_of_group = rng.permutation(np.arange(len(groups), dtype=np.int64) % num_teachers)
-        return cls(teacher_of_group[group_of], num_teachers)
+        return cls(teacher_of=teacher_of_group[group_of], num_teachers=num_teachers)
 
     def indices(self, teacher: int) -> NDArray[np.int64]:
         """Returns the row numbers, ascending, of the private records in a teacher's shard."""

@@ -298,7 +298,7 @@ class Backbone(Features):
         Raises:
             InvalidValue: the network cannot process pictures of this shape, or `read_net` refuses the weights.
         """
-        extractor = self._network(picture_shape, {})
+        extractor = self._network(picture_shape, origin={})
         try:
             extractor.measure(np.zeros((1, *picture_shape), np.float32))
         except (RuntimeError, ValueError, AssertionError) as error:
@@ -309,7 +309,7 @@ class Backbone(Features):
     def fit(self, pictures: PublicPictures, stage: StageOpener) -> BackboneExtractor:
         """Returns the extractor whose directions are fitted to the network's vectors of the public pictures."""
         require_kind("pictures", pictures, PublicPictures, "pate.features.PublicPictures")
-        network = self._network(pictures.shape, pictures.origin)
+        network = self._network(picture_shape=pictures.shape, origin=pictures.origin)
         with one_thread():
             return network.with_projection(
                 pictures, dimension=self.dimension, seed=self.seed, stage=stage

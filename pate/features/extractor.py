@@ -115,7 +115,7 @@ class Extractor(FittedTransform):
         firsts = range(0, len(pictures), batch_size)
 
         def measure_batch(first_index: int) -> Array:
-            return self.measure(pictures.batch(first_index, batch_size))
+            return self.measure(images=pictures.batch(first_index, batch_size))
 
         blocks = Spilled(2**62)
         with stage("projecting public pictures", len(pictures)) as advance:
@@ -175,7 +175,7 @@ class Extractor(FittedTransform):
             # A full batch, as the last bits of a product of matrices depend on their shapes.
             batch = np.zeros((self.batch_size, *self.picture_shape), np.float32)
             batch[: len(pictures)] = pictures
-            batch_features = self.project(self.measure(batch))
+            batch_features = self.project(self.measure(images=batch))
             features[first : first + len(pictures)] = batch_features[: len(pictures)]
         return features
 

@@ -28,7 +28,8 @@ class Manifest:
             remedy: advice for the error.
         """
         return cls(
-            1, {name: file_digest(Path(folder, name), remedy=remedy) for name in sorted(names)}
+            manifest=1,
+            sha256={name: file_digest(Path(folder, name), remedy=remedy) for name in sorted(names)},
         )
 
     def write(self, folder: Path | str) -> None:

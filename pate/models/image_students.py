@@ -107,7 +107,7 @@ class ImageStudent(AdamWRecipe, ThresholdedStudent):
         _, labels = require_rows(images, training.labels, seed)
         shape = tuple(images.shape[1:])
         released = np.asarray(labels.any(axis=0), np.float32)
-        network = self._network(shape, labels.shape[1])
+        network = self._network(input_shape=shape, num_labels=labels.shape[1])
         device = require_device(self.device)
         if len(images) < 2:
             return LinearModel.constant(released, images)

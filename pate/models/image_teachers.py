@@ -58,7 +58,7 @@ class ImageTeacher(AdamWRecipe, Teacher):
         require_shards(shards, seeds)
         images = [require_images(shard.inputs) for shard in shards]
         targets = [shard.labels.astype(np.float32) for shard in shards]
-        network = self._network(images[0].shape[1:], targets[0].shape[1])
+        network = self._network(input_shape=images[0].shape[1:], num_labels=targets[0].shape[1])
         rngs = [np.random.default_rng(seed) for seed in seeds]
         device = require_device(self.device)
         if isinstance(network, ConvNet) and not self.is_isolated:
@@ -90,7 +90,7 @@ class ImageTeacher(AdamWRecipe, Teacher):
         """
         images = require_images(inputs)
         device = require_device(self.device)
-        network = self._network(images.shape[1:], len(states[0][self.bias]))
+        network = self._network(input_shape=images.shape[1:], num_labels=len(states[0][self.bias]))
         if isinstance(network, ConvNet) and not self.is_isolated:
             logits = _stacked_predictions(
                 network=network, states=states, images=images, device=device

@@ -69,7 +69,7 @@ class LowRankStudent(Student):
 
     @property
     def ceiling(self) -> LogisticStudent:
-        """A logistic student, which suits the true labels of all private records, as these have no noise."""
+        """The student for true labels of all private records: a logistic one, as true labels have no noise."""
         return LogisticStudent()
 
     def fit(
@@ -78,9 +78,8 @@ class LowRankStudent(Student):
         """Fits a model to label bits, whose noise it estimates; reports the share of wrong bits once."""
         rows, labels = require_rows(inputs, labels, seed)
         prevalence = labels.mean(axis=0) if len(labels) else np.zeros(labels.shape[1])
-        if (
-            len(np.unique(rows, axis=0)) < 2
-        ):  # predicts the labels of rows that are all equal, or none
+        # with all rows equal, or no row, the model predicts the labels' frequencies
+        if len(np.unique(rows, axis=0)) < 2:
             return LinearModel.constant(prevalence >= 0.5, inputs)
         noise_std = float(np.sqrt((prevalence * (1 - prevalence)).mean()))
         model = self.fit_scores(

@@ -88,7 +88,9 @@ class MLPTeacher(Teacher):
             epochs=self.epochs,
             rngs=rngs,
         )
-        curve = self._train(parameters, inputs.div_(spread), stack.labels, batches)
+        curve = self._train(
+            parameters, inputs=inputs.div_(spread), labels=stack.labels, batches=batches
+        )
         hidden_weights, hidden_bias, weights, bias = (
             parameter.detach() for parameter in parameters
         )
@@ -249,7 +251,13 @@ class MLPStudent(ThresholdedStudent):
         center = rows.mean(axis=0)
         spread = np.sqrt(np.square(rows - center).mean()) or np.float32(1)
         with one_thread():
-            best = self._train((rows - center) / spread, labels, fold_of, rng, on_epoch)
+            best = self._train(
+                rows=(rows - center) / spread,
+                labels=labels,
+                fold_of=fold_of,
+                rng=rng,
+                on_epoch=on_epoch,
+            )
         arrays = dict(zip(_NAMES, best.parameters, strict=True))
         # inputs are not standardized when the model predicts
         arrays["hidden_weights"] = arrays["hidden_weights"] / spread

@@ -92,7 +92,10 @@ class Teacher(Voter, ABC):
 
     @property
     def is_isolated(self) -> bool:
-        """True if state i does not depend on the other shards at all; engines then train teachers one by one."""
+        """True if each teacher's state depends on its own shard alone, and not on the shards fitted in the same call.
+
+        Engines then train teachers one by one.
+        """
         return False
 
     @abstractmethod

@@ -21,7 +21,7 @@ class Constant:
 
         `frequencies` is the share of samples with each label, `[num_labels]`.
         """
-        return cls(frequencies > 0.5, frequencies)
+        return cls(labels=frequencies > 0.5, frequencies=frequencies)
 
     @classmethod
     def best(cls, frequencies: Floats) -> Self:

@@ -77,7 +77,7 @@ class RunWriter(AbstractContextManager["RunWriter"]):
             means = self._epoch_losses / self._epoch_counts
             for epoch, loss in enumerate(means.tolist()):
                 self._scalar(tag=f"{_UNCOVERED}/teacher_loss", value=loss, step=epoch)
-        self.histogram("last_teacher_loss", self._last_losses)
+        self.histogram(name="last_teacher_loss", values=self._last_losses)
 
     def histogram(self, name: str, values: ArrayLike) -> None:
         """Writes a histogram of numbers that no epsilon covers: one for each teacher or query, such as gaps."""
@@ -142,7 +142,7 @@ class RunWriter(AbstractContextManager["RunWriter"]):
             *privacy.terms,
             *privacy.mechanism_rows(report.name),
         ]
-        self._text("privacy/settings", terms)
+        self._text(tag="privacy/settings", rows=terms)
         rows = [("run", f"{report.name} on {report.data.name}"), ("settings", heading.overrides)]
         rows.append(("verdict", report.verdict.text))
         for model, scores in report.models.items():
@@ -150,7 +150,7 @@ class RunWriter(AbstractContextManager["RunWriter"]):
             cells = [f"{name} {value:.3f}" for name, value in values.items() if value is not None]
             text = ", ".join(cells) or report.reason_without(model) or "not trained"
             rows.append((MODEL_NAMES[model], text))
-        self._text(f"{_UNCOVERED}/scores", rows)
+        self._text(tag=f"{_UNCOVERED}/scores", rows=rows)
         for key in METRIC_NAMES:
             value = getattr(report.student, key, None)
             if value is not None:

@@ -126,7 +126,7 @@ class Roll:
             max_absent: the largest number of holders that may be absent.
         """
         names = (str(number) for number in range(1, require_count("holders", num_holders) + 1))
-        return cls(dict.fromkeys(names, teachers_each), max_absent)
+        return cls(holders=dict.fromkeys(names, teachers_each), max_absent=max_absent)
 
     @property
     def num_teachers(self) -> int:
@@ -463,7 +463,11 @@ class Question:
             raise InvalidValue("sum", rule=rule)
 
     def require_of(self, opening: Request) -> None:
-        """Raises `InvalidValue` for a question with other labels or samples than its opening."""
+        """Raises `InvalidValue` for a question that does not belong to an opening.
+
+        Args:
+            opening: the first request of the release in rounds, which has the samples and labels of all its questions.
+        """
         require(
             self.num_labels == opening.num_labels,
             "question.num_labels",
@@ -580,4 +584,4 @@ class SumAnswer:
         )
         require(total.dtype == np.int64, "sum.dtype", total.dtype, "int64, whole numbers of steps")
         require_head(head, question.asked, **expected_head)
-        return cls(head, question.digest, total)
+        return cls(head, question=question.digest, total=total)

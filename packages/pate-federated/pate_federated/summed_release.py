@@ -175,7 +175,7 @@ class SumTerms:
 
     @property
     def threshold(self) -> int:
-        """The number of shares of a key that are needed to open a sum."""
+        """The number of shares of a key from which the key of an absent holder can be reconstructed."""
         return self.least if self.shares is None else -(-2 * self.shares // 3)
 
     def require_sendable(self, numbers: NDArray[np.int64]) -> NDArray[np.float64]:
@@ -232,15 +232,18 @@ class Limbs:
         bits = terms.most.bit_length() - 1
         largest = 1 if question.kind == LENGTHS else math.ceil(question.reach)
         room = (largest * max(roll.holders.values())).bit_length() + 1
-        return cls(terms, bits, max(1, -(-room // bits)))
+        return cls(terms, bits, count=max(1, -(-room // bits)))
 
     def split(self, numbers: Integers) -> NDArray[np.int64]:
-        """Returns the digits of whole numbers, `[count, ...]`; all digits but the last lie in 0..2**bits - 1."""
+        """Returns the digits of whole numbers in base 2**bits, the lowest digit first, `[count, ...]`.
+
+        All digits but the last lie in 0..2**bits - 1. The last digit has the sign of the number.
+        """
         shifted = [numbers.astype(np.int64) >> (self.bits * place) for place in range(self.count)]
         return np.stack([*(share & (2**self.bits - 1) for share in shifted[:-1]), shifted[-1]])
 
     def joined(self, digits: Integers) -> Integers:
-        """Returns the whole numbers `[...]` of given digits `[count, ...]`."""
+        """Returns the whole numbers `[...]` that have the digits `[count, ...]`, the lowest digit first."""
         powers = 2 ** (self.bits * np.arange(self.count, dtype=np.int64))
         return np.tensordot(powers, digits.astype(np.int64), axes=1)
 
@@ -831,7 +834,10 @@ class AskedVotes(VotesInRounds, ShareSums):
         return self
 
     def lengths(self) -> Integers:
-        """Asks the holders for the number of teachers with shares of each length, and returns the sums."""
+        """Returns the histogram of the lengths of teachers' label shares, summed over all holders.
+
+        Each holder answers with the number of its own teachers at each length.
+        """
         return self.sum_of(LENGTHS)
 
     def total(self, clipped_sum: ClippedSum, center: Array) -> Integers:

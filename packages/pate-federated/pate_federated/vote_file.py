@@ -218,7 +218,12 @@ class VoteFile(HoldersFile):
                     descr="<f4",
                     blocks=whole_blocks(blocks=confidences(), shape=manifest.shape),
                 )
-        return cls(Path(path), (manifest,), np.asarray(record_ids), tuple(label_names))
+        return cls(
+            Path(path),
+            heads=(manifest,),
+            record_ids=np.asarray(record_ids),
+            label_names=tuple(label_names),
+        )
 
     @classmethod
     def open(cls, path: Path | str) -> VoteFile:
@@ -245,7 +250,9 @@ class VoteFile(HoldersFile):
                 finding="votes of another shape than its head says",
                 remedy=_REMEDY,
             )
-        return cls(Path(path), (manifest,), record_ids, tuple(names.tolist()))
+        return cls(
+            Path(path), heads=(manifest,), record_ids=record_ids, label_names=tuple(names.tolist())
+        )
 
     def bits(self) -> Iterator[NDArray[np.bool_]]:
         """Yields blocks of bits in the order of the teachers, `[num_teachers_in_block, num_queries, num_labels]`.
@@ -337,7 +344,12 @@ class SumFile(HoldersFile):
             record_ids: `[num_queries]`, the public names of the queries.
             label_names: the name of each label.
         """
-        file_of_sums = cls(Path(path), tuple(heads), np.asarray(record_ids), tuple(label_names))
+        file_of_sums = cls(
+            Path(path),
+            heads=tuple(heads),
+            record_ids=np.asarray(record_ids),
+            label_names=tuple(label_names),
+        )
         dtype = np.min_scalar_type(file_of_sums.num_teachers)
         with replacing(path) as file, zipfile.ZipFile(file, "w") as archive:
             write_member(

@@ -124,7 +124,7 @@ class Rows:
         words: dict[str, list[Any]] = {column: [] for column in roles.columns}
         for batch_numbers, batch in batches:
             numbers.append(batch_numbers)
-            inputs.append(self._encode(batch_numbers, batch))
+            inputs.append(self._encode(row_numbers=batch_numbers, batch=batch))
             cells = self._other_columns(batch, roles)
             bits.append(self._read_labels(row_numbers=batch_numbers, table=cells))
             for column, chunks in words.items():

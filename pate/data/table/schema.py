@@ -455,7 +455,7 @@ class TableSchema(Preprocessing):
     def load(cls, path: Path | str) -> Self:
         """Reads the YAML file that `write` wrote, with the files of vectors in the same folder."""
         name = f"data.schema={path}"
-        return cls.read(_read_file(Path(path), name), name=name, folder=Path(path).parent)
+        return cls.read(content=_read_file(Path(path), name), name=name, folder=Path(path).parent)
 
 
 def load_settings(path: Path | str) -> TableSettings:

@@ -141,7 +141,7 @@ class SourceFile:
                 f"{setting}={encoding}"
             )
         return self.refusal(
-            f"text in {self.encoding}",
+            rule=f"text in {self.encoding}",
             hint=(
                 f"name its encoding: {setting}=latin-1 or utf-16, say, of old programs mac-roman or "
                 "cp850; files in UTF-8 beside it are read as such"

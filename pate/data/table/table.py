@@ -274,7 +274,7 @@ class Table(TextReader):
         schema = self._with_text_vectors(self._usable_schema(), stage)
         spelled = replace(schema, spelling=self._public_file.spelling(schema.spelling))
         private_file = self._files["private"]
-        rows = {split: self._rows(split, spelled, stage) for split in SPLITS}
+        rows = {split: self._rows(split, schema=spelled, stage=stage) for split in SPLITS}
 
         def fingerprints_of_split(split: str) -> NDArray[np.uint64]:
             return row_numbers(batches=self._files[split].rows(list(schema.names)), schema=spelled)
@@ -314,7 +314,7 @@ class Table(TextReader):
         schema = TableSchema.load(Path(self.schema or "")).without(self._no_features)
         file = self._files["private"]
         spelling = file.spelling(schema.spelling)
-        rows = self._rows("private", replace(schema, spelling=spelling))
+        rows = self._rows(split="private", schema=replace(schema, spelling=spelling))
         ids = rows.numbers
         if self.id is not None:
             ids = People.from_words(columns=[rows.ids], spelling=spelling).person_of_row[0]
@@ -439,7 +439,11 @@ class Table(TextReader):
         if self.path is not None:
             return {
                 split: self._file(
-                    Path(self.path), "data.path", str(self.encoding), column=self.split, part=split
+                    Path(self.path),
+                    name="data.path",
+                    encoding=str(self.encoding),
+                    column=self.split,
+                    part=split,
                 )
                 for split in SPLITS
             }
@@ -450,7 +454,7 @@ class Table(TextReader):
                 encoding = self.encoding
                 if isinstance(encoding, Mapping):
                     encoding = encoding.get(split, UTF_8)
-                files[split] = self._file(Path(path), f"data.{split}", encoding)
+                files[split] = self._file(Path(path), name=f"data.{split}", encoding=encoding)
         return files
 
     def _file(

@@ -71,7 +71,7 @@ class EncoderVectors(TextVectors):
         sample = evenly_spaced(items=texts, max_items=_MOST_FITTED_TEXTS)
         try:
             arrays, settings = _read_encoder(weights)
-            encoder = cls(arrays, settings, {}, weights=weights)
+            encoder = cls(arrays, settings, origin={}, weights=weights)
             encoder.encode(["a text"])  # raises for a mistake before threads start
             with stage("encoding public texts", len(sample)) as advance:
                 blocks = list(
@@ -93,7 +93,7 @@ class EncoderVectors(TextVectors):
         center, components = principal_directions(vectors=rows, max_directions=dimension)
         arrays |= {"center": center, "components": components}
         return cls(
-            arrays, settings, origin_of_texts(texts=sample, weights=weights), weights=weights
+            arrays, settings, origin=origin_of_texts(texts=sample, weights=weights), weights=weights
         )
 
     def is_usable(self) -> bool:

@@ -81,9 +81,9 @@ class StaticVectors(TextVectors):
         sample = evenly_spaced(texts)
         settings = {"words": words, "marks": marks}
         unweighted = cls(
-            {"components": table, "weights": np.ones(len(words)), "center": np.zeros(1)},
-            settings,
-            {},
+            arrays={"components": table, "weights": np.ones(len(words)), "center": np.zeros(1)},
+            settings=settings,
+            origin={},
         )
         with stage("words of the public texts", len(sample)) as advance:
             counts = stack_blocks(
@@ -104,7 +104,7 @@ class StaticVectors(TextVectors):
             "weights": word_weights,
             "center": center @ components / scale,
         }
-        return cls(arrays, settings, origin_of_texts(texts=sample, weights=weights))
+        return cls(arrays, settings, origin=origin_of_texts(texts=sample, weights=weights))
 
     def is_usable(self) -> bool:
         """Returns whether the arrays and words that were read from a file fit together."""
