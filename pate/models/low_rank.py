@@ -78,7 +78,7 @@ class LowRankStudent(Student):
         """Fits a model to label bits, whose noise it estimates; reports the share of wrong bits once."""
         rows, labels = require_rows(inputs, labels, seed)
         prevalence = labels.mean(axis=0) if len(labels) else np.zeros(labels.shape[1])
-        # with all rows equal, or no row, the model predicts the labels' frequencies
+        # equal rows, or no rows, determine nothing but a constant
         if len(np.unique(rows, axis=0)) < 2:
             return LinearModel.constant(prevalence >= 0.5, inputs)
         noise_std = float(np.sqrt((prevalence * (1 - prevalence)).mean()))
