@@ -40,7 +40,7 @@ def fit_schema(public: Any) -> TableSchema:
     table = as_table(public)
     codes = [str(name) for name, dtype in public.dtypes.items() if str(dtype) == "category"]
     try:
-        schema = TableSchema.fit(table, codes=codes)
+        schema = TableSchema.fit(table, code_columns=codes)
     except InvalidValue as error:
         name = error.name.removeprefix(_OF_THE_TABLE)
         raise InvalidValue(f"X_public.{name}", rule=_KINDS_RULE) from error
@@ -51,7 +51,7 @@ def fit_schema(public: Any) -> TableSchema:
     texts = [column.name for column in schema.columns if isinstance(column, TextColumn)]
     if not texts:
         return schema
-    return schema.with_text_vectors(table, names=texts, fit=TfidfVectors.fit)
+    return schema.with_text_vectors(table, text_columns=texts, fit_vectors=TfidfVectors.fit)
 
 
 def encode_records(frame: Any, schema: TableSchema, *, name: str) -> Encoded:

@@ -204,7 +204,10 @@ def test_noise_is_solved_unless_given(composed: Composed) -> None:
         config = composed(arguments=words.split())
         assert settings_from(config, settings_class=TrainSettings).solved_epsilon == target
         assert plain_settings(config, excluded_settings=("noise",))["target_epsilon"] == target
-        assert plain_settings(config, excluded_settings=("noise",))["num_queries"] == config.num_queries
+        assert (
+            plain_settings(config, excluded_settings=("noise",))["num_queries"]
+            == config.num_queries
+        )
 
 
 @pytest.mark.slow

@@ -35,7 +35,10 @@ def test_a_word_of_a_paper_names_the_setting_of_the_chosen_aggregator(
     aggregator: str, word: str, setting: str
 ) -> None:
     names = tuple(map(str, settings_of_aggregator(aggregator)))
-    assert hint(word, known_settings=names) == f"; the papers' {word} is {setting} (docs/papers-words.md)"
+    assert (
+        hint(word, known_settings=names)
+        == f"; the papers' {word} is {setting} (docs/papers-words.md)"
+    )
 
 
 @pytest.mark.slow

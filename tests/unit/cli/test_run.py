@@ -373,9 +373,9 @@ def test_comparison_settings_are_parsed() -> None:
     names = ("gaussian_votes", "gaussian_votes@2000", "centered_votes_400")
     assert _names(listed(names)) == names
     assert _names("peeling@7") == ("peeling@7",)
-    assert _numbers(name="epsilons", values=listed([1, 0.5])) == (1.0, 0.5)
-    assert _numbers(name="epsilons", values=3) == (3.0,)
-    assert _seeds(values=3) == (0, 1, 2)
+    assert _numbers(name="epsilons", setting_value=listed([1, 0.5])) == (1.0, 0.5)
+    assert _numbers(name="epsilons", setting_value=3) == (3.0,)
+    assert _seeds(setting_value=3) == (0, 1, 2)
     assert _seeds(listed([7, 5])) == (7, 5)
 
 
@@ -403,7 +403,7 @@ def test_invalid_comparison_settings_are_refused() -> None:
     with refused("teacher.num_teachers", 800):
         _require_used(words, entries=("peeling@7", "centered_votes"))
     with refused("epsilons", "['little']"):
-        _numbers(name="epsilons", values=listed(["little"]))
+        _numbers(name="epsilons", setting_value=listed(["little"]))
     for wrong in (listed([1.5]), "five", True, None):
         with refused("seeds", ANY, "a whole number >= 1"):
             _seeds(wrong)
