@@ -37,8 +37,8 @@ def publish(
     preprocessing: Preprocessing | None,
     *,
     name: str,
-    kind: str,
-    labels: tuple[str, ...],
+    input_kind: str,
+    label_names: tuple[str, ...],
     one_class: bool = False,
 ) -> None:
     """Writes the form of a student, and its model card in Markdown with a YAML header.
@@ -52,8 +52,8 @@ def publish(
         release: the numbers of queries and answers of the release.
         preprocessing: computes the model's inputs from a table or from pictures; None if inputs are not transformed.
         name: the name of the data set.
-        kind: the kind of the data set, "features" or "images".
-        labels: the names of the labels.
+        input_kind: the kind of the data set, "features" or "images".
+        label_names: the names of the labels.
         one_class: true if each sample has exactly one of the labels.
     """
     form = ModelForm(

@@ -107,9 +107,9 @@ class ModelForm:
             features=tuple(map(str, json_values["features"])),
             preprocessing=_read_preprocessing(json_values["preprocessing"], folder),
             threshold=threshold,
-            model=str(values["model"]),
-            versions={str(key): str(value) for key, value in values["versions"].items()},
-            one_class=values.get("one_class", False) is True,
+            model=str(json_values["model"]),
+            versions={str(key): str(value) for key, value in json_values["versions"].items()},
+            one_class=json_values.get("one_class", False) is True,
         )
         if form.preprocessing is not None:
             shape = form.preprocessing.input_shape

@@ -139,8 +139,8 @@ class Publication:
             release=summary_of(self.release),
             preprocessing=facts.preprocessing,
             name=data_name,
-            kind="features",
-            labels=facts.label_names,
+            input_kind="features",
+            label_names=facts.label_names,
             one_class=facts.one_class,
         )
         paths = [path for path in folder.rglob("*") if not path.is_dir()]

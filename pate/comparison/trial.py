@@ -220,7 +220,7 @@ def constant_runs(bench: Bench) -> Iterator[Run]:
         yield Run(
             aggregator=name,
             num_queries=bench.num_queries,
-            intervals=metric_intervals(predicted, scores=probabilities, true=true),
+            intervals=metric_intervals(predicted, scores=probabilities, true_labels=true),
             accuracy=scores.accuracy,
             balanced_accuracy=scores.balanced_accuracy,
             micro_f1=scores.micro_f1,

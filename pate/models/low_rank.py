@@ -153,7 +153,7 @@ class LowRankStudent(Student):
         count = min(released.num_directions or self.num_directions, len(inputs))
         directions = PublicPCA.fit(pool, count, recipe=recipe)
         coefficients = shrink_singular_values(
-            noisy=directions.span(inputs).T @ scores, noise_std=noise_std
+            noisy_matrix=directions.span(inputs).T @ scores, noise_std=noise_std
         )  # [k, num_labels]
         rank = int(np.linalg.matrix_rank(coefficients)) if coefficients.any() else 0
         if not in_span:

@@ -122,7 +122,7 @@ class VoteStore:
         require_count("num_labels", num_labels)
         votes_shape = (num_teachers, num_queries, num_labels)
         with replacing(path) as file, zipfile.ZipFile(file, "w") as archive:
-            write_member(archive, name="num_labels", array=np.array(num_labels, np.int64))
+            write_member(archive, array_name="num_labels", array=np.array(num_labels, np.int64))
             write_votes(archive, blocks, shape=votes_shape)
         return cls(path, num_teachers=num_teachers, num_queries=num_queries, num_labels=num_labels)
 

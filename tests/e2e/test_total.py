@@ -330,10 +330,10 @@ def test_a_run_under_other_terms_than_a_ledger_made_meanwhile_has_its_own(
     usual = tmp_path / "ledger.db"
     make_folder = charging.make_folder
 
-    def make_folder_late(path: Path, within: Path | None = None) -> Path:
+    def make_folder_late(path: Path, existing_parent: Path | None = None) -> Path:
         if path == tmp_path and not usual.exists():
             SharedLedger(usual, target_delta=1e-4)
-        return make_folder(path, within=within)
+        return make_folder(path, existing_parent=existing_parent)
 
     monkeypatch.setattr(charging, "make_folder", make_folder_late)
     monitor = run_until(plan_of(ledger=None), folder=tmp_path / "run", stage="training the student")

@@ -135,7 +135,7 @@ class DistributedVotes(base.Aggregator):
             num_contributions,
             rule,
         )
-        noisy = require_array("total", total, dtype_kinds="iu")
+        noisy = require_array("total", summed_contributions, dtype_kinds="iu")
         require(noisy.ndim == 2, "total.shape", noisy.shape, "[Q, L]")
         event = self.event(VoteShape.from_counts(noisy, num_teachers=num_teachers))
         labels = np.asarray(noisy > self.threshold_share * num_teachers * self.shares.steps)
