@@ -42,7 +42,7 @@ from pate.classifier.fit_warnings import (
     SeededNoise,
     UngroupedFit,
 )
-from pate.classifier.frames import encode_new, fit_schema
+from pate.classifier.frames import as_pandas, encode_new, fit_schema
 from pate.classifier.group_votes import GroupVotesMethod
 from pate.classifier.inputs import (
     column_labels,
@@ -575,11 +575,12 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
         """
         check_is_fitted(self, "student_")
         ask = getattr(self.student_, method)
-        if not is_frame(X):
+        inputs: Any = X if self._schema is None else as_pandas(X)
+        if not is_frame(inputs):
             rule = "a DataFrame with the columns of the fit"
             require(self._schema is None, "X", type(X).__name__, rule)
             require_readable("X", X)
-        inputs = validate_data(self, X, reset=False, **self._validation_options(X))
+        inputs = validate_data(self, inputs, reset=False, **self._validation_options(inputs))
         with shown_as(CLASSIFIER):
             inputs = self._read(inputs)
         with one_blas_thread():  # the same last bits on any number of cores
@@ -716,7 +717,16 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
         groups_public: ArrayLike | None,
     ) -> FitMethod:
         """Checks the arguments and parameters of a fit, and returns its method."""
-        task, pools = self._validated(X, y, X_public, groups=groups, groups_public=groups_public)
+        inputs: Any = X
+        labels: Any = y
+        public: Any = X_public
+        if not self._has_estimators:
+            inputs = as_pandas(X)
+            labels = as_pandas(y)
+            public = as_pandas(X_public)
+        task, pools = self._validated(
+            inputs, labels, public, groups=groups, groups_public=groups_public
+        )
         num_queries = self._num_queries(num_public=pools.public.shape[0])
         num_teachers = self._num_teachers(num_groups=pools.num_groups)
         self._require_terms()
@@ -730,7 +740,7 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
                 allow_useless=self.allow_useless,
                 adjacency=Adjacency.parse(self.adjacency),
                 num_queries=num_queries,
-                label_names=column_labels(y) or task.label_names,
+                label_names=column_labels(labels) or task.label_names,
                 table_schema=schema,
             )
         return EnsembleMethod(

@@ -25,6 +25,15 @@ _WORDS_HINT = ".astype('category') keeps words that look like numbers or dates"
 _KINDS_RULE = f"numbers, dates or words; {_NOTATION_HINT}, and {_WORDS_HINT}"
 
 
+def as_pandas(inputs: Any) -> Any:
+    """Returns a DataFrame of another library as one of pandas; other inputs are returned unchanged.
+
+    Such a DataFrame has Arrow's PyCapsule interface: one of polars, a relation of DuckDB, or a pyarrow table.
+    """
+    is_of_another_library = hasattr(inputs, "__arrow_c_stream__") and not hasattr(inputs, "iloc")
+    return as_table(inputs).to_pandas() if is_of_another_library else inputs
+
+
 def fit_schema(public: Any) -> TableSchema:
     """Returns the schema that public rows determine.
 
@@ -35,7 +44,7 @@ def fit_schema(public: Any) -> TableSchema:
 
     Raises:
         InvalidValue: a public column has no cell, or cells in another notation of numbers, or dates whose order of day
-            and month is ambiguous.
+            and month is ambiguous; or texts that share no words.
     """
     table = as_table(public)
     codes = [str(name) for name, dtype in public.dtypes.items() if str(dtype) == "category"]
@@ -51,7 +60,11 @@ def fit_schema(public: Any) -> TableSchema:
     texts = [column.name for column in schema.columns if isinstance(column, TextColumn)]
     if not texts:
         return schema
-    return schema.with_text_vectors(table, text_columns=texts, fit_vectors=TfidfVectors.fit)
+    try:
+        return schema.with_text_vectors(table, text_columns=texts, fit_vectors=TfidfVectors.fit)
+    except InvalidValue as error:
+        rule = f"texts that share words in {', '.join(texts)}; leave columns out that name a record"
+        raise InvalidValue("X_public", type(public).__name__, rule=rule) from error
 
 
 def encode_records(frame: Any, schema: TableSchema, *, name: str) -> Encoded:

@@ -93,7 +93,13 @@ def rows_as_bytes(inputs: Any) -> NDArray[Any]:
         return np.ascontiguousarray(inputs)
     from pandas.util import hash_pandas_object
 
-    return np.ascontiguousarray(hash_pandas_object(inputs, index=False).to_numpy()[:, None])
+    try:
+        digests = hash_pandas_object(inputs, index=False)
+    except TypeError as error:
+        raise InvalidValue(
+            "X", rule="cells that are numbers, dates or words, and no lists"
+        ) from error
+    return np.ascontiguousarray(digests.to_numpy()[:, None])
 
 
 def require_frames(private: Any, public: Any) -> bool:

@@ -26,7 +26,7 @@ from pate.classifier import (
 )
 from pate.classifier.tasks import LabelModel
 from pate.data import TableSchema
-from tests.refusals import ANY, refused
+from tests.refusals import ANY, Refusal, refused
 
 NUM_PRIVATE = 2000
 NUM_PUBLIC = 400
@@ -207,6 +207,60 @@ def test_the_schema_of_a_table_is_that_of_its_public_rows() -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.filterwarnings("ignore::pate.classifier.SeededNoise")
+@pytest.mark.filterwarnings("ignore::pate.classifier.UnlikePublic")
+def test_a_table_of_another_library_gives_the_release_of_a_dataframe() -> None:
+    """By Arrow's PyCapsule interface, which DataFrames of polars have as well."""
+    pyarrow = pytest.importorskip("pyarrow")
+    frame, labels = patients()
+    public = slice(NUM_PRIVATE, NUM_PRIVATE + NUM_PUBLIC)
+    model, _, _ = fitted_to_patients(random_state=0)
+    other = PATEClassifier(epsilon=4.0, random_state=0).fit(
+        pyarrow.Table.from_pandas(frame[:NUM_PRIVATE], preserve_index=False),
+        pyarrow.Table.from_pandas(labels[:NUM_PRIVATE], preserve_index=False),
+        X_public=pyarrow.Table.from_pandas(frame[public], preserve_index=False),
+    )
+    np.testing.assert_array_equal(other.release_.scores, model.release_.scores)
+    held_out = frame[public.stop :]
+    table = pyarrow.Table.from_pandas(held_out, preserve_index=False)
+    np.testing.assert_array_equal(other.predict(table), model.predict(held_out))
+    assert other.report() == model.report()
+
+
+@pytest.mark.parametrize(
+    ("cells", "refusal"),
+    [
+        ([[1, 2]] * 480, refused("X", rule="no lists")),
+        (
+            np.random.default_rng(0).bytes(16 * 480).hex(" ", 16).split(),
+            refused("X_public", "DataFrame", "texts"),
+        ),
+    ],
+    ids=["lists", "names of records"],
+)
+def test_columns_that_are_no_features_are_refused(cells: list[Any], refusal: Refusal) -> None:
+    inputs, labels = arrays(480)
+    frame = pd.DataFrame({"number": inputs[:, 0], "other": cells})
+    with refusal:
+        PATEClassifier().fit(frame[:300], labels[:300], X_public=frame[300:])
+
+
+def test_a_fitted_classifier_holds_no_private_record() -> None:
+    """The pickle does not grow with the private records."""
+    inputs, labels = arrays()
+    sizes = [
+        len(
+            pickle.dumps(
+                PATEClassifier(epsilon=2.0).fit(
+                    inputs[:count], labels[:count], X_public=inputs[2000:2200]
+                )
+            )
+        )
+        for count in (1000, 2000)
+    ]
+    assert abs(sizes[0] - sizes[1]) < 500
+
+
 def test_equal_rows_of_a_table_of_few_words_are_no_copies() -> None:
     frame, labels = patients()
     frame = frame[["ward", "code"]]
@@ -299,7 +353,7 @@ def test_a_published_table_is_read_by_its_columns(tmp_path: Path) -> None:
     assert bundle.form.name == "ward records"
     again = pate.load(tmp_path / "release")
     rows = frame[:100]
-    np.testing.assert_allclose(again.predict_proba(rows), model.predict_proba(rows), atol=1e-6)
+    np.testing.assert_allclose(again.predict_proba(rows), model.predict_proba(rows), atol=1e-5)
     np.testing.assert_array_equal(again.predict(rows), model.predict(rows))
     card = (tmp_path / "release" / "README.md").read_text()
     assert "ward records" in card
