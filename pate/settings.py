@@ -30,7 +30,7 @@ def setting(
     help_text: str,
     *,
     default: Any = MISSING,
-    beside_release: bool = False,
+    may_change_when_continued: bool = False,
     published: bool = False,
     is_path: bool = False,
     is_name: bool = False,
@@ -41,8 +41,8 @@ def setting(
         help_text: the text that `--help` prints. It begins in lower case, and ends without a full stop.
         default: the value of the setting where the user sets none. A list is copied. Without a default the user has to
             set a value.
-        beside_release: whether the setting has no effect on the release (for `pate-vote`: on the votes). A run may then
-            be continued in its folder with another value.
+        may_change_when_continued: whether a run may be continued in its folder with another value, as the setting has
+            no effect on the release (for `pate-vote`: on the votes).
         published: whether the value may stand in a release's `config.yaml`.
         is_path: whether the value is the path of a file or folder. Such a value stays text, whatever it looks like.
         is_name: whether the value is a name, such as the name of a column. Such a value stays text where it looks like
@@ -50,7 +50,7 @@ def setting(
     """
     metadata = {
         "help": help_text,
-        "beside_release": beside_release,
+        "may_change_when_continued": may_change_when_continued,
         "published": published,
         "is_path": is_path,
         "is_name": is_name,
@@ -103,7 +103,7 @@ class GuardedSettings(Guarantee):
     allow_useless: bool = setting(
         "true allows a plan that the guard refuses because its release would tell nothing",
         default=False,
-        beside_release=True,
+        may_change_when_continued=True,
     )
 
 
@@ -136,19 +136,19 @@ class ReleaseSettings(GuardedSettings):
         "folder that output_dir lies in, such as outputs/ledger.db; a run that is continued keeps the file that it "
         "began with. Runs under another adjacency or delta have a second file, and the two cannot be added up",
         default=None,
-        beside_release=True,
+        may_change_when_continued=True,
         is_path=True,
     )
     max_total_epsilon: float | None = setting(
         "a cap on the epsilon of all releases of these records in the ledger. A release that does not fit ends before "
         "anything is trained. The cap holds even if you look at earlier releases before you choose the next",
         default=None,
-        beside_release=True,
+        may_change_when_continued=True,
     )
     redraw: bool = setting(
         "true replaces a lost release by a new release with fresh noise, which is charged a second time",
         default=False,
-        beside_release=True,
+        may_change_when_continued=True,
     )
     seed: int | None = setting(
         "a number that makes the run reproducible; the noise then protects nobody from those who know the seed",
@@ -182,13 +182,13 @@ class RunSettings(AskingSettings, BudgetSettings):
     fewer_queries: bool = setting(
         "false refuses a public pool that has fewer samples than num_queries",
         default=True,
-        beside_release=True,
+        may_change_when_continued=True,
     )
     new_account: bool = setting(
         "true gives the records an account of their own although another account of the ledger knows some of these "
         "people; no epsilon then counts what both accounts have cost them",
         default=False,
-        beside_release=True,
+        may_change_when_continued=True,
     )
     holders: int | None = setting(
         "the number of holders of records that the teachers are spread over, as with pate-vote holders=; the privacy "
@@ -199,7 +199,7 @@ class RunSettings(AskingSettings, BudgetSettings):
         "false leaves out the model of all private records, which is the ceiling in the report; by default it is "
         "trained unless that takes long",
         default=None,
-        beside_release=True,
+        may_change_when_continued=True,
     )
 
 
@@ -210,7 +210,7 @@ class FolderSettings(PartSettings):
     output_dir: str | None = setting(
         "the run's folder, of which only release/ may be published; by default it is named after the settings",
         default=None,
-        beside_release=True,
+        may_change_when_continued=True,
         is_path=True,
     )
 
@@ -226,7 +226,7 @@ class NoiseSettings(ReleaseSettings):
         "solved computes the aggregator's noise from target_epsilon; given takes the noise as it is configured, and "
         "ignores target_epsilon",
         default="solved",
-        beside_release=True,
+        may_change_when_continued=True,
     )
 
     def __post_init__(self) -> None:
@@ -251,13 +251,13 @@ class TrainSettings(RunSettings, NoiseSettings, FolderSettings):
         "tensorboard (curves in the run's folder), none, or mlflow (with the extra mlflow). MLflow logs only what "
         "release/ holds, in the run's folder or on the server that MLFLOW_TRACKING_URI names",
         default="tensorboard",
-        beside_release=True,
+        may_change_when_continued=True,
     )
     data_dependent: bool = setting(
         "true adds to the report what the release cost on the votes at hand, as the 2018 PATE paper counts: no "
         "guarantee, and as private as the votes",
         default=False,
-        beside_release=True,
+        may_change_when_continued=True,
     )
 
     def __post_init__(self) -> None:
@@ -638,7 +638,7 @@ def names_with(mark: str, *commands: str) -> frozenset[str]:
     """Returns the names of the settings that carry a mark.
 
     Args:
-        mark: a keyword of `setting`, such as `beside_release`.
+        mark: a keyword of `setting`, such as `may_change_when_continued`.
         commands: the commands whose settings are searched; all commands if none is given.
     """
     return frozenset(

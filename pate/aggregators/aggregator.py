@@ -260,7 +260,7 @@ class Aggregator(Parameters, ABC):
             answers = self._checked_answers(answers_of_block, shape=shape_of_block)
             labels[rows] = answers.labels
             answered[rows] = answers.answered
-        return Answers(labels, answered)
+        return Answers(labels=labels, answered=answered)
 
     def _checked_answers(self, answers: Any, shape: VoteShape) -> Answers:
         """Returns the result of `draw` as `Answers`, once its types and shapes are checked.
@@ -283,7 +283,7 @@ class Aggregator(Parameters, ABC):
         require(labels.shape == paid, "labels.shape", labels.shape, rule)
         rule = f"{paid[:1]}, which the price is for"
         require(answered.shape == paid[:1], "answered.shape", answered.shape, rule)
-        return Answers(labels, answered)
+        return Answers(labels=labels, answered=answered)
 
     def aggregate(
         self, votes: Any, *, num_teachers: int, rng: Rng, ledger: Ledger | None = None

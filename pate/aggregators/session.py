@@ -429,7 +429,9 @@ class TargetChargedAggregator(base.Aggregator):
             hits_left = self.target_hits - int(hits.sum())
             ask_round = partial(ask, queries, hits_left)
             arrays = record.part(f"round-{index}", ask_round)
-            outcome = Round(**arrays)
+            outcome = Round(
+                labels=arrays["labels"], answered=arrays["answered"], hits=arrays["hits"]
+            )
             # a file of committed rounds may be that of another session
             outcome.require_fits(labels[queries].shape, hits_left=hits_left)
             labels[queries], answered[queries], hits[queries] = outcome

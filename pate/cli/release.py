@@ -119,14 +119,14 @@ def plan_of(
     """
     make = part_maker(config)
     settings = run.plain_settings(config, excluded_settings)
-    beside_release = names_with("beside_release", "release")
-    of_release = {name: value for name, value in settings.items() if name not in beside_release}
+    changeable_names = names_with("may_change_when_continued", "release")
+    of_release = {name: value for name, value in settings.items() if name not in changeable_names}
     hydra = HydraConfig.get()
     heading = run.run_heading(
         settings,
         overrides=hydra.overrides.task,
         choices=hydra.runtime.choices,
-        beside_release=beside_release,
+        changeable_names=changeable_names,
     )
     told = own_settings(config, settings)
 

@@ -67,7 +67,7 @@ def run_heading(
     overrides: Iterable[str],
     choices: Mapping[str, Any],
     *,
-    beside_release: Collection[str],
+    changeable_names: Collection[str],
 ) -> Heading:
     """Returns the heading of a run, with the settings and choices that it shows.
 
@@ -75,7 +75,7 @@ def run_heading(
         settings: the settings of the run, as plain values.
         overrides: the settings on the command line.
         choices: the chosen member of each configuration group.
-        beside_release: the names of settings that do not affect the release.
+        changeable_names: the names of settings that do not affect the release.
     """
     overridden = given_settings(overrides)
     names = dict[str, Any]()
@@ -85,7 +85,7 @@ def run_heading(
             continue
         file_name = None if f"{group}._target_" in overridden else choices.get(group)
         names[group] = str(file_name or str(settings[group]["_target_"]).rpartition(".")[2])
-    of_release = {name: value for name, value in overridden.items() if name not in beside_release}
+    of_release = {name: value for name, value in overridden.items() if name not in changeable_names}
     terms = {name: settings[name] for name in _TERMS if name in settings}
     terms["num_teachers"] = settings.get("teacher", {}).get("num_teachers")
     file = Path("aggregator", f"{names['aggregator']}.yaml")

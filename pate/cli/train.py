@@ -39,7 +39,7 @@ from pate.run.train import train
 from pate.settings import RunSettings, TrainSettings, names_with, values_of
 from pate.validation import InvalidValue, require_choice
 
-_BESIDE_RELEASE = names_with("beside_release", "train")
+_CHANGEABLE_NAMES = names_with("may_change_when_continued", "train")
 _SCORES = ("mean_average_precision", "micro_f1", "macro_f1", "accuracy")
 _COLUMNS = ("epsilon", "answered", *_SCORES, "share_of_reachable", "beats_constant")
 _FILE_COLUMNS = (*_COLUMNS, "ceiling", "note", "folder")
@@ -51,13 +51,13 @@ _REMEDY = "sweep again into another folder; finished runs are shown again at no 
 def train_from_config(config: DictConfig) -> dict[str, Any]:
     """Runs or continues the configured run, prints its report, and returns its row in the table of a sweep."""
     # all that the release depends on; the folder's name comes from it, and a run goes on in a folder of equal settings
-    settings = run.plain_settings(config, excluded_settings=_BESIDE_RELEASE)
+    settings = run.plain_settings(config, excluded_settings=_CHANGEABLE_NAMES)
     hydra = HydraConfig.get()
     heading = run.run_heading(
         settings,
         overrides=hydra.overrides.task,
         choices=hydra.runtime.choices,
-        beside_release=_BESIDE_RELEASE,
+        changeable_names=_CHANGEABLE_NAMES,
     )
     output_dir = Path(
         config.output_dir

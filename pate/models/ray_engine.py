@@ -72,9 +72,9 @@ class RayEngine(Engine):
                 if not isinstance(error.cause, ray.exceptions.RayError):
                     # the teacher's own error, without a worker's traceback in the message
                     raise error.cause from None
-                raise self._lost(error, job) from error
+                raise self._workers_lost(cause=error, training_job=job) from error
             except ray.exceptions.RayError as error:
-                raise self._lost(error, job) from error
+                raise self._workers_lost(cause=error, training_job=job) from error
 
     @contextmanager
     def _cluster(self, ray: Any, job: TrainingJob) -> Iterator[None]:
@@ -106,9 +106,10 @@ class RayEngine(Engine):
         finally:
             ray.shutdown()
 
-    def _lost(self, error: Exception, job: TrainingJob) -> WorkersLost:
-        reason = f"{type(error).__name__}, after up to {self.max_retries} retries"
-        return WorkersLost(f"Ray lost a worker or node ({reason}); {job.summary}")
+    def _workers_lost(self, *, cause: Exception, training_job: TrainingJob) -> WorkersLost:
+        """Returns the error for a lost worker or node of Ray; its message says what of the job is saved."""
+        reason = f"{type(cause).__name__}, after up to {self.max_retries} retries"
+        return WorkersLost(f"Ray lost a worker or node ({reason}); {training_job.summary}")
 
 
 class _RayTasks:

@@ -59,7 +59,11 @@ class ThresholdedStudent(Student):
             require(count == num_labels, "threshold", f"{count} numbers", rule)
 
     def _place(self, probabilities: NDArray[np.floating], labels: Labels) -> Threshold:
-        """Returns the threshold for held-out probabilities and released labels.
+        """Returns the threshold that the field `threshold` asks for: one number, or one for each label.
+
+        A number or a tuple in the field is returned as it is. A rule in the field ("micro_f1", "accuracy" or
+        "prevalence") chooses the threshold by the held-out probabilities and the released labels, for each label apart
+        with `threshold_each_label`.
 
         The score that held-out rows reach with the threshold is not kept, as it is too optimistic: answered queries are
         easier than the other public samples.

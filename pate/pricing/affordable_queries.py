@@ -92,8 +92,8 @@ def largest_num_queries(
 
     # More queries never cost less. A slow accountant is asked only around the answer of Renyi's accountant.
     if accountant is not RdpAccountant:
-        renyi_budget = replace(budget, accountant=RdpAccountant)
-        is_affordable_by_renyi = partial(is_affordable, query_budget=renyi_budget)
+        budget_by_renyi = replace(budget, accountant=RdpAccountant)
+        is_affordable_by_renyi = partial(is_affordable, query_budget=budget_by_renyi)
         with suppress(InvalidValue):  # Renyi's accountant does not know every event
             num_queries = largest_count(is_affordable_by_renyi, guess=num_queries, maximum=maximum)
     is_affordable_by_budget = partial(is_affordable, query_budget=budget)

@@ -25,7 +25,7 @@ class ChangedPlans:
     Attributes:
         shape: the shape of the refused release.
         budget: the budget of the refused release.
-        renyi_budget: the same budget with the Renyi accountant.
+        budget_by_renyi: the same budget with the Renyi accountant.
         is_renyi: True where the budget's accountant is the Renyi accountant.
         is_within_renyi: True where the budget's accountant never has a higher price than the Renyi accountant.
     """
@@ -41,7 +41,7 @@ class ChangedPlans:
     ) -> None:
         self.shape = priced.shape
         self.budget = budget
-        self.renyi_budget = replace(budget, accountant=RdpAccountant)
+        self.budget_by_renyi = replace(budget, accountant=RdpAccountant)
         self.is_renyi = isinstance(budget.accountant(), RdpAccountant)
         self.is_within_renyi = self.is_renyi or isinstance(
             budget.accountant(), AccountantBesideRenyi
@@ -60,7 +60,7 @@ class ChangedPlans:
             return self._plans_by_renyi[settings_change]
         is_solved = is_solved_for_noise(self.budget)
         aggregator = self._last_solved if is_solved else self._unsolved_aggregator
-        planned = self._plan(aggregator, self.renyi_budget, settings_change)
+        planned = self._plan(aggregator, self.budget_by_renyi, settings_change)
         if planned is not None and is_solved:
             self._last_solved = planned.aggregator
         self._plans_by_renyi[settings_change] = planned

@@ -164,25 +164,27 @@ class LargerEpsilon(ChangeKind):
     """A larger epsilon.
 
     Attributes:
-        renyi_budget: the budget of the refused release, with the Renyi accountant.
+        budget_by_renyi: the budget of the refused release, with the Renyi accountant.
         lowest_epsilon: the price by the Renyi accountant of noise small enough for a useful release.
     """
 
-    renyi_budget: Budget
+    budget_by_renyi: Budget
     lowest_epsilon: float
 
     @classmethod
-    def than(cls, less_noisy: PricedRelease, renyi_budget: Budget) -> "LargerEpsilon":
+    def than(cls, less_noisy: PricedRelease, budget_by_renyi: Budget) -> "LargerEpsilon":
         """Returns the larger epsilons to try, up to 100.
 
         Args:
             less_noisy: the refused release with noise small enough to be useful (`with_less_noise`).
-            renyi_budget: the budget of the refused release, with the Renyi accountant.
+            budget_by_renyi: the budget of the refused release, with the Renyi accountant.
         """
-        epsilon = renyi_budget.epsilon or 0.0
+        epsilon = budget_by_renyi.epsilon or 0.0
         larger = [number for number in _NUMBERS if epsilon < number <= _LARGEST_EPSILON]
-        price = price_or_infinity(less_noisy.aggregator, less_noisy.shape, renyi_budget)
-        return cls(candidates=larger, renyi_budget=renyi_budget, lowest_epsilon=max(epsilon, price))
+        price = price_or_infinity(less_noisy.aggregator, less_noisy.shape, budget_by_renyi)
+        return cls(
+            candidates=larger, budget_by_renyi=budget_by_renyi, lowest_epsilon=max(epsilon, price)
+        )
 
     def change(self, candidate: float) -> Change:
         """Returns the change that sets the epsilon."""
@@ -194,7 +196,7 @@ class LargerEpsilon(ChangeKind):
 
     def likely_index(self, working_index: int, planned: PricedRelease) -> int:
         """Returns the index of the epsilon that is smaller by the ratio of the two accountants' prices."""
-        ratio = _renyi_ratio(planned, self.renyi_budget)
+        ratio = _renyi_ratio(planned, self.budget_by_renyi)
         likely_epsilon = self.candidates[working_index] / ratio
         return bisect_left(self.candidates, likely_epsilon, hi=working_index)
 
@@ -205,17 +207,17 @@ class FewerQueries(ChangeKind):
 
     Attributes:
         less_noisy: the refused release with noise small enough to be useful.
-        renyi_budget: the budget of the refused release, with the Renyi accountant.
+        budget_by_renyi: the budget of the refused release, with the Renyi accountant.
         num_teachers: the number of teachers that is set together with the queries; None leaves it unchanged.
     """
 
     less_noisy: PricedRelease
-    renyi_budget: Budget
+    budget_by_renyi: Budget
     num_teachers: int | None = None
 
     @classmethod
     def than(
-        cls, less_noisy: PricedRelease, renyi_budget: Budget, num_teachers: int | None = None
+        cls, less_noisy: PricedRelease, budget_by_renyi: Budget, num_teachers: int | None = None
     ) -> "FewerQueries":
         """Returns the search over the numbers of queries in `_COUNTS` below the current one, from large to small.
 
@@ -224,15 +226,15 @@ class FewerQueries(ChangeKind):
         Args:
             less_noisy: the refused release with the noise of `with_less_noise`; its price is still that of the old
                 noise.
-            renyi_budget: the budget of the refused release, with the Renyi accountant.
+            budget_by_renyi: the budget of the refused release, with the Renyi accountant.
             num_teachers: the number of teachers that is set together with the queries; None leaves it unchanged.
         """
         current = less_noisy.shape.num_queries
-        counts = [count for count in reversed(_COUNTS) if LEAST_QUERIES <= count < current]
+        query_counts = [count for count in reversed(_COUNTS) if LEAST_QUERIES <= count < current]
         return cls(
-            candidates=counts,
+            candidates=query_counts,
             less_noisy=less_noisy,
-            renyi_budget=renyi_budget,
+            budget_by_renyi=budget_by_renyi,
             num_teachers=num_teachers,
         )
 
@@ -243,14 +245,14 @@ class FewerQueries(ChangeKind):
     def is_likely(self, candidate: float) -> bool:
         """Returns True if the budget pays for that number of queries with noise small enough for a useful release."""
         shape = replace(self.less_noisy.shape, num_queries=int(candidate))
-        price = price_or_infinity(self.less_noisy.aggregator, shape, self.renyi_budget)
-        return price <= (self.renyi_budget.epsilon or 0.0)
+        price = price_or_infinity(self.less_noisy.aggregator, shape, self.budget_by_renyi)
+        return price <= (self.budget_by_renyi.epsilon or 0.0)
 
     def likely_index(self, working_index: int, planned: PricedRelease) -> int:
         """Returns the index of the number of queries that the ratio of the two accountants' prices allows."""
         # An epsilon grows about as the square root of the number of queries.
         most_queries = (
-            self.candidates[working_index] * _renyi_ratio(planned, self.renyi_budget) ** 2
+            self.candidates[working_index] * _renyi_ratio(planned, self.budget_by_renyi) ** 2
         )
 
         def is_affordable(count: float) -> bool:
@@ -291,7 +293,7 @@ def price_or_infinity(aggregator: Aggregator, shape: VoteShape, budget: Budget) 
         return math.inf
 
 
-def _renyi_ratio(planned: PricedRelease, renyi_budget: Budget) -> float:
+def _renyi_ratio(planned: PricedRelease, budget_by_renyi: Budget) -> float:
     """Returns the price of a plan by the Renyi accountant, divided by its price by the budget's accountant."""
-    price = price_or_infinity(planned.aggregator, planned.shape, renyi_budget)
+    price = price_or_infinity(planned.aggregator, planned.shape, budget_by_renyi)
     return price / planned.epsilon

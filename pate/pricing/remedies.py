@@ -64,10 +64,10 @@ def watched_search(monitor: Monitor, spelling: Spelling) -> RemedySearch:
         spelling: writes the names of settings as the user interface does.
     """
 
-    def report_refusal(refusal: InvalidValue, seconds: float) -> None:
-        """Shows the line of a refusal, and the time of the search for other settings."""
+    def report_refusal(refusal: InvalidValue, max_seconds: float) -> None:
+        """Shows a refusal in one line, with the time limit of the search for other settings that follows."""
         line = spelling.line(refusal)
-        monitor.say(f"{line}; settings that work are searched for, {seconds:g} s at most")
+        monitor.say(f"{line}; settings that work are searched for, {max_seconds:g} s at most")
 
     return RemedySearch(report_refusal=report_refusal, open_stage=monitor.stage)
 
@@ -206,13 +206,13 @@ class _RunningSearch:
         Args:
             priced: the refused release, priced by the Renyi accountant.
         """
-        budget = self._plans.renyi_budget
+        budget = self._plans.budget_by_renyi
         less_noisy = with_less_noise(priced)
         if less_noisy is not None and is_solved_for_noise(self._plans.budget):
-            larger_epsilon = LargerEpsilon.than(less_noisy, renyi_budget=budget)
+            larger_epsilon = LargerEpsilon.than(less_noisy, budget_by_renyi=budget)
             self._search_by_renyi(kind_name="epsilon", change_kind=larger_epsilon)
         if less_noisy is not None:
-            fewer_queries = FewerQueries.than(less_noisy, renyi_budget=budget)
+            fewer_queries = FewerQueries.than(less_noisy, budget_by_renyi=budget)
             self._search_by_renyi(kind_name="queries", change_kind=fewer_queries)
         numbers_of_teachers = self._kinds["teachers"].candidates
         if not numbers_of_teachers or "teachers" in self.changes or "queries" in self.changes:
@@ -222,7 +222,7 @@ class _RunningSearch:
         less_noisy = with_less_noise(replace(priced, shape=shape))
         if less_noisy is not None:
             both_changes = FewerQueries.than(
-                less_noisy, renyi_budget=budget, num_teachers=most_teachers
+                less_noisy, budget_by_renyi=budget, num_teachers=most_teachers
             )
             self._search_by_renyi(kind_name="both", change_kind=both_changes)
 
@@ -232,7 +232,7 @@ class _RunningSearch:
         if less_noisy is None:
             return
         shape = self._plans.shape
-        planned = planned_or_none(less_noisy.aggregator, shape, self._plans.renyi_budget)
+        planned = planned_or_none(less_noisy.aggregator, shape, self._plans.budget_by_renyi)
         if planned is None or not is_plan_heard(planned):
             return
         if planned.shape.num_queries >= min(LEAST_QUERIES, shape.num_queries):

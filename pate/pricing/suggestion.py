@@ -68,7 +68,7 @@ def suggest(
         lowest = _TEACHERS[0] * GROUPS_EACH
         require_count("num_private", num_private)
         require(num_private >= lowest, "num_private", num_private, f"at least {lowest}")
-    renyi_budget = replace(budget, accountant=RdpAccountant)
+    budget_by_renyi = replace(budget, accountant=RdpAccountant)
     most = MOST_TEACHERS if num_private is None else num_private // GROUPS_EACH
     teachers = [count for count in _TEACHERS if count <= most]
     suggestions: list[Suggestion] = []
@@ -76,7 +76,7 @@ def suggest(
         if max_queries is not None and queries > max_queries:
             continue
         middle = replace(shape, num_teachers=teachers[len(teachers) // 2], num_queries=queries)
-        planned = planned_or_none(aggregator, shape=middle, budget=renyi_budget)
+        planned = planned_or_none(aggregator, shape=middle, budget=budget_by_renyi)
         if planned is None:
             continue
         # The noise hardly depends on the number of teachers, so one plan serves for all of them.
@@ -86,7 +86,7 @@ def suggest(
             suggestions.append(suggestion)
     for best in sorted(suggestions, key=lambda suggestion: -suggestion.clear_queries):
         best_shape = replace(shape, num_teachers=best.num_teachers, num_queries=best.num_queries)
-        planned = planned_or_none(aggregator, shape=best_shape, budget=renyi_budget)
+        planned = planned_or_none(aggregator, shape=best_shape, budget=budget_by_renyi)
         if planned is not None and is_plan_heard(planned):
             return _judged(planned.aggregator, planned.shape, num_private)
         if best.clear_queries < 1:

@@ -47,7 +47,7 @@ def test_adding_a_field_adds_a_setting(monkeypatch: pytest.MonkeyPatch) -> None:
     @dataclasses.dataclass(frozen=True, kw_only=True)
     class More(SETTINGS_OF_COMMAND["train"]):  # type: ignore[name-defined,misc]
         loudness: float | None = setting(
-            "how loud it is", default=None, beside_release=True, is_path=True
+            "how loud it is", default=None, may_change_when_continued=True, is_path=True
         )
         needed: str = setting("what is needed", default=dataclasses.MISSING, published=True)
 
@@ -61,5 +61,7 @@ def test_adding_a_field_adds_a_setting(monkeypatch: pytest.MonkeyPatch) -> None:
     finally:
         command_schema.cache_clear()
     assert "\n  loudness        how loud it is\n" in settings_page("train")
-    assert "loudness" in names_with("beside_release", "train") & names_with("is_path")
-    assert "needed" in names_with("published", "train") - names_with("beside_release", "train")
+    assert "loudness" in names_with("may_change_when_continued", "train") & names_with("is_path")
+    assert "needed" in names_with("published", "train") - names_with(
+        "may_change_when_continued", "train"
+    )

@@ -27,7 +27,7 @@ class HoldersReleaseSettings(CollectSettings):
         "with roll=, the folder for questions to holders and for their answers; each call goes on as far as the "
         "answers reach",
         default=None,
-        beside_release=True,
+        may_change_when_continued=True,
         is_path=True,
     )
     max_absent: int = setting(
@@ -36,7 +36,7 @@ class HoldersReleaseSettings(CollectSettings):
     wait: bool = setting(
         "with roll=, false goes on without the holders that have not answered, as far as max_absent allows",
         default=True,
-        beside_release=True,
+        may_change_when_continued=True,
     )
     num_queries: int | None = setting(
         "with roll=, the number of public samples that are labeled, the first ones; by default all",
@@ -57,7 +57,7 @@ class VoteSettings(Targets):
         "the file of public samples, the same at every holder: an .npz with `inputs` and `ids`, or with data=table a "
         "table, which every holder reads by the same data.schema=; by default the data set's own public samples",
         default=None,
-        beside_release=True,
+        may_change_when_continued=True,
         is_path=True,
     )
     num_queries: int | None = setting(
@@ -77,14 +77,14 @@ class VoteSettings(Targets):
         "a question file of pate-release roll=…, which holds the samples. Write the answer to output=HOLDER.npz, and "
         "use the same output_dir= for all questions of a release",
         default=None,
-        beside_release=True,
+        may_change_when_continued=True,
         is_path=True,
     )
-    output: str = setting("the vote file", beside_release=True, is_path=True)
+    output: str = setting("the vote file", may_change_when_continued=True, is_path=True)
     output_dir: str | None = setting(
         "the folder of partition and teachers, which stay with the holder; by default NAME.work beside the vote file",
         default=None,
-        beside_release=True,
+        may_change_when_continued=True,
         is_path=True,
     )
     holders: int | None = setting(

@@ -234,10 +234,12 @@ class TeacherAttack:
         )
 
     def _features(self, signed_coins: Signs, rng: np.random.Generator) -> Array:
-        """Draws a release of artificial votes and returns its features less their means, `[Q, F]` or `[Q * L, F]`.
+        """Draws a release of artificial votes and returns its features, `[Q, F]`; by bit, `[Q * L, 1]`.
 
-        The features of a query are its released bits or scores, whether it was answered, and whether it was a hit. All
-        features are 0 for queries after the release has halted.
+        From each feature its mean over all asked queries is subtracted. The features of a query are its released bits
+        or scores for the labels of the craft, the sum of those for the other labels, whether it was answered, and
+        whether it was a hit, which counts towards the halt of a session. All are 0 for queries after the halt. By bit
+        (see `Craft.is_by_bit`) the only feature is the released bit or score.
 
         Args:
             signed_coins: the coin times the sign of each canary, see `CraftedVotes`.

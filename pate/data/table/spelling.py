@@ -117,37 +117,37 @@ class CellSpelling:
     date_order: str | None = None
     first_year: int | None = None
 
-    def require(self, setting: Callable[[str], str]) -> None:
+    def require(self, setting_name_of: Callable[[str], str]) -> None:
         """Raises `InvalidValue` if a field has an impossible value.
 
         Args:
-            setting: returns the name of the setting for a field's name, for the message.
+            setting_name_of: returns the name of the setting for a field's name, for the message.
         """
-        require_choice(setting("decimal"), self.decimal, ("point", "comma"))
+        require_choice(setting_name_of("decimal"), self.decimal, ("point", "comma"))
         require(
             self.thousands is None
             or (self.thousands in GROUPING and self.thousands != self.decimal_mark),
-            setting("thousands"),
+            setting_name_of("thousands"),
             self.thousands,
             f"one of . , ' _ or a blank, and not the decimal {self.decimal}",
         )
         require(
             isinstance(self.missing, tuple)
             and all(isinstance(word, str) and word for word in self.missing),
-            setting("missing"),
+            setting_name_of("missing"),
             self.missing,
-            f"a list of words: '{setting('missing')}=[?,-]'",
+            f"a list of words: '{setting_name_of('missing')}=[?,-]'",
         )
         require(
             self.date_order is None or self.date_order in ORDERS,
-            setting("date_order"),
+            setting_name_of("date_order"),
             self.date_order,
             f"one of {', '.join(ORDERS)}: day, month and year",
         )
         require(
             self.first_year is None
             or (type(self.first_year) is int and 1 <= self.first_year <= 9900),
-            setting("first_year"),
+            setting_name_of("first_year"),
             self.first_year,
             "a year from 1 to 9900, the earliest that two digits mean",
         )

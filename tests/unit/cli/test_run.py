@@ -35,7 +35,7 @@ from pate.settings import names_with
 from tests.e2e.commands import rows_of
 from tests.refusals import ANY, refused
 
-BESIDE_RELEASE = names_with("beside_release", "train")
+CHANGEABLE_NAMES = names_with("may_change_when_continued", "train")
 SETTINGS = {
     "aggregator": {"_target_": "pate.aggregators.StableTopK"},
     "data": {"_target_": "pate.data.WordNet40"},
@@ -48,7 +48,7 @@ CHOICES = {"aggregator": "stable_top_k_table", "data": "wordnet", "teacher": "li
 
 def test_heading_names_parts_and_overrides() -> None:
     overrides = ["target_epsilon=8", "+student.penalties=[1,2]", "output_dir=/a", "ledger=/b"]
-    heading = run_heading(SETTINGS, overrides, choices=CHOICES, beside_release=BESIDE_RELEASE)
+    heading = run_heading(SETTINGS, overrides, choices=CHOICES, changeable_names=CHANGEABLE_NAMES)
     assert heading.aggregator == "stable_top_k_table"
     assert heading.is_public
     assert heading.overrides == "target_epsilon=8 student.penalties=[1,2]"
@@ -63,14 +63,14 @@ def test_heading_names_parts_and_overrides() -> None:
         SETTINGS,
         overrides=["aggregator._target_=my.StableTopK"],
         choices=CHOICES,
-        beside_release=BESIDE_RELEASE,
+        changeable_names=CHANGEABLE_NAMES,
     )
     assert (heading.aggregator, heading.is_public) == ("StableTopK", False)
     assert not run_heading(
         SETTINGS,
         overrides=[],
         choices=CHOICES | {"aggregator": "patients_2024"},
-        beside_release=BESIDE_RELEASE,
+        changeable_names=CHANGEABLE_NAMES,
     ).is_public
 
 
@@ -80,7 +80,7 @@ def test_default_folder_is_stable_and_within_outputs() -> None:
             SETTINGS,
             overrides=overrides,
             choices=CHOICES | {"aggregator": aggregator},
-            beside_release=BESIDE_RELEASE,
+            changeable_names=CHANGEABLE_NAMES,
         )
         return default_folder(str(heading.compared["data"]), heading.aggregator, settings=SETTINGS)
 
@@ -97,7 +97,7 @@ def test_settings_of_a_run_do_not_depend_on_its_folder() -> None:
         {"output_dir": "a", "data": {"cache": "b"}} | where,
     ]
     first, second = (
-        plain_settings(OmegaConf.create(run), excluded_settings=BESIDE_RELEASE) for run in runs
+        plain_settings(OmegaConf.create(run), excluded_settings=CHANGEABLE_NAMES) for run in runs
     )
     assert first == second == {"data": {"cache": None}}
 
