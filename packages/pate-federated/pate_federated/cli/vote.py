@@ -58,7 +58,9 @@ def _plan(
     queries_path = queries or config.queries
     if queries_path is not None:
         data = AskedData(data, path=Path(queries_path))
-    settings = run.plain_settings(config, excluded_settings=names_with("may_change_when_continued", "vote"))
+    settings = run.plain_settings(
+        config, excluded_settings=names_with("may_change_when_continued", "vote")
+    )
     return HolderPlan(
         load_dataset=run.watched_load(data, monitor, features=make("features"), folder=output_dir),
         teacher=make("teacher"),
