@@ -91,9 +91,12 @@ class Spelling:
             key is used. A template is the name of a setting, such as `teacher.num_teachers`. A template with an equals
             sign or braces is the whole setting, in which `{name}` and `{value}` are replaced. An empty template means
             that users cannot set the parameter.
+        advice: for some parameters, by `OWNER.parameter` or `parameter`, advice that ends the line of an error about
+            that parameter: it names settings that only this interface has.
     """
 
     names: Mapping[str, str] = field(default_factory=dict)
+    advice: Mapping[str, str] = field(default_factory=dict)
 
     def setting(self, name: str, value: object = UNSAID, *, owner: str = "") -> str:
         """Returns a parameter and its value as a user writes them, such as `teacher.num_teachers=800`.
@@ -128,6 +131,9 @@ class Spelling:
         line = f"{setting or error.name}: expected {error.rule}"
         if error.hint:
             line += f"; {error.hint}"
+        advice = self.advice.get(f"{error.owner}.{error.name}", self.advice.get(error.name))
+        if advice is not None:
+            line += f"; {advice}"
         settings = [self.remedy(remedy) for remedy in error.remedies]
         remedies = ", or ".join(setting for setting in settings if setting)
         if remedies:
@@ -152,7 +158,7 @@ class Spelling:
         return " ".join(settings) if all(settings) else ""
 
 
-AS_THE_CODE: Final = Spelling()
+AS_THE_CODE: Final = Spelling(advice={"ledger.unit": "name the same unit=, or another ledger"})
 """The spelling of somebody who calls the code itself."""
 
 

@@ -17,10 +17,18 @@ _SHARED_NAMES = {
 COMMAND = Spelling(_SHARED_NAMES)
 """The spelling of a command whose settings are named as the parameters are, such as `pate-account`."""
 
-TRAIN = Spelling(_SHARED_NAMES | {"num_teachers": "teacher.num_teachers"})
+_UNIT_OF_A_RUN = "take the same data.group= (and data.budget=, holders=), or another ledger="
+
+TRAIN = Spelling(
+    _SHARED_NAMES | {"num_teachers": "teacher.num_teachers"},
+    advice={"ledger.unit": _UNIT_OF_A_RUN},
+)
 """The spelling of `pate-train`, and of commands whose teachers have settings of their own."""
 
-RELEASE = Spelling(_SHARED_NAMES | {"num_teachers": "{value} teachers in all vote files"})
+RELEASE = Spelling(
+    _SHARED_NAMES | {"num_teachers": "{value} teachers in all vote files"},
+    advice={"ledger.unit": "another ledger= counts these votes"},
+)
 """The spelling of `pate-release`, where the number of teachers follows from the vote files."""
 
 CLASSIFIER = Spelling(
@@ -30,7 +38,8 @@ CLASSIFIER = Spelling(
         "target_epsilon": "epsilon",
         "aggregator.*": "an aggregator with {name}={value}",
         "ledger.max_epsilon": "max_total_epsilon",
-    }
+    },
+    advice={"ledger.unit": "fit with the same groups=, or with another ledger="},
 )
 """The spelling of `pate.PATEClassifier`."""
 

@@ -737,10 +737,9 @@ class Ledger:
                 )
                 rule = (
                     f"{unit.words}, as {account}ledger={self.path} counts; "
-                    "prices of two units of privacy have no sum: take the same data.group= (and "
-                    "data.budget=, holders=; of a classifier groups=), or another ledger="
+                    "prices of two units of privacy have no sum"
                 )
-                raise InvalidValue("unit", units[0].words, rule=rule)
+                raise InvalidValue("unit", units[0].words, rule=rule, owner="ledger")
         return next(iter(units), None)
 
     def _require_same_adjacency(self, event: Event) -> None:

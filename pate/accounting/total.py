@@ -7,15 +7,18 @@ bounds hold for every order (docs/proofs/composition.md, "Any order").
 
 from __future__ import annotations
 
+import math
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
+from typing import NamedTuple
 
 from pate.accounting.accountant import Accountant
 from pate.accounting.auto import AutoAccountant
 from pate.accounting.event_tree import by_accesses, leaves, nodes
 from pate.accounting.events import Event, GaussianEvent, NoOpEvent, SessionEvent
 from pate.accounting.rdp import RdpAccountant
+from pate.validation import InvalidValue
 
 AccountantMaker = Callable[[], Accountant]
 _ANYWHERE = (GaussianEvent, NoOpEvent)  # kinds whose place among the others changes no figure
@@ -48,6 +51,40 @@ def total_epsilon(
         accountant if have_one_order(counts, interleaved=interleaved) else in_any_order(accountant)
     )
     return make().compose_all(counts.items()).get_epsilon(target_delta)
+
+
+class TotalPrice(NamedTuple):
+    """The price of several releases together: an epsilon at a delta."""
+
+    epsilon: float
+    delta: float
+
+
+def total_price(
+    events: Sequence[Event],
+    deltas: Sequence[float],
+    *,
+    accountant: AccountantMaker = AutoAccountant,
+) -> TotalPrice:
+    """Returns the price of several releases together, which were priced at deltas of their own.
+
+    The total is at the largest of the deltas. If the failure probabilities of all releases exceed that delta, the total
+    is at the sum of the deltas, and infinite if the sum is 1 or more. As in `total_epsilon`, the order of the releases
+    is free, and the prices must have been fixed before the first release.
+
+    Args:
+        events: the price of each release.
+        deltas: the delta of each release, in (0, 1), above its failure probability.
+        accountant: makes an empty accountant, as in `total_epsilon`.
+    """
+    delta = max(deltas)
+    try:
+        return TotalPrice(total_epsilon(events, delta, accountant=accountant), delta)
+    except InvalidValue:  # the failure probabilities use up delta
+        delta = math.fsum(deltas)
+    if delta >= 1:
+        return TotalPrice(math.inf, 1.0)
+    return TotalPrice(total_epsilon(events, delta, accountant=accountant), delta)
 
 
 def have_one_order(counts: Counter[Event], *, interleaved: frozenset[Event] = frozenset()) -> bool:

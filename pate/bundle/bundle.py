@@ -1,7 +1,8 @@
 """A published student with its names and its preprocessing, as it is read from its folder."""
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from os import PathLike
 from pathlib import Path
@@ -14,6 +15,7 @@ from pate.bundle.hub import downloaded, is_hub_name
 from pate.bundle.model_form import REMEDY, SCHEMA, ModelForm
 from pate.data import TableSchema
 from pate.data.pictures import require_image_levels
+from pate.data.table.frames import hints_for_frames
 from pate.data.table.table_file import TableFile
 from pate.extras import require_extra
 from pate.features.extracted_form import ExtractedForm
@@ -237,9 +239,11 @@ class Bundle:
                     Path(data).expanduser(), name="data", encoding=encoding, decimal=decimal
                 )
                 form = replace(form, spelling=file.spelling(form.spelling))
-                data = file.read()
+                with _hints_for_files():
+                    return form.warned_inputs(file.read(), stacklevel=4)
             if not isinstance(data, np.ndarray):
-                return form.warned_inputs(data, stacklevel=4)
+                with hints_for_frames():
+                    return form.warned_inputs(data, stacklevel=4)
             rule = "a DataFrame with the columns of the public file"
             require(data.dtype.kind != "O", "data.dtype", "object", rule)
         elif form is not None and not isinstance(data, np.ndarray):
@@ -257,6 +261,17 @@ class Bundle:
             return numbers
         require_image_levels("data", array)
         return numbers / _LARGEST_LEVEL if array.dtype == np.uint8 else numbers
+
+
+@contextmanager
+def _hints_for_files() -> Iterator[None]:
+    """Adds to the hint of an error of a `with` block which of the settings for files are arguments of `predict`."""
+    try:
+        yield
+    except InvalidValue as error:
+        if error.hint:
+            error.hint += "; encoding= and decimal= are arguments, all are settings of pate-predict"
+        raise
 
 
 def _require_release(path: Path) -> None:

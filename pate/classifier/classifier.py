@@ -830,6 +830,7 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
             pools.inputs,
             epsilon=priced.epsilon,
             delta=self.target_delta,
+            event=priced.event,
             seed=self._seed,
             unit=unit,
             adjacency=priced.aggregator.adjacency,

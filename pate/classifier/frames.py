@@ -7,22 +7,19 @@ make up less than half of its public cells. Free text becomes tf-idf vectors of 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any
 
 from pate.classifier.tasks import Rows
 from pate.data.table.column import EmptyColumn, Encoded
-from pate.data.table.frames import as_table
+from pate.data.table.frames import NOTATION_HINT, as_table, hints_for_frames
 from pate.data.table.schema import TableSchema
 from pate.data.table.text_column import TextColumn
 from pate.data.texts.tfidf import TfidfVectors
 from pate.validation import InvalidValue
 
 _OF_THE_TABLE = "data.public."  # begins the names of public columns in errors of tables
-_NOTATION_HINT = "pandas.to_numeric and pandas.to_datetime convert cells in another notation"
 _WORDS_HINT = ".astype('category') keeps words that look like numbers or dates"
-_KINDS_RULE = f"numbers, dates or words; {_NOTATION_HINT}, and {_WORDS_HINT}"
+_KINDS_RULE = f"numbers, dates or words; {NOTATION_HINT}, and {_WORDS_HINT}"
 
 
 def as_pandas(inputs: Any) -> Any:
@@ -79,7 +76,7 @@ def encode_records(frame: Any, schema: TableSchema, *, name: str) -> Encoded:
         InvalidValue: a cell is no number or date although its column is one of numbers or dates. The error has the
             column and the number of such cells, and shows no cell.
     """
-    with _hints_of_pandas():
+    with hints_for_frames():
         return schema.read_table(as_table(frame), name=name)
 
 
@@ -94,16 +91,5 @@ def encode_new(frame: Any, schema: TableSchema, *, stacklevel: int) -> Rows:
     Raises:
         InvalidValue: a cell is no number or date although its column is one of numbers or dates.
     """
-    with _hints_of_pandas():
+    with hints_for_frames():
         return schema.warned_inputs(frame, name="X", stacklevel=stacklevel + 1)
-
-
-@contextmanager
-def _hints_of_pandas() -> Iterator[None]:
-    """Replaces the hint of an error of a `with` block, which names settings for files, by a hint for DataFrames."""
-    try:
-        yield
-    except InvalidValue as error:
-        if error.hint:
-            error.hint = _NOTATION_HINT
-        raise

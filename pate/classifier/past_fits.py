@@ -14,8 +14,9 @@ from typing import Self
 import numpy as np
 from numpy.typing import NDArray
 
-from pate.accounting import Adjacency, PrivacyUnit
+from pate.accounting import Adjacency, Event, PrivacyUnit
 from pate.accounting.rounding import format_delta, format_epsilon
+from pate.accounting.total import total_price
 from pate.classifier.fit_warnings import RepeatedRelease
 from pate.classifier.inputs import rows_as_bytes
 
@@ -31,6 +32,8 @@ class PastFits:
     count: int = 0
     epsilon: float = 0.0  # the sum of their prices; infinity if no sum covers them
     delta: float = 0.0  # the sum of their deltas, at which `epsilon` holds
+    events: tuple[Event, ...] = ()  # their prices
+    deltas: tuple[float, ...] = ()  # at which each price is stated
     seeds: frozenset[int] = frozenset()  # of their noise
     changes: frozenset[tuple[PrivacyUnit, Adjacency]] = frozenset()  # what their prices are for
 
@@ -39,6 +42,7 @@ class PastFits:
         epsilon: float,
         delta: float,
         *,
+        event: Event,
         seed: int | None,
         unit: PrivacyUnit,
         adjacency: Adjacency,
@@ -51,6 +55,7 @@ class PastFits:
         Args:
             epsilon: the epsilon of the new fit.
             delta: the delta of the new fit.
+            event: the price of the new fit.
             seed: the seed of the new fit; None for noise from the operating system.
             unit: the unit of privacy of the new fit.
             adjacency: the adjacency of the new fit.
@@ -65,6 +70,8 @@ class PastFits:
             count=self.count + 1,
             epsilon=total_epsilon,
             delta=total_delta,
+            events=(*self.events, event),
+            deltas=(*self.deltas, delta),
             seeds=self.seeds if seed is None else self.seeds | {seed},
             changes=changes,
         )
@@ -80,11 +87,12 @@ def remember_fit(
     epsilon: float,
     delta: float,
     *,
+    event: Event,
     seed: int | None,
     unit: PrivacyUnit,
     adjacency: Adjacency,
 ) -> PastFits:
-    """Records a fit, and returns the fits of that private record whose fits have the greatest total price.
+    """Records a fit, and returns the fits of that private record whose prices have the greatest sum.
 
     The new fit is included. Arguments are those of `PastFits.with_fit`, and the private inputs `[num_private,
     num_features]`.
@@ -95,7 +103,7 @@ def remember_fit(
     dearest = PastFits()
     for digest in heapq.nsmallest(_MOST_REMEMBERED, record_digests):
         past = _FITS.get(digest, PastFits()).with_fit(
-            epsilon, delta, seed=seed, unit=unit, adjacency=adjacency
+            epsilon, delta, event=event, seed=seed, unit=unit, adjacency=adjacency
         )
         _FITS[digest] = past
         if (past.epsilon, past.count) > (dearest.epsilon, dearest.count):
@@ -112,9 +120,7 @@ def warn_of_past_fits(past: PastFits, *, stacklevel: int) -> None:
     """
     if past.count < 2:
         return
-    # At least: of large data only some records are remembered, and records that were scaled otherwise look new.
-    total = f"at least {format_epsilon(past.epsilon)} and {format_delta(past.delta)}"
-    price = f"and their epsilons and deltas add up, here to {total}"
+    price = ""
     if len(past.changes) > 1:
         units = sorted({unit.protected_under(adjacency) for unit, adjacency in past.changes})
         price = (
@@ -124,6 +130,11 @@ def warn_of_past_fits(past: PastFits, *, stacklevel: int) -> None:
         price = "and no sum of epsilons covers fits whose deltas add up to 1"
     elif math.isinf(past.epsilon):
         price = "and no sum of epsilons covers fits that share their noise, as those with one random_state do"
+    else:
+        # At least: of large data only some records are remembered, and records that were scaled otherwise look new.
+        total = total_price(past.events, past.deltas)
+        figures = f"epsilon {format_epsilon(total.epsilon)} at delta {format_delta(total.delta)}"
+        price = f"and their prices add up, here to at least {figures}"
     line = f"fit {past.count} of this process on the same records: each fit is a release of its own, {price}"
     ending = "A search or a cross-validation makes many; ledger= keeps count"
     warnings.warn(f"{line}. {ending}", RepeatedRelease, stacklevel=stacklevel + 1)

@@ -4,7 +4,6 @@ There is one total for each data set, adjacency and unit of privacy. Two release
 total: the difference of their results has no noise at all.
 """
 
-import math
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from itertools import combinations, groupby
@@ -12,12 +11,11 @@ from pathlib import Path
 
 from pate.accounting import Accountant, Adjacency, AutoAccountant, Event, PrivacyUnit
 from pate.accounting.ledger import Ledger
-from pate.accounting.total import total_epsilon
+from pate.accounting.total import total_price
 from pate.files.disk import read_text
 from pate.run.draw_keys import DrawKeys
 from pate.run.folder import RunFolder
 from pate.run.ledger_place import LedgerPlace
-from pate.validation import InvalidValue
 
 # The keys of a run's charges begin with the name of the run: so many hexadecimal digits.
 _NUM_NAME_DIGITS = 32
@@ -175,14 +173,8 @@ def totals_of(releases: Iterable[PaidRelease]) -> list[Total]:
         names = {member.accountant().name for member in members}
         accountant = members[0].accountant if len(names) == 1 else AutoAccountant
         events = [member.event for member in members]
-        delta = max(member.target_delta for member in members)
-        try:
-            epsilon = total_epsilon(events, target_delta=delta, accountant=accountant)
-        except InvalidValue:  # the failure probabilities use up delta
-            delta = sum(member.target_delta for member in members)
-            epsilon = math.inf
-            if delta < 1:
-                epsilon = total_epsilon(events, target_delta=delta, accountant=accountant)
+        deltas = [member.target_delta for member in members]
+        epsilon, delta = total_price(events, deltas, accountant=accountant)
         ledger_totals = {member.ledger_total for member in members}
         in_ledger = ledger_totals.pop() if len(ledger_totals) == 1 else None
         if in_ledger is not None:

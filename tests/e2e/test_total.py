@@ -145,12 +145,13 @@ def test_prices_for_a_visit_and_for_a_patient_are_not_added_up(
     )
     spent = ledger.read_bytes()
     monitor = SilentMonitor()
-    with refused("unit", second.words, "take the same data.group="):
+    with refused("unit", second.words, "two units of privacy have no sum") as caught:
         train(
             replace(plan_of(ledger), load_dataset=protecting(second)),
             tmp_path / "b" / "run",
             monitor,
         )
+    assert "; take the same data.group= (and data.budget=, holders=), or" in str(caught.value)
     assert "training teachers" not in monitor.stages and ledger.read_bytes() == spent
     again = run_until(
         replace(plan_of(ledger), load_dataset=protecting(first)),

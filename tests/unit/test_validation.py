@@ -11,7 +11,16 @@ import pytest
 from hydra.core.override_parser.overrides_parser import OverridesParser
 from omegaconf import OmegaConf
 
-from pate.errors import Doubt, InvalidValue, MissingPackage, Remedy, Spelling, printable, shown_as
+from pate.errors import (
+    AS_THE_CODE,
+    Doubt,
+    InvalidValue,
+    MissingPackage,
+    Remedy,
+    Spelling,
+    printable,
+    shown_as,
+)
 from pate.setting_names import CLASSIFIER, RELEASE, TRAIN, comparison_of
 from pate.validation import (
     as_setting,
@@ -132,6 +141,22 @@ def test_each_front_end_shows_the_fields_as_its_own_settings(spelling: Spelling,
     assert str(caught.value) == line
     assert str(pickle.loads(pickle.dumps(caught.value))) == line
     assert caught.value.name == "num_teachers"
+
+
+@pytest.mark.parametrize(
+    ("spelling", "advice"),
+    [
+        (TRAIN, "take the same data.group= (and data.budget=, holders=), or another ledger="),
+        (RELEASE, "another ledger= counts these votes"),
+        (CLASSIFIER, "fit with the same groups=, or with another ledger="),
+        (AS_THE_CODE, "name the same unit=, or another ledger"),
+    ],
+)
+def test_advice_names_settings_of_the_front_end(spelling: Spelling, advice: str) -> None:
+    error = InvalidValue("unit", "one row", rule="one patient", owner="ledger")
+    assert spelling.line(error) == f"unit=one row: expected one patient; {advice}"
+    other = InvalidValue("unit", "one row", rule="one patient")
+    assert spelling.line(other) == "unit=one row: expected one patient"
 
 
 def test_caps_of_a_ledger_and_of_a_release_are_two_settings() -> None:

@@ -4,8 +4,8 @@ A data frame of any library with Arrow's PyCapsule interface is converted, such 
 installed.
 """
 
-from collections.abc import Mapping
-from contextlib import suppress
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from typing import Any
 
 from pate.data.table.arrow import arrow
@@ -14,6 +14,20 @@ from pate.validation import InvalidValue
 
 # https://arrow.apache.org/docs/format/CDataInterface/PyCapsuleInterface.html
 _ARROW_METHODS = ("__arrow_c_stream__", "__arrow_c_array__")
+
+NOTATION_HINT = "pandas.to_numeric and pandas.to_datetime convert cells in another notation"
+"""Advice for cells of a DataFrame that are in another notation than the public ones."""
+
+
+@contextmanager
+def hints_for_frames() -> Iterator[None]:
+    """Replaces the hint of an error of a `with` block, which names settings for files, by a hint for DataFrames."""
+    try:
+        yield
+    except InvalidValue as error:
+        if error.hint:
+            error.hint = NOTATION_HINT
+        raise
 
 
 def as_table(data: Any) -> Any:

@@ -153,6 +153,18 @@ def test_categories_with_the_arrow_capsule_are_words(words: Any, folder: Path) -
     np.testing.assert_array_equal(bundle.predict(ArrowStream(table)), bundle.predict(TABLE))
 
 
+def test_advice_on_cells_of_a_frame_names_no_setting_for_files(folder: Path) -> None:
+    bundle = pate.load(folder)
+    wrong = {"sex": ["F"], "age": ["3,5"]}
+    with refused("data.age", ANY, "numbers", hint="pandas.to_numeric") as caught:
+        bundle.predict(wrong)
+    assert "decimal" not in str(caught.value)
+    (folder.parent / "new.csv").write_text('sex,age\nF,"3,5"\n')
+    with refused("data.age", ANY, "numbers", hint="decimal=comma") as caught:
+        bundle.predict(folder.parent / "new.csv")
+    assert str(caught.value).endswith("decimal= are arguments, all are settings of pate-predict")
+
+
 def test_a_single_column_with_the_arrow_capsule_is_no_frame(folder: Path) -> None:
     with refused("data", "ArrowStream", "a DataFrame, or the name of a file"):
         pate.load(folder).predict(ArrowStream(pa.chunked_array([[1.0, 2.0]])))

@@ -5,8 +5,9 @@ import math
 import numpy as np
 import pytest
 
-from pate.accounting import Adjacency, PrivacyUnit
-from pate.classifier.past_fits import remember_fit
+from pate.accounting import Adjacency, GaussianEvent, PrivacyUnit, PureDpEvent
+from pate.classifier import RepeatedRelease
+from pate.classifier.past_fits import PastFits, remember_fit, warn_of_past_fits
 
 ROWS = np.random.default_rng(0).standard_normal((5000, 3)).astype(np.float32)
 
@@ -24,7 +25,13 @@ def counted(
     adjacency: Adjacency = Adjacency.REPLACE_ONE,
 ) -> tuple[int, float]:
     past = remember_fit(
-        rows, epsilon=epsilon, delta=delta, seed=seed, unit=unit, adjacency=adjacency
+        rows,
+        epsilon=epsilon,
+        delta=delta,
+        event=PureDpEvent(epsilon),
+        seed=seed,
+        unit=unit,
+        adjacency=adjacency,
     )
     return past.count, past.epsilon
 
@@ -47,7 +54,13 @@ def test_the_sum_of_deltas_has_no_guarantee_from_one_on() -> None:
     rows = ROWS[300:400]
     past = [
         remember_fit(
-            rows, epsilon=1.0, delta=delta, seed=None, unit=ROW, adjacency=Adjacency.REPLACE_ONE
+            rows,
+            epsilon=1.0,
+            delta=delta,
+            event=PureDpEvent(epsilon=1.0),
+            seed=None,
+            unit=ROW,
+            adjacency=Adjacency.REPLACE_ONE,
         )
         for delta in (1e-6, 1e-5, 1.0)
     ]
@@ -73,3 +86,19 @@ def test_prices_for_two_units_or_two_adjacencies_have_no_sum() -> None:
     assert counted(ROWS[50:150], epsilon=3.0, unit=GROUP) == (2, math.inf)
     assert counted(ROWS[:50], epsilon=3.0) == (2, 5.0)
     assert counted(ROWS[:50], epsilon=1.0, adjacency=Adjacency.ADD_REMOVE) == (3, math.inf)
+
+
+def test_the_warning_states_the_total_that_a_ledger_would() -> None:
+    """Two Gaussian releases of noise multiplier 4 equal one of 4 / sqrt(2), whose epsilon is 1.5436 at delta 1e-6."""
+    past = PastFits()
+    for _ in range(2):
+        past = past.with_fit(
+            epsilon=1.1,
+            delta=1e-6,
+            event=GaussianEvent(noise_multiplier=4.0),
+            seed=None,
+            unit=ROW,
+            adjacency=Adjacency.REPLACE_ONE,
+        )
+    with pytest.warns(RepeatedRelease, match="here to at least epsilon 1.55 at delta 1e-6"):
+        warn_of_past_fits(past, stacklevel=1)
