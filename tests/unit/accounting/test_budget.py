@@ -15,25 +15,32 @@ SHAPE = VoteShape(num_queries=60, num_labels=4, num_teachers=200)
 
 @pytest.mark.parametrize("epsilon", [0.0, -1.0, math.inf, math.nan])
 def test_an_epsilon_not_above_zero_is_refused(epsilon: float) -> None:
+    """`Budget` refuses an epsilon that is zero, negative, infinite or nan."""
     with refused("target_epsilon", ANY):
         Budget(epsilon=epsilon, delta=1e-6)
 
 
 @pytest.mark.parametrize("delta", [0.0, 1.0, math.nan])
 def test_a_delta_outside_of_0_to_1_is_refused(delta: float) -> None:
+    """`Budget` refuses a delta that is 0, 1 or nan."""
     with refused("target_delta", ANY):
         Budget(epsilon=1.0, delta=delta)
 
 
 def test_an_accountant_that_cannot_be_called_is_refused() -> None:
-    """The name of an accountant is given in place of its class."""
+    """`Budget` refuses the name of an accountant, the text "rdp", in place of the accountant's
+    class.
+    """
     accountant: type[RdpAccountant] = "rdp"  # type: ignore[assignment]
     with refused("accountant", "rdp"):
         Budget(epsilon=1.0, delta=1e-6, accountant=accountant)
 
 
 def test_less_noise_than_was_fitted_costs_more_than_the_budget() -> None:
-    """Fitted noise costs between 2.999 and 3.0; 1% less noise costs more than 3.0."""
+    """Noise is fitted to a budget of epsilon 3.
+
+    The fitted noise costs between 2.999 and 3; noise that is 1% smaller costs more than 3.
+    """
     budget = Budget(epsilon=3.0, delta=1e-6, accountant=RdpAccountant)
     fitted = GaussianVotes(noise_std=1.0).fitted(budget, shape=SHAPE)
 
@@ -45,13 +52,17 @@ def test_less_noise_than_was_fitted_costs_more_than_the_budget() -> None:
 
 
 def test_epsilon_is_infinite_where_failures_reach_delta() -> None:
-    """A failure probability of the whole delta leaves nothing for the conversion."""
+    """An event whose failure probability is the whole delta costs an infinite epsilon.
+
+    At a tenth of that failure probability, the same event (a no-op) costs epsilon 0.
+    """
     budget = Budget(delta=1e-6)
     assert budget.epsilon_of(ApproximateEvent(event=NoOpEvent(), failure_prob=1e-6)) == math.inf
     assert budget.epsilon_of(ApproximateEvent(event=NoOpEvent(), failure_prob=1e-7)) == 0.0
 
 
 def test_fitting_noise_to_a_budget_without_epsilon_is_refused() -> None:
+    """`fitted` refuses a budget that fixes delta only."""
     with pytest.raises(InvalidValue) as refusal:
         GaussianVotes(noise_std=1.0).fitted(Budget(delta=1e-6), shape=SHAPE)
     assert (refusal.value.name, refusal.value.value) == ("target_epsilon", None)

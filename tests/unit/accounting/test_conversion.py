@@ -22,7 +22,11 @@ mpmath.mp.dps = 50
 
 
 def test_the_penalty_of_a_conversion_falls_in_the_order() -> None:
-    """Also, no divergence gives epsilon 0, and a divergence of 50 or more gives delta 1."""
+    """The term that a conversion adds to the Renyi divergence falls as the Renyi order grows.
+
+    A divergence of 0 converts to epsilon 0 at delta 0.9, and a divergence of 50 or more converts to
+    delta 1 at epsilon 1.
+    """
     penalty = conversion_penalty(1 + np.geomspace(1e-3, 1e6, 200), target_delta=1e-6)
     assert (np.diff(penalty) < 0).all()
     orders = np.array([1.5, 100.0])
@@ -34,8 +38,11 @@ FEW_ORDERS = np.array([1.01, 1.5, 3.0, 10.0, 80.0])
 
 
 def test_converted_deltas_bound_random_pairs_closely() -> None:
-    """Each delta from the Renyi curve of two random distributions is at least the exact hockey-
-    stick divergence."""
+    """The delta from the Renyi curve of two random distributions is at least their exact
+    hockey-stick divergence.
+
+    For at least one of the pairs the exact value is more than 80% of the converted delta.
+    """
     rng = np.random.default_rng(0)
     nearest = 0.0
     for _ in range(500):
@@ -54,7 +61,11 @@ def test_converted_deltas_bound_random_pairs_closely() -> None:
 
 
 def test_epsilon_and_delta_are_inverse_and_never_above_the_classic_form() -> None:
-    """The classic form is rdp + log(1 / delta) / (order - 1)."""
+    """For each Renyi order, the converted epsilon is at most rdp + log(1 / delta) / (order - 1),
+    the classic form.
+
+    Where the epsilon is positive, its delta is converted back to the original delta.
+    """
     curve = 0.05 * FEW_ORDERS
     for delta in (1e-9, 1e-5, 0.1):
         epsilons = rdp_to_epsilons(FEW_ORDERS, rdp=curve, target_delta=delta)
@@ -76,7 +87,11 @@ CLOSE = 1e-12
 
 
 def true_delta(mu: Any, epsilon: Any, before: Any = 0) -> Any:
-    """Returns delta by the formula of Balle and Wang, with enough digits for the terms that cancel."""
+    """Returns the delta of a Gaussian pair with mean shift `mu` by the formula of Balle and Wang,
+    in 100 digits.
+
+    `before` is a loss of earlier events, which is subtracted from epsilon.
+    """
     with mpmath.workdps(100):
         mu = mpmath.mpf(mu)
         epsilon = mpmath.mpf(epsilon) - before
@@ -87,13 +102,21 @@ def true_delta(mu: Any, epsilon: Any, before: Any = 0) -> Any:
 
 
 def true_mu(multiplier: float, count: int = 1) -> Any:
+    """Returns the mean shift `mu` of `count` composed Gaussians with one noise multiplier, in 100
+    digits.
+    """
     with mpmath.workdps(100):
         return mpmath.sqrt(count) / mpmath.mpf(multiplier)
 
 
 @pytest.mark.parametrize("multiplier", MULTIPLIERS)
 def test_gaussian_epsilon_and_delta_are_close_upper_bounds(multiplier: float) -> None:
-    """In double precision the textbook formula is wrong here: epsilon is 49% too small at a multiplier of 1e13."""
+    """The epsilon and delta of a Gaussian are at least the exact values in 100 digits and exceed
+    them only slightly.
+
+    In double precision the textbook formula would be wrong here: its epsilon is 49% too small at a
+    multiplier of 1e13.
+    """
     mu = 1 / multiplier
     for delta in DELTAS:
         epsilon = pa.gaussian_epsilon(mu, target_delta=delta)
@@ -110,6 +133,11 @@ def test_gaussian_epsilon_and_delta_are_close_upper_bounds(multiplier: float) ->
 
 @pytest.mark.parametrize("mu", [1e-13, 1e-6, 0.3, 2.0])
 def test_epsilon_is_positive_for_a_delta_just_below_that_of_zero(mu: float) -> None:
+    """Delta is slightly below the Gaussian's delta at epsilon 0: its epsilon is positive and large
+    enough.
+
+    For a delta slightly above the Gaussian's delta at epsilon 0, epsilon is 0.
+    """
     at_zero = true_delta(mu, epsilon=0)
     for share in (1e-15, 1e-9, 1e-3):
         delta = float(at_zero * (1 - share))
@@ -123,6 +151,12 @@ def test_epsilon_is_positive_for_a_delta_just_below_that_of_zero(mu: float) -> N
 def test_the_exact_accountant_bounds_the_true_delta_of_gaussians(
     multiplier: float, count: int
 ) -> None:
+    """At the exact accountant's epsilon for `count` Gaussians, the true delta is at most the target
+    delta.
+
+    At an epsilon smaller by 1e-8, the true delta exceeds the target. Also, `get_delta` is at least
+    the true delta.
+    """
     spent = pa.ExactAccountant().compose(pa.GaussianEvent(multiplier), count=count)
     mu = true_mu(multiplier, count)
     for delta in DELTAS:
@@ -135,7 +169,9 @@ def test_the_exact_accountant_bounds_the_true_delta_of_gaussians(
 
 @pytest.mark.parametrize("accountant", [pa.RdpAccountant, pa.PldAccountant])
 def test_other_accountants_bound_the_true_delta_of_gaussians(accountant: Any) -> None:
-    """At the printed epsilon, the true delta (Balle and Wang) is at most the target delta."""
+    """At the epsilon of the Renyi or PLD accountant, the true delta (Balle and Wang) is at most the
+    target delta.
+    """
     for multiplier, count in itertools.product((0.03, 1.9, 1e4, 1e13), (1, 10**9)):
         spent = accountant().compose(pa.GaussianEvent(multiplier), count=count)
         mu = true_mu(multiplier, count)
@@ -144,7 +180,11 @@ def test_other_accountants_bound_the_true_delta_of_gaussians(accountant: Any) ->
 
 
 def test_the_sum_of_many_different_gaussians_is_rounded_up() -> None:
-    """The reference sums 2,000 squared inverse multipliers with 100 digits."""
+    """The exact accountant composes 2,000 Gaussians with different noise multipliers.
+
+    At its epsilon, the true delta is at most the target delta. The reference sums the squared
+    inverse multipliers with 100 digits.
+    """
     multipliers = np.random.default_rng(0).uniform(low=100, high=1e4, size=2000)
     spent = pa.ExactAccountant().compose(
         pa.ComposedEvent(tuple(pa.GaussianEvent(m) for m in multipliers.tolist()))
@@ -158,7 +198,11 @@ def test_the_sum_of_many_different_gaussians_is_rounded_up() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("pure", [1e-12, 1e-3, 4.0])
 def test_gaussians_with_pure_releases_are_bounded_from_above(pure: float) -> None:
-    """Randomized response is the worst pure release; the reference sums its losses and those of a Gaussian."""
+    """A Gaussian and three pure-DP releases are composed by the exact and the Renyi accountant.
+
+    At their epsilon, the true delta is at most the target delta. Randomized response is the worst
+    pure release; the reference sums its losses and those of the Gaussian in 100 digits.
+    """
     count = 3
     for multiplier in (0.4, 30.0, 1e6, 1e13):
         event = pa.ComposedEvent(
@@ -194,6 +238,10 @@ def test_a_delta_below_any_float_is_rounded_up_to_the_smallest(mu: float, epsilo
 
 @pytest.mark.parametrize("rho", [1e-9, 1e-3, 0.1, 1.0, 1e2, 1e6])
 def test_zcdp_to_delta_inverts_zcdp_to_epsilon(rho: float) -> None:
+    """The delta at a converted epsilon is the delta that was converted.
+
+    It is at most the smallest delta over a dense grid of Renyi orders.
+    """
     orders = 1 + np.geomspace(1e-6, 1e9, 30001)
     for delta in (1e-12, 1e-6, 1e-2):
         epsilon = pa.zcdp_to_epsilon(rho, target_delta=delta)

@@ -22,6 +22,7 @@ GAUSSIAN = pa.GaussianEvent(noise_multiplier=2.0)
 
 
 def test_events_convert_to_those_of_dp_accounting() -> None:
+    """`to_dp_event` of a tree of events is the corresponding tree of dp-accounting's events."""
     dp_accounting = pytest.importorskip("dp_accounting")
     tree = pa.ComposedEvent(
         (
@@ -61,6 +62,7 @@ SESSION = pa.BoundarySessionEvent(
 
 
 def epsilon(accountant: type[pa.Accountant], *events: pa.Event, delta: float = DELTA) -> float:
+    """Returns the epsilon of events composed by an accountant, at `delta`."""
     spent = accountant()
     for event in events:
         spent.compose(event)
@@ -97,8 +99,11 @@ def test_by_accesses_replaces_sessions_only() -> None:
 def test_loss_accountants_return_the_smaller_price_of_a_session(
     accountant: type[pa.Accountant],
 ) -> None:
-    """Accountants of loss distributions compose the accesses of a session, and take Renyi's price
-    where it is smaller."""
+    """These accountants compose loss distributions, and cannot count the hits of a session.
+
+    Where the Renyi accountant, which counts hits, gives a smaller epsilon, they return that
+    epsilon.
+    """
     assert epsilon(accountant, SESSION) == pytest.approx(
         epsilon(pa.RdpAccountant, SESSION), rel=1e-9
     )
@@ -112,7 +117,12 @@ def test_loss_accountants_return_the_smaller_price_of_a_session(
 def test_a_session_costs_the_smaller_price_of_accesses_and_hits(
     accountant: type[pa.Accountant],
 ) -> None:
-    """Three accesses are cheaper than ten hits; 101 accesses are not."""
+    """A session of 3 accesses costs the epsilon of its accesses; a session of 101 accesses costs
+    that of its 10 hits.
+
+    At a delta smaller than the failure probability of the accesses, the price by hits is still
+    finite.
+    """
     cheap = pa.SelfComposedEvent(event=pa.PureDpEvent(TARGET.epsilon), count=3)
     session = pa.SessionEvent(
         epsilon=TARGET.epsilon,
@@ -139,8 +149,9 @@ def test_a_session_costs_the_smaller_price_of_accesses_and_hits(
 
 
 def test_filters_count_hits_by_renyi_and_accesses_by_mu() -> None:
-    """The Renyi filter prices a session by its hits, and the Gaussian filter prices a session by
-    its accesses."""
+    """The Renyi filter prices a session by its hits, and the Gaussian filter prices it by its
+    accesses.
+    """
     assert RenyiFilter(max_epsilon=1.8, target_delta=DELTA).affords(Spent(), SESSION) == 1
     assert RenyiFilter(max_epsilon=1.8, target_delta=DELTA).affords(Spent(), ACCESSES) == 0
     by_mu = GaussianFilter(max_epsilon=4.0, target_delta=DELTA)
@@ -153,7 +164,9 @@ def test_filters_count_hits_by_renyi_and_accesses_by_mu() -> None:
     [(323_960.43135932373, 3.113915523281301e-10), (20_000.0, 5e-9), (400.0, 1e-7), (3.0, 0.02)],
 )
 def test_the_cost_of_a_hit_is_rounded_up_at_every_order(order: float, call_epsilon: float) -> None:
-    """The reference computes the Renyi cost of a hit with 60 digits."""
+    """The cost of one hit at a Renyi order is at least its value in 60 digits, and at most 20%
+    larger.
+    """
     event = replace(
         SESSION, epsilon=3 * call_epsilon, call_epsilon=call_epsilon, bounded_range=False
     )
@@ -234,6 +247,9 @@ IMPOSSIBLE: list[tuple[str, Callable[[Any], Any], tuple[Any, ...]]] = [
     ("name", "make", "bad"), [(n, make, bad) for n, make, several in IMPOSSIBLE for bad in several]
 )
 def test_an_invalid_event_is_refused(name: str, make: Callable[[Any], Any], bad: Any) -> None:
+    """`make(bad)` builds an event with one invalid parameter, and raises an `InvalidValue` about
+    the parameter `name`.
+    """
     with refused(name, ANY):
         make(bad)
 
@@ -302,6 +318,7 @@ EVENTS: list[pa.Event] = [
 
 @pytest.mark.parametrize("event", EVENTS, ids=lambda event: type(event).__name__)
 def test_an_event_survives_a_round_trip_through_json(event: pa.Event) -> None:
+    """An event that is written as JSON and read back equals the original event."""
     text = json.dumps(event_to_json(event), allow_nan=False)
     assert event_from_json(json.loads(text)) == event
 
@@ -313,5 +330,6 @@ def test_the_examples_cover_every_kind_of_event() -> None:
 
 @pytest.mark.parametrize("data", [{}, {"kind": "Free"}, {"kind": "Event"}, {"kind": "LeafEvent"}])
 def test_unknown_kinds_are_refused(data: dict[str, str]) -> None:
+    """JSON without a kind, or with a kind that is no event of `pate`, is refused."""
     with refused("kind", data.get("kind")):
         event_from_json(data)

@@ -58,8 +58,12 @@ def test_a_filter_admits_at_most_as_many_releases_as_the_accountant(
     make: Callable[[], pa.Accountant],
     kind: Callable[..., PrivacyFilter],
 ) -> None:
-    """`count` equal events fit under the cap if all are fixed beforehand; `filtered` fit if each
-    may depend on earlier outcomes."""
+    """An accountant's total allows `count` equal events under the cap if their number is fixed
+    beforehand.
+
+    The filter allows `filtered` of them, each of which may depend on earlier outcomes: the same
+    number, or one fewer.
+    """
     assert largest_number_at_once(event, make) == count
     assert kind(CAP, DELTA).affords(Spent(), event) == filtered
 
@@ -67,7 +71,12 @@ def test_a_filter_admits_at_most_as_many_releases_as_the_accountant(
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 def test_affords_is_the_number_of_events_admitted_one_by_one(kind: type[PrivacyFilter]) -> None:
-    """Charges equal events until the filter admits no further one."""
+    """Equal events are charged until the filter admits no further one: their number is `affords` of
+    the empty filter.
+
+    The epsilon of the filter's whole budget is at most the cap, and that of a budget larger by 1e-9
+    exceeds it.
+    """
     privacy_filter = kind(1.0, DELTA)
     event = pa.GaussianEvent(noise_multiplier=15.0)
     spent = Spent()
@@ -87,7 +96,10 @@ def test_affords_is_the_number_of_events_admitted_one_by_one(kind: type[PrivacyF
 
 
 def test_sums_are_rounded_up_or_exact() -> None:
-    """Amounts are floats rounded up; failure probabilities and pure epsilons are exact fractions."""
+    """A price is added 1000 times: the amount is at least 1000 prices.
+
+    Failure probability and pure epsilon are exact fractions.
+    """
     price = Spent(amount=0.1, failure_prob=Fraction(1e-9), pure=Fraction(0.3))
     spent = Spent()
     for _ in range(1000):
@@ -112,7 +124,12 @@ def test_sums_are_rounded_up_or_exact() -> None:
 def test_equal_parts_of_a_cap_fit_exactly(
     kind: type[RenyiFilter], cap: float, part: float, count: int
 ) -> None:
-    """Ten times the float 0.1 exceeds 1 by 6e-17; the filter converts at a slightly smaller delta to allow for that."""
+    """Under the cap, `count` pure-DP events of epsilon `part` fit exactly, singly and as one event,
+    and nothing more.
+
+    Ten times the float 0.1 exceeds 1 by 6e-17; the filter converts at a slightly smaller delta to
+    allow for that.
+    """
     privacy_filter = kind(cap, 1e-9).fixed_by(pa.PureDpEvent(part))
     for event, number in (
         (pa.PureDpEvent(part), count),
@@ -134,7 +151,11 @@ def test_equal_parts_of_a_cap_fit_exactly(
 
 @pytest.mark.parametrize("epsilon", [1e-12, 1e-6, 0.1, 1.0, 4.0, 30.0, 60.0])
 def test_the_mu_of_a_pure_release_is_that_of_a_costlier_gaussian(epsilon: float) -> None:
-    """In mpmath: the delta of randomized response is below the Gaussian's at each epsilon, and equal at one."""
+    """The Gaussian filter gives a pure-DP release the mu of a Gaussian with at least the delta of
+    randomized response at each epsilon.
+
+    At epsilon 0 both deltas are equal. The reference is computed in mpmath.
+    """
     with mpmath.workdps(60):
         exact = mpmath.mpf(epsilon)
         e = mpmath.exp(mpmath.mpf(epsilon))
@@ -155,7 +176,11 @@ def test_the_mu_of_a_pure_release_is_that_of_a_costlier_gaussian(epsilon: float)
 
 
 def test_a_cap_has_no_slack_at_a_tiny_delta() -> None:
-    """At delta 1e-14 nothing is set aside for rounding, so nine parts of a tenth fit and not ten."""
+    """At delta 1e-14 nothing is set aside for rounding: nine events of 0.1 fit under a cap of 1,
+    and ten do not.
+
+    Failure probabilities are added exactly: three of 1e-7 fit into 3e-7.
+    """
     privacy_filter = RenyiFilter(max_epsilon=1.0, target_delta=1e-14)
     assert privacy_filter.affords(Spent(), pa.PureDpEvent(epsilon=0.1)) == 9
     assert (
@@ -173,7 +198,12 @@ def test_a_cap_has_no_slack_at_a_tiny_delta() -> None:
 
 
 def test_a_filter_never_splits_events_between_two_bounds() -> None:
-    """Events that were admitted by their sum of pure epsilons also use up the other unit, and the reverse."""
+    """A filter admits pure events by the sum of their epsilons, and all events by their Renyi
+    divergence.
+
+    Pure events that were admitted by the sum also use up the divergence, and Gaussians also use up
+    the sum.
+    """
     privacy_filter = RenyiFilter(max_epsilon=0.3, target_delta=DELTA)
     half = privacy_filter.price(pa.SelfComposedEvent(event=pa.PureDpEvent(epsilon=0.1), count=2))
     large = pa.SelfComposedEvent(
@@ -190,7 +220,11 @@ def test_a_filter_never_splits_events_between_two_bounds() -> None:
 def charges_before_refusal(
     cap: float, events: list[pa.Event], *, accountant: Callable[[], pa.Accountant]
 ) -> tuple[int, float] | None:
-    """Returns the number of events that a ledger with a cap admits, and the cap that the refusal names, or None."""
+    """Returns the number of events that a ledger with a cap admits before it refuses one.
+
+    Also the smallest cap that the refusal names as sufficient. Returns None if all events are
+    admitted.
+    """
     ledger = pa.Ledger(target_delta=DELTA, max_epsilon=cap, accountant=accountant)
     for number, event in enumerate(events):
         try:
@@ -230,7 +264,10 @@ def charges_before_refusal(
 def test_the_cap_that_a_refusal_names_admits_the_refused_event(
     make: Any, events: list[pa.Event], cap: float
 ) -> None:
-    """A ledger with the named cap admits the event; a cap 0.01% smaller does not."""
+    """A ledger with a cap refuses an event, and its error names a larger cap.
+
+    A ledger with the named cap admits the event; a cap 0.01% smaller does not.
+    """
     while (refusal := charges_before_refusal(cap, events, accountant=make)) is not None:
         number, named_cap = refusal
         assert named_cap > cap
@@ -243,7 +280,12 @@ def test_the_cap_that_a_refusal_names_admits_the_refused_event(
 
 
 def test_failures_are_admitted_up_to_a_fixed_part_of_delta() -> None:
-    """Without a setting, the first event fixes that part; the conversion uses the rest of delta."""
+    """A filter allows failure probabilities up to `max_failure_prob`, and converts at the rest of
+    delta.
+
+    Without this setting, the first event fixes the allowed failure probability, and later events do
+    not change it.
+    """
     event = pa.ApproximateEvent(event=pa.GaussianEvent(noise_multiplier=100.0), failure_prob=1e-8)
     privacy_filter = RenyiFilter(max_epsilon=CAP, target_delta=DELTA, max_failure_prob=1e-7)
     assert privacy_filter.affords(Spent(), event) in (9, 10)
@@ -268,7 +310,10 @@ def test_failures_are_admitted_up_to_a_fixed_part_of_delta() -> None:
 
 
 def test_a_filter_without_a_price_of_hits_counts_accesses() -> None:
-    """The Gaussian filter prices a session like the event of its accesses."""
+    """The Gaussian filter prices a session as the event of its accesses.
+
+    Two sessions fit; the failure probabilities of three would exceed `max_failure_prob`.
+    """
     accesses = pa.ApproximateEvent(
         event=pa.SelfComposedEvent(event=pa.PureDpEvent(epsilon=0.01), count=30), failure_prob=4e-8
     )
@@ -282,7 +327,11 @@ def test_a_filter_without_a_price_of_hits_counts_accesses() -> None:
 
 
 def test_the_first_charge_determines_the_filter_of_a_ledger() -> None:
-    """A later charge, made after outputs were seen, must not change the filter."""
+    """A ledger's first event fixes the failure probability that its filter allows: more if the
+    first event itself can fail.
+
+    A later event, which is chosen after outputs were seen, cannot enlarge it and is refused.
+    """
     fails = pa.ApproximateEvent(event=pa.GaussianEvent(noise_multiplier=50.0), failure_prob=1e-9)
     first, second = (pa.Ledger(target_delta=DELTA, max_epsilon=CAP) for _ in range(2))
     for number in range(2):
@@ -307,7 +356,11 @@ def test_the_first_charge_determines_the_filter_of_a_ledger() -> None:
 
 
 def test_the_filter_refuses_a_charge_below_the_total() -> None:
-    """For few releases another order than the filter's gives the smaller total."""
+    """A ledger with a cap of 4 refuses an event although the Renyi accountant's total with this
+    event is below 4.
+
+    The filter has one fixed Renyi order, and the accountant's total takes the best of many.
+    """
     ledger = pa.Ledger(target_delta=1e-2, max_epsilon=4.0)
     events = [pa.PureDpEvent(epsilon=3.0), *[pa.PureDpEvent(epsilon=0.23)] * 20]
     with refused("max_epsilon", 4.0, "total with this release", kind=pa.BudgetExceeded):
@@ -326,7 +379,12 @@ def test_the_filter_refuses_a_charge_below_the_total() -> None:
 def test_the_accountant_decides_for_the_first_release_only(
     make: Callable[[], pa.Accountant],
 ) -> None:
-    """The price of the first release was fixed before anything was released."""
+    """The cap is the accountant's epsilon for one release, which the Renyi filter alone would
+    refuse.
+
+    The ledger admits this release as the first charge, because its price was fixed before anything
+    was released; then nothing more is admitted.
+    """
     event = pa.SelfComposedEvent(event=pa.PureDpEvent(epsilon=0.1), count=100)
     total = make().compose(event).get_epsilon(target_delta=DELTA)
     assert not RenyiFilter(total, target_delta=DELTA).admits(Spent(), event)
@@ -363,7 +421,9 @@ def test_the_accountant_decides_for_the_first_release_only(
 def test_the_accountant_determines_the_default_filter(
     make: Callable[[], pa.Accountant], first: pa.Event, name: str
 ) -> None:
-    """`name` is the filter of a ledger whose first charge is `first`."""
+    """A ledger with the accountant `make` whose first charge is `first` has the filter with the
+    name `name`.
+    """
     assert default_filter(make())(CAP, DELTA).fixed_by(first).name == name
 
 
@@ -398,13 +458,21 @@ def test_the_accountant_determines_the_default_filter(
     ],
 )
 def test_an_invalid_filter_is_refused(name: str, make: Callable[[], Any]) -> None:
+    """`make` builds a filter with one invalid parameter, or gives an event without a price; the
+    error is about the parameter `name`.
+    """
     with refused(name, ANY):
         make()
 
 
 @pytest.mark.slow
 def test_other_events_may_follow_gaussians_at_small_cost() -> None:
-    """631 Gaussians fit by mu at the whole delta, and 559 by the Renyi divergence at one order."""
+    """The default ledger admits 598 equal Gaussians; 631 would fit by mu at the whole delta, and
+    559 by Renyi divergence alone.
+
+    After a Gaussian charge, other kinds of event are still admitted; the filter of earlier ledgers
+    refuses them.
+    """
     ledger = pa.Ledger(target_delta=DELTA, accountant=pa.AutoAccountant, max_epsilon=CAP)
     assert ledger.affords(pa.GaussianEvent(noise_multiplier=30.0)) == 598
     ledger.charge(pa.GaussianEvent(noise_multiplier=3.0), adjacency=ledger.adjacency)
@@ -426,8 +494,11 @@ def test_other_events_may_follow_gaussians_at_small_cost() -> None:
 
 @pytest.mark.slow
 def test_two_units_never_split_the_events_between_them() -> None:
-    """Every event must fit both by mu and by Renyi divergence; none is admitted by one unit because
-    the other is used up."""
+    """Every event must fit both by its mu and by its Renyi divergence at the filter's Renyi order.
+
+    After 590 Gaussians the divergence is used up: a Gaussian is admitted by mu, and an event
+    without a mu is refused.
+    """
     privacy_filter = GaussianAndRenyi(max_epsilon=CAP, target_delta=DELTA)
     gaussians = privacy_filter.price(
         pa.SelfComposedEvent(event=pa.GaussianEvent(noise_multiplier=30.0), count=590)
@@ -441,7 +512,12 @@ def test_two_units_never_split_the_events_between_them() -> None:
 
 
 def test_a_session_with_an_overrun_has_an_infinite_mu() -> None:
-    """With a finite mu, four such sessions would be admitted, whose overruns sum to almost four times delta."""
+    """A session whose number of accesses may be exceeded with probability 0.9 delta has an infinite
+    mu and is never admitted.
+
+    With a finite mu, four such sessions would be admitted, whose overruns sum to almost four times
+    delta.
+    """
     privacy_filter = GaussianAndRenyi(max_epsilon=CAP, target_delta=DELTA)
     access = pa.SelfComposedEvent(event=pa.PureDpEvent(epsilon=0.3), count=1)
     session = partial(pa.SessionEvent, 0.3, 0.01, 1, 100)
@@ -456,8 +532,10 @@ def test_a_session_with_an_overrun_has_an_infinite_mu() -> None:
 
 
 def test_a_stored_filter_admits_the_failures_of_its_version() -> None:
-    """Filters of earlier files allow half of delta for failures, or the failure probability of the
-    first event if it is larger."""
+    """Filters read from earlier files allow half of delta for failures.
+
+    If the failure probability of the first event is larger, they allow that.
+    """
     stored = filter_from_json(
         {"name": "renyi", "max_failure_prob": None, "order": 8.0},
         max_epsilon=CAP,
@@ -484,7 +562,11 @@ def test_a_stored_filter_admits_the_failures_of_its_version() -> None:
 
 
 def test_the_former_zcdp_filter_admits_only_pure_dp() -> None:
-    """After a Gaussian charge of an earlier version, the filter admits no event at all."""
+    """The former zCDP filter with a cap of 4 admits four pure-DP events of epsilon 1, and no
+    Gaussian.
+
+    After a Gaussian charge of an earlier version, it admits no event at all.
+    """
     former = filter_from_json(
         {"name": "zcdp", "max_failure_prob": None}, max_epsilon=CAP, target_delta=DELTA
     ).fixed_by(pa.PureDpEvent(epsilon=1.0))
@@ -498,7 +580,9 @@ def test_the_former_zcdp_filter_admits_only_pure_dp() -> None:
 
 
 def test_a_cap_in_rho_names_another_ledger_as_the_way_out() -> None:
-    """The former zCDP filter can admit no Gaussian event under any cap."""
+    """The former zCDP filter refuses a Gaussian, and its error advises another ledger for new
+    releases.
+    """
     cap = Cap(FormerZCdpFilter(max_epsilon=CAP, target_delta=DELTA), entries=[])
     cap.require_room(pa.PureDpEvent(epsilon=1.0), first_epsilon=math.inf)
     with refused("max_epsilon", CAP, "another ledger for new releases"):

@@ -28,7 +28,11 @@ TEST = pa.ApproximateEvent(
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", [pa.JointLawAccountant, pa.AutoAccountant])
 def test_get_delta_works_just_above_the_failure_probability(kind: type[pa.Accountant]) -> None:
-    """At large epsilons nearly all of delta is the failure probability of the tests."""
+    """At large epsilons nearly all of delta is the failure probability of the tests.
+
+    There `get_delta` lies between this probability and the Renyi accountant's delta, and agrees
+    with `get_epsilon`.
+    """
     release = StableTopK(selection_scale=40.0, test_std=60.0)
     spent = kind().compose(release.event_for(num_queries=100, num_labels=40, num_teachers=300))
     expected = pa.RdpAccountant().compose(
@@ -70,7 +74,9 @@ def test_other_accountants_add_selection_and_test() -> None:
 def test_extreme_parameters_give_a_price(
     range_epsilon: float, logits: tuple[float, ...], order: float
 ) -> None:
-    """The price is between 0 and that of the Renyi accountant."""
+    """A selection with a test has extreme epsilons or logits: its joint price is between 0 and that
+    of the Renyi accountant.
+    """
     test = pa.ApproximateEvent(event=pa.OneBitEvent(logits=logits, reach=1), failure_prob=1e-9)
     event = pa.SelectThenTestEvent(
         events=(pa.BoundedRangeEvent(range_epsilon), test), num_candidates=3
@@ -85,7 +91,9 @@ def test_extreme_parameters_give_a_price(
 @pytest.mark.parametrize("num_teachers", [1, 2, 3])
 @pytest.mark.parametrize("scale", [1e-4, 0.01, 1.0])
 def test_few_teachers_and_little_noise_give_a_price(num_teachers: int, scale: float) -> None:
-    """The price is between 0 and that of the Renyi accountant."""
+    """A release by 1 to 3 teachers with little noise: its joint price is between 0 and that of the
+    Renyi accountant.
+    """
     event = StableTopK(selection_scale=scale, test_std=scale).event_for(
         num_queries=100, num_labels=4, num_teachers=num_teachers
     )
@@ -98,7 +106,11 @@ def test_few_teachers_and_little_noise_give_a_price(num_teachers: int, scale: fl
 
 @pytest.mark.slow
 def test_get_delta_searches_far_from_the_renyi_order() -> None:
-    """The best order of the joint price is far from the best order of the sum of both prices."""
+    """The best Renyi order of the joint price is far from the best Renyi order of the sum of both
+    prices.
+
+    `get_delta` at the epsilon for delta 1e-3 returns 1e-3 within 20%.
+    """
     spent = pa.JointLawAccountant().compose(
         StableTopK(selection_scale=17.13, test_std=15.46).event_for(
             num_queries=600, num_labels=10, num_teachers=50
@@ -109,7 +121,10 @@ def test_get_delta_searches_far_from_the_renyi_order() -> None:
 
 @pytest.mark.parametrize("lowest", [-1000.0, -709.0])
 def test_denormal_passing_probabilities_cost_the_sum_of_parts(lowest: float) -> None:
-    """The passing probability grows by e^50 as the gap rises from 1 to 2, which the price of the test covers alone."""
+    """The probability of passing the test grows by e^50 from one gap to the next.
+
+    The joint price is then the sum of the prices of selection and test, at two Renyi orders.
+    """
     logits = tuple(lowest + 50.0 * gap for gap in range(7))
     test = pa.OneBitEvent(logits=logits, reach=2)
     event = pa.SelectThenTestEvent(
@@ -136,8 +151,11 @@ def bit_rdp(logit: float, other: float, order: float) -> float:
 
 
 def _programs(rng: np.random.Generator, size: float, number: int) -> LinearPrograms:
-    """Returns random linear programs that share the parts of their rows and of half of their
-    values."""
+    """Returns `number` random linear programs that share the parts of their rows and of half of
+    their values.
+
+    `size` scales their values.
+    """
     parts = np.vstack(
         [
             rng.random(size=60),
@@ -156,7 +174,9 @@ def _programs(rng: np.random.Generator, size: float, number: int) -> LinearProgr
 
 
 def _exactly_left(programs: LinearPrograms, multipliers: Array) -> Array:
-    """Returns the remainders of each program and type, computed in fractions."""
+    """Returns the remainders of each program and type, computed in fractions, as an array
+    `[num_programs, num_types]`.
+    """
     exact = np.vectorize(Fraction, otypes=[object])
     weights = exact(programs.weights)
     parts = exact(programs.parts)
@@ -173,7 +193,11 @@ def _exactly_left(programs: LinearPrograms, multipliers: Array) -> Array:
 @pytest.mark.slow
 @pytest.mark.parametrize("size", [1e-6, 1.0, 1e8])
 def test_bounds_of_linear_programs_are_rounded_up(size: float) -> None:
-    """The reference computes the value of each program in fractions."""
+    """The bound of each of 40 random linear programs is at least the value in fractions, and at
+    most 1e-9 more.
+
+    Plain double precision is below the exact value for some of them.
+    """
     programs = _programs(np.random.default_rng(0), size, number=40)
     multipliers, attained = best_multipliers(programs)
     left = programs.remainders(multipliers)
@@ -188,7 +212,9 @@ def test_bounds_of_linear_programs_are_rounded_up(size: float) -> None:
 
 
 def test_a_bound_beyond_double_precision_is_infinite() -> None:
-    """A program with an infinite or missing value has an infinite bound; the others keep theirs."""
+    """A program with an infinite or missing value has an infinite bound; the third program keeps
+    its finite bound.
+    """
     own_values = np.array([[1.0, np.inf], [1.0, np.nan], [1.0, 2.0]])
     sizes = np.array([[np.inf, 1.0], [np.nan, 1.0], [2.0, 1.0]])
     programs = LinearPrograms(
@@ -238,8 +264,12 @@ def bound(values: Array, rows: Array, prices: Array) -> float:
 @pytest.mark.parametrize("num_rows", [1, 2, 6])
 @pytest.mark.parametrize("num_types", [1, 2, 30, 300])
 def test_the_optimum_agrees_with_the_solver_of_scipy(num_rows: int, num_types: int) -> None:
-    """Random programs with up to 6 rows, some of them zero; also the bound by the dual prices is
-    the optimum."""
+    """`row_prices` of 40 random linear programs has the optimum of SciPy's solver, and dual prices
+    that prove it.
+
+    A program has up to 6 rows, some of which are all zeros, and one variable for each of
+    `num_types` types.
+    """
     rng = np.random.default_rng(num_rows)
     values = rng.uniform(low=-1, high=1, size=(40, num_types))
     # some are all zeros
@@ -277,5 +307,10 @@ def test_the_optimum_agrees_with_the_solver_of_scipy(num_rows: int, num_types: i
 def test_select_then_test_refuses_other_events(
     name: str, events: tuple[pa.Event, ...], num_candidates: int
 ) -> None:
+    """`SelectThenTestEvent` takes a selection of bounded range and a noisy bit, for 2 or more
+    candidates.
+
+    Other events or one candidate are refused with an error about the parameter `name`.
+    """
     with refused(name, ANY):
         pa.SelectThenTestEvent(events, num_candidates)

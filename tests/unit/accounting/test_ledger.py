@@ -74,6 +74,9 @@ BOTH = pytest.mark.parametrize("on_disk", [True, False], ids=["on disk", "in mem
 def charge(
     ledger: Ledger, event: Event = GAUSSIAN, key: str = "a", *, description: str = ""
 ) -> LedgerEntry:
+    """Charges an event to the ledger under a key, with the ledger's own adjacency, and returns its
+    entry.
+    """
     return ledger.charge(event, adjacency=ledger.adjacency, key=key, description=description)
 
 
@@ -100,20 +103,25 @@ def commit_part(
     *,
     may_share_noise: bool = False,
 ) -> bytes:
-    """Commits a part of a release to the ledger; the release is the text before the colon of the key."""
+    """Commits `content` as a part of a release to the ledger and returns the bytes that stand under
+    the key.
+
+    The release is the text before the colon of the key. `noise` names the seed that drew the noise.
+    """
     release = key.partition(":")[0]
     note = ChargeNote(run=release, noise=noise, may_share_noise=may_share_noise)
     return ledger.commit(key, event, content, note, adjacency=ledger.adjacency, release=release)
 
 
 def keys(ledger: Ledger | SharedLedger) -> list[str]:
+    """Returns the keys of a ledger's entries, in the order of the charges."""
     return [entry.key for entry in ledger.entries]
 
 
 def composed_epsilon(
     maker: Callable[[], Accountant], events: list[Event], delta: float = DELTA
 ) -> float:
-    """Returns the total epsilon of events, composed from nothing by one accountant."""
+    """Returns the total epsilon of events that a fresh accountant composes in their order."""
     accountant = maker()
     for event, row in groupby(events):
         accountant.compose(event, count=len(list(row)))
@@ -125,16 +133,21 @@ ONE_EPSILON = composed_epsilon(AutoAccountant, events=[GAUSSIAN])
 
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
+    """Returns the path of a ledger file that does not yet exist."""
     return tmp_path / "ledger.db"
 
 
 @pytest.fixture
 def ledger(path: Path) -> Ledger:
+    """Returns a new ledger on disk without a cap, at delta 1e-6."""
     return Ledger(path, target_delta=DELTA)
 
 
 @pytest.fixture
 def shared(path: Path) -> SharedLedger:
+    """Returns a new shared ledger on disk, at delta 1e-6, with a cap of epsilon 4 for each data
+    set.
+    """
     return SharedLedger(path, target_delta=DELTA, max_epsilon=4.0)
 
 
@@ -164,7 +177,12 @@ def test_a_key_has_one_event_and_one_release(ledger: Ledger, path: Path) -> None
 
 
 def test_later_parts_of_a_release_are_under_its_charge(ledger: Ledger) -> None:
-    """Only the first part of a release is charged; a part at another price is refused."""
+    """Parts "a:first" and "a:second" of a release are committed: only the first part is an entry
+    with a price.
+
+    A second commit of a key returns the bytes of the first commit. A part at another price than its
+    release is refused and is not stored.
+    """
     for content in (b"1", b"not seen"):
         assert commit_part(ledger, key="a:first", content=content) == b"1"
     for content in (b"2", b"not seen"):
@@ -186,7 +204,12 @@ def test_later_parts_of_a_release_are_under_its_charge(ledger: Ledger) -> None:
 
 
 def test_a_seed_may_draw_one_release_only(ledger: Ledger) -> None:
-    """The difference of two sums with the same noise has no noise."""
+    """Two releases with the same noise seed are accepted only if they have equal parts and equal
+    prices; one charge is counted.
+
+    A release with other bytes, other names of parts or another price under that seed is refused:
+    the difference of two sums with the same noise has no noise.
+    """
     first = b"1"
     second = b"2"
     commit_part(ledger, key="a:first", content=first, noise="seed 3")
@@ -212,7 +235,11 @@ def test_a_seed_may_draw_one_release_only(ledger: Ledger) -> None:
 
 
 def test_a_run_with_the_same_seed_must_commit_every_part(ledger: Ledger) -> None:
-    """A release in rounds that was stopped and a release without rounds may have the same first part."""
+    """Run "b" repeats the seed of run "a" and must commit equal parts in the order of run "a".
+
+    A part that differs from the next part of run "a" is refused, for "b", and then for "a" after
+    "b" has gone on. Only one charge is counted.
+    """
     for key in ("a:first", "a:round-0", "b:first"):
         commit_part(ledger, key, content=b"1", noise="seed 3")
     with refused("noise", "seed 3"):
@@ -225,7 +252,9 @@ def test_a_run_with_the_same_seed_must_commit_every_part(ledger: Ledger) -> None
 
 
 def test_a_seed_used_for_two_data_sets_is_refused(shared: SharedLedger) -> None:
-    """Two accounts of one file commit parts with the same noise."""
+    """Two accounts of one file each commit a part with the same noise seed: the second part is
+    refused.
+    """
     commit_part(shared.account("one"), key="a:first", content=b"1", noise="seed 3")
     with refused("noise", "seed 3"):
         commit_part(shared.account("other"), key="b:first", content=b"1", noise="seed 3")
@@ -233,7 +262,11 @@ def test_a_seed_used_for_two_data_sets_is_refused(shared: SharedLedger) -> None:
 
 
 def test_releases_that_share_their_noise_have_an_infinite_total(ledger: Ledger, path: Path) -> None:
-    """Every total is infinite, and a ledger with a cap admits no further charge."""
+    """Releases with `may_share_noise` reuse a seed at another price or for other bytes.
+
+    From then on every total is infinite, and a ledger with a cap on the same file admits no further
+    charge. Exact repetitions of a release add no charge.
+    """
     commit_part(ledger, key="a:first", content=b"1", noise="seed 3", may_share_noise=True)
     commit_part(ledger, key="twin:first", content=b"1", noise="seed 3", may_share_noise=True)
     assert (ledger.epsilon, ledger.noise_is_shared) == (ONE_EPSILON, False)
@@ -284,7 +317,11 @@ def test_releases_that_share_their_noise_have_an_infinite_total(ledger: Ledger, 
 
 
 def test_a_ledger_with_a_cap_refuses_shared_noise(path: Path) -> None:
-    """`may_share_noise` does not help: the cap is a guarantee."""
+    """In a ledger with a cap, a second release with the same seed is refused even with
+    `may_share_noise`.
+
+    The total stays that of the first release, and the guaranteed epsilon stays the cap.
+    """
     ledger = Ledger(path, target_delta=DELTA, max_epsilon=1000.0)
     commit_part(ledger, key="a:first", content=b"1", noise="seed 3", may_share_noise=True)
     with refused("noise", "seed 3"):
@@ -293,7 +330,11 @@ def test_a_ledger_with_a_cap_refuses_shared_noise(path: Path) -> None:
 
 
 def test_two_accounts_that_share_their_noise_have_infinite_totals(path: Path) -> None:
-    """The difference of two sums with the same noise has no noise, also over different records."""
+    """Two data sets of one file commit parts with one seed and `may_share_noise`: both totals
+    become infinite.
+
+    A third data set with another seed keeps a finite total.
+    """
     shared = SharedLedger(path, target_delta=DELTA)
     for data in ("one", "other"):
         commit_part(
@@ -308,7 +349,11 @@ def test_two_accounts_that_share_their_noise_have_infinite_totals(path: Path) ->
 def test_a_commit_opens_the_file_only_a_few_times(
     ledger: Ledger, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Counts connections to the database: two for a first part, one for a later part."""
+    """Committing the first part of a release opens two connections to the database, and a later
+    part opens one.
+
+    Reading the statement opens one more.
+    """
     opened = 0
     connect = sqlite3.connect
 
@@ -327,7 +372,11 @@ def test_a_commit_opens_the_file_only_a_few_times(
 
 
 def test_a_commit_numbers_the_draws_of_a_run(ledger: Ledger, path: Path) -> None:
-    """Draw 2 of the run is committed by another ledger while draw 3 is being drawn."""
+    """Two ledgers commit draws of one run: each entry has the number of the draw within its run.
+
+    The second ledger commits while the first ledger is drawing, so its draw is number 2 and the
+    first ledger's is number 3.
+    """
 
     def between() -> bytes:
         committed_bytes(Ledger(path, target_delta=DELTA), key="run-c", draw=bytes, run="run")
@@ -341,7 +390,11 @@ def test_a_commit_numbers_the_draws_of_a_run(ledger: Ledger, path: Path) -> None
 
 
 def test_a_failed_or_refused_draw_charges_nothing(path: Path) -> None:
-    """The draw raises, or its event exceeds the cap, or its failure probability is too large."""
+    """A draw raises, its event exceeds the cap, or its failure probability is too large: no charge
+    is left.
+
+    A charge exactly at the cap is admitted.
+    """
     ledger = Ledger(path, target_delta=DELTA, max_epsilon=1.2 * ONE_EPSILON)
 
     def fail() -> bytes:
@@ -375,7 +428,10 @@ def test_a_failed_or_refused_draw_charges_nothing(path: Path) -> None:
 
 
 def test_an_event_of_another_adjacency_is_refused(ledger: Ledger, tmp_path: Path) -> None:
-    """The adjacency is an argument of the charge, or a field inside of the event."""
+    """The ledger refuses a charge whose `adjacency` argument differs from its own.
+
+    It also refuses an event with another adjacency in a field of one of its parts.
+    """
     with refused("adjacency", "add_remove", "replace_one, as this"):
         ledger.charge(GAUSSIAN, adjacency=Adjacency.ADD_REMOVE)
     replace_one_event, add_remove_event = (
@@ -399,7 +455,9 @@ def test_an_event_of_another_adjacency_is_refused(ledger: Ledger, tmp_path: Path
     "bad", [{"target_delta": 0.0}, {"target_delta": 1.0}, {"max_epsilon": 0}, {"data": 7}]
 )
 def test_impossible_settings_are_refused(path: Path, bad: dict[str, Any]) -> None:
-    """One bad setting of a ledger, or a data set without a name."""
+    """`Ledger` refuses one bad setting by its name; a shared ledger refuses an account whose data
+    set has no name.
+    """
     with refused(next(iter(bad)), ANY):
         Ledger(path, **({"target_delta": DELTA} | bad))
     for data in ("", None, 7):
@@ -409,7 +467,9 @@ def test_impossible_settings_are_refused(path: Path, bad: dict[str, Any]) -> Non
 
 @pytest.mark.parametrize("accountant", ["rdp", RdpAccountant()])
 def test_an_accountant_must_be_a_class(accountant: Any, path: Path) -> None:
-    """A name or an instance is refused, and no file is written."""
+    """`Ledger` and `calibrate` refuse the name or an instance of an accountant in place of its
+    class; no file is written.
+    """
     for call in (
         lambda: Ledger(path, target_delta=DELTA, accountant=accountant),
         lambda: calibrate(
@@ -442,7 +502,11 @@ def test_an_accountant_must_be_a_class(accountant: Any, path: Path) -> None:
 def test_settings_that_differ_from_the_file_are_refused_by_name(
     shared: SharedLedger, path: Path, asked: dict[str, Any], refusal: Refusal
 ) -> None:
-    """Opens a file with one setting that differs from those of its first line."""
+    """A ledger file was made with delta 1e-6 and a cap of 4.
+
+    `Ledger` and `SharedLedger` refuse to open it with another adjacency, delta, cap, accountant or
+    filter; the error is one line that names this setting.
+    """
     for kind in (Ledger, SharedLedger):
         with refusal as caught:
             kind(path, **({"target_delta": DELTA} | asked))
@@ -450,7 +514,10 @@ def test_settings_that_differ_from_the_file_are_refused_by_name(
 
 
 def test_settings_are_read_back_from_the_file(path: Path, tmp_path: Path) -> None:
-    """A ledger opened without settings has those with which its file was made."""
+    """`stored` opens a ledger by its path alone, with the settings with which its file was made.
+
+    A path at which no file lies is refused.
+    """
     maker = partial(RdpAccountant, orders=[4.0, 8.0])
     filter_maker = partial(RenyiFilter, order=8.0)
     SharedLedger(
@@ -476,8 +543,11 @@ def test_settings_are_read_back_from_the_file(path: Path, tmp_path: Path) -> Non
 def test_a_stored_ledger_needs_an_accountant_of_pate_and_its_version(
     path: Path,
 ) -> None:
-    """A file that names an accountant of the user's, or a later version, cannot be opened by its
-    path alone."""
+    """A file that names the user's own accountant class, or a later file version, cannot be opened
+    by its path alone.
+
+    The user's file can be opened when the class is passed.
+    """
 
     class Own(RdpAccountant):
         name = "own"
@@ -495,7 +565,9 @@ def test_a_stored_ledger_needs_an_accountant_of_pate_and_its_version(
 
 
 def former_zcdp_ledger(path: Path, max_epsilon: float | None) -> None:
-    """Writes the file of a ledger of version 0.1 whose accountant is the former zCDP accountant."""
+    """Writes the file of a ledger of version 0.1 whose accountant, and filter if there is a cap,
+    are the former zCDP ones.
+    """
     filter_settings = {"name": "zcdp", "max_failure_prob": None, "plans_failures": True}
     settings = {
         "ledger": 3,
@@ -509,7 +581,10 @@ def former_zcdp_ledger(path: Path, max_epsilon: float | None) -> None:
 
 
 def test_a_ledger_that_names_the_former_zcdp_accountant_has_the_renyi_total(path: Path) -> None:
-    """Such files were written by version 0.1."""
+    """A file of version 0.1 names the zCDP accountant, which no longer exists.
+
+    Its total is computed by the Renyi accountant, and another accountant is refused for it.
+    """
     former_zcdp_ledger(path, max_epsilon=None)
     charge(Ledger.stored(path))
     for ledger in (Ledger.stored(path), Ledger(path, target_delta=DELTA)):
@@ -520,7 +595,11 @@ def test_a_ledger_that_names_the_former_zcdp_accountant_has_the_renyi_total(path
 
 
 def test_the_cap_of_a_ledger_with_the_former_zcdp_filter_stays(path: Path) -> None:
-    """The first release is admitted by the accountant; nothing fits after a Gaussian release."""
+    """A file of version 0.1 has the former zCDP filter and a cap of 4.
+
+    It admits one Gaussian charge; then nothing is left, and a further charge is refused with the
+    advice to use another ledger.
+    """
     former_zcdp_ledger(path, max_epsilon=4.0)
     ledger = Ledger.stored(path)
     charge(ledger)  # under the cap by the accountant, as the first release
@@ -531,7 +610,11 @@ def test_the_cap_of_a_ledger_with_the_former_zcdp_filter_stays(path: Path) -> No
 
 
 def test_the_cap_of_the_file_holds_in_addition_to_a_smaller_cap(path: Path) -> None:
-    """Two objects of one file: one has the file's cap of 4, and one has a cap of 3."""
+    """Two `Ledger` objects of one file have caps of 4 (the file's) and 3: each refuses charges
+    above its own cap.
+
+    If the file has no cap, an object may have one, and other objects of the file have none.
+    """
     large = GaussianEvent(noise_multiplier=2.0)
     Ledger(path, target_delta=DELTA, max_epsilon=4.0)
     plain = Ledger(path, target_delta=DELTA)
@@ -555,7 +638,10 @@ def test_the_cap_of_the_file_holds_in_addition_to_a_smaller_cap(path: Path) -> N
 def test_every_charge_reduces_what_the_cap_leaves(
     shared: SharedLedger,
 ) -> None:
-    """Each Gaussian takes its Renyi divergence at order 7.171 from the budget of the filter."""
+    """Three Gaussians are charged under a cap of 4: `affords` falls by one each time.
+
+    `left` falls by each Gaussian's Renyi divergence at the filter's Renyi order, 7.171.
+    """
     account = shared.account("one")
     small = GaussianEvent(noise_multiplier=30.0)
     assert (account.affords(small), account.left, account.spent_epsilon) == (559, None, 0.0)
@@ -574,7 +660,12 @@ def test_every_charge_reduces_what_the_cap_leaves(
 def test_a_cap_counts_mu_after_a_gaussian_first_charge(
     path: Path,
 ) -> None:
-    """Accounts of one file have filters of their own, which their first charges determine."""
+    """Two data sets of one file have the same cap: one is charged a Gaussian first, the other a
+    pure-DP event.
+
+    The first has a filter that counts the mu of Gaussians as well as the Renyi divergence; the
+    second has the Renyi filter.
+    """
     shared = SharedLedger(path, target_delta=DELTA, accountant=ExactAccountant, max_epsilon=4.0)
     first = shared.account("gaussians")
     other = shared.account("others")
@@ -592,7 +683,9 @@ def test_a_cap_counts_mu_after_a_gaussian_first_charge(
 def test_each_data_set_of_a_shared_ledger_has_the_whole_budget(
     shared: SharedLedger, path: Path
 ) -> None:
-    """Charges of one data set leave the budget of the other as it is."""
+    """Two data sets share a file with a cap of 4: each can be charged up to the cap, whatever the
+    other was charged.
+    """
     first_account = shared.account("one")
     other = shared.account("other")
     large = GaussianEvent(noise_multiplier=2.0)
@@ -620,7 +713,10 @@ def test_each_data_set_of_a_shared_ledger_has_the_whole_budget(
 def test_a_file_of_several_data_sets_needs_a_named_data_set(
     shared: SharedLedger, path: Path
 ) -> None:
-    """A ledger opened without a data set works as long as the file has one data set only."""
+    """A ledger opened without a data set works while its file has one data set only.
+
+    After a charge for a second data set, every use of it is refused.
+    """
     charge(shared.account("one"))
     plain = Ledger(path, target_delta=DELTA)
     charge(plain, key="b")
@@ -636,8 +732,11 @@ def test_a_file_of_several_data_sets_needs_a_named_data_set(
 
 
 def test_a_charge_without_a_data_set_counts_for_every_data_set(ledger: Ledger, path: Path) -> None:
-    """The first charge names no data set; ledgers opened later for two data sets both have the
-    charge."""
+    """The first charge names no data set: it is an entry of the ledgers of two data sets opened
+    later.
+
+    A charge of one of these two data sets is no entry of the other.
+    """
     committed_bytes(ledger, key="a", draw=lambda: b"first")
     first_account = Ledger(path, target_delta=DELTA, data="one")
     assert first_account.epsilon == ledger.epsilon == ONE_EPSILON
@@ -669,6 +768,7 @@ class Counting(RdpAccountant):
     composed = 0
 
     def compose(self, event: Event, count: int = 1) -> Self:
+        """Composes events and counts one call."""
         type(self).composed += 1
         return super().compose(event, count=count)
 
@@ -678,7 +778,9 @@ class Counting(RdpAccountant):
 def test_the_work_of_a_charge_does_not_grow_with_earlier_charges(
     on_disk: bool, path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Counts calls of `compose` and of the filter's price over 60 charges."""
+    """Each of 60 charges calls `compose` at most 3 times and prices at most 2 events for the
+    filter.
+    """
     priced: list[Event] = []
     price = RenyiFilter.price
     monkeypatch.setattr(
@@ -700,7 +802,10 @@ def test_the_work_of_a_charge_does_not_grow_with_earlier_charges(
 
 
 def test_refused_charges_do_not_change_the_total() -> None:
-    """Refused are events above the cap, and events that the accountant cannot price."""
+    """Charges above the cap, or of an event that the accountant cannot price, are refused.
+
+    The total afterwards is that of the admitted events only.
+    """
     # the sum of the epsilons of pure DP
     ledger = Ledger(target_delta=DELTA, max_epsilon=0.1 * (1 + 1e-9))
     charge(ledger, event=PURE, key="0")
@@ -730,7 +835,12 @@ def test_refused_charges_do_not_change_the_total() -> None:
 def test_an_interrupted_reading_neither_forgets_nor_repeats_a_charge(
     path: Path,
 ) -> None:
-    """A total without one charge would admit another release."""
+    """A ledger reads charges that another ledger has added, and is interrupted by Ctrl-C at every
+    line of code in turn.
+
+    A second reading then has the complete totals and entries. A total without one charge would
+    admit another release.
+    """
     grown = Ledger(path, target_delta=DELTA, max_epsilon=9.0)
     early = path.with_name("early.db")
     charge(grown, event=PURE)
@@ -775,7 +885,11 @@ def test_an_interrupted_reading_neither_forgets_nor_repeats_a_charge(
 def test_a_ledger_in_memory_refuses_to_be_copied(
     ledger: Ledger, path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Copies in worker processes would each spend the whole budget."""
+    """A ledger without a file refuses to be pickled, deep-copied or charged in a forked process; a
+    ledger with a file allows it.
+
+    Copies in worker processes would each spend the whole budget.
+    """
     memory = Ledger(target_delta=DELTA)
     for copier in (pickle.dumps, copy.deepcopy):
         with refused("ledger.path", None):
@@ -799,7 +913,9 @@ def test_a_ledger_in_memory_refuses_to_be_copied(
 
 @BOTH
 def test_threads_cannot_spend_one_budget_twice(on_disk: bool, path: Path) -> None:
-    """Two threads that both see room for one charge must not both be admitted."""
+    """Four threads charge a ledger whose cap has room for one charge: one is admitted and three are
+    refused.
+    """
 
     class Slow(RdpAccountant):
         def get_epsilon(self, target_delta: float) -> float:
@@ -843,7 +959,11 @@ def forked(act: Callable[[], object]) -> int:
 @pytest.mark.slow
 @pytest.mark.process
 def test_concurrent_processes_spend_each_budget_once(path: Path) -> None:
-    """Some ledgers were opened before the fork, and some after it."""
+    """Eight processes commit events for two data sets whose caps have room for 22 events each.
+
+    Exactly 22 are admitted for each data set. Half of the processes use a ledger that was opened
+    before the fork.
+    """
     early = SharedLedger(path, target_delta=DELTA, max_epsilon=4.0)
 
     def spend(name: int) -> None:
@@ -880,7 +1000,11 @@ def test_concurrent_processes_spend_each_budget_once(path: Path) -> None:
 def test_a_kill_leaves_the_charge_and_its_release_or_neither(
     ledger: Ledger, path: Path, where: str
 ) -> None:
-    """A child process is killed at one place of a commit; its parent then reads the file."""
+    """A child process is killed at the place `where` of a commit; its parent then reads the file.
+
+    Charge and release are both there if the kill came after the commit, and neither is there
+    otherwise.
+    """
     charge(ledger)
 
     def die(*_: object) -> Any:
@@ -914,7 +1038,10 @@ def test_a_kill_leaves_the_charge_and_its_release_or_neither(
 def test_a_full_disk_raises_an_error_and_charges_nothing(
     ledger: Ledger, path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """SQLite's limit on pages stands for the full disk."""
+    """A commit needs more pages than SQLite may use, as on a full disk: it raises an OSError.
+
+    The file is unchanged, and a smaller release can be committed afterwards.
+    """
     charge(ledger)
     before = path.read_bytes()
     connect = sqlite3.connect
@@ -936,7 +1063,9 @@ def test_a_full_disk_raises_an_error_and_charges_nothing(
 
 
 def test_a_chained_line_without_a_charge_is_refused(path: Path) -> None:
-    """The line's hash is right, and its text is no event."""
+    """A line of the file has a valid hash, but its text is no event: the ledger is refused as
+    damaged.
+    """
     for number, event in enumerate(
         ["[]", "{", '{"kind": "Free"}', '{"kind": "PureDpEvent", "epsilon": -1}']
     ):
@@ -953,7 +1082,12 @@ def test_a_chained_line_without_a_charge_is_refused(path: Path) -> None:
 def test_a_charge_records_user_host_and_command(
     ledger: Ledger, monkeypatch: pytest.MonkeyPatch, words: Any
 ) -> None:
-    """The command line may be quoted, very long or empty, and the user may have no name."""
+    """An entry records the user's number where the user has no name, the host, and the command
+    line.
+
+    The command line is quoted for the shell and cut to 1000 characters; it is empty if there is
+    none.
+    """
 
     def unknown(number: int) -> Any:
         raise KeyError(number)
@@ -976,7 +1110,11 @@ VISIT = PrivacyUnit("one row")
 def test_an_account_refuses_a_second_unit_of_privacy(
     first: PrivacyUnit, second: PrivacyUnit, tmp_path: Path
 ) -> None:
-    """The first charge fixes the unit; a unit named later, or opened earlier, must agree."""
+    """The first charge of an account fixes its unit of privacy to `first`.
+
+    The unit `second` is then refused, also by an account object that was opened before the charge.
+    Another data set may have it.
+    """
     shared = SharedLedger(tmp_path / "ledger.db", target_delta=DELTA)
     early = shared.account("a" * 64, unit=second)  # opened before the first charge
     account = shared.account("a" * 64, unit=first)
@@ -998,7 +1136,11 @@ def test_an_account_refuses_a_second_unit_of_privacy(
 
 
 def test_charges_without_a_unit_count_for_the_unit_of_the_account(tmp_path: Path) -> None:
-    """Charges of earlier versions have no unit."""
+    """A charge without a unit, as earlier versions made it, stays in an account that is later
+    opened with a unit.
+
+    It counts as a charge of this unit. A further unit is then refused.
+    """
     ledger = Ledger(tmp_path / "ledger.db", target_delta=DELTA)
     assert ledger.charge(GAUSSIAN, adjacency="replace_one").unit is None
     assert (ledger.unit, ledger.num_without_unit) == (None, 1)
@@ -1010,6 +1152,9 @@ def test_charges_without_a_unit_count_for_the_unit_of_the_account(tmp_path: Path
 
 
 def test_the_repr_of_a_ledger_shows_settings_and_number_of_charges(tmp_path: Path) -> None:
+    """The repr of a ledger with one charge has its path, adjacency, delta, cap and number of
+    charges.
+    """
     ledger = Ledger(tmp_path / "ledger.db", target_delta=1e-6, max_epsilon=3.0)
     ledger.charge(PureDpEvent(epsilon=0.5), adjacency=Adjacency.REPLACE_ONE)
     terms = (
@@ -1019,6 +1164,11 @@ def test_the_repr_of_a_ledger_shows_settings_and_number_of_charges(tmp_path: Pat
 
 
 def test_a_notebook_shows_the_total_and_settings_of_a_ledger(tmp_path: Path) -> None:
+    """The HTML that a notebook shows has the total, delta, cap, adjacency, unit and number of
+    charges.
+
+    The file's name is escaped, and a ledger without a file is shown as "in memory".
+    """
     ledger = Ledger(tmp_path / "<b>.db", target_delta=1e-6, max_epsilon=3.0, unit=PATIENT)
     for _ in range(2):
         ledger.charge(PureDpEvent(epsilon=0.75), adjacency=Adjacency.REPLACE_ONE)

@@ -53,7 +53,11 @@ EVENTS: dict[str, pa.Event] = {
 @pytest.mark.slow
 @pytest.mark.parametrize("name", EVENTS)
 def test_twice_as_many_orders_change_epsilon_by_at_most_a_thousandth(name: str) -> None:
-    """The default grid with its refinement is compared with a grid of four times as many orders."""
+    """The default grid of Renyi orders gives an epsilon at most 0.1% above that of a grid with
+    twice as many Renyi orders.
+
+    The finer grid also has 401 Renyi orders close to the best one.
+    """
     event = EVENTS[name]
     accountant = pa.RdpAccountant().compose(event)
     doubled = pa.RdpAccountant(1 + np.geomspace(1e-3, 1e6, 2 * len(pa.DEFAULT_ORDERS) - 1)).compose(
@@ -69,7 +73,10 @@ def test_twice_as_many_orders_change_epsilon_by_at_most_a_thousandth(name: str) 
 
 
 def test_a_table_is_priced_at_an_order_between_those_of_the_grid() -> None:
-    """The best order is that at which the table of a stability test was made."""
+    """The table of a stability test was made at Renyi order 7.7, which is not in the default grid.
+
+    The accountant's best Renyi order is within 0.3% of 7.7.
+    """
     accountant = pa.RdpAccountant().compose(EVENTS["gumbel + table"])
     assert accountant.best_order(target_delta=1e-6) == pytest.approx(7.7, rel=0.003)
     assert min(abs(pa.DEFAULT_ORDERS - 7.7)) > 0.1
@@ -83,11 +90,18 @@ def test_a_table_is_priced_at_an_order_between_those_of_the_grid() -> None:
     ],
 )
 def test_impossible_orders_are_refused(name: str, orders: Any) -> None:
+    """`RdpAccountant` refuses an empty or two-dimensional list of Renyi orders, and Renyi orders
+    that are not finite and above 1.
+    """
     with refused(name, ANY):
         pa.RdpAccountant(orders)
 
 
 def test_sums_of_rho_are_exact_and_foreign_events_have_no_curve() -> None:
+    """30,000 zCDP events of rho 0.1 have exactly the Renyi divergence 6000 at Renyi order 2.
+
+    A user's subclass of an event is refused, because its price is unknown.
+    """
     spent = pa.RdpAccountant(orders=[2.0]).compose(
         pa.ComposedEvent((pa.ZCdpEvent(rho=0.1),) * 30_000)
     )

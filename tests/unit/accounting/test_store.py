@@ -22,11 +22,13 @@ SETTINGS = {"delta": 1e-6}
 
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
+    """Returns the path of a ledger file that does not yet exist."""
     return tmp_path / "ledger.db"
 
 
 @pytest.fixture
 def store(path: Path) -> Store:
+    """Returns a new store at `path`."""
     return Store(path, settings=SETTINGS)
 
 
@@ -61,6 +63,10 @@ def test_a_key_is_committed_once_and_all_stores_read_it(store: Store, path: Path
 
 
 def test_a_part_needs_the_charge_of_its_release(store: Store) -> None:
+    """A part that names the release "a" is refused until the same data set has the charge "a".
+
+    The line of the part has no event of its own.
+    """
     with refused("under", "a"):
         commit(store, data="people", key="b", content=b"part", under="a")
     commit(store, data="people", key="a", content=b"whole")
@@ -74,7 +80,11 @@ def test_a_part_needs_the_charge_of_its_release(store: Store) -> None:
 
 
 def test_a_concurrent_charge_is_counted_before_the_commit(store: Store, path: Path) -> None:
-    """The check within a commit sees the charge that another store has made before."""
+    """Another store has committed a charge: the function that describes a new charge sees it and
+    refuses.
+
+    Nothing is added. A key that is already committed returns its bytes without a description.
+    """
 
     def describe() -> LineText:
         if len(store.lines) >= 1:
@@ -90,7 +100,11 @@ def test_a_concurrent_charge_is_counted_before_the_commit(store: Store, path: Pa
 
 
 def test_a_large_release_lies_in_a_file_named_by_its_digest(store: Store, path: Path) -> None:
-    """The database holds the digest; a lost or changed file is refused."""
+    """A release too large for the database lies in a file of its own, which only its owner may
+    read.
+
+    A changed or lost release, in a file or in the database, is refused as damage.
+    """
     large = bytes(LARGEST_INSIDE)
     commit(store, data="people", key="a", content=large)
     (line,) = store.lines
@@ -135,7 +149,10 @@ def test_a_large_release_lies_in_a_file_named_by_its_digest(store: Store, path: 
 def test_an_edited_file_is_refused_in_one_line_with_the_remedy(
     store: Store, path: Path, change: str
 ) -> None:
-    """SQL statements change, remove or add a row of the ledger."""
+    """An SQL statement changes, removes or adds a row of the ledger: opening the file is refused.
+
+    The error is one line that names the file and advises to restore a backup.
+    """
     for number in range(1, 5):
         commit(store, data="people", key=f"k{number}", content=b"release")
     changed(path, change)
@@ -148,7 +165,11 @@ def test_an_edited_file_is_refused_in_one_line_with_the_remedy(
 
 
 def test_an_older_or_exchanged_file_is_refused_after_a_reading(store: Store, path: Path) -> None:
-    """A store that has read a file refuses an earlier copy or the file of another ledger."""
+    """A store has read its file, which is then replaced by an earlier copy or by another ledger's
+    file.
+
+    The next reading refuses it as damage.
+    """
     commit(store, data="people", key="a", content=b"a")
     older = path.with_name("older")
     other = path.with_name("other.db")
@@ -196,7 +217,11 @@ def test_a_changed_byte_never_changes_a_line_unnoticed(store: Store, path: Path)
 
 
 def test_only_a_plain_file_that_holds_a_ledger_is_opened(path: Path, tmp_path: Path) -> None:
-    """Empty files, texts, broken links, pipes, folders and missing files are refused."""
+    """`Store` refuses an empty file, a text, a broken link, a pipe, a folder, and a missing file
+    without settings.
+
+    A refused broken link creates no file.
+    """
 
     def require_refusal(kind: type[InvalidValue], rule: str, file: Path = path) -> None:
         with refused("ledger", file, rule, kind=kind):
@@ -220,7 +245,11 @@ def test_only_a_plain_file_that_holds_a_ledger_is_opened(path: Path, tmp_path: P
 
 
 def test_a_commit_leaves_one_file_that_its_owner_alone_reads(path: Path, tmp_path: Path) -> None:
-    """No journal remains beside the database, although the umask allows everything."""
+    """After a commit there is one file, readable by its owner alone although the umask allows
+    everything.
+
+    No journal remains, and SQLite writes with its safest settings.
+    """
     before = os.umask(0)
     try:
         store = Store(path, settings=SETTINGS)
@@ -237,6 +266,9 @@ def test_a_commit_leaves_one_file_that_its_owner_alone_reads(path: Path, tmp_pat
 def test_a_link_to_a_ledger_and_a_backup_are_the_ledger(
     store: Store, path: Path, tmp_path: Path
 ) -> None:
+    """A charge through a symbolic link is a charge of the ledger; a backup by SQLite has the same
+    lines.
+    """
     (tmp_path / "link.db").symlink_to(path)
     commit(Store(tmp_path / "link.db", settings=SETTINGS), data="people", key="a", content=b"a")
     store.read()
@@ -247,6 +279,7 @@ def test_a_link_to_a_ledger_and_a_backup_are_the_ledger(
 
 
 def test_charges_cannot_be_deleted_or_changed_by_accident(store: Store, path: Path) -> None:
+    """SQL statements that delete or update lines are refused by triggers of the database."""
     commit(store, data="people", key="a", content=b"a")
     db = sqlite3.connect(path)
     for statement in ("DELETE FROM line", "UPDATE line SET event = ''"):
@@ -256,6 +289,12 @@ def test_charges_cannot_be_deleted_or_changed_by_accident(store: Store, path: Pa
 
 
 def test_owners_are_recognized_and_not_listed(store: Store, path: Path) -> None:
+    """Data sets are introduced with the ids of their owners: `introduce` returns, for each earlier
+    data set, the number of common ids.
+
+    Ids of different columns are never compared; a refused data set is not entered unless `anyway`
+    is set; no id stands readably in the file.
+    """
     first = frozenset({b"ada lovelace", b"grace hopper"})
     second = frozenset({b"grace hopper", b"emmy noether"})
     assert store.introduce("first", {"ids": first}, anyway=False) == {}
@@ -278,6 +317,9 @@ def test_owners_are_recognized_and_not_listed(store: Store, path: Path) -> None:
 
 
 def test_threads_with_one_store_get_one_release_for_each_key(store: Store) -> None:
+    """Six threads commit different bytes under the same five keys of one store: all get the same
+    bytes for a key.
+    """
     actual: list[tuple[str, bytes]] = []
 
     def ask(number: int) -> None:
@@ -307,6 +349,9 @@ for key in sys.argv[2:]:
 
 
 def start(path: Path, keys: list[str], shown: Path) -> subprocess.Popen[bytes]:
+    """Starts a process that commits random bytes under each key, and appends key and release to the
+    file `shown`.
+    """
     with shown.open("ab") as out:
         return subprocess.Popen([sys.executable, "-c", WORKER, str(path), *keys], stdout=out)
 
@@ -314,7 +359,11 @@ def start(path: Path, keys: list[str], shown: Path) -> subprocess.Popen[bytes]:
 @pytest.mark.slow
 @pytest.mark.process
 def test_killed_processes_charge_one_release_for_each_key(path: Path, tmp_path: Path) -> None:
-    """Two processes that commit the same keys are killed at random times."""
+    """Two processes that commit the same keys are killed at random times; a third process then
+    commits all keys.
+
+    Every release that any of them printed is the one in the store, and each key has one line.
+    """
     rng = random.Random(2)
     shown = tmp_path / "shown"
     kills = 0

@@ -41,14 +41,21 @@ from tests.refusals import ANY, refused
 
 
 def session(target_hits: int = 3, **options: Any) -> TargetCharging:
+    """Returns a new session for calls of epsilon 0.1 that ends after `target_hits` hits; other
+    settings may be passed by name.
+    """
     return TargetCharging(
         epsilon=0.1, target_hits=target_hits, **({"hit_prob": 0.4, "target_delta": 1e-6} | options)
     )
 
 
 def test_the_hit_probabilities_of_targets_have_their_limits() -> None:
-    """The values are those at epsilons near 0; also, the smallest number of accesses keeps the
-    overrun below its probability."""
+    """At epsilons near 0, each kind of target has its limiting hit probability, such as 2/7 for the
+    published boundary.
+
+    `min_accesses` returns the smallest number of accesses whose overrun probability is at most
+    1e-7.
+    """
     assert boundary_distribution([1.0, 0.0]).tolist() == [1.0, 0.0, 0.0]
     assert exact_hit_prob([1.0, 0.0], [1.0, 0.0], in_target=[False, True], epsilon=0.1) == 1.0
     assert not_prior(epsilon=1e-9).hit_prob == pytest.approx(1 / 2)
@@ -69,6 +76,10 @@ def test_the_hit_probabilities_of_targets_have_their_limits() -> None:
 
 
 def test_a_session_refuses_calls_after_its_last_hit() -> None:
+    """A session of two hits takes four calls, two of which are hits: then it is halted.
+
+    A further call is refused and not counted.
+    """
     opened = session(target_hits=2)
     assert [opened.charge(hit) for hit in (False, True, np.bool_(False), np.bool_(True))] == [
         False,
@@ -84,7 +95,10 @@ def test_a_session_refuses_calls_after_its_last_hit() -> None:
 
 
 def test_a_call_worse_than_the_session_is_refused() -> None:
-    """Worse is a larger epsilon or a smaller hit probability than the session was priced for."""
+    """A session of two targets takes the larger epsilon and the smaller hit probability of both.
+
+    A call with a larger epsilon or a smaller hit probability is refused and not counted.
+    """
     opened = TargetCharging.of_targets(
         [not_prior(epsilon=0.1), boundary(epsilon=0.05)], target_hits=3, target_delta=1e-6
     )
@@ -97,7 +111,11 @@ def test_a_call_worse_than_the_session_is_refused() -> None:
 
 
 def test_the_deltas_of_calls_are_limited_by_the_session() -> None:
-    """The failure probabilities of all calls add up to at most that of the session."""
+    """A session has a failure probability of 2e-7 for all its calls: a call that would exceed it is
+    refused.
+
+    Negative probabilities are refused. The event of the session contains this failure probability.
+    """
     opened = session(target_hits=3, failure_prob=2e-7)
     opened.charge(outcome_in_target=False, failure_prob=1.5e-7)
     with refused("failure_prob", ANY, "at most 2e-07"):
@@ -138,6 +156,9 @@ def test_the_deltas_of_calls_are_limited_by_the_session() -> None:
     ],
 )
 def test_an_invalid_q_target_is_refused(name: str, value: object, make: Callable[[], Any]) -> None:
+    """`make` computes a target from invalid numbers, and raises an `InvalidValue` about the
+    parameter `name` with `value`.
+    """
     with refused(name, value):
         make()
 
@@ -191,7 +212,10 @@ def played(calls: list[Call], num_accesses: int, target_hits: int, epsilon: floa
 @pytest.mark.parametrize("target_hits", [1, 2])
 @pytest.mark.parametrize("target", TARGETS)
 def test_random_calls_never_exceed_the_best_play_delta(target: QTarget, target_hits: int) -> None:
-    """An adversary chooses among random calls after each outcome."""
+    """An adversary makes up to 4 accesses and chooses among 3 random calls after each outcome.
+
+    Its delta is positive and at most `best_play_delta`, for 30 random choices of the calls.
+    """
     rng = np.random.default_rng(0)
     epsilon = 0.8
     best = best_play_delta(target, target_hits=target_hits, num_accesses=4, target_epsilon=epsilon)
@@ -210,7 +234,12 @@ def test_random_calls_never_exceed_the_best_play_delta(target: QTarget, target_h
 @pytest.mark.parametrize("target_hits", [1, 3])
 @pytest.mark.parametrize("epsilon", [0.3, 1.0])
 def test_randomized_response_attains_the_best_play_delta(epsilon: float, target_hits: int) -> None:
-    """A bit that is the prior or is not, whichever is the likelier; or a bit of hits; or one beside an idle hit."""
+    """An adversary who chooses among four kinds of randomized response attains at least 99% of
+    `best_play_delta`.
+
+    A bit is a hit if it is the prior or if it is not, both bits are hits, or a rare hit says
+    nothing beside the bit.
+    """
     likely = math.exp(epsilon) / (math.exp(epsilon) + 1)
     rare = 1 / (math.exp(epsilon) + 1)
     calls: list[Call] = [((likely, rare, hit), (rare, likely, not hit)) for hit in (True, False)]
@@ -231,7 +260,12 @@ def test_randomized_response_attains_the_best_play_delta(epsilon: float, target_
 def test_the_price_by_play_is_below_the_price_by_accesses(
     target: QTarget, target_hits: int
 ) -> None:
-    """By play, the price is that of the best adversary; by accesses, all accesses are composed."""
+    """The price by play is the epsilon of the best adversary; the price by accesses composes all
+    accesses.
+
+    The price by play is smaller, with the same number of accesses; at 99% of it, the best adversary
+    has a delta of nearly the target.
+    """
     played_out = best_session_price(target, target_hits=target_hits, target_delta=1e-5)
     counted = best_session_price(target, target_hits=target_hits, target_delta=1e-5, by_play=False)
     assert played_out.epsilon < counted.epsilon
@@ -249,7 +283,9 @@ def test_the_price_by_play_is_below_the_price_by_accesses(
 @pytest.mark.parametrize("share", [0.3, 0.5, 0.7])
 @pytest.mark.parametrize("epsilon", [1e-9, 1e-6, 1e-3, 0.3])
 def test_best_play_deltas_are_rounded_up(epsilon: float, share: float) -> None:
-    """The reference is the same recursion in 40 digits, for few accesses and few hits."""
+    """`best_play_delta` for 5 accesses and 2 hits is at least the same recursion in 40 digits, and
+    barely larger.
+    """
     target = QTarget(epsilon=epsilon, hit_prob=share / (math.exp(epsilon) + 1))
     for at in (0.0, 0.4 * epsilon, epsilon, 2.5 * epsilon):
         exact = _in_many_digits(target, num_accesses=5, target_hits=2, target_epsilon=at)
@@ -260,6 +296,7 @@ def test_best_play_deltas_are_rounded_up(epsilon: float, share: float) -> None:
 def _in_many_digits(
     target: QTarget, *, num_accesses: int, target_hits: int, target_epsilon: float
 ) -> mpmath.mpf:
+    """Returns the best adversary's delta by the recursion over accesses and hits, in 40 digits."""
     with mpmath.workdps(40):
         epsilon = mpmath.mpf(target.epsilon)
         least = mpmath.mpf(target.hit_prob)
@@ -313,6 +350,12 @@ def test_a_session_as_events_is_its_price_and_its_accesses() -> None:
 
 
 def test_a_session_continues_from_its_file(tmp_path: Path) -> None:
+    """A session saved to a file is loaded into a new session, which has the same hits, calls and
+    state.
+
+    Spent failure probabilities and a halt are also restored. A session that was already charged
+    refuses to resume a state.
+    """
     path = tmp_path / "session.json"
     first = session(target_hits=3, num_counters=2, failure_prob=3e-7)
     for hits in ([True, False], [True, True], [False, False]):
@@ -359,7 +402,11 @@ HITS_OF_NONE: tuple[Any, ...] = ([4], [-1], [1, 1], 1)
     ],
 )
 def test_the_state_of_another_session_is_refused(name: str, state: dict[str, Any]) -> None:
-    """The saved state has other parameters, or impossible numbers of hits or calls."""
+    """`resume` refuses a state with other parameters, or with impossible numbers of hits, calls or
+    failures.
+
+    The session stays unused.
+    """
     opened = session()
     with refused(name, ANY):
         opened.resume(state)
@@ -382,6 +429,9 @@ def test_the_state_of_another_session_is_refused(name: str, state: dict[str, Any
 def test_prices_at_extreme_parameters_are_finite(
     epsilon: float, hits: int, hit_prob: float, delta: float
 ) -> None:
+    """The price of a session with extreme parameters is at least 0 and at most epsilon times its
+    number of accesses.
+    """
     price = best_session_price(
         QTarget(epsilon=epsilon, hit_prob=hit_prob), target_hits=hits, target_delta=delta
     )
@@ -391,7 +441,12 @@ def test_prices_at_extreme_parameters_are_finite(
 
 
 def test_a_price_by_renyi_exceeds_the_optimal_composition() -> None:
-    """40,000 accesses are composed optimally, and 60,000 by Renyi divergence; the price must rise in between."""
+    """Sessions with up to 50,000 accesses are composed optimally, and larger ones by Renyi
+    divergence.
+
+    Of three sessions with growing numbers of hits, the last is priced by Renyi divergence; the
+    prices rise all the same.
+    """
     target = QTarget(epsilon=0.01, hit_prob=0.3)
     some = (11_000, 14_000, 18_000)
     prices = [best_session_price(target, target_hits=hits, target_delta=1e-6) for hits in some]
@@ -402,6 +457,11 @@ def test_a_price_by_renyi_exceeds_the_optimal_composition() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("epsilon", [1e-6, 0.05, 0.3, 1.0])
 def test_the_tight_boundary_costs_less_than_the_published_one(epsilon: float) -> None:
+    """The tight boundary target is at least as private as the published boundary of the same
+    epsilon.
+
+    A session of 10 hits costs at least 2% less with it.
+    """
     assert boundary(epsilon).covers(tight_boundary(epsilon))
     result = (boundary(epsilon), tight_boundary(epsilon))
     published, tight = (
@@ -416,12 +476,14 @@ THREADS = 16
 
 
 def charging(target_hits: int = HITS) -> TargetCharging:
+    """Returns a session with the common target of two kinds of call at epsilon `EPSILON`."""
     return TargetCharging.of_targets(
         [not_prior(EPSILON), revise(EPSILON)], target_hits, target_delta=1e-6
     )
 
 
 def rng() -> np.random.Generator:
+    """Returns a random generator with the seed 0."""
     return np.random.default_rng(0)
 
 
@@ -477,7 +539,10 @@ def at_once(act: Callable[[], Any], calls: int) -> list[Any]:
 @pytest.mark.parametrize("name", HOLDERS)
 @pytest.mark.parametrize("way", [copy.copy, copy.deepcopy, pickle.dumps])
 def test_a_session_is_not_copied(name: str, way: Callable[[Any], Any]) -> None:
-    """A copy could spend the same hits a second time."""
+    """An object that holds a session refuses to be copied, deep-copied or pickled.
+
+    A copy could spend the same hits a second time.
+    """
     with refused("session", name):
         way(HOLDERS[name]())
 
@@ -486,6 +551,9 @@ def test_a_session_is_not_copied(name: str, way: Callable[[Any], Any]) -> None:
 def test_a_forked_process_cannot_charge_a_session(
     name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """The process id has changed, as after a fork: every call of an object that holds a session is
+    refused.
+    """
     holder = HOLDERS[name]()
     monkeypatch.setattr(os, "getpid", lambda: -1)
     for ask in ASKED[name]:
@@ -496,7 +564,11 @@ def test_a_forked_process_cannot_charge_a_session(
 @pytest.mark.process
 @pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
 def test_a_fork_while_the_lock_is_held_is_refused_at_once() -> None:
-    """The lock is held by a thread that does not exist in the forked process."""
+    """A process is forked while another thread holds the session's lock.
+
+    In the forked process, where that thread does not exist, a charge is refused at once and does
+    not wait for the lock.
+    """
     session = charging()
     with ThreadPoolExecutor(max_workers=1) as pool, session._turn():
         child = pool.submit(_refused_in_a_fork, session).result(timeout=30)
@@ -504,6 +576,9 @@ def test_a_fork_while_the_lock_is_held_is_refused_at_once() -> None:
 
 
 def _refused_in_a_fork(session: TargetCharging) -> int:
+    """Returns the exit code of a forked process that charges the session: 7 if the charge is
+    refused, else 1.
+    """
     child = os.fork()
     if child == 0:
         try:
@@ -515,6 +590,7 @@ def _refused_in_a_fork(session: TargetCharging) -> int:
 
 
 def test_threads_cannot_charge_more_hits_than_there_are(eager_switches: None) -> None:
+    """16 threads charge a session of 1000 hits 100 times each: exactly 1000 charges are accepted."""
     session = charging(target_hits=1000)
     results = at_once(lambda: session.charge(outcome_in_target=True), calls=100)
     assert (
@@ -528,8 +604,12 @@ def test_threads_cannot_charge_more_hits_than_there_are(eager_switches: None) ->
 def test_threads_release_each_charged_outcome_once(
     eager_switches: None,
 ) -> None:
-    """Threads release as many outcomes as there are hits; of 20 stored outcomes, one thread
-    publishes each."""
+    """16 threads release outcomes, each of which is a hit: as many are released as the session has
+    hits.
+
+    Then 16 threads revise the same 20 stored outcomes: each outcome is published by one thread
+    only.
+    """
     stored = ConditionalRelease(charging())
     generator = rng()
 
@@ -550,6 +630,7 @@ def test_threads_release_each_charged_outcome_once(
 
 
 def _revised(stored: ConditionalRelease, key: int) -> Any:
+    """Returns the outcome that is published under a key, or None if the revision is refused."""
     try:
         return stored.revise(key, accept=lambda y: True).outcome
     except InvalidValue:
@@ -557,7 +638,11 @@ def _revised(stored: ConditionalRelease, key: int) -> Any:
 
 
 def test_an_item_is_in_at_most_as_many_sums_as_its_hits(eager_switches: None) -> None:
-    """The random generator of each thread is slow, so that threads overlap."""
+    """16 threads at once ask the sparse vector for the sum of 200,000 items, each of which has 3
+    hits.
+
+    Three threads get an answer. The slow sum makes the threads overlap.
+    """
     mechanism = SparseVector(epsilon=1000.0, item_hits=3, failure_prob=1e-9)
     session = mechanism.start(200_000)
     bits = np.ones(200_000, dtype=bool)
@@ -570,6 +655,7 @@ def test_an_item_is_in_at_most_as_many_sums_as_its_hits(eager_switches: None) ->
     [("target", 0.1), ("target_hits", 0), ("num_accesses", 2.5), ("target_epsilon", math.nan)],
 )
 def test_best_play_delta_refuses_invalid_arguments(name: str, value: Any) -> None:
+    """`best_play_delta` refuses one invalid argument, and its error is about this argument's name."""
     good = {
         "target": not_prior(epsilon=0.1),
         "target_hits": 2,

@@ -23,12 +23,22 @@ UNITS = [
 
 @pytest.mark.parametrize(("unit", "words", "columns"), UNITS)
 def test_words_name_the_columns(unit: PrivacyUnit, words: str, columns: tuple[str, ...]) -> None:
+    """A unit of privacy is described by `words` and names its `columns`.
+
+    Under the replace-one adjacency it protects the same words, and it equals the unit that is read
+    back from its JSON.
+    """
     assert (unit.words, unit.columns) == (words, columns)
     assert unit.protected_under(Adjacency.REPLACE_ONE) == words
     assert PrivacyUnit.from_json(json.loads(json.dumps(unit.to_json()))) == unit
 
 
 def test_add_remove_protects_one_teacher() -> None:
+    """Under the add-remove adjacency, a unit of one column value protects one teacher, and the
+    words say that a replacement counts twice.
+
+    A unit of one teacher is described by its own words.
+    """
     under = PrivacyUnit.of_column("mrn").protected_under(Adjacency.ADD_REMOVE)
     assert (
         under
@@ -51,6 +61,7 @@ def test_several_releases_protect_one_teacher_of_each() -> None:
 
 
 def test_the_words_of_any_column_name_are_one_line() -> None:
+    """A line break in a column name is a space in the unit's words."""
     assert (
         PrivacyUnit.of_column("patient\nnumber").words
         == "one value of the column patient number, with all its rows"
