@@ -53,6 +53,10 @@ class Thresholds(Aggregator):
 
 
 def test_draw_must_return_bits_and_noise_must_be_marked() -> None:
+    """An aggregator is refused whose `draw` returns other things than bits, or whose class names no
+    field as its noise.
+    """
+
     class Numbers(Thresholds):
         def draw(self, summary: NDArray[Any], shape: VoteShape, rng: np.random.Generator) -> Any:
             return self.thresholds(summary)
@@ -74,6 +78,9 @@ def test_draw_must_return_bits_and_noise_must_be_marked() -> None:
 
 
 def test_source_with_more_votes_than_declared_is_refused() -> None:
+    """A source of votes declares 2 queries and yields 3: the release is refused and nothing is
+    charged.
+    """
     ledger = Ledger(target_delta=1e-6)
     source = MadeUpVotes(num_queries=3, num_labels=4, num_teachers=9, agreement=1.0, num_present=1)
     source.num_queries = 2
@@ -85,6 +92,9 @@ def test_source_with_more_votes_than_declared_is_refused() -> None:
 
 
 def long_array(middle: float) -> np.ndarray:
+    """Returns 5000 zeros with one other value in the middle, which the array's text would leave
+    out.
+    """
     values = np.zeros(5000)
     values[2500] = middle
     return values
@@ -108,11 +118,17 @@ def long_array(middle: float) -> np.ndarray:
     ],
 )
 def test_different_fields_give_different_identities(one: Any, other: Any) -> None:
+    """Aggregators whose field is `one` have equal identities; with `other`, which differs in value,
+    type or shape, the identity differs.
+    """
     names = [Thresholds(thresholds=value).identity(SHAPE) for value in (one, one, other)]
     assert names[0] == names[1] != names[2]
 
 
 def test_classes_of_one_name_and_adjacencies_give_different_names() -> None:
+    """An aggregator, one of another class of the same name, and one of another adjacency have three
+    identities.
+    """
     first = Thresholds(thresholds=0)
     twin = type("Thresholds", (Thresholds,), {"__qualname__": "Elsewhere"})(thresholds=0)
     names = {item.identity(SHAPE) for item in (first, twin, replace(first, adjacency="add_remove"))}
@@ -176,6 +192,9 @@ IMPOSSIBLE: dict[str, tuple[Any, ...]] = {
 
 @pytest.mark.parametrize("good", GOOD, ids=lambda good: type(good).__name__)
 def test_impossible_parameters_are_refused_by_name(good: Aggregator) -> None:
+    """A valid aggregator is copied with one field replaced with an impossible value: it is refused
+    by the field's name.
+    """
     of_a_table = {"table_order", "table_budget"}
     of_others = {"test_std"}
     ignored = {"table": of_others, "gaussian": of_a_table}.get(getattr(good, "test", ""), set())
@@ -193,7 +212,11 @@ VOTES = np.random.default_rng(0).random(size=(30, 20, 8)) < 0.3
 def test_no_teacher_moves_more_counts_than_the_price_is_for(
     adjacency: Adjacency, most: int
 ) -> None:
-    """A teacher that votes for all labels, and for none or for others: what the paths of a run count."""
+    """One teacher votes for all labels, and then for none or for others: its limited votes move at
+    most the counts that the price is for.
+
+    Plain counts without the limit of `most` votes would move more.
+    """
     aggregator = GNMax(noise_std=10.0, max_votes=most, adjacency=adjacency)
     event: Any = next(leaves(aggregator.event_for(num_queries=20, num_labels=8, num_teachers=30)))[
         0
@@ -212,6 +235,11 @@ def test_no_teacher_moves_more_counts_than_the_price_is_for(
 
 
 def test_votes_within_the_limit_are_counted_unchanged() -> None:
+    """Teachers with one vote each, or an aggregator without a limit: `counts_for` returns the plain
+    sums.
+
+    Votes of no block are refused.
+    """
     single = np.eye(8, dtype=bool)[np.random.default_rng(1).integers(low=0, high=8, size=(30, 20))]
     for aggregator in (
         GNMax(noise_std=1.0),
@@ -232,5 +260,8 @@ class OwnWords(Thresholds):
 
 
 def test_fields_of_a_custom_aggregator_may_have_another_meaning() -> None:
+    """A user's aggregator has texts in the fields `k` and `max_votes`: its numbers of labels and
+    votes are then unknown (None).
+    """
     mine = OwnWords(thresholds=[4, 4])
     assert (mine.exact_labels, mine.max_labels, mine.max_votes_per_teacher) == (None, None, None)

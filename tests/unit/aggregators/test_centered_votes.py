@@ -14,25 +14,32 @@ from tests.refusals import ANY, Refusal, refused
 
 
 def confidences(num_teachers: int) -> NDArray[np.float64]:
-    """Returns confidences `[N, 20, 3]` near a truth: half of the queries have the first label, a third the second."""
+    """Returns confidences `[num_teachers, 20, 3]` near a truth, in which half of the queries have
+    the first label and a third the second.
+    """
     truth = np.stack([np.arange(20) % 2 == 0, np.arange(20) % 3 == 0, np.arange(20) < 1], axis=1)
     noise = np.random.default_rng(1).normal(loc=0, scale=0.2, size=(num_teachers, 20, 3))
     return np.clip(0.8 * truth + 0.1 + noise, 0, 1)
 
 
 def release_zeros() -> Any:
+    """Returns a release of 10 teachers whose confidences are all 0."""
     votes = np.zeros((10, 40, 30))
     aggregator = CenteredVotes(noise_multiplier=3.0, prevalence_share=0.0, center=0.0, clip=2.0)
     return aggregator.aggregate(votes, num_teachers=10, rng=np.random.default_rng(0))
 
 
 def test_noise_std_matches_the_noise_of_the_scores() -> None:
+    """All votes are 0: the scores of a release have the standard deviation `noise_std`, which is
+    the multiplier times the sensitivity over the number of teachers.
+    """
     release = release_zeros()
     assert release.noise_std == pytest.approx(3.0 * 2 * 2.0 / 10, rel=1e-3)
     assert release.scores.std() == pytest.approx(release.noise_std, rel=0.05)
 
 
 def test_scores_lie_on_a_grid() -> None:
+    """All votes are 0: every score of a release is a multiple of one spacing."""
     release = release_zeros()
     spacing = np.gcd.reduce(np.rint(release.scores * 2**40).astype(np.int64)) / 2**40
     steps = release.scores / spacing
@@ -40,7 +47,10 @@ def test_scores_lie_on_a_grid() -> None:
 
 
 def test_the_clip_is_a_function_of_the_center() -> None:
-    """clip_factor sqrt(sum c (1 - c)): 20 queries, labels at 1/2, give sqrt(20 x 3 / 4)."""
+    """`clip_factor` multiplies sqrt(sum of c (1 - c)) for the center c.
+
+    20 queries with 3 labels at 1/2 give sqrt(20 x 3 / 4), as if `clip` were set to it.
+    """
     votes = VoteBlocks(1e6 * confidences(num_teachers=4), num_teachers=4)  # longer than any clip
     aggregator = CenteredVotes(noise_multiplier=1.0, prevalence_share=0.0, clip_factor=0.5)
     explicit = dataclasses.replace(aggregator, clip=0.5 * np.sqrt(15.0))
@@ -48,6 +58,9 @@ def test_the_clip_is_a_function_of_the_center() -> None:
 
 
 def test_one_charge_pays_for_prevalence_and_votes() -> None:
+    """A release at epsilon 1 is one entry of the ledger, whose event composes the noise of
+    prevalence and votes.
+    """
     ledger = Ledger(target_delta=1e-5, accountant=ExactAccountant)
     aggregator = CenteredVotes(noise_multiplier=2.0).calibrated(
         target_epsilon=1.0,
@@ -65,12 +78,14 @@ def test_one_charge_pays_for_prevalence_and_votes() -> None:
 
 
 def test_a_center_of_other_queries_is_refused() -> None:
+    """The center has 7 queries and the votes have 20: `summarize` refuses it."""
     aggregator = CenteredVotes(noise_multiplier=1.0, prevalence_share=0.0, center=np.zeros((7, 3)))
     with refused("center.shape", (7, 3), "(20"):
         aggregator.summarize(VoteBlocks(confidences(num_teachers=5), num_teachers=5))
 
 
 def test_a_stream_cannot_be_read_twice() -> None:
+    """Centered votes read their votes twice: an iterator in place of an array is refused."""
     rng = np.random.default_rng(0)
     with refused("votes", ANY, "an array"):
         CenteredVotes(noise_multiplier=1.0).aggregate(
@@ -79,6 +94,9 @@ def test_a_stream_cannot_be_read_twice() -> None:
 
 
 def test_summarize_needs_a_known_center() -> None:
+    """The center is to be released from the votes (`prevalence_share` above 0): `summarize` alone
+    is refused.
+    """
     with refused("prevalence_share", 0.1, "0"):
         CenteredVotes(noise_multiplier=1.0).summarize(
             VoteBlocks(confidences(num_teachers=5), num_teachers=5)
@@ -86,6 +104,7 @@ def test_summarize_needs_a_known_center() -> None:
 
 
 def test_blocks_of_no_teacher_are_refused() -> None:
+    """`VoteBlocks` refuses an iterator without blocks when 5 teachers are declared."""
     with refused("num_teachers", 5, "0"):
         VoteBlocks(iter([]), num_teachers=5)
 
@@ -106,6 +125,7 @@ def test_blocks_of_no_teacher_are_refused() -> None:
 def test_impossible_votes_are_refused_before_the_prevalence_is_charged(
     votes: Any, refusal: Refusal
 ) -> None:
+    """Votes of a wrong type, shape or range are refused, and nothing is charged."""
     ledger = Ledger(target_delta=1e-6)
     rng = np.random.default_rng(0)
     with refusal:

@@ -40,6 +40,7 @@ NAMES = members("aggregator")
 
 @cache
 def named(name: str) -> Aggregator:
+    """Returns the aggregator that the setting `aggregator=NAME` builds."""
     return build_aggregator(
         settings_of_aggregator(name), adjacency="replace_one", allowed_targets=[]
     )
@@ -48,6 +49,9 @@ def named(name: str) -> Aggregator:
 @pytest.mark.slow
 @pytest.mark.parametrize("name", NAMES)
 def test_expectation_falls_with_the_noise(name: str) -> None:
+    """Each shipped aggregator is expected to answer over 90% of its bits rightly at 0.02 times its
+    noise, and below 60% at 1000 times.
+    """
     aggregator = named(name)
     calm = aggregator.scaled(factor=0.02)
     loud = aggregator.scaled(factor=1000.0)
@@ -57,6 +61,9 @@ def test_expectation_falls_with_the_noise(name: str) -> None:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_expectation_is_repeatable_and_leaves_numpys_generator_alone(name: str) -> None:
+    """Two expectations of one release are equal, take less than 0.3 seconds, and leave NumPy's
+    global generator as it was.
+    """
     aggregator = named(name)
     expected_release(aggregator, SHAPE)
     state, started = str(np.random.get_state()), time.process_time()  # noqa: NPY002 - that it is left alone
@@ -68,6 +75,9 @@ def test_expectation_is_repeatable_and_leaves_numpys_generator_alone(name: str) 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_expectation_grows_with_agreement(name: str) -> None:
+    """As the teachers' agreement grows from 0.6 to 1, the expected success does not fall by more
+    than 0.03.
+    """
     successes = [
         expected_release(named(name), SHAPE, agreement=share).success for share in (0.6, 0.8, 1.0)
     ]
@@ -76,6 +86,9 @@ def test_expectation_grows_with_agreement(name: str) -> None:
 
 @pytest.mark.parametrize("agreement", [1.0, 0.7])
 def test_gaussian_votes_in_closed_form(agreement: float) -> None:
+    """The expected shares of right bits for present and absent labels agree with the normal
+    distribution function.
+    """
     expected = expected_release(GaussianVotes(noise_std=300.0), SHAPE, agreement=agreement)
     assert expected.present == pytest.approx(norm.cdf((agreement - 0.5) * 400 / 300), abs=0.04)
     votes_for_absent = 3 * (1 - agreement) * 400 / 37
@@ -83,7 +96,7 @@ def test_gaussian_votes_in_closed_form(agreement: float) -> None:
 
 
 def made_up(aggregator: Any, agreement: float = 1.0) -> tuple[MadeUpVotes, Any]:
-    """Returns a few votes, and the summary that an aggregator makes of their bits."""
+    """Returns the made-up votes of 60 teachers, and the summary that an aggregator makes of them."""
     votes = MadeUpVotes(
         num_queries=30, num_labels=12, num_teachers=60, agreement=agreement, num_present=3
     )
@@ -92,13 +105,18 @@ def made_up(aggregator: Any, agreement: float = 1.0) -> tuple[MadeUpVotes, Any]:
 
 @pytest.mark.parametrize(("norm", "vote_clip"), [("l1", 4), ("l2", 3)])
 def test_expectation_of_clipped_votes_needs_only_counts(norm: str, vote_clip: int) -> None:
-    """The expectation from counts equals that from the votes of each teacher."""
+    """The summary of clipped made-up votes is their plain counts, so that an expectation needs no
+    vote of a teacher.
+    """
     votes, gathered = made_up(ClippedVotes(noise_std=60.0, vote_clip=vote_clip, norm=norm))
     np.testing.assert_allclose(votes.counts(), gathered, rtol=1e-8)
 
 
 @pytest.mark.parametrize("agreement", [1.0, 0.9])
 def test_expectation_of_powerset_needs_only_counts(agreement: float) -> None:
+    """For each query, the summary counts the right set of labels as often as the expectation
+    assumes.
+    """
     votes, gathered = made_up(PowersetGNMax(noise_std=3.0), agreement)
     for right_set in _right_sets(votes):
         is_right = (gathered["query"] == right_set["query"]) & (
@@ -112,7 +130,11 @@ def test_expectation_of_powerset_needs_only_counts(agreement: float) -> None:
 def test_expectation_of_centered_votes_matches_the_best_reader(
     clip_factor: float,
 ) -> None:
-    """Scores projected on 128 directions keep a signal that lies there, and that share of the noise."""
+    """The expected share of right present labels is that of a reader who projects the scores on 128
+    directions.
+
+    This projection keeps the signal, which lies in these directions, and that share of the noise.
+    """
     aggregator = CenteredVotes(
         noise_multiplier=6.0, prevalence_share=0.0, center=3 / 40, clip_factor=clip_factor
     )
@@ -133,7 +155,9 @@ def test_expectation_of_centered_votes_matches_the_best_reader(
 
 
 def test_early_halt_lowers_the_expectation() -> None:
-    """All queries are alike, so the rate of hits says when it halts."""
+    """All queries are alike, and a session ends with its last hit: over 80% of 100 queries and
+    below 20% of 2000 are answered.
+    """
     aggregator = BoundaryTopK(selection_scale=58.65, test_std=17.74, failure_prob=2e-11)
     of_small, of_large = (
         expected_release(aggregator, replace(SHAPE, num_queries=count)) for count in (100, 2000)
@@ -145,6 +169,9 @@ def test_early_halt_lowers_the_expectation() -> None:
 def test_made_up_queries_have_as_many_labels_as_answers_may_name(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    """An aggregator that answers with at most 1, 2 or 5 labels is judged on made-up queries with
+    that many labels.
+    """
     at_most_two = StableTopK(selection_scale=1.0, test_std=1.0, max_k=2)
     for aggregator, class_name in (
         (FixedTopK(k=1, epsilon=5.0), 1),
@@ -161,7 +188,7 @@ def test_made_up_queries_have_as_many_labels_as_answers_may_name(
 
 
 class _Plain(Aggregator):
-    """A custom aggregator with only the three methods that the base class needs."""
+    """A user's aggregator with only the methods that the base class needs."""
 
     reads = TeacherVotes
 
@@ -180,6 +207,9 @@ class _Plain(Aggregator):
 
 
 def test_custom_aggregator_has_an_expectation_by_drawing() -> None:
+    """A user's aggregator without an expectation of its own is judged by a draw from made-up votes:
+    all bits are right.
+    """
     assert expected_release(_Plain(), SHAPE).success == 1.0
 
 
@@ -188,7 +218,11 @@ VOTES = np.array([[90, 3, 60]])
 
 @pytest.mark.filterwarnings("always::pate.aggregators.UselessReleaseWarning")
 def test_useless_release_warns_once_and_is_still_made() -> None:
-    """Also of votes of teachers, and of a session."""
+    """Gaussian votes with far too much noise warn once in three releases, at the line of the
+    caller, and still answer.
+
+    Clipped votes and a boundary session warn in the same way.
+    """
     aggregator = GaussianVotes(noise_std=987.25)
     rng = np.random.default_rng(0)
     said_once = "unanimous votes of 100 teachers would be heard in .*; take more"
@@ -208,6 +242,9 @@ def test_useless_release_warns_once_and_is_still_made() -> None:
 
 @pytest.mark.filterwarnings("error::pate.aggregators.UselessReleaseWarning")
 def test_useful_and_already_judged_releases_give_no_warning() -> None:
+    """A useful release gives no warning, and neither does `release`, whose caller has judged the
+    plan already.
+    """
     GaussianVotes(noise_std=10.0).aggregate(VOTES, num_teachers=100, rng=np.random.default_rng(0))
     votes = CountTable(VOTES, num_teachers=100)
     loud = GaussianVotes(noise_std=987.5)  # whoever planned this release has judged it

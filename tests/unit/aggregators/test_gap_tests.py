@@ -35,6 +35,9 @@ TABLE = TableTest(renyi_order=4.0, budget=0.01, failure_prob=1e-6)
 def test_the_fields_of_an_aggregator_make_its_test(
     fields: dict[str, Any], gap_test: GapTest
 ) -> None:
+    """An aggregator with the given fields has this gap test, also after it was scaled, and its
+    stability test for 200 teachers.
+    """
     aggregator = StableTopK(selection_scale=5.0, failure_prob=1e-6, **fields)
     assert aggregator.gap_test == gap_test
     assert aggregator.scaled(factor=3.0).gap_test == gap_test.scaled(factor=3.0)
@@ -48,6 +51,7 @@ def test_the_fields_of_an_aggregator_make_its_test(
     "gap_test", [GAUSSIAN, LAPLACE, TABLE], ids=lambda test: type(test).__name__
 )
 def test_a_tuned_test_costs_its_budget(gap_test: GapTest, adjacency: Adjacency) -> None:
+    """A test tuned to a Renyi divergence of 0.02 at Renyi order 6 costs 0.02 within 0.1%."""
     tuned = gap_test.tuned(renyi_order=6.0, rdp=0.02, num_teachers=300, adjacency=adjacency)
     event = tuned.for_votes(num_teachers=300, adjacency=adjacency).event
     cost = float(rdp_curve(count_leaves(event), orders=np.array([6.0]))[0])
@@ -56,6 +60,7 @@ def test_a_tuned_test_costs_its_budget(gap_test: GapTest, adjacency: Adjacency) 
 
 
 def test_a_ready_table_keeps_its_price() -> None:
+    """A test from a ready table is not changed by tuning, and refuses to be scaled."""
     test = TABLE.for_votes(num_teachers=50, adjacency=Adjacency.REPLACE_ONE)
     ready = ReadyTableTest(CertifiedTable.of(test, order=4.0))
     tuned = ready.tuned(renyi_order=6.0, rdp=0.02, num_teachers=50, adjacency=Adjacency.REPLACE_ONE)

@@ -24,6 +24,9 @@ CLEAR = np.array([[100, 0, 51], [0, 100, 49]])
 
 
 def test_price_is_one_bit_a_label_with_the_distribution_of_the_draw() -> None:
+    """The event for 5 queries and 7 labels is 35 bits, whose probabilities of a 1 are those of a
+    count plus noise above half of the teachers.
+    """
     event = GaussianVotes(noise_std=3.0).event_for(num_queries=5, num_labels=7, num_teachers=9)
     assert isinstance(event, SelfComposedEvent)
     assert event.count == 35
@@ -35,6 +38,9 @@ def test_price_is_one_bit_a_label_with_the_distribution_of_the_draw() -> None:
 
 @pytest.mark.parametrize("num_teachers", [30_001, 10**6, 10**12])
 def test_price_looks_only_at_counts_within_nine_stds_of_the_threshold(num_teachers: int) -> None:
+    """For many teachers, the event has only counts within 9 noise stds of the threshold; an odd
+    number of teachers puts it between two counts.
+    """
     event = (
         GaussianVotes(noise_std=100.0)
         .event_for(num_queries=1, num_labels=1, num_teachers=num_teachers)
@@ -47,7 +53,11 @@ def test_price_looks_only_at_counts_within_nine_stds_of_the_threshold(num_teache
 def test_counts_outside_the_window_are_moved_into_it(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """With a window of half a std, counts 1..5 of 6; a count of 0 then passes like one of 1."""
+    """The window is narrowed to half a std, which leaves counts 1 to 5 of 6 teachers: a count of 0
+    is answered like a count of 1.
+
+    The drawn frequencies agree with the event's bits.
+    """
     monkeypatch.setattr("pate.aggregators.thresholds._FARTHEST", 0.5)
     votes = np.tile([0, 1, 6], (40_000, 1))
     aggregator = GaussianVotes(noise_std=3.0)
@@ -62,6 +72,9 @@ def test_counts_outside_the_window_are_moved_into_it(
 # the last ones are nothing beside a threshold of 50
 @pytest.mark.parametrize("noise_std", [0.01, 1e-15, 1e-30])
 def test_clear_majorities_are_released(noise_std: float) -> None:
+    """With hardly any noise, majorities of one vote among 100 teachers are answered rightly, at an
+    epsilon above 1000.
+    """
     release = GaussianVotes(noise_std=noise_std).aggregate(
         CLEAR, num_teachers=100, rng=np.random.default_rng(0)
     )
@@ -74,6 +87,11 @@ L1 = ClippedVotes(noise_std=3.0, vote_clip=2)
 
 
 def test_l2_shortens_long_vectors_to_the_root_of_the_clip() -> None:
+    """A teacher with more votes than the clip contributes a vector of length sqrt(clip); a shorter
+    vector is unchanged.
+
+    Too many teachers for an exact sum are refused.
+    """
     aggregator = ClippedVotes(noise_std=1.0, vote_clip=2, norm="l2")
     short = np.array([[[True, True, False, False]]])
     counts = aggregator.summarize(VoteBlocks(np.ones((3, 4, 4), dtype=bool), num_teachers=3))
@@ -87,7 +105,11 @@ def test_l2_shortens_long_vectors_to_the_root_of_the_clip() -> None:
 
 @pytest.mark.parametrize(("norm", "share"), [("l1", 2 / np.pi), ("l2", 1.0)])
 def test_price_grows_with_the_number_of_movable_votes(norm: str, share: float) -> None:
-    """tau = 3: six counts move under replace-one, three under add/remove; l1 costs bits, 2/pi of the vector."""
+    """With a clip of 3 votes, one teacher moves 6 counts under replace-one and 3 under add-remove.
+
+    The Renyi divergence is `share` times that of the vector of counts: 2/pi for bits under l1, 1
+    under l2.
+    """
     for adjacency, moved in ((Adjacency.REPLACE_ONE, 6), (Adjacency.ADD_REMOVE, 3)):
         aggregator = ClippedVotes(noise_std=200.0, vote_clip=3, norm=norm, adjacency=adjacency)
         rdp = rdp_curve(
@@ -110,13 +132,16 @@ def test_price_grows_with_the_number_of_movable_votes(norm: str, share: float) -
     ],
 )
 def test_impossible_votes_are_refused(votes: Any, refusal: Refusal) -> None:
+    """Votes for a wrong number of teachers, blocks of different shapes, no blocks, or a number are
+    refused.
+    """
     with refusal:
         L1.summarize(VoteBlocks(votes, num_teachers=2))
 
 
 @pytest.mark.slow
 def test_temporary_arrays_hold_only_a_few_teachers() -> None:
-    """A block of 40 MB is read in pieces: beside it, less than twice as much."""
+    """A block of 40 MB of votes is summed with less than 80 MB of temporary memory."""
     votes = (
         np.random.default_rng(0).integers(low=0, high=8, size=(1000, 1000, 40), dtype=np.uint8) == 0
     )
@@ -132,7 +157,11 @@ def test_temporary_arrays_hold_only_a_few_teachers() -> None:
 
 @pytest.mark.parametrize("norm", ["l1", "l2"])
 def test_under_add_remove_a_declared_teacher_may_be_missing(norm: str) -> None:
-    """The threshold stays where the declared number puts it; counts are those of a teacher without a vote."""
+    """Six of seven declared teachers have votes: the summary equals that with a seventh teacher
+    without a vote.
+
+    Under replace-one, and with more teachers than declared, the votes are refused.
+    """
     votes = np.random.default_rng(0).random(size=(6, 4, 5)) < 0.5
     aggregator = ClippedVotes(noise_std=1.0, vote_clip=2, norm=norm, adjacency=Adjacency.ADD_REMOVE)
     silent = np.concatenate([votes, np.zeros((1, 4, 5), dtype=bool)])

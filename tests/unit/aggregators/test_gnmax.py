@@ -30,11 +30,17 @@ ADD = Adjacency.ADD_REMOVE
 def test_votes_that_one_change_moves(
     max_votes: int, num_labels: int, replaced: int, removed: int
 ) -> None:
+    """One teacher with up to `max_votes` votes moves `replaced` counts if it is replaced, and
+    `removed` counts if it is removed.
+    """
     assert squared_sensitivity(max_votes, num_labels=num_labels, adjacency=REPLACE) == replaced
     assert squared_sensitivity(max_votes, num_labels=num_labels, adjacency=ADD) == removed
 
 
 def test_counts_beyond_max_votes_are_refused() -> None:
+    """GNMax and ConfidentGNMax refuse a histogram whose sum exceeds `max_votes` times the number of
+    teachers.
+    """
     votes = np.array([[4, 4, 0], [5, 4, 0]])
     rng = np.random.default_rng(0)
     assert GNMax(noise_std=1.0).aggregate(votes, num_teachers=9, rng=rng).num_answered == 2
@@ -51,6 +57,10 @@ def test_counts_beyond_max_votes_are_refused() -> None:
 
 
 def test_blocks_of_teachers_are_merged_in_one_order() -> None:
+    """The summary of label sets is the same for one block of 60 teachers and for three blocks.
+
+    For each query it counts 60 teachers and lists exactly the sets that were voted for.
+    """
     votes = np.random.default_rng(0).random(size=(60, 7, 11)) < 0.15
     aggregator = PowersetGNMax(noise_std=1.0)
     summary_of_all = aggregator.summarize(VoteBlocks(votes, num_teachers=60))
@@ -70,6 +80,12 @@ def test_blocks_of_teachers_are_merged_in_one_order() -> None:
 
 @pytest.mark.slow
 def test_more_labels_than_a_float_can_count_sets_of() -> None:
+    """Powerset GNMax over 2000 labels, whose 2^2000 sets exceed any float, with five teachers that
+    vote for the empty set.
+
+    The noisy winner is a random set of over 800 labels, because the largest noise of all unseen
+    sets is about 50 standard deviations.
+    """
     votes = np.zeros((5, 2, 2000), dtype=bool)
     release = PowersetGNMax(noise_std=1.0).aggregate(
         votes, num_teachers=5, rng=np.random.default_rng(0)
@@ -84,12 +100,16 @@ VOTES = ConfidentVotes(screening_std=2.0, threshold_share=0.75, noise_std=3.0)
 def released(
     aggregator: ConfidentVotes, votes: list[int], times: int = 50, ledger: Ledger | None = None
 ) -> Release:
+    """Returns a release of `times` equal histograms of 20 teachers."""
     rng = np.random.default_rng(0)
     counts = np.tile(votes, (times, 1))
     return aggregator.aggregate(counts, num_teachers=20, rng=rng, ledger=ledger)
 
 
 def test_price_is_one_bit_for_the_screening_and_one_for_each_label() -> None:
+    """The event of 50 queries is 50 screening bits, with the probability of passing at each count,
+    and the event of Gaussian votes.
+    """
     event = VOTES.event_for(num_queries=50, num_labels=3, num_teachers=20)
     assert isinstance(event, ComposedEvent)
     screening, answers = event.events
@@ -103,7 +123,11 @@ def test_price_is_one_bit_for_the_screening_and_one_for_each_label() -> None:
 
 
 def test_screening_uses_the_smallest_majority() -> None:
-    """Majorities 18, 18, 11: passes with probability Phi((11 - 15) / 2); the first two alone would pass."""
+    """The labels' majorities are 18, 18 and 11 of 20: a query passes with probability Phi((11 - 15)
+    / 2).
+
+    Answered queries have labels with the probabilities of Gaussian votes.
+    """
     release = released(VOTES, votes=[18, 2, 11], times=40_000)
     share = release.num_answered / 40_000
     assert share == pytest.approx(ndtr(-2.0), abs=5 * (ndtr(-2.0) / 40_000) ** 0.5)
@@ -112,6 +136,9 @@ def test_screening_uses_the_smallest_majority() -> None:
 
 
 def test_queries_after_max_answers_are_refused() -> None:
+    """With `max_answers=7`, the first seven answers are those without the limit, and later queries
+    are not answered.
+    """
     release, full = (
         released(aggregator, votes=[20, 0, 20])
         for aggregator in (replace(VOTES, max_answers=7), VOTES)
@@ -125,6 +152,12 @@ def test_queries_after_max_answers_are_refused() -> None:
 
 
 def test_price_falls_with_the_cap_and_not_with_refusals() -> None:
+    """With `max_answers=7`, the price has 50 screenings and 7 answers, and is below the price
+    without the limit.
+
+    Whether the votes are clear or not, the same price is charged.
+    """
+
     def epsilon(aggregator: ConfidentVotes) -> float:
         return (
             RdpAccountant()

@@ -16,10 +16,15 @@ VOTES = CountedVotes(COUNTS, num_teachers=40)
 
 
 def part_of(number: int) -> Arrays:
+    """Returns the arrays of a part that holds one number."""
     return {"number": np.array(number)}
 
 
 def test_the_first_part_charges_and_a_part_is_drawn_once() -> None:
+    """The first part of a record charges before it is drawn; later parts do not charge.
+
+    A part that is committed is returned and not drawn again.
+    """
     events = list[str]()
     record = MemoryRecord(charge=lambda: events.append("charge"))
 
@@ -35,6 +40,7 @@ def test_the_first_part_charges_and_a_part_is_drawn_once() -> None:
 
 
 def test_refused_charge_draws_nothing() -> None:
+    """The ledger's cap refuses the charge of the first part: the part is neither drawn nor stored."""
     ledger = Ledger(target_delta=1e-6, max_epsilon=0.1)
     record = MemoryRecord(
         partial(ledger.charge, GaussianEvent(noise_multiplier=0.5), adjacency=ledger.adjacency)
@@ -46,7 +52,11 @@ def test_refused_charge_draws_nothing() -> None:
 
 
 def test_nested_parts_are_charged_once() -> None:
-    """As a prevalence, whose three draws come before it."""
+    """Drawing the part "whole" draws the part "step" within: there is one charge, and "step" is
+    stored first.
+
+    A prevalence is such a part, whose three draws come before it.
+    """
     charges = list[int]()
     record = MemoryRecord(charge=lambda: charges.append(1))
     record.part("whole", lambda: record.part("step", lambda: part_of(number=1)))
@@ -61,6 +71,9 @@ def test_nested_parts_are_charged_once() -> None:
 def test_stored_release_is_read_back_without_a_charge(
     aggregator: Aggregator,
 ) -> None:
+    """A second release with the same record, under another seed, has the same answers and event,
+    and no second charge.
+    """
     ledger = Ledger(target_delta=1e-6)
     charge = partial(ledger.charge, aggregator.event(VOTES.shape), adjacency=ledger.adjacency)
     record = MemoryRecord(charge)
@@ -73,6 +86,7 @@ def test_stored_release_is_read_back_without_a_charge(
 
 
 def test_release_and_aggregate_draw_the_same() -> None:
+    """`release` from a source and `aggregate` from an array give the same labels under one seed."""
     aggregator = GaussianVotes(noise_std=3.0)
     released = aggregator.release(VOTES, np.random.default_rng(1), MemoryRecord())
     aggregated = aggregator.aggregate(COUNTS, num_teachers=40, rng=np.random.default_rng(1))

@@ -21,10 +21,16 @@ VOTES = np.random.default_rng(0).integers(low=0, high=100, size=(200, 4))
 
 
 def release_of(aggregator: GaussianVotes | BoundaryMax) -> Release:
+    """Returns the release of an aggregator on `VOTES`."""
     return aggregator.aggregate(VOTES, num_teachers=100, rng=np.random.default_rng(0))
 
 
 def test_a_release_is_shown_in_one_line() -> None:
+    """The repr of a release is one line with the numbers of queries, answers and labels and the
+    event, and no array.
+
+    That of a session also has its hits.
+    """
     text = repr(release_of(GaussianVotes(noise_std=50.0)))
     assert text.startswith(
         "Release(num_queries=200, num_answered=200, num_labels=4, event=SelfComposedEvent("
@@ -36,6 +42,7 @@ def test_a_release_is_shown_in_one_line() -> None:
 
 
 def test_the_release_of_scores_names_their_shape() -> None:
+    """The repr of a release with scores is one line with the type and shape of the scores."""
     votes = np.random.default_rng(0).random(size=(10, 200, 4)) < 0.5
     release = CenteredVotes(noise_multiplier=5.0).aggregate(
         votes, num_teachers=10, rng=np.random.default_rng(0)
@@ -44,7 +51,11 @@ def test_the_release_of_scores_names_their_shape() -> None:
 
 
 def test_release_computes_its_epsilon() -> None:
-    """The epsilon of noise multiplier 2 is exact: the Gaussian privacy curve has delta 1e-6 there."""
+    """A release of a Gaussian event has, by default, the exact epsilon: the Gaussian's delta there
+    is 1e-6.
+
+    With the Renyi accountant, `get_epsilon` returns this accountant's larger epsilon.
+    """
     labels = np.ones((3, 2), dtype=bool)
     release = Release(
         labels,
@@ -69,6 +80,9 @@ def test_release_computes_its_epsilon() -> None:
     "maker", [RdpAccountant, AutoAccountant, ExactAccountant, JointLawAccountant, PureDpAccountant]
 )
 def test_repr_of_an_accountant_has_its_number_of_events(maker: type[RdpAccountant]) -> None:
+    """The repr of an accountant has its class, the number of composed events, and the failure
+    probability.
+    """
     accountant = maker()
     assert repr(accountant) == f"{maker.__name__}(num_events=0, failure_prob=0)"
     assert (
@@ -78,6 +92,9 @@ def test_repr_of_an_accountant_has_its_number_of_events(maker: type[RdpAccountan
 
 
 def test_other_accountants_show_their_settings_and_their_sum() -> None:
+    """The repr of a Renyi accountant shows its own Renyi orders, shortened if they are many, but no
+    default ones.
+    """
     assert (
         repr(RdpAccountant(orders=[2.0, 3.0]))
         == "RdpAccountant(orders=[2.0, 3.0], num_events=0, failure_prob=0)"
@@ -90,6 +107,9 @@ def test_other_accountants_show_their_settings_and_their_sum() -> None:
 
 
 def test_gnmax_on_counts_of_several_labels_names_the_aggregator_for_them() -> None:
+    """GNMax refuses counts that sum to more than the teachers, and its error names GaussianVotes,
+    which takes such counts.
+    """
     with refused("votes[0]", rule="GaussianVotes (aggregator=gaussian_votes) asks"):
         GNMax(noise_std=5.0).aggregate(
             np.full((3, 4), 60), num_teachers=100, rng=np.random.default_rng(0)

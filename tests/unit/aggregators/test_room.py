@@ -24,6 +24,11 @@ STABLE = StableTopK(selection_scale=10.0, test_std=10.0, selection_share=0.5)
 def test_release_of_epsilon_three_fits_exactly_into_a_budget_of_three(
     kind: Aggregator, adjacency: Adjacency
 ) -> None:
+    """Noise calibrated to epsilon 3 fits once into a ledger with a cap of 3, at the price of the
+    auto accountant.
+
+    With 2% less noise, the charge is refused; so is a second charge.
+    """
     kind = type(kind)(**vars(kind) | {"adjacency": adjacency})
     fitted = kind.calibrated(
         target_epsilon=3.0, target_delta=DELTA, num_queries=8, num_labels=4, num_teachers=60
@@ -46,7 +51,12 @@ def test_release_of_epsilon_three_fits_exactly_into_a_budget_of_three(
 
 @pytest.mark.slow
 def test_ledger_takes_a_release_at_the_tighter_price() -> None:
-    """Any bound of a price that was fixed beforehand will do."""
+    """A release calibrated to 3 by the default accountant is charged to a ledger with a cap of 3
+    and the Renyi accountant.
+
+    The Renyi total exceeds 3, but the spent epsilon is 3: the cap, fixed before the release, is a
+    bound too.
+    """
     fitted = GaussianVotes(noise_std=1.0).calibrated(
         target_epsilon=3.0, target_delta=DELTA, num_queries=8, num_labels=4, num_teachers=60
     )
@@ -62,6 +72,11 @@ def test_ledger_takes_a_release_at_the_tighter_price() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("max_epsilon", [None, 12.0])
 def test_failures_are_planned_for_several_releases(max_epsilon: float | None) -> None:
+    """Four releases are calibrated and charged to one ledger: each later one uses just below half
+    of the failure probability that is left.
+
+    All four together stay below delta and epsilon 8.
+    """
     shape = SHAPE | {"num_queries": 600}
     ledger = Ledger(target_delta=DELTA, max_epsilon=max_epsilon, accountant=pa.RdpAccountant)
     failures = []
@@ -82,6 +97,10 @@ def test_failures_are_planned_for_several_releases(max_epsilon: float | None) ->
 
 
 def test_failure_prob_error_names_the_largest_allowed_value() -> None:
+    """A second release whose failures exceed what delta leaves is refused, with and without a cap.
+
+    With a cap, the error names the largest failure probability that is allowed.
+    """
     ledger = Ledger(target_delta=DELTA, max_epsilon=12.0, accountant=pa.RdpAccountant)
     shape = SHAPE | {"num_queries": 600}
     fitted = STABLE.calibrated(
@@ -98,6 +117,11 @@ def test_failure_prob_error_names_the_largest_allowed_value() -> None:
 
 @pytest.mark.slow
 def test_noise_grows_until_the_ledger_has_room() -> None:
+    """After a first release, calibration with the ledger gives the smallest noise for which the
+    ledger has room.
+
+    With 1% less noise there is none. A full ledger refuses the calibration.
+    """
     votes = GaussianVotes(noise_std=1.0)
     ledger = Ledger(target_delta=DELTA, max_epsilon=4.0)
     first = votes.calibrated(
@@ -163,7 +187,9 @@ def test_noise_grows_until_the_ledger_has_room() -> None:
 def test_settings_that_determine_no_noise_are_refused(
     given: dict[str, Any], refusal: Refusal
 ) -> None:
-    """A target epsilon or delta is missing, or the ledger has another delta or adjacency."""
+    """A target epsilon or delta is missing, or the ledger has another delta or adjacency:
+    calibration is refused.
+    """
     with refusal:
         GaussianVotes(noise_std=1.0).calibrated(
             **given, num_queries=8, num_labels=4, num_teachers=60

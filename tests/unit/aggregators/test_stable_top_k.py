@@ -33,8 +33,11 @@ GAUSSIAN = StableTopK(selection_scale=38.985, test_std=60.0)
 
 
 def test_each_query_costs_one_selection_and_one_test() -> None:
-    """Selections other than plain gaps with Gumbel noise are composed with their test without the
-    joint law."""
+    """The event of 7 queries composes 7 selections with their tests by their joint law.
+
+    Variants (padding, a regularizer, Laplace noise) compose selection and test one after the other,
+    without the joint law.
+    """
     event = PLAIN.event_for(num_queries=7, num_labels=5, num_teachers=30)
     selection = PLAIN.gap_selection(num_labels=5, num_teachers=30).event
     test = PLAIN.stability_test(num_teachers=30).event
@@ -54,8 +57,11 @@ def test_each_query_costs_one_selection_and_one_test() -> None:
 
 
 def test_no_label_and_all_labels_need_no_test() -> None:
-    """Empty and full sets are certain although the test has a std of 50, because padding makes
-    their gaps large."""
+    """With padding, 40 teachers who agree on no label or on all labels are answered rightly
+    although the test's noise has a std of 50.
+
+    Padding makes the gaps of the empty and the full set large.
+    """
     padded = StableTopK(selection_scale=0.5, test_std=50.0, padded=True)
     assert padded.distribution(np.array([0, 0, 0]), num_teachers=40)[()] == pytest.approx(
         1, rel=1e-9
@@ -90,6 +96,9 @@ def test_identity_has_the_values_of_the_regularizer() -> None:
 
 
 def test_calibration_refuses_failure_probabilities_above_delta() -> None:
+    """A failure probability of 1e-8 for each of 600 queries exceeds delta 1e-6: calibration is
+    refused, with two remedies.
+    """
     for base in (TABLE, PLAIN):
         with refused("failure_prob", 1e-08, remedies=("failure_prob", "num_queries")):
             dataclasses.replace(base, failure_prob=1e-8).calibrated(
@@ -103,7 +112,11 @@ def test_calibration_refuses_failure_probabilities_above_delta() -> None:
 
 @pytest.mark.parametrize("base", [PLAIN, TABLE])
 def test_default_failure_prob_depends_on_queries_and_delta(base: StableTopK) -> None:
-    """The default suits 600 queries at delta 1e-6; draws fail with the probability in the event."""
+    """Without a set failure probability, the plan lowers it from 1e-9 as queries grow or delta
+    falls.
+
+    The event and the draws are those of an aggregator with this failure probability set.
+    """
     assert failure_prob_of(base) == 1e-9
     for num_queries, delta, failure_prob in (
         (600, 1e-6, 1e-9),
@@ -134,7 +147,9 @@ def test_default_failure_prob_depends_on_queries_and_delta(base: StableTopK) -> 
 
 @pytest.mark.parametrize("noise", ["gumbel", "gaussian", "laplace", "exponential"])
 def test_release_probability_matches_the_exact_distribution(noise: str) -> None:
-    """The probability that a label with a gap of 25 votes is selected and passes its test."""
+    """The largest gap is 25 votes: `release_probability` is the exact probability that this label
+    is selected and passes its test.
+    """
     aggregator = StableTopK(selection_scale=4.0, selection_noise=noise, test_std=2.0)
     votes = np.array([25, 0, 0, 0])  # gaps 25, 0, 0
     exact = aggregator.distribution(votes, num_teachers=40)[0,]
@@ -146,7 +161,11 @@ def test_release_probability_matches_the_exact_distribution(noise: str) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("base", [TABLE, GAUSSIAN], ids=lambda base: str(base.test))
 def test_free_selection_share_releases_the_smallest_gap(base: StableTopK) -> None:
-    """The search adds the Renyi divergences of selection and test."""
+    """Calibration may choose the share of the budget that the selection gets.
+
+    The gap that it releases half of the time is at most 1 vote larger than with any of three fixed
+    shares.
+    """
 
     def calibrated(aggregator: StableTopK) -> StableTopK:
         return aggregator.calibrated(
@@ -192,8 +211,12 @@ def test_free_selection_share_releases_the_smallest_gap(base: StableTopK) -> Non
     ids=["table", "gumbel"],
 )
 def test_epsilon_3_6_by_the_sum_of_both_prices(base: StableTopK, adjacency: str, gap: int) -> None:
-    """Calibrated with the Renyi accountant, the optimal composition costs 3.3 to 3.6, and `gap`
-    votes pass half of the time."""
+    """An aggregator is calibrated to epsilon 3.6 by the Renyi accountant, which adds the prices of
+    selection and test.
+
+    The exact accountant prices it at 3.3 to 3.6, and a gap of at most `gap` votes passes half of
+    the time.
+    """
     calibrated = dataclasses.replace(base, adjacency=adjacency).calibrated(
         target_epsilon=3.6,
         target_delta=1e-6,
@@ -242,7 +265,9 @@ def test_a_ready_table_is_kept_and_the_selection_meets_the_target(tmp_path: Any)
 
 
 def test_given_table_is_refused_for_other_votes(tmp_path: Any) -> None:
-    """The table is certified for 30 teachers and one adjacency."""
+    """A table certified for 30 teachers and replace-one is refused for 31 teachers, for add-remove,
+    with other test settings, and for a target below its own price.
+    """
     test = GAUSSIAN.stability_test(num_teachers=30)
     ready = StableTopK(selection_scale=1.0, test="table", table=CertifiedTable.of(test, order=3.0))
     assert "sha256=" in repr(ready)
@@ -267,6 +292,7 @@ def test_given_table_is_refused_for_other_votes(tmp_path: Any) -> None:
 
 @pytest.mark.parametrize("target", ["x", -1, float("nan")])
 def test_target_epsilon_must_be_a_positive_number(target: Any) -> None:
+    """Calibration refuses a text, a negative number and nan as its target epsilon."""
     with refused("target_epsilon", ANY, "a number > 0"):
         GAUSSIAN.calibrated(
             target_epsilon=target,
@@ -284,6 +310,9 @@ FIXED_TABLE = StableFixedTopK(
 
 
 def epsilon_of(aggregator: StableFixedTopK) -> float:
+    """Returns the Renyi epsilon of an aggregator for 600 queries, 40 labels and 800 teachers at
+    delta 1e-6.
+    """
     event = aggregator.event_for(num_queries=600, num_labels=40, num_teachers=800)
     return pa.RdpAccountant().compose(event).get_epsilon(target_delta=1e-6)
 
@@ -291,6 +320,7 @@ def epsilon_of(aggregator: StableFixedTopK) -> float:
 def released(
     aggregator: StableFixedTopK, votes: list[int], *, num_teachers: int, queries: int = 200
 ) -> np.ndarray:
+    """Returns the labels `[queries, num_labels]` that are released for equal histograms."""
     rows = np.tile(votes, (queries, 1))
     return aggregator.aggregate(
         rows, num_teachers=num_teachers, rng=np.random.default_rng(0)
@@ -298,7 +328,10 @@ def released(
 
 
 def test_each_query_costs_selection_test_and_peel() -> None:
-    """The peel is the selection of further labels until k labels are released."""
+    """The event of 7 queries composes 7 selections, tests and peels.
+
+    The peel is the selection of further labels until k labels are released.
+    """
     event = FIXED.event_for(num_queries=7, num_labels=5, num_teachers=30)
     first = FIXED.stable_top_k
     selection = first.gap_selection(num_labels=5, num_teachers=30).event
@@ -310,7 +343,9 @@ def test_each_query_costs_selection_test_and_peel() -> None:
 
 
 def test_the_papers_parameters_cost_rho_under_add_remove() -> None:
-    """With scales sqrt(2 / rho) and a peel of e = 2 sqrt(rho) per query: rho-zCDP, the upper bound of every part."""
+    """With scales sqrt(2 / rho) and a peel of e = 2 sqrt(rho), a query's Renyi curve is at most
+    that of rho-zCDP and at least 85% of it.
+    """
     rho = 0.002
     paper = StableFixedTopK(
         k=4,
@@ -329,6 +364,9 @@ def test_the_papers_parameters_cost_rho_under_add_remove() -> None:
 
 @pytest.mark.parametrize("adjacency", pa.Adjacency)
 def test_answer_with_all_labels_costs_nothing(adjacency: pa.Adjacency) -> None:
+    """k is the number of labels: the event is a no-op, every release has all labels, and
+    calibration succeeds.
+    """
     for num_labels in (1, 4):
         everything = dataclasses.replace(FIXED, k=num_labels, adjacency=adjacency)
         assert everything.event_for(
@@ -352,7 +390,9 @@ def test_answer_with_all_labels_costs_nothing(adjacency: pa.Adjacency) -> None:
 def test_peel_decides_after_empty_and_full_stable_sets(
     adjacency: pa.Adjacency, votes: list[int]
 ) -> None:
-    """The stable set has no label or all three, so each pair of labels is equally likely."""
+    """The stable set has no label or all three, so the peel chooses: each pair of labels has
+    probability 1/3.
+    """
     padded = StableFixedTopK(
         k=2, selection_scale=0.1, test_std=50.0, peel_scale=3.0, padded=True, adjacency=adjacency
     )
@@ -364,7 +404,9 @@ def test_peel_decides_after_empty_and_full_stable_sets(
 @pytest.mark.parametrize("share", [0.2, 0.5, 0.9])
 @pytest.mark.parametrize("adjacency", pa.Adjacency)
 def test_table_calibration_gives_the_peel_its_share(adjacency: pa.Adjacency, share: float) -> None:
-    """`peel_share` of the Renyi divergence of a query is the peel's."""
+    """Calibration to epsilon 8 gives the peel the share `peel_share` of the Renyi divergence of a
+    query.
+    """
     calibrated = dataclasses.replace(FIXED_TABLE, adjacency=adjacency, peel_share=share).calibrated(
         target_epsilon=8.0, target_delta=1e-6, num_queries=600, num_labels=40, num_teachers=800
     )
@@ -378,6 +420,9 @@ def test_table_calibration_gives_the_peel_its_share(adjacency: pa.Adjacency, sha
 
 
 def test_given_table_is_kept_with_its_failure_probability() -> None:
+    """An aggregator with a ready table has the table's failure probability, and calibration fits
+    only the selection and the peel, at their fixed ratio.
+    """
     table = optimal_stability_table(order=4.0, rdp_budget=1e-3, failure_prob=2e-10, num_levels=400)
     ready = dataclasses.replace(FIXED_TABLE, table=table, peel_scale=0.5)
     assert (ready.failure_prob, ready.table_order, ready.table_budget) == (2e-10, None, None)
@@ -393,8 +438,12 @@ def test_given_table_is_kept_with_its_failure_probability() -> None:
 
 
 def test_paper_epsilon_adds_the_peel_to_the_papers_formula() -> None:
-    """Infinite if failures use up delta; None for a selection or a test that the paper does not
-    have."""
+    """`paper_epsilon` is the paper's zCDP formula with the peel's rho added, below the Renyi
+    epsilon.
+
+    It is infinite if failures use up delta, and None for a selection or test that the paper does
+    not have.
+    """
     paper = dataclasses.replace(
         FIXED, selection_noise="gaussian", selection_scale=50.0, test_std=60.0, peel_scale=20.0
     )
@@ -414,6 +463,9 @@ VOTES = np.array([9, 4, 8, 0])
 @pytest.mark.parametrize("mechanism", MECHANISMS)
 @pytest.mark.parametrize("adjacency", list(Adjacency))
 def test_draws_follow_the_exact_distribution(mechanism: str, adjacency: Adjacency) -> None:
+    """8000 draws of fixed top-k answer with two labels each, in frequencies within 5 standard
+    deviations of the exact distribution.
+    """
     aggregator = FixedTopK(k=2, epsilon=1.0, mechanism=mechanism, adjacency=adjacency)
     draws = 8_000
     release = aggregator.aggregate(
@@ -432,7 +484,10 @@ def test_draws_follow_the_exact_distribution(mechanism: str, adjacency: Adjacenc
 
 
 def test_each_mechanism_costs_its_own_event() -> None:
-    """Bounded range, pure DP, or nothing if all labels are released."""
+    """A query costs bounded range, pure DP, or nothing if all labels are released.
+
+    Four times the noise lowers the epsilon to less than half.
+    """
     ranged = BoundedRangeEvent(epsilon=1.0)
     pure = PureDpEvent(epsilon=1.0)
     for k, mechanism, event in (

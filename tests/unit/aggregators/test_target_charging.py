@@ -33,6 +33,9 @@ NOT_PRIOR = NotPriorTopK(
 
 
 def boundary_max(*, target_hits: int = 5, round_size: int = 20) -> BoundaryMax:
+    """Returns a session of boundary max; a hit is a query that is answered with the boundary
+    outcome.
+    """
     return BoundaryMax(
         selection_scale=3.0,
         target_hits=target_hits,
@@ -44,6 +47,7 @@ def boundary_max(*, target_hits: int = 5, round_size: int = 20) -> BoundaryMax:
 def released(
     aggregator: Any, votes: Any, seed: int = 0, *, ledger: pa.Ledger | None = None
 ) -> ChargedRelease:
+    """Returns the release of a session for 40 teachers."""
     rng = np.random.default_rng(seed)
     release = aggregator.aggregate(votes, num_teachers=40, rng=rng, ledger=ledger)
     assert isinstance(release, ChargedRelease)
@@ -51,6 +55,11 @@ def released(
 
 
 def test_a_session_ends_with_its_last_hit() -> None:
+    """200 unsure queries are asked of a session of 5 hits: it ends with the fifth hit, and later
+    queries are not asked.
+
+    Every asked query is answered unless it is a hit.
+    """
     release = released(boundary_max(), votes=[UNSURE] * 200)
     assert (release.num_hits, release.remaining_hits, release.num_abstained) == (5, 0, 5)
     assert np.flatnonzero(release.hits)[-1] + 1 == release.num_asked < 200
@@ -60,6 +69,9 @@ def test_a_session_ends_with_its_last_hit() -> None:
 
 @pytest.mark.parametrize("round_size", [1, 7, 500])
 def test_rounds_do_not_change_a_boundary_session(round_size: int) -> None:
+    """A session in rounds of any size gives the same labels, hits and number of asked queries as in
+    one round.
+    """
     at_once, parts = (
         released(boundary_max(round_size=size), votes=[UNSURE] * 60) for size in (60, round_size)
     )
@@ -83,11 +95,17 @@ class Stopping(MemoryRecord):
 
 
 def from_source(aggregator: Any, votes: Any, record: ReleaseRecord, seed: int = 0) -> Any:
+    """Returns the release of a session from a source of votes, with a record of its rounds."""
     source = CountedVotes(np.array(votes), num_teachers=40)
     return aggregator.release(source, np.random.default_rng(seed), record)
 
 
 def test_continued_session_releases_the_same_answers() -> None:
+    """A session is interrupted after its second round and continued: it gives the same answers as a
+    session without interruption.
+
+    The watcher hears of the rounds that were committed before as well.
+    """
     votes = [[40, 0, 0, 0]] * 38 + [UNSURE] * 100
     record = Stopping(most=3)
     rounds_asked = list[int]()
@@ -106,7 +124,9 @@ def test_continued_session_releases_the_same_answers() -> None:
 
 
 def test_committed_round_replaces_a_round_drawn_anew() -> None:
-    """If two processes continue one session, the second reads the round that the first stored."""
+    """The record already has a round of another process: its labels are released in place of a new
+    draw.
+    """
     other = Round(np.ones((20, 4), bool), np.ones(20, bool), np.zeros(20, bool))
     release = from_source(boundary_max(), votes=[UNSURE] * 60, record=Stopping(round_0=other))
     assert release.labels[:20].all()
@@ -114,7 +134,11 @@ def test_committed_round_replaces_a_round_drawn_anew() -> None:
 
 
 def test_session_continues_after_its_committed_rounds() -> None:
-    """A part that was committed is never drawn again."""
+    """A session is interrupted after two rounds and continued with another seed: both committed
+    rounds stay as they are.
+
+    Progress is reported for them again.
+    """
     votes = [UNSURE] * 60
     record = Stopping(most=3)
     reports = list[tuple[int, int, int]]()
@@ -137,6 +161,7 @@ def test_session_continues_after_its_committed_rounds() -> None:
 
 
 def test_a_seed_in_place_of_a_generator_is_refused() -> None:
+    """`release` refuses the number 5 in place of a random generator."""
     seed: Any = 5
     with refused("rng", 5):
         boundary_max().release(
@@ -145,6 +170,9 @@ def test_a_seed_in_place_of_a_generator_is_refused() -> None:
 
 
 def test_stored_round_that_does_not_fit_the_session_is_refused() -> None:
+    """A committed round has a wrong number of queries or more hits than the session has: it is
+    refused.
+    """
     round_of_nothing = Round(np.zeros((20, 4), bool), np.zeros(20, bool), np.zeros(20, bool))
     for changes, refusal in (
         ({"labels": np.zeros((19, 4), bool)}, refused("round", (19, 4))),
@@ -159,6 +187,7 @@ def test_stored_round_that_does_not_fit_the_session_is_refused() -> None:
 
 
 def test_the_whole_session_is_in_the_ledger_before_the_first_round() -> None:
+    """At every report of progress, the ledger has one entry, the event of the whole session."""
     ledger = pa.Ledger(target_delta=1e-3)
     prior_starts = list[int]()
     watch = lambda *_: prior_starts.append(len(ledger.entries))  # noqa: E731
@@ -174,6 +203,13 @@ def test_the_whole_session_is_in_the_ledger_before_the_first_round() -> None:
 
 
 def test_session_composes_few_queries_and_counts_hits_of_many() -> None:
+    """The event of a session composes all of a few queries; for many queries it is limited by the
+    number of hits.
+
+    It is the same for 500 and for 10^9 queries, with a failure probability below the session's
+    delta.
+    """
+
     def event(num_calls: int) -> Any:
         return session_event(
             not_prior, call_epsilon=0.1, target_hits=5, num_calls=num_calls, session_delta=1e-6
@@ -203,6 +239,9 @@ def test_session_composes_few_queries_and_counts_hits_of_many() -> None:
 def test_checks_are_priced_by_hits_if_cheaper_with_the_releases(
     accountant: type[pa.Accountant],
 ) -> None:
+    """For a session of checks with a release after each hit, the price by hits is at least 3% below
+    the price by accesses, for three accountants.
+    """
     checks = NotPriorTopK(
         prior_scale=20.0,
         selection_scale=40.0,
@@ -226,6 +265,9 @@ def test_checks_are_priced_by_hits_if_cheaper_with_the_releases(
 
 
 def test_failures_of_calls_stay_below_the_session_s_delta() -> None:
+    """1000 calls whose failures add up to 1e-6 or more are refused; 100 calls are accepted and
+    their failures are in the event.
+    """
     aggregator = BoundaryTopK(selection_scale=9.0, test_std=3.0, failure_prob=1e-9)
     with refused("failure_prob", rule=", and 1e-06"):
         aggregator.event_for(num_queries=1000, num_labels=4, num_teachers=40)
@@ -234,6 +276,9 @@ def test_failures_of_calls_stay_below_the_session_s_delta() -> None:
 
 
 def test_only_queries_that_contradict_the_prior_are_hits() -> None:
+    """Seven clear queries have one prior: only the fifth query, with other labels than the prior,
+    is a hit; it is answered with its own labels.
+    """
     votes = np.array([CLEAR] * 3 + [CLEAR, [0, 0, 40, 39], CLEAR, [40, 39, 0, 0]])
     prior = np.tile([True, True, False, False], (7, 1))
     release = released(NOT_PRIOR.with_prior(prior), votes)
@@ -244,6 +289,10 @@ def test_only_queries_that_contradict_the_prior_are_hits() -> None:
 
 
 def test_the_first_queries_are_not_checked_and_no_prior_is_a_hit() -> None:
+    """The first 3 queries are released without a check.
+
+    Without a prior, every later query is a hit, so the session of 2 hits ends after 5 queries.
+    """
     release = released(NOT_PRIOR, votes=[CLEAR] * 9)
     np.testing.assert_array_equal(np.flatnonzero(release.hits), [3, 4])
     assert release.num_asked == 5
@@ -251,6 +300,9 @@ def test_the_first_queries_are_not_checked_and_no_prior_is_a_hit() -> None:
 
 
 def test_prior_rule_sees_only_earlier_rounds() -> None:
+    """A prior that is a function is called once for each round, with the answers of earlier rounds
+    and the number of queries in the round.
+    """
     calls = []
 
     def rule(labels: Any, answered: Any, num_queries: int) -> Any:
@@ -262,6 +314,9 @@ def test_prior_rule_sees_only_earlier_rounds() -> None:
 
 
 def test_impossible_priors_are_refused_before_anything_is_spent() -> None:
+    """A prior of a wrong shape or type is refused, and nothing is charged; so is a wrong array that
+    a prior function returns.
+    """
     ledger = pa.Ledger(target_delta=1e-3)
     with refused("prior.shape", (8, 4), "(9"):
         released(NOT_PRIOR.with_prior(np.ones((8, 4), bool)), votes=[CLEAR] * 9, ledger=ledger)
@@ -276,6 +331,11 @@ def test_impossible_priors_are_refused_before_anything_is_spent() -> None:
 
 
 def test_a_session_pays_for_the_first_queries_and_the_hits() -> None:
+    """The event of 1000 queries has 5 releases: the first 3 queries and 2 hits; the checks are
+    pure-DP events.
+
+    For 3 queries there are no checks.
+    """
     event = NOT_PRIOR.event_for(num_queries=1000, num_labels=4, num_teachers=40)
     counts = {type(leaf).__name__: count for leaf, count in leaves(event)}
     assert counts["BoundedRangeEvent"] == counts["OneBitEvent"] == 5
@@ -289,7 +349,9 @@ def test_a_session_pays_for_the_first_queries_and_the_hits() -> None:
 
 
 def test_refused_hit_is_charged() -> None:
-    """An empty prior makes each query a hit, and no set of equal counts is stable."""
+    """An empty prior makes each query a hit, and no set of equal counts is stable: the session ends
+    after 2 unanswered hits.
+    """
     expected = np.zeros((10, 4), dtype=np.bool_)
     session = replace(NOT_PRIOR, first_queries=0).with_prior(expected)
     release = released(session, votes=[UNSURE] * 10)
@@ -298,7 +360,10 @@ def test_refused_hit_is_charged() -> None:
 
 
 def test_answer_to_a_hit_is_independent_of_its_check() -> None:
-    """After a failed check a hit is drawn by stable top-k, with a random number of its own."""
+    """After a failed check, a query is answered by stable top-k with fresh random numbers.
+
+    The frequencies of the answers are those of stable top-k alone.
+    """
     aggregator = replace(
         NOT_PRIOR,
         prior_scale=5.0,
@@ -351,7 +416,11 @@ def frequencies(
 
 @pytest.mark.parametrize("factor", [1.0, 1.5])
 def test_checked_query_follows_its_exact_distribution(factor: float) -> None:
-    """A query keeps its prior with the table's probability; noise of another scale fails the test."""
+    """A query keeps its prior with the table's probability, and is else answered by stable top-k:
+    the frequencies are within 5 standard deviations.
+
+    Negative control: with the distribution at 1.5 times the noise they are not.
+    """
     counts = [22, 20, 18, 3]
     num_queries = 20_000
     num_teachers = 40

@@ -20,6 +20,7 @@ ROWS = CenteredVotes(noise_multiplier=1.0)
 
 
 def dataset(groups: int = 2000, width: int = 40, labels: int = 20) -> Dataset:
+    """Returns made-up data with `groups` private, 600 public and 50 test records of one group each."""
     rng = np.random.default_rng(0)
     start = 0
 
@@ -45,7 +46,11 @@ def attacked(
     num_runs: int = 2,
     sabotage: Any = None,
 ) -> AttackResult:
-    """Returns the result of an attack on a release of normal numbers that fits into a budget."""
+    """Returns the result of an attack on a release of made-up data, whose noise is fitted to
+    epsilon.
+
+    `sabotage` names the way in which the release is broken; None leaves it sound.
+    """
     # Renyi is quicker for the other releases, and prices them nearly as well
     exact = aggregator is ROWS or num_runs == 20
     accountant = ExactAccountant if exact else RdpAccountant
@@ -64,8 +69,10 @@ def attacked(
 
 @pytest.mark.slow
 def test_attack_on_records_stays_below_a_valid_price() -> None:
-    """The lower bound from guesses about 2,000 canaries, which are records of the private data, is
-    at most the price."""
+    """The canaries are 2,000 records of the private data; the attack guesses which were used.
+
+    The lower bound on epsilon from its guesses is above 0.2 and at most the price.
+    """
     result = attacked(num_runs=5)
     assert 0.2 < result.lower_bound <= result.epsilon <= 2.0 and not result.refuted
     assert (result.unit, result.num_canaries, result.sabotage) == ("record", 2000, None)
@@ -78,15 +85,22 @@ def test_attack_on_records_stays_below_a_valid_price() -> None:
     [("noise", 150, 2), ("clip", 150, 8), ("features", 40, 3), ("seed", 150, 1)],
 )
 def test_a_broken_release_of_records_is_refuted(sabotage: str, canaries: int, runs: int) -> None:
-    """The release has too little noise, no clip, private features, or the noise of a known seed."""
+    """The release has too little noise, no clip, private features, or the noise of a known seed
+    (`sabotage`).
+
+    The attack's lower bound then exceeds the price.
+    """
     result = attacked(sabotage=sabotage, num_canaries=canaries, num_runs=runs)
     assert result.refuted and result.lower_bound > result.epsilon > 1.99
 
 
 @pytest.mark.slow
 def test_half_a_charge_is_refuted_by_four_thousand_coins() -> None:
-    """The release is sound, but only half of its epsilon is charged; 200 canaries in 20 runs show
-    that."""
+    """The release is sound, but only half of its epsilon is charged: 200 canaries in 20 runs refute
+    this charge.
+
+    The lower bound is the same for the whole charge, which is not refuted.
+    """
     votes = GaussianVotes(noise_std=50.0)
     whole, half = (
         attacked(
@@ -106,7 +120,11 @@ def test_half_a_charge_is_refuted_by_four_thousand_coins() -> None:
 
 @pytest.mark.slow
 def test_attack_on_teachers_refutes_only_broken_releases() -> None:
-    """The canaries are teachers. Broken releases have too little noise or count unclipped votes."""
+    """The canaries are teachers.
+
+    The lower bound is at most the price for a sound release, and above it with too little noise or
+    unclipped votes.
+    """
     honest, noisy, counted = (
         attacked(
             GaussianVotes(noise_std=50.0),
@@ -136,7 +154,7 @@ def test_attack_on_a_session_uses_its_hits() -> None:
 
 @pytest.mark.slow
 def test_attack_on_stable_top_k_uses_queries_at_its_thresholds() -> None:
-    """The bound is positive and at most the price."""
+    """The attack on stable top-k has a lower bound that is positive and at most the price."""
     aggregator = StableTopK(
         selection_noise="gumbel",
         selection_scale=39.0,
@@ -165,13 +183,20 @@ def test_attack_on_stable_top_k_uses_queries_at_its_thresholds() -> None:
     ],
 )
 def test_invalid_attack_is_refused(settings: dict[str, Any], refusal: Refusal) -> None:
+    """An unknown or unfit sabotage, the add-remove adjacency, or impossible numbers of canaries or
+    groups are refused.
+    """
     with refusal:
         attacked(**settings)
 
 
 @pytest.mark.slow
 def test_the_command_prints_both_figures(capsys: pytest.CaptureFixture[str]) -> None:
-    """`pate-attack` prints the lower bound and the charged epsilon."""
+    """`pate-attack` prints the lower bound and the charged epsilon as JSON.
+
+    With `sabotage=noise`, its page says that the release was broken on purpose and that its price
+    is refuted.
+    """
     register_configs()
     words = [
         "data=digits_grid",

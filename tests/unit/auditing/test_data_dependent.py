@@ -34,7 +34,7 @@ ENDS = (math.nan, math.inf, -math.inf)
 
 
 def test_a_ledger_refuses_a_cost_and_writes_nothing(tmp_path: Path) -> None:
-    """A data-dependent cost is secret, and no event that a ledger can charge."""
+    """A data-dependent cost is secret: a ledger refuses to charge it, and its file stays unchanged."""
     ledger = pa.Ledger(tmp_path / "ledger.db", target_delta=1e-6)
     before = (tmp_path / "ledger.db").read_bytes()
     with refused("event", "DataDependentCost"):
@@ -44,7 +44,11 @@ def test_a_ledger_refuses_a_cost_and_writes_nothing(tmp_path: Path) -> None:
 
 
 def test_a_candidate_certain_in_floats_still_costs_at_large_orders() -> None:
-    """All other candidates have a probability of e**-1000 in total, which order 1e6 multiplies by e**1e5."""
+    """All other candidates have a probability of e^-1000 in total: the cost is negligible at Renyi
+    order 8.
+
+    At Renyi order 1e6, which multiplies this probability by e^1e5, the cost is large.
+    """
     cost = gap_selection_cost(
         np.array([[1000.0, 0.0]]), event=pa.BoundedRangeEvent(epsilon=0.1), orders=[8.0, 1e6]
     ).rdp
@@ -53,8 +57,11 @@ def test_a_candidate_certain_in_floats_still_costs_at_large_orders() -> None:
 
 
 def test_a_bit_that_is_certain_somewhere_costs_infinity_only_within_reach() -> None:
-    """The cost is infinite at counts from which one change leads to or from a count whose bit is
-    certain."""
+    """A bit is certain at some counts and random at others.
+
+    The cost of a query is infinite at counts from which one change leads to or from a count whose
+    bit is certain.
+    """
     event = pa.OneBitEvent(logits=(-np.inf, -np.inf, -np.inf, 0.0, 1.0), reach=1)
     each = [one_bit_cost(np.array([level]), event=event, orders=[2.0]).rdp[0] for level in range(5)]
     assert each[:2] == [0.0, 0.0]
@@ -74,23 +81,26 @@ def test_a_bit_that_is_certain_somewhere_costs_infinity_only_within_reach() -> N
     ],
 )
 def test_nothing_takes_a_cost_for_an_event(take: Callable[[DataDependentCost], object]) -> None:
-    """Accountants, filters and calibration refuse a data-dependent cost."""
+    """Accountants, JSON and composed events each refuse a data-dependent cost in place of an event."""
     assert not isinstance(COST, Event)
     with pytest.raises(InvalidValue, match=r"^events?=DataDependentCost: expected an event"):
         take(COST)
 
 
 def test_a_cost_has_no_json_form() -> None:
+    """`to_json` raises a TypeError for a data-dependent cost."""
     with pytest.raises(TypeError, match="no JSON form"):
         to_json(COST)
 
 
 def test_a_cost_adds_to_no_number() -> None:
+    """A data-dependent cost plus a number raises a TypeError."""
     with pytest.raises(TypeError, match="unsupported operand"):
         COST + 1.0
 
 
 def test_a_cost_cannot_be_changed() -> None:
+    """The array of divergences of a data-dependent cost is read-only."""
     with pytest.raises(ValueError, match="read-only"):
         COST.rdp[0] = 0.0
 
@@ -100,8 +110,11 @@ Array = NDArray[np.float64]
 
 
 def test_the_price_is_returned_where_no_bound_on_q_applies() -> None:
-    """q is the probability that the release is not the likeliest label. Here no data-dependent
-    bound is below the price."""
+    """q is the probability that the release is not the likeliest label.
+
+    Where no data-dependent bound is below the data-independent price of GNMax, this price is
+    returned.
+    """
     orders = np.array([1.5, 2e4])
     curves = gnmax_rdp(np.array([0.0, -1e-13, -1e9]), noise_std=1e7, orders=orders)
     np.testing.assert_array_equal(curves[:2], [orders / 1e14] * 2)
@@ -113,7 +126,9 @@ def test_the_price_is_returned_where_no_bound_on_q_applies() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("std", [2.0, 30.0])
 def test_bound_equals_the_formula_of_the_proof(std: float) -> None:
-    """The reference computes with 60 digits, with the condition on dm/dq at every order."""
+    """The Renyi curve of GNMax at random q equals the formula of the proof in 60 digits, with its
+    condition on dm/dq at every Renyi order.
+    """
     rng = np.random.default_rng(1)
     log_q = -rng.uniform(low=0.3, high=60, size=40)
     orders = 1 + np.r_[rng.exponential(scale=10, size=12), 0.01, 150.0]
@@ -123,6 +138,7 @@ def test_bound_equals_the_formula_of_the_proof(std: float) -> None:
 
 
 def formula(log_q: float, std: float, a: float) -> mpmath.mpf:
+    """Returns the proof's bound on the Renyi divergence of GNMax at Renyi order `a`, given log q."""
     with mpmath.workdps(60):
         x = mpmath.sqrt(-mpmath.mpf(log_q))
         s = mpmath.mpf(std)
@@ -164,7 +180,11 @@ def single_queries(num_teachers: int, num_classes: int) -> tuple[Counts, list[li
 def test_smooth_sensitivity_covers_the_local_one_and_is_smooth(
     num_teachers: int, num_classes: int, std: float, beta: float
 ) -> None:
-    """Smooth: neighboring votes change the sensitivity by at most a factor of exp(beta)."""
+    """The smooth sensitivity of the GNMax cost is at least the largest change of the cost by one
+    teacher, for all possible votes.
+
+    Neighboring votes change it by at most a factor of exp(beta).
+    """
     votes, near = single_queries(num_teachers, num_classes)
     cost = np.array(
         [
@@ -206,6 +226,11 @@ def normal_divergences(multiplier: float, beta: float, order: float) -> Array:
 def test_smooth_noise_costs_the_worst_divergence_of_normals(
     order: float, multiplier: float, beta: float
 ) -> None:
+    """The price of smooth-sensitivity noise is the largest Renyi divergence between normals whose
+    variances differ by up to exp(2 beta).
+
+    It is at most the sufficient bound of the paper.
+    """
     price = curve_of(pa.SmoothSensitivityEvent(multiplier, beta))(np.array([float(order)]))[0]
     assert price == pytest.approx(normal_divergences(multiplier, beta, order).max(), rel=1e-9)
     ab = order * beta
@@ -216,10 +241,12 @@ def test_smooth_noise_costs_the_worst_divergence_of_normals(
 
 
 def one_order(rdp: float, failure_prob: float = 0.0) -> DataDependentCost:
+    """Returns a data-dependent cost with one divergence, at Renyi order 2."""
     return DataDependentCost(np.array([2.0]), rdp=np.array([rdp]), failure_prob=failure_prob)
 
 
 def gnmax_of(votes: list, noise_std: float = 1.0) -> DataDependentCost:
+    """Returns the data-dependent cost of GNMax for the votes of 5 teachers at Renyi order 2."""
     return gnmax_cost(np.array(votes), noise_std=noise_std, num_teachers=5, orders=2.0)
 
 
@@ -248,6 +275,9 @@ def gnmax_of(votes: list, noise_std: float = 1.0) -> DataDependentCost:
     ],
 )
 def test_impossible_costs_are_refused(name: str, make: Callable[[], object]) -> None:
+    """`make` computes a cost from one impossible argument, and the error is about the parameter
+    `name`.
+    """
     with pytest.raises(InvalidValue, match=": expected ") as caught:
         make()
     assert caught.value.name == name
@@ -255,5 +285,6 @@ def test_impossible_costs_are_refused(name: str, make: Callable[[], object]) -> 
 
 @pytest.mark.parametrize("bad", ENDS)
 def test_utilities_that_are_not_finite_are_refused(bad: float) -> None:
+    """`top_log_odds` refuses nan and infinite utilities by their position."""
     with refused("utilities[1, 1]"):
         top_log_odds(np.array([[0.0, 1.0], [2.0, bad]]))

@@ -40,7 +40,10 @@ TIGHT: dict[str, tuple[Aggregator, float]] = {
 @pytest.mark.slow
 @pytest.mark.parametrize("name", TIGHT)
 def test_prices_are_between_the_lower_bound_and_a_little_more(name: str) -> None:
-    """The lower bound comes from a search over neighboring votes."""
+    """The Renyi price of an aggregator lies between its lower bound and a known multiple of it.
+
+    The lower bound comes from a search over neighboring votes.
+    """
     aggregator, most = TIGHT[name]
     found = lower_bound_of(aggregator, shape=SHAPE, target_delta=1e-5)
     assert found is not None
@@ -49,7 +52,9 @@ def test_prices_are_between_the_lower_bound_and_a_little_more(name: str) -> None
 
 
 def test_what_no_search_is_known_for_has_no_bound() -> None:
-    """Centered votes and fixed top-k have None as their bound."""
+    """`lower_bound_of` returns None for centered votes, and for fixed top-k that releases all
+    labels.
+    """
     assert (
         lower_bound_of(
             CenteredVotes(noise_multiplier=1.0, clip=1.0), shape=SHAPE, target_delta=1e-5
@@ -61,8 +66,10 @@ def test_what_no_search_is_known_for_has_no_bound() -> None:
 
 @pytest.mark.slow
 def test_a_price_10_percent_too_small_is_refuted_and_a_looser_one_noticed() -> None:
-    """`find_faults` compares prices with their lower bound, and the ratio of both with the recorded
-    ratio."""
+    """`find_faults` compares a price with its lower bound and with the recorded ratio of both.
+
+    A price 10% too small, one 10% larger than recorded, and one without a record each give a fault.
+    """
     aggregator = FixedTopK(k=1, epsilon=0.2, mechanism="joint")
     found = lower_bound_of(aggregator, shape=SHAPE, target_delta=1e-5)
     assert found is not None

@@ -44,6 +44,7 @@ def audit_of(
     accountant: Any = RdpAccountant,
     given_only: bool = False,
 ) -> VoteAudit:
+    """Returns the audit of a vote file at delta 1e-6."""
     return audit_votes(
         votes,
         aggregator=aggregator,
@@ -69,7 +70,9 @@ def findings_of(
 
 @pytest.mark.slow
 def test_prices_are_those_of_the_aggregators_under_both_adjacencies() -> None:
-    """The price of a finding is that of the event of an aggregator with the known parameters."""
+    """The audit knows a noise std and a clip: its price of clipped votes is that of an aggregator
+    with these parameters, under either adjacency.
+    """
     prices = findings_of(VOTES, parameters=ReleaseParameters(noise_std=40.0, vote_clip=3))
     for adjacency in Adjacency:
         aggregator = ClippedVotes(noise_std=40.0, vote_clip=3, adjacency=adjacency)
@@ -96,8 +99,9 @@ def test_the_papers_claim_and_its_true_price() -> None:
 
 @pytest.mark.slow
 def test_data_dependent_and_expected_claims_are_below_the_bound_and_marked_private() -> None:
-    """The published epsilons of GNMax depend on the votes, so they are smaller than the price and
-    secret."""
+    """The published epsilons of GNMax and ConfidentGNMax depend on the votes: they are below the
+    price and marked as private.
+    """
     gnmax, confident = findings_of(
         SINGLE,
         parameters=ReleaseParameters(noise_std=20.0, screening_std=100.0, threshold_share=0.95),
@@ -108,7 +112,10 @@ def test_data_dependent_and_expected_claims_are_below_the_bound_and_marked_priva
 
 
 def test_no_noise_is_infinite_whatever_is_claimed() -> None:
-    """Published code gives epsilon 0 for a noise std of 0."""
+    """A noise std of 0 has an infinite price, although published code claims epsilon 0.
+
+    A screening std of 0 makes only aggregators with a screening infinite.
+    """
     for finding in findings_of(VOTES, parameters=ReleaseParameters(noise_std=0.0)).values():
         assert set(finding.epsilon.values()) == {math.inf}
         assert finding.paper_epsilon == 0
@@ -119,7 +126,11 @@ def test_no_noise_is_infinite_whatever_is_claimed() -> None:
 
 @pytest.mark.slow
 def test_the_aggregator_given_comes_first_with_its_own_parameters() -> None:
-    """An audited aggregator replaces the finding with assumed parameters of the same name."""
+    """An audit of a known aggregator lists it first, with its own parameters and without a claim of
+    the paper.
+
+    It replaces the finding of the same name with assumed parameters.
+    """
     known = StableTopK(selection_scale=39.0, test_std=60.0)
     first = next(iter(findings_of(VOTES, aggregator=known, accountant=AutoAccountant).values()))
     assert (first.aggregator, first.paper_epsilon) == ("stable_top_k", None)
@@ -149,6 +160,7 @@ def test_the_aggregator_given_comes_first_with_its_own_parameters() -> None:
     ],
 )
 def test_invalid_audit_is_refused(refusal: Refusal, make: Any) -> None:
+    """An aggregator that does not fit the votes, or a negative noise std, is refused."""
     with refusal:
         make()
 
@@ -189,7 +201,9 @@ def test_json_has_the_first_finding_at_the_top_and_no_infinity() -> None:
 
 
 def test_an_aggregator_of_ones_own_claims_what_its_paper_says() -> None:
-    """A subclass has the claim of its base class, unless the subclass defines `paper_epsilon`."""
+    """A user's subclass has the claim of its base class, unless the subclass defines
+    `paper_epsilon`.
+    """
 
     class Mine(GaussianVotes):
         pass
@@ -211,7 +225,11 @@ def test_an_aggregator_of_ones_own_claims_what_its_paper_says() -> None:
 
 @pytest.mark.slow
 def test_powerset_votes_are_not_priced_for_counts_of_labels() -> None:
-    """Powerset GNMax adds noise to counts of sets, which counts of labels do not determine."""
+    """Powerset GNMax adds noise to counts of label sets, which counts of labels do not determine.
+
+    It has a finding for votes of teachers, none for histograms, and is refused there as the audited
+    aggregator.
+    """
     counts = ImportedVotes(layout="histogram", counts=COUNTS, num_teachers=800, max_votes=None)
     assert "powerset_gnmax" in findings_of(VOTES, parameters=ReleaseParameters(noise_std=40.0))
     assert "powerset_gnmax" not in findings_of(counts, parameters=ReleaseParameters(noise_std=40.0))
@@ -220,6 +238,12 @@ def test_powerset_votes_are_not_priced_for_counts_of_labels() -> None:
 
 
 def test_given_only_leaves_out_releases_with_assumed_parameters() -> None:
+    """With `given_only`, the findings are those whose parameters are all known, or the audited
+    aggregator.
+
+    Without it, each finding names the parameters that were assumed.
+    """
+
     def assumed_names(
         parameters: ReleaseParameters = UNKNOWN, aggregator: Aggregator | None = None
     ) -> dict[str, tuple[str, ...]]:
@@ -254,6 +278,9 @@ def test_given_only_leaves_out_releases_with_assumed_parameters() -> None:
 
 
 def test_known_parameters_replace_those_of_an_aggregator() -> None:
+    """Known parameters replace the fields of an aggregator that has them; others stay, and unknown
+    ones are listed as assumed.
+    """
     parameters = ReleaseParameters(noise_std=40.0, vote_clip=3, max_size=4)
     known = parameters.applied(CLIPPED)
     assert known.aggregator == ClippedVotes(noise_std=40.0, vote_clip=3, threshold_share=0.4)
@@ -263,7 +290,9 @@ def test_known_parameters_replace_those_of_an_aggregator() -> None:
 
 
 def test_known_noise_takes_the_names_of_a_stable_aggregator() -> None:
-    """`noise_std` becomes its `selection_scale`, and `screening_std` its `test_std`."""
+    """For stable top-k, `noise_std` becomes the `selection_scale`, and `screening_std` the
+    `test_std`.
+    """
     stable = StableTopK(selection_scale=1.0, test_std=2.0)
     known = ReleaseParameters(noise_std=40.0, screening_std=60.0).applied(stable)
     assert known.aggregator == StableTopK(selection_scale=40.0, test_std=60.0)
@@ -272,7 +301,9 @@ def test_known_noise_takes_the_names_of_a_stable_aggregator() -> None:
 
 
 def test_a_release_is_noiseless_where_a_noise_of_its_own_is_zero() -> None:
-    """A screening std of 0 concerns stable top-k, which has a test, and not clipped votes."""
+    """A screening std of 0 makes stable top-k, which has a test, noiseless, and leaves clipped
+    votes as they are.
+    """
     no_screening = ReleaseParameters(screening_std=0.0)
     assert no_screening.applied(StableTopK(selection_scale=1.0, test_std=2.0)).is_noiseless
     assert not no_screening.applied(CLIPPED).is_noiseless

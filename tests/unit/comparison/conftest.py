@@ -17,6 +17,7 @@ VOTES = GaussianVotes(noise_std=1.0)
 
 
 def method(name: str, aggregator: Aggregator, num_teachers: int = NUM_TEACHERS) -> PATEMethod:
+    """Returns a PATE method of linear teachers and a linear student."""
     teacher = LinearTeacher(device="cpu")
     student = LinearStudent()
     return PATEMethod(
@@ -29,6 +30,7 @@ def method(name: str, aggregator: Aggregator, num_teachers: int = NUM_TEACHERS) 
 
 
 def small_bench(folder: Path = Path("nowhere"), data: Dataset | None = None) -> Bench:
+    """Returns the bench of a comparison on a small data set, whose files lie in `folder`."""
     dataset = data or small_dataset()
     return Bench.for_dataset(
         dataset,
@@ -80,6 +82,10 @@ SCORES = {
 
 
 def scored(name: str, micro_f1: float | None, **fields: Any) -> Run:
+    """Returns a run with the usual scores, or without scores if `micro_f1` is None.
+
+    `fields` are further fields of the run, by name.
+    """
     scores = SCORES if micro_f1 is not None else dict.fromkeys(SCORES)
     return Run(aggregator=name, num_queries=600, micro_f1=micro_f1, **(scores | fields))
 
@@ -87,6 +93,11 @@ def scored(name: str, micro_f1: float | None, **fields: Any) -> Run:
 def released(
     name: str, epsilon: float, micro_f1: float | None, seed: int | None = 0, **fields: Any
 ) -> Run:
+    """Returns a private run of 400 linear teachers at an epsilon; without `micro_f1` it answered no
+    query.
+
+    `fields` are further fields of the run, by name.
+    """
     given = {
         "adjacency": "replace_one",
         "delta": 1e-6,
@@ -100,6 +111,9 @@ def released(
 
 @pytest.fixture
 def frontier() -> Frontier:
+    """Returns the frontier of made-up runs of three methods: `late`, `early` with 400 and 2000
+    teachers, and `never<b>`, which has no scores.
+    """
     runs = [
         scored(name="prior", micro_f1=0.1),
         scored(name="best_constant", micro_f1=0.2),

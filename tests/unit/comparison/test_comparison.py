@@ -67,6 +67,7 @@ def run(
 
 @pytest.fixture(scope="module")
 def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Returns the folder of a comparison of six methods at two epsilons and two seeds."""
     folder = tmp_path_factory.mktemp("comparison") / "run"
     methods = (
         method(name="votes", aggregator=VOTES),
@@ -81,7 +82,11 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_one_row_a_run_and_baselines_without_epsilon(finished: Path) -> None:
-    """Two methods by the name of votes become `votes` and `votes@12`, by their teachers."""
+    """The table has six rows of baselines without an epsilon, and then four rows of each method,
+    one for each epsilon and seed.
+
+    Two methods with the name `votes` become `votes` and `votes@12`, by their numbers of teachers.
+    """
     runs = read_runs(finished / "comparison.csv")
     names = [(item.aggregator, item.num_teachers) for item in runs]
     untaught = ("prior", "best_constant", "true_label_student", "all_records_model")
@@ -114,7 +119,11 @@ def test_the_page_says_what_its_epsilons_are_for(finished: Path) -> None:
 
 
 def test_method_that_is_not_trained_has_a_row_with_the_reason(finished: Path) -> None:
-    """Its failures use up delta, or its k exceeds the number of labels."""
+    """A method whose failures use up delta, or whose k exceeds the number of labels, has a row with
+    this reason and no scores.
+
+    The rows of other methods have no note.
+    """
     runs = {item.aggregator: item for item in read_runs(finished / "comparison.csv")}
     assert "uses up target_delta" in runs["hopeless"].note
     assert (runs["hopeless"].micro_f1, runs["hopeless"].seed, runs["hopeless"].priced_epsilon) == (
@@ -129,7 +138,7 @@ def test_method_that_is_not_trained_has_a_row_with_the_reason(finished: Path) ->
 
 
 def test_folder_is_the_owners_alone_and_its_page_is_there(finished: Path) -> None:
-    """The folder has mode 0700, a page and a picture, and no scratch files."""
+    """The folder has mode 0700, a page and a picture, and no scratch folder."""
     assert finished.stat().st_mode & 0o777 == 0o700
     assert "No epsilon covers this comparison" in (finished / "frontier.html").read_text()
     assert (finished / "frontier.png").stat().st_size > 10_000
@@ -142,7 +151,11 @@ def test_folder_is_the_owners_alone_and_its_page_is_there(finished: Path) -> Non
 def test_centered_votes_of_teachers_without_bits_are_those_of_the_training_command(
     teacher: Voter, num_teachers: int | None, tmp_path: Path
 ) -> None:
-    """Private groups as teachers, or 5 of them; the center is released anew for every seed."""
+    """Centered votes of kernel teachers, or of 5 convex teachers, are compared at two seeds.
+
+    The run with seed 4 has the price and scores of `train` with the same settings; the other seed
+    has another score.
+    """
     votes = CenteredVotes(noise_multiplier=1.0)
     student = LowRankStudent(num_directions=6)
     centered = replace(
@@ -175,7 +188,10 @@ def test_centered_votes_of_teachers_without_bits_are_those_of_the_training_comma
 def test_a_second_call_trains_and_releases_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Training and drawing are disabled for the second call, which reads stored runs."""
+    """A comparison is called again with training and drawing disabled: it returns the stored runs.
+
+    A call with fewer epsilons and seeds returns the matching runs, and no file is rewritten.
+    """
     first = run(tmp_path)
     kept = {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*.json")}
     monkeypatch.setattr(StackedEngine, "train", None)
@@ -188,7 +204,9 @@ def test_a_second_call_trains_and_releases_nothing(
 
 
 def test_a_stopped_comparison_continues(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The fifth write is interrupted; a second call finishes with the same table."""
+    """The fifth write of a comparison is interrupted; a second call finishes with the same table as
+    a comparison without interruption.
+    """
     whole = run(tmp_path / "whole")
     write = Trial.write
     count = 0
@@ -212,7 +230,7 @@ def test_a_stopped_comparison_continues(tmp_path: Path, monkeypatch: pytest.Monk
 def test_calibration_does_not_depend_on_the_data(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Other private data give the same parameters."""
+    """Comparisons of two data sets whose private labels are opposite have equal calibration files."""
 
     def other() -> Any:
         data = small_dataset()
@@ -228,7 +246,9 @@ def test_calibration_does_not_depend_on_the_data(
 
 
 def test_impossible_comparisons_are_refused_before_training(tmp_path: Path) -> None:
-    """More queries than public records, more teachers than groups, or too small a delta."""
+    """More queries than public records, more teachers than groups, or too small a delta is refused
+    before an ensemble is trained.
+    """
     many_teachers = method(name="votes", aggregator=VOTES, num_teachers=5000)
     with refused("num_queries", 900):
         run(tmp_path, num_queries=900)
@@ -240,6 +260,9 @@ def test_impossible_comparisons_are_refused_before_training(tmp_path: Path) -> N
 
 
 def test_a_folder_of_other_settings_or_data_is_refused(tmp_path: Path) -> None:
+    """A folder that holds a comparison refuses a second one with other settings or with other
+    public labels.
+    """
     run(tmp_path, epsilons=(50.0,), seeds=(0,))
     with refused("output_dir", ANY, "new folder or this run's own"):
         run(tmp_path, name="other")
@@ -255,7 +278,9 @@ def test_a_folder_of_other_settings_or_data_is_refused(tmp_path: Path) -> None:
 
 
 def test_kept_results_have_the_name_of_the_call_that_shows_them(tmp_path: Path) -> None:
-    """Stored runs of `votes` are shown as `votes@24` beside a method with 12 teachers."""
+    """Runs stored as `votes` are shown as `votes@24` in a later comparison that also has `votes`
+    with 12 teachers.
+    """
     few = method(name="votes", aggregator=VOTES, num_teachers=12)
     many = method(name="votes", aggregator=VOTES)
     runs = [run(tmp_path, methods, epsilons=(5.0,)).runs for methods in ((many,), (few, many))]

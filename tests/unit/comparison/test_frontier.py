@@ -11,6 +11,10 @@ from tests.refusals import ANY, refused
 
 
 def test_mean_and_standard_deviation_over_seeds(frontier: Frontier) -> None:
+    """Scores 0.1 and 0.3 of two seeds give a point with mean 0.2 and standard deviation 0.1.
+
+    A method with one seed has no standard deviation.
+    """
     late = frontier.lines[0]
     assert (late.title, [point.epsilon for point in late.points]) == ("late (400)", [1.0, 8.0])
     assert late.points[0].mean == pytest.approx(0.2)
@@ -24,6 +28,10 @@ def test_mean_and_standard_deviation_over_seeds(frontier: Frontier) -> None:
 
 
 def test_the_cheapest_epsilon_of_each_goal(frontier: Frontier) -> None:
+    """A goal is a share of the way from the best constant (0.2) to the ceiling (0.6).
+
+    For each method, `cheapest` is the smallest epsilon that reaches the goal, or None.
+    """
     cheapest = {
         line.title: [frontier.cheapest(line, share) for share in (0.5, 0.8)]
         for line in frontier.lines
@@ -59,6 +67,9 @@ PROMISED = [
 
 
 def test_columns_begin_with_those_that_are_promised(frontier: Frontier, tmp_path: Path) -> None:
+    """The first columns of comparison.csv are the documented ones, in their order, and each run is
+    one line.
+    """
     path = tmp_path / "comparison.csv"
     write_runs(path, frontier.runs)
     lines = path.read_text().splitlines()
@@ -71,12 +82,14 @@ def test_columns_begin_with_those_that_are_promised(frontier: Frontier, tmp_path
 
 
 def test_what_is_written_is_read(frontier: Frontier, tmp_path: Path) -> None:
+    """Runs that are written to comparison.csv are read back equal."""
     path = tmp_path / "comparison.csv"
     write_runs(path, frontier.runs)
     assert tuple(read_runs(path)) == frontier.runs
 
 
 def test_file_that_is_no_comparison_is_refused(tmp_path: Path) -> None:
+    """`read_runs` refuses a missing file, a file of other columns, and a text in place of a number."""
     with refused("comparison", ANY, "a comparison"):
         read_runs(tmp_path / "nothing.csv")
     path = tmp_path / "other.csv"

@@ -72,7 +72,12 @@ class NoisyShares(Method):
 
 @pytest.mark.slow
 def test_own_method_is_compared_with_pate(tmp_path: Path) -> None:
-    """The method releases noisy shares of labels, and refuses an epsilon below 1."""
+    """A user's method, which releases noisy shares of labels and refuses an epsilon below 1, is
+    compared with Gaussian votes.
+
+    It has rows for each epsilon and seed, a note where it refuses, and its warning and parameters
+    are shown; a second comparison writes the same table.
+    """
     comparison_plan = plan(
         (method(name="votes", aggregator=VOTES), NoisyShares()),
         epsilons=(0.5, 5.0),

@@ -18,6 +18,9 @@ PARAMETERS = {"early@400": [(1.0, "noise_std 3"), (8.0, "noise_std <1>")]}
 
 @pytest.mark.slow
 def test_page_is_self_contained_and_escapes_names(frontier: Frontier) -> None:
+    """The page loads nothing from elsewhere, and names and parameters with HTML characters are
+    escaped.
+    """
     html = render_page(frontier, parameters=PARAMETERS)
     self_contained(html)
     assert "never<b>" not in html
@@ -27,6 +30,9 @@ def test_page_is_self_contained_and_escapes_names(frontier: Frontier) -> None:
 
 @pytest.mark.slow
 def test_tables_hold_scores_goals_and_what_is_out_of_reach(frontier: Frontier) -> None:
+    """The page's tables have a mean, with its deviation for several seeds, the goals, and "out of
+    reach" for a method without scores.
+    """
     rows = Page(render_page(frontier, parameters=PARAMETERS)).texts("tr")
     assert any(
         row.startswith("early (400)") and "0.300" in row and "0.550" in row and "±" not in row
@@ -39,6 +45,9 @@ def test_tables_hold_scores_goals_and_what_is_out_of_reach(frontier: Frontier) -
 
 
 def test_console_prints_scores_goals_and_warnings(frontier: Frontier, tmp_path: Path) -> None:
+    """The console shows the best method at each epsilon, scores, goals, methods out of reach, and
+    that no epsilon covers the comparison.
+    """
     console = Console(file=io.StringIO(), width=160)
     print_frontier(frontier, folder=tmp_path, console=console)
     text = console.file.getvalue()
@@ -53,7 +62,10 @@ def test_console_prints_scores_goals_and_warnings(frontier: Frontier, tmp_path: 
 def test_score_above_the_floor_is_called_better_without_a_higher_ceiling(
     frontier: Frontier,
 ) -> None:
-    """The public records have no true labels here, so the student of the true labels is a constant."""
+    """The model of all records scores below the best constant, so there are no goals.
+
+    The verdict still calls a score of 0.450 better than a constant.
+    """
     runs = [
         replace(run, micro_f1=0.15) if run.aggregator == "all_records_model" else run
         for run in frontier.runs
@@ -72,6 +84,9 @@ def test_score_above_the_floor_is_called_better_without_a_higher_ceiling(
 def test_the_axis_holds_every_score_with_its_bar_and_nothing_outside_of_0_to_1(
     frontier: Frontier,
 ) -> None:
+    """The limits of the vertical axis contain every score with its error bar and never leave the
+    range of 0 to 1.
+    """
     late = frontier.lines[0]
     near = replace(late, points=(replace(late.points[0], mean=0.0005, std=0.0005),))
     assert _limits([near, *frontier.lines[1:]], shown_levels=(0.2, 0.6)) == (

@@ -9,18 +9,23 @@ from tests.unit.comparison.conftest import released, scored
 
 
 def written(folder: Path, *runs: Run) -> None:
+    """Writes the table of runs, and the other pages with the name of the first run's method."""
     write_runs(folder / "comparison.csv", runs)
     for name in PAGES[1:]:
         (folder / name).write_text(runs[0].aggregator)
 
 
 def names(folder: Path) -> set[str]:
+    """Returns the names of the files in a folder."""
     return {path.name for path in folder.iterdir()}
 
 
 def test_a_selection_that_has_all_of_the_earlier_one_replaces_it_without_a_word(
     tmp_path: Path,
 ) -> None:
+    """The new runs have every method and epsilon of the earlier ones: nothing is kept, and no
+    message is returned.
+    """
     earlier = [
         released(name="votes", epsilon=1.0, micro_f1=0.4),
         released(name="peeling", epsilon=1.0, micro_f1=None, seed=None, note="out of reach"),
@@ -38,6 +43,11 @@ def test_a_selection_that_has_all_of_the_earlier_one_replaces_it_without_a_word(
 
 
 def test_pages_of_another_selection_are_kept_and_named(tmp_path: Path) -> None:
+    """The earlier pages have a method that the new runs lack: they are renamed with a number, and
+    the message names the method.
+
+    A table of another version is kept in the same way.
+    """
     for number, name in enumerate(("votes", "peeling"), start=1):
         written(tmp_path, released(name, epsilon=1.0, micro_f1=0.4))
         line = keep_earlier_pages(
@@ -58,6 +68,11 @@ def test_pages_of_another_selection_are_kept_and_named(tmp_path: Path) -> None:
 
 
 def test_methods_with_other_teachers_or_another_student_than_most_are_named() -> None:
+    """One method has kernel teachers and a low-rank student where most have linear ones: `recipes`
+    has one sentence about it.
+
+    A method without teachers is not mentioned.
+    """
     same = [released(name, epsilon=1.0, micro_f1=0.4) for name in ("votes", "peeling")]
     other = released(
         name="centered_votes",

@@ -40,6 +40,10 @@ def calibrated_contender(aggregator: Aggregator, path: Path) -> Contender:
 @pytest.mark.slow
 @pytest.mark.parametrize("aggregator", [GaussianVotes(noise_std=1.0), TABLE])
 def test_calibrated_contender_costs_at_most_the_epsilon(aggregator: Any, tmp_path: Path) -> None:
+    """A method calibrated to epsilon 2 has the noise of `calibrated` and costs between 1.99 and 2.
+
+    A second call reads the same values from its file.
+    """
     contender = calibrated_contender(aggregator, path=tmp_path / "t.json")
     wanted = aggregator.calibrated(
         target_epsilon=2.0,
@@ -67,6 +71,9 @@ def test_calibrated_contender_costs_at_most_the_epsilon(aggregator: Any, tmp_pat
 
 @pytest.mark.slow
 def test_edited_calibration_file_makes_no_release_cheaper(tmp_path: Path) -> None:
+    """The noise in a calibration file is lowered by 10%: it is priced again and refused, because it
+    costs more than epsilon 2.
+    """
     path = tmp_path / "t.json"
     calibrated_contender(GaussianVotes(noise_std=1.0), path)
     kept = json.loads(path.read_text())
@@ -85,6 +92,10 @@ class Overshooting(GaussianVotes):
 
 
 def test_a_calibrator_that_overshoots_is_refused(tmp_path: Path) -> None:
+    """A user's aggregator whose fitted noise is 1% too small is refused.
+
+    The refusal is stored, and a second call raises it again.
+    """
     assert calibrated_contender(GaussianVotes(noise_std=1.0), path=tmp_path / "a.json").epsilon <= 2
     with refused("epsilon", ANY, "at most 2 once calibrated"):
         calibrated_contender(Overshooting(noise_std=1.0), path=tmp_path / "b.json")
@@ -105,6 +116,12 @@ DAMAGE = [way for way in WAYS if way not in (gone, flipped_once)]
 
 @pytest.mark.parametrize("way", DAMAGE, ids=lambda way: way.__name__)
 def test_damaged_calibration_is_refused_in_one_line(tmp_path: Path, way: Way) -> None:
+    """A stored run and a stored calibration are read back equal, and only their owner may read
+    them.
+
+    After their file is damaged in one `way`, reading it is refused with advice to repeat the
+    command.
+    """
     calibration = tmp_path / "calibrations" / "a.json"
     paths, ready = {3: tmp_path / "runs" / "a.json"}, lambda: pytest.fail("asked")
     cached = Trial(bench=small_bench(), blank=RUN, paths=paths, contender=ready)

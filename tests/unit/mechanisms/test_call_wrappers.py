@@ -32,6 +32,7 @@ VOTES = np.array([9, 6, 1])
 
 
 def selection(noise: str = "gumbel", scale: float = 4.0, **options: Any) -> GapSelection:
+    """Returns a padded gap selection for 3 labels and 9 teachers."""
     return GapSelection(
         noise_scale=scale, noise=noise, num_labels=3, num_teachers=9, padded=True, **options
     )
@@ -39,7 +40,11 @@ def selection(noise: str = "gumbel", scale: float = 4.0, **options: Any) -> GapS
 
 @pytest.mark.parametrize("noise", ["gumbel", "laplace", "exponential"])
 def test_the_boundary_takes_its_probability_from_every_outcome(noise: str) -> None:
-    """The boundary outcome has the weight of all outcomes but the likeliest, and at most 1/2."""
+    """The boundary wrapper adds one outcome to a selection, whose weight is that of all outcomes
+    but the likeliest, at most 1/2.
+
+    The probabilities of one histogram and of a batch are all weights divided by their sum.
+    """
     wrapper = BoundaryWrapper(selection(noise))
     plain = wrapper.mechanism.probabilities(VOTES)
     rest = min(1 - plain.max(), 0.5)
@@ -52,7 +57,10 @@ def test_the_boundary_takes_its_probability_from_every_outcome(noise: str) -> No
 
 
 def test_a_tiny_boundary_probability_keeps_its_digits() -> None:
-    """Also, a single histogram gives a single outcome."""
+    """The boundary outcome has probability e^-78, which is accurate to 9 digits.
+
+    A single histogram gives a single outcome, for the boundary wrapper and for running twice.
+    """
     wrapper = BoundaryWrapper(GapSelection(noise_scale=10.0, num_labels=3, num_teachers=800))
     distribution = wrapper.probabilities(np.array([800, 10, 0]))
     assert 0 < distribution[-1] == pytest.approx(np.exp(-(790 - 10) / 10.0), rel=1e-9)
@@ -69,6 +77,12 @@ def test_a_tiny_boundary_probability_keeps_its_digits() -> None:
     ("adjacency", "sensitivity"), [(Adjacency.REPLACE_ONE, 2), (Adjacency.ADD_REMOVE, 1)]
 )
 def test_the_price_is_that_of_the_wrapped_call(adjacency: Adjacency, sensitivity: int) -> None:
+    """A boundary wrapper and a pair of runs have the target and event of a call of epsilon 2 *
+    `sensitivity` / noise scale.
+
+    With Laplace noise, whose distribution is a numerical integral, the event also has a small
+    failure probability.
+    """
     epsilon = 2 * sensitivity / 4.0
     for noise in ("gumbel", "laplace", "exponential"):
         wrapped = selection(noise, adjacency=adjacency)
@@ -86,7 +100,11 @@ def test_the_price_is_that_of_the_wrapped_call(adjacency: Adjacency, sensitivity
 
 
 def test_two_runs_are_independent_and_compared_in_order() -> None:
-    """A hit is two outcomes that differ; two rankings differ also if only their order differs."""
+    """A selection is run twice: the pairs of outcomes follow the product of their distribution.
+
+    An outcome is a hit if both runs differ; two rankings also differ if only the order of their
+    labels differs.
+    """
     twice = RunTwice(selection())(np.tile(VOTES, (DRAWS, 1)), rng=np.random.default_rng(6))
     distribution = selection().probabilities(VOTES)
     pairs = Counter(zip(twice.first.tolist(), twice.second.tolist(), strict=True))
@@ -105,7 +123,12 @@ def test_two_runs_are_independent_and_compared_in_order() -> None:
 
 
 def test_mechanisms_without_pure_privacy_are_refused() -> None:
-    """Target charging needs a pure epsilon of each call."""
+    """Target charging needs a pure epsilon of each call: both wrappers refuse mechanisms with other
+    events.
+
+    A mechanism whose outcomes cannot be compared, or an object that is no mechanism, is refused
+    too.
+    """
     stability = StabilityTest(pass_probs=(0.0, 0.0, 0.0, 0.5), failure_prob=1e-6)
     for wrapped, refusal in (
         (selection("gaussian"), refused("mechanism.event", "OpposedMaximaEvent")),
@@ -135,21 +158,28 @@ EPSILON = 0.1
 
 
 def stored(target_hits: int = 2, **options: Any) -> ConditionalRelease:
+    """Returns a conditional release in a session for revised calls of epsilon `EPSILON`."""
     return ConditionalRelease(
         TargetCharging.of_targets([revise(EPSILON)], target_hits, target_delta=1e-6, **options)
     )
 
 
 def always(value: Any) -> Any:
+    """Returns a function that draws `value`, whatever the random generator."""
     return lambda rng: value
 
 
 def rng() -> np.random.Generator:
+    """Returns a random generator with the seed 0."""
     return np.random.default_rng(0)
 
 
 def test_an_outcome_is_published_once_and_only_then_charged_as_a_hit() -> None:
-    """A stored outcome is revised with lower thresholds until the outcome is accepted."""
+    """A stored outcome 5 is revised with falling thresholds until the outcome exceeds the
+    threshold: only this call is a hit.
+
+    A further revision of the published outcome, or of an unknown key, is refused without a charge.
+    """
     released = stored()
     first = released.release(always(value=5), lambda y: y > 9, epsilon=EPSILON, rng=rng())
     assert (first.published, first.outcome) == (False, None)
@@ -164,6 +194,9 @@ def test_an_outcome_is_published_once_and_only_then_charged_as_a_hit() -> None:
 
 
 def test_the_outcome_is_drawn_once_from_the_generator_given() -> None:
+    """`release` draws the outcome once from its generator; `revise` publishes the same outcome
+    without a second draw.
+    """
     released = stored()
     drawn = []
 
@@ -177,7 +210,9 @@ def test_the_outcome_is_drawn_once_from_the_generator_given() -> None:
 
 
 def test_after_the_last_hit_nothing_is_drawn_or_looked_at() -> None:
-    """A halted session refuses before `draw` or `accept` is called."""
+    """The session's only hit is used up: `release` and `revise` are refused before `draw` or
+    `accept` is called.
+    """
     released = stored(target_hits=1)
     asked = []
     waiting = released.release(always(value=1), lambda y: False, epsilon=EPSILON, rng=rng())
@@ -197,6 +232,9 @@ def test_after_the_last_hit_nothing_is_drawn_or_looked_at() -> None:
 
 
 def test_a_session_that_covers_no_second_question_refuses_it() -> None:
+    """The session's target allows one question for each outcome: `revise` is refused and not
+    counted as a call.
+    """
     session = TargetCharging.of_targets([not_prior(EPSILON)], target_hits=2, target_delta=1e-6)
     released = ConditionalRelease(session)
     first = released.release(always(value=1), lambda y: False, epsilon=EPSILON, rng=rng())
@@ -207,7 +245,11 @@ def test_a_session_that_covers_no_second_question_refuses_it() -> None:
 
 
 def test_a_delta_is_charged_with_the_first_question_alone() -> None:
-    """The failure probability belongs to the draw, not to later questions about its outcome."""
+    """The failure probability of a call is charged when its outcome is drawn, and not again by
+    `revise`.
+
+    A second draw that would exceed the session's failure probability is refused.
+    """
     released = stored(target_hits=2, failure_prob=2e-7)
     first = released.release(
         always(value=1), lambda y: False, epsilon=EPSILON, failure_prob=1.5e-7, rng=rng()
@@ -221,7 +263,10 @@ def test_a_delta_is_charged_with_the_first_question_alone() -> None:
 
 
 def test_an_error_in_a_question_is_charged_as_a_hit() -> None:
-    """An exception of `accept` may depend on the private outcome."""
+    """An exception in `accept` or `draw`, which may depend on the private outcome, counts as a hit.
+
+    The stored outcome cannot be revised again.
+    """
     released = stored()
     waiting = released.release(always(value=0), lambda y: False, epsilon=EPSILON, rng=rng())
     with pytest.raises(ZeroDivisionError):

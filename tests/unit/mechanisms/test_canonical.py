@@ -26,6 +26,9 @@ def loss_by_definition(counts: np.ndarray, chosen: tuple[int, ...], gamma: float
 
 
 def kinds_of_classes(falling: np.ndarray, k: int) -> list[CanonicalClasses]:
+    """Returns four partitions of the sets of k labels into classes, given counts in falling order:
+    all pairs, by the worst label, and the likely ones for two gammas.
+    """
     likely = (
         CanonicalClasses.likely(falling, k, loss_weight=0.01, gamma=gamma) for gamma in (0.0, 0.5)
     )
@@ -38,7 +41,9 @@ def kinds_of_classes(falling: np.ndarray, k: int) -> list[CanonicalClasses]:
 
 @pytest.mark.parametrize("size", range(1, 9))
 def test_class_sizes_count_every_set_once(size: int) -> None:
-    """The sizes of all classes of sets with equal loss sum to the number of sets."""
+    """The sizes of all classes of sets with equal loss sum to the number of sets of k labels, for
+    every k.
+    """
     falling = -np.sort(-np.random.default_rng(size).integers(low=0, high=4, size=size))
     for k in range(1, size + 1):
         for classes in kinds_of_classes(falling, k):
@@ -51,6 +56,9 @@ def test_class_sizes_count_every_set_once(size: int) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", range(4))
 def test_members_are_uniform_and_all_sets_occur(kind: int) -> None:
+    """Sets drawn from a class are uniform over its members; together the classes have every set of
+    3 of 6 labels once.
+    """
     rng = np.random.default_rng(0)
     draws = 2_000
     classes = kinds_of_classes(np.array([5, 5, 3, 3, 3, 1]), 3)[kind]
@@ -68,7 +76,10 @@ def test_members_are_uniform_and_all_sets_occur(kind: int) -> None:
 @pytest.mark.parametrize("gamma", [0.0, 0.5])
 @pytest.mark.parametrize("weight", [0.05, 0.5, 5.0])
 def test_classes_that_weigh_nothing_are_left_out(weight: float, gamma: float) -> None:
-    """The classes that are left out have less than e^-120 of the weight."""
+    """Of 400 labels with random counts, only likely classes of sets of 8 labels are kept.
+
+    The classes that are left out have less than e^-120 of the weight.
+    """
     falling = -np.sort(-np.random.default_rng(2).integers(low=0, high=3_000, size=400))
     k = 8
     every = CanonicalClasses.all(400, 8)
@@ -85,7 +96,9 @@ def test_classes_that_weigh_nothing_are_left_out(weight: float, gamma: float) ->
 @pytest.mark.slow
 @pytest.mark.parametrize(("noise", "gamma"), [("gumbel", 0.4), ("half_logistic", 0.0)])
 def test_few_and_many_classes_have_the_same_distribution(noise: str, gamma: float) -> None:
-    """The ways to draw, against the exact distribution: a chi-square with a fixed seed."""
+    """The draws for few classes and for many classes both follow the exact distribution by a
+    chi-square test with a fixed seed.
+    """
     rng = np.random.default_rng(4)
     counts = np.array([4, 4, 2, 1, 0])
     mechanism = CanonicalTopK(k=2, epsilon=2.0, noise=noise, gamma=gamma)
@@ -103,6 +116,9 @@ def test_few_and_many_classes_have_the_same_distribution(noise: str, gamma: floa
 def test_distribution_is_the_noisy_minimum_of_the_loss_over_all_sets(
     noise: str, gamma: float
 ) -> None:
+    """The distribution of canonical top-k equals that of the set with the smallest loss after
+    noise, over all pairs of four labels.
+    """
     counts = np.array([1, 4, 0, 3])
     mechanism = CanonicalTopK(k=2, epsilon=3.0, noise=noise, gamma=gamma)
     sets = list(combinations(range(4), 2))
@@ -148,6 +164,11 @@ def test_losses_times_their_weight_move_by_the_price_at_most(k: int, d: int, gam
 
 
 def test_prices_and_refusals() -> None:
+    """The event is bounded range for Gumbel noise and pure DP for Laplace noise; the weight of a
+    loss depends on adjacency and k.
+
+    Impossible values of `gamma`, `noise` and `rho` are refused.
+    """
     assert CanonicalTopK(k=3, epsilon=2.0).event == BoundedRangeEvent(epsilon=2.0)
     assert CanonicalTopK(k=3, rho=0.5).event == BoundedRangeEvent(epsilon=2.0)
     assert CanonicalTopK(k=3, epsilon=2.0, noise="laplace").event == PureDpEvent(epsilon=2.0)

@@ -16,12 +16,15 @@ SELECTION = GapSelection(noise_scale=2.0, num_labels=4, num_teachers=6)
 
 
 def rng() -> np.random.Generator:
+    """Returns a random generator with the seed 0."""
     return np.random.default_rng(0)
 
 
 @pytest.mark.parametrize("noise", SELECTION_NOISES)
 def test_a_batch_is_its_rows(noise: str) -> None:
-    """The distribution of a batch is that of each row alone."""
+    """The distributions of a batch of three histograms are those of each histogram alone; draws
+    have one entry per histogram.
+    """
     selection = GapSelection(noise_scale=2.0, noise=noise, num_labels=4, num_teachers=6)
     votes = np.array([[6, 5, 2, 0], [0, 1, 1, 6], [3, 3, 3, 3]])
     rows = np.stack([selection.probabilities(row) for row in votes])
@@ -34,6 +37,12 @@ def test_a_batch_is_its_rows(noise: str) -> None:
 
 @pytest.mark.parametrize("noise", SELECTION_NOISES)
 def test_regularizer_may_be_a_function_or_a_list(noise: str) -> None:
+    """A regularizer given as a function of k or as the list of its values gives the same
+    distribution.
+
+    A constant regularizer changes nothing, and a falling one moves probability to small k.
+    """
+
     def make(regularizer: Any) -> np.ndarray:
         selection = dataclasses.replace(
             SELECTION, noise=noise, regularizer=regularizer, padded=True
@@ -51,7 +60,10 @@ def test_regularizer_may_be_a_function_or_a_list(noise: str) -> None:
 @pytest.mark.parametrize("padded", [False, True])
 @pytest.mark.parametrize("noise", SELECTION_NOISES)
 def test_only_the_largest_counts_matter_with_max_k(noise: str, padded: bool) -> None:
-    """Two candidates depend on the three largest counts. Other labels, any number of them, change nothing."""
+    """With `max_k=2`, histograms with the same three largest counts have one distribution.
+
+    The number and the order of the other labels make no difference.
+    """
     distributions = []
     for votes in ([6, 3, 1], [1, 6, 0, 3, 1], [1, 1, 6, 0, 0, 1, 3]):
         selection = dataclasses.replace(
@@ -75,6 +87,9 @@ def test_only_the_largest_counts_matter_with_max_k(noise: str, padded: bool) -> 
 def test_price_of_each_noise_and_adjacency(
     adjacency: Adjacency, moved: int, noise: str, event: Any
 ) -> None:
+    """The event of a gap selection is that of its noise, with a gap that one teacher changes by
+    `moved` votes.
+    """
     assert dataclasses.replace(
         SELECTION, noise_scale=2.5, noise=noise, adjacency=adjacency
     ).event == event(moved)
@@ -83,7 +98,10 @@ def test_price_of_each_noise_and_adjacency(
 @pytest.mark.parametrize("noise", SELECTION_NOISES)
 @pytest.mark.parametrize("offset", [0.1, 1e6 + 0.3, 1e15, -(2.0**50)])
 def test_large_offsets_do_not_round_gaps(noise: str, offset: float) -> None:
-    """The same number is added to all candidates. Rounded sums would move by more than the price allows."""
+    """The same number is added to all candidates by the regularizer: the distribution stays.
+
+    Rounded sums would move by more than the price allows.
+    """
     plain = GapSelection(noise_scale=100.0, noise=noise, num_labels=3, num_teachers=1000)
     moved = GapSelection(
         noise_scale=100.0,
@@ -125,5 +143,8 @@ WRONG: list[tuple[str, Any]] = [
 
 @pytest.mark.parametrize(("field", "value"), WRONG)
 def test_impossible_parameters_are_refused_on_one_line(field: str, value: Any) -> None:
+    """A gap selection whose parameter `field` has an impossible `value` is refused by the
+    parameter's name.
+    """
     with refused(field, ANY):
         dataclasses.replace(SELECTION, **{field: value})

@@ -21,6 +21,9 @@ BATCHED = ("falling", "order", "losses", "log_sizes")
 
 
 def losses_by_definition(counts: np.ndarray, k: int) -> dict[Sequence, int]:
+    """Returns the loss of every sequence of k different labels: the largest amount by which its
+    i-th count falls short of the i-th largest count.
+    """
     best = sorted(counts.tolist(), reverse=True)
     return {
         s: max(best[i] - int(counts[s[i]]) for i in range(k))
@@ -29,6 +32,7 @@ def losses_by_definition(counts: np.ndarray, k: int) -> dict[Sequence, int]:
 
 
 def random_instances(number: int) -> list[tuple[np.ndarray, int]]:
+    """Returns random histograms of up to 5 labels, each with a random k."""
     rng = np.random.default_rng(0)
     sizes = [int(rng.integers(low=1, high=6)) for _ in range(number)]
     return [
@@ -38,7 +42,9 @@ def random_instances(number: int) -> list[tuple[np.ndarray, int]]:
 
 
 def test_class_counts_agree_with_all_sequences() -> None:
-    """The reference enumerates every sequence of k labels."""
+    """For 150 random histograms, the number of sequences of each loss equals that of an enumeration
+    of all sequences of k labels.
+    """
     for counts, k in random_instances(number=150):
         expected = Counter(losses_by_definition(counts, k).values())
         assert JointTopK(k=k, epsilon=1.0).class_counts(counts) == dict(expected)
@@ -54,6 +60,9 @@ def test_class_counts_agree_with_all_sequences() -> None:
 
 @pytest.mark.parametrize("likely", [False, True])
 def test_members_of_a_class_have_its_loss_and_are_uniform(likely: bool) -> None:
+    """Sequences drawn from a class have the loss of the class and are uniform; together the classes
+    have every sequence of 3 labels once.
+    """
     rng = np.random.default_rng(1)
     falling = np.array([[3, 3, 1, 1, 0]])
     k = 3
@@ -95,7 +104,11 @@ def test_members_of_a_class_have_its_loss_and_are_uniform(likely: bool) -> None:
 def test_losses_that_weigh_nothing_are_left_out_and_no_others(
     k: int, weight: float, both_ends: bool
 ) -> None:
-    """The losses left out have less than exp(-61) of the weight, by exact counts, and not far less."""
+    """Of 300 labels with random counts, only likely losses of sequences are kept.
+
+    The losses that are left out have between e^-85 and e^-61 of the weight, by exact counts.
+    `both_ends` says that small losses are left out too.
+    """
     falling = -np.sort(-np.random.default_rng(2).integers(low=0, high=2_000, size=300))
     classes = JointClasses.likely(falling[None], k, loss_weight=weight)
     lowest = classes.losses[0, 1]
@@ -121,7 +134,9 @@ def test_losses_that_weigh_nothing_are_left_out_and_no_others(
 
 @pytest.mark.slow
 def test_few_and_many_places_have_the_same_distribution() -> None:
-    """The two ways to draw, against the exact distribution: a chi-square with a fixed seed."""
+    """The draws for few classes and for many classes both follow the exact distribution by a
+    chi-square test with a fixed seed.
+    """
     rng = np.random.default_rng(3)
     counts = np.array([4, 4, 2, 1, 0])
     draws = 20_000
@@ -139,6 +154,9 @@ def test_few_and_many_places_have_the_same_distribution() -> None:
 
 
 def test_permute_and_flip_is_the_noisy_maximum_over_sequences() -> None:
+    """Joint permute-and-flip has the distribution of the sequence with the smallest loss after
+    exponential noise.
+    """
     counts = np.array([2, 1, 1])
     mechanism = PermuteAndFlipJointTopK(k=2, epsilon=3.0)
     losses = losses_by_definition(counts, 2)
@@ -152,7 +170,11 @@ def test_permute_and_flip_is_the_noisy_maximum_over_sequences() -> None:
 
 @pytest.mark.parametrize(("adjacency", "range_of_one"), [("replace_one", 2), ("add_remove", 1)])
 def test_losses_of_sequences_move_by_the_charged_range(adjacency: str, range_of_one: int) -> None:
-    """Losses of sequences of one index move by `range_of_one`."""
+    """One change of a teacher moves the losses of all sequences within a range, which the mechanism
+    charges.
+
+    The range is `range_of_one` for sequences of one label, and twice that for two labels.
+    """
     moves = (-1, 0, 1) if adjacency == "replace_one" else (0, 1)
     widest = dict.fromkeys((1, 2), 0.0)
     for k in widest:
@@ -168,7 +190,11 @@ def test_losses_of_sequences_move_by_the_charged_range(adjacency: str, range_of_
 
 @pytest.mark.slow
 def test_permute_and_flip_leaves_classes_out_only_at_a_price() -> None:
-    """A failure probability that does not cover the classes left out is refused."""
+    """Among a million labels, unlikely classes of sequences are left out of the draw.
+
+    A mechanism whose failure probability does not cover them is refused; with 1e-12 it draws 1000
+    different labels.
+    """
     counts = np.random.default_rng(1).permutation(1_000_000) // 7 * 7
     with refused("failure_prob", 0.0, "2.7e-22"):
         PermuteAndFlipJointTopK(k=1000, epsilon=math.log(30_000))(

@@ -27,8 +27,9 @@ from tests.refusals import refused
 
 
 def test_one_shot_gumbel_is_peeling() -> None:
-    """The k largest of counts with Gumbel noise have the distribution of k exponential mechanisms
-    in turn."""
+    """The k largest counts after Gumbel noise have the distribution of k exponential mechanisms in
+    turn, and the same price.
+    """
     counts = np.array([4, 0, 3, 3])
     values = (counts - counts.max()) / PeelingTopK(k=3, epsilon=4.0).noise_scale
     by_quadrature = ordered_distribution(values, 3, UNIT_NOISES["gumbel"])
@@ -41,7 +42,9 @@ def test_one_shot_gumbel_is_peeling() -> None:
 
 @pytest.mark.parametrize("noise", list(UNIT_NOISES))
 def test_noise_agrees_with_its_own_distribution_function(noise: str) -> None:
-    """Quantiles invert the distribution function, and the density is its slope."""
+    """Quantiles of each kind of noise invert its distribution function, the density is its slope,
+    and it falls at least as fast as e^-x.
+    """
     kind = UNIT_NOISES[noise]
     x = np.linspace(max(kind.low, -3), 8, 45)[1:]
     log_q = np.log(-np.log(kind.cdf(x)))
@@ -58,8 +61,10 @@ def test_noise_agrees_with_its_own_distribution_function(noise: str) -> None:
 def test_largest_of_many_noises_has_the_mean_of_its_distribution(
     noise: str, log_size: float
 ) -> None:
-    """Each kind of noise has a tail of at most 2 exp(-x), so the largest of N lies near log N and varies like
-    one Gumbel variable.
+    """The largest of N draws of noise lies near log N and varies like one Gumbel variable, for N up
+    to e^1000.
+
+    Each kind of noise has a tail of at most 2 exp(-x).
     """
     rng = np.random.default_rng(0)
     size = int(np.exp(log_size)) if log_size < 700 else 10**434
@@ -83,7 +88,11 @@ PART = np.array([True, False, True, True, True])
 
 @pytest.mark.parametrize("size", [1, 2, 3])
 def test_j_picks_of_subset_peeling_have_the_distribution_of_peeling(size: int) -> None:
-    """The reference is `PeelingTopK` at the same rho, without the order of its indices."""
+    """Subset peeling picks `size` labels among a part of all labels.
+
+    Its distribution is that of `PeelingTopK` at the same rho on that part, without the order of the
+    picks.
+    """
     peeling = SubsetPeeling(noise_scale=3.0)
     ordered = PeelingTopK(k=size, rho=peeling.event.rho).distribution(COUNTS[PART])
     expected: Counter[tuple[int, ...]] = Counter()
@@ -94,6 +103,9 @@ def test_j_picks_of_subset_peeling_have_the_distribution_of_peeling(size: int) -
 
 
 def test_impossible_parameters_are_refused() -> None:
+    """Three mechanisms refuse a noise scale of nan, an unknown noise, or too many sequences for an
+    exact distribution.
+    """
     with refused("noise_scale", "nan", "a number > 0"):
         SubsetPeeling(noise_scale=math.nan)
     with refused("counts", "970200 sequences", "at most 100000"):
@@ -105,14 +117,17 @@ def test_impossible_parameters_are_refused() -> None:
 def mechanism(
     k: int = 2, domain_size: int = 3, epsilon: float = 6.0, failure_prob: float = 0.1
 ) -> LimitedDomainTopK:
+    """Returns a limited-domain top-k mechanism."""
     return LimitedDomainTopK(
         k=k, domain_size=domain_size, epsilon=epsilon, failure_prob=failure_prob
     )
 
 
 def test_nothing_outside_the_domain_is_released_and_nothing_below_the_bottom() -> None:
-    """Of 4 labels, the 3 with the largest counts are the domain; after the bottom, -1 stands for no
-    label."""
+    """Of 4 labels, the 3 with the largest counts are the domain, and only these are drawn.
+
+    -1 stands for the bottom; if it comes first, no label follows.
+    """
     outcome = mechanism()(np.tile([2, 5, 4, 1], (5_000, 1)), rng=np.random.default_rng(0)).indices
     assert set(outcome.ravel().tolist()) == {-1, 0, 1, 2}
     assert (outcome[outcome[:, 0] < 0] == -1).all()
@@ -125,6 +140,7 @@ def mechanism_of_top_stable(
     failure_prob: float = 0.2,
     adjacency: Adjacency = Adjacency.REPLACE_ONE,
 ) -> TopStableTopK:
+    """Returns a top-stable top-k mechanism."""
     return TopStableTopK(
         k=k,
         domain_size=domain_size,
@@ -135,7 +151,11 @@ def mechanism_of_top_stable(
 
 
 def test_the_smallest_protected_gap_passes_with_the_failure_probability() -> None:
-    """The gap is that which one teacher can close."""
+    """The gap below the third label is as large as one teacher can close: the top three are
+    released with the failure probability.
+
+    The scale of the gap's noise is 4 times the gap sensitivity over epsilon.
+    """
     for adjacency in Adjacency:
         made = mechanism_of_top_stable(adjacency=adjacency, k=3, failure_prob=1e-3)
         counts = np.array([9, 9, 9, 9 - adjacency.gap_sensitivity])
@@ -145,7 +165,12 @@ def test_the_smallest_protected_gap_passes_with_the_failure_probability() -> Non
 
 
 def test_the_price_of_add_remove_does_not_hold_for_replacing_a_record() -> None:
-    """Negative control of `privacy/test_shipped.py`, which checks that the price holds for add/remove."""
+    """A mechanism for the add-remove adjacency is refuted when its price is verified for
+    replace-one.
+
+    This is the negative control of `privacy/test_shipped.py`, which verifies the price for
+    add-remove.
+    """
     made = mechanism_of_top_stable(
         k=1, domain_size=2, epsilon=2.0, failure_prob=0.01, adjacency=Adjacency.ADD_REMOVE
     )
@@ -160,6 +185,9 @@ def test_the_price_of_add_remove_does_not_hold_for_replacing_a_record() -> None:
 
 @pytest.mark.parametrize("make", [mechanism, mechanism_of_top_stable])
 def test_impossible_arguments_and_counts_are_refused(make: Any) -> None:
+    """Both mechanisms with a domain refuse impossible sizes, failure probabilities and epsilons,
+    and impossible counts.
+    """
     for name, value in (
         ("domain_size", 0),
         ("failure_prob", 0),
@@ -184,13 +212,18 @@ DISTRIBUTIONS = {
 @pytest.mark.parametrize("name", DISTRIBUTIONS)
 @pytest.mark.parametrize("size", [1, 2, 40])
 def test_equal_values_are_equally_likely(name: str, size: int) -> None:
+    """Candidates with equal values win with equal probability, for each kind of noise and 1, 2 or
+    40 candidates.
+    """
     np.testing.assert_allclose(
         DISTRIBUTIONS[name](np.full((1, size), 3.7)), np.full((1, size), 1 / size), rtol=1e-9
     )
 
 
 def test_two_candidates_in_closed_form() -> None:
-    """P(first wins) from the distribution of the difference of two draws, at a difference of 1.3 scales."""
+    """The first of two candidates, 1.3 noise scales ahead, wins with the probability that the
+    difference of two draws of noise gives.
+    """
     x = mpmath.mpf("1.3")
     expected = {
         "gumbel": 1 / (1 + mpmath.exp(-x)),

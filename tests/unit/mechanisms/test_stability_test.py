@@ -32,6 +32,10 @@ ADJACENCIES = [("replace_one", 2), ("add_remove", 1)]
 def test_probabilities_rise_from_the_failure_probability_on_a_grid(
     make: Any, failure_prob: float, adjacency: Adjacency
 ) -> None:
+    """The probabilities of passing rise with the gap and are multiples of 2^-53.
+
+    A gap that one teacher can close passes with at most the failure probability.
+    """
     test = make(test_std=2.0, failure_prob=failure_prob, num_teachers=60, adjacency=adjacency)
     probs = np.array(test.pass_probs)
     assert (np.diff(probs) >= 0).all() and (probs * 2.0**53 == np.floor(probs * 2.0**53)).all()
@@ -48,7 +52,10 @@ class Fixed(np.random.Generator):
 
 
 def test_a_draw_equal_to_the_probability_refuses() -> None:
-    """So a test passes with exactly the probability that is priced, a multiple of 2**-53."""
+    """A test passes if a uniform number is below the pass probability, and not if both are equal.
+
+    So it passes with exactly the probability that is priced, a multiple of 2^-53.
+    """
     test = StabilityTest(pass_probs=(0.0, 0.0, 0.0, 0.25), failure_prob=0.1)
     rng = Fixed(np.random.PCG64(0))
     assert not test(np.array([0, 1]), rng=rng).any()
@@ -61,6 +68,10 @@ mpmath.mp.dps = 40
 
 
 def divergence(logit_p: float, logit_q: float, order: float) -> float:
+    """Returns the Renyi divergence at a Renyi order between two bits with given logits, in 40
+    digits.
+    """
+
     def share(logit: float) -> Any:
         return 1 / (1 + mpmath.exp(-mpmath.mpf(logit)))
 
@@ -75,8 +86,11 @@ def divergence(logit_p: float, logit_q: float, order: float) -> float:
 def test_each_step_spends_the_budget_and_no_more(
     order: float, budget: float, failure_prob: float
 ) -> None:
-    """The divergence between the pass probabilities of neighboring gaps is the budget, in the worse
-    direction."""
+    """The Renyi divergence between the pass probabilities of neighboring gaps is the budget, in the
+    worse direction.
+
+    An aggregator with this table can be copied and pickled.
+    """
     table = optimal_stability_table(
         order=order, rdp_budget=budget, failure_prob=failure_prob, num_levels=300
     )
@@ -95,6 +109,7 @@ SMALL = StabilityTest.gaussian(test_std=2.0, failure_prob=1e-3, num_teachers=12)
 
 
 def table_of(order: float, budget: float, failure_prob: float, adjacency: str) -> CertifiedTable:
+    """Returns the certified optimal table for 100 teachers at a Renyi order."""
     table = optimal_stability_table(
         order=order, rdp_budget=budget, failure_prob=failure_prob, num_levels=101
     )
@@ -127,8 +142,11 @@ def worst_divergence(table: CertifiedTable) -> Any:
 def test_the_certificate_is_the_rounded_tables_cost(
     order: float, budget: float, failure_prob: float, adjacency: str
 ) -> None:
-    """Pass probabilities are rounded to multiples of 2**-53; `rdp` bounds their exact divergence
-    closely."""
+    """Pass probabilities are rounded to multiples of 2^-53: the table's `rdp` is at least their
+    exact divergence, and barely more.
+
+    The price of the table's event at this Renyi order is the same.
+    """
     table = table_of(order, budget, failure_prob, adjacency)
     exact = worst_divergence(table)
     assert exact <= table.rdp <= exact * (1 + mpmath.mpf(1e-15))
@@ -137,7 +155,9 @@ def test_the_certificate_is_the_rounded_tables_cost(
 
 
 def test_certificate_covers_both_directions() -> None:
-    """The pass probability moves from nearly 1 to 0.9, so a refusal becomes 10**8 times as likely."""
+    """The pass probability moves from nearly 1 to 0.9, so not passing becomes 10^8 times as likely:
+    `rdp` includes that direction.
+    """
     probs = (0.2, 0.2, 0.5, 0.9, 1 - 1e-9)
     table = CertifiedTable.of(
         StabilityTest(pass_probs=probs, failure_prob=0.2, adjacency="add_remove"), order=4.0
@@ -153,7 +173,10 @@ def test_certificate_covers_both_directions() -> None:
 
 
 def test_a_file_gives_back_the_same_table_and_test(tmp_path: Path) -> None:
-    """The file holds numerators over 2**53."""
+    """A table that is saved and loaded has the same digest and pass probabilities.
+
+    The file holds numerators over 2^53.
+    """
     table = table_of(order=7.5, budget=1.5e-3, failure_prob=1e-9, adjacency="replace_one")
     table.save(tmp_path / "table.json")
     again = CertifiedTable.load(tmp_path / "table.json")
@@ -170,7 +193,9 @@ def test_a_file_gives_back_the_same_table_and_test(tmp_path: Path) -> None:
 
 
 def test_a_table_that_costs_more_than_it_claims_is_refused(tmp_path: Path) -> None:
-    """The claimed divergence is lowered, or one probability in the file is raised."""
+    """A table is refused if its claimed divergence is lowered, or if one probability in its file is
+    raised.
+    """
     table = table_of(order=7.5, budget=1.5e-3, failure_prob=1e-9, adjacency="replace_one")
     with refused("rdp", ANY, "at least 0.0015"):
         replace(table, rdp=0.9 * table.rdp)
@@ -192,8 +217,11 @@ def test_a_table_that_costs_more_than_it_claims_is_refused(tmp_path: Path) -> No
 def test_pass_probabilities_equal_their_closed_form(
     kind: str, test_std: float, adjacency: Adjacency, sens: int
 ) -> None:
-    """The test passes if max(sens, gap) + noise exceeds sens by the threshold that noise exceeds with
-    failure_prob.
+    """A test passes if max(sensitivity, gap) + noise exceeds the sensitivity by a threshold, which
+    noise exceeds with `failure_prob`.
+
+    The pass probabilities equal this closed form, at most 1 - 2^-40; `sens` is the gap that one
+    teacher can close.
     """
     test = getattr(StabilityTest, kind)(
         test_std=test_std, adjacency=adjacency, failure_prob=1e-3, num_teachers=50
@@ -220,6 +248,7 @@ WRONG_PROBS = [
 
 
 def certified(**changes: Any) -> CertifiedTable:
+    """Returns the certified table of a small Gaussian test, with other values of named fields."""
     return replace(CertifiedTable.of(SMALL, order=3.0), **changes)
 
 
@@ -278,11 +307,17 @@ def certified(**changes: Any) -> CertifiedTable:
     ],
 )
 def test_invalid_argument_is_refused_by_name(name: str, make: Any) -> None:
+    """`make` builds or uses a test or table with one invalid argument, and the error is about the
+    parameter `name`.
+    """
     with pytest.raises(InvalidValue, match=rf"^{name}\b.*: expected "):
         make()
 
 
 def test_file_that_is_no_table_is_refused_in_one_line(tmp_path: Path) -> None:
+    """`CertifiedTable.load` refuses a missing file, a file of other JSON, and a table whose fields
+    contradict one another.
+    """
     path = tmp_path / "table.json"
     with refused("table", ANY, "a file that"):
         CertifiedTable.load(path)

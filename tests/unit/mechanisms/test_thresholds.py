@@ -22,7 +22,11 @@ from tests.statistical.chi_square import p_value
 
 
 def test_distributions_sum_to_one_far_and_near() -> None:
-    """The values are up to 2**40 votes away from the thresholds."""
+    """Counts up to 2^40 votes away from the thresholds have distributions that sum to 1, above and
+    between thresholds.
+
+    A probability of about e^-100 is accurate to 9 digits.
+    """
     values = np.array([-(2**40), -50, 0, 3, 7, 60, 2**40])
     above = AboveThreshold(threshold=3, epsilon=0.3).probabilities(values, largest=12)
     between = BetweenThresholds(lower=3, upper=9, epsilon=0.3).probabilities(values)
@@ -47,7 +51,12 @@ def test_distributions_sum_to_one_far_and_near() -> None:
 def test_noise_grows_with_what_one_change_moves(
     statistic: str, adjacency: Adjacency, sensitivity: int
 ) -> None:
-    """One change of a teacher moves a count by 1, and a gap by 2 under replace-one."""
+    """One change of a teacher moves a count by 1, and a gap by 2 under replace-one: the noise scale
+    is proportional to it.
+
+    The event and the target are those of epsilon 0.5; the event has the epsilon of the rate that is
+    drawn, which is rounded down.
+    """
     for test in (
         AboveThreshold(threshold=3, epsilon=0.5, statistic=statistic, adjacency=adjacency),
         BetweenThresholds(lower=3, upper=7, epsilon=0.5, statistic=statistic, adjacency=adjacency),
@@ -70,7 +79,8 @@ def test_noise_grows_with_what_one_change_moves(
 
 def test_outcomes_charge_a_session() -> None:
     """Between thresholds, outcomes in the target are hits of the session, which ends at its second
-    hit."""
+    hit, the fourth call.
+    """
     test = BetweenThresholds(lower=300, upper=500, epsilon=1.0)
     session = TargetCharging.of_targets([test.target], target_hits=2, target_delta=1e-6)
     outcome = test(np.array([100, 400, 700, 420, 410]), rng=np.random.default_rng(0))
@@ -81,6 +91,11 @@ def test_outcomes_charge_a_session() -> None:
 
 
 def test_impossible_values_are_refused() -> None:
+    """Equal thresholds, counts that are no whole numbers, two-dimensional or huge counts, and a
+    `largest` below the threshold are refused.
+
+    An empty array of counts is allowed.
+    """
     with refused("upper", 3, "more than lower=3"):
         BetweenThresholds(lower=3, upper=3, epsilon=1.0)
     test = AboveThreshold(threshold=3, epsilon=1.0)
@@ -97,15 +112,21 @@ def test_impossible_values_are_refused() -> None:
 
 
 def always(value: Any) -> Any:
+    """Returns a function that draws `value`, whatever the random generator."""
     return lambda rng: value
 
 
 def rng() -> np.random.Generator:
+    """Returns a random generator with the seed 0."""
     return np.random.default_rng(0)
 
 
 def test_sweep_equals_conditional_releases_with_falling_thresholds() -> None:
-    """The same noisy counts are questioned one by one in a session that halts with its k-th hit."""
+    """The sweep returns the labels and noisy counts of a session in which each noisy count is
+    compared with falling thresholds.
+
+    The session halts with its k-th hit.
+    """
     sweep = SweepTopK(k=3, epsilon=0.3, failure_prob=1e-9)
     counts = np.array([5, 9, 9, 1, 7, 3])
     for seed in range(20):
@@ -132,13 +153,17 @@ def sparse_vector(
     item_hits: int = 2,
     adjacency: Adjacency = Adjacency.REPLACE_ONE,
 ) -> SparseVector:
+    """Returns a sparse vector mechanism, by default with little noise."""
     return SparseVector(
         epsilon=epsilon, item_hits=item_hits, failure_prob=1e-9, adjacency=adjacency
     )
 
 
 def test_item_with_all_its_hits_no_longer_counts() -> None:
-    """The noise is tiny, so each sum is the number of items that still count, computed by hand."""
+    """An item that was in two published sums no longer counts in later sums.
+
+    The noise is tiny, so each sum is the number of items that still count, computed by hand.
+    """
     bits = np.array(
         [[1, 1, 1, 0], [1, 1, 0, 0], [1, 1, 1, 1], [0, 0, 1, 1], [1, 0, 0, 1], [1, 1, 1, 1]],
         dtype=bool,
@@ -149,7 +174,10 @@ def test_item_with_all_its_hits_no_longer_counts() -> None:
 
 
 def test_items_without_the_bit_and_sums_below_the_threshold_are_free() -> None:
-    """Only an item whose bit is in a published sum loses its hit."""
+    """Each item has one hit, which it loses only if its bit is in a published sum.
+
+    A sum below its threshold is not published, and an item without the bit keeps its hit.
+    """
     session = sparse_vector(item_hits=1).start(num_items=3)
     assert session.ask([True, True, False], threshold=3, rng=rng()) is None
     assert session.ask([True, True, False], threshold=2, rng=rng()) == 2
@@ -160,9 +188,11 @@ def test_items_without_the_bit_and_sums_below_the_threshold_are_free() -> None:
 
 @pytest.mark.slow
 def test_draws_follow_the_distribution_of_two_queries() -> None:
-    """Two items have bit 1 in both queries and one hit each.
+    """Two items have bit 1 in both queries and one hit each: the draws follow the exact
+    distribution of both answers.
 
-    The second sum is 2 or 0, depending on the first release.
+    The second sum is 2 or 0, depending on the first release. A distribution without hits is
+    rejected by the same test.
     """
     mechanism = sparse_vector(epsilon=1.0, item_hits=1)
     bits = np.ones((2, 2), dtype=bool)
@@ -189,7 +219,9 @@ def test_draws_follow_the_distribution_of_two_queries() -> None:
 
 
 def test_an_exchange_pays_for_both_items() -> None:
-    """Replace-one has twice the hits of add/remove: those of the old item and of the new item."""
+    """A session under replace-one has twice the hits of add-remove: those of the old item and of
+    the new item.
+    """
     for adjacency, hits in ((Adjacency.ADD_REMOVE, 2), (Adjacency.REPLACE_ONE, 4)):
         mechanism = sparse_vector(epsilon=0.5, adjacency=adjacency)
         assert mechanism.target_hits == hits
@@ -225,5 +257,10 @@ VECTOR: dict[str, Any] = {"epsilon": 1.0, "item_hits": 2, "failure_prob": 1e-9}
 def test_impossible_parameters_are_refused(
     kind: Any, given: dict[str, Any], name: str, value: Any
 ) -> None:
+    """A mechanism of the class `kind` is built with the valid parameters `given`, of which `name`
+    is replaced with the impossible `value`.
+
+    It is refused with this name and value.
+    """
     with refused(name, value):
         kind(**(given | {name: value}))

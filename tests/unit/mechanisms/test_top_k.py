@@ -45,12 +45,14 @@ PURE: list[tuple[type[Any], dict[str, Any]]] = [
 
 
 def mechanisms(k: int = 2, epsilon: float = 2.0) -> list[TopKMechanism]:
+    """Returns one mechanism of every kind with pure privacy."""
     return [kind(k=k, epsilon=epsilon, **options) for kind, options in PURE]
 
 
 def of_a_domain(
     k: int = 2, epsilon: float = 2.0, failure_prob: float = 0.01
 ) -> list[TopKMechanism]:
+    """Returns both mechanisms that choose among the largest k + 1 counts, at a failure probability."""
     return [
         kind(k=k, domain_size=k + 1, epsilon=epsilon, failure_prob=failure_prob)
         for kind in (LimitedDomainTopK, TopStableTopK)
@@ -58,11 +60,17 @@ def of_a_domain(
 
 
 def name(mechanism: TopKMechanism) -> str:
+    """Returns the class of a mechanism and its noise, as the id of a test."""
     return f"{type(mechanism).__name__}-{vars(mechanism).get('noise', '')}"
 
 
 @pytest.mark.parametrize("mechanism", [*mechanisms(), *of_a_domain(failure_prob=0.2)], ids=name)
 def test_draws_follow_the_exact_distribution(mechanism: TopKMechanism) -> None:
+    """20,000 draws of each mechanism follow its exact distribution, which sums to 1, by a
+    chi-square test.
+
+    A query is answered unless its first label is -1.
+    """
     counts = np.array([2, 5, 4, 1])
     draws = 20_000
     outcome = mechanism(np.tile(counts, (draws, 1)), rng=np.random.default_rng(7))
@@ -74,7 +82,9 @@ def test_draws_follow_the_exact_distribution(mechanism: TopKMechanism) -> None:
 
 @pytest.mark.parametrize("mechanism", mechanisms(k=3, epsilon=1e6), ids=name)
 def test_with_little_noise_the_largest_counts_come_back(mechanism: TopKMechanism) -> None:
-    """At epsilon 1e6, each mechanism returns the three largest counts of both rows."""
+    """At epsilon 1e6, each mechanism returns the three largest counts of both rows, and of a single
+    histogram.
+    """
     counts = np.array([[1000, 0, 3000, 2000, 7], [4, 3000, 10**12, 2000, 9]])
     batch = mechanism(counts, rng=np.random.default_rng(0))
     assert (batch.indices.shape, batch.indices.dtype) == ((2, 3), np.int64)
@@ -99,6 +109,9 @@ WRONG: list[Any] = [
 
 @pytest.mark.parametrize("mechanism", [*mechanisms(), *of_a_domain()], ids=name)
 def test_impossible_counts_and_seeds_are_refused_in_one_line(mechanism: TopKMechanism) -> None:
+    """Each mechanism refuses eight impossible arrays of counts, and a seed in place of a random
+    generator.
+    """
     for counts in WRONG:
         with pytest.raises(InvalidValue, match=r"^(counts|k=2)[^\n]*: expected [^\n]*$"):
             mechanism(counts, rng=np.random.default_rng(0))
@@ -107,7 +120,9 @@ def test_impossible_counts_and_seeds_are_refused_in_one_line(mechanism: TopKMech
 
 
 def test_distributions_are_for_one_small_histogram() -> None:
-    """Exact distributions are refused for batches, for wide ranges and for many labels."""
+    """Exact distributions are refused for a batch, for counts that spread widely, and for many
+    labels.
+    """
     with refused("counts.shape", (1, 3)):
         PeelingTopK(k=1, epsilon=1.0).distribution(np.array([[1, 2, 3]]))
     with refused("spread", ANY, "values at most 5000"):
@@ -120,14 +135,16 @@ def test_distributions_are_for_one_small_histogram() -> None:
 def test_the_accountant_never_charges_more_than_epsilon(
     kind: type[Any], options: dict[str, Any]
 ) -> None:
-    """The Renyi accountant at delta 1e-12 prints at most the epsilon of the mechanism."""
+    """The Renyi accountant's epsilon at delta 1e-12 is at most the epsilon of the mechanism."""
     event = kind(k=3, epsilon=0.6, **options).event
     printed = RdpAccountant().compose(event).get_epsilon(target_delta=1e-12)
     assert 0 < printed <= 0.6 * (1 + 1e-4)  # Renyi orders end at a finite one
 
 
 def test_with_a_failure_the_order_of_the_noise_is_not_released() -> None:
-    """The approximate Laplace mechanism publishes its labels in increasing order."""
+    """The approximate Laplace mechanism publishes its labels by increasing index, not by falling
+    noisy counts.
+    """
     mechanism = LaplaceTopK(k=3, epsilon=0.2, failure_prob=0.05)
     drawn = mechanism(np.full((50, 6), 7), rng=np.random.default_rng(0)).indices
     assert (np.diff(drawn, axis=1) > 0).all()
@@ -137,7 +154,9 @@ def test_with_a_failure_the_order_of_the_noise_is_not_released() -> None:
 
 
 def test_the_approximate_price_is_refused_outside_its_range() -> None:
-    """One argument of Laplace top-k with a failure probability is impossible."""
+    """`LaplaceTopK` with a failure probability refuses an epsilon, failure probability or
+    `max_labels` outside of its proof's range.
+    """
     for name, value in (("epsilon", 0.3), ("failure_prob", 0.0), ("failure_prob", 0.06), ("failure_prob", math.nan),
                         ("max_labels", 2), ("max_labels", 0)):  # fmt: skip
         with refused(name, value):
@@ -178,9 +197,10 @@ def chosen_distribution(values: tuple[float, float]) -> np.ndarray:
 def test_the_approximate_price_covers_many_counts_of_two_kinds(
     adjacency: Adjacency, lead: int
 ) -> None:
-    """Counts of the first value exceed those of the second by some votes.
+    """200 counts exceed 200 others by `lead` votes: the exact delta over all moves of both values
+    is at most the claimed 0.05.
 
-    All moves of both values are tried, with a thirtieth of the noise.
+    Negative control: with a thirtieth of the noise it exceeds 0.05.
     """
     mechanism = LaplaceTopK(k=200, epsilon=0.2, failure_prob=0.05, adjacency=adjacency)
     scale = mechanism.noise_scale(num_counts=400)
@@ -203,7 +223,11 @@ def test_the_approximate_price_covers_many_counts_of_two_kinds(
 def test_stable_sort_is_stable_for_small_and_huge_values(
     largest: int,
 ) -> None:
-    """Small values are sorted in one integer with their index, and huge values are not."""
+    """`stable_sort` returns rising values with their indices; equal values keep the order of their
+    indices.
+
+    Small values are sorted in one integer with their index, and huge values are not.
+    """
     values = np.array([[largest, 0, largest, 1, 0], [0, 0, 0, 0, largest]])
     order, rising = stable_sort(values)
     assert order.tolist() == [[1, 4, 3, 0, 2], [0, 1, 2, 3, 4]]

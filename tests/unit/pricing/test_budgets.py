@@ -15,6 +15,9 @@ SHAPE = VoteShape(num_queries=600, num_labels=40, num_teachers=800)
 
 
 def test_each_setting_names_a_type_of_budget() -> None:
+    """`budget_from_settings` returns a budget for fixed noise, a target epsilon, a number of
+    queries (`max_epsilon`), or classes of persons (`budgets`).
+    """
     assert budget_from_settings(target_delta=1e-6) == Budget(delta=1e-6)
     by_noise = budget_from_settings(target_delta=1e-6, target_epsilon=3.0, accountant=RdpAccountant)
     assert by_noise == Budget(delta=1e-6, epsilon=3.0, accountant=RdpAccountant)
@@ -26,6 +29,9 @@ def test_each_setting_names_a_type_of_budget() -> None:
 
 
 def test_deprecated_budget_name_makes_an_equal_budget() -> None:
+    """`pate.pricing.Budget`, the former name with former parameters, returns a budget equal to that
+    of `pate.accounting.Budget`.
+    """
     assert pricing.Budget(target_delta=1e-6, target_epsilon=3.0) == Budget(delta=1e-6, epsilon=3.0)
 
 
@@ -42,12 +48,16 @@ def test_deprecated_budget_name_makes_an_equal_budget() -> None:
     ],
 )
 def test_conflicting_settings_are_refused(settings: dict[str, Any], name: str) -> None:
+    """Two settings that exclude one another, or an impossible value, are refused with the parameter
+    `name`.
+    """
     with pytest.raises(InvalidValue) as refusal:
         budget_from_settings(target_delta=1e-6, **settings)
     assert refusal.value.name == name
 
 
 def test_unordered_classes_are_refused() -> None:
+    """`PersonBudgets` refuses classes that are not listed by rising epsilon."""
     with pytest.raises(InvalidValue) as refusal:
         PersonBudgets(delta=1e-6, epsilon=1.0, classes={"usual": 4.0, "cautious": 1.0})
     assert refusal.value.name == "budgets"
@@ -55,6 +65,10 @@ def test_unordered_classes_are_refused() -> None:
 
 @pytest.mark.slow
 def test_plan_lowers_only_a_failure_prob_of_none() -> None:
+    """10,000 queries need a failure probability of 6e-11: a plan lowers an unset one to it.
+
+    One that was set to 1e-9 is refused, with remedies for it and for the number of queries.
+    """
     large_shape = VoteShape(num_queries=10_000, num_labels=4, num_teachers=800)
     unnamed = StableTopK(selection_scale=20.0, test_std=20.0)
     planned = plan_release(unnamed, large_shape, budget=Budget(delta=1e-6))
@@ -70,6 +84,7 @@ def test_plan_lowers_only_a_failure_prob_of_none() -> None:
 
 @pytest.mark.slow
 def test_query_budget_keeps_the_noise() -> None:
+    """A plan for a query budget keeps the aggregator, and solves for the number of queries alone."""
     start = GaussianVotes(noise_std=100.0)
     planned = plan_release(start, shape=SHAPE, budget=QueryBudget(delta=1e-6, epsilon=4.0))
     assert planned.aggregator == start

@@ -31,6 +31,8 @@ from tests.refusals import refused
 
 @dataclass(frozen=True, kw_only=True)
 class OnePrice(GaussianVotes):
+    """A release whose Q queries cost epsilon Q / noise_std by basic composition."""
+
     def event(self, shape: VoteShape) -> Event:
         return SelfComposedEvent(PureDpEvent(epsilon=1 / self.noise_std), shape.num_queries)
 
@@ -66,6 +68,7 @@ def budget(
     target_delta: float = 1e-6,
     accountant: Any = Sum,
 ) -> Budget:
+    """Returns a budget, by default one that fixes neither epsilon, with the accountant `Sum`."""
     return budget_from_settings(
         target_epsilon=target_epsilon,
         max_epsilon=max_epsilon,
@@ -75,6 +78,10 @@ def budget(
 
 
 def test_a_target_epsilon_is_met_by_the_noise_for_all_queries() -> None:
+    """Without a target epsilon, a plan of 600 queries keeps the noise of 200 and costs 3.
+
+    With a target epsilon of 3, the noise is solved for: 200.
+    """
     planned = plan_release(OnePrice(noise_std=200.0), shape=SHAPE, budget=budget())
     assert (planned.aggregator, planned.shape) == (OnePrice(noise_std=200.0), SHAPE)
     assert planned.event == planned.aggregator.event(SHAPE)
@@ -88,6 +95,9 @@ def test_a_target_epsilon_is_met_by_the_noise_for_all_queries() -> None:
 
 @pytest.mark.parametrize(("most", "queries"), [(1.004, 100), (0.0101, 1), (6.1, 600), (100.0, 600)])
 def test_a_query_budget_is_met_by_fewer_queries(most: float, queries: int) -> None:
+    """At 1/100 for each query, a maximal epsilon of `most` allows `queries` of 600 queries, and the
+    noise stays.
+    """
     planned = plan_release(OnePrice(noise_std=100.0), shape=SHAPE, budget=budget(max_epsilon=most))
     assert (planned.aggregator, planned.shape) == (
         OnePrice(noise_std=100.0),
@@ -98,6 +108,10 @@ def test_a_query_budget_is_met_by_fewer_queries(most: float, queries: int) -> No
 
 
 def test_budget_decides_the_accountant() -> None:
+    """An accountant that returns twice the Renyi epsilon, at a target of 8, gives the noise of the
+    Renyi accountant at 4.
+    """
+
     class Double(RdpAccountant):
         def get_epsilon(self, target_delta: float) -> float:
             return 2 * super().get_epsilon(target_delta)
@@ -113,12 +127,20 @@ def test_budget_decides_the_accountant() -> None:
 
 @pytest.mark.parametrize("fields", [{}, {"target_epsilon": 8.0}])
 def test_plan_is_refused_if_failure_probabilities_use_up_delta(fields: dict[str, float]) -> None:
+    """600 queries with a failure probability of 1e-8 each exceed delta 1e-6: the plan is refused,
+    with and without a target epsilon.
+    """
     failing = StableTopK(selection_scale=40.0, test_std=60.0, failure_prob=1e-8)
     with refused("failure_prob", 1e-08):
         plan_release(failing, shape=SHAPE, budget=budget_from_settings(target_delta=1e-6, **fields))
 
 
 def test_prices_equal_hand_computed_values() -> None:
+    """12 events of epsilon 0.25 cost 3 by the accountant `Sum`; the default accountant is
+    `AutoAccountant`.
+
+    An event without privacy costs infinity, and so do failures that reach delta.
+    """
     assert budget().epsilon_of(SelfComposedEvent(PureDpEvent(epsilon=0.25), count=12)) == 3.0
     of_auto = Budget(delta=1e-6)
     event = GaussianEvent(noise_multiplier=2.0)
@@ -144,6 +166,11 @@ GUMBEL = StableTopK(selection_scale=38.985, test_std=60.0)
     [(GaussianVotes(noise_std=100.0), 8.0), (GUMBEL, 3.0), (GaussianVotes(noise_std=9000.0), 3.0)],
 )
 def test_one_more_query_exceeds_the_budget(aggregator: Aggregator, budget: float) -> None:
+    """`largest_num_queries` returns a number of queries that costs at most the budget, and one more
+    query costs more.
+
+    The last case may be limited to 999 queries.
+    """
     most = largest_num_queries(
         aggregator, max_epsilon=budget, target_delta=1e-6, num_labels=40, num_teachers=800
     )
@@ -152,6 +179,10 @@ def test_one_more_query_exceeds_the_budget(aggregator: Aggregator, budget: float
 
 
 def test_number_of_queries_is_limited_by_draw_precision() -> None:
+    """A session of any length costs epsilon 1: the number of queries is limited by delta over the
+    2^-53 precision of a draw, or by 10^9.
+    """
+
     class OneSession(GaussianVotes):
         def event(self, shape: VoteShape) -> PureDpEvent:
             return PureDpEvent(epsilon=1.0)
@@ -183,11 +214,19 @@ def test_number_of_queries_is_limited_by_draw_precision() -> None:
 )
 @pytest.mark.parametrize("accountant", [RdpAccountant, lambda: RdpAccountant()])
 def test_at_most_limits_the_number_of_queries(at_most: int, most: int, accountant: Any) -> None:
+    """826 queries are affordable; `at_most` lowers the result to itself if it is smaller.
+
+    The accountant may be a class or a function.
+    """
     budget = {"max_epsilon": 8.0, "target_delta": 1e-6, "accountant": accountant, **VOTES}
     assert largest_num_queries(GaussianVotes(noise_std=100.0), at_most=at_most, **budget) == most
 
 
 def test_event_is_priced_by_the_only_accountant_that_supports_it() -> None:
+    """A user's event is known to the user's accountant alone, which counts 1 for each query: a cap
+    of 17.5 allows 17 queries.
+    """
+
     class Mine(Event):
         pass
 
@@ -210,6 +249,7 @@ def test_event_is_priced_by_the_only_accountant_that_supports_it() -> None:
 
 
 def epsilon(aggregator: Aggregator, num_queries: int, make: Any = AutoAccountant) -> float:
+    """Returns the epsilon of an aggregator for a number of queries at delta 1e-6."""
     return (
         make()
         .compose(aggregator.event_for(num_queries=num_queries, num_labels=40, num_teachers=800))
@@ -263,6 +303,9 @@ def epsilon(aggregator: Aggregator, num_queries: int, make: Any = AutoAccountant
     ],
 )
 def test_impossible_values_are_refused(make: Any, message: str) -> None:
+    """`make` plans a release, or builds its shape or budget, with one impossible value: the error
+    has the words `message`.
+    """
     assert (
         require_achievable_delta(24_000 * 2.0**-53, num_queries=600, num_labels=40)
         == 24_000 * 2.0**-53
@@ -272,6 +315,7 @@ def test_impossible_values_are_refused(make: Any, message: str) -> None:
 
 
 def bought(*, max_epsilon: float | None = None, target_delta: float = 1e-6) -> PricedRelease:
+    """Returns the planned release of queries that cost epsilon 0.1 each."""
     return plan_release(
         OnePrice(noise_std=10.0),
         shape=SHAPE,
@@ -286,6 +330,7 @@ def asked(
     failing: float | None = None,
     at_most: int | None = None,
 ) -> int:
+    """Returns the largest number of queries of stable top-k under a budget."""
     aggregator = replace(GUMBEL, failure_prob=failing)
     return largest_num_queries(
         aggregator,

@@ -39,6 +39,7 @@ BUDGET = Budget(delta=1e-6)
 def planned(
     aggregator: Aggregator = GUMBEL, budget: Budget = BUDGET, num_teachers: int = 800
 ) -> PricedRelease:
+    """Returns the priced release of 600 queries and 40 labels."""
     return plan_release(
         aggregator,
         shape=VoteShape(num_queries=600, num_labels=40, num_teachers=num_teachers),
@@ -49,10 +50,13 @@ def planned(
 def quoted(
     aggregator: Aggregator = GUMBEL, budget: Budget = BUDGET, num_teachers: int = 800, **others: Any
 ) -> Quote:
+    """Returns the quote of a release, with the prices of further accountants, given by their names."""
     return quote_release(planned(aggregator, budget, num_teachers), budget, others=others)
 
 
 def failing(error: Exception) -> Callable[[], Accountant]:
+    """Returns a maker of accountants that raises an error."""
+
     def make() -> Accountant:
         raise error
 
@@ -60,12 +64,18 @@ def failing(error: Exception) -> Callable[[], Accountant]:
 
 
 def page(quote: Quote) -> str:
+    """Returns the text of a quote as the console shows it."""
     console = Console(file=io.StringIO(), width=100)
     print_page("cli/account.txt", console=console, quote=quote)
     return str(console.file.getvalue())
 
 
 def test_other_accountants_without_a_price_give_a_reason() -> None:
+    """A quote lists further accountants: one whose package is missing and one that refuses the
+    event have a reason in place of a price.
+
+    The page of the quote shows the reasons.
+    """
     missing = ModuleNotFoundError("No module named 'dp_accounting'", name="dp_accounting")
     quote = quoted(
         pld=failing(missing),
@@ -86,6 +96,11 @@ def test_other_accountants_without_a_price_give_a_reason() -> None:
 
 @pytest.mark.slow
 def test_page_shows_solved_values_and_passing_gaps() -> None:
+    """The page of a quote for a target epsilon of 8 marks the values that were solved for.
+
+    It shows the unit of privacy, the gaps that pass with probabilities 1/2 and 0.95, and the
+    failures' part of delta.
+    """
     quote = quoted(budget=Budget(delta=1e-6, epsilon=8.0))
     text = page(quote)
     assert set(quote.solved_for) == {"selection_scale", "test_std"}
@@ -101,7 +116,12 @@ def test_page_shows_solved_values_and_passing_gaps() -> None:
 
 @pytest.mark.slow
 def test_any_stability_test_can_be_certified() -> None:
-    """A Gaussian test at the order that the release is best at, a table at its own."""
+    """`certify_stability_test` makes a table of a Gaussian test at the best Renyi order of its
+    release; a ready table is returned itself.
+
+    The release with this table has the same epsilon. An aggregator without a stability test is
+    refused.
+    """
     release = planned()
     table = certify_stability_test(release, budget=BUDGET)
     assert table.test == GUMBEL.stability_test(num_teachers=800)
@@ -120,6 +140,11 @@ CLEAR = np.tile([400, 0, 0], (300, 1))
 
 @pytest.mark.slow
 def test_session_of_clear_votes_has_a_break_even() -> None:
+    """All 300 queries have clear votes: a session expects to answer all with hardly a hit.
+
+    It breaks even with a release without hits at some number of queries, which is None below half
+    of that number.
+    """
     arguments = BoundaryMax(selection_scale=20.0, target_hits=1), CLEAR
     plan = plan_hits(*arguments, num_teachers=400, target_delta=1e-6)
     assert plan.expected_asked == 300
@@ -134,6 +159,11 @@ def test_session_of_clear_votes_has_a_break_even() -> None:
 
 @pytest.mark.slow
 def test_hits_depend_on_the_prior() -> None:
+    """Queries that contradict their prior are expected hits: 100 in 300 queries with wrong priors
+    for the last hundred.
+
+    The session of 50 hits is expected to end at query 250. A prior of a wrong shape is refused.
+    """
     aggregator = NotPriorTopK(
         prior_scale=10.0,
         selection_scale=30.0,
@@ -154,6 +184,9 @@ def test_hits_depend_on_the_prior() -> None:
 
 
 def test_a_notebook_shows_price_and_terms_of_a_quote() -> None:
+    """The HTML of a quote has its aggregator, epsilon, delta, adjacency and unit of privacy; doubts
+    are escaped, and solved values and the paper's epsilon are shown.
+    """
     quote = quote_release(planned(), BUDGET)
     shown = quote._repr_html_()
     for text in (

@@ -131,7 +131,9 @@ def followed(plan: Plan, remedy: Remedy) -> Plan:
 
 @pytest.mark.parametrize("aggregator", AGGREGATORS, ids=lambda it: type(it).__name__)
 def test_suggested_settings_are_not_refused(aggregator: Aggregator) -> None:
-    """The plan is random, and its target epsilon is too small to be useful."""
+    """A random plan whose target epsilon is too small to be useful is refused with remedies: the
+    plan with any one of them is accepted.
+    """
     rng = np.random.default_rng(AGGREGATORS.index(aggregator))
     queries, labels, teachers = (
         int(10 ** rng.uniform(low=low, high=high))
@@ -150,8 +152,10 @@ def test_suggested_settings_are_not_refused(aggregator: Aggregator) -> None:
 def test_less_noise_is_suggested_if_the_queries_stay_affordable(
     max_epsilon: float | None,
 ) -> None:
-    """The noise std of 2,000 is fixed; a remedy with less noise must leave at least 20 queries
-    under `max_epsilon`."""
+    """The noise std of 2,000 is fixed and too large: a remedy lowers it and is accepted.
+
+    With `max_epsilon=1`, less noise would leave fewer than 20 queries, and no such remedy is given.
+    """
     shape = VoteShape(num_queries=200, num_labels=20, num_teachers=100)
     plan = Plan(
         GaussianVotes(noise_std=2000.0),
@@ -182,6 +186,7 @@ def test_teachers_and_queries_are_changed_together_if_neither_suffices() -> None
 
 
 def test_plan_of_one_teacher_gets_no_remedies() -> None:
+    """A plan with one teacher, who is always sure, is refused without remedies."""
     plan = Plan(
         GaussianVotes(noise_std=1.0),
         shape=replace(SHAPE, num_teachers=1),
@@ -196,7 +201,9 @@ def test_plan_of_one_teacher_gets_no_remedies() -> None:
 
 @pytest.mark.parametrize("num_labels", [8, 12])
 def test_fixed_top_k_is_judged_on_queries_with_k_labels(num_labels: int) -> None:
-    """Made-up queries have as many labels as are released, so the only doubt is the epsilon of 50."""
+    """Fixed top-k that releases 5 labels is judged on made-up queries with 5 labels: the only doubt
+    is its epsilon of 50.
+    """
     shape = VoteShape(num_queries=100, num_labels=num_labels, num_teachers=200)
     plan = Plan(FixedTopK(k=5, epsilon=50.0), shape, budget=Budget(delta=1e-6))
     (line,) = judged(plan)
@@ -219,7 +226,9 @@ def test_fixed_top_k_is_judged_on_queries_with_k_labels(num_labels: int) -> None
 def test_useless_plans_are_refused(
     aggregator: Aggregator, num_teachers: int, epsilon: float, remedy_names: set[str]
 ) -> None:
-    """The refusal names remedies, each of which makes the plan useful."""
+    """The plan is refused with remedies for the settings `remedy_names`, each of which makes the
+    plan useful.
+    """
     shape = replace(SHAPE, num_teachers=num_teachers)
     plan = Plan(aggregator, shape, budget=budget(epsilon))
     remedies_found = suggested(plan)
@@ -229,7 +238,10 @@ def test_useless_plans_are_refused(
 
 
 def test_votes_of_many_groups_tell_more_by_public_numbers() -> None:
-    """The first run of stable top-k on 61,629 groups; and neither where groups are few, nor of centered votes."""
+    """Stable top-k on 61,629 groups: centered votes, with one vote for each group, would tell more.
+
+    This is not said for 1,617 groups, of centered votes themselves, or where noise hides both.
+    """
     shape = replace(SHAPE, num_teachers=400)
     plan_budget = Budget(delta=1e-6, epsilon=8.0)
     priced = plan_release(TABLE, shape, budget=plan_budget)
@@ -309,14 +321,19 @@ def test_each_change_is_the_smallest_with_two_digits(
 
 
 def last_of_two_digits(number: float) -> float:
-    """Returns the value of one unit in the second digit of a number, 10 for 230 and 0.1 for 2.3."""
+    """Returns the value of one unit in the second digit of a number: 10 for 230 and 0.1 for 2.3."""
     return 10 ** (math.floor(math.log10(number)) - 1)
 
 
 def test_search_reports_the_refusal_and_obeys_its_time_limit(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Each plan of the search takes 7 seconds of a false clock, so three plans fit into 20 seconds."""
+    """Each plan of the search takes 7 seconds of a false clock, so three plans are tried within 20
+    seconds.
+
+    The refusal is reported before the search begins. With 0 seconds, nothing is found and the
+    search is marked as incomplete.
+    """
     calls: list[object] = []
     seconds = 0.0
 
@@ -355,7 +372,10 @@ def test_search_reports_the_refusal_and_obeys_its_time_limit(
 
 
 def test_no_other_epsilon_is_suggested_for_budgets_of_classes() -> None:
-    """Classes of records have epsilons of their own, which one target epsilon does not replace."""
+    """A useless plan for classes of records, which have epsilons of their own, is refused.
+
+    No target epsilon is among its remedies.
+    """
     plan_budget = budget(epsilon=None, budgets={"cautious": 0.01, "usual": 0.02})
     with refused("num_teachers", 200):
         guarded(CENTERED, plan_budget=plan_budget, num_groups=5000)
@@ -364,7 +384,7 @@ def test_no_other_epsilon_is_suggested_for_budgets_of_classes() -> None:
 def test_allowed_useless_release_gives_a_doubt_without_a_search(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """With `allow_useless`, the guard warns and looks for no remedies."""
+    """With `allow_useless`, the guard returns one doubt and looks for no remedies."""
     monkeypatch.setattr("pate.pricing.guard.search_remedies", None)
     (line,) = guarded(GaussianVotes(noise_std=1.0), allow_useless=True)
     assert line.endswith("where chance has 50%; allowed by allow_useless=True")
@@ -377,8 +397,11 @@ def test_allowed_useless_release_gives_a_doubt_without_a_search(
 )
 @pytest.mark.parametrize("noise", [1e8, 1e12])
 def test_nearly_free_and_useless_release_is_refused(plan_budget: Budget, noise: float) -> None:
-    """The noise is so large that the release costs 0 at this delta, but the release does draw
-    noise."""
+    """The noise is so large that the release costs epsilon 0, but the release does draw noise: it
+    is refused with remedies.
+
+    With `allow_useless` it gives a doubt.
+    """
     centered = CenteredVotes(noise_multiplier=noise)
     for aggregator in (GaussianVotes(noise_std=noise), FixedTopK(k=5, epsilon=1e-15), centered):
         with refused("num_teachers", 200, "of the answered bits would be right") as caught:
@@ -389,7 +412,10 @@ def test_nearly_free_and_useless_release_is_refused(plan_budget: Budget, noise: 
 
 
 def test_release_that_answers_only_unanimous_queries_is_refused() -> None:
-    """With 50 teachers a stable top-k answered none of 100 real queries."""
+    """With 50 teachers, stable top-k would answer hardly any query: the plan is refused.
+
+    The plan with the suggested number of teachers, or with the suggested epsilon, is accepted.
+    """
     shape = VoteShape(num_queries=100, num_labels=40, num_teachers=50)
     plan_budget = budget(epsilon=12.0)
     with refused("num_teachers", 50, "of the queries would be answered"):
@@ -408,7 +434,7 @@ def test_release_that_answers_only_unanimous_queries_is_refused() -> None:
 def test_release_without_noise_or_expectation_gives_no_doubt(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """The release costs nothing, or its votes cannot be made up, so nothing is known about its use."""
+    """A release that costs nothing, or whose votes cannot be made up, gives no doubt."""
     assert guarded(FixedTopK(k=40, epsilon=1.0), plan_budget=budget(epsilon=None)) == ()
 
     def refuses(*_: Any, **__: Any) -> None:
@@ -420,7 +446,10 @@ def test_release_without_noise_or_expectation_gives_no_doubt(
 
 class TestDelta:
     def test_delta_above_one_over_the_groups_gives_a_doubt(self) -> None:
-        """At delta above 1 / groups, a mechanism that publishes a group at random would be allowed."""
+        """Delta 1e-4 gives a doubt with 20,000 groups and none with 9,000.
+
+        At delta above 1 / groups, a mechanism that publishes a group at random would be allowed.
+        """
         loud = replace(SHAPE, num_teachers=2000)
         (line,) = guarded(
             GaussianVotes(noise_std=1.0),
@@ -442,6 +471,7 @@ class TestDelta:
         )
 
     def test_delta_of_a_hundredth_is_refused_unless_allowed(self) -> None:
+        """Delta 0.01 is refused, and gives a doubt with `allow_useless`; delta 0.0099 is accepted."""
         loud = replace(SHAPE, num_teachers=2000)
         plan_budget = budget(target_delta=0.01)
         with pytest.raises(InvalidValue) as refusal:
@@ -488,6 +518,7 @@ class TestSuggestion:
         assert numbers[1] > 1.5 * numbers[0]
 
     def test_suggestion_stays_within_the_pool(self) -> None:
+        """With `max_queries=300`, `suggest` returns at most 300 queries."""
         assert (
             suggest(PEELING, shape=SHAPE, budget=budget(epsilon=4.0), max_queries=300).num_queries
             <= 300
@@ -508,13 +539,19 @@ class TestSuggestion:
     def test_missing_suggestion_gives_a_reason(
         self, of: Budget, options: dict[str, int], refusal: Refusal
     ) -> None:
-        """The noise is fixed, or epsilon is too small, or the private records are too few."""
+        """The noise is fixed, epsilon is too small, or the private records are too few: `suggest`
+        raises with the reason.
+        """
         with refusal:
             suggest(PEELING, shape=SHAPE, budget=of, **options)
 
 
 def test_cheapest_quick_accountant_is_chosen() -> None:
-    """One Gaussian release is cheapest by the exact accountant, and many bits by Renyi."""
+    """`cheapest_accountant` names the exact accountant for one Gaussian release, and the Renyi
+    accountant for many bits.
+
+    With a budget whose own accountant is cheapest, it names that one.
+    """
     accountants = {"rdp": RdpAccountant, "exact": ExactAccountant}
     by_renyi = budget(epsilon=None)
     by_all = Budget(delta=1e-6)

@@ -15,8 +15,11 @@ SECOND = np.array([[0.25, 0.75]])
 
 
 def test_mass_on_one_side_or_on_none_and_high_orders() -> None:
-    """An outcome that is impossible on one neighbor is infinite; one that is impossible on both
-    changes nothing."""
+    """An outcome that is impossible on one neighbor makes the Renyi divergence infinite; one that
+    is impossible on both changes nothing.
+
+    At Renyi order 1e6 the divergence is the largest log ratio.
+    """
     first = np.array([[0.5, 0.5, 0.0]])
     second = np.array([[0.5, 0.0, 0.5]])
     assert np.isposinf(largest_renyi(first, second, [1.5, 64.0])).all()
@@ -46,8 +49,12 @@ def least_factor(first: np.ndarray, second: np.ndarray, failure_prob: float) -> 
 def test_trimmed_pair_has_the_form_of_the_proof(
     failure_prob: float,
 ) -> None:
-    """Trimming removes mass f from each side so that the largest ratio becomes as small as
-    possible."""
+    """`trimmed` removes the failure probability from each of two distributions so that their
+    largest ratio becomes as small as possible.
+
+    The result has the form of the proof: it is equal on both sides if the distance is small enough,
+    and else clipped at both largest ratios.
+    """
     for first, second in pairs_of_distributions(count=30):
         distance = np.maximum(first - second, 0).sum()
         for factor, equal in ((1.01, True), (0.99, False)):
@@ -72,6 +79,7 @@ def test_trimmed_pair_has_the_form_of_the_proof(
 
 
 def pairs_of_distributions(count: int) -> list[tuple[np.ndarray, np.ndarray]]:
+    """Returns pairs of random distributions over four outcomes, each of shape `[1, 4]`."""
     rng = np.random.default_rng(3)
     return [
         (rng.dirichlet(np.full(4, 0.7))[None], rng.dirichlet(np.full(4, 0.7))[None])
@@ -84,7 +92,11 @@ def pairs_of_distributions(count: int) -> list[tuple[np.ndarray, np.ndarray]]:
 def test_trimmed_distributions_are_dominated_and_minimize_every_hockey_stick(
     failure_prob: float,
 ) -> None:
-    """The reference is a linear program over all dominated pairs, for hockey sticks in both directions."""
+    """The trimmed pair is dominated by the original pair divided by 1 - `failure_prob`.
+
+    Its hockey-stick divergences, in both directions, are the smallest of all such pairs by a linear
+    program.
+    """
     for first, second in pairs_of_distributions(count=25):
         kept = trimmed(first, second, failure_prob)
         for distribution, full in zip(kept, (first, second), strict=True):
@@ -118,7 +130,9 @@ def least_hockey_stick(
 
 
 def test_randomized_response_is_exact() -> None:
-    """n releases of epsilon-DP randomized response: the binomial formula of Kairouz, Oh and Viswanath."""
+    """11 composed randomized responses have the delta of the binomial formula of Kairouz, Oh and
+    Viswanath.
+    """
     epsilon = 0.3
     count = 11
     p = math.exp(epsilon) / (1 + math.exp(epsilon))
@@ -136,7 +150,10 @@ def test_randomized_response_is_exact() -> None:
 
 @pytest.mark.slow
 def test_merged_outcomes_never_cost_more_and_little_less() -> None:
-    """A Gaussian with std 20, in cells, 100 times: mu = 1/2."""
+    """100 releases with Gaussian noise, cut into cells, are composed with outcomes merged.
+
+    Their delta is at most that of the Gaussian with mu = 1/2, and at least 98% of it.
+    """
     edges = np.concatenate([[-np.inf], np.arange(-160, 160, 1.0), [np.inf]])
     first = np.diff(norm.cdf(edges / 20))
     second = np.diff(norm.cdf((edges - 1) / 20))

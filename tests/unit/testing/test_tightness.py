@@ -13,7 +13,7 @@ from pate.testing.lower_bounds import Pair, session_epsilon
 
 
 def answer(counts: np.ndarray) -> dict[str, float]:
-    """Randomized response on the first count, at epsilon 0.3."""
+    """Returns the distribution of randomized response on the first count, at epsilon 0.3."""
     true = np.exp(0.3) / (1 + np.exp(0.3))
     false = 1 / (1 + np.exp(0.3))
     return {"yes": true, "no": false} if counts[0] else {"yes": false, "no": true}
@@ -24,7 +24,9 @@ PAIR: Pair = (np.array([1]), np.array([0]))
 
 @pytest.mark.parametrize("num_releases", [1, 7, 40])
 def test_randomized_response_needs_what_optimal_composition_says(num_releases: int) -> None:
-    """The lower bound from n randomized responses equals their price by optimal composition."""
+    """The lower bound on the epsilon of n randomized responses equals their price by optimal
+    composition, and names the pair (0), (1).
+    """
     found = lower_bound(answer, pairs=[PAIR], num_releases=num_releases, target_delta=1e-3)
     priced = (
         PureDpAccountant()
@@ -37,6 +39,12 @@ def test_randomized_response_needs_what_optimal_composition_says(num_releases: i
 
 
 def test_lower_bound_names_the_worst_pair_in_any_order() -> None:
+    """A bit of a noisy count is most revealing at its threshold of 50: the lower bound names the
+    pair 50 and 51.
+
+    Pairs given in reverse order give the same bound.
+    """
+
     def bit(counts: np.ndarray) -> dict[bool, float]:
         above = float(ndtr((counts[0] - 50) / 10))
         return {True: above, False: 1 - above}
@@ -66,7 +74,9 @@ def transcripts(num_calls: int, target_hits: int) -> set[tuple[int, ...]]:
 @pytest.mark.parametrize("target_hits", [1, 2, 4, 9])
 @pytest.mark.parametrize("num_calls", [1, 3, 7])
 def test_session_epsilon_equals_that_of_all_transcripts(num_calls: int, target_hits: int) -> None:
-    """The reference enumerates every sequence of outcomes of the session."""
+    """The delta at `session_epsilon`, summed over every sequence of outcomes of the session, is the
+    target delta.
+    """
     delta = 1e-2
     found = session_epsilon(
         FIRST, SECOND, num_calls=num_calls, target_hits=target_hits, target_delta=delta
@@ -79,6 +89,10 @@ def test_session_epsilon_equals_that_of_all_transcripts(num_calls: int, target_h
 
 
 def test_session_epsilon_rises_with_calls_and_hits() -> None:
+    """The lower bound for a session rises with its calls and with its hits, and stays once the
+    calls exceed what the hits allow.
+    """
+
     def of(num_calls: int, target_hits: int) -> float:
         return session_epsilon(
             FIRST, SECOND, num_calls=num_calls, target_hits=target_hits, target_delta=1e-4

@@ -43,6 +43,11 @@ def exponential_mechanism(histogram: np.ndarray, *, epsilon: float = 1.0) -> dic
 
 
 def test_a_right_price_holds_and_one_10_percent_too_small_is_refuted_with_its_pair() -> None:
+    """The exponential mechanism of bounded range 1 is verified on 84 ordered pairs of histograms:
+    the price holds and is nearly attained.
+
+    A claimed range of 0.9 is refuted, and the verdict names the worst pair.
+    """
     verdict = verify(
         exponential_mechanism,
         event=BoundedRangeEvent(epsilon=1.0),
@@ -74,9 +79,9 @@ def test_a_right_price_holds_and_one_10_percent_too_small_is_refuted_with_its_pa
 
 
 def test_exact_divergences_equal_those_computed_by_hand() -> None:
-    """There is one label and one teacher.
+    """One teacher votes on one label: a coin shows True with probability 1/4 or 1/2.
 
-    A coin shows True with probability 1/4 or 1/2, so delta(0) = 1/4 and D_2(1/2 || 1/4) = log(4/3).
+    So delta(0) = 1/4 and D_2(1/2 || 1/4) = log(4/3).
     """
     claim = Claim(renyi=((2.0, 1.0),), deltas=((0.0, 1.0),))
     verdict = verify(
@@ -92,7 +97,11 @@ def test_exact_divergences_equal_those_computed_by_hand() -> None:
 
 
 def test_each_histogram_is_asked_once_and_symmetry_changes_no_figure() -> None:
-    """Symmetry lets the verifier compare one pair of each kind, up to a permutation of the labels."""
+    """The verifier asks for the distribution of each of 16 histograms once.
+
+    With `symmetric`, it compares one pair of each kind up to a permutation of the labels, and finds
+    the same divergences.
+    """
     asked: list[tuple[int, ...]] = []
 
     def distribution(histogram: np.ndarray) -> dict[int, float]:
@@ -133,8 +142,11 @@ def leaky(histogram: np.ndarray, *, leak: float = 0.1) -> dict[Any, float]:
 
 
 def test_a_failure_is_trimmed_and_no_more_than_that() -> None:
-    """Outcomes of the failure probability 0.1 are removed before divergences; a leak of 0.11 is
-    refuted."""
+    """A mechanism publishes its histogram with probability `leak`: the claimed failure probability
+    of 0.1 covers a leak of 0.1.
+
+    A leak of 0.11 is refuted, and so is any leak without a failure probability.
+    """
     event = ApproximateEvent(PureDpEvent(epsilon=0.01), failure_prob=0.1)
     assert verify(
         leaky, event=event, num_labels=2, num_teachers=3, adjacency=Adjacency.REPLACE_ONE
@@ -162,7 +174,7 @@ def test_a_failure_is_trimmed_and_no_more_than_that() -> None:
 
 @pytest.mark.parametrize("accountant", [RdpAccountant, ExactAccountant])
 def test_what_each_accountant_prints_is_checked(accountant: type) -> None:
-    """The verifier compares the exact delta with that of the accountant."""
+    """The claimed delta at epsilon 0.2 is that of the given accountant, and holds."""
     event = PureDpEvent(epsilon=1.0)
     verdict = verify(
         exponential_mechanism,
@@ -182,6 +194,9 @@ def test_what_each_accountant_prints_is_checked(accountant: type) -> None:
     "law", [{0: 0.5, 1: 0.49}, {0: math.nan, 1: 1.0}, {0: 1.5, 1: -0.5}, [0.5, 0.5], {}]
 )
 def test_invalid_distribution_is_refused(law: Any) -> None:
+    """The distribution has a wrong sum, nan, or a negative probability, or is no dictionary or
+    empty: it is refused with its histogram.
+    """
     with refused("distribution((0, 0))", ANY):
         verify(
             lambda histogram: law,
@@ -193,6 +208,11 @@ def test_invalid_distribution_is_refused(law: Any) -> None:
 
 
 def test_given_distributions_are_compared_in_one_direction() -> None:
+    """`verify_distributions` compares the first distribution with the second only: 0.25 is refuted
+    one way and holds the other way.
+
+    In batches, the verdict names the pair by its row or by `names`.
+    """
     first = np.array([0.5, 0.5])
     second = np.array([0.25, 0.75])
     claim = Claim(renyi=((2.0, 0.25),))  # 0.288 one way, 0.223 the other
@@ -215,7 +235,11 @@ def gaussian(mean: float, std: float) -> Any:
 
 @pytest.mark.slow
 def test_a_gaussian_attains_its_renyi_curve_and_what_the_exact_accountant_prints() -> None:
-    """Densities are integrated; a std 10% too small is refuted in both directions."""
+    """Two Gaussian densities, integrated, attain the Renyi curve and the exact accountant's delta
+    of their event.
+
+    A std 10% too small is refuted in both directions.
+    """
     verdict = verify_densities(
         gaussian(mean=0.0, std=3.0),
         gaussian(mean=1.0, std=3.0),
@@ -273,7 +297,10 @@ def verdict_of(scale: float, seed: int) -> Any:
 
 @pytest.mark.slow
 def test_the_right_scale_is_not_refuted_and_half_of_it_is() -> None:
-    """Verdicts from samples: with half of the noise the range is twice that of the claim."""
+    """Verdicts from 4,000 samples: five seeds at the claimed noise scale are not refuted.
+
+    With half of the noise, the range is twice the claimed one and is refuted.
+    """
     for seed in range(5):
         verdict = verdict_of(scale=1.0, seed=seed)
         assert not verdict.refuted
@@ -294,7 +321,11 @@ TOP = 1 / (1 + np.exp(-1.0))  # (1, 0) against (0, 1), scale 1
 
 @pytest.mark.slow
 def test_a_claim_that_is_attained_is_rarely_refuted_and_one_10_percent_too_small_is() -> None:
-    """The exact delta at epsilon 0 as the claim, at confidence 1/2: the bounds are conservative."""
+    """The exact delta at epsilon 0 is claimed, and tested with samples at confidence 1/2: at most
+    half of 40 seeds refute it.
+
+    A claim 10% too small is refuted at confidence 0.99.
+    """
 
     def is_refuted(claim: float, seed: int, num_samples: int, confidence: float) -> bool:
         return verify_samples(
@@ -319,8 +350,11 @@ def test_a_claim_that_is_attained_is_rarely_refuted_and_one_10_percent_too_small
 
 @pytest.mark.slow
 def test_chance_among_many_outcomes_refutes_nothing() -> None:
-    """Outcomes that seem likely by chance in the first half of the draws are not likely in the second half,
-    which tests them.
+    """One of 300 outcomes is drawn uniformly, whatever the votes: a claimed delta of 0.05 is not
+    refuted.
+
+    Outcomes that seem likely by chance in the first half of the draws are not likely in the second
+    half, which tests them.
     """
 
     def one_of_300(histogram: np.ndarray, count: int, rng: np.random.Generator) -> np.ndarray:
@@ -350,6 +384,7 @@ def test_chance_among_many_outcomes_refutes_nothing() -> None:
     ],
 )
 def test_invalid_argument_of_verifier_is_refused(name: str, options: dict[str, Any]) -> None:
+    """`verify_samples` is called with one invalid argument, and the error is about its `name`."""
     defaults = {
         "sampler": noisy_best,
         "event": GaussianEvent(noise_multiplier=1.0),
@@ -363,6 +398,9 @@ def test_invalid_argument_of_verifier_is_refused(name: str, options: dict[str, A
 
 
 def test_claim_of_an_event_has_its_price() -> None:
+    """The claim of a Gaussian event with a failure, composed three times, has the Renyi
+    divergences, the delta and the failure probability of the Renyi accountant.
+    """
     event = ApproximateEvent(GaussianEvent(noise_multiplier=2.0), failure_prob=0.01)
     claim = Claim.from_event(event, orders=(2.0, 8.0), epsilons=(1.0,), deltas=(0.001,), count=3)
     spent = RdpAccountant().compose(event, count=3)
@@ -373,6 +411,7 @@ def test_claim_of_an_event_has_its_price() -> None:
 
 
 def worst_pair(exact: float, claimed: float) -> WorstPair:
+    """Returns a pair of histograms with an exact and a claimed delta."""
     return WorstPair(measure="delta", at=1.0, exact=exact, claimed=claimed, first=(1,), second=(0,))
 
 
@@ -391,11 +430,15 @@ def worst_pair(exact: float, claimed: float) -> WorstPair:
 def test_ratio_and_excess_of_a_pair_allow_for_rounding(
     exact: float, claimed: float, ratio: float, exceeds: bool
 ) -> None:
+    """A pair has the ratio of its exact and claimed delta, and exceeds the claim if this is more
+    than rounding explains.
+    """
     assert worst_pair(exact=exact, claimed=claimed).ratio == pytest.approx(ratio)
     assert worst_pair(exact=exact, claimed=claimed).exceeds is exceeds
 
 
 def test_a_verdict_with_one_refuted_pair_is_refuted() -> None:
+    """One of three pairs exceeds its claim: the verdict's text says REFUTED and shows this pair."""
     pairs = tuple(worst_pair(exact=exact, claimed=0.1) for exact in (0.09, 0.2, 0.1))
     verdict = Verdict(pairs, num_pairs=4)
     assert verdict.worst.exact == 0.2
@@ -435,7 +478,10 @@ def by_definition(
 def test_pairs_are_those_of_the_definition(
     adjacency: Adjacency, num_labels: int, num_teachers: int, one_vote: bool
 ) -> None:
-    """The reference tries every matrix of votes and every change of one teacher."""
+    """`neighbors` lists each pair of neighboring histograms once, in both orders.
+
+    The reference tries every matrix of votes and every change of one teacher.
+    """
     pairs = histogram_pairs(neighbors(num_labels, num_teachers, adjacency, one_vote=one_vote))
     assert len(pairs) == len(set(pairs))
     assert set(pairs) == by_definition(num_labels, num_teachers, adjacency, one_vote=one_vote)
@@ -453,7 +499,9 @@ def ranks_distribution(histogram: np.ndarray) -> np.ndarray:
 
 @pytest.mark.parametrize("adjacency", tuple(Adjacency))
 def test_one_pair_of_each_kind_has_all_divergences(adjacency: Adjacency) -> None:
-    """Pairs that differ by a permutation of labels have equal divergences."""
+    """Pairs that differ by a permutation of labels have equal divergences: `up_to_names` has less
+    than half of the pairs, and all divergences.
+    """
     pairs = neighbors(num_labels=3, num_teachers=4, adjacency=adjacency)
     kinds = pairs.up_to_names
     assert 2 * len(kinds) < len(pairs)
@@ -470,6 +518,10 @@ def test_one_pair_of_each_kind_has_all_divergences(adjacency: Adjacency) -> None
 
 
 def test_a_distribution_that_changes_its_argument_leaves_later_verdicts_alone() -> None:
+    """The distribution function empties its histogram: a second verification gives the same verdict
+    as the first.
+    """
+
     def coin(histogram: np.ndarray) -> dict[str, float]:
         """Returns the distribution of a bit whose price is above 0.5, and empties the histogram."""
         count = int(histogram[0])

@@ -14,10 +14,14 @@ SPAN = np.array([[0.6, 0.0], [0.8, 0.0], [0.0, 1.0]])
 
 
 def total(clipped: ClippedSum, votes: Any, num_teachers: int, center: Any = 0.0) -> Any:
+    """Returns the clipped sum of all votes, in units of a vote."""
     return clipped.total(votes, center=center, num_teachers=num_teachers) * clipped.step
 
 
 def test_only_votes_longer_than_the_clip_are_scaled() -> None:
+    """With a clip of 5, a vote of length 10 is scaled to length 5; votes of length 5 or less are
+    summed unchanged.
+    """
     clipped = ClippedSum(clip=5.0, shape=(1, 2))
     np.testing.assert_allclose(
         total(clipped, votes=np.array([[[3.0, 4.0]]]), num_teachers=1), [[3, 4]], atol=1e-3
@@ -33,6 +37,9 @@ def test_only_votes_longer_than_the_clip_are_scaled() -> None:
 
 
 def test_center_is_subtracted_before_the_clip() -> None:
+    """The votes less the center are shortened to length 1, for one center of all labels and for a
+    center of each label.
+    """
     clipped = ClippedSum(clip=1.0, shape=(2, 2))
     votes = np.array([[[True, False], [True, True]]])
     np.testing.assert_allclose(
@@ -46,6 +53,9 @@ def test_center_is_subtracted_before_the_clip() -> None:
 
 
 def test_low_rank_votes_sum_like_their_products() -> None:
+    """Votes given as a span and weights sum like the matrices that they stand for, in one block and
+    in two.
+    """
     weights = np.random.default_rng(1).normal(size=(20, 2, 3))
     block = LowRankVotes(SPAN, weights)
     clipped = ClippedSum(clip=1.5, shape=(3, 3))
@@ -59,7 +69,11 @@ def test_low_rank_votes_sum_like_their_products() -> None:
 
 
 def test_no_teacher_may_be_missing_unless_teachers_come_and_go() -> None:
-    """Under add/remove, fewer votes than the declared number of teachers are summed."""
+    """Three of four declared teachers have votes: the sum is refused under replace-one and accepted
+    under add-remove.
+
+    More votes than declared teachers are refused under either.
+    """
     votes = np.zeros((3, 2, 2))
     with refused("num_teachers", 4, "3"):
         ClippedSum(clip=1.0, shape=(2, 2)).total(votes, center=0.0, num_teachers=4)
@@ -101,12 +115,16 @@ def test_no_teacher_may_be_missing_unless_teachers_come_and_go() -> None:
 )
 @pytest.mark.filterwarnings("ignore:overflow")
 def test_impossible_votes_are_refused(votes: Any, refusal: Refusal) -> None:
+    """Votes that are not finite, or of a wrong shape or type, are refused."""
     with refusal:
         ClippedSum(clip=1.0, shape=(2, 2)).total(votes, center=0.0, num_teachers=1)
 
 
 @pytest.mark.parametrize("clip", [0.51, 1.0, 1.99])
 def test_most_queries_are_summed_exactly(clip: float) -> None:
+    """`most_queries` returns a number of queries that can be summed exactly for 2^26 teachers;
+    twice as many are refused.
+    """
     most = ClippedSum.most_queries(2**26, num_labels=40)
     assert most > 8
     with refused("votes.shape", (0,)):  # there are none; the sum would be exact
@@ -116,5 +134,6 @@ def test_most_queries_are_summed_exactly(clip: float) -> None:
 
 
 def test_clip_with_overflowing_square_is_refused() -> None:
+    """A clip of 1e-165, whose square is no float above 0, is refused."""
     with refused("clip", 1e-165, "at least 1e-100"):
         ClippedSum(clip=1e-165, shape=(2, 2))

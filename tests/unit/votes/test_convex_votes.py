@@ -32,6 +32,7 @@ def fit(
     tolerance: float = 1e-9,
     most_steps: int = 20_000,
 ) -> Array:
+    """Returns the weights `[num_features, num_labels]` of the convex fit of the records."""
     return convex_fit(
         features,
         targets,
@@ -44,6 +45,9 @@ def fit(
 
 
 def loss(flat_weights: Any) -> float:
+    """Returns the weighted Huber loss of the records with the ridge penalty, for weights in one
+    row.
+    """
     weights = flat_weights.reshape(4, 3)
     distances = np.linalg.norm(TARGETS - FEATURES @ weights, axis=1)
     lines = LIMITS * distances - LIMITS**2 / 2
@@ -52,6 +56,9 @@ def loss(flat_weights: Any) -> float:
 
 
 def test_fit_ends_at_the_minimum_of_hubers_loss() -> None:
+    """The weights agree with SciPy's minimum of Huber's loss, and some records are beyond their
+    limit.
+    """
     minimum = minimize(loss, np.zeros(12), method="BFGS", options={"gtol": 1e-7})
     weights = fit()
     np.testing.assert_allclose(weights.ravel(), minimum.x, atol=1e-6)
@@ -60,6 +67,7 @@ def test_fit_ends_at_the_minimum_of_hubers_loss() -> None:
 
 
 def test_fit_without_limits_equals_ridge_regression() -> None:
+    """With limits that no record reaches, the weights are those of weighted ridge regression."""
     weighted = FEATURES.T * COUNTS
     expected = np.linalg.solve(weighted @ FEATURES + RIDGE * np.eye(4), weighted @ TARGETS)
     np.testing.assert_allclose(fit(limits=np.full(60, NO_LIMIT)), expected, atol=1e-8)
@@ -68,6 +76,7 @@ def test_fit_without_limits_equals_ridge_regression() -> None:
 @pytest.mark.parametrize("ridge", [1e-3, 1.0, 1e4])
 @pytest.mark.parametrize("tolerance", [1e-1, 1e-6])
 def test_fit_is_within_its_tolerance_of_the_minimum(ridge: float, tolerance: float) -> None:
+    """The weights are within tolerance / ridge of those of a much more accurate fit."""
     weights = fit(ridge=ridge, tolerance=tolerance)
     exact = fit(ridge=ridge, tolerance=1e-10)
     assert np.linalg.norm(weights - exact) <= tolerance / ridge
@@ -76,7 +85,10 @@ def test_fit_is_within_its_tolerance_of_the_minimum(ridge: float, tolerance: flo
 @pytest.mark.parametrize("num_records", [1, 2, 2000])
 @pytest.mark.parametrize("is_one_record", [False, True])
 def test_any_number_of_records_is_fitted(num_records: int, is_one_record: bool) -> None:
-    """If the first step size is too large, as for copies of one record, smaller ones follow."""
+    """Features of 1, 2 or 2000 records, or copies of one record, give finite weights.
+
+    If the first step size is too large, as for copies of one record, smaller ones follow.
+    """
     features = np.resize(FEATURES, (num_records, 4))
     if is_one_record:
         features = np.tile(FEATURES[:1], (num_records, 1))
@@ -95,7 +107,11 @@ def test_any_number_of_records_is_fitted(num_records: int, is_one_record: bool) 
 def test_steps_to_minimum_reach_the_minimum(
     guess_margin: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """This holds for any estimate of the curvature. The control, with 1/200 of the steps, fails."""
+    """The number of steps that `steps_to_minimum` returns brings the fit within its tolerance, for
+    any estimate of the curvature.
+
+    Negative control: 1/200 of the steps do not.
+    """
     monkeypatch.setattr(convex_votes, "_GUESS_MARGIN", guess_margin)
     features = FEATURES[:40]
     targets = TARGETS[:40]
@@ -121,6 +137,7 @@ def test_steps_to_minimum_reach_the_minimum(
 
 @pytest.mark.parametrize("ridge", [1e-30, 1e308])
 def test_fit_ends_if_ridge_is_beyond_double_precision(ridge: float) -> None:
+    """A ridge of 1e-30 or 1e308 gives finite weights within the limited number of steps."""
     features = np.tile(FEATURES[:1], (60, 1))
     weights = fit(features, ridge=ridge, tolerance=1e-300, most_steps=50)
     assert np.isfinite(weights).all()

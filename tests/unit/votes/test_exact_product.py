@@ -11,6 +11,9 @@ MATRIX = RNG.normal(size=(30, 7))
 
 
 def test_product_is_accurate_to_26_bits_of_each_rows_length() -> None:
+    """The exact product of rows of very different lengths and a matrix is within 2^-25 of the plain
+    product, relative to each row's length.
+    """
     errors = np.abs(exact_product(ROWS, matrix=MATRIX) - ROWS @ MATRIX)
     lengths = np.linalg.norm(ROWS, axis=1, keepdims=True) * np.linalg.norm(MATRIX, axis=0).max()
     assert (errors <= lengths * 30 * 2.0**-25).all()
@@ -19,7 +22,9 @@ def test_product_is_accurate_to_26_bits_of_each_rows_length() -> None:
 
 @pytest.mark.parametrize("num_rows", [1, 7, 513])
 def test_product_of_a_row_does_not_depend_on_other_rows(num_rows: int) -> None:
-    """The product is the same to the last bit in any batch."""
+    """One row is placed at several positions among other rows: its product is the same to the last
+    bit.
+    """
     product = exact_product(ROWS[:1], matrix=MATRIX)[0]
     for place in range(0, num_rows, 3):
         rows = RNG.normal(size=(num_rows, 30))
@@ -28,7 +33,11 @@ def test_product_of_a_row_does_not_depend_on_other_rows(num_rows: int) -> None:
 
 
 def test_the_order_of_the_sum_makes_no_difference() -> None:
-    """The control: to a plain product it does."""
+    """The columns of the rows and the rows of the matrix are permuted alike: the exact product is
+    the same to the last bit.
+
+    A plain product changes.
+    """
     order = RNG.permutation(30)
     shuffled = exact_product(ROWS[:, order], matrix=MATRIX[order])
     np.testing.assert_array_equal(shuffled, exact_product(ROWS, matrix=MATRIX))

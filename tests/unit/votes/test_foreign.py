@@ -18,6 +18,7 @@ PAIRS = np.array([[[4, 5], [9, 0]], [[1, 2], [3, 3]]])
 
 
 def saved(folder: Path, array: Any, name: str = "votes.npy") -> Path:
+    """Saves an array, or a dictionary of arrays for an .npz file, and returns the path."""
     path = folder / name
     if path.suffix == ".npz":
         np.savez(path, **array)
@@ -41,7 +42,12 @@ def saved(folder: Path, array: Any, name: str = "votes.npy") -> Path:
 def test_layouts_are_recognized_and_give_the_same_counts(
     tmp_path: Path, array: Any, layout: str, num_teachers: int | None, max_votes: int | None
 ) -> None:
-    """Votes of teachers, histograms, and pairs of counts of no and yes, in several types."""
+    """One file holds votes of teachers, a histogram, or pairs of counts of no and yes, in several
+    types.
+
+    Its layout is recognized or set; the counts, the number of teachers and their largest number of
+    votes are the same.
+    """
     for layout_setting in ("auto", layout):
         votes = ImportedVotes.read(
             saved(tmp_path, array), layout=layout_setting, num_teachers=num_teachers
@@ -113,24 +119,29 @@ def test_layouts_are_recognized_and_give_the_same_counts(
 def test_impossible_files_are_refused_in_one_line(
     tmp_path: Path, array: Any, options: Any, refusal: Refusal
 ) -> None:
+    """A file whose votes contradict its layout, range or number of teachers is refused in one line."""
     with refusal as caught:
         ImportedVotes.read(saved(tmp_path, array), **options)
     assert "\n" not in str(caught.value)
 
 
 def test_missing_file_error_lists_all_readable_formats(tmp_path: Path) -> None:
+    """Reading a missing file is refused, and the error lists .npy, .npz and .csv."""
     with refused("votes", ANY, "an existing .npy, .npz or .csv file"):
         ImportedVotes.read(tmp_path / "nowhere.csv")
 
 
 def test_file_with_several_unnamed_arrays_is_refused(tmp_path: Path) -> None:
+    """An .npz file with two unnamed arrays is refused."""
     np.savez(tmp_path / "votes.npz", BITS, CLASSES)
     with refused("votes", ANY, "a file with"):
         ImportedVotes.read(tmp_path / "votes.npz")
 
 
 def test_file_that_expands_beyond_the_limit_is_refused(tmp_path: Path, monkeypatch) -> None:
-    """A small compressed file may hold a huge array."""
+    """The limit is lowered to 10,000 bytes: a compressed file whose array has 80,128 bytes is
+    refused, and a smaller one is read.
+    """
     monkeypatch.setattr(imported, "_MOST_BYTES", 10_000)
     np.savez_compressed(tmp_path / "bomb.npz", votes=np.zeros((10, 2_000, 4), np.uint8))
     with refused("votes", ANY, "80,128 bytes"):
@@ -140,7 +151,9 @@ def test_file_that_expands_beyond_the_limit_is_refused(tmp_path: Path, monkeypat
 
 
 def test_huge_shape_in_a_header_takes_no_memory(tmp_path: Path) -> None:
-    """The header declares 10**12 numbers, and the file holds three bytes."""
+    """A file's header declares 10^12 numbers, but the file holds three bytes: it is refused before
+    memory is taken.
+    """
     path = tmp_path / "votes.npy"
     with path.open("wb") as file:
         header = {"descr": "<i8", "fortran_order": False, "shape": (10**6, 10**6)}
@@ -171,6 +184,9 @@ def test_huge_shape_in_a_header_takes_no_memory(tmp_path: Path) -> None:
     ids=str,
 )
 def test_unsupported_arrays_give_a_one_line_error(tmp_path: Path, array: Any, layout: str) -> None:
+    """An array of a type, shape or range that no layout has is refused, under every layout, in one
+    line that does not mention pickle.
+    """
     np.save(tmp_path / "votes.npy", array, allow_pickle=True)
     with pytest.raises(InvalidValue, match=r"^votes") as caught:
         ImportedVotes.read(tmp_path / "votes.npy", layout=layout, num_teachers=10)
@@ -180,6 +196,7 @@ def test_unsupported_arrays_give_a_one_line_error(tmp_path: Path, array: Any, la
 
 
 def test_byte_order_and_memory_order_change_no_counts(tmp_path: Path) -> None:
+    """Votes stored by columns, as big-endian integers or as half floats give the same counts."""
     votes = np.random.default_rng(0).random(size=(4, 5, 6)) > 0.5
     for array in (votes, np.asfortranarray(votes), votes.astype(">i4"), votes.astype(np.float16)):
         np.save(tmp_path / "votes.npy", array)

@@ -9,6 +9,7 @@ from tests.refusals import refused
 
 
 def made_up(agreement: float) -> MadeUpVotes:
+    """Returns made-up votes of 50 teachers for 9 queries with 3 of 8 labels present."""
     return MadeUpVotes(
         agreement=agreement, num_queries=9, num_labels=8, num_teachers=50, num_present=3
     )
@@ -16,7 +17,11 @@ def made_up(agreement: float) -> MadeUpVotes:
 
 @pytest.mark.parametrize("agreement", [1.0, 0.9, 0.5, 0.0])
 def test_made_up_teachers_vote_for_as_many_labels_as_a_query_has(agreement: float) -> None:
-    """Teachers who miss a present label vote for an absent one."""
+    """A present label has `agreement` times 50 votes, and all votes of a query add up to 3 for each
+    teacher.
+
+    Teachers who miss a present label vote for an absent one, so each names 2 to 4 labels.
+    """
     votes = made_up(agreement)
     bits = np.concatenate(list(votes.bits()))
     np.testing.assert_array_equal(histogram(bits), votes.counts())
@@ -45,6 +50,7 @@ def test_a_teachers_votes_can_be_limited() -> None:
 
 
 def test_counts_a_hand_worked_case():
+    """`histogram` of two teachers' votes on two queries is their sum, as int64."""
     votes = np.array([[[1, 0, 1], [0, 0, 0]], [[1, 1, 1], [0, 0, 1]]], dtype=bool)
     assert histogram(votes).tolist() == [[2, 1, 2], [0, 0, 1]]
     assert histogram(votes).dtype == np.int64
@@ -52,6 +58,7 @@ def test_counts_a_hand_worked_case():
 
 @pytest.mark.parametrize("num_teachers", [1, 255, 256, 511, 1000])
 def test_counts_above_255_do_not_overflow(num_teachers):
+    """All of up to 1000 teachers vote for every label: each count is the number of teachers."""
     assert (histogram(np.ones((num_teachers, 2, 3), bool)) == num_teachers).all()
 
 
@@ -64,5 +71,6 @@ def test_counts_above_255_do_not_overflow(num_teachers):
     ],
 )
 def test_histogram_refuses_arrays_that_are_no_votes(votes, refusal):
+    """Floats, two dimensions, or no teacher are refused by `histogram`."""
     with refusal:
         histogram(votes)

@@ -66,7 +66,9 @@ def length(
 
 @pytest.mark.parametrize("num_records", [1, 4, 40])
 def test_mean_is_multiplied_by_the_root_of_its_records(num_records: int) -> None:
-    """A teacher's vote is the mean over its records times the root of records / expected records."""
+    """A teacher's vote is the mean over its records, times the root of its number of records over
+    the expected number.
+    """
     mean = length(num_records, expected_records=float(num_records))
     counted = length(num_records, expected_records=1.0)
     assert counted == pytest.approx(mean * np.sqrt(num_records), rel=1e-2)
@@ -76,7 +78,10 @@ def test_mean_is_multiplied_by_the_root_of_its_records(num_records: int) -> None
 
 
 def test_votes_of_independent_records_have_equal_length_at_any_size() -> None:
-    """The mean of n independent records is shorter by the root of n, for which the factor makes up."""
+    """Teachers of 1, 4 or 40 independent records have votes of equal mean length, within 10%.
+
+    The mean of n independent records is shorter by the root of n, for which the factor makes up.
+    """
     mean_lengths = [
         np.mean([length(num_records, expected_records=4.0, seed=seed) for seed in range(40)])
         for num_records in (1, 4, 40)
@@ -85,7 +90,9 @@ def test_votes_of_independent_records_have_equal_length_at_any_size() -> None:
 
 
 def test_a_vote_of_copies_is_longer_by_the_root_of_their_number() -> None:
-    """The mean of n equal records is as long as one record."""
+    """A teacher's records are n copies of one record: its vote is longer than that of one record by
+    the root of n.
+    """
     lengths = [
         length(num_records, expected_records=4.0, are_copies=True) for num_records in (1, 4, 40)
     ]
@@ -94,6 +101,7 @@ def test_a_vote_of_copies_is_longer_by_the_root_of_their_number() -> None:
 
 @pytest.mark.parametrize("num_records", [1, 4, 40])
 def test_teachers_of_any_size_are_clipped(num_records: int) -> None:
+    """A long vote of a teacher with 1, 4 or 40 records is shortened to the clip of 0.3."""
     clipped = length(num_records, expected_records=1e-6, clip=0.3, are_copies=True)
     assert 0.29 < clipped <= 0.3
 
@@ -136,16 +144,19 @@ def vote_of_trained(
 
 @pytest.fixture(scope="module")
 def labels() -> NDArray[np.bool_]:
+    """Returns random labels of 20 records, bool `[20, 2]`."""
     return np.random.default_rng(1).random(size=(20, 2)) < 0.4
 
 
 @pytest.fixture(scope="module")
 def own_confidences() -> Array:
+    """Returns random confidences `[20, 2]` of a teacher on its own records."""
     return np.random.default_rng(2).random(size=(20, 2))
 
 
 @pytest.fixture(scope="module")
 def pool_confidences() -> Array:
+    """Returns random confidences `[3000, 2]` of a teacher on public records."""
     return np.random.default_rng(3).random(size=(3000, 2))
 
 
@@ -156,7 +167,11 @@ def test_trained_teachers_mix_student_and_own_confidences(
     own_confidences: Array,
     pool_confidences: Array,
 ) -> None:
-    """`trust` is the weight of the teacher's own confidences against those of the student."""
+    """A trained teacher's vote mixes the gradient against the student's probabilities and that
+    against its own confidences.
+
+    `trust` is the weight of its own confidences.
+    """
     excess = (own_confidences - labels).mean(axis=0)
     student_on_own = expit(OWN_FEATURES @ STUDENT)
     student_on_pool = expit(PUBLIC_FEATURES @ STUDENT)
@@ -171,7 +186,7 @@ def test_trained_teachers_mix_student_and_own_confidences(
 def test_constant_shift_of_confidences_changes_no_vote(
     labels: NDArray[np.bool_], own_confidences: Array, pool_confidences: Array
 ) -> None:
-    """Confidences shifted by a threshold for each label give the same vote."""
+    """A constant for each label is added to all confidences of a teacher: its vote stays."""
     shift = np.array([0.3, -0.2])
     shifted = vote_of_trained(
         labels, own_confidences=own_confidences + shift, pool_confidences=pool_confidences + shift

@@ -14,6 +14,11 @@ POOL = RNG.normal(size=(400, 6)) * np.array([5.0, 4.0, 3.0, 2.0, 1.0, 0.1])
 
 
 def test_features_have_length_one_and_small_weight_at_low_variance() -> None:
+    """The features of public records have length 1, and their covariance falls with the variance of
+    their direction.
+
+    The mean of all records has features of 0.
+    """
     directions = PublicPCA.fit(POOL, 4)
     features = directions.features(POOL)
     np.testing.assert_allclose(np.linalg.norm(features, axis=1), desired=1)
@@ -27,6 +32,9 @@ def test_features_have_length_one_and_small_weight_at_low_variance() -> None:
 
 
 def test_without_all_directions_there_is_no_height() -> None:
+    """With 4 of 6 directions, the features are the directions and one constant, without a feature
+    for the length of a record.
+    """
     directions = PublicPCA.fit(POOL, 4)
     features = directions.with_constant(POOL)
     np.testing.assert_allclose(
@@ -38,7 +46,11 @@ def test_without_all_directions_there_is_no_height() -> None:
 
 @pytest.mark.slow
 def test_kernel_components_explain_nonlinear_labels() -> None:
-    """The sign of a product; beside the same linear features, of the same length, and the same bits anywhere."""
+    """The labels are the sign of a product of two inputs: linear features do not explain them, and
+    kernel components do.
+
+    The linear features keep their directions, and a row's features are the same bits in any batch.
+    """
     rows = np.random.default_rng(1).normal(size=(1500, 4))
     signs = np.sign(rows[:, 0] * rows[:, 1])
     explained = {}
@@ -73,19 +85,29 @@ def test_kernel_components_explain_nonlinear_labels() -> None:
     ],
 )
 def test_components_need_room_and_a_pool(count: int, kernel_from: float, width: int) -> None:
-    """400 rows of 6 numbers: components are what `count` leaves beyond 6 directions and a height, one for 20 rows."""
+    """From 400 rows of 6 numbers, `width` features are made.
+
+    Kernel components are what `count` leaves beyond 6 directions and a height, one for 20 rows at
+    most; without a kernel there are at most 7.
+    """
     assert PublicPCA.fit(POOL, count, kernel_from=kernel_from).width == width
     assert PublicPCA.fit(POOL, count).width == min(count + (count == 6), 7)
 
 
 def test_a_pool_of_few_different_inputs_has_no_components() -> None:
-    """Linear features explain all that a kernel says of three points."""
+    """The pool has three different inputs, which linear features explain: no kernel components are
+    made.
+    """
     directions = PublicPCA.fit(POOL[[0, 1, 2] * 100], 400, kernel_from=1.0)
     assert directions.kernel is None
     assert directions.width == 3
 
 
 def test_the_span_keeps_lengths() -> None:
+    """The span of 30 queries is an orthonormal basis of their features.
+
+    Fewer queries than directions are refused.
+    """
     directions = PublicPCA.fit(POOL, 5)
     span = directions.span(POOL[:30])
     np.testing.assert_allclose(span.T @ span, np.eye(5), atol=1e-12)
@@ -97,6 +119,9 @@ def test_the_span_keeps_lengths() -> None:
 
 
 def affordable(noise_multiplier: float) -> int:
+    """Returns the number of directions at which noise stays below a quarter of the labels'
+    variance.
+    """
     return affordable_directions(
         noise_multiplier=noise_multiplier,
         num_teachers=400,
@@ -108,7 +133,11 @@ def affordable(noise_multiplier: float) -> int:
 
 @pytest.mark.parametrize("noise_multiplier", [1.0, 5.0, 30.0])
 def test_noise_stays_below_its_share_of_the_labels_variance(noise_multiplier: float) -> None:
-    """The noise is 4 k**2 L z**2 / (n N) of the labels' variance in k directions."""
+    """The affordable number k of directions keeps the noise below a quarter of the labels'
+    variance, and k + 1 does not.
+
+    The noise is 4 k^2 L z^2 / (n N) of the labels' variance.
+    """
 
     def noise_in(num_directions: int) -> float:
         return 4 * num_directions**2 * 40 * noise_multiplier**2 / (62_115 * 400)
@@ -118,11 +147,16 @@ def test_noise_stays_below_its_share_of_the_labels_variance(noise_multiplier: fl
 
 
 def test_much_noise_leaves_one_direction() -> None:
+    """At a noise multiplier of 1e9, one direction is affordable."""
     assert affordable(noise_multiplier=1e9) == 1
 
 
 def test_noise_share_matches_a_simulation() -> None:
-    """Noise in scores of unit features over the labels' variance, with clips at the length of labels by chance."""
+    """The formula for the noise's share of the labels' variance agrees with simulated noise within
+    2%.
+
+    The clip is the length of labels by chance.
+    """
     rng = np.random.default_rng(1)
     k = 8
     num_labels = 5

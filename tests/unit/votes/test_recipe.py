@@ -18,6 +18,7 @@ FIELDS = [item.name for item in fields(Recipe)]
 
 @pytest.mark.parametrize("name", [name for name in FIELDS if name != "prevalence_split"])
 def test_a_value_outside_of_its_range_is_refused(name: str) -> None:
+    """A recipe whose field `name` is 1 below or 1 above its documented range is refused."""
     item = next(item for item in fields(Recipe) if item.name == name)
     for value in (item.metadata["low"] - 1, item.metadata["high"] + 1):
         with refused(name, value):
@@ -26,6 +27,7 @@ def test_a_value_outside_of_its_range_is_refused(name: str) -> None:
 
 @pytest.mark.parametrize("name", FIELDS)
 def test_each_field_of_a_recipe_is_documented(name: str) -> None:
+    """Each field of a recipe has a meaning, a unit, and the data on which its default was chosen."""
     item = next(item for item in fields(Recipe) if item.name == name)
     assert item.metadata["meaning"]
     assert item.metadata["unit"]
@@ -34,27 +36,32 @@ def test_each_field_of_a_recipe_is_documented(name: str) -> None:
 
 @pytest.mark.parametrize("value", [float("nan"), float("inf"), True, "0.5", None])
 def test_non_numeric_value_is_refused(value: Any) -> None:
+    """`Recipe` refuses nan, infinity, a bool, a text and None as its `trust`."""
     with refused("trust", value):
         Recipe(trust=value)
 
 
 def test_a_count_is_a_whole_number() -> None:
+    """`Recipe` refuses 2.5 as its number of rounds."""
     with refused("num_rounds", 2.5):
         Recipe(num_rounds=2.5)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("shares", [(0.5, 0.5), (0.1, 0.3, 0.7), 1.0])
 def test_prevalence_split_has_three_parts_with_sum_one(shares: Any) -> None:
+    """`Recipe` refuses a prevalence split of two shares, one with sum 1.1, and a number."""
     with refused("prevalence_split", shares):
         Recipe(prevalence_split=shares)
 
 
 def test_every_part_of_the_split_is_positive() -> None:
+    """`Recipe` refuses a prevalence split with a share of 0."""
     with refused("prevalence_split", 0.0):
         Recipe(prevalence_split=(0.0, 0.4, 0.6))
 
 
 def test_list_in_a_file_becomes_a_tuple() -> None:
+    """A prevalence split read as a list is stored as a tuple, and the recipe can be hashed."""
     recipe = Recipe.from_values({"prevalence_split": [0.2, 0.3, 0.5]})
     assert recipe.prevalence_split == (0.2, 0.3, 0.5)
     assert hash(recipe) == hash(Recipe(prevalence_split=(0.2, 0.3, 0.5)))
@@ -75,27 +82,36 @@ def test_list_in_a_file_becomes_a_tuple() -> None:
 def test_equal_recipes_are_one_release_and_publish_the_same_text(
     of_numpy: Recipe, plain: Recipe
 ) -> None:
+    """Recipes with NumPy numbers and with plain numbers give aggregators of one identity and the
+    same YAML.
+    """
     aggregators = [CenteredVotes(noise_multiplier=1.0, recipe=each) for each in (of_numpy, plain)]
     assert aggregators[0].identity(SHAPE) == aggregators[1].identity(SHAPE)
     assert yaml.safe_dump(of_numpy.changes()) == yaml.safe_dump(plain.changes())
 
 
 def test_null_stands_for_the_default() -> None:
+    """`from_values` with None for every field returns the default recipe."""
     assert Recipe.from_values(dict.fromkeys(FIELDS)) == DEFAULT_RECIPE
 
 
 def test_an_unknown_field_is_refused_with_the_nearest() -> None:
+    """`from_values` refuses the unknown field `thrust`."""
     with refused("recipe.thrust"):
         Recipe.from_values({"thrust": 0.5})
 
 
 def test_only_changed_fields_of_a_recipe_are_published() -> None:
+    """The default recipe has no changes and an empty repr; a recipe with another trust has this
+    change only.
+    """
     assert repr(DEFAULT_RECIPE) == "Recipe()"
     assert DEFAULT_RECIPE.changes() == {}
     assert Recipe(trust=0.25).changes() == {"trust": 0.25}
 
 
 def test_an_aggregator_takes_a_recipe_by_its_fields() -> None:
+    """An aggregator given a dictionary of fields has the recipe of these fields; a text is refused."""
     recipe: Any = {"trust": 0.25}
     assert CenteredVotes(noise_multiplier=1.0, recipe=recipe).recipe == Recipe(trust=0.25)
     wrong: Any = "trust"
@@ -104,6 +120,10 @@ def test_an_aggregator_takes_a_recipe_by_its_fields() -> None:
 
 
 def test_aggregators_of_different_recipes_are_different_releases() -> None:
+    """Aggregators with different recipes are unequal and have different identities.
+
+    The identity with the default recipe does not mention it, as in versions without recipes.
+    """
     usual = CenteredVotes(noise_multiplier=1.0)
     other = CenteredVotes(noise_multiplier=1.0, recipe=Recipe(center_floor=0.01))
     assert usual != other
@@ -113,6 +133,9 @@ def test_aggregators_of_different_recipes_are_different_releases() -> None:
 
 @pytest.mark.parametrize("split", [(0.1, 0.3, 0.6), (0.4, 0.3, 0.3)])
 def test_no_split_of_the_prevalence_changes_the_price(split: tuple[float, float, float]) -> None:
+    """The prevalence split divides the prevalence's budget among three steps: the total event and
+    the prevalence's event stay.
+    """
     aggregator = CenteredVotes(noise_multiplier=2.0, recipe=Recipe(prevalence_split=split))
     event: Any = aggregator.event(SHAPE)
     assert event.noise_multiplier == pytest.approx(2.0, rel=1e-12)
@@ -120,7 +143,9 @@ def test_no_split_of_the_prevalence_changes_the_price(split: tuple[float, float,
 
 
 def test_each_step_spends_its_share_of_the_budget() -> None:
-    """The first of three steps has four times the share, and so half of the noise."""
+    """The first of three steps of the prevalence has the share 0.4 in place of 0.1 of the budget,
+    and so half of the noise.
+    """
     steps = []
     for split in ((0.1, 0.3, 0.6), (0.4, 0.2, 0.4)):
         recipe = Recipe(prevalence_split=split)
@@ -129,6 +154,7 @@ def test_each_step_spends_its_share_of_the_budget() -> None:
 
 
 def test_a_release_carries_its_recipe_to_the_student() -> None:
+    """The training set of a release has the recipe of the aggregator."""
     recipe = Recipe(ridge_at_once=0.3)
     votes = MadeUpVotes(num_queries=100, num_labels=5, num_teachers=300, agreement=0.9)
     aggregator = CenteredVotes(noise_multiplier=1.0, recipe=recipe)

@@ -12,36 +12,45 @@ COVARIANCE = np.array([[4.0, 3.0, 0.0], [3.0, 4.0, 0.0], [0.0, 0.0, 0.3]])
 
 @pytest.fixture(scope="module")
 def signal() -> Array:
-    """A matrix of rank 1 and of norm about 40."""
+    """Returns a matrix of rank 1 and of norm about 40."""
     rng = np.random.default_rng(2)
     return 40.0 * np.outer(rng.normal(size=60), rng.normal(size=20)) / np.sqrt(1200)
 
 
 @pytest.fixture(scope="module")
 def noisy(signal: Array) -> Array:
-    """The signal behind noise whose largest singular value, 11.4, lies below the edge of noise, 12.2."""
+    """Returns the signal plus noise.
+
+    The largest singular value of the noise, 11.4, lies below the edge of noise, 12.2.
+    """
     return signal + np.random.default_rng(5).normal(size=signal.shape)
 
 
 def test_pure_noise_is_shrunk_to_zero() -> None:
-    """All singular values of noise alone lie below the threshold."""
+    """A matrix of noise alone, whose singular values all lie below the threshold, is shrunk to
+    zero.
+    """
     noise = np.random.default_rng(2).normal(size=(60, 20)) * 0.9
     assert not shrink_singular_values(noise, noise_std=1.0).any()
 
 
 def test_a_signal_loses_most_of_its_noise(signal: Array, noisy: Array) -> None:
+    """The shrunk noisy matrix has rank 1, as the signal has, and less than 0.4 of the noisy
+    matrix's error.
+    """
     shrunk = shrink_singular_values(noisy, noise_std=1.0)
     assert np.linalg.matrix_rank(shrunk) == 1
     assert np.linalg.norm(shrunk - signal) < 0.4 * np.linalg.norm(noisy - signal)
 
 
 def test_rows_and_columns_are_treated_alike(noisy: Array) -> None:
-    """Shrinking the transpose gives the transpose."""
+    """Shrinking the transpose of a matrix gives the transpose of the shrunk matrix."""
     shrunk = shrink_singular_values(noisy, noise_std=1.0)
     np.testing.assert_allclose(shrink_singular_values(noisy.T, noise_std=1.0), shrunk.T)
 
 
 def test_without_noise_nothing_is_shrunk(noisy: Array) -> None:
+    """With a noise std of 0, the matrix is returned unchanged."""
     np.testing.assert_array_equal(shrink_singular_values(noisy, noise_std=0.0), noisy)
 
 
@@ -56,7 +65,9 @@ def draw_matrix(num_rows: int, seed: int) -> tuple[Array, Array, Array]:
 
 @pytest.mark.slow
 def test_many_rows_give_the_posterior_mean_of_their_prior() -> None:
-    """The covariance of the rows is learned from 20,000 noisy rows."""
+    """20,000 noisy rows have a known prior: `posterior_rows`, which learns its covariance from the
+    rows, is close to their exact posterior mean.
+    """
     _, noisy_rows, variances = draw_matrix(num_rows=20_000, seed=0)
     exact = np.stack(
         [
@@ -71,6 +82,9 @@ def test_many_rows_give_the_posterior_mean_of_their_prior() -> None:
 
 @pytest.mark.parametrize("seed", range(5))
 def test_the_posterior_mean_is_nearer_than_one_factor_for_all(seed: int) -> None:
+    """The posterior mean of 60 noisy rows is nearer to the true rows than the noisy rows times the
+    best single factor.
+    """
     rows, noisy_rows, variances = draw_matrix(num_rows=60, seed=seed)
     # chosen with the answer at hand
     best_factor = float((noisy_rows * rows).sum() / (noisy_rows**2).sum())
@@ -80,10 +94,12 @@ def test_the_posterior_mean_is_nearer_than_one_factor_for_all(seed: int) -> None
 
 
 def test_little_is_left_of_rows_of_noise() -> None:
+    """Rows of noise alone are shrunk to less than 1% of their variance."""
     noise = np.random.default_rng(1).standard_normal(size=(2000, 5))
     assert float((posterior_rows(noise, row_variances=np.ones(2000)) ** 2).mean()) < 0.01
 
 
 def test_rows_far_above_the_noise_stay() -> None:
+    """Rows 10,000 times larger than the noise are changed by less than 0.01."""
     clear = np.random.default_rng(1).standard_normal(size=(50, 5)) * 1e4
     np.testing.assert_allclose(posterior_rows(clear, row_variances=np.ones(50)), clear, atol=0.01)

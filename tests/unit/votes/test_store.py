@@ -8,10 +8,15 @@ from tests.refusals import ANY, refused
 
 
 def make_votes(num_teachers=10, num_queries=6, num_labels=13):
+    """Returns random votes, bool `[num_teachers, num_queries, num_labels]`."""
     return np.random.default_rng(1).random(size=(num_teachers, num_queries, num_labels)) < 0.4
 
 
 def write(path, votes, block=4, **overrides):
+    """Writes votes to a file in blocks of teachers, and returns its vote store.
+
+    `overrides` are other numbers of teachers, queries or labels to declare.
+    """
     shape = dict(zip(("num_teachers", "num_queries", "num_labels"), votes.shape, strict=True))
     blocks = (votes[i : i + block] for i in range(0, len(votes), block))
     return VoteStore.write(path, blocks, **{**shape, **overrides})
@@ -20,7 +25,9 @@ def write(path, votes, block=4, **overrides):
 @pytest.mark.parametrize("num_labels", [1, 7, 8, 9, 40])
 @pytest.mark.parametrize("block", [1, 3, 100])
 def test_written_votes_are_read_back(tmp_path, num_labels, block):
-    """Votes are written in blocks of teachers and packed into bits, 8 labels to a byte."""
+    """Votes are written in blocks of teachers and packed into bits, 8 labels to a byte: the same
+    votes and counts are read.
+    """
     votes = make_votes(num_labels=num_labels)
     written = write(tmp_path / "votes.npz", votes, block)
     opened = VoteStore.open(written.path, num_teachers=10)
@@ -31,7 +38,7 @@ def test_written_votes_are_read_back(tmp_path, num_labels, block):
 
 
 def test_blocks_are_cut_to_the_memory_allowed(tmp_path, monkeypatch):
-    """The limit holds 4 of 9 teachers, so the blocks have 4, 4 and 1 teachers."""
+    """The memory limit holds the votes of 4 teachers: 9 teachers are read in blocks of 4, 4 and 1."""
     opened = write(tmp_path / "votes.npz", make_votes(num_teachers=9))
     monkeypatch.setattr(vote_store, "BLOCK_BYTES", 4 * 6 * 13)
     assert [len(block) for block in opened.blocks()] == [4, 4, 1]
@@ -39,7 +46,7 @@ def test_blocks_are_cut_to_the_memory_allowed(tmp_path, monkeypatch):
 
 @pytest.mark.slow
 def test_memory_does_not_grow_with_the_teachers(tmp_path, monkeypatch):
-    """40 MB of votes are written and counted with less than 8 MB."""
+    """40 MB of votes are written and counted with less than 8 MB of memory."""
     monkeypatch.setattr(vote_store, "BLOCK_BYTES", 2**20)
     blocks = (np.ones((1, 500, 40), bool) for _ in range(2000))  # 40 MB of votes
     tracemalloc.start()
@@ -55,7 +62,9 @@ def test_memory_does_not_grow_with_the_teachers(tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("kept", [0, 10, 200, -1])
 def test_a_torn_file_is_refused(tmp_path, kept):
-    """The file keeps its first 0, 10 or 200 bytes, or loses its last byte."""
+    """A vote file keeps only its first 0, 10 or 200 bytes, or loses its last byte: opening it is
+    refused.
+    """
     path = write(tmp_path / "votes.npz", make_votes()).path
     path.write_bytes(path.read_bytes()[:kept])
     with refused("file", ANY, "vote file"):
@@ -63,7 +72,7 @@ def test_a_torn_file_is_refused(tmp_path, kept):
 
 
 def test_set_padding_bits_after_the_last_label_are_refused(tmp_path):
-    """13 labels fill two bytes but for 3 bits, which must be 0."""
+    """13 labels fill two bytes but for 3 bits: a file in which these bits are 1 is refused."""
     np.savez(
         tmp_path / "votes.npz", packed=np.full((2, 3, 2), 255, np.uint8), num_labels=np.array(13)
     )
@@ -72,6 +81,7 @@ def test_set_padding_bits_after_the_last_label_are_refused(tmp_path):
 
 
 def test_a_flipped_bit_fails_the_checksum(tmp_path):
+    """One bit of the packed votes is flipped: reading the votes is refused."""
     votes = make_votes(num_teachers=2000, num_labels=8)
     path = write(tmp_path / "votes.npz", votes).path
     data = bytearray(path.read_bytes())
