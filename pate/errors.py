@@ -243,7 +243,7 @@ def _in_few_digits(value: object) -> object:
 
 
 def _is_numeral(value: object) -> bool:
-    """Returns true if a value is a text of a number."""
+    """Returns True if a value is a text of a number."""
     if not isinstance(value, str) or not value[-1:].isdigit():
         return False
     try:
@@ -269,7 +269,7 @@ def _printable_character(character: str) -> str:
 
 
 def _is_plain(value: object) -> bool:
-    """Returns true if an error can keep a value: it refers to no other data, and can be pickled."""
+    """Returns True if an error can keep a value: it refers to no other data, and can be pickled."""
     if isinstance(value, tuple):
         return all(map(_is_plain, value))
     return value is None or isinstance(value, (str, os.PathLike, Number, enum.Enum))

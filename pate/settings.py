@@ -630,7 +630,11 @@ def values_of(
             returned.
         omitted_names: names of fields of `settings_class` that are left out.
     """
-    names = [item.name for item in fields(settings_class) if item.name not in omitted_names]
+    names = [
+        dataclass_field.name
+        for dataclass_field in fields(settings_class)
+        if dataclass_field.name not in omitted_names
+    ]
     return {name: getattr(settings, name) for name in names}
 
 
@@ -642,8 +646,8 @@ def names_with(mark: str, *commands: str) -> frozenset[str]:
         commands: the commands whose settings are searched; all commands if none is given.
     """
     return frozenset(
-        item.name
+        dataclass_field.name
         for command in commands or settings_classes()
-        for item in settings_of(command)
-        if item.metadata[mark]
+        for dataclass_field in settings_of(command)
+        if dataclass_field.metadata[mark]
     )

@@ -58,7 +58,7 @@ def require(condition: bool, name: str, value: object, rule: str, *, owner: str 
     """Raises `InvalidValue` unless a condition is true.
 
     Args:
-        condition: true if the value is accepted.
+        condition: whether the value is accepted.
         name: the name of the parameter.
         value: the value of the parameter.
         rule: a noun phrase for the expected value, such as `a number > 0`.

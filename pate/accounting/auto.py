@@ -119,7 +119,7 @@ class AutoAccountant(AccountantBesideRenyi):
         return self._accountants
 
     def _has_small_joint_laws(self) -> bool:
-        """Returns True where `JointLawAccountant` is quick for the composed events and may give a smaller bound."""
+        """Returns True if `JointLawAccountant` is quick for the composed events and may give a smaller bound."""
         kinds = {
             kind for event, count in self._composed for kind in select_then_tests(event, count)
         }
@@ -130,7 +130,7 @@ class AutoAccountant(AccountantBesideRenyi):
         )
 
     def _is_composable(self) -> bool:
-        """Returns True where `ExactAccountant` can price all composed events and may give the smallest bound."""
+        """Returns True if `ExactAccountant` can price all composed events and may give the smallest bound."""
         counts = Counter[Event]()
         for event, count in self._composed:
             for leaf, times in event_tree.leaves(event_tree.by_accesses(event), num_releases=count):

@@ -34,7 +34,7 @@ class PricedNoise:
 
     @property
     def is_enough(self) -> bool:
-        """True where the epsilon is at most the target."""
+        """Whether the epsilon is at most the target."""
         return self.log_excess <= 0
 
 

@@ -20,9 +20,8 @@ from numpy.typing import NDArray
 from pate.accounting.gaussian_pairs import SampledPair, ShiftedMaximum, Tails
 from pate.accounting.special import Array
 
-_LOCATION_ERROR = (
-    1e-9  # relative to the spacing: how well the ends of an interval are known at best
-)
+# relative to the spacing: how well the ends of an interval are known at best
+_LOCATION_ERROR = 1e-9
 _NUM_BISECTIONS = 80
 _MASS_ROUNDING = 2.0**-44
 _LARGEST_LOSS = 700.0  # a larger one counts as missing; its exponential may be no float
@@ -141,7 +140,7 @@ def _cells(
     clipped_multiple = min(largest_multiple, int(_LARGEST_LOSS / spacing))
 
     def are_beyond_ends(x: Array) -> NDArray[np.bool_]:
-        """Returns two booleans: True where the grid begins left of x[0], and True where it ends left of x[1]."""
+        """Returns two booleans: whether the grid begins left of x[0], and whether it ends left of x[1]."""
         above = pair.first(x).above
         if isinstance(pair, SampledPair):
             begins = pair.loss(x) > -clipped_multiple * spacing

@@ -52,9 +52,11 @@ def event_to_json(event: Event) -> dict[str, Any]:
     """
     validation.require_kind("event", value=event, kind=Event, rule=events.EVENT_RULE)
     written_fields = [
-        item for item in fields(cast(Any, event)) if getattr(event, item.name) != item.default
+        dataclass_field
+        for dataclass_field in fields(cast(Any, event))
+        if getattr(event, dataclass_field.name) != dataclass_field.default
     ]
-    values = {item.name: _to_json(getattr(event, item.name)) for item in written_fields}
+    values = {field.name: _to_json(getattr(event, field.name)) for field in written_fields}
     return {"kind": type(event).__name__} | values
 
 

@@ -143,7 +143,11 @@ def _checks_of(kind: Hashable) -> tuple[tuple[str, Callable[[str, Any], object]]
         kind: the class, a dataclass.
     """
     items = fields(cast(Any, kind))
-    return tuple((item.name, item.metadata["check"]) for item in items if "check" in item.metadata)
+    return tuple(
+        (dataclass_field.name, dataclass_field.metadata["check"])
+        for dataclass_field in items
+        if "check" in dataclass_field.metadata
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -361,7 +365,7 @@ class SampledGaussianEvent(LeafEvent):
 
     @property
     def is_replaced(self) -> bool:
-        """True where a neighbor replaces one unit by another; False where a neighbor adds or removes one unit."""
+        """Whether a neighbor replaces one unit by another, and does not add or remove one unit."""
         return self.adjacency is Adjacency.REPLACE_ONE
 
     @property
@@ -486,5 +490,5 @@ class BoundarySessionEvent(SessionEvent):
 
     # the pure DP of one call before it is wrapped, > 0; `epsilon` and `hit_prob` are those of the wrapped call
     call_epsilon: float = field(metadata=_POSITIVE)
-    # True where the log-likelihood ratios of the call also span at most `call_epsilon`
+    # whether the log-likelihood ratios of the call also span at most `call_epsilon`
     bounded_range: bool = field(metadata=_BOOL)

@@ -43,9 +43,8 @@ from pate.accounting.noisy_maximum import NoisyMaximum
 from pate.accounting.winner import Winner
 from pate.validation import require_count
 
-_COST_OF_MAXIMUM = (
-    240  # the profile of one noisy maximum, which serves all steps with the same noise
-)
+# the profile of one noisy maximum, which serves all steps with the same noise
+_COST_OF_MAXIMUM = 240
 _LEVELS = (12, 24, 48, 96, 192)  # the grid may end where delta is below 10**-level
 _MARGIN = 1e-4  # between a delta that is read off and the grid's smallest
 _RENYI_MARGIN = 1e-6  # between the delta of the Renyi accountant and the grid's smallest

@@ -43,17 +43,14 @@ CAPACITY = 720
 _COST = 4  # of a step, in quarters of a step of some milliseconds
 _COST_OF_WINNER = 10
 _RARE_LOSS = 30.0  # standard deviations: steps with such a loss are taken one by one
-_BLOCK_ROUNDING = (
-    1e-11  # relative: of a hull's values between its corners, and of the sums of a profile
-)
-_LARGEST_CONVOLUTION = (
-    6000  # points up to the reach where losses are summed: a second's work at most
-)
+# relative: of a hull's values between its corners, and of the sums of a profile
+_BLOCK_ROUNDING = 1e-11
+# points up to the reach where losses are summed: a second's work at most
+_LARGEST_CONVOLUTION = 6000
 _MAXIMUM_MISSING = 1e-15  # mass of the loss of a noisy maximum beyond the grid of one release
 _MAXIMUM_ROUNDING = 1e-13  # added to its profile: above what double precision computes too small
-_BLOCK_WIDENING = (
-    3e-4  # share of the variance of all losses that the wider spacing between blocks may add
-)
+# share of the variance of all losses that the wider spacing between blocks may add
+_BLOCK_WIDENING = 3e-4
 _BLOCK_DEVIATIONS = 9.2  # standard deviations of a block that its grid reaches
 _LOG_MISSING = 42.0  # minus the logarithm of the mass beyond the largest loss of a block
 _WIDENING = 3e-3  # share of the variance of all losses that interpolation may add
@@ -381,7 +378,7 @@ def _last_profiles(run: Run, grid: LossGrid, negligible: float) -> Array:
 
 
 def are_taken_one_by_one(steps: Steps) -> bool:
-    """Returns True where steps are composed one by one: they are few, or one has a rare and enormous loss."""
+    """Returns True if steps are composed one by one: they are few, or one has a rare and enormous loss."""
     total_cost = sum(times * cost_of_step(pairs) for pairs, times in steps)
     has_rare_loss = any(
         largest_loss(pairs, otherwise=0.0) > _RARE_LOSS * math.sqrt(pairs.variance)

@@ -23,9 +23,8 @@ from pate.accounting.special import Array
 
 _SPACING_DIGITS = 32  # binary digits of a spacing: its multiples up to 2**21 are exact
 _OUTWARD = 1 + 2.0**-50  # the factor that moves a loss away from 0 by more than its rounding error
-_NEARLY = (
-    1e-8  # relative: a loss this little below a multiple of the spacing is rounded to the multiple
-)
+# relative: a loss this little below a multiple of the spacing is rounded to the multiple
+_NEARLY = 1e-8
 
 
 class Shift(NamedTuple):

@@ -48,9 +48,8 @@ CompositionStep = Callable[[Array], Array]
 _SUMS_TOGETHER = 16  # pairs whose expectations one matrix product computes
 _POINTS_AT_ONCE = 4096  # of the grid in one matrix product: the rows stay in the processor's cache
 _ROUNDING = 2.0**-46  # 128 units of 2**-53; a value may be wrong by 72 of them
-_BOX_SLACK = (
-    3e-5  # relative, per step: a box is accepted whose value is so little above the best pair's
-)
+# relative, per step: a box is accepted whose value is so little above the best pair's
+_BOX_SLACK = 3e-5
 _WINNER_SLACK = 1e-4  # relative, per step: the same for a pair above many laws of a winner
 _LARGEST_USES_OF_COVER = 12  # steps that share one cover
 _LARGEST_NUM_PIECES = 64  # into which a span is cut

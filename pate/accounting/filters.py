@@ -125,7 +125,7 @@ class PrivacyFilter(ABC):
 
     name: ClassVar[str]
     _unit: ClassVar[str]  # in words, with braces that the filter's fields fill
-    # True where a session is counted by its hits, False where it is counted by its accesses
+    # whether a session is counted by its hits, and not by its accesses
     prices_hits: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
@@ -142,7 +142,10 @@ class PrivacyFilter(ABC):
 
     def to_json(self) -> dict[str, Any]:
         """Returns the name and the parameters, without cap and delta, as a dictionary that `filter_from_json` reads."""
-        parameters = {item.name: getattr(self, item.name) for item in fields(self)[2:]}
+        parameters = {
+            dataclass_field.name: getattr(self, dataclass_field.name)
+            for dataclass_field in fields(self)[2:]
+        }
         return {"name": self.name} | parameters
 
     @property
@@ -231,11 +234,11 @@ class PrivacyFilter(ABC):
         )
 
     def allows_failures(self, spent: Spent) -> bool:
-        """Returns True where the sum of the failure probabilities is within the part of delta for failures."""
+        """Returns True if the sum of the failure probabilities is within the part of delta for failures."""
         return spent.failure_prob <= Fraction(self.failures_allowed) * (1 + Fraction(self._slack))
 
     def admits(self, spent: Spent, event: Event) -> bool:
-        """Returns True where an event fits under the cap after `spent` has been charged."""
+        """Returns True if an event fits under the cap after `spent` has been charged."""
         return self._holds(spent.plus(self.price(event)))
 
     def left(self, spent: Spent) -> float:
@@ -256,7 +259,7 @@ class PrivacyFilter(ABC):
         return math.inf if count == _LARGEST_COUNT else count
 
     def _holds(self, spent: Spent) -> bool:
-        """Returns True where all charges together satisfy one of the filter's bounds.
+        """Returns True if all charges together satisfy one of the filter's bounds.
 
         The bounds are that of the filter's unit and the sum of pure epsilons. Charges that satisfy only one bound are
         never split between both.

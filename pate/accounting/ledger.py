@@ -125,9 +125,8 @@ class Ledger:
         self._store = file.store
         self._entries = list[LedgerEntry]()
         self._num_read = (0, 0)  # lines of the file, and entries of this account among them
-        self._account = (
-            data  # the digest that the lines name, which an unnamed account takes from them
-        )
+        # the digest that the lines name, which an unnamed account takes from them
+        self._account = data
         self._index_of_charge: dict[str, int] = {}  # the index in `_entries` by key
         self._interleaved = set[
             Event
@@ -215,7 +214,7 @@ class Ledger:
 
     @property
     def noise_is_shared(self) -> bool:
-        """True where two releases drew their noise from the same seed, at least one of them of this data set.
+        """Whether two releases drew their noise from the same seed, at least one of them of this data set.
 
         Such releases have no finite total: the difference of two sums with the same noise has no noise. That holds also
         if the other sum is over another data set.
@@ -543,7 +542,7 @@ class Ledger:
     def has_noise(
         self, noise: str, *, except_release: str = "", except_price: Event | None = None
     ) -> bool:
-        """Returns True where the file holds another release, of any data set, whose noise was drawn from a seed.
+        """Returns True if the file holds another release, of any data set, whose noise was drawn from a seed.
 
         Args:
             noise: the name of the seed.
@@ -665,7 +664,7 @@ class Ledger:
     def _agrees_with(
         self, charge_key: str, part_key: str, content: bytes, release_name: str
     ) -> bool:
-        """Returns True where a part of a release agrees with the release that was charged under the key `charge_key`.
+        """Returns True if a part of a release agrees with the release that was charged under the key `charge_key`.
 
         Two runs with the same seed make the same release only if all parts agree. A part with the same name must have
         the same content. A part with a new name must come after all parts that the other run has committed, because a
@@ -688,7 +687,7 @@ class Ledger:
         return names == names_of_release
 
     def _shares_noise(self) -> bool:
-        """Returns True where a charge of this account and another charge of the file drew from the same seed.
+        """Returns True if a charge of this account and another charge of the file drew from the same seed.
 
         The file is not read again.
         """

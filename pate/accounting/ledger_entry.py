@@ -31,9 +31,8 @@ class LedgerEntry:
     description: str  # for people
     epsilon: float  # the total of all charges on the same data up to and including this charge
     data: str = ""  # the digest of the private data; empty where the ledger counts for one data set
-    draw: int = (
-        1  # the number of the draw within its run, from 1 on; `redraw` makes a run draw again
-    )
+    # the number of the draw within its run, from 1 on; `redraw` makes a run draw again
+    draw: int = 1
     noise: str = ""  # the name of the seed of the noise; empty for noise that nothing can repeat
     time: str = ""  # UTC, ISO 8601
     user: str = ""  # the login name, or the number of a user who has no name

@@ -118,7 +118,7 @@ class LedgerFile:
 
         Args:
             requested: the settings, by their names in the file.
-            takes_stored_accountant: True where the caller named no accountant, so any accountant of the file is fine.
+            takes_stored_accountant: whether the caller named no accountant, so any accountant of the file is fine.
         """
         settings = self.store.settings
         require(settings.get("ledger") == _VERSION, "ledger", self.path, "a ledger of this version")
@@ -136,7 +136,7 @@ class LedgerFile:
 
         Args:
             requested_filter: the filter for the caller's cap; None where the caller named no cap.
-            filter_is_default: True where the caller named a cap and no filter.
+            filter_is_default: whether the caller named a cap and no filter.
 
         Raises:
             InvalidValue: the caller's cap is above the cap of the file, or the caller's filter differs from the filter

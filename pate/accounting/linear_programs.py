@@ -38,9 +38,8 @@ class LinearPrograms:
 
     parts: Array  # `[M, K]`
     weights: Array  # `[B, 1 + R, M]` of the parts: in the values, then in the rows
-    sizes: (
-        Array  # `[B, 1 + R]` at least the sum of the sizes of all terms that an entry is the sum of
-    )
+    # `[B, 1 + R]` at least the sum of the sizes of all terms that an entry is the sum of
+    sizes: Array
     own_values: Array  # `[B, K]` added to the values of each program
 
     def remainders(self, multipliers: Array) -> Array:

@@ -107,7 +107,7 @@ class PureDpAccountant(AccountantBesideRenyi):
             return float(total * (1 + 1e-12))
 
     def _has_tails(self) -> bool:
-        """Returns True where the optimal composition can be computed: few enough releases, all epsilons finite."""
+        """Returns True if the optimal composition can be computed: few enough releases, all epsilons finite."""
         num_releases = sum(self._counts.values())
         is_small = 0 < num_releases <= _MOST_RELEASES and len(self._counts) <= _MOST_EPSILONS
         return is_small and math.isfinite(self._sum_of_epsilons())
@@ -167,9 +167,8 @@ class _GridLoss(NamedTuple):
     """The distribution, under P, of the summed privacy loss of several releases, on a grid of losses."""
 
     first: int  # the smallest loss, as a multiple of the grid's spacing
-    masses: (
-        Array  # the probability of each loss of the grid, from the smallest loss on, `[num_points]`
-    )
+    # the probability of each loss of the grid, from the smallest loss on, `[num_points]`
+    masses: Array
     missing: float  # the probability of an infinite loss
 
 

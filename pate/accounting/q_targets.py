@@ -43,7 +43,7 @@ class QTarget:
         require_probability("hit_prob", self.hit_prob)
 
     def covers(self, other: QTarget) -> bool:
-        """Returns True where the other target has an epsilon of at most, and a `hit_prob` of at least, this target's.
+        """Returns True if the other target has an epsilon of at most, and a `hit_prob` of at least, this target's.
 
         A session for this target may then make calls with the other target.
         """

@@ -35,9 +35,8 @@ DEFAULT_ORDERS: Array = 1 + np.geomspace(1e-3, 1e6, 461)
 """461 orders a from 1.001 to a million; each a - 1 is 4.6% above that of the order before."""
 
 _REFINEMENT = 24  # orders between two neighboring orders of the grid, near the best order
-_MOST_COUNTED = (
-    1000  # different events of one composition that are looked up among the events before
-)
+# different events of one composition that are looked up among the events before
+_MOST_COUNTED = 1000
 
 
 class _BestOrder(NamedTuple):

@@ -253,7 +253,7 @@ class Store:
         return counts
 
     def is_introduced(self, data: str) -> bool:
-        """Returns True where the owners of an account are stored in the file.
+        """Returns True if the owners of an account are stored in the file.
 
         Args:
             data: the account: the digest of the data set.
@@ -459,7 +459,7 @@ def _ledger_line(row: tuple[Any, ...]) -> LedgerLine:
 
 
 def _has_owners(db: sqlite3.Connection, data: str) -> bool:
-    """Returns True where the owners of an account are stored; `data` is the digest of its data set."""
+    """Returns True if the owners of an account are stored; `data` is the digest of its data set."""
     row = db.execute("SELECT 1 FROM owner WHERE data = ? LIMIT 1", (data,)).fetchone()
     return row is not None
 

@@ -193,7 +193,7 @@ class TargetCharging(HeldBudget):
 
     @property
     def halted(self) -> bool:
-        """True where the session has ended, because every counter has reached `target_hits`."""
+        """Whether the session has ended, because every counter has reached `target_hits`."""
         return min(self.hits) >= self.target_hits
 
     @property
@@ -251,7 +251,7 @@ class TargetCharging(HeldBudget):
         target: QTarget | None = None,
         failure_prob: float = 0.0,
     ) -> bool:
-        """Counts one call and its hits, and returns True where the session ended with this call.
+        """Counts one call and its hits, and returns True if the session ended with this call.
 
         Args:
             outcome_in_target: True where the call was a hit; with several counters, a list with one bool for each

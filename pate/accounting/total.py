@@ -88,7 +88,7 @@ def total_price(
 
 
 def have_one_order(counts: Counter[Event], *, interleaved: frozenset[Event] = frozenset()) -> bool:
-    """Returns True where optimal composition gives the same bound for every order of the events.
+    """Returns True if optimal composition gives the same bound for every order of the events.
 
     That is so if all events are equal, Gaussian events aside: the bound of a Gaussian does not depend on its position.
 
@@ -115,7 +115,7 @@ def have_one_order(counts: Counter[Event], *, interleaved: frozenset[Event] = fr
 
 
 def is_session(event: Event) -> bool:
-    """Returns True where an event contains the price of a session.
+    """Returns True if an event contains the price of a session.
 
     A session shows its answers one after another, so other releases may lie between its answers.
     """

@@ -59,9 +59,8 @@ _FARTHEST_BIT = 2.4
 _HALF_OF_THRESHOLDS = np.append(np.arange(7) / 10, 0.6 + np.arange(1, 10) / 5)
 _THRESHOLDS = np.append(-_HALF_OF_THRESHOLDS[:0:-1], _HALF_OF_THRESHOLDS)
 _SMALL_SHIFT = 1e-3  # the squares of so small a shift serve all shifts
-_LARGEST_COST = (
-    1.3  # of a corner of a square; no law's second moment over mean_shift^2 exceeds 1.2800
-)
+# of a corner of a square; no law's second moment over mean_shift^2 exceeds 1.2800
+_LARGEST_COST = 1.3
 _SKEW = 0.1  # the weight of large losses in the cost of a corner
 # Slope over shift: beyond it the test curve of the two counts themselves cuts the pairs off.
 _STEEPEST = 4.0

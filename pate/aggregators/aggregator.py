@@ -141,10 +141,10 @@ class Aggregator(Parameters, ABC):
             this type or a subclass of it.
         queries_at_once: the largest number of queries for one call of `draw`, which keeps temporary arrays small. None
             where the summary does not have one row for each query, or where all queries have to be drawn together.
-        single_label: True where every answer names exactly one label.
+        single_label: whether every answer names exactly one label.
         usual_failure_prob: the value that replaces a `failure_prob` of None; `with_failure_prob_for` may lower it.
-        pays_in_advance: True where a session of many queries is charged before its first query.
-        expects_prior: True where a release uses a prior, the labels that a student predicts (see `with_prior`).
+        pays_in_advance: whether a session of many queries is charged before its first query.
+        expects_prior: whether a release uses a prior, the labels that a student predicts (see `with_prior`).
         budgets_by: the way in which groups can have budgets of their own; None where they cannot. With "weights", the
             teachers of a group have a weight (`VoteSource.weights`). A group of weight w pays the price that all would
             pay for noise 1 / w times as large. With "teachers", the records of a group are limited to a number of
@@ -557,12 +557,12 @@ class Aggregator(Parameters, ABC):
 
     @property
     def reads_counts(self) -> bool:
-        """True where the aggregator reads counts of votes; False where it reads the votes of each teacher."""
+        """Whether the aggregator reads counts of votes, and not the votes of each teacher."""
         return issubclass(CountedVotes, self.reads)
 
     @property
     def never_empty(self) -> bool:
-        """True where every answer names at least one label."""
+        """Whether every answer names at least one label."""
         return False
 
     def check_run(self) -> None:
@@ -641,7 +641,11 @@ def declared(aggregator_class: type[Aggregator], mark: str = "noise") -> frozens
         aggregator_class: the aggregator class.
         mark: "noise" for fields that calibration multiplies, "solved" for fields that calibration sets.
     """
-    return frozenset(item.name for item in fields(aggregator_class) if item.metadata.get(mark))
+    return frozenset(
+        dataclass_field.name
+        for dataclass_field in fields(aggregator_class)
+        if dataclass_field.metadata.get(mark)
+    )
 
 
 def counts_for(aggregator: Aggregator, blocks: Iterable[Bits]) -> NDArray[np.int64]:

@@ -224,7 +224,7 @@ class BoundaryTopK(BoundaryAggregator):
         test_std: standard deviation of the test's Laplace noise in votes, > 0.
         failure_prob: probability that an unstable set is released, per query. None is 1e-10, or less where the failures
             of all queries would take more than 0.6 of `session_delta`.
-        padded: True where k = 0 and k = num_labels are possible answers. `TargetChargedAggregator` has the other
+        padded: whether k = 0 and k = num_labels are possible answers. `TargetChargedAggregator` has the other
             fields.
 
     >>> aggregator = BoundaryTopK(selection_scale=2.0, test_std=3.0, target_hits=2, failure_prob=1e-9)

@@ -88,7 +88,7 @@ class NotPriorTopK(TargetChargedAggregator):
         table_order: the Renyi order for which the stability table of stable top-k is made, > 1.
         table_budget: the Renyi divergence of one stability test at that order, > 0.
         failure_prob: probability that stable top-k releases an unstable set, per query; see `StableTopK`.
-        padded: True where k = 0 and k = num_labels are possible answers of stable top-k.
+        padded: whether k = 0 and k = num_labels are possible answers of stable top-k.
         release_share: calibration gives stable top-k this part of the target epsilon, in (0, 1).
             `TargetChargedAggregator` has the other fields.
 
@@ -123,7 +123,7 @@ class NotPriorTopK(TargetChargedAggregator):
 
     @property
     def never_empty(self) -> bool:
-        """True where every answer names at least one label, which holds if `padded` is False."""
+        """Whether every answer names at least one label, which holds if `padded` is False."""
         return not self.padded
 
     def with_prior(self, prior: Bits | base.PriorRule) -> NotPriorSession:

@@ -140,12 +140,12 @@ adjacency=replace_one)
             "event": abbreviated(repr(self.event)),
             "adjacency": self.adjacency,
         }
-        for item in fields(self):
-            value = getattr(self, item.name)
-            if item.name in ("labels", "answered", "event", "adjacency"):
+        for dataclass_field in fields(self):
+            value = getattr(self, dataclass_field.name)
+            if dataclass_field.name in ("labels", "answered", "event", "adjacency"):
                 continue
             is_array = isinstance(value, np.ndarray) and value.ndim > 0
-            texts[item.name] = f"{value.dtype}{list(value.shape)}" if is_array else value
+            texts[dataclass_field.name] = f"{value.dtype}{list(value.shape)}" if is_array else value
         parts = [f"{name}={text}" for name, text in texts.items()]
         return f"{type(self).__name__}({', '.join(parts)})"
 

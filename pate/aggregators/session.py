@@ -85,7 +85,7 @@ def session_event(
         num_calls: the largest number of queries, >= 0.
         session_delta: the delta at which the two prices are compared, and for which the best overrun is computed.
         failure_prob: the sum of the failure probabilities of all queries, less than `session_delta`.
-        bounded_range: None for queries outside the boundary wrapper. Inside: True if the log-likelihood ratios of one
+        bounded_range: None for queries outside the boundary wrapper. Inside: whether the log-likelihood ratios of one
             query span at most `call_epsilon`, else False.
         other_releases: the event of the releases that are made together with the session, in any order; None without
             any. The comparison of the two prices takes them into account.

@@ -310,7 +310,7 @@ class StableTopK(StableAggregator):
             `table_order` and `table_budget`.
         failure_prob: probability that an unstable set is released, per query; a given table has its own. None is 1e-9,
             or less where the failures of all queries would take more than 0.6 of delta.
-        padded: True where k = 0 and k = num_labels are possible answers.
+        padded: whether k = 0 and k = num_labels are possible answers.
         regularizer: a bonus in votes for each candidate k, added to its gap: a function of k, or an array with one
             finite number for each candidate. None for no bonus.
         max_k: the largest k that can be selected, >= 1; None for no limit. With a limit only the `max_k` + 1 largest

@@ -39,9 +39,8 @@ class ClaimedGaussian:
     """A number of Gaussian mechanisms, with the sensitivity that a published claim assumes."""
 
     noise_std: float  # the standard deviation of the noise, in votes
-    num_moved: (
-        int  # the number of counts that differ by 1 between neighbors, according to the claim
-    )
+    # the number of counts that differ by 1 between neighbors, according to the claim
+    num_moved: int
     num_releases: float  # the number of releases, according to the claim
 
     def curve(self, orders: Array) -> Array:
@@ -194,8 +193,8 @@ def audit_votes(
         aggregator: the aggregator of the first finding, with its own parameters; None for the usual aggregator of votes
             of this layout.
         accountant: computes the prices.
-        given_only: True to leave out findings with an assumed parameter, except the first finding.
-        data_dependent: True to add the data-dependent epsilon of each release, if a theorem bounds it.
+        given_only: whether to leave out findings with an assumed parameter, except the first finding.
+        data_dependent: whether to add the data-dependent epsilon of each release, if a theorem bounds it.
 
     Raises:
         InvalidValue: the aggregator does not release such votes, or a value is out of range.
@@ -227,7 +226,7 @@ def audit_votes(
             rule,
         )
         usual = [aggregator, *(rival for rival in usual if type(rival) is not type(aggregator))]
-    findings = list[AuditFinding]()
+    findings: list[AuditFinding] = []
     for start in usual:
         known_release = parameters.applied(start)
         applied = with_failure_prob_for(
@@ -330,12 +329,10 @@ _NOISES = {*_OTHER_NAMES, *_OTHER_NAMES.values()}
 class ReleaseParameters:
     """The known parameters of a release by somebody else. None stands for a parameter that is not known."""
 
-    noise_std: float | None = (
-        None  # the noise of answers, or the scale of a selection, in votes; 0 for no noise
-    )
-    screening_std: float | None = (
-        None  # the noise of the screening or of a stability test, in votes; 0 for no noise
-    )
+    # the noise of answers, or the scale of a selection, in votes; 0 for no noise
+    noise_std: float | None = None
+    # the noise of the screening or of a stability test, in votes; 0 for no noise
+    screening_std: float | None = None
     threshold_share: float | None = None  # the fraction of teachers who must agree for an answer
     vote_clip: int | None = None  # the most votes of a teacher that count in a query
     max_size: int | None = None  # the largest size of a set of labels
@@ -359,13 +356,13 @@ class ReleaseParameters:
 
         Aggregators refuse noise of 0. They get noise of 1 instead, and the result is marked as noiseless.
         """
-        names_of_fields = {item.name for item in fields(aggregator)}
+        names_of_fields = {dataclass_field.name for dataclass_field in fields(aggregator)}
         # the aggregator's own name of each parameter that it has
         own_names: dict[str, str] = {}
-        for item in fields(self):
-            for name in (_OTHER_NAMES.get(item.name), item.name):
+        for dataclass_field in fields(self):
+            for name in (_OTHER_NAMES.get(dataclass_field.name), dataclass_field.name):
                 if name in names_of_fields:
-                    own_names[item.name] = name
+                    own_names[dataclass_field.name] = name
         changes: dict[str, Any] = {
             own_name: self.known[name] for name, own_name in own_names.items() if name in self.known
         }
@@ -392,4 +389,4 @@ class KnownRelease:
     aggregator: Aggregator
     # all parameters, known or assumed, by the names of `ReleaseParameters`
     parameters: dict[str, float]
-    is_noiseless: bool  # True if a standard deviation of the release is 0
+    is_noiseless: bool  # whether a standard deviation of the release is 0

@@ -303,7 +303,7 @@ def _altered(path: Path) -> disk.DamagedFile:
 
 
 def _belong_together(form: ModelForm, model: StudentModel) -> bool:
-    """Returns true if a form and a student have the same inputs, labels and thresholds."""
+    """Returns True if a form and a student have the same inputs, labels and thresholds."""
     if form.input_shape != tuple(model.input_shape):
         return False
     if form.model != model.kind or form.threshold != model.threshold:

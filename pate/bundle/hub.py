@@ -24,7 +24,7 @@ _FILES = [
 
 
 def is_hub_name(name: str | PathLike[str]) -> bool:
-    """Returns true if a text is the name of a repository, `user/name`, and not a path on this machine.
+    """Returns True if a text is the name of a repository, `user/name`, and not a path on this machine.
 
     If `user` is a folder here, the text is taken for a mistyped path, and no server is asked about it.
     """

@@ -54,7 +54,7 @@ def publish(
         name: the name of the data set.
         input_kind: the kind of the data set, "features" or "images".
         label_names: the names of the labels.
-        one_class: true if each sample has exactly one of the labels.
+        one_class: whether each sample has exactly one of the labels.
     """
     form = ModelForm(
         name=name,

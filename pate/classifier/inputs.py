@@ -35,7 +35,7 @@ def require_readable(name: str, values: Any) -> None:
 
 
 def is_frame(inputs: Any) -> bool:
-    """Returns true if the inputs are a DataFrame; pandas is not imported."""
+    """Returns True if the inputs are a DataFrame; pandas is not imported."""
     return all(hasattr(inputs, name) for name in ("columns", "iloc", "dtypes", "select_dtypes"))
 
 
@@ -103,7 +103,7 @@ def rows_as_bytes(inputs: Any) -> NDArray[Any]:
 
 
 def require_frames(private: Any, public: Any) -> bool:
-    """Returns true if the inputs are DataFrames, and checks that private and public inputs go together.
+    """Returns True if the inputs are DataFrames, and checks that private and public inputs go together.
 
     Raises:
         InvalidValue: public inputs are of another kind than private inputs, or have no rows, or have other columns or

@@ -59,7 +59,7 @@ class MethodFacts:
         num_teachers: the number of teachers that was set; None for one teacher for each private group.
         student: the recipe of the student.
         label_names: the name of each label.
-        one_class: true if each sample has exactly one of the labels.
+        one_class: whether each sample has exactly one of the labels.
         data_name: the name of the data, unless `publish` names them.
         data_target: the reader of such data in the configuration of `pate-train`.
         preprocessing: computes inputs from rows of a table; None if the inputs are arrays.

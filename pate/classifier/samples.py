@@ -207,7 +207,7 @@ def _numbered(values: NDArray[Any]) -> NDArray[np.int64]:
 
 
 def _rows_of_last_groups(group_ids: NDArray[np.int64], share: float) -> Bits:
-    """Returns true for each row of the last groups, bool `[num_rows]`; groups are ordered by their first rows.
+    """Returns True for each row of the last groups, bool `[num_rows]`; groups are ordered by their first rows.
 
     A warning is given if such a group has no row within the last share of the rows. A user who counts rows would take
     that group for private.

@@ -38,7 +38,7 @@ class LabelModel(FittedLabels):
     predict_proba = FittedLabels.confidences
 
     def predict(self, inputs: Rows) -> Bits:
-        """Returns true for each label whose probability is at least 0.5, bool `[num_samples, num_labels]`."""
+        """Returns True for each label whose probability is at least 0.5, bool `[num_samples, num_labels]`."""
         return np.asarray(self.predict_proba(inputs) >= 0.5)
 
     def confidences(self, inputs: Rows) -> NDArray[Any]:
@@ -131,7 +131,7 @@ class Task:
         return GaussianVotes(noise_std=1.0, adjacency=adjacency)
 
     def usable(self, labels: Bits) -> Bits:
-        """Returns true for each answer that a student can learn from, bool `[num_queries]`.
+        """Returns True for each answer that a student can learn from, bool `[num_queries]`.
 
         Args:
             labels: the released labels, bool `[num_queries, num_labels]`.
@@ -229,7 +229,7 @@ class OneClass(Task):
         return FixedTopK(k=1, epsilon=1.0, adjacency=adjacency)
 
     def usable(self, labels: Bits) -> Bits:
-        """Returns true for each answer that has exactly one class, bool `[num_queries]`."""
+        """Returns True for each answer that has exactly one class, bool `[num_queries]`."""
         # an aggregator for many labels may name none or several
         return np.asarray(labels.sum(axis=1) == 1)
 
@@ -296,7 +296,7 @@ def require_labels(y: Any) -> None:
 
 
 def is_missing_label(value: Any) -> bool:
-    """Returns true if a value is None, NaN, NaT or pandas.NA."""
+    """Returns True if a value is None, NaN, NaT or pandas.NA."""
     if value is None:
         return True
     try:

@@ -48,7 +48,7 @@ def account(config: DictConfig) -> None:
 
 
 def _names_ledger_alone() -> bool:
-    """Returns whether the command line names a ledger and no setting of a release; False if called from Python."""
+    """Returns True if the command line names a ledger and no setting of a release; False if called from Python."""
     if not HydraConfig.initialized():
         return False
     words = HydraConfig.get().overrides.task
@@ -188,7 +188,7 @@ def _on_votes(config: DictConfig, release: pricing.PricedRelease, budget: Budget
 
     aggregator = release.aggregator
     shape = release.shape
-    fields = dict[str, Any]()
+    fields: dict[str, Any] = {}
     counts = ImportedVotes.read(config.votes, num_teachers=shape.num_teachers).counts  # [Q, L]
     num_queries, num_labels = counts.shape
     rule = f"{num_labels}, as in {config.votes}"

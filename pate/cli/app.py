@@ -238,7 +238,7 @@ def _unused(
 
 
 def _has_known_cost(aggregator: Aggregator) -> bool:
-    """Returns whether the data-dependent cost of an aggregator (its cost on given votes) can be computed."""
+    """Returns True if the data-dependent cost of an aggregator (its cost on given votes) can be computed."""
     from pate.auditing.aggregator_cost import has_known_cost  # which few commands need
 
     return has_known_cost(aggregator)

@@ -28,7 +28,10 @@ def audit(config: DictConfig) -> None:
         votes,
         target_delta=config.target_delta,
         parameters=ReleaseParameters(
-            **{item.name: config[item.name] for item in fields(ReleaseParameters)}
+            **{
+                dataclass_field.name: config[dataclass_field.name]
+                for dataclass_field in fields(ReleaseParameters)
+            }
         ),
         aggregator=aggregator,
         accountant=partial(make, "accountant"),

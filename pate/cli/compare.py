@@ -168,7 +168,7 @@ def _require_used(part_arguments: list[str], entries: tuple[str, ...]) -> None:
 
 
 def _is_experiment(entry: str) -> bool:
-    """Returns whether an entry of `aggregators=` is an experiment.
+    """Returns True if an entry of `aggregators=` is an experiment.
 
     An experiment has precedence over an aggregator of the same name.
     """

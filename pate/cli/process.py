@@ -236,7 +236,7 @@ def mend_streams() -> None:
 
 
 def nobody_reads() -> bool:
-    """Returns whether standard output is a closed pipe; if so, buffered text is dropped."""
+    """Returns True if standard output is a closed pipe; if so, buffered text is dropped."""
     pipe = select.poll()
     pipe.register(sys.stdout.fileno(), 0)  # errors alone
     closed = any(flags & select.POLLERR for _, flags in pipe.poll(0))
@@ -280,7 +280,7 @@ def report_shortages() -> None:
 
 
 def _is_shortage(error: BaseException) -> bool:
-    """Returns whether an error was caused by a lack of memory or threads."""
+    """Returns True if an error was caused by a lack of memory or threads."""
     message = str(error)
     return isinstance(error, MemoryError) or any(words in message for words in _SHORTAGES)
 

@@ -59,7 +59,8 @@ def settings_from(config: DictConfig, settings_class: type[S]) -> S:
     """
     plain = plain_values(config, resolve=True)
     # mypy does not know that S is a dataclass
-    return settings_class(**{item.name: plain[item.name] for item in fields(settings_class)})  # type: ignore[arg-type]
+    names = [dataclass_field.name for dataclass_field in fields(settings_class)]  # type: ignore[arg-type]
+    return settings_class(**{name: plain[name] for name in names})
 
 
 def run_heading(
@@ -78,7 +79,7 @@ def run_heading(
         changeable_names: the names of settings that do not affect the release.
     """
     overridden = given_settings(overrides)
-    names = dict[str, Any]()
+    names: dict[str, Any] = {}
     # the name of a group's YAML file, or of its class where the command line names a class or no file was chosen
     for group in _GROUPS:
         if group not in settings:

@@ -51,7 +51,7 @@ class Calibration:
         """Returns the reason why the method is not trained, or an empty string if it is trained.
 
         Args:
-            allow_useless: True to train the method although it would learn next to nothing.
+            allow_useless: whether to train the method although it would learn next to nothing.
         """
         if self.reason or allow_useless:
             return self.reason
@@ -75,7 +75,7 @@ def calibrated(
         budget: the budget, with an epsilon.
         bench: what all methods share.
         path: the file of the parameters.
-        allow_useless: True to train the method although it would learn next to nothing.
+        allow_useless: whether to train the method although it would learn next to nothing.
 
     Raises:
         InvalidValue: no parameters meet the budget.

@@ -108,7 +108,7 @@ class Frontier:
 
     @property
     def has_spread(self) -> bool:
-        """True if some method was run with several seeds."""
+        """Whether some method was run with several seeds."""
         return any(point.std is not None for line in self.lines for point in line.points)
 
     @property
@@ -192,7 +192,7 @@ class Frontier:
 
     @property
     def has_levels(self) -> bool:
-        """True if constant predictions and the ceiling have a score by the metric."""
+        """Whether constant predictions and the ceiling have a score by the metric."""
         names = (*CONSTANTS, self.ceiling_name)
         return all(
             getattr(run, self.metric) is not None

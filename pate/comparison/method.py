@@ -29,7 +29,7 @@ class Contender:
 class Method(ABC):
     """The base class of methods that a comparison trains at a budget and scores. Your own methods are subclasses."""
 
-    # True if the method has a price; a method without a price yields `references` only
+    # whether the method has a price; a method without a price yields `references` only
     is_private: ClassVar[bool] = True
     name: str  # the name in all tables: letters, digits, - and _
 

@@ -40,9 +40,8 @@ class PATEMethod(Method):
     """
 
     name: str  # the name in all tables
-    aggregator: (
-        Aggregator  # the aggregator; its noise is replaced by the noise that meets the budget
-    )
+    # the aggregator; its noise is replaced by the noise that meets the budget
+    aggregator: Aggregator
     teacher: Voter  # the recipe for the teachers
     num_teachers: int | None  # T, public; None for one teacher for each private group
     student: Student  # the recipe for the student

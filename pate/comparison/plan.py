@@ -28,9 +28,8 @@ class ComparisonPlan:
     methods: tuple[Method, ...]  # the methods to compare, whose keys differ
     engine: Engine  # how teachers are trained
     student: Student  # the recipe of the baselines
-    all_records: bool = (
-        True  # True to train a model on all private records, the ceiling of the comparison
-    )
+    # whether to train a model on all private records, the ceiling of the comparison
+    all_records: bool = True
     num_queries: int  # Q, the queries are the first Q samples of the public pool
     target_delta: float  # the delta of all epsilons, in (0, 1)
     epsilons: tuple[float, ...]  # the epsilons of the budgets, each > 0, ascending
@@ -42,13 +41,11 @@ class ComparisonPlan:
     metric: str = METRICS[0]  # the metric of the frontier and of its goals
     # the goals: a share s, in (0, 1], stands for the score floor + s (ceiling - floor)
     shares: tuple[float, ...] = (0.5, 0.8)
-    num_workers: int | None = (
-        None  # the number of worker processes; None for the number of available cores
-    )
-    allow_useless: bool = (
-        False  # True to train methods at budgets at which they would learn next to nothing
-    )
-    # True to reduce `num_queries` to the size of the public pool if the pool is smaller
+    # the number of worker processes; None for the number of available cores
+    num_workers: int | None = None
+    # whether to train methods at budgets at which they would learn next to nothing
+    allow_useless: bool = False
+    # whether to reduce `num_queries` to the size of the public pool if the pool is smaller
     fewer_queries: bool = False
     settings: dict[str, object] = field(
         default_factory=dict

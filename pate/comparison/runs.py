@@ -62,7 +62,9 @@ class Run:
         )
 
 
-_PLAIN_NAMES = tuple(item.name for item in fields(Run) if item.name != "intervals")
+_PLAIN_NAMES = tuple(
+    dataclass_field.name for dataclass_field in fields(Run) if dataclass_field.name != "intervals"
+)
 _ENDS = {metric: (f"{metric}_low", f"{metric}_high") for metric in METRICS}
 _NAMES = (*_PLAIN_NAMES, *(name for names in _ENDS.values() for name in names))
 _HINTS = {**dict.fromkeys(_NAMES, float | None), **get_type_hints(Run)}

@@ -14,9 +14,8 @@ class Trained:
     """A model that a method trained, with figures of the release on which it was trained."""
 
     model: Predictor  # the model, which is scored on the test split
-    num_answered: int | None = (
-        None  # the number of answered queries; None for a method without queries
-    )
+    # the number of answered queries; None for a method without queries
+    num_answered: int | None = None
     # the fraction of correct bits in the answers, which is private; None if there are no answers
     label_accuracy: float | None = None
 

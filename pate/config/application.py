@@ -25,9 +25,8 @@ from pate.config.sources import register_configs
 from pate.validation import require
 
 _VERSION_BASE = "1.3"
-_FULL_ERROR = (
-    "HYDRA_FULL_ERROR"  # an environment variable: Hydra raises errors that it would print otherwise
-)
+# an environment variable: Hydra raises errors that it would print otherwise
+_FULL_ERROR = "HYDRA_FULL_ERROR"
 _INFO = ["all", "config", "defaults", "defaults-tree", "plugins", "searchpath"]
 
 

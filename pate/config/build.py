@@ -86,7 +86,7 @@ def part_maker(config: DictConfig) -> Callable[[str], Any]:
 
     def make(group: str) -> Any:
         node = config[group]
-        arguments = dict[str, Any]()
+        arguments: dict[str, Any] = {}
         if group == "teacher":
             node = OmegaConf.masked_copy(node, [key for key in node if key != "num_teachers"])
             if str(config.get("features", {}).get(_TARGET)).endswith(".Kernel"):

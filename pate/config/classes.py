@@ -63,7 +63,7 @@ def installed_parts(group: str) -> Mapping[str, str]:
 
 
 def is_within(name: str, prefixes: tuple[str, ...]) -> bool:
-    """Returns whether a dotted name is one of the given modules or lies within one.
+    """Returns True if a dotted name is one of the given modules or lies within one.
 
     A prefix may end in a dot: `mine.` and `mine` mean the same module.
     """
@@ -72,7 +72,7 @@ def is_within(name: str, prefixes: tuple[str, ...]) -> bool:
 
 
 def is_class_name(target: str) -> bool:
-    """Returns whether a class may be loaded by this name.
+    """Returns True if a class may be loaded by this name.
 
     The name must be dotted and without parts that begin with two underscores. A name in scikit-learn must be public.
     """
@@ -223,7 +223,7 @@ def _classes_in(hint: Any) -> Iterator[type]:
 
 
 def _has_method(cls: type, method: str, *, num_arguments: int) -> bool:
-    """Returns whether a class has a method that can be called with `num_arguments` positional arguments."""
+    """Returns True if a class has a method that can be called with `num_arguments` positional arguments."""
     function = inspect.getattr_static(cls, method, default=None)
     if not isinstance(function, FunctionType):
         return False

@@ -40,7 +40,7 @@ def allowed_modules(arguments: Iterable[str]) -> tuple[str, ...]:
 
 
 def is_sweep(arguments: Sequence[str]) -> bool:
-    """Returns whether a command line asks for a sweep: several runs, whose values are separated by commas."""
+    """Returns True if a command line asks for a sweep: several runs, whose values are separated by commas."""
     shortened = [_MULTIRUN[:length] for length in range(len("--mu"), len(_MULTIRUN) + 1)]
     options = ("-m", *shortened)
     return any(word in options or word.lstrip("+") == "hydra.mode=MULTIRUN" for word in arguments)

@@ -81,7 +81,7 @@ def default_student(arguments: Iterable[str], command: str) -> str | None:
 
 
 def _may_choose_student(experiment: str) -> bool:
-    """Returns whether an experiment names a student, or includes another file that may name one."""
+    """Returns True if an experiment names a student, or includes another file that may name one."""
     file = CONFIG_FOLDER / "experiment" / f"{experiment}.yaml"
     if not file.is_file():
         return True

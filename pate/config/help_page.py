@@ -191,7 +191,7 @@ def _indent(line: str) -> int:
 
 
 def _begins_block(lines: list[str]) -> bool:
-    """Returns whether the first line is a name or heading, followed by a line with more indentation."""
+    """Returns True if the first line is a name or heading, followed by a line with more indentation."""
     return (
         len(lines) > 1
         and bool(lines[1].strip())

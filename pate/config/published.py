@@ -24,7 +24,11 @@ from pate.settings import settings_of
 from pate.validation import InvalidValue
 from pate.votes import Recipe
 
-_TERMS = tuple(item.name for item in settings_of("train") if item.metadata["published"])
+_TERMS = tuple(
+    dataclass_field.name
+    for dataclass_field in settings_of("train")
+    if dataclass_field.metadata["published"]
+)
 _PARTS = ("accountant", "features", "teacher", "student")
 _ORDER = (*_TERMS, "aggregator", *_PARTS, "data")
 # of classes that are published by their whole name; of any other the last name is
@@ -173,7 +177,7 @@ def _texts(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[tuple[Any, 
 def _is_pure(
     plain_values: Any, path: tuple[Any, ...], text: str, visited_paths: frozenset[Any]
 ) -> bool:
-    """Returns whether a text depends on nothing but the configuration: all interpolations are references to such texts.
+    """Returns True if a text depends on nothing but the configuration: all interpolations are references to such texts.
 
     Args:
         plain_values: the configuration as plain values, with unresolved interpolations.

@@ -68,7 +68,7 @@ def _quoted_part(part: str, *, are_names: bool) -> str:
 
 
 def _is_path(name: str, value: str) -> bool:
-    """Returns whether a setting's value is the path of a file or folder.
+    """Returns True if a setting's value is the path of a file or folder.
 
     `data=A,B` names members of a group instead, and `votes` may be a list.
     """

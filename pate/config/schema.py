@@ -153,12 +153,12 @@ def _description(file: Path) -> str:
 def settings_page(command: str) -> str:
     """Returns the settings of a command with their descriptions, for a help page."""
     lines = []
-    for item in settings_of(command):
-        text = item.metadata["help"]
-        if len(item.name) + 2 <= _COLUMN:
-            lines.append(f"  {item.name:<{_COLUMN}}{text}")
+    for dataclass_field in settings_of(command):
+        text = dataclass_field.metadata["help"]
+        if len(dataclass_field.name) + 2 <= _COLUMN:
+            lines.append(f"  {dataclass_field.name:<{_COLUMN}}{text}")
         else:
-            lines += [f"  {item.name}", " " * (2 + _COLUMN) + text]
+            lines += [f"  {dataclass_field.name}", " " * (2 + _COLUMN) + text]
     return "\n".join(lines).lstrip()
 
 
@@ -172,11 +172,11 @@ def command_schema(command: str) -> type:
             if group in GROUPS_OF_CLASSES:
                 schema.append((group, Any, None if choice is None else MISSING))
     hints = get_type_hints(settings_classes()[command])
-    for item in settings_of(command):
-        hint = hints[item.name]
+    for dataclass_field in settings_of(command):
+        hint = hints[dataclass_field.name]
         # a path is text on a command line, whatever Python may be given
         kind = str | None if Path in get_args(hint) else hint
-        schema.append((item.name, kind, _default_of(field=item)))
+        schema.append((dataclass_field.name, kind, _default_of(field=dataclass_field)))
     return dataclasses.make_dataclass(f"{command.title().replace('_', '')}Config", schema)
 
 
@@ -188,10 +188,10 @@ def _nested_default(cls: type) -> Any:
     """
     hints = get_type_hints(cls)
     schema: list[Field] = []
-    for item in dataclasses.fields(cls):
-        hint = hints[item.name]
+    for dataclass_field in dataclasses.fields(cls):
+        hint = hints[dataclass_field.name]
         kind = {int: int | None, float: float | None}.get(hint, Any)
-        schema.append((item.name, kind, None))
+        schema.append((dataclass_field.name, kind, None))
     return dataclasses.field(
         default_factory=dataclasses.make_dataclass(f"{cls.__name__}Config", schema)
     )
@@ -277,11 +277,21 @@ def schema_of(
     except NameError:  # names that only a type checker imports
         hints = {}
     fields: list[Field] = [("_target_", str, f"{cls.__module__}.{cls.__qualname__}"), *extra_fields]
-    for item in dataclasses.fields(cls):
-        if item.init and item.name not in excluded_fields:
-            if dataclasses.is_dataclass(item.default) and not isinstance(item.default, type):
-                fields.append((item.name, Any, _nested_default(type(item.default))))
+    for dataclass_field in dataclasses.fields(cls):
+        if dataclass_field.init and dataclass_field.name not in excluded_fields:
+            if dataclasses.is_dataclass(dataclass_field.default) and not isinstance(
+                dataclass_field.default, type
+            ):
+                fields.append(
+                    (dataclass_field.name, Any, _nested_default(type(dataclass_field.default)))
+                )
                 continue
-            hint = hints.get(item.name)
-            fields.append((item.name, hint if hint in _PLAIN else Any, _default_of(field=item)))
+            hint = hints.get(dataclass_field.name)
+            fields.append(
+                (
+                    dataclass_field.name,
+                    hint if hint in _PLAIN else Any,
+                    _default_of(field=dataclass_field),
+                )
+            )
     return dataclasses.make_dataclass(f"{cls.__name__}Config", fields)

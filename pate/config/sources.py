@@ -58,7 +58,7 @@ class PartSource(ConfigSource):
         return True
 
     def is_config(self, config_path: str) -> bool:
-        """Returns whether the source has a configuration at this path.
+        """Returns True if the source has a configuration at this path.
 
         A YAML file takes precedence over an entry point.
         """
@@ -71,7 +71,7 @@ class PartSource(ConfigSource):
         return name in installed_parts(group) and file_of(group, name) is None
 
     def is_group(self, config_path: str) -> bool:
-        """Returns whether installed packages have parts for this group."""
+        """Returns True if installed packages have parts for this group."""
         return bool(installed_parts(config_path))
 
     def list(self, config_path: str, results_filter: ObjectType | None) -> list[str]:

@@ -259,7 +259,7 @@ def decode_images(
         InvalidValue: an image is damaged. The error names all damaged images.
     """
     images = np.empty((len(image_paths), 3, image_size, image_size), dtype=np.uint8)
-    damaged = dict[Path, InvalidValue]()
+    damaged: dict[Path, InvalidValue] = {}
 
     def decode(first_index: int) -> None:
         for row, path in enumerate(

@@ -169,7 +169,7 @@ def rounded(numbers: NDArray[np.float32]) -> NDArray[np.float32]:
 
 
 def _is_unlikely(num_agreeing: int, num_records: int, agreement_prob: float) -> bool:
-    """Returns whether so many records agree by chance with a probability below `_UNLIKELY`.
+    """Returns True if so many records agree by chance with a probability below `_UNLIKELY`.
 
     The number of agreeing records is binomial. Its upper tail is the regularized incomplete beta function.
 

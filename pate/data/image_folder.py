@@ -152,7 +152,7 @@ class ImageFolder:
         are_distinct = len(set(map(file_identity, paths))) == len(paths)
         require(are_distinct, f"data.table.{self.file}", "a picture twice", rule)
         whose = files
-        remarks = list[str]()
+        remarks: list[str] = []
         if self.group is not None:
             people = People.from_words([rows.groups[0] for rows in read.values()])
             require_apart("group", self.group, list(people.person_of_row))
@@ -181,7 +181,7 @@ class ImageFolder:
             )
         }
         # three names of each private picture: in the table, of its file, and by its bytes
-        owners = list[str]()
+        owners: list[str] = []
         for name, path in zip(files[: ends[0]].tolist(), paths, strict=False):
             owners += [name, path.relative_to(root).as_posix(), _content_name(path)]
         persons = None

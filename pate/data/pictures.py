@@ -181,7 +181,7 @@ def require_image_levels(name: str, images: NDArray[Any]) -> None:
 
 
 def is_white(value: Any) -> bool:
-    """Returns whether a setting is valid as the level of white: None, or a finite number above 0."""
+    """Returns True if a setting is valid as the level of white: None, or a finite number above 0."""
     if value is None:
         return True
     is_number = isinstance(value, (int, float)) and not isinstance(value, bool)

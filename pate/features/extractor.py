@@ -27,9 +27,8 @@ from pate.validation import InvalidValue, require
 Array = NDArray[np.float32]
 
 _SMALLEST_STD = 1e-6  # of a measurement; one that varies less is left out
-_LEAST_VARIANCE = (
-    1e-9  # of a direction, as a share of the largest; others are left out as rounding errors
-)
+# of a direction, as a share of the largest; others are left out as rounding errors
+_LEAST_VARIANCE = 1e-9
 _KINDS = {"patches": "patches.PatchExtractor", "backbone": "backbone.BackboneExtractor"}
 # The numbers in memory that an extractor from a file may ask for: so many, and so many per number in the file.
 _MODERATE = 2**24

@@ -104,7 +104,7 @@ class FeaturedData:
 
 
 def _has_extractor(folder: Path) -> bool:
-    """Returns whether a folder holds a complete extractor."""
+    """Returns True if a folder holds a complete extractor."""
     try:
         digest = read_text(folder / _DIGEST, remedy=_REMEDY).strip()
         return digest == file_digest(folder / FILE, remedy=_REMEDY)

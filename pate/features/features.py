@@ -50,9 +50,9 @@ class Features(ABC):
     def identity(self, pictures: PublicPictures) -> str:
         """Returns a digest of everything that the extractor depends on: settings, files, and the public pictures."""
         settings = {
-            item.name: getattr(self, item.name)
-            for item in fields(cast("Any", self))
-            if item.name != "cache"
+            dataclass_field.name: getattr(self, dataclass_field.name)
+            for dataclass_field in fields(cast("Any", self))
+            if dataclass_field.name != "cache"
         }
         text = full_text([VERSION, type(self).__qualname__, settings])
         return hashlib.sha256(f"{text}{pictures.digest()}".encode()).hexdigest()

@@ -117,7 +117,7 @@ def reading(path: Path | str, rule: str, remedy: str) -> Iterator[zipfile.ZipFil
 
 
 def holds_member(path: Path | str, name: str) -> bool:
-    """Returns true if a file is an archive with an array of this name; the array may be damaged."""
+    """Returns True if a file is an archive with an array of this name; the array may be damaged."""
     try:
         with zipfile.ZipFile(path) as archive:
             return f"{name}.npy" in archive.namelist()

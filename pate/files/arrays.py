@@ -234,7 +234,7 @@ def read_header(
 
 
 def is_array_file(first_bytes: bytes) -> bool:
-    """Returns true if the first bytes of a file, `first_bytes`, are those of an .npy file."""
+    """Returns True if the first bytes of a file, `first_bytes`, are those of an .npy file."""
     return first_bytes.startswith(np.lib.format.MAGIC_PREFIX)
 
 

@@ -11,7 +11,10 @@ import numpy as np
 def full_text(value: Any) -> str:
     """Returns a text with every entry of an array and every field, where `repr` would abbreviate a long array."""
     if is_dataclass(value) and not isinstance(value, type):
-        parts = [f"{item.name}={full_text(getattr(value, item.name))}" for item in fields(value)]
+        parts = [
+            f"{dataclass_field.name}={full_text(getattr(value, dataclass_field.name))}"
+            for dataclass_field in fields(value)
+        ]
         return f"{type(value).__module__}.{type(value).__qualname__}({', '.join(parts)})"
     if isinstance(value, np.ndarray):
         return f"array({value.dtype.str}, {value.shape}, {full_text(value.tolist())})"

@@ -216,7 +216,7 @@ def sync_folder(folder: Path) -> None:
         os.close(descriptor)
 
 
-# Returns whether a path is a file, and no folder, loose link, or pipe that would keep a reader waiting.
+# Returns True if a path is a file, and no folder, loose link, or pipe that would keep a reader waiting.
 is_regular = os.path.isfile
 
 

@@ -25,20 +25,24 @@ def published_fields(
     if not is_dataclass(cls):
         return {}
     published = {}
-    for item in fields(cls):
-        if item.name not in values or item.metadata.get("private") or is_seed(item.name):
+    for dataclass_field in fields(cls):
+        if (
+            dataclass_field.name not in values
+            or dataclass_field.metadata.get("private")
+            or is_seed(dataclass_field.name)
+        ):
             continue
-        value = values[item.name]
-        if item.metadata.get("public") or (is_scalar(value) and not declared_only):
-            published[item.name] = value
+        value = values[dataclass_field.name]
+        if dataclass_field.metadata.get("public") or (is_scalar(value) and not declared_only):
+            published[dataclass_field.name] = value
     return published
 
 
 def is_scalar(value: Any) -> bool:
-    """Returns true if a value is a number, a truth value or None."""
+    """Returns True if a value is a number, a truth value or None."""
     return value is None or isinstance(value, (bool, int, float))
 
 
 def is_seed(name: str) -> bool:
-    """Returns true if a field of this name is a seed, from which noise could be computed again."""
+    """Returns True if a field of this name is a seed, from which noise could be computed again."""
     return name.endswith(("seed", "random_state"))

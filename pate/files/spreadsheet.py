@@ -30,5 +30,5 @@ def row_writer(file: TextIO, line_end: str = "\r\n") -> Callable[[Iterable[Any]]
 
 
 def _is_formula(cell: Any) -> bool:
-    """Returns true if a spreadsheet would run a cell as a formula."""
+    """Returns True if a spreadsheet would run a cell as a formula."""
     return isinstance(cell, str) and bool(_FORMULA.match(cell)) and not _NUMBER.fullmatch(cell)

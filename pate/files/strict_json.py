@@ -76,7 +76,10 @@ def plain(value: object) -> Any:
     if isinstance(value, np.generic):
         value = value.item()
     if is_dataclass(value) and not isinstance(value, type):
-        return {item.name: plain(getattr(value, item.name)) for item in fields(value)}
+        return {
+            dataclass_field.name: plain(getattr(value, dataclass_field.name))
+            for dataclass_field in fields(value)
+        }
     if isinstance(value, Mapping):
         return {str(key): plain(item) for key, item in value.items()}
     if isinstance(value, (list, tuple)):
@@ -97,12 +100,20 @@ def _read(kind: Any, data: Any, name: str) -> Any:
         hints = get_type_hints(kind)
         constructor = cast(Any, kind)
         required = {
-            item.name for item in fields(kind) if item.default is item.default_factory is MISSING
+            dataclass_field.name
+            for dataclass_field in fields(kind)
+            if dataclass_field.default is dataclass_field.default_factory is MISSING
         }
         wrong = sorted(
-            (data.keys() - {item.name for item in fields(kind)}) | (required - data.keys())
+            (data.keys() - {dataclass_field.name for dataclass_field in fields(kind)})
+            | (required - data.keys())
         )
-        require(not wrong, name, wrong, f"the keys {', '.join(item.name for item in fields(kind))}")
+        require(
+            not wrong,
+            name,
+            wrong,
+            f"the keys {', '.join(dataclass_field.name for dataclass_field in fields(kind))}",
+        )
         return constructor(
             **{
                 key: _read(hints[key], data=item, name=f"{name}.{key}")

@@ -162,7 +162,7 @@ class GapSelection(Parameters):
         noise: "gumbel", "gaussian", "laplace" or "exponential".
         num_labels: the number of labels L.
         num_teachers: the number of teachers T, public.
-        padded: True if k = 0 and k = L are candidates too. gap(0) is T less the largest count, gap(L) is the smallest
+        padded: whether k = 0 and k = L are candidates too. gap(0) is T less the largest count, gap(L) is the smallest
             count.
         regularizer: votes that are added to the gap of each candidate: a function of k, or a list of finite numbers in
             rising order of k; None for 0.
@@ -237,7 +237,7 @@ class GapSelection(Parameters):
 
     @property
     def weighs_gaps_alone(self) -> bool:
-        """True if there are several candidates, each with a probability in proportion to exp(gap(k) / noise_scale)."""
+        """Whether there are several candidates, each with a probability in proportion to exp(gap(k) / noise_scale)."""
         return (
             self.noise == "gumbel"
             and not self.padded
@@ -297,7 +297,7 @@ class GapSelection(Parameters):
 
     @property
     def has_weights(self) -> bool:
-        """True if the probabilities of all candidates have a closed form, as for Gumbel and exponential noise."""
+        """Whether the probabilities of all candidates have a closed form, as for Gumbel and exponential noise."""
         return self.noise in _CLOSED
 
     def weights(self, votes: NDArray[np.integer]) -> Weights:

@@ -53,16 +53,18 @@ class Parameters:
     """
 
     def __post_init__(self) -> None:
-        for item in fields(self):
-            value = getattr(self, item.name)
-            if isinstance(item.default, Adjacency):
-                normalize_field(self, item.name, Adjacency.parse(value))
-            check = item.metadata.get("check")
-            if item.metadata.get("noise"):
+        for dataclass_field in fields(self):
+            value = getattr(self, dataclass_field.name)
+            if isinstance(dataclass_field.default, Adjacency):
+                normalize_field(self, dataclass_field.name, Adjacency.parse(value))
+            check = dataclass_field.metadata.get("check")
+            if dataclass_field.metadata.get("noise"):
                 check = require_positive
-            may_be_none = item.default is None or item.metadata.get("optional", False)
+            may_be_none = dataclass_field.default is None or dataclass_field.metadata.get(
+                "optional", False
+            )
             if check is not None and not (value is None and may_be_none):
-                check(item.name, value)
+                check(dataclass_field.name, value)
 
     def part(self, kind: type[P], **others: Any) -> P:
         """Returns an object of another class of parameters, with the values of the fields that both classes share.
@@ -71,12 +73,12 @@ class Parameters:
             kind: the class of the new object.
             others: values of further fields, and values that replace those of shared fields.
         """
-        own_names = {item.name for item in fields(self)}
+        own_names = {dataclass_field.name for dataclass_field in fields(self)}
         return kind(
             **{
-                item.name: getattr(self, item.name)
-                for item in fields(kind)
-                if item.name in own_names
+                dataclass_field.name: getattr(self, dataclass_field.name)
+                for dataclass_field in fields(kind)
+                if dataclass_field.name in own_names
             }
             | others
         )

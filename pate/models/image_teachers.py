@@ -184,7 +184,7 @@ class CNNTeacher(Architecture, ImageTeacher):
 
     @property
     def is_isolated(self) -> bool:
-        """True if teachers are trained one by one; false if the teachers of a call are one batched network."""
+        """Whether teachers are trained one by one, and not as one batched network."""
         if self.stacked is not None:
             return not self.stacked
         return require_device(self.device).type != "cuda"
@@ -237,7 +237,7 @@ class ResNet50Teacher(ImageTeacher):
 
     @property
     def is_isolated(self) -> bool:
-        """True if whole networks are trained, one by one; false if heads alone are trained, together."""
+        """Whether whole networks are trained, one by one, and not heads alone, together."""
         return not self.frozen
 
     def fit_many(self, shards: Sequence[Shard], seeds: Sequence[int]) -> list[State]:

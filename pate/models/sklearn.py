@@ -94,7 +94,7 @@ class SklearnTeacher(Teacher):
 
     @property
     def is_scale_sensitive(self) -> bool:
-        """True if the estimator becomes worse when the ranges of its features differ greatly."""
+        """Whether the estimator becomes worse when the ranges of its features differ greatly."""
         return is_scale_sensitive(self.estimator)
 
     def fit_many(self, shards: Sequence[Shard], seeds: Sequence[int]) -> list[State]:
@@ -239,7 +239,7 @@ def stretched(confidences: NDArray[np.float64], threshold: float = 0.5) -> NDArr
 
 
 def is_scale_sensitive(estimator: Any) -> bool:
-    """Returns true if an estimator becomes worse when the ranges of its features differ greatly.
+    """Returns True if an estimator becomes worse when the ranges of its features differ greatly.
 
     Linear models and support vector machines are such estimators.
     """
@@ -257,7 +257,7 @@ def seeded(estimator: Any, seed: int) -> Any:
 
 
 def takes_nan(estimator: Any) -> bool:
-    """Returns true if an estimator, or the first step of a pipeline, has the tag that it accepts missing inputs."""
+    """Returns True if an estimator, or the first step of a pipeline, has the tag that it accepts missing inputs."""
     steps = [
         step for _, step in getattr(estimator, "steps", ()) if step not in (None, "passthrough")
     ]

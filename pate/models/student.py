@@ -48,7 +48,7 @@ class Student(ABC):
     that row for every input. A label that no row has is never predicted.
 
     Attributes:
-        is_scale_sensitive: a property of the class: true if the student becomes worse when the ranges of its features
+        is_scale_sensitive: whether the student becomes worse when the ranges of its features
             differ greatly.
     """
 

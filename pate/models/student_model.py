@@ -85,7 +85,7 @@ def class_probabilities(probabilities: NDArray[Any]) -> NDArray[np.float64]:
 
 
 def most_probable(probabilities: NDArray[Any]) -> Labels:
-    """Returns true for the most probable class of each row, bool `[num_rows, num_classes]`; of equal ones the first.
+    """Returns True for the most probable class of each row, bool `[num_rows, num_classes]`; of equal ones the first.
 
     Args:
         probabilities: the probability of each class, `[num_rows, num_classes]`.

@@ -29,9 +29,9 @@ class Voter:
     `votes_of`. An attribute outside its range raises `InvalidValue`.
 
     Attributes:
-        gives: a property of the class: the type of the votes. It determines which aggregators can read the votes,
+        gives: the type of the votes. It determines which aggregators can read the votes,
             whether they can be released in rounds, and whose data the price protects (`pate.run.compatibility`).
-        is_trained: a property of the class: true if teachers learn from their records. Then the number of teachers must
+        is_trained: whether teachers learn from their records. Then the number of teachers must
             be set, and teachers with few records are weak.
     """
 
@@ -40,7 +40,7 @@ class Voter:
 
     @property
     def is_scale_sensitive(self) -> bool:
-        """True if the teachers become worse when the ranges of the features differ greatly, as linear teachers do."""
+        """Whether the teachers become worse when the ranges of the features differ greatly, as linear teachers do."""
         return False
 
     def num_protected(self, num_teachers: int, num_groups: int) -> int:
@@ -76,7 +76,7 @@ class Teacher(Voter, ABC):
         a fixed order.
 
     Attributes:
-        stays_together: a property of the class: true if fitting teachers one by one takes far too long. Then they are
+        stays_together: whether fitting teachers one by one takes far too long. Then they are
             fitted together, even if rounding could reveal the size of one shard in the state of another teacher
             (`isolated`).
     """
@@ -92,7 +92,7 @@ class Teacher(Voter, ABC):
 
     @property
     def is_isolated(self) -> bool:
-        """True if each teacher's state depends on its own shard alone, and not on the shards fitted in the same call.
+        """Whether each teacher's state depends on its own shard alone, and not on the shards fitted in the same call.
 
         Engines then train teachers one by one.
         """

@@ -189,7 +189,7 @@ class ChunkedTraining:
             self._save()
 
     def _is_time_to_save(self) -> bool:
-        """Returns true if the unsaved teachers fill a file, or have waited long."""
+        """Returns True if the unsaved teachers fill a file, or have waited long."""
         now = time.monotonic()
         patience = max(SAVE_SECONDS, SAVE_SHARE * (now - self._started))
         return self._unsaved_bytes >= FILE_BYTES or now - self._last_save >= patience

@@ -26,8 +26,8 @@ class ChangedPlans:
         shape: the shape of the refused release.
         budget: the budget of the refused release.
         budget_by_renyi: the same budget with the Renyi accountant.
-        is_renyi: True where the budget's accountant is the Renyi accountant.
-        is_within_renyi: True where the budget's accountant never has a higher price than the Renyi accountant.
+        is_renyi: whether the budget's accountant is the Renyi accountant.
+        is_within_renyi: whether the budget's accountant never has a higher price than the Renyi accountant.
     """
 
     def __init__(

@@ -50,7 +50,7 @@ def require_useful(
         priced: the priced release.
         budget: the budget that the release was planned for.
         num_groups: the number of private groups; None if unknown.
-        allow_useless: True to return the reason for a refusal as a doubt, in place of the error.
+        allow_useless: whether to return the reason for a refusal as a doubt, in place of the error.
         search: the search for settings that work, which the error lists as remedies; None for a search of some seconds.
 
     Raises:
@@ -115,7 +115,7 @@ def _doubts_of_delta(delta: float, num_groups: int | None, allow_useless: bool) 
     Args:
         delta: the delta of the guarantee.
         num_groups: the number of private groups; None if unknown.
-        allow_useless: True to yield a doubt in place of the error.
+        allow_useless: whether to yield a doubt in place of the error.
 
     Raises:
         InvalidValue: delta is 0.01 or more.

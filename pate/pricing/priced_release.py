@@ -165,7 +165,7 @@ def planned_or_none(
 
 def changed_fields(before: Aggregator, after: Aggregator) -> dict[str, Any]:
     """Returns the fields in which two aggregators of one class differ, with the values of `after`."""
-    names = [item.name for item in fields(after) if item.init]
+    names = [dataclass_field.name for dataclass_field in fields(after) if dataclass_field.init]
     return {
         name: getattr(after, name)
         for name in names

@@ -24,9 +24,8 @@ class RunFigures:
     # int `[Q, L]`, the noiseless votes, or None; no epsilon covers them
     histogram: NDArray[np.int64] | None = None
     num_teachers: int | None = None  # the end of the axes that count votes; None if not known
-    pass_gaps: NDArray[np.int64] | Floats | None = (
-        None  # `[G]`, in votes, rising: gaps with a pass probability, or None
-    )
+    # `[G]`, in votes, rising: gaps with a pass probability, or None
+    pass_gaps: NDArray[np.int64] | Floats | None = None
     # `[G]`, the probability that the stability test passes at each of these gaps, or None
     pass_probability: Floats | None = None
     # `[L]`, values of each label, by model and by metric

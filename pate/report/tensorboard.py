@@ -187,7 +187,7 @@ class RunWriter(AbstractContextManager["RunWriter"]):
             self._writer.add_text(tag, "\n".join(["| | |", "|---|---|", *lines]), 0)
 
     def _is_new(self, tag: str, step: int) -> bool:
-        """Returns true if the folder has no event of this tag and step yet, and remembers the event as written."""
+        """Returns True if the folder has no event of this tag and step yet, and remembers the event as written."""
         if self._writer is None:
             return False
         is_new = (tag, step) not in self._written

@@ -134,7 +134,7 @@ def _share(
 
     Args:
         score_of_model: the level of each model, a score, by the model's name; None if the model was not trained.
-        has_ceiling: true if the best model is one of all private records.
+        has_ceiling: whether the best model is one of all private records.
     """
     name = "a model of all private records without privacy"
     ceiling = "all_records_model"

@@ -105,7 +105,7 @@ def reason_without_all_records(all_records: bool | None, dataset: Dataset) -> st
 
 
 def has_all_records_model(folder: Path) -> bool:
-    """Returns true if `folder` holds a trained model of all private records."""
+    """Returns True if `folder` holds a trained model of all private records."""
     return (folder / "student.json").exists()
 
 

@@ -390,7 +390,7 @@ class RunCharge:
         require(is_same, "release", self._release_file, rule)
 
     def _shares_noise(self) -> bool:
-        """Returns true if another release in the ledgers is known to have drawn its noise from the run's seed.
+        """Returns True if another release in the ledgers is known to have drawn its noise from the run's seed.
 
         A release of the same records at the same price does not count: it may be this very release.
         """

@@ -30,9 +30,8 @@ class Cohort:
     queries: str = ""  # `queries_digest` of the samples; empty where they are not known
     # the numbers of holders and of their teachers; None where they are not known
     places: Places | None = None
-    num_groups: int | None = (
-        None  # the number of units of privacy; None where nobody vouches for it
-    )
+    # the number of units of privacy; None where nobody vouches for it
+    num_groups: int | None = None
     # the unit of the price: a teacher, unless all holders vouch for the same groups of records
     unit: PrivacyUnit = ONE_TEACHER
     features: Mapping[str, Scalar] = field(

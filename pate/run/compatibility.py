@@ -18,20 +18,17 @@ if TYPE_CHECKING:
 
 
 def can_read(aggregator: Aggregator, teacher: Voter) -> bool:
-    """Returns true if an aggregator accepts the kind of votes that these teachers cast."""
+    """Returns True if an aggregator accepts the kind of votes that these teachers cast."""
     return issubclass(teacher.gives, aggregator.reads)
 
 
 def protects_teachers(teacher: Voter) -> bool:
-    """Returns true if the price protects all records of a teacher together.
-
-    It returns false if the price protects a single group of records.
-    """
+    """Returns True if the price protects all records of a teacher together, and not a single group of records."""
     return not issubclass(teacher.gives, GroupVotes)
 
 
 def can_weigh_groups(aggregator: Aggregator, teacher: Voter) -> bool:
-    """Returns true if groups may have weights below 1.
+    """Returns True if groups may have weights below 1.
 
     That is so if the teachers apply weights and the aggregator's price takes weights into account.
     """
@@ -39,7 +36,7 @@ def can_weigh_groups(aggregator: Aggregator, teacher: Voter) -> bool:
 
 
 def can_budget_groups(aggregator: Aggregator, teacher: Voter) -> bool:
-    """Returns true if groups may have different epsilons.
+    """Returns True if groups may have different epsilons.
 
     Groups differ by their weights, or by the number of teachers that learn from them.
     """

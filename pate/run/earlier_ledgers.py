@@ -112,7 +112,7 @@ class ChargeTransfer:
         return ledger.account(self.account.data)
 
     def _has_other_parts(self, keys: DrawKeys, parts_of_draws: list[dict[str, bytes]]) -> bool:
-        """Returns true if the present ledger holds other content under these keys, which a copy of the run drew.
+        """Returns True if the present ledger holds other content under these keys, which a copy of the run drew.
 
         Args:
             keys: the keys of the run's draws.

@@ -91,7 +91,7 @@ class RunFolder(EnsembleFolder):
 
     @property
     def is_claimed(self) -> bool:
-        """Returns true if a run has claimed the folder, whether that run is finished or not."""
+        """Returns True if a run has claimed the folder, whether that run is finished or not."""
         return os.path.lexists(self.settings_file)
 
     @contextmanager
@@ -155,7 +155,7 @@ class RunFolder(EnsembleFolder):
 
     @property
     def has_begun(self) -> bool:
-        """Returns true if a run in this folder has trained or drawn anything.
+        """Returns True if a run in this folder has trained or drawn anything.
 
         A folder for which this is true also has the keys of the run's draws.
         """

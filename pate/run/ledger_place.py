@@ -92,11 +92,11 @@ class LedgerPlace:
 
     @property
     def is_there(self) -> bool:
-        """Returns true if the ledger is still the file at its path."""
+        """Returns True if the ledger is still the file at its path."""
         return self.is_of(self.path)
 
     def is_of(self, path: Path) -> bool:
-        """Returns true if the file at another path is this ledger, for example after the file was moved."""
+        """Returns True if the file at another path is this ledger, for example after the file was moved."""
         return path.exists() and Store(path, settings=None).identity == self.identity
 
 
@@ -169,7 +169,7 @@ def ledger_path(
 
 
 def is_usual(ledger: Path | str | None, path: Path) -> bool:
-    """Returns true if no user has chosen the file of the ledger, neither in this call nor when the run began.
+    """Returns True if no user has chosen the file of the ledger, neither in this call nor when the run began.
 
     Args:
         ledger: the setting `ledger=`; None if it is not set.

@@ -28,8 +28,8 @@ class OwnersOfRun:
 
     Attributes:
         owners: the ids and groups of the records, by kind; empty if the records have neither ids nor groups.
-        is_allowed: true if the user has set `new_account`, which gives the records an account of their own in any case.
-        is_usual_ledger: true if the user has not chosen the ledger. All runs in a folder of outputs share the usual
+        is_allowed: whether the user has set `new_account`, which gives the records an account of their own in any case.
+        is_usual_ledger: whether the user has not chosen the ledger. All runs in a folder of outputs share the usual
             ledger, and two unrelated tables may both number their rows from 1. So a shared owner only leads to a
             warning, unless there is a cap.
     """

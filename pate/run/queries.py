@@ -33,9 +33,8 @@ class Queries:
     inputs: NDArray[np.float32]  # the samples as models read them, float32 `[P, …]`
     record_ids: NDArray[Any]  # the public names of the samples, `[P]`
     label_names: tuple[str, ...] = ()  # the names of the labels, where the file has them
-    preprocessing: Preprocessing | None = (
-        None  # the steps to the inputs; None where the file has inputs
-    )
+    # the steps to the inputs; None where the file has inputs
+    preprocessing: Preprocessing | None = None
 
     @classmethod
     def of(cls, dataset: Dataset) -> Self:

@@ -36,7 +36,7 @@ class RandomStreams:
 
     Attributes:
         entropy: the seed (a whole number) or the secret (32 bytes), from which every stream can be computed again.
-        noise_is_fresh: true if the operating system draws the noise instead, with new numbers at each call.
+        noise_is_fresh: whether the operating system draws the noise instead, with new numbers at each call.
     """
 
     entropy: int | bytes = field(repr=False)

@@ -123,7 +123,7 @@ def reference_key(
 
 def _digests_of_files(recipe: Student) -> list[str]:
     """Returns the digests of the files that a recipe names, such as pretrained weights."""
-    values = [getattr(recipe, item.name) for item in fields(recipe)]  # type: ignore[arg-type]
+    values = [getattr(recipe, dataclass_field.name) for dataclass_field in fields(recipe)]  # type: ignore[arg-type]
     paths = [value for value in values if isinstance(value, str) and os.path.isfile(value)]
     return [file_digest(path, remedy="name another file") for path in paths]
 

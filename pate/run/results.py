@@ -110,7 +110,12 @@ class Results:
             intervals[name] = metric_intervals(
                 prediction.labels, scores=prediction.probabilities, true_labels=true_labels
             )
-        baselines = Baselines(**{item.name: scores.get(item.name) for item in fields(Baselines)})
+        baselines = Baselines(
+            **{
+                dataclass_field.name: scores.get(dataclass_field.name)
+                for dataclass_field in fields(Baselines)
+            }
+        )
         data_dependent_epsilon = None
         left_out = dict(self.left_out)
         if self.epsilon_on_votes is not None:

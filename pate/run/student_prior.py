@@ -23,7 +23,7 @@ class StudentPrior:
         student: the recipe of the student.
         inputs: the inputs of all queries, float32; the first axis has one entry for each query.
         seed: the seed of the training.
-        never_empty: true if every answer has a label. If the student predicts no label, its most probable label is
+        never_empty: whether every answer has a label. If the student predicts no label, its most probable label is
             taken.
     """
 

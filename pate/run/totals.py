@@ -49,7 +49,7 @@ class PaidRelease:
         target_delta: the delta that the ledger counts for.
         unit: the unit of privacy; None if the ledger is of an earlier version of pate, which stored no unit.
         noise: the name of the seed of the noise; "" for noise from the operating system, which nobody can repeat.
-        shares_noise_in_ledger: true if another release in the same ledger was drawn from the same seed.
+        shares_noise_in_ledger: whether another release in the same ledger was drawn from the same seed.
         accountant: makes an accountant of the ledger's kind.
         ledger_total: the total of all releases of the same records in the ledger; None if it is not known.
     """
@@ -67,7 +67,7 @@ class PaidRelease:
     ledger_total: LedgerTotal | None = None
 
     def shares_noise_with(self, other: "PaidRelease") -> bool:
-        """Returns true if this release and `other` drew their noise from one seed, whatever their records.
+        """Returns True if this release and `other` drew their noise from one seed, whatever their records.
 
         Two runs of one name are copies that hold one and the same release, so they do not count as sharing noise.
         """
@@ -142,7 +142,7 @@ def releases_of(folder: Path) -> list[PaidRelease]:
 
 
 def share_noise(releases: Iterable[PaidRelease]) -> bool:
-    """Returns true if any two of the releases drew their noise from one seed, so that they have no total price."""
+    """Returns True if any two of the releases drew their noise from one seed, so that they have no total price."""
     return any(first.shares_noise_with(second) for first, second in combinations(releases, 2))
 
 

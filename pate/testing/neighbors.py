@@ -98,7 +98,7 @@ def neighbors(
         num_teachers: the number of teachers T. Under add/remove the larger histogram of a pair has T teachers.
         adjacency: replace-one, where the votes of one teacher change arbitrarily; or add/remove, where one teacher is
             added or removed.
-        one_vote: True if each teacher votes for exactly one label, False if a teacher votes for any set of labels.
+        one_vote: whether each teacher votes for exactly one label, and not for any set of labels.
 
     Raises:
         InvalidValue: the instance has more than 5 million pairs.

@@ -61,7 +61,7 @@ def verify_samples(
         epsilons: the epsilons at which deltas are tested.
         deltas: further points of the price. For each, the epsilon at this delta plus the failure probability is tested.
         accountant: computes epsilons and deltas of an event.
-        one_vote: True if each teacher votes for exactly one label, False if a teacher votes for any set of labels.
+        one_vote: whether each teacher votes for exactly one label, and not for any set of labels.
     """
     require_generator(rng)
     require_probability("confidence", confidence)

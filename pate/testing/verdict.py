@@ -39,7 +39,7 @@ class WorstPair:
 
     @property
     def exceeds(self) -> bool:
-        """True if the exact divergence exceeds the claimed bound by more than rounding errors.
+        """Whether the exact divergence exceeds the claimed bound by more than rounding errors.
 
         Rounding errors are 1e-9 of the bound plus 1e-13.
         """
@@ -65,20 +65,19 @@ class Verdict:
     worst_pairs: tuple[WorstPair, ...]
     # the number of ordered pairs that were compared; for samples, the number of tests
     num_pairs: int
-    # True if the divergences are exact for all pairs; False for several releases and for samples
+    # whether the divergences are exact for all pairs; False for several releases and for samples
     exhaustive: bool = True
-    confidence: float | None = (
-        None  # for samples, the confidence of a refutation; None for exact distributions
-    )
+    # for samples, the confidence of a refutation; None for exact distributions
+    confidence: float | None = None
 
     @property
     def refuted(self) -> bool:
-        """True if the divergence of some pair exceeds the claim."""
+        """Whether the divergence of some pair exceeds the claim."""
         return any(pair.exceeds for pair in self.worst_pairs)
 
     @property
     def sound(self) -> bool:
-        """True if the claim holds for every pair at its orders and epsilons.
+        """Whether the claim holds for every pair at its orders and epsilons.
 
         False if the claim is refuted, and also if the comparison cannot decide that.
         """

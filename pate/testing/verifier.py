@@ -124,7 +124,7 @@ def _verdict(
         largest_divergences: the largest divergence of all pairs at each point, `[P]`.
         pair_names: the names of the two distributions that have this divergence, `[P]`.
         num_pairs: the number of pairs that were compared.
-        is_exhaustive: True if the divergences are exact, False if they are lower bounds.
+        is_exhaustive: whether the divergences are exact, and not lower bounds.
     """
     points = [(RENYI, *point) for point in claim.renyi] + [
         (DELTA, *point) for point in claim.deltas
@@ -173,8 +173,8 @@ def verify(
         accountant: computes epsilons and deltas of an event.
         count: the number of releases on the same pair. For 2 or more, only the pairs with the largest divergences of
             one release are composed, so the divergences of the verdict are lower bounds.
-        one_vote: True if each teacher votes for exactly one label, False if a teacher votes for any set of labels.
-        symmetric: True if the mechanism treats all labels alike and breaks ties by the lowest index. Then one pair is
+        one_vote: whether each teacher votes for exactly one label, and not for any set of labels.
+        symmetric: whether the mechanism treats all labels alike and breaks ties by the lowest index. Then one pair is
             compared of all pairs that differ by a permutation of the labels. A refutation is valid in any case.
 
     Raises:

@@ -74,7 +74,7 @@ def checked_block(block: Any, *, must_be_confidences: bool = True) -> Any:
     Args:
         block: bits or floats, `[num_teachers_in_block, num_queries, num_labels]`; or `LowRankVotes`, which are returned
             unchanged if `must_be_confidences` is False.
-        must_be_confidences: True where floats have to be confidences in [0, 1].
+        must_be_confidences: whether floats have to be confidences in [0, 1].
     """
     if isinstance(block, LowRankVotes) and not must_be_confidences:
         return block
@@ -101,7 +101,7 @@ def vote_blocks(
         votes: an array `[num_teachers, num_queries, num_labels]`, or blocks of it along the first axis.
         num_teachers: the declared number of teachers. Under add/remove the blocks may hold fewer.
         adjacency: the adjacency of the release.
-        must_be_confidences: True where floats have to be confidences in [0, 1].
+        must_be_confidences: whether floats have to be confidences in [0, 1].
 
     Raises:
         InvalidValue: a block holds no votes, or another number of queries or labels than the first block, or the blocks

@@ -198,7 +198,7 @@ class ConvexVotes(MomentVotes):
         """Raises `InvalidValue` unless doubles are precise enough for the largest teacher.
 
         Args:
-            is_precise: True where they are precise enough.
+            is_precise: whether doubles are precise enough.
         """
         rule = "more teachers, or a larger penalty: these have too many groups"
         require(is_precise, "num_teachers", self.num_learners, rule)

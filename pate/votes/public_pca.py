@@ -52,7 +52,7 @@ class PublicPCA:
         projection: `[num_inputs, num_directions]`, scaled such that projected inputs of the pool have entries of mean
             square 1.
         variances: `[num_directions]`, the variance of the pool along each direction, in falling order.
-        has_height: True where all directions of the pool are kept, and features have a height.
+        has_height: whether all directions of the pool are kept, and features have a height.
         kernel: the nonlinear components that are added in rounds; None for linear features alone.
         recipe: the tuned constants; the constant feature and the expected variance of a component are read.
     """

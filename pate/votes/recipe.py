@@ -338,18 +338,18 @@ class Recipe:
 
     def __post_init__(self) -> None:
         # Numbers become Python's own: equal recipes then have equal texts, and YAML can publish all of them.
-        for item in fields(self):
-            value = getattr(self, item.name)
-            default = item.default
+        for dataclass_field in fields(self):
+            value = getattr(self, dataclass_field.name)
+            default = dataclass_field.default
             if isinstance(default, tuple):
-                shares = _require_shares(item, shares=value, num_shares=len(default))
-                normalize_field(self, item.name, shares)
+                shares = _require_shares(dataclass_field, shares=value, num_shares=len(default))
+                normalize_field(self, dataclass_field.name, shares)
             elif isinstance(default, int):
-                _require_within(item, value=require_count(item.name, value))
-                normalize_field(self, item.name, int(value))
+                _require_within(dataclass_field, value=require_count(dataclass_field.name, value))
+                normalize_field(self, dataclass_field.name, int(value))
             else:
-                _require_within(item, value)
-                normalize_field(self, item.name, float(value))
+                _require_within(dataclass_field, value)
+                normalize_field(self, dataclass_field.name, float(value))
 
     def __repr__(self) -> str:
         """Returns a call that makes this recipe, with the fields that differ from their default."""
@@ -362,7 +362,7 @@ class Recipe:
 
         Raises `InvalidValue` for a name that is no field.
         """
-        names = tuple(item.name for item in fields(cls))
+        names = tuple(dataclass_field.name for dataclass_field in fields(cls))
         for name in values:
             if name not in names:
                 rule = f"a field of Recipe: docs/how-centered-votes-work.md{nearest(str(name), choices=names)}"
@@ -372,7 +372,10 @@ class Recipe:
 
     def changes(self) -> dict[str, Any]:
         """Returns the fields that differ from their default, by name; these are published with the aggregator."""
-        values = {item.name: (getattr(self, item.name), item.default) for item in fields(self)}
+        values = {
+            dataclass_field.name: (getattr(self, dataclass_field.name), dataclass_field.default)
+            for dataclass_field in fields(self)
+        }
         return {name: value for name, (value, default) in values.items() if value != default}
 
 

@@ -670,8 +670,8 @@ def rounds_app(
 
     Args:
         release: the release, or a function that returns the release for the run's context.
-        secure: True to make the sums by SecAgg+, so that the server reads no sum of a single holder. Holders then run
-            `secure_holder_app`.
+        secure: whether to make the sums by SecAgg+, so that the server reads no sum of a single holder. Holders then
+            run `secure_holder_app`.
         shares: the field of `SumTerms`, if `secure`; None for keys divided among all holders.
         seconds: the time for an answer, or for each of the four stages of a secure sum.
         connect_seconds: the time to wait for a node of each holder.

@@ -587,8 +587,8 @@ class Mailbox:
     Attributes:
         folder: the folder of questions and answers, of mode 0700.
         roll: the expected holders.
-        wait: True to end the call while any answer is missing; False to continue without up to `roll.max_absent`
-            holders.
+        wait: whether to end the call while any answer is missing. If not, the call continues without up to
+            `roll.max_absent` holders.
     """
 
     folder: Path

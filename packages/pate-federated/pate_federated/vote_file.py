@@ -54,9 +54,8 @@ class VoteManifest:
     num_queries: int  # the number of queries, Q
     num_labels: int  # the number of labels, L
     num_records: int  # the number of private records that the teachers were dealt
-    num_groups: (
-        int  # the number of units of privacy in these records; each unit is with one teacher
-    )
+    # the number of units of privacy in these records; each unit is with one teacher
+    num_groups: int
     cast: str = "bits"  # one of `CASTS`
     # the most labels of a query that a teacher votes for, where votes were clipped; None for all
     vote_clip: int | None = None

@@ -67,7 +67,7 @@ class AttackResult:
 
     @property
     def refuted(self) -> bool:
-        """True if the guesses refute the price of the release."""
+        """Whether the guesses refute the price of the release."""
         return self.lower_bound > self.epsilon
 
     def to_json(self) -> dict[str, Any]:
@@ -137,7 +137,7 @@ class Attack:
 
     @property
     def of_records(self) -> bool:
-        """True if canaries are records, False if they are teachers."""
+        """Whether canaries are records, and not teachers."""
         return isinstance(self.aggregator, CenteredVotes)
 
     @all_cores()
@@ -167,8 +167,8 @@ class Attack:
         require(count <= most, "num_canaries", count, f"at most {most} of {total}")
         streams = RandomStreams.from_secret() if self.seed is None else RandomStreams(self.seed)
         rng = streams.generator("noise")
-        coins = list[Signs]()
-        scores = list[Array]()
+        coins: list[Signs] = []
+        scores: list[Array] = []
         with monitor.stage("looking for the most telling queries"):
             options = (
                 priced.aggregator.scaled(_LESS_NOISE)

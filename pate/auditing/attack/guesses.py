@@ -68,7 +68,7 @@ class Guesses:
     num_correct: int  # c, in 0..r
 
     def refute(self, price_curve: PriceCurve, *, confidence: float = 0.95) -> bool:
-        """Returns whether the guesses refute a price.
+        """Returns True if the guesses refute a price.
 
         The guesses refute a price if a release with this price allows so many correct guesses only with a probability
         below 1 - confidence.

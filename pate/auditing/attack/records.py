@@ -61,7 +61,7 @@ class _RecordedVotes(MomentVotes):
     def __init__(self, clip_factor: int, **arguments: Any) -> None:
         super().__init__(**arguments)
         self.clip_factor = clip_factor
-        self.recorded = list[tuple[AttackQuestion, Integers]]()
+        self.recorded: list[tuple[AttackQuestion, Integers]] = []
 
     def total(
         self, weights: Array, label_scale: Array, clipped_moments: ClippedMoments

@@ -50,7 +50,7 @@ class Craft:
 
     @property
     def is_by_bit(self) -> bool:
-        """True if canaries have a sign for each label of a query, False if they have one sign for each query."""
+        """Whether canaries have a sign for each label of a query, and not one sign for each query."""
         return not self.sides
 
 
@@ -141,9 +141,8 @@ class TeacherAttack:
     repeats: int = 1  # the number of teachers that vote like each canary; above 1 it breaks the price on purpose
     craft: Craft  # the pattern of the votes
     weights: Array  # [F], the weight of each feature in the guess; fitted to releases that the attacker simulates
-    score: float = (
-        0.0  # the fraction of a coin's variance that the features explain, in simulated releases
-    )
+    # the fraction of a coin's variance that the features explain, in simulated releases
+    score: float = 0.0
 
     @classmethod
     def rehearsed(
@@ -238,7 +237,7 @@ class TeacherAttack:
 
         From each feature its mean over all asked queries is subtracted. The features of a query are its released bits
         or scores for the labels of the craft, the sum of those for the other labels, whether it was answered, and
-        whether it was a hit, which counts towards the halt of a session. All are 0 for queries after the halt. By bit
+        whether it was a hit. Hits count towards the halt of a session. All are 0 for queries after the halt. By bit
         (see `Craft.is_by_bit`) the only feature is the released bit or score.
 
         Args:

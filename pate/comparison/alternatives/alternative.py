@@ -119,7 +119,7 @@ class Alternative(Method):
             training: the data.
             noise_multiplier: the noise multiplier of the method.
             prevalence: the prevalence of each label, `[L]`.
-            concentrated: True to assume the best case, in which all signal lies along the widest direction.
+            concentrated: whether to assume the best case, in which all signal lies along the widest direction.
         """
         rate = self.rate(
             noise_multiplier, clip=self.clip(prevalence), num_groups=training.num_groups

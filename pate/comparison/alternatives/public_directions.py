@@ -33,7 +33,7 @@ class PublicDirections:
     center: Array  # [d], the mean of the inputs
     directions: Array  # [d, k], orthonormal directions in falling order of variance, at most 256
     variances: Array  # [k], the variance of the inputs along each direction, > 0
-    has_height: bool  # True if the inputs vary along no further direction; then features have a constant entry more
+    has_height: bool  # whether the inputs vary along no further direction; then features have a constant entry more
 
     @classmethod
     def fit(cls, public_inputs: Any) -> Self:

@@ -22,9 +22,8 @@ class Schedule:
     """The training schedule of a linear model: its features, its learning rates and its number of steps."""
 
     ridge: float  # the ridge of the features, see `PublicDirections.features`
-    times: (
-        Array  # [L], the learning time of each label: its learning rate times the number of steps
-    )
+    # [L], the learning time of each label: its learning rate times the number of steps
+    times: Array
     num_steps: int  # the number of steps, so many that each step is stable
     # [L], the approximate variance of the noise in the log-odds of each label after training
     noise_variance: Array
@@ -54,7 +53,7 @@ class Schedule:
             clip_factor: the clip divided by the typical length of a group's gradient.
             signal_variance: the assumed variance of the log-odds of a label, which is divided among the directions in
                 proportion to their standard deviations.
-            concentrated: True to assume the best case, in which all signal lies along the widest direction.
+            concentrated: whether to assume the best case, in which all signal lies along the widest direction.
 
         Source: docs/when-to-take-what.md.
         """

@@ -96,7 +96,7 @@ def as_dates(
 
 
 def have_values(numbers: NDArray[np.float64]) -> bool:
-    """Returns whether at least one number is finite and none is +inf, the mark of a wrong cell in `as_numbers`."""
+    """Returns True if at least one number is finite and none is +inf, the mark of a wrong cell in `as_numbers`."""
     return not np.isinf(numbers).any() and not np.isnan(numbers).all()
 
 

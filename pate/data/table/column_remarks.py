@@ -26,9 +26,8 @@ from pate.data.table.schema import TableSchema
 from pate.data.table.spelling import CellSpelling
 from pate.validation import as_setting
 
-_FEWEST_ROWS = (
-    20  # rows, or values, that tell numbers of people or records from other whole numbers
-)
+# rows, or values, that tell numbers of people or records from other whole numbers
+_FEWEST_ROWS = 20
 _MOST_ROWS_PER_VALUE = 5.0  # of a key, on average
 _FREQUENT_ROWS = 10  # of one value: a key has fewer, or less than a tenth of all rows
 _WIDE_RANGE = 200  # whole numbers of people's ages, blood pressures or shares lie closer together
@@ -171,7 +170,7 @@ class _ColumnCells:
         )
 
     def _may_be_people(self) -> bool:
-        """Returns whether values repeat a few times each, as the names of people with several rows do."""
+        """Returns True if values repeat a few times each, as the names of people with several rows do."""
         if not self.is_ungrouped or self.is_date:
             return False
         if self._is_number:
@@ -230,7 +229,7 @@ class _ColumnCells:
 
 
 def _are_days(numbers: NDArray[np.float64]) -> bool:
-    """Returns whether at least three whole numbers can all be read as days in the form 20250131.
+    """Returns True if at least three whole numbers can all be read as days in the form 20250131.
 
     Args:
         numbers: distinct numbers in ascending order, `[num_values]`.
@@ -260,7 +259,7 @@ class _Reading:
     settings: frozenset[str] = frozenset()
 
     def fails_on(self, words: Any) -> NDArray[np.bool_]:
-        """Returns whether each word of a pyarrow array cannot be read in this way, bool `[num_words]`."""
+        """Returns True if each word of a pyarrow array cannot be read in this way, bool `[num_words]`."""
         if self.spelling is None:
             return np.isinf(as_dates(cells=words, date_orders=(self.order,), first_year=2000))
         return np.isinf(as_numbers(cells=words, spelling=self.spelling))

@@ -79,7 +79,7 @@ class WrittenDate:
 
     @property
     def has_short_year(self) -> bool:
-        """True if the year has fewer than four digits."""
+        """Whether the year has fewer than four digits."""
         if not self.mark:
             return len(self._text("year")) < 4
         return len(self._text("first")) < 4 and len(self._text("last")) < 4
@@ -124,7 +124,7 @@ class WrittenDate:
         )
 
     def is_date_in(self, date_order: str) -> bool:
-        """Returns whether the numbers are a valid date in an order of day, month and year, in any century."""
+        """Returns True if the numbers are a valid date in an order of day, month and year, in any century."""
         try:
             self.moment(date_orders=(date_order,), first_year=2000)  # a leap year
         except NoDate:

@@ -52,7 +52,7 @@ class MixedLines:
 
     @property
     def mostly_utf_8(self) -> bool:
-        """True if at least half of these lines are valid UTF-8."""
+        """Whether at least half of these lines are valid UTF-8."""
         return self.utf_8 > 0 and self.utf_8 >= self.other
 
 
@@ -156,7 +156,7 @@ def opened(path: Path) -> BinaryIO:
 
 
 def _is_utf_8(path: Path, *, result_for_ascii: bool) -> bool:
-    """Returns whether a file is valid UTF-8 without zero bytes, which UTF-16 has.
+    """Returns True if a file is valid UTF-8 without zero bytes, which UTF-16 has.
 
     Args:
         path: the file.

@@ -69,7 +69,7 @@ def private_digest(batches: Iterable[NumberedBatch], *, cells_are_text: bool = F
         cells_are_text: whether the cells are text, as in CSV. A decimal comma then counts as a point, whatever
             settings say, so that no setting makes a ledger take the records for new records.
     """
-    names = list[str]()
+    names: list[str] = []
     numbers = []
     for _, table in batches:
         names = sorted(table.column_names)

@@ -62,7 +62,7 @@ class JsonLines:
     @cached_property
     def fields(self) -> list[str]:
         """The names of all fields in any line, in the order of first occurrence."""
-        fields = dict[str, None]()
+        fields: dict[str, None] = {}
         for rows in self._rows():
             for row in rows:
                 fields.update(dict.fromkeys(row))

@@ -50,7 +50,7 @@ def names_in(cell: str, separator: str) -> list[str]:
 
 
 def is_list(cell: str) -> bool:
-    """Returns whether a cell is a list of names."""
+    """Returns True if a cell is a list of names."""
     try:
         return _items_of_list(cell.strip()) is not None
     except NoNames:
@@ -58,7 +58,7 @@ def is_list(cell: str) -> bool:
 
 
 def are_bits(cells: Iterable[str]) -> bool:
-    """Returns whether at least one cell is a list, and all lists contain only 0 and 1, like a bit for each label."""
+    """Returns True if at least one cell is a list, and all lists contain only 0 and 1, like a bit for each label."""
     lists = [_items_of_list(cell.strip()) for cell in cells if is_list(cell)]
     filled_lists = [items for items in lists if items]
     return bool(filled_lists) and all(

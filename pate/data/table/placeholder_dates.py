@@ -3,13 +3,11 @@
 import numpy as np
 from numpy.typing import NDArray
 
-_FAR_DAYS = (
-    3652.0  # ten years: nearer dates squeeze the others by less than a column of ten years does
-)
+# ten years: nearer dates squeeze the others by less than a column of ten years does
+_FAR_DAYS = 3652.0
 _FAR_WIDTHS = 10.0  # in units of what lies between all other dates
-_FAR_WIDTHS_AT_YEARS_END = (
-    1.5  # for a first or last day of a year, which programs put in place of no date
-)
+# for a first or last day of a year, which programs put in place of no date
+_FAR_WIDTHS_AT_YEARS_END = 1.5
 _FEWEST_OTHERS = 3  # different dates
 
 
@@ -41,7 +39,7 @@ def placeholder_dates(days: NDArray[np.float64]) -> list[float]:
 
 
 def is_at_years_end(day: float) -> bool:
-    """Returns whether a date is the first day of a year or one of the last days of December."""
+    """Returns True if a date is the first day of a year or one of the last days of December."""
     date = np.datetime64(int(day // 1), "D")
     first_of_year = date.astype("datetime64[Y]").astype("datetime64[D]")
     return bool((date - first_of_year).astype(int) in (0, 363, 364, 365))

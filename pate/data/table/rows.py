@@ -227,8 +227,8 @@ def gather_batches(
         file_size_kb: the size of the file, in kB.
         report_progress: is called with the number of kB that are done so far, at most `file_size_kb`.
     """
-    numbers = list[Numbers]()
-    tables = list[Any]()
+    numbers: list[Numbers] = []
+    tables: list[Any] = []
     num_kb_done = 0
     for batch_numbers, table in batches:
         numbers.append(batch_numbers)

@@ -76,7 +76,7 @@ class SourceFile:
 
     @property
     def is_text(self) -> bool:
-        """True if the file holds cells as text (CSV, JSON), False if it holds typed values."""
+        """Whether the file holds cells as text (CSV, JSON), and not typed values."""
         return self.kind in ("csv", "json")
 
     @cached_property

@@ -136,7 +136,7 @@ def _names_for_ledgers(columns: Sequence[Any], spelling: CellSpelling) -> frozen
         columns: pyarrow arrays of words that name owners or records.
         spelling: the notation of the words.
     """
-    names = set[str]()
+    names: set[str] = set()
     for column in columns:
         words = column.unique()
         persons = person_names(words, spelling).to_pylist()

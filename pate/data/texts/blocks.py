@@ -6,9 +6,8 @@ from typing import Any, Literal, TypeVar
 T = TypeVar("T")
 
 Workers = Literal["threads", "processes"]
-BLOCK_ROWS = (
-    1024  # texts that are worked on at once: their counts fit into memory whatever their length
-)
+# texts that are worked on at once: their counts fit into memory whatever their length
+BLOCK_ROWS = 1024
 
 
 def map_blocks(

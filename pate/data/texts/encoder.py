@@ -97,7 +97,7 @@ class EncoderVectors(TextVectors):
         )
 
     def is_usable(self) -> bool:
-        """Returns whether the arrays and settings that were read from a file fit together.
+        """Returns True if the arrays and settings that were read from a file fit together.
 
         Raises:
             DamagedFile: the encoder's files are missing or changed.
@@ -233,7 +233,7 @@ def _read_encoder(weights: Weights) -> tuple[dict[str, NDArray[Any]], dict[str, 
 
 
 def _has_weights_beside(model: Path) -> bool:
-    """Returns whether an ONNX graph stores its weights in further files, whose names begin with the graph's name."""
+    """Returns True if an ONNX graph stores its weights in further files, whose names begin with the graph's name."""
     return any(file != model for file in model.parent.glob(f"{model.name}*"))
 
 

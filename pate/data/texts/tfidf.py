@@ -112,7 +112,7 @@ class TfidfVectors(TextVectors):
         return cls(arrays, settings, origin)
 
     def is_usable(self) -> bool:
-        """Returns whether the arrays and words that were read from a file fit together."""
+        """Returns True if the arrays and words that were read from a file fit together."""
         words = self.settings["words"]
         buckets = self.arrays["buckets"]
         idf = self.arrays["idf"]

@@ -70,7 +70,7 @@ class TextVectors(FittedTransform):
 
     @abstractmethod
     def is_usable(self) -> bool:
-        """Returns whether the arrays and settings that were read from a file fit together.
+        """Returns True if the arrays and settings that were read from a file fit together.
 
         If they do not, an implementation may also raise any error.
         """

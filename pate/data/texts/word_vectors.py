@@ -107,7 +107,7 @@ class StaticVectors(TextVectors):
         return cls(arrays, settings, origin=origin_of_texts(texts=sample, weights=weights))
 
     def is_usable(self) -> bool:
-        """Returns whether the arrays and words that were read from a file fit together."""
+        """Returns True if the arrays and words that were read from a file fit together."""
         words = self.settings["words"]
         first_mark, later_mark = self.settings["marks"]
         table = self.arrays["components"]

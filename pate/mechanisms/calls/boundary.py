@@ -35,9 +35,8 @@ class BoundaryOutcome:
     """The outcomes of one call, or of a batch of Q calls, of a `BoundaryWrapper`."""
 
     indices: Integers  # [] or [Q]: the index of the outcome in the mechanism's distribution, or -1 for the boundary
-    in_target: (
-        Bits  # bool [] or [Q]: True where the call is a hit, that is where it answers "boundary"
-    )
+    # bool [] or [Q]: True where the call is a hit, that is where it answers "boundary"
+    in_target: Bits
 
 
 @dataclass(frozen=True)

@@ -27,7 +27,7 @@ class Conditional:
     """The answer to the question whether a stored outcome lies in a set; the outcome is published if so."""
 
     key: int  # of the outcome, for `ConditionalRelease.revise`
-    published: bool  # True where the outcome lay in the set
+    published: bool  # whether the outcome lay in the set
     outcome: Any  # None where it was not published
 
 

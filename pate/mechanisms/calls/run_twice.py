@@ -27,9 +27,8 @@ class TwoRuns:
 
     first: Any
     second: Any
-    in_target: (
-        Bits  # bool [] or [Q]: True where the call is a hit, that is where the outcomes differ
-    )
+    # bool [] or [Q]: True where the call is a hit, that is where the outcomes differ
+    in_target: Bits
 
 
 @dataclass(frozen=True)

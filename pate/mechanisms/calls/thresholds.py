@@ -65,9 +65,8 @@ class ThresholdCall(NoisyWhole):
 class ReleasedValues:
     """The outcomes of one call, or of a batch of Q calls, of a mechanism that releases a number or nothing."""
 
-    values: (
-        Integers  # [] or [Q], the released numbers; 0, without meaning, where nothing was released
-    )
+    # [] or [Q], the released numbers; 0, without meaning, where nothing was released
+    values: Integers
     answered: Bits  # bool [] or [Q]: True where a number was released
 
     @property

@@ -91,7 +91,7 @@ def is_below(
     second_bounds: Callable[[], Limits],
     refinements: Sequence[Callable[[], None]],
 ) -> bool:
-    """Returns whether a first number is below a second number, each of which is known as an interval.
+    """Returns True if a first number is below a second number, each of which is known as an interval.
 
     Args:
         first_bounds: returns the interval of the first number.

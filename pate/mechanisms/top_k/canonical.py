@@ -123,7 +123,7 @@ class CanonicalTopK(BoundedRangeTopK):
         Args:
             rng: draws the noise.
             counts: `[q, d]`, or `[1, d]` unless `has_few_classes`.
-            has_few_classes: True if a histogram has few classes of sets, see `draw_in_blocks`.
+            has_few_classes: whether a histogram has few classes of sets, see `draw_in_blocks`.
 
         Returns:
             The indices `[q, k]`, in rising order.
@@ -209,7 +209,7 @@ class CanonicalTopK(BoundedRangeTopK):
 
         Args:
             falling_counts: counts in falling order, `[q, d]`; one histogram `[1, d]` unless `has_few_classes`.
-            has_few_classes: True if a histogram has few classes of sets.
+            has_few_classes: whether a histogram has few classes of sets.
 
         With Gumbel noise and many classes, classes of negligible weight are left out.
         """

@@ -29,9 +29,8 @@ class CanonicalClasses:
     Source: Shekelyan & Loukides 2022; docs/proofs/canonical_top_k.md.
     """
 
-    first: (
-        Counts  # [n], the first missing rank; 0 for a class that leaves the first missing rank open
-    )
+    # [n], the first missing rank; 0 for a class that leaves the first missing rank open
+    first: Counts
     low: Counts  # [n], the last rank of a set is larger than `low`
     high: Counts  # [n], the last rank of a set is at most `high`
     log_sizes: Array  # [n], log of the number of sets of each class

@@ -62,7 +62,7 @@ class JointMechanism(TopKMechanism):
 
         Args:
             falling_counts: counts in falling order, `[Q, d]`; one histogram `[1, d]` unless `has_few_classes`.
-            has_few_classes: True if a histogram has few classes of sequences.
+            has_few_classes: whether a histogram has few classes of sequences.
             rng: draws the noise.
 
         Returns:

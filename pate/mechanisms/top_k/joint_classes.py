@@ -32,13 +32,11 @@ class JointClasses:
     rows: Counts  # [n], the position i of each class; k for the sequence 0, 1, …, k - 1
     first: Counts  # [n], the smallest rank at position i
     last: Counts  # [n], the largest rank at position i, plus 1
-    order: (
-        Counts  # [Q, n], the classes by rising loss; of equal losses the last position comes first
-    )
+    # [Q, n], the classes by rising loss; of equal losses the last position comes first
+    order: Counts
     losses: Counts  # [Q, n], the loss of each class, in the order of `order`
-    log_sizes: (
-        Array  # [Q, n], log of the number of sequences of each class, in the order of `order`
-    )
+    # [Q, n], log of the number of sequences of each class, in the order of `order`
+    log_sizes: Array
     # (low, high): there are classes for all losses in (low, high]; (-1, largest loss) if no class was left out
     window: tuple[int, int]
 

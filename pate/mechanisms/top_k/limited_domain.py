@@ -32,9 +32,8 @@ class DomainTopK(TopKMechanism):
     # the release is (epsilon, failure_prob)-DP, epsilon > 0
     epsilon: float = field(metadata=POSITIVE)
     failure_prob: float = field(metadata=PROBABILITY)  # in (0, 1)
-    _outside: ClassVar[int] = (
-        0  # the smallest number of counts that a histogram has outside the domain
-    )
+    # the smallest number of counts that a histogram has outside the domain
+    _outside: ClassVar[int] = 0
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -26,9 +26,8 @@ MOST_OUTCOMES = 100_000
 class TopK:
     """The outcome of a top-k mechanism for one histogram, or for a batch of Q histograms."""
 
-    indices: (
-        Counts  # [k], or [Q, k] for a batch, the released indices; -1 where a place was not filled
-    )
+    # [k], or [Q, k] for a batch, the released indices; -1 where a place was not filled
+    indices: Counts
     answered: NDArray[np.bool_]  # bool [] or [Q]: True if at least one index was released
 
 

@@ -124,7 +124,7 @@ class ConvNet(Architecture, Network):
         return tensors
 
     def is_buffer(self, name: str) -> bool:
-        """Returns true if the tensor `name` is a running mean or variance, which has no gradient."""
+        """Returns True if the tensor `name` is a running mean or variance, which has no gradient."""
         return name.endswith((".mean", ".var"))
 
     def logits(self, tensors: Tensors, images: torch.Tensor, *, training: bool) -> torch.Tensor:

@@ -28,7 +28,7 @@ class Network(ABC):
 
     @abstractmethod
     def is_buffer(self, name: str) -> bool:
-        """Returns true if the tensor `name` has no gradient, such as a running mean."""
+        """Returns True if the tensor `name` has no gradient, such as a running mean."""
 
     @abstractmethod
     def logits(self, tensors: Tensors, images: torch.Tensor, *, training: bool) -> torch.Tensor:

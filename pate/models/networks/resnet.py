@@ -58,7 +58,7 @@ def torchvision_models(setting: str = "teacher=resnet50") -> Any:
 
 
 def _torchvision_is_for_cuda() -> bool:
-    """Returns true if torchvision was built for CUDA; reads its version file, as importing it may fail."""
+    """Returns True if torchvision was built for CUDA; reads its version file, as importing it may fail."""
     spec = importlib.util.find_spec("torchvision")
     if spec is None or not spec.origin:
         return False
@@ -72,9 +72,8 @@ class ResNet50(Network):
     """The residual network with 50 layers (He et al., 2016); each network normalizes by batch statistics of its own."""
 
     num_labels: int  # 0 leaves the head out, so that `logits` are the 2,048 features
-    weights: str | None = (
-        None  # a file of weights to begin with (`read_weights`); None for random ones
-    )
+    # a file of weights to begin with (`read_weights`); None for random ones
+    weights: str | None = None
     image_size: int | None = None  # images are resized to this height and width; None leaves them
 
     def __post_init__(self) -> None:
@@ -108,7 +107,7 @@ class ResNet50(Network):
         return tensors
 
     def is_buffer(self, name: str) -> bool:
-        """Returns true if the tensor `name` is a running mean, variance or count, which has no gradient."""
+        """Returns True if the tensor `name` is a running mean, variance or count, which has no gradient."""
         return name.endswith(("running_mean", "running_var", "num_batches_tracked"))
 
     def logits(self, tensors: Tensors, images: torch.Tensor, *, training: bool) -> torch.Tensor:
