@@ -170,8 +170,8 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
 
     The labels `y` are 0 and 1 for each label, `[n, L]`, or a set or list of words for each record, or one class per
     record, `[n]`. Of one class per record, each class counts as a label, and the student predicts the most probable
-    class. On the digits of scikit-learn at epsilon 8, 84% of the classes are right, and 80% with 100 logistic teachers
-    and the exponential mechanism; at epsilon 1 it is 82%, where the exponential mechanism is refused.
+    class. On the digits of scikit-learn at epsilon 8, 85% of the classes are right, and 72% with 100 logistic teachers
+    and the exponential mechanism. At epsilon 1 it is 77%, where the exponential mechanism is refused.
 
     Formal guarantees:
         * What a fitted classifier holds is (`epsilon_`, `delta_`)-private for `adjacency_`: under replace-one, for the

@@ -23,7 +23,10 @@ EXAMPLES = Path(__file__).parents[2] / "examples"
 OWN_RUN = EXAMPLES / "own_run"
 PRINTED = {
     "aggregate_votes": r"batches: \d+ of 150 answered at epsilon 8.00\ntensor: .*\(6,\)\neach teacher: 150 of 150",
-    "classifier": r"epsilon [78]\.\d\d, .*replace_one.*\nthe best costs epsilon [24].00, .* [5-9]\.\d\d",
+    "classifier": (
+        r"epsilon 2\.00, published: \d+% .*\nepsilon [78]\.\d\d, .*replace_one.*\n"
+        r"the best costs epsilon [24].00, .* [5-9]\.\d\d"
+    ),
     "custom_aggregator": r"noise \d+\.\d, \d+% of the labels",
     "hand_to_dp_accounting": r"SelfComposedDpEvent\nhere 3\.1\d+, .* 3\.7\d+\nwith the histogram 3",
     "price_a_release": r"StableTopK: epsilon 2\.\d+\nGaussians by rdp: .*\nGaussians by exact: .*\nfor epsilon 2: ",
