@@ -14,7 +14,7 @@ from pathlib import Path
 
 from pate.cli.process import Stopped, end_descendants, ended_by_signals, leave
 from pate.cli.run import ConsoleMonitor
-from pate.files.disk import write_text
+from pate.files.atomic import write_text
 from pate.validation import InvalidValue, require_count
 from scripts.icons40.build import Recipe
 from scripts.icons40.package import IconPackage

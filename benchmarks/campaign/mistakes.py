@@ -90,7 +90,7 @@ _TARGETS = (
         "pate.run.train.train",
         "pate",
         "pate.none.None",
-        "pate.files.disk.write_text",
+        "pate.files.atomic.write_text",
     ),
     *(
         "sklearn.utils.parallel.joblib.load",

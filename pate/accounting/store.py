@@ -32,14 +32,9 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-from pate.files.disk import (
-    OWNERS_FILE,
-    PLAIN_FILE,
-    make_folder,
-    replacing,
-    require_posix,
-    sync_folder,
-)
+from pate.files.atomic import atomic_write, sync_folder
+from pate.files.paths import make_folder
+from pate.files.posix import OWNER_FILE_MODE, SAFE_OPEN_FLAGS, require_posix
 from pate.validation import InvalidValue, require
 
 __all__ = ["DamagedLedger", "LedgerLine", "LineText", "Store"]
@@ -199,7 +194,7 @@ class Store:
             # The file of a large release comes before the line that names it. Without a line it was never shown.
             path = self._file(digest)
             make_folder(path.parent, existing_parent=path.parent.parent)
-            with replacing(path) as file:
+            with atomic_write(path) as file:
                 file.write(content)
         with self._transaction("BEGIN IMMEDIATE") as db:
             if (data, key) not in self.line_of:
@@ -515,8 +510,10 @@ def _make(path: Path, settings: str) -> None:
     partial = path.with_name(f".{path.name}.{os.getpid()}{threading.get_ident()}.partial")
     try:
         partial.unlink(missing_ok=True)
-        os.close(os.open(partial, os.O_RDWR | os.O_CREAT | os.O_EXCL | PLAIN_FILE, OWNERS_FILE))
-        partial.chmod(OWNERS_FILE)
+        os.close(
+            os.open(partial, os.O_RDWR | os.O_CREAT | os.O_EXCL | SAFE_OPEN_FLAGS, OWNER_FILE_MODE)
+        )
+        partial.chmod(OWNER_FILE_MODE)
         with _by_its_path(path), closing(sqlite3.connect(partial, isolation_level=None)) as db:
             db.execute("PRAGMA synchronous=EXTRA")
             _fill(db, settings)

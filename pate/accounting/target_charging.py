@@ -40,7 +40,8 @@ from pate.accounting.session_price import (
     min_accesses,
     overrun_probability,
 )
-from pate.files.disk import read_json, write_text
+from pate.files.atomic import write_text
+from pate.files.reading import read_json
 from pate.files.strict_json import plain, to_json_line
 from pate.validation import InvalidValue, require, require_count
 

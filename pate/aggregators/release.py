@@ -17,8 +17,9 @@ from numpy.typing import NDArray
 
 from pate.accounting import Accountant, Adjacency, AutoAccountant, Event
 from pate.accounting.accountant import abbreviated
-from pate.files.arrays import ArrayForm, read_arrays
-from pate.files.disk import FROM_BACKUP, damaged, make_folder, write_arrays
+from pate.files.arrays import ArrayForm, read_arrays, write_arrays
+from pate.files.paths import make_folder
+from pate.files.reading import FROM_BACKUP, damaged
 from pate.votes.recipe import DEFAULT_RECIPE, Recipe
 
 REMEDY = f"{FROM_BACKUP}: it was charged and drawn, and drawing it again costs its price again"

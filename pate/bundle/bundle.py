@@ -19,8 +19,10 @@ from pate.data.table.frames import hints_for_frames
 from pate.data.table.table_file import TableFile
 from pate.extras import require_extra
 from pate.features.extracted_form import ExtractedForm
-from pate.files import disk
+from pate.files.digests import file_digest
 from pate.files.manifest import MANIFEST, Manifest
+from pate.files.paths import require_no_links
+from pate.files.reading import DamagedFile, damaged, read_bytes
 from pate.html_table import html_table
 from pate.models.student_model import StudentModel, class_probabilities, most_probable
 from pate.report.card import PRIVACY, PrivacyStatement
@@ -94,7 +96,7 @@ class Bundle:
         form = ModelForm.read(path)
         model = StudentModel.load(path / "student")
         if not _belong_together(form, model):
-            raise disk.damaged(
+            raise damaged(
                 path / SCHEMA,
                 rule="the schema of the model beside it",
                 finding="that of another",
@@ -213,7 +215,7 @@ class Bundle:
                 "folder", value=None, rule="a bundle that pate.load read from a folder"
             )
         folder = Path(self.folder)
-        disk.require_no_links(folder, "release")
+        require_no_links(folder, "release")
         api = HfApi()
         operations = [
             CommitOperationAdd(path_in_repo=name, path_or_fileobj=content)
@@ -291,13 +293,13 @@ def _require_unaltered(folder: Path, name: str, digests: Mapping[str, str]) -> N
     """Raises `DamagedFile` unless the file `name` has the digest that the manifest lists for it in `digests`."""
     if name not in digests:
         rule = f"{_DIGESTS_RULE}, {name} among them"
-        raise disk.damaged(folder / MANIFEST, rule=rule, finding="it is not", remedy=REMEDY)
-    if disk.file_digest(folder / name, rule=_FILE_RULE, remedy=REMEDY) != digests[name]:
+        raise damaged(folder / MANIFEST, rule=rule, finding="it is not", remedy=REMEDY)
+    if file_digest(folder / name, rule=_FILE_RULE, remedy=REMEDY) != digests[name]:
         raise _altered(folder / name)
 
 
-def _altered(path: Path) -> disk.DamagedFile:
-    return disk.damaged(
+def _altered(path: Path) -> DamagedFile:
+    return damaged(
         path, rule="the file as it was published", finding="it is another", remedy=REMEDY
     )
 
@@ -318,13 +320,13 @@ def _published_files(folder: Path) -> dict[str, bytes]:
     Raises:
         InvalidValue: a file is missing or altered, or is outside the folder.
     """
-    contents = {MANIFEST: disk.read_bytes(folder / MANIFEST, rule="a manifest", remedy=REMEDY)}
+    contents = {MANIFEST: read_bytes(folder / MANIFEST, rule="a manifest", remedy=REMEDY)}
     digests = Manifest.read(folder, rule=_DIGESTS_RULE, remedy=REMEDY).sha256
     for name, digest in digests.items():
         path = folder / name
         is_inside = path.resolve().is_relative_to(folder.resolve())
         require(is_inside, "manifest.json", name, "files of its folder")
-        contents[name] = disk.read_bytes(path, rule=_FILE_RULE, remedy=REMEDY)
+        contents[name] = read_bytes(path, rule=_FILE_RULE, remedy=REMEDY)
         if hashlib.sha256(contents[name]).hexdigest() != digest:
             raise _altered(path)
     return contents

@@ -11,7 +11,7 @@ from pate.bundle.model_form import ModelForm
 from pate.data import Preprocessing, TableSchema
 from pate.extras import PUBLISHED, how_to_install
 from pate.features.extracted_form import ExtractedForm
-from pate.files.disk import write_text
+from pate.files.atomic import write_text
 from pate.models.student_model import StudentModel
 from pate.report import Privacy
 from pate.report.card import cell, features_origin

@@ -11,7 +11,8 @@ import numpy as np
 from pate.data import ImageForm, Preprocessing, TableSchema
 from pate.extras import VERSION
 from pate.features.extracted_form import ExtractedForm
-from pate.files import disk
+from pate.files.atomic import write_text
+from pate.files.reading import DamagedFile, damaged, read_json
 from pate.files.strict_json import plain
 from pate.validation import InvalidValue, require, require_text
 
@@ -64,7 +65,7 @@ class ModelForm:
             values["preprocessing"] = self.preprocessing.plain()
             self.preprocessing.save(folder)
         text = json.dumps(plain(values), indent=2, ensure_ascii=False, allow_nan=False)
-        disk.write_text(Path(folder, SCHEMA), text=text + "\n")
+        write_text(Path(folder, SCHEMA), text=text + "\n")
 
     @classmethod
     def read(cls, folder: Path) -> Self:
@@ -74,18 +75,18 @@ class ModelForm:
             InvalidValue: the file is missing, damaged or of a later version.
         """
         path = folder / SCHEMA
-        values = disk.read_json(path, rule=_SCHEMA_RULE, remedy=REMEDY)
+        values = read_json(path, rule=_SCHEMA_RULE, remedy=REMEDY)
         version = values.get("format") if isinstance(values, dict) else None
         is_later = isinstance(version, int) and version > _VERSION
         rule = f"a bundle of format {_VERSION}; install a later version"
         require(not is_later, "release", folder, rule)
         try:
             return cls._from_json(json_values=values, folder=folder)
-        except disk.DamagedFile:
+        except DamagedFile:
             raise
         except _SCHEMA_ERRORS as error:
             fault = f"{type(error).__name__}: {error}"
-            raise disk.damaged(path, rule=_SCHEMA_RULE, finding=fault, remedy=REMEDY) from None
+            raise damaged(path, rule=_SCHEMA_RULE, finding=fault, remedy=REMEDY) from None
 
     @classmethod
     def _from_json(cls, json_values: Any, folder: Path) -> Self:

@@ -12,7 +12,7 @@ import onnx.helper
 import torch
 
 from pate.extras import VERSION
-from pate.files.disk import replacing
+from pate.files.atomic import atomic_write
 from pate.models.image_students import ImageModel
 from pate.models.student_model import KINDS, FlatModel, StudentModel
 from pate.validation import InvalidValue, require
@@ -91,5 +91,5 @@ def write_onnx(
     }
     onnx.helper.set_model_props(graph, metadata)
     onnx.checker.check_model(graph)
-    with replacing(path) as output:
+    with atomic_write(path) as output:
         output.write(graph.SerializeToString(deterministic=True))

@@ -20,8 +20,9 @@ from pate.aggregators.release import PublicNames
 from pate.bundle.model_card import publish
 from pate.data import Preprocessing
 from pate.files.arrays import npz_bytes
-from pate.files.disk import make_folder, replacing, write_text
+from pate.files.atomic import atomic_write, write_text
 from pate.files.manifest import Manifest
+from pate.files.paths import make_folder
 from pate.files.published_fields import published_fields
 from pate.models import Student, Voter
 from pate.models.student_model import StudentModel
@@ -117,7 +118,7 @@ class Publication:
         make_folder(folder)
         num_queries = priced.shape.num_queries
         public_names = PublicNames(np.arange(num_queries), facts.label_names)
-        with replacing(folder / "release.npz") as file:
+        with atomic_write(folder / "release.npz") as file:
             file.write(npz_bytes(**self.release.arrays(), **public_names.arrays()))
         self.model.save(folder / "student")
         write_text(folder / "config.yaml", text=self._settings(data_name))

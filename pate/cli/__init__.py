@@ -2,7 +2,7 @@
 
 from pate.cli.process import report_shortages
 from pate.extras import require_extra
-from pate.files.disk import require_posix
+from pate.files.posix import require_posix
 
 report_shortages()
 require_posix("pate.cli")

@@ -16,7 +16,7 @@ from pate.cli.monitor import ConsoleMonitor
 from pate.config import CONFIG_FOLDER, build
 from pate.config.build import part_maker
 from pate.config.schema import members
-from pate.files.disk import make_folder
+from pate.files.paths import make_folder
 from pate.pricing.remedies import watched_search
 from pate.progress import Monitor
 from pate.report.console import print_json, print_page, print_result

@@ -39,7 +39,9 @@ from pate.config.schema import command_schema
 from pate.config.unused import unused_lines
 from pate.errors import Spelling
 from pate.extras import DISTRIBUTION, VERSION
-from pate.files.disk import make_folder, owners_umask, read_json, write_text
+from pate.files.atomic import write_text
+from pate.files.paths import make_folder, owners_umask
+from pate.files.reading import read_json
 from pate.files.strict_json import to_json_line
 from pate.package_commands import package_commands
 from pate.setting_names import COMMAND, SPELLING_OF_COMMAND

@@ -25,7 +25,7 @@ from pate.data.table.column_names import require_column, require_columns
 from pate.data.table.table_file import TableFile
 from pate.features.extracted_form import ExtractedForm
 from pate.files.arrays import read_arrays
-from pate.files.disk import replacing
+from pate.files.atomic import atomic_write
 from pate.files.spreadsheet import row_writer
 from pate.report.console import print_lines
 from pate.validation import InvalidValue, require
@@ -73,7 +73,7 @@ def predict(config: DictConfig) -> None:
         column for label in bundle.labels for column in (label, f"{label}_probability")
     ]
     num_records = 0
-    with replacing(output) as file:
+    with atomic_write(output) as file:
         text = io.TextIOWrapper(file, encoding="utf-8", newline="")
         write = row_writer(text)
         write([name_column, *label_columns])

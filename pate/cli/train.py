@@ -25,7 +25,9 @@ from pate.config.build import part_maker
 from pate.config.command_line import given_settings
 from pate.config.published import own_settings, public_settings
 from pate.extras import require_extra
-from pate.files.disk import make_folder, read_json, read_text, write_text
+from pate.files.atomic import write_text
+from pate.files.paths import make_folder
+from pate.files.reading import read_json, read_text
 from pate.files.spreadsheet import row_writer
 from pate.files.strict_json import read_number, to_json_line
 from pate.progress import Monitor

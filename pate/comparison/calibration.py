@@ -9,7 +9,9 @@ from typing import Any, Self
 from pate.accounting import Budget
 from pate.comparison.bench import Bench
 from pate.comparison.method import Contender, Method
-from pate.files.disk import damaged, make_folder, read_value, write_text
+from pate.files.atomic import write_text
+from pate.files.paths import make_folder
+from pate.files.reading import damaged, read_value
 from pate.files.strict_json import to_json
 from pate.validation import (
     InvalidValue,

@@ -20,7 +20,7 @@ from pate.comparison.trial import (
 )
 from pate.data import Dataset
 from pate.data.dataset import require_dataset
-from pate.files.disk import write_text
+from pate.files.atomic import write_text
 from pate.progress import Monitor
 from pate.run.folder import EnsembleFolder, RunFolder
 from pate.run.owned_folder import OwnFile, OwnFiles

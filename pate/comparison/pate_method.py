@@ -12,7 +12,7 @@ from pate.comparison.method import Contender, Method
 from pate.comparison.trained import Reference, Trained, kind, require_plain_name
 from pate.data import Partition
 from pate.files.digests import digest, full_text
-from pate.files.disk import make_folder
+from pate.files.paths import make_folder
 from pate.models import Student, Voter
 from pate.pricing import PricedRelease, plan_release, require_useful
 from pate.pricing.remedies import RemedySearch

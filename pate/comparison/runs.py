@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any, get_args, get_type_hints
 
-from pate.files.disk import write_text
+from pate.files.atomic import write_text
 from pate.files.spreadsheet import row_writer
 from pate.report.wording import METRIC_NAMES, MODEL_NAMES
 from pate.validation import InvalidValue, require

@@ -19,8 +19,10 @@ from pate.comparison.plan import ComparisonPlan
 from pate.comparison.runs import Run
 from pate.comparison.trained import Reference, kind
 from pate.extras import VERSION
+from pate.files.atomic import write_text
 from pate.files.digests import digest, full_text
-from pate.files.disk import make_folder, read_value, write_text
+from pate.files.paths import make_folder
+from pate.files.reading import read_value
 from pate.files.strict_json import to_json_line
 from pate.progress import Monitor
 from pate.report import metric_intervals, multilabel_metrics

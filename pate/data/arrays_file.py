@@ -17,7 +17,8 @@ from pate.data.private_records import PrivateRecords
 from pate.data.shared_records import owner_names
 from pate.data.split import SPLITS, Split, require_files_apart
 from pate.files.arrays import UNREADABLE, ArrayForm, read_array, read_arrays, row_blocks
-from pate.files.disk import at_home, damaged, read_bytes
+from pate.files.paths import at_home
+from pate.files.reading import damaged, read_bytes
 from pate.validation import InvalidValue, normalize_field, require, require_text
 
 _REMEDY = "save it with numpy.savez(FILE, inputs=…, labels=…)"

@@ -11,7 +11,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pate.files.disk import OWNERS_FILE, PLAIN_FILE, locked, make_folder
+from pate.files.lock import file_lock
+from pate.files.paths import make_folder
+from pate.files.posix import OWNER_FILE_MODE, SAFE_OPEN_FLAGS
 from pate.progress import StageOpener
 from pate.validation import InvalidValue
 
@@ -92,10 +94,12 @@ class StampedFile:
         with ExitStack() as stack:
             with writable(self.setting, folder=self.path.parent):
                 make_folder(self.path.parent)
-                stack.enter_context(locked(self.path.parent / "lock"))
+                stack.enter_context(file_lock(self.path.parent / "lock"))
                 files = []
                 for path in (self.path, self.stamps):
-                    files.append(os.open(path, os.O_RDWR | os.O_CREAT | PLAIN_FILE, OWNERS_FILE))
+                    files.append(
+                        os.open(path, os.O_RDWR | os.O_CREAT | SAFE_OPEN_FLAGS, OWNER_FILE_MODE)
+                    )
                     stack.callback(os.close, files[-1])
                 values, stamps = files
                 if os.fstat(values).st_size != self._num_bytes:

@@ -26,7 +26,7 @@ from pate.data.image_form import ImageForm
 from pate.data.pictures import UNREADABLE, read_picture
 from pate.data.shared_records import owner_names
 from pate.data.split import Split
-from pate.files.disk import file_identity
+from pate.files.paths import file_identity
 from pate.progress import StageOpener, unwatched
 from pate.validation import (
     InvalidValue,

@@ -19,7 +19,9 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from pate.files.disk import damaged, file_digest, replacing, require_file, unreadable
+from pate.files.atomic import atomic_write
+from pate.files.digests import file_digest
+from pate.files.reading import damaged, require_file, unreadable
 from pate.validation import InvalidValue
 
 CONTENT_ERRORS = (
@@ -72,7 +74,7 @@ class FittedTransform(ABC):
 
     def save(self, path: Path | str) -> None:
         """Writes the file in one step, and replaces an existing file."""
-        with replacing(path) as file:
+        with atomic_write(path) as file:
             file.write(self.content)
 
     @classmethod

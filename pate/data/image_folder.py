@@ -25,7 +25,8 @@ from pate.data.table.schema import TableSchema
 from pate.data.table.spelling import USUAL, CellSpelling, canonical_word
 from pate.data.table.table_dataset import UNGROUPED, require_apart, split_numbers
 from pate.data.table.table_file import TableFile
-from pate.files.disk import at_home, file_digest, file_identity
+from pate.files.digests import file_digest
+from pate.files.paths import at_home, file_identity
 from pate.progress import StageOpener, unwatched
 from pate.validation import (
     InvalidValue,

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pate.extras import require_extra
-from pate.files.disk import at_home
+from pate.files.paths import at_home
 from pate.validation import InvalidValue, require
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from pate.data.pixels import Pixels
 from pate.files.arrays import row_blocks, take_rows
-from pate.files.disk import file_identity
+from pate.files.paths import file_identity
 from pate.validation import InvalidValue, require, require_moderate
 
 SPLITS = ("private", "public", "test")

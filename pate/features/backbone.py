@@ -26,7 +26,7 @@ from pate.extras import how_to_install, require_extra
 from pate.features.extractor import Extractor
 from pate.features.features import Features
 from pate.features.public_pictures import PublicPictures
-from pate.files.disk import file_digest
+from pate.files.digests import file_digest
 from pate.models.networks.resnet import torchvision_models
 from pate.progress import StageOpener
 from pate.threads import one_thread

@@ -19,15 +19,11 @@ from pate.features.extracted_form import FILE, ExtractedForm
 from pate.features.extractor import Extractor, on_all_cores
 from pate.features.features import Features
 from pate.features.public_pictures import PublicPictures
-from pate.files.disk import (
-    DamagedFile,
-    file_digest,
-    locked,
-    make_folder,
-    read_text,
-    remove_partials,
-    write_text,
-)
+from pate.files.atomic import remove_partials, write_text
+from pate.files.digests import file_digest
+from pate.files.lock import file_lock
+from pate.files.paths import make_folder
+from pate.files.reading import DamagedFile, read_text
 from pate.progress import StageOpener, unwatched
 from pate.validation import InvalidValue
 
@@ -79,7 +75,7 @@ class FeaturedData:
             make_folder(folder)
         first_features = None
         # a second process that needs the same extractor waits
-        with nullcontext() if _has_extractor(folder) else locked(folder / "lock"):
+        with nullcontext() if _has_extractor(folder) else file_lock(folder / "lock"):
             if not _has_extractor(folder):
                 remove_partials(folder, name_patterns=(re.escape(FILE), re.escape(_DIGEST)))
                 fitted = self.features.fit(pictures, stage)

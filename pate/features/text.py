@@ -14,8 +14,11 @@ from pate.data.texts.weights import WEIGHTS_RULES, Weights
 from pate.features.extractor import Extractor
 from pate.features.features import VERSION, Features
 from pate.features.public_pictures import PublicPictures
+from pate.files.atomic import write_text
 from pate.files.digests import full_text
-from pate.files.disk import DamagedFile, locked, make_folder, read_text, write_text
+from pate.files.lock import file_lock
+from pate.files.paths import make_folder
+from pate.files.reading import DamagedFile, read_text
 from pate.progress import StageOpener, unwatched
 from pate.validation import InvalidValue, require, require_choice, require_count
 
@@ -90,7 +93,7 @@ class Text(Features):
         key = full_text([VERSION, settings, texts_digest(evenly_spaced(texts))])
         name = hashlib.sha256(key.encode()).hexdigest()
         folder = make_folder(cache_folder / f"features-text-{name[:12]}")
-        with locked(folder / "lock"):
+        with file_lock(folder / "lock"):
             try:
                 path = folder / read_text(folder / "name", remedy=_REMEDY).strip()
                 vectors = TextVectors.load(path, remedy=_REMEDY, weights=weights)

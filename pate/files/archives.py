@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pate.files import disk
 from pate.files.arrays import UNREADABLE, check_members, read_array, read_header
+from pate.files.reading import reading_file
 
 
 def write_member(archive: zipfile.ZipFile, array_name: str, array: NDArray[Any]) -> None:
@@ -109,7 +109,7 @@ def reading(path: Path | str, rule: str, remedy: str) -> Iterator[zipfile.ZipFil
         DamagedFile: an error of reading occurred in the block.
     """
     with (
-        disk.reading_file(path, rule=rule, remedy=remedy, damage_errors=UNREADABLE),
+        reading_file(path, rule=rule, remedy=remedy, damage_errors=UNREADABLE),
         zipfile.ZipFile(path) as archive,
     ):
         check_members(archive, max_bytes=None)

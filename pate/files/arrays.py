@@ -21,7 +21,8 @@ from typing import IO, Any, BinaryIO
 import numpy as np
 from numpy.typing import NDArray
 
-from pate.files.disk import FROM_BACKUP, damaged, pack_arrays, reading_file
+from pate.files.atomic import atomic_write
+from pate.files.reading import FROM_BACKUP, damaged, reading_file
 
 Arrays = dict[str, NDArray[Any]]
 
@@ -53,6 +54,26 @@ _SETTING = "allow_pickle"
 # The header of a zip's member, which ends with the lengths of the name and the extra field.
 _LOCAL_HEADER = struct.Struct("<26xHH")
 _KINDS = {"b": "bits", "i": "integers", "u": "unsigned integers", "f": "floats", "U": "texts"}
+
+
+def write_arrays(path: Path | str, **arrays: NDArray[Any]) -> None:
+    """Writes arrays as an .npz file without pickle; equal arrays give equal bytes."""
+    with atomic_write(path) as file:
+        pack_arrays(file, arrays)
+
+
+def pack_arrays(file: IO[bytes], arrays: Mapping[str, NDArray[Any]]) -> None:
+    """Writes arrays to an open file in the format of `numpy.savez`, without pickle.
+
+    `numpy.savez` has the argument `allow_pickle=False` since numpy 2.2; earlier versions take it for an array.
+
+    Raises:
+        ValueError: an array holds Python objects.
+    """
+    with zipfile.ZipFile(file, mode="w", compression=zipfile.ZIP_STORED) as archive:
+        for name, array in arrays.items():
+            with archive.open(f"{name}.npy", mode="w", force_zip64=True) as member:
+                np.lib.format.write_array(member, np.asanyarray(array), allow_pickle=False)
 
 
 def npz_bytes(**arrays: NDArray[Any]) -> bytes:

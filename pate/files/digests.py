@@ -1,11 +1,14 @@
-"""Digests of plain values, and the texts from which they are computed."""
+"""Digests of files and of plain values, and the texts from which they are computed."""
 
 import hashlib
 import json
 from dataclasses import fields, is_dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
+
+from pate.files.reading import require_file
 
 
 def full_text(value: Any) -> str:
@@ -29,3 +32,10 @@ def full_text(value: Any) -> str:
 def digest(values: Any) -> str:
     """Returns a short name for plain values: 16 hexadecimal digits of the SHA-256 of their JSON."""
     return hashlib.sha256(json.dumps(values, sort_keys=True).encode()).hexdigest()[:16]
+
+
+def file_digest(path: Path | str, *, remedy: str, rule: str = "a file of this run") -> str:
+    """Returns the SHA-256 digest of a file in hexadecimal; raises `DamagedFile` if the file does not exist."""
+    require_file(path, rule=rule, remedy=remedy)
+    with open(path, "rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()

@@ -5,7 +5,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
 
-from pate.files.disk import file_digest, read_value, write_text
+from pate.files.atomic import write_text
+from pate.files.digests import file_digest
+from pate.files.reading import read_value
 from pate.files.strict_json import to_json
 
 MANIFEST = "manifest.json"

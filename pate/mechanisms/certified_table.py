@@ -14,7 +14,7 @@ import numpy as np
 
 from pate import validation
 from pate.accounting import Adjacency
-from pate.files.disk import write_text
+from pate.files.atomic import write_text
 from pate.mechanisms.parameters import Parameters
 from pate.mechanisms.stability_test import GRID, StabilityTest
 from pate.validation import (

@@ -16,8 +16,11 @@ from safetensors import SafetensorError, safe_open
 from safetensors.numpy import load_file, save
 
 from pate.device import device_memory
-from pate.files import disk
-from pate.files.arrays import ArrayForm, read_arrays
+from pate.files.arrays import ArrayForm, read_arrays, write_arrays
+from pate.files.atomic import atomic_write, remove_partials, write_text
+from pate.files.paths import is_regular, make_folder
+from pate.files.reading import damaged
+from pate.files.secret import read_secret
 from pate.models.teacher import State, Teacher
 from pate.threads import one_thread
 from pate.validation import InvalidValue, require, require_array, require_count
@@ -111,11 +114,11 @@ class CheckpointStore:
             else:
                 arrays[name] = np.concatenate(parts)
                 arrays[name + _LENGTHS] = np.array([len(part) for part in parts])
-        disk.make_folder(path.parent, existing_parent=path.parent.parent)
+        make_folder(path.parent, existing_parent=path.parent.parent)
         if not os.path.lexists(self.key):
-            disk.write_text(self.key, text=f"{secrets.token_hex(nbytes=32)}\n")
+            write_text(self.key, text=f"{secrets.token_hex(nbytes=32)}\n")
         signature = self._signature(path, arrays)
-        with disk.replacing(path) as file:
+        with atomic_write(path) as file:
             file.write(save(dict(sorted(arrays.items())), metadata={_SIGNATURE: signature}))
 
     def recover(self) -> None:
@@ -123,7 +126,7 @@ class CheckpointStore:
 
         No other process may write to the folder at the same time.
         """
-        disk.remove_partials(Path(self.folder), name_patterns=(CHECKPOINTS,))
+        remove_partials(Path(self.folder), name_patterns=(CHECKPOINTS,))
         self._files(on_incomplete=Path.unlink)
 
     def states(self, num_teachers: int, first_teacher: int = 0) -> Iterator[State]:
@@ -146,7 +149,7 @@ class CheckpointStore:
                 first_teacher = members.stop
         if first_teacher < num_teachers:
             remedy = "the same command trains it"
-            raise disk.damaged(
+            raise damaged(
                 Path(self.folder),
                 rule=f"teacher {first_teacher}",
                 finding="no whole file has it",
@@ -175,10 +178,8 @@ class CheckpointStore:
             name = re.fullmatch(CHECKPOINTS, path.name)
             if name is None:
                 continue
-            if not disk.is_regular(path):
-                raise disk.damaged(
-                    path, rule="a file of teachers", finding="it is none", remedy=_REMEDY
-                )
+            if not is_regular(path):
+                raise damaged(path, rule="a file of teachers", finding="it is none", remedy=_REMEDY)
             try:
                 with safe_open(path, framework="numpy"):  # compares the length with the header
                     whole_files[range(int(name[1]), int(name[2]) + 1)] = path
@@ -199,13 +200,13 @@ class CheckpointStore:
             with safe_open(path, framework="numpy") as file:
                 signature = (file.metadata() or {}).get(_SIGNATURE)
         except SafetensorError as error:
-            raise disk.damaged(
+            raise damaged(
                 path, rule="a file of teachers", finding=str(error), remedy=_REMEDY
             ) from None
         own_signature = self._signature(path, arrays) if os.path.lexists(self.key) else ""
         is_own = hmac.compare_digest(own_signature.encode(), (signature or "").encode())
         if not own_signature or not is_own:
-            raise disk.damaged(
+            raise damaged(
                 path,
                 rule="teachers that this run signed",
                 finding="they are altered, or another's",
@@ -228,7 +229,7 @@ class CheckpointStore:
             InvalidValue: the key is missing, damaged, or not only this user's.
         """
         remedy = f"remove it and {self.folder} to train again"
-        text = disk.read_secret(self.key, remedy=remedy)
+        text = read_secret(self.key, remedy=remedy)
         if _KEY.fullmatch(text) is None:
             raise InvalidValue("secret", self.key, rule=f"64 hexadecimal digits; {remedy}")
         name = f"{path.stem} of {self.records}" if self.records else path.stem
@@ -297,8 +298,8 @@ def cast_votes(
             name=f"{type(teacher).__name__}.predict_many",
         )
         if path is not None:
-            disk.make_folder(path.parent, existing_parent=path.parent.parent)
-            disk.write_arrays(path, confidences=confidences)
+            make_folder(path.parent, existing_parent=path.parent.parent)
+            write_arrays(path, confidences=confidences)
         yield first, confidences
 
 

@@ -22,7 +22,9 @@ from numpy.typing import NDArray
 from safetensors import SafetensorError
 from safetensors.numpy import load_file, save
 
-from pate.files.disk import damaged, make_folder, read_json, reading_file, replacing, write_text
+from pate.files.atomic import atomic_write, write_text
+from pate.files.paths import make_folder
+from pate.files.reading import damaged, read_json, reading_file
 from pate.threads import one_blas_thread
 from pate.validation import nearest, require, require_count, require_features
 
@@ -200,7 +202,7 @@ class StudentModel(ABC):
         }
         arrays = {name: np.ascontiguousarray(array) for name, array in self.arrays.items()}
         make_folder(folder, existing_parent=folder.parent.parent)
-        with replacing(folder / _WEIGHTS) as file:
+        with atomic_write(folder / _WEIGHTS) as file:
             file.write(save(arrays))
         write_text(folder / _CARD, text=json.dumps(card, indent=2) + "\n")
 

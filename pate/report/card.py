@@ -9,7 +9,8 @@ from typing import Self
 
 from pate.accounting.rounding import format_delta, format_epsilon
 from pate.extras import VERSION
-from pate.files.disk import read_value, write_text
+from pate.files.atomic import write_text
+from pate.files.reading import read_value
 from pate.files.strict_json import to_json
 from pate.html_table import html_table
 from pate.report.privacy import Privacy, Scalar, guarantee_line

@@ -7,7 +7,7 @@ from typing import Any
 
 import yaml
 
-from pate.files.disk import file_digest
+from pate.files.digests import file_digest
 from pate.files.manifest import MANIFEST
 from pate.report.report import Report
 from pate.validation import InvalidValue

@@ -13,7 +13,7 @@ import matplotlib as mpl
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from pate.files.disk import replacing
+from pate.files.atomic import atomic_write
 
 # Stand-in colors for matplotlib; in SVG the page's CSS variables replace them, on paper the light page's values.
 INK = "#010101"
@@ -74,7 +74,7 @@ class Picture:
     def write_png(self, path: Path) -> None:
         """Writes the picture as a PNG file for print: dark on white, in the colors of `on_paper`."""
         style = {name: on_paper(value) for name, value in _STYLE.items()}
-        with self._painted(style) as figure, replacing(path) as file:
+        with self._painted(style) as figure, atomic_write(path) as file:
             figure.savefig(
                 file,
                 format="png",

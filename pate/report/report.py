@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import Self
 
 from pate.accounting.data_dependent_epsilon import DataDependentEpsilon
-from pate.files.disk import read_value, write_text
+from pate.files.atomic import write_text
+from pate.files.reading import read_value
 from pate.files.strict_json import from_json, to_json
 from pate.html_table import html_table
 from pate.report.intervals import Interval

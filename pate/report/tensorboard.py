@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from pate.files.disk import is_regular, make_folder, owners_umask
+from pate.files.paths import is_regular, make_folder, owners_umask
 from pate.report.report import Report
 from pate.report.wording import METRIC_NAMES, MODEL_NAMES
 

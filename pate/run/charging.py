@@ -26,7 +26,10 @@ from pate.accounting.store import Store
 from pate.aggregators import Release
 from pate.aggregators.release import PublicNames
 from pate.files.arrays import npz_bytes
-from pate.files.disk import FROM_BACKUP, file_digest, make_folder, read_text, replacing
+from pate.files.atomic import atomic_write
+from pate.files.digests import file_digest
+from pate.files.paths import make_folder
+from pate.files.reading import FROM_BACKUP, read_text
 from pate.pricing import PricedRelease
 from pate.progress import Monitor
 from pate.report import format_epsilon
@@ -236,7 +239,7 @@ class RunCharge:
             self.record().commit(_FILE_DIGEST, digest.encode())
         if not os.path.lexists(self._release_file):
             make_folder(self._release_file.parent, existing_parent=self.folder.path)
-            with replacing(self._release_file) as file:
+            with atomic_write(self._release_file) as file:
                 file.write(content)
         self._require_parts(self.account.parts(key))
         statement = self.account.statement()

@@ -8,7 +8,8 @@ import secrets
 from dataclasses import dataclass
 from typing import Self
 
-from pate.files.disk import FROM_BACKUP, damaged, read_text, write_text
+from pate.files.atomic import write_text
+from pate.files.reading import FROM_BACKUP, damaged, read_text
 from pate.run.folder import RunFolder
 
 _KEY = re.compile(r"(?:[0-9a-f]{32}\n)+")

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from pate.aggregators.release import PublicNames
 from pate.data import Dataset, Partition, Split
-from pate.files.disk import make_folder
+from pate.files.paths import make_folder
 from pate.models import CheckpointStore, Engine, Teacher, TrainingJob, Voter, cast_votes
 from pate.models.shards import PartitionedRecords
 from pate.models.teacher import isolated

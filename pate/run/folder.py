@@ -15,20 +15,25 @@ from pathlib import Path
 from textwrap import shorten
 from typing import Any
 
-from pate.files import disk
+from pate.files.atomic import write_text
+from pate.files.digests import file_digest
+from pate.files.lock import file_lock
 from pate.files.manifest import MANIFEST, Manifest
+from pate.files.paths import is_regular, make_folder, require_no_links
+from pate.files.posix import OWNER_FOLDER_MODE
+from pate.files.reading import FROM_BACKUP, damaged, read_json, read_text
 from pate.run.owned_folder import OwnedFolder, OwnFile, OwnFiles
 from pate.validation import InvalidValue, require
 
 # The longest list of settings that a refusal shows, in characters.
 _MAX_SHOWN = 400
-_BEGIN_ANEW = f"{disk.FROM_BACKUP}; a new output_dir starts over, and pays again"
-_OR_ANEW = f"{disk.FROM_BACKUP}, or begin anew in another output_dir"
-_OR_AGAIN = f"{disk.FROM_BACKUP}, or remove report.json and run again: the same release, at no cost"
+_BEGIN_ANEW = f"{FROM_BACKUP}; a new output_dir starts over, and pays again"
+_OR_ANEW = f"{FROM_BACKUP}, or begin anew in another output_dir"
+_OR_AGAIN = f"{FROM_BACKUP}, or remove report.json and run again: the same release, at no cost"
 # The remedies for files that no run can make again, by name.
 _REMEDY_OF_FILE = {
-    "ledger.db": f"{disk.FROM_BACKUP}, unless pate-account shows charges of others in it: these have to stay",
-    "release/release.npz": disk.FROM_BACKUP,
+    "ledger.db": f"{FROM_BACKUP}, unless pate-account shows charges of others in it: these have to stay",
+    "release/release.npz": FROM_BACKUP,
 }
 
 
@@ -112,7 +117,7 @@ class RunFolder(EnsembleFolder):
             parent for parent in (self.path, *self.path.parents) if parent.exists()
         )
         try:
-            disk.make_folder(self.path)
+            make_folder(self.path)
         except (FileExistsError, NotADirectoryError) as error:
             raise InvalidValue("output_dir", self.path, rule="a folder, found a file") from error
         lock = self.lock
@@ -129,11 +134,11 @@ class RunFolder(EnsembleFolder):
                     f"and no {self.settings_file.name}"
                 )
                 raise InvalidValue("output_dir", self.path, rule=rule)
-            disk.require_no_links(self.path, "output_dir")
+            require_no_links(self.path, "output_dir")
             with ExitStack() as stack:
                 is_new_lock = not os.path.lexists(lock)
                 try:
-                    stack.enter_context(disk.locked(lock, wait=False))
+                    stack.enter_context(file_lock(lock, wait=False))
                 except BlockingIOError as error:
                     rule = "a folder that no other run works on"
                     raise InvalidValue("output_dir", self.path, rule=rule) from error
@@ -180,10 +185,10 @@ class RunFolder(EnsembleFolder):
         Raises:
             InvalidValue: the run began with other digests, or the file of such a digest is gone.
         """
-        os.chmod(self.path, disk.OWNERS_FOLDER)
+        os.chmod(self.path, OWNER_FOLDER_MODE)
         if not self.is_claimed:
             self.remove_partials()  # of a call that was killed before it claimed the folder
-            disk.write_text(self.settings_file, text=json.dumps(settings, indent=2) + "\n")
+            write_text(self.settings_file, text=json.dumps(settings, indent=2) + "\n")
         names_at_begin = {
             self.lock.name,
             self.settings_file.name,
@@ -193,13 +198,13 @@ class RunFolder(EnsembleFolder):
         for name, digest in digests.items():
             path = self.path / f"{name}.sha256"
             if not has_begun and not os.path.lexists(path):
-                disk.write_text(path, text=digest + "\n")
-            digest_at_begin = disk.read_text(
+                write_text(path, text=digest + "\n")
+            digest_at_begin = read_text(
                 path, rule=f"the digest of the {name}", remedy=_BEGIN_ANEW
             ).strip()
             is_hexadecimal = set(digest_at_begin) <= set("0123456789abcdef")
             if len(digest_at_begin) != len(digest) or not is_hexadecimal:
-                raise disk.damaged(
+                raise damaged(
                     path, rule=f"the digest of the {name}", finding="it is none", remedy=_BEGIN_ANEW
                 )
             rule = (
@@ -214,7 +219,7 @@ class RunFolder(EnsembleFolder):
         Raises:
             DamagedFile: the file of the digest is missing or holds no digest.
         """
-        return disk.read_text(
+        return read_text(
             self.data_digest, rule="the digest of the data", remedy=_BEGIN_ANEW
         ).strip()
 
@@ -249,12 +254,12 @@ class RunFolder(EnsembleFolder):
             file = self.path / name
             remedy = _REMEDY_OF_FILE.get(name, _OR_AGAIN)
             require(
-                disk.is_regular(file),
+                is_regular(file),
                 "manifest",
                 file,
                 f"a file of this finished run, which is gone; {remedy}",
             )
-            is_same = disk.file_digest(file, remedy=_OR_ANEW) == digest
+            is_same = file_digest(file, remedy=_OR_ANEW) == digest
             require(is_same, "manifest", file, f"the file as this finished run left it; {remedy}")
         for name in self._release_names():
             rule = "no file that the run did not publish; move it elsewhere"
@@ -267,9 +272,9 @@ class RunFolder(EnsembleFolder):
     def _check_settings(self, settings: dict[str, Any]) -> None:
         """Raises `InvalidValue`, which shows the differing settings, if this folder's run began with other settings."""
         path = self.settings_file
-        stored = disk.read_json(path, rule="the settings of the run", remedy=_BEGIN_ANEW)
+        stored = read_json(path, rule="the settings of the run", remedy=_BEGIN_ANEW)
         if not isinstance(stored, dict):
-            raise disk.damaged(
+            raise damaged(
                 path, rule="the settings of the run", finding="no JSON object", remedy=_BEGIN_ANEW
             )
         old = _settings_by_name(stored)

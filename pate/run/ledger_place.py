@@ -19,7 +19,8 @@ from typing import Self
 
 from pate.accounting import Adjacency
 from pate.accounting.store import Store
-from pate.files.disk import FROM_BACKUP, damaged, read_json, write_text
+from pate.files.atomic import write_text
+from pate.files.reading import FROM_BACKUP, damaged, read_json
 from pate.run.folder import RunFolder
 from pate.run.release_terms import ReleaseTerms
 from pate.validation import require

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from pate.files import disk
+from pate.files.atomic import remove_partials
 
 
 class OwnFile:
@@ -26,7 +26,7 @@ class OwnFile:
 
     def remove_partials(self, folder: Path) -> None:
         """Removes the half-written copies of this file that a killed process has left in `folder`."""
-        disk.remove_partials(folder, name_patterns=[re.escape(self.name)])
+        remove_partials(folder, name_patterns=[re.escape(self.name)])
 
 
 class OwnFiles(OwnFile):
@@ -45,7 +45,7 @@ class OwnFiles(OwnFile):
                 parents = list((folder / self.name).glob(parent_pattern))
             expression = re.escape(name).replace(r"\*", r"[-\w.@+]+")
             for parent in parents:
-                disk.remove_partials(parent, name_patterns=[expression])
+                remove_partials(parent, name_patterns=[expression])
 
 
 class OwnedFolder:

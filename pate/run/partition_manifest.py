@@ -6,7 +6,8 @@ from pathlib import Path
 import numpy as np
 
 from pate.data import Partition, Split
-from pate.files.disk import damaged, read_text, write_text
+from pate.files.atomic import write_text
+from pate.files.reading import damaged, read_text
 from pate.validation import InvalidValue
 
 _MANIFEST = "the partition of this run's private records"

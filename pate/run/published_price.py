@@ -12,7 +12,7 @@ from pate.accounting import Budget, PrivacyUnit
 from pate.accounting.event_tree import failure_probability
 from pate.aggregators import Release
 from pate.aggregators.release import ChargedRelease
-from pate.files.disk import write_text
+from pate.files.atomic import write_text
 from pate.files.published_fields import published_fields
 from pate.pricing import PricedRelease
 from pate.report import Privacy, PrivacyStatement, privacy_card

@@ -16,7 +16,8 @@ from pathlib import Path
 
 import numpy as np
 
-from pate.files.disk import read_secret, write_text
+from pate.files.atomic import write_text
+from pate.files.secret import read_secret
 from pate.mechanisms import cipher_generator
 from pate.validation import InvalidValue, require_count
 

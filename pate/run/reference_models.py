@@ -23,8 +23,9 @@ from pathlib import Path
 from shutil import rmtree
 
 from pate.extras import VERSION
-from pate.files.digests import full_text
-from pate.files.disk import file_digest, locked, make_folder
+from pate.files.digests import file_digest, full_text
+from pate.files.lock import file_lock
+from pate.files.paths import make_folder
 from pate.models import Student
 from pate.progress import Monitor
 from pate.run.students import KeptModels, TrainedStudent
@@ -93,10 +94,10 @@ class ReferenceModels:
         """
         path = self.folder / f"{entry}.lock"
         try:
-            stack.enter_context(locked(path, wait=False))
+            stack.enter_context(file_lock(path, wait=False))
         except BlockingIOError:
             with self.monitor.stage(f"waiting for the {words} of another run"):
-                stack.enter_context(locked(path))
+                stack.enter_context(file_lock(path))
 
 
 def reference_key(

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pate.aggregators import Release
 from pate.bundle.model_card import publish
 from pate.data import Dataset, Split
-from pate.files.disk import write_text
+from pate.files.atomic import write_text
 from pate.pricing import PricedRelease
 from pate.report import Report
 from pate.report.membership import Membership

@@ -14,7 +14,9 @@ from pathlib import Path
 from typing import Any
 
 from pate.data import Dataset
-from pate.files import disk
+from pate.files.atomic import write_text
+from pate.files.paths import file_identity
+from pate.files.reading import damaged, read_json
 from pate.progress import Monitor
 from pate.run.folder import RunFolder
 from pate.validation import InvalidValue
@@ -58,7 +60,7 @@ class Sources:
 
     def write(self, folder: RunFolder) -> None:
         """Writes the digests into the folder of a run, for its owner alone."""
-        disk.write_text(folder.sources, text=json.dumps(dict(self.stamps), indent=2) + "\n")
+        write_text(folder.sources, text=json.dumps(dict(self.stamps), indent=2) + "\n")
 
     def changed_since(self, folder: RunFolder) -> list[str] | None:
         """Returns the names of the settings whose files have changed since `write` was called for the run's folder.
@@ -68,9 +70,9 @@ class Sources:
         path = folder.sources
         if not os.path.lexists(path):
             return None
-        written = disk.read_json(path, rule=_RULE, remedy="remove it, and it is not compared")
+        written = read_json(path, rule=_RULE, remedy="remove it, and it is not compared")
         if not isinstance(written, dict):
-            raise disk.damaged(
+            raise damaged(
                 path,
                 rule=_RULE,
                 finding="no JSON object",
@@ -145,9 +147,9 @@ def _files_below(path: Path, output_dir: Path) -> Iterator[tuple[str, os.stat_re
     if not path.is_dir():
         yield "", path.stat()
         return
-    visited = {disk.file_identity(output_dir)}  # links may lead back to a folder
+    visited = {file_identity(output_dir)}  # links may lead back to a folder
     for folder, inner, names in os.walk(path, followlinks=True):
-        identity = disk.file_identity(folder)
+        identity = file_identity(folder)
         if identity in visited or os.path.basename(folder) in _CACHES:
             inner.clear()
             continue

@@ -12,7 +12,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pate.aggregators import TrainingSet
-from pate.files.disk import file_digest, make_folder, read_json, write_text
+from pate.files.atomic import write_text
+from pate.files.digests import file_digest
+from pate.files.paths import make_folder
+from pate.files.reading import read_json
 from pate.files.strict_json import to_json
 from pate.models import Student, StudentModel
 from pate.progress import Monitor

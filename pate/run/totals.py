@@ -12,7 +12,7 @@ from pathlib import Path
 from pate.accounting import Accountant, Adjacency, AutoAccountant, Event, PrivacyUnit
 from pate.accounting.ledger import Ledger
 from pate.accounting.total import total_price
-from pate.files.disk import read_text
+from pate.files.reading import read_text
 from pate.run.draw_keys import DrawKeys
 from pate.run.folder import RunFolder
 from pate.run.ledger_place import LedgerPlace

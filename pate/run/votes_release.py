@@ -10,14 +10,10 @@ from pate.accounting import Ledger, SharedLedger
 from pate.aggregators import Aggregator, Release
 from pate.aggregators.release import PublicNames
 from pate.errors import shown_as
-from pate.files.disk import (
-    FROM_BACKUP,
-    damaged,
-    file_digest,
-    read_value,
-    write_text,
-)
+from pate.files.atomic import write_text
+from pate.files.digests import file_digest
 from pate.files.manifest import MANIFEST, Manifest
+from pate.files.reading import FROM_BACKUP, damaged, read_value
 from pate.files.strict_json import to_json
 from pate.models.student import Learner
 from pate.pricing import PricedRelease, plan_release, require_useful

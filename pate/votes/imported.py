@@ -24,7 +24,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pate.files.arrays import UNREADABLE, check_members, is_array_file, read_array
-from pate.files.disk import is_regular, one_line
+from pate.files.paths import is_regular
+from pate.files.reading import one_line
 from pate.validation import (
     InvalidValue,
     require,

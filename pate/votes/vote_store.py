@@ -13,7 +13,8 @@ from numpy.typing import NDArray
 
 from pate.accounting import Adjacency
 from pate.files.archives import form_of, read_member, read_rows, reading, write_member, write_rows
-from pate.files.disk import damaged, replacing
+from pate.files.atomic import atomic_write
+from pate.files.reading import damaged
 from pate.validation import require, require_count, require_entries
 from pate.votes.blocks import vote_blocks
 from pate.votes.counts import Bits, histogram, require_teacher_votes
@@ -121,7 +122,7 @@ class VoteStore:
         require_count("num_queries", num_queries)
         require_count("num_labels", num_labels)
         votes_shape = (num_teachers, num_queries, num_labels)
-        with replacing(path) as file, zipfile.ZipFile(file, "w") as archive:
+        with atomic_write(path) as file, zipfile.ZipFile(file, "w") as archive:
             write_member(archive, array_name="num_labels", array=np.array(num_labels, np.int64))
             write_votes(archive, blocks, shape=votes_shape)
         return cls(path, num_teachers=num_teachers, num_queries=num_queries, num_labels=num_labels)

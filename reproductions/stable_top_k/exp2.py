@@ -11,7 +11,7 @@ from pathlib import Path
 
 from rich.console import Console
 
-from pate.files.disk import write_text
+from pate.files.atomic import write_text
 from pate.validation import require
 from reproductions.command import csv_text, folder, run, with_progress
 from reproductions.counts import CountData, StateCases, sparse_histogram, state_cases_look_alike

@@ -39,7 +39,7 @@ from pate.aggregators import (
 )
 from pate.config import build
 from pate.data import Dataset, Split
-from pate.files.disk import write_text
+from pate.files.atomic import write_text
 from pate.models import LinearStudent, Student
 from pate.report import format_epsilon
 from pate.validation import InvalidValue, require_count, require_probability

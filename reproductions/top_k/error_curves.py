@@ -6,7 +6,7 @@ import argparse
 
 from rich.console import Console
 
-from pate.files.disk import write_text
+from pate.files.atomic import write_text
 from pate.validation import require
 from reproductions.command import csv_text, folder, run, with_progress
 from reproductions.top_k.arguments import WARNING, add_data, describe, grid_of, load, parser_of

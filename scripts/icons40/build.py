@@ -13,7 +13,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pate.files.disk import locked, make_folder, write_text
+from pate.files.atomic import write_text
+from pate.files.lock import file_lock
+from pate.files.paths import make_folder
 from pate.progress import StageOpener
 from pate.validation import InvalidValue, require_choice, require_count
 from scripts.icons40.drawing import (
@@ -133,7 +135,7 @@ class Recipe:
         )
         parts = make_folder(make_folder(folder) / ".parts")
         try:
-            with locked(parts / "lock", wait=False):
+            with file_lock(parts / "lock", wait=False):
                 with stage("drawing icons", len(survey.names)) as advance:
                     shards = self._shards(package, survey, renderer)
                     is_drawn = draw_shards(shards, folder=parts, jobs=jobs, advance=advance)

@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pate.files.arrays import ArrayForm, read_arrays
-from pate.files.disk import DamagedFile, write_arrays
+from pate.files.arrays import ArrayForm, read_arrays, write_arrays
+from pate.files.reading import DamagedFile
 from pate.validation import InvalidValue
 
 MODES = {"grey": "L", "rgb": "RGB"}

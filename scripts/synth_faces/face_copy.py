@@ -12,7 +12,9 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from pate.data.celeba import ATTRIBUTES, IDENTITIES, IMAGES, MARKER, SPLITS
-from pate.files.disk import make_folder, read_json, remove_partials, write_text
+from pate.files.atomic import remove_partials, write_text
+from pate.files.paths import make_folder
+from pate.files.reading import read_json
 from pate.progress import StageOpener, unwatched
 from pate.validation import InvalidValue, require, require_choice, require_count
 from scripts.synth_faces.attributes import BLOCK, NAMES, NUM_PHOTOGRAPHS, TABLES, draw_attributes

@@ -63,7 +63,7 @@ def node_of(target: Any, *positional: Any, **given: Any) -> dict[str, Any]:
 
 RUNSTRING = "pate.validation.np.testing.runstring"
 ACCOUNTANT = "pate.accounting.RdpAccountant"
-PATH = node_of("pate.files.disk.Path", "{mark}")
+PATH = node_of("pate.files.paths.Path", "{mark}")
 REAL: dict[str, Any] = {
     "through a module of ours": node_of(RUNSTRING, CODE, {}),
     "keywords": node_of(RUNSTRING, astr=CODE, dict={}),
@@ -77,8 +77,8 @@ REAL: dict[str, Any] = {
     "parallel": node_of("sklearn.utils.parallel.joblib.load", filename="{folder}/pickle"),
     "np.load": node_of("pate.validation.np.load", file="{folder}/pickle", allow_pickle=True),
     "np.savetxt": node_of("pate.validation.np.savetxt", fname="{mark}", X=[1]),
-    "a function of ours": node_of("pate.files.disk.write_text", path=PATH, text="x"),
-    "a method": node_of("pate.files.disk.Path.touch", PATH),
+    "a function of ours": node_of("pate.files.atomic.write_text", path=PATH, text="x"),
+    "a method": node_of("pate.files.paths.Path.touch", PATH),
     "a nested one": node_of(ACCOUNTANT, orders=[node_of(RUNSTRING, CODE, {})]),
 }
 """Attacks that run code, or write a file, where Hydra itself looks a target up."""
@@ -87,7 +87,7 @@ ATTACKS: dict[str, Any] = REAL | {
     "a module that is not there": node_of("pate.durable.np.testing.runstring", CODE, {}),
     "torch through a module of ours": node_of("pate.device.torch.load", f="{mark}"),
     "a method of a class of ours": node_of("pate.teachers.CheckpointStore.save", 1, 2, 3),
-    "os": node_of("pate.files.disk.os.system", "touch {mark}"),
+    "os": node_of("pate.files.paths.os.system", "touch {mark}"),
     "pickle": node_of("pate.models.sklearn.pickle.loads", "x"),
     "builtins": node_of("builtins.eval", CODE),
     "its builtins": node_of("pate.validation.__builtins__.eval", CODE),
@@ -253,7 +253,7 @@ def test_names_resolve_only_to_classes_of_their_own_package() -> None:
         assert not isinstance(names()[name], ModuleType), name
     nowhere = {name for name, value in names().items() if name not in reached and callable(value)}
     assert len(names()) > 20_000 and len(nowhere) > 10_000 and len(reached) > 1_000
-    assert {"pate.validation.np.testing", "pate.files.disk.write_text"} & reached.keys() == set()
+    assert {"pate.validation.np.testing", "pate.files.atomic.write_text"} & reached.keys() == set()
 
 
 OURS = ("pate", "sklearn")

@@ -8,7 +8,7 @@ from pate.data import Dataset
 from pate.data.copies import remarks_on_copies
 from pate.data.dataset import load_dataset, require_dataset
 from pate.data.private_records import PrivateRecords
-from pate.files.disk import file_identity
+from pate.files.paths import file_identity
 from pate.run.queries import Queries
 from pate.validation import require
 

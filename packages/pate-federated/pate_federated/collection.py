@@ -14,7 +14,10 @@ from numpy.typing import NDArray
 from pate.accounting import Adjacency
 from pate.aggregators import Aggregator
 from pate.errors import InvalidValue
-from pate.files.disk import damaged, file_digest, make_folder, read_value, replacing, write_text
+from pate.files.atomic import atomic_write, write_text
+from pate.files.digests import file_digest
+from pate.files.paths import make_folder
+from pate.files.reading import damaged, read_value
 from pate.files.strict_json import to_json
 from pate.progress import Monitor
 from pate.run.places import Places
@@ -185,7 +188,7 @@ def _kept(holder: str, vote_bytes: bytes, roll: Roll, request: Request, folder: 
     ):
         size = sum(max(member.file_size, member.compress_size) for member in archive.infolist())
     require(size <= most, "size", size, f"at most {most} bytes, which such votes take")
-    with replacing(path) as written:
+    with atomic_write(path) as written:
         written.write(vote_bytes)
     try:
         file = VoteFile.open(path)

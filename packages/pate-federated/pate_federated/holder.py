@@ -12,8 +12,9 @@ from numpy.typing import NDArray
 
 from pate.data.dataset import require_dataset
 from pate.errors import InvalidValue
-from pate.files.arrays import ArrayForm, read_arrays
-from pate.files.disk import make_folder, replacing, write_arrays
+from pate.files.arrays import ArrayForm, read_arrays, write_arrays
+from pate.files.atomic import atomic_write
+from pate.files.paths import make_folder
 from pate.models import Teacher
 from pate.progress import Monitor
 from pate.run.ensemble import Ensemble
@@ -230,5 +231,5 @@ def _pool_answers(
 
 
 def _keep(path: Path, content: bytes) -> None:
-    with replacing(path) as file:
+    with atomic_write(path) as file:
         file.write(content)

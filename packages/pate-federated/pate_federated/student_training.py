@@ -19,10 +19,13 @@ from pate.bundle import Bundle
 from pate.bundle.model_card import publish
 from pate.bundle.model_form import SCHEMA
 from pate.errors import InvalidValue
-from pate.files import disk
 from pate.files.arrays import ArrayForm, read_arrays
+from pate.files.atomic import atomic_write, remove_partials, write_text
+from pate.files.digests import file_digest
 from pate.files.manifest import MANIFEST, Manifest
+from pate.files.paths import make_folder, require_no_links
 from pate.files.plain_yaml import read_yaml
+from pate.files.reading import damaged, read_text
 from pate.models import Student, StudentModel
 from pate.progress import Monitor
 from pate.report.card import PRIVACY
@@ -87,9 +90,9 @@ def train_on_release(
     source = folder_of(release)
     target = source if output is None else Path(output)
     if output is None:
-        disk.require_no_links(release, name="release")
+        require_no_links(release, name="release")
     else:
-        disk.require_no_links(target, name="output")
+        require_no_links(target, name="output")
     terms = _terms_of(source, release)
     if terms is None and not _is_finished(target):
         rule = "the folder of pate-release; a student that is there already, as of pate-train, is not trained again"
@@ -99,10 +102,10 @@ def train_on_release(
         return Bundle.load(target).model
     # partial files that a killed call left
     for path in (target / name for name in (*_GIVEN, *_MADE, MANIFEST)):
-        disk.remove_partials(path.parent, name_patterns=[re.escape(path.name)])
+        remove_partials(path.parent, name_patterns=[re.escape(path.name)])
     for name, digest in terms.sha256.items():
-        if disk.file_digest(source / name, rule="a file of a release", remedy=ANEW) != digest:
-            raise disk.damaged(
+        if file_digest(source / name, rule="a file of a release", remedy=ANEW) != digest:
+            raise damaged(
                 source / name,
                 rule="the file as it was released",
                 finding="it is another",
@@ -137,9 +140,7 @@ def train_on_release(
     entropy = plan.seed
     plan.student.check(tuple(inputs.shape[1:]), published.labels.shape[1])
     if entropy is None:
-        entropy = int(
-            disk.file_digest(source / "release.npz", rule="a release", remedy=ANEW)[:16], 16
-        )
+        entropy = int(file_digest(source / "release.npz", rule="a release", remedy=ANEW)[:16], 16)
     seed = RandomStreams(entropy).seed("student")
     with monitor.stage("training the student"):
         training_set = replace(
@@ -149,9 +150,9 @@ def train_on_release(
     for line in constant_student_warnings(model, public_inputs=inputs):
         monitor.say(line)
     if target != source:
-        disk.make_folder(target)
+        make_folder(target)
         for path in filter(Path.is_file, (source / name for name in _GIVEN)):
-            with path.open("rb") as original, disk.replacing(target / path.name) as copy:
+            with path.open("rb") as original, atomic_write(target / path.name) as copy:
                 shutil.copyfileobj(original, copy)
     model.save(target / "student")
     publish(
@@ -176,8 +177,8 @@ def _complete(folder: Path, with_student: Callable[[str], str]) -> None:
         with_student: returns the text of `config.yaml` with the student's settings added to it.
     """
     if (folder / "config.yaml").exists():
-        text = disk.read_text(folder / "config.yaml", rule="settings of a release", remedy=ANEW)
-        disk.write_text(folder / "config.yaml", text=with_student(text))
+        text = read_text(folder / "config.yaml", rule="settings of a release", remedy=ANEW)
+        write_text(folder / "config.yaml", text=with_student(text))
     of_texts = sorted(path.name for path in folder.glob("text-*.safetensors"))
     listed = [name for name in (*_GIVEN, *_MADE, *of_texts) if (folder / name).is_file()]
     Manifest.from_files(folder, names=listed, remedy=ANEW).write(folder)
@@ -218,7 +219,7 @@ def published_recipe(release: Path) -> Recipe:
     path = release / "config.yaml"
     if not path.exists():
         return DEFAULT_RECIPE
-    text = disk.read_text(path, rule="settings of a release", remedy=ANEW)
+    text = read_text(path, rule="settings of a release", remedy=ANEW)
     settings = read_yaml(text, name="config.yaml", rule="YAML as pate-release writes it")
     aggregator = settings.get("aggregator") if isinstance(settings, dict) else None
     values = aggregator.get("recipe") if isinstance(aggregator, dict) else None
@@ -237,7 +238,7 @@ def _read_release(path: Path, adjacency: Adjacency) -> tuple[Release, PublicName
     rule = "labels, answered, record_ids and label_names of a release"
     lacking = sorted(forms.keys() - arrays.keys())
     if lacking:
-        raise disk.damaged(path, rule, finding=f"it lacks {', '.join(lacking)}", remedy=ANEW)
+        raise damaged(path, rule, finding=f"it lacks {', '.join(lacking)}", remedy=ANEW)
     labels = arrays["labels"]
     answered = arrays["answered"]
     ids = arrays["record_ids"]
@@ -247,7 +248,7 @@ def _read_release(path: Path, adjacency: Adjacency) -> tuple[Release, PublicName
         or answered.shape != ids.shape
         or labels.shape != (len(answered), len(names))
     ):
-        raise disk.damaged(path, rule, finding="arrays of different lengths", remedy=ANEW)
+        raise damaged(path, rule, finding="arrays of different lengths", remedy=ANEW)
     for kind, arrays_of_kind in (
         (CenteredRelease, {"scores", "noise_std", "center"}),
         (RoundsRelease, {"scores", "student"}),

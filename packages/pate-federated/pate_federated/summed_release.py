@@ -20,18 +20,11 @@ from numpy.typing import NDArray
 from scipy.stats import hypergeom
 
 from pate.errors import InvalidValue
-from pate.files.arrays import ArrayForm, Arrays, read_arrays
-from pate.files.disk import (
-    FROM_BACKUP,
-    is_regular,
-    locked,
-    make_folder,
-    read_text,
-    read_value,
-    replacing,
-    write_arrays,
-    write_text,
-)
+from pate.files.arrays import ArrayForm, Arrays, read_arrays, write_arrays
+from pate.files.atomic import atomic_write, write_text
+from pate.files.lock import file_lock
+from pate.files.paths import is_regular, make_folder
+from pate.files.reading import FROM_BACKUP, read_text, read_value
 from pate.files.strict_json import to_json
 from pate.mechanisms import secret_generator
 from pate.progress import Monitor
@@ -314,7 +307,7 @@ class HolderSum:
         Raises `InvalidValue` for a second answer.
         """
         path = folder / f"answered-{request.digest}"
-        with locked(folder / _LOCK):
+        with file_lock(folder / _LOCK):
             if os.path.lexists(path):  # `lexists` works in a folder that may not be listed, too
                 rule = (
                     "a request that was not answered before: a second noisy sum is a second release"
@@ -333,7 +326,7 @@ def first_note(path: Path, text: str) -> str | None:
 
     A lock makes the call safe for concurrent processes.
     """
-    with locked(path.parent / _LOCK):
+    with file_lock(path.parent / _LOCK):
         if os.path.lexists(path):
             return read_text(path, remedy=FROM_BACKUP)
         write_text(path, text)
@@ -605,7 +598,7 @@ class Mailbox:
         make_folder(sent.parent)
         make_folder(answers)
         if not os.path.lexists(sent):
-            with replacing(sent) as file:
+            with atomic_write(sent) as file:
                 file.write(question.to_bytes())
         paths = {path.stem: path for path in sorted(answers.glob("*.npz"))}
         missing = tuple(holder for holder in self.roll.holders if holder not in paths)

@@ -11,14 +11,10 @@ import numpy as np
 
 from pate.data import Dataset, Partition
 from pate.data.dataset import require_dataset
-from pate.files.disk import (
-    FROM_BACKUP,
-    file_digest,
-    make_folder,
-    read_text,
-    remove_partials,
-    write_text,
-)
+from pate.files.atomic import remove_partials, write_text
+from pate.files.digests import file_digest
+from pate.files.paths import make_folder
+from pate.files.reading import FROM_BACKUP, read_text
 from pate.models import Engine, Teacher, Voter
 from pate.models.teacher import isolated
 from pate.progress import Monitor

@@ -22,7 +22,8 @@ from pate.files.archives import (
     write_rows,
 )
 from pate.files.arrays import is_array_file
-from pate.files.disk import damaged, replacing
+from pate.files.atomic import atomic_write
+from pate.files.reading import damaged
 from pate.files.strict_json import from_json, to_json_line
 from pate.validation import require, require_choice, require_count, require_entries, require_text
 from pate.votes.vote_store import BLOCK_BYTES, VoteStore, whole_blocks, write_votes
@@ -195,7 +196,7 @@ class VoteFile(HoldersFile):
             manifest.cast,
             "confidences and label shares where it says so, and only there",
         )
-        with replacing(path) as file, zipfile.ZipFile(file, "w") as archive:
+        with atomic_write(path) as file, zipfile.ZipFile(file, "w") as archive:
             write_member(archive, array_name="num_labels", array=np.array(labels, np.int64))
             write_member(archive, array_name="manifest", array=np.array(manifest.to_text()))
             write_member(archive, array_name="record_ids", array=np.asarray(record_ids))
@@ -350,7 +351,7 @@ class SumFile(HoldersFile):
             label_names=tuple(label_names),
         )
         dtype = np.min_scalar_type(file_of_sums.num_teachers)
-        with replacing(path) as file, zipfile.ZipFile(file, "w") as archive:
+        with atomic_write(path) as file, zipfile.ZipFile(file, "w") as archive:
             write_member(
                 archive,
                 array_name="sum_heads",

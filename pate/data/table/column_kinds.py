@@ -18,7 +18,7 @@ from pate.data.table.dates import NoDate
 from pate.data.table.number_column import NumberColumn
 from pate.data.table.spelling import CellSpelling, canonical_words
 from pate.data.table.text_column import TextColumn
-from pate.files.disk import DamagedFile
+from pate.files.reading import DamagedFile
 from pate.validation import InvalidValue, as_setting
 
 _MOST_CATEGORIES = 50

@@ -23,7 +23,7 @@ from pate.data.table.column_names import require_column
 from pate.data.table.csv_table import read_head
 from pate.data.table.people import People
 from pate.data.table.table_file import TableFile
-from pate.files.disk import replacing
+from pate.files.atomic import atomic_write
 from pate.validation import InvalidValue, require, require_count
 
 _LARGE_SHARE = 0.2  # of all rows in one group, which is remarked on
@@ -141,7 +141,7 @@ def _writer(file: TableFile, path: Path) -> Iterator[Write]:
         file: the file whose columns and format are copied.
         path: the new file.
     """
-    with replacing(path) as out:
+    with atomic_write(path) as out:
         if file.is_text:
             with ExitStack() as stack:
                 packed = out

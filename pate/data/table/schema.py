@@ -26,7 +26,7 @@ from pate.data.table.table_settings import TableSettings
 from pate.data.table.text_column import TextColumn
 from pate.data.texts.reading import as_strings, evenly_spaced
 from pate.data.texts.vectors import TextFit, TextVectors
-from pate.files.disk import write_text
+from pate.files.atomic import write_text
 from pate.files.plain_yaml import read_yaml
 from pate.progress import StageOpener, unwatched
 from pate.validation import InvalidValue, as_setting, printable, require

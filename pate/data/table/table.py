@@ -36,7 +36,7 @@ from pate.data.table.table_file import NumberedBatch, TableFile
 from pate.data.table.table_settings import TableSettings
 from pate.data.texts.tfidf import TfidfVectors
 from pate.data.texts.vectors import TextReader
-from pate.files.disk import at_home
+from pate.files.paths import at_home
 from pate.progress import StageOpener, unwatched
 from pate.validation import (
     InvalidValue,

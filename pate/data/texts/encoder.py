@@ -21,7 +21,7 @@ from pate.data.texts.reading import evenly_spaced, readable
 from pate.data.texts.vectors import TextVectors, origin_of_texts
 from pate.data.texts.weights import WEIGHTS_RULES, Weights
 from pate.extras import how_to_install
-from pate.files.disk import damaged, read_json
+from pate.files.reading import damaged, read_json
 from pate.progress import StageOpener, unwatched
 from pate.validation import InvalidValue, MissingPackage
 

@@ -18,7 +18,7 @@ from pate.data.texts.blocks import BLOCK_ROWS, Workers, map_blocks
 from pate.data.texts.directions import ROUNDING
 from pate.data.texts.reading import texts_digest
 from pate.data.texts.weights import FILE_RULE, Weights
-from pate.files.disk import replacing
+from pate.files.atomic import atomic_write
 from pate.validation import normalize_field
 
 Array = NDArray[np.float32]
@@ -120,7 +120,7 @@ class TextVectors(FittedTransform):
         if has_all_rows and hashlib.sha256(numbers).digest() == digest:
             return np.frombuffer(numbers, np.float32).reshape(len(texts), self.dimension)
         rows = self._scaled(texts)
-        with replacing(path) as file:
+        with atomic_write(path) as file:
             file.write(hashlib.sha256(rows.data).digest() + rows.tobytes())
         return rows
 

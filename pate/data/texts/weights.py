@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
-from pate.files.disk import file_digest
+from pate.files.digests import file_digest
 
 WEIGHTS_RULES = {  # what the setting `features.weights` has to name, by the kind of vectors
     "static": "a file of word vectors such as glove.txt, or a folder with model.safetensors and tokenizer.json",

@@ -17,7 +17,7 @@ from pate.data.texts.reading import evenly_spaced
 from pate.data.texts.vectors import TextVectors, origin_of_texts
 from pate.data.texts.weights import WEIGHTS_RULES, Weights
 from pate.extras import require_extra
-from pate.files.disk import DamagedFile, read_json
+from pate.files.reading import DamagedFile, read_json
 from pate.progress import StageOpener, unwatched
 from pate.validation import InvalidValue
 

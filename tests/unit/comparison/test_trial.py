@@ -15,7 +15,7 @@ from pate.comparison import Contender
 from pate.comparison.calibration import Calibration, NotTrained, calibrated
 from pate.comparison.runs import Run
 from pate.comparison.trial import Trial
-from pate.files.disk import DamagedFile
+from pate.files.reading import DamagedFile
 from pate.votes import VoteShape
 from tests.e2e.damage import WAYS, Way, flipped_once, gone
 from tests.e2e.small_run import NUM_LABELS, NUM_QUERIES, NUM_TEACHERS

@@ -16,7 +16,7 @@ from safetensors.torch import save_file
 from pate.features import Backbone, Extractor
 from pate.features.featured_data import FeaturedData
 from pate.features.public_pictures import PublicPictures
-from pate.files.disk import file_digest
+from pate.files.digests import file_digest
 from pate.models.networks.resnet import torchvision_models
 from pate.progress import unwatched
 from pate.validation import InvalidValue

@@ -20,8 +20,9 @@ from pate.files.arrays import (
     read_arrays,
     row_blocks,
     take_rows,
+    write_arrays,
 )
-from pate.files.disk import DamagedFile, read_json, read_text, write_arrays
+from pate.files.reading import DamagedFile, read_json, read_text
 from tests.e2e.damage import WAYS, Way, flipped_once, other_arrays, other_json
 from tests.refusals import ANY, refused
 

@@ -160,7 +160,7 @@ def test_a_foreign_key_or_other_records_are_refused(tmp_path, monkeypatch):
     for records in ("another", ""):
         with refused_as_unsigned():
             stores[records].load(0)
-    monkeypatch.setattr("pate.files.disk.os.geteuid", lambda: os.getuid() + 1)
+    monkeypatch.setattr("pate.files.secret.os.geteuid", lambda: os.getuid() + 1)
     with refused("secret", ANY, "user"):
         stores["one"].load(0)
 
@@ -228,7 +228,7 @@ def test_a_save_that_fails_leaves_the_old_file(store, monkeypatch):
     def fail(*_):
         raise OSError("no space left")
 
-    monkeypatch.setattr("pate.files.disk.os.fsync", fail)
+    monkeypatch.setattr("pate.files.atomic.os.fsync", fail)
     with pytest.raises(OSError, match="no space left"):
         store.save({0: {"weights": np.zeros(2)}})
     assert (store.load(0)["weights"] == STATE["weights"]).all()

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from pate.files.disk import locked
+from pate.files.lock import file_lock
 from pate.models import LinearStudent, LogisticStudent, MLPStudent, StudentModel
 from pate.run.reference_models import ReferenceModels, reference_key
 from pate.run.students import TrainedStudent
@@ -132,7 +132,7 @@ def test_a_second_run_waits_for_the_first_and_reads_its_model(tmp_path: Path) ->
 def test_a_whole_model_is_read_without_its_lock(tmp_path: Path) -> None:
     trained_model(tmp_path, CountedTraining())
     lock = tmp_path / "pate_cache" / "reference_models" / f"{ENTRY}.lock"
-    with locked(lock, wait=False):
+    with file_lock(lock, wait=False):
         trained_model(tmp_path, CountedTraining())  # and would wait for ever with it
 
 

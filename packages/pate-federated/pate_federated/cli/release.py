@@ -8,7 +8,7 @@ from omegaconf import DictConfig, OmegaConf
 from pate.cli.monitor import ConsoleMonitor
 from pate.cli.release import plan_of, print_terms, read_foreign_votes, release_and_print, vote_paths
 from pate.errors import InvalidValue
-from pate.files.disk import require_no_links
+from pate.files.paths import require_no_links
 from pate.report.console import print_page
 from pate.run.cohort import Cohort
 from pate.validation import require

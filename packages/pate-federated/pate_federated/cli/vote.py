@@ -11,7 +11,8 @@ from pate.cli.monitor import ConsoleMonitor
 from pate.cli.run import require_named
 from pate.config.build import part_maker
 from pate.config.published import holder_settings, own_settings
-from pate.files.disk import make_folder, replacing, require_no_links
+from pate.files.atomic import atomic_write
+from pate.files.paths import make_folder, require_no_links
 from pate.report.console import print_page
 from pate.settings import names_with
 from pate.validation import require
@@ -114,7 +115,7 @@ def _answer(config: DictConfig, output: Path, monitor: ConsoleMonitor) -> None:
     )
     answer = answer_question(plan, question, folder, monitor)
     make_folder(output.parent)
-    with replacing(output) as file:
+    with atomic_write(output) as file:
         file.write(answer)
     _print(output=output, holder=plan.holder, question=question, size=len(answer), folder=folder)
 

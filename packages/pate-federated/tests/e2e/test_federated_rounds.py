@@ -13,7 +13,7 @@ import pytest
 
 from pate.aggregators import GaussianVotes
 from pate.errors import InvalidValue
-from pate.files.disk import make_folder
+from pate.files.paths import make_folder
 from pate.models import ConvexTeacher, KernelTeacher, SequentialEngine
 from pate.run.plan import Plan
 from pate_federated import Contribution, Question, Roll, RoundsOfHolders, answer_question

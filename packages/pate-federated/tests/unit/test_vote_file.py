@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from pate.errors import InvalidValue
-from pate.files.disk import DamagedFile
+from pate.files.reading import DamagedFile
 from pate.run.queries import queries_digest
 from pate.votes.foreign import ForeignVotes
 from pate_federated.bit_sums import BitSums

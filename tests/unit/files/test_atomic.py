@@ -1,4 +1,4 @@
-"""Files whole or not at all, for their owner alone; locks and secrets."""
+"""Files are written completely or not at all, and for their owner alone."""
 
 import errno
 import os
@@ -9,21 +9,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from pate.files import disk
-from pate.files.disk import (
-    locked,
-    make_folder,
-    read_secret,
-    remove_partials,
-    replacing,
-    write_arrays,
-    write_text,
-)
+from pate.files.arrays import write_arrays
+from pate.files.atomic import atomic_write, remove_partials, write_text
+from pate.files.lock import file_lock
+from pate.files.paths import make_folder
+from pate.files.secret import read_secret
 from pate.models import CheckpointStore
 from pate.report.tensorboard import RunWriter
-from pate.validation import InvalidValue
 from pate.votes import VoteStore
-from tests.refusals import ANY, refused
 
 REMEDY = "do this"
 
@@ -46,11 +39,11 @@ def test_a_full_disk_names_the_file_and_leaves_the_old_one(
 
 
 def test_an_error_of_another_kind_or_file_is_left_as_it_is(tmp_path: Path) -> None:
-    with pytest.raises(FileNotFoundError, match="/nowhere'"), replacing(tmp_path / "file.txt"):
+    with pytest.raises(FileNotFoundError, match="/nowhere'"), atomic_write(tmp_path / "file.txt"):
         (tmp_path / "nowhere").read_text()
     with (
         pytest.raises(ChildProcessError, match=r"^a worker died$"),
-        replacing(tmp_path / "file.txt"),
+        atomic_write(tmp_path / "file.txt"),
     ):
         raise ChildProcessError("a worker died")
     assert not list(tmp_path.iterdir())
@@ -77,7 +70,7 @@ def test_files_and_folders_are_the_owners_alone(tmp_path: Path) -> None:
     )
     votes = np.zeros((1, 2, 3), np.bool_)
     VoteStore.write(folder / "votes.npz", [votes], num_teachers=1, num_queries=2, num_labels=3)
-    with locked(folder / "run.lock"):
+    with file_lock(folder / "run.lock"):
         pass
     modes = {path.relative_to(tmp_path).as_posix(): mode(path) for path in tmp_path.rglob("*")}
     assert {name for name, bits in modes.items() if bits == 0o700} == {
@@ -113,34 +106,6 @@ def test_no_file_is_written_through_a_link(tmp_path: Path, planted: str) -> None
     assert not (tmp_path / "run.json").is_symlink()
 
 
-def test_a_lock_is_exclusive_and_does_not_change_its_file(tmp_path: Path) -> None:
-    victim = tmp_path / "victim"
-    lock = tmp_path / "run.lock"
-    with locked(lock), pytest.raises(BlockingIOError), locked(lock, wait=False):
-        pass
-    with locked(lock, wait=False):
-        lock.unlink()
-    victim.write_text("mine")
-    lock.symlink_to(victim)
-    with (
-        refused("lock", ANY, "a lock file"),
-        locked(lock),
-    ):
-        pass
-    lock.unlink()
-    os.link(victim, lock)
-    with locked(lock):
-        assert victim.read_text() == "mine"
-    for strange in (os.mkdir, os.mkfifo):
-        lock.unlink()
-        strange(lock)
-        with refused("lock", ANY, "lock file"), locked(lock):
-            pass
-        if lock.is_dir():
-            lock.rmdir()
-            lock.touch()
-
-
 def test_only_partial_files_of_known_names_are_removed(tmp_path: Path) -> None:
     other_files = {
         ".notes.txt.12.partial",
@@ -171,42 +136,9 @@ def test_a_folder_that_vanished_is_not_made_anew(tmp_path: Path) -> None:
 
 @pytest.mark.usefixtures("umask")
 def test_a_new_secret_is_readable_by_its_owner_alone(tmp_path: Path) -> None:
-    with replacing(tmp_path / "a.secret") as file:
+    with atomic_write(tmp_path / "a.secret") as file:
         assert {mode(path) for path in tmp_path.iterdir()} == {0o600}
         file.write(b"abc\n")
     assert mode(tmp_path / "a.secret") == 0o600
     assert read_secret(tmp_path / "a.secret", remedy=REMEDY) == "abc\n"
     assert [path.name for path in tmp_path.iterdir()] == ["a.secret"]
-
-
-def test_a_secret_that_another_user_could_read_is_refused(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    path = tmp_path / "a.secret"
-    user = os.geteuid()
-    write_text(path, text="abc\n")
-    for bits in (0o644, 0o640, 0o604, 0o700, 0o4600):
-        path.chmod(bits)
-        with pytest.raises(
-            InvalidValue,
-            match=rf"^secret=.*a\.secret: expected .* mode 0600, .*, found mode 10{bits:04o}",
-        ):
-            read_secret(path, remedy=REMEDY)
-    path.chmod(0o600)
-    monkeypatch.setattr(disk.os, "geteuid", lambda: user + 1)
-    with pytest.raises(
-        InvalidValue,
-        match=rf"of user {user + 1}, who runs this.*, found .* of user {user}; do this",
-    ):
-        read_secret(path, remedy=REMEDY)
-
-
-def test_a_pipe_or_folder_in_place_of_a_file_is_refused_at_once(tmp_path: Path) -> None:
-    (tmp_path / "victim").write_text("mine")
-    (tmp_path / "victim").chmod(0o600)
-    (tmp_path / "link").symlink_to(tmp_path / "victim")
-    (tmp_path / "folder").mkdir()
-    os.mkfifo(tmp_path / "pipe", 0o600)
-    for name in ("link", "folder", "pipe", "no"):
-        with pytest.raises(InvalidValue, match=rf"^secret=.*{name}: expected a file .*; do this"):
-            read_secret(tmp_path / name, remedy=REMEDY)

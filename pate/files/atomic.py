@@ -1,0 +1,75 @@
+"""Atomic writes: files that are complete or absent, and readable by their owner alone."""
+
+import os
+import re
+import threading
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import IO
+
+from pate.files.posix import OWNER_FILE_MODE, SAFE_OPEN_FLAGS, fcntl
+
+_NEW_FILE_FLAGS = os.O_RDWR | os.O_CREAT | os.O_EXCL | SAFE_OPEN_FLAGS | getattr(os, "O_BINARY", 0)
+
+
+@contextmanager
+def atomic_write(path: Path | str) -> Iterator[IO[bytes]]:
+    """Opens a new binary file of mode 0600, which gets the name `path` when the `with` block ends without an error.
+
+    An existing file of that name is not changed before, nor after an error.
+    """
+    path = Path(path)
+    # The partial name has the process and the thread: a worker that outlived a killed run, or another thread, may be
+    # writing the same file.
+    partial = path.with_name(f".{path.name}.{os.getpid()}{threading.get_ident()}.partial")
+    try:
+        partial.unlink(missing_ok=True)  # an earlier process with the same number may have left one
+        with os.fdopen(os.open(partial, _NEW_FILE_FLAGS, OWNER_FILE_MODE), "w+b") as file:
+            if fcntl is not None:
+                os.fchmod(file.fileno(), OWNER_FILE_MODE)  # a umask can only take bits away
+            yield file
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(partial, path)
+    except OSError as error:
+        # The error of a full disk has no name, and others have the name of the partial file.
+        if error.errno is not None and error.filename in (None, partial, str(partial)):
+            error.filename = str(path)
+        raise
+    finally:
+        with suppress(NotADirectoryError):  # a file may have the name of the folder
+            partial.unlink(missing_ok=True)
+    sync_folder(path.parent)
+
+
+def write_text(path: Path | str, text: str) -> None:
+    """Writes a text file in UTF-8, with Unix line breaks on every system."""
+    with atomic_write(path) as file:
+        file.write(text.encode())
+
+
+def remove_partials(folder: Path, name_patterns: Iterable[str]) -> None:
+    """Removes the half-written files that a killed process has left in a folder.
+
+    Args:
+        folder: the folder.
+        name_patterns: regular expressions of the names of the complete files.
+    """
+    if not folder.is_dir() or folder.is_symlink():
+        return
+    own_names = re.compile(rf"\.{{1,2}}(?:{'|'.join(name_patterns)})(?:\.[\da-f]+\.partial){{1,2}}")
+    for entry in os.scandir(folder):
+        if own_names.fullmatch(entry.name) and entry.is_file(follow_symlinks=False):
+            Path(entry.path).unlink(missing_ok=True)
+
+
+def sync_folder(folder: Path) -> None:
+    """Flushes the entries of a folder to the disk, so that a new file name survives a power cut; POSIX only."""
+    if fcntl is None:
+        return
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,70 @@
+"""Locks on files, which hold between the processes of one machine."""
+
+import errno
+import os
+import stat
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+from pate.files.posix import OWNER_FILE_MODE, SAFE_OPEN_FLAGS, fcntl, require_posix
+from pate.validation import InvalidValue
+
+
+@contextmanager
+def file_lock(path: Path, *, wait: bool = True) -> Iterator[None]:
+    """Holds a lock on a file during a `with` block; the file is made if it is missing, and is never read.
+
+    Args:
+        path: the lock file.
+        wait: true waits until another process releases the lock.
+
+    Raises:
+        BlockingIOError: another process holds the lock, and `wait` is false.
+        InvalidValue: the path is no regular file.
+    """
+    require_posix("lock", path)
+    descriptor = _acquire(path, wait=wait)
+    try:
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def _acquire(path: Path, *, wait: bool) -> int:
+    """Locks a file and returns its open descriptor; closing the descriptor releases the lock."""
+    operation = fcntl.LOCK_EX if wait else fcntl.LOCK_EX | fcntl.LOCK_NB
+    # Another process may remove the file between its opening and its locking. The file that has the name then counts.
+    while True:
+        with ExitStack() as close_unless_held:
+            descriptor = _open(path)
+            close_unless_held.callback(os.close, descriptor)
+            opened = os.fstat(descriptor)
+            if not stat.S_ISREG(opened.st_mode):
+                raise _no_lock_file(path)
+            if (
+                opened.st_nlink == 1
+                and opened.st_uid == os.geteuid()
+                and stat.S_IMODE(opened.st_mode) != OWNER_FILE_MODE
+            ):
+                os.fchmod(descriptor, OWNER_FILE_MODE)  # the umask may have taken bits away
+            fcntl.flock(descriptor, operation)
+            on_disk = os.stat(path, follow_symlinks=False) if os.path.lexists(path) else None
+            if on_disk is not None and os.path.samestat(opened, on_disk):
+                close_unless_held.pop_all()
+                return descriptor
+
+
+def _open(path: Path) -> int:
+    """Opens a lock file, which is made if it is missing, and returns its descriptor."""
+    try:
+        return os.open(path, os.O_RDWR | os.O_CREAT | SAFE_OPEN_FLAGS, OWNER_FILE_MODE)
+    except OSError as error:
+        if error.errno in (errno.ELOOP, errno.EISDIR, errno.ENXIO):
+            raise _no_lock_file(path) from error
+        raise
+
+
+def _no_lock_file(path: Path) -> InvalidValue:
+    """Returns the error for a link, folder or pipe that has the name of the lock file."""
+    return InvalidValue("lock", path, rule="a lock file or none; remove what has its name")

@@ -1,0 +1,98 @@
+"""Paths: folders that their owner alone can read, links that are refused, and the identity of a file."""
+
+import errno
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from pate.files.posix import OWNER_FOLDER_MODE
+from pate.validation import InvalidValue
+
+
+def at_home(path: Any) -> Any:
+    """Returns a path with the home folder in place of a leading `~`; values that are no text are unchanged."""
+    return os.path.expanduser(path) if isinstance(path, str) else path
+
+
+def is_regular(path: Path | str) -> bool:
+    """Returns True if a path is a file, and no folder, loose link, or pipe that would keep a reader waiting."""
+    return os.path.isfile(path)
+
+
+def make_folder(folder: Path | str, *, existing_parent: Path | None = None) -> Path:
+    """Makes a folder and its missing parents with mode 0700, and returns the folder.
+
+    Args:
+        folder: the folder.
+        existing_parent: a parent that must exist; None allows all parents to be made.
+
+    Raises:
+        FileNotFoundError: `existing_parent` does not exist.
+    """
+    folder = Path(folder)
+    missing = []
+    for parent in (folder, *folder.parents):
+        if parent.is_dir():
+            break
+        if parent == existing_parent:
+            raise FileNotFoundError(errno.ENOENT, "the folder is gone", str(existing_parent))
+        missing.append(parent)
+    for parent in reversed(missing):
+        try:
+            os.mkdir(parent, OWNER_FOLDER_MODE)
+            os.chmod(parent, OWNER_FOLDER_MODE)
+        except FileExistsError:  # another process was faster, or a file has the name
+            if parent.is_dir():
+                continue
+            if parent != folder:
+                raise NotADirectoryError(errno.ENOTDIR, "Not a directory", str(parent)) from None
+            raise
+    return folder
+
+
+def require_no_links(folder: Path, name: str) -> None:
+    """Raises `InvalidValue` if a folder contains a link, at any depth.
+
+    The folder itself may be a link, and may be missing.
+
+    Args:
+        folder: the folder.
+        name: the setting that names the folder, for the error.
+    """
+
+    def raise_error(error: OSError) -> None:
+        raise error  # a folder that cannot be read may have a link in it
+
+    if not folder.is_dir():
+        return
+    for parent, folder_names, file_names in os.walk(folder, onerror=raise_error):
+        for entry_name in (*folder_names, *file_names):
+            path = os.path.join(parent, entry_name)
+            if os.path.islink(path):
+                relative = os.path.relpath(path, folder)
+                rule = f"no links in it, found {relative}; remove that"
+                raise InvalidValue(name, folder, rule=rule)
+
+
+@contextmanager
+def owners_umask() -> Iterator[None]:
+    """Makes all files that any library creates in a `with` block readable by their owner alone."""
+    before = os.umask(~OWNER_FOLDER_MODE & 0o777)
+    try:
+        yield
+    finally:
+        os.umask(before)
+
+
+def file_identity(path: Path | str) -> tuple[int, int] | str:
+    """Returns a value that is equal for all names of one file, including symbolic and hard links.
+
+    For a file that does not exist, the value is its path with all links resolved.
+    """
+    try:
+        status = os.stat(path)
+    except OSError:
+        return os.path.realpath(path)
+    return (status.st_dev, status.st_ino) if status.st_ino else os.path.realpath(path)

@@ -1,0 +1,154 @@
+"""Readers of files, which refuse a damaged file with a clear error.
+
+For any damage, the reader of a file raises a `DamagedFile` with a message of one line. The message states what was
+expected, what was found and what helps, but never quotes the content of the file.
+"""
+
+import errno
+import json
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, TypeVar
+
+from pate.files.paths import is_regular
+from pate.files.strict_json import from_json
+from pate.validation import InvalidValue
+
+# The remedy for a file that cannot be made again.
+FROM_BACKUP = "restore it from a backup"
+T = TypeVar("T")
+
+
+class DamagedFile(InvalidValue):
+    """The error for a file that is not as it was written: missing, incomplete, altered, or of another form."""
+
+
+def damaged(path: Path | str, rule: str, finding: str, remedy: str) -> DamagedFile:
+    """Returns the error for a damaged file; it does not quote the content of the file.
+
+    Args:
+        path: the file.
+        rule: a description of the expected file.
+        finding: a description of what was found instead.
+        remedy: advice.
+    """
+    return DamagedFile(
+        name="file", value=path, rule=f"{rule} ({' '.join(finding.split())}); {remedy}"
+    )
+
+
+def require_file(path: Path | str, *, rule: str, remedy: str) -> None:
+    """Raises `DamagedFile` unless the path is a file, and not a folder, a pipe or a link to nothing."""
+    path = Path(path)
+    if is_regular(path):
+        return
+    state = "it is gone"
+    if path.is_dir():
+        state = "it is a folder"
+    elif path.exists():
+        state = "it is no regular file"
+    if not os.path.lexists(path):
+        remedy = remedy.removeprefix("remove it, and ")
+    raise damaged(path, rule=rule, finding=state, remedy=remedy)
+
+
+@contextmanager
+def reading_file(
+    path: Path | str,
+    *,
+    rule: str,
+    remedy: str,
+    damage_errors: tuple[type[Exception], ...] = (UnicodeDecodeError,),
+) -> Iterator[None]:
+    """Replaces errors of reading a file in a `with` block by a `DamagedFile`, if the file is the cause.
+
+    Other errors, such as `PermissionError`, are not replaced.
+
+    Args:
+        path: the file, which must exist.
+        rule: a description of the expected file, for the error.
+        remedy: advice for the error.
+        damage_errors: the errors that a reader raises for content of another form.
+    """
+    require_file(path, rule=rule, remedy=remedy)
+    try:
+        yield
+    except DamagedFile:
+        raise
+    except OSError as error:
+        raise unreadable(path, error, rule=rule, remedy=remedy) from error
+    except damage_errors as error:
+        raise damaged(path, rule=rule, finding=one_line(error), remedy=remedy) from None
+
+
+def read_bytes(path: Path | str, *, rule: str, remedy: str) -> bytes:
+    """Returns the bytes of a file; raises as `reading_file`."""
+    with reading_file(path, rule=rule, remedy=remedy):
+        return Path(path).read_bytes()
+
+
+def read_text(path: Path | str, *, remedy: str, rule: str = "a text file in UTF-8") -> str:
+    """Returns the text of a file in UTF-8; raises as `reading_file`."""
+    with reading_file(path, rule=rule, remedy=remedy):
+        return Path(path).read_bytes().decode()
+
+
+def read_json(path: Path | str, *, remedy: str, rule: str = "JSON") -> Any:
+    """Returns the JSON value in a file; raises as `reading_file`, also for JSON that is nested too deeply."""
+    with reading_file(path, rule=rule, remedy=remedy, damage_errors=(ValueError, RecursionError)):
+        return json.loads(Path(path).read_bytes().decode())
+
+
+def one_line(error: BaseException) -> str:
+    """Returns the first line of a library's error message, at most 120 characters, without advice that follows."""
+    if isinstance(error, UnicodeDecodeError):
+        return f"byte {error.start} is not UTF-8"
+    lines = str(error).splitlines()
+    first_line = lines[0].partition("\x00")[0] if lines else ""
+    return first_line[:120] or type(error).__name__
+
+
+def unreadable(
+    path: Path | str, error: OSError, *, rule: str, remedy: str
+) -> OSError | DamagedFile:
+    """Returns the error that is raised for a file that could not be read.
+
+    The result is a `DamagedFile` if the file is the cause, and otherwise `error` itself, such as a missing permission.
+
+    Args:
+        path: the file.
+        error: the error of the operating system.
+        rule: a description of the expected file, for the error.
+        remedy: advice for the error.
+    """
+    if error.errno in (
+        errno.EIO,
+        errno.EINVAL,
+        errno.ENOENT,
+        errno.EISDIR,
+        errno.ENOTDIR,
+        errno.ELOOP,
+    ):
+        return damaged(
+            path, rule=rule, finding=error.strerror or type(error).__name__, remedy=remedy
+        )
+    return error
+
+
+def read_value(cls: type[T], path: Path | str, *, name: str, rule: str, remedy: str) -> T:
+    """Reads a dataclass from a JSON file that was written with `to_json`; raises as `reading_file`.
+
+    Args:
+        cls: the dataclass.
+        path: the file.
+        name: the parameter that errors name.
+        rule: a description of the expected file, for the error.
+        remedy: advice for the error.
+    """
+    text = read_text(path, rule=rule, remedy=remedy)
+    try:
+        return from_json(cls, text, name=name)
+    except ValueError:
+        raise damaged(path, rule=rule, finding="other JSON", remedy=remedy) from None
