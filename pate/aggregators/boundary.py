@@ -243,7 +243,11 @@ class BoundaryTopK(BoundaryAggregator):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        self.stability_test(num_teachers=1)  # raises for fields that no test takes
+        self._validate()
+
+    def _validate(self) -> None:
+        """Raises `InvalidValue` for fields that the stability test refuses."""
+        self.stability_test(num_teachers=1)
 
     @property
     def release_step(self) -> StableTopK:

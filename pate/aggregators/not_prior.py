@@ -117,9 +117,13 @@ class NotPriorTopK(TargetChargedAggregator):
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        self._validate()
+
+    def _validate(self) -> None:
+        """Raises `InvalidValue` for a margin that is not finite, and for fields that `StableTopK` refuses."""
         is_finite = bool(np.isfinite(self.prior_margin))
         require(is_finite, "prior_margin", self.prior_margin, "a finite number")
-        _ = self.release_step  # raises for fields that no stable top-k takes
+        self._make_release_step()
 
     @property
     def never_empty(self) -> bool:
@@ -142,6 +146,10 @@ class NotPriorTopK(TargetChargedAggregator):
     @property
     def release_step(self) -> StableTopK:
         """The stable top-k aggregator that releases the first queries and the hits."""
+        return self._make_release_step()
+
+    def _make_release_step(self) -> StableTopK:
+        """Makes the stable top-k aggregator; raises `InvalidValue` for fields that it refuses."""
         return self.part(StableTopK, test="table")
 
     def stability_test(self, *, num_teachers: int) -> StabilityTest:

@@ -22,9 +22,10 @@ from pate.aggregators.aggregator import Bits, Counts, Rng
 from pate.aggregators.failures import with_failure_prob_for
 from pate.aggregators.gap_tests import GaussianTest, TableTest
 from pate.aggregators.release import Answers
+from pate.aggregators.stable_aggregator import StableAggregator
 from pate.aggregators.stable_split import split_budget
-from pate.aggregators.stable_top_k import StableAggregator, StableTopK
-from pate.mechanisms import gap_selection as selecting
+from pate.aggregators.stable_top_k import StableTopK
+from pate.mechanisms.gap_selection import FixedKRegularizer
 from pate.mechanisms.parameters import COUNT, NOISE, PROBABILITY
 from pate.mechanisms.top_k.peeling import SubsetPeeling
 from pate.validation import require
@@ -66,9 +67,10 @@ class StableFixedTopK(StableAggregator):
     penalty: float = 0.0
     peel_share: float = field(default=0.8, metadata=PROBABILITY)
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        _ = self.stable_top_k  # raises for fields that no stable top-k takes
+    def _validate(self) -> None:
+        """Raises `InvalidValue` for fields that the test or the first step, a `StableTopK`, refuses."""
+        super()._validate()
+        self._make_stable_top_k()
 
     def _with_steps_scaled(self, factor: float) -> Self:
         """Returns a copy with the noise of selection and peeling multiplied by `factor`; the test is unchanged."""
@@ -90,9 +92,12 @@ class StableFixedTopK(StableAggregator):
     @property
     def stable_top_k(self) -> StableTopK:
         """The first step, which draws a stable set."""
-        return self.part(
-            StableTopK, regularizer=selecting.FixedKRegularizer(k=self.k, penalty=self.penalty)
-        )
+        return self._make_stable_top_k()
+
+    def _make_stable_top_k(self) -> StableTopK:
+        """Makes the first step, which raises `InvalidValue` for fields that no stable top-k takes."""
+        regularizer = FixedKRegularizer(k=self.k, penalty=self.penalty)
+        return self.part(StableTopK, regularizer=regularizer)
 
     @property
     def peeling(self) -> SubsetPeeling:

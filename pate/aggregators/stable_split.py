@@ -6,6 +6,7 @@ The docstring of `split_budget` has the derivation.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING
@@ -20,16 +21,20 @@ from pate.validation import require
 from pate.votes.shape import VoteShape
 
 if TYPE_CHECKING:
-    from pate.aggregators.stable_top_k import ReleaseRank, StableTopK
+    from pate.aggregators.stable_top_k import StableTopK
 
 EVEN_SHARE = 0.5
 """The share of the selection where selection and test get equal parts."""
 
+# The Renyi orders that are tried; at first only each sixth of them.
 _ORDERS = 1 + np.geomspace(0.4, 1e6, 80)
-_STRIDE = 6  # of the orders that are tried first
+_STRIDE = 6
+# The shares of the selection that are tried at first, and the steps from the best of them that are tried next.
 _COARSE_SHARES = tuple(float(share) for share in np.linspace(0.05, 0.95, 19).round(2))
 _FINE_STEPS = tuple(float(step) for step in np.linspace(-0.04, 0.04, 9).round(2))
-_MOST_LEVELS = 1500  # of a table that only ranks orders
+# The largest number of levels of a table that only compares orders.
+_MOST_LEVELS = 1500
+# The log odds of a probability of 0.95.
 _LOGIT_OF_95 = math.log(0.95 / 0.05)
 
 
@@ -44,19 +49,6 @@ class RdpBudget:
 
     renyi_order: float
     rdp: float
-
-
-@dataclass(frozen=True, order=True)
-class TableRank:
-    """The rank of a Renyi order, by the optimal stability table for that order; the smaller rank is better.
-
-    Attributes:
-        levels_to_95: the level of the gap at which the test passes with probability 0.95; infinite if no level does.
-        negated_last_logit: minus the log odds that the highest level passes; compares tables with equal levels.
-    """
-
-    levels_to_95: float
-    negated_last_logit: float
 
 
 def split_budget(
@@ -178,7 +170,8 @@ def _best_order(
     failure_prob = failure_prob_of(aggregator)
     num_levels = min(shape.num_teachers // aggregator.adjacency.gap_sensitivity + 2, _MOST_LEVELS)
 
-    def rank(rdp_budget: RdpBudget) -> TableRank:
+    def sort_key(rdp_budget: RdpBudget) -> tuple[float, float]:
+        """The level that passes with 0.95; then minus the log odds of the highest level, to compare equal levels."""
         stand_in = TableTest(
             renyi_order=rdp_budget.renyi_order,
             budget=(1 - selection_share) * rdp_budget.rdp,
@@ -187,11 +180,11 @@ def _best_order(
         logits = stand_in.table(num_levels=num_levels).logits
         levels_to_95 = math.inf
         if logits[-1] >= _LOGIT_OF_95:
-            # in fractions of a level, so that near orders compare
+            # In fractions of a level, so that neighboring orders differ.
             levels_to_95 = float(np.interp(_LOGIT_OF_95, logits, np.arange(len(logits))))
-        return TableRank(levels_to_95, negated_last_logit=-float(logits[-1]))
+        return levels_to_95, -float(logits[-1])
 
-    return min(rdp_budgets, key=rank)
+    return min(rdp_budgets, key=sort_key)
 
 
 def _with_best_order_and_share(
@@ -204,22 +197,24 @@ def _with_best_order_and_share(
     order hardly depends on the share. Both searches are coarse first and then fine.
     """
 
-    def rank(rdp_budget: RdpBudget, selection_share: float) -> ReleaseRank:
+    def key_of(rdp_budget: RdpBudget, selection_share: float) -> tuple[float, float]:
         candidate = _with_noise_for(aggregator, rdp_budget, shape, selection_share=selection_share)
-        return candidate.steps(num_labels=shape.num_labels, num_teachers=shape.num_teachers).rank()
+        steps = candidate.steps(num_labels=shape.num_labels, num_teachers=shape.num_teachers)
+        return steps.sort_key()
 
-    rank_at_even_share = partial(rank, selection_share=EVEN_SHARE)
-    coarse_best = min(rdp_budgets[::_STRIDE], key=rank_at_even_share)
+    def best_budget_at(selection_share: float, candidates: list[RdpBudget]) -> RdpBudget:
+        return min(candidates, key=partial(key_of, selection_share=selection_share))
+
+    def best_share_among(shares: Sequence[float]) -> float:
+        return min(shares, key=partial(key_of, best_at_even))
+
+    coarse_best = best_budget_at(EVEN_SHARE, rdp_budgets[::_STRIDE])
     middle = rdp_budgets.index(coarse_best)
     near_budgets = rdp_budgets[max(middle - _STRIDE, 0) : middle + _STRIDE + 1]
-    best_at_even = min(near_budgets, key=rank_at_even_share)
+    best_at_even = best_budget_at(EVEN_SHARE, near_budgets)
 
-    rank_of_share = partial(rank, best_at_even)
-    coarse_share = min(_COARSE_SHARES, key=rank_of_share)
-    fine_shares = [coarse_share + step for step in _FINE_STEPS]
-    best_share = min(fine_shares, key=rank_of_share)
+    coarse_share = best_share_among(_COARSE_SHARES)
+    best_share = best_share_among([coarse_share + step for step in _FINE_STEPS])
 
-    best_budget = min(near_budgets, key=partial(rank, selection_share=best_share))
-    return _with_noise_for(
-        aggregator, rdp_budget=best_budget, shape=shape, selection_share=best_share
-    )
+    best_budget = best_budget_at(best_share, near_budgets)
+    return _with_noise_for(aggregator, best_budget, shape, selection_share=best_share)

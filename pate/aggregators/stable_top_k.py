@@ -9,281 +9,37 @@ nothing. So a query takes two steps:
 2. **Test.** A bit, drawn with noise on the gap behind the chosen place (`StabilityTest`), decides whether the set is
    released. An unstable set passes with at most `failure_prob`, which is taken from delta.
 
-`SelectThenTest` is both steps for votes of one shape. `StableAggregator` has the fields that `StableTopK` and
-`StableFixedTopK` share.
+`SelectThenTest` (`select_then_test.py`) is both steps for votes of one shape. `StableAggregator`
+(`stable_aggregator.py`) has the fields that `StableTopK` and `StableFixedTopK` share.
 
 Source: Zhu & Wang 2022; docs/proofs/stable_top_k.md.
 """
 
 from __future__ import annotations
 
-import math
-from bisect import bisect_left
 from dataclasses import dataclass, field, replace
-from functools import cached_property, lru_cache
-from typing import Self
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
 
-from pate.accounting import Budget, ComposedEvent, Event, NoOpEvent, SelfComposedEvent, calibrate
-from pate.accounting.conversion import zcdp_to_epsilon_classic
-from pate.accounting.events import SelectThenTestEvent
-from pate.aggregators.aggregator import Aggregator, Bits, Counts, Rng
-from pate.aggregators.failures import (
-    failure_prob_of,
-    with_failure_prob_for,
-)
-from pate.aggregators.gap_tests import (
-    GapTest,
-    GaussianTest,
-    LaplaceTest,
-    NoiseTest,
-    ReadyTableTest,
-    TableTest,
-)
+from pate.accounting import Budget, Event, SelfComposedEvent
+from pate.aggregators.aggregator import Bits, Counts, Rng
+from pate.aggregators.failures import with_failure_prob_for
 from pate.aggregators.release import Answers
+from pate.aggregators.select_then_test import SelectThenTest
+from pate.aggregators.stable_aggregator import StableAggregator
 from pate.aggregators.stable_split import EVEN_SHARE, split_budget
 from pate.files.digests import full_text
-from pate.mechanisms import gap_selection as selecting
-from pate.mechanisms.certified_table import CertifiedTable
-from pate.mechanisms.gap_selection import GapSelection, Ranking
-from pate.mechanisms.parameters import NOISE, OPTIONAL, PROBABILITY, is_hashable, one_of
-from pate.mechanisms.stability_table import StabilityTable
-from pate.mechanisms.stability_test import StabilityTest
-from pate.validation import (
-    InvalidValue,
-    normalize_field,
-    require,
-    require_probability,
+from pate.mechanisms.gap_selection import (
+    GapSelection,
+    Ranking,
+    Regularizer,
+    checked_regularizer,
 )
+from pate.mechanisms.parameters import is_hashable
+from pate.validation import normalize_field
 from pate.votes.shape import VoteShape
-
-
-@dataclass(frozen=True, order=True)
-class ReleaseRank:
-    """The rank of a selection and its test by the gaps that they release; the smaller rank is better.
-
-    Attributes:
-        gap_at_half: the gap, interpolated between whole votes, whose set is released with probability 1/2 if all other
-            gaps are 0.
-        negated_top_probability: minus the probability that a gap of all teachers is released; compares selections with
-            equal `gap_at_half`.
-    """
-
-    gap_at_half: float
-    negated_top_probability: float
-
-
-@dataclass(frozen=True)
-class SelectThenTest:
-    """The two steps of stable top-k for votes of one shape; `StableTopK.steps` returns it.
-
-    Attributes:
-        selection: draws the size k of the set.
-        test: decides whether the set is released.
-    """
-
-    selection: GapSelection
-    test: StabilityTest
-
-    @cached_property
-    def event(self) -> ComposedEvent:
-        """The price of both steps on one query."""
-        parts = (self.selection.event, self.test.event)
-        if not self.selection.weighs_gaps_alone:
-            return ComposedEvent(parts)
-        # The joint law of both steps needs the number of teachers where the test's table does not reach all gaps.
-        is_cut = len(self.test.pass_probs) <= self.test.num_teachers
-        return SelectThenTestEvent(
-            events=parts,
-            num_candidates=len(self.selection.candidates),
-            num_votes=self.test.num_teachers if is_cut else 0,
-        )
-
-    def release_probability(self, gap: int) -> float:
-        """Returns the probability that the set above a gap is selected and passes its test.
-
-        All other gaps of the query are taken to be 0, and the regularizer is left out.
-        """
-        pass_prob = float(self.test.pass_probabilities(np.array(gap)))
-        if self.selection.event == NoOpEvent():
-            return pass_prob
-        votes = np.zeros(len(self.selection.candidates) + 1, dtype=np.int64)
-        votes[0] = gap
-        plain = replace(
-            self.selection, padded=False, regularizer=None, max_k=None, num_labels=len(votes)
-        )
-        return float(plain.probabilities(votes)[0]) * pass_prob
-
-    def gap_to_release(self, probability: float) -> int | None:
-        """Returns the smallest gap whose set is released with at least this probability, if all other gaps are 0.
-
-        The result is None if even a gap of all teachers has a lower probability.
-
-        >>> from pate.aggregators import StableTopK
-        >>> steps = StableTopK(selection_scale=20.0, test_std=10.0).steps(num_labels=40, num_teachers=200)
-        >>> steps.gap_to_release(0.5), round(steps.release_probability(100), 3)
-        (77, 0.796)
-        """
-        require_probability("probability", probability)
-        gaps = range(self.selection.num_teachers + 1)
-        if self.release_probability(gaps[-1]) < probability:
-            return None
-
-        def is_released(gap: int) -> bool:
-            return self.release_probability(gap) >= probability
-
-        return bisect_left(gaps, True, key=is_released)
-
-    def rank(self) -> ReleaseRank:
-        """Returns the rank of these steps by the smallest gap that is released with probability 1/2."""
-        negated_top_probability = -self.release_probability(self.selection.num_teachers)
-        gap = self.gap_to_release(probability=0.5)
-        if gap is None:
-            return ReleaseRank(
-                gap_at_half=math.inf, negated_top_probability=negated_top_probability
-            )
-        if gap == 0:
-            return ReleaseRank(gap_at_half=0.0, negated_top_probability=negated_top_probability)
-        probability_below = self.release_probability(gap - 1)
-        probability_above = self.release_probability(gap)
-        part_of_vote = float(np.interp(0.5, (probability_below, probability_above), (0.0, 1.0)))
-        gap_at_half = gap - 1 + part_of_vote
-        return ReleaseRank(gap_at_half, negated_top_probability)
-
-
-@dataclass(frozen=True, kw_only=True)
-class StableAggregator(Aggregator):
-    """Base class of `StableTopK`, which documents the fields, and of `StableFixedTopK`."""
-
-    selection_scale: float = field(metadata=NOISE)
-    selection_noise: str = field(
-        default="gumbel", metadata=one_of(selecting.SELECTION_NOISES) | {"public": True}
-    )
-    test: str = field(
-        default="gaussian",
-        metadata=one_of(choices=("gaussian", "laplace", "table")) | {"public": True},
-    )
-    test_std: float | None = field(default=None, metadata=NOISE)
-    table_order: float | None = field(default=None, metadata=NOISE)
-    table_budget: float | None = field(default=None, metadata=NOISE)
-    table: CertifiedTable | StabilityTable | str | None = None
-    failure_prob: float | None = field(default=None, metadata=PROBABILITY)
-    padded: bool = False
-    max_k: int | None = None
-    selection_share: float | None = field(default=0.5, metadata=PROBABILITY | OPTIONAL)
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if self.table is not None:
-            self._take_ready_table()
-        _ = self.gap_test  # raises for a test that lacks a number
-
-    @property
-    def max_labels(self) -> int | None:
-        """The largest number of labels that an answer is meant to name: `max_k`."""
-        return self.max_k
-
-    def _take_ready_table(self) -> None:
-        """Reads a given table and sets the Renyi order and the failure probability to those of the table."""
-        table = CertifiedTable.load(self.table) if isinstance(self.table, str) else self.table
-        rule = "a table of pate.mechanisms"
-        if not isinstance(table, (CertifiedTable, StabilityTable)):
-            raise InvalidValue("table", type(table).__name__, rule=rule)
-        require(self.test == "table", "test", self.test, "table, where a ready table is given")
-        normalize_field(self, "table", table)
-        normalize_field(self, "failure_prob", table.failure_prob)
-        normalize_field(self, "table_order", value=None)
-        normalize_field(self, "table_budget", value=None)
-
-    @property
-    def gap_test(self) -> GapTest:
-        """The gap test that the field `test` names."""
-        if isinstance(self.table, (CertifiedTable, StabilityTable)):
-            return ReadyTableTest(self.table)
-        failure_prob = failure_prob_of(self)
-        if self.test == "table":
-            budget = self._needed_by_test(name="table_budget", value=self.table_budget)
-            order = self._needed_by_test(name="table_order", value=self.table_order)
-            require(1 < order < math.inf, "table_order", order, "a finite number > 1")
-            return TableTest(renyi_order=order, budget=budget, failure_prob=failure_prob)
-        std = self._needed_by_test(name="test_std", value=self.test_std)
-        if self.test == "laplace":
-            return LaplaceTest(std=std, failure_prob=failure_prob)
-        return GaussianTest(std=std, failure_prob=failure_prob)
-
-    def _needed_by_test(self, name: str, value: float | None) -> float:
-        """Returns the value of a field that the test needs; raises `InvalidValue` if the value is None."""
-        if value is None:
-            raise InvalidValue(name, None, rule=f"a number, test={self.test} needs it")
-        return value
-
-    def with_gap_test(self, test: GapTest) -> Self:
-        """Returns a copy of the aggregator with the parameters of another gap test."""
-        if isinstance(test, TableTest):
-            return replace(self, table_order=test.renyi_order, table_budget=test.budget)
-        if isinstance(test, NoiseTest):
-            return replace(self, test_std=test.std)
-        return self  # a ready table has no noise to set
-
-    def stability_test(self, *, num_teachers: int) -> StabilityTest:
-        """Returns the stability test of the aggregator for votes of `num_teachers` teachers."""
-        return self.gap_test.for_votes(num_teachers=num_teachers, adjacency=self.adjacency)
-
-    def scaled(self, factor: float) -> Self:
-        """Returns a copy of the aggregator with the noise of all its steps multiplied by `factor`.
-
-        The budget of a table is divided by the square of the factor. Raises `InvalidValue` if the table was given.
-        """
-        return self.with_gap_test(self.gap_test.scaled(factor))._with_steps_scaled(factor)
-
-    def _with_steps_scaled(self, factor: float) -> Self:
-        """Returns a copy with the noise of all steps but the test multiplied by `factor`."""
-        return replace(self, selection_scale=self.selection_scale * factor)
-
-    def scaled_to(self, budget: Budget, shape: VoteShape) -> Self:
-        """Returns a copy of the aggregator with its noise multiplied by the least factor whose price meets a budget.
-
-        A given table stays unchanged; then only the noise of the other steps is multiplied.
-        """
-        if self.table is None:
-            return super().scaled_to(budget, shape)
-
-        def event_at(factor: float) -> Event:
-            return self._with_steps_scaled(factor).event(shape)
-
-        factor = calibrate(
-            event_at,
-            target_epsilon=budget.required_epsilon(),
-            target_delta=budget.delta,
-            accountant=budget.accountant,
-        )
-        return self._with_steps_scaled(factor)
-
-    def paper_epsilon(self, *, num_queries: int, target_delta: float) -> float | None:
-        """Returns the epsilon that the formula of the paper gives, which is not an upper bound.
-
-        This formula gives the paper's epsilon of 3.6. It treats all steps as Gaussian noise of sensitivity 1, composed
-        by zCDP. For other kinds of noise the result is None.
-
-        Args:
-            num_queries: the number of queries.
-            target_delta: the delta of the guarantee.
-        """
-        test = self.gap_test
-        if self.selection_noise != "gaussian" or not isinstance(test, GaussianTest):
-            return None
-        planned = with_failure_prob_for(self, delta=target_delta, num_queries=num_queries)
-        delta_left = target_delta - num_queries * failure_prob_of(planned)
-        if delta_left <= 0:
-            return math.inf
-        zcdp_of_release = num_queries * self._paper_zcdp(test)
-        return zcdp_to_epsilon_classic(zcdp_of_release, target_delta=delta_left)
-
-    def _paper_zcdp(self, test: GaussianTest) -> float:
-        """Returns the zCDP rho that the formula of the paper gives for one query."""
-        return 1 / (2 * self.selection_scale**2) + 1 / (2 * test.std**2)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -326,12 +82,12 @@ class StableTopK(StableAggregator):
     (array([ True,  True, False, False]), array([ True, False]))
     """
 
-    regularizer: selecting.Regularizer | None = field(default=None, metadata={"public": True})
+    regularizer: Regularizer | None = field(default=None, metadata={"public": True})
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        normalize_field(self, "regularizer", selecting.checked_regularizer(self.regularizer))
-        # numbers can be checked only against votes
+        normalize_field(self, "regularizer", checked_regularizer(self.regularizer))
+        # A regularizer of numbers can be checked only against votes.
         if self.regularizer is None or callable(self.regularizer):
             self.gap_selection(num_labels=2, num_teachers=1)
 
@@ -347,8 +103,9 @@ class StableTopK(StableAggregator):
 
     def steps(self, *, num_labels: int, num_teachers: int) -> SelectThenTest:
         """Returns the selection and the test, for votes with this number of labels and teachers."""
-        make_steps = _cached_steps if is_hashable(self) else _steps
-        return make_steps(self, num_labels, num_teachers)
+        if is_hashable(self):
+            return _cached_steps(self, num_labels, num_teachers)
+        return _make_steps(self, num_labels, num_teachers)
 
     def event(self, shape: VoteShape) -> Event:
         """Returns the price of both steps for each query; see `Aggregator.event`."""
@@ -386,12 +143,11 @@ class StableTopK(StableAggregator):
         splits = [split_budget(planned, budget, shape, selection_share=share) for share in shares]
         candidates = [split.scaled_to(budget, shape) for split in splits]
 
-        def rank(candidate: StableTopK) -> ReleaseRank:
-            return candidate.steps(
-                num_labels=shape.num_labels, num_teachers=shape.num_teachers
-            ).rank()
+        def sort_key(candidate: StableTopK) -> tuple[float, float]:
+            steps = candidate.steps(num_labels=shape.num_labels, num_teachers=shape.num_teachers)
+            return steps.sort_key()
 
-        return min(candidates, key=rank)
+        return min(candidates, key=sort_key)
 
     def distribution(
         self, votes: NDArray[np.integer], *, num_teachers: int
@@ -467,10 +223,13 @@ class StableTopK(StableAggregator):
         return np.where(is_constant, 1.0, pass_probs)
 
 
-def _steps(aggregator: StableTopK, num_labels: int, num_teachers: int) -> SelectThenTest:
-    """Returns the selection and the test of an aggregator, cached by the number of labels and teachers."""
+def _make_steps(aggregator: StableTopK, num_labels: int, num_teachers: int) -> SelectThenTest:
+    """Returns the selection and the test of an aggregator for votes of this number of labels and teachers."""
     selection = aggregator.gap_selection(num_labels=num_labels, num_teachers=num_teachers)
     return SelectThenTest(selection, aggregator.stability_test(num_teachers=num_teachers))
 
 
-_cached_steps = lru_cache(maxsize=64)(_steps)  # few, as a test may hold thousands of numbers
+@lru_cache(maxsize=64)  # few, as a test may hold thousands of numbers
+def _cached_steps(aggregator: StableTopK, num_labels: int, num_teachers: int) -> SelectThenTest:
+    """Returns the result of `_make_steps`, and keeps it in memory for the next call."""
+    return _make_steps(aggregator, num_labels, num_teachers)

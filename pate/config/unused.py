@@ -16,7 +16,7 @@ from pate.aggregators.aggregator import declared
 from pate.config.schema import members
 
 if TYPE_CHECKING:
-    from pate.aggregators.stable_top_k import StableAggregator
+    from pate.aggregators.stable_aggregator import StableAggregator
 
 Make = Callable[[str], Any]
 """A function that makes the part of a group: `part_maker`."""
@@ -124,7 +124,7 @@ def aggregator_reasons(aggregator: Aggregator, *, is_solved: bool) -> Reasons:
     """
     # imported here, as a page of help and a price need neither
     from pate.aggregators import CenteredVotes, NotPriorTopK
-    from pate.aggregators.stable_top_k import StableAggregator
+    from pate.aggregators.stable_aggregator import StableAggregator
 
     reasons: Reasons = {}
     if isinstance(aggregator, StableAggregator):

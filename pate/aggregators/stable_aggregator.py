@@ -1,0 +1,168 @@
+"""The base class of the stable top-k aggregators: the fields of the selection and of the test."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field, replace
+from typing import Self
+
+from pate.accounting import Budget, Event, calibrate
+from pate.accounting.conversion import zcdp_to_epsilon_classic
+from pate.aggregators.aggregator import Aggregator
+from pate.aggregators.failures import failure_prob_of, with_failure_prob_for
+from pate.aggregators.gap_tests import (
+    GapTest,
+    GaussianTest,
+    LaplaceTest,
+    NoiseTest,
+    ReadyTableTest,
+    TableTest,
+)
+from pate.mechanisms.certified_table import CertifiedTable
+from pate.mechanisms.gap_selection import SELECTION_NOISES
+from pate.mechanisms.parameters import NOISE, OPTIONAL, PROBABILITY, one_of
+from pate.mechanisms.stability_table import StabilityTable
+from pate.mechanisms.stability_test import StabilityTest
+from pate.validation import InvalidValue, normalize_field, require
+from pate.votes.shape import VoteShape
+
+
+@dataclass(frozen=True, kw_only=True)
+class StableAggregator(Aggregator):
+    """Base class of `StableTopK`, which documents the fields, and of `StableFixedTopK`."""
+
+    selection_scale: float = field(metadata=NOISE)
+    selection_noise: str = field(
+        default="gumbel", metadata=one_of(SELECTION_NOISES) | {"public": True}
+    )
+    test: str = field(
+        default="gaussian",
+        metadata=one_of(choices=("gaussian", "laplace", "table")) | {"public": True},
+    )
+    test_std: float | None = field(default=None, metadata=NOISE)
+    table_order: float | None = field(default=None, metadata=NOISE)
+    table_budget: float | None = field(default=None, metadata=NOISE)
+    table: CertifiedTable | StabilityTable | str | None = None
+    failure_prob: float | None = field(default=None, metadata=PROBABILITY)
+    padded: bool = False
+    max_k: int | None = None
+    selection_share: float | None = field(default=0.5, metadata=PROBABILITY | OPTIONAL)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.table is not None:
+            self._take_ready_table()
+        self._validate()
+
+    @property
+    def max_labels(self) -> int | None:
+        """The largest number of labels that an answer is meant to name: `max_k`."""
+        return self.max_k
+
+    def _take_ready_table(self) -> None:
+        """Reads a given table and sets the Renyi order and the failure probability to those of the table."""
+        table = CertifiedTable.load(self.table) if isinstance(self.table, str) else self.table
+        rule = "a table of pate.mechanisms"
+        if not isinstance(table, (CertifiedTable, StabilityTable)):
+            raise InvalidValue("table", type(table).__name__, rule=rule)
+        require(self.test == "table", "test", self.test, "table, where a ready table is given")
+        normalize_field(self, "table", table)
+        normalize_field(self, "failure_prob", table.failure_prob)
+        normalize_field(self, "table_order", None)
+        normalize_field(self, "table_budget", None)
+
+    def _validate(self) -> None:
+        """Raises `InvalidValue` if the test lacks a number that it needs."""
+        self._make_gap_test()
+
+    @property
+    def gap_test(self) -> GapTest:
+        """The gap test that the field `test` names."""
+        return self._make_gap_test()
+
+    def _make_gap_test(self) -> GapTest:
+        """Makes the gap test that the field `test` names; raises `InvalidValue` if the test lacks a number."""
+        if isinstance(self.table, (CertifiedTable, StabilityTable)):
+            return ReadyTableTest(self.table)
+        failure_prob = failure_prob_of(self)
+        if self.test == "table":
+            budget = self._needed_by_test("table_budget", self.table_budget)
+            order = self._needed_by_test("table_order", self.table_order)
+            require(1 < order < math.inf, "table_order", order, "a finite number > 1")
+            return TableTest(renyi_order=order, budget=budget, failure_prob=failure_prob)
+        std = self._needed_by_test("test_std", self.test_std)
+        if self.test == "laplace":
+            return LaplaceTest(std=std, failure_prob=failure_prob)
+        return GaussianTest(std=std, failure_prob=failure_prob)
+
+    def _needed_by_test(self, name: str, value: float | None) -> float:
+        """Returns the value of a field that the test needs; raises `InvalidValue` if the value is None."""
+        if value is None:
+            raise InvalidValue(name, None, rule=f"a number, test={self.test} needs it")
+        return value
+
+    def with_gap_test(self, test: GapTest) -> Self:
+        """Returns a copy of the aggregator with the parameters of another gap test."""
+        if isinstance(test, TableTest):
+            return replace(self, table_order=test.renyi_order, table_budget=test.budget)
+        if isinstance(test, NoiseTest):
+            return replace(self, test_std=test.std)
+        return self  # a ready table has no noise to set
+
+    def stability_test(self, *, num_teachers: int) -> StabilityTest:
+        """Returns the stability test of the aggregator for votes of `num_teachers` teachers."""
+        return self.gap_test.for_votes(num_teachers=num_teachers, adjacency=self.adjacency)
+
+    def scaled(self, factor: float) -> Self:
+        """Returns a copy of the aggregator with the noise of all its steps multiplied by `factor`.
+
+        The budget of a table is divided by the square of the factor. Raises `InvalidValue` if the table was given.
+        """
+        return self.with_gap_test(self.gap_test.scaled(factor))._with_steps_scaled(factor)
+
+    def _with_steps_scaled(self, factor: float) -> Self:
+        """Returns a copy with the noise of all steps but the test multiplied by `factor`."""
+        return replace(self, selection_scale=self.selection_scale * factor)
+
+    def scaled_to(self, budget: Budget, shape: VoteShape) -> Self:
+        """Returns a copy of the aggregator with its noise multiplied by the least factor whose price meets a budget.
+
+        A given table stays unchanged; then only the noise of the other steps is multiplied.
+        """
+        if self.table is None:
+            return super().scaled_to(budget, shape)
+
+        def event_at(factor: float) -> Event:
+            return self._with_steps_scaled(factor).event(shape)
+
+        factor = calibrate(
+            event_at,
+            target_epsilon=budget.required_epsilon(),
+            target_delta=budget.delta,
+            accountant=budget.accountant,
+        )
+        return self._with_steps_scaled(factor)
+
+    def paper_epsilon(self, *, num_queries: int, target_delta: float) -> float | None:
+        """Returns the epsilon that the formula of the paper gives, which is not an upper bound.
+
+        This formula gives the paper's epsilon of 3.6. It treats all steps as Gaussian noise of sensitivity 1, composed
+        by zCDP. For other kinds of noise the result is None.
+
+        Args:
+            num_queries: the number of queries.
+            target_delta: the delta of the guarantee.
+        """
+        test = self.gap_test
+        if self.selection_noise != "gaussian" or not isinstance(test, GaussianTest):
+            return None
+        planned = with_failure_prob_for(self, delta=target_delta, num_queries=num_queries)
+        delta_left = target_delta - num_queries * failure_prob_of(planned)
+        if delta_left <= 0:
+            return math.inf
+        zcdp_of_release = num_queries * self._paper_zcdp(test)
+        return zcdp_to_epsilon_classic(zcdp_of_release, target_delta=delta_left)
+
+    def _paper_zcdp(self, test: GaussianTest) -> float:
+        """Returns the zCDP rho that the formula of the paper gives for one query."""
+        return 1 / (2 * self.selection_scale**2) + 1 / (2 * test.std**2)
