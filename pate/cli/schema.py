@@ -27,7 +27,7 @@ _RULES = {
     "data": "the file of the public records",
     "output": "the file to write, such as schema.yaml",
 }
-_SHARES = re.compile(r"[\d.]+(?:,[\d.]+)+")
+_SHARES = re.compile(r"[\d.]+(?:,[\d.]+)+|0?\.\d+")
 
 
 def write_schema(config: DictConfig) -> None:

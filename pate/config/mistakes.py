@@ -39,6 +39,18 @@ _HINTS = {
     "teacher": "; teacher=sklearn takes any classifier of scikit-learn (pate-train teacher=sklearn --help)",
 }
 
+# What `PATEClassifier` and `pate-schema` call settings of a run.
+_WORDS_OF_OTHER_DOORS = {
+    "classes": "data.labels",
+    "estimator": "teacher",
+    "group": "data.group",
+    "groups": "data.group",
+    "labels": "data.labels",
+    "n_queries": "num_queries",
+    "n_teachers": "teacher.num_teachers",
+    "random_state": "seed",
+}
+
 
 def require_words(arguments: Sequence[str], setting_names: tuple[str, ...]) -> None:
     """Checks arguments of a command line that Hydra must not receive.
@@ -241,10 +253,34 @@ def _key_hint(error: Exception, key: str) -> str:
     if names:
         part = key.partition(".")[0] if "." in key else ""
         unknown = str(cause.key)
-        near = papers_words.hint(word=unknown, known_settings=names, part_name=part) or nearest(
-            unknown, choices=names
+        near = (
+            papers_words.hint(word=unknown, known_settings=names, part_name=part)
+            or _other_place(unknown, settings=cause.parent_node)
+            or nearest(unknown, choices=names)
         )
         return f": one of {', '.join(names)}{near}"
     if key.startswith("data."):
         return _HINTS["data"]
     return f"; with + before it, it becomes one: +{key}=…"
+
+
+def _other_place(key: str, settings: DictConfig) -> str:
+    """Returns advice on an unknown key that has its place in a part, or another name here; empty if it has neither.
+
+    Args:
+        key: the unknown key.
+        settings: the settings and parts beside which the key was looked for.
+    """
+    place = _WORDS_OF_OTHER_DOORS.get(key, "")
+    if place.partition(".")[0] not in settings:
+        parts = [name for name in map(str, settings) if _has_key(settings, part=name, key=key)]
+        place = f"{parts[0]}.{key}" if parts else ""
+    return f" (did you mean {place}?)" if place else ""
+
+
+def _has_key(settings: DictConfig, part: str, key: str) -> bool:
+    """Returns whether a setting is a part with settings of its own, of which one is called `key`."""
+    if OmegaConf.is_missing(settings, part) or OmegaConf.is_interpolation(settings, part):
+        return False
+    node = settings[part]
+    return isinstance(node, DictConfig) and key in node

@@ -76,7 +76,8 @@ class Arrays:
         """Raises `InvalidValue` if a split has no path."""
         for split in SPLITS:
             path = getattr(self, split)
-            require(isinstance(path, str), f"data.{split}", path, f"{_FILE} with labels")
+            labels = "and, if they are known, labels" if split == "public" else "and labels"
+            require(isinstance(path, str), f"data.{split}", path, f"{_FILE} {labels}")
 
     def load(self) -> Dataset:
         """Reads the three splits and returns them as a data set.

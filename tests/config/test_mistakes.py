@@ -143,6 +143,12 @@ MEMBER = "expected one member, and no + before the name: {0}=NAME; -m {0}=A,B ru
             "techer=mlp",
             r"techer: expected a key .* \(did you mean teacher or ledger\?\)",
         ),
+        ("groups=patient", r"groups: expected a key .* \(did you mean data\.group\?\)"),
+        ("classes=[a]", r"classes: expected a key .* \(did you mean data\.labels\?\)"),
+        ("n_teachers=9", r"n_teachers: expected a key .* \(did you mean teacher\.num_teachers\?\)"),
+        ("random_state=1", r"random_state: expected a key .* \(did you mean seed\?\)"),
+        ("penalty=1", r"penalty: expected a key .* \(did you mean teacher\.penalty\?\)"),
+        ("teacher.zzz=1", r"teacher\.zzz: expected a key .*"),
         (
             "aggregator.zzz=1",
             r"aggregator\.zzz: expected a key .*, max_k, selection_share, regularizer",

@@ -10,7 +10,7 @@ from pate.extras import require_extra
 
 def arrow() -> Any:
     """Returns the module pyarrow, with `pyarrow.compute` loaded; raises `MissingPackage` if it is not installed."""
-    require_extra("data", "table", "table")
+    require_extra("tables and DataFrames", "table")
     import pyarrow
     import pyarrow.compute
 

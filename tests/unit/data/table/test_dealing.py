@@ -150,6 +150,7 @@ def test_command_refuses_to_overwrite_a_split_file(whole: Path) -> None:
     ("word", "line"),
     [
         ("split=.5,.5", "split=0.5,0.5: expected two shares above 0"),
+        ("split=.1", "split=0.1: expected a column, or two shares"),
         ("split=[.1,.1,.1]", "split=0.1,0.1,0.1: expected a column, or two shares"),
         ("group=whom", "group=whom: expected a column of data (did you mean who?)"),
         ("category=[none]", "category=none: expected a column of data that is a feature"),
