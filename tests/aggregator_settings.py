@@ -10,7 +10,8 @@ from pate.config import CONFIG_FOLDER, register_configs
 
 @cache
 def settings_of_aggregator(name: str) -> DictConfig:
-    """Returns the settings that `pate-train aggregator=NAME` has for its aggregator, which no test can change.
+    """Returns the aggregator's settings of `pate-train aggregator=NAME`, read-only, composed once
+    for all tests.
 
     Hydra takes a tenth of a second to compose them.
     """

@@ -15,17 +15,17 @@ ANY: Any = object()
 
 @dataclass
 class Refusal:
-    """The fields that a test expects of an `InvalidValue`; `refused` writes one, in a block or in a table of cases.
+    """The fields that a test expects of an `InvalidValue`.
 
-    It is the context manager of a block that raises such an error.
+    A refusal is the context manager of a block that must raise such an error. `refused` makes one.
 
     Attributes:
-        name: of the parameter.
-        value: that is refused, as it is shown; `UNSAID` where the refusal shows none, `ANY` is not looked at.
+        name: the name of the parameter.
+        value: the refused value, as the error shows it; `UNSAID` if the error must show none, `ANY` for any value.
         rule: some words of the rule.
         hint: some words of the hint.
-        remedies: the names of the parameters that remedies would change first, in their order.
-        waiver: the name of the parameter with which the request goes on.
+        remedies: the names of the parameters that remedies would change first, in their order; None for any remedies.
+        waiver: the name of the parameter with which the request goes on as it is; None for any waiver.
         kind: the class of the error.
     """
 
@@ -40,6 +40,9 @@ class Refusal:
     _caught: pytest.ExceptionInfo[InvalidValue] = field(init=False)
 
     def __enter__(self) -> pytest.ExceptionInfo[InvalidValue]:
+        """Expects an error of the class `kind` from now on, and returns the record that will hold
+        the error.
+        """
         self._raised = pytest.raises(self.kind)
         self._caught = self._raised.__enter__()
         return self._caught
@@ -50,13 +53,16 @@ class Refusal:
         raised: BaseException | None,
         trace: TracebackType | None,
     ) -> bool | None:
+        """Fails if the block raised no such error, or if the error's fields differ from the
+        expected ones.
+        """
         passed = self._raised.__exit__(kind, raised, trace)
         if passed:
             self.require(self._caught.value)
         return passed
 
     def require(self, error: InvalidValue) -> None:
-        """Fails unless an error has these fields."""
+        """Fails unless an error has the expected fields."""
         assert error.name == self.name, error
         if self.value is UNSAID:
             assert error.value is UNSAID, error
@@ -81,7 +87,7 @@ def refused(
     waiver: str | None = None,
     kind: type[InvalidValue] = InvalidValue,
 ) -> Refusal:
-    """Returns the context manager of a block that raises an `InvalidValue` about a parameter.
+    """Returns the context manager of a block that must raise an `InvalidValue` about a parameter.
 
     Args:
         name: the name of the parameter.
@@ -89,8 +95,8 @@ def refused(
             whatever value the error shows.
         rule: some words of the rule, if the same name and value can break several rules.
         hint: some words of the hint, where the test is about it.
-        remedies: the names of the parameters that remedies would change first, in their order.
-        waiver: the name of the parameter with which the request goes on as it is.
+        remedies: the names of the parameters that remedies would change first, in their order; None for any remedies.
+        waiver: the name of the parameter with which the request goes on as it is; None for any waiver.
         kind: the class of the error.
     """
     return Refusal(

@@ -37,7 +37,7 @@ class Case:
 
     @property
     def reads_teachers(self) -> bool:
-        """Returns True where the aggregator takes the votes of each teacher, not counts."""
+        """Returns whether the aggregator takes the votes of each teacher, and not counts."""
         return not self.aggregator.reads_counts
 
     def votes_with(self, counts: NDArray[np.int64]) -> NDArray[Any]:
@@ -75,5 +75,7 @@ TIED = np.array([[20, 20, 20, 20]])
 
 
 def rows(votes: NDArray[np.int64], count: int) -> NDArray[np.int64]:
-    """Returns the same histogram many times, `[count, L]`."""
+    """Returns the histogram `votes` `[1, num_labels]` repeated `count` times, `[count,
+    num_labels]`.
+    """
     return np.repeat(votes, count, axis=0)

@@ -92,6 +92,7 @@ Kind = type[pa.Accountant]
 
 
 def refuses(accountant: Kind, event: pa.Event) -> bool:
+    """Returns whether an accountant has no price for some part of an event."""
     return any(isinstance(leaf, REFUSED.get(accountant, ())) for leaf, _ in leaves(event))
 
 
@@ -132,6 +133,7 @@ class UnknownEvent(LeafEvent):
 
 
 def priced(accountant: Kind, *events: pa.Event) -> pa.Accountant:
+    """Returns an accountant that has composed the events."""
     empty = accountant()
     for event in events:
         empty.compose(event)
@@ -149,7 +151,10 @@ def test_list_is_complete() -> None:
 
 @every_accountant
 def test_nothing_costs_nothing(accountant: Kind) -> None:
-    """No event, an event of no release, and zero repetitions have epsilon 0."""
+    """No event, a no-op, an empty composition, or zero repetitions have epsilon 0.
+
+    `compose` returns the accountant itself.
+    """
     for events in (
         (),
         (pa.NoOpEvent(),),
@@ -168,6 +173,7 @@ def test_nothing_costs_nothing(accountant: Kind) -> None:
 
 @every_accountant
 def test_no_noise_costs_infinity(accountant: Kind) -> None:
+    """An event without noise, composed with a private one, has an infinite epsilon and delta 1."""
     pure = pa.PureDpEvent(math.inf)
     ranged = pa.BoundedRangeEvent(math.inf)
     for event in (pa.GaussianEvent(noise_multiplier=0.0), pure, ranged, pa.NonPrivateEvent()):
@@ -184,6 +190,9 @@ def test_no_noise_costs_infinity(accountant: Kind) -> None:
 
 @every_price
 def test_a_price_is_positive_finite_and_adds_up(accountant: Kind, event: pa.Event) -> None:
+    """An event has a positive finite epsilon; twice the event has a larger epsilon, at least the
+    delta, and twice the failure probability.
+    """
     once = priced(accountant, event)
     twice = priced(accountant, event, event)
     assert (
@@ -215,7 +224,10 @@ def test_ways_to_compose_the_same_agree(accountant: Kind, event: pa.Event) -> No
 def test_epsilon_falls_as_delta_grows_and_the_other_way_round(
     accountant: Kind, event: pa.Event
 ) -> None:
-    """Delta also falls as epsilon grows."""
+    """The epsilon of a composed event falls as delta grows, and its delta falls as epsilon grows.
+
+    Reading an epsilon again gives the same number.
+    """
     account = priced(accountant, pa.SelfComposedEvent(event, count=2))
     epsilons = [account.get_epsilon(delta) for delta in (1e-5, 1e-3, 0.1)]
     assert epsilons == sorted(epsilons, reverse=True)
@@ -229,7 +241,7 @@ def test_epsilon_falls_as_delta_grows_and_the_other_way_round(
 
 @every_price
 def test_epsilon_and_delta_are_two_readings_of_one_curve(accountant: Kind, event: pa.Event) -> None:
-    """The delta at the epsilon of a delta is this delta, within 2%."""
+    """The delta at the epsilon for a target delta is this target delta, within 2%."""
     account = priced(accountant, pa.SelfComposedEvent(event, count=2))
     for delta in (1e-5, 1e-3):
         epsilon = account.get_epsilon(delta)
@@ -246,7 +258,9 @@ def test_epsilon_and_delta_are_two_readings_of_one_curve(accountant: Kind, event
     ],
 )
 def test_figures_are_upper_bounds_for_gaussians(accountant: Kind) -> None:
-    """Compares with the exact profile of a Gaussian pair (Balle & Wang 2018)."""
+    """Epsilon and delta of composed Gaussians are at least those of the exact profile of a Gaussian
+    pair (Balle & Wang 2018).
+    """
     for multiplier, count in ((1.0, 1), (10.0, 40), (60.0, 600), (0.5, 2)):
         account = accountant().compose(pa.GaussianEvent(multiplier), count)
         mu = math.sqrt(count) / multiplier
@@ -259,7 +273,9 @@ def test_figures_are_upper_bounds_for_gaussians(accountant: Kind) -> None:
 
 @every_accountant
 def test_figures_are_upper_bounds_for_randomized_response(accountant: Kind) -> None:
-    """Compares with the exact law of repeated randomized response: a binomial count of truthful answers."""
+    """The delta of composed pure-DP events is at least that of repeated randomized response: a
+    binomial count of truthful answers.
+    """
     for epsilon, count in ((0.5, 1), (0.2, 10), (1.0, 4)):
         account = accountant().compose(pa.PureDpEvent(epsilon), count)
         truth = 1 / (1 + math.exp(-epsilon))
@@ -314,7 +330,11 @@ def test_the_smallest_and_the_largest_numbers_have_prices(
 
 @every_accountant
 def test_an_event_without_a_price_raises_and_adds_nothing(accountant: Kind) -> None:
-    """The accountant is as before after the refusal."""
+    """An unknown event, alone or in a composition, is refused, and so are events that the
+    accountant cannot price.
+
+    The accountant is as before after the refusal.
+    """
     account = priced(accountant, pa.PureDpEvent(epsilon=0.3))
     before = account.get_epsilon(target_delta=DELTA)
     for event in (
@@ -338,7 +358,10 @@ def test_an_event_without_a_price_raises_and_adds_nothing(accountant: Kind) -> N
 
 @every_accountant
 def test_failure_probabilities_are_taken_from_delta(accountant: Kind) -> None:
-    """The conversion uses what failures leave of the target delta."""
+    """An event with failure probability 4e-6 at delta 1e-5 costs the epsilon of delta 6e-6.
+
+    Failures that use up delta are refused.
+    """
     plain = priced(accountant, pa.PureDpEvent(epsilon=0.3))
     failing = priced(
         accountant, pa.ApproximateEvent(pa.PureDpEvent(epsilon=0.3), failure_prob=4e-6)
@@ -364,7 +387,10 @@ def test_failure_probabilities_are_taken_from_delta(accountant: Kind) -> None:
 
 @every_accountant
 def test_impossible_figures_are_refused_and_add_nothing(accountant: Kind) -> None:
-    """Negative targets, deltas of 1 and counts that are no whole numbers."""
+    """Counts that are no whole numbers, deltas outside of (0, 1) and negative epsilons are refused.
+
+    The accountant is as before after the refusal.
+    """
     account = priced(
         accountant, pa.ApproximateEvent(pa.PureDpEvent(epsilon=0.3), failure_prob=1e-6)
     )

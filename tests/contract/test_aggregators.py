@@ -67,6 +67,7 @@ class Tripwire(np.random.Generator):
 
 
 def tripwire() -> Tripwire:
+    """Returns a generator that raises `Drawn` at the first draw."""
     return Tripwire(np.random.PCG64(0))
 
 
@@ -125,6 +126,11 @@ def test_every_aggregator_has_cases() -> None:
 
 @every_case
 def test_price_is_independent_of_votes_generator_and_refusals(case: Case) -> None:
+    """Releases of clear, unsure and tied votes under different seeds have one event, although they
+    answer different numbers of queries.
+
+    50 queries cost 50 times one query, or the same for an aggregator that releases all at once.
+    """
     expected = case.event(num_queries=50)
     answered = []
     for seed, votes in enumerate((CLEAR, UNSURE, TIED)):
@@ -143,7 +149,9 @@ def test_price_is_independent_of_votes_generator_and_refusals(case: Case) -> Non
 
 @every_case
 def test_refused_rows_are_all_false(case: Case) -> None:
-    """A query without an answer has no released label."""
+    """In a release of clear, unsure and tied votes, a query without an answer has no released
+    label.
+    """
     release = case.released(
         np.concatenate([rows(CLEAR, count=100), rows(UNSURE, count=100), rows(TIED, count=100)])
     )
@@ -180,6 +188,9 @@ WRONG_OF_TEACHERS = [
 
 @every_case
 def test_impossible_votes_and_seeds_are_refused_before_a_charge(case: Case) -> None:
+    """Impossible votes, seeds, numbers of teachers and ledgers are refused before anything is drawn
+    or charged.
+    """
     ledger = Ledger(target_delta=1e-4)
     aggregate = case.aggregator.aggregate
     for votes in WRONG_OF_TEACHERS if case.reads_teachers else WRONG:
@@ -203,6 +214,9 @@ def test_impossible_votes_and_seeds_are_refused_before_a_charge(case: Case) -> N
 
 @every_reading_case
 def test_blocks_of_teachers_give_the_release_of_the_whole(case: Case) -> None:
+    """Votes given in three blocks of teachers give the same release as the whole array under one
+    seed.
+    """
     votes = case.votes_with(np.concatenate([rows(CLEAR, count=5), rows(UNSURE, count=5)]))
     expected = case.aggregator.aggregate(
         votes, num_teachers=NUM_TEACHERS, rng=np.random.default_rng(3)
@@ -216,6 +230,7 @@ def test_blocks_of_teachers_give_the_release_of_the_whole(case: Case) -> None:
 
 @every_case
 def test_impossible_shapes_have_no_price(case: Case) -> None:
+    """`event_for` refuses -1 queries, no labels and no teachers."""
     aggregator = at_scale(case)
     with refused("num_queries", -1):
         event_at_scale(aggregator, num_queries=-1)
@@ -227,6 +242,9 @@ def test_impossible_shapes_have_no_price(case: Case) -> None:
 
 @every_case
 def test_ledger_is_charged_before_anything_is_drawn(case: Case, tmp_path: Path) -> None:
+    """The generator raises at the first draw: by then the ledger file has one entry with the event
+    of the release.
+    """
     path = tmp_path / "ledger.db"
     with pytest.raises(Drawn):
         case.released(UNSURE, tripwire(), ledger=Ledger(path, target_delta=1e-3))
@@ -269,6 +287,9 @@ def test_a_release_from_a_source_charges_its_announced_price(
 
 @every_case
 def test_a_charge_that_the_ledger_refuses_releases_nothing(case: Case) -> None:
+    """A full ledger, or one of another adjacency, refuses the charge before anything is drawn;
+    neither has an entry.
+    """
     full = Ledger(target_delta=1e-3, max_epsilon=1e-9)
     with refused("max_epsilon", 1e-09):
         case.released(UNSURE, tripwire(), ledger=full)
@@ -295,6 +316,11 @@ def test_noise_is_fresh_for_each_query(case: Case) -> None:
 @pytest.mark.slow
 @every_case
 def test_the_generator_decides_the_release_and_each_call_is_charged(case: Case) -> None:
+    """Equal seeds give equal releases; another seed, or a generator that was used before, gives
+    another release.
+
+    Each of four releases is one entry of the ledger.
+    """
     ledger = Ledger(target_delta=1e-3)
     moved_on = np.random.default_rng(7)
     rngs = (moved_on, moved_on, 7, 8)
@@ -325,7 +351,11 @@ class Tensor:
 
 @every_case
 def test_votes_of_another_library_are_read_like_an_array(case: Case) -> None:
-    """An object with `__array__` stands for a tensor."""
+    """Votes in an object with `__array__`, which stands for a tensor, give the same release as a
+    NumPy array.
+
+    The array is read-only and is not written to.
+    """
     votes_of_case = case.votes_with(UNSURE)
     votes_of_case.setflags(write=False)  # they are left alone
     first, second = (
@@ -337,7 +367,9 @@ def test_votes_of_another_library_are_read_like_an_array(case: Case) -> None:
 
 @every_case
 def test_both_adjacencies_are_priced_and_replace_one_is_never_cheaper(case: Case) -> None:
-    """A replaced teacher changes at least as much as a removed one."""
+    """The epsilon under replace-one is at least that under add-remove, which is positive: a
+    replaced teacher changes at least as much as a removed one.
+    """
     replace_one = at_scale(case)
     add_remove = dataclasses.replace(replace_one, adjacency=Adjacency.ADD_REMOVE)
     assert 0 < epsilon_at_scale(add_remove) <= epsilon_at_scale(replace_one)
@@ -348,6 +380,10 @@ def test_both_adjacencies_are_priced_and_replace_one_is_never_cheaper(case: Case
 
 @every_case
 def test_more_queries_and_less_noise_cost_more(case: Case) -> None:
+    """Half of the noise raises the epsilon, and twice the noise lowers it.
+
+    Half of the queries cost less, unless the aggregator releases all at once; no queries cost 0.
+    """
     aggregator = at_scale(case)
     assert (
         epsilon_at_scale(aggregator.scaled(factor=2.0))
@@ -364,7 +400,11 @@ def test_more_queries_and_less_noise_cost_more(case: Case) -> None:
 @every_case
 @pytest.mark.parametrize("adjacency", list(Adjacency))
 def test_calibration_meets_the_target_and_little_less(case: Case, adjacency: Adjacency) -> None:
-    """Uses Renyi's accountant; one case stands for the default, which is as slow as its tightest accountant."""
+    """Noise calibrated to epsilon 8 costs between 7.92 and 8 by the accountant that calibrated it,
+    and class and adjacency stay.
+
+    This is the Renyi accountant; one case stands for the slower default accountant.
+    """
     accountant = AutoAccountant if case.name == "table" else RdpAccountant
     aggregator = dataclasses.replace(_with_small_failure(at_scale(case)), adjacency=adjacency)
     calibrated = calibrated_at_scale(aggregator, accountant)
@@ -379,7 +419,9 @@ def test_calibration_meets_the_target_and_little_less(case: Case, adjacency: Adj
     "kind", sorted({type(case.aggregator) for case in CASES}, key=lambda kind: kind.__name__)
 )
 def test_calibration_changes_the_fields_declared_as_noise(kind: type[Aggregator]) -> None:
-    """Noise is all that `scaled` changes; calibration changes noise and fields declared `solved`."""
+    """`scaled` changes only fields that are declared as noise; calibration changes these and fields
+    that are declared `solved`, over all cases of a class.
+    """
     scaled = set()
     solved = set()
     for case in CASES:
@@ -397,6 +439,10 @@ def test_calibration_changes_the_fields_declared_as_noise(kind: type[Aggregator]
 
 @every_case
 def test_aggregators_are_frozen_values_whose_events_survive_json(case: Case) -> None:
+    """The event of an aggregator survives a round trip through JSON.
+
+    No field can be assigned, and a copy is equal with an equal hash.
+    """
     event = case.event(num_queries=9)
     assert event_from_json(event_to_json(event)) == event
     for name in _fields(case.aggregator):
@@ -409,6 +455,7 @@ def test_aggregators_are_frozen_values_whose_events_survive_json(case: Case) -> 
 @every_counting_case
 @pytest.mark.parametrize("dtype", [np.int16, np.uint16, np.uint64, np.int64])
 def test_any_integer_type_gives_the_same_release(case: Case, dtype: type) -> None:
+    """Votes of another integer type, stored by columns, give the same release under one seed."""
     votes = np.concatenate([rows(CLEAR, count=20), rows(UNSURE, count=20)])
     expected = case.released(votes)
     release = case.released(np.asfortranarray(votes.astype(dtype)))
@@ -419,7 +466,10 @@ def test_any_integer_type_gives_the_same_release(case: Case, dtype: type) -> Non
 @pytest.mark.slow
 @pytest.mark.parametrize("case", FIRST_OF_CLASS, ids=[case.name for case in FIRST_OF_CLASS])
 def test_twice_the_queries_need_no_more_memory(case: Case) -> None:
-    """Besides votes and release, memory holds working copies of a few blocks, for any number of queries."""
+    """150,000 queries take hardly more working memory than 75,000, besides votes and release.
+
+    Working copies are of a few blocks of queries.
+    """
 
     def working_memory(num_queries: int) -> int:
         votes = np.random.default_rng(0).integers(
@@ -437,12 +487,14 @@ def test_twice_the_queries_need_no_more_memory(case: Case) -> None:
 
 
 def _changed(first: Aggregator, second: Aggregator) -> set[str]:
+    """Returns the names of the fields in which two aggregators differ."""
     before = _fields(first)
     after = _fields(second)
     return {name for name in before if before[name] != after[name]}
 
 
 def _fields(aggregator: Aggregator) -> dict[str, Any]:
+    """Returns the values of an aggregator's fields by their names."""
     return {field.name: getattr(aggregator, field.name) for field in dataclasses.fields(aggregator)}
 
 
@@ -457,6 +509,9 @@ def _with_small_failure(aggregator: Aggregator) -> Aggregator:
 @pytest.mark.slow
 @every_case
 def test_a_price_and_its_work_do_not_grow_with_the_teachers(case: Case) -> None:
+    """From 3000 to 10^18 teachers, the epsilon does not rise and the memory for the event stays
+    small.
+    """
     aggregator = at_scale(case)
     prices = []
     peaks = []

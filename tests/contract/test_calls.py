@@ -40,6 +40,7 @@ BITS = np.random.default_rng(2).random(size=(40, 20)) < 0.5
 
 
 def selection(adjacency: Adjacency, noise: str = "gumbel") -> GapSelection:
+    """Returns a gap selection for 5 labels and 9 teachers."""
     return GapSelection(
         noise_scale=6.0, noise=noise, num_labels=5, num_teachers=9, adjacency=adjacency
     )
@@ -123,6 +124,11 @@ def test_list_is_complete() -> None:
 @every_call
 @pytest.mark.parametrize("adjacency", Adjacency)
 def test_a_call_has_one_price_for_all_data(call: Call, adjacency: Adjacency) -> None:
+    """A call has the same event and target before and after it reads data; they are positive and
+    finite, and the event survives JSON.
+
+    Calls of equal settings are equal, and no field can be assigned.
+    """
     mechanism = call.make(adjacency)
     second = call.make(adjacency)
     assert mechanism == second and (mechanism.event, mechanism.target) == (
@@ -142,6 +148,10 @@ def test_a_call_has_one_price_for_all_data(call: Call, adjacency: Adjacency) -> 
 
 @every_call
 def test_one_call_costs_no_more_than_an_access_of_a_session(call: Call) -> None:
+    """A call alone costs at most the epsilon of its target, and less than a session of one hit.
+
+    The event of a whole session composes accesses of the target's epsilon.
+    """
     mechanism = call.make(Adjacency.REPLACE_ONE)
     if call.is_session:
         assert isinstance(mechanism.event, ApproximateEvent)
@@ -157,7 +167,7 @@ def test_one_call_costs_no_more_than_an_access_of_a_session(call: Call) -> None:
 
 @every_call
 def test_replacing_costs_no_less_than_adding(call: Call) -> None:
-    """Equal prices mean wider noise, or a change that moves both sides alike."""
+    """The epsilon of a call under replace-one is at least that under add-remove."""
     price = {
         adjacency: RdpAccountant()
         .compose(call.make(adjacency).event)
@@ -180,7 +190,9 @@ def test_the_generator_decides_the_outcome_and_moves_on(call: Call) -> None:
 
 @every_call
 def test_a_batch_has_one_outcome_a_query_and_leaves_its_data_alone(call: Call) -> None:
-    """The input array is not written to."""
+    """A call on a batch has one outcome for each query, with some hits and some misses, and does
+    not write to its data.
+    """
     mechanism = call.make(Adjacency.REPLACE_ONE)
     data = call.data.copy()
     outcome = mechanism(data, rng=np.random.default_rng(4))
@@ -194,6 +206,7 @@ def test_a_batch_has_one_outcome_a_query_and_leaves_its_data_alone(call: Call) -
 
 @every_call
 def test_seeds_and_numbers_that_are_none_are_refused(call: Call) -> None:
+    """A call refuses a seed in place of a generator, and data that are nan."""
     with refused("rng", 0):
         call.make(Adjacency.REPLACE_ONE)(call.data, rng=0)
     with pytest.raises(InvalidValue, match=r"dtype=.*: expected|shape=.*: expected"):

@@ -62,6 +62,9 @@ def check_bits(event: pa.Event, first: Array, second: Array) -> None:
 
 
 def adaptive_threshold_bits(aggregator: Any, counts: Counts) -> Array:
+    """Returns the probabilities of a 1 of the faulty variant, whose threshold lies in the middle of
+    the largest gap between counts.
+    """
     rising = np.sort(counts)
     at = int(np.argmax(np.diff(rising)))
     return np.asarray(ndtr((counts - (rising[at] + rising[at + 1]) / 2) / aggregator.noise_std))
@@ -102,7 +105,11 @@ def check_label_probabilities(aggregator: Aggregator, bits: Callable[[Any, Count
 
 @pytest.mark.slow
 def test_1_thresholds_do_not_depend_on_the_votes() -> None:
-    """The fault puts the threshold into the largest gap between counts, so one vote moves it far."""
+    """For Gaussian votes and stable top-k, one vote never turns a probability from near 0 to near
+    1.
+
+    The fault puts the threshold into the largest gap between counts, so one vote moves it far.
+    """
     for aggregator in (VOTES, PLAIN):
         check_label_probabilities(aggregator, bits=label_probabilities)
     caught(check_label_probabilities, VOTES, adaptive_threshold_bits)
@@ -118,11 +125,16 @@ def check_fresh_noise(draw: Callable[[Counts, Any], NDArray[np.bool_]], source: 
 
 
 def bits_of(counts: Counts, rng: Any, std: float = 3.0) -> NDArray[np.bool_]:
+    """Returns the labels that Gaussian votes release."""
     return GaussianVotes(noise_std=std).aggregate(counts, num_teachers=40, rng=rng).labels
 
 
 def test_2_noise_is_fresh_for_every_query() -> None:
-    """The fault seeds the noise anew for every query."""
+    """400 equal uncertain queries have all 16 possible outcomes.
+
+    The fault seeds the noise anew for every query; the package refuses a seed in place of a
+    generator.
+    """
 
     def seeded(counts: Counts, seed: int) -> NDArray[np.bool_]:
         return np.stack(
@@ -143,7 +155,11 @@ def test_2_noise_is_fresh_for_every_query() -> None:
 
 
 def test_3_a_record_that_changes_can_trade_tau_votes_for_tau_others() -> None:
-    """One of three teachers trades the votes for two labels for votes for two others; wide noise."""
+    """One of three teachers trades its votes for two labels for votes for two others: the price of
+    clipped votes covers the bits.
+
+    The fault charges for two moved counts where four move.
+    """
     counts = np.array([2, 2, 1, 1])
     bits = ndtr((counts - 1.5) / 20.0)
     traded_bits = ndtr((counts[::-1] - 1.5) / 20.0)
@@ -159,7 +175,10 @@ def test_3_a_record_that_changes_can_trade_tau_votes_for_tau_others() -> None:
 
 
 def test_3_the_size_of_the_fault_at_a_published_figure() -> None:
-    """A claim of 3.69 at delta 1e-6, converted as that code does: 5.34 is true for the counts."""
+    """Published code claims 3.69 at delta 1e-6 for a rho that counts half of the moved votes.
+
+    With twice the rho, the same conversion gives 5.34.
+    """
     rho = next(
         rho
         for rho in np.linspace(0.2, 0.25, 5001)
@@ -169,7 +188,10 @@ def test_3_the_size_of_the_fault_at_a_published_figure() -> None:
 
 
 def test_5_every_label_is_charged() -> None:
-    """The fault charges eight noisy bits, all of which one teacher can move, as one."""
+    """One teacher moves eight noisy bits at once: the price of Gaussian votes covers them.
+
+    The fault charges the eight bits as one.
+    """
     bits = np.full(8, ndtr(0.0))
     moved_bits = np.full(8, ndtr(-1 / 5.0))
     check_bits(
@@ -193,15 +215,19 @@ def conjunction_ratio(num_counts: int, price: pa.Event) -> float:
 
 
 def test_4_a_conjunction_of_noisy_counts_costs_more_than_one() -> None:
-    """If 5 or 20 noisy counts must all pass, the divergence is a multiple of the price of one
-    count."""
+    """If 5 or 20 noisy counts must all pass, the divergence is 1.8 or 4.3 times the price of one
+    count.
+    """
     assert conjunction_ratio(num_counts=5, price=pa.GaussianEvent(noise_multiplier=50.0)) > 1.8
     assert conjunction_ratio(num_counts=20, price=pa.GaussianEvent(noise_multiplier=50.0)) > 4.3
 
 
 def test_4_screening_draws_one_noise() -> None:
-    """The package adds one noise to the sum for all labels, so screening costs as much as one
-    count."""
+    """The package adds one noise to the smallest majority, so the price of one noisy count covers
+    the screening.
+
+    The same price does not cover 20 noisy counts.
+    """
     screening = ConfidentVotes(screening_std=50.0, threshold_share=0.5, noise_std=1e9).event_for(
         num_queries=1, num_labels=20, num_teachers=350
     )
@@ -218,11 +244,15 @@ def epsilon_of_rdp(orders: Array, rdp: Array, delta: float) -> float:
 
 
 def check_no_noise(epsilon: float) -> None:
+    """Checks that a release without noise costs infinity."""
     assert epsilon == math.inf, f"fault: a release without noise costs {epsilon}"
 
 
 def test_6_no_noise_costs_infinity() -> None:
-    """The fault writes a divergence of 0 where there is no noise."""
+    """A Gaussian event without noise has an infinite epsilon.
+
+    The fault writes a divergence of 0 where there is no noise, and so epsilon 0.
+    """
     check_no_noise(
         pa.RdpAccountant()
         .compose(pa.GaussianEvent(noise_multiplier=0.0))
@@ -236,6 +266,7 @@ def test_6_no_noise_costs_infinity() -> None:
 
 
 def check_scale(draw: Callable[[Counts, Any, float], NDArray[np.bool_]]) -> None:
+    """Checks that a count one std above the threshold passes with probability Phi(1)."""
     share = draw(np.full((40_000, 1), 28), np.random.default_rng(0), 8.0).mean()
     assert abs(share - ndtr(1.0)) < 0.01, (
         f"fault: a margin of one std passes with probability {share}"
@@ -243,12 +274,17 @@ def check_scale(draw: Callable[[Counts, Any, float], NDArray[np.bool_]]) -> None
 
 
 def renyi_at_8(aggregator: Aggregator) -> float:
+    """Returns the price of a release of usual size at Renyi order 8."""
     event = aggregator.event_for(num_queries=600, num_labels=40, num_teachers=800)
     return float(price_curve(event, orders=np.array([8.0]))[0])
 
 
 def test_7_a_std_is_a_std_and_in_votes() -> None:
-    """The fault takes the std for a variance."""
+    """A count one noise std above the threshold passes with probability Phi(1), and twice the std
+    costs a quarter.
+
+    The fault takes the std for a variance.
+    """
     check_scale(bits_of)
 
     def with_root_of_the_std(counts: Counts, rng: Any, std: float) -> NDArray[np.bool_]:
@@ -266,11 +302,14 @@ def test_7_a_std_is_a_std_and_in_votes() -> None:
 
 
 def check_price_is_blind(price: Callable[[Counts], float]) -> None:
+    """Checks that clear, nearly clear and tied votes have one price."""
     prices = {price(np.tile(votes, (30, 1))) for votes in ([40, 0, 0], [39, 1, 0], [20, 20, 0])}
     assert len(prices) == 1, f"fault: prices {prices} tell about the votes"
 
 
 def spent(aggregator: Any) -> Callable[[Counts], float]:
+    """Returns a function that returns the Renyi epsilon of an aggregator's release of given votes."""
+
     def price(counts: Counts) -> float:
         release = aggregator.aggregate(counts, num_teachers=40, rng=np.random.default_rng(0))
         return pa.RdpAccountant().compose(release.event).get_epsilon(target_delta=1e-5)
@@ -279,7 +318,10 @@ def spent(aggregator: Any) -> Callable[[Counts], float]:
 
 
 def test_8_an_expected_cost_is_no_price() -> None:
-    """The faulty price is the cost of an answer times the probability of answering."""
+    """The price of ConfidentVotes is the same for clear and for tied votes.
+
+    The faulty price is the cost of an answer times the probability of answering.
+    """
     check_price_is_blind(
         spent(ConfidentVotes(screening_std=2.0, threshold_share=0.85, noise_std=6.0))
     )
@@ -291,7 +333,11 @@ def test_8_an_expected_cost_is_no_price() -> None:
 
 
 def test_10_a_data_dependent_epsilon_is_no_guarantee() -> None:
-    """The fault charges GNMax by Theorem 6, whose figure tells about the votes."""
+    """The price of GNMax is the same for clear and for tied votes, and a data-dependent cost is no
+    event.
+
+    The fault charges GNMax by Theorem 6, whose figure tells about the votes.
+    """
 
     def printed(counts: Counts) -> float:
         orders = np.arange(2.0, 60.0)
@@ -311,7 +357,11 @@ def test_10_a_data_dependent_epsilon_is_no_guarantee() -> None:
 
 
 def test_9_screening_and_answer_are_charged_together() -> None:
-    """Answers have so much noise that an observer sees only whether there was an answer."""
+    """Answers have so much noise that an observer sees only whether there was an answer: the price
+    of ConfidentVotes covers this.
+
+    The fault charges the answer alone.
+    """
     aggregator = ConfidentVotes(screening_std=1.0, threshold_share=0.75, noise_std=50.0)
     shape = Shape(REPLACE, num_labels=2, num_teachers=4)
     first, second = (
@@ -336,6 +386,7 @@ def test_9_screening_and_answer_are_charged_together() -> None:
 
 
 def check_classes_alike(sensitivity: Callable[[Counts], float]) -> None:
+    """Checks that the sensitivity is positive and the same, whichever class wins."""
     votes = np.array([[30, 8, 2], [25, 10, 5]])
     sensitivities = [sensitivity(np.roll(votes, shift, axis=1)) for shift in range(3)]
     assert min(sensitivities) > 0 and math.isclose(min(sensitivities), max(sensitivities)), (
@@ -344,7 +395,10 @@ def check_classes_alike(sensitivity: Callable[[Counts], float]) -> None:
 
 
 def test_11_smooth_sensitivity_does_not_depend_on_which_class_wins() -> None:
-    """The fault looks sorted values up by unsorted indices: right if class 0 wins, else 0."""
+    """The smooth sensitivity stays when the classes are permuted.
+
+    The fault looks sorted values up by unsorted indices: right if class 0 wins, else 0.
+    """
 
     def ours(votes: Counts) -> float:
         return gnmax_smooth_sensitivity(votes, noise_std=8.0, num_teachers=40, order=8.0, beta=0.05)
@@ -361,6 +415,7 @@ def test_11_smooth_sensitivity_does_not_depend_on_which_class_wins() -> None:
 
 
 def check_one_teacher_a_person(teacher_of: NDArray[np.int64], group_ids: NDArray[np.int64]) -> None:
+    """Checks that all records of a person are with one teacher."""
     for person in np.unique(group_ids):
         assert len(set(teacher_of[group_ids == person].tolist())) == 1, (
             f"fault: person {person} has several teachers"
@@ -368,7 +423,11 @@ def check_one_teacher_a_person(teacher_of: NDArray[np.int64], group_ids: NDArray
 
 
 def test_12_a_person_has_one_teacher() -> None:
-    """The fault deals records to teachers without looking at whose they are."""
+    """`Partition.draw` deals all records of a person to one teacher.
+
+    The fault deals records without looking at whose they are; the package's `verify` refuses that
+    partition.
+    """
     people = np.repeat(np.arange(30), 3)
     shared = np.arange(90) % 7
     check_one_teacher_a_person(
@@ -397,7 +456,10 @@ def check_curve(mend: Callable[[Array], object]) -> None:
 
 
 def test_13_a_price_that_is_no_number_is_refused() -> None:
-    """The fault turns NaN and negative divergences into 0."""
+    """NaN and negative divergences are refused by data-dependent costs and zCDP events.
+
+    The fault turns them into 0.
+    """
 
     def data_dependent(rdp: Array) -> object:
         return DataDependentCost(np.array([2.0, 3.0]), rdp)
@@ -424,12 +486,16 @@ def queries_until_spent(epsilon_of: Callable[[int], float], budget: float, max_q
 
 
 def check_budget(queries: int) -> None:
+    """Checks that fewer than 10,000 queries were asked."""
     assert queries < 10_000, f"fault: {queries} queries at a price that is not a number"
 
 
 @pytest.mark.slow
 def test_13_no_loop_runs_on_a_price_that_is_not_a_number() -> None:
-    """The fault compares NaN with the budget, which is never above it."""
+    """`largest_num_queries` ends at a finite price.
+
+    The fault compares NaN with the budget, which it never exceeds, and asks 10,000 queries.
+    """
     check_budget(
         largest_num_queries(
             GaussianVotes(noise_std=100.0),
@@ -448,7 +514,9 @@ def test_13_no_loop_runs_on_a_price_that_is_not_a_number() -> None:
 
 @pytest.mark.parametrize("case", CASES, ids=[case.name for case in CASES])
 def test_13_no_price_is_nan_or_negative(case: Case) -> None:
-    """Each aggregator is priced at noise from a millionth to a million times its own."""
+    """Each aggregator is priced at noise from a millionth to a million times its own: Renyi
+    divergences and epsilon are at least 0.
+    """
     for factor in (1e-6, 1e-3, 1.0, 1e3, 1e6):
         event = case.aggregator.scaled(factor).event_for(
             num_queries=600, num_labels=NUM_LABELS, num_teachers=NUM_TEACHERS
@@ -462,6 +530,7 @@ def test_13_no_price_is_nan_or_negative(case: Case) -> None:
 
 
 def check_two_adjacencies(price: Callable[[pa.Adjacency], pa.Event], factor: float) -> None:
+    """Checks that the price under replace-one is at least `factor` times that under add-remove."""
     replaced, removed = (
         price_curve(price(adjacency)) for adjacency in (REPLACE, pa.Adjacency.ADD_REMOVE)
     )
@@ -482,8 +551,11 @@ def check_two_adjacencies(price: Callable[[pa.Adjacency], pa.Event], factor: flo
     ids=["clipped_l1", "clipped_l2", "powerset", "gnmax", "stable_top_k"],
 )
 def test_14_replace_one_costs_more_where_votes_are_traded(aggregator: Any, factor: float) -> None:
-    """A replaced teacher moves two counts, or a gap by 2; the fault charges add/remove's price for
-    both."""
+    """The price under replace-one is at least `factor` times that under add-remove: a replaced
+    teacher moves two counts, or a gap by 2.
+
+    The fault charges add-remove's price for both.
+    """
     check_two_adjacencies(
         lambda adjacency: replace(aggregator, adjacency=adjacency).event_for(
             num_queries=9, num_labels=40, num_teachers=800
@@ -494,7 +566,9 @@ def test_14_replace_one_costs_more_where_votes_are_traded(aggregator: Any, facto
 
 
 def test_14_plain_votes_cost_the_same_under_both_adjacencies() -> None:
-    """Each label is a bit of its own, and its count moves by 1 under both adjacencies."""
+    """Gaussian votes have one Renyi price for both adjacencies: each label is a bit of its own,
+    whose count moves by 1.
+    """
     assert renyi_at_8(VOTES) == renyi_at_8(replace(VOTES, adjacency=pa.Adjacency.ADD_REMOVE))
 
 
@@ -525,6 +599,9 @@ def check_flip(event: pa.Event) -> None:
 
 
 def test_15_permute_and_flip_has_no_bounded_range() -> None:
-    """The fault charges permute-and-flip as an exponential mechanism of bounded range epsilon."""
+    """The pure-DP price of permute-and-flip covers all neighbors of small histograms.
+
+    The fault charges it as an exponential mechanism of bounded range epsilon.
+    """
     check_flip(PermuteAndFlipTopK(k=1, epsilon=0.5).event)
     caught(check_flip, pa.ZCdpEvent(rho=0.5**2 / 8))

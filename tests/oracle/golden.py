@@ -56,10 +56,10 @@ def entries() -> list[dict[str, Any]]:
 
 
 def evaluate(name: str, inputs: Inputs) -> Any:
-    """The package's value for an entry.
+    """Returns the value that the package computes for a golden entry.
 
     Raises:
-        InvalidValue: a name that the package computes nothing for.
+        InvalidValue: if the package computes nothing under this name.
     """
     if name not in EVALUATORS:
         expected = tuple(EVALUATORS)
@@ -70,6 +70,7 @@ def evaluate(name: str, inputs: Inputs) -> Any:
 
 
 def _gap_select_probs(inputs: Inputs) -> list[float]:
+    """Returns the probabilities of a gap selection for each candidate."""
     selection = GapSelection(
         noise_scale=inputs["scale"],
         noise=_NOISES[inputs["noise"]],
@@ -92,11 +93,17 @@ def _failure_prob(inputs: Inputs) -> float:
 
 
 def _gaussian_test(inputs: Inputs, **of: Any) -> StabilityTest:
+    """Returns a Gaussian stability test with the noise std of the entry and the given other
+    parameters.
+
+    `sens`, the gap sensitivity, stands for the adjacency.
+    """
     adjacency = _ADJACENCIES[of.pop("sens")]
     return StabilityTest.gaussian(test_std=inputs["sigma"], adjacency=adjacency, **of)
 
 
 def _ptr_gauss_pass_prob(inputs: Inputs) -> float:
+    """Returns the probability that a Gaussian stability test passes at the entry's gap."""
     failure = _failure_prob(inputs)
     gap = inputs["gap"]
     test = _gaussian_test(inputs, sens=inputs["floor"], failure_prob=failure, num_teachers=gap)
@@ -117,10 +124,12 @@ def _ptr_laplace_pass_prob(inputs: Inputs) -> float:
 
 
 def _price_at(event: pa.Event, order: float) -> float:
+    """Returns the Renyi divergence of an event at one Renyi order."""
     return float(curve_of(event)(np.array([order]))[0])
 
 
 def _ptr_onebit_rdp_worst(inputs: Inputs) -> float:
+    """Returns the price of a Gaussian stability test's bit at the entry's Renyi order."""
     largest_gap = inputs["gap_range"][1]
     test = _gaussian_test(
         inputs, sens=inputs["sens"], failure_prob=inputs["delta_t"], num_teachers=largest_gap
@@ -129,6 +138,9 @@ def _ptr_onebit_rdp_worst(inputs: Inputs) -> float:
 
 
 def _stable_topk(inputs: Inputs, failure_prob: float, sens: str) -> StableTopK:
+    """Returns stable top-k with the entry's noise; `sens` names the input that holds the gap
+    sensitivity.
+    """
     return StableTopK(
         failure_prob=failure_prob,
         adjacency=_ADJACENCIES[inputs[sens]],
@@ -138,6 +150,7 @@ def _stable_topk(inputs: Inputs, failure_prob: float, sens: str) -> StableTopK:
 
 
 def _stable_topk_output_dist(inputs: Inputs) -> dict[str, float]:
+    """Returns the distribution of stable top-k over sets of labels, written as texts."""
     counts = np.array(inputs["hist"])
     aggregator = _stable_topk(inputs, _failure_prob(inputs), sens="floor")
     distribution = aggregator.distribution(counts, num_teachers=int(counts.max()))
@@ -163,6 +176,7 @@ def _stable_topk_eps_zcdp(inputs: Inputs) -> float:
 
 
 def _stable_topk_eps_tight(inputs: Inputs) -> float:
+    """Returns the Renyi epsilon of stable top-k for the entry's number of queries."""
     aggregator = _stable_topk(inputs, failure_prob=inputs["delta_t"], sens="sens")
     event = aggregator.event_for(num_queries=inputs["T"], num_labels=40, num_teachers=800)
     return pa.RdpAccountant().compose(event).get_epsilon(inputs["delta"])
@@ -183,6 +197,7 @@ def _rnm_gauss_tie_renyi(inputs: Inputs) -> float:
 
 
 def _top_k_distribution(mechanism: TopKMechanism, inputs: Inputs) -> dict[str, float]:
+    """Returns the distribution of a top-k mechanism over sequences of labels, written as texts."""
     distribution = mechanism.distribution(np.array(inputs["hist"]))
     return {str(list(outcome)): p for outcome, p in distribution.items()}
 
@@ -197,6 +212,7 @@ def _top_k_price(inputs: Inputs) -> dict[str, Any]:
 
 
 def _oneshot_set_probs(inputs: Inputs) -> dict[str, float]:
+    """Returns the distribution of one-shot top-k over sets of labels, written as texts."""
     mechanism = LipschitzTopK(noise=_NOISES[inputs["noise"]], **_top_k_price(inputs))
     sets: dict[str, float] = {}
     for outcome, probability in mechanism.distribution(np.array(inputs["hist"])).items():
@@ -206,6 +222,9 @@ def _oneshot_set_probs(inputs: Inputs) -> dict[str, float]:
 
 
 def _tct_q_values(inputs: Inputs) -> dict[str, float]:
+    """Returns the hit probabilities of three kinds of target at the entry's epsilon, and the
+    boundary's epsilon.
+    """
     wrapped = boundary(inputs["eps"])
     return {
         "notprior": not_prior(inputs["eps"]).hit_prob,
@@ -216,10 +235,12 @@ def _tct_q_values(inputs: Inputs) -> dict[str, float]:
 
 
 def _joint_price(inputs: Inputs) -> dict[str, Any]:
+    """Returns the parameters of a joint top-k mechanism that the entry names."""
     return {"k": inputs["k"], "epsilon": inputs["eps"], "adjacency": _ADJACENCIES[inputs["sens"]]}
 
 
 def _canonical_subset_probs(inputs: Inputs) -> dict[str, float]:
+    """Returns the distribution of canonical top-k over sets of labels, written as texts."""
     mechanism = CanonicalTopK(
         k=inputs["k"],
         epsilon=inputs["weight"],
@@ -231,10 +252,12 @@ def _canonical_subset_probs(inputs: Inputs) -> dict[str, float]:
 
 
 def _gnmax_logq(inputs: Inputs) -> float:
+    """Returns the logarithm of the probability that GNMax does not release the likeliest label."""
     return float(gnmax_log_q(np.array([inputs["hist"]]), noise_std=inputs["sigma"])[0])
 
 
 def _em_data_dependent_rdp(inputs: Inputs) -> dict[str, float]:
+    """Returns the data-dependent cost of a gap selection in both directions."""
     log_odds = logit(np.array([inputs["p_top"]]))
     event = pa.BoundedRangeEvent(inputs["eps_range"])
     forward, backward = gap_selection_rdp(log_odds, event=event, orders=inputs["alpha"])

@@ -42,6 +42,9 @@ THEIRS: dict[str, tuple[pa.Event, Any]] = {
 
 @pytest.mark.parametrize("name", THEIRS)
 def test_the_renyi_accountant_agrees_at_the_same_orders(name: str) -> None:
+    """At the same Renyi orders, epsilon and delta of the package's and dp-accounting's Renyi
+    accountants agree within 1e-9.
+    """
     event, theirs = THEIRS[name]
     relation = dp_accounting.NeighboringRelation
     replaces = name == "randomized response"
@@ -58,6 +61,9 @@ def test_the_renyi_accountant_agrees_at_the_same_orders(name: str) -> None:
 
 
 def test_composed_gaussians_agree_with_dp_accounting() -> None:
+    """300 Gaussians merged by `GaussianEvent.composed` cost the epsilon that dp-accounting gives
+    for their composition, and never less.
+    """
     ours = pa.RdpAccountant(ORDERS).compose(pa.GaussianEvent.composed(MULTIPLIERS))
     theirs = rdp.RdpAccountant(ORDERS).compose(EVENTS["different"].to_dp_event())
     assert ours.get_epsilon(target_delta=1e-6) == pytest.approx(
@@ -76,6 +82,10 @@ def test_composed_gaussians_agree_with_dp_accounting() -> None:
 def test_pld_epsilon_is_between_both_roundings_of_dp_accounting(
     event: pa.Event, count: int
 ) -> None:
+    """The PLD accountant's epsilon lies between dp-accounting's with optimistic and with
+    pessimistic rounding.
+    """
+
     def theirs(pessimistic: bool) -> Any:
         if isinstance(event, pa.GaussianEvent):
             single = pld.from_gaussian_mechanism(

@@ -14,7 +14,9 @@ ENTRIES = entries()
 
 
 def assert_matches(value: Any, expected: Any, rtol: float) -> None:
-    """Compares numbers, lists of numbers, or dictionaries of numbers with the same keys."""
+    """Fails unless numbers, lists of numbers, or dictionaries of numbers with the same keys agree
+    within `rtol`.
+    """
     if isinstance(expected, dict):
         assert value.keys() == expected.keys()
         for key, number in expected.items():
@@ -27,22 +29,30 @@ def assert_matches(value: Any, expected: Any, rtol: float) -> None:
     "entry", ENTRIES, ids=[f"{entry['name']}-{index}" for index, entry in enumerate(ENTRIES)]
 )
 def test_a_golden_entry_is_reproduced(entry: dict[str, Any]) -> None:
+    """The package's value for a golden entry agrees with the stored value, which was computed
+    independently, within the entry's tolerance.
+    """
     assert_matches(
         evaluate(entry["name"], inputs=entry["inputs"]), expected=entry["value"], rtol=entry["rtol"]
     )
 
 
 def test_every_entry_is_evaluated() -> None:
+    """Each name among the golden entries has an evaluator and each evaluator an entry; there are at
+    least 32 entries.
+    """
     assert {entry["name"] for entry in ENTRIES} == EVALUATORS.keys()
     assert len(ENTRIES) >= 32
 
 
 def test_an_unknown_name_is_refused_with_the_nearest() -> None:
+    """`evaluate` refuses a misspelled name."""
     with refused("name", "gap_select_prob"):
         evaluate(name="gap_select_prob", inputs={})
 
 
 def test_the_comparison_notices_a_relative_error_of_twice_the_tolerance() -> None:
+    """Each stored value is changed by twice its tolerance: the comparison fails."""
     for entry in ENTRIES:
         wrong = _scaled(entry["value"], factor=1 + 2 * entry["rtol"] + 1e-14)
         with pytest.raises(AssertionError):
@@ -55,6 +65,9 @@ def test_the_comparison_notices_a_relative_error_of_twice_the_tolerance() -> Non
 def test_noisy_max_bound_lies_between_the_tied_divergence_and_corollary_9(
     entry: dict[str, Any],
 ) -> None:
+    """The package's price of a noisy maximum is at least the stored divergence of tied gaps, and at
+    most Corollary 9 of Zhu & Wang 2022.
+    """
     inputs = entry["inputs"]
     order = np.array([inputs["alpha"]])
     bound = curve_of(
@@ -67,6 +80,7 @@ def test_noisy_max_bound_lies_between_the_tied_divergence_and_corollary_9(
 
 
 def _scaled(value: Any, factor: float) -> Any:
+    """Returns a number, or a list or dictionary of numbers, times a factor."""
     if isinstance(value, dict):
         return {key: number * factor for key, number in value.items()}
     return np.asarray(value) * factor

@@ -53,6 +53,7 @@ def charged(
 
 
 def charges(name: str) -> list[dict[str, Any]]:
+    """Returns the stored charges of a ledger, without its first line of settings."""
     return [json.loads(line) for line in (FOLDER / f"{name}.jsonl").read_text().splitlines()[1:]]
 
 
@@ -60,6 +61,9 @@ def charges(name: str) -> list[dict[str, Any]]:
 @pytest.mark.parametrize("name", TOTALS)
 @pytest.mark.parametrize("accountant", ACCOUNTANTS)
 def test_totals_of_stored_ledgers_stay_the_same(name: str, accountant: str) -> None:
+    """A stored ledger, charged anew, has the total epsilon that was recorded for an accountant, or
+    is refused as recorded.
+    """
     printed = TOTALS[name][accountant]
     result = ACCOUNTANTS[accountant]
     if printed == "refused":
@@ -84,6 +88,11 @@ def test_totals_of_stored_ledgers_stay_the_same(name: str, accountant: str) -> N
 
 @pytest.mark.parametrize("name", TOTALS)
 def test_charges_of_stored_ledgers_are_read_back(name: str, tmp_path: Path) -> None:
+    """Stored charges, written to a new file and read back, have the stored events, keys and
+    descriptions.
+
+    Charging one of them again returns its entry.
+    """
     path = tmp_path / "ledger.db"
     charged(name, path)
     ledger = pa.Ledger.stored(path)
@@ -94,6 +103,9 @@ def test_charges_of_stored_ledgers_are_read_back(name: str, tmp_path: Path) -> N
 
 
 def test_the_stored_ledgers_cover_every_kind_of_event() -> None:
+    """The stored ledgers have every kind of event but those added later, infinite parameters, and
+    both adjacencies.
+    """
     texts = {name: (FOLDER / f"{name}.jsonl").read_text() for name in TOTALS}
     assert {path.stem for path in FOLDER.glob("*.jsonl")} == set(TOTALS)
     for name in ("every_kind", "every_kind_add_remove"):
@@ -108,7 +120,10 @@ def test_the_stored_ledgers_cover_every_kind_of_event() -> None:
 
 
 def test_the_list_names_every_field_of_every_event() -> None:
-    """A commit that adds an event also adds it to kinds.json, because ledgers may hold it from then on."""
+    """kinds.json lists the fields of every event in their order.
+
+    A commit that adds an event also adds it there, because ledgers may hold it from then on.
+    """
     now = {
         name: [field.name for field in dataclasses.fields(kind)]
         for name, kind in EVENT_KINDS.items()

@@ -41,12 +41,15 @@ def three_lumps(rate: float, value: int, edges: tuple[int, ...]) -> Array:
 
 
 def smallest(pairs: Iterator[tuple[Pair, Array]], epsilon: float) -> float:
-    """Returns the smallest q of several pairs of distributions, each of which comes with its target set."""
+    """Returns the smallest exact hit probability q of several pairs of distributions, each given
+    with its set of hits.
+    """
     return min(exact_hit_prob(*pair, in_target=target, epsilon=epsilon) for pair, target in pairs)
 
 
 def threshold_pairs(test: AboveThreshold | BetweenThresholds) -> Iterator[tuple[Pair, Array]]:
-    """Yields the distributions of a call on neighboring numbers, near the thresholds and far from them.
+    """Yields the distributions of a threshold call on two neighboring numbers, with the set of
+    hits, for numbers near the thresholds and far from them.
 
     All releases beyond both numbers are one outcome.
     """
@@ -84,6 +87,7 @@ def twice(pair: Pair) -> tuple[Pair, Array]:
 
 
 def selection(noise: str, adjacency: Adjacency, scale: float) -> GapSelection:
+    """Returns a padded gap selection for 3 labels and 4 teachers."""
     return GapSelection(
         noise_scale=scale,
         noise=noise,

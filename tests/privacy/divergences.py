@@ -86,16 +86,17 @@ def assert_delta_covered(first: Array, second: Array, event: Event) -> float:
 
 
 def verdict_on_shift(shift: float, event: Event) -> Verdict:
-    """Returns the verdict on a price for Gaussian noise of variance 1 and the same noise moved by a shift."""
+    """Returns the verdict on a price for standard normal noise and the same noise moved by a shift."""
     return verify_densities(
         norm(0, 1).logpdf, norm(shift, 1).logpdf, low=-40.0, high=40.0, event=event
     )
 
 
 def furthest(parts: Array, adjacency: Adjacency) -> float:
-    """Returns the largest l2 distance by which one contribution, a row of `parts` `[n, D]`, can move the sum.
+    """Returns the largest l2 distance by which one contribution, a row of `parts` `[n, D]`, can
+    move the sum.
 
-    Under replace-one it is replaced by any other row, under add/remove it is added or removed.
+    Under replace-one the row is replaced by any other row; under add/remove it is added or removed.
     """
     if adjacency is Adjacency.ADD_REMOVE:
         return float(np.linalg.norm(parts, axis=1).max())
@@ -111,12 +112,16 @@ def assert_reached(parts: ArrayLike, adjacency: Adjacency, claimed: float) -> No
 
 
 def recorded(monkeypatch: pytest.MonkeyPatch, module: str, *names: str) -> list[list[Any]]:
-    """Records the objects that a module constructs from now on: a list for each of the named classes."""
+    """Returns one list for each named class, to which every object is added that `module`
+    constructs of the class from now on.
+    """
     return [_recorded(monkeypatch, module, name) for name in names]
 
 
 def _recorded(monkeypatch: pytest.MonkeyPatch, module: str, name: str) -> list[Any]:
-    """Records all objects that a module constructs of one class."""
+    """Returns a list to which every object is added that `module` constructs of its class `name`
+    from now on.
+    """
     kind = getattr(import_module(module), name)
     objects = list[Any]()
 

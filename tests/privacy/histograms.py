@@ -16,7 +16,9 @@ Counts = NDArray[np.int64]
 
 
 def neighbors(num_labels: int, num_teachers: int, adjacency: Adjacency) -> tuple[Counts, Counts]:
-    """Every ordered pair of different neighboring histograms: `[P, L]` and `[P, L]`."""
+    """Returns every ordered pair of different neighboring histograms, as two arrays `[num_pairs,
+    num_labels]`.
+    """
     return testing.neighbors(num_labels, num_teachers, adjacency).pairs
 
 

@@ -26,12 +26,17 @@ def selection_distribution(noise: str, utilities: NDArray[np.number], scale: flo
 
 
 def _gumbel(utilities: Array, scale: float) -> Array:
+    """Returns the probability that each candidate wins with Gumbel noise: the exponential
+    mechanism.
+    """
     weights = np.exp((utilities - utilities.max(axis=1, keepdims=True)) / scale)
     return np.asarray(weights / weights.sum(axis=1, keepdims=True))
 
 
 def _exponential(utilities: Array, scale: float) -> Array:
-    """Inclusion and exclusion over the product in the permute-and-flip integral."""
+    """Returns the probability that each candidate wins with exponential noise, by inclusion and
+    exclusion over the product in the permute-and-flip integral.
+    """
     weights = np.exp((utilities - utilities.max(axis=1, keepdims=True)) / scale)
     distribution = np.zeros_like(weights)
     candidates = range(weights.shape[1])
@@ -46,7 +51,11 @@ def _exponential(utilities: Array, scale: float) -> Array:
 
 
 def _gaussian(utilities: Array, scale: float) -> Array:
-    """Trapezoid sum over the winning value, which converges exponentially for smooth densities."""
+    """Returns the probability that each candidate wins with Gaussian noise, by a trapezoid sum over
+    the winning value.
+
+    The sum converges exponentially for smooth densities.
+    """
     values = utilities / scale
     points = np.arange(values.min() - 10, values.max() + 10, 0.05)
     shifted = points - values[:, :, None]  # [N, n, G]
@@ -57,7 +66,9 @@ def _gaussian(utilities: Array, scale: float) -> Array:
 
 
 def _laplace(utilities: Array, scale: float) -> Array:
-    """Gauss-Legendre between the kinks of all densities."""
+    """Returns the probability that each candidate wins with Laplace noise, by Gauss-Legendre
+    quadrature between the kinks of all densities.
+    """
     nodes, weights = np.polynomial.legendre.leggauss(8)
     reach = 2 * np.ceil(40 * scale)
     edges = np.arange(2 * utilities.min() - reach, 2 * utilities.max() + reach) / 2  # [E]
@@ -81,11 +92,13 @@ _SELECTIONS = {
 
 @cache
 def _selection_of_gaps(noise: str, utilities: tuple[float, ...], scale: float) -> Array:
+    """Returns the probability that each utility of one query is the largest with noise."""
     return selection_distribution(noise, utilities=np.array([utilities]), scale=scale)[0]
 
 
 @cache
 def _gaps(counts: tuple[int, ...], num_teachers: int) -> list[int]:
+    """Returns the padded gaps of one histogram."""
     gaps: list[int] = gaps_of(np.array([counts]), num_teachers=num_teachers, padded=True)[
         0
     ].tolist()
@@ -109,6 +122,7 @@ def _chosen(
 def gap_selection_distribution(
     selection: GapSelection, counts: Counts, shape: Shape
 ) -> Distribution:
+    """Returns the probability that a gap selection chooses each size k for one histogram."""
     offset = selection.regularizer or (lambda k: 0.0)
     return _chosen(
         selection, counts, selection.noise, selection.noise_scale, shape.num_teachers, offset
@@ -136,6 +150,9 @@ def _stable(
 
 
 def stable_top_k_distribution(aggregator: StableTopK, counts: Counts, shape: Shape) -> Distribution:
+    """Returns the probability of each set that stable top-k releases for one histogram; None stands
+    for a refusal.
+    """
     released, refused = _stable(
         aggregator, counts, shape, offset=aggregator.regularizer or (lambda k: 0.0)
     )
@@ -208,6 +225,9 @@ def bits_distribution(
 
 
 def gnmax_distribution(aggregator: GNMax, counts: Counts, _: Shape) -> Distribution:
+    """Returns the probability of each label that GNMax releases for one histogram, without code of
+    the package.
+    """
     return {
         (label,): p
         for label, p in enumerate(noisy_max_distribution(counts, aggregator.noise_std).tolist())
@@ -217,6 +237,9 @@ def gnmax_distribution(aggregator: GNMax, counts: Counts, _: Shape) -> Distribut
 def confident_gnmax_distribution(
     aggregator: ConfidentGNMax, counts: Counts, shape: Shape
 ) -> Distribution:
+    """Returns the probability of each label, or of a refusal (None), for ConfidentGNMax on one
+    histogram.
+    """
     passed = ndtr(
         (counts.max() - aggregator.threshold_share * shape.num_teachers) / aggregator.screening_std
     )
@@ -227,6 +250,9 @@ def confident_gnmax_distribution(
 def confident_votes_distribution(
     aggregator: ConfidentVotes, counts: Counts, shape: Shape
 ) -> Distribution:
+    """Returns the probability of each pattern of bits, or of a refusal (None), for ConfidentVotes
+    on one histogram.
+    """
     majority = np.maximum(counts, shape.num_teachers - counts).min()
     passed = ndtr(
         (majority - aggregator.threshold_share * shape.num_teachers) / aggregator.screening_std

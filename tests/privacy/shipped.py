@@ -51,6 +51,7 @@ from tests.privacy.rival_distributions import gap_selection_distribution
 
 
 def _name(*parts: Any, **options: Any) -> str:
+    """Returns the name of a case: its parts, and its options as `name=value`."""
     named = (name if callable(value) else f"{name}={value}" for name, value in options.items())
     return "-".join([*map(str, parts), *named])
 
@@ -64,6 +65,8 @@ def _top_k(
     min_labels: int = 1,
     **options: Any,
 ) -> Case:
+    """Returns the case of a top-k mechanism with the given parameters."""
+
     def subject(shape: Shape) -> Any:
         return kind(k=min(k, shape.num_labels), adjacency=shape.adjacency, **options)
 
@@ -81,7 +84,9 @@ def _top_k(
 
 
 def _of_pure_dp(kind: type, tightness: float, **options: Any) -> list[Case]:
-    """Tight at the larger epsilon; of other sizes k on smaller instances."""
+    """Returns the cases of a pure-DP top-k mechanism: one for two labels at epsilon 4, whose price
+    must be nearly attained, and three for other sizes on smaller instances.
+    """
     return [
         _top_k(kind, tightness, epsilon=4.0, **options),
         *(
@@ -100,7 +105,11 @@ def _of_pure_dp(kind: type, tightness: float, **options: Any) -> list[Case]:
 
 
 def _slow_distribution(mechanism: Any, histogram: Counts, _: Shape) -> Distribution:
-    """Once for all histograms with the same differences: adding a constant to all counts changes nothing."""
+    """Returns the distribution of a mechanism, computed once for all histograms with the same
+    differences.
+
+    Adding a constant to all counts changes nothing.
+    """
     return _distribution_of_differences(
         mechanism, counts=tuple((histogram - histogram.min()).tolist())
     )
@@ -108,10 +117,13 @@ def _slow_distribution(mechanism: Any, histogram: Counts, _: Shape) -> Distribut
 
 @cache
 def _distribution_of_differences(mechanism: Any, counts: tuple[int, ...]) -> Distribution:
+    """Returns the distribution of a mechanism for counts whose smallest is 0."""
     return mechanism.distribution(np.array(counts))
 
 
 def _gaps(noise: str, tightness: float, scale: float = 1.0, **options: Any) -> Case:
+    """Returns the case of a gap selection with one kind of noise."""
+
     def subject(shape: Shape) -> GapSelection:
         return GapSelection(
             noise=noise,
@@ -134,6 +146,8 @@ def _gaps(noise: str, tightness: float, scale: float = 1.0, **options: Any) -> C
 
 
 def _test_of_size(kind: str, k: int, failure_prob: float) -> Case:
+    """Returns the case of a stability test of the gap below the k largest counts."""
+
     def subject(shape: Shape) -> StabilityTest:
         if kind == "table":
             return StabilityTest.from_table(
@@ -162,6 +176,7 @@ def _test_of_size(kind: str, k: int, failure_prob: float) -> Case:
 
 
 def _peel_distribution(peeling: SubsetPeeling, histogram: Counts, shape: Shape) -> Distribution:
+    """Returns the distribution of two labels that subset peeling picks among all labels."""
     return peeling.distribution_of(
         histogram, np.ones(shape.num_labels, dtype=bool), min(2, shape.num_labels)
     )
@@ -174,6 +189,8 @@ def _value_of(statistic: str, histogram: Counts) -> Any:
 
 
 def _threshold(kind: type, statistic: str, **options: Any) -> Case:
+    """Returns the case of a threshold call on the largest count or on the largest gap."""
+
     def subject(shape: Shape) -> Any:
         return kind(epsilon=1.0, statistic=statistic, adjacency=shape.adjacency, **options)
 
@@ -189,15 +206,18 @@ def _threshold(kind: type, statistic: str, **options: Any) -> Case:
 
 
 def _boundary_distribution(wrapper: BoundaryWrapper, histogram: Counts, _: Shape) -> Distribution:
+    """Returns the probabilities of the outcomes of a boundary wrapper, by their index."""
     return dict(enumerate(wrapper.probabilities(histogram).tolist()))
 
 
 def _twice_distribution(twice: RunTwice, histogram: Counts, _: Shape) -> Distribution:
+    """Returns the probability of each pair of outcomes of two runs, by its index."""
     once = twice.mechanism.probabilities(histogram)
     return dict(enumerate(np.outer(once, once).ravel().tolist()))
 
 
 def _selection(shape: Shape) -> GapSelection:
+    """Returns a gap selection of noise scale 2 for a small instance."""
     return GapSelection(
         noise_scale=2.0,
         num_labels=shape.num_labels,

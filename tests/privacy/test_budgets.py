@@ -25,6 +25,9 @@ ADJACENCIES = tuple(Adjacency)
 
 
 def test_a_whole_sum_adds_each_group_by_its_own_weight() -> None:
+    """The clipped sum with weights equals, to the last bit, the sum of each group's own clipped sum
+    with its weight.
+    """
     dense = np.random.default_rng(3).normal(size=(5, 4, 2))
     weights = np.array([1.0, 0.25, 0.6, 0.1, 0.9])
     clipped = ClippedSum(clip=0.7, shape=(4, 2))
@@ -42,7 +45,11 @@ def test_a_whole_sum_adds_each_group_by_its_own_weight() -> None:
 def test_every_step_of_a_prevalence_moves_by_a_groups_weight(
     adjacency: Adjacency, weight: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """One group of a weight beside one of weight 1: the steps' furthest moves over their noise, composed."""
+    """A group of a weight stands beside a group of weight 1.
+
+    The furthest moves that it causes in each step of the prevalence, over the steps' noise and
+    composed, are at most its weight times the price.
+    """
     noises, sums = recorded(
         monkeypatch, "pate.aggregators.prevalence", "RoundedGaussian", "ClippedSum"
     )
@@ -72,7 +79,11 @@ def test_every_step_of_a_prevalence_moves_by_a_groups_weight(
 @pytest.mark.slow
 @pytest.mark.parametrize("adjacency", ADJACENCIES)
 def test_the_densities_of_each_class_cost_what_it_is_told(adjacency: Adjacency) -> None:
-    """A release of all rounds is one Gaussian; a class that is charged with another one's weight is refuted."""
+    """Three classes of persons have budgets 0.5, 1 and 4: each class's epsilon, for the shift by
+    its weight, holds and is at most its budget.
+
+    A price for 5% more noise is refuted, and so is the price of the class before it.
+    """
     shape = VoteShape(num_queries=500, num_labels=4, num_teachers=900)
     budgets = {"cautious": 0.5, "usual": 1.0, "open": 4.0}
     budget = PersonBudgets.from_classes(budgets, delta=1e-6)
@@ -98,7 +109,11 @@ def test_the_densities_of_each_class_cost_what_it_is_told(adjacency: Adjacency) 
 def test_all_histograms_that_so_many_teachers_tell_apart_cost_what_their_class_is_told(
     adjacency: Adjacency, reached: int
 ) -> None:
-    """Two labels, five teachers, exact distributions. The control: the price for a teacher fewer is too low."""
+    """A person is with `reached` of five teachers, so two labels' counts move by up to that number:
+    the exact delta is at most the claimed one.
+
+    Negative control: the price for one teacher fewer is exceeded.
+    """
     num_teachers = 5
     std = 1.5
     delta = 1e-3
@@ -122,6 +137,11 @@ def test_all_histograms_that_so_many_teachers_tell_apart_cost_what_their_class_i
 
 @pytest.mark.slow
 def test_a_group_is_with_as_many_teachers_as_its_budget_pays_for() -> None:
+    """Classes with epsilons 1 and 4: a record of the first class is dealt to one teacher, one of
+    the second to as many as epsilon 4 allows.
+
+    One teacher more would exceed 4.
+    """
     shape = VoteShape(num_queries=50, num_labels=4, num_teachers=40)
     budget = PersonBudgets.from_classes({"cautious": 1.0, "usual": 4.0}, delta=1e-6)
     priced = plan_release(GaussianVotes(noise_std=1.0), shape, budget)

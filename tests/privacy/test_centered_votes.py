@@ -38,7 +38,12 @@ def adversaries(shape: tuple[int, int], rng: np.random.Generator) -> Array:
 def test_no_change_of_one_group_moves_the_sum_further_than_its_weight(
     shape: tuple[int, int], adjacency: Adjacency, weight: float | None
 ) -> None:
-    """All pairs of adversarial votes, also factored ones."""
+    """One group's votes are replaced or removed, for all pairs of adversarial votes, also given as
+    low-rank factors.
+
+    The clipped sum moves by at most the group's weight times the sensitivity, and some pair reaches
+    90% of it.
+    """
     rng = np.random.default_rng(math.prod(shape))
     weights = None if weight is None else np.array([weight])
     span = PublicPCA.fit(np.random.default_rng(0).normal(size=(50, 4)), 1).span(
@@ -62,7 +67,9 @@ def test_no_change_of_one_group_moves_the_sum_further_than_its_weight(
 
 
 def test_a_whole_ensemble_moves_as_one_teacher_does() -> None:
-    """One of 30 teachers is replaced by the opposite of its votes, or removed."""
+    """One of 30 teachers is replaced by the opposite of its votes, or removed: the sum moves by at
+    most the sensitivity, and by at least 90% of it.
+    """
     votes = np.random.default_rng(0).random(size=(30, 4, 3))
     for teacher in range(30):
         other = votes.copy()
@@ -85,7 +92,9 @@ def test_a_whole_ensemble_moves_as_one_teacher_does() -> None:
 
 
 def test_factored_votes_move_no_further() -> None:
-    """Votes that are products of public features and private weights have the same sensitivity."""
+    """Votes given as public features times private weights: changing one teacher's weights moves
+    the sum by at most the sensitivity, and by 90% of it for some weights.
+    """
     rng = np.random.default_rng(1)
     shape = (6, 4)
     span = PublicPCA.fit(rng.normal(size=(50, 5)), 3).span(rng.normal(size=(6, 5)))
@@ -108,8 +117,9 @@ def test_factored_votes_move_no_further() -> None:
 
 @pytest.mark.parametrize("adjacency", ADJACENCIES)
 def test_the_price_is_that_of_the_noise_really_used(adjacency: Adjacency) -> None:
-    """The noise std over the largest move of one teacher, both in steps of the grid, is the charged
-    multiplier."""
+    """The drawn noise std over the largest move of one teacher, both in steps of the grid, is the
+    charged noise multiplier.
+    """
     shape = (5, 3)
     num_teachers = 10
     multiplier = 3.0
@@ -129,7 +139,9 @@ def test_the_price_is_that_of_the_noise_really_used(adjacency: Adjacency) -> Non
 
 
 def test_prevalence_and_votes_add_up_to_the_price() -> None:
-    """The squared inverse multipliers of both releases sum to that of the aggregator."""
+    """The events of prevalence and votes compose to the event of the aggregator: their squared
+    inverse multipliers sum to its own.
+    """
     aggregator = CenteredVotes(noise_multiplier=5.0, prevalence_share=0.1)
     parts = [
         aggregator.prevalence.event,
@@ -155,7 +167,9 @@ def test_prevalence_and_votes_add_up_to_the_price() -> None:
 def test_the_steps_of_the_prevalence_use_the_noise_that_is_charged(
     adjacency: Adjacency, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Each step's std over the furthest move, composed: counts of lengths over all places, sums by their clip."""
+    """The noise of each of three steps of the prevalence over the furthest move of one teacher,
+    composed, is the charged noise multiplier.
+    """
     noises, sums = recorded(
         monkeypatch, "pate.aggregators.prevalence", "RoundedGaussian", "ClippedSum"
     )

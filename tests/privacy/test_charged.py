@@ -104,8 +104,11 @@ def wrapped_within_target(first: Array, second: Array, epsilon: float, *, every:
 def test_a_boundary_call_keeps_its_epsilon_its_target_and_its_failure(
     adjacency: Adjacency, setting: tuple[float, float, float], padded: bool
 ) -> None:
-    """All neighbors of six teachers: log ratios stay below epsilon, hits reach q, and sets of one
-    neighbor only are rare."""
+    """All neighbors of six teachers: log ratios of a call stay below its epsilon.
+
+    Hits (boundary outcomes) keep the probability q of the target, and a set that only one neighbor
+    releases has at most the failure probability. The package's distribution equals this test's own.
+    """
     aggregator, pairs, (first, second) = boundary_top_k(setting, adjacency, padded=padded)
     epsilon = aggregator.call_epsilon_for(num_labels=3, num_teachers=6)
     assert largest_ratio(first, second) <= epsilon * (1 + 1e-6)
@@ -124,7 +127,10 @@ def test_a_boundary_call_keeps_its_epsilon_its_target_and_its_failure(
 @pytest.mark.slow
 @pytest.mark.parametrize("adjacency", ADJACENCIES)
 def test_a_call_epsilon_or_a_failure_10_percent_too_small_fails(adjacency: Adjacency) -> None:
-    """Negative control: one gap is far above all others and falls while they rise, and its test is at its worst."""
+    """Negative control: some pair of neighbors has a log ratio above 90% of the call's epsilon.
+
+    Another releases a set that its neighbor lacks with more than 90% of the failure probability.
+    """
     aggregator, _, (first_law, second_law) = boundary_top_k(
         setting=(20.0, 1.0, 0.05), adjacency=adjacency, num_labels=4
     )
@@ -145,7 +151,11 @@ def test_a_call_epsilon_or_a_failure_10_percent_too_small_fails(adjacency: Adjac
 def test_a_single_label_call_keeps_its_epsilon_and_its_target(
     adjacency: Adjacency, scale: float
 ) -> None:
-    """The control: one label of many gains a vote, another loses it, and little mass lies elsewhere."""
+    """A call of boundary max on all neighbors of five teachers: log ratios stay within its epsilon,
+    and hits keep the probability q.
+
+    With 60 votes for one label, a log ratio reaches 90% of the epsilon.
+    """
     aggregator = BoundaryMax(selection_scale=scale, adjacency=adjacency)
     first, second = neighbors(num_labels=3, num_teachers=5, adjacency=adjacency)
     first_law, second_law = (softmax(counts / scale, axis=1) for counts in (first, second))
@@ -186,7 +196,9 @@ def prior_check(
 
 @pytest.mark.parametrize("adjacency", ADJACENCIES)
 def test_the_margin_of_every_set_moves_as_far_as_a_gap(adjacency: Adjacency) -> None:
-    """The margin is the smallest count inside of a set minus the largest outside."""
+    """The margin of a set is its smallest count inside minus the largest outside: one teacher moves
+    it by at most the gap sensitivity, and by that much.
+    """
     first, second = neighbors(num_labels=3, num_teachers=4, adjacency=adjacency)
     largest = 0
     for chosen in product([False, True], repeat=3):
@@ -201,7 +213,10 @@ def test_a_check_keeps_its_target_and_a_q_5_percent_larger_is_refuted(
     adjacency: Adjacency, scale: float
 ) -> None:
     """A check is one bit: does the prior set keep its margin under noise? A hit is a prior that
-    does not."""
+    does not.
+
+    Log ratios stay within the epsilon, hits keep the probability q, and 1.05 q would be refuted.
+    """
     sens = adjacency.gap_sensitivity
     aggregator = prior_check(adjacency, scale)
     kept = aggregator.agreement(num_teachers=40)
@@ -250,9 +265,10 @@ def excess(first: dict[object, float], second: dict[object, float], epsilon: flo
 @pytest.mark.parametrize("counted", [False, True], ids=["by hits", "by accesses"])
 @pytest.mark.parametrize("adjacency", ADJACENCIES)
 def test_a_whole_session_with_its_release_is_covered(adjacency: Adjacency, counted: bool) -> None:
-    """The session has 40 queries with the same votes and ends with one hit.
+    """The session has 40 queries with the same votes and ends with one hit, whose release follows.
 
-    The delta is a sum over all transcripts.
+    Its exact delta, a sum over all transcripts, is at most the claimed delta, priced by hits or by
+    accesses (`counted`).
     """
     aggregator = prior_check(adjacency, scale=6.0)
     num_queries = 40
@@ -290,7 +306,9 @@ def test_a_whole_session_with_its_release_is_covered(adjacency: Adjacency, count
 
 @pytest.mark.parametrize("adjacency", ADJACENCIES)
 def test_paying_for_one_access_a_hit_is_refuted(adjacency: Adjacency) -> None:
-    """Negative control: a session of one hit costs more than one check."""
+    """Negative control: a session of one hit that is priced as a single check has an exact delta
+    above 0.02, where the claim is 0.
+    """
     kept = prior_check(adjacency, scale=6.0, margin=-4.0).agreement(num_teachers=6)
     epsilon = bit_epsilon(kept, sensitivity=adjacency.gap_sensitivity)
     sens = adjacency.gap_sensitivity
@@ -306,9 +324,9 @@ def test_paying_for_one_access_a_hit_is_refuted(adjacency: Adjacency) -> None:
 
 @pytest.mark.parametrize("adjacency", ADJACENCIES)
 def test_a_session_of_boundary_calls_is_covered(adjacency: Adjacency) -> None:
-    """The session has 30 queries with the same votes and ends with one hit.
+    """The session has 30 queries with the same votes and ends with one boundary outcome.
 
-    Transcripts are grouped by how often each outcome occurred.
+    Its exact delta, a sum over how often each outcome occurred, is at most the claimed delta.
     """
     scale = 20.0
     num_queries = 30

@@ -25,6 +25,7 @@ NORMS = ("l1", "l2")
 
 
 def all_vectors(num_labels: int) -> NDArray[np.bool_]:
+    """Returns all vote vectors of one teacher, bool `[2**num_labels, num_labels]`."""
     return np.array(list(product((False, True), repeat=num_labels)))
 
 
@@ -48,8 +49,9 @@ def largest_moves(weights: Array) -> tuple[float, float]:
 
 @pytest.mark.parametrize("norm", NORMS)
 def test_one_change_moves_counts_by_exactly_the_claimed_distance(norm: str) -> None:
-    """The largest move is min(2 vote_clip, L) for a replaced teacher and min(vote_clip, L) for a
-    removed one."""
+    """The largest squared move of the counts is min(2 vote_clip, L) for a replaced teacher and
+    min(vote_clip, L) for a removed one.
+    """
     for num_labels in range(1, 7):
         for vote_clip in range(1, num_labels + 2):
             replaced, removed = largest_moves(
@@ -61,7 +63,9 @@ def test_one_change_moves_counts_by_exactly_the_claimed_distance(norm: str) -> N
 
 
 def test_a_teacher_never_counts_for_what_it_did_not_vote() -> None:
-    """Clipped votes are nonzero only where the teacher voted."""
+    """Clipped votes of one teacher are between 0 and 1, and above 0 only for labels that it voted
+    for.
+    """
     for norm, vote_clip in product(NORMS, (1, 2, 3)):
         weights = weighed(num_labels=4, vote_clip=vote_clip, norm=norm)
         vectors = all_vectors(num_labels=4)
@@ -100,6 +104,11 @@ def joint_distribution(counts: Array, noise_std: float) -> Array:
 @pytest.mark.parametrize("norm", NORMS)
 @pytest.mark.parametrize("adjacency", ADJACENCIES)
 def test_price_covers_all_ensembles(adjacency: Adjacency, norm: str, noise_std: float) -> None:
+    """The exact Renyi divergence and delta of all neighboring ensembles of three teachers stay
+    within the price.
+
+    Negative control: 90% of the price (l2: 30%) is exceeded.
+    """
     for vote_clip in (1, 2, 3):
         aggregator = ClippedVotes(
             noise_std=noise_std, vote_clip=vote_clip, norm=norm, adjacency=adjacency
@@ -116,7 +125,9 @@ def test_price_covers_all_ensembles(adjacency: Adjacency, norm: str, noise_std: 
 
 
 def test_what_one_teacher_keeps_is_independent_of_the_other_teachers() -> None:
-    """The summary of all votes is the sum of the summaries of each teacher alone."""
+    """The summary of all votes is the sum of the summaries of each teacher alone, in one block and
+    in two.
+    """
     rng = np.random.default_rng(0)
     votes = rng.random(size=(5, 4, 6)) < 0.7
     for norm in NORMS:
@@ -133,8 +144,10 @@ def test_what_one_teacher_keeps_is_independent_of_the_other_teachers() -> None:
 
 
 def test_a_cap_chosen_by_looking_at_others_moves_more() -> None:
-    """Negative control: if each teacher keeps its vote for the most popular label, a change of one teacher also
-    changes the votes of three others.
+    """Negative control: each teacher keeps its vote for the most popular label only.
+
+    A change of one teacher then also changes the votes of three others, and moves the counts by
+    more than 2.
     """
     votes = np.array([[1, 1, 0]] * 3 + [[0, 1, 0]])
     other = np.array([[1, 1, 0]] * 3 + [[1, 0, 0]])

@@ -33,6 +33,9 @@ def votes_of(
     penalty: float = 10.0,
     directions: int = 3,
 ) -> ConvexVotes:
+    """Returns the votes of convex teachers; `group_of` is the group of each record and `learner_of`
+    the teacher of each group.
+    """
     learners = np.asarray(learner_of, dtype=np.int64)
     return ConvexVotes(
         learner_of=learners,
@@ -52,7 +55,11 @@ def sums_with_any_first_group(
     others: int, *, penalty: float, clip: float
 ) -> tuple[Array, ClippedMoments]:
     """Returns all sums with a first group of one, two or five records anywhere, beside the same
-    other groups."""
+    `others` other groups.
+
+    The array `[-1, 2, 4, 10]` has an axis for both signs of the student's weights. The second value
+    holds the sensitivity.
+    """
     rng = np.random.default_rng(2)
     sums = ClippedMoments(clip, num_teachers=1 + others)
     beside = rng.normal(size=(others, 3))
@@ -89,8 +96,11 @@ def moved(found: Array) -> float:
 def test_no_group_moves_a_sum_further_than_claimed_and_nearly_as_far(
     others: int, penalty: float, clip: float
 ) -> None:
-    """Exchanges the first of `others` + 1 groups that one teacher learns from; some exchanges reach
-    80% of the claim."""
+    """The first of `others` + 1 groups that one teacher learns from is replaced by any other group:
+    the sum moves by at most the sensitivity.
+
+    For two settings some exchange reaches 80% of it.
+    """
     found, sums = sums_with_any_first_group(others, penalty=penalty, clip=clip)
     assert moved(found) <= sums.l2_sensitivity
     if (others, penalty, clip) in ((0, 10.0, 0.05), (40, 1e4, 0.05)):
@@ -100,7 +110,9 @@ def test_no_group_moves_a_sum_further_than_claimed_and_nearly_as_far(
 def test_plans_are_refused_for_too_many_groups_by_public_numbers(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """The limits count groups, records, weights and steps, and never look at votes."""
+    """Limits on groups, records, weights and steps are lowered: a plan beyond a limit is refused,
+    whatever its votes are.
+    """
 
     def votes(penalty: float) -> ConvexVotes:
         return votes_of(
@@ -133,7 +145,11 @@ def test_plans_are_refused_for_too_many_groups_by_public_numbers(
 @pytest.mark.slow
 @pytest.mark.parametrize("penalty", [0.1, 10.0])
 def test_one_group_of_any_number_of_records_ends_and_moves_a_sum_no_further(penalty: float) -> None:
-    """Its first records count: 16 times as many as are expected. That many records of one group were refused."""
+    """A group of up to 270,000 records is trained on: only 16 records count, 16 times the expected
+    number.
+
+    Replacing it by another size moves the sum by at most the sensitivity.
+    """
     rng = np.random.default_rng(5)
     sums = ClippedMoments(clip=0.3, num_teachers=21)
     beside = rng.normal(size=(20, 3))
@@ -169,7 +185,9 @@ def test_one_group_of_any_number_of_records_ends_and_moves_a_sum_no_further(pena
 
 
 def test_without_limits_a_group_moves_it_further(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The control: training without Huber's line is refuted."""
+    """Negative control: training without the linear part of Huber's loss moves the sum by more than
+    twice the sensitivity.
+    """
     real = convex_votes.convex_fit
 
     def unlimited(*arguments: Any, limits: Array, **named_arguments: Any) -> Array:
@@ -181,7 +199,11 @@ def test_without_limits_a_group_moves_it_further(monkeypatch: pytest.MonkeyPatch
 
 
 def test_where_a_group_goes_the_sum_moves_by_half_of_that() -> None:
-    """Under add/remove, with the declared number of groups."""
+    """Under add-remove, removing any one of six groups moves the sum by at most the sensitivity,
+    which is half that of replace-one.
+
+    Some group moves it by more than half of this.
+    """
     rng = np.random.default_rng(3)
     sums = ClippedMoments(clip=0.3, num_teachers=6, adjacency=Adjacency.ADD_REMOVE)
     inputs = rng.normal(size=(6, 3))
@@ -220,7 +242,10 @@ def test_no_other_teacher_moves() -> None:
 def test_draws_of_a_whole_release_in_two_rounds_do_not_refute_its_price(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Of one teacher with three groups. The control: the price of four times the noise of one round is refuted."""
+    """Drawn releases in two rounds, of one teacher with three groups, do not refute their price.
+
+    Negative control: they refute the price of four times the noise of one round.
+    """
     inputs = np.repeat(POOL[:1], 3, axis=0)
     require_price_of_two_rounds(
         lambda held: votes_of(
@@ -232,7 +257,9 @@ def test_draws_of_a_whole_release_in_two_rounds_do_not_refute_its_price(
 
 
 def test_extreme_penalties_and_clips_are_refused() -> None:
-    """The square of a clip of 1e-170 is 0 in double precision."""
+    """Penalties of 0, nan, and far too small or large ones are refused; so is a clip whose square
+    underflows to 0.
+    """
     for penalty in (0.0, 1e-4, 1e7, float("nan")):
         with refused("penalty", ANY):
             ConvexTeacher(penalty=penalty)

@@ -47,6 +47,7 @@ class ChosenWords:
 
 
 def chosen(words: list[int]) -> Any:
+    """Returns a generator of 64-bit words that returns `words` and then zeros."""
     return ChosenWords(words)
 
 
@@ -57,15 +58,17 @@ def old_draw(deficits: np.ndarray, uniform: float) -> int:
 
 
 def law(weights: Weights) -> list[tuple[Fraction, Fraction]]:
-    """Each probability between two fractions."""
+    """Returns each probability as an interval between two fractions."""
     intervals = weights(DIGITS)
     least, most = (sum(interval[side] for interval in intervals) for side in (0, 1))
     return [(Fraction(low, most), Fraction(high, least)) for low, high in intervals]
 
 
 def test_floats_gave_outcomes_that_a_neighbor_never_gives() -> None:
-    """In floats an outcome had 6 of 2**53 uniform numbers on one histogram and none on its neighbor, although
-    the price claims a log ratio of 4.
+    """In floats, an outcome was drawn for 6 of 2^53 uniform numbers on one histogram and for none
+    on its neighbor, at a claimed log ratio of 4.
+
+    The exact probabilities have a log ratio of at most 4.
     """
     grid = [1 - j / 2**53 for j in range(1, 64)]
     found = [
@@ -84,8 +87,10 @@ def test_floats_gave_outcomes_that_a_neighbor_never_gives() -> None:
 
 @pytest.mark.parametrize("deficit", [36.0, 100.0, 1000.0])
 def test_an_outcome_of_any_probability_is_possible(deficit: float) -> None:
-    """The outcome has probability exp(-deficit) / (1 + exp(-deficit)), so it needs a uniform number that starts
-    with a known number of ones.
+    """An outcome of probability exp(-deficit) / (1 + exp(-deficit)) is drawn when the random words
+    begin with enough ones.
+
+    With fewer ones the other outcome is drawn.
     """
     bits = deficit / math.log(2)
     enough = math.floor(bits / 64) + 1
@@ -115,9 +120,8 @@ def _generator(words: list[int]) -> Any:
     "deficits", [[0.0, 3.0, 80.0, 80.0, 5.0], [2.0, 0.0, 0.0], [0.0, 700.0, 1.0]]
 )
 def test_every_boundary_is_where_it_should_be(deficits: list[float]) -> None:
-    """A uniform number just below the cumulated exact weight of an index gives this index.
-
-    A number just above gives the next index with a weight.
+    """A uniform number just below the cumulated exact weight of an index gives this index, and one
+    just above gives the next.
     """
     weights = softmax_weights(np.array(deficits), noise_scale=1.5)
     intervals = weights(900)
@@ -134,9 +138,9 @@ def test_every_boundary_is_where_it_should_be(deficits: list[float]) -> None:
 
 @pytest.mark.parametrize("noise", sorted(UNIT_NOISES))
 def test_a_count_far_behind_can_win(noise: str) -> None:
-    """The count is 100 noise scales below the largest one.
+    """A count 100 noise scales below the largest count wins with chosen random words.
 
-    Chosen words let it win, which floats, with noise up to 37 scales, never did.
+    In floats, with noise up to 37 scales, it never did.
     """
     mechanism = LipschitzTopK(k=1, noise=noise, epsilon=1.0, adjacency=Adjacency.ADD_REMOVE)
     counts = np.array([[100, 0]])
@@ -146,7 +150,9 @@ def test_a_count_far_behind_can_win(noise: str) -> None:
 
 
 def test_ties_in_floats_are_broken_by_further_bits() -> None:
-    """Two labels have equal counts and equal first words; the next word decides which comes first."""
+    """Two labels have equal counts and equal first random words: the next words decide which comes
+    first.
+    """
     mechanism = PeelingTopK(k=2, epsilon=2.0)
     word = 3 << 61
     # for the later place first
@@ -180,13 +186,18 @@ COUNTS = np.random.default_rng(0).integers(low=0, high=17, size=(12, 5))
 
 
 def undecided(patch: pytest.MonkeyPatch) -> None:
-    """Makes the error bounds of floats so large that every comparison is decided by exact enclosures."""
+    """Makes the error bounds of floats so large that every comparison is decided by exact
+    intervals.
+    """
     patch.setattr(weighted_index, "FEW_OPERATIONS", 1e9)
     patch.setattr(exponential_coins, "FEW_OPERATIONS", 1e9)
     patch.setattr(comparisons, "SMALL_ERROR", 1e9)
 
 
 def compared(draw: Callable[[], Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Fails unless `draw` gives the same outcomes by floats and, with `undecided`, by exact
+    intervals.
+    """
     by_floats = draw()
     undecided(monkeypatch)
     np.testing.assert_array_equal(draw(), by_floats)
@@ -195,7 +206,9 @@ def compared(draw: Callable[[], Any], monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("name", MECHANISMS)
 def test_floats_decide_as_fractions_do(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The same random words give the same outcomes when exact enclosures decide all comparisons."""
+    """The same random words give a mechanism the same outcomes when exact intervals decide all
+    comparisons.
+    """
     mechanism = MECHANISMS[name]
 
     def draw() -> Any:
@@ -208,7 +221,9 @@ def test_floats_decide_as_fractions_do(name: str, monkeypatch: pytest.MonkeyPatc
 @pytest.mark.slow
 @pytest.mark.parametrize("case", COUNTING, ids=[case.name for case in COUNTING])
 def test_releases_are_the_same_without_floats(case: Case, monkeypatch: pytest.MonkeyPatch) -> None:
-    """With exact enclosures in place of floats, each aggregator releases the same labels."""
+    """With exact intervals in place of floats, an aggregator releases the same labels from the same
+    seed.
+    """
     counts = np.random.default_rng(0).integers(low=0, high=NUM_TEACHERS + 1, size=(40, NUM_LABELS))
 
     def draw() -> Any:
@@ -219,7 +234,9 @@ def test_releases_are_the_same_without_floats(case: Case, monkeypatch: pytest.Mo
 
 
 def test_a_wrong_enclosure_would_be_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Negative control of the two tests above: enclosures for another noise scale give other outcomes."""
+    """Negative control of the two tests above: exact intervals for another noise scale give other
+    outcomes.
+    """
     right = softmax_weights
 
     def weights_of_wrong_scale(deficits: Array, noise_scale: float) -> Weights:
@@ -234,9 +251,10 @@ def test_a_wrong_enclosure_would_be_noticed(monkeypatch: pytest.MonkeyPatch) -> 
 @pytest.mark.parametrize("adjacency", tuple(Adjacency))
 @pytest.mark.parametrize("scale", [0.05, 1.0])
 def test_the_exact_law_keeps_its_range_on_all_neighbors(adjacency: Adjacency, scale: float) -> None:
-    """The noise scale is 0.05 votes, so most outcomes have probabilities that float draws never reach.
+    """The log ratios of the exact probabilities on all neighbors stay within the price, also inside
+    the boundary wrapper.
 
-    All probability ratios stay within the price.
+    With a noise scale of 0.05 votes, most outcomes have probabilities that floats never reach.
     """
     selection = GapSelection(
         noise_scale=scale, num_labels=3, num_teachers=3, padded=True, adjacency=adjacency
@@ -259,9 +277,8 @@ def test_the_exact_law_keeps_its_range_on_all_neighbors(adjacency: Adjacency, sc
 
 @pytest.mark.parametrize("scale", [5e-324, 1e-300, 1e-3, 1e300])
 def test_gap_selection_with_tiny_and_with_huge_noise(scale: float) -> None:
-    """There are 1e9 teachers.
-
-    With tiny noise the largest gap is chosen, with huge noise each candidate can be chosen.
+    """10^9 teachers: with tiny noise the largest gap is always selected, with huge noise every
+    candidate is selected sometimes.
     """
     votes = np.array([[10**9, 10**9, 999_999_999, 0], [7, 7, 7, 7]])
     for noise in ("gumbel", "laplace", "exponential", "gaussian"):
@@ -272,7 +289,11 @@ def test_gap_selection_with_tiny_and_with_huge_noise(scale: float) -> None:
 
 
 def test_rare_coins_show_true_with_their_exact_probability() -> None:
-    """One uniform number decides a row of coins: which coin is the first to show True, or that none does."""
+    """One uniform number decides two coins of probabilities e^-50 and e^-60: which is the first to
+    show True, or that none does.
+
+    The exact probabilities of these cases are as stated.
+    """
     rare = np.array([[50, 60]])
     for word, shown in ((0, [True, True]), (1 << 40, [False, False]), (1 << 63, [False, False])):
         assert toss_rare_exponential(rare, noise_scale=1.0, rng=chosen([word])).tolist() == [shown]
@@ -283,7 +304,9 @@ def test_rare_coins_show_true_with_their_exact_probability() -> None:
 
 
 def test_a_session_that_is_continued_reads_the_same_bits() -> None:
-    """Words that were drawn in advance are used before words of the generator, whose state may have changed."""
+    """Random words that were drawn in advance are used before words of the generator, which differs
+    after a continuation: both give the same index.
+    """
     weights = softmax_weights(np.array([0.0, 36.0]), noise_scale=1.0)
     ready = LazyUniforms(
         np.array([ONES], dtype=np.uint64),
@@ -300,8 +323,11 @@ def test_a_session_that_is_continued_reads_the_same_bits() -> None:
 
 
 def test_a_wrapper_claims_no_pure_price_for_a_law_that_it_knows_in_floats_alone() -> None:
-    """The exact law of a selection with Laplace noise is unknown, so its wrapper has a failure
-    probability."""
+    """The exact law of a selection with Laplace noise is unknown, so its boundary wrapper has a
+    failure probability; with Gumbel or exponential noise it has none.
+
+    The exact law with exponential noise agrees with the probabilities in floats.
+    """
     for noise, exact in (("gumbel", True), ("exponential", True), ("laplace", False)):
         wrapper = BoundaryWrapper(
             GapSelection(noise_scale=2.0, noise=noise, num_labels=3, num_teachers=9)
@@ -319,7 +345,7 @@ def test_a_wrapper_claims_no_pure_price_for_a_law_that_it_knows_in_floats_alone(
 
 @pytest.mark.slow
 def test_floats_of_noise_lie_within_their_error_bound(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The floats of every kind of noise lie as close to the exact values as they say."""
+    """The floats of every kind of noise lie within their stated error of the exact values."""
     for kind in KINDS:
         noise = draw_noise(kind, shape=(1, 40), rng=np.random.default_rng(1))
         for place in range(40):
@@ -334,8 +360,10 @@ def test_floats_of_noise_lie_within_their_error_bound(monkeypatch: pytest.Monkey
 # from a table, and where it would be longer than the counts
 @pytest.mark.parametrize("most", [2, 801, 100_001])
 def test_counts_are_compared_by_a_table_as_one_by_one(most: int, std: float) -> None:
-    """The table and the comparison without a table give the same bits from the same random words, and leave the
-    generator in the same state.
+    """4900 counts are compared with a threshold after Gaussian noise, by a table and one by one.
+
+    Both give the same bits from the same random words and leave the generator in the same state,
+    also for words next to the threshold.
     """
     counts = np.random.default_rng(3).integers(low=0, high=most + 1, size=(700, 7))
     one = np.random.default_rng(4)

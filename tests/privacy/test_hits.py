@@ -40,14 +40,18 @@ def largest_moments(
     orders: Array = ORDERS,
     after_hit: Array | float = 1.0,
 ) -> Array:
-    """Of all adaptive plays, exactly: every call may be of any pair, whatever came before. `[A]`, of logarithms.
+    """Returns the logarithm of the largest moment of all adaptive sessions, `[A]` for A Renyi
+    orders, exactly.
+
+    Every call may be of any pair of neighbors, whatever came before.
 
     Args:
-        laws: `[P, Y + 1]` of either neighbor, the hit last.
-        num_calls: at most so many.
-        target_hits: the hit of that number is the last outcome.
-        orders: `[A]`.
-        after_hit: `[A]`, the largest moment of what a hit leads to, the last one too.
+        laws: the probabilities `[P, Y + 1]` of the outcomes of P pairs, one array for each neighbor; the last outcome
+            is the hit.
+        num_calls: the largest number of calls.
+        target_hits: the number of hits after which the session ends.
+        orders: the Renyi orders, `[A]`.
+        after_hit: the largest moment of the release that follows each hit, `[A]`.
     """
     with np.errstate(divide="ignore", invalid="ignore"):
         first = np.log(laws[0])[:, :, None]
@@ -69,6 +73,7 @@ def largest_moments(
 
 
 def session_of(event: Event) -> SessionEvent:
+    """Returns the first event of a tree of events, which must be a boundary session."""
     found = next(leaf for leaf, _ in leaves(event))
     assert isinstance(found, BoundarySessionEvent)
     return found
@@ -78,6 +83,9 @@ def session_of(event: Event) -> SessionEvent:
 def single_label_laws(
     adjacency: Adjacency, scale: float, num_labels: int, num_teachers: int
 ) -> Laws:
+    """Returns the distributions of a call inside the boundary wrapper on all neighbors, each kind
+    of pair once.
+    """
     pairs = neighbors(num_labels, num_teachers, adjacency)
     distributions = [inside_wrapper(softmax(counts / scale, axis=1)) for counts in pairs]
     first, second = np.split(np.unique(np.concatenate(distributions, axis=1), axis=0), 2, axis=1)
@@ -90,6 +98,11 @@ def single_label_laws(
 def test_no_adaptive_session_of_single_labels_exceeds_the_price(
     adjacency: Adjacency, scale: float, size: tuple[int, int]
 ) -> None:
+    """Boundary max, at most `size[0]` calls and `size[1]` hits: the exact moment of the best
+    adaptive session is at most the Renyi price.
+
+    It is compared on all neighbors of six teachers at 25 Renyi orders.
+    """
     calls, hits = size
     aggregator = BoundaryMax(selection_scale=scale, target_hits=hits, adjacency=adjacency)
     event = aggregator.event_for(num_queries=calls, num_labels=3, num_teachers=6)
@@ -105,7 +118,9 @@ def test_no_adaptive_session_of_single_labels_exceeds_the_price(
 @pytest.mark.slow
 @pytest.mark.parametrize("adjacency", ADJACENCIES)
 def test_a_price_of_hits_5_percent_too_small_is_refuted(adjacency: Adjacency) -> None:
-    """Runners-up have few votes, and the session has as many calls as the refutation needs."""
+    """A session of one hit and 20,000 calls, on 40 teachers and two labels: its exact moment lies
+    between 95% and 100% of the price by hits.
+    """
     scale = 8.0 if adjacency is Adjacency.REPLACE_ONE else 4.0
     aggregator = BoundaryMax(selection_scale=scale, target_hits=1, adjacency=adjacency)
     session = session_of(aggregator.event_for(num_queries=10**6, num_labels=2, num_teachers=40))
@@ -127,7 +142,11 @@ def test_a_price_of_hits_5_percent_too_small_is_refuted(adjacency: Adjacency) ->
 def test_no_adaptive_session_of_sets_exceeds_the_price(
     adjacency: Adjacency, setting: tuple[float, float, float], size: tuple[int, int]
 ) -> None:
-    """Only the call that releases k is compared, without failures."""
+    """Boundary top-k, at most `size[0]` calls and `size[1]` hits: the exact moment of the best
+    adaptive session is at most the Renyi price.
+
+    The size of the released set is compared, without failures.
+    """
     calls, hits = size
     aggregator, _, laws = boundary_top_k(setting, adjacency, padded=True)
     epsilon = aggregator.call_epsilon_for(num_labels=3, num_teachers=6)
@@ -161,7 +180,11 @@ def check_laws(aggregator: NotPriorTopK) -> Laws:
 def test_no_adaptive_session_of_checks_exceeds_the_price(
     adjacency: Adjacency, size: tuple[int, int]
 ) -> None:
-    """Negative control: a price that is 30% smaller is refuted."""
+    """Checks against a prior, at most `size[0]` calls and `size[1]` hits (failed checks): the exact
+    moment is at most the Renyi price.
+
+    Negative control: with 300 calls, over 70% of the price is reached.
+    """
     calls, hits = size
     aggregator = prior_check(adjacency, scale=6.0, margin=0.0)
     target = not_prior(
@@ -184,9 +207,10 @@ def test_no_adaptive_session_of_checks_exceeds_the_price(
 def test_price_adds_the_release_that_follows_each_hit(
     adjacency: Adjacency,
 ) -> None:
-    """In `NotPriorTopK` a failed check is followed by a release, also after the last hit.
+    """In `NotPriorTopK` a failed check is followed by a release, also after the last hit: the exact
+    moment is at most the price.
 
-    Negative control: the price without one of these releases.
+    Negative control: the price without one of these releases is exceeded.
     """
     calls = 300
     hits = 3

@@ -27,6 +27,7 @@ def largest_deltas(selection: GapSelection) -> np.ndarray:
 
 
 def priced_deltas(event: Event) -> np.ndarray:
+    """Returns the exact accountant's delta of an event at each of `EPSILONS`."""
     accountant = ExactAccountant().compose(event)
     return np.array([accountant.get_delta(float(epsilon)) for epsilon in EPSILONS])
 
@@ -37,7 +38,11 @@ def priced_deltas(event: Event) -> np.ndarray:
 def test_no_two_small_neighbors_are_farther_apart_than_is_priced(
     adjacency: Adjacency, noise_scale: float
 ) -> None:
-    """The exact divergences of the noisy maximum on all neighbors stay below the price."""
+    """A gap selection with Gaussian noise: the exact delta of all neighbors of three teachers is at
+    most the exact accountant's.
+
+    Negative control: the price for twice the noise is exceeded.
+    """
     selection = GapSelection(
         noise_scale=noise_scale,
         noise="gaussian",

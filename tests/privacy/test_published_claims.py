@@ -38,6 +38,7 @@ def selection_verdict(
     *,
     num_labels: int = 4,
 ) -> Verdict:
+    """Returns the verdict on a claim about a gap selection of six teachers."""
     selection = GapSelection(
         noise=noise, noise_scale=scale, num_labels=num_labels, num_teachers=6, adjacency=adjacency
     )
@@ -54,7 +55,12 @@ def selection_verdict(
 @pytest.mark.slow
 @pytest.mark.parametrize("adjacency", pa.Adjacency)
 def test_noisy_max_is_no_gaussian_release_of_one_gap(adjacency: pa.Adjacency) -> None:
-    """Zhu & Wang 2022 price it by a sens**2 / (2 std**2), without the term log(m) / (a - 1) of their Corollary 9."""
+    """Zhu & Wang 2022 price the noisy maximum of gaps like one noisy gap, a sens^2 / (2 std^2),
+    without the term log(m) / (a - 1) of their Corollary 9.
+
+    This price is refuted: the exact divergence is over 1.5 times as large, and the error names the
+    pair.
+    """
     verdict = selection_verdict(
         noise="gaussian",
         scale=3.0,
@@ -67,8 +73,9 @@ def test_noisy_max_is_no_gaussian_release_of_one_gap(adjacency: pa.Adjacency) ->
 
 
 def test_noisy_max_with_three_labels_names_the_pair_of_opposite_moves() -> None:
-    """A teacher who votes for the second label only moves the gaps (g1, g2) to (g1 - 1, g2 + 1), which costs
-    1.27 times the claimed price.
+    """A teacher who votes for the second label only moves the gaps (g1, g2) to (g1 - 1, g2 + 1).
+
+    The verdict names such a pair, whose divergence is 1.27 times the claimed price.
     """
     claim = Claim(renyi=((8.0, 8 / (2 * 50.0**2)),))
     worst = selection_verdict(
@@ -83,7 +90,10 @@ def test_noisy_max_with_three_labels_names_the_pair_of_opposite_moves() -> None:
 def test_noisy_max_over_39_tied_gaps_refutes_twice_the_sensitivity_too(
     sensitivity: int, ratio: float
 ) -> None:
-    """All 39 gaps of 40 labels are 10. A teacher who votes for every second label is added."""
+    """All 39 gaps of 40 labels are 10, and a teacher who votes for every second label is added.
+
+    The claimed price is exceeded by the factor `ratio`, also for twice the sensitivity.
+    """
     first = 10 * np.arange(40)[::-1] + 5
     second = first + np.arange(40) % 2
     selection = GapSelection(
@@ -113,7 +123,11 @@ def noisy_count(std: float, histogram: Counts) -> Distribution:
 def test_theorem_11_converts_to_less_than_a_gaussian_costs(
     rho: float, delta: float, true_delta: float
 ) -> None:
-    """Theorem 11 of Zhu & Wang 2022 claims epsilon = rho + sqrt(2 rho log(1 / delta)) for rho-zCDP."""
+    """Theorem 11 of Zhu & Wang 2022 claims epsilon = rho + sqrt(2 rho log(1 / delta)) for rho-zCDP:
+    a Gaussian has `true_delta` there, above `delta`.
+
+    The package's conversion holds.
+    """
     std = 1 / math.sqrt(2 * rho)
     printed = Claim(deltas=((rho + math.sqrt(2 * rho * math.log(1 / delta)), delta),))
     verdict = verify(
@@ -158,8 +172,11 @@ def first_set_verdict(
 
 
 def test_floor_1_releases_unstable_sets_under_replace_one_and_cannot_be_built() -> None:
-    """In Zhu & Wang 2022, Algorithms 4 and 5, the top sets of (5, 5, 5) and (4, 4, 6) differ although the gap
-    of the second is 2.
+    """In Zhu & Wang 2022, Algorithms 4 and 5, the top sets of (5, 5, 5) and (4, 4, 6) differ
+    although the gap of the second is 2.
+
+    So the paper's test for add-remove is refuted under replace-one; it holds under add-remove, and
+    the package refuses to build it for replace-one.
     """
     paper, ours = (
         StabilityTest.gaussian(test_std=1.0, failure_prob=0.05, num_teachers=6, adjacency=adjacency)
@@ -181,9 +198,10 @@ def test_floor_1_releases_unstable_sets_under_replace_one_and_cannot_be_built() 
 
 
 def test_laplace_threshold_of_the_paper_under_replace_one() -> None:
-    """Pass if gap + Laplace(1 / e) - log(1 / dt) / e > 1, said to fail with dt: 2.24 dt at e = 1.5.
+    """The paper's test passes if gap + Laplace(1 / e) - log(1 / dt) / e > 1, and is claimed to be
+    (2 e, dt)-DP.
 
-    Sets that stay the same cost 2 e under replace-one, so the claim tested is (2 e, dt)-DP.
+    Under replace-one its exact delta is 2.24 dt at e = 1.5, and under add-remove 0.5 dt.
     """
     excess = 1.5 * (np.arange(7) - 1) - math.log(1 / 1e-3)
     tail = 0.5 * np.exp(-np.abs(excess))
@@ -198,8 +216,10 @@ def test_laplace_threshold_of_the_paper_under_replace_one() -> None:
 
 
 def test_limited_domain_for_add_remove_under_replace_one() -> None:
-    """Under replace-one the claim of Durfee & Rogers 2019 is exceeded by a factor of 233 in delta, at epsilon
-    2, for (4, 0) and (3, 1).
+    """The claim of Durfee & Rogers 2019 holds under add-remove.
+
+    Under replace-one the exact delta at epsilon 2 is 233 times the claimed one, for (4, 0) and (3,
+    1).
     """
     mechanism = LimitedDomainTopK(
         k=1, domain_size=1, epsilon=2.0, failure_prob=1e-3, adjacency=PAPERS
@@ -218,9 +238,10 @@ def test_limited_domain_for_add_remove_under_replace_one() -> None:
 def test_smooth_sensitivity_noise_beyond_a_quarter(
     order: float, std: float, beta: float, claimed: float, exact: float
 ) -> None:
-    """Papernot et al.
+    """Papernot et al. 2018, Theorem 23, at beta * order = 0.49: two statistics differ by 1 and
+    their noises by a factor e^beta.
 
-    2018, Theorem 23, at beta * order = 0.49. The statistics differ by 1 and the noises by a factor e^beta.
+    The claimed divergence is refuted by the exact one; the corrected formula holds.
     """
     log_term = (order * beta - 0.5 * math.log(1 - 2 * order * beta)) / (order - 1)
     theorem_23 = order * math.exp(2 * beta) / std**2 + log_term
@@ -248,6 +269,9 @@ def test_smooth_sensitivity_noise_beyond_a_quarter(
 @pytest.mark.parametrize("noise", ["gumbel", "exponential", "laplace"])
 @pytest.mark.parametrize("adjacency", pa.Adjacency)
 def test_the_range_of_one_gap_is_not_enough(adjacency: pa.Adjacency, noise: str) -> None:
+    """A selection is priced like one noisy gap, whose range is the gap sensitivity: the price is
+    refuted for each noise.
+    """
     kind = pa.BoundedRangeEvent if noise == "gumbel" else pa.PureDpEvent
     price = kind(adjacency.gap_sensitivity / 1.0)
     assert selection_verdict(
@@ -257,7 +281,11 @@ def test_the_range_of_one_gap_is_not_enough(adjacency: pa.Adjacency, noise: str)
 
 @pytest.mark.slow
 def test_the_headline_of_the_multi_label_paper_is_false_for_one_record() -> None:
-    """Zhu & Wang 2022 claim epsilon 3.6 for 600 queries. 600 independent releases on one pair cost at least 6.34."""
+    """Zhu & Wang 2022 claim epsilon 3.6 for 600 queries.
+
+    600 independent releases on one pair refute 3.6 and even 6.33; 6.36 is not refuted, and not
+    proven either.
+    """
     paper = StableTopK(
         selection_noise="gaussian",
         selection_scale=50.0,
@@ -293,7 +321,11 @@ STABLE = StableTopK(selection_scale=3.0, test_std=0.5, failure_prob=0.05)
 
 @pytest.mark.parametrize("dropped", ["test", "failure"])
 def test_dropping_the_price_of_the_test_or_its_failure_is_refuted(dropped: str) -> None:
-    """Negative control: the price of the selection alone, or without the failure probability of the test."""
+    """The price of stable top-k holds.
+
+    Negative control: the price of the selection alone, or without the failure probability of the
+    test, is exceeded.
+    """
     event = STABLE.event_for(num_queries=1, num_labels=3, num_teachers=6)
     selection = STABLE.gap_selection(num_labels=3, num_teachers=6).event
     bit = STABLE.stability_test(num_teachers=6).event.event

@@ -107,7 +107,12 @@ def ranked_distribution(case: Case, shape: Shape) -> Any:
 @every_case
 @every_adjacency
 def test_price_holds_on_the_largest_instance(adjacency: Adjacency, case: Case) -> None:
-    """Negative control: a smaller price is refuted."""
+    """The exact divergences of a case stay within its price on all neighbors of its largest
+    instance.
+
+    They reach the share `tightness` of the price, so a price smaller by this factor would be
+    refuted.
+    """
     verdict = verdict_of(case, shape=case.largest_shape(adjacency)).require()
     assert verdict.sound
     assert case.tightness <= verdict.ratio <= 1 + 1e-9
@@ -120,7 +125,10 @@ def test_price_holds_on_the_largest_instance(adjacency: Adjacency, case: Case) -
 @every_adjacency
 def test_no_log_ratio_is_above_epsilon(adjacency: Adjacency, case: Case) -> None:
     """Outside of the failure probability, probabilities on neighbors differ by at most the factor
-    exp(4)."""
+    exp(4), for cases of epsilon 4.
+
+    For cases with tight prices, the factor exp(3.2) is refuted.
+    """
     shape = Shape(adjacency, num_labels=case.largest[0], num_teachers=min(3, case.largest[1]))
     failure = failure_probability(case.event(case.subject(shape), shape))
     assert verdict_of(case, shape, claim=Claim(deltas=((4.0, failure + 1e-12),))).sound
@@ -132,7 +140,7 @@ def test_no_log_ratio_is_above_epsilon(adjacency: Adjacency, case: Case) -> None
 @every_case
 @every_adjacency
 def test_price_holds_on_smaller_instances(adjacency: Adjacency, case: Case) -> None:
-    """Up to 4 labels and 6 teachers, as far as the case has them."""
+    """The price of a case holds on all neighbors of instances of up to 4 labels and 6 teachers."""
     for num_labels, num_teachers in SMALLER:
         if num_labels >= case.min_labels and (num_labels, num_teachers) <= case.largest:
             assert (
@@ -144,7 +152,10 @@ def test_price_holds_on_smaller_instances(adjacency: Adjacency, case: Case) -> N
     "case", [case for case in CASES if case.refuted_on], ids=lambda case: case.name
 )
 def test_add_remove_price_is_refuted_under_replace_one(case: Case) -> None:
-    """Negative control: the price of add/remove does not hold if a teacher is replaced."""
+    """The price of a case for add-remove holds on add-remove neighbors.
+
+    Negative control: on replace-one neighbors the same price is refuted.
+    """
     assert case.refuted_on is not None
     num_labels, num_teachers = case.refuted_on
     shape = Shape(Adjacency.ADD_REMOVE, num_labels=num_labels, num_teachers=num_teachers)
@@ -175,8 +186,9 @@ FAILING = (
 )
 @every_adjacency
 def test_a_failure_10_percent_too_small_is_refuted(adjacency: Adjacency, case: Case) -> None:
-    """A set that the neighbor does not have is released with the failure probability, while all other outcomes
-    reveal little.
+    """A set that the neighbor cannot release is released with the failure probability.
+
+    The claim of this probability as delta holds at a large epsilon, and one 10% smaller is refuted.
     """
     domain = case.name.startswith("LimitedDomain")
     shape = Shape(adjacency, num_labels=4 if domain else 2, num_teachers=3 if domain else 6)
@@ -192,7 +204,11 @@ def test_a_failure_10_percent_too_small_is_refuted(adjacency: Adjacency, case: C
 def test_prices_of_sharper_accountants_hold_and_are_nearly_attained(
     adjacency: Adjacency, name: str, accountant: type[Accountant]
 ) -> None:
-    """One release is compared on all pairs, three releases on the worst pair."""
+    """The exact or PLD accountant's price of one release holds on all pairs, and of three releases
+    is not refuted by the worst pair.
+
+    Over 80% of the price of one release and 60% of the price of three releases are attained.
+    """
     (case,) = (case for case in CASES if case.name == name)
     shape = Shape(adjacency, num_labels=3, num_teachers=3)
     once, thrice = (
@@ -233,7 +249,11 @@ REWRITTEN = (gap_selection_distribution, stable_top_k_distribution, stable_fixed
     "case", [case for case in CASES if case.distribution in REWRITTEN], ids=lambda case: case.name
 )
 def test_distributions_of_the_package_equal_independent_ones(case: Case) -> None:
-    """Selections are compared by size, stable sets by set, and sets of fixed size after all steps."""
+    """The package's distribution of a case equals the one that is written a second time in
+    `rival_distributions.py`.
+
+    Selections are compared by size, stable sets by set, and sets of fixed size after all steps.
+    """
     shape = case.largest_shape(Adjacency.REPLACE_ONE)
     subject = case.subject(shape)
     expected = Counter[Any]()
@@ -252,7 +272,10 @@ def test_distributions_of_the_package_equal_independent_ones(case: Case) -> None
 
 @pytest.mark.slow
 def test_two_picks_with_the_noise_of_one_are_refuted() -> None:
-    """Negative control: the noise scale must grow with the root of the number of picks."""
+    """Negative control: two peeled labels with the noise of one exceed the price.
+
+    The noise scale must grow with the root of the number of picks.
+    """
     (case,) = (
         case
         for case in CASES
@@ -281,7 +304,12 @@ ATTAINED = (
 def test_curve_holds_without_sets_that_the_neighbor_does_not_have(
     adjacency: Adjacency, case: Case
 ) -> None:
-    """These sets are the failure event of the proofs; the verifier may choose a better one."""
+    """Sets that the neighbor cannot release are removed from each distribution: their probability
+    is at most the failure probability.
+
+    The Renyi divergence of the rest stays within the price; for `ATTAINED` cases it exceeds 90% of
+    the price.
+    """
     shape = case.largest_shape(adjacency)
     first_laws, second_laws, outcomes = pairs_of_laws(case, shape)
     first_kept, second_kept, failed = outside_failure(first_laws, second_laws, outcomes)
@@ -321,7 +349,11 @@ def test_a_bounded_range_is_attained_and_not_exceeded(adjacency: Adjacency, case
 def test_a_domain_of_all_labels_fails_never_and_attains_nearly_its_epsilon(
     adjacency: Adjacency,
 ) -> None:
-    """If the domain has every label, limited-domain top-k needs no failure probability."""
+    """Limited-domain top-k whose domain has every label: the largest log ratio is at most epsilon
+    4, without a failure probability.
+
+    It is at least 93% of epsilon 4.
+    """
     case = Case(
         name="limited domain",
         subject=lambda s: LimitedDomainTopK(
@@ -334,7 +366,10 @@ def test_a_domain_of_all_labels_fails_never_and_attains_nearly_its_epsilon(
 
 @every_case
 def test_distributions_treat_labels_alike_up_to_the_tie_break(case: Case) -> None:
-    """`by_rank` relies on this: a histogram has the probabilities of its sorted counts, after labels are renamed."""
+    """A histogram has the probabilities of its sorted counts, after ranks are renamed to labels.
+
+    `by_rank` relies on this.
+    """
     shape = Shape(Adjacency.REPLACE_ONE, num_labels=max(3, case.min_labels), num_teachers=2)
     subject = case.subject(shape)
     sorted_laws = {}  # many histograms have the same sorted counts
@@ -356,7 +391,9 @@ def test_distributions_treat_labels_alike_up_to_the_tie_break(case: Case) -> Non
 
 
 def test_every_mechanism_and_aggregator_with_a_price_is_in_the_list() -> None:
-    """A new mechanism or aggregator must be added to `shipped.py`."""
+    """Every exported class with a price has a case in `shipped.py`, or a reason why it has no
+    distribution.
+    """
     shape = Shape(Adjacency.REPLACE_ONE, num_labels=3, num_teachers=3)
     listed = {type(case.subject(shape)) for case in CASES}
     exported = [
@@ -384,9 +421,9 @@ def test_every_mechanism_and_aggregator_with_a_price_is_in_the_list() -> None:
 
 @every_adjacency
 def test_a_bit_costs_less_than_the_noisy_numbers_it_hides(adjacency: Adjacency) -> None:
-    """A noisy gap costs a sens**2 / (2 std**2).
+    """The Renyi curve of a test's bit is at most that of its noisy gap, a sens^2 / (2 std^2).
 
-    L noisy counts are a vector of l2 sensitivity sqrt(L) and cost L a / (2 std**2).
+    The curve of four labels' bits is at most that of four noisy counts.
     """
     for std in (0.1, 0.5, 1.0, 3.0):
         test = StabilityTest.gaussian(
@@ -404,7 +441,11 @@ def test_a_bit_costs_less_than_the_noisy_numbers_it_hides(adjacency: Adjacency) 
 def test_a_table_costs_its_budget_at_its_order_and_rho_is_the_zcdp_of_a_release(
     adjacency: Adjacency,
 ) -> None:
-    """Also, mechanisms with a given rho cost at most rho times the order."""
+    """The table of a stability test costs its budget at its own Renyi order, and more at twice this
+    order.
+
+    Mechanisms with a given rho cost at most rho times the Renyi order.
+    """
     table = optimal_stability_table(order=4.0, rdp_budget=0.5, failure_prob=0.05, num_levels=7)
     price = StabilityTest.from_table(table, num_teachers=20, adjacency=adjacency).event
     assert price_curve(price, orders=np.array([4.0]))[0] == pytest.approx(0.5, rel=1e-6)
@@ -426,7 +467,9 @@ def test_a_table_costs_its_budget_at_its_order_and_rho_is_the_zcdp_of_a_release(
 @pytest.mark.parametrize("noise", SELECTION_NOISES)
 @every_adjacency
 def test_a_regularizer_does_not_change_the_price(adjacency: Adjacency, noise: str) -> None:
-    """A regularizer is added to the gaps on both neighbors."""
+    """A selection with a regularizer has the event of the selection without, because it is added to
+    the gaps on both neighbors.
+    """
     plain = GapSelection(
         noise=noise, noise_scale=1.0, num_labels=4, num_teachers=6, padded=True, adjacency=adjacency
     ).event
@@ -445,8 +488,11 @@ def test_a_regularizer_does_not_change_the_price(adjacency: Adjacency, noise: st
 
 
 def test_counts_that_are_not_cut_exceed_the_price_of_bits() -> None:
-    """Bits at counts over 9 stds from the threshold are constant; without that the price is too
-    small."""
+    """The package rounds counts over 9 stds from the threshold to that distance, and the price of a
+    bit holds.
+
+    Without this rounding, the same price is exceeded.
+    """
     event = GaussianVotes(noise_std=0.1).event_for(num_queries=1, num_labels=1, num_teachers=6)
     for stds, refuted in ((9.0, False), (1e9, True)):
 

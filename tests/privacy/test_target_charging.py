@@ -47,7 +47,11 @@ REPLACE = Adjacency.REPLACE_ONE
 
 
 def neighbors(epsilon: float, *, count: int = 1000) -> Iterator[Pair]:
-    """Pairs of distributions on 2 to 5 outcomes, epsilon apart, some probabilities tiny, by turns of two kinds."""
+    """Yields pairs of distributions on 2 to 5 outcomes, epsilon apart, alternating between `tilted`
+    and `opposite` pairs.
+
+    Some probabilities are tiny.
+    """
     rng = np.random.default_rng(7)
     for index in range(count):
         size = int(rng.integers(low=2, high=6))
@@ -56,7 +60,9 @@ def neighbors(epsilon: float, *, count: int = 1000) -> Iterator[Pair]:
 
 
 def opposite(rng: np.random.Generator, share: Array, epsilon: float) -> Pair:
-    """Some ratios are e^epsilon, some e^-epsilon, and the rest 1."""
+    """Returns a pair of distributions with ratios e^epsilon at some outcomes, e^-epsilon at others,
+    and 1 at the rest.
+    """
     size = len(share)
     side = np.concatenate([[0, 1], rng.integers(low=0, high=3, size=size - 2)])
     up = math.exp(rng.uniform(math.log(1e-4), high=0.0)) / (1 + math.exp(epsilon))
@@ -86,6 +92,7 @@ def tilted(rng: np.random.Generator, share: Array, epsilon: float) -> Pair:
 
 
 def not_prior_pairs(epsilon: float) -> Iterator[tuple[Pair, Array]]:
+    """Yields pairs of distributions, with all outcomes but one, the prior, as the set of hits."""
     for pair in neighbors(epsilon):
         for prior in range(len(pair[0])):
             yield pair, np.arange(len(pair[0])) != prior
@@ -108,6 +115,9 @@ def revise_pairs(epsilon: float) -> Iterator[tuple[Pair, Array]]:
 
 
 def boundary_pairs(epsilon: float) -> Iterator[tuple[Pair, Array]]:
+    """Yields pairs of distributions inside the boundary wrapper, with the boundary outcome as the
+    hit.
+    """
     for first, second in neighbors(epsilon):
         yield (
             (boundary_distribution(first), boundary_distribution(second)),
@@ -116,6 +126,9 @@ def boundary_pairs(epsilon: float) -> Iterator[tuple[Pair, Array]]:
 
 
 def run_twice_pairs(epsilon: float) -> Iterator[tuple[Pair, Array]]:
+    """Yields the distributions of two runs on both neighbors, with differing outcomes as the set of
+    hits.
+    """
     return map(twice, neighbors(epsilon))
 
 
@@ -142,6 +155,7 @@ def three_way(value: float, epsilon: float, width: float) -> Array:
 
 
 def laplace_tail(x: float) -> float:
+    """Returns the probability that standard Laplace noise exceeds x."""
     return math.exp(-x) / 2 if x > 0 else 1 - math.exp(x) / 2
 
 
@@ -163,8 +177,11 @@ CASES = {
 @pytest.mark.parametrize("epsilon", [0.05, 0.2, 1.0])
 @pytest.mark.parametrize("case", CASES)
 def test_q_holds_on_all_pairs_and_a_larger_one_does_not(case: str, epsilon: float) -> None:
-    """The claimed q is at most the smallest exact q over all pairs, and `factor` times the claim is
-    above."""
+    """The hit probability q of a target is at most the smallest exact q over all tried pairs of
+    distributions.
+
+    Negative control: q times 1.05 (1.08 for the published boundary) is above it.
+    """
     make, pairs, factor = CASES[case]
     target = make(epsilon)
     exact = smallest(pairs(epsilon), target.epsilon)
@@ -188,7 +205,11 @@ THRESHOLDS: list[tuple[type, dict[str, int]]] = [
 def test_q_of_threshold_calls_holds_and_5_percent_more_is_refuted(
     kind: type, at: dict[str, int], statistic: str, adjacency: Adjacency, epsilon: float
 ) -> None:
-    """Compares the claimed q with the exact one on all pairs of neighboring statistics."""
+    """The hit probability q of a threshold call is at most the exact q over all pairs of
+    neighboring statistics; 1.05 q is above it.
+
+    A count that moves by 2 would exceed the call's epsilon.
+    """
     test = kind(epsilon=epsilon, statistic=statistic, adjacency=adjacency, **at)
     exact = smallest(threshold_pairs(test), test.target.epsilon)
     assert test.target.hit_prob <= exact * (1 + 1e-9) < test.target.hit_prob * 1.05
@@ -204,7 +225,11 @@ def test_q_of_threshold_calls_holds_and_5_percent_more_is_refuted(
 def test_wrapped_selections_keep_their_target(
     adjacency: Adjacency, scale: float, noise: str
 ) -> None:
-    """A call inside the boundary wrapper has the epsilon and the q of its target on all neighbors."""
+    """A selection inside the boundary wrapper keeps the epsilon and the hit probability q of its
+    target on all neighbors.
+
+    Run twice, a Gumbel selection keeps its q as well.
+    """
     wrapper = BoundaryWrapper(selection(noise, adjacency, scale))
     first, second = distribution_pairs(wrapper, adjacency)
     assert np.abs(np.log(first / second)).max() <= wrapper.target.epsilon * (1 + 1e-9)
@@ -219,9 +244,11 @@ def test_wrapped_selections_keep_their_target(
 
 @pytest.mark.parametrize("epsilon", [0.05, 0.5, 2.0])
 def test_the_worst_pairs_of_both_wrappers_attain_their_targets(epsilon: float) -> None:
-    """A rare outcome besides two about equally likely outcomes attains the epsilon t.
+    """A rare outcome besides two about equally likely outcomes attains the epsilon of the boundary
+    target.
 
-    A rare second outcome attains q.
+    A rare second outcome attains its hit probability q; two pairs of coins attain the q of two
+    runs.
     """
     growth = math.exp(epsilon)
     target = tight_boundary(epsilon)
@@ -243,9 +270,10 @@ def test_the_worst_pairs_of_both_wrappers_attain_their_targets(epsilon: float) -
 
 @pytest.mark.parametrize("epsilon", [0.05, 0.5, 2.0])
 def test_second_question_about_a_noisy_count_is_covered(epsilon: float) -> None:
-    """A stored noisy count is known to lie below a threshold, and the next question has a lower threshold.
+    """A stored noisy count is known to lie below a threshold, and the next question has a lower
+    threshold.
 
-    Its call costs twice epsilon.
+    Log ratios stay within twice epsilon, and hits keep the q of the target `revise`.
     """
     target = revise(epsilon)
     rate = float(DiscreteLaplace.at_most(epsilon).rate)
@@ -266,12 +294,14 @@ SPLITS = (1, 2, 8)
 
 
 def best_play(epsilon: float, target_hits: int, target_epsilon: float, *, num_calls: int) -> float:
-    """The exact delta of the best adaptive choice among six private tests and stopping, at most `num_calls` calls.
+    """Returns the exact delta of the best adaptive choice among six private tests and stopping, in
+    at most `num_calls` calls.
 
-    A test hits with probability p on one data set and p e^epsilon on the other, in either role; p is such that a miss
-    has a loss of epsilon / split, so that all losses lie on a lattice. `values[h]` holds, over the lattice of
-    x = target_epsilon - loss, the best expectation of (1 - e^x)_+ with h hits left. A call that is not accepted is
-    free, so the values rise from call to call; steps beyond the ends of the lattice count as the ends.
+    A test hits with probability p on one data set and p e^epsilon on the other, in either role; p
+    is such that a miss has a loss of epsilon / split, so that all losses lie on a lattice.
+    `values[h]` holds, over the lattice of x = target_epsilon - loss, the best expectation of (1 -
+    e^x)_+ with h hits left. A call that is not accepted is free, so the values rise from call to
+    call; steps beyond the ends of the lattice count as the ends.
     """
     unit = epsilon / UNITS_PER_EPSILON
     reach = math.ceil((2.5 * target_epsilon + 5 * epsilon) / unit)
@@ -297,7 +327,12 @@ def best_play(epsilon: float, target_hits: int, target_epsilon: float, *, num_ca
 @pytest.mark.slow
 @pytest.mark.parametrize(("epsilon", "target_hits"), [(0.1, 1), (0.1, 3), (0.5, 2), (1.0, 5)])
 def test_no_adaptive_session_costs_more_than_the_price(epsilon: float, target_hits: int) -> None:
-    """Negative controls: tau hits priced as tau accesses, and hits with twice the true probability."""
+    """The exact delta of the best adaptive session is at most the price's delta, at the price's
+    epsilon.
+
+    Negative controls: a price of as many accesses as hits, and one with twice the true hit
+    probability, are exceeded.
+    """
     true = not_prior(epsilon)
     price = best_session_price(true, target_hits=target_hits, target_delta=1e-3)
     exact = best_play(epsilon, target_hits, target_epsilon=price.epsilon, num_calls=300)
@@ -316,7 +351,9 @@ def test_no_adaptive_session_costs_more_than_the_price(epsilon: float, target_hi
 
 
 def test_best_session_costs_at_least_a_repeated_test() -> None:
-    """The delta of a repeated test is a sum over the numbers of hits and misses in at most 40 calls."""
+    """One test is repeated for up to 40 calls: its delta, a sum over the numbers of hits and
+    misses, is at most that of the best adaptive session.
+    """
     epsilon = 0.1
     hits = 3
     target_epsilon = 0.15
@@ -370,9 +407,11 @@ def two_counter_distributions(
 
 @pytest.mark.parametrize("hits", [1, 2])
 def test_two_counters_keep_their_price_and_their_event(hits: int) -> None:
-    """Outcomes 1 and 2 each hit one counter.
+    """Outcomes 1 and 2 each hit one of two counters; both are rare, and rarer by e^epsilon on one
+    side.
 
-    Both are rare, and rarer by e^epsilon on one side; outcome 0 is frequent.
+    The exact delta is at most that of the price and of the event; the price of one access is
+    exceeded.
     """
     epsilon = 1.0
     targets = ({1}, {2})

@@ -127,7 +127,11 @@ SESSIONS = (
 def test_sessions_of_threshold_calls_keep_their_price_and_not_that_of_their_hits(
     call: Any, hits: int
 ) -> None:
-    """A price of as many accesses as there are hits is too small."""
+    """Sessions of 60 threshold calls on the two worst pairs: their exact delta is at most the
+    price's.
+
+    Negative control: a price of as many accesses as there are hits is exceeded.
+    """
     price = TargetCharging.of_targets([call.target], target_hits=hits, target_delta=1e-3).price
     worst = near_worst(threshold_pairs(call), epsilon=1.0)
     assert (
@@ -152,8 +156,11 @@ def test_sessions_of_threshold_calls_keep_their_price_and_not_that_of_their_hits
 @pytest.mark.slow
 @pytest.mark.parametrize("adjacency", ADJACENCIES)
 def test_sessions_of_wrapped_selections_keep_their_price(adjacency: Adjacency) -> None:
-    """The five pairs of neighbors with the largest ratios; sessions end with their second boundary
-    outcome."""
+    """Sessions of 40 wrapped selections, on the five pairs of neighbors with the largest ratios,
+    end with their second boundary outcome.
+
+    Their exact delta is at most the price's.
+    """
     wrapper = BoundaryWrapper(selection(noise="gumbel", adjacency=adjacency, scale=4.0))
     first, second = distribution_pairs(wrapper, adjacency)
     session = TargetCharging.of_targets([wrapper.target], target_hits=2, target_delta=1e-3)
@@ -176,7 +183,9 @@ def test_sessions_of_wrapped_selections_keep_their_price(adjacency: Adjacency) -
 
 @pytest.mark.parametrize("hits", [1, 2])
 def test_sessions_of_two_runs_keep_their_price(hits: int) -> None:
-    """The two pairs that attain q, as agreeing on either outcome or differing."""
+    """Sessions of pairs of runs, on the two pairs of coins that attain q: their exact delta is at
+    most the price's.
+    """
     epsilon = 1.0
     growth = math.exp(epsilon)
     session = TargetCharging.of_targets([run_twice(epsilon)], target_hits=hits, target_delta=1e-3)
@@ -229,7 +238,11 @@ def sweep_distribution(counts: tuple[int, ...], k: int, rate: float, *, reach: i
 def test_a_sweep_keeps_its_price_and_not_that_of_k_noisy_counts(
     adjacency: Adjacency, k: int
 ) -> None:
-    """A sweep publishes the k largest noisy counts; the price of k accesses is too small."""
+    """A sweep publishes the k largest noisy counts: its exact delta on all neighbors is at most the
+    price's.
+
+    Negative control: the price of k accesses is exceeded.
+    """
     sweep = SweepTopK(k=k, epsilon=1.0, failure_prob=1e-6, adjacency=adjacency)
     first_side, second_side = (
         map(tuple, side.tolist())
@@ -312,7 +325,11 @@ def sparse_vector_pairs(
 def test_sparse_vector_keeps_its_price_and_not_that_of_its_hits(
     adjacency: Adjacency, item_hits: int
 ) -> None:
-    """The price of one access is too small."""
+    """A sparse vector answers 3 or 4 queries on all bits of one item: its exact delta is at most
+    the price's.
+
+    Negative control: the price of one access is exceeded.
+    """
     num_queries = 3 if adjacency is Adjacency.REPLACE_ONE else 4
     mechanism = SparseVector(
         epsilon=1.0, item_hits=item_hits, failure_prob=1e-6, adjacency=adjacency

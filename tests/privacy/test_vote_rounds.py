@@ -32,9 +32,11 @@ def votes_of(
     expected: float = 1.0,
     pool: NDArray[np.float32] = POOL,
 ) -> MomentVotes:
-    """Of kernel teachers, or of trained ones that say `said`, `[N, D, L]`, beyond what they say of their records.
+    """Returns the votes of kernel teachers, or of trained teachers whose answers beyond their own
+    records are `said` `[N, D, L]`.
 
-    A kernel teacher counts by the root of its number of records over the expected one.
+    A kernel teacher's vote is multiplied by the root of its number of records over the expected
+    number.
     """
     known = PublicPCA.fit(pool, directions)
     asked = known.with_constant(pool).astype(np.float32)
@@ -61,7 +63,11 @@ def votes_of(
 def test_no_teacher_moves_a_sum_further_than_its_weight(
     adjacency: Adjacency, clip: float, expected: float, weight: float
 ) -> None:
-    """All pairs of teachers with one, two, five and 40 records and all labels are compared."""
+    """One kernel teacher with 1 to 40 records and any labels is replaced or removed.
+
+    The sum moves by at most the teacher's weight times the sensitivity, and some pair reaches 90%
+    of it.
+    """
     rng = np.random.default_rng(1)
     scale = np.array([3.0, 0.4])
     sums = ClippedMoments(clip, num_teachers=1, adjacency=adjacency)
@@ -82,7 +88,11 @@ def test_no_teacher_moves_a_sum_further_than_its_weight(
 
 @pytest.mark.parametrize("adjacency", ADJACENCIES)
 def test_no_trained_teacher_moves_a_sum_further_than_its_weight(adjacency: Adjacency) -> None:
-    """The teachers have one or several records, and answers of any size."""
+    """One trained teacher with one or three records, and answers of any size, is replaced or
+    removed.
+
+    The sum moves by at most the sensitivity, and some pair reaches 90% of it.
+    """
     rng = np.random.default_rng(4)
     sums = ClippedMoments(clip=0.6, num_teachers=1, adjacency=adjacency)
     weights = rng.normal(size=(5, 2)) * 9
@@ -110,7 +120,9 @@ def test_no_trained_teacher_moves_a_sum_further_than_its_weight(adjacency: Adjac
 def test_change_of_one_teacher_moves_the_sum_by_its_votes_alone(
     trained: bool, counted: Array | None
 ) -> None:
-    """The sum is the sum of each teacher's separate votes times its weight."""
+    """The sum equals, to the last bit, the sum of each teacher's separate votes times its weight,
+    in any order of the records.
+    """
     rng = np.random.default_rng(2)
     teacher_of = np.array([0, 1, 2, 2, 3, 3, 3, 4, 5])
     inputs = rng.normal(size=(9, 3))
@@ -142,7 +154,10 @@ def test_change_of_one_teacher_moves_the_sum_by_its_votes_alone(
 @pytest.mark.slow
 @pytest.mark.parametrize("count", [64, 65])
 def test_votes_of_a_teacher_do_not_depend_on_other_teachers(count: int) -> None:
-    """The votes agree to the last bit, at a size at which a product of another shape would round differently."""
+    """300 teachers' sum equals, to the last bit, the sum of each teacher's votes alone.
+
+    At this size a plain product of another shape would round differently.
+    """
     rng = np.random.default_rng(8)
     num_teachers = 300
     num_labels = 40
@@ -168,9 +183,9 @@ def test_votes_of_a_teacher_do_not_depend_on_other_teachers(count: int) -> None:
 def test_all_rounds_use_the_noise_that_is_charged(
     num_rounds: int, adjacency: Adjacency, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The sum of 1 / (noise multiplier)**2 over all rounds equals the charged one.
+    """The sum of 1 / (noise multiplier)^2 over all rounds equals the charged one.
 
-    The densities of the worst pair cost as much as is charged.
+    The densities of the worst pair stay within the price, and a price for 5% more noise is refuted.
     """
     noises, sums = recorded(
         monkeypatch, "pate.aggregators.centered_rounds", "RoundedGaussian", "ClippedMoments"
@@ -203,7 +218,11 @@ def test_all_rounds_use_the_noise_that_is_charged(
 def test_draws_of_a_whole_release_in_two_rounds_do_not_refute_its_price(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """The second student is a function of the first release. The control: the price of one of the two is refuted."""
+    """Drawn releases in two rounds, whose second student is a function of the first release, do not
+    refute their price.
+
+    Negative control: they refute the price of one of the two rounds.
+    """
     inputs = np.repeat(POOL[:1], 3, axis=0)
     require_price_of_two_rounds(
         lambda held: votes_of(
@@ -215,7 +234,9 @@ def test_draws_of_a_whole_release_in_two_rounds_do_not_refute_its_price(
 
 
 def test_clip_is_positive_for_a_student_with_certain_predictions() -> None:
-    """The labels are linearly separable, and the noise is tiny."""
+    """The labels are linearly separable and the noise is tiny, so the student's predictions become
+    certain: its weights stay finite.
+    """
     inputs = np.random.default_rng(4).normal(size=(400, 3))
     votes = votes_of(inputs, labels=inputs[:, :2] > 0, teacher_of=np.arange(400), num_teachers=400)
     sure = CenteredVotes(noise_multiplier=1e-4, prevalence_share=0.0, rounds=30)

@@ -26,6 +26,10 @@ every_adjacency = pytest.mark.parametrize("adjacency", tuple(Adjacency))
 def verified(
     event: Event | Claim, adjacency: Adjacency, std: float, labels: int = 3, teachers: int = 5
 ) -> Verdict:
+    """Returns the verdict on a claim about the noisy winner, on all neighboring tables with one
+    vote for each teacher.
+    """
+
     def distribution(histogram: np.ndarray) -> dict[int, float]:
         rival = noisy_max_distribution(histogram, noise_std=std)
         ours = gaussian_argmax(histogram / std)
@@ -49,7 +53,10 @@ def verified(
 def test_no_pair_of_tables_costs_more(
     kind: type[Accountant], noise_std: float, adjacency: Adjacency
 ) -> None:
-    """GNMax's price holds on all neighbors, and 60% of the price is refuted."""
+    """GNMax's price holds on all neighboring tables of five teachers.
+
+    Negative control: 60% of the price is refuted, unless the noise is 0.7.
+    """
     claim = Claim.from_event(
         GNMax(noise_std=noise_std, adjacency=adjacency).event_for(
             num_queries=1, num_labels=3, num_teachers=5
@@ -65,6 +72,10 @@ def test_no_pair_of_tables_costs_more(
 
 @every_adjacency
 def test_three_aggregators_charge_for_a_winner(adjacency: Adjacency) -> None:
+    """GNMax and powerset GNMax have the same event.
+
+    ConfidentGNMax, with a screening that costs nothing, has the same epsilon.
+    """
     one = GNMax(noise_std=4.0, adjacency=adjacency).event_for(
         num_queries=1, num_labels=3, num_teachers=5
     )
@@ -89,6 +100,9 @@ def test_three_aggregators_charge_for_a_winner(adjacency: Adjacency) -> None:
 def test_a_winner_among_all_sets_of_two_labels_is_covered(
     adjacency: Adjacency, num_teachers: int
 ) -> None:
+    """Powerset GNMax on two labels: the price of the winner among four sets holds on all
+    neighboring tables, and over 30% of it is reached.
+    """
     event = PowersetGNMax(noise_std=1.0, adjacency=adjacency).event_for(
         num_queries=1, num_labels=2, num_teachers=9
     )
@@ -98,7 +112,11 @@ def test_a_winner_among_all_sets_of_two_labels_is_covered(
 
 
 def test_a_price_of_one_count_does_not_cover_replace_one() -> None:
-    """Negative controls: the price for one moved count, and a price without the part that the argmax hides."""
+    """Negative control: the price of one moved noisy count is refuted under replace-one.
+
+    The price of two moved noisy counts, which ignores that only the winner is shown, holds but is
+    not reached.
+    """
     cheap, dear = (
         verified(GaussianEvent(std), adjacency=Adjacency.REPLACE_ONE, std=1.0, labels=4, teachers=4)
         for std in (1.0, 0.5**0.5)
@@ -108,6 +126,9 @@ def test_a_price_of_one_count_does_not_cover_replace_one() -> None:
 
 
 def test_a_histogram_of_sets_is_what_the_teachers_say() -> None:
+    """Three teachers vote for any of four sets of labels: the summary counts how many voted for
+    each set.
+    """
     aggregator = PowersetGNMax(noise_std=1.0)
     sets = np.array(list(product((False, True), repeat=2)))
     for chosen in combinations_with_replacement(range(4), 3):
@@ -121,6 +142,9 @@ def test_a_histogram_of_sets_is_what_the_teachers_say() -> None:
 def test_one_teacher_counts_for_one_set_and_no_label_that_it_did_not_name(
     max_size: int | None,
 ) -> None:
+    """One teacher's summary is one set, which has at most `max_size` labels, all of which it voted
+    for.
+    """
     aggregator = PowersetGNMax(noise_std=1.0, max_size=max_size)
     for vector in product((False, True), repeat=4):
         summary = aggregator.summarize(VoteBlocks(np.array(vector)[None, None], num_teachers=1))

@@ -24,12 +24,13 @@ def require_price_of_two_rounds(
     refuted: GaussianEvent,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Draws do not refute the price of both rounds, but another one.
+    """Fails unless drawn releases of two rounds are consistent with their price and refute the
+    price `refuted`.
 
     Args:
-        votes_of: three records alike, given which of them have the label.
+        votes_of: the votes of three equal records, given which of them have the label.
         refuted: a price that is too low.
-        monkeypatch: takes out what is done with the weights after all rounds.
+        monkeypatch: removes the processing of the weights after all rounds.
     """
     monkeypatch.setattr(Descent, "finished", lambda _self, weights, *_others: weights)
     (noises,) = recorded(monkeypatch, "pate.aggregators.centered_rounds", "RoundedGaussian")

@@ -8,7 +8,7 @@ _SMALLEST_EXPECTED = 10.0
 
 
 def p_value(counts: Mapping[Hashable, int], distribution: Mapping[Hashable, float]) -> float:
-    """Returns the probability of counts that deviate at least as much from the expected ones.
+    """Returns the p-value of a chi-square test of counted outcomes against an exact distribution.
 
     Rare outcomes are pooled; an impossible outcome gives 0.
     """

@@ -37,13 +37,14 @@ AGGREGATORS: dict[str, StableTopK] = {
 
 
 def counts_of(values: np.ndarray) -> dict[int, int]:
+    """Returns how often each value occurs in an array."""
     return dict(
         zip(*(side.tolist() for side in np.unique(values, return_counts=True)), strict=True)
     )
 
 
 def drawn_sets(aggregator: Any, draws: int = DRAWS) -> Counter[Any]:
-    """Returns how often each set was released; None stands for a refusal."""
+    """Returns how often each set of labels was released; None stands for a refusal."""
     rng = np.random.default_rng(1)
     release = aggregator.aggregate(np.tile(VOTES, (draws, 1)), num_teachers=NUM_TEACHERS, rng=rng)
     coded = counts_of(np.where(release.answered, release.labels @ (1 << np.arange(len(VOTES))), -1))
@@ -59,7 +60,10 @@ def drawn_sets(aggregator: Any, draws: int = DRAWS) -> Counter[Any]:
 def test_drawn_k_follows_the_exact_distribution_and_not_that_of_another_scale(
     noise: str, padded: bool
 ) -> None:
-    """The index of the selected gap; the distribution at another noise scale is rejected."""
+    """The drawn index of the selected gap follows the exact distribution by a chi-square test.
+
+    Distributions at a noise scale 10% smaller or larger are rejected.
+    """
     selection = GapSelection(
         noise_scale=3.0, noise=noise, num_labels=5, num_teachers=NUM_TEACHERS, padded=padded
     )
@@ -119,6 +123,12 @@ def test_sets_of_a_fixed_size_follow_the_exact_distribution_and_not_that_of_anot
 
 @pytest.mark.parametrize("make", [StabilityTest.gaussian, StabilityTest.laplace])
 def test_passes_follow_the_test_s_probabilities_and_not_those_of_another_std(make: Any) -> None:
+    """The frequency of passing at each gap is within 4.5 standard deviations of the pass
+    probability.
+
+    The probabilities of a test with 10% more noise are over 10 standard deviations away for some
+    gap.
+    """
     test = make(test_std=2.0, failure_prob=0.02, num_teachers=12)
     wrong = make(test_std=2.2, failure_prob=0.02, num_teachers=12)
     gaps = np.arange(13)
@@ -130,7 +140,9 @@ def test_passes_follow_the_test_s_probabilities_and_not_those_of_another_std(mak
 
 
 def test_passes_of_a_table_follow_its_levels() -> None:
-    """The table's pass probabilities are compared with the frequencies of 20,000 or more draws."""
+    """The frequency of passing at each gap is within 4.5 standard deviations of the table's level
+    for this gap.
+    """
     table = optimal_stability_table(order=3.0, rdp_budget=1.0, failure_prob=0.02, num_levels=10)
     test = StabilityTest.from_table(table, num_teachers=12)
     passes = test(np.tile(np.arange(13), (DRAWS, 1)), rng=np.random.default_rng(3)).mean(axis=0)
@@ -139,7 +151,11 @@ def test_passes_of_a_table_follow_its_levels() -> None:
 
 
 def test_bits_follow_the_normal_distribution_and_are_independent() -> None:
-    """Three labels at different distances from the threshold; all 8 outcomes are compared."""
+    """Three labels lie at different distances from the threshold: all 8 outcomes follow the product
+    of their bits' probabilities.
+
+    A noise 10% smaller is rejected.
+    """
     votes = np.tile([8, 10, 5], (DRAWS, 1))
     release = GaussianVotes(noise_std=3.0).aggregate(
         votes, num_teachers=16, rng=np.random.default_rng(4)
@@ -160,7 +176,9 @@ def test_bits_follow_the_normal_distribution_and_are_independent() -> None:
 
 
 def test_outcomes_of_neighboring_queries_are_independent() -> None:
-    """Pairs of consecutive releases are compared with the product of their distributions."""
+    """Pairs of answers of consecutive queries follow the product of their distributions by a
+    chi-square test.
+    """
     aggregator = AGGREGATORS["gumbel"]
     release = aggregator.aggregate(
         np.tile(VOTES, (DRAWS, 1)), num_teachers=NUM_TEACHERS, rng=np.random.default_rng(5)

@@ -27,6 +27,11 @@ LONG = np.random.default_rng(0).permutation(np.repeat(VALUES, SIZES))
 
 @pytest.mark.slow
 def test_coins_follow_the_exact_distribution() -> None:
+    """Draws of permute-and-flip among tied counts follow its exact distribution by a chi-square
+    test.
+
+    The distributions of peeling and of another epsilon are rejected.
+    """
     mechanism = PermuteAndFlipTopK(k=3, epsilon=4.0)
     rng = np.random.default_rng(3)
     drawn = Counter(map(tuple, mechanism(np.tile(TIED, (3 * DRAWS, 1)), rng=rng).indices.tolist()))
@@ -61,6 +66,11 @@ def distribution_of_two_picks(scale: float, noise: str) -> dict[tuple[int, int],
 def test_a_long_row_follows_the_distribution_of_its_classes_and_members_of_a_class_are_equal() -> (
     None
 ):
+    """10,000 counts have four values: the values of the first two picks follow their exact
+    distribution, and equal counts are picked equally often.
+
+    Distributions at another noise scale or with Gumbel noise are rejected.
+    """
     # noise of scale 5
     mechanism = PermuteAndFlipTopK(k=5, epsilon=2.0)
     rng = np.random.default_rng(1)
@@ -86,6 +96,9 @@ def test_a_long_row_follows_the_distribution_of_its_classes_and_members_of_a_cla
 
 @pytest.mark.parametrize("epsilon", [1e-300, 1e300])
 def test_permute_and_flip_accepts_tiny_and_huge_noise(epsilon: float) -> None:
+    """At epsilon 1e300 the nine largest of 10,000 counts are picked in order; at 1e-300 nine
+    different ones are picked at random.
+    """
     row = np.arange(10_000)
     picks = PermuteAndFlipTopK(k=9, epsilon=epsilon)(row, rng=np.random.default_rng(2)).indices
     if epsilon > 1:
@@ -102,6 +115,11 @@ def test_permute_and_flip_accepts_tiny_and_huge_noise(epsilon: float) -> None:
 def test_the_lucky_one_follows_the_exact_distribution_of_its_number(
     numbers: np.ndarray, scale: float
 ) -> None:
+    """One count is picked at a threshold among counts that were not picked before: its value
+    follows the exact distribution, and equal counts are picked equally often.
+
+    The distribution at 1.4 times the noise is rejected.
+    """
     rng = np.random.default_rng(5)
     alive = np.ones(len(numbers), dtype=np.bool_)
     alive[[0, 3]] = False  # picked before
@@ -129,6 +147,11 @@ def test_the_lucky_one_follows_the_exact_distribution_of_its_number(
 
 @pytest.mark.parametrize("level", [1, 5, 8])
 def test_thinning_leaves_each_place_with_its_share(level: int) -> None:
+    """Thinning at `level` keeps each of 3001 places with probability 2^-level, in rising order and
+    evenly over the row.
+
+    A probability 1.3 times as large is rejected.
+    """
     rng = np.random.default_rng(level)
     count = 3_001
     times = 40
@@ -144,6 +167,7 @@ def test_thinning_leaves_each_place_with_its_share(level: int) -> None:
 
 
 def test_no_place_is_thinned_at_level_0() -> None:
+    """With no halvings, all 700 places are kept."""
     assert draw_thinned_places(
         num_places=700, num_halvings=0, rng=np.random.default_rng(0)
     ).tolist() == list(range(700))

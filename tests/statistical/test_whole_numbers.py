@@ -13,6 +13,7 @@ from tests.statistical.chi_square import p_value
 
 
 def rounded_gaussian(std: float) -> dict[int, float]:
+    """Returns the probability of each whole number under a Gaussian that is rounded."""
     values = np.arange(-round(12 * std) - 2, round(12 * std) + 3)
     return dict(
         zip(
@@ -24,6 +25,7 @@ def rounded_gaussian(std: float) -> dict[int, float]:
 
 
 def discrete_gaussian(variance: float) -> dict[int, float]:
+    """Returns the probability of each whole number under the discrete Gaussian."""
     values = np.arange(-round(12 * variance**0.5) - 2, round(12 * variance**0.5) + 3)
     weights = np.exp(-(values**2) / (2 * variance))
     return dict(zip(values.tolist(), (weights / weights.sum()).tolist(), strict=True))
@@ -37,6 +39,10 @@ LAWS += [(DiscreteGaussian, discrete_gaussian, variance, 1.1) for variance in (1
 def test_whole_numbers_have_their_mass_and_not_that_of_wider_noise(
     kind: Any, law: Any, width: float, wrong: float
 ) -> None:
+    """60,000 draws of whole-number noise follow their exact distribution by a chi-square test.
+
+    The distribution of noise wider by the factor `wrong` is rejected.
+    """
     drawn = Counter(kind(width).sample(shape=(60_000,), rng=np.random.default_rng(5)).tolist())
     assert p_value(drawn, distribution=law(width)) > 1e-3
     assert width < 0.1 or p_value(drawn, distribution=law(width * wrong)) < 1e-6
@@ -44,6 +50,9 @@ def test_whole_numbers_have_their_mass_and_not_that_of_wider_noise(
 
 @pytest.mark.slow
 def test_wide_noise_is_normal() -> None:
+    """Rounded Gaussian noise of std 2^36, divided by its std, is standard normal by a
+    Kolmogorov-Smirnov test; 2% wider noise is rejected.
+    """
     drawn = (
         RoundedGaussian(std=2.0**36).sample(shape=(200_000,), rng=np.random.default_rng(1))
         / 2.0**36
@@ -53,6 +62,9 @@ def test_wide_noise_is_normal() -> None:
 
 
 def test_entries_are_independent() -> None:
+    """Entries of rounded Gaussian noise in one row and in two rows are uncorrelated within 5
+    standard deviations.
+    """
     drawn = (
         RoundedGaussian(std=100.0).sample(shape=(2, 50_000), rng=np.random.default_rng(2)) / 100.0
     )

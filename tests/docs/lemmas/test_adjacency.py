@@ -19,6 +19,11 @@ Histogram = tuple[int, ...]
 
 @pytest.mark.parametrize("adjacency", Adjacency)
 def test_the_bounds_of_the_table_hold_and_are_attained(adjacency: Adjacency) -> None:
+    """On all neighbors of small instances, one teacher moves a sorted count by 1, a gap by the gap
+    sensitivity, the difference of two gaps by the gap range, and a padding gap by 1.
+
+    Under add-remove, all sorted counts move in one direction.
+    """
     largest_moves = []
     for num_labels, num_teachers in ((1, 4), (2, 4), (3, 4), (4, 3)):
         counts, moved = neighbors(num_labels, num_teachers, adjacency)
@@ -48,7 +53,11 @@ def test_the_bounds_of_the_table_hold_and_are_attained(adjacency: Adjacency) -> 
 
 
 def test_centered_votes_of_zero_move_twice_as_far_as_absent_ones() -> None:
-    """Tries all corners of 2 queries with 2 labels; the sum is the package's, the distance is recomputed."""
+    """Removing a teacher moves the centered sum by at most the sensitivity.
+
+    Replacing its votes by zeros moves it up to twice as far, for all corners of 2 queries with 2
+    labels.
+    """
     shape = (2, 2)
     clip = 0.7
     clipped = ClippedSum(clip, shape, adjacency=Adjacency.ADD_REMOVE)
@@ -84,6 +93,7 @@ def powerset_pairs(
 
 @cache
 def released(counts: Histogram) -> np.ndarray:
+    """Returns the probability that each set of labels wins, at noise std 1."""
     return noisy_max_distribution(np.array(counts), noise_std=1.0)
 
 
@@ -100,6 +110,10 @@ def worst_delta(kind: str, epsilon: float) -> float:
 
 
 def test_the_empty_set_costs_powerset_votes_six_times_their_delta() -> None:
+    """Under add-remove, a removed teacher has at most the priced delta 0.00815 at epsilon 2.4.
+
+    A teacher that votes for the empty set instead has 0.0500, 6.1 times as much.
+    """
     epsilon = 2.4
     event = PowersetGNMax(noise_std=1.0, adjacency=Adjacency.ADD_REMOVE).event_for(
         num_queries=1, num_labels=2, num_teachers=4

@@ -16,11 +16,17 @@ CURVES = {
 
 
 def gaussian(multiplier: float) -> PriceCurve:
+    """Returns the price curve of one Gaussian event by the exact accountant."""
     return PriceCurve.from_accountant(ExactAccountant().compose(GaussianEvent(multiplier)))
 
 
 def least_mass(curve: PriceCurve, guesses: Guesses, tail: float) -> float:
-    """Returns the least total probability besides a tail, by one linear program with all constraints."""
+    """Returns the least total probability of a law over numbers of right guesses that the price
+    allows.
+
+    The law gives `tail` to the guesses' number of right guesses or more. One linear program has all
+    constraints.
+    """
     most = guesses.num_guesses
     count = guesses.num_canaries
     correct = guesses.num_correct
@@ -50,6 +56,9 @@ def least_mass(curve: PriceCurve, guesses: Guesses, tail: float) -> float:
 def test_the_recursion_is_the_optimum_of_a_linear_program(
     name: str, canaries: int, guessed: int
 ) -> None:
+    """Guesses refute a price exactly if no law that the price allows makes so many right guesses
+    likely enough, by a linear program.
+    """
     verdicts = set()
     for correct in range(guessed + 1):
         for confidence in (0.5, 0.95):
@@ -68,6 +77,11 @@ def test_the_recursion_is_the_optimum_of_a_linear_program(
 def test_randomized_response_is_refuted_no_more_often_than_allowed(
     epsilon: float, guessed: int
 ) -> None:
+    """Guesses about randomized response, which attains its price, refute the price with probability
+    at most 5%.
+
+    A price of a third of epsilon is refuted more often.
+    """
     right = np.exp(epsilon) / (1 + np.exp(epsilon))  # the most of any epsilon-DP coin
     curve = PriceCurve(np.array([epsilon]), deltas=np.array([0.0]))
     counts = np.arange(guessed + 1)
@@ -88,6 +102,11 @@ def test_randomized_response_is_refuted_no_more_often_than_allowed(
 
 @pytest.mark.slow
 def test_lower_bounds_exceed_the_price_as_rarely_as_chance_allows() -> None:
+    """200 attacks on Gaussian scores refute the true price about as rarely as 5% allows.
+
+    They mostly refute a price for three times the noise, and the lower bound at the threshold is
+    within 10% of the price.
+    """
     rng = np.random.default_rng(1)
     shift = 1.0
     count = 200
@@ -119,6 +138,11 @@ def test_lower_bounds_exceed_the_price_as_rarely_as_chance_allows() -> None:
 
 @pytest.mark.slow
 def test_lower_bounds_are_below_the_price_and_rise_with_the_guesses() -> None:
+    """95 of 190 right guesses give the lower bound 0; 125 and 185 give positive rising bounds.
+
+    The bound for a Gaussian price is larger than that for any (epsilon, delta).
+    """
+
     def spent(scale: float) -> ExactAccountant:
         return ExactAccountant().compose(GaussianEvent(2 * scale))
 

@@ -8,20 +8,30 @@ from scipy.special import log_softmax, logsumexp, ndtr
 
 
 def rounded_distribution(std: float, at: int = 0) -> np.ndarray:
+    """Returns the probability of each whole number from -60 to 60 under a rounded Gaussian around
+    `at`.
+    """
     values = np.abs(np.arange(-60, 61) - at)
     return np.asarray(ndtr(-(values - 0.5) / std) - ndtr(-(values + 0.5) / std))
 
 
 def hockey_stick(one: np.ndarray, other: np.ndarray, epsilon: float) -> float:
+    """Returns the hockey-stick divergence of two distributions at epsilon."""
     return float(np.maximum(one - math.exp(epsilon) * other, 0).sum())
 
 
 def gaussian_delta(mu: float, epsilon: float) -> float:
+    """Returns the exact privacy profile of N(0, 1) against N(mu, 1) at epsilon."""
     return float(ndtr(mu / 2 - epsilon / mu) - math.exp(epsilon) * ndtr(-mu / 2 - epsilon / mu))
 
 
 @pytest.mark.parametrize("std", [0.6, 1.0, 2.5])
 def test_rounded_noise_costs_no_more_than_the_gaussian(std: float) -> None:
+    """The delta of a rounded Gaussian, moved by 1 to 3, is at most that of the Gaussian at all
+    epsilons.
+
+    Negative control: with 10% less noise it is larger, for stds of 1 and more.
+    """
     for shift in (1, 2, 3):
         for epsilon in np.linspace(0, 6, 25):
             spent = hockey_stick(
@@ -35,7 +45,10 @@ def test_rounded_noise_costs_no_more_than_the_gaussian(std: float) -> None:
 
 
 def test_the_discrete_gaussian_exceeds_the_profile_of_the_continuous_one() -> None:
-    """Renyi divergences of the discrete Gaussian stay below the Gaussian's; its deltas do not."""
+    """Renyi divergences of the discrete Gaussian stay below the Gaussian's.
+
+    Some of its deltas are over 1% larger.
+    """
     values = np.arange(-60, 61)
     std = 1.0
     worst = 0.0

@@ -13,6 +13,7 @@ EPSILONS = (0.2, 1.0, 3.0)
 
 
 def both_ways(p: np.ndarray, q: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Returns two distributions in both orders, as two arrays `[2, n]`."""
     return np.stack([p, q]), np.stack([q, p])
 
 
@@ -51,15 +52,24 @@ def walk(
 
 
 def exact_delta(distributions: list, epsilon: float) -> float:
+    """Returns the exact delta of two laws over all paths, in the worse direction."""
     return largest_delta(*both_ways(*np.array(distributions).T), epsilon)
 
 
 def claimed_delta(curve: np.ndarray, epsilon: float, orders: np.ndarray = ORDERS) -> float:
+    """Returns the delta at epsilon to which a Renyi curve converts, at the best of the Renyi
+    orders.
+    """
     return float(rdp_to_deltas(orders, rdp=curve, target_epsilon=epsilon).min())
 
 
 @pytest.mark.parametrize("seed", range(40))
 def test_prices_that_depend_on_the_past_hold_at_every_single_order(seed: int) -> None:
+    """In a random tree of releases, prices and failures depend on earlier outcomes.
+
+    At each single Renyi order, the exact delta is at most that of the largest sum of curves, plus
+    the largest sum of failures.
+    """
     rng = np.random.default_rng(seed)
     distributions, curves, failures = walk(rng, parameters=[(0.9, 0.05), (0.2, 0.01)])
     assert len({round(f, 9) for f in failures}) > 1
@@ -73,6 +83,10 @@ def test_prices_that_depend_on_the_past_hold_at_every_single_order(seed: int) ->
 
 
 def test_without_the_failure_probabilities_the_claim_is_false() -> None:
+    """In 40 random trees, the exact delta is at most the converted delta plus the failures.
+
+    Without the failures, the claim is exceeded in all 40.
+    """
     broken = 0
     for seed in range(40):
         distributions, curves, failures = walk(

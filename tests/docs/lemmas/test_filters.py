@@ -69,6 +69,10 @@ def worst_delta(admits: Callable[[Counts], bool], cap: float) -> float:
 def by_total(
     make: Callable[[], Accountant], *, cap: float, delta: float
 ) -> Callable[[Counts], bool]:
+    """Returns a rule that admits numbers of releases if an accountant's total epsilon is within the
+    cap.
+    """
+
     def admits(counts: Counts) -> bool:
         accountant = make()
         for epsilon, count in zip(EPSILONS, counts, strict=True):
@@ -79,6 +83,7 @@ def by_total(
 
 
 def by_filter(filter_of_cap: PrivacyFilter) -> Callable[[Counts], bool]:
+    """Returns a rule that admits numbers of releases if a filter admits them."""
     prices = [filter_of_cap.price(PureDpEvent(epsilon)) for epsilon in EPSILONS]
 
     def admits(counts: Counts) -> bool:
@@ -98,7 +103,11 @@ def by_filter(filter_of_cap: PrivacyFilter) -> Callable[[Counts], bool]:
 def test_an_adaptive_adversary_breaks_a_cap_on_the_total(
     make: Callable[[], Accountant], cap: float, delta: float, excess: float
 ) -> None:
-    """Totals by optimal composition and by the best order: each path keeps the cap, their mixture does not."""
+    """An adversary who chooses each release after earlier outcomes, as long as the accountant's
+    total is within the cap, exceeds delta by the factor `excess`.
+
+    Each path keeps the cap, their mixture does not.
+    """
     assert worst_delta(by_total(make, cap=cap, delta=delta), cap) > excess * delta
 
 
@@ -117,7 +126,11 @@ def test_an_adaptive_adversary_breaks_a_cap_on_the_total(
 def test_an_adaptive_adversary_keeps_the_cap_of_a_filter(
     kind: Callable[[float, float], PrivacyFilter], cap: float, delta: float
 ) -> None:
-    """Takes the smallest cap that the sum of pure epsilons still keeps."""
+    """The same adversary, admitted by a filter, stays within delta at the cap.
+
+    At the larger cap it reaches at least a hundredth of delta (a thousandth for the Gaussian
+    filter).
+    """
     filter_of_kind = kind(cap, delta)
     delta_reached = worst_delta(by_filter(filter_of_kind), cap)
     assert delta_reached <= delta
@@ -128,14 +141,14 @@ def test_an_adaptive_adversary_keeps_the_cap_of_a_filter(
 
 
 class Doubled(RenyiFilter):
-    """A control that takes half of each event's cost."""
+    """A wrong filter that counts half of each event's cost."""
 
     def amount(self, event: object) -> float:
         return super().amount(event) / 2  # type: ignore[arg-type]
 
 
 class Quartered(GaussianAndRenyi):
-    """A control that takes a quarter of each event's mu squared."""
+    """A wrong filter that counts a quarter of each event's mu squared."""
 
     def price(self, event: Event) -> Spent:
         price = super().price(event)
@@ -145,11 +158,18 @@ class Quartered(GaussianAndRenyi):
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", [Doubled, Quartered])
 def test_a_filter_that_counts_less_fails(kind: Callable[[float, float], PrivacyFilter]) -> None:
+    """Negative control: with a filter that counts half of the cost, or a quarter of mu squared, the
+    adversary exceeds delta.
+    """
     assert worst_delta(by_filter(kind(4.0, 1e-2)), cap=4.0) > 1e-2
 
 
 def test_one_order_bounds_the_hockey_stick_by_a_power_of_the_ratio() -> None:
-    """(x - e^cap)_+ <= delta x^a exp(-(a - 1) budget), the bound of the stopped supermartingale."""
+    """(x - e^cap)_+ <= delta x^a exp(-(a - 1) budget) for all x at one Renyi order a, and the bound
+    is attained.
+
+    This is the bound of the stopped supermartingale.
+    """
     rng = np.random.default_rng(0)
     for _ in range(50):
         order = rng.uniform(1.1, 40)
@@ -179,6 +199,11 @@ def best_second_gaussian(first: float, total: float, cap: float) -> float:
 @pytest.mark.slow
 @pytest.mark.parametrize(("cap", "delta"), [(4.0, 1e-6), (1.0, 1e-3)])
 def test_a_sum_of_mu_squared_bounds_adaptive_gaussians(cap: float, delta: float) -> None:
+    """An adversary chooses a second Gaussian after the outcome of the first, within a budget of mu
+    squared: its delta is that of one Gaussian of the whole budget.
+
+    With 10% more budget it exceeds delta.
+    """
     budget = GaussianFilter(cap, delta).budget
     for share in (0.1, 0.5, 0.9):
         delta_reached = best_second_gaussian(math.sqrt(share * budget), budget, cap)
@@ -208,6 +233,12 @@ def delta_of_stopping(step: float, bounds: list[float]) -> float:
 
 
 def test_a_cap_but_no_total_bounds_adaptive_stopping() -> None:
+    """An adversary who stops adaptively exceeds the total of each number of releases with more than
+    3 times delta.
+
+    It keeps the cap of the ledger with at most delta; the total of a fixed number of releases is
+    exact.
+    """
     step = 0.2
     most = 60
     delta = 1e-3
@@ -229,7 +260,11 @@ def test_a_cap_but_no_total_bounds_adaptive_stopping() -> None:
 
 
 def test_a_release_at_the_whole_cap_leaves_room_for_none() -> None:
-    """The exact delta of 40 fixed randomized responses is at most that of the cap."""
+    """A first release of 40 randomized responses costs the whole cap and is admitted; nothing more
+    is.
+
+    Negative control: one more adaptive release would exceed delta.
+    """
     step = 0.2
     count = 40
     delta = 1e-3

@@ -27,6 +27,9 @@ MOST_ROUNDING = 1e-12
 def boundary_event(
     epsilon: float, *, bounded_range: bool, hits: int = 3, calls: float = math.inf
 ) -> SessionEvent:
+    """Returns the event of a session of boundary calls of an epsilon; a hit is the boundary
+    outcome.
+    """
     target = tight_boundary(epsilon)
     return BoundarySessionEvent(
         target.epsilon,
@@ -40,17 +43,23 @@ def boundary_event(
 
 
 def target_event(target: QTarget, hits: int = 3, calls: float = math.inf) -> SessionEvent:
+    """Returns the event of a session of calls with a target; a hit is an outcome in the target's
+    set.
+    """
     return SessionEvent(
         target.epsilon, target.hit_prob, target_hits=hits, num_calls=calls, accesses=NoOpEvent()
     )
 
 
 def orders_for(epsilon: float) -> Array:
+    """Returns 40 Renyi orders that suit calls of an epsilon."""
     return 1 + np.geomspace(1e-2, 3 / epsilon, 40)
 
 
 def weigh(first: Array | float, second: Array | float, orders: Array) -> Array:
-    """Returns first**a second**(1 - a) for each order a, with the orders along the last axis."""
+    """Returns first**a second**(1 - a) for each Renyi order a, with the Renyi orders along the last
+    axis.
+    """
     log_first = np.log(np.asarray(first, dtype=np.float64))[..., None]
     log_second = np.log(np.asarray(second, dtype=np.float64))[..., None]
     return np.asarray(np.exp(orders * log_first + (1 - orders) * log_second))
@@ -89,7 +98,9 @@ def calls(epsilon: float, *, bounded_range: bool, num: int = 3000) -> list[Pair]
 
 
 def moments(pair: Pair, orders: Array) -> Pair:
-    """Returns the moments of a wrapped call, `[N, A]` each: over outcomes that are no hit, and of the hit."""
+    """Returns the moments of a wrapped call at each Renyi order, `[N, A]` each: over outcomes that
+    are no hit, and of the hit.
+    """
     terms = weigh(*(boundary_distribution(law) for law in pair), orders)
     return terms[:, :-1].sum(axis=1), terms[:, -1]
 
@@ -99,6 +110,11 @@ def moments(pair: Pair, orders: Array) -> Pair:
 def test_no_boundary_call_has_a_moment_above_1_where_hits_weigh_less(
     epsilon: float, bounded_range: bool
 ) -> None:
+    """At Renyi orders where a hit costs less than 1, the moment of any boundary call is at most 1
+    if its hit weighs less by the cost.
+
+    At all Renyi orders the plain moment is at most 1 plus the cost of a call.
+    """
     orders = orders_for(epsilon)
     event = boundary_event(epsilon, bounded_range=bounded_range)
     cost = hit_cost(event, orders)
@@ -113,6 +129,9 @@ def test_no_boundary_call_has_a_moment_above_1_where_hits_weigh_less(
 
 @pytest.mark.parametrize("epsilon", EPSILONS)
 def test_rare_outcomes_attain_the_cost_of_a_bounded_range(epsilon: float) -> None:
+    """Calls with a rare outcome reach over 99% of the cost of a hit, at each Renyi order where this
+    cost is below 1.
+    """
     orders = orders_for(epsilon)
     cost = hit_cost(boundary_event(epsilon, bounded_range=True), orders)
     share_used = np.zeros_like(orders)
@@ -136,7 +155,11 @@ def test_rare_outcomes_attain_the_cost_of_a_bounded_range(epsilon: float) -> Non
     ],
 )
 def test_the_worst_q_target_call_is_a_corner(target: QTarget) -> None:
-    """Pairs of laws within epsilon are mixtures of ratios e^epsilon and e^-epsilon; their hits are q or more."""
+    """Calls of a target mix ratios e^epsilon and e^-epsilon, and hit with probability q or more:
+    their moment with the hit weighed less is at most 1.
+
+    Randomized response whose likelier answer misses attains 1.
+    """
     orders = orders_for(target.epsilon)
     growth = math.exp(target.epsilon)
     cost = hit_cost(target_event(target), orders)
@@ -164,6 +187,10 @@ def test_the_worst_q_target_call_is_a_corner(target: QTarget) -> None:
 
 
 def test_few_calls_cost_by_calls_and_many_by_hits() -> None:
+    """The price of a session of 10 hits rises with its number of calls.
+
+    One call costs its bounded range, and infinitely many calls cost 10 hits.
+    """
     orders = np.array([1.5, 4.0, 9.0, 12.0])
     sessions = [
         boundary_event(epsilon=0.05, bounded_range=True, hits=10, calls=n)
@@ -182,6 +209,11 @@ def test_few_calls_cost_by_calls_and_many_by_hits() -> None:
 
 
 def test_an_order_beyond_all_hits_costs_all_calls() -> None:
+    """At Renyi orders so large that one hit costs 1 or more, a session without a limit of calls has
+    an infinite price.
+
+    A session of at most 20 calls costs at most 20 times the epsilon of a call.
+    """
     orders = np.array([1e3, 1e6])
     assert (hit_cost(boundary_event(epsilon=0.05, bounded_range=False), orders) >= 1).all()
     assert np.isinf(session_rdp(boundary_event(epsilon=0.05, bounded_range=False), orders)).all()

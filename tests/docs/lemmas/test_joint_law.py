@@ -14,6 +14,7 @@ Array = np.ndarray
 
 
 def renyi(order: float) -> Callable[[Array], Array]:
+    """Returns the convex function whose expectation gives the Renyi divergence at a Renyi order."""
     return lambda x: np.exp((1 - order) * np.log(np.maximum(x, 1e-300))) - 1 + (order - 1) * (x - 1)
 
 
@@ -64,6 +65,9 @@ def extreme_law(types: CandidateTypes, rng: np.random.Generator) -> Array:
 
 
 def some_types(reach: int, num_teachers: int, num_candidates: int) -> CandidateTypes:
+    """Returns the candidate types of a selection with a test whose logits rise evenly with the
+    votes.
+    """
     logits = tuple(np.linspace(-6.0, 6.0, num_teachers + 1).tolist())
     test = ApproximateEvent(OneBitEvent(logits, reach), 1e-3)
     return CandidateTypes.from_event(
@@ -75,6 +79,11 @@ def some_types(reach: int, num_teachers: int, num_candidates: int) -> CandidateT
 @pytest.mark.parametrize("reach", [1, 2])
 @pytest.mark.parametrize("number", range(len(DIVERGENCES)))
 def test_no_law_that_satisfies_the_rows_is_above_the_bound(number: int, reach: int) -> None:
+    """Random laws of candidates that satisfy the proof's rows have at most the bounded divergence,
+    for six convex divergences.
+
+    Negative control: a law that breaks the rows exceeds the bound.
+    """
     types = some_types(reach, num_teachers=30, num_candidates=20)
     rng = np.random.default_rng(number)
     f = DIVERGENCES[number]
@@ -97,7 +106,11 @@ def test_no_law_that_satisfies_the_rows_is_above_the_bound(number: int, reach: i
 
 
 def test_rows_allow_a_small_part_of_one_candidate() -> None:
-    """Half of all weight is on the gap of all votes, half on gaps of 0: e^-4.5 of a candidate has the first."""
+    """Half of a law's weight is on the gap of all votes and half on gaps of 0: it satisfies the
+    rows.
+
+    The first gap has only e^-4.5 of a candidate.
+    """
     types = some_types(reach=2, num_teachers=30, num_candidates=20)
     law = np.zeros(len(types.moved))
     still = np.flatnonzero(types.moved == 1.0)

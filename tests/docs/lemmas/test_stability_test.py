@@ -13,17 +13,24 @@ Probability = float | np.ndarray
 
 
 def divergence(p: Probability, q: Probability, order: float) -> np.ndarray:
+    """Returns the Renyi divergence at a Renyi order between bits with probabilities p and q of a 1."""
     ones = p**order * q ** (1 - order)
     zeros = (1 - p) ** order * (1 - q) ** (1 - order)
     return np.log(ones + zeros) / (order - 1)
 
 
 def both_ways(p: Probability, q: Probability, order: float) -> np.ndarray:
+    """Returns the larger Renyi divergence of both directions between bits with probabilities p and
+    q.
+    """
     return np.maximum(divergence(p, q, order), divergence(q, q=p, order=order))
 
 
 @pytest.mark.slow
 def test_no_random_admissible_table_is_above_the_optimal_one() -> None:
+    """200 random tables whose neighboring levels differ by at most the budget stay at or below the
+    optimal table.
+    """
     order = 4.0
     budget = 0.03
     failure_prob = 0.02
@@ -47,6 +54,11 @@ def test_no_random_admissible_table_is_above_the_optimal_one() -> None:
 def test_levels_may_be_rounded_but_not_skipped(
     adjacency: Adjacency,
 ) -> None:
+    """Gaps are mapped to the table's levels in steps of the gap sensitivity: rounded down or up,
+    the test costs the budget.
+
+    Two levels per step cost over twice the budget; rounding up passes no later than rounding down.
+    """
     order = 5.0
     budget = 0.02
     num_teachers = 60

@@ -13,6 +13,10 @@ ORDERS = np.array([1.05, 1.5, 2.0, 4.0, 8.0, 30.0, 200.0])
 
 @pytest.mark.parametrize("width", [0.01, 0.1, 0.5, 2.0, 8.0])
 def test_j_picks_never_cost_more_than_the_limit_of_many(width: float) -> None:
+    """j picks of bounded range width / sqrt(j) cost more the larger j is, at every Renyi order.
+
+    Their limit is width^2 / 8 times the Renyi order.
+    """
     curves = [
         j * bounded_range_rdp(width / math.sqrt(j), orders=ORDERS)
         for j in (1, 2, 3, 4, 8, 40, 1000)
@@ -38,7 +42,9 @@ def largest_delta(width: float, picks: int) -> float:
 
 
 def test_many_picks_do_not_stand_for_one_in_delta() -> None:
-    """Total variation: tanh(e / 4) for one pick of range e, less for four picks of e / 2."""
+    """At epsilon 0, one pick of range e has delta tanh(e / 4), and four picks of range e / 2 have
+    less than 90% of it.
+    """
     one_pick = largest_delta(width=0.4, picks=1)
     four = largest_delta(width=0.2, picks=4)
     assert one_pick == pytest.approx(math.tanh(0.1), rel=1e-3)

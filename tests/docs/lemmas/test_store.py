@@ -16,11 +16,17 @@ def committed(
 
 
 def test_a_draw_repeated_after_crashes_has_the_law_of_one() -> None:
+    """A draw that crashes with probability 1/2, whatever was drawn, and is repeated has the law of
+    a single draw.
+    """
     for law in LAW.values():
         assert committed(law, crash=(HALF, HALF)) == law
 
 
 def test_a_crash_that_depends_on_draw_and_data_breaks_the_price() -> None:
+    """A crash whose probability depends on the drawn bit and on the data makes the ratio of
+    committed bits exceed e^epsilon = 3.
+    """
     first = committed(LAW["data"], crash=(Fraction(0), HALF))
     second = committed(LAW["neighbor"], crash=(HALF, Fraction(0)))
     assert LAW["data"][0] == E_EPSILON * LAW["neighbor"][0]

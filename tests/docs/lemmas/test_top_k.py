@@ -7,6 +7,12 @@ import pytest
 @pytest.mark.parametrize("epsilon", [0.2, 1e-3])
 @pytest.mark.parametrize("log_ratio", [np.log(40), 10.0, 30.0])
 def test_the_constants_for_sets_of_many_fit(epsilon: float, log_ratio: float) -> None:
+    """The inequalities between the constants of the proof hold for all k from 16 log_ratio to 10^6
+    log_ratio.
+
+    `log_ratio` is the logarithm in the proof's condition.
+    """
+
     def h(u: np.ndarray) -> np.ndarray:
         return (1 + u) * np.log1p(u) - u
 

@@ -14,6 +14,11 @@ RNG = np.random.default_rng(0)
 
 @pytest.mark.parametrize("clip", [1e-3, 0.7, 1.0, 1.999, 50.0])
 def test_sums_of_whole_numbers_are_exact_in_any_order(clip: float) -> None:
+    """The sum of 3000 clipped products of features and residuals is the same in any order and in
+    any parts.
+
+    It equals the sum in Python's whole numbers.
+    """
     sums = ClippedMoments(clip, num_teachers=3000)
     features = np.trunc(RNG.uniform(-1, 1, size=(3000, 3)) * FEATURE_STEPS).astype(np.float32)
     residuals = RNG.normal(size=(3000, 2)) * clip
@@ -37,7 +42,9 @@ def test_sums_of_whole_numbers_are_exact_in_any_order(clip: float) -> None:
 def opposed_records(
     num: int, size: int, num_labels: int, spread: float
 ) -> tuple[NDArray[np.float32], NDArray[np.float64]]:
-    """Returns teachers whose records are nearly alike in features, half of them for and half against."""
+    """Returns the features and residuals of `num` teachers with `size` records each: nearly alike
+    in features, half of them for a label and half against it.
+    """
     vectors = RNG.normal(size=(num, 1, 6)) + spread * RNG.normal(size=(num, size, 6))
     features = np.trunc(
         vectors / np.linalg.norm(vectors, axis=2, keepdims=True) * (FEATURE_STEPS - 1)
@@ -50,6 +57,11 @@ def opposed_records(
 
 @pytest.mark.parametrize("size", [1, 2, 7, 32])
 def test_a_teacher_of_a_few_records_counts_as_its_mean_product_does(size: int) -> None:
+    """Teachers of 1 to 32 records are summed from their records or from their mean products: both
+    sums differ by less than two steps of rounding for each teacher.
+
+    The sum over teachers is exact.
+    """
     for clip, spread in ((5.0, 1.0), (0.3, 1.0), (0.02, 0.1)):
         sums = ClippedMoments(clip, num_teachers=50)
         (features, residuals) = opposed_records(num=50, size=size, num_labels=3, spread=spread)
@@ -92,5 +104,6 @@ def test_cutting_records_that_cancel_each_other_stays_within_the_clip(spread: fl
 
 
 def test_more_teachers_than_a_double_can_count_are_refused() -> None:
+    """`ClippedMoments` refuses 2^23 teachers, whose sum would not be exact."""
     with refused("num_teachers", 8388608):
         ClippedMoments(clip=1.0, num_teachers=2**23)

@@ -20,6 +20,7 @@ ORDERS = np.array([1.01, 1.5, 2.0, 4.0, 8.0, 20.0, 100.0])
 
 
 def density(x: float) -> float:
+    """Returns the density of the standard normal at x."""
     return math.exp(-0.5 * x * x) / math.sqrt(2 * math.pi)
 
 
@@ -52,6 +53,7 @@ def laws(shift: float, num_moving: int) -> list[tuple[Array, Array]]:
 
 
 def divergence(p: Array, q: Array) -> Array:
+    """Returns the Renyi divergence of two laws at each Renyi order of `ORDERS`."""
     support = (p > 1e-250) & (q > 1e-250)
     terms = ORDERS[:, None] * np.log(p[support]) - (ORDERS[:, None] - 1) * np.log(q[support])
     return np.logaddexp.reduce(terms, axis=1) / (ORDERS - 1)
@@ -63,6 +65,11 @@ def divergence(p: Array, q: Array) -> Array:
 def test_no_law_costs_more_and_a_price_3_percent_smaller_fails(
     shift: float, num_moving: int
 ) -> None:
+    """The Renyi divergence of each pair of laws of the winner is at most the price, which is at
+    most that of the noisy counts.
+
+    For the smallest shift, some pair exceeds 97% of the price.
+    """
     price = winner_rdp(1 / shift, num_moving, orders=ORDERS)
     worst = np.max([divergence(p, q) for p, q in laws(shift, num_moving)], axis=0)
     assert (worst <= price * (1 + 1e-9) + 1e-12).all()
@@ -76,7 +83,11 @@ def test_no_law_costs_more_and_a_price_3_percent_smaller_fails(
 @pytest.mark.parametrize("num_moving", [1, 2])
 @pytest.mark.parametrize("shift", [0.02, 0.3])
 def test_one_step_is_above_every_law_for_convex_functions(shift: float, num_moving: int) -> None:
-    """V is a sum of hockey sticks at several places, as after some steps; too small a V would be noticed."""
+    """One composition step of a winner, applied to a sum V of hockey sticks as after some steps, is
+    at least the value of each pair of laws.
+
+    For one V, a step 3% smaller would be below.
+    """
     spacing = rounded_spacing(shift / 14)
     grid = LossGrid(first=-400, size=900, spacing=spacing)
     step = composition_step(
@@ -114,7 +125,9 @@ def test_one_step_is_above_every_law_for_convex_functions(shift: float, num_movi
 
 
 def test_bends_are_bounded() -> None:
-    """Tries second differences of probabilities and of their derivatives, at random places in random ranges."""
+    """Second differences of winning probabilities and of their derivatives, at random places in
+    random ranges, are at most the proven bounds.
+    """
     rng = np.random.default_rng(0)
     step = 1e-3
 
