@@ -26,7 +26,7 @@ from pate.cli.run import (
     run_heading,
     watched_load,
 )
-from pate.cli.train import SweepTable, enter_folder
+from pate.cli.sweep import SweepTable, enter_folder
 from pate.data import Dataset, DigitsGrid
 from pate.models import KernelTeacher, LinearTeacher, LowRankStudent
 from pate.progress import StageOpener, unwatched

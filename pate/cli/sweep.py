@@ -1,0 +1,284 @@
+"""The table of a sweep: the runs of `pate-train -m`, one row for each, in `sweep.csv` and on the terminal."""
+
+import io
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from hydra.core.utils import JobReturn, JobStatus
+from hydra.experimental.callback import Callback
+from hydra.types import RunMode
+from omegaconf import DictConfig
+from rich.text import Text
+
+from pate.config.command_line import given_settings
+from pate.files.atomic import write_text
+from pate.files.paths import make_folder
+from pate.files.reading import read_json, read_text
+from pate.files.spreadsheet import row_writer
+from pate.files.strict_json import read_number, to_json_line
+from pate.report import Report
+from pate.report.console import PlainConsole, print_page
+from pate.report.wording import MODEL_NAMES
+from pate.run.totals import PaidRelease, Total, releases_of, share_noise, totals_of
+from pate.validation import InvalidValue
+
+# columns of the table on the terminal
+_SCORES = ("mean_average_precision", "micro_f1", "macro_f1", "accuracy")
+_COLUMNS = ("epsilon", "answered", *_SCORES, "share_of_reachable", "beats_constant")
+# further columns of sweep.csv
+_FILE_COLUMNS = (*_COLUMNS, "ceiling", "note", "folder")
+# files in `jobs/`: the results of each job, and the folder of each job
+_JOBS = "[0-9]*.json"
+_FOLDERS = "[0-9]*.folder"
+_REMEDY = "sweep again into another folder; finished runs are shown again at no cost"
+
+
+def enter_folder(sweep: Path, number: int, output_dir: Path) -> None:
+    """Records the folder of a sweep's job before anything is drawn, so that a job which fails later is counted.
+
+    Args:
+        sweep: the folder of the sweep.
+        number: the number of the job.
+        output_dir: the folder of the job.
+    """
+    write_text(make_folder(sweep / "jobs") / f"{number:05d}.folder", text=str(output_dir.resolve()))
+
+
+def sweep_row(report: Report, folder: Path) -> dict[str, Any]:
+    """Returns the row of a run in the table of a sweep, by column."""
+    release = report.release
+    verdict = report.verdict
+    return {name: getattr(report.student, name, None) for name in _SCORES} | {
+        "run": report.name,
+        "epsilon": report.privacy.epsilon,
+        "delta": report.privacy.delta,
+        "answered": f"{release.num_answered}/{release.num_queries}",
+        "share_of_reachable": verdict.share_of_reachable,
+        "ceiling": report.ceiling_name,
+        "beats_constant": verdict.beats_constant,
+        "folder": str(folder),
+        "data": report.data.name,
+        "beside": {
+            MODEL_NAMES[name]: {key: getattr(scores, key, None) for key in _SCORES}
+            # the ends of the scale, which are no runs
+            for name in ("all_records_model", "best_constant")
+            if (scores := getattr(report.baselines, name)) is not None
+        },
+    }
+
+
+class SweepTable(Callback):
+    """A callback of Hydra that writes and prints the table of a sweep.
+
+    Hydra calls the methods before and after each job, in the job's process, and before and after all jobs.
+    """
+
+    def on_multirun_start(self, config: DictConfig, **_: Any) -> None:
+        """Deletes the records of jobs of an earlier sweep in the same folder."""
+        for pattern in (_JOBS, _FOLDERS):
+            for path in Path(config.hydra.sweep.dir, "jobs").glob(pattern):
+                path.unlink()
+
+    def on_job_start(self, config: DictConfig, **_: Any) -> None:
+        """Prints the settings in which a job differs, as its heading."""
+        if config.hydra.mode == RunMode.MULTIRUN:
+            overrides = " ".join(config.hydra.overrides.task)
+            heading = Text(f"\n[{config.hydra.job.num + 1}] {overrides}", style="bold")
+            PlainConsole().print(heading, soft_wrap=True)
+
+    def on_job_end(self, config: DictConfig, job_return: JobReturn, **_: Any) -> None:
+        """Records the result of a job and writes the table so far; prints the error of a job that failed.
+
+        A sweep that is stopped therefore leaves a table.
+        """
+        if config.hydra.mode != RunMode.MULTIRUN:
+            return
+        value: object = {"note": "failed"}
+        if job_return.status == JobStatus.COMPLETED:
+            value = job_return.return_value
+        result = value if isinstance(value, dict) else {}
+        note = result.get("note")
+        if note:
+            PlainConsole().print(Text(note, style="yellow"), soft_wrap=True)
+        folder = Path(config.hydra.sweep.dir)
+        job = {"given": given_settings(config.hydra.overrides.task), "result": result}
+        write_text(
+            make_folder(folder / "jobs") / f"{config.hydra.job.num:05d}.json",
+            text=to_json_line(job) + "\n",
+        )
+        _write(folder)
+
+    def on_multirun_end(self, config: DictConfig, **_: Any) -> None:
+        """Prints the table: for each run its name, the settings that differ, and its results.
+
+        The run with the best mean average precision comes first.
+        """
+        folder = Path(config.hydra.sweep.dir)
+        jobs = _write(folder)
+        if not jobs:
+            return
+        releases, num_unreadable = _releases(folder)
+        print_page(
+            "cli/sweep.txt",
+            sweep=SweepSummary(jobs=jobs, releases=releases),
+            num_unreadable=num_unreadable,
+            columns=_COLUMNS,
+            number=read_number,
+            folder=folder,
+        )
+
+
+@dataclass(frozen=True)
+class Yardstick:
+    """The score that counts as 100% in the column `reached` of a sweep's table, the same for all runs."""
+
+    ceiling: str | None  # a key of `MODEL_NAMES`; None where no run reached a share of anything
+    excluded: tuple[str, ...]  # ceilings of the runs whose cells stay empty
+
+    @property
+    def note(self) -> str:
+        """A sentence that explains the 100% and empty cells; empty if no explanation is needed."""
+        if self.ceiling is None or not self.excluded:
+            return ""
+        names = " or ".join(f"the {MODEL_NAMES[name]}" for name in self.excluded)
+        remedy = (
+            "; all_records=true trains one in every run"
+            if self.ceiling == "all_records_model"
+            else ""
+        )
+        return f"reached: 100% is the {MODEL_NAMES[self.ceiling]}; empty for runs that had {names} instead{remedy}"
+
+
+def choose_yardstick(results: Sequence[Mapping[str, Any]]) -> Yardstick:
+    """Chooses the score that counts as 100%: that of the model of all private records, if a run has trained one.
+
+    Shares of different scores cannot be compared. The cells of rows that an older version wrote stay empty.
+
+    Args:
+        results: the rows of the table.
+    """
+    ceilings = dict.fromkeys(
+        str(result.get("ceiling") or "unnamed")
+        for result in results
+        if result.get("share_of_reachable") is not None
+    )
+    chosen = "all_records_model" if "all_records_model" in ceilings else next(iter(ceilings), None)
+    return Yardstick(ceiling=chosen, excluded=tuple(name for name in ceilings if name != chosen))
+
+
+@dataclass(frozen=True)
+class SweepSummary:
+    """The results of a sweep, as its table shows them.
+
+    Attributes:
+        jobs: the jobs of the sweep: for each, the settings on its command line ("given"), and its row ("result").
+        releases: the releases that the jobs have paid for.
+    """
+
+    jobs: Sequence[Mapping[str, Any]]
+    releases: Sequence[PaidRelease]
+
+    @cached_property
+    def ranked(self) -> list[Mapping[str, Any]]:
+        """The jobs, that with the best mean average precision first."""
+        return sorted(
+            self.jobs, key=lambda job: -(job["result"].get("mean_average_precision") or 0.0)
+        )
+
+    @cached_property
+    def shown(self) -> list[str]:
+        """The first columns of the table: the name of the run, and the settings in which jobs differ."""
+        varied = [
+            name
+            for name in _names_of_settings(self.jobs)
+            if len({job["given"].get(name) for job in self.jobs}) > 1
+        ]
+        runs = [result.get("run") for result in self._results]
+        names_differ = None not in runs and len(set(runs)) == len(runs)
+        if names_differ:
+            varied = [name for name in varied if name not in ("aggregator", "experiment")]
+        if "aggregator" in varied or "experiment" in varied:
+            return varied
+        return ["run", *varied]
+
+    @cached_property
+    def yardstick(self) -> Yardstick:
+        """The score that counts as 100%."""
+        return choose_yardstick(self._results)
+
+    @cached_property
+    def baselines(self) -> Mapping[str, Any]:
+        """The scores of the baselines, by their names; empty if the jobs have different data."""
+        if len({result.get("data") for result in self._results}) > 1:
+            return {}
+        baselines: Mapping[str, Any] = self._results[0].get("beside", {})
+        return baselines
+
+    @cached_property
+    def noise_is_shared_within(self) -> bool:
+        """Whether two of the releases drew their noise from one seed."""
+        return share_noise(self.releases)
+
+    @cached_property
+    def noise_is_shared(self) -> bool:
+        """Whether one of the releases drew its noise from the seed of another release, of this sweep or earlier."""
+        return self.noise_is_shared_within or any(
+            release.shares_noise_in_ledger for release in self.releases
+        )
+
+    @cached_property
+    def totals(self) -> list[Total]:
+        """The total prices of several releases of the same data; empty if releases share noise, so have no total."""
+        if self.noise_is_shared:
+            return []
+        return [total for total in totals_of(self.releases) if total.count > 1]
+
+    @cached_property
+    def _results(self) -> list[Mapping[str, Any]]:
+        return [job["result"] for job in self.jobs]
+
+
+def _releases(folder: Path) -> tuple[list[PaidRelease], int]:
+    """Returns the releases of all jobs of a sweep, each folder once, and the number of unreadable ledgers.
+
+    A job that failed after its release was drawn is included, because its labels may be known.
+    """
+    places = {
+        read_text(path, rule="a folder", remedy=_REMEDY)
+        for path in (folder / "jobs").glob(_FOLDERS)
+    }
+    releases: list[PaidRelease] = []
+    num_unreadable = 0
+    for place in sorted(places):
+        try:
+            releases += releases_of(Path(place))
+        except (InvalidValue, OSError):
+            num_unreadable += 1
+    # a release of two runs with one seed, which is the same, counts once
+    return list({release.key: release for release in releases}.values()), num_unreadable
+
+
+def _write(folder: Path) -> list[dict[str, Any]]:
+    """Writes sweep.csv, if the sweep has finished a job, and returns the jobs in it."""
+    jobs = [
+        read_json(path, rule="a job of this sweep", remedy=_REMEDY)
+        for path in sorted((folder / "jobs").glob(_JOBS))
+    ]
+    if jobs:
+        text = io.StringIO()
+        write = row_writer(text, line_end="\n")
+        columns = ["run", *_names_of_settings(jobs), *_FILE_COLUMNS]
+        write(columns)
+        for job in jobs:
+            row = job["given"] | job["result"]
+            write(row.get(column, "") for column in columns)
+        write_text(folder / "sweep.csv", text=text.getvalue())
+    return jobs
+
+
+def _names_of_settings(jobs: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Returns the names of the settings on the command lines of jobs, each once, in the order of the jobs."""
+    return list(dict.fromkeys(name for job in jobs for name in job["given"]))
