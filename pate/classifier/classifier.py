@@ -208,6 +208,7 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
             or all if there are fewer; estimators vote on all. The student of released weights learns from all public
             samples in any case.
         adjacency (str, default="replace_one"): "replace_one" or "add_remove"; that of `aggregator`, if there is one.
+            "add_remove" needs estimators, as the number of private groups is used otherwise.
         accountant (callable, default=None): makes an empty accountant; None for the least sound price, which is that of
             `ExactAccountant` for `CenteredVotes` in rounds.
         classes (array-like, default=None): all classes, or the words of all sets, public. None takes those that occur
@@ -294,8 +295,8 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
 
         Only a run of `pate-train` does the following:
 
-        * It has a folder. It continues after it was stopped, publishes `release/`, and can draw a lost release again
-        (`redraw=true`).
+        * It has a folder, from which it continues after it was stopped. It can draw a lost release again
+        (`redraw=true`). The files of `release/` are written by the run, and for a fit by `publish`.
         * Its ledger is always on disk, with an account for each set of private records. The charge is committed
         together with the drawn release.
         * It supports budgets and weights of persons, several holders, `max_epsilon`, and engines that train teachers on
@@ -330,7 +331,7 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
                 samples. Nothing is spent then.
         """
         # 1. The price. It depends on the number of private groups alone; nothing is trained or spent.
-        #    Private: `pools.inputs` and `pools.targets`, the records.
+        #    Private: `method`, which has the records in its `pools`, and `pools`. They end with this function.
         unit = unit_of(groups)
         with shown_as(CLASSIFIER):
             method = self._method(X, y, X_public, groups=groups, groups_public=groups_public)

@@ -31,6 +31,7 @@ from pate.pricing import PricedRelease
 from pate.progress import Monitor
 from pate.run.plan import Plan, price
 from pate.run.plan_warnings import uneven_inputs_doubts
+from pate.validation import require
 from pate.votes.source import VoteSource
 
 # As in conf/experiment/centered_votes.yaml and conf/aggregator/centered_votes.yaml (tests/config/test_classifier.py).
@@ -137,11 +138,17 @@ class GroupVotesMethod(FitMethod):
 
         Columns of an array with very different ranges are doubted. Directions of the public pool follow the widest
         column: with one column 100 times as wide as seven others, accuracy fell from 98% to 65%.
+
+        Raises:
+            InvalidValue: all public samples are alike; or no noise meets the budget, or the release would be useless.
         """
+        public = self.dataset.public.inputs
+        has_directions = bool((public != public[0]).any())
+        require(has_directions, "X_public", "all alike", "at least two different samples")
         priced = price(self.plan, self.dataset, Monitor())
         if self.schema is not None:
             return priced
-        doubts = uneven_inputs_doubts("votes", public_inputs=self.dataset.public.inputs)
+        doubts = uneven_inputs_doubts("votes", public_inputs=public)
         return replace(priced, doubts=(*priced.doubts, *doubts))
 
     def vote(self, priced: PricedRelease, partition: Partition, seeds: list[int]) -> VoteSource:

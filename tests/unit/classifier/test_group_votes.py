@@ -24,8 +24,9 @@ from pate.classifier import (
     UngroupedFit,
     UnlikePublic,
 )
+from pate.classifier.frames import encode_records
 from pate.classifier.tasks import LabelModel
-from pate.data import TableSchema
+from pate.data import Table, TableSchema
 from tests.refusals import ANY, Refusal, refused
 
 NUM_PRIVATE = 2000
@@ -145,6 +146,29 @@ def test_a_release_that_noise_would_drown_is_refused_before_the_charge(tmp_path:
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize(
+    ("parameters", "refusal"),
+    [
+        ({"public": np.ones((50, 4))}, refused("X_public", "all alike")),
+        ({"adjacency": "add_remove"}, refused("adjacency", "add_remove")),
+        ({"epsilon": None}, refused("epsilon", None)),
+        ({"n_queries": 60}, refused("n_queries", 60, "at most 50")),
+    ],
+    ids=["public samples", "adjacency", "epsilon", "queries"],
+)
+def test_what_the_votes_of_groups_cannot_do_is_refused_before_the_charge(
+    parameters: dict[str, Any], refusal: Refusal, tmp_path: Path
+) -> None:
+    inputs, labels = arrays()
+    settings = {name: value for name, value in parameters.items() if name != "public"}
+    public = parameters.get("public", inputs[2000:2050])
+    model = PATEClassifier(ledger=tmp_path / "ledger.db", **settings)
+    with refusal:
+        model.fit(inputs[:2000], labels[:2000], X_public=public)
+    path = tmp_path / "ledger.db"
+    assert not path.exists() or not Ledger.stored(path).entries
+
+
 @pytest.mark.filterwarnings("ignore::pate.classifier.ClassesFromLabels")
 def test_one_class_per_sample_is_the_most_probable_class() -> None:
     inputs, digits = load_digits(return_X_y=True)
@@ -269,6 +293,30 @@ def test_equal_rows_of_a_table_of_few_words_are_no_copies() -> None:
         labels[["ward c"]][:NUM_PRIVATE].assign(old=labels["old"]),
         X_public=frame[NUM_PRIVATE:],
     )
+
+
+def test_a_table_is_read_as_pate_train_reads_its_files(tmp_path: Path) -> None:
+    """By `data=table` with `data.text` for the text and `data.category` for the code."""
+    frame, labels = patients()
+    stops = {
+        "private": slice(0, NUM_PRIVATE),
+        "public": slice(NUM_PRIVATE, NUM_PRIVATE + NUM_PUBLIC),
+        "test": slice(NUM_PRIVATE + NUM_PUBLIC, None),
+    }
+    for split, rows in stops.items():
+        table = frame.astype({"code": int}).join(labels)[rows]
+        table.to_parquet(tmp_path / f"{split}.parquet", index=False)
+    reader = Table(
+        **{split: str(tmp_path / f"{split}.parquet") for split in stops},
+        labels=tuple(labels.columns),
+        text=("note",),
+        category=("code",),
+    )
+    data = reader.load()
+    model, _, _ = fitted_to_patients()
+    private = encode_records(frame[:NUM_PRIVATE], model._schema, name="X")
+    assert model._schema.plain() == data.preprocessing.plain()
+    np.testing.assert_array_equal(private.features, data.private.inputs)
 
 
 def test_a_cell_of_another_kind_is_refused_without_being_shown(tmp_path: Any) -> None:
