@@ -27,7 +27,7 @@ _RULES = {
     "data": "the file of the public records",
     "output": "the file to write, such as schema.yaml",
 }
-_SHARES = re.compile(r"[\d.]+(?:,[\d.]+)+|0?\.\d+")
+_SHARES = re.compile(r"[\d.]+(?:,[\d.]+)+")
 
 
 def write_schema(config: DictConfig) -> None:
@@ -156,6 +156,8 @@ def _dealing(config: DictConfig) -> Dealing | None:
     words = config.split
     if isinstance(words, str) and _SHARES.fullmatch(words):
         words = words.split(",")
+    elif isinstance(words, float):  # one share alone, which the rule below refuses
+        words = [words]
     elif not OmegaConf.is_list(words):
         return None
     try:
