@@ -7,13 +7,12 @@ The ledger writes a charge and the bytes of its release in one transaction of th
 
 from __future__ import annotations
 
-import hashlib
 import math
 import os
 import uuid
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
-from functools import cache
+from functools import partial
 from typing import Any
 
 from pate import validation
@@ -22,27 +21,26 @@ from pate.accounting.adjacency import Adjacency
 from pate.accounting.auto import AutoAccountant
 from pate.accounting.cap import BudgetExceeded, Cap
 from pate.accounting.event_json import event_from_json, event_to_json
-from pate.accounting.event_tree import count_leaves, failure_probability
-from pate.accounting.events import Event, SampledGaussianEvent
+from pate.accounting.event_tree import failure_probability
+from pate.accounting.events import Event
 from pate.accounting.filters import FilterMaker, PrivacyFilter, Spent
 from pate.accounting.ledger_entry import (
     AccountStatement,
     ChargeNote,
     LedgerEntry,
     charging_process,
-    noise_of_line,
 )
 from pate.accounting.ledger_file import LedgerFile
+from pate.accounting.ledger_index import LedgerIndex, PendingCommit, require_same_adjacency
 from pate.accounting.rounding import format_delta, format_epsilon
 from pate.accounting.running_total import RunningTotal
-from pate.accounting.store import LedgerLine, LineText
+from pate.accounting.store import LineText
 from pate.accounting.unit import PrivacyUnit
 from pate.files.strict_json import plain, to_json_line
 from pate.html_table import html_table
 from pate.validation import InvalidValue, require
 
 _EMPTY_NOTE = ChargeNote()
-_FRESH_NOISE = "fresh noise, another release drew from this seed"
 _NO_TOTAL = "a ledger without a cap: releases in it share their noise, and no epsilon covers them"
 
 
@@ -53,6 +51,9 @@ class Ledger:
     so a crash at any moment leaves both or neither. `charge` writes the charge alone. The file is an SQLite database
     whose lines are chained by digests, so a file that was edited, shortened or exchanged raises `DamagedLedger`.
 
+    Properties such as `entries`, `unit`, `epsilon` and `left` first read the lines that other processes have added to
+    the file. A total may take seconds to compute.
+
     Formal guarantees:
         * If all prices were fixed before the first release, `epsilon` bounds all releases together, in whatever order
           they were shown.
@@ -62,8 +63,7 @@ class Ledger:
           cap refuses further charges.
 
     Args:
-        path: the file, which is created if it does not exist; None keeps the ledger in the memory of this process. A
-            `LedgerFile`, such as a `SharedLedger`, brings its own settings.
+        path: the file, which is created if it does not exist; None keeps the ledger in the memory of this process.
         adjacency: the adjacency of all prices.
         target_delta: the delta of every total, in (0, 1).
         accountant: makes the empty accountant that computes all totals. None takes the accountant of the file, and for
@@ -95,7 +95,7 @@ class Ledger:
 
     def __init__(
         self,
-        path: str | os.PathLike[str] | LedgerFile | None = None,
+        path: str | os.PathLike[str] | None = None,
         *,
         adjacency: Adjacency = Adjacency.REPLACE_ONE,
         target_delta: float,
@@ -105,16 +105,18 @@ class Ledger:
         data: str = "",
         unit: PrivacyUnit | None = None,
     ) -> None:
-        file = path
-        if not isinstance(file, LedgerFile):
-            file = LedgerFile(
-                file,
-                target_delta=target_delta,
-                max_epsilon=max_epsilon,
-                adjacency=adjacency,
-                accountant=accountant,
-                filter=filter,
-            )
+        file = LedgerFile(
+            path,
+            target_delta=target_delta,
+            max_epsilon=max_epsilon,
+            adjacency=adjacency,
+            accountant=accountant,
+            filter=filter,
+        )
+        self._open(file, data=data, unit=unit)
+
+    def _open(self, file: LedgerFile, *, data: str, unit: PrivacyUnit | None) -> None:
+        """Initializes this object from a ledger's file; `from_file` explains the arguments."""
         is_text = isinstance(data, str)
         require(is_text, "data", type(data).__name__, "the digest of a data set, as a string")
         self.adjacency = file.adjacency
@@ -123,26 +125,33 @@ class Ledger:
         self.data = data
         self.path = file.path
         self._store = file.store
-        self._entries = list[LedgerEntry]()
-        self._num_read = (0, 0)  # lines of the file, and entries of this account among them
-        # the digest that the lines name, which an unnamed account takes from them
-        self._account = data
-        self._index_of_charge: dict[str, int] = {}  # the index in `_entries` by key
-        self._interleaved = set[
-            Event
-        ]()  # prices of charges with parts that were drawn after a later charge
-        # the numbers of all charges of the file, whichever their data set, by the name of the seed of their noise
-        self._charges_by_noise: dict[str, set[int]] = {}
-        self._noises = set[str]()  # the names of the seeds of this account
+        self._index = LedgerIndex(file.store, data=data, adjacency=file.adjacency)
         self._running_total = RunningTotal(
-            accountant=self._accountant, entries=self._entries, target_delta=self.target_delta
+            accountant=self._accountant,
+            entries=self._index.entries,
+            target_delta=self.target_delta,
         )
         self._stored_cap = file.stored_cap
-        self._caps = [Cap(rule=rule, entries=self._entries) for rule in file.rules]
+        self._caps = [Cap(rule=rule, entries=self._index.entries) for rule in file.rules]
         self.max_epsilon = file.rules[0].max_epsilon if file.rules else None
         self._unit = unit
-        self._add_read_lines()
+        self._index.add_read_lines()
         self._require_one_unit()
+
+    @classmethod
+    def from_file(
+        cls, file: LedgerFile, *, data: str = "", unit: PrivacyUnit | None = None
+    ) -> Ledger:
+        """Returns the ledger of one data set in a `LedgerFile`, such as a `SharedLedger`, with the file's settings.
+
+        Args:
+            file: the open file.
+            data: the digest of the private data, where the file holds the accounts of several data sets.
+            unit: the unit of privacy of all prices; None takes the unit of the earlier charges.
+        """
+        ledger = cls.__new__(cls)
+        ledger._open(file, data=data, unit=unit)
+        return ledger
 
     @classmethod
     def stored(cls, path: str | os.PathLike[str], *, data: str = "") -> Ledger:
@@ -152,8 +161,7 @@ class Ledger:
             path: the file.
             data: the digest of the private data, where the file holds the accounts of several data sets.
         """
-        file = LedgerFile.stored(path)
-        return cls(file, target_delta=file.target_delta, data=data)
+        return cls.from_file(LedgerFile.stored(path), data=data)
 
     def __repr__(self) -> str:
         """Returns the settings and the number of charges when the file was last read.
@@ -165,7 +173,7 @@ class Ledger:
             "adjacency": self.adjacency,
             "target_delta": self.target_delta,
             "max_epsilon": self.max_epsilon,
-            "num_charges": len(self._entries),
+            "num_charges": len(self._index.entries),
         }
         return f"Ledger({', '.join(f'{name}={value}' for name, value in settings.items())})"
 
@@ -190,12 +198,12 @@ class Ledger:
     @property
     def entries(self) -> list[LedgerEntry]:
         """All charges on this data set, by this process and by others, in the order of their commits."""
-        return self._read().copy()
+        return self._index.read().copy()
 
     @property
     def unit(self) -> PrivacyUnit | None:
         """The unit of privacy of all prices in this ledger; None where neither a charge nor the caller named a unit."""
-        return self._unit_of(self._read())
+        return self._unit_of(self._index.read())
 
     @property
     def accountant_name(self) -> str:
@@ -205,7 +213,7 @@ class Ledger:
     @property
     def num_without_unit(self) -> int:
         """The number of charges without a unit, which count as charges for the unit of the account."""
-        return sum(entry.unit is None for entry in self._read())
+        return sum(entry.unit is None for entry in self._index.read())
 
     @property
     def accountant(self) -> Callable[[], Accountant]:
@@ -219,8 +227,8 @@ class Ledger:
         Such releases have no finite total: the difference of two sums with the same noise has no noise. That holds also
         if the other sum is over another data set.
         """
-        self._read()
-        return self._shares_noise()
+        self._index.read()
+        return self._index.shares_noise()
 
     @property
     def epsilon(self) -> float:
@@ -229,7 +237,7 @@ class Ledger:
         If all prices were fixed before the first release, the total bounds all releases, in whatever order they were
         shown. The total is infinite where releases share their noise.
         """
-        self._read()
+        self._index.read()
         return self._total(following=[])
 
     @property
@@ -264,14 +272,14 @@ class Ledger:
         deciding_filter, spent = self._filter_and_spent()
         if deciding_filter is None:
             return None
-        return 0.0 if self._shares_noise() else deciding_filter.left(spent)
+        return 0.0 if self._index.shares_noise() else deciding_filter.left(spent)
 
     def _filter_and_spent(self) -> tuple[PrivacyFilter | None, Spent]:
         """Reads the file and returns the filter of the smallest cap with the sums that the filter has counted.
 
         The filter is None without a cap, and before the first charge.
         """
-        self._read()
+        self._index.read()
         return self._caps[0].filter_and_spent() if self._caps else (None, Spent())
 
     def affords(self, event: Event) -> float:
@@ -280,8 +288,8 @@ class Ledger:
         Returns 0 under a cap where releases share their noise. Raises `InvalidValue` where the filter cannot price the
         event.
         """
-        self._read()
-        if self._caps and self._shares_noise():
+        self._index.read()
+        if self._caps and self._index.shares_noise():
             return 0
         first_epsilon = self._first_epsilon(event)
         return min(
@@ -294,12 +302,12 @@ class Ledger:
 
         The error names a cap that would be large enough.
         """
-        self._read()
+        self._index.read()
         self._require_room(event)
 
     def _require_room(self, event: Event) -> None:
         """Raises `BudgetExceeded` where a cap does not admit an event, without reading the file again."""
-        if self._caps and self._shares_noise():
+        if self._caps and self._index.shares_noise():
             raise BudgetExceeded("max_epsilon", self.max_epsilon, rule=_NO_TOTAL, owner="ledger")
         first_epsilon = self._first_epsilon(event)
         for cap in self._caps:
@@ -311,10 +319,10 @@ class Ledger:
 
         The sum is limited by the part of `target_delta` that earlier failure probabilities leave, and by each cap.
         """
-        self._read()
-        if not self._entries:
+        self._index.read()
+        if not self._index.entries:
             return self.target_delta
-        charged = math.fsum(failure_probability(entry.event) for entry in self._entries)
+        charged = math.fsum(failure_probability(entry.event) for entry in self._index.entries)
         left_by_caps = [cap.failures_left or 0.0 for cap in self._caps]
         return max(0.0, min([self.target_delta - charged, *left_by_caps]))
 
@@ -324,7 +332,7 @@ class Ledger:
         Any valid bound on a price that was fixed before the first release may be used (docs/proofs/filters.md). So the
         default accountant is tried where the account's own accountant computes an epsilon above the cap.
         """
-        if self._entries or not self._caps:
+        if self._index.entries or not self._caps:
             return math.inf
         cap = min(cap.rule.max_epsilon for cap in self._caps)
         epsilon = self.price(event)
@@ -345,9 +353,9 @@ class Ledger:
 
     def statement(self) -> AccountStatement:
         """Reads the file once and returns the total of the account, with the figures that explain the total."""
-        entries = self._read()
+        entries = self._index.read()
         epsilon = self._total(following=[])
-        noise_is_shared = self._shares_noise()
+        noise_is_shared = self._index.shares_noise()
         spent_epsilon = epsilon
         if self._stored_cap is not None and not noise_is_shared:
             spent_epsilon = min(epsilon, self._stored_cap)
@@ -381,7 +389,7 @@ class Ledger:
         key = key or uuid.uuid4().hex
         note = ChargeNote(description=description)
         self.commit(key, event, content=b"", note=note, adjacency=adjacency)
-        return next(entry for entry in reversed(self._entries) if entry.key == key)
+        return next(entry for entry in reversed(self._index.entries) if entry.key == key)
 
     def commit(
         self,
@@ -422,72 +430,96 @@ class Ledger:
         """
         rule = f"{self.adjacency}, as this ledger counts"
         require(adjacency == self.adjacency, "adjacency", adjacency, rule)
-        self._require_same_adjacency(event)
-        price = event_to_json(event)
-        event_from_json(price)  # a charge that cannot be read back is never written
-
-        @cache
-        def total_with_event(num_charges: int) -> float:
-            """Returns the total with this charge; the cached value holds while the number of charges is the same."""
-            self._require_room(event)
-            try:
-                return self._total(following=[event])
-            except InvalidValue as error:
-                if not self._entries or error.name != "failure_prob":
-                    raise
-                left = validation.rounded_down(self.failures_left, digits=3)
-                rule = (
-                    f"{error.rule}; this ledger has at most {left} for what follows, "
-                    "which calibrated(ledger=…) keeps to"
-                )
-                raise InvalidValue("failure_prob", error.value, rule=rule) from error
-
-        def describe() -> LineText:
-            """Reads the charges that other processes have added, and returns the text of the new line."""
-            num_charges = len(self._add_read_lines())
-            paid_by = self._charge_covering(key, event, content, note, release)
-            if paid_by:
-                return LineText(under=paid_by)
-            shares_noise = bool(self._charges_with_noise(note.noise, except_release=""))
-            total = math.inf if shares_noise else total_with_event(num_charges)
-            earlier_draws = [
-                entry for entry in self._entries if note.run and entry.key.startswith(note.run)
-            ]
-            about = {
-                "description": note.description,
-                "epsilon": plain(total),
-                "draw": 1 + len(earlier_draws),
-                "noise": note.noise,
-            }
-            unit = self._require_one_unit()
-            if unit is not None:
-                about["unit"] = unit.to_json()
-            about["time"] = datetime.now(UTC).isoformat(timespec="milliseconds")
-            about |= charging_process(os.getpid())
-            return LineText(event=to_json_line(price), about=about)
-
-        if not self._charge_of(release):
-            self._read()  # an unnamed account may learn its name
-            if self._line_of(key) is None:
-                describe()  # before the lock is taken, as a total may take seconds
-        known_line = self._line_of(key)
-        account = self._account if known_line is None else known_line.data
-        committed = self._store.commit(account, key, content, describe)
-        self._add_read_lines()
-        self._require_price(key, event, key)
+        require_same_adjacency(event, self.adjacency)
+        event_from_json(event_to_json(event))  # a charge that cannot be read back is never written
+        pending = PendingCommit(key=key, event=event, content=content, note=note, release=release)
+        # The total with this charge, by the number of earlier charges. A total may take seconds, so it is computed
+        # before the lock is taken, and again under the lock only if another process has charged in between.
+        totals: dict[int, float] = {}
+        if not self._index.charge_of(release):
+            self._index.read()  # an unnamed account may learn its name
+            if self._index.line_of(key) is None:
+                self._line_text(pending, totals=totals)  # raises the errors, and stores the total
+        existing_line = self._index.line_of(key)
+        account = self._index.account if existing_line is None else existing_line.data
+        describe_line = partial(self._line_text, pending, totals=totals)
+        committed = self._store.commit(account, key, content, describe_line)
+        self._index.add_read_lines()
+        self._index.require_price(key, event, key)
         return committed
+
+    def _line_text(self, pending: PendingCommit, *, totals: dict[int, float]) -> LineText:
+        """Returns the text of the line for a commit: its price and note, or the earlier charge that covers it.
+
+        Counts the charges that the store has read from other processes.
+
+        Args:
+            pending: the release, or the part of a release.
+            totals: the total with this charge, by the number of earlier charges. A total that is missing is computed
+                and stored here.
+
+        Raises:
+            BudgetExceeded: the event does not fit under the cap.
+            InvalidValue: the reasons that `commit` names.
+        """
+        num_charges = len(self._index.add_read_lines())
+        charge_key = self._index.charge_covering(pending, has_cap=bool(self._caps))
+        if charge_key:
+            return LineText(under=charge_key)
+        note = pending.note
+        if self._index.charges_with_noise(note.noise, except_release=""):
+            total = math.inf
+        else:
+            if num_charges not in totals:
+                totals[num_charges] = self._total_with(pending.event)
+            total = totals[num_charges]
+        earlier_draws = [
+            entry for entry in self._index.entries if note.run and entry.key.startswith(note.run)
+        ]
+        about = {
+            "description": note.description,
+            "epsilon": plain(total),
+            "draw": 1 + len(earlier_draws),
+            "noise": note.noise,
+        }
+        unit = self._require_one_unit()
+        if unit is not None:
+            about["unit"] = unit.to_json()
+        about["time"] = datetime.now(UTC).isoformat(timespec="milliseconds")
+        about |= charging_process(os.getpid())
+        return LineText(event=to_json_line(event_to_json(pending.event)), about=about)
+
+    def _total_with(self, event: Event) -> float:
+        """Returns the total epsilon of all charges and of one further event, without reading the file again.
+
+        Raises:
+            BudgetExceeded: the event does not fit under the cap.
+            InvalidValue: the accountant cannot price the event, or its failure probability uses up delta.
+        """
+        self._require_room(event)
+        try:
+            return self._total(following=[event])
+        except InvalidValue as error:
+            if not self._index.entries or error.name != "failure_prob":
+                raise
+            left = validation.rounded_down(self.failures_left, digits=3)
+            rule = (
+                f"{error.rule}; this ledger has at most {left} for what follows, "
+                "which calibrated(ledger=…) keeps to"
+            )
+            raise InvalidValue("failure_prob", error.value, rule=rule) from error
 
     def read(self, key: str) -> bytes | None:
         """Returns the bytes that were committed under a key; None for a key without a commit."""
-        self._read()
-        line = self._line_of(key)
+        self._index.read()
+        line = self._index.line_of(key)
         return None if line is None else self._store.release(line)
 
     @property
     def keys(self) -> list[str]:
         """The keys of all charges and of all parts of releases, in the order of their commits."""
-        self._read()
-        return [line.key for line in self._lines]
+        self._index.read()
+        return [line.key for line in self._index.lines]
 
     def parts(self, release: str) -> dict[str, str]:
         """Returns the SHA-256 of each committed part of a release, by the name of the part, in the order of commits.
@@ -495,11 +527,11 @@ class Ledger:
         Args:
             release: the identifier of the release, with which the keys of its parts begin.
         """
-        self._read()
+        self._index.read()
         prefix = f"{release}:"
         return {
             line.key.removeprefix(prefix): line.sha256
-            for line in self._lines
+            for line in self._index.lines
             if line.key.startswith(prefix)
         }
 
@@ -509,8 +541,8 @@ class Ledger:
         Args:
             run: the identifier of the run, with which the keys of its releases begin.
         """
-        paid_by = {line.under or line.key for line in self._lines if line.key.startswith(run)}
-        return [entry for entry in self._entries if entry.key in paid_by]
+        paid_by = {line.under or line.key for line in self._index.lines if line.key.startswith(run)}
+        return [entry for entry in self._index.entries if entry.key in paid_by]
 
     def require_charged(self, event: Event, release: str, *, remedy: str) -> None:
         """Raises `InvalidValue` unless a release is charged at exactly this price.
@@ -520,10 +552,10 @@ class Ledger:
             release: the identifier of the release, with which the keys of its parts begin.
             remedy: the advice at the end of the error message.
         """
-        self._read()
-        charge = self._charge_of(release)
+        self._index.read()
+        charge = self._index.charge_of(release)
         rule = f"the charge of this release at its price; {remedy}"
-        require(charge != "" and self._price_of(charge) == event, "ledger", self.path, rule)
+        require(charge != "" and self._index.price_of(charge) == event, "ledger", self.path, rule)
 
     def introduce(
         self, owners: Mapping[str, frozenset[bytes]], *, anyway: bool = False
@@ -537,7 +569,7 @@ class Ledger:
         Returns:
             The number of these owners in each other account, by account; empty where the owners were stored.
         """
-        return self._store.introduce(self._account, owners, anyway=anyway)
+        return self._store.introduce(self._index.account, owners, anyway=anyway)
 
     def has_noise(
         self, noise: str, *, except_release: str = "", except_price: Event | None = None
@@ -552,157 +584,10 @@ class Ledger:
         """
         return any(
             except_price is None
-            or line.data != self._account
-            or self._price_of(line.key) != except_price
-            for line in self._charges_with_noise(noise, except_release=except_release)
+            or line.data != self._index.account
+            or self._index.price_of(line.key) != except_price
+            for line in self._index.charges_with_noise(noise, except_release=except_release)
         )
-
-    @property
-    def _lines(self) -> list[LedgerLine]:
-        """The lines of this account when the file was last read; a line without a data set belongs to every account."""
-        return [line for line in self._store.lines if line.data in ("", self._account)]
-
-    def _charge_of(self, release_name: str) -> str:
-        """Returns the key of the charge for a release; an empty string for a release without a charge.
-
-        Args:
-            release_name: the identifier of the release, with which the keys of its parts begin.
-        """
-        if not release_name:
-            return ""
-        for line in self._lines:
-            if line.key.startswith(f"{release_name}:"):
-                return line.under or line.key
-        return ""
-
-    def _price_of(self, key: str) -> Event | None:
-        """Returns the price charged for a release or for the release of a part; None for a key without a commit.
-
-        Args:
-            key: the key of a charge, or of a part.
-        """
-        line = self._line_of(key)
-        if line is None:
-            return None
-        return self._entries[self._index_of_charge[line.under or line.key]].event
-
-    def _charges_with_noise(self, noise: str, *, except_release: str) -> list[LedgerLine]:
-        """Returns all charges of the file, on any data set, whose noise was drawn from a seed.
-
-        Args:
-            noise: the name of the seed; empty for noise without a seed, which no two charges share.
-            except_release: keys that begin with this text are left out; empty leaves out none.
-        """
-        if not noise:
-            return []
-        return [
-            line
-            for line in self._store.lines
-            if not line.under
-            and not (except_release and line.key.startswith(except_release))
-            and noise_of_line(line, self.path) == noise
-        ]
-
-    def _charge_covering(
-        self, key: str, event: Event, content: bytes, note: ChargeNote, release_name: str
-    ) -> str:
-        """Returns the key of an earlier charge that covers this commit; an empty string where it must be charged.
-
-        The earlier charge is that of the same release, or that of a twin: the same release, made by another run with
-        the same seed. `commit` explains the arguments.
-
-        Raises:
-            InvalidValue: a different release drew from the seed, and `note.may_share_noise` is False or a cap exists.
-        """
-        charge_key = self._charge_of(release_name)
-        if charge_key:  # before the part is entered, or a draw at another price would be read back at this price
-            self._require_price(charge_key, event, key)
-        if charge_key and (
-            note.noise == ""
-            or self._agrees_with(
-                charge_key, part_key=key, content=content, release_name=release_name
-            )
-        ):
-            return charge_key
-        same_noise = self._charges_with_noise(note.noise, except_release=note.run or key)
-        twins = [
-            line.key
-            for line in same_noise
-            if release_name != ""
-            and line.data == self._account
-            and self._price_of(line.key) == event
-            and self._part_under(line.key, key) is not None
-            and self._agrees_with(
-                line.key, part_key=key, content=content, release_name=release_name
-            )
-        ]
-        if charge_key or len(twins) < len(same_noise):
-            may_share_noise = note.may_share_noise and not self._caps
-            require(may_share_noise, "noise", note.noise, _FRESH_NOISE)
-        return next(iter(twins), "")
-
-    def _part_under(self, charge_key: str, part_key: str) -> LedgerLine | None:
-        """Returns the line of the part with the same name as the part that `part_key` names; None if no part has it.
-
-        Args:
-            charge_key: the key of the charge under which the line is searched for.
-            part_key: the key of a part, of this or another release.
-        """
-        for line in self._lines_under(charge_key):
-            if _part_name(line.key) == _part_name(part_key):
-                return line
-        return None
-
-    def _lines_under(self, charge_key: str) -> list[LedgerLine]:
-        """Returns the line of a charge and the lines of all parts that are stored under this charge.
-
-        Args:
-            charge_key: the key of the charge.
-        """
-        return [line for line in self._lines if charge_key in (line.key, line.under)]
-
-    def _agrees_with(
-        self, charge_key: str, part_key: str, content: bytes, release_name: str
-    ) -> bool:
-        """Returns True if a part of a release agrees with the release that was charged under the key `charge_key`.
-
-        Two runs with the same seed make the same release only if all parts agree. A part with the same name must have
-        the same content. A part with a new name must come after all parts that the other run has committed, because a
-        run that skips a part draws something else from the same noise.
-
-        Args:
-            charge_key: the key of the earlier charge.
-            part_key: the key of the part.
-            content: the bytes of the part.
-            release_name: the identifier of the release to which the part belongs.
-        """
-        part = self._part_under(charge_key, part_key)
-        if part is not None:
-            return part.sha256 == hashlib.sha256(content).hexdigest()
-        lines = self._lines_under(charge_key)
-        names = {_part_name(line.key) for line in lines}
-        names_of_release = {
-            _part_name(line.key) for line in lines if line.key.startswith(f"{release_name}:")
-        }
-        return names == names_of_release
-
-    def _shares_noise(self) -> bool:
-        """Returns True if a charge of this account and another charge of the file drew from the same seed.
-
-        The file is not read again.
-        """
-        return any(len(self._charges_by_noise[noise]) > 1 for noise in self._noises)
-
-    def _require_price(self, charge_key: str, event: Event, key: str) -> None:
-        """Raises `InvalidValue` unless a charge has the price `event`.
-
-        Args:
-            charge_key: the key of the charge.
-            event: the price that the charge must have.
-            key: the key that the error message shows.
-        """
-        rule = "a new key, this one stands for another price"
-        require(self._price_of(charge_key) == event, "key", key, rule)
 
     def _total(self, following: Sequence[Event]) -> float:
         """Returns the total epsilon of all charges and of further events, without reading the file again.
@@ -713,9 +598,9 @@ class Ledger:
         Args:
             following: events that are not charged yet.
         """
-        if self._shares_noise():
+        if self._index.shares_noise():
             return math.inf
-        return self._running_total.epsilon(tuple(following), interleaved=self._interleaved)
+        return self._running_total.epsilon(tuple(following), interleaved=self._index.interleaved)
 
     def _unit_of(self, entries: list[LedgerEntry]) -> PrivacyUnit | None:
         """Returns the unit that the caller named, or else the unit of the first of these charges that has a unit."""
@@ -728,11 +613,13 @@ class Ledger:
         Raises `InvalidValue` where the caller and the charges name different units. The file is not read again.
         """
         units = [] if self._unit is None else [self._unit]
-        units += [entry.unit for entry in self._entries if entry.unit is not None]
+        units += [entry.unit for entry in self._index.entries if entry.unit is not None]
         for unit in units:
             if unit != units[0]:
                 account = (
-                    f"the account of records {self._account[:12]} in " if self._account else ""
+                    f"the account of records {self._index.account[:12]} in "
+                    if self._index.account
+                    else ""
                 )
                 rule = (
                     f"{unit.words}, as {account}ledger={self.path} counts; "
@@ -741,71 +628,6 @@ class Ledger:
                 raise InvalidValue("unit", units[0].words, rule=rule, owner="ledger")
         return next(iter(units), None)
 
-    def _require_same_adjacency(self, event: Event) -> None:
-        """Raises `InvalidValue` where an event contains a sampled Gaussian with another adjacency than this ledger's.
-
-        The price of a sampled Gaussian depends on the adjacency.
-        """
-        sampled, _ = count_leaves(event).get(SampledGaussianEvent, ([], []))
-        rule = f"{self.adjacency}, as this ledger counts"
-        for leaf in sampled:
-            adjacency = getattr(leaf, "adjacency", self.adjacency)
-            require(adjacency == self.adjacency, "event.adjacency", adjacency, rule)
-
-    def _line_of(self, key: str) -> LedgerLine | None:
-        """Returns the line with a key in this account, or None; a line without a data set belongs to every account."""
-        line_of = self._store.line_of
-        return line_of.get(("", key)) or line_of.get((self._account, key))
-
-    def _read(self) -> list[LedgerEntry]:
-        """Reads the new lines of the file, and returns the charges of this account."""
-        self._store.read()
-        return self._add_read_lines()
-
-    def _add_read_lines(self) -> list[LedgerEntry]:
-        """Adds the lines that the store has read since the last call, and returns all charges on this data set.
-
-        Raises `InvalidValue` where the caller named no data set and the file holds charges on several data sets.
-        """
-        with self._store.lock:
-            num_lines, num_entries = self._num_read
-            new_lines = self._store.lines[num_lines:]
-            accounts = {self._account, *(line.data for line in new_lines)} - {""}
-            rule = "the digest of one data set, this ledger counts for several"
-            require(bool(self.data) or len(accounts) < 2, "data", "''", rule)
-            self._account = self.data or next(iter(accounts), "")
-            del self._entries[num_entries:]  # an interrupted call may have left entries there
-            for line in new_lines:
-                self._add_line(line)
-            # One assignment at the end, so that an interrupt forgets no charge.
-            self._num_read = num_lines + len(new_lines), len(self._entries)
-            return self._entries
-
-    def _add_line(self, line: LedgerLine) -> None:
-        """Adds one line of the file to the entries and indices of this object.
-
-        Of a line of another data set only the name of its seed is kept, to find noise that is shared.
-        """
-        is_charge = not line.under
-        is_own = line.data in ("", self._account)
-        noise = noise_of_line(line, self.path) if is_charge else ""
-        if noise:
-            # Sets, so that a line that an interrupted call has added counts once.
-            self._charges_by_noise.setdefault(noise, set()).add(line.number)
-            if is_own:
-                self._noises.add(noise)
-        if not is_own:
-            return
-        if is_charge:
-            entry = LedgerEntry.from_line(line, self.path)
-            self._require_same_adjacency(entry.event)
-            self._index_of_charge[line.key] = len(self._entries)
-            self._entries.append(entry)
-            return
-        index = self._index_of_charge.get(line.under)
-        if index is not None and index + 1 < len(self._entries):
-            self._interleaved.add(self._entries[index].event)
-
 
 def require_ledger(ledger: Any) -> Ledger:
     """Returns `ledger` if it is a `Ledger`; raises `InvalidValue` for another value, such as a path without a delta."""
@@ -813,8 +635,3 @@ def require_ledger(ledger: Any) -> Ledger:
         return ledger
     rule = "a pate.accounting.Ledger, such as Ledger(PATH, target_delta=…)"
     raise InvalidValue("ledger", ledger, rule=rule)
-
-
-def _part_name(key: str) -> str:
-    """Returns the name of a part of a release: the text after the last colon of the part's key."""
-    return key.rpartition(":")[2]

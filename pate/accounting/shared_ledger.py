@@ -49,4 +49,4 @@ class SharedLedger(LedgerFile):
         """
         is_digest = isinstance(data, str) and data != ""
         require(is_digest, "data", type(data).__name__, "a digest that is not empty")
-        return Ledger(self, target_delta=self.target_delta, data=data, unit=unit)
+        return Ledger.from_file(self, data=data, unit=unit)

@@ -1,0 +1,271 @@
+"""The index of one account in a ledger's file: its charges and parts, found by key, by release and by seed.
+
+A release may have several parts. The first part that is committed is the *charge* of the release; later parts are
+stored under the key of this charge. Two runs with the same seed, the same price and the same content make the same
+release. Such releases are *twins*, and the second twin is stored under the charge of the first.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+
+from pate.accounting.adjacency import Adjacency
+from pate.accounting.event_tree import count_leaves
+from pate.accounting.events import Event, SampledGaussianEvent
+from pate.accounting.ledger_entry import ChargeNote, LedgerEntry, noise_of_line
+from pate.accounting.store import LedgerLine, Store
+from pate.validation import require
+
+_FRESH_NOISE = "fresh noise, another release drew from this seed"
+
+
+@dataclass(frozen=True, kw_only=True)
+class PendingCommit:
+    """A release, or a part of a release, that is about to be committed. `Ledger.commit` explains the fields."""
+
+    key: str
+    event: Event
+    content: bytes
+    note: ChargeNote
+    release: str  # empty for a release without parts
+
+
+class LedgerIndex:
+    """The charges and parts of one account of a ledger's file, as the file was last read.
+
+    Only `read` reads the file. All other methods search the lines that were read.
+
+    Args:
+        store: the lines of the file.
+        data: the digest of the private data; empty takes the digest from the lines, which must then be of one data set.
+        adjacency: the adjacency of all prices.
+
+    Attributes:
+        account: the digest of the data set that the lines name; empty where no line names a data set.
+        entries: the charges of the account, in the order of their commits. The list grows in place.
+        interleaved: the prices of releases with a part that was drawn after a later charge.
+    """
+
+    def __init__(self, store: Store, *, data: str, adjacency: Adjacency) -> None:
+        self._store = store
+        self._data = data
+        self._adjacency = adjacency
+        self.account = data
+        self.entries: list[LedgerEntry] = []
+        self.interleaved: set[Event] = set()
+        self._num_read = (0, 0)  # lines of the file, and entries of this account among them
+        self._entry_of_charge: dict[str, int] = {}  # the index in `entries` by key
+        # The numbers of all charges of the file, whichever their data set, by the name of the seed of their noise.
+        self._charges_by_noise: dict[str, set[int]] = {}
+        self._noises: set[str] = set()  # the names of the seeds of this account
+
+    def read(self) -> list[LedgerEntry]:
+        """Reads the new lines of the file, and returns the charges of this account."""
+        self._store.read()
+        return self.add_read_lines()
+
+    def add_read_lines(self) -> list[LedgerEntry]:
+        """Adds the lines that the store has read since the last call, and returns the charges of this account.
+
+        Raises `InvalidValue` where the caller named no data set and the file holds charges on several data sets.
+        """
+        with self._store.lock:
+            num_lines, num_entries = self._num_read
+            new_lines = self._store.lines[num_lines:]
+            accounts = {self.account, *(line.data for line in new_lines)} - {""}
+            rule = "the digest of one data set, this ledger counts for several"
+            require(bool(self._data) or len(accounts) < 2, "data", "''", rule)
+            self.account = self._data or next(iter(accounts), "")
+            del self.entries[num_entries:]  # an interrupted call may have left entries there
+            for line in new_lines:
+                self._add_line(line)
+            # One assignment at the end, so that an interrupt forgets no charge.
+            self._num_read = num_lines + len(new_lines), len(self.entries)
+            return self.entries
+
+    def _add_line(self, line: LedgerLine) -> None:
+        """Adds one line of the file to the entries and indices of this object.
+
+        Of a line of another data set only the name of its seed is kept, to find noise that is shared.
+        """
+        is_charge = not line.under
+        is_own = line.data in ("", self.account)
+        noise = noise_of_line(line, self._store.path) if is_charge else ""
+        if noise:
+            # Sets, so that a line that an interrupted call has added counts once.
+            self._charges_by_noise.setdefault(noise, set()).add(line.number)
+            if is_own:
+                self._noises.add(noise)
+        if not is_own:
+            return
+        if is_charge:
+            entry = LedgerEntry.from_line(line, self._store.path)
+            require_same_adjacency(entry.event, self._adjacency)
+            self._entry_of_charge[line.key] = len(self.entries)
+            self.entries.append(entry)
+            return
+        index = self._entry_of_charge.get(line.under)
+        if index is not None and index + 1 < len(self.entries):
+            self.interleaved.add(self.entries[index].event)
+
+    @property
+    def lines(self) -> list[LedgerLine]:
+        """The lines of this account; a line without a data set belongs to every account."""
+        return [line for line in self._store.lines if line.data in ("", self.account)]
+
+    def line_of(self, key: str) -> LedgerLine | None:
+        """Returns the line with a key in this account, or None; a line without a data set belongs to every account."""
+        line_of = self._store.line_of
+        return line_of.get(("", key)) or line_of.get((self.account, key))
+
+    def price_of(self, key: str) -> Event | None:
+        """Returns the price charged for a release or for the release of a part; None for a key without a commit.
+
+        Args:
+            key: the key of a charge, or of a part.
+        """
+        line = self.line_of(key)
+        if line is None:
+            return None
+        return self.entries[self._entry_of_charge[line.under or line.key]].event
+
+    def require_price(self, charge_key: str, event: Event, key: str) -> None:
+        """Raises `InvalidValue` unless a charge has the price `event`.
+
+        Args:
+            charge_key: the key of the charge.
+            event: the price that the charge must have.
+            key: the key that the error message shows.
+        """
+        rule = "a new key, this one stands for another price"
+        require(self.price_of(charge_key) == event, "key", key, rule)
+
+    def charge_of(self, release: str) -> str:
+        """Returns the key of the charge for a release; an empty string for a release without a charge.
+
+        Args:
+            release: the identifier of the release, with which the keys of its parts begin.
+        """
+        if not release:
+            return ""
+        for line in self.lines:
+            if line.key.startswith(f"{release}:"):
+                return line.under or line.key
+        return ""
+
+    def charges_with_noise(self, noise: str, *, except_release: str) -> list[LedgerLine]:
+        """Returns all charges of the file, on any data set, whose noise was drawn from a seed.
+
+        Args:
+            noise: the name of the seed; empty for noise without a seed, which no two charges share.
+            except_release: keys that begin with this text are left out; empty leaves out none.
+        """
+        if not noise:
+            return []
+        return [
+            line
+            for line in self._store.lines
+            if not line.under
+            and not (except_release and line.key.startswith(except_release))
+            and noise_of_line(line, self._store.path) == noise
+        ]
+
+    def shares_noise(self) -> bool:
+        """Returns True if a charge of this account and another charge of the file drew from the same seed."""
+        return any(len(self._charges_by_noise[noise]) > 1 for noise in self._noises)
+
+    def charge_covering(self, commit: PendingCommit, *, has_cap: bool) -> str:
+        """Returns the key of an earlier charge that covers a commit; an empty string where it must be charged.
+
+        The earlier charge is that of the same release, or that of a twin.
+
+        Args:
+            commit: the release, or the part of a release.
+            has_cap: True if a cap limits the charges, so that no two releases may share their noise.
+
+        Raises:
+            InvalidValue: the release was charged at another price. Or a different release drew from the seed, and
+                `note.may_share_noise` is False or a cap exists.
+        """
+        charge_key = self.charge_of(commit.release)
+        if charge_key:
+            # Before the part is entered: a draw at another price would be read back at this price.
+            self.require_price(charge_key, commit.event, commit.key)
+            if commit.note.noise == "" or self._agrees_with(charge_key, commit):
+                return charge_key
+        note = commit.note
+        same_noise = self.charges_with_noise(note.noise, except_release=note.run or commit.key)
+        twins = [line.key for line in same_noise if self._is_twin(line, commit)]
+        if charge_key or len(twins) < len(same_noise):
+            may_share_noise = note.may_share_noise and not has_cap
+            require(may_share_noise, "noise", note.noise, _FRESH_NOISE)
+        return next(iter(twins), "")
+
+    def _is_twin(self, charge: LedgerLine, commit: PendingCommit) -> bool:
+        """Returns True if a charge with the same seed as a commit is the charge of the same release, by another run."""
+        return (
+            commit.release != ""
+            and charge.data == self.account
+            and self.price_of(charge.key) == commit.event
+            and self._part_under(charge.key, commit.key) is not None
+            and self._agrees_with(charge.key, commit)
+        )
+
+    def _agrees_with(self, charge_key: str, commit: PendingCommit) -> bool:
+        """Returns True if a part of a release agrees with the release that was charged under the key `charge_key`.
+
+        Two runs with the same seed make the same release only if all parts agree. A part with the same name must have
+        the same content. A part with a new name must come after all parts that the other run has committed, because a
+        run that skips a part draws something else from the same noise.
+
+        Args:
+            charge_key: the key of the earlier charge.
+            commit: the part.
+        """
+        part = self._part_under(charge_key, commit.key)
+        if part is not None:
+            return part.sha256 == hashlib.sha256(commit.content).hexdigest()
+        lines = self._lines_under(charge_key)
+        names = {_part_name(line.key) for line in lines}
+        names_of_release = {
+            _part_name(line.key) for line in lines if line.key.startswith(f"{commit.release}:")
+        }
+        return names == names_of_release
+
+    def _part_under(self, charge_key: str, part_key: str) -> LedgerLine | None:
+        """Returns the line of the part with the same name as the part that `part_key` names; None if no part has it.
+
+        Args:
+            charge_key: the key of the charge under which the line is searched for.
+            part_key: the key of a part, of this or another release.
+        """
+        for line in self._lines_under(charge_key):
+            if _part_name(line.key) == _part_name(part_key):
+                return line
+        return None
+
+    def _lines_under(self, charge_key: str) -> list[LedgerLine]:
+        """Returns the line of a charge and the lines of all parts that are stored under this charge."""
+        return [line for line in self.lines if charge_key in (line.key, line.under)]
+
+
+def require_same_adjacency(event: Event, adjacency: Adjacency) -> None:
+    """Raises `InvalidValue` where an event contains a sampled Gaussian with another adjacency than the ledger's.
+
+    The price of a sampled Gaussian depends on the adjacency.
+
+    Args:
+        event: the price of a release.
+        adjacency: the adjacency of all prices of the ledger.
+    """
+    sampled, _ = count_leaves(event).get(SampledGaussianEvent, ([], []))
+    rule = f"{adjacency}, as this ledger counts"
+    for leaf in sampled:
+        if isinstance(leaf, SampledGaussianEvent):
+            require(leaf.adjacency == adjacency, "event.adjacency", leaf.adjacency, rule)
+
+
+def _part_name(key: str) -> str:
+    """Returns the name of a part of a release: the text after the last colon of the part's key."""
+    return key.rpartition(":")[2]
