@@ -27,12 +27,12 @@ _COUNTS_CORES = "lscpu"
 
 
 class ProcessGuard:
-    """The plugin that fails a test which starts a process without the marker `process`.
+    """A plugin of pytest that fails each test without the marker `process` that starts a process.
 
-    Workers of pytest-xdist are started before the plugin begins to watch.
+    Workers of pytest-xdist are started before it listens.
 
     Attributes:
-        watched: the name of the running test, if this test may start no process; else None.
+        watched: the id of the running test if it may start no process, else None.
     """
 
     def __init__(self) -> None:
@@ -47,18 +47,18 @@ class ProcessGuard:
         sys.addaudithook(self._hear)
 
     def _hear(self, event: str, arguments: tuple[Any, ...]) -> None:
-        """Fails the watched test if the audit event is the start of a process."""
+        """Fails the watched test if an event of the interpreter's audit is the start of a process."""
         if self.watched is not None and event in _STARTS and arguments[:1] != (_COUNTS_CORES,):
             pytest.fail(f"{self.watched} starts a process ({event}): expected the marker `process`")
 
     def pytest_itemcollected(self, item: pytest.Item) -> None:
-        """Gives the marker `process` to every test in one of the `FOLDERS`."""
+        """Gives the marker `process` to each test in `FOLDERS`."""
         if not FOLDERS.isdisjoint(item.path.relative_to(ROOT).parts):
             item.add_marker(pytest.mark.process)
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_protocol(self, item: pytest.Item) -> Generator[None, object, object]:
-        """Watches a test with its fixtures, unless the test has the marker `process`."""
+        """Watches a test without the marker `process`, with its fixtures, while it runs."""
         self.watched = None if item.get_closest_marker("process") else item.nodeid
         try:
             return (yield)

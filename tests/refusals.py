@@ -87,7 +87,7 @@ def refused(
     waiver: str | None = None,
     kind: type[InvalidValue] = InvalidValue,
 ) -> Refusal:
-    """Returns the context manager of a block that must raise an `InvalidValue` about a parameter.
+    """Returns a context manager that fails unless its block raises an `InvalidValue` about a parameter.
 
     Args:
         name: the name of the parameter.
@@ -95,8 +95,8 @@ def refused(
             whatever value the error shows.
         rule: some words of the rule, if the same name and value can break several rules.
         hint: some words of the hint, where the test is about it.
-        remedies: the names of the parameters that remedies would change first, in their order; None for any remedies.
-        waiver: the name of the parameter with which the request goes on as it is; None for any waiver.
+        remedies: the names of the parameters that remedies would change first, in their order.
+        waiver: the name of the parameter with which the request goes on as it is.
         kind: the class of the error.
     """
     return Refusal(

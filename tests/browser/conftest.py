@@ -14,7 +14,7 @@ _NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable
 
 
 def _missing(what: str) -> None:
-    """Skips a test without a browser; fails where everything is expected to be installed."""
+    """Skips a test, with `what` as the reason; fails it in continuous integration, where all is installed."""
     if os.environ.get("CI") == "true":
         pytest.fail(f"{what}, which continuous integration needs")
     pytest.skip(what)
@@ -22,7 +22,7 @@ def _missing(what: str) -> None:
 
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Any]:
-    """A headless Chromium."""
+    """Yields a headless Chromium for the tests of a module."""
     program = next((path for name in _NAMES if (path := shutil.which(name))), None)
     if program is None:
         _missing(f"no browser: none of {', '.join(_NAMES)} is installed")
@@ -39,7 +39,7 @@ def browser() -> Iterator[Any]:
 
 @pytest.fixture(scope="module")
 def page_file(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
-    """Returns the path of a page by its name; writes the page on the first request."""
+    """Returns a function that gives the path of a page by its name in `PAGES`. The first call writes the page."""
     folder = tmp_path_factory.mktemp("pages")
 
     def write(name: str) -> Path:

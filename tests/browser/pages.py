@@ -116,6 +116,7 @@ def usual_figures(names: tuple[str, ...], num_queries: int, num_answered: int) -
 
 
 def finished() -> str:
+    """Returns the HTML page of a usual run with 40 labels and 207 of 600 queries answered."""
     return render_html(
         usual_report(num_labels=40, num_queries=600, num_answered=207),
         usual_figures(
@@ -125,7 +126,7 @@ def finished() -> str:
 
 
 def nothing_answered() -> str:
-    """Returns a run whose queries were all refused: no student, and no scores."""
+    """Returns the HTML page of a run whose queries were all refused: no student, and no scores."""
     release = ReleaseSummary(
         num_queries=600, num_answered=0, answer_rate=0.0, label_accuracy=None, micro_f1=None
     )
@@ -141,7 +142,10 @@ def nothing_answered() -> str:
 
 
 def halted() -> str:
-    """Returns a charged session that ran out of hits half-way, on seeded synthetic data with long names."""
+    """Returns the HTML page of a charged session that ran out of hits half-way.
+
+    Its data are seeded and synthetic, with long names.
+    """
     release = ReleaseSummary(
         num_queries=600,
         num_answered=90,
@@ -180,7 +184,7 @@ def halted() -> str:
 
 
 def no_guarantee() -> str:
-    """Returns a run without noise, hence without a price: one label, three queries, one epoch, no baseline."""
+    """Returns the HTML page of a run without noise or price: one label, three queries, one epoch, no baseline."""
     report = usual_report(num_labels=1, num_queries=3, num_answered=2)
     unpriced = replace(
         report.privacy,
@@ -210,7 +214,7 @@ def no_guarantee() -> str:
 
 
 def hostile() -> str:
-    """Returns a run in which every text that a user can choose is markup."""
+    """Returns the HTML page of a run in which every text that a user can choose is markup."""
     report = usual_report(num_labels=3, num_queries=20, num_answered=10)
     privacy = replace(
         report.privacy,
@@ -274,11 +278,13 @@ def usual_frontier(names: tuple[str, ...], epsilons: tuple[float, ...]) -> Front
 
 
 def two_entrants() -> str:
+    """Returns the HTML page of a comparison of two aggregators at one epsilon."""
     parameters = {name: [(1.0, "noise_std 3.14159")] for name in ("early", "late")}
     return render_page(usual_frontier(names=("early", "late"), epsilons=(1.0,)), parameters)
 
 
 def fifteen_entrants() -> str:
+    """Returns the HTML page of a comparison of fifteen aggregators with long names at seven epsilons."""
     names = tuple(f"stable_top_k_not_prior_{index}" for index in range(15))
     epsilons = (0.1, 0.25, 0.5, 1.0, 2.0, 3.6, 8.0)
     solved = (
@@ -289,6 +295,7 @@ def fifteen_entrants() -> str:
 
 
 def hostile_entrants() -> str:
+    """Returns the HTML page of a comparison whose aggregators and data set have markup as names."""
     frontier = replace(
         usual_frontier((HOSTILE, LONG, "out of reach"), epsilons=(1.0, 1.01, 1.02, 8.0)),
         dataset=HOSTILE,

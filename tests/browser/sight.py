@@ -12,7 +12,7 @@ _SCRIPT = (Path(__file__).parent / "sight.js").read_text(encoding="utf-8")
 
 @dataclass(frozen=True)
 class Reader:
-    """A reader: window, color scheme and medium."""
+    """A reader's window: its width in pixels, medium, color scheme, and whether it is a phone."""
 
     width: int  # of the window, in pixels
     medium: str = "screen"  # screen or print
@@ -33,7 +33,7 @@ READERS = {
 
 @dataclass(frozen=True)
 class Sight:
-    """The faults that a reader met on a page."""
+    """The faults that a reader meets on a page, and the lightness of the page's background, from 0 to 1."""
 
     faults: list[str]  # sentences, each with the kind of fault in front
     paper: float  # luminance of the page's background, 0 for black and 1 for white
@@ -55,7 +55,10 @@ def look(browser: Any, path: Path, *names: str) -> dict[str, Sight]:
 
 
 def show(page: Any, reader: Reader) -> None:
-    """Turns the window into the reader's, so tall that all of the page is in view and can be pointed at."""
+    """Sets the window to the reader's width, medium and colors.
+
+    The window is as tall as the page, so that all of it is in view.
+    """
     page.emulate_media(media=reader.medium, color_scheme=reader.scheme)
     page.set_viewport_size({"width": reader.width, "height": 900})
     tall = page.evaluate("document.documentElement.scrollHeight")
@@ -72,7 +75,7 @@ def num_sheets(browser: Any, path: Path) -> int:
 
 @contextmanager
 def opened(browser: Any, path: Path, *, mobile: bool = False) -> Iterator[tuple[Any, list[str]]]:
-    """Opens the page in a window of its own; yields it with a list of the browser's complaints and requests."""
+    """Opens the page in a window of its own. Yields the page, and a list of the browser's complaints and requests."""
     events: list[str] = []
     reader = READERS["phone" if mobile else "desk"]
     context = browser.new_context(

@@ -14,6 +14,10 @@ PageFile = Callable[[str], Path]
 
 @pytest.mark.parametrize("name", PAGES)
 def test_every_reader_can_read_the_page(browser: Any, page_file: PageFile, name: str) -> None:
+    """Each page is shown at a desk, on a phone, in dark colors and in print.
+
+    No fault is found; paper is white but in the dark.
+    """
     sights = look(browser, page_file(name), *READERS)
     assert {reader: sight.faults for reader, sight in sights.items() if sight.faults} == {}
     assert sights.keys() == READERS.keys()
@@ -23,6 +27,7 @@ def test_every_reader_can_read_the_page(browser: Any, page_file: PageFile, name:
 
 @pytest.mark.parametrize("name", ["hostile", "hostile_entrants"])
 def test_names_are_text_whatever_is_in_them(browser: Any, page_file: PageFile, name: str) -> None:
+    """Pages show names that are markup as text. They have no script, picture or bold element, and no event."""
     with opened(browser, path=page_file(name)) as (page, events):
         assert HOSTILE in page.title()
         assert page.locator("script, img, b").count() == 0
@@ -31,6 +36,7 @@ def test_names_are_text_whatever_is_in_them(browser: Any, page_file: PageFile, n
 
 
 def test_a_script_would_not_run(browser: Any, tmp_path: Path) -> None:
+    """A script is put into a page. The page's Content Security Policy blocks it, so that the title stays."""
     path = tmp_path / "page.html"
     path.write_text(
         PAGES["two_entrants"]().replace(
@@ -46,6 +52,7 @@ def test_a_script_would_not_run(browser: Any, tmp_path: Path) -> None:
 def test_wide_tables_scroll_next_to_their_row_names(
     browser: Any, page_file: PageFile, name: str
 ) -> None:
+    """On a phone, a wide table scrolls sideways, and the names of its rows stay in place."""
     with opened(browser, path=page_file(name), mobile=True) as (page, _):
         box = page.locator(".scroll").last
         assert box.evaluate("box => box.scrollWidth > box.clientWidth")
@@ -61,6 +68,10 @@ def test_wide_tables_scroll_next_to_their_row_names(
 def test_the_verdict_is_seen_before_anything_is_scrolled(
     browser: Any, page_file: PageFile, name: str, mobile: bool
 ) -> None:
+    """The verdict stands above warnings, tables and pictures, in the first window.
+
+    The page does not scroll sideways.
+    """
     with opened(browser, path=page_file(name), mobile=mobile) as (page, _):
         verdict = page.locator(".verdict strong").bounding_box()
         first_below = page.locator(".notice.warning, dl, figure, table").evaluate_all(

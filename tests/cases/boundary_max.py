@@ -17,6 +17,7 @@ CONTRACT = (
 
 
 def _distribution(aggregator: BoundaryMax, histogram: Counts, _: Shape) -> Distribution:
+    """Returns the probability of each released set: one label, or the empty set."""
     distribution = aggregator.distribution(histogram).tolist()
     return {(label,): p for label, p in enumerate(distribution[:-1])} | {(): distribution[-1]}
 

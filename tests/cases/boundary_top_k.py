@@ -31,6 +31,7 @@ _SMALL = {
 
 
 def _rename(outcome: Any, order: list[int]) -> Any:
+    """Returns an outcome after its labels are permuted; an outcome in words has no labels."""
     return outcome if isinstance(outcome, str) else rename_set(outcome, order)
 
 

@@ -41,6 +41,10 @@ def case_files(folder: Path) -> tuple[CaseFile, ...]:
 
 
 def _read(path: Path) -> CaseFile:
+    """Reads the cases of one file.
+
+    Fails unless they are of one class, with distributions or a reason for their lack.
+    """
     names = runpy.run_path(str(path))
     distributions = tuple(names.get("DISTRIBUTIONS", ()))
     without = names.get("WITHOUT_DISTRIBUTION", "")

@@ -10,6 +10,7 @@ CONTRACT = (Case(name="votes", aggregator=GaussianVotes(noise_std=3.0), refuses=
 
 
 def _distribution(aggregator: GaussianVotes, histogram: Counts, shape: Shape) -> Distribution:
+    """Returns the probability of each vector of released bits for a histogram of votes."""
     return bits_distribution(histogram, aggregator.noise_std, shape.num_teachers)
 
 

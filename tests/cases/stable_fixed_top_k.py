@@ -33,6 +33,7 @@ CONTRACT = (
 
 
 def _rename(step: Any, order: list[int]) -> Any:
+    """Returns an outcome, which is a set of labels and a sequence of labels, after the labels are permuted."""
     return rename_set(step[0], order), rename_indices(step[1], order)
 
 

@@ -16,6 +16,7 @@ Composed = Callable[..., DictConfig]
 
 @pytest.fixture
 def composed() -> Iterator[Composed]:
+    """Yields a function that composes the configuration of a command of the core package."""
     register_configs()
     with initialize_config_dir(str(CONFIG_FOLDER), version_base="1.3"):
 

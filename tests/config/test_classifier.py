@@ -39,6 +39,10 @@ def plan_of_a_fit(num_public: int) -> Plan:
 
 
 def test_the_parts_are_those_of_the_experiment(composed: Callable[..., Any]) -> None:
+    """A fit without estimators has the teacher, aggregator, student and accountant of `experiment=centered_votes`.
+
+    Its number of queries is also that of the experiment.
+    """
     config = composed(arguments=["experiment=centered_votes"])
     make = part_maker(config)
     plan = plan_of_a_fit(num_public=700)
@@ -50,4 +54,5 @@ def test_the_parts_are_those_of_the_experiment(composed: Callable[..., Any]) -> 
 
 
 def test_all_samples_of_a_small_public_pool_are_queries() -> None:
+    """A fit with 40 public samples, fewer than the default number of queries, asks all 40."""
     assert plan_of_a_fit(num_public=40).num_queries == 40

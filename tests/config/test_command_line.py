@@ -42,6 +42,10 @@ EXPERIMENTS = {
 
 @pytest.fixture
 def composed(tmp_path: Path) -> Iterator[Composed]:
+    """Yields a function that composes the configuration of a command.
+
+    A user's folder has the experiments of `EXPERIMENTS`.
+    """
     files = {
         f"experiment/{name}": f"# @package _global_\n{text}\n" for name, text in EXPERIMENTS.items()
     }
@@ -96,6 +100,10 @@ LEFT_OPEN: dict[str | None, tuple[str, ...]] = {
     ("line", "chosen"), [(line, chosen) for chosen in LEFT_OPEN for line in LEFT_OPEN[chosen]]
 )
 def test_open_choices_get_defaults_for_the_data(line: str, chosen: str | None) -> None:
+    """`default_way` returns the way for the data, such as `pictures`, if a command line leaves its choices open.
+
+    It returns None where the user has chosen teachers or an aggregator.
+    """
     command, *words = (
         line.split() if line.startswith(("compare", "predict")) else ("train", *line.split())
     )
@@ -119,6 +127,10 @@ def test_open_choices_get_defaults_for_the_data(line: str, chosen: str | None) -
     ],
 )
 def test_teachers_of_pictures_choose_a_student_of_pictures(line: str, student: str | None) -> None:
+    """Without a named student, teachers that look at pictures get `student=cnn`, and a line that says so.
+
+    Elsewhere `default_student` returns None.
+    """
     command, *words = (
         line.split() if line.startswith(("compare", "account")) else ("train", *line.split())
     )
@@ -131,7 +143,12 @@ def test_teachers_of_pictures_choose_a_student_of_pictures(line: str, student: s
 
 @pytest.mark.slow
 def test_a_run_of_seconds_trains_no_model_of_all_private_records(composed: Composed) -> None:
-    """That model would take 110 of 127 seconds. Users may ask for it."""
+    """`experiment=quick` sets `all_records=false`, and a user may set it to true.
+
+    Without the experiment it is null.
+
+    That model would take 110 of 127 seconds.
+    """
     assert composed(arguments=["experiment=quick"]).all_records is False
     assert composed(arguments=["experiment=quick", "all_records=true"]).all_records is True
     assert composed().all_records is None
@@ -139,6 +156,11 @@ def test_a_run_of_seconds_trains_no_model_of_all_private_records(composed: Compo
 
 @pytest.mark.slow
 def test_way_keeps_the_choices_of_the_user(composed: Composed) -> None:
+    """A way chooses the groups that the user leaves open, such as the teacher, and keeps those that the user names.
+
+    One printed line lists what the way chose; without a way there is no line.
+    """
+
     def choices(arguments: Arguments, app: str = "train") -> dict[str, Any]:
         """Returns the chosen file of each configuration group that the way may choose."""
         config = compose(app, list(arguments), return_hydra_config=True)
@@ -166,6 +188,7 @@ def test_way_keeps_the_choices_of_the_user(composed: Composed) -> None:
 
 @pytest.mark.slow
 def test_default_choice_is_printed_and_stored(tmp_path: Path, drawn_faces: Path) -> None:
+    """pate-train on CelebA without a named teacher prints the groups of the way in one line. run.json stores them."""
     small = [
         f"data.root={drawn_faces}",
         "data.image_size=10",
@@ -189,6 +212,10 @@ GIVEN = f"{GAUSSIAN} aggregator.noise_std=40 noise=given"
 
 @pytest.mark.slow
 def test_noise_is_solved_unless_given(composed: Composed) -> None:
+    """Without `noise=given` the noise is solved for the target epsilon of the settings, or for a default.
+
+    With it, no noise is solved, and the published target is None.
+    """
     for words, target in (
         ("", 8.0),
         (f"{GAUSSIAN} experiment=names_noise", 8.0),
@@ -217,6 +244,10 @@ def test_noise_is_solved_unless_given(composed: Composed) -> None:
 def test_default_epsilon_of_stable_top_k_boundary_applies_to_runs_alone(
     composed: Composed, app: str, target: float | None
 ) -> None:
+    """For this aggregator pate-train targets epsilon 36, and other commands keep their defaults.
+
+    A target on the command line is kept by every command.
+    """
     boundary = "aggregator=stable_top_k_boundary"
     assert composed(arguments=[boundary], app=app).target_epsilon == target
     assert composed(arguments=[boundary, "target_epsilon=5"], app=app).target_epsilon == 5.0
@@ -238,6 +269,7 @@ def test_default_epsilon_of_stable_top_k_boundary_applies_to_runs_alone(
 def test_settings_of_noise_that_contradict_each_other_are_refused(
     composed: Composed, words: str, refusal: Refusal
 ) -> None:
+    """An unknown `noise`, no target where noise is solved, and a maximal epsilon without `noise=given` are refused."""
     with refusal:
         settings_from(composed(arguments=words.split()), settings_class=TrainSettings)
 
@@ -268,6 +300,10 @@ def test_settings_of_noise_that_contradict_each_other_are_refused(
 def test_noise_on_the_command_line_needs_a_noise_setting(
     composed: Composed, words: str, line: str | None
 ) -> None:
+    """A noise scale on the command line without `noise=given` is refused by pate-train and pate-release.
+
+    pate-account accepts it. A `line` of None stands for a command line that is accepted.
+    """
     for app in ("train", "release"):
         chosen = [word for word in words.split() if app == "train" or "experiment" not in word]
         config = composed(arguments=chosen, app=app)
@@ -287,7 +323,10 @@ def test_noise_on_the_command_line_needs_a_noise_setting(
 def test_plan_has_the_values_of_the_settings(
     composed: Composed, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The functions that train and report are replaced; the first keeps its plan."""
+    """pate-train with `noise=given` and a maximal epsilon builds a plan with these values.
+
+    The functions that train and report are replaced; the first keeps its plan.
+    """
     plans: list[Any] = []
 
     def keep_plan(plan: Any, output_dir: Path, monitor: Any) -> None:
@@ -309,6 +348,7 @@ def test_plan_has_the_values_of_the_settings(
 
 @pytest.mark.process
 def test_printed_configuration_is_the_one_that_runs() -> None:
+    """`--cfg job` prints the configuration after the defaults for the data are chosen."""
     printed = succeeded(
         "train",
         arguments=[
@@ -343,5 +383,9 @@ def test_printed_configuration_is_the_one_that_runs() -> None:
 def test_allowed_targets_are_read_from_the_command_line(
     words: list[str], prefixes: tuple[str, ...]
 ) -> None:
+    """`allowed_modules` returns the prefixes of `allowed_targets=`, or of the chosen experiment.
+
+    Words that cannot be read give none. `given_settings` returns the settings of the command line as text.
+    """
     assert allowed_modules(words) == prefixes
     assert given_settings(["a=1", "+b.c=x=y", "~d", "--help"]) == {"a": "1", "b.c": "x=y", "d": ""}

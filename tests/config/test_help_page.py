@@ -60,6 +60,10 @@ A footer that is longer than the width."""
 
 
 def test_page_is_wrapped_except_examples_and_yaml() -> None:
+    """A help page is folded to 40 columns: paragraphs and remarks are wrapped, and the printed configuration stays.
+
+    At 100 columns, the lines of a paragraph are joined.
+    """
     assert folded(PAGE, line_width=40) == NARROW
     assert (
         "A paragraph that is written in lines of some length, and that goes on in the next line."
@@ -68,6 +72,7 @@ def test_page_is_wrapped_except_examples_and_yaml() -> None:
 
 
 def test_long_command_breaks_after_a_backslash_outside_quotes() -> None:
+    """An example command longer than the page breaks behind a backslash, and never within a quoted argument."""
     page = f"Examples\n  pate-train 'name=[two words]' second=2 third=3\n{help_page.CONFIGURATION}\n\nend"
     lines = folded(page, line_width=36).splitlines()
     assert lines[1:3] == ["  pate-train 'name=[two words]' \\", "      second=2 third=3"]
@@ -76,6 +81,8 @@ def test_long_command_breaks_after_a_backslash_outside_quotes() -> None:
 def test_width_is_the_terminals_or_80_in_a_pipe(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    """The page is as wide as the terminal, and 80 columns in a pipe. `COLUMNS` replaces 80, within 40 to 110."""
+
     def is_no_terminal(descriptor: int) -> os.terminal_size:
         raise OSError(25, "Inappropriate ioctl for device")
 
@@ -113,6 +120,7 @@ class Commented(Base):
 
 
 def test_comments_of_fields_are_read_from_all_places() -> None:
+    """The texts of fields are read from comments, from the docstring's attributes and from base classes."""
     comments = comments_of(Commented)
     assert comments["private"] == "file of the records, one a line"  # lines above
     assert comments["rate"] == "size of a step, above 0"  # the docstring
@@ -146,6 +154,7 @@ def test_comments_of_fields_are_read_from_all_places() -> None:
 def test_settings_of_the_chosen_parts_are_explained(
     composed: Callable[..., Any], command: str, words: tuple[str, ...], settings: dict[str, str]
 ) -> None:
+    """The help of the chosen groups has one line for each expected setting, with the expected words."""
     page = settings_of_parts(composed(arguments=words, app=command))
     for name, text in settings.items():
         (line,) = [line for line in page.splitlines() if line.split()[:1] == [name]]
@@ -157,6 +166,7 @@ def test_settings_of_the_chosen_parts_are_explained(
     "command", sorted(path.stem for path in (CONFIG_FOLDER / "hydra" / "help").glob("*.yaml"))
 )
 def test_every_command_marks_where_its_configuration_begins(command: str) -> None:
+    """The help template of each command contains the heading of the printed configuration."""
     folder = FILE_COMMANDS if (FILE_COMMANDS / f"{command}.yaml").is_file() else CONFIG_FOLDER
     assert folder == CONFIG_FOLDER
     text = (CONFIG_FOLDER / "hydra" / "help" / f"{command}.yaml").read_text(encoding="utf-8")
@@ -167,6 +177,7 @@ def test_every_command_marks_where_its_configuration_begins(command: str) -> Non
     "command", sorted(path.stem for path in (CONFIG_FOLDER / "hydra" / "help").glob("*.yaml"))
 )
 def test_examples_are_written_in_one_line(command: str) -> None:
+    """In the help template of each command, no example continues on a line that begins with a setting."""
     text = (CONFIG_FOLDER / "hydra" / "help" / f"{command}.yaml").read_text(encoding="utf-8")
     examples = text.partition("Examples\n")[2].partition("\n\n")[0]
     first_words = [line.split()[0] for line in examples.splitlines()]
@@ -175,6 +186,7 @@ def test_examples_are_written_in_one_line(command: str) -> None:
 
 @pytest.mark.slow
 def test_every_setting_of_every_part_that_ships_is_explained() -> None:
+    """Each field of each shipped teacher, aggregator, reader and so on has a text for the help."""
     lacking = []
     for group in ("data", "features", "teacher", "engine", "aggregator", "student", "method"):
         for name in members(group):

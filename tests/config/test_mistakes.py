@@ -22,17 +22,23 @@ from tests.refusals import refused
 
 
 def unread(word: str) -> str:
+    """Returns the one-line error for an argument that Hydra cannot parse."""
     with pytest.raises(OverrideParseException) as raised:
         OverridesParser.create().parse_overrides([word])
     return explain(raised.value)
 
 
 def read(word: str) -> object:
+    """Returns the value that Hydra's parser reads from an argument."""
     (override,) = OverridesParser.create().parse_overrides([word])
     return override.value()
 
 
 def test_unparsable_value_is_answered_with_a_quoted_form() -> None:
+    """A value that Hydra cannot parse is answered with a quoted form, which Hydra reads as the value.
+
+    A word without `=` is answered with the form NAME=VALUE.
+    """
     for value in ("~/celeba", "/my copy (1)", "/a=b", "/a[1]"):
         line = unread(f"data.root={value}")
         assert line.startswith(
@@ -49,6 +55,7 @@ def test_unparsable_value_is_answered_with_a_quoted_form() -> None:
 
 
 def test_a_missing_value_is_named_with_its_group() -> None:
+    """A configuration without `data.root` is refused under this full name, on each way to read it."""
     config = OmegaConf.create({"data": {"root": MISSING}})
     with pytest.raises(MissingMandatoryValue) as raised:
         OmegaConf.select(config, "data.root", throw_on_missing=True)
@@ -59,6 +66,7 @@ def test_a_missing_value_is_named_with_its_group() -> None:
 
 
 def test_classes_that_are_not_there_are_named() -> None:
+    """A `_target_` in a module that does not exist is refused by its name, also where the module is allowed."""
     node = OmegaConf.create({"_target_": "nowhere.Data"})
     with refused("_target_", "nowhere.Data"):
         build(node, slot="data", allowed_targets=["nowhere."])
@@ -83,6 +91,7 @@ def test_classes_that_are_not_there_are_named() -> None:
     ],
 )
 def test_mistakes_in_a_users_file_name_the_file(tmp_path: Path, text: str, line: str) -> None:
+    """An unknown key or a wrong type in a user's experiment gives one line, which names the file."""
     files = {"experiment/mine": f"# @package _global_\n{text}\n"}
     with with_files(tmp_path, files), pytest.raises(HydraException) as raised:
         compose("train", ["experiment=mine"])
@@ -90,6 +99,7 @@ def test_mistakes_in_a_users_file_name_the_file(tmp_path: Path, text: str, line:
 
 
 def test_missing_configuration_is_named_by_its_option(tmp_path: Path) -> None:
+    """Composing a command `nowhere` without a file gives a line about `--config-name=nowhere`."""
     with with_files(tmp_path, {}), pytest.raises(HydraException) as raised:
         compose("nowhere")
     assert (
@@ -166,6 +176,7 @@ MEMBER = "expected one member, and no + before the name: {0}=NAME; -m {0}=A,B ru
 def test_uncomposable_setting_is_answered_with_advice(
     composed: Composed, override: str, line: str
 ) -> None:
+    """A setting that Hydra cannot compose, such as `num_queries=abc`, gives one line that says what is expected."""
     with pytest.raises(HydraException) as raised:
         composed(arguments=override.split())
     assert re.fullmatch(line, explain(raised.value))
@@ -174,6 +185,7 @@ def test_uncomposable_setting_is_answered_with_advice(
 @pytest.mark.slow
 @pytest.mark.skipif(find_spec("submitit") is not None, reason="it is installed")
 def test_refusal_of_a_missing_launcher_names_its_package(composed: Composed) -> None:
+    """The launcher of submitit, which is not installed, is refused with the command that installs it."""
     with pytest.raises(HydraException) as raised:
         composed(arguments=["hydra/launcher=submitit_local"], return_hydra_config=True)
     hint = f"submitit's come with {how_to_install('slurm')}"
@@ -191,6 +203,7 @@ def test_refusal_of_a_missing_launcher_names_its_package(composed: Composed) -> 
     ],
 )
 def test_refusal_of_an_unnamed_member_lists_the_group(words: list[str], line: str) -> None:
+    """A group that is null or a number is refused, and the refusal lists its members. Other settings pass."""
     with pytest.raises(InvalidValue) as raised:
         require_choices(words)
     assert str(raised.value) == line
@@ -199,6 +212,7 @@ def test_refusal_of_an_unnamed_member_lists_the_group(words: list[str], line: st
 
 @pytest.mark.slow
 def test_a_key_that_nothing_reads_is_refused(composed: Composed) -> None:
+    """A key that a user adds with `+`, and that is no setting of the command, is refused."""
     require_sound(composed(), command_schema("train"), "train")
     with refused("num_query", rule="a key of"):
         require_sound(composed(arguments=["+num_query=5"]), command_schema("train"), "train")
@@ -220,6 +234,10 @@ def test_a_key_that_nothing_reads_is_refused(composed: Composed) -> None:
     ],
 )
 def test_forbidden_arguments_are_refused_before_hydra(words: list[str], line: str) -> None:
+    """Arguments with dashes, without a name or with signs are refused, with a near setting if there is one.
+
+    Hydra's own options pass.
+    """
     with pytest.raises(InvalidValue) as raised:
         require_words(words, ("target_epsilon", "num_queries", "seed", "data"))
     assert str(raised.value) == line
@@ -253,6 +271,10 @@ def test_forbidden_arguments_are_refused_before_hydra(words: list[str], line: st
     ],
 )
 def test_arguments_may_have_letters_of_all_languages(word: str, value: object) -> None:
+    """An argument with other letters than ASCII, or with signs, is quoted so that Hydra reads its value unchanged.
+
+    Arguments that Hydra can read stay as they are.
+    """
     assert read(quoted(word)) == value
     words = "seed=3 labels=[a,b] data='\u00f6.csv' labels=[\"\u00f6\",b] --config-dir=\u00f6 -m a=${b:\u00f6} ~data"
     assert all(quoted(word) == word for word in words.split())

@@ -34,6 +34,7 @@ PAGE = Path(__file__).parents[2] / "docs" / "papers-words.md"
 def test_a_word_of_a_paper_names_the_setting_of_the_chosen_aggregator(
     aggregator: str, word: str, setting: str
 ) -> None:
+    """A symbol of a paper, such as sigma1, gets a hint that names the setting of this aggregator."""
     names = tuple(map(str, settings_of_aggregator(aggregator)))
     assert (
         hint(word, known_settings=names)
@@ -44,6 +45,7 @@ def test_a_word_of_a_paper_names_the_setting_of_the_chosen_aggregator(
 @pytest.mark.slow
 @pytest.mark.parametrize("plus", ["", "+"])
 def test_refusal_of_a_papers_word_ends_with_the_hint(plus: str) -> None:
+    """pate-train refuses `aggregator.sigma1=5` and `T=5`. The error ends with the name of the setting."""
     for word, setting in (
         ("aggregator.sigma1", "aggregator.selection_scale"),
         ("T", "teacher.num_teachers"),
@@ -57,10 +59,15 @@ def test_refusal_of_a_papers_word_ends_with_the_hint(plus: str) -> None:
 
 
 def test_unknown_word_of_no_paper_has_no_hint() -> None:
+    """A misspelled setting that no paper uses gets no hint."""
     assert hint(word="selection_scal", known_settings=("selection_scale",)) == ""
 
 
 def test_hint_in_another_part_names_no_aggregator_setting() -> None:
+    """Under `student` or `features`, a paper's word gets no hint about aggregators.
+
+    Under `teacher`, n is the number of teachers.
+    """
     assert hint(word="threshold", known_settings=("num_directions",), part_name="student") == ""
     assert hint(word="k", known_settings=("patch", "grid"), part_name="features") == ""
     line = hint(word="n", known_settings=("num_teachers", "batch_size"), part_name="teacher")
@@ -69,6 +76,7 @@ def test_hint_in_another_part_names_no_aggregator_setting() -> None:
 
 @pytest.mark.slow
 def test_table_in_the_docs_names_every_hinted_setting() -> None:
+    """Each setting that a hint names is on docs/papers-words.md, and is a setting of its aggregator."""
     page = PAGE.read_text(encoding="utf-8")
     for word, settings in settings_by_word().items():
         for setting, owner in settings.items():

@@ -51,6 +51,7 @@ def resolved(value: Any) -> str:
 @settings(max_examples=200, deadline=None, derandomize=True)
 @given(name=NAMES, setting=st.sampled_from(["data.private", "data.group", "output_dir"]))
 def test_suggested_setting_is_parsed_as_meant(name: str, setting: str) -> None:
+    """`as_setting` writes a setting for the shell. For random names, the shell and Hydra read the value back."""
     (pasted,) = shlex.split(as_setting(setting, value=name))
     assert resolved(read(quoted(pasted))) == name
     (pasted,) = shlex.split(as_setting(name="data.drop", value=[name, "b"]))
@@ -61,6 +62,10 @@ def test_suggested_setting_is_parsed_as_meant(name: str, setting: str) -> None:
 @settings(max_examples=200, deadline=None, derandomize=True)
 @given(name=NAMES, setting=st.sampled_from(sorted(PATHS)))
 def test_path_is_taken_literally(name: str, setting: str) -> None:
+    """An argument NAME=PATH with a random path is read as this path, for every setting that is a path.
+
+    Interpolations, quotes, lists and `null` are left out.
+    """
     if "${" in name or "\\" in name or name == "null" or name[0] in "'\"" or name.strip() != name:
         return  # means something to Hydra
     if (setting == "votes" and name.startswith("[")) or (setting == "data" and "," in name):
@@ -72,11 +77,16 @@ def test_path_is_taken_literally(name: str, setting: str) -> None:
     "name", ["[x]/f.csv", "[x]", "a,b/f.csv", "x=y.csv", "{x}/f", "it's", "2019", "1e5", "true"]
 )
 def test_paths_with_special_characters_are_quoted(name: str) -> None:
+    """Paths with brackets, commas, quotes or the form of numbers are read unchanged."""
     assert read(quoted(f"data.private={name}")) == name
     assert read(quoted(f"+output_dir={name}")) == name
 
 
 def test_non_literal_paths_are_unchanged() -> None:
+    """Arguments that mean null, a list, an interpolation, a quoted text or a sweep are left as they are.
+
+    `is_sweep` is true for the options of several runs.
+    """
     words = (
         "output_dir=null votes=[a.npz,b.npz] ledger=${oc.env:HOME}/l "
         "data.private='\"a,b\"' data.private='a' seed=1,2"
@@ -89,6 +99,7 @@ def test_non_literal_paths_are_unchanged() -> None:
 
 
 def test_refusal_of_a_value_suggests_quotes() -> None:
+    """A value that Hydra cannot read is refused. The suggested argument gives the value after the shell and Hydra."""
     for value in ("[x]/f", "a b(c)", "[a,b"):
         line = unread(quoted(f"data.name={value}"))
         (told,) = shlex.split(line[line.index("'data.name=") :])
@@ -97,6 +108,7 @@ def test_refusal_of_a_value_suggests_quotes() -> None:
 
 
 def test_refusal_of_a_list_suggests_a_parsable_list() -> None:
+    """Hydra's error about a list without brackets becomes a line whose suggestion Hydra reads as the list."""
     message = "Ambiguous value for argument 'data.labels=flu,\"chest pain\",2019'\n"
     line = explain(ValueError(message))
     (told,) = shlex.split(line[line.index("'data.labels=") : line.index(", or -m")])
@@ -104,6 +116,7 @@ def test_refusal_of_a_list_suggests_a_parsable_list() -> None:
 
 
 def test_home_is_expanded_in_every_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """`~` becomes the home folder in settings that are paths, also in lists, and stays in a name."""
     monkeypatch.setenv("HOME", str(tmp_path))
     config = OmegaConf.create(
         dict.fromkeys(("ledger", "output", "data"), "~/a") | {"votes": ["~/v", "w"], "name": "~/x"}
@@ -120,6 +133,7 @@ def test_home_is_expanded_in_every_path(tmp_path: Path, monkeypatch: pytest.Monk
 def test_commands_compose_with_the_home_folder(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """Paths of pate-train that begin with `~` are expanded after composing. The name of the data is not."""
     monkeypatch.setenv("HOME", str(tmp_path))
     from hydra import compose
 
@@ -140,6 +154,7 @@ def test_commands_compose_with_the_home_folder(
 
 
 def test_every_setting_of_a_command_that_names_a_file_is_a_path() -> None:
+    """A setting whose name ends in a word for files, such as `dir` or `ledger`, is in `PATHS`."""
     no_paths = {"name", "holder", "format", "seed"}
     for command in (
         "train",
@@ -161,6 +176,10 @@ def test_every_setting_of_a_command_that_names_a_file_is_a_path() -> None:
 def test_ledgers_expand_the_home_folder_in_paths(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """`Ledger("~/...")` opens a file in the home folder, and creates no folder named `~`.
+
+    `ImageFolder` accepts `~` too.
+    """
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.chdir(tmp_path)
     assert Ledger("~/ledger.db", target_delta=1e-6).path == tmp_path / "ledger.db"
@@ -171,6 +190,7 @@ def test_ledgers_expand_the_home_folder_in_paths(
 def test_readers_expand_the_home_folder_in_paths(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """Readers of data, `RunFolder` and `pate.load` expand `~` in each path. A name on the Hub stays."""
     monkeypatch.setenv("HOME", str(tmp_path))
     files = {split: f"~/{split}" for split in ("private", "public", "test")}
     assert Table(**files, labels=("a",), schema="~/s").schema == f"{tmp_path}/s"  # type: ignore[arg-type]

@@ -43,6 +43,8 @@ SECRETS = (
 
 @dataclass(frozen=True, kw_only=True)
 class MyVotes(GaussianVotes):
+    """An aggregator of a user with public, private and undeclared fields."""
+
     note: str = ""
     quorum: float = 0.5
     patients: int = field(default=0, metadata={"private": True})
@@ -55,6 +57,8 @@ class MyVotes(GaussianVotes):
 
 @dataclass(frozen=True)
 class MyData:
+    """A reader of a user, of which only `image_size` is declared public."""
+
     folder: str = "f"
     file: str = "f"
     ward: int = 0
@@ -65,6 +69,8 @@ class MyData:
 
 @dataclass(frozen=True)
 class Inner:
+    """A class of a user within another one, with no declared field."""
+
     size: int = 1
     path: str = ""
 
@@ -83,6 +89,7 @@ def target(cls: type) -> str:
 
 
 def inner(secret: str) -> dict[str, Any]:
+    """Returns the configuration of an `Inner` with a secret path and undeclared keys."""
     return {"_target_": target(Inner), "size": 3, "path": secret, "extra": secret, "number": NUMBER}
 
 
@@ -156,6 +163,10 @@ def used(secret: str) -> MyVotes:
 
 @pytest.mark.parametrize("secret", SECRETS)
 def test_secret_is_not_published_from_any_depth(secret: str) -> None:
+    """Settings contain a secret in every place that is not declared public.
+
+    The published text contains neither the secret nor the private number.
+    """
     text = public_settings(settings(secret), aggregator=used(secret))
     # nor the module of a user's class
     for word in (secret, "771942", "771_942", __name__, "MyData"):
@@ -203,6 +214,10 @@ def published(aggregator: Aggregator, fields: dict[str, Any]) -> Any:
 
 
 def test_nested_objects_are_filtered_and_tables_published_by_digest() -> None:
+    """Published settings keep the declared fields of an object in a field, and lists of numbers.
+
+    A center is left out. A table of certified thresholds is published as its digest.
+    """
     penalized = StableTopK(selection_scale=2.0, test_std=3.0, regularizer=lambda k: -k)
     assert published(penalized, fields={"regularizer": inner("secret")}).regularizer == {
         "_target_": "Inner",
@@ -229,6 +244,7 @@ FOLDERS = {
 @pytest.mark.slow
 @pytest.mark.parametrize("name", members("data"))
 def test_data_set_is_published_by_class_without_folder(composed: Any, name: str) -> None:
+    """For each shipped reader, the published settings have its class, but no folder and no seed."""
     config = composed(
         arguments=[
             f"data={name}",
@@ -246,7 +262,7 @@ def test_data_set_is_published_by_class_without_folder(composed: Any, name: str)
 @pytest.mark.slow
 @pytest.mark.parametrize("name", members("aggregator"))
 def test_published_aggregator_has_the_price_of_the_release(composed: Any, name: str) -> None:
-    """The calibrated aggregator is built again from the file, and has the same price."""
+    """Each calibrated aggregator is built again from its published settings, and has the same epsilon."""
     config = composed(
         arguments=[
             f"aggregator={name}",
@@ -281,6 +297,10 @@ def test_published_aggregator_has_the_price_of_the_release(composed: Any, name: 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 def test_solved_noise_is_published(case: Any) -> None:
+    """The settings have -1 for each number of an aggregator.
+
+    The published numbers are those of the aggregator that was used.
+    """
     scaled = case.aggregator.scaled(2.0)
     component = published(scaled, fields=dict.fromkeys(vars(scaled), -1.0))
     numbers = {
@@ -291,7 +311,7 @@ def test_solved_noise_is_published(case: Any) -> None:
 
 @pytest.mark.slow
 def test_privacy_card_shows_only_published_fields(tmp_path: Path) -> None:
-    """The published folder and the report follow the same rule."""
+    """A run uses an aggregator with secret fields. Its privacy card and report show the public fields alone."""
     folder = tmp_path / "run"
     train(replace(small_plan(), aggregator=used("mercy hospital"), target_epsilon=None), folder)
     card = (folder / "release" / "privacy_card.md").read_text()
@@ -307,6 +327,7 @@ def test_privacy_card_shows_only_published_fields(tmp_path: Path) -> None:
 
 
 def test_features_are_published_without_files() -> None:
+    """Published features have their class and model, but no file of weights, cache or seed."""
     recipe = {"_target_": "pate.features.Backbone", "model": "resnet18"}
     features = recipe | {"weights": "/mnt/ward/w.pth", "cache": "ward", "seed": NUMBER}
     settings = {"aggregator": {"_target_": "pate.aggregators.GaussianVotes"}, "features": features}
@@ -357,6 +378,10 @@ def of_a_file(setting: str, value: Any) -> Any:
 def test_nothing_of_the_environment_is_published(
     setting: str, route: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """A public setting is refused under its name if its value comes from an environment variable.
+
+    The value may come directly, or through other settings.
+    """
     monkeypatch.setenv("PATE_SECRET", "771942")
     for value, place in ((route, ""), ([route], r"\.0")):
         config = of_a_file(setting, value)
@@ -371,7 +396,10 @@ def test_nothing_of_the_environment_is_published(
 def test_folder_from_the_environment_is_not_published(
     route: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """This holds even for a folder that a user's class declares public."""
+    """A reader's settings that come from the environment are left out of the published text, without a refusal.
+
+    This holds even for a field that a user's class declares public.
+    """
     monkeypatch.setenv("PATE_SECRET", "771942")
     config = of_a_file(setting="data.image_size", value=route)
     OmegaConf.update(config, "data.folder", route)
@@ -383,6 +411,10 @@ def test_folder_from_the_environment_is_not_published(
 
 
 def test_values_from_the_configuration_itself_are_published() -> None:
+    """A setting that refers to another setting is published with its value.
+
+    Text that only looks like an interpolation is published as text.
+    """
     config = of_a_file(setting="student.rank", value="${data.image_size}")
     OmegaConf.update(config, "output_dir", None)
     plain: Any = OmegaConf.to_container(config, resolve=True)

@@ -15,11 +15,12 @@ from tests.refusals import refused
 
 
 def aggregator_of(config: Any) -> Any:
+    """Returns the aggregator that a configuration builds."""
     return build_aggregator(config.aggregator, adjacency="replace_one")
 
 
 def published(config: Any) -> dict[str, Any]:
-    """Returns the aggregator that is built from the settings which a run publishes."""
+    """Returns the aggregator's part of the settings that a run publishes."""
     settings: Any = OmegaConf.to_container(config, resolve=True)
     text = public_settings(settings, aggregator=aggregator_of(config))
     part: dict[str, Any] = yaml.safe_load(text)["aggregator"]
@@ -28,6 +29,7 @@ def published(config: Any) -> dict[str, Any]:
 
 @pytest.mark.slow
 def test_a_constant_is_set_by_its_name(composed: Callable[..., Any]) -> None:
+    """`aggregator.recipe.trust=0.25` sets this constant of the recipe. The published recipe has this constant alone."""
     config = composed(arguments=["aggregator=centered_votes", "aggregator.recipe.trust=0.25"])
     assert aggregator_of(config).recipe == Recipe(trust=0.25)
     assert published(config)["recipe"] == {"trust": 0.25}
@@ -35,6 +37,7 @@ def test_a_constant_is_set_by_its_name(composed: Callable[..., Any]) -> None:
 
 @pytest.mark.slow
 def test_a_split_is_set_as_a_list(composed: Callable[..., Any]) -> None:
+    """A constant that is a tuple is set by a list on the command line, and published as a list."""
     config = composed(
         arguments=["aggregator=centered_votes", "aggregator.recipe.prevalence_split=[0.2,0.3,0.5]"]
     )
@@ -44,6 +47,7 @@ def test_a_split_is_set_as_a_list(composed: Callable[..., Any]) -> None:
 
 @pytest.mark.slow
 def test_the_default_is_null_and_not_published(composed: Callable[..., Any]) -> None:
+    """Without settings, each constant of the recipe is null, and the recipe is the default. It is not published."""
     config = composed(arguments=["aggregator=centered_votes"])
     assert set(config.aggregator.recipe.values()) == {None}
     assert aggregator_of(config).recipe == DEFAULT_RECIPE
@@ -51,6 +55,7 @@ def test_the_default_is_null_and_not_published(composed: Callable[..., Any]) -> 
 
 
 def test_published_settings_build_the_same_aggregator() -> None:
+    """An aggregator with two changed constants is published. The published settings build an equal aggregator."""
     aggregator = CenteredVotes(noise_multiplier=5.0, recipe=Recipe(num_rounds=7, trust=0.25))
     settings: Any = {"aggregator": {"_target_": "pate.aggregators.CenteredVotes"}}
     part = yaml.safe_load(public_settings(settings, aggregator))["aggregator"]
@@ -60,12 +65,14 @@ def test_published_settings_build_the_same_aggregator() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("word", ["aggregator.recipe.trusted=1", "aggregator.recipe.trust=much"])
 def test_an_unknown_constant_or_type_is_refused(composed: Callable[..., Any], word: str) -> None:
+    """A constant that no recipe has, and a text for a number, are refused when the configuration is composed."""
     with pytest.raises(Exception, match=r"recipe|trust"):
         composed(arguments=["aggregator=centered_votes", word])
 
 
 @pytest.mark.slow
 def test_a_constant_out_of_range_is_refused_by_its_key(composed: Callable[..., Any]) -> None:
+    """`recipe.trust=2` is out of range. Building the aggregator refuses it under this name."""
     config = composed(arguments=["aggregator=centered_votes", "aggregator.recipe.trust=2"])
     with refused("recipe.trust", 2.0):
         aggregator_of(config)

@@ -12,6 +12,7 @@ from pate.settings import SETTINGS_OF_COMMAND, names_with, setting, settings_of
 
 @pytest.mark.parametrize("command", SETTINGS_OF_COMMAND)
 def test_every_setting_is_explained_and_typed(command: str) -> None:
+    """Each setting of each command has a help text on its page, and is required exactly if it has no default."""
     page = settings_page(command)
     config = OmegaConf.structured(command_schema(command))
     for item in settings_of(command):
@@ -26,6 +27,7 @@ def test_every_setting_is_explained_and_typed(command: str) -> None:
 
 
 def test_no_file_of_a_command_repeats_a_setting() -> None:
+    """The YAML file of a command sets no key that its Python settings define, but for an equal target epsilon."""
     conf = Path(__file__).parents[2] / "conf"
     for command in SETTINGS_OF_COMMAND:
         (path,) = [
@@ -44,6 +46,8 @@ def test_no_file_of_a_command_repeats_a_setting() -> None:
 
 
 def test_adding_a_field_adds_a_setting(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A field is added to the settings of pate-train. The schema, the help page and the lists by metadata have it."""
+
     @dataclasses.dataclass(frozen=True, kw_only=True)
     class More(SETTINGS_OF_COMMAND["train"]):  # type: ignore[name-defined,misc]
         loudness: float | None = setting(

@@ -137,6 +137,7 @@ def filled(node: Any, folder: Path) -> Any:
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
+    """Returns a folder with a pickle and a hubconf.py that create the file `ran` if they are executed."""
     (tmp_path / "pickle").write_bytes(pickle.dumps(Makes(tmp_path / "ran"), protocol=2))
     (tmp_path / "hubconf.py").write_text(CODE.replace("{mark}", str(tmp_path / "ran")))
     return tmp_path
@@ -144,6 +145,10 @@ def folder(tmp_path: Path) -> Path:
 
 @pytest.mark.parametrize("name", ATTACKS)
 def test_target_other_than_an_accountant_is_refused(name: str, folder: Path) -> None:
+    """Each attack names code that is no accountant in `_target_`.
+
+    Building an accountant refuses it in one line, and runs nothing.
+    """
     node = filled(ATTACKS[name], folder)
     with pytest.raises(InvalidValue, match=r": expected ") as caught:
         build(OmegaConf.create(node), slot="accountant")
@@ -155,14 +160,17 @@ def test_target_other_than_an_accountant_is_refused(name: str, folder: Path) -> 
 @pytest.mark.process
 @pytest.mark.parametrize("name", REAL)
 def test_refused_targets_do_run_under_hydras_instantiate(name: str, folder: Path) -> None:
-    """This shows that the attacks are real, and that `hydra.utils.instantiate` must not be used."""
+    """`hydra.utils.instantiate` executes the code of these attacks, so that they are real."""
     with suppress(InstantiationException, FileNotFoundError):  # after it ran
         instantiate(filled(REAL[name], folder), _convert_="all")
     assert (folder / "ran").exists()
 
 
 def test_interpolation_in_a_resolved_text_stays_text(tmp_path: Path) -> None:
-    """`instantiate` resolves ${...} in values a second time, and could then build an unchecked class."""
+    """`instantiate` resolves ${...} in a value a second time, and builds an unchecked class.
+
+    `build` refuses the text.
+    """
     mark = tmp_path / "ran"
     text = f"${{oc.create:'{{_target_: pate.validation.np.savetxt, fname: {mark}, X: [1]}}'}}"
     with suppress(InstantiationException):
@@ -179,6 +187,12 @@ def test_interpolation_in_a_resolved_text_stays_text(tmp_path: Path) -> None:
 def test_module_is_loaded_only_if_allowed(
     target: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """A `_target_` in a module that is not allowed is refused, also within a list.
+
+    The module is not imported.
+
+    Prefixes that end within a name, such as `lone.` for `lonely`, allow nothing.
+    """
     (tmp_path / "lonely.py").write_text(f"open({str(tmp_path / 'ran')!r}, 'w')")
     (tmp_path / "lonely_too").mkdir()
     (tmp_path / "lonely_too" / "__init__.py").write_text(f"open({str(tmp_path / 'ran')!r}, 'w')")
@@ -193,7 +207,10 @@ def test_module_is_loaded_only_if_allowed(
 
 
 def test_class_imported_by_an_allowed_module_is_refused() -> None:
-    """`Path` is imported by this module but defined elsewhere."""
+    """`Path` is imported by this allowed module but defined elsewhere: it is refused.
+
+    Values of `allowed_targets` that are no names of modules are refused.
+    """
     for allowed in ("", ".", "a b", "a/b", "__main__", "os.__init__"):
         with refused("allowed_targets", ANY, "names of modules"):
             build(
@@ -242,11 +259,16 @@ def names() -> dict[str, Any]:
 
 
 def package_of(value: Any) -> str:
+    """Returns the first part of the name of the module in which a value is defined."""
     return str(getattr(value, "__module__", "")).partition(".")[0]
 
 
 @pytest.mark.slow
 def test_names_resolve_only_to_classes_of_their_own_package() -> None:
+    """Of over 20,000 names in pate and scikit-learn, `find_class` finds only classes that the package defines.
+
+    Modules, functions and classes of other packages are not found.
+    """
     reached = {name: cls for name in names() if (cls := find_class(name)) is not None}
     for name, cls in reached.items():
         assert isinstance(cls, type) and package_of(cls) == name.partition(".")[0], name
@@ -270,6 +292,10 @@ BASES = {
 @pytest.mark.slow
 @pytest.mark.parametrize("group", BASES)
 def test_group_accepts_exactly_the_subclasses_of_its_base(group: str) -> None:
+    """A group accepts exactly the subclasses of its base class that pate and scikit-learn define.
+
+    Abstract and hidden classes may be refused; all of scikit-learn's estimators are accepted.
+    """
     passed = set()
     for name in names():
         try:
@@ -299,6 +325,7 @@ def test_group_accepts_exactly_the_subclasses_of_its_base(group: str) -> None:
 
 @pytest.mark.slow
 def test_data_group_accepts_classes_with_load() -> None:
+    """The classes of pate and scikit-learn that the data group accepts are the shipped readers."""
     kind = kind_of_group("data")
     readers = {
         cls for name in names() if (cls := find_class(name)) is not None and kind.accepts(cls)
@@ -321,6 +348,8 @@ class Theirs:
 
 @dataclass
 class Holder:
+    """A class of a user, with a field of each kind of annotation."""
+
     many: list[Teacher] = field(default_factory=list)
     either: RdpAccountant | str | None = None
     anything: Any = None
@@ -333,6 +362,8 @@ class Holder:
 
 
 class Unannotated:
+    """A class of a user whose argument has no annotation."""
+
     def __init__(self, inner, rank: int = 0):
         self.inner = inner
 
@@ -361,6 +392,14 @@ NESTED: list[tuple[type | None, str, type, bool]] = [
 def test_field_accepts_classes_in_its_annotation(
     outer: type | None, name: str, inner: type, good: bool
 ) -> None:
+    """A field of a class accepts a class as its value if and only if the annotation covers it.
+
+    Args:
+        outer: the class with the field.
+        name: the name of the field.
+        inner: the class of the value.
+        good: whether it is accepted.
+    """
     assert kind_of_argument(outer, name).accepts(inner) is good
 
 
@@ -377,6 +416,7 @@ SEARCH = node_of(
 
 
 def test_estimators_within_estimators_are_built() -> None:
+    """A teacher's estimator, a grid search over a pipeline, is built from nested `_target_`s. So is a kernel."""
     teacher = build(
         OmegaConf.create(node_of("pate.teachers.SklearnTeacher", estimator=SEARCH)), slot="teacher"
     )
@@ -428,11 +468,13 @@ def test_estimators_within_estimators_are_built() -> None:
     ],
 )
 def test_untrusted_values_of_an_estimator_are_refused(node: Any, refusal: Refusal) -> None:
+    """Caches, unknown arguments and foreign classes in an estimator are refused by the name of the field."""
     with refusal:
         build(OmegaConf.create(node), slot="estimator")
 
 
 def test_refusal_names_values_that_a_class_rejects() -> None:
+    """A missing path and an argument that the class rejects are refused by the name of the argument."""
     with pytest.raises(MissingMandatoryValue, match="root"):
         build(OmegaConf.create(node_of("pate.data.CelebA", root="???")), slot="data")
     with refused("penalties", 3, "a list of numbers > 0"):
@@ -440,8 +482,8 @@ def test_refusal_names_values_that_a_class_rejects() -> None:
 
 
 @pytest.fixture
-def parts_of_theirs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Installs a package whose entry points name an aggregator, a class of pate, and a class that is no aggregator."""
+def foreign_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Installs a package with entry points to an aggregator, to another class, and under a name of pate."""
     points = "their_votes = their_parts:TheirVotes\nopened = their_parts:Opened\ngaussian_votes = their_parts:Opened\n"
     theirs = "from pate.aggregators import GaussianVotes\nclass TheirVotes(GaussianVotes): ...\n"
     for name, text in {
@@ -463,14 +505,18 @@ def parts_of_theirs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator
 
 
 def composed_by_a_command(arguments: list[str]) -> DictConfig:
+    """Returns the configuration of pate-train with these arguments."""
     register_configs()
     with initialize_config_dir(str(CONFIG_FOLDER), version_base="1.3"):
         return compose("train", arguments)
 
 
 @pytest.mark.slow
-def test_a_part_of_an_installed_package_is_found_by_its_name(parts_of_theirs: None) -> None:
-    """Its fields are settings, `allowed_targets` is not needed, and the package is imported only when it is chosen."""
+def test_a_part_of_an_installed_package_is_found_by_its_name(foreign_package: None) -> None:
+    """An aggregator of an installed package is a member of the group, with its fields as settings.
+
+    `allowed_targets` is not needed, and the package is imported only when the member is chosen.
+    """
     assert "their_votes" in members("aggregator") and "their_votes" in choices("aggregator")
     ours = composed_by_a_command(arguments=["aggregator=gaussian_votes"])
     assert ours.aggregator._target_ == "pate.aggregators.GaussianVotes"
@@ -485,7 +531,11 @@ def test_a_part_of_an_installed_package_is_found_by_its_name(parts_of_theirs: No
 
 
 @pytest.mark.slow
-def test_class_of_an_entry_point_is_checked_like_a_target(parts_of_theirs: None) -> None:
+def test_class_of_an_entry_point_is_checked_like_a_target(foreign_package: None) -> None:
+    """An entry point to a class that is no aggregator is refused.
+
+    Other classes of the package, and its aggregator in other groups, are refused too.
+    """
     opened = composed_by_a_command(arguments=["aggregator=opened"]).aggregator
     beside = node_of("their_parts.majority.Beside")
     for node, group, refusal in (

@@ -104,7 +104,7 @@ def footprint(aggregator: Aggregator) -> Any:
 
 
 def others_of(aggregator: Aggregator) -> Iterator[tuple[str, Aggregator]]:
-    """Yields copies of the aggregator with one field changed, for each possible field."""
+    """Yields the name of each field that can be changed, with a copy of the aggregator in which it is changed."""
     for item in fields(aggregator):
         if not item.init or item.name in APART:
             continue
@@ -128,6 +128,12 @@ def others_of(aggregator: Aggregator) -> Iterator[tuple[str, Aggregator]]:
 def test_aggregator_fields_reported_as_unused_change_nothing(
     composed: Callable[..., Any], name: str
 ) -> None:
+    """One field of an aggregator is changed.
+
+    Price and answers change if and only if the field is not reported as unused.
+
+    The same holds after the noise is solved for a target.
+    """
     aggregator = part_maker(composed(arguments=[f"aggregator={name}"]))("aggregator")
     if aggregator.expects_prior or aggregator.reads is TeacherVotes:
         pytest.skip("made-up votes have no student and no confidences")
@@ -165,6 +171,7 @@ def test_aggregator_fields_reported_as_unused_change_nothing(
 
 
 def of_rows(fit: Callable[[Any, Any], Any]) -> bytes:
+    """Returns the bytes that `fit` makes of 90 rows with three labels."""
     rng = np.random.default_rng(2)
     inputs = rng.standard_normal((90, 6)).astype(np.float32)
     labels = inputs[:, :3] + 0.5 * rng.standard_normal((90, 3)) > 0.4
@@ -191,6 +198,11 @@ def of_rows(fit: Callable[[Any, Any], Any]) -> bytes:
 def test_student_fields_reported_as_unused_change_nothing(
     student: Any, changed: dict[str, Any]
 ) -> None:
+    """One field of a student is changed.
+
+    Its predictions stay the same if and only if the field is reported as unused.
+    """
+
     def model(recipe: Any) -> Any:
         def fit(inputs: Any, labels: Any) -> bytes:
             fitted = recipe.fit(inputs, labels, seed=1)
@@ -204,6 +216,10 @@ def test_student_fields_reported_as_unused_change_nothing(
 
 
 def test_engine_settings_are_reported_for_teachers_without_engine() -> None:
+    """Settings of an engine are reported as unused for kernel and convex teachers, and not for trained networks.
+
+    For unstacked CNNs only `engine.chunk_size` is unused.
+    """
     settings = {"engine": "ray", "engine.num_cpus": "2", "teacher": "kernel"}
     for teacher in (KernelTeacher(), ConvexTeacher()):
         assert engine_reasons(teacher, command_line_settings=settings).keys() == {
@@ -218,6 +234,7 @@ def test_engine_settings_are_reported_for_teachers_without_engine() -> None:
 
 
 def test_unused_fields_of_frozen_backbones_and_methods_are_reported() -> None:
+    """A method of a comparison reports the settings that its network does not read. Linear teachers report nothing."""
     assert teacher_reasons(LinearTeacher(device="cpu"), aggregator=None) == {}
     assert method_reasons(OmegaConf.create({"network": "linear"})).keys() == {
         "hidden",
@@ -274,6 +291,7 @@ def test_unused_fields_of_frozen_backbones_and_methods_are_reported() -> None:
 def test_given_setting_without_effect_is_reported(
     composed: Callable[..., Any], words: str, told: list[str]
 ) -> None:
+    """For a command line, the settings in `told` and no others are reported to change nothing."""
     config = composed(arguments=words.split())
     settings = dict(word.split("=") for word in words.split())
     lines = list(
@@ -290,6 +308,7 @@ def test_given_setting_without_effect_is_reported(
 
 @pytest.mark.slow
 def test_unused_setting_is_reported_before_data_are_read() -> None:
+    """pate-train names an unused engine in its first line, before it refuses the missing data."""
     done = call(
         "train",
         arguments=["data=table", "teacher=kernel", "aggregator=centered_votes", "engine=ray"],

@@ -24,6 +24,8 @@ QUESTIONED = {"3.6"}  # the one figure of the audit that is copied
 
 @dataclass(frozen=True)
 class CodeBlock:
+    """A Python block of a page, with the line of its first statement."""
+
     page: Path
     line: int  # where its code begins, from 1
     code: str  # without the page's indentation
@@ -34,6 +36,7 @@ class CodeBlock:
         return EXPECTED.findall(self.code)
 
     def run(self, namespace: dict[str, Any]) -> None:
+        """Runs the code in a namespace, and fails unless it prints the expected lines."""
         output = io.StringIO()
         code = compile("\n" * (self.line - 1) + self.code, str(self.page), "exec")
         with redirect_stdout(output):
@@ -45,6 +48,7 @@ class CodeBlock:
 
 
 def code_blocks(page: Path) -> list[CodeBlock]:
+    """Returns the Python blocks of a page, in order, without their indentation."""
     text = page.read_text(encoding="utf-8")
     blocks = []
     for match in BLOCK.finditer(text):
@@ -62,6 +66,7 @@ def code_blocks(page: Path) -> list[CodeBlock]:
 def test_the_blocks_of_a_page_run_in_order_in_one_namespace(
     page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """All Python blocks of a page run one after another. Each prints what its `#>` comments promise."""
     monkeypatch.chdir(tmp_path)
     namespace: dict[str, Any] = {"__name__": "__main__"}
     for block in code_blocks(page):
@@ -69,6 +74,7 @@ def test_the_blocks_of_a_page_run_in_order_in_one_namespace(
 
 
 def test_a_difference_from_the_page_is_named_by_line(tmp_path: Path) -> None:
+    """A block that prints other lines than its comments promise fails. The error names the page and line."""
     page = tmp_path / "page.md"
     for code in ("print(1)\n#> 2\n", "print(1)\n", "#> 1\n", "print(1)\nprint(2)\n#> 2\n#> 1\n"):
         page.write_text(
@@ -91,6 +97,7 @@ def unsupported(prose: str) -> set[str]:
 
 
 def test_every_figure_of_the_audit_is_printed_by_a_block() -> None:
+    """Each decimal figure in the prose of docs/audit.md is printed by one of its blocks. A false figure is found."""
     text = AUDIT.read_text(encoding="utf-8")
     assert len(FIGURE.findall(FENCED.sub("", text))) > 10
     assert unsupported(text) == set()

@@ -29,12 +29,13 @@ SLOW = {
 
 
 def row_of(path: Path) -> Any:
-    """Returns the row of a module, which is named by its path below `pate`."""
+    """Returns the parameter of the test for a module: its path, with the path below `pate` as id."""
     name = path.relative_to(ROOT).as_posix()
     return pytest.param(path, id=name, marks=[pytest.mark.slow] if name in SLOW else [])
 
 
 def run(test: doctest.DocTest) -> list[str]:
+    """Returns the lines that doctest reports about the examples of one docstring; none if they pass."""
     output: list[str] = []
     doctest.DocTestRunner(verbose=False).run(test, out=output.append)
     return output
@@ -42,6 +43,7 @@ def run(test: doctest.DocTest) -> list[str]:
 
 @pytest.mark.parametrize("path", [row_of(path) for path in WITH_EXAMPLES])
 def test_examples_print_what_they_say(path: Path) -> None:
+    """All examples in the docstrings of a module print what they promise."""
     module = import_module(".".join(("pate", *path.relative_to(ROOT).with_suffix("").parts)))
     examples = [test for test in doctest.DocTestFinder().find(module) if test.examples]
     assert examples
@@ -49,9 +51,11 @@ def test_examples_print_what_they_say(path: Path) -> None:
 
 
 def test_every_module_with_slow_examples_has_examples() -> None:
+    """Each module that `SLOW` names has examples in its docstrings."""
     assert {ROOT / name for name in SLOW} <= set(WITH_EXAMPLES)
 
 
 def test_an_example_that_prints_something_else_is_found() -> None:
+    """An example that promises a wrong number is reported with the expected and the printed text."""
     wrong = doctest.DocTestParser().get_doctest(">>> 1 + 1\n3\n", {}, "wrong", None, None)
     assert "Expected:\n    3\nGot:\n    2\n" in "".join(run(wrong))

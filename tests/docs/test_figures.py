@@ -24,6 +24,7 @@ def printed(beginning: str) -> list[str]:
 
 
 def test_the_reproductions_and_the_audit_have_the_same_figures() -> None:
+    """The figures of experiment 3 in reproductions/README.md are those that the blocks of docs/audit.md print."""
     page = (ROOT / "reproductions" / "README.md").read_text(encoding="utf-8")
     item = page[page.index("**Experiment 3:") : page.index("**Table 2:")]
     (formula,) = printed("the formula behind")
@@ -47,6 +48,12 @@ KINDS = ("add_remove", "replace_one")
 def test_the_table_of_tightness_and_the_audit_have_the_same_prices(
     release: str, place: int
 ) -> None:
+    """The epsilons of a release in docs/results.json are those that docs/audit.md prints, under both adjacencies.
+
+    Args:
+        release: the row of the table.
+        place: the place of the figure in the audit's line.
+    """
     rows = json.loads((ROOT / "docs" / "results.json").read_text(encoding="utf-8"))["tightness"][
         "rows"
     ]
@@ -57,6 +64,7 @@ def test_the_table_of_tightness_and_the_audit_have_the_same_prices(
 
 @pytest.mark.parametrize("path", TEMPLATES, ids=lambda path: path.name)
 def test_every_epsilon_of_a_template_is_rounded_by_one_rule(path: Path) -> None:
+    """A template prints each epsilon by the filters `epsilon`, `string` or `up`; `up` is for caps alone."""
     text = path.read_text(encoding="utf-8")
     figures = re.findall(r"\b\w+\.(?:\w*_)?epsilon(?:\[\w+\])?\s*\|\s*(\w+)", text)
     assert set(figures) <= {"epsilon", "string", "up"}  # a data-dependent one is a sentence

@@ -34,6 +34,7 @@ ROWS = [(group, *row) for group, text in GROUPS.items() for row in ROW.findall(t
 
 @pytest.fixture(autouse=True, scope="module")
 def hydra_config() -> Iterator[None]:
+    """Initializes Hydra with the shipped configuration."""
     register_configs()
     with initialize_config_dir(str(CONFIG_FOLDER), version_base="1.3"):
         yield
@@ -75,6 +76,7 @@ def fields(part: Any) -> str:
 
 @pytest.mark.parametrize("group", PACKAGES)
 def test_every_member_is_on_the_page(group: str) -> None:
+    """docs/names.md lists exactly the members of each group of the configuration."""
     assert sorted(name for member_group, name, _ in ROWS if member_group == group) == sorted(
         path.stem for path in (CONFIG_FOLDER / group).glob("*.yaml")
     )
@@ -83,6 +85,7 @@ def test_every_member_is_on_the_page(group: str) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize(("group", "name", "python"), ROWS, ids=lambda value: value)
 def test_the_python_is_what_the_name_builds(group: str, name: str, python: str) -> None:
+    """The Python on docs/names.md builds a part of the same class and fields as the configuration."""
     part = written(group, python)
     expected = built(group, name)
     assert type(part) is type(expected)
@@ -92,6 +95,7 @@ def test_the_python_is_what_the_name_builds(group: str, name: str, python: str) 
 
 @pytest.mark.slow
 def test_another_value_is_noticed() -> None:
+    """A part with another noise than that of the configuration differs from it."""
     assert fields(written(group="aggregator", python="GNMax(noise_std=41.0)")) != fields(
         built(group="aggregator", name="gnmax")
     )

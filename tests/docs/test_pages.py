@@ -23,6 +23,7 @@ DOC_PATH = re.compile(r"docs/[\w/-]+\.md")
 
 
 def test_paths_in_pages_and_documents_named_in_code_exist() -> None:
+    """Each path that a page names exists, and each page of the documentation that code names."""
     page_paths = [
         (page, path) for page in PAGES for path in PATH.findall(page.read_text(encoding="utf-8"))
     ]
@@ -42,6 +43,7 @@ def test_paths_in_pages_and_documents_named_in_code_exist() -> None:
 
 
 def test_every_page_is_in_the_navigation_and_every_note_in_its_table() -> None:
+    """mkdocs.yml lists exactly the pages of `docs`. The index of proofs links exactly its notes."""
     listed = re.findall(
         r"([\w/-]+\.md)$", (ROOT / "mkdocs.yml").read_text(encoding="utf-8"), re.MULTILINE
     )

@@ -19,6 +19,7 @@ CHOICE = re.compile(r"`aggregator=(\w+)`")
 
 @pytest.fixture(autouse=True, scope="module")
 def hydra_config() -> Iterator[None]:
+    """Initializes Hydra with the shipped configuration."""
     register_configs()
     with initialize_config_dir(str(CONFIG_FOLDER), version_base="1.3"):
         yield
@@ -46,11 +47,13 @@ def setting_of(word: str) -> str:
     ],
 )
 def test_a_word_has_the_setting_that_its_paper_means(word: str, setting: str) -> None:
+    """The row of a paper's word in docs/papers-words.md names the expected setting."""
     assert f"`{setting}`" in setting_of(word)
 
 
 @pytest.mark.slow
 def test_every_setting_of_the_page_exists() -> None:
+    """Each setting and aggregator that docs/papers-words.md names is in the configuration. Each value composes."""
     fields = FIELD.findall(PAGE)
     assert len(fields) > 15
     for field, value, aggregator in fields:
@@ -65,10 +68,12 @@ def test_every_setting_of_the_page_exists() -> None:
     "page", ["README.md", "mkdocs.yml", "docs/notation.md", "docs/concepts.md"]
 )
 def test_the_page_is_linked_where_people_look(page: str) -> None:
+    """The README, the navigation, the notation and the concepts link docs/papers-words.md."""
     assert "papers-words.md" in (ROOT / page).read_text(encoding="utf-8")
 
 
 def test_the_readme_names_celeba_and_how_to_compare_aggregators_on_it() -> None:
+    """The README links the page on CelebA, and shows a `pate-compare data=celeba` command."""
     readme = (ROOT / "README.md").read_text(encoding="utf-8")
     assert "docs/how-to/celeba.md" in readme
     assert re.search(r"^pate-compare data=celeba data\.root=", readme, re.MULTILINE)

@@ -47,6 +47,7 @@ def yes(is_so: bool) -> str:
 
 
 def test_each_teacher_gives_what_the_page_says() -> None:
+    """The table of teachers has the form of votes, the rounds and the protected unit of each teacher's class."""
     expected: dict[str, list[str]] = {}
     for name, teacher in TEACHERS.items():
         in_rounds = yes(issubclass(teacher.gives, VotesInRounds))
@@ -61,6 +62,7 @@ def test_each_teacher_gives_what_the_page_says() -> None:
 
 
 def test_each_aggregator_reads_what_the_page_says() -> None:
+    """The table of aggregators has the form of votes that each aggregator's class reads."""
     rows_of_page = {
         name: cells[1].strip("`")
         for cells in table("What aggregators read")
@@ -70,6 +72,10 @@ def test_each_aggregator_reads_what_the_page_says() -> None:
 
 
 def test_the_page_states_which_pairs_fit_and_take_budgets() -> None:
+    """The table of pairs says which teachers and aggregators fit, and which take budgets of groups.
+
+    Its answers are those of `can_read` and `can_weigh_groups`.
+    """
     rows = {
         (type_given, type_read): cells[2:]
         for cells in table("Who goes with whom")
@@ -89,6 +95,7 @@ def test_the_page_states_which_pairs_fit_and_take_budgets() -> None:
 
 
 def test_the_page_lists_aggregators_with_budgets_by_teachers() -> None:
+    """The page lists exactly the aggregators that take budgets by the number of teachers."""
     by_teachers = {
         name
         for name, kind in AGGREGATORS.items()

@@ -12,13 +12,14 @@ from tests.e2e.small_run import small_plan, without_pictures
 
 @pytest.fixture(scope="module", autouse=True)
 def _no_pictures() -> Iterator[None]:
+    """Replaces the drawing of pictures by nothing while the tests of a module run."""
     with without_pictures():
         yield
 
 
 @pytest.fixture(scope="session")
 def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A finished small run, which tests read and show again but never change."""
+    """Returns the folder of a finished small run. Tests read it and show it again, but never change it."""
     folder = tmp_path_factory.mktemp("run") / "out"
     with without_pictures():
         train(replace(small_plan(), all_records=True), folder)

@@ -10,14 +10,17 @@ Way = Callable[[Path], None]
 
 
 def truncated(path: Path) -> None:
+    """Cuts a file to half of its length."""
     path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
 
 
 def emptied(path: Path) -> None:
+    """Makes a file empty."""
     path.write_bytes(b"")
 
 
 def flipped(path: Path) -> None:
+    """Inverts one bit at 16 random places of a file."""
     content = bytearray(path.read_bytes())
     for place in np.random.default_rng(len(content)).integers(len(content), size=16):
         content[place] ^= 1 << int(place % 8)
@@ -25,39 +28,47 @@ def flipped(path: Path) -> None:
 
 
 def flipped_once(path: Path) -> None:
+    """Inverts one bit of the tenth byte of a file."""
     content = bytearray(path.read_bytes())
     content[min(9, len(content) - 1)] ^= 4
     path.write_bytes(bytes(content))
 
 
 def garbage(path: Path) -> None:
+    """Replaces a file by 700 random bytes."""
     path.write_bytes(np.random.default_rng(1).bytes(700))
 
 
 def not_utf8(path: Path) -> None:
+    """Replaces a file by JSON with bytes that are no UTF-8."""
     path.write_bytes(b'{"a": "\xff\xfe\x80"}\n')
 
 
 def other_json(path: Path) -> None:
+    """Replaces a file by JSON of another form."""
     path.write_text('[1, {"version": null}]\n')
 
 
 def gone(path: Path) -> None:
+    """Removes a file."""
     path.unlink()
 
 
 def a_folder(path: Path) -> None:
+    """Replaces a file by a folder of its name."""
     path.unlink()
     path.mkdir()
     (path / "file").write_text("something")
 
 
 def a_loose_link(path: Path) -> None:
+    """Replaces a file by a symbolic link to nothing."""
     path.unlink()
     path.symlink_to(path.parent / "nowhere" / "at all")
 
 
 def a_pipe(path: Path) -> None:
+    """Replaces a file by a named pipe."""
     path.unlink()
     os.mkfifo(path)
 
@@ -69,6 +80,7 @@ def other_arrays(path: Path) -> None:
 
 
 def pickled(path: Path) -> None:
+    """Replaces a file by an archive of pickled objects."""
     with path.open("wb") as file:
         np.savez(file, labels=np.array([{"a": 1}], dtype=object), summary=np.array([None]))
 

@@ -31,17 +31,20 @@ from benchmarks.campaign.warm import Child, warm_up
 
 @pytest.fixture(scope="module", autouse=True)
 def warm() -> None:
+    """Imports the packages of the runs once, so that each run in a forked process starts at once."""
     warm_up()
 
 
 @pytest.fixture(scope="module")
 def calm(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Truth]:
+    """Returns the folder of an undisturbed run, and its truth: release, charges and price."""
     folder = tmp_path_factory.mktemp("calm") / "run"
     return folder, Truth.from_undisturbed_run(Kind("centered"), folder)
 
 
 @pytest.fixture
 def _only_the_fastest(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Leaves only the kind of run that is the fastest in the campaigns."""
     for name in set(SETTINGS) - {"centered"}:
         monkeypatch.delitem(SETTINGS, name)
 
@@ -50,6 +53,7 @@ def _only_the_fastest(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.usefixtures("_only_the_fastest")
 @pytest.mark.parametrize("kind", ["kills", "input"])
 def test_a_few_tries_find_no_breach(kind: str) -> None:
+    """One try of a campaign finds no wrong release and no price below the truth. Its summary counts the try."""
     tally = campaign(kind, tries=range(1), seed=0)
     assert tally.tries == 1
     assert tally.counts[WRONG_RELEASE] == tally.counts[LOW_PRICE] == 0
@@ -60,6 +64,7 @@ def test_a_few_tries_find_no_breach(kind: str) -> None:
 
 
 def test_every_public_name_is_called() -> None:
+    """The campaign of random calls has a call of each listed public name, which begins with that name."""
     calls = public_calls()
     for public_name in (
         ("pate.aggregators", "StableTopK"),
@@ -78,7 +83,7 @@ def test_every_public_name_is_called() -> None:
 def test_a_run_that_lies_about_its_price_is_counted(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A control whose report states half of the price."""
+    """A run is changed so that its report states half of the price. The campaign finds a price below the truth."""
     attack = Kills(tmp_path)
     start = Kind.start
     assert attack.attempt(random.Random(1)) == []
@@ -93,6 +98,7 @@ def test_a_run_that_lies_about_its_price_is_counted(
 
 
 def _halve_the_report() -> None:
+    """Makes the process halve the epsilon of report.json when the file is written."""
     replace: Any = os.replace
 
     def replace_halved(source: Any, target: Any) -> None:
@@ -108,6 +114,10 @@ def _halve_the_report() -> None:
 def test_what_is_wrong_with_a_finished_run_is_found(
     calm: tuple[Path, Truth], tmp_path: Path
 ) -> None:
+    """A finished run has no findings.
+
+    Each change of its release, ledger or report gives the expected sort of finding.
+    """
     folder, truth = calm
     digests = digests_of_draws(folder)
     assert len(truth.charges) == 1

@@ -62,18 +62,23 @@ def centered_plan() -> Plan:
 
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory: pytest.TempPathFactory) -> Ended:
+    """Returns the folder and report of the centered run in one round."""
     folder = tmp_path_factory.mktemp("centered") / "run"
     return folder, train(replace(centered_plan(), aggregator=replace(VOTES, rounds=1)), folder)
 
 
 @pytest.fixture(scope="module")
 def in_rounds(tmp_path_factory: pytest.TempPathFactory) -> Ended:
-    """The same run in twenty rounds."""
+    """Returns the folder and report of the centered run in twenty rounds."""
     folder = tmp_path_factory.mktemp("rounds") / "run"
     return folder, train(centered_plan(), folder)
 
 
 def test_rounds_cost_the_same_and_give_a_calibrated_student(whole: Ended, in_rounds: Ended) -> None:
+    """Runs in one and in twenty rounds charge the same event and epsilon.
+
+    Both students beat the prior, and their mean probabilities are the labels' frequencies within 0.1.
+    """
     (folder, report) = in_rounds
     once = whole[1]
     (charge,) = charges(folder)
@@ -109,7 +114,10 @@ def test_rounds_cost_the_same_and_give_a_calibrated_student(whole: Ended, in_rou
 def test_a_run_killed_between_rounds_asks_for_the_others(
     in_rounds: Ended, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A run killed after three of twenty rounds was charged for all; it leaves the same bytes after 17 more sums."""
+    """A run is killed after three of twenty rounds; it was charged for all.
+
+    The second run needs 17 more sums, and leaves the same bytes and charges as a whole run.
+    """
     total = MomentVotes.total
     sums = []
 
@@ -140,6 +148,10 @@ def test_a_run_killed_between_rounds_asks_for_the_others(
 
 
 def test_trained_teachers_in_rounds_know_more(tmp_path: Path) -> None:
+    """Sixty linear teachers answer in one round or in two, at equal epsilon.
+
+    The student of two rounds has a mean average precision that is higher by at least 0.02.
+    """
     ended = {}
     for rounds in (1, 2):
         plan = replace(
@@ -159,6 +171,10 @@ def test_trained_teachers_in_rounds_know_more(tmp_path: Path) -> None:
 def test_other_students_learn_from_the_labels_and_a_public_center_costs_nothing(
     tmp_path: Path,
 ) -> None:
+    """A linear student learns from labels of centered votes, with a micro F1 above 0.6.
+
+    With a public center, the ledger has one charge and no part for the prevalence.
+    """
     plan = replace(
         centered_plan(),
         aggregator=replace(VOTES, prevalence_share=0.0, center=0.4),
@@ -175,7 +191,10 @@ def test_other_students_learn_from_the_labels_and_a_public_center_costs_nothing(
 def test_one_vote_a_teacher_is_no_more_in_a_run(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Samples have several labels: each teacher keeps one of its votes."""
+    """Samples have several labels, and `GNMax` takes one vote a teacher.
+
+    The counts of a query then add up to the number of teachers with a vote.
+    """
     drawn_counts: list[np.ndarray] = []
     draw = GNMax.draw
 
@@ -210,6 +229,10 @@ def with_budgets() -> Plan:
 def test_each_budget_class_has_its_epsilon(
     tmp_path: Path,
 ) -> None:
+    """A third of the records has a budget of 0.5, the other records one of 3.
+
+    Report, card and ledger state an epsilon for each class, at most its budget and at least 99% of it.
+    """
     monitor = SilentMonitor()
     report = train(replace(with_budgets(), ledger=tmp_path / "all.db"), tmp_path / "run", monitor)
     epsilons = report.privacy.classes
@@ -300,13 +323,19 @@ REFUSED = [
 def test_an_impossible_plan_is_refused_before_a_charge(
     message: str, plan: Callable[[], Plan], tmp_path: Path
 ) -> None:
+    """A plan with centered votes that contradicts itself is refused with this message. The ledger has no charge."""
     with pytest.raises(InvalidValue, match=re.escape(message)):
         train(plan(), tmp_path / "run")
     assert not charges(tmp_path / "run")
 
 
 def test_records_of_several_owners_count_so_that_each_owner_counts_once(tmp_path: Path) -> None:
-    """Chains of owners link all records; teachers that read no weights are refused."""
+    """Chains of owners link all records, which are then weighted.
+
+    The run's unit of privacy is one owner.
+
+    Teachers that read no weights are refused.
+    """
     dataset = small_dataset()
     rows = np.arange(len(dataset.private))
     shared = SharedRecords.from_owners(

@@ -58,6 +58,7 @@ def bytes_in(folder: Path) -> dict[str, bytes]:
 
 
 def test_a_published_fit_is_the_release_of_a_run(tmp_path: Path) -> None:
+    """A classifier's published folder has the same files, byte for byte, as the release of a run with the same seed."""
     write_data(tmp_path)
     released = run_of(tmp_path, tmp_path / "run")
     fitted_to(tmp_path).publish(tmp_path / "release")
@@ -65,7 +66,10 @@ def test_a_published_fit_is_the_release_of_a_run(tmp_path: Path) -> None:
 
 
 def test_groups_give_the_release_and_student_of_a_run(tmp_path: Path) -> None:
-    """Two records of each person follow each other. The cards differ in the words for a group."""
+    """With groups of two records, the published release and student have the bytes of those of a run.
+
+    The cards differ in the words for a group.
+    """
     write_data(tmp_path)
     first_group = 0
     for split in SPLITS:
@@ -84,6 +88,10 @@ def test_groups_give_the_release_and_student_of_a_run(tmp_path: Path) -> None:
 
 @pytest.mark.process
 def test_a_published_fit_is_read_without_packages_of_training(tmp_path: Path) -> None:
+    """A process without torch, hydra and other packages of training loads the published fit.
+
+    It predicts the same probabilities, and states epsilon 4.
+    """
     write_data(tmp_path)
     model = fitted_to(tmp_path)
     model.publish(tmp_path / "release")

@@ -40,6 +40,10 @@ def quote(arguments: Arguments) -> Any:
 def test_price_of_the_papers_experiment_with_gumbel_noise(
     adjacency: str, epsilon: float, by_renyi: float
 ) -> None:
+    """`pate-account` prices the session of the paper's experiment with Gumbel noise, exactly and by Renyi divergences.
+
+    The paper has no own formula for this noise.
+    """
     noise = [
         "aggregator.selection_scale=38.985",
         "aggregator.test_std=60",
@@ -59,7 +63,12 @@ def test_price_of_the_papers_experiment_with_gumbel_noise(
 
 
 def test_accountants_side_by_side() -> None:
-    """All that there are, each that adds parts above the exact one; the page spells out orders and failures."""
+    """With `accountants=all`, each accountant has a price or a reason for none.
+
+    Those that add parts are not below the exact price.
+
+    The printed page states the number of orders and the failure probability.
+    """
     size = ["num_queries=30", "num_labels=8", "num_teachers=100"]
     arguments = ["aggregator=stable_top_k_gumbel", *size, "accountants=all", "allow_useless=true"]
     answer = quote(arguments=arguments)
@@ -81,7 +90,10 @@ def test_accountants_side_by_side() -> None:
 def test_a_table_is_written_and_used_and_its_place_stays_unpublished(
     tmp_path: Path,
 ) -> None:
-    """The file prices the same, trains, and is refused once it is touched."""
+    """`pate-account` writes a table of thresholds, and prices the same from the file.
+
+    A run with the table publishes its digest, but neither its path nor the seed. A changed table is refused.
+    """
     path = tmp_path / "private-place" / "table.json"
     release = tmp_path / "private-place" / "run" / "release"
     size = [
@@ -145,11 +157,13 @@ def test_a_table_is_written_and_used_and_its_place_stays_unpublished(
     ],
 )
 def test_a_mistake_gives_one_line_and_exit_code_2(words: list[str], line: str) -> None:
+    """`pate-account` refuses each impossible setting with one line, which names the setting, and with exit code 2."""
     said = refused("account", arguments=["aggregator=stable_top_k_gumbel", *SIZE, *words])
     assert line in said and "\n" not in said
 
 
 def test_folder_that_cannot_be_made_is_one_line(tmp_path: Path) -> None:
+    """A run whose output folder cannot be made ends with one line that names the folder, and with exit code 2 or 1."""
     (tmp_path / "file").write_text("")
     for folder, status in ((tmp_path / "file" / "run", 2), (Path("/proc/run"), 1)):
         done = call("train", arguments=[*QUICK, f"output_dir={folder}"])
@@ -158,6 +172,7 @@ def test_folder_that_cannot_be_made_is_one_line(tmp_path: Path) -> None:
 
 
 def test_help_shows_examples_and_choices() -> None:
+    """`--help` shows examples and the members of each group with a sentence, in at most 120 columns."""
     for module in ("train", "attack"):
         help_page = succeeded(module, arguments=["--help"]).stdout
         assert "Examples" in help_page and "schema" not in help_page
@@ -170,6 +185,10 @@ def test_help_shows_examples_and_choices() -> None:
 
 
 def test_closed_output_streams_are_no_error() -> None:
+    """A command with closed streams ends with exit code 0.
+
+    If the reader of its output has gone, it ends as by SIGPIPE, silently.
+    """
     words = " ".join(map(shlex.quote, command("audit", arguments=["--help"])))
     done = subprocess.run(
         ["bash", "-c", f"{words} <&- >&- 2>&-"], capture_output=True, text=True, check=False
@@ -189,6 +208,10 @@ def test_closed_output_streams_are_no_error() -> None:
 
 
 def test_sweep_runs_each_job_in_a_folder_of_its_own(tmp_path: Path) -> None:
+    """A sweep over three epsilons, one of which is invalid, runs the valid two in their own folders.
+
+    sweep.csv has a row for each, with the error as the note of the invalid one. The exit code is 2.
+    """
     # one seed draws one release in the ledger of all jobs
     words = [word for word in WORDS if not word.startswith("seed=")]
     done = call("train", arguments=["-m", *words, "target_epsilon=50,-1,100"], cwd=tmp_path)
@@ -215,6 +238,10 @@ def test_sweep_runs_each_job_in_a_folder_of_its_own(tmp_path: Path) -> None:
 
 
 def test_a_sweep_that_is_interrupted_has_the_table_of_what_is_done(tmp_path: Path) -> None:
+    """A sweep of four runs is interrupted.
+
+    Its table has the runs that are done, and its last line says how to continue.
+    """
     warm.warm_up()
     words = [
         "-m",
@@ -233,6 +260,10 @@ def test_a_sweep_that_is_interrupted_has_the_table_of_what_is_done(tmp_path: Pat
 
 
 def test_a_run_in_processes_ends_by_a_signal_with_its_workers(tmp_path: Path) -> None:
+    """A run that trains in worker processes receives SIGTERM.
+
+    It ends with one line and code 143, and its workers end too.
+    """
     words = command(
         "train",
         arguments=[
@@ -258,12 +289,17 @@ def test_a_run_in_processes_ends_by_a_signal_with_its_workers(tmp_path: Path) ->
 
 
 def limited(largest_file: int) -> None:
+    """Limits the size of the files that this process writes, in bytes."""
     reload(page)  # with its pictures, which make it a large file
     resource.setrlimit(resource.RLIMIT_FSIZE, (largest_file, resource.RLIM_INFINITY))
 
 
 def test_a_run_on_a_full_disk_continues_and_pays_once(tmp_path: Path) -> None:
-    """A limit on the size of files stands for the end of the disk, which comes at several stages."""
+    """Runs reach the end of the disk at three stages, each with one line that names the file.
+
+    The next run continues, and leaves release, ledger and votes as they are. A limit on the size of files stands for
+    the disk.
+    """
     warm.warm_up()
     folder = tmp_path / "run"
 
@@ -294,6 +330,7 @@ def test_a_run_on_a_full_disk_continues_and_pays_once(tmp_path: Path) -> None:
 
 
 def test_runs_are_readable_by_their_owner_alone_for_any_umask(tmp_path: Path) -> None:
+    """A run and a sweep write their files with mode 0600 and their folders with mode 0700, even with umask 0."""
     places = f"output_dir={tmp_path}/outputs/${{seed}}", f"hydra.sweep.dir={tmp_path}/sweeps"
     warm.warm_up()
     ended = warm.command(
@@ -312,6 +349,12 @@ def test_runs_are_readable_by_their_owner_alone_for_any_umask(tmp_path: Path) ->
 
 
 def test_audit_reads_csv_and_npy_and_says_whose_noise_it_priced(tmp_path: Path) -> None:
+    """`pate-audit` prints the same for votes as CSV and as NumPy.
+
+    It says if the noise was given or assumed.
+
+    A cell that is no number is refused with its row.
+    """
     counts = np.random.default_rng(0).integers(0, 50, (20, 3))
     rows = [";".join(map(str, row)) for row in counts.tolist()]
     (tmp_path / "votes.csv").write_text("\n".join(["flu;cough;old", *rows]) + "\n")
@@ -354,6 +397,10 @@ def test_audit_reads_csv_and_npy_and_says_whose_noise_it_priced(tmp_path: Path) 
 def test_a_server_gets_only_the_content_of_the_release(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """With `logger=mlflow`, the server has the published parameters, five metrics and the files of the release.
+
+    Neither the output folder nor the student's accuracy is on the server.
+    """
     tracking = pytest.importorskip("mlflow.tracking")
     monkeypatch.setenv("MLFLOW_TRACKING_URI", (tmp_path / "server").as_uri())
     monkeypatch.setenv("MLFLOW_ALLOW_FILE_STORE", "true")

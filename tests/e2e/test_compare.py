@@ -30,6 +30,10 @@ ALONE = ["aggregators=[]", "target_delta=1e-5", "num_workers=1", "seeds=1"]
 
 
 def test_killed_comparison_continues_and_a_second_one_reuses_it(tmp_path: Path) -> None:
+    """A comparison is killed after its first runs.
+
+    The second command keeps these runs' files, and writes all rows and pages.
+    """
     folder = tmp_path / "comparison"
     warm.warm_up()
     child = warm.command(module="compare", arguments=[*ASKED, f"output_dir={folder}"])
@@ -52,6 +56,10 @@ def test_killed_comparison_continues_and_a_second_one_reuses_it(tmp_path: Path) 
 
 
 def test_alternatives_are_rows_without_any_aggregator(tmp_path: Path) -> None:
+    """Without aggregators, a comparison of `dp_gd` with the model of all records has a row for each.
+
+    The first has an epsilon and a lower score, the second none.
+    """
     data = [
         "data=digits_grid",
         "data.num_private=600",
@@ -109,6 +117,7 @@ def test_alternatives_are_rows_without_any_aggregator(tmp_path: Path) -> None:
 def test_mistakes_of_a_comparison_are_refused_in_one_line(
     words: list[str], line: str, tmp_path: Path
 ) -> None:
+    """`pate-compare` refuses impossible settings in one line, and makes no folder."""
     said = refused("compare", arguments=[*ALONE, *words, f"output_dir={tmp_path / 'none'}"])
     assert line in said and "\n" not in said
     assert not (tmp_path / "none").exists()
@@ -117,6 +126,7 @@ def test_mistakes_of_a_comparison_are_refused_in_one_line(
 def test_without_opacus_a_line_names_the_extra_to_install(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """Without the package opacus, `method=dp_sgd` is refused with the command that installs it."""
     monkeypatch.setitem(sys.modules, "opacus", None)
     for word in ("method=dp_sgd", "methods=[dp_sgd]"):
         line = refused("compare", arguments=[*ALONE, word, f"output_dir={tmp_path / 'none'}"])

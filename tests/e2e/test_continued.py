@@ -21,6 +21,7 @@ def continue_run(folder: Path) -> tuple[SilentMonitor, list[str]]:
 
 
 def test_a_new_run_reports_no_earlier_step(tmp_path: Path) -> None:
+    """A run in a new folder prints no line about earlier steps."""
     assert continue_run(tmp_path / "run")[1] == []
 
 
@@ -47,6 +48,10 @@ def test_a_new_run_reports_no_earlier_step(tmp_path: Path) -> None:
 def test_finished_steps_are_reported_and_not_repeated(
     tmp_path: Path, stage: str, found: str
 ) -> None:
+    """A run is stopped when a stage begins, and continued.
+
+    One line names what was found, and none of that is done again.
+    """
     run_until(small_plan(), folder=tmp_path / "run", stage=stage)
     monitor, lines = continue_run(tmp_path / "run")
     assert lines == [found]
@@ -62,6 +67,10 @@ def test_finished_steps_are_reported_and_not_repeated(
 def test_a_student_that_is_read_back_leaves_the_same_bytes(
     tmp_path: Path,
 ) -> None:
+    """A run is stopped after its student is trained, and continued.
+
+    Release and student have the bytes of an uninterrupted run.
+    """
     plan = replace(small_plan(), student=MLPStudent(hidden=4, epochs=3))
     run_until(plan, folder=tmp_path / "run", stage="writing the report")
     report = train(plan, tmp_path / "run")
@@ -76,6 +85,7 @@ def test_a_student_that_is_read_back_leaves_the_same_bytes(
 
 @pytest.mark.parametrize("name", ["student.safetensors", "student.json", "trained.json"])
 def test_a_damaged_student_is_trained_again(tmp_path: Path, name: str) -> None:
+    """One bit of a file of the stored student is inverted. The continued run trains the student again."""
     run_until(small_plan(), folder=tmp_path / "run", stage="training the majority")
     path = tmp_path / "run/models/student" / name
     content = bytearray(path.read_bytes())
@@ -87,7 +97,7 @@ def test_a_damaged_student_is_trained_again(tmp_path: Path, name: str) -> None:
 def test_ten_of_thirty_teachers_are_not_trained_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Trained one by one; the eleventh is not begun."""
+    """Teachers are trained one by one, and the run is killed before the eleventh. The next run finds ten of thirty."""
     fit_many = LinearTeacher.fit_many
     begun = 0
 

@@ -48,6 +48,7 @@ SHOWN_AGAIN = (
 
 
 def plan() -> Plan:
+    """Returns the small plan with three teachers, twelve queries and no seed."""
     return replace(
         small_plan(),
         num_teachers=3,
@@ -77,7 +78,10 @@ def restored(folder: Path, backup: Path) -> None:
 
 
 def damaged(folder: Path, backup: Path) -> Iterator[tuple[str, Path]]:
-    """Yields the folder with one file damaged in one way, for all files and ways in turn."""
+    """Yields, for each file and some of the ways in turn, the name of the case and the damaged file.
+
+    The other files of the folder and its ledger are whole again each time.
+    """
     names = [name for name in map(Path, sorted(contents(folder.parent))) if name.name not in OTHERS]
     for turn, name in enumerate(names, len(names)):
         for damage in WAYS[turn % _APART :: _APART]:
@@ -90,6 +94,10 @@ def damaged(folder: Path, backup: Path) -> Iterator[tuple[str, Path]]:
 
 @pytest.mark.slow
 def test_any_damage_is_repaired_or_refused_in_one_line(state: Path, tmp_path: Path) -> None:
+    """A file of a run's folder or its ledger is damaged.
+
+    The run ends with its release and one charge, or is refused in one line that names the file.
+    """
     finished = (state / "report.json").exists()
     tried = 0
     turned_down = 0
@@ -117,6 +125,12 @@ def test_any_damage_is_repaired_or_refused_in_one_line(state: Path, tmp_path: Pa
 
 @pytest.mark.slow
 def test_a_damaged_release_is_refused_and_a_lost_one_rewritten(tmp_path: Path) -> None:
+    """release.npz is damaged in each way: the run names it with a remedy.
+
+    If it is removed, the same release is written.
+
+    The ledger stays byte for byte.
+    """
     folder = tmp_path / "outputs" / "run"
     release = run_until_released(plan(), folder)
     charged = ledger_of(folder).read_bytes()
@@ -139,6 +153,10 @@ def test_a_damaged_release_is_refused_and_a_lost_one_rewritten(tmp_path: Path) -
 def test_a_run_without_its_keys_never_draws_again(
     stage: str, seed: int | None, tmp_path: Path
 ) -> None:
+    """run.id and then ledger.json are removed: the run is refused, with or without a seed.
+
+    It draws and charges nothing until run.id is restored.
+    """
     folder = tmp_path / "run"
     seeded = replace(plan(), seed=seed)
     run_until(seeded, folder, stage=stage)
@@ -165,6 +183,7 @@ def test_a_run_without_its_keys_never_draws_again(
 
 
 def test_the_votes_of_another_run_are_refused(tmp_path: Path) -> None:
+    """votes.npz is replaced by votes on five queries. The run of twelve queries is refused, and names the file."""
     folder = tmp_path / "run"
     run_until(plan(), folder, stage="releasing")
     with np.load(folder / "votes.npz") as votes:
@@ -178,6 +197,7 @@ def test_the_votes_of_another_run_are_refused(tmp_path: Path) -> None:
 def test_a_folder_that_vanishes_is_not_made_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """The run's folder is renamed while it runs. The run fails, and does not make the folder again."""
     # the thread of TensorBoard would fail in a later test
     monkeypatch.setattr("torch.utils.tensorboard.SummaryWriter", MagicMock())
 
@@ -205,12 +225,17 @@ FILES = (
 
 @pytest.fixture
 def folder(finished: Path, tmp_path: Path) -> Path:
+    """Returns a copy of a finished run, which a test may change."""
     return Path(shutil.copytree(finished, tmp_path / "out"))
 
 
 def test_manifests_have_the_digests_of_published_and_own_files(
     finished: Path,
 ) -> None:
+    """The published manifest has the digest of each published file.
+
+    The run's own manifest lists more files, with mode 0600.
+    """
     published = contents(finished / "release")
     listed = json.loads(published.pop("manifest.json"))["sha256"]
     assert listed == {
@@ -222,6 +247,10 @@ def test_manifests_have_the_digests_of_published_and_own_files(
 
 
 def test_a_changed_lost_or_foreign_file_is_named(folder: Path) -> None:
+    """One file of a finished run is changed or removed, or a file is added to the release.
+
+    The run is refused, names the file, and changes nothing.
+    """
     before = contents(folder)
 
     def require_named(path: Path, words: str) -> None:
@@ -248,6 +277,10 @@ def test_a_changed_lost_or_foreign_file_is_named(folder: Path) -> None:
 def test_the_remedy_for_a_lost_manifest_works(
     folder: Path,
 ) -> None:
+    """Both manifests of a finished run are removed.
+
+    The refusal advises to remove report.json; the run then finishes with the same release.
+    """
     before = contents(folder)
     for name in ("manifest.json", "release/manifest.json"):
         (folder / name).unlink()
@@ -262,6 +295,10 @@ def test_the_remedy_for_a_lost_manifest_works(
 def test_a_run_without_its_report_is_not_finished(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """A run is killed while it writes its report.
+
+    The next run writes the report, and does not train the student again.
+    """
     folder = tmp_path / "run"
     with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
         patch.setattr("pate.report.Report.write", MagicMock(side_effect=KeyboardInterrupt))
@@ -286,6 +323,8 @@ WORDS = [
 
 
 class Payload:
+    """An object whose pickle creates a file when it is loaded."""
+
     def __init__(self, path: Path) -> None:
         self.path = path
 
@@ -294,6 +333,12 @@ class Payload:
 
 
 def test_a_planted_teacher_is_refused_in_one_line(tmp_path: Path) -> None:
+    """A stored teacher is replaced by a pickle that runs code.
+
+    The run is refused before the code runs.
+
+    With the teacher restored, the run finishes. Its key is not published.
+    """
     folder = tmp_path / "run"
     mark = tmp_path / "ran"
     words = [*WORDS, f"output_dir={folder}"]

@@ -30,6 +30,10 @@ def published_files(folder: Path) -> dict[str, bytes]:
 
 
 def test_the_report_has_the_cost_on_its_votes_and_the_release_does_not(tmp_path: Path) -> None:
+    """With `data_dependent=true`, report.json has the data-dependent epsilon of its votes.
+
+    The published files are the same as without.
+    """
     shown = run_folder(tmp_path / "shown", arguments=[*GAUSSIAN, "data_dependent=true"])
     usual = run_folder(tmp_path / "usual", arguments=GAUSSIAN)
     assert json.loads((usual / "report.json").read_text())["data_dependent"] is None
@@ -44,6 +48,7 @@ def test_the_report_has_the_cost_on_its_votes_and_the_release_does_not(tmp_path:
 
 
 def test_an_aggregator_without_a_known_cost_is_named_in_the_report(tmp_path: Path) -> None:
+    """For `peeling` no data-dependent cost is known. The report says so by its class, and has its usual epsilon."""
     folder = run_folder(
         tmp_path, arguments=["aggregator=peeling", "target_epsilon=50", "data_dependent=true"]
     )

@@ -73,12 +73,17 @@ def make_earlier_run(folder: Path) -> Path:
 
 
 def entries(ledger: Path) -> list[str]:
+    """Returns the keys of all entries of a ledger."""
     return [entry.key for entry in SharedLedger.stored(ledger).entries]
 
 
 def test_a_finished_run_is_charged_to_the_usual_ledger_on_request(
     tmp_path: Path,
 ) -> None:
+    """A finished run has a ledger of its own, as earlier versions wrote it: it is shown again, and charges nowhere.
+
+    Without its report it is charged to the usual ledger once, and its own ledger stays as it is.
+    """
     folder = tmp_path / "run"
     report = train(gaussian_plan(), folder)
     make_earlier_run(folder)
@@ -99,6 +104,10 @@ def test_a_finished_run_is_charged_to_the_usual_ledger_on_request(
 @pytest.mark.parametrize("stage", ["training teachers", "training the student"])
 @pytest.mark.parametrize("named", [False, True])
 def test_a_run_that_goes_on_draws_and_pays_once(stage: str, named: bool, tmp_path: Path) -> None:
+    """A run of an earlier version is stopped at a stage and continued, with the usual or a named ledger.
+
+    Its release stays, and the ledger gets one entry.
+    """
     folder = tmp_path / "run"
     run_until(gaussian_plan(), folder, stage)
     release = release_bytes(folder) if stage == "training the student" else None
@@ -118,6 +127,10 @@ def test_a_run_that_goes_on_draws_and_pays_once(stage: str, named: bool, tmp_pat
 
 
 def test_a_redraw_after_an_earlier_ledger_costs_both_draws(tmp_path: Path) -> None:
+    """A run with its own earlier ledger is drawn again.
+
+    The price is that of two draws, and the usual ledger has both.
+    """
     folder = tmp_path / "run"
     first_price = train(gaussian_plan(), folder).privacy.epsilon
     make_earlier_run(folder)
@@ -131,7 +144,12 @@ def test_a_redraw_after_an_earlier_ledger_costs_both_draws(tmp_path: Path) -> No
 
 
 def test_copies_with_ledgers_of_their_own_are_two_charges(tmp_path: Path) -> None:
-    """A second call charges neither run again."""
+    """Two copies of a run with own ledgers have drawn different releases.
+
+    In a common folder they are two charges.
+
+    A second call charges neither again.
+    """
     run_until(gaussian_plan(), folder=tmp_path / "a" / "run", stage="releasing labels")
     shutil.copytree(tmp_path / "a", tmp_path / "b")
     folders = [tmp_path / name / "run" for name in "ab"]
@@ -151,6 +169,10 @@ def test_copies_with_ledgers_of_their_own_are_two_charges(tmp_path: Path) -> Non
 
 
 def test_a_cap_counts_the_charges_of_an_earlier_ledger(tmp_path: Path) -> None:
+    """A run with its own earlier ledger has spent more than a total of 0.1.
+
+    This cap is refused, and no ledger is made.
+    """
     folder = tmp_path / "run"
     run_until_released(gaussian_plan(), folder)
     make_earlier_run(folder)
@@ -161,12 +183,14 @@ def test_a_cap_counts_the_charges_of_an_earlier_ledger(tmp_path: Path) -> None:
 
 
 def charge_more(folder: Path) -> None:
+    """Charges another event to the ledger of a run."""
     own_ledger(folder).charge(
         GaussianEvent(noise_multiplier=50.0), adjacency="replace_one", key="foreign"
     )
 
 
 def replace_by_another(folder: Path) -> None:
+    """Replaces the ledger of a run by that of another run."""
     other = folder.parent / "other" / "run"
     run_until_released(gaussian_plan(), folder=other)
     make_earlier_run(other)
@@ -184,6 +208,10 @@ DAMAGES = {
 
 @pytest.mark.parametrize("damage", DAMAGES)
 def test_a_foreign_ledger_is_refused(damage: str, tmp_path: Path) -> None:
+    """A run's own earlier ledger is damaged, foreign or charged for something else.
+
+    The run is refused, names the ledger, and leaves its release as it is.
+    """
     folder = tmp_path / "run"
     run_until_released(gaussian_plan(), folder)
     make_earlier_run(folder)

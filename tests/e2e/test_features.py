@@ -41,6 +41,11 @@ def faces(drawn_faces: Path) -> list[str]:
 
 
 def plan(cache: Path) -> Plan:
+    """Returns the small plan on features of pictures, with kernel teachers and a low-rank student.
+
+    Args:
+        cache: the folder of the cached features.
+    """
     return replace(
         small_plan(),
         load_dataset=FeaturedData(Given(dataset()), features=SMALL, cache=cache).load,
@@ -53,11 +58,16 @@ def plan(cache: Path) -> Plan:
 
 @pytest.fixture(scope="module")
 def finished(tmp_path_factory: pytest.TempPathFactory) -> Ended:
+    """Returns the folder and report of a finished run on features."""
     folder = tmp_path_factory.mktemp("features")
     return folder / "run", train(plan(folder / "cache"), folder / "run")
 
 
 def test_report_card_and_schema_say_what_features_were_fitted_on(finished: Ended) -> None:
+    """Report, cards and schema name the features, the public pool of 60 pictures they were fitted on, and digests.
+
+    The card says that no private record was used.
+    """
     folder, report = finished
     description = report.data.features
     assert description == json.loads((folder / "report.json").read_text())["data"]["features"]
@@ -75,6 +85,10 @@ def test_report_card_and_schema_say_what_features_were_fitted_on(finished: Ended
 
 
 def test_the_published_model_predicts_from_pixels_what_the_run_predicted(finished: Ended) -> None:
+    """The published model predicts the same from levels, from floats and from images.
+
+    Its accuracy is that of the report.
+    """
     folder, report = finished
     model = pate.load(folder / "release")
     data = dataset()
@@ -92,6 +106,7 @@ def test_the_published_model_predicts_from_pixels_what_the_run_predicted(finishe
 
 
 def test_pate_predict_reads_pictures(finished: Ended, tmp_path: Path) -> None:
+    """`pate-predict` writes the same predictions for a folder of twelve pictures and for an array of them."""
     folder, _ = finished
     levels, _ = drawn(count=12, seed=4)
     (tmp_path / "pictures").mkdir()
@@ -113,6 +128,10 @@ def test_pate_predict_reads_pictures(finished: Ended, tmp_path: Path) -> None:
 
 
 def test_an_extractor_that_was_altered_is_refused(finished: Ended, tmp_path: Path) -> None:
+    """One bit of the published extractor is inverted.
+
+    `pate.load` refuses the file, even if the manifest lists its new digest.
+    """
     folder, _ = finished
     copy = shutil.copytree(folder / "release", tmp_path / "release")
     content = bytearray((copy / "extractor.safetensors").read_bytes())
@@ -127,6 +146,10 @@ def test_an_extractor_that_was_altered_is_refused(finished: Ended, tmp_path: Pat
 
 
 def test_a_run_that_was_killed_ends_with_the_same_release(finished: Ended, tmp_path: Path) -> None:
+    """A run on features is killed at three stages, and finished.
+
+    Release, extractor and student have the bytes of a whole run.
+    """
     folder, _ = finished
     for stop_at in ("learning", "features of", "releasing"):
         monitor = SilentMonitor(stop_at)
@@ -149,6 +172,10 @@ def test_a_run_that_was_killed_ends_with_the_same_release(finished: Ended, tmp_p
 def test_the_command_gives_features_to_any_teacher(
     teacher: str, faces: list[str], tmp_path: Path
 ) -> None:
+    """`pate-train` with features of patches trains MLP or scikit-learn teachers on 49 features.
+
+    The cache is beside the run.
+    """
     terms = [
         "teacher.num_teachers=6",
         "target_epsilon=500",
@@ -168,6 +195,10 @@ def test_the_command_gives_features_to_any_teacher(
 
 
 def test_a_comparison_gives_features_to_methods(faces: list[str], tmp_path: Path) -> None:
+    """`pate-compare` with features of patches has rows of an aggregator and of `dp_gd`.
+
+    Too many queries are refused.
+    """
     words = [
         "aggregators=[centered_votes]",
         "methods=[dp_gd]",
@@ -218,6 +249,7 @@ def test_a_comparison_gives_features_to_methods(faces: list[str], tmp_path: Path
 def test_a_mistake_is_one_line_before_anything_is_fitted(
     words: list[str], said: str, faces: list[str], tmp_path: Path
 ) -> None:
+    """A run on pictures with impossible settings is refused in one line, before it writes a file."""
     terms = [
         "num_queries=40",
         "target_epsilon=500",

@@ -17,25 +17,30 @@ RUNS = golden_runs()
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Returns the folder of all golden runs."""
     return tmp_path_factory.mktemp("golden")
 
 
 @pytest.fixture(scope="module")
 def data(folder: Path) -> list[str]:
+    """Writes the data of the golden runs, and returns the settings that name its files."""
     return write_data(folder)
 
 
 def test_every_run_is_recorded() -> None:
+    """golden.json has a record for each golden run, and no other record."""
     assert set(GOLDEN) == set(RUNS)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", sorted(RUNS))
 def test_a_run_repeats_its_record(name: str, data: list[str], folder: Path) -> None:
+    """A seeded run has the digests, numbers and charges of its record in golden.json."""
     assert differences(GOLDEN[name], now=RUNS[name](data, folder)) == []
 
 
 def test_a_changed_digest_number_or_key_is_a_difference() -> None:
+    """`differences` is empty for equal records, and not for a changed digest or number, a lost entry or a new key."""
     golden = {"release": {"labels": "a" * 64, "weights": [1.0, 2.0]}, "ledger": [{"epsilon": 3.0}]}
     assert differences(golden, now=golden) == []
     assert differences(

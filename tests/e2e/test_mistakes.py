@@ -12,7 +12,7 @@ from tests.e2e.commands import Arguments, call, refused, run, succeeded
 
 
 def test_members_of_a_folder_of_ones_own_are_known(tmp_path: Path) -> None:
-    """To the hint, the lists of --help and whoever else asks, as long as Hydra runs with the folder."""
+    """A user's folder has an experiment `mine`. A misspelling gets it as a hint, and `--help` lists it."""
     (tmp_path / "experiment").mkdir()
     (tmp_path / "experiment" / "mine.yaml").write_text(
         "# @package _global_\n# My own: with a folder. More.\n"
@@ -34,12 +34,18 @@ def in_a_line(name: str, arguments: Arguments) -> str:
 
 
 def test_unknown_and_misplaced_settings_are_refused_in_one_line() -> None:
+    """`pate-account` refuses `aggregator=null` and an unknown key, in a line that begins with the setting."""
     for word in ("aggregator=null", "++num_query=5"):
         assert in_a_line("account", arguments=[word]).startswith(word.strip("+").partition("=")[0])
 
 
 def test_a_called_command_closes_no_handler_of_the_process_that_calls_it() -> None:
-    """One that is closed may close its stream, such as the file by which pytest captures."""
+    """A command is called in a process with a logging handler, and refuses its settings.
+
+    The handler stays open.
+
+    A closed handler may close its stream, such as the file by which pytest captures.
+    """
     closed: list[str] = []
 
     class Kept(logging.NullHandler):
@@ -87,7 +93,7 @@ NO_SETTINGS: dict[str, bytes] = {
 
 @pytest.mark.parametrize("name", NO_SETTINGS)
 def test_a_file_without_settings_is_refused_in_one_line(name: str, tmp_path: Path) -> None:
-    """Whether it stands for the whole configuration or for a member of a group."""
+    """A YAML file without valid settings is refused in one line, as the whole configuration and as an experiment."""
     for place, word in (
         ("mine.yaml", "--config-name=mine"),
         ("experiment/mine.yaml", "experiment=mine"),
@@ -107,6 +113,10 @@ def test_a_file_without_settings_is_refused_in_one_line(name: str, tmp_path: Pat
 
 
 def test_every_command_refuses_a_broken_configuration_in_one_line(tmp_path: Path) -> None:
+    """Each command refuses a file that is no YAML or no UTF-8, with its path and line.
+
+    An empty file is refused with the defaults to write.
+    """
     mine = tmp_path / "mine.yaml"
     for name in COMMANDS:
         for content in (b"a: \xff\n", b"a: 1\nb: [\nc: 2\n"):
@@ -127,6 +137,7 @@ def test_every_command_refuses_a_broken_configuration_in_one_line(tmp_path: Path
 
 
 def test_arguments_that_are_not_utf_8_are_refused(tmp_path: Path) -> None:
+    """An argument with a byte that is no UTF-8 is refused in one line, and no file is made."""
     strange = os.fsdecode(os.fsencode(tmp_path) + b"/\xff")
     for word in (
         f"output_dir={strange}",
@@ -144,6 +155,10 @@ def test_arguments_that_are_not_utf_8_are_refused(tmp_path: Path) -> None:
 def test_refusals_in_a_sweep_are_printed_together_by_job(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """Of four jobs of a sweep, two are refused.
+
+    The last lines name them by job and setting; the other two print a price.
+    """
     monkeypatch.chdir(tmp_path)
     outcome = call(
         "account",
@@ -163,6 +178,12 @@ HEAD = "# @package _global_\n"
 
 
 def folder_of(tmp_path: Path, files: dict[str, str]) -> Path:
+    """Writes files with these texts into a folder, and returns the folder.
+
+    Args:
+        tmp_path: the parent of the folder; `{mark}` in a text stands for its file `ran`.
+        files: the text of each file by its path.
+    """
     for name, text in files.items():
         (tmp_path / "given" / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / "given" / name).write_text(text.replace("{mark}", str(tmp_path / "ran")))
@@ -170,6 +191,10 @@ def folder_of(tmp_path: Path, files: dict[str, str]) -> Path:
 
 
 def test_the_command_line_overrides_files(tmp_path: Path) -> None:
+    """A user's experiment sets the engine and the number of queries.
+
+    Settings of the command line replace those of files.
+    """
     files = {
         "engine/mine.yaml": "_target_: pate.teachers.RayEngine\naddress: auto\n",
         "experiment/s.yaml": HEAD
@@ -192,12 +217,17 @@ def test_the_command_line_overrides_files(tmp_path: Path) -> None:
 
 
 def test_a_pickled_configuration_is_not_read(tmp_path: Path) -> None:
+    """Hydra's option to run again from a pickle is refused in one line, also when abbreviated."""
     for word in ("--experimental-rerun=FILE", "--exp", "--e"):
         line = in_a_line("train", arguments=[word, str(tmp_path / "config.pickle")])
         assert line.startswith(f"{word}: expected another option: a pickled configuration is code")
 
 
 def test_an_error_line_is_short_and_names_its_setting() -> None:
+    """Long or forbidden settings of an accountant are refused in one line of under 1,100 characters.
+
+    The line begins with the name of the setting.
+    """
     for word, start in (
         ("+accountant.orders=[{_target_:os.system}]", ("accountant", "_target_=")),
         ("+hydra.callbacks.a._target_=os.system", "hydra.callbacks.a: Target 'os.system' is block"),

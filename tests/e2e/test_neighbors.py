@@ -40,6 +40,12 @@ def _write(path: Path, times: int) -> None:
 
 
 def _release(folder: Path, times: int) -> Path:
+    """Runs `pate-train` on the 300 people in a folder, and returns its folder `release`.
+
+    Args:
+        folder: the folder of the table and the run.
+        times: the number of rows of the first private person.
+    """
     folder.mkdir()
     _write(folder / "all.csv", times)
     ended = call(
@@ -61,6 +67,10 @@ def _release(folder: Path, times: int) -> Path:
 def test_a_private_person_with_more_rows_changes_only_votes(
     tmp_path: Path,
 ) -> None:
+    """Two runs differ in one private person, who has one row or eight.
+
+    They publish the same files, which are equal but for labels, student, digests and the threshold.
+    """
     first = _release(tmp_path / "one", times=1)
     second = _release(tmp_path / "other", times=8)
     names = [

@@ -52,6 +52,7 @@ DISTRIBUTIONS = (
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """Yields a folder with the class of an aggregator, its YAML file, and its cases, once with a too small price."""
     folder = tmp_path_factory.mktemp("new")
     texts = {
         "own_votes.py": EXAMPLE.read_text() + '\nprint("own_votes was loaded")\n',
@@ -69,7 +70,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 
 
 @pytest.fixture(scope="module")
-def found(folder: Path) -> CaseFile:
+def case_file(folder: Path) -> CaseFile:
+    """Returns the file of cases of the new aggregator."""
     (file,) = case_files(folder / "cases")
     return file
 
@@ -97,6 +99,7 @@ def account(folder: Path, arguments: Arguments = ()) -> subprocess.CompletedProc
 
 
 def test_the_aggregator_is_priced_and_calibrated(folder: Path) -> None:
+    """`pate-account` prices the new aggregator by its own event, and solves its noise for epsilon 2."""
     done = account(folder, arguments=["aggregator.noise_scale=400", "accountant=pure_dp"])
     answer = json.loads(done.stdout.splitlines()[-1])
     assert (answer["aggregator"]["name"], answer["aggregator"]["noise_scale"]) == (
@@ -121,6 +124,10 @@ def test_the_aggregator_is_priced_and_calibrated(folder: Path) -> None:
 def test_wrong_keys_are_refused_in_one_line(
     folder: Path,
 ) -> None:
+    """Wrong types, unknown keys and values out of range are refused in one line.
+
+    Without `allowed_targets` the class is refused, and its module is never imported.
+    """
     for words, line in (
         (["aggregator.noise_scale=loud"], "aggregator.noise_scale=loud: expected a number\n"),
         (
@@ -140,11 +147,12 @@ def test_wrong_keys_are_refused_in_one_line(
 
 
 def test_noise_is_declared_and_each_promise_kept(
-    found: CaseFile, request: pytest.FixtureRequest
+    case_file: CaseFile, request: pytest.FixtureRequest
 ) -> None:
-    assert is_dataclass(found.kind)
-    assert declared(found.kind) == {"noise_scale"}
-    (case,) = found.contract
+    """The new class declares one noise field, and keeps each promise of the contract that needs no patch or folder."""
+    assert is_dataclass(case_file.kind)
+    assert declared(case_file.kind) == {"noise_scale"}
+    (case,) = case_file.contract
     num_promises = 0
     for parameters in promises(case):
         promise, values = parameters.values
@@ -159,9 +167,13 @@ def test_noise_is_declared_and_each_promise_kept(
 
 @pytest.mark.parametrize("adjacency", list(Adjacency))
 def test_the_verifier_finds_a_price_too_small(
-    found: CaseFile, folder: Path, adjacency: Adjacency
+    case_file: CaseFile, folder: Path, adjacency: Adjacency
 ) -> None:
-    (distribution,) = found.distributions
+    """The verifier accepts the new aggregator's price, which is nearly attained.
+
+    It refutes a price that is 10% smaller.
+    """
+    (distribution,) = case_file.distributions
     verdict = verdict_of(distribution, shape=Shape(adjacency, *distribution.largest)).require()
     assert verdict.sound and distribution.tightness <= verdict.ratio <= 1 + 1e-9
     (cheap,) = case_files(folder / "too_cheap")[0].distributions

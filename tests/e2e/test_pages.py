@@ -43,6 +43,7 @@ def single_runs(line: str) -> Iterator[list[str]]:
 
 
 def documented() -> list[tuple[str, ...]]:
+    """Returns the settings of each run that README and documentation show, for runs on the default data."""
     texts = (block for page in PAGES for block in FENCED.findall(page.read_text(encoding="utf-8")))
     lines = (line for text in texts for line in text.replace("\\\n", " ").splitlines())
     return sorted({tuple(run) for line in lines for run in single_runs(line)})
@@ -51,6 +52,7 @@ def documented() -> list[tuple[str, ...]]:
 @pytest.mark.slow
 @pytest.mark.parametrize("settings", documented(), ids=" ".join)
 def test_a_documented_run_is_not_refused(settings: tuple[str, ...]) -> None:
+    """`pate-account` prices the settings of a run that a page shows, and does not refuse them."""
     succeeded("account", arguments=settings)
 
 
@@ -67,6 +69,10 @@ SECTIONS = {
 def test_a_section_works_as_it_stands(
     part: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """A section of your-own-data.md is followed literally: its files are written, and its command run.
+
+    The student has an accuracy above 0.5.
+    """
     files = dict(_FILE.findall(SECTIONS[part]))
     assert len(files) == 2
     for name, content in files.items():

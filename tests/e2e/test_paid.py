@@ -115,7 +115,7 @@ def num_charges(ledger: Path) -> int:
 
 
 class Killed(BaseException):
-    """What `kill -9` is to the file: the process ends where it is."""
+    """An exception that ends a process at once, as `kill -9` does: no handler of the run catches it."""
 
 
 def kill_at(patch: pytest.MonkeyPatch, commit_number: int, *, committed: bool) -> None:
@@ -154,6 +154,11 @@ def kill_at(patch: pytest.MonkeyPatch, commit_number: int, *, committed: bool) -
 def test_a_kill_at_any_commit_leaves_both_release_and_charge_or_neither(
     name: str, committed: bool, named: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """A run is killed at each commit of its ledger in turn, before or after the commit is written.
+
+    Each time, the ledger has both a part of the release and its charge, or neither. Committed parts never change, and
+    one charge remains.
+    """
     path = tmp_path / ("all.db" if named else "ledger.db")
     plan = replace(plan_of(name), ledger=path if named else None)
     folder = tmp_path / "run"
@@ -189,6 +194,7 @@ def test_a_kill_at_any_commit_leaves_both_release_and_charge_or_neither(
 def test_noise_has_no_secret_on_disk_and_is_drawn_afresh(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """A run is killed twice before its first commit. The two draws differ, and no file holds the noise or its seed."""
     folder = tmp_path / "run"
     drawn = list[bytes]()
 
@@ -208,6 +214,10 @@ def test_noise_has_no_secret_on_disk_and_is_drawn_afresh(
 def test_no_result_is_shown_before_it_is_committed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """A session is killed before its second round is committed.
+
+    The monitor has shown one round, as many as the ledger has.
+    """
     folder = tmp_path / "run"
     monitor = SilentMonitor()
     with monkeypatch.context() as patch, pytest.raises(Killed):
@@ -220,9 +230,10 @@ def test_no_result_is_shown_before_it_is_committed(
 def test_a_round_is_released_around_one_sum_only(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Sums of later rounds depend on a processor's arithmetic: a run that goes on elsewhere has others.
+    """A run in rounds is copied after its first commits; original and copy go on, with ledgers of their own.
 
-    The same noise around two sums would give away their difference, without any noise.
+    Only what was committed before is equal; each draws its own noise later. The same noise around two sums would
+    disclose their difference.
     """
     folder = tmp_path / "here" / "run"
     copy = tmp_path / "there" / "run"
@@ -246,6 +257,10 @@ def test_a_round_is_released_around_one_sum_only(
 
 @pytest.mark.parametrize("name", RUNS)
 def test_copies_are_one_release_until_they_draw_again(name: str, tmp_path: Path) -> None:
+    """Copies of a run with a common ledger have one release and one charge.
+
+    With `redraw=true` each copy draws another, and is charged.
+    """
     ledger = tmp_path / "all.db"
     plan = replace(plan_of(name), ledger=ledger)
     run_until(plan, folder=tmp_path / "a", stage="releasing labels")
@@ -266,6 +281,10 @@ def test_copies_are_one_release_until_they_draw_again(name: str, tmp_path: Path)
 def test_copies_that_drew_in_two_ledgers_are_charged_each_in_a_third(
     name: str, tmp_path: Path
 ) -> None:
+    """Two copies draw different releases with ledgers of their own.
+
+    A third ledger is then charged once for each of them, and the releases stay.
+    """
     run_until(plan_of(name), folder=tmp_path / "a" / "run", stage="releasing labels")
     shutil.copytree(tmp_path / "a", tmp_path / "b")
     folders = [tmp_path / each / "run" for each in "ab"]
@@ -284,6 +303,7 @@ def test_copies_that_drew_in_two_ledgers_are_charged_each_in_a_third(
 def test_a_committed_release_is_written_again_for_free(
     lost: bool, run: Run, tmp_path: Path
 ) -> None:
+    """A run lacks its report, and perhaps its release. It writes both again, with the same bytes and no new charge."""
     name, finished_folder, epsilon = run
     folder = unfinished(finished_folder, to=tmp_path / "copy")
     if lost:
@@ -295,6 +315,12 @@ def test_a_committed_release_is_written_again_for_free(
 
 
 def test_a_redrawn_release_costs_two_draws(run: Run, tmp_path: Path) -> None:
+    """A run without its release draws again by `redraw=true`.
+
+    The release differs, the price is that of two draws, and the ledger has two charges.
+
+    A ledger with one charge is then refused.
+    """
     name, finished_folder, epsilon = run
     folder = unfinished(finished_folder, to=tmp_path / "copy")
     ledger = ledger_of(folder)
@@ -328,6 +354,7 @@ def test_a_redrawn_release_costs_two_draws(run: Run, tmp_path: Path) -> None:
 
 
 def test_a_seeded_release_is_the_same_in_another_folder_and_on_request(tmp_path: Path) -> None:
+    """A seeded run in two folders, one of which draws again, has one release and one charge."""
     plan = replace(plan_of("rounds"), seed=3, redraw=True)
     report = train(plan, tmp_path / "a")
     train(plan, tmp_path / "b")
@@ -343,7 +370,7 @@ Damage = Callable[[Path, str], None]
 
 
 def changed(statement: str) -> Damage:
-    """Returns a damage that executes an SQL statement in the ledger, without its triggers."""
+    """Returns a damage that executes an SQL statement in the ledger, after its triggers are dropped."""
 
     def damage(folder: Path, name: str) -> None:
         db = sqlite3.connect(ledger_of(folder))
@@ -357,7 +384,7 @@ def changed(statement: str) -> Damage:
 
 
 def exchanged(change: Callable[[Plan], Plan]) -> Damage:
-    """Returns a damage that puts the undamaged ledger of a run of a changed plan in its place."""
+    """Returns a damage that replaces the ledger by that of another run, whose plan is changed."""
 
     def damage(folder: Path, name: str) -> None:
         other = folder.parent / "other" / "run"
@@ -368,7 +395,7 @@ def exchanged(change: Callable[[Plan], Plan]) -> Damage:
 
 
 def flipped(folder: Path, name: str) -> None:
-    """Flips one bit in the price of the last charge."""
+    """Inverts one bit in the price of the last charge of a run's ledger."""
     content = bytearray((ledger_of(folder)).read_bytes())
     place = content.rfind(b"noise_multiplier")
     place = place if place > 0 else content.rfind(b"Event")
@@ -395,6 +422,10 @@ DAMAGES: dict[str, Damage] = {
 @pytest.mark.parametrize("run", ["session"], indirect=True)  # whose ledger holds most
 @pytest.mark.parametrize("damage", DAMAGES)
 def test_a_run_continues_with_its_own_ledger_alone(run: Run, damage: str, tmp_path: Path) -> None:
+    """The ledger of an unfinished run is damaged or exchanged.
+
+    The run is refused under the ledger's name, writes no report, and leaves the release as it is.
+    """
     name, finished_folder, _ = run
     folder = unfinished(finished_folder, to=tmp_path / "copy")
     DAMAGES[damage](folder, name)
@@ -411,6 +442,10 @@ def test_a_run_continues_with_its_own_ledger_alone(run: Run, damage: str, tmp_pa
 def test_a_ledger_changed_during_training_is_noticed_before_the_report(
     tmp_path: Path,
 ) -> None:
+    """A charge is removed from the ledger while models are trained.
+
+    The run is refused before it writes a report or card.
+    """
     folder = tmp_path / "out"
 
     class Damaging(SilentMonitor):
@@ -427,6 +462,7 @@ def test_a_ledger_changed_during_training_is_noticed_before_the_report(
 
 @pytest.mark.parametrize("run", ["labels"], indirect=True)
 def test_a_release_that_was_exchanged_is_not_read_back(run: Run, tmp_path: Path) -> None:
+    """The labels of an unfinished run's release are inverted. The run refuses the file."""
     name, finished_folder, _ = run
     folder = unfinished(finished_folder, to=tmp_path / "copy")
     path = folder / "release" / "release.npz"
@@ -459,6 +495,10 @@ class Underpaid(GaussianVotes):
 def test_an_aggregator_that_bypasses_its_record_releases_nothing(
     kind: type[GaussianVotes], tmp_path: Path
 ) -> None:
+    """An aggregator draws without the record of the run, or with less noise than its event states.
+
+    The run refuses its class, and releases nothing.
+    """
     folder = tmp_path / "run"
     with refused("aggregator", kind.__name__):
         train(replace(small_plan(), aggregator=kind(noise_std=20.0)), folder)
@@ -466,6 +506,7 @@ def test_an_aggregator_that_bypasses_its_record_releases_nothing(
 
 
 def test_a_run_that_was_killed_does_not_go_on_with_another_aggregator(tmp_path: Path) -> None:
+    """A run is killed before its release. The next run with another clip in the same folder is refused."""
     plan = replace(small_plan(), aggregator=ClippedVotes(noise_std=5.0, vote_clip=4))
     run_until(plan, folder=tmp_path / "run", stage="releasing")
     other = replace(plan, aggregator=ClippedVotes(noise_std=5.0, vote_clip=1))

@@ -103,7 +103,7 @@ def names_in(data: Dataset, num_queries: int) -> PublicNames:
 
 
 def require_parity(plan: Plan, folder: Path) -> None:
-    """Checks that a training run and a comparison give the same release and the same student."""
+    """Fails unless a run of `pate-train` and a comparison give the same release and the same student."""
     run_until(plan, folder=folder / "train", stage="training the majority")
     release, student = compared(plan, folder=folder / "compare")
     assert release == (folder / "train" / "release" / "release.npz").read_bytes()
@@ -116,7 +116,7 @@ def require_parity(plan: Plan, folder: Path) -> None:
 
 @pytest.mark.parametrize("name", [*members("aggregator"), "clipped_votes aggregator.norm=l1"])
 def test_train_and_compare_release_the_same_for_every_aggregator(name: str, tmp_path: Path) -> None:
-    """The release and the student of a run are those of a comparison."""
+    """For each shipped aggregator, `pate-train` and `pate-compare` give the same release and student at a seed."""
     require_parity(seeded_plan(shipped(name)), tmp_path)
 
 
@@ -126,6 +126,10 @@ def test_train_and_compare_release_the_same_for_every_aggregator(name: str, tmp_
 def test_train_and_compare_agree_for_teachers_that_read_records(
     teacher: Voter, number: int | None, tmp_path: Path
 ) -> None:
+    """For kernel and convex teachers, `pate-train` and `pate-compare` give the same release and student at a seed.
+
+    `number` is the number of teachers; None for one for each group.
+    """
     require_parity(
         replace(
             seeded_plan(shipped("centered_votes")),
@@ -150,7 +154,10 @@ STUDENTS: dict[str, Callable[[], Student]] = {
 
 @pytest.mark.parametrize("name", members("student"))
 def test_a_run_and_its_stages_train_the_same_student(name: str, tmp_path: Path) -> None:
-    """Image students learn from public samples that were not asked, too."""
+    """Each shipped student, trained on pictures, is the same in `pate-train` and `pate-compare` at a seed.
+
+    Students of pictures learn from public samples that were not asked, too.
+    """
     plan = replace(
         seeded_plan(GaussianVotes(noise_std=1.0)),
         holders=None,
@@ -174,6 +181,7 @@ def test_a_run_and_its_stages_train_the_same_student(name: str, tmp_path: Path) 
     ],
 )
 def test_the_classifier_releases_what_a_run_releases(name: str, tmp_path: Path) -> None:
+    """With the same teachers and seed, `PATEClassifier` and `pate-train` write the same bytes of a release."""
     folder = tmp_path / "run"
     data = small_dataset()
     aggregator = shipped(name)
@@ -224,6 +232,10 @@ def test_the_classifier_passes_a_prior_to_the_aggregator() -> None:
 
 
 def test_a_comparison_refuses_inputs_that_do_not_suit_the_student(tmp_path: Path) -> None:
+    """A student of pictures is compared on plain numbers.
+
+    It is refused under the shape of the inputs, before any ensemble is trained.
+    """
     plan = replace(
         seeded_plan(StableTopK(selection_scale=2.0, test_std=1.0)), student=CNNStudent(device="cpu")
     )

@@ -14,6 +14,7 @@ from tests.e2e.small_run import SilentMonitor, small_plan
 
 @pytest.mark.slow
 def test_no_object_holds_private_records_after_a_run(tmp_path: Path) -> None:
+    """After `train` has returned, no object keeps the data set, its private split or the private inputs alive."""
     plan = small_plan()
     private_objects: list[weakref.ref] = []
 

@@ -63,6 +63,7 @@ def plan_of(name: str) -> Plan:
 
 
 def rounds_of(folder: Path) -> list[Round]:
+    """Returns the rounds that the ledger of a run has committed."""
     ledger = Ledger.stored(ledger_of(folder))
     return [
         Round(**np.load(io.BytesIO(ledger.read(key) or b"")))
@@ -82,6 +83,7 @@ class StopAfterRounds(SilentMonitor):
 
 @pytest.fixture(scope="module", params=AGGREGATORS)
 def finished(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Finished:
+    """Returns the aggregator's name, the folder of its finished run, and the notes of its rounds."""
     folder = tmp_path_factory.mktemp("run") / "out"
     monitor = SilentMonitor()
     train(plan_of(request.param), folder, monitor)
@@ -89,6 +91,10 @@ def finished(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFa
 
 
 def test_report_shows_hits_and_the_price_of_plain_composition(finished: Finished) -> None:
+    """Report, card and page have the counts of hits, abstentions and answers of the release.
+
+    They state the price of the session, and the epsilon of plain composition of the queries asked.
+    """
     name, folder, _ = finished
     report = json.loads((folder / "report.json").read_text())
     with np.load(folder / "release" / "release.npz") as release:
@@ -124,6 +130,7 @@ def test_report_shows_hits_and_the_price_of_plain_composition(finished: Finished
 
 
 def test_progress_and_tensorboard_show_hits_and_epsilon_of_each_round(finished: Finished) -> None:
+    """Each round of a session has a note with its hits and epsilon, and a step in TensorBoard."""
     from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
     _, folder, notes = finished
@@ -140,6 +147,7 @@ def test_progress_and_tensorboard_show_hits_and_epsilon_of_each_round(finished: 
 def test_a_run_stopped_between_rounds_ends_with_the_same_release(
     finished: Finished, tmp_path: Path
 ) -> None:
+    """A session is interrupted after two rounds, and continued. Release and charges are those of a whole session."""
     run_folder = tmp_path / "run"
     name, folder, _ = finished
     with pytest.raises(KeyboardInterrupt):
@@ -152,6 +160,10 @@ def test_a_run_stopped_between_rounds_ends_with_the_same_release(
 
 
 def test_a_student_expects_nothing_before_anything_was_answered() -> None:
+    """A student prior predicts no label while there are no answers.
+
+    After answers it predicts at least one label for each query, if `never_empty`.
+    """
     inputs = np.eye(6, dtype=np.float32)
     prior = StudentPrior(LinearStudent(), inputs, seed=0, never_empty=True)
     labels = np.array([[True, False], [False, True]])

@@ -50,6 +50,7 @@ STAGES = ["reading", "casting", "releasing", "writing", *TRAINING]
 def test_the_report_has_every_key_and_the_epsilon_of_the_event(
     finished: Path,
 ) -> None:
+    """report.json of a small run has all documented keys. Its epsilon is that of the aggregator's event."""
     report = json.loads((finished / "report.json").read_text())
     metrics = {"accuracy", "balanced_accuracy", "micro_f1", "macro_f1", "mean_average_precision"}
     expected_keys = {
@@ -107,6 +108,10 @@ def test_the_report_has_every_key_and_the_epsilon_of_the_event(
 
 
 def test_what_is_published_and_that_programs_read_its_price(finished: Path, tmp_path: Path) -> None:
+    """The published folder has the documented files, and no result of the membership attack.
+
+    `pate.load` reads the price that the card states, and refuses an edited privacy.json.
+    """
     release = Path(shutil.copytree(finished / "release", tmp_path / "release"))
     texts = {
         "README.md",
@@ -148,6 +153,7 @@ def test_what_is_published_and_that_programs_read_its_price(finished: Path, tmp_
 def test_every_published_file_states_the_unit_of_privacy(
     unit: PrivacyUnit, words: str, tmp_path: Path
 ) -> None:
+    """A run's report, published files, page and console state the unit of privacy in the same words."""
     plan = replace(small_plan(), load_dataset=lambda: replace(small_dataset(), group_unit=unit))
     report = train(plan, tmp_path / "run")
     assert (report.privacy.unit, report.privacy.unit_columns) == (words, unit.columns)
@@ -166,7 +172,7 @@ def test_every_published_file_states_the_unit_of_privacy(
 
 
 def test_a_bundle_of_an_earlier_version_is_read(finished: Path, tmp_path: Path) -> None:
-    """Its privacy.json says no columns of a unit."""
+    """privacy.json of an earlier version lists no columns of the unit. `pate.load` reads it, with no columns."""
     release = Path(shutil.copytree(finished / "release", tmp_path / "release"))
     values = json.loads((release / "privacy.json").read_text())
     del values["unit_columns"]
@@ -181,6 +187,10 @@ def test_a_bundle_of_an_earlier_version_is_read(finished: Path, tmp_path: Path) 
 
 
 def test_a_finished_run_is_read_again_at_no_cost(finished: Path) -> None:
+    """A finished run is started again: it returns its report, with no stage and no charge.
+
+    Other settings are refused.
+    """
     before = ledger_of(finished).read_bytes()
     monitor = SilentMonitor()
     report = train(small_plan(), finished, monitor)
@@ -198,6 +208,7 @@ def test_a_finished_run_is_read_again_at_no_cost(finished: Path) -> None:
 def test_interrupted_run_ends_with_the_same_release(
     finished: Path, tmp_path: Path, stage: str
 ) -> None:
+    """A run is interrupted at a stage, and continued. Release and charges are those of a whole run."""
     folder = tmp_path / "run"
     run_until(small_plan(), folder, stage=stage)
     assert not (folder / "report.json").exists()
@@ -207,6 +218,7 @@ def test_interrupted_run_ends_with_the_same_release(
 
 
 def test_a_name_in_place_of_an_object_is_refused() -> None:
+    """A plan with a text for its teacher, aggregator, engine, student or accountant is refused by the field's name."""
     for name in ("teacher", "aggregator", "engine", "student"):
         with refused(name, "linear", f"an object of a subclass of {name.title()}"):
             replace(small_plan(), **{name: "linear"})
@@ -215,6 +227,7 @@ def test_a_name_in_place_of_an_object_is_refused() -> None:
 
 
 def test_folder_of_somebody_else_is_refused_and_left_alone(tmp_path: Path) -> None:
+    """The output folder has a foreign file. The run is refused, and leaves files and mode of the folder."""
     (tmp_path / "mine.txt").write_text("mine")
     tmp_path.chmod(0o755)
     with refused("output_dir", tmp_path, "a new folder or a run's own, found mine.txt in it"):
@@ -224,6 +237,7 @@ def test_folder_of_somebody_else_is_refused_and_left_alone(tmp_path: Path) -> No
 
 
 def test_changed_data_and_a_second_process_are_refused(tmp_path: Path) -> None:
+    """A run that is continued with one changed label is refused, and so is a second run in a folder in use."""
     folder = tmp_path / "run"
     data = small_dataset()
     labels = data.private.labels.copy()
@@ -243,6 +257,10 @@ def test_changed_data_and_a_second_process_are_refused(tmp_path: Path) -> None:
 
 
 def test_partition_of_another_run_is_refused(tmp_path: Path) -> None:
+    """The partition of a run is replaced by that of another run, and the run is refused.
+
+    With the secrets of the other run, too, its teachers are refused.
+    """
     folder = tmp_path / "run"
     other = tmp_path / "other"
     for path in (folder, other):
@@ -257,6 +275,7 @@ def test_partition_of_another_run_is_refused(tmp_path: Path) -> None:
 
 
 def test_budget_stops_the_queries(tmp_path: Path) -> None:
+    """With `max_epsilon=30` and given noise, a run asks as many queries as the budget allows, and not one more."""
     folder = tmp_path / "run"
     report = train(replace(small_plan(), max_epsilon=30.0), folder)
     assert 0 < report.privacy.num_queries < NUM_QUERIES
@@ -268,6 +287,10 @@ def test_budget_stops_the_queries(tmp_path: Path) -> None:
 
 
 def test_a_pool_smaller_than_num_queries_is_used_whole_or_refused(tmp_path: Path) -> None:
+    """A run asks for more queries than the public pool has.
+
+    It is refused with `fewer_queries=False`; otherwise it asks all 140, and publishes this number.
+    """
     folder = tmp_path / "run"
 
     def published(_: object, *, num_queries: int | None = None) -> str:
@@ -319,6 +342,7 @@ REFUSED: dict[str, tuple[Callable[[Plan], Plan], Refusal]] = {
 
 @pytest.mark.parametrize("case", REFUSED)
 def test_nothing_is_spent_before_a_refusal(case: str, tmp_path: Path) -> None:
+    """An impossible plan, of each kind, is refused by its field. No ledger is made."""
     change, refusal = REFUSED[case]
     with refusal:
         train(change(small_plan()), tmp_path / "run")
@@ -326,6 +350,7 @@ def test_nothing_is_spent_before_a_refusal(case: str, tmp_path: Path) -> None:
 
 
 def test_run_without_an_answer_still_reports(tmp_path: Path) -> None:
+    """At epsilon 0.01 no query is answered. The report has a student, and no accuracy of labels."""
     folder = tmp_path / "run"
     report = train(replace(small_plan(), target_epsilon=0.01), folder)
     assert report.release.num_answered == 0
@@ -354,6 +379,12 @@ def suggested(error: InvalidValue, setting: str) -> float:
 def test_a_useless_plan_is_refused_with_a_suggestion_that_works(
     tmp_path: Path,
 ) -> None:
+    """A plan whose labels would be guesses is refused before anything is trained.
+
+    The suggested epsilon gives labels that are over 75% right.
+
+    With `allow_useless` the plan runs.
+    """
     with refused("num_teachers", 24) as no:
         train(useless_plan(), tmp_path / "no")
     assert not [path for path in (tmp_path / "no").rglob("*") if path.name != "run.lock"]
@@ -372,6 +403,10 @@ def test_a_useless_plan_is_refused_with_a_suggestion_that_works(
 def test_the_classifier_refuses_before_its_ledger_exists_and_the_suggestion_works(
     tmp_path: Path,
 ) -> None:
+    """`PATEClassifier` refuses an epsilon of 0.1, before it makes a ledger.
+
+    The suggested epsilon gives an accuracy above 85%. With `allow_useless` it fits, with warnings.
+    """
     rng = np.random.default_rng(0)
     inputs = rng.standard_normal((2400, 5))
     labels = inputs[:, :3] > 0
@@ -398,6 +433,10 @@ def test_the_classifier_refuses_before_its_ledger_exists_and_the_suggestion_work
 
 @pytest.mark.slow
 def test_a_useless_method_is_a_row_with_its_reason(tmp_path: Path) -> None:
+    """A comparison at epsilon 2 and 50 has a row with the refusal for 2, and scores for 50.
+
+    With `allow_useless` both have scores; without it the first row is again the refusal.
+    """
     usual = small_plan()
     method = PATEMethod(
         name="votes",

@@ -72,6 +72,7 @@ def tables(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def settings(tables: Path) -> list[str]:
+    """Returns the settings of `pate-train` for the tables in a folder."""
     files = [f"data.{name}={tables / name}.csv" for name in ("private", "public", "test")]
     roles = [
         f"data.labels=[{','.join(LABELS)}]",
@@ -91,6 +92,7 @@ def settings(tables: Path) -> list[str]:
 
 @pytest.fixture(scope="module")
 def finished(tables: Path) -> Path:
+    """Returns the folder of a finished run on the tables."""
     succeeded("train", arguments=[*settings(tables), f"output_dir={tables / 'run'}"])
     return tables / "run"
 
@@ -98,6 +100,10 @@ def finished(tables: Path) -> Path:
 def test_the_bundle_predicts_for_others_by_label_name(
     finished: Path, tables: Path, tmp_path: Path
 ) -> None:
+    """`pate-predict` with a copy of the published folder writes probabilities and labels of new patients.
+
+    They are those of the loaded model, in the order of the file.
+    """
     shutil.copytree(finished / "release", tmp_path / "bundle")
     succeeded(
         "predict",
@@ -119,6 +125,7 @@ def test_the_bundle_predicts_for_others_by_label_name(
 
 
 def test_the_student_has_learned(finished: Path) -> None:
+    """The student is better than the prior, by 0.02 in accuracy and 0.2 in mean average precision."""
     report = json.loads((finished / "report.json").read_text())
     student = report["student"]
     prior = report["baselines"]["prior"]
@@ -150,6 +157,7 @@ def test_the_card_of_the_model_names_its_columns(finished: Path) -> None:
 
 
 def test_using_a_bundle_loads_no_training(finished: Path) -> None:
+    """A new process predicts with the published model. It loads neither torch nor scikit-learn, nor pate's training."""
     row = {
         "date": ["2025-01-01"],
         "age": [50],
@@ -177,6 +185,7 @@ def test_using_a_bundle_loads_no_training(finished: Path) -> None:
 def test_mistakes_of_the_commands_are_one_line(
     finished: Path, tables: Path, tmp_path: Path
 ) -> None:
+    """`pate-predict` refuses missing columns, files and forbidden outputs in one line, and writes no predictions."""
     (tmp_path / "new.csv").write_text(
         (tables / "new.csv").read_text().replace("pressure", "presure")
     )
@@ -213,6 +222,7 @@ def test_mistakes_of_the_commands_are_one_line(
 
 
 def test_a_schema_is_written_once_without_private_words(tables: Path, tmp_path: Path) -> None:
+    """`pate-schema` finds the kinds of the public columns. The file has no private word, and is not overwritten."""
     output = tmp_path / "schema.yaml"
     words = [
         f"data={tables / 'public.csv'}",
@@ -236,7 +246,10 @@ def test_a_schema_is_written_once_without_private_words(tables: Path, tmp_path: 
 def test_the_page_is_followed_literally(
     tables: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Its commands, in order, then its Python; what it installs is what the project calls itself."""
+    """The commands of from-a-table-to-a-model.md are run in order, then its Python.
+
+    Predictions of command and Python agree, and the ONNX file is there.
+    """
     pandas = pytest.importorskip("pandas")
     pytest.importorskip("onnx")
     for name in ("private", "public", "test", "new"):
@@ -286,6 +299,10 @@ estimator:
 
 @pytest.mark.slow
 def test_a_teacher_of_scikit_learn_is_given_the_columns(tables: Path, tmp_path: Path) -> None:
+    """A pipeline of scikit-learn with `frames=true` gets the columns of the table.
+
+    The student is better than the prior.
+    """
     (tmp_path / "conf" / "teacher").mkdir(parents=True)
     (tmp_path / "conf" / "teacher" / "mixed.yaml").write_text(MIXED)
     chosen = [
@@ -302,6 +319,10 @@ def test_a_teacher_of_scikit_learn_is_given_the_columns(tables: Path, tmp_path: 
 def test_an_estimator_that_takes_no_words_is_refused_before_training(
     tables: Path, tmp_path: Path
 ) -> None:
+    """With `frames=true`, an estimator without a pipeline for words is refused before training.
+
+    Other data than tables are refused too.
+    """
     words = [
         *settings(tables),
         "teacher=sklearn",
@@ -324,7 +345,10 @@ def test_an_estimator_that_takes_no_words_is_refused_before_training(
 def test_public_records_without_labels_measure_nothing(
     finished: Path, tables: Path, tmp_path: Path
 ) -> None:
-    """The same release as with them; what would be measured by them is null, and a line says so."""
+    """Public records without labels give the same release as with them.
+
+    Scores that need their labels are null, and a line says so. A comparison is refused.
+    """
     frame = pytest.importorskip("pandas").read_csv(tables / "public.csv")
     frame.drop(columns=list(LABELS)).to_csv(tmp_path / "public.csv", index=False)
     words = [

@@ -17,6 +17,7 @@ SETTINGS = (
 
 @pytest.mark.slow
 def test_bytes_are_those_of_one_thread(tmp_path: Path) -> None:
+    """A run with one thread and a run with two publish the same bytes."""
     write_arrays_of(rows=4000, folder=tmp_path)
     published = [
         train(

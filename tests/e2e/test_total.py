@@ -60,7 +60,7 @@ def ledger(tmp_path: Path) -> Path:
 
 
 def epsilon_of(num_releases: int) -> float:
-    """Returns the total epsilon of a number of releases of the plan above."""
+    """Returns the total epsilon of a number of releases of `plan_of`, by Renyi divergences."""
     return RdpAccountant().compose(EVENT, num_releases).get_epsilon(target_delta=1e-5)
 
 
@@ -73,6 +73,7 @@ def account(path: Path, max_epsilon: float | None = None) -> Ledger:
 
 
 def test_each_run_prints_the_total_of_earlier_runs(tmp_path: Path) -> None:
+    """Two runs share a ledger. The second prints the epsilon of the first at its start, and that of both at the end."""
     ledger = tmp_path / "budget" / "ledger.db"
     first = run_until(plan_of(ledger), folder=tmp_path / "a", stage="training the student")
     assert not any("earlier" in line for line in first.lines)
@@ -92,6 +93,12 @@ def test_each_run_prints_the_total_of_earlier_runs(tmp_path: Path) -> None:
 def test_a_cap_refuses_a_run_before_its_teachers_and_spends_nothing(
     ledger: Path, tmp_path: Path
 ) -> None:
+    """A cap has room for one run.
+
+    The second is refused before its teachers are trained, and the ledger stays.
+
+    Another cap than the ledger's is refused.
+    """
     cap = 1.2 * epsilon_of(num_releases=1)
     monitor = SilentMonitor()
     plan = replace(plan_of(ledger), max_total_epsilon=cap)
@@ -107,7 +114,10 @@ def test_a_cap_refuses_a_run_before_its_teachers_and_spends_nothing(
 
 
 def test_a_refusal_before_the_draw_spends_nothing(ledger: Path, tmp_path: Path) -> None:
-    """Another run was faster while the teachers of this one were trained."""
+    """Another run is charged while this run trains its teachers, so that the cap has no room.
+
+    This run is refused before it draws, and is not charged.
+    """
     other = account(ledger, max_epsilon=1.1 * epsilon_of(num_releases=1))
 
     class Slow(SilentMonitor):
@@ -139,7 +149,10 @@ def protecting(unit: PrivacyUnit) -> Callable[[], Dataset]:
 def test_prices_for_a_visit_and_for_a_patient_are_not_added_up(
     first: PrivacyUnit, second: PrivacyUnit, ledger: Path, tmp_path: Path
 ) -> None:
-    """Also not where the price of a patient bounds that of a visit: an account has one unit."""
+    """A second run on the same records with another unit of privacy is refused before training, and spends nothing.
+
+    This holds even where the price of a patient bounds that of a visit. A run with the first unit goes on.
+    """
     run_until_released(
         replace(plan_of(ledger), load_dataset=protecting(first)), folder=tmp_path / "a" / "run"
     )
@@ -166,6 +179,10 @@ def test_prices_for_a_visit_and_for_a_patient_are_not_added_up(
 def test_charges_without_a_unit_are_counted_for_the_unit_of_the_run(
     ledger: Path, tmp_path: Path
 ) -> None:
+    """The ledger has a charge of an earlier version, without a unit.
+
+    A run counts it in its totals, and says that this assumes the same unit.
+    """
     account(ledger).charge(EVENT, adjacency="replace_one", key="of an earlier version")
     plan = replace(plan_of(ledger), load_dataset=protecting(PATIENT))
     first, last = [
@@ -208,6 +225,7 @@ def test_runs_in_one_folder_share_a_ledger(tmp_path: Path) -> None:
 
 
 def test_runs_in_another_folder_have_another_ledger(tmp_path: Path) -> None:
+    """A run in another folder of outputs prints that its release is the first."""
     run_until_released(plan_of(ledger=None), folder=tmp_path / "a")
     other = tmp_path / "elsewhere" / "d"
     lines = run_until(plan_of(ledger=None), folder=other, stage="training the student").lines
@@ -215,6 +233,7 @@ def test_runs_in_another_folder_have_another_ledger(tmp_path: Path) -> None:
 
 
 def test_a_run_with_another_unit_in_the_same_folder_is_refused(tmp_path: Path) -> None:
+    """A run with another unit of privacy than the folder's ledger is refused, and makes no folder."""
     run_until_released(plan_of(ledger=None), folder=tmp_path / "a")
     with refused("unit", "one row", "one group of records"):
         train(replace(plan_of(ledger=None), load_dataset=protecting(VISIT)), tmp_path / "e")
@@ -347,6 +366,7 @@ def test_a_run_under_other_terms_than_a_ledger_made_meanwhile_has_its_own(
 
 
 def test_parallel_runs_under_two_terms_have_a_ledger_each(tmp_path: Path) -> None:
+    """Two runs with different deltas run at once in one folder of outputs. Two ledgers have one charge each."""
     with multiprocessing.get_context("fork").Pool(2) as pool:
         pool.starmap(_release, [(tmp_path / "a", 1e-4), (tmp_path / "b", 1e-5)])
     num_charges = [len(SharedLedger.stored(path).entries) for path in tmp_path.glob("ledger*.db")]
@@ -354,6 +374,10 @@ def test_parallel_runs_under_two_terms_have_a_ledger_each(tmp_path: Path) -> Non
 
 
 def test_a_run_that_is_moved_before_its_release_keeps_its_ledger(tmp_path: Path) -> None:
+    """A run is moved before its release: it is charged to the ledger it began with.
+
+    If run and ledger are moved together, it finds the ledger.
+    """
     folder = tmp_path / "a" / "run"
     run_until(plan_of(ledger=None), folder, stage="training teachers")
     moved = tmp_path / "b" / "run"
@@ -389,6 +413,10 @@ def test_a_moved_finished_run_is_shown_as_long_as_its_ledger_stays(tmp_path: Pat
 def test_a_folder_that_cannot_be_written_has_no_ledger(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """The folder of outputs cannot be written: the run is refused, with the advice to name a ledger.
+
+    A named ledger works.
+    """
     monkeypatch.setattr("os.access", lambda *_: False)  # root may write anywhere
     with refused("ledger", tmp_path / "ledger.db", "; ledger=PATH names another file"):
         train(plan_of(ledger=None), tmp_path / "run")
@@ -459,6 +487,12 @@ def spelled(letter: str, ids: range = range(0), groups: range = range(0)) -> Cal
 
 
 def test_owners_that_another_account_knows_are_refused(ledger: Path, tmp_path: Path) -> None:
+    """A second table shares 95 of 100 ids with an account of the ledger, but is spelled otherwise.
+
+    It is refused before training.
+
+    Its own table goes on, and `new_account` opens another account.
+    """
     run_until_released(
         replace(plan_of(ledger), load_dataset=spelled("a", ids=range(100))), folder=tmp_path / "a"
     )
@@ -528,6 +562,10 @@ def test_owners_that_a_usual_account_knows_give_a_warning(
 
 @pytest.mark.parametrize("has_cap", [False, True])
 def test_a_ledger_or_cap_refuses_a_seed_twice(has_cap: bool, tmp_path: Path) -> None:
+    """With a named ledger or a cap, another run with the same seed is refused before training.
+
+    With other teachers it is refused before it draws. Another seed is accepted.
+    """
     ledger = tmp_path / "ledger.db"
     name = None if has_cap else ledger
     run_until_released(
@@ -595,6 +633,7 @@ def test_releases_that_share_their_noise_have_no_total(
 
 
 def test_the_same_seeded_run_in_two_folders_is_one_release(tmp_path: Path) -> None:
+    """A seeded run in three folders, one with another student, is one charge, and counts once in each total."""
     plan = replace(plan_of(ledger=None), seed=3)
     train(plan, tmp_path / "a")
     report = train(plan, tmp_path / "b")
@@ -610,6 +649,7 @@ def test_the_same_seeded_run_in_two_folders_is_one_release(tmp_path: Path) -> No
 def test_a_finished_run_is_charged_to_another_ledger_on_request(
     ledger: Path, tmp_path: Path
 ) -> None:
+    """A finished run with another named ledger is refused. After its report is removed, it is charged there once."""
     folder = tmp_path / "runs" / "run"
     train(plan_of(ledger=None), folder)
     charged = ledger_of(folder)
@@ -623,6 +663,7 @@ def test_a_finished_run_is_charged_to_another_ledger_on_request(
 
 
 def test_a_file_in_a_folder_of_a_run_is_no_ledger(tmp_path: Path) -> None:
+    """A ledger within the folder of a run is refused, named or by default."""
     run_until_released(plan_of(ledger=None), folder=tmp_path / "a")
     for folder in (tmp_path / "a", tmp_path / "b"):
         ledger = tmp_path / "a" / "ledger.db"
@@ -634,6 +675,7 @@ def test_a_file_in_a_folder_of_a_run_is_no_ledger(tmp_path: Path) -> None:
 
 
 def test_a_run_whose_name_was_changed_is_refused(tmp_path: Path) -> None:
+    """The file run.id of a run is rewritten. The run is refused, under the path of the file."""
     plan = plan_of(tmp_path / "ledger.db")
     run_until(plan, folder=tmp_path / "run", stage="training teachers")
     (tmp_path / "run" / "run.id").write_text("fresh\n")
@@ -653,6 +695,10 @@ def _run(ledger: Path, folder: Path) -> str:
 def test_of_parallel_runs_no_more_are_released_than_the_cap_allows(
     ledger: Path, tmp_path: Path
 ) -> None:
+    """Three runs start at once under a cap with room for one.
+
+    One finishes; the other two are refused and release nothing.
+    """
     with multiprocessing.get_context("fork").Pool(3) as pool:
         ends = pool.starmap(_run, [(ledger, tmp_path / name) for name in "abc"])
     assert sorted(ends)[0] == "finished", ends

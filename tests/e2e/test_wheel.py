@@ -23,6 +23,7 @@ print(pate.__file__, model.predict(X).shape, model.epsilon_ <= 8, WordNet40().lo
 
 
 def run(*command: str | Path, cwd: Path) -> str:
+    """Runs a command without variables of this Python, and returns its output. Fails unless it succeeds."""
     environment = {key: value for key, value in os.environ.items() if not key.startswith("PYTHON")}
     done = subprocess.run(
         list(map(str, command)),
@@ -77,7 +78,7 @@ def test_the_wheel_alone_has_everything_and_works(tmp_path: Path) -> None:
 
 
 def installed(wheel: Path, folder: Path) -> Path:
-    """Returns a new environment with the wheel and this environment's dependencies, which take minutes to install."""
+    """Makes an environment with the wheel and this environment's dependencies, and returns its folder of programs."""
     run(sys.executable, "-m", "venv", "--without-pip", folder, cwd=wheel.parent)
     python = folder / "bin" / "python"
     pip = [sys.executable, "-m", "pip", "--disable-pip-version-check", "--python", python]

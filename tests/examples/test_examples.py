@@ -36,11 +36,13 @@ PRINTED = {
 @pytest.mark.slow
 @pytest.mark.parametrize("name", PRINTED)
 def test_an_example_runs(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """An example runs as a script, and prints what its pattern in `PRINTED` describes."""
     runpy.run_path(str(EXAMPLES / f"{name}.py"), run_name="__main__")
     assert re.match(PRINTED[name], capsys.readouterr().out)
 
 
 def test_every_example_is_run_and_listed() -> None:
+    """Each example has a test here, and is listed in examples/README.md."""
     names = {*PRINTED, "yeast"}
     assert {path.stem for path in EXAMPLES.glob("*.py")} == names
     listed = (EXAMPLES / "README.md").read_text()
@@ -51,6 +53,10 @@ def test_every_example_is_run_and_listed() -> None:
 def test_yeast_is_written_as_a_table_that_the_printed_command_reads(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    """The example yeast.py turns a packed CSV file into tables, and prints a command.
+
+    The settings of this command load 100 private, 400 public and 400 test records.
+    """
     pytest.importorskip("pyarrow")
     genes = [f"{row / 4096},{-row / 4096},{row % 2},{row % 3 % 2}" for row in range(900)]
     content = "\n".join(["Att1,Att2,Class1,Class2", *genes]) + "\n"
@@ -81,6 +87,7 @@ def own_run(folder: Path, arguments: Arguments = ()) -> tuple[np.lib.npyio.NpzFi
 
 @pytest.mark.slow
 def test_own_data_and_teacher_run_by_configuration(tmp_path: Path) -> None:
+    """The example of an own run releases 200 queries with 4 labels, and prints the name of its data."""
     released, printed = own_run(tmp_path / "run")
     assert released["labels"].shape == (200, 4)
     assert "blobs (synthetic)" in printed
@@ -91,7 +98,7 @@ def test_own_data_and_teacher_run_by_configuration(tmp_path: Path) -> None:
 def test_the_classifier_releases_what_the_command_releases(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    """Data, estimator, aggregator and seed are the same: so are partition, votes and noise."""
+    """`PATEClassifier` and `pate-train` with the same data, estimator, aggregator and seed release the same."""
     estimator = ["teacher=sklearn", "teacher.num_teachers=25"]
     estimator += ["teacher.estimator._target_=sklearn.linear_model.RidgeClassifier"]
     released, _ = own_run(tmp_path / "run", arguments=[*estimator, "seed=7"])

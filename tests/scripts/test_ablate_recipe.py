@@ -11,6 +11,7 @@ from tests.refusals import refused
 
 
 def test_each_value_is_a_row_below_the_default() -> None:
+    """`trust=0,0.25 num_rounds=5` gives four rows: the default recipe, and one for each value."""
     rows = ablate_recipe.rows_of(["trust=0,0.25", "num_rounds=5"], base=DEFAULT_RECIPE)
     assert rows == [
         Row(name="default", recipe=DEFAULT_RECIPE),
@@ -21,6 +22,7 @@ def test_each_value_is_a_row_below_the_default() -> None:
 
 
 def test_settings_hold_in_all_rows() -> None:
+    """A base recipe with `num_rounds=5` and the argument `trust=0.25` give two rows, both with five rounds."""
     base = ablate_recipe.settings_in(["num_rounds=5"])
     rows = ablate_recipe.rows_of(["trust=0.25"], base)
     assert [row.recipe for row in rows] == [
@@ -30,16 +32,22 @@ def test_settings_hold_in_all_rows() -> None:
 
 
 def test_a_value_of_the_base_has_no_row_of_its_own() -> None:
+    """The values of `trust` include that of the base recipe. It has no row beside the default."""
     rows = ablate_recipe.rows_of(["trust=0.5,0.25"], base=DEFAULT_RECIPE)
     assert [row.name for row in rows] == ["default", "trust=0.25"]
 
 
 def test_an_unknown_constant_is_refused() -> None:
+    """A constant that no recipe has is refused under its name."""
     with refused("recipe.trusted"):
         ablate_recipe.rows_of(["trusted=1"], base=DEFAULT_RECIPE)
 
 
 def test_differences_are_taken_seed_by_seed() -> None:
+    """The table shows the mean of a score over two seeds.
+
+    The difference to the default, and its standard error, are taken seed by seed.
+    """
     rows = [Row(name="default", recipe=DEFAULT_RECIPE), Row(name="trust=0", recipe=Recipe(trust=0))]
     scores = [
         [
@@ -87,6 +95,7 @@ def dataset() -> Dataset:
 
 
 def test_groups_of_the_validation_part_have_no_vote(dataset: Dataset) -> None:
+    """Of 1,000 private groups, 150 become the test split. No group is in both splits, and no record is lost."""
     part = ablate_recipe.with_validation(dataset, seed=1)
     assert part.private.num_groups == 850
     assert part.test.num_groups == 150
@@ -95,6 +104,7 @@ def test_groups_of_the_validation_part_have_no_vote(dataset: Dataset) -> None:
 
 
 def test_fewer_groups_keep_all_their_records(dataset: Dataset) -> None:
+    """Of 1,000 private groups of three records, 200 are kept with their 600 records."""
     part = ablate_recipe.with_fewer_groups(dataset, num_groups=200, seed=1)
     assert part.private.num_groups == 200
     assert len(part.private) == 600
@@ -102,6 +112,7 @@ def test_fewer_groups_keep_all_their_records(dataset: Dataset) -> None:
 
 @pytest.mark.slow
 def test_one_round_scores_worse_than_twenty(dataset: Dataset) -> None:
+    """The default recipe has a higher mean average precision than a recipe with one round. Its score is repeatable."""
     ablation = Ablation(dataset=dataset, epsilon=4.0, delta=1e-5, num_queries=200)
     usual = ablation.score(DEFAULT_RECIPE, seed=0)
     hurried = ablation.score(Recipe(num_rounds=1, longer=0.01), seed=0)
@@ -110,6 +121,7 @@ def test_one_round_scores_worse_than_twenty(dataset: Dataset) -> None:
 
 
 def test_convex_teachers_are_ablated_too(dataset: Dataset) -> None:
+    """With 20 convex teachers, the default recipe has a mean average precision above the frequency of the labels."""
     ablation = Ablation(
         dataset=dataset, epsilon=4.0, delta=1e-5, num_queries=200, num_convex_teachers=20
     )
@@ -121,6 +133,7 @@ def test_convex_teachers_are_ablated_too(dataset: Dataset) -> None:
 def test_a_wrong_value_ends_with_2_and_a_line(
     words: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    """The script refuses an invalid value and an unknown constant with exit code 2, and one line on standard error."""
     with pytest.raises(SystemExit) as ended:
         ablate_recipe.main([words])
     assert ended.value.code == 2

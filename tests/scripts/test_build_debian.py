@@ -23,6 +23,10 @@ Tag: interface::x11
 
 
 def test_packages_are_read_with_their_tags_once() -> None:
+    """Of four packages in a Packages file, the repeated and the untagged are left out.
+
+    The others have their source, description and expanded tags.
+    """
     first, second = packages(TEXT)
     assert (first.name, first.source, first.description) == ("liba", "a", "a library of letters")
     assert first.tags == {"devel::library", "devel::lang:c", "implemented-in::c"}

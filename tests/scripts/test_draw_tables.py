@@ -10,15 +10,18 @@ SETS = json.loads(draw_tables.RESULTS.read_text(encoding="utf-8"))
 
 
 def test_the_pages_show_the_file() -> None:
+    """The tables on the pages are those that the script makes of docs/results.json."""
     assert draw_tables.main(["--check"]) == 0
 
 
 def test_a_figure_set_names_its_source() -> None:
+    """Each set in docs/results.json that is no part of another set names its command and commit."""
     whole_sets = {name: figure_set for name, figure_set in SETS.items() if "from" not in figure_set}
     assert all(figure_set["command"] and figure_set["commit"] for figure_set in whole_sets.values())
 
 
 def test_rows_are_as_wide_as_their_columns() -> None:
+    """Each row of a set in docs/results.json has as many cells as the set has columns."""
     whole_sets = {name: figure_set for name, figure_set in SETS.items() if "from" not in figure_set}
     assert all(
         len(row) == len(figure_set["columns"])
@@ -28,6 +31,7 @@ def test_rows_are_as_wide_as_their_columns() -> None:
 
 
 def test_part_of_a_set_has_its_rows_and_columns() -> None:
+    """The set `readme` is a part of the set `wordnet`: it has the last column of its rows."""
     columns, rows = draw_tables.rows_of_set(SETS, name="readme")
     wordnet = {tuple(row[:2]): row for row in SETS["wordnet"]["rows"]}
     keys = SETS["readme"]["rows"]
@@ -37,6 +41,7 @@ def test_part_of_a_set_has_its_rows_and_columns() -> None:
 
 @pytest.mark.parametrize("name", ["yeast", "readme"])
 def test_another_figure_is_noticed(name: str) -> None:
+    """A figure in a table of a page is changed. The script writes the table back as it was."""
     page = f"before\n<!-- results: {name} -->\n<!-- end -->\nafter\n"
     once = draw_tables.page_with_tables(page, sets=SETS)
     assert draw_tables.page_with_tables(once, sets=SETS) == once

@@ -82,7 +82,7 @@ def sets() -> dict[str, dict[str, Any]]:
 
 @pytest.fixture
 def make_package(tmp_path: Path) -> Callable[..., Path]:
-    """Writes a folder as npm unpacks it, and packs it."""
+    """Returns a function that writes sets of icons as npm unpacks them, packed unless `packed=False`."""
 
     def make(
         sets: dict[str, Any], *, name: str = NAME, version: str = VERSION, packed: bool = True
@@ -104,6 +104,10 @@ def make_package(tmp_path: Path) -> Callable[..., Path]:
 
 
 def test_styles_and_sizes_of_an_icon_are_one_family() -> None:
+    """Names that differ in style and size, such as `home-outline` and `home-24-filled`, have one family.
+
+    Other icons and other sets have other families.
+    """
     styles = (
         "home",
         "outline-home",
@@ -122,12 +126,14 @@ def test_styles_and_sizes_of_an_icon_are_one_family() -> None:
 
 
 def test_number_of_a_family_is_its_digest() -> None:
+    """The number of family `a:b` is a digest of its name. A single icon of this name has another number."""
     # SHA-256 of "icons family a:b", its first 8 bytes without the last two bits; worked out with sha256sum.
     assert number_of(unit="family", name="a:b") == 0x66FA18AC7195D5AB >> 2
     assert number_of(unit="family", name="a:b") != number_of(unit="icon", name="a:b")
 
 
 def test_whole_families_fill_the_splits_exactly() -> None:
+    """Families of 1 to 4 icons are dealt whole into splits of 20 and 30 icons, which are filled exactly."""
     families = np.repeat(np.arange(50), np.arange(50) % 4 + 1)
     assert deal_splits(np.array([9, 2, 5, 2]), sizes=(2, 1)).tolist() == [2, 0, 1, 0], (
         "the smallest number is public"
@@ -141,7 +147,14 @@ def test_whole_families_fill_the_splits_exactly() -> None:
 def by_definition(
     words: list[frozenset[str]], families: np.ndarray, *, num_public: int, num_labels: int
 ) -> list[str]:
-    """Counts labels by the definition: prefix after prefix, each counted anew."""
+    """Returns the chosen labels by their definition: for each prefix of the pool, all words are counted anew.
+
+    Args:
+        words: the words of each icon.
+        families: the family of each icon; the pool grows by families in their order.
+        num_public: the number of icons that the pool may have at most.
+        num_labels: the number of labels.
+    """
     labels: list[str] = []
     for last in np.unique(families):
         pool = [
@@ -159,7 +172,10 @@ def by_definition(
 
 @pytest.mark.parametrize("seed", [0, 29, 34, 106, 112])
 def test_the_pool_ends_where_it_is_full_for_the_first_time(seed: int) -> None:
-    """A longer pool may hold fewer icons with a label, since other words come first in it."""
+    """`choose_labels` chooses the labels of `by_definition` for random families.
+
+    A longer pool may hold fewer icons with a label, since other words come first in it.
+    """
     rng = np.random.default_rng(seed)
     families = np.repeat(np.arange(30), rng.integers(1, 6, 30))
     of_family = [
@@ -188,6 +204,7 @@ HEAD = '<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 8 8">'
     ],
 )
 def test_a_bad_icon_has_its_outcome(svg: str | None, outcome: int) -> None:
+    """An icon that is blank, no SVG or too deep has the outcome BLANK or BROKEN, and an array of its size."""
     levels, alpha = draw_icon(svg, pixels=8, color="grey")
     assert alpha == outcome
     assert levels.shape == (1, 8, 8)
@@ -199,6 +216,7 @@ Make = Callable[..., Path]
 def test_a_faulty_package_is_refused_in_one_line(
     make_package: Make, sets: dict[str, Any], tmp_path: Path
 ) -> None:
+    """A package that is missing, of another version, torn, no archive or not JSON is refused with this reason."""
     for path in (tmp_path / "none.tgz", tmp_path):
         with refused("package", ANY, "npm pack @iconify/json@2.2.535, or make icons"):
             IconPackage(path).require_version()
@@ -218,6 +236,7 @@ def test_a_faulty_package_is_refused_in_one_line(
 
 
 def test_sets_with_open_licenses_are_accepted() -> None:
+    """A set under MIT or CC-BY-SA is accepted. Other licenses, and no license, are refused with their name."""
     for license_, refusal in (
         *(({"spdx": "MIT", "title": "MIT"}, ""), ({"spdx": "CC-BY-SA-4.0"}, "")),
         *(({"spdx": name}, f"license {name}") for name in ("CC-BY-NC-4.0", "GPL-2.0-or-later")),
@@ -240,26 +259,34 @@ NAMES = {"arrow", "bar", "corner", "pole", "square", "wedge", "outline", "bold",
 
 @pytest.fixture
 def package(make_package: Make, sets: dict[str, Any]) -> IconPackage:
+    """Returns a package with the six sets of icons."""
     return IconPackage(make_package(sets))
 
 
 def build_in(
     folder: Path, package: IconPackage, recipe: Recipe = RECIPE, jobs: int = 1
 ) -> list[str]:
+    """Builds the data set of a package in a folder, and returns the settings that read it."""
     return recipe.build(package, folder, unwatched, jobs=jobs)
 
 
 def entries(folder: Path) -> list[str]:
+    """Returns the sorted names of the entries of a folder."""
     return sorted(path.name for path in folder.iterdir())
 
 
 def contents(folder: Path) -> dict[str, bytes]:
+    """Returns the bytes of all files below a folder, by their relative paths."""
     files = (path for path in folder.rglob("*") if path.is_file())
     return {path.relative_to(folder).as_posix(): path.read_bytes() for path in files}
 
 
 @pytest.mark.slow
 def test_data_image_folder_reads_a_build(package: IconPackage, tmp_path: Path) -> None:
+    """The settings that a build prints load its pictures, with at most 20 public and 16 test icons.
+
+    Splits share no family; each private icon has a label.
+    """
     pytest.importorskip("pyarrow")
     settings = build_in(tmp_path / "out", package)
     assert entries(tmp_path / "out") == ["labels.csv", "manifest.json", "pictures"]
@@ -284,6 +311,7 @@ def test_data_image_folder_reads_a_build(package: IconPackage, tmp_path: Path) -
 
 
 def test_a_name_that_is_no_file_name_is_refused(make_package: Make, sets: dict[str, Any]) -> None:
+    """An icon is named `../bar`. The package is refused with this name."""
     sets["alpha"] = icon_set("alpha", more_icons={"../bar": {"body": SHAPES["bar"]}})
     with refused("package", ANY, "letters, digits, _ and -, found '../bar'"):
         survey_names(
@@ -298,6 +326,10 @@ def test_a_name_that_is_no_file_name_is_refused(make_package: Make, sets: dict[s
 def test_the_manifest_counts_what_was_left_out_and_why(
     package: IconPackage, tmp_path: Path
 ) -> None:
+    """The manifest of a build counts icons, pictures and what was left out, by license and fault.
+
+    It has the license and author of each set.
+    """
     build_in(
         tmp_path / "out",
         package,
@@ -325,6 +357,10 @@ def test_the_manifest_counts_what_was_left_out_and_why(
 def test_a_build_that_was_killed_goes_on(
     package: IconPackage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """A build is killed after two of four sets, one of which is then torn.
+
+    The next build draws three, and has the files of a whole build.
+    """
     build_in(tmp_path / "whole", package)
     parts_drawn = list[int]()
     draw = drawing.Shard.draw
@@ -356,6 +392,8 @@ def test_a_build_that_was_killed_goes_on(
 def test_a_full_disk_leaves_no_table(
     package: IconPackage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, place: str
 ) -> None:
+    """The disk is full while pictures or the table are written. No table is left, and the next build finishes."""
+
     def full(*_: object, **arrays: Any) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
 
@@ -380,6 +418,10 @@ def command(monkeypatch: pytest.MonkeyPatch, arguments: list[str]) -> int:
 def test_the_command_says_what_is_wrong_in_one_line(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    """The script refuses a missing package, a size of 0 and 0 jobs with exit code 2 and one line.
+
+    Without resvg the line names the package to install.
+    """
     assert command(monkeypatch, arguments=[str(tmp_path / "none.tgz")]) == 2
     assert re.fullmatch(
         r"package=.*none\.tgz: expected @iconify/json .*\n", capsys.readouterr().err

@@ -17,6 +17,10 @@ dev = ["pate-multilabel[train,table]", "ruff>=0.6"]
 
 
 def test_what_an_extra_brings_is_written_out_once(tmp_path: Path) -> None:
+    """`lowest` lists the requirements of a project and its extras, with those of nested extras, each once.
+
+    An unknown extra raises `KeyError`.
+    """
     project = tmp_path / "pyproject.toml"
     project.write_text(PROJECT)
     assert lowest(project, extras=[]) == ["numpy>=1.26"]
@@ -31,6 +35,7 @@ def test_what_an_extra_brings_is_written_out_once(tmp_path: Path) -> None:
 
 
 def test_every_requirement_of_this_project_has_a_lowest_version() -> None:
+    """Each requirement of this project and its extras has a lower bound."""
     project = Path(__file__).parents[2] / "pyproject.toml"
     for requirement in lowest(project, extras=["dev", "text", "ray", "slurm"]):
         assert ">=" in requirement, requirement

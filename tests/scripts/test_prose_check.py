@@ -23,6 +23,7 @@ from scripts.prose import check
     ],
 )
 def test_a_mark_within_a_sentence_is_found(text: str) -> None:
+    """A line within a sentence begins with a sign that Markdown renders as a list or quotation. The check finds it."""
     assert len([*check.marks(Path("page.md"), text)]) == 1
 
 
@@ -41,10 +42,12 @@ def test_a_mark_within_a_sentence_is_found(text: str) -> None:
     ],
 )
 def test_lists_quotations_and_code_are_left_alone(text: str) -> None:
+    """The check finds nothing in true lists, quotations, code, tables and numbers."""
     assert [*check.marks(Path("page.md"), text)] == []
 
 
 def test_docstrings_and_cells_of_notebooks_are_read(tmp_path: Path) -> None:
+    """The check finds a mark in a docstring of a module and in a cell of a notebook, with its line."""
     source = tmp_path / "module.py"
     source.write_text(
         'def loss():\n    """A loss of h\n    + 1 counts.\n\n    >>> 1\n    1\n    """\n',

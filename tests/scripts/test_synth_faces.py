@@ -42,6 +42,7 @@ def drawn() -> np.ndarray:
 
 
 def test_marginals_are_within_002_of_celebas(drawn: np.ndarray) -> None:
+    """The frequency of each drawn attribute differs from CelebA's by less than 0.02. A face has about 9 attributes."""
     expected = np.array([POSITIVES[name] for name in NAMES]) / NUM_PHOTOGRAPHS
     assert np.abs(drawn.mean(axis=0) - expected).max() < 0.02
     assert drawn.sum(axis=1).mean() == pytest.approx(9.03, abs=0.15)
@@ -50,11 +51,13 @@ def test_marginals_are_within_002_of_celebas(drawn: np.ndarray) -> None:
 
 @pytest.mark.parametrize("pair", CORRELATIONS)
 def test_the_main_correlations_are_within_015(drawn: np.ndarray, pair: tuple[str, str]) -> None:
+    """The correlation of two drawn attributes differs from CelebA's by at most 0.15."""
     first, second = (drawn[:, COLUMN[name]] for name in pair)
     assert np.corrcoef(first, second)[0, 1] == pytest.approx(CORRELATIONS[pair], abs=0.15)
 
 
 def test_the_rules_hold(drawn: np.ndarray) -> None:
+    """A drawn face has at most one color of hair, and no hair if it is bald. Only men have beards."""
     has = {name: drawn[:, COLUMN[name]] for name in NAMES}
     assert sum(has[name].astype(int) for name in HAIR).max() == 1
     for name in (*HAIR, "Straight_Hair", "Wavy_Hair", "Bangs", "Receding_Hairline"):
@@ -70,6 +73,7 @@ def test_the_rules_hold(drawn: np.ndarray) -> None:
 
 @pytest.mark.slow
 def test_a_face_depends_on_its_seed_number_and_size_alone() -> None:
+    """The same seed, block and size draw the same face twice. Another seed or block draws another face."""
     face = draw_faces(seed=0, block=0, image_size=8)[3]
     assert np.array_equal(face, draw_faces(seed=0, block=0, image_size=8)[3])
     assert not np.array_equal(face, draw_faces(seed=1, block=0, image_size=8)[3])
@@ -85,12 +89,18 @@ def test_a_face_depends_on_its_seed_number_and_size_alone() -> None:
     ],
 )
 def test_impossible_parameters_are_refused(copy: Callable[[], FaceCopy], name: str) -> None:
+    """A copy with a negative count, size or seed is refused under this name."""
     with refused(name, -1, "a whole number >="):
         copy()
 
 
 def changed(name: str, without: tuple[str, ...]) -> float:
-    """Returns how many pixels of 1,024 an attribute changes clearly: the median of 15 otherwise equal faces."""
+    """Returns how many pixels of 1,024 an attribute changes clearly, as the median over 15 faces.
+
+    Args:
+        name: the name of the attribute.
+        without: the attributes that none of the faces has.
+    """
     rng = np.random.default_rng(NAMES.index(name))
     counts = []
     for bits in draw_attributes(seed=3, block=0)[:15].tolist():
@@ -104,6 +114,7 @@ def changed(name: str, without: tuple[str, ...]) -> float:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_every_attribute_is_seen(name: str) -> None:
+    """Each attribute changes at least 4 pixels of a face clearly, if nothing hides it."""
     colors = (
         tuple(other for other in NAMES if other.endswith("Hair")) if name.endswith("Hair") else ()
     )
@@ -111,6 +122,7 @@ def test_every_attribute_is_seen(name: str) -> None:
 
 
 def test_a_tenth_of_the_attributes_is_not_drawn() -> None:
+    """A tenth of the attributes of faces is not drawn, and about as many are drawn without being true."""
     attributes = np.concatenate([draw_attributes(seed=5, block=block) for block in range(40)])
     pixels = shown(attributes, np.random.default_rng(0))
     assert (attributes & ~pixels).sum() / attributes.sum() == pytest.approx(0.1, abs=0.01)
@@ -122,6 +134,7 @@ COUNT = 600
 
 
 def files(folder: Path) -> dict[str, bytes]:
+    """Returns the bytes of all files below a folder, by their relative paths."""
     return {
         str(path.relative_to(folder)): path.read_bytes()
         for path in folder.rglob("*")
@@ -131,6 +144,7 @@ def files(folder: Path) -> dict[str, bytes]:
 
 @pytest.fixture(scope="module", params=["text", "csv"])
 def written(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Returns the folder of a copy of 600 faces, with its lists as text or as CSV."""
     folder = tmp_path_factory.mktemp("copies") / request.param
     FaceCopy(count=COUNT, image_size=16, form=request.param).write(folder)
     return folder
@@ -138,6 +152,7 @@ def written(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
 
 @pytest.mark.slow
 def test_read_as_celeba_they_are_the_faces_that_were_drawn(written: Path) -> None:
+    """`CelebA` reads a copy as three splits with 40 labels. Attributes are those drawn, pixels within 2%."""
     dataset = CelebA(root=written, image_size=16, missing="error").load()
     assert (dataset.real, dataset.kind, dataset.label_names) == (False, "images", NAMES)
     splits = (dataset.private, dataset.public, dataset.test)
@@ -155,6 +170,7 @@ def test_read_as_celeba_they_are_the_faces_that_were_drawn(written: Path) -> Non
 
 
 def test_the_files_are_laid_out_as_the_genuine_ones(tmp_path: Path) -> None:
+    """A copy has the five lists of CelebA in their format, and JPEG pictures of the given size."""
     folder = tmp_path / "celeba"
     FaceCopy(count=50, image_size=20).write(folder)
     lines = {path.stem: path.read_text().split("\n") for path in folder.glob("*.txt")}
@@ -178,6 +194,10 @@ def test_the_files_are_laid_out_as_the_genuine_ones(tmp_path: Path) -> None:
 def test_people_have_up_to_20_faces_in_one_split(
     tmp_path: Path,
 ) -> None:
+    """The 300 faces of a copy belong to people with up to 20 faces, all in one split.
+
+    CelebA's own number of faces gives its own splits. Fewer than 3 faces are refused.
+    """
     FaceCopy(count=300, image_size=8).write(tmp_path / "copy")
     dataset = CelebA(root=tmp_path / "copy", image_size=8, partition_by_identity=True).load()
     people, sizes = np.unique(dataset.private.group_ids, return_counts=True)
@@ -192,6 +212,10 @@ def test_people_have_up_to_20_faces_in_one_split(
 def test_a_copy_continues_after_a_full_disk(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """The disk is full at the second block of three.
+
+    The next call draws two blocks, and writes the files of a whole copy.
+    """
     copy = FaceCopy(count=COUNT, image_size=8)
     copy.write(tmp_path / "whole")
     blocks: list[int] = []
@@ -212,6 +236,7 @@ def test_a_copy_continues_after_a_full_disk(
 
 
 def test_another_folder_or_another_copy_is_refused(tmp_path: Path) -> None:
+    """A folder with foreign pictures, and one with a copy of another size, are refused."""
     (tmp_path / "photographs").mkdir()
     (tmp_path / "photographs" / "a.jpg").write_text("")
     with refused("output", ANY, "a new folder"):
@@ -223,6 +248,10 @@ def test_another_folder_or_another_copy_is_refused(tmp_path: Path) -> None:
 
 @pytest.mark.process
 def test_the_script_writes_a_copy_and_says_a_mistake_in_one_line(tmp_path: Path) -> None:
+    """The script refuses an unknown format in one line with exit code 2.
+
+    With CSV it writes nine faces that `CelebA` reads.
+    """
     command = [
         sys.executable,
         str(SCRIPT),

@@ -31,6 +31,14 @@ PLACES = ("field", "forest", "garden", "river")
 
 
 def synset(offset: int, lemma: str, pointers: list[tuple[str, int, str]], gloss: str) -> str:
+    """Returns a line of WordNet's dictionary of nouns.
+
+    Args:
+        offset: the number of the synset.
+        lemma: its first word.
+        pointers: the symbol, target and part of speech of each relation.
+        gloss: its definition and examples.
+    """
     listed = " ".join(f"{symbol} {target:08d} {kind} 0000" for symbol, target, kind in pointers)
     return (
         f"{offset:08d} 03 n 02 {lemma} 0 other_{lemma} a {len(pointers):03d} {listed} | {gloss}  "
@@ -58,7 +66,7 @@ ATTACK = '00975452 04 n 01 attack 0 000 | an Offensive,  against an enemy; "the 
 
 
 def test_a_line_of_the_real_dictionary_by_hand() -> None:
-    """Examples, even with a quote that never closes, are no part of the definition."""
+    """Two real lines and one with an open quote are parsed: lemma, hypernyms and definition, without examples."""
     foray, attack = parse_dictionary([FORAY, ATTACK])
     assert foray == Synset(
         offset=976953, lemma="foray", hypernyms=(975452,), definition="a sudden short attack"
@@ -71,6 +79,7 @@ def test_a_line_of_the_real_dictionary_by_hand() -> None:
 
 
 def test_ancestors_follow_every_path_include_the_synset_and_survive_a_circle() -> None:
+    """A synset's ancestors are itself and all synsets above, on every path. A circle of two ends with both."""
     above = {1: (), 2: (1,), 3: (1,), 4: (2, 3)}
     diamond = [
         Synset(place, lemma="x", hypernyms=hypernyms, definition="")
@@ -90,6 +99,10 @@ ABOVE |= {synset: frozenset({1, 2 if synset < 12 else 3, synset}) for synset in 
 
 
 def test_labels_are_the_commonest_public_hypernyms_but_the_root() -> None:
+    """Labels are the most frequent hypernyms of public synsets, of at most the given prevalence.
+
+    Ties are decided by the number of the synset. The matrix has the labels of each record.
+    """
     public = [10, 11, 12, 13, 14]
     assert choose_labels(ABOVE, public, num_labels=2) == [3, 2]
     # a tie among five goes to the smallest
@@ -106,6 +119,7 @@ def test_labels_are_the_commonest_public_hypernyms_but_the_root() -> None:
 
 
 def test_labels_that_share_a_name_are_numbered() -> None:
+    """Of three labels, two have the lemma `substance`. They are named substance_1 and substance_2, by offset."""
     synsets = [
         Synset(offset=1, lemma="part", hypernyms=(), definition=""),
         Synset(offset=5, lemma="substance", hypernyms=(), definition=""),
@@ -115,6 +129,10 @@ def test_labels_that_share_a_name_are_numbered() -> None:
 
 
 def test_splits_have_the_sizes_asked_for_and_share_no_family() -> None:
+    """200 records, some in families of three, are dealt into splits of 50, 30 and the remaining 120.
+
+    No family is in two splits.
+    """
     families = {record: record - record % 3 if record < 60 else record for record in range(200)}
     public, test, private = deal_splits(families, sizes=(50, 30))
     assert [len(public), len(test), len(private)] == [50, 30, 120]
@@ -137,6 +155,10 @@ TEXTS = [
 
 
 def test_codes_are_unit_vectors_times_127_and_components_the_leading_singular_vectors() -> None:
+    """Codes of texts are int8 with the length of 127, within 1%.
+
+    The components span the leading singular vectors of the matrix of texts, with positive largest entries.
+    """
     fitted = Representation.fit(TEXTS, num_dims=3)
     codes = fitted.encode(TEXTS)
     assert codes.dtype == np.int8
@@ -160,12 +182,17 @@ SMALL = Recipe(num_public=20, num_test=12, num_labels=3, num_dims=4)
 
 
 def test_the_vendored_archive_is_the_measured_one() -> None:
+    """The archive in the package has the recorded SHA-256."""
     assert hashlib.sha256(ARCHIVE.read_bytes()).hexdigest() == SHA256
 
 
 def test_a_small_dictionary_becomes_arrays(
     dictionary: list[str],
 ) -> None:
+    """A dictionary of 52 synsets becomes splits of 20, 12 and 20 with 3 labels.
+
+    Each record has the label of its kind.
+    """
     arrays = SMALL.build(dictionary)
     assert arrays["split_sizes"].tolist() == [20, 12, 20]
     assert arrays["features"].shape == (52, 4)
@@ -199,6 +226,7 @@ def test_no_private_gloss_reaches_vocabulary_components_or_labels(dictionary: li
 @pytest.mark.slow
 @pytest.mark.skipif(not DICTIONARY.exists(), reason="Debian's wordnet-base is not installed")
 def test_the_script_makes_the_same_bytes_again(tmp_path: Path) -> None:
+    """The script builds the package's archive from Debian's WordNet, byte for byte."""
     command = [
         sys.executable,
         "-m",

@@ -47,6 +47,7 @@ class _Handler(BaseHTTPRequestHandler):
         self._answer_file_or_facts()
 
     def do_POST(self) -> None:
+        """Creates a repository, accepts the names of files, or stores the files of a commit."""
         body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
         parts = self._parts
         if parts == ["api", "repos", "create"]:
@@ -109,15 +110,18 @@ class _Handler(BaseHTTPRequestHandler):
         return f"http://{self.headers['Host']}"
 
     def _send_json(self, value: Any) -> None:
+        """Sends a value as JSON."""
         self._send(json.dumps(value).encode(), kind="application/json")
 
     def _send_missing(self, code: str) -> None:
+        """Sends the status 404 with an error code of the hub."""
         self.send_response(404)
         self.send_header("X-Error-Code", code)
         self.send_header("Content-Length", "0")
         self.end_headers()
 
     def _send(self, content: bytes, kind: str = "application/octet-stream") -> None:
+        """Sends content with the headers from which the client reads size, digest and commit."""
         self.send_response(200)
         self.send_header("Content-Type", kind)
         self.send_header("Content-Length", str(len(content)))
@@ -132,4 +136,5 @@ class _Handler(BaseHTTPRequestHandler):
 
 
 def _digest(content: bytes) -> str:
+    """Returns the SHA-1 of content in hexadecimal digits."""
     return hashlib.sha1(content, usedforsecurity=False).hexdigest()

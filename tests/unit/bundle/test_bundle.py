@@ -34,6 +34,12 @@ LABELS = ("old", "male")
 
 
 def bundle_of(folder: Path, student: Student | None = None) -> Path:
+    """Writes the published folder of a student, trained on the small table, and returns the folder.
+
+    Args:
+        folder: the folder to write.
+        student: the recipe of the student; by default a linear one.
+    """
     schema = TableSchema.fit(pa.table(TABLE))
     inputs = schema.inputs(TABLE)
     labels = np.stack([inputs[:, 0] > 0.1, inputs[:, 3] > 0], axis=1)
@@ -50,11 +56,12 @@ def bundle_of(folder: Path, student: Student | None = None) -> Path:
         model=model.kind,
     )
     form.write(folder)
-    listed(folder)
+    list_in_manifest(folder)
     return folder
 
 
-def listed(folder: Path) -> None:
+def list_in_manifest(folder: Path) -> None:
+    """Writes a manifest of all files in a folder."""
     names = [
         path.relative_to(folder).as_posix()
         for path in folder.rglob("*.*")
@@ -65,6 +72,7 @@ def listed(folder: Path) -> None:
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
+    """Returns the published folder of a linear student of the small table."""
     return bundle_of(tmp_path / "release")
 
 
@@ -78,6 +86,10 @@ STUDENTS = (
 
 @pytest.mark.parametrize("student", STUDENTS, ids=lambda student: type(student).__name__)
 def test_every_student_predicts_the_same_after_it_is_read(tmp_path: Path, student: Student) -> None:
+    """A student is published and loaded.
+
+    Its probabilities and labels for the table are those of the trained student.
+    """
     bundle = pate.load(bundle_of(tmp_path / "release", student))
     inputs = TableSchema.fit(pa.table(TABLE)).inputs(TABLE)
     trained = student.fit(inputs, np.stack([inputs[:, 0] > 0.1, inputs[:, 3] > 0], axis=1), seed=0)
@@ -89,6 +101,10 @@ def test_every_student_predicts_the_same_after_it_is_read(tmp_path: Path, studen
 
 
 def test_tables_arrays_and_frames_give_the_same(folder: Path) -> None:
+    """A model predicts the same from a dict, a DataFrame in any order, an Arrow table, an array and a CSV file.
+
+    A file with commas as decimals is read with its encoding.
+    """
     pandas = pytest.importorskip("pandas")
     bundle = pate.load(folder)
     assert bundle.labels == LABELS
@@ -120,7 +136,7 @@ def test_tables_arrays_and_frames_give_the_same(folder: Path) -> None:
 
 
 class ArrowStream:
-    """A data frame of which nothing is known but Arrow's PyCapsule interface, as of a library that is not installed."""
+    """A data frame of an unknown library, which has nothing but Arrow's PyCapsule interface."""
 
     def __init__(self, table: Any) -> None:
         self.table = table
@@ -135,6 +151,7 @@ VIEWS = [pa.string_view()] if hasattr(pa, "string_view") else []
 
 @pytest.mark.parametrize("cells", [pa.string(), pa.large_string(), *VIEWS], ids=str)
 def test_frames_with_the_arrow_capsule_are_read(cells: Any, folder: Path) -> None:
+    """A frame with the PyCapsule interface, for each Arrow type of text, gives the predictions of the table."""
     bundle = pate.load(folder)
     table = pa.table({"sex": pa.array(TABLE["sex"], cells), "age": TABLE["age"]})
     for frame in (ArrowStream(table), table.to_batches()[0], table.to_reader()):
@@ -143,7 +160,10 @@ def test_frames_with_the_arrow_capsule_are_read(cells: Any, folder: Path) -> Non
 
 @pytest.mark.parametrize("words", [pa.string(), *VIEWS], ids=str)
 def test_categories_with_the_arrow_capsule_are_words(words: Any, folder: Path) -> None:
-    """A category of polars is a dictionary of string views."""
+    """A column of categories behind the PyCapsule interface is read as words.
+
+    Categories of polars are dictionaries of string views.
+    """
     bundle = pate.load(folder)
     categories = pa.array(TABLE["sex"]).dictionary_encode()
     categories = pa.DictionaryArray.from_arrays(
@@ -166,6 +186,7 @@ def test_advice_on_cells_of_a_frame_names_no_setting_for_files(folder: Path) -> 
 
 
 def test_a_single_column_with_the_arrow_capsule_is_no_frame(folder: Path) -> None:
+    """A single column behind the PyCapsule interface is refused as data."""
     with refused("data", "ArrowStream", "a DataFrame, or the name of a file"):
         pate.load(folder).predict(ArrowStream(pa.chunked_array([[1.0, 2.0]])))
 
@@ -187,6 +208,7 @@ STATEMENT = PrivacyStatement(
 
 
 def test_a_bundle_shows_its_labels_and_stated_price(folder: Path) -> None:
+    """The repr of a model has its name, kind and labels, and the price with its unit, or that none is stated."""
     bundle = pate.load(folder)
     assert repr(bundle) == "<Bundle people: linear model of old, male; no price stated>"
     priced = replace(bundle, privacy=STATEMENT)
@@ -195,6 +217,10 @@ def test_a_bundle_shows_its_labels_and_stated_price(folder: Path) -> None:
 
 
 def test_a_notebook_shows_the_same_escaped_and_without_assets(folder: Path) -> None:
+    """The HTML of a model shows labels and price, with escaped text and neither scripts nor links.
+
+    A seed and an infinite price are named.
+    """
     shown = replace(pate.load(folder), privacy=STATEMENT)._repr_html_()
     for text in (
         "Bundle people",
@@ -213,7 +239,16 @@ def test_a_notebook_shows_the_same_escaped_and_without_assets(folder: Path) -> N
 
 
 def predicted(folder: Path, given: Any, capsys: Any, id_column: str | None = None) -> str:
-    """Calls `pate-predict`, which writes p.csv beside the folder, and returns its output without the last line."""
+    """Runs `pate-predict` on a table, and returns what it prints to standard error, without the last line.
+
+    The predictions are in p.csv beside the folder.
+
+    Args:
+        folder: the published folder.
+        given: the columns of the table.
+        capsys: the fixture that captures output.
+        id_column: the column of ids, or None.
+    """
     pa.csv.write_csv(pa.table(given), folder.parent / "new.csv")
     config = {
         "release": str(folder),
@@ -226,7 +261,10 @@ def predicted(folder: Path, given: Any, capsys: Any, id_column: str | None = Non
 
 
 def test_records_unlike_the_public_file_are_reported(folder: Path, capsys: Any) -> None:
-    """By the library as a warning, by the command as a line, once in all batches; ages in days are as strange."""
+    """Unknown words and numbers far outside the public range give one warning for all batches.
+
+    The library warns, and the command prints the same line. Usual records give no warning.
+    """
     words = {"age": TABLE["age"] * 3, "sex": ["f", "m", "x", "x"] * 30}
     strange = [("data.sex: 120 cells, 120 with a word that the public file does not have", words)]
     for rows in (1, 50, 200):
@@ -243,6 +281,7 @@ def test_records_unlike_the_public_file_are_reported(folder: Path, capsys: Any) 
 
 
 def test_mistakes_in_predictions_are_refused_in_one_line(folder: Path) -> None:
+    """Missing columns, wrong types, shapes and files are refused with the name of the column."""
     bundle = pate.load(folder)
     for data, refusal in (
         ({"age": [1]}, refused("data", rule="also the column sex")),
@@ -275,6 +314,7 @@ def test_mistakes_in_predictions_are_refused_in_one_line(folder: Path) -> None:
 
 
 def test_files_that_were_altered_are_not_used(folder: Path, tmp_path: Path) -> None:
+    """A file of a published folder is changed or removed. Loading refuses it by its path."""
     for name in (SCHEMA, "student/student.json", "student/student.safetensors", "manifest.json"):
         copy = Path(shutil.copytree(folder, tmp_path / "copy"))
         content = (copy / name).read_bytes()
@@ -292,6 +332,7 @@ def test_files_that_were_altered_are_not_used(folder: Path, tmp_path: Path) -> N
 
 
 def test_a_schema_of_another_model_is_one_line(folder: Path) -> None:
+    """A field of schema.json does not suit the model. Loading refuses the file."""
     schema = json.loads((folder / SCHEMA).read_text())
     column = {"kind": "category", "categories": [], "missing": True}
     for key, value in (
@@ -306,15 +347,16 @@ def test_a_schema_of_another_model_is_one_line(folder: Path) -> None:
         ("versions", []),
     ):
         (folder / SCHEMA).write_text(json.dumps(schema | {key: value}))
-        listed(folder)
+        list_in_manifest(folder)
         with refused("file", ANY, "the schema of"):
             Bundle.load(folder)
 
 
 def test_labels_and_ids_are_no_formulas_in_predictions(folder: Path, capsys: Any) -> None:
+    """Labels and ids that a spreadsheet would run as formulas are quoted in p.csv. Numbers stay."""
     schema = json.loads((folder / SCHEMA).read_text())
     (folder / SCHEMA).write_text(json.dumps(schema | {"labels": ["=cmd|' /C calc'!A0", "@male"]}))
-    listed(folder)
+    list_in_manifest(folder)
     table = {"age": [20.0, 40.0], "sex": ["F", "M"], "who": ["=1+1", "-7"]}
     predicted(folder, given=table, capsys=capsys, id_column="who")
     with (folder.parent / "p.csv").open(encoding="utf-8", newline="") as file:
@@ -332,6 +374,10 @@ def hub(monkeypatch: pytest.MonkeyPatch) -> MagicMock:
 
 
 def test_only_files_of_the_manifest_are_uploaded(folder: Path, hub: MagicMock) -> None:
+    """A model is uploaded: exactly the files of its manifest are sent, without a foreign file beside.
+
+    An altered folder, and a model without a folder, are refused.
+    """
     (folder / "notes.txt").write_text("for nobody")
     model = pate.load(str(folder))
     hub.create_commit.return_value.commit_url = "https://there"
@@ -352,15 +398,16 @@ def test_only_files_of_the_manifest_are_uploaded(folder: Path, hub: MagicMock) -
 def test_no_file_outside_of_the_folder_is_uploaded(
     folder: Path, tmp_path: Path, hub: MagicMock
 ) -> None:
+    """The manifest lists a file outside the folder, or a link to one. The upload is refused, and nothing is sent."""
     (tmp_path / "secret").write_text("secret")
     model = pate.load(folder)
     text = (folder / "manifest.json").read_text()
     for name in ("../secret", "/etc/hostname", "link"):
         if name == "link":
             (folder / "link").symlink_to(tmp_path / "secret")
-        listed = json.loads(text)
-        listed["sha256"][name] = hashlib.sha256(b"secret").hexdigest()
-        (folder / "manifest.json").write_text(json.dumps(listed))
+        list_in_manifest = json.loads(text)
+        list_in_manifest["sha256"][name] = hashlib.sha256(b"secret").hexdigest()
+        (folder / "manifest.json").write_text(json.dumps(list_in_manifest))
         with pytest.raises(
             InvalidValue,
             match=r"^(manifest\.json=.*: expected files of its fold|release=.*no links)",

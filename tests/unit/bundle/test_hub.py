@@ -38,7 +38,13 @@ print(model.push_to_hub("me/signs", name="signs"))
 
 
 def python(program: str, cwd: Path, endpoint: str) -> str:
-    """Runs a program in a process of its own, and returns what it prints; the hub's address is read at import."""
+    """Runs a program in a process of its own, and returns what it prints.
+
+    Args:
+        program: the source text.
+        cwd: its working directory, which gets the cache.
+        endpoint: the address of the hub, which huggingface_hub reads at import.
+    """
     environment = {
         "HF_ENDPOINT": endpoint,
         "HF_HOME": str(cwd / "cache"),
@@ -62,6 +68,11 @@ def python(program: str, cwd: Path, endpoint: str) -> str:
 
 @pytest.mark.process
 def test_a_fit_goes_to_the_hub_and_is_loaded_by_name(tmp_path: Path) -> None:
+    """A fitted classifier is pushed to a local stand-in for the hub: the files are those of `publish`.
+
+    `pate.load` by name gives its predictions. A file outside the manifest is not downloaded, and a missing name is
+    refused.
+    """
     inputs = np.random.default_rng(0).standard_normal((2500, 4)).astype(np.float32)
     model = PATEClassifier(epsilon=2.0).fit(
         inputs[:2000], inputs[:2000] > 0, X_public=inputs[2000:2200]
@@ -92,11 +103,16 @@ def test_a_fit_goes_to_the_hub_and_is_loaded_by_name(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["me/signs", "some-lab/model.v2"])
 def test_a_user_and_a_name_are_a_repository(name: str) -> None:
+    """A text `user/name` is taken as the name of a model on the hub."""
     assert is_hub_name(name)
 
 
 @pytest.mark.parametrize("name", ["signs", "./me/signs", "/me/signs", "a/b/c", "me/", "../signs"])
 def test_other_texts_are_paths(name: str) -> None:
+    """A text without a slash, with several, or with a path's beginning is no name on the hub.
+
+    A `Path` is none either.
+    """
     assert not is_hub_name(name)
     assert not is_hub_name(Path("me/signs"))
 
@@ -104,6 +120,7 @@ def test_other_texts_are_paths(name: str) -> None:
 def test_a_mistyped_path_is_not_sent_to_the_hub(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """`outputs` is a folder here. `outputs/relase` is refused as a missing path, and no name on the hub."""
     (tmp_path / "outputs").mkdir()
     monkeypatch.chdir(tmp_path)
     assert not is_hub_name("outputs/relase")

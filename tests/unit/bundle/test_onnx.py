@@ -20,7 +20,7 @@ from pate.models import (
     StudentModel,
 )
 from pate.models.released_model import ReleasedModel
-from tests.unit.bundle.test_bundle import listed
+from tests.unit.bundle.test_bundle import list_in_manifest
 
 onnxruntime = pytest.importorskip("onnxruntime")
 onnx = pytest.importorskip("onnx")
@@ -45,6 +45,12 @@ def student_of(name: str) -> Student:
 
 
 def trained(name: str, rows: int = 40) -> tuple[StudentModel, np.ndarray]:
+    """Returns a trained student of a kind, with the inputs that it was trained on.
+
+    Args:
+        name: the kind, in `STUDENTS` or `RELEASED`.
+        rows: the number of training samples.
+    """
     rng = np.random.default_rng(0)
     if name in RELEASED:  # weights that a release gives as they are, and no fit
         public = rng.standard_normal((200, 6), dtype=np.float32)  # one component for 20 of them
@@ -60,6 +66,7 @@ def trained(name: str, rows: int = 40) -> tuple[StudentModel, np.ndarray]:
 
 
 def exported(folder: Path, model: StudentModel) -> Bundle:
+    """Publishes a model into a folder, writes its ONNX graph as model.onnx, and returns the loaded model."""
     release = folder / "release"
     model.save(release / "student")
     form, kind = (
@@ -75,13 +82,14 @@ def exported(folder: Path, model: StudentModel) -> Bundle:
         threshold=model.threshold,
         model=model.kind,
     ).write(release)
-    listed(release)
+    list_in_manifest(release)
     bundle = Bundle.load(release)
     bundle.to_onnx(folder / "model.onnx")
     return bundle
 
 
-def said_by(path: Path, inputs: np.ndarray) -> np.ndarray:
+def probabilities_of(path: Path, inputs: np.ndarray) -> np.ndarray:
+    """Returns the probabilities that the ONNX graph in a file computes for inputs, `[num_records, num_labels]`."""
     session = onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])
     probabilities: np.ndarray = session.run(["probabilities"], {"inputs": inputs})[0]
     return probabilities
@@ -91,13 +99,16 @@ def said_by(path: Path, inputs: np.ndarray) -> np.ndarray:
 @pytest.mark.parametrize("name", sorted({*STUDENTS, *members("student")}))  # whatever ships
 @pytest.mark.parametrize("rows", [40, 1, 0])
 def test_the_graph_predicts_the_same(tmp_path: Path, name: str, rows: int) -> None:
-    """Also of a student of one row or none, which is a constant; a label that was never released has 0."""
+    """The ONNX graph of each student gives the probabilities of the loaded and of the trained model.
+
+    Students of one row or none are constants. A label that was never released has probability 0.
+    """
     if name == "resnet50" and find_spec("torchvision") is None:
         pytest.skip("torchvision is optional")
     model, _ = trained(name, rows=min(rows, 8) if name == "resnet50" else rows)  # which is slow
     bundle = exported(tmp_path, model)
     queries = np.random.default_rng(1).random((7, *model.input_shape), dtype=np.float32)
-    probabilities = said_by(tmp_path / "model.onnx", inputs=queries)
+    probabilities = probabilities_of(tmp_path / "model.onnx", inputs=queries)
     assert probabilities.shape == (7, 3)
     assert np.abs(probabilities - bundle.predict_proba(queries)).max() < 1e-5
     assert np.array_equal(bundle.predict_proba(queries), model.predict_proba(queries))
@@ -110,14 +121,18 @@ def test_the_graph_predicts_the_same(tmp_path: Path, name: str, rows: int) -> No
 def test_the_graph_of_a_released_model_keeps_a_record_in_the_middle(
     tmp_path: Path, name: str
 ) -> None:
-    """Whose features have length 0, but for a height."""
+    """A record at the center of the features has features of length 0.
+
+    The graph predicts for it as the loaded model does.
+    """
     model, inputs = trained(name)
     assert model.kind == name
     bundle = exported(tmp_path, model)
     queries = np.vstack([inputs, model.arrays["center"].reshape(1, -1)]).astype(np.float32)
     assert (
         np.abs(
-            said_by(tmp_path / "model.onnx", inputs=queries) - bundle.predict_proba(queries)
+            probabilities_of(tmp_path / "model.onnx", inputs=queries)
+            - bundle.predict_proba(queries)
         ).max()
         < 1e-5
     )

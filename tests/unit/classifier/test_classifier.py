@@ -49,12 +49,17 @@ TREE = DecisionTreeClassifier(max_depth=3)  # one fit for all labels
 
 @pytest.fixture(scope="module")
 def labels() -> Data:
+    """Returns 1,200 private inputs, their three labels as bits, and 300 public inputs.
+
+    Each label is the sign of an input.
+    """
     inputs = np.random.default_rng(0).standard_normal((1500, 4))
     return inputs[:1200], (inputs[:1200, :3] > 0).astype(int), inputs[1200:]
 
 
 @pytest.fixture(scope="module")
 def classes() -> Data:
+    """Returns 1,200 private inputs, their class out of a, b and c, and 300 public inputs."""
     rng = np.random.default_rng(0)
     codes = rng.integers(3, size=1500)
     inputs = rng.standard_normal((1500, 4)) + 3.0 * np.eye(4)[codes]
@@ -72,6 +77,10 @@ def fitted(data: Data, estimator: Any = None, **parameters: Any) -> PATEClassifi
 
 @pytest.mark.slow
 def test_many_labels_give_a_student_and_its_price(labels: Data) -> None:
+    """A fit with three labels at epsilon 4 releases 300 queries at the price of its event, and predicts bits.
+
+    The student is right for over 60% of the private labels.
+    """
     model = fitted(labels, epsilon=4.0)
     assert 3.99 < model.epsilon_ <= 4.0
     assert (
@@ -94,6 +103,10 @@ def test_many_labels_give_a_student_and_its_price(labels: Data) -> None:
     "ignore::pate.classifier.SeededNoise", "ignore::pate.classifier.RepeatedRelease"
 )
 def test_sparse_rows_and_sets_of_words_make_the_same_release(labels: Data) -> None:
+    """Inputs as sparse matrices, and labels as sets of words, give the release of dense arrays and bits at a seed.
+
+    Predictions have the form of the labels. Public rows that are private rows give a warning.
+    """
     inputs, targets, public = labels
     words = np.array(["cold", "flu", "mumps"])
     sets = [set(words[row == 1].tolist()) for row in targets]
@@ -115,6 +128,7 @@ def test_sparse_rows_and_sets_of_words_make_the_same_release(labels: Data) -> No
 
 @pytest.mark.slow
 def test_digits_are_learned_at_a_moderate_price() -> None:
+    """Nearest neighbors as 40 teachers learn digits at epsilon 8 or less. The accuracy is above 40%."""
     inputs, digits = load_digits(return_X_y=True)
     data = inputs[:1200], digits[:1200], inputs[1200:1350]
     model = fitted(data, estimator=KNeighborsClassifier(3), n_teachers=40, n_queries=100)
@@ -124,6 +138,7 @@ def test_digits_are_learned_at_a_moderate_price() -> None:
 
 @pytest.mark.slow
 def test_the_price_depends_on_nothing_private(labels: Data) -> None:
+    """All private inputs are negated and all labels inverted. The release has the same event."""
     inputs, bits, public = labels
     other = fitted((-inputs, 1 - bits, public))
     assert other.release_.event == fitted(labels).release_.event
@@ -131,6 +146,10 @@ def test_the_price_depends_on_nothing_private(labels: Data) -> None:
 
 @pytest.mark.slow
 def test_noise_is_fresh_and_a_seed_repeats_it(labels: Data) -> None:
+    """Two fits without a seed release different labels.
+
+    Two fits with `random_state=5` release equal labels, and warn.
+    """
     noisy = GaussianVotes(noise_std=30.0)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", RepeatedRelease)
@@ -157,6 +176,7 @@ def test_noise_is_fresh_and_a_seed_repeats_it(labels: Data) -> None:
 )
 @pytest.mark.filterwarnings("ignore:aggregator=BoundaryMax")  # for one label a sample, on many
 def test_any_aggregator_serves_either_task(aggregator: Any, labels: Data, classes: Data) -> None:
+    """An aggregator is calibrated to epsilon 20 for many labels and for one class, and the student predicts."""
     for data in (labels, classes):
         model = fitted(data, aggregator=aggregator, epsilon=20.0)
         assert 0 < model.epsilon_ <= 20
@@ -166,6 +186,7 @@ def test_any_aggregator_serves_either_task(aggregator: Any, labels: Data, classe
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::pate.classifier.RepeatedRelease")
 def test_probabilities_need_a_student_that_predicts_them(labels: Data) -> None:
+    """Without probabilities in the estimator, the classifier has no `predict_proba`. With another student it has."""
     assert not hasattr(fitted(labels, estimator=RidgeClassifier()), "predict_proba")
     model = fitted(labels, estimator=RidgeClassifier(), student=DecisionTreeClassifier(max_depth=2))
     assert isinstance(model.student_.models[0], DecisionTreeClassifier)
@@ -174,6 +195,7 @@ def test_probabilities_need_a_student_that_predicts_them(labels: Data) -> None:
 
 @pytest.mark.slow
 def test_groups_stay_with_one_teacher(labels: Data) -> None:
+    """30 groups of records allow 30 teachers, and 31 are refused."""
     inputs, bits, public = labels
     groups = np.repeat(np.arange(30), 40)
     model = PATEClassifier(TREE, n_teachers=30, allow_useless=True).fit(
@@ -249,6 +271,7 @@ def test_groups_stay_with_one_teacher(labels: Data) -> None:
 def test_mistakes_are_named_before_anything_is_spent(
     parameters: dict[str, Any], refusal: Refusal, classes: Data, tmp_path: Path
 ) -> None:
+    """A fit with an impossible parameter is refused under its name. The ledger stays empty."""
     with refusal:
         fitted(classes, **({"ledger": tmp_path / "ledger.db"} | parameters))
     delta = parameters.get("target_delta") or 1e-6
@@ -256,6 +279,7 @@ def test_mistakes_are_named_before_anything_is_spent(
 
 
 def test_clone_and_pickle_keep_everything(labels: Data) -> None:
+    """A pickled classifier predicts the same at the same price. A clone has the parameters, but no price."""
     model = fitted(labels, aggregator=GaussianVotes(noise_std=2.0), epsilon=None)
     again = pickle.loads(pickle.dumps(model))
     np.testing.assert_array_equal(again.predict(labels[2]), model.predict(labels[2]))
@@ -267,7 +291,7 @@ def test_clone_and_pickle_keep_everything(labels: Data) -> None:
 
 @pytest.mark.slow
 def test_a_fitted_classifier_holds_no_private_record(labels: Data) -> None:
-    """Nothing of its own size: the pickle does not grow with the private records or with the teachers."""
+    """Half of the private records and twice the teachers change the size of the pickle by less than 500 bytes."""
     small_size = len(
         pickle.dumps(fitted(labels, estimator=GaussianNB(), n_teachers=20, allow_useless=True))
     )
@@ -286,6 +310,12 @@ def test_a_fitted_classifier_holds_no_private_record(labels: Data) -> None:
 
 @pytest.mark.slow
 def test_a_search_warns_and_its_ledger_adds_up_the_prices(labels: Data, tmp_path: Path) -> None:
+    """A grid search over two epsilons makes five fits.
+
+    The last warning adds up the prices of the fits on the same records.
+
+    A ledger has five entries, and their total is above the price of the best fit.
+    """
     inputs, bits, public = labels
     grid = {"epsilon": [2.0, 4.0]}
     search = GridSearchCV(PATEClassifier(TREE, n_teachers=20, allow_useless=True), grid, cv=2)
@@ -318,7 +348,10 @@ def test_a_search_warns_and_its_ledger_adds_up_the_prices(labels: Data, tmp_path
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::pate.classifier.UngroupedFit")
 def test_a_seeded_search_has_no_finite_total_price(labels: Data, tmp_path: Path) -> None:
-    """Bits of equal votes are equal in two fits that share their noise, and one record can part them: no epsilon."""
+    """Cross-validation with a seed warns that no total price exists; with a ledger the second fit is refused.
+
+    Equal votes give equal bits in two fits with the same noise, so that one changed record can show.
+    """
     inputs, bits, public = labels
     model = PATEClassifier(TREE, n_teachers=20, allow_useless=True, random_state=1)
     options = {"params": {"X_public": public}, "error_score": "raise"}
@@ -336,6 +369,7 @@ def test_a_seeded_search_has_no_finite_total_price(labels: Data, tmp_path: Path)
 
 
 def test_groups_reach_the_classifier_by_metadata_routing(labels: Data) -> None:
+    """A search with metadata routing passes 60 groups in two folds. A fold of 30 groups refuses 50 teachers."""
     inputs, bits, public = labels
     groups = np.repeat(np.arange(60), 20)
     with sklearn.config_context(enable_metadata_routing=True), warnings.catch_warnings():
@@ -351,7 +385,7 @@ ONE_PERSON = "one value of groups, with all its rows"
 
 
 def caught_by(call: Callable[[], Any], kind: type[Warning]) -> list[str]:
-    """Returns the warnings of one kind that a call gives."""
+    """Calls a function, and returns the messages of its warnings of one kind."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         call()
@@ -363,7 +397,10 @@ def caught_by(call: Callable[[], Any], kind: type[Warning]) -> list[str]:
 def test_a_search_without_metadata_routing_warns_of_missing_groups(
     in_pipeline: bool, labels: Data
 ) -> None:
-    """Without metadata routing the splitter alone has them."""
+    """Without metadata routing only the splitter of a search gets the groups.
+
+    Each of the three fits warns, and protects one row.
+    """
     inputs, bits, public = labels
     model: Any = PATEClassifier(TREE, n_teachers=20, allow_useless=True)
     pipeline_params = {"X_public": public}
@@ -389,6 +426,10 @@ def test_a_search_without_metadata_routing_warns_of_missing_groups(
 @pytest.mark.slow
 @pytest.mark.parametrize("in_pipeline", [False, True], ids=["alone", "in a pipeline"])
 def test_with_metadata_routing_a_search_protects_groups(in_pipeline: bool, labels: Data) -> None:
+    """With metadata routing, a search and cross-validation pass the groups.
+
+    No fit warns, and the unit of privacy is a group.
+    """
     inputs, bits, public = labels
     with sklearn.config_context(enable_metadata_routing=True):
         model: Any = PATEClassifier(TREE, n_teachers=20, allow_useless=True)
@@ -421,6 +462,10 @@ def test_with_metadata_routing_a_search_protects_groups(in_pipeline: bool, label
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::pate.classifier.RepeatedRelease")
 def test_a_ledger_distinguishes_groups_of_different_columns(labels: Data, tmp_path: Path) -> None:
+    """A fit with groups by column `mrn` is charged.
+
+    Fits with groups by another column or array are refused by the same ledger.
+    """
     inputs, bits, public = labels
     pandas = pytest.importorskip("pandas")
     frame = pandas.DataFrame({"mrn": PERSONS, "visit": np.repeat(np.arange(240), 5)})
@@ -435,6 +480,7 @@ def test_a_ledger_distinguishes_groups_of_different_columns(labels: Data, tmp_pa
 
 @pytest.mark.slow
 def test_cross_validation_and_a_clone_without_groups_warn(labels: Data) -> None:
+    """Cross-validation and a fit of a clone without groups warn. Fits with groups, and fits by the user, do not."""
     inputs, bits, public = labels
     model = PATEClassifier(TREE, n_teachers=20, allow_useless=True)
     assert (
@@ -470,6 +516,10 @@ def test_cross_validation_and_a_clone_without_groups_warn(labels: Data) -> None:
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::pate.classifier.RepeatedRelease")
 def test_a_fitted_model_states_its_unit_of_privacy(labels: Data) -> None:
+    """The repr of a fitted model has its unit: one row, one group, or one teacher under add_remove.
+
+    A clone has none.
+    """
     inputs, bits, public = labels
     model = PATEClassifier(TREE, n_teachers=20, allow_useless=True, epsilon=8.0)
     assert "unit" not in repr(model) and "unit" not in model._repr_html_()
@@ -496,6 +546,7 @@ def test_a_fitted_model_states_its_unit_of_privacy(labels: Data) -> None:
 
 
 def test_a_ledger_of_fits_adds_up_prices_of_one_unit(labels: Data, tmp_path: Path) -> None:
+    """A ledger has a fit that protects groups. A fit that protects rows is refused, and the file stays as it is."""
     inputs, bits, public = labels
     model = PATEClassifier(TREE, n_teachers=20, allow_useless=True, ledger=tmp_path / "ledger.db")
     model.fit(inputs, bits, public, groups=PERSONS)
@@ -507,7 +558,10 @@ def test_a_ledger_of_fits_adds_up_prices_of_one_unit(labels: Data, tmp_path: Pat
 
 @pytest.mark.slow
 def test_any_number_of_processes_gives_the_same_votes(labels: Data) -> None:
-    """On threads, which start at once; what a job is given can be sent to a process as well."""
+    """One and two workers give the same labels at a seed.
+
+    The workers are threads, which start at once. A task can be pickled for a process.
+    """
     with pytest.warns(SeededNoise), warnings.catch_warnings(), parallel_config("threading"):
         warnings.simplefilter("ignore", RepeatedRelease)
         first, second = (
@@ -522,7 +576,12 @@ def test_any_number_of_processes_gives_the_same_votes(labels: Data) -> None:
 
 @pytest.mark.slow
 def test_each_teacher_imputes_missing_values(labels: Data) -> None:
-    """An imputer inside learns from one teacher's records; where nothing takes missing values they are refused."""
+    """A pipeline with an imputer fits inputs with NaN.
+
+    Without it, as teacher or student, NaN is refused.
+
+    Infinity is always refused.
+    """
     inputs, targets, public = (array.copy() for array in labels)
     inputs[::7, 3] = np.nan
     public[::5, 2] = np.nan
@@ -547,6 +606,13 @@ def test_each_teacher_imputes_missing_values(labels: Data) -> None:
 
 @pytest.mark.slow
 def test_a_cap_on_all_fits_refuses_a_fit_before_its_teachers(labels: Data, tmp_path: Path) -> None:
+    """A second fit would exceed `max_total_epsilon`.
+
+    It is refused before a teacher is fitted, and the ledger stays.
+
+    The cap of the file cannot be raised.
+    """
+
     class Untouched(DecisionTreeClassifier):
         def fit(self, *_: Any, **__: Any) -> Any:
             raise AssertionError("a teacher was fitted")
@@ -565,7 +631,10 @@ def test_a_cap_on_all_fits_refuses_a_fit_before_its_teachers(labels: Data, tmp_p
 
 
 def test_a_ledger_of_runs_is_none_of_fits(labels: Data, tmp_path: Path) -> None:
-    """It would take two folds of the same people for two data sets, each with the whole budget."""
+    """A fit refuses a ledger of runs, which has an account for each data set.
+
+    Two folds of the same people would count as two data sets, each with the whole budget.
+    """
     runs = SharedLedger(tmp_path / "ledger", target_delta=1e-6, accountant=RdpAccountant)
     for count, data in enumerate(("one data set", "another"), start=1):
         runs.account(data).charge(
@@ -582,6 +651,7 @@ RARE = np.tile([True, *[False] * 19], 60)  # one record of a teacher's twenty, a
 def test_a_teacher_that_cannot_be_fitted_charges_nothing_and_names_the_label(
     tmp_path: Path,
 ) -> None:
+    """A label is so rare that some teachers cannot be fitted. The estimator is refused, and nothing is charged."""
     inputs = np.random.default_rng(0).standard_normal((1300, 3))
     targets = (inputs[:1200] > 0).astype(int)
     targets[:, 2] = RARE
@@ -596,6 +666,10 @@ def test_a_teacher_that_cannot_be_fitted_charges_nothing_and_names_the_label(
 def test_a_student_that_cannot_be_fitted_leaves_the_release_that_was_paid(
     labels: Data, student: Any
 ) -> None:
+    """The student's estimator fails after the release.
+
+    It is refused, and the classifier keeps its release and training set.
+    """
     inputs, targets, public = labels
     model = PATEClassifier(
         TREE, student=student, n_teachers=30, allow_useless=True, accountant=RdpAccountant

@@ -44,7 +44,17 @@ def source(
     jobs: int | None = None,
     keep_confidences: bool = True,
 ) -> FittedVotes:
-    """Trains ten teachers and returns their votes on the queries."""
+    """Trains ten teachers and returns their votes on the queries.
+
+    Args:
+        task: the form of the labels.
+        targets: the labels as bits, `[num_records, num_labels]`.
+        inputs: the private inputs.
+        groups: the group of each record.
+        estimator: the teachers' estimator; by default naive Bayes.
+        jobs: the number of workers.
+        keep_confidences: whether confidences are kept beside the votes.
+    """
     pools = Pools(
         inputs=inputs,
         targets=targets,
@@ -75,6 +85,7 @@ def votes(task: Task, targets: np.ndarray, inputs: np.ndarray = INPUTS) -> np.nd
 def test_replacing_one_group_changes_one_teacher_at_most(
     task: Task, targets: np.ndarray, group: int
 ) -> None:
+    """Inputs and labels of one group are replaced. The votes of exactly one of ten teachers change."""
     inputs = INPUTS.copy()
     changed = targets.copy()
     inputs[group == GROUPS] *= -5
@@ -84,6 +95,7 @@ def test_replacing_one_group_changes_one_teacher_at_most(
 
 
 def test_a_teacher_with_one_class_votes_for_that_class() -> None:
+    """All private records have class 1. Each teacher votes for class 1 on all queries."""
     targets = np.tile([False, True, False], (240, 1))
     np.testing.assert_array_equal(
         votes(TASKS[1][0], targets), np.tile([False, True, False], (10, 50, 1))
@@ -98,6 +110,7 @@ def test_a_teacher_with_one_class_votes_for_that_class() -> None:
 def test_votes_have_the_form_that_the_aggregator_reads(
     aggregator: GaussianVotes | PowersetGNMax,
 ) -> None:
+    """Aggregators of counts and of single teachers' votes release the majority of clear queries, with one charge."""
     task, targets = TASKS[0]
     cast = votes(task, targets)
     ledger = Ledger(target_delta=1e-6)
@@ -110,7 +123,10 @@ def test_votes_have_the_form_that_the_aggregator_reads(
 
 
 class _Failing(GaussianNB):
-    """Fails in a way, where a part has fewer than two records with the label."""
+    """An estimator that fails in one way, on a part with fewer than two records of the label.
+
+    Its ways are: a singular matrix in `fit`, a wrong shape, or NaN as probabilities.
+    """
 
     def __init__(self, way: str = "fit") -> None:
         super().__init__()
@@ -145,6 +161,10 @@ SINGULAR = r"label 2, which 1 of \d+ records have; LinAlgError: Singular matrix\
 def test_an_estimator_that_fails_on_a_part_is_named_with_the_label(
     way: str, words: str, num_jobs: int | None
 ) -> None:
+    """Label 2 is so rare that an estimator fails on a teacher's part.
+
+    The refusal names the estimator, the label and the error, also from another process.
+    """
     targets = MANY.copy()
     targets[:, 2] = np.arange(240) % 24 == 0
     with pytest.raises(
@@ -166,6 +186,7 @@ def test_an_estimator_that_fails_on_a_part_is_named_with_the_label(
     ids=lambda each: type(each).__name__,
 )
 def test_nothing_is_charged_for_votes_that_cannot_be_read(aggregator: Aggregator) -> None:
+    """Reading the votes fails. The aggregator raises that error, and its ledger stays empty."""
     ledger = Ledger(target_delta=1e-5)
     unreadable = source(Task(count=3), targets=MANY)
 
@@ -181,6 +202,7 @@ def test_nothing_is_charged_for_votes_that_cannot_be_read(aggregator: Aggregator
 
 @pytest.mark.filterwarnings("ignore::pate.classifier.DoubtfulPlan")
 def test_a_fit_whose_teachers_fail_charges_nothing(tmp_path: Path) -> None:
+    """Teachers give NaN as probabilities. The fit refuses the estimator, and its ledger stays empty."""
     path = tmp_path / "ledger.db"
     model = PATEClassifier(
         _Failing("nan"), n_teachers=10, target_delta=1e-5, ledger=path, allow_useless=True
@@ -191,6 +213,10 @@ def test_a_fit_whose_teachers_fail_charges_nothing(tmp_path: Path) -> None:
 
 
 def test_confidences_are_kept_only_if_the_aggregator_reads_them() -> None:
+    """With confidences kept, they have many values; their votes are those above 1/2.
+
+    Without, confidences are the votes.
+    """
     task, targets = TASKS[0]
     stored = source(task, targets)
     bits_alone = source(task, targets, keep_confidences=False)

@@ -31,7 +31,10 @@ SKIPPED = {
 )
 @parametrize_with_checks([CLASSIFIER, WITHOUT_ESTIMATORS])
 def test_the_classifier_passes_the_checks_of_scikit_learn(estimator: Any, check: Any) -> None:
-    """Nothing is marked as an expected failure; what scikit-learn itself skips must be explained above."""
+    """Each of scikit-learn's checks of estimators passes, without and with estimators in the classifier.
+
+    No check is marked as an expected failure. A check that scikit-learn skips must be explained in `SKIPPED`.
+    """
     try:
         check(estimator)
     except SkipTest:
@@ -40,6 +43,7 @@ def test_the_classifier_passes_the_checks_of_scikit_learn(estimator: Any, check:
 
 
 def test_scikit_learn_yields_many_checks() -> None:
+    """scikit-learn has over 40 checks for the classifier, and the explained ones are among them."""
     names = {check.func.__name__ for _, check in estimator_checks_generator(CLASSIFIER)}
     assert len(names) > 40
     assert SKIPPED.keys() - {"check_array_api_input"} <= names  # which scikit-learn 1.6 has not

@@ -23,7 +23,10 @@ NUM_PUBLIC = 200
 
 
 def passengers(count: int = 2000) -> tuple[Any, np.ndarray]:
-    """Returns a table like that of the Titanic: words, numbers and missing cells."""
+    """Returns a table like that of the Titanic, and whether each person survived.
+
+    It has words, numbers and missing cells.
+    """
     rng = np.random.default_rng(0)
     age = rng.normal(35, 12, count)
     sex = rng.choice(["male", "female"], count)
@@ -69,7 +72,10 @@ def fitted(
 
 @pytest.mark.slow
 def test_a_column_transformer_finds_its_columns_and_a_boosted_tree_categories() -> None:
-    """Missing cells too."""
+    """Teachers get DataFrames: a column transformer finds columns by name, a boosted tree finds categories.
+
+    Both read missing cells, with accuracies above 80% and 75%.
+    """
     frame, survived = passengers()
     held_out = slice(NUM_PRIVATE + NUM_PUBLIC, None)
     model = fitted(pipeline(), frame, survived)
@@ -87,6 +93,7 @@ def test_a_column_transformer_finds_its_columns_and_a_boosted_tree_categories() 
 
 @pytest.mark.slow
 def test_names_are_checked_when_predicting() -> None:
+    """A model of two columns refuses frames with other columns or another order."""
     frame, survived = passengers()
     model = fitted(LogisticRegression(), frame[["pclass", "fare"]], survived)
     for changed in (frame[["fare", "pclass"]], frame[["pclass"]], frame[["pclass", "age"]]):
@@ -99,6 +106,7 @@ def test_names_are_checked_when_predicting() -> None:
 def test_an_estimator_without_support_for_words_is_refused_before_the_charge(
     tmp_path: Any,
 ) -> None:
+    """A teacher or student that cannot read words is refused under its name. The ledger stays empty."""
     frame, survived = passengers()
     with refused("estimator", "LogisticRegression"):
         fitted(LogisticRegression(), frame, survived, ledger=tmp_path / "ledger.db")
@@ -111,6 +119,10 @@ def test_an_estimator_without_support_for_words_is_refused_before_the_charge(
 
 
 def test_inputs_that_do_not_match_are_refused_in_one_line() -> None:
+    """Public and private inputs that differ in type, columns or order are refused.
+
+    Repeated columns and infinity are refused too.
+    """
     frame, survived = passengers(count=60)
     model = PATEClassifier(pipeline(), n_teachers=2, allow_useless=True)
     with refused("X_public", "ndarray"):

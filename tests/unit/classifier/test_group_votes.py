@@ -68,7 +68,7 @@ def patients(num_rows: int = 4000) -> tuple[pd.DataFrame, pd.DataFrame]:
 
 
 def fitted_to_patients(**parameters: Any) -> tuple[PATEClassifier, pd.DataFrame, pd.DataFrame]:
-    """Returns a classifier that was fitted to a table, and rows and labels that it has not seen."""
+    """Fits a classifier to the table of patients; returns it with unseen rows and their labels."""
     frame, labels = patients()
     public = slice(NUM_PRIVATE, NUM_PRIVATE + NUM_PUBLIC)
     model = PATEClassifier(**({"epsilon": 4.0} | parameters))
@@ -77,6 +77,10 @@ def fitted_to_patients(**parameters: Any) -> tuple[PATEClassifier, pd.DataFrame,
 
 
 def test_one_epsilon_pays_for_votes_of_all_groups() -> None:
+    """A fit without estimators at epsilon 1 spends at least 0.99, by the exact accountant.
+
+    Predictions of three labels are over 90% right.
+    """
     inputs, labels = arrays()
     model = PATEClassifier(epsilon=1.0).fit(
         inputs[:2000], labels[:2000], X_public=inputs[2000:2200]
@@ -102,6 +106,7 @@ def test_one_epsilon_pays_for_votes_of_all_groups() -> None:
     ids=lambda part: next(iter(part)),
 )
 def test_a_part_of_an_ensemble_means_teachers_that_are_estimators(part: dict[str, Any]) -> None:
+    """An estimator, an aggregator or a student is given: the fit then trains estimators as teachers."""
     inputs, labels = arrays()
     model = PATEClassifier(epsilon=30.0, n_queries=20, allow_useless=True, **part)
     model.fit(inputs[:2000], labels[:2000], X_public=inputs[2000:2200])
@@ -110,6 +115,7 @@ def test_a_part_of_an_ensemble_means_teachers_that_are_estimators(part: dict[str
 
 
 def test_the_number_of_teachers_may_be_smaller_than_that_of_groups() -> None:
+    """2,000 records are divided among 400 teachers, with over 80% right. More teachers than records are refused."""
     inputs, labels = arrays()
     model = PATEClassifier(n_teachers=400, epsilon=8.0)
     model.fit(inputs[:2000], labels[:2000], X_public=inputs[2000:2200])
@@ -121,6 +127,7 @@ def test_the_number_of_teachers_may_be_smaller_than_that_of_groups() -> None:
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::pate.classifier.SeededNoise")
 def test_a_sparse_matrix_gives_the_release_of_a_dense_one() -> None:
+    """At a seed, sparse inputs give the scores and predictions of dense inputs."""
     inputs, labels = arrays()
     model = PATEClassifier(epsilon=2.0, random_state=0)
     private, public = inputs[:2000], inputs[2000:2200]
@@ -136,6 +143,7 @@ def test_a_sparse_matrix_gives_the_release_of_a_dense_one() -> None:
 
 
 def test_a_release_that_noise_would_drown_is_refused_before_the_charge(tmp_path: Any) -> None:
+    """60 records at epsilon 0.1 are refused, with a suggested epsilon. No ledger is made."""
     inputs, labels = arrays()
     small = PATEClassifier(epsilon=0.1, ledger=tmp_path / "ledger.db")
     with refused("num_teachers", 60, waiver="allow_useless") as caught:
@@ -171,6 +179,10 @@ def test_what_the_votes_of_groups_cannot_do_is_refused_before_the_charge(
 
 @pytest.mark.filterwarnings("ignore::pate.classifier.ClassesFromLabels")
 def test_one_class_per_sample_is_the_most_probable_class() -> None:
+    """Of digits, the predicted class has the largest probability; probabilities add up to 1.
+
+    The accuracy is above 75%.
+    """
     inputs, digits = load_digits(return_X_y=True)
     model = PATEClassifier(epsilon=8.0).fit(
         inputs[:1300], digits[:1300], X_public=inputs[1300:1500]
@@ -184,6 +196,10 @@ def test_one_class_per_sample_is_the_most_probable_class() -> None:
 
 @pytest.mark.slow
 def test_only_classes_that_are_read_from_private_labels_warn() -> None:
+    """Without `classes=`, labels as a vector or as sets of words warn that their set is read from private labels.
+
+    Given classes, booleans and bits do not warn.
+    """
     inputs, labels = arrays()
     vector = labels[:2000, 0]
 
@@ -203,6 +219,10 @@ def test_only_classes_that_are_read_from_private_labels_warn() -> None:
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::pate.classifier.UnlikePublic")  # dates before the first
 def test_a_table_needs_no_pipeline() -> None:
+    """A fit reads a DataFrame with numbers, words, dates and texts.
+
+    Each label is over 85% right, also after pickling.
+    """
     model, frame, labels = fitted_to_patients()
     assert (model.predict(frame) == labels.to_numpy()).mean(axis=0).min() > 0.85
     assert model.feature_names_in_.tolist() == frame.columns.tolist()
@@ -213,6 +233,7 @@ def test_a_table_needs_no_pipeline() -> None:
 
 @pytest.mark.slow
 def test_the_schema_of_a_table_is_that_of_its_public_rows() -> None:
+    """The kinds of the columns, and the range of ages, are those of the public rows."""
     frame, _ = patients()
     model, _, _ = fitted_to_patients()
     public = frame[NUM_PRIVATE : NUM_PRIVATE + NUM_PUBLIC]
@@ -286,6 +307,7 @@ def test_a_fitted_classifier_holds_no_private_record() -> None:
 
 
 def test_equal_rows_of_a_table_of_few_words_are_no_copies() -> None:
+    """A table of two columns with few words has many equal rows. The fit does not warn of shared rows."""
     frame, labels = patients()
     frame = frame[["ward", "code"]]
     PATEClassifier(epsilon=4.0).fit(
@@ -320,6 +342,7 @@ def test_a_table_is_read_as_pate_train_reads_its_files(tmp_path: Path) -> None:
 
 
 def test_a_cell_of_another_kind_is_refused_without_being_shown(tmp_path: Any) -> None:
+    """A private cell of a number has a word. The column is refused, the word is not shown, and nothing is charged."""
     frame, labels = patients()
     frame["age"] = frame["age"].astype(object)
     frame.loc[7, "age"] = "alice"
@@ -339,6 +362,7 @@ def test_a_cell_of_another_kind_is_refused_without_being_shown(tmp_path: Any) ->
     ("column", "cells"), [("empty", None), ("price", "3,5"), ("day", "04.03.2024")]
 )
 def test_a_public_column_that_cannot_be_read_is_refused(column: str, cells: str | None) -> None:
+    """A public column is empty, has numbers with commas or dates with dots. It is refused under its name."""
     frame, labels = patients()
     frame[column] = pd.Series([cells] * len(frame), dtype=object)
     with refused(f"X_public.{column}", "no cell" if cells is None else ANY):
@@ -349,6 +373,7 @@ def test_a_public_column_that_cannot_be_read_is_refused(column: str, cells: str 
 
 @pytest.mark.slow
 def test_a_model_of_a_table_predicts_tables_alone() -> None:
+    """A model of a DataFrame refuses another order of columns, and an array."""
     model, frame, _ = fitted_to_patients()
     with pytest.raises(ValueError, match="feature names should match"):
         model.predict(frame[frame.columns[::-1]])
@@ -358,6 +383,7 @@ def test_a_model_of_a_table_predicts_tables_alone() -> None:
 
 @pytest.mark.slow
 def test_new_words_in_a_table_warn() -> None:
+    """Rows to predict have a word that the public rows do not have. One warning names the column and the cells."""
     model, frame, _ = fitted_to_patients()
     with pytest.warns(UnlikePublic, match=r"^X\.ward: 3 cells, 3 with a word") as caught:
         model.predict(frame[:3].assign(ward="z"))
@@ -366,6 +392,7 @@ def test_new_words_in_a_table_warn() -> None:
 
 @pytest.mark.slow
 def test_a_private_column_that_public_rows_do_not_explain_warns() -> None:
+    """A private column has only words that no public row has. The fit warns with its name."""
     frame, labels = patients()
     private = frame[:NUM_PRIVATE].assign(ward="z")
     with pytest.warns(DoubtfulPlan, match=r"^X\.ward: every cell is missing, or no word"):
@@ -374,12 +401,14 @@ def test_a_private_column_that_public_rows_do_not_explain_warns() -> None:
 
 @pytest.mark.slow
 def test_cells_in_another_notation_than_in_the_fit_are_refused() -> None:
+    """Rows to predict have numbers with commas. The column is refused, with the advice to convert."""
     model, frame, _ = fitted_to_patients()
     with refused("X.age", rule="numbers", hint="pandas.to_numeric"):
         model.predict(frame.astype({"age": object}).assign(age="3,5"))
 
 
 def test_columns_of_an_array_with_very_different_ranges_warn() -> None:
+    """One public column is 100 times as wide as the other columns. The fit warns."""
     inputs, labels = arrays()
     inputs[:, 3] *= 30
     with pytest.warns(DoubtfulPlan, match="widest column of the public inputs is 2. times"):
@@ -387,6 +416,7 @@ def test_columns_of_an_array_with_very_different_ranges_warn() -> None:
 
 
 def test_a_clone_without_groups_warns() -> None:
+    """A fit of a clone without groups warns."""
     inputs, labels = arrays()
     with pytest.warns(UngroupedFit):
         clone(PATEClassifier(epsilon=2.0)).fit(
@@ -395,6 +425,12 @@ def test_a_clone_without_groups_warns() -> None:
 
 
 def test_a_published_table_is_read_by_its_columns(tmp_path: Path) -> None:
+    """A fit on a DataFrame is published.
+
+    The loaded model predicts for a DataFrame as the classifier does.
+
+    Its labels, name and card are those of the table.
+    """
     model, frame, labels = fitted_to_patients()
     bundle = model.publish(tmp_path / "release", name="ward records")
     assert bundle.labels == tuple(labels.columns)
@@ -410,6 +446,12 @@ def test_a_published_table_is_read_by_its_columns(tmp_path: Path) -> None:
 
 @pytest.mark.filterwarnings("ignore::pate.classifier.ClassesFromLabels")
 def test_a_published_model_of_classes_predicts_one_class(tmp_path: Path) -> None:
+    """A fit on digits is published.
+
+    The model predicts exactly one class a record, that of the classifier.
+
+    It cannot be written as ONNX.
+    """
     inputs, digits = load_digits(return_X_y=True)
     model = PATEClassifier(epsilon=8.0).fit(
         inputs[:1300], digits[:1300], X_public=inputs[1300:1500]
@@ -428,6 +470,7 @@ def test_a_published_model_of_classes_predicts_one_class(tmp_path: Path) -> None
 
 
 def test_a_folder_with_files_is_no_place_to_publish(tmp_path: Path) -> None:
+    """A second `publish` into the same folder is refused, and so is a classifier that is not fitted."""
     inputs, labels = arrays()
     model = PATEClassifier(epsilon=2.0).fit(
         inputs[:2000], labels[:2000], X_public=inputs[2000:2200]
@@ -441,6 +484,7 @@ def test_a_folder_with_files_is_no_place_to_publish(tmp_path: Path) -> None:
 
 
 def test_an_estimator_is_not_published_but_its_price_is_reported(tmp_path: Path) -> None:
+    """A fit with estimators cannot be published. Its report states epsilon, mechanism and unit."""
     inputs, labels = arrays()
     model = PATEClassifier(RidgeClassifier(), epsilon=8.0, allow_useless=True)
     model.fit(inputs[:2000], labels[:2000], X_public=inputs[2000:2200])
@@ -453,6 +497,10 @@ def test_an_estimator_is_not_published_but_its_price_is_reported(tmp_path: Path)
 
 
 def test_no_file_of_a_published_fit_has_the_seed_or_the_path_of_the_ledger(tmp_path: Path) -> None:
+    """A seeded fit with a ledger is published.
+
+    No file has the seed or the path; the report says that noise was seeded.
+    """
     inputs, labels = arrays()
     model = PATEClassifier(epsilon=2.0, random_state=20231107, ledger=tmp_path / "ledger.db")
     with pytest.warns(SeededNoise):

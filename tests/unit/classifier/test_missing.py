@@ -21,12 +21,14 @@ LABELS = (INPUTS[["a", "b"]] > 4).astype(int)
 
 
 def with_gaps(frame: Any, dtype: str) -> Any:
+    """Returns a frame of this dtype whose first column is missing in every seventh row."""
     frame = frame.astype(dtype)
     frame.iloc[::7, 0] = np.nan if dtype == "float64" else pd.NA
     return frame
 
 
 def predicted(dtype: str) -> np.ndarray:
+    """Returns the predictions of a seeded fit on inputs of this dtype with missing cells."""
     model = PATEClassifier(DecisionTreeClassifier(), n_teachers=10, epsilon=30.0, random_state=0)
     model.fit(
         with_gaps(INPUTS, dtype),
@@ -39,12 +41,13 @@ def predicted(dtype: str) -> np.ndarray:
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:.*rows of X_public are rows of X", "ignore:random_state")
 def test_nullable_columns_with_gaps_are_floats_with_gaps() -> None:
-    """The same model, to the bit, as of float64 with NaN."""
+    """Columns of Int64 with missing cells give the predictions of float64 with NaN, to the bit."""
     assert np.array_equal(predicted("Int64"), predicted("float64"))
 
 
 @pytest.mark.parametrize("dtype", ["Int8", "Int64", "Float64", "int64[pyarrow]", "double[pyarrow]"])
 def test_numbers_of_a_nullable_column_have_nan_in_gaps(dtype: str) -> None:
+    """A column of this dtype with missing cells becomes floats, with NaN in exactly these cells."""
     if "pyarrow" in dtype:
         pytest.importorskip("pyarrow")
     numbers = numbers_of(with_gaps(INPUTS, dtype))
@@ -66,11 +69,13 @@ MISSING = {
 
 @pytest.mark.parametrize("case", MISSING)
 def test_a_missing_label_is_refused_with_its_position(case: str) -> None:
+    """The third label is missing, in each type of column. It is refused as `y[2]`."""
     with refused("y[2]", rule="a label for"):
         require_labels(MISSING[case])
 
 
 def test_a_missing_label_of_several_is_refused_with_its_position() -> None:
+    """One bit of several labels is missing, and refused by row and column. Complete labels of all forms pass."""
     frame = LABELS.astype("Int64")
     require_labels(frame)
     frame.iloc[3, 1] = pd.NA
@@ -82,5 +87,6 @@ def test_a_missing_label_of_several_is_refused_with_its_position() -> None:
 
 
 def test_sets_of_other_values_than_words_are_refused() -> None:
+    """Labels as sets of numbers are refused."""
     with refused("y", "sets of other values"):
         LabelSets.from_labels([{0, 1}, {1}], None)

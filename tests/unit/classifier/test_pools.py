@@ -18,6 +18,7 @@ TARGETS = INPUTS > 4
 
 @pytest.mark.parametrize(("fraction", "public"), [(0.3, 3), (0.39, 3), (0.01, 1), (0.99, 9)])
 def test_the_last_rows_are_declared_public(fraction: float, public: int) -> None:
+    """`public_fraction` declares the last rows public, rounded down but at least one."""
     pools = Pools.cut(inputs=INPUTS, targets=TARGETS, groups=None, public=None, fraction=fraction)
     np.testing.assert_array_equal(pools.inputs, INPUTS[: 10 - public])
     np.testing.assert_array_equal(pools.targets, TARGETS[: 10 - public])
@@ -34,6 +35,7 @@ def test_the_last_rows_are_declared_public(fraction: float, public: int) -> None
     ],
 )
 def test_groups_of_any_type_are_numbered(groups: Any, numbers: list[int]) -> None:
+    """Groups of any type get numbers in sorted order. Names that differ in case, blanks or dashes are one group."""
     assert (
         Pools.cut(
             inputs=INPUTS, targets=TARGETS, groups=groups, public=None, fraction=0.2
@@ -109,6 +111,7 @@ def test_groups_of_any_type_are_numbered(groups: Any, numbers: list[int]) -> Non
 def test_pools_that_cannot_be_cut_are_refused(
     groups: Any, fraction: float | None, message: str
 ) -> None:
+    """Fractions out of range, missing groups and too few groups are refused with this message."""
     with pytest.raises(InvalidValue, match=message):
         Pools.cut(inputs=INPUTS, targets=TARGETS, groups=groups, public=None, fraction=fraction)
 
@@ -130,12 +133,14 @@ def _private_person_with(num_rows: int) -> Pools:
 
 @pytest.mark.parametrize("num_rows", [1, 8, 10, 300])
 def test_the_number_of_public_rows_does_not_depend_on_private_rows(num_rows: int) -> None:
+    """One private person has 1 to 300 rows. The public rows are always those of the last 30 people."""
     pools = _private_person_with(num_rows)
     assert pools.public[:, 0].tolist() == np.repeat(np.arange(70, 100), 10).tolist()
     assert len(pools.inputs) == 690 + num_rows
 
 
 def test_all_rows_of_a_public_group_are_public() -> None:
+    """Half of the groups are public, with all their rows, wherever they stand."""
     pools = Pools.cut(
         inputs=INPUTS, targets=TARGETS, groups=list("aabcbdcada"), public=None, fraction=0.5
     )  # a, b, c, d in this order
@@ -145,6 +150,7 @@ def test_all_rows_of_a_public_group_are_public() -> None:
 
 
 def test_public_groups_without_a_row_at_the_end_give_a_warning() -> None:
+    """A public group has no row in the public fraction of the rows. A warning counts such groups."""
     line = (
         r"public_fraction=0\.5: it counts groups, and 2 of 4 groups are public; "
         r"1 of them have no row in the last 50%"
@@ -156,11 +162,13 @@ def test_public_groups_without_a_row_at_the_end_give_a_warning() -> None:
 
 
 def test_a_single_row_cannot_be_divided() -> None:
+    """One row cannot be cut into private and public samples, and is refused."""
     with refused("n_samples", 1, "at least 2"):
         Pools.cut(inputs=INPUTS[:1], targets=TARGETS[:1], groups=None, public=None, fraction=0.5)
 
 
 def test_public_groups_are_numbered_apart_from_private_groups() -> None:
+    """Private and public groups are numbered from 0 each, in the order of their names."""
     targets = np.zeros((4, 1), np.bool_)
     inputs = np.zeros((4, 1), np.float32)
     pools = Pools.cut(
@@ -193,6 +201,7 @@ def test_public_groups_are_numbered_apart_from_private_groups() -> None:
 def test_public_groups_that_cannot_be_used_are_refused(
     groups: Any, public_groups: Any, refusal: Refusal
 ) -> None:
+    """Public groups that are private, missing, of another length or without private groups are refused."""
     inputs = np.zeros((2, 1), np.float32)
     with refusal:
         Pools.cut(

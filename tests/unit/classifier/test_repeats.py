@@ -24,6 +24,7 @@ def counted(
     unit: PrivacyUnit = ROW,
     adjacency: Adjacency = Adjacency.REPLACE_ONE,
 ) -> tuple[int, float]:
+    """Records a fit on rows; returns the number of fits with records in common, and their total epsilon."""
     past = remember_fit(
         rows,
         epsilon=epsilon,
@@ -37,6 +38,7 @@ def counted(
 
 
 def test_prices_of_fits_with_records_in_common_add_up() -> None:
+    """Fits on overlapping rows are counted with their total epsilon. A fit on other rows counts alone."""
     assert counted(ROWS[:100], epsilon=2.0) == (1, 2.0)
     assert counted(ROWS[50:150], epsilon=3.0) == (2, 5.0)
     assert counted(ROWS[200:300], epsilon=1.0) == (1, 1.0)
@@ -45,12 +47,16 @@ def test_prices_of_fits_with_records_in_common_add_up() -> None:
 
 @pytest.mark.parametrize("order", [slice(None), slice(None, None, -1)], ids=["same", "reversed"])
 def test_a_fold_of_many_records_is_recognized(order: slice) -> None:
-    """Of each fit 1,000 records are kept, and those of a part of the data are mostly among those of the whole."""
+    """A fit on 4,000 of 5,000 rows, in any order, counts as the second fit on these records.
+
+    Of each fit 1,000 records are kept, and most of a part's are among those of the whole.
+    """
     counted(ROWS, epsilon=1.0)
     assert counted(ROWS[1000:][order], epsilon=1.0) == (2, 2.0)
 
 
 def test_the_sum_of_deltas_has_no_guarantee_from_one_on() -> None:
+    """Fits on the same rows add up their deltas. From a sum of 1 on, the total epsilon is infinite."""
     rows = ROWS[300:400]
     past = [
         remember_fit(
@@ -69,11 +75,15 @@ def test_the_sum_of_deltas_has_no_guarantee_from_one_on() -> None:
 
 
 def test_a_repeated_record_in_one_fit_counts_once() -> None:
+    """A fit on nine equal rows is one fit."""
     assert counted(np.zeros((9, 2), np.float32), epsilon=1.0) == (1, 1.0)
 
 
 def test_fits_with_the_same_seed_have_no_total_price() -> None:
-    """Of one seed: what noise hides in either is seen in where the two differ."""
+    """Two fits with records in common and the same seed have an infinite total epsilon.
+
+    The difference of their releases has no noise. Other seeds add up.
+    """
     assert counted(ROWS[:100], epsilon=2.0, seed=7) == (1, 2.0)
     assert counted(ROWS[200:300], epsilon=2.0, seed=7) == (1, 2.0)
     assert counted(ROWS[:100], epsilon=3.0, seed=8) == (2, 5.0)
@@ -82,6 +92,7 @@ def test_fits_with_the_same_seed_have_no_total_price() -> None:
 
 
 def test_prices_for_two_units_or_two_adjacencies_have_no_sum() -> None:
+    """Fits with records in common, but with other units or adjacencies, have an infinite total epsilon."""
     assert counted(ROWS[:100], epsilon=2.0) == (1, 2.0)
     assert counted(ROWS[50:150], epsilon=3.0, unit=GROUP) == (2, math.inf)
     assert counted(ROWS[:50], epsilon=3.0) == (2, 5.0)

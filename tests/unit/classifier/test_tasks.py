@@ -11,6 +11,7 @@ from tests.refusals import ANY, Refusal, refused
 
 @pytest.mark.parametrize("y", [["x", "z", "y"], [5, 9, 7], [True, False, True]])
 def test_a_vector_of_labels_is_one_class_per_sample(y: list[Any]) -> None:
+    """A vector of three labels becomes three classes in sorted order, one bit a sample, and is decoded back."""
     task, bits = task_of(np.array(y), None)
     assert task.classes.tolist() == sorted(set(y))
     assert bits.sum(axis=1).tolist() == [1, 1, 1]
@@ -53,12 +54,17 @@ def test_a_vector_of_labels_is_one_class_per_sample(y: list[Any]) -> None:
 def test_impossible_labels_are_refused(
     y: list[Any], classes: list[Any] | None, refusal: Refusal
 ) -> None:
+    """Labels that are one class only, no bits, missing or not among the classes are refused."""
     with refusal:
         task_of(np.array(y), classes)
 
 
 @pytest.mark.parametrize("kind", [set, list, tuple, frozenset])
 def test_sets_of_words_are_encoded_as_labels(kind: Any) -> None:
+    """Sets, lists and tuples of words become bits for sorted words, and are decoded to tuples.
+
+    Unknown words, other values and a single text as classes are refused; other labels are no sets.
+    """
     y = [kind(["flu", "cold"]), kind([]), kind(["mumps"])]
     task = LabelSets.from_labels(y, None)
     assert task is not None
@@ -77,6 +83,7 @@ def test_sets_of_words_are_encoded_as_labels(kind: Any) -> None:
 
 
 def test_a_student_of_classes_uses_answers_with_one_class_alone() -> None:
+    """Of four released answers, a task of classes uses those with one bit. A task of labels uses all."""
     labels = np.array([[1, 0], [0, 0], [1, 1], [0, 1]], dtype=bool)
     assert OneClass(np.arange(2)).usable(labels).tolist() == [True, False, False, True]
     assert Task(count=2).usable(labels).all()

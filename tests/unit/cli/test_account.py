@@ -32,6 +32,7 @@ NOT_PRIOR = ["aggregator=stable_top_k_not_prior", *(f"aggregator.{word}" for wor
 def run(
     composed: Any, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> Callable[..., str]:
+    """Returns a function that runs `pate-account` with settings, and returns the printed page."""
     monkeypatch.setenv("COLUMNS", "120")
 
     def run_account(arguments: Arguments) -> str:
@@ -44,6 +45,8 @@ def run(
 
 @pytest.fixture
 def quoted(run: Callable[..., str]) -> Callable[..., dict[str, Any]]:
+    """Returns a function that runs `pate-account` with settings, and returns the printed JSON."""
+
     def run_with_json(arguments: Arguments) -> dict[str, Any]:
         """Runs `pate-account` with these settings and returns its printed JSON."""
         return dict(json.loads(run([*arguments, "format=json"])))
@@ -64,6 +67,10 @@ def votes(tmp_path: Path) -> str:
 def test_plain_composition_is_shown_only_for_a_session(
     run: Callable[..., str], quoted: Any
 ) -> None:
+    """A session of hits shows the epsilon of plain composition, and says which is cheaper.
+
+    Other aggregators show none.
+    """
     quote = quoted(arguments=SESSION)
     plain = AutoAccountant().compose(
         BOUNDARY.plain_event(VoteShape(num_queries=2_000, num_labels=6, num_teachers=400))
@@ -83,6 +90,7 @@ def test_plain_composition_is_shown_only_for_a_session(
 
 @pytest.mark.slow
 def test_plain_composition_is_unpriced_if_failures_use_up_delta(quoted: Any) -> None:
+    """A failure probability of 20,000 queries exceeds delta: it is refused, and each suggested remedy works."""
     assert quoted(arguments=[*SESSION, "num_queries=5000"])["plain_epsilon"] != "inf"
     names = ("failure_prob", "num_queries")
     with refused("failure_prob", 1e-10, "2e-06 in all", remedies=names) as caught:
@@ -96,6 +104,7 @@ def test_plain_composition_is_unpriced_if_failures_use_up_delta(quoted: Any) -> 
 def test_votes_and_prior_give_the_expected_hits(
     run: Callable[..., str], quoted: Any, votes: str, tmp_path: Path
 ) -> None:
+    """With a file of votes, the expected hits are those of `hit_probabilities`. With a right prior they are fewer."""
     hits = quoted(arguments=[*SESSION, f"votes={votes}"])["hits"]
     expected = BOUNDARY.hit_probabilities(np.load(votes), num_teachers=400).sum()
     assert hits["expected_hits"] == pytest.approx(expected, rel=1e-12)
@@ -113,6 +122,7 @@ def test_votes_and_prior_give_the_expected_hits(
 def test_stability_table_is_written_and_reported(
     run: Callable[..., str], quoted: Any, tmp_path: Path
 ) -> None:
+    """`write_table` writes the certified table of the best order. JSON and page report its cost and digest."""
     path = tmp_path / "table.json"
     words = [
         "aggregator=stable_top_k_gumbel",
@@ -134,6 +144,7 @@ def test_stability_table_is_written_and_reported(
 
 @pytest.mark.slow
 def test_files_that_do_not_fit_are_refused(quoted: Any, votes: str, tmp_path: Path) -> None:
+    """Votes, priors and tables that do not suit the aggregator or their shape are refused by the setting's name."""
     np.save(tmp_path / "numbers.npy", np.array([[0, 2]]))
     np.save(tmp_path / "line.npy", np.array([True]))
     gaussian = ["aggregator=gaussian_votes"]
@@ -184,6 +195,7 @@ GAUSSIAN += ["num_queries=100", "num_labels=10"]
 def test_remaining_budget_of_a_ledger_is_what_it_admits(
     quoted: Callable[..., dict[str, Any]], tmp_path: Path
 ) -> None:
+    """The number and the epsilon of further releases that are stated for an account are what the account affords."""
     shared = ledger_of(tmp_path / "ledger.db", max_epsilon=4.0)
     quote = quoted(arguments=[*GAUSSIAN, f"ledger={shared.path}"])
     first, second = quote["accounts"]
@@ -216,6 +228,7 @@ def test_remaining_budget_of_a_ledger_is_what_it_admits(
 def test_a_ledger_gives_a_row_for_each_data_set(
     run: Callable[..., str], quoted: Any, tmp_path: Path
 ) -> None:
+    """A missing ledger, another delta and another adjacency are refused. The page has a row for each account."""
     with refused("ledger", tmp_path / "none.db", "found no file"):
         run(arguments=[*GAUSSIAN, f"ledger={tmp_path / 'none.db'}"])
     assert not list(tmp_path.iterdir())
@@ -234,7 +247,10 @@ def test_a_ledger_gives_a_row_for_each_data_set(
 
 @pytest.fixture
 def asked(composed: Any, capsys: pytest.CaptureFixture[str]) -> Iterator[Callable[..., str]]:
-    """Prices a configuration as on the command line, where the given arguments are known."""
+    """Yields a function that runs `pate-account` as from the command line, and returns its output.
+
+    The command then knows which settings were given.
+    """
 
     def run_account(arguments: Arguments) -> str:
         config = composed(arguments, app="account", return_hydra_config=True)
@@ -254,6 +270,10 @@ CHARGE = ["time", "user", "command", "mechanism", "draw", "epsilon"]
 def test_ledger_is_listed_alone_or_quoted_with_an_aggregator(
     asked: Callable[..., str], tmp_path: Path
 ) -> None:
+    """Without an aggregator, a ledger is listed as JSON, as lines or as a page, with totals, caps and charges.
+
+    An empty ledger is listed too.
+    """
     shared = ledger_of(tmp_path / "ledger.db", max_epsilon=4.0)
     (line,) = asked(arguments=[f"ledger={shared.path}", "format=json"]).splitlines()
     (first, second) = json.loads(line)["accounts"]
@@ -292,7 +312,10 @@ def test_ledger_is_listed_alone_or_quoted_with_an_aggregator(
 
 @pytest.mark.slow
 def test_suggested_settings_can_be_pasted_and_priced(run: Callable[..., str]) -> None:
-    """The suggestions are for too many queries for delta, and for teachers whose votes drown in noise."""
+    """With too many queries and too few teachers, the page suggests both settings.
+
+    They are then priced without doubt.
+    """
     words = ["aggregator=peeling", "target_epsilon=4"]
     assert "num_private=… says it" in run(arguments=[*words, "suggest=true"])
     page = run(
@@ -318,6 +341,7 @@ def test_suggested_settings_can_be_pasted_and_priced(run: Callable[..., str]) ->
 def test_stability_test_that_no_gap_passes_has_a_row(
     run: Callable[..., str],
 ) -> None:
+    """A test that no gap of votes can pass is refused. With `allow_useless` the page says so in a row."""
     useless = [
         "aggregator=stable_top_k_table",
         "target_epsilon=1",
@@ -338,6 +362,8 @@ VOTES = np.random.default_rng(0).random((50, 20, 6)) < 0.3
 def audited(
     composed: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> Callable[..., str]:
+    """Returns a function that writes votes into a file, runs `pate-audit` on it, and returns its output."""
+
     def run_audit(votes: Any, arguments: Arguments = ()) -> str:
         np.save(tmp_path / "votes.npy", votes)
         settings = [f"votes={tmp_path / 'votes.npy'}", *arguments]
@@ -349,6 +375,10 @@ def audited(
 
 @pytest.mark.slow
 def test_prices_and_claims_of_a_vote_file(audited: Callable[..., str]) -> None:
+    """`pate-audit` prices three aggregators on the votes of teachers, the named one first, under both adjacencies.
+
+    It states which noise was given and which assumed.
+    """
     arguments = ["aggregator=clipped_votes", "vote_clip=2", "noise_std=10", "accountant=rdp"]
     answer = json.loads(audited(VOTES, arguments=[*arguments, "format=json"]).splitlines()[-1])
     assert {"epsilon", "delta", "adjacency", "accountant", "paper_epsilon"} <= answer.keys()
@@ -377,6 +407,10 @@ def test_prices_and_claims_of_a_vote_file(audited: Callable[..., str]) -> None:
 def test_audit_without_noise_is_infinite_and_histogram_needs_num_teachers(
     audited: Callable[..., str],
 ) -> None:
+    """Without noise the epsilon is infinite.
+
+    A histogram without the number of teachers is refused, and read with it.
+    """
     votes = np.array([[7, 2, 1], [4, 3, 3]])
     answer = json.loads(audited(votes, arguments=["noise_std=0", "format=json"]))
     assert (answer["layout"], answer["epsilon"], answer["paper_epsilon"]) == ("classes", "inf", 0.0)
@@ -390,6 +424,7 @@ def test_audit_without_noise_is_infinite_and_histogram_needs_num_teachers(
 
 @pytest.mark.slow
 def test_mistakes_are_refused_in_one_line(audited: Callable[..., str], composed: Any) -> None:
+    """`pate-audit` refuses impossible settings by their names, and missing votes."""
     for override, rule in (
         ("format=xml", "expected one of text, json"),
         ("target_delta=0.0", r"expected a number in \(0, 1\)"),

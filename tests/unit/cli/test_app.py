@@ -22,7 +22,10 @@ AGAIN = "; the same command continues once that is mended\n"
 
 @pytest.fixture
 def ended_with(monkeypatch: pytest.MonkeyPatch, capsys: Any) -> Callable[..., tuple[object, str]]:
-    """Returns the exit code and the printed lines after jobs failed, or after an error was raised through Hydra."""
+    """Returns a function that runs a command whose application raises an error or calls a function.
+
+    It returns the exit code, and what was printed to standard error.
+    """
     monkeypatch.setattr(sys, "argv", ["pate-train"])
     monkeypatch.setattr(threading, "excepthook", threading.excepthook)
 
@@ -54,6 +57,7 @@ def ended_with(monkeypatch: pytest.MonkeyPatch, capsys: Any) -> Callable[..., tu
 def test_errors_outside_our_code_print_one_line(
     error: Exception, line: str, ended_with: Any
 ) -> None:
+    """Errors of Slurm, lost workers and a full GPU end a command with code 1 and one line. Other errors are raised."""
     assert ended_with(side_effect=error) == (1, line)
     with pytest.raises(RuntimeError, match="a fault"):  # of ours, which keeps its traceback
         ended_with(side_effect=RuntimeError("a fault"))
@@ -62,7 +66,12 @@ def test_errors_outside_our_code_print_one_line(
 def test_error_of_a_job_in_another_process_sets_the_exit_code(
     ended_with: Any, tmp_path: Path
 ) -> None:
-    """Processes of a launcher share only the sweep's folder with the command."""
+    """Jobs of a sweep end in other processes, one with a refusal.
+
+    The command prints it, and ends with code 2.
+
+    The processes share only the sweep's folder.
+    """
     sweep = OmegaConf.create({"hydra": {"mode": RunMode.MULTIRUN, "sweep": {"dir": str(tmp_path)}}})
     notes = app.SweepEnds()
 
@@ -88,6 +97,8 @@ def test_error_of_a_job_in_another_process_sets_the_exit_code(
 def test_full_disk_in_the_tensorboard_thread_is_not_printed(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
+    """An `OSError` in the thread of TensorBoard's writer is not printed. An error in another thread is."""
+
     class Writer(threading.Thread):
         __module__ = "tensorboard.summary.writer.event_file_writer"
 
@@ -100,6 +111,7 @@ def test_full_disk_in_the_tensorboard_thread_is_not_printed(
 
 
 def test_cyclic_causes_of_an_error_are_walked_once() -> None:
+    """Two errors are each other's cause. The first is raised; with an interruption as cause, the interruption is."""
     first = ValueError("first")
     second = ValueError("second")
     first.__context__ = second
@@ -113,6 +125,10 @@ def test_cyclic_causes_of_an_error_are_walked_once() -> None:
 
 @pytest.mark.slow
 def test_options_may_stand_between_settings(tmp_path: Path) -> None:
+    """`--config-dir FOLDER` between settings is read, and the folder's aggregator is priced.
+
+    Hydra is cleared afterwards.
+    """
     (tmp_path / "aggregator").mkdir()
     (tmp_path / "aggregator" / "mine.yaml").write_text(
         "defaults: [gaussian_votes]\nnoise_std: 77.0\n"
@@ -133,7 +149,10 @@ def test_options_may_stand_between_settings(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_task_sees_the_arguments_as_typed(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A ledger records the command of each charge in a form that can be pasted."""
+    """While a command runs, `sys.argv` is as the user typed it.
+
+    A ledger records the command of each charge in a form that can be pasted.
+    """
     typed = ["pate-account", "num_teachers=100", "adjacency=add_remove"]
     monkeypatch.setattr(sys, "argv", typed)
     umasks = []

@@ -18,10 +18,12 @@ codecs.register_error(_PLAIN_LETTERS, plain_letters)
 
 
 def output(encoding: str) -> io.TextIOWrapper:
+    """Returns a stream of this encoding that replaces letters as the commands do."""
     return io.TextIOWrapper(io.BytesIO(), encoding, errors=_PLAIN_LETTERS, write_through=True)
 
 
 def written(stream: Any) -> bytes:
+    """Returns the bytes that were written to a stream."""
     content: bytes = stream.buffer.getvalue()
     return content
 
@@ -36,6 +38,7 @@ def written(stream: Any) -> bytes:
     ],
 )
 def test_letters_missing_in_an_encoding_are_replaced(encoding: str, content: bytes) -> None:
+    """Text with foreign letters is written in an encoding. Letters that it lacks become similar ones or escapes."""
     stream = output(encoding)
     stream.write("Grüße … 3 ± 1 日")
     assert written(stream) == content
@@ -45,6 +48,7 @@ def test_letters_missing_in_an_encoding_are_replaced(encoding: str, content: byt
 def test_tables_and_bars_are_printed_in_any_encoding(
     encoding: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """Pages, bars and lines with foreign letters are printed in an encoding without them, and no error is raised."""
     stream = output(encoding)
     monkeypatch.setattr(sys, "stdout", stream)
     print_lines("Fieber … é 日")
@@ -78,6 +82,7 @@ print("Grüße …", file=sys.stderr)
 
 @pytest.mark.process
 def test_standard_streams_replace_letters_their_encoding_lacks() -> None:
+    """A process with ASCII streams prints foreign letters. Both streams have escapes, and the exit code is 0."""
     environment = {"PYTHONIOENCODING": "ascii", "PYTHONPATH": ":".join(sys.path)}
     done = subprocess.run(
         [sys.executable, "-c", PROGRAM], capture_output=True, env=environment, check=False
@@ -86,6 +91,8 @@ def test_standard_streams_replace_letters_their_encoding_lacks() -> None:
 
 
 def test_closed_pipe_ends_a_table_like_other_output() -> None:
+    """Printing to a closed pipe raises `BrokenPipeError`."""
+
     class Closed(io.StringIO):
         def write(self, text: str) -> int:
             raise BrokenPipeError

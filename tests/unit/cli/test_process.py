@@ -29,6 +29,7 @@ LINE = "; the same command continues where it stopped\n"
 
 
 def ran(script: str) -> subprocess.CompletedProcess[str]:
+    """Runs a script in a new Python process, and returns the result."""
     return subprocess.run(
         [sys.executable, "-c", script], capture_output=True, text=True, check=False, timeout=60
     )
@@ -37,6 +38,13 @@ def ran(script: str) -> subprocess.CompletedProcess[str]:
 def started(
     setup: str = "pass", work: str = "time.sleep(0.1)", ending: str = "pass"
 ) -> subprocess.Popen[str]:
+    """Starts a process that works until a signal, and returns it once it is ready.
+
+    Args:
+        setup: the statement before the work.
+        work: the statement that is repeated.
+        ending: the statement after the signal.
+    """
     command = [sys.executable, "-c", BLOCK.format(setup=setup, work=work, ending=ending)]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     assert process.stdout is not None
@@ -48,6 +56,7 @@ def started(
     ("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 129)]
 )
 def test_each_signal_prints_one_line_and_sets_the_code(number: signal.Signals, code: int) -> None:
+    """SIGINT, SIGTERM and SIGHUP end a process with one line and the code 128 + signal."""
     process = started()
     process.send_signal(number)
     _, errors = process.communicate(timeout=60)
@@ -56,6 +65,7 @@ def test_each_signal_prints_one_line_and_sets_the_code(number: signal.Signals, c
 
 
 def test_second_signal_kills_the_process() -> None:
+    """A process still ends after a first SIGTERM. The second one kills it."""
     process = started(ending="print('ending', flush=True); time.sleep(60)")
     process.send_signal(signal.SIGTERM)
     assert process.stdout is not None
@@ -72,7 +82,12 @@ WORKERS = "__import__('joblib.externals.loky').externals.loky.ProcessPoolExecuto
 
 @pytest.mark.parametrize("child", [CHILD, WORKERS], ids=["a child", "workers"])
 def test_unresponsive_computation_is_killed_with_its_descendants(child: str) -> None:
-    """A function that swallows exceptions stands for a computation outside Python."""
+    """A process ignores SIGTERM in its computation, and has a child or workers.
+
+    It ends within a minute with code 143.
+
+    A function that swallows exceptions stands for a computation outside Python.
+    """
     # from here on nothing is raised outside of the try
     working = "    print('working', flush=True)"
     work = ("try:", working, "    while True: time.sleep(0.05)", "except KeyboardInterrupt: pass")
@@ -87,6 +102,7 @@ def test_unresponsive_computation_is_killed_with_its_descendants(child: str) -> 
 
 
 def test_ignored_signal_stays_ignored() -> None:
+    """A process that ignores SIGHUP, as under nohup, goes on after one. Other handlers are restored afterwards."""
     lines = ("import os, signal", "signal.signal(signal.SIGHUP, signal.SIG_IGN)")
     lines += ("from pate.cli.process import ended_by_signals", "with ended_by_signals():")
     lines += (
@@ -117,7 +133,12 @@ except Stopped as stopped:
     "instead", ['raise RuntimeError("can\'t start new thread")', "raise MemoryError", "return 0"]
 )
 def test_command_continues_if_a_thread_cannot_start(instead: str) -> None:
-    """Either no thread is started, or the thread finds no memory. `Thread.start` would wait for the latter forever."""
+    """No thread can be started for the signals.
+
+    The command works on, and ends by SIGTERM with its line.
+
+    Either no thread is started, or the thread finds no memory: `Thread.start` would wait for it forever.
+    """
     done = ran(WITHOUT_THREAD.format(instead=instead))
     assert (done.returncode, done.stdout, done.stderr) == (
         143,
@@ -135,7 +156,10 @@ SHORTAGES = (
 
 
 def test_errors_while_loading_a_command_print_one_line() -> None:
-    """This includes other errors that follow from a shortage, but not errors in our own code."""
+    """A shortage of memory or threads while a command is loaded gives one line and code 1.
+
+    Errors that follow from the shortage do too; an error in our own code prints its traceback.
+    """
     for raised in (
         *(f"raise {each}" for each in SHORTAGES),
         "try:\n  raise MemoryError\nfinally:\n  1 // 0",
@@ -167,6 +191,10 @@ with open(sys.argv[1], "w") as file:
 
 @pytest.mark.parametrize("closed", ["2>&-", ">&-", "<&-", "<&- >&- 2>&-"])
 def test_closed_streams_are_opened_on_dev_null(closed: str, tmp_path: Path) -> None:
+    """A script starts with closed standard streams.
+
+    The streams are opened on /dev/null, so that no file gets their number.
+    """
     (tmp_path / "script.py").write_text(SCRIPT)
     command = f"{sys.executable} {tmp_path / 'script.py'} {tmp_path / 'ledger'} {closed}"
     done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, check=False)
@@ -176,6 +204,7 @@ def test_closed_streams_are_opened_on_dev_null(closed: str, tmp_path: Path) -> N
 
 
 def test_closed_error_stream_does_not_end_a_command(tmp_path: Path) -> None:
+    """The reader of standard error has gone. The command prints to standard output, and ends with code 0."""
     command = [
         sys.executable,
         "-c",

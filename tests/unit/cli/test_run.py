@@ -47,6 +47,10 @@ CHOICES = {"aggregator": "stable_top_k_table", "data": "wordnet", "teacher": "li
 
 
 def test_heading_names_parts_and_overrides() -> None:
+    """The heading of a run has its parts, and its settings but for folders.
+
+    It is public if all parts are shipped ones.
+    """
     overrides = ["target_epsilon=8", "+student.penalties=[1,2]", "output_dir=/a", "ledger=/b"]
     heading = run_heading(SETTINGS, overrides, choices=CHOICES, changeable_names=CHANGEABLE_NAMES)
     assert heading.aggregator == "stable_top_k_table"
@@ -75,6 +79,11 @@ def test_heading_names_parts_and_overrides() -> None:
 
 
 def test_default_folder_is_stable_and_within_outputs() -> None:
+    """The default folder depends on data, aggregator and settings, not on the overrides.
+
+    Slashes in names are replaced.
+    """
+
     def folder_of(aggregator: str, overrides: Sequence[str] = ()) -> str:
         heading = run_heading(
             SETTINGS,
@@ -91,6 +100,7 @@ def test_default_folder_is_stable_and_within_outputs() -> None:
 
 
 def test_settings_of_a_run_do_not_depend_on_its_folder() -> None:
+    """The settings of two runs that differ in folder, cache and ledger are equal."""
     where = {"ledger": "c", "max_total_epsilon": 8.0, "redraw": True}
     runs = [
         {"output_dir": None, "data": {"cache": None}},
@@ -104,6 +114,7 @@ def test_settings_of_a_run_do_not_depend_on_its_folder() -> None:
 
 @pytest.mark.process
 def test_missing_data_setting_is_refused_before_torch_loads() -> None:
+    """pate-train without a public table is refused with code 2, before torch is imported."""
     program = "import sys; from pate.cli.train import main\ntry: main()\nfinally: print('torch' in sys.modules)"
     words = ["data=table", "data.private=a.csv", "data.test=c.csv", "data.labels=[flu]"]
     done = subprocess.run(
@@ -116,6 +127,7 @@ def test_missing_data_setting_is_refused_before_torch_loads() -> None:
 
 
 def test_nested_stage_is_shown_with_its_parent() -> None:
+    """An inner stage is shown before the outer one ends, each with its seconds."""
     console = Console(file=io.StringIO(), force_terminal=True, width=100)
     monitor = ConsoleMonitor(console)
     with monitor.stage("outer"), monitor.stage("inner", 3) as advance:
@@ -143,6 +155,7 @@ class StagedDigits:
 
 
 def test_stages_of_a_data_set_are_shown() -> None:
+    """A reader that reports a stage is loaded with a monitor. The stage is on the console."""
     console = Console(file=io.StringIO(), width=100)
     load = watched_load(StagedDigits(), monitor=ConsoleMonitor(console))
     assert load().digest() == DIGITS.load().digest()
@@ -150,6 +163,7 @@ def test_stages_of_a_data_set_are_shown() -> None:
 
 
 def test_stages_are_silent_in_the_worker_of_a_comparison() -> None:
+    """The watched load of a reader is pickled for a worker. It loads the data, and prints nothing."""
     console = Console(file=io.StringIO(), width=100)
     load = pickle.loads(pickle.dumps(watched_load(StagedDigits(), monitor=ConsoleMonitor(console))))
     assert load().digest() == DIGITS.load().digest()
@@ -157,6 +171,7 @@ def test_stages_are_silent_in_the_worker_of_a_comparison() -> None:
 
 
 def test_reader_without_stages_is_loaded() -> None:
+    """A reader whose `load` takes no stage is loaded with a monitor."""
     load = watched_load(DIGITS, monitor=ConsoleMonitor(Console(file=io.StringIO())))
     assert load().digest() == DIGITS.load().digest()
 
@@ -172,7 +187,13 @@ def config(folder: Path, num: int = 0, arguments: Sequence[str] = ()) -> Any:
 def swept(
     folder: Path, jobs: Sequence[tuple[str, dict[str, Any] | None]], folders: Sequence[Path] = ()
 ) -> list[dict[str, str]]:
-    """Runs a sweep of simulated jobs, which worked in the given folders."""
+    """Runs a sweep of simulated jobs, and returns the rows of its sweep.csv.
+
+    Args:
+        folder: the folder of the sweep.
+        jobs: the overrides and the result of each job; None for a job that failed.
+        folders: the folders in which the first jobs worked.
+    """
     table = SweepTable()
     table.on_multirun_start(config(folder))
     for num, place in enumerate(folders):
@@ -196,6 +217,7 @@ def result(score: float, epsilon: float = 8.004) -> dict[str, Any]:
 
 
 def test_sweep_table_sorts_runs_and_explains_refusals(tmp_path: Path, capsys: Any) -> None:
+    """sweep.csv has the jobs in order, with notes. The printed table is sorted by score, with refusals below."""
     refused_row = {"note": "no [b]gap[/b]"}
     rows = swept(
         tmp_path,
@@ -218,12 +240,14 @@ def test_sweep_table_sorts_runs_and_explains_refusals(tmp_path: Path, capsys: An
 
 
 def test_new_sweep_forgets_the_jobs_of_an_earlier_one(tmp_path: Path, capsys: Any) -> None:
+    """After a sweep of two jobs, a second sweep has its one job in the table."""
     swept(tmp_path, jobs=[("seed=0", result(0.1)), ("seed=1", result(0.2, float("inf")))])
     assert "inf" in capsys.readouterr().out
     assert len(swept(tmp_path, jobs=[("seed=2", result(0.3))])) == 1
 
 
 def test_refusal_of_a_job_is_printed_below_its_heading(tmp_path: Path, capsys: Any) -> None:
+    """Of three jobs the second is refused. Its note stands below its heading, before the third."""
     table = SweepTable()
     for num, note in enumerate(({}, {"note": "teachers=9: expected at most 3"}, {})):
         job = JobReturn()
@@ -236,6 +260,7 @@ def test_refusal_of_a_job_is_printed_below_its_heading(tmp_path: Path, capsys: A
 
 
 def test_sweep_table_shows_names_baselines_and_cost(tmp_path: Path, capsys: Any) -> None:
+    """The table of a sweep names its runs and the baselines. Without releases it has no total."""
     ends = {"all-records model": {"micro_f1": 0.7}, "best constant": {"micro_f1": 0.4}}
     row = {"delta": 1e-6, "data": "cases", "beside": ends}
     words = "experiment=first", "experiment=centered_votes"
@@ -254,7 +279,14 @@ def test_sweep_table_shows_names_baselines_and_cost(tmp_path: Path, capsys: Any)
 
 
 def test_releases_of_a_sweep_are_added_up_for_each_adjacency(tmp_path: Path, capsys: Any) -> None:
-    """Two Gaussian releases of noise multiplier 4 equal one of 4 / sqrt(2), whose epsilon is 1.5436 at delta 1e-6."""
+    """Four runs release, two under each adjacency.
+
+    The total epsilon is printed for each, and repeated folders count once.
+
+    Two Gaussian releases of noise multiplier 4 equal one of 4
+
+    sqrt(2), whose epsilon is 1.5436 at delta 1e-6.
+    """
     gaussian = GaussianEvent(noise_multiplier=4.0)
     folders = [paid(tmp_path / name, event=gaussian) for name in ("a", "b")]
     folders += [
@@ -277,7 +309,14 @@ def test_releases_of_a_sweep_are_added_up_for_each_adjacency(tmp_path: Path, cap
 
 
 def test_a_total_names_what_its_ledger_counts_in_all(tmp_path: Path, capsys: Any) -> None:
-    """Three Gaussian releases of noise multiplier 4 equal one of 4 / sqrt(3), whose epsilon is 1.9254 at delta 1e-6."""
+    """A sweep has two releases, and their ledger counts three.
+
+    Both totals are printed.
+
+    Three Gaussian releases of noise multiplier 4 equal one of 4
+
+    sqrt(3), whose epsilon is 1.9254 at delta 1e-6.
+    """
     gaussian = GaussianEvent(noise_multiplier=4.0)
     folder = paid(tmp_path / "a", event=gaussian)
     run = (folder / "run.id").read_text().strip()
@@ -300,7 +339,10 @@ def test_a_total_names_what_its_ledger_counts_in_all(tmp_path: Path, capsys: Any
 def test_releases_with_one_seed_have_no_total_epsilon(
     seeds: tuple[int | None, int | None], are_shared: bool, tmp_path: Path, capsys: Any
 ) -> None:
-    """This also holds for different adjacencies or records: the difference of two such sums has no noise."""
+    """Two releases with the same seed have an infinite total, and others a finite one.
+
+    This also holds for different adjacencies or records: the difference of two such sums has no noise.
+    """
     for number, terms in enumerate(({}, {"adjacency": "add_remove"}, {"data": "other"})):
         folders = [
             paid(tmp_path / f"{number}a", event=GaussianEvent(noise_multiplier=4.0), seed=seeds[0])

@@ -22,6 +22,7 @@ Composed = Callable[..., DictConfig]
 
 @pytest.fixture
 def composed() -> Iterator[Composed]:
+    """Yields a function that composes the configuration of a command of this package."""
     register_configs()
     with initialize_config_dir(str(VOTE.folder), version_base="1.3"):
 
@@ -33,18 +34,21 @@ def composed() -> Iterator[Composed]:
 
 
 def test_the_entry_points_name_the_commands() -> None:
+    """`package_commands()` finds exactly release, student and vote among the installed entry points."""
     assert sorted(package_commands()) == sorted(COMMANDS)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("command", COMMANDS)
 def test_a_command_composes_with_members_of_the_core(command: str, composed: Composed) -> None:
+    """Each command of the package composes without arguments. Its settings are fields of its schema."""
     config = composed(command)
     assert set(config) <= set(command_schema(command).__dataclass_fields__)
 
 
 @pytest.mark.parametrize("command", COMMANDS)
 def test_each_setting_is_explained(command: str) -> None:
+    """The help page of a command names each field of its schema, except for the groups and for `student`."""
     page = settings_page(command)
     for name in command_schema(command).__dataclass_fields__:
         if name not in ("accountant", "aggregator", "data", "engine", "features", "teacher"):
@@ -53,6 +57,10 @@ def test_each_setting_is_explained(command: str) -> None:
 
 @pytest.mark.parametrize("command", COMMANDS)
 def test_each_setting_that_names_a_file_is_a_path(command: str) -> None:
+    """A setting whose name ends in a word for files, such as `dir` or `ledger`, is in `PATHS`.
+
+    `~` is expanded in it.
+    """
     fields = set(command_schema(command).__dataclass_fields__)
     endings = ("dir", "file", "ledger", "output", "queries", "question", "mailbox", "sum")
     files = {field for field in fields if field.split("_")[-1] in endings}
@@ -61,6 +69,7 @@ def test_each_setting_that_names_a_file_is_a_path(command: str) -> None:
 
 @pytest.mark.slow
 def test_settings_of_the_chosen_data_are_explained(composed: Composed) -> None:
+    """With `data=table`, the help of the chosen groups explains `data.label_separator`."""
     page = settings_of_parts(composed("vote", arguments=["data=table"]))
     first_words = [line.split()[0] for line in page.splitlines() if line.strip()]
     assert "data.label_separator" in first_words
@@ -68,11 +77,13 @@ def test_settings_of_the_chosen_data_are_explained(composed: Composed) -> None:
 
 @pytest.mark.slow
 def test_error_names_num_teachers_as_pate_vote_spells_it(composed: Composed) -> None:
+    """The name under which an error of `pate-vote` shows `num_teachers` is a setting of the command's configuration."""
     setting = VOTE.spelling.setting("num_teachers")
     assert OmegaConf.select(composed("vote"), setting) is not None
 
 
 def test_the_aggregator_is_a_member_of_its_group() -> None:
+    """`aggregator=distributed_votes` composes in `pate-account`, and builds a `DistributedVotes` with its defaults."""
     assert "distributed_votes" in members("aggregator")
     register_configs()
     with initialize_config_dir(str(CONFIG_FOLDER), version_base="1.3"):
@@ -83,6 +94,7 @@ def test_the_aggregator_is_a_member_of_its_group() -> None:
 
 @pytest.mark.parametrize("module", MODULES)
 def test_invalid_settings_file_gives_a_one_line_error(module: str, tmp_path: Path) -> None:
+    """Each command refuses a file of settings that is no YAML. The error begins with the path of the file."""
     (tmp_path / "mine.yaml").write_bytes(b"a: 1\nb: [\nc: 2\n")
     line = refused(module, arguments=["--config-dir", str(tmp_path), "--config-name", "mine"])
     assert line.startswith(f"file={tmp_path / 'mine.yaml'}: expected settings in YAML")

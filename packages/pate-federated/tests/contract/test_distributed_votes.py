@@ -23,6 +23,7 @@ WITH_DROPOUTS = Case(
 def test_promises_are_kept(
     promise: Callable[..., None], values: dict[str, Any], request: pytest.FixtureRequest
 ) -> None:
+    """Each promise of the contract holds for `DistributedVotes` without dropouts and colluders."""
     keep(promise, case=PLAIN, values=values, request=request)
 
 
@@ -30,4 +31,5 @@ def test_promises_are_kept(
 def test_promises_are_kept_with_dropouts_and_colluders(
     promise: Callable[..., None], values: dict[str, Any], request: pytest.FixtureRequest
 ) -> None:
+    """Each promise of the contract holds for `DistributedVotes` with one dropout and two colluders of five holders."""
     keep(promise, case=WITH_DROPOUTS, values=values, request=request)

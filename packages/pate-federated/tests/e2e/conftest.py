@@ -18,13 +18,17 @@ FORMS: dict[str, dict[str, Any]] = {
 
 @pytest.fixture(scope="module", autouse=True)
 def _no_pictures() -> Iterator[None]:
+    """Replaces the drawing of pictures by nothing while the tests of a module run."""
     with without_pictures():
         yield
 
 
 @pytest.fixture(scope="session")
 def votes(tmp_path_factory: pytest.TempPathFactory) -> Votes:
-    """The vote files of all holders of the small run, of each form; nothing of them depends on an aggregator."""
+    """Returns the vote files of all holders of the small run, by the form of the votes.
+
+    No file depends on an aggregator.
+    """
     plan = seeded_plan(GaussianVotes(noise_std=1.0))
     votes_of_forms = Votes()
     for name, changes in FORMS.items():

@@ -26,24 +26,36 @@ SUBMISSIONS = 6
 
 @pytest.fixture(scope="module")
 def federation(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Deployment]:
+    """Starts a server and three holders as processes, and ends them after the module's tests."""
     with Deployment(tmp_path_factory.mktemp("federation"), HOLDERS, seconds=60) as running:
         yield running
 
 
 @pytest.fixture(scope="module")
 def expected(tmp_path_factory: pytest.TempPathFactory) -> bytes:
+    """Returns the bytes of the release that `train` makes in one process with the same plan."""
     return run_until_released(
         deployed_plan(HOLDERS), folder=tmp_path_factory.mktemp("train") / "train"
     )
 
 
 def send(federation: Deployment, folder: Path) -> None:
+    """Submits the app with `flwr run`, and fails unless the command succeeds."""
     sent = federation.run(folder)
     assert sent.returncode == 0, sent.stderr
 
 
 def finished(federation: Deployment, folder: Path, seconds: float, *, seen: bool = False) -> bool:
-    """Waits until the release is complete, or until the server's app has ended without it."""
+    """Waits until the release is complete, and returns whether it is complete.
+
+    Returns False after `seconds`, or as soon as the server's app was seen running and has ended without a release.
+
+    Args:
+        federation: the running processes.
+        folder: the folder of the release.
+        seconds: the longest time to wait.
+        seen: whether the server's app was already seen running.
+    """
     until = time.monotonic() + seconds
     while time.monotonic() < until:
         if (folder / "release" / "manifest.json").exists():
@@ -60,6 +72,7 @@ def finished(federation: Deployment, folder: Path, seconds: float, *, seen: bool
 def test_deployment_releases_the_same_bytes_as_pate_train(
     federation: Deployment, expected: bytes
 ) -> None:
+    """Three holders and a server as processes make the release that `train` makes in one process. They charge once."""
     folder = federation.folder / "whole"
     send(federation, folder)
     assert finished(federation, folder, seconds=240), federation.log("link")[-3000:]
@@ -70,6 +83,10 @@ def test_deployment_releases_the_same_bytes_as_pate_train(
 def test_connections_are_encrypted_under_the_authority_of_the_federation(
     federation: Deployment,
 ) -> None:
+    """A client that trusts the federation's authority gets TLS 1.2 or 1.3.
+
+    A client with the system's authorities refuses the certificate.
+    """
     tls_context = ssl.create_default_context(cafile=str(federation.folder / "ca.pem"))
     with (
         connected(federation.port) as plain,
@@ -84,7 +101,10 @@ def test_connections_are_encrypted_under_the_authority_of_the_federation(
 def test_a_killed_app_ends_with_the_same_and_one_charge(
     victim: str, federation: Deployment, expected: bytes
 ) -> None:
-    """Starts the app, kills it, and starts it again until it finishes; it may refuse in between."""
+    """A holder's or the server's app is killed and started again until it finishes.
+
+    The release then has the bytes of `train`, and the ledger holds one charge. A start in between may be refused.
+    """
     folder = federation.folder / f"killed-{victim}"
     shutil.rmtree(federation.folder / "holders", ignore_errors=True)
     send(federation, folder)

@@ -37,11 +37,16 @@ HOLDERS = 12
 
 
 def fails(name: str) -> None:
+    """Raises an error with private words in its message if the holder is 3."""
     if name == "3":
         raise RuntimeError("record 17 of patient 4711 is broken")
 
 
 def test_release_equals_that_of_pate_train_with_the_same_seed(tmp_path: Path) -> None:
+    """Twelve simulated holders send their votes by Flower.
+
+    The release has the bytes of `train`, and is charged once.
+    """
     plan = deployed_plan(HOLDERS)
     monitor = SilentMonitor()
     app = flower.release_app(small_release(plan, tmp_path, HOLDERS), seconds=300, monitor=monitor)
@@ -57,6 +62,10 @@ def test_release_equals_that_of_pate_train_with_the_same_seed(tmp_path: Path) ->
 
 
 def test_failed_holder_is_absent_and_discloses_no_records(tmp_path: Path) -> None:
+    """The app of holder 3 of 4 raises an error that quotes a record, and one absence is allowed.
+
+    The release goes on with all 24 teachers. The quoted record is neither in the monitor's lines nor in the inbox.
+    """
     plan = seeded_plan(GaussianVotes(noise_std=1.0))
     monitor = SilentMonitor()
     release = small_release(plan, tmp_path, max_absent=1)
@@ -73,6 +82,7 @@ def test_failed_holder_is_absent_and_discloses_no_records(tmp_path: Path) -> Non
 
 
 def test_secure_sum_gives_the_same_release_as_vote_files(tmp_path: Path) -> None:
+    """Four holders send their votes under the masks of Flower's secure sum. The release has the bytes of `train`."""
     plan = replace(seeded_plan(GaussianVotes(noise_std=1.0)), target_epsilon=None)
     release = summed_release(plan, tmp_path)
     holders = flower.secure_holder_app(
@@ -85,6 +95,10 @@ def test_secure_sum_gives_the_same_release_as_vote_files(tmp_path: Path) -> None
 
 
 def test_secure_sum_with_noise_survives_one_dropout(tmp_path: Path) -> None:
+    """Holder 3 of 4 fails in a secure sum of noisy votes with one allowed dropout.
+
+    The total is the sum of the contributions of the other holders, and is charged once.
+    """
     noise = DistributedVotes(noise_std=2.0, num_holders=4, max_dropouts=1)
     plan = replace(seeded_plan(noise), target_epsilon=None)
     release = summed_release(plan, tmp_path)
@@ -109,7 +123,10 @@ def test_secure_sum_with_noise_survives_one_dropout(tmp_path: Path) -> None:
 
 
 def test_flower_derives_masks_from_32_bits_of_each_key() -> None:
-    """A known weakness of Flower 1.41. Where this fails, Flower has become better: say so on the page."""
+    """Two keys of 32 bytes that differ in most bytes give equal masks: a known weakness of Flower 1.41.
+
+    If this test fails, Flower has become better, and the page on deployment must be updated.
+    """
     from flwr.common.secure_aggregation.secaggplus_utils import pseudo_rand_gen
 
     first = bytes(range(32))
@@ -123,6 +140,7 @@ def test_flower_derives_masks_from_32_bits_of_each_key() -> None:
 def test_rounds_give_the_release_of_train_with_and_without_a_secure_sum(
     secure: bool, tmp_path: Path
 ) -> None:
+    """Rounds over Flower, plain or by a secure sum, release the bytes of `train` with one charge."""
     plan = rounds_plan()
     release = small_rounds(plan, tmp_path, max_absent=1)
     plans = SmallHolders(tmp_path / "holders", 4, plan)

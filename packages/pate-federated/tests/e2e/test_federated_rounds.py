@@ -49,6 +49,7 @@ from tests.refusals import Refusal, refused
 
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Returns the folder of a run of `train` with the plan in rounds, stopped after its student is trained."""
     folder = tmp_path_factory.mktemp("train") / "train"
     run_until(rounds_plan(), folder, stage="training the majority")
     return folder
@@ -57,7 +58,16 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def rounds_in(
     folder: Path, plan: Plan | None = None, *, spoil: Any = None, max_absent: int = 0
 ) -> tuple[RoundsOfHolders, Exchanges]:
-    """A server, and its exchange with holders, whose teachers stay where they were."""
+    """Returns a server in a folder, and its exchange with holders.
+
+    Teachers that the folder has already are kept.
+
+    Args:
+        folder: the folder of the server and the holders.
+        plan: the settings of the run; by default `rounds_plan()`.
+        spoil: a function that replaces the answer of a holder to a question, or returns None.
+        max_absent: the number of holders that may be absent.
+    """
     release = small_rounds(plan or rounds_plan(), folder, max_absent=max_absent)
     return release, Exchanges(
         SmallHolders(folder / "holders", HOLDERS, plan or rounds_plan()), release.roll, spoil
@@ -65,6 +75,7 @@ def rounds_in(
 
 
 def test_rounds_of_holders_give_the_release_of_pate_train(whole: Path, tmp_path: Path) -> None:
+    """Rounds of four holders, with linear and with kernel teachers, release the bytes of `train`. They charge once."""
     release, exchange = rounds_in(tmp_path)
     release.run(exchange, SilentMonitor())
     assert len(charges(tmp_path / "release")) == 1  # for the prevalence and all rounds
@@ -80,7 +91,10 @@ def test_rounds_of_holders_give_the_release_of_pate_train(whole: Path, tmp_path:
 
 
 def test_each_group_of_a_holder_may_be_a_teacher(tmp_path: Path) -> None:
-    """Two places with 480 records each: they release nearly what a run with 960 teachers does."""
+    """Two places with 480 records each, and a teacher for each record, release at least 85% right labels.
+
+    A roll that declares 12 teachers where the holder has 480 is refused.
+    """
     plan = rounds_plan(teacher=KernelTeacher(), num_teachers=None, target_epsilon=3.0)
     dataset = small_dataset()
     shares = {"north": slice(0, 480), "south": slice(480, 960)}
@@ -130,6 +144,7 @@ def test_each_group_of_a_holder_may_be_a_teacher(tmp_path: Path) -> None:
 def test_unsupported_settings_of_rounds_are_refused_before_the_charge(
     plan: Plan, refusal: Refusal, tmp_path: Path
 ) -> None:
+    """An aggregator or a teacher that rounds do not support is refused. The ledger stays empty."""
     release, exchange = rounds_in(tmp_path, plan)
     with refusal:
         release.run(exchange)
@@ -137,6 +152,10 @@ def test_unsupported_settings_of_rounds_are_refused_before_the_charge(
 
 
 def test_interrupted_server_releases_the_same_bytes(whole: Path, tmp_path: Path) -> None:
+    """A server is killed at various files that it writes, and runs again.
+
+    The release has the bytes of `train`, and the ledger holds one charge.
+    """
     killed = 0
     (_, exchange) = rounds_in(tmp_path)
     for number in range(3, 60, 7):
@@ -149,7 +168,12 @@ def test_interrupted_server_releases_the_same_bytes(whole: Path, tmp_path: Path)
 
 
 def without(kind: str, holder: str) -> Any:
-    """Makes one holder fail at questions of a kind, from the second question on."""
+    """Returns a function that makes one holder fail from the second question of a kind on.
+
+    Args:
+        kind: the kind of the questions.
+        holder: the name of the holder.
+    """
     kinds: list[str] = []
 
     def spoil(question: Question, name: str) -> Contribution | None:
@@ -168,6 +192,10 @@ def without(kind: str, holder: str) -> Any:
 def test_holder_that_fails_between_rounds_changes_neither_sum_nor_price(
     whole: Path, tmp_path: Path
 ) -> None:
+    """Holder 3 of 4 fails in the second round of moments, and one absence is allowed.
+
+    The sum of that round has the other three holders. The price and the number of teachers stay as if all were present.
+    """
     monitor = SilentMonitor()
     (release, exchange) = rounds_in(
         tmp_path, spoil=without(kind="moments", holder="3"), max_absent=1
@@ -189,6 +217,8 @@ def test_holder_that_fails_between_rounds_changes_neither_sum_nor_price(
 
 
 def test_holder_absent_at_the_opening_may_answer_later_rounds(tmp_path: Path) -> None:
+    """Holder 2 answers the opening too late, so that the server counts it as absent. All five later sums include it."""
+
     def late(question: Question, name: str) -> Contribution | None:
         if name != "2" or question.kind != "opening":
             return None
@@ -205,7 +235,11 @@ def test_holder_absent_at_the_opening_may_answer_later_rounds(tmp_path: Path) ->
 def test_round_with_too_many_absences_is_asked_again(
     lost: bool, whole: Path, tmp_path: Path
 ) -> None:
-    """Only that round is asked again. A released round is read from the ledger, even if its sum is lost."""
+    """Holder 3 fails in the second round of moments, and no absence is allowed: the run is refused after its charge.
+
+    A second run asks for that round alone, and releases the bytes of `train` without a second charge. If the files of
+    the moments are lost, the ledger gives the released round.
+    """
     release, exchange = rounds_in(tmp_path, spoil=without(kind="moments", holder="3"))
     with refused("absent holders", 1, "holder=3:"):
         release.run(exchange)
@@ -231,6 +265,7 @@ NOISE = DistributedVotes(noise_std=2.0, num_holders=HOLDERS, max_dropouts=1)
 
 @pytest.fixture(scope="module")
 def homes(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Returns a folder with the finished vote files of four holders, one folder for each holder."""
     folder = tmp_path_factory.mktemp("homes")
     for name in NAMES:
         plan, holder_sum = SmallHolders(folder, HOLDERS, PLAN)(name)
@@ -239,6 +274,7 @@ def homes(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def answers(homes: Path) -> list[Contribution]:
+    """Returns the contributions of all four holders, with the vote files of their folders."""
     return [
         Contribution(name, votes_path(small_request(), folder=homes / name).read_bytes())
         for name in NAMES
@@ -247,6 +283,7 @@ def answers(homes: Path) -> list[Contribution]:
 
 @pytest.fixture(scope="module")
 def expected(homes: Path) -> bytes:
+    """Returns the bytes of the release that an uninterrupted server makes of these votes."""
     small_release(PLAN, homes.parent / "whole").run(lambda: answers(homes))
     return release_bytes(homes.parent / "whole" / "release")
 
@@ -254,6 +291,10 @@ def expected(homes: Path) -> bytes:
 def test_server_interrupted_at_any_file_makes_the_same_release(
     homes: Path, expected: bytes, tmp_path: Path
 ) -> None:
+    """A server is killed before and after each file that it writes, and runs again.
+
+    The release is that of an uninterrupted server, with one charge.
+    """
     kills = 0
     folder = tmp_path / "killed"
     for number in count(1):
@@ -274,6 +315,10 @@ def test_server_interrupted_at_any_file_makes_the_same_release(
 def test_complete_votes_are_not_asked_for_again(
     homes: Path, expected: bytes, tmp_path: Path
 ) -> None:
+    """A server is killed after it has collected all votes, but before it releases.
+
+    It then finishes the same release without a question to the holders.
+    """
     folder = tmp_path / "killed"
     release = small_release(PLAN, folder, max_absent=1)
     for number in range(1, 40):
@@ -289,7 +334,10 @@ def test_complete_votes_are_not_asked_for_again(
 def test_noise_of_holders_is_released_once_or_refused_and_charged_once(
     homes: Path, tmp_path: Path
 ) -> None:
-    """A server killed before it writes the holders' sum loses the sum, as holders answer once."""
+    """A server of noisy sums is killed at each file, and runs again: it releases or refuses, with one charge.
+
+    A server that was killed before it wrote the sum has lost the sum, as holders answer once.
+    """
     ended = {"released": 0, "refused": 0}
     for number in range(1, 30):
         folder = tmp_path / f"try-{number}"
@@ -314,6 +362,12 @@ def test_noise_of_holders_is_released_once_or_refused_and_charged_once(
 
 
 def summed(homes: Path, own: HolderSum) -> Summed:
+    """Returns the sum of the numbers of all four holders, with their names.
+
+    Args:
+        homes: the folder of the holders' folders.
+        own: the computation of one holder's numbers.
+    """
     plans = SmallHolders(homes, HOLDERS, PLAN)
     total = np.zeros((1, 1))
     for name in NAMES:
@@ -325,6 +379,10 @@ def summed(homes: Path, own: HolderSum) -> Summed:
 
 
 def test_release_refused_for_absences_charges_nothing(homes: Path, tmp_path: Path) -> None:
+    """One of four holders is absent, and no absence is allowed: the release is refused without a charge.
+
+    With all holders it is released, and charged once.
+    """
     release = small_release(PLAN, tmp_path)
     with refused("absent holders", 1):
         release.run(lambda: answers(homes)[1:])
@@ -338,7 +396,10 @@ def test_release_refused_for_absences_charges_nothing(homes: Path, tmp_path: Pat
     ["gaussian_votes", "gnmax", "powerset_gnmax", "centered_votes", "stable_top_k_not_prior"],
 )
 def test_absent_holder_does_not_change_the_price(name: str, votes: Votes, tmp_path: Path) -> None:
-    """At the price and for the T that hold when all are present."""
+    """Each of five aggregators releases with all holders, and with one absent.
+
+    The price, the number of teachers and the number of queries are equal.
+    """
     aggregator = shipped(name)
     terms = []
     form = form_for(aggregator)

@@ -14,6 +14,10 @@ from tests.e2e.small_run import charges, run_until, seeded_plan
 def test_every_aggregator_gives_equal_releases_with_holders(
     name: str, votes: Votes, tmp_path: Path
 ) -> None:
+    """Four holders' votes are released apart from the student's training, for each shipped aggregator.
+
+    Release, student and charge are those of one run of `train`.
+    """
     plan = seeded_plan(shipped(name))
     run_until(plan, folder=tmp_path / "train", stage="training the majority")
     release_folder = tmp_path / "holders" / "apart"  # one seed draws once in a ledger

@@ -24,7 +24,7 @@ RELEASE = (
 
 @pytest.fixture(scope="module")
 def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A private file for each of two holders, the public samples, and votes of both."""
+    """Returns a folder with two holders' private files and vote files, and two files of public samples."""
     folder = tmp_path_factory.mktemp("places")
     data = small_dataset()
     for place, rows in (("north", slice(0, 480)), ("south", slice(480, 960))):
@@ -76,6 +76,11 @@ def vote_arguments(
 
 
 def test_holders_an_aggregator_and_a_student_end_in_a_bundle(files: Path, tmp_path: Path) -> None:
+    """pate-release and pate-student turn the votes of two holders into a bundle that `pate.load` reads.
+
+    In between, pate-student refuses a missing release, missing queries and other queries. A second release spends
+    nothing.
+    """
     folder = tmp_path / "many"
     ledger = tmp_path / "ledger.db"
     public = f"queries={files / 'public.npz'}"
@@ -116,6 +121,10 @@ def test_holders_an_aggregator_and_a_student_end_in_a_bundle(files: Path, tmp_pa
 
 
 def test_invalid_votes_give_one_line_errors_and_no_files(files: Path, tmp_path: Path) -> None:
+    """pate-release refuses votes that are missing, torn, repeated, foreign or of other queries.
+
+    Each error is one line that names the mistake, and no output folder is written.
+    """
     votes_folder = tmp_path / "votes"
     folder = tmp_path / "many"
     shutil.copytree(files / "votes", votes_folder)
@@ -154,6 +163,10 @@ def test_invalid_votes_give_one_line_errors_and_no_files(files: Path, tmp_path: 
 def test_invalid_holders_give_one_line_errors_and_finished_votes_stay(
     files: Path, tmp_path: Path
 ) -> None:
+    """pate-vote refuses impossible holders, seeds, teachers and outputs with a one-line error.
+
+    It neither overwrites nor trains again what is finished.
+    """
     of_four = (f"output={tmp_path}/v.npz", "holders=4")
     file = tmp_path / "v.npz"
     changes = (f"output={file}", f"output_dir={tmp_path}/work")
@@ -204,6 +217,10 @@ def test_invalid_holders_give_one_line_errors_and_finished_votes_stay(
 def test_votes_of_another_project_become_a_published_model_in_two_commands(
     files: Path, tmp_path: Path
 ) -> None:
+    """pate-release reads a histogram of 250 foreign teachers' votes from a NumPy file, and pate-student trains on it.
+
+    The card names no holders. An aggregator that needs single teachers' votes is refused.
+    """
     data = small_dataset()
     counts = np.round(data.public.labels[:40] * 180 + 35).astype(np.int64)
     np.save(tmp_path / "histogram.npy", counts)
@@ -240,6 +257,10 @@ def test_votes_of_another_project_become_a_published_model_in_two_commands(
 
 
 def test_tables_at_the_holders_and_at_the_student(tmp_path: Path) -> None:
+    """Two holders vote on tables in CSV with a schema made from the public table.
+
+    The student of their release predicts from a table with the same columns.
+    """
     rng = np.random.default_rng(1)
     names = ("age", "dose", "days", "patient", "ill")
     for place, count, width in (("a", 60, 5), ("b", 60, 5), ("public", 50, 3)):
@@ -282,6 +303,11 @@ def test_tables_at_the_holders_and_at_the_student(tmp_path: Path) -> None:
 
 
 def test_rounds_by_files_end_in_a_bundle(files: Path, tmp_path: Path) -> None:
+    """Two holders answer the questions of a server in rounds, by files in a folder.
+
+    The release ends in a bundle that `pate.load` reads. The questions come in the documented order, and mistaken
+    settings are refused.
+    """
     mail = tmp_path / "mail"
     release_folder = tmp_path / "many"
     settings = (
@@ -362,6 +388,11 @@ def test_rounds_by_files_end_in_a_bundle(files: Path, tmp_path: Path) -> None:
 
 
 def test_release_of_sums_equals_the_release_of_votes(files: Path, tmp_path: Path) -> None:
+    """The votes of two holders are first summed into one file each.
+
+    The release of the two sums has the bytes of the release of the votes. Aggregators without counts, repeated holders
+    and a clash of names are refused.
+    """
     for place in ("north", "south"):
         added = succeeded(
             "release", arguments=[f"votes={files}/votes/{place}.npz", f"sum={tmp_path}/{place}.npz"]

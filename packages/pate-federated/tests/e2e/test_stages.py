@@ -46,7 +46,10 @@ PLAN = seeded_plan(NOISE)
 
 
 def test_stages_publish_the_same_student_as_a_run(votes: Votes, tmp_path: Path) -> None:
-    """All of what is published is what a run publishes."""
+    """Release and student as stages publish every file that one run of `train` publishes, byte for byte.
+
+    Links in the folder are refused, and repeated stages change nothing.
+    """
     ledger = tmp_path / "of_whole.db"  # one seed draws once in a ledger
     changed = replace(PLAN, public_settings=lambda _: "name: small\n", ledger=ledger)
     train(changed, tmp_path / "whole")
@@ -95,6 +98,12 @@ def test_stages_publish_the_same_student_as_a_run(votes: Votes, tmp_path: Path) 
 
 
 def test_vote_file_has_mode_0600_and_no_record_data(votes: Votes, tmp_path: Path) -> None:
+    """A vote file is readable by its owner alone.
+
+    Its manifest names holder and counts, but not the digest of the records.
+
+    A holder without number or seed casts the same file again from its folder of work, and refuses other settings.
+    """
     path = votes["bits"][2]
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
     head = VoteFile.open(path).manifest
@@ -115,6 +124,7 @@ def test_vote_file_has_mode_0600_and_no_record_data(votes: Votes, tmp_path: Path
 
 
 def test_interrupted_holder_casts_the_same_votes(votes: Votes, tmp_path: Path) -> None:
+    """A holder is killed at each file that it writes. It then casts the vote file of an uninterrupted holder."""
     plan = holder_plan(PLAN, 2)
     killed = list(after_kills(tmp_path, lambda folder: cast(plan, folder)))
     for folder in killed:
@@ -127,6 +137,10 @@ def test_interrupted_holder_casts_the_same_votes(votes: Votes, tmp_path: Path) -
 def test_a_killed_release_is_drawn_once_and_charged_once(
     seed: int | None, votes: Votes, tmp_path: Path
 ) -> None:
+    """A release is killed at each file that it writes, and made again, with a seed or without.
+
+    What was drawn before stays, and the ledger holds one entry.
+    """
     plan = replace(PLAN, seed=seed)
     results = []
 
@@ -146,6 +160,10 @@ def test_a_killed_release_is_drawn_once_and_charged_once(
 
 
 def test_interrupted_training_gives_an_identical_student(votes: Votes, tmp_path: Path) -> None:
+    """Training of the student is killed at each file that it writes, and repeated.
+
+    The release is that of uninterrupted training.
+    """
     release(release_plan(PLAN), votes["bits"], tmp_path / "apart")
     expected_folder = Path(shutil.copytree(tmp_path / "apart", tmp_path / "wanted"))
     student(PLAN, expected_folder)
@@ -163,6 +181,12 @@ def test_interrupted_training_gives_an_identical_student(votes: Votes, tmp_path:
 def test_one_ledger_holds_all_releases_of_the_holders_and_its_cap(
     votes: Votes, tmp_path: Path
 ) -> None:
+    """A repeated release is one entry of the ledger.
+
+    A second release of the holders' records that would exceed the cap is refused.
+
+    A ledger of other kinds of entries is refused too.
+    """
     plan = replace(PLAN, target_epsilon=5.0)
     ledger = tmp_path / "all.db"
     other_ledger = tmp_path / "others.db"
@@ -192,6 +216,7 @@ def test_one_ledger_holds_all_releases_of_the_holders_and_its_cap(
 
 
 def test_folder_of_another_plan_is_refused(votes: Votes, tmp_path: Path) -> None:
+    """A folder that holds the release of two holders' votes refuses other votes, and charges nothing for them."""
     plan = replace(PLAN, target_epsilon=None)
     folder = tmp_path / "release"
     release(release_plan(plan), votes["bits"][:2], folder)
@@ -206,7 +231,10 @@ def test_folder_of_another_plan_is_refused(votes: Votes, tmp_path: Path) -> None
 def test_unsupported_settings_of_stages_are_refused_before_reading(
     votes: Votes, tmp_path: Path
 ) -> None:
-    """The error for rounds lists the alternatives. A prior needs to know which queries were asked."""
+    """Several rounds, bits for confidences, a prior without queries, and teachers without votes are refused.
+
+    No file is written. The error for rounds advises `rounds=1`.
+    """
     several = CenteredVotes(noise_multiplier=1.0)
     prior = shipped("stable_top_k_not_prior")
     for aggregator, form, refusal in (
@@ -234,6 +262,7 @@ def test_unsupported_settings_of_stages_are_refused_before_reading(
 
 
 def test_a_student_of_other_samples_or_releases_is_refused(votes: Votes, tmp_path: Path) -> None:
+    """The student's stage refuses queries that differ from the released queries, and a privacy card that was edited."""
     release(release_plan(PLAN), votes["bits"], tmp_path / "apart")
     data = small_dataset()
     moved = replace(data, public=replace(data.public, inputs=data.public.inputs + np.float32(1)))

@@ -46,6 +46,7 @@ def records(first: First) -> Dataset:
 
 
 def plan(first: First, holder: str, teacher: Voter) -> HolderPlan:
+    """Returns the plan of a holder with two teachers, whose first group of records is `first`."""
     return HolderPlan(
         load_dataset=lambda: records(first),
         teacher=teacher,
@@ -58,7 +59,10 @@ def plan(first: First, holder: str, teacher: Voter) -> HolderPlan:
 
 
 def questions() -> list[Question]:
-    """The opening, and one question of each kind; the student of the round is sure of itself."""
+    """Returns the opening, and one question of each kind.
+
+    The student's weights in the question of moments are large.
+    """
     opening = Question.of_opening(Request(inputs=POOL, record_ids=np.arange(30), label_names=NAMES))
     pool = PublicPCA.fit(POOL, 3)
     rng = np.random.default_rng(1)
@@ -106,6 +110,11 @@ def answers(
 @pytest.mark.slow
 @pytest.mark.parametrize("absent", ["", "3"])
 def test_replacing_one_group_moves_a_sum_by_at_most_two_clips(answers: Any, absent: str) -> None:
+    """The first group is left out, or replaced by extreme records, in all ways.
+
+    No two sums of the holders differ by more than the priced distance in the Euclidean norm, and more than half of it
+    is reached.
+    """
     folder, *others = ROLL.holders
     for place, question in enumerate(questions()[1:], start=1):
         sums = []

@@ -21,7 +21,7 @@ APP = TESTS / "e2e" / "federated_app"
 
 
 def certificates(folder: Path) -> None:
-    """The certificate of this machine, which lives for a day and is its own authority."""
+    """Writes a certificate for localhost, valid for a day and its own authority, with its key into a folder."""
     from cryptography import x509
     from cryptography.hazmat.primitives import hashes, serialization
     from cryptography.hazmat.primitives.asymmetric import ec
@@ -47,6 +47,7 @@ def certificates(folder: Path) -> None:
 
 
 def free_port() -> int:
+    """Returns a free port of this machine."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])
@@ -104,7 +105,7 @@ class Deployment:
         )
 
     def apps(self, started: subprocess.Popen[bytes] | None) -> list[int]:
-        """The apps, by process number, that a SuperLink or SuperNode has running."""
+        """Returns the process numbers of the apps that a SuperLink or SuperNode runs."""
         if started is None:
             return []
         running = list(processes())
@@ -118,9 +119,11 @@ class Deployment:
         ]
 
     def log(self, name: str) -> str:
+        """Returns the text of the log of a process, such as `link` or `node-1`."""
         return (self.folder / f"{name}.log").read_text(errors="replace")
 
     def _started(self, tool: str, *options: str, log: str) -> subprocess.Popen[bytes]:
+        """Starts a tool of Flower with its options, and appends its output to a log."""
         with (self.folder / f"{log}.log").open("ab") as out:
             return subprocess.Popen(
                 [self._tool(tool), *options],
@@ -133,9 +136,11 @@ class Deployment:
 
     @staticmethod
     def _tool(name: str) -> str:
+        """Returns the path of a tool in the folder of this Python."""
         return str(Path(sys.executable).parent / name)
 
     def _environment(self) -> dict[str, str]:
+        """Returns the environment of the processes: no private variables, and no telemetry."""
         environment = {
             name: value
             for name, value in os.environ.items()
@@ -156,7 +161,7 @@ class Deployment:
 
 
 def processes() -> Iterator[tuple[int, int, bytes]]:
-    """Returns the number, session and command line of each running process."""
+    """Yields the number, session and command line of each running process."""
     for entry in Path("/proc").iterdir():
         with suppress(OSError, ValueError, IndexError):
             state, *fields = (entry / "stat").read_text().rpartition(")")[2].split()
@@ -165,10 +170,12 @@ def processes() -> Iterator[tuple[int, int, bytes]]:
 
 
 def connected(port: int) -> socket.socket:
+    """Returns an open connection to a port of this machine."""
     return socket.create_connection(("127.0.0.1", port), timeout=10)
 
 
 def wait_for_port(port: int, process: subprocess.Popen[bytes], seconds: float = 60) -> None:
+    """Waits until a port listens. Fails if the process ends, or after `seconds`."""
     until = time.monotonic() + seconds
     while time.monotonic() < until:
         assert process.poll() is None, "the SuperLink ended"

@@ -65,7 +65,7 @@ def small_release(
 
 
 def summed_release(plan: Plan, folder: Path) -> SummedRelease:
-    """Returns the release of a sum over holders, of which one may be absent."""
+    """Returns the server's release of a sum over four holders, of which one may be absent."""
     return SummedRelease(
         request=small_request(),
         dataset="small",
@@ -82,6 +82,7 @@ def rounds_plan(**changes: Any) -> Plan:
 
 
 def small_rounds(plan: Plan, folder: Path, *, max_absent: int = 0) -> RoundsOfHolders:
+    """Returns the server of rounds of the small run, in a folder. `max_absent` holders may be absent."""
     dataset = small_dataset()
     return RoundsOfHolders(
         pool=np.asarray(dataset.public.inputs, dtype=np.float32),
@@ -94,6 +95,15 @@ def small_rounds(plan: Plan, folder: Path, *, max_absent: int = 0) -> RoundsOfHo
 
 @dataclass
 class Exchanges:
+    """An exchange of questions and answers with holders in this process, in place of a network.
+
+    Attributes:
+        plans: returns the plan and the folder of a holder.
+        roll: the holders and their numbers of teachers.
+        spoil: replaces the answer of a holder to a question, or returns None to leave it.
+        asked: the kinds of the questions so far.
+    """
+
     plans: Callable[[str], tuple[HolderPlan, Path]]  # of the holders
     roll: Roll  # who is expected
     # called with question and holder before it answers; what it returns is sent in place of an answer
@@ -109,6 +119,7 @@ class Exchanges:
         )
 
     def _answers(self, question: Question) -> Iterator[Contribution]:
+        """Yields the contribution of each holder to a question; a refusal becomes its problem."""
         for name in self.roll.holders:
             if self.spoil is not None and (sent := self.spoil(question, name)) is not None:
                 yield sent

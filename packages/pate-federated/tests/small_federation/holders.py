@@ -26,6 +26,7 @@ def request(**changes: Any) -> Request:
 
 
 def votes_of(holder: str) -> NDArray[np.bool_]:
+    """Returns the votes of a holder's teachers, drawn from its name, `[TEACHERS, NUM_QUERIES, NUM_LABELS]`."""
     rng = np.random.default_rng(int(holder) if holder.isdigit() else 99)
     return np.asarray(rng.random((TEACHERS, NUM_QUERIES, NUM_LABELS)) < 0.5)
 
@@ -72,7 +73,7 @@ def answer(
 
 
 def replaced(contribution: Contribution, name: str, array: NDArray[Any]) -> Contribution:
-    """The same archive with another array under a name: what no honest holder writes."""
+    """Returns a contribution whose archive has another array under one name, as no honest holder writes it."""
     with np.load(io.BytesIO(contribution.votes or b""), allow_pickle=False) as file:
         arrays = {key: file[key] for key in file.files}
     out = io.BytesIO()

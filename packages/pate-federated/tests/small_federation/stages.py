@@ -29,7 +29,7 @@ Votes = dict[str, list[Path]]  # files of all holders, by what was cast
 
 
 def deployed_plan(holders: int) -> Plan:
-    """The settings that all processes of a federation share."""
+    """Returns the settings that all processes of a federation with `holders` holders share."""
     return replace(seeded_plan(StableTopK(selection_scale=2.0, test_std=1.0)), holders=holders)
 
 
@@ -52,12 +52,14 @@ def holder_plan(
 
 
 def cast(plan: HolderPlan, folder: Path) -> Path:
+    """Casts the votes of a holder into a file in a folder, and returns the path of the file."""
     path = folder / f"{plan.holder}.npz"
     cast_vote_file(plan, path, folder / f"{plan.holder}.work", SilentMonitor())
     return path
 
 
 def queries_of(plan: Plan) -> Callable[[], Queries]:
+    """Returns a function that loads the queries of a plan's data set."""
     return lambda: Queries.of(plan.load_dataset())
 
 
@@ -79,17 +81,24 @@ def release_plan(plan: Plan, **changes: Any) -> ReleasePlan:
 def release(
     plan: ReleasePlan, paths: list[Path], folder: Path, monitor: SilentMonitor | None = None
 ) -> Terms:
+    """Releases the votes of the files at `paths` into a folder, and returns the terms of the release."""
     votes = GatheredVotes.read(paths)
     return release_votes(plan, votes, cohort_of_votes(votes), folder, monitor or SilentMonitor())
 
 
 def student(plan: Plan, folder: Path, output: Path | None = None) -> None:
+    """Trains the student of a release in a folder; the result goes into `output`, or stays in the folder."""
     plan_made = StudentPlan(student=plan.student, queries=queries_of(plan), seed=plan.seed)
     train_on_release(plan_made, folder, output, SilentMonitor())
 
 
 def require_the_same(train: Path, apart: Path) -> None:
-    """Returns the files of a run that stopped before its baselines, and of its separate stages."""
+    """Fails unless the stages apart wrote the same release and student as a run of `train`.
+
+    Args:
+        train: the folder of the run, which stopped before its baselines.
+        apart: the folder of the stages.
+    """
     files_of_run = contents(train / "release")
     files_of_stages = contents(apart / "release")
     assert files_of_run.keys() == {
@@ -101,7 +110,14 @@ def require_the_same(train: Path, apart: Path) -> None:
 
 
 def after_kills(folder: Path, task: Callable[[Path], object]) -> Iterator[Path]:
-    """Returns the files of a task that is killed at each of its files, before or after writing it in turn."""
+    """Yields folders in which a task was killed, at its first file, its second file, and so on.
+
+    The kill comes before the file is written, then after, in turn. Ends as soon as the task finishes unkilled.
+
+    Args:
+        folder: the parent of these folders.
+        task: writes its files into the folder that it receives.
+    """
     for number in count():
         folder_of_kill = folder / str(number)
         if not killed_at(number + 1, task=partial(task, folder_of_kill), after=bool(number % 2)):
@@ -110,7 +126,15 @@ def after_kills(folder: Path, task: Callable[[Path], object]) -> Iterator[Path]:
 
 
 def killed_at(number: int, task: Callable[[], object], *, after: bool) -> bool:
-    """Returns True if a child process was killed at the n-th file that it replaces, and False if it finished."""
+    """Runs a task in a child process that is killed at a file that it replaces.
+
+    Returns False if it finished before.
+
+    Args:
+        number: the number of the file, from 1 on.
+        task: the function that the child runs.
+        after: whether the child is killed after the file is replaced, or before.
+    """
     child = os.fork()
     if child == 0:  # nothing of the test may run on in here
         left = number

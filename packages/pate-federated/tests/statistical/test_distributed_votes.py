@@ -13,7 +13,13 @@ from tests.statistical.test_whole_numbers import discrete_gaussian
 
 
 def total_of(aggregator: DistributedVotes, present: int, size: int) -> NDArray[np.int64]:
-    """The sum of what that many holders with no votes send."""
+    """Returns the sum of the contributions of holders without votes, which is noise alone, `[size]`.
+
+    Args:
+        aggregator: the aggregator that draws the noise.
+        present: the number of holders in the sum.
+        size: the number of queries, with one label each.
+    """
     none = np.zeros((size, 1), dtype=np.int64)
     rngs = [np.random.default_rng([7, holder]) for holder in range(present)]
     parts = [aggregator.contribution(none, num_teachers=3, rng=rng) for rng in rngs]
@@ -22,7 +28,12 @@ def total_of(aggregator: DistributedVotes, present: int, size: int) -> NDArray[n
 
 @pytest.mark.parametrize("present", [6, 5, 4])
 def test_sum_is_discrete_gaussian_for_any_number_of_dropouts(present: int) -> None:
-    """Six holders, two may be absent: four shares are priced, and every further one adds its own variance."""
+    """Of six holders, four to six are present.
+
+    The sum has the variance of that many shares, by a chi-square test.
+
+    The variance is at least the priced variance, which counts four shares.
+    """
     aggregator = DistributedVotes(noise_std=4.0, num_holders=6, max_dropouts=2)
     num_draws_of_sum = Counter(total_of(aggregator, present, size=40_000).tolist())
     variance = present * aggregator.shares.share_variance
@@ -37,7 +48,10 @@ def test_sum_is_discrete_gaussian_for_any_number_of_dropouts(present: int) -> No
 
 
 def test_labels_are_those_of_one_gaussian() -> None:
-    """Drawn in one place or in several, the share of labels above the threshold is that of a normal distribution."""
+    """The labels of noise drawn in one place, or by four holders, are as frequent as for one normal distribution.
+
+    The test tells a standard deviation of 6 from one of 5.
+    """
     aggregator = DistributedVotes(noise_std=6.0, num_holders=4)
     counts = np.full((20_000, 1), 13)
     central = aggregator.aggregate(
@@ -52,6 +66,7 @@ def test_labels_are_those_of_one_gaussian() -> None:
 
 
 def test_shares_of_different_holders_are_independent() -> None:
+    """The shares of two holders with different seeds have no correlation beyond chance in 20,000 draws."""
     aggregator = DistributedVotes(noise_std=20.0, num_holders=2)
     none = np.zeros((20_000, 1), dtype=np.int64)
     rngs = (np.random.default_rng(seed) for seed in (0, 1))

@@ -13,7 +13,7 @@ from tests.refusals import ANY, refused
 
 @pytest.fixture
 def private(tmp_path: Path) -> Path:
-    """A file of private records, with links to it of both kinds."""
+    """Returns the path of a file of private records. A symbolic and a hard link to it lie in the same folder."""
     path = tmp_path / "private.npz"
     np.savez(path, inputs=np.eye(4), labels=np.eye(4, dtype=int))
     (tmp_path / "sub").mkdir()
@@ -24,6 +24,7 @@ def private(tmp_path: Path) -> Path:
 
 @pytest.mark.parametrize("name", ["./private.npz", "sub/../private.npz", "soft.npz", "hard.npz"])
 def test_private_records_are_no_queries(name: str, private: Path) -> None:
+    """The private file is refused as the file of queries, under another spelling of its path and under links to it."""
     reader = Arrays(private=str(private))
     with refused("queries", ANY, "another file than"):
         AskedData(reader, path=private.parent / name).load()

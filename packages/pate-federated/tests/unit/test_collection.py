@@ -44,6 +44,10 @@ def whole(folder: Path, holders: Sequence[str], question: Request = BITS) -> lis
 
 
 def test_sum_counts_absent_teachers_without_votes(tmp_path: Path) -> None:
+    """The answers of two of four holders arrive.
+
+    The counts are those of the two holders, and the number of teachers is that of all four.
+    """
     everyone = collected(tmp_path, answers=whole(tmp_path, holders=NAMES)[::-1])
     assert (everyone.absent, dict(everyone.refused)) == ((), {})
     partial = collected(tmp_path, answers=whole(tmp_path, holders=["1", "4"]))
@@ -59,6 +63,7 @@ def test_sum_counts_absent_teachers_without_votes(tmp_path: Path) -> None:
 
 
 def test_absent_teachers_vote_for_the_first_label_if_one_is_required(tmp_path: Path) -> None:
+    """Two of four holders are absent. For `GNMax`, which needs one label a teacher, their teachers vote for label 0."""
     source = collected(tmp_path, answers=whole(tmp_path, holders=["1", "2"])).source(
         GNMax(noise_std=1.0)
     )
@@ -67,12 +72,19 @@ def test_absent_teachers_vote_for_the_first_label_if_one_is_required(tmp_path: P
 
 
 def test_with_more_absent_than_the_roll_allows_there_is_no_source(tmp_path: Path) -> None:
+    """Three of four holders are absent where the roll allows two. The votes are refused."""
     collection = collected(tmp_path, answers=whole(tmp_path, holders=["1"]))
     with refused("absent holders", 3, "ask again, or"):
         collection.source(PLAIN)
 
 
 def test_absent_teachers_are_refused_under_add_remove(tmp_path: Path) -> None:
+    """Two of four holders are absent.
+
+    `CenteredVotes` is refused under add_remove, and accepted under replace_one.
+
+    `GaussianVotes` is accepted under add_remove.
+    """
     answers = whole(tmp_path, holders=["1", "2"], question=CONFIDENCES)
     collection = collected(tmp_path, answers, question=CONFIDENCES)
     centered = CenteredVotes(noise_multiplier=3.0, adjacency=Adjacency.ADD_REMOVE)
@@ -83,6 +95,7 @@ def test_absent_teachers_are_refused_under_add_remove(tmp_path: Path) -> None:
 
 
 def test_confidences_of_absent_teachers_are_zero(tmp_path: Path) -> None:
+    """Two of four holders are absent. The confidences of their six teachers are zero, after those that were sent."""
     answers = whole(tmp_path, holders=["1", "2"], question=CONFIDENCES)
     collection = collected(tmp_path, answers, question=CONFIDENCES)
     source = collection.source(CenteredVotes(noise_multiplier=3.0))
@@ -96,6 +109,7 @@ def test_confidences_of_absent_teachers_are_zero(tmp_path: Path) -> None:
 
 
 def packed(folder: Path, bits: np.ndarray) -> Contribution:
+    """Returns the answer of holder 2 with these packed bits in place of its votes."""
     return replaced(answer(folder, "2"), "packed", bits)
 
 
@@ -140,6 +154,12 @@ SPOILED: dict[str, tuple[Callable[[Path], Contribution], str]] = {
 
 @pytest.mark.parametrize("how", SPOILED)
 def test_invalid_answer_gives_a_one_line_reason_by_holder(how: str, tmp_path: Path) -> None:
+    """Holder 2 sends an invalid answer, of each kind.
+
+    It counts as absent, with a one-line reason.
+
+    The reason has no path, the inbox has no file of the holder, and all 12 teachers are counted.
+    """
     spoil, reason = SPOILED[how]
     collection = collected(
         tmp_path, answers=[*whole(tmp_path, holders=["1", "3", "4"]), spoil(tmp_path)]
@@ -154,6 +174,7 @@ def test_invalid_answer_gives_a_one_line_reason_by_holder(how: str, tmp_path: Pa
 
 @pytest.mark.parametrize("wrong", [np.nan, np.inf, -0.5, 1.5])
 def test_invalid_confidences_are_refused(wrong: float, tmp_path: Path) -> None:
+    """One confidence of holder 2 is NaN, infinite or outside [0, 1]. The holder counts as absent, with this reason."""
     honest_answers = whole(tmp_path, holders=["1", "3", "4"], question=CONFIDENCES)
     sent_confidences = votes_of("2").astype(np.float32)
     sent_confidences[1, 2, 3] = wrong
@@ -168,6 +189,10 @@ def test_invalid_confidences_are_refused(wrong: float, tmp_path: Path) -> None:
 
 
 def test_more_labels_of_a_query_than_the_clip_allows_are_refused(tmp_path: Path) -> None:
+    """Under `vote_clip=2`, a teacher of holder 2 votes for four labels of a query.
+
+    The holder counts as absent, with this reason.
+    """
     clipped_answers = [
         answer(tmp_path, name, CLIPPED, votes=votes_of(name) & False) for name in ("1", "3", "4")
     ]
@@ -179,6 +204,10 @@ def test_more_labels_of_a_query_than_the_clip_allows_are_refused(tmp_path: Path)
 
 
 def test_unknown_holder_is_refused_and_replaces_no_other(tmp_path: Path) -> None:
+    """Answers of a holder outside the roll, and of one whose name is a path, are refused.
+
+    The inbox holds the four known holders' files.
+    """
     collection = collected(
         tmp_path,
         answers=[
@@ -200,7 +229,10 @@ def test_unknown_holder_is_refused_and_replaces_no_other(tmp_path: Path) -> None
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(4))
 def test_adversarial_holder_moves_counts_by_at_most_its_teachers(seed: int, tmp_path: Path) -> None:
-    """For any bytes and any head, a holder adds at most one vote for each of its teachers."""
+    """For any packed bits that holder 2 sends, each count grows by 0 to 3, its number of teachers.
+
+    With votes clipped to one label, all counts of a query together grow by 3 at most.
+    """
     rng = np.random.default_rng(seed)
     honest = whole(tmp_path, holders=["1", "3", "4"])
     without = collected(tmp_path, answers=honest).source(PLAIN).counts()
@@ -223,7 +255,10 @@ def test_adversarial_holder_moves_counts_by_at_most_its_teachers(seed: int, tmp_
 
 
 def test_votes_of_one_holder_reach_the_bound_of_the_price(tmp_path: Path) -> None:
-    """The bound above is attained: from no votes to all of them."""
+    """Holder 2 changes from no votes to all votes.
+
+    Each count then grows by its number of teachers, which is the bound.
+    """
     honest = whole(tmp_path, holders=["1", "3", "4"])
 
     def counts_with(vote: bool) -> np.ndarray:
@@ -236,6 +271,10 @@ def test_votes_of_one_holder_reach_the_bound_of_the_price(tmp_path: Path) -> Non
 
 
 def test_request_is_unchanged_by_serialization(tmp_path: Path) -> None:
+    """A request that is written to bytes and read keeps its digest, labels, form of votes and clip.
+
+    Other bytes are refused.
+    """
     sent_request = request(cast="confidences", vote_clip=2)
     collection = type(sent_request).from_bytes(sent_request.to_bytes())
     assert (collection.digest, collection.label_names) == (

@@ -13,6 +13,12 @@ SHAPE = {"num_queries": 600, "num_labels": 40, "num_teachers": 400}
 
 
 def test_sum_of_contributions_gives_clear_majorities() -> None:
+    """Five holders add narrow noise to their parts of the counts.
+
+    The labels are those with over half of 100 votes.
+
+    All queries are answered, and the event is the one that `event_for` states.
+    """
     aggregator = DistributedVotes(noise_std=0.1, num_holders=5)
     held = [CLEAR // 5 + (i < CLEAR % 5) for i in range(5)]
     rngs = map(np.random.default_rng, range(5))
@@ -35,6 +41,7 @@ def test_teachers_of_an_absent_holder_vote_for_no_label() -> None:
 
 
 def test_price_covers_the_noisy_counts() -> None:
+    """The epsilon for 40 holders is above that of the continuous Gaussian and of `GaussianVotes`, and below 20.1."""
     event = DistributedVotes(noise_std=50.0, num_holders=40).event_for(**SHAPE)
     epsilon = RdpAccountant().compose(event).get_epsilon(target_delta=1e-6)
     assert gaussian_epsilon((600 * 40) ** 0.5 / 50.0, target_delta=1e-6) < epsilon < 20.1
@@ -44,6 +51,11 @@ def test_price_covers_the_noisy_counts() -> None:
 
 
 def test_teachers_with_few_votes_cost_less_and_under_add_remove_half() -> None:
+    """For `max_votes=4`, the zCDP cost counts 8 changed votes under replace_one and 4 under add_remove.
+
+    With `max_votes` of more than half of the 40 labels, or none, the cost counts all 40 labels.
+    """
+
     def rho(adjacency: Adjacency, max_votes: int | None) -> float:
         aggregator = DistributedVotes(
             noise_std=50.0, num_holders=1, max_votes=max_votes, adjacency=adjacency
@@ -62,6 +74,7 @@ def test_teachers_with_few_votes_cost_less_and_under_add_remove_half() -> None:
 
 
 def test_too_few_or_too_many_contributions_are_refused() -> None:
+    """Of five holders, two may be missing: 2 and 6 contributions are refused, 3 and 5 are accepted."""
     aggregator = DistributedVotes(noise_std=1.0, num_holders=5, max_dropouts=2)
     total = np.zeros((1, 2), dtype=np.int64)
     for count in (2, 6):
@@ -72,6 +85,7 @@ def test_too_few_or_too_many_contributions_are_refused() -> None:
 
 
 def test_invalid_numbers_of_a_secure_sum_are_refused() -> None:
+    """A count above `max_votes`, a total of floats, and a total with one axis are refused."""
     aggregator = DistributedVotes(noise_std=1.0, num_holders=2, max_votes=1)
     with refused("votes[0]", rule="a sum of"):
         aggregator.contribution([[3, 1]], num_teachers=3, rng=np.random.default_rng(0))

@@ -45,7 +45,7 @@ TYPES = [
 
 @pytest.fixture(scope="module")
 def learned(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Returns the folders of holders with trained teachers."""
+    """Returns a folder with the folders of four holders that have trained their teachers."""
     folder = tmp_path_factory.mktemp("learned")
     for name in ROLL.holders:
         plan, folder_of_holder = plans_in(folder)(name)
@@ -55,10 +55,12 @@ def learned(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def homes(learned: Path, tmp_path: Path) -> Path:
+    """Returns a copy of the holders' folders, which a test may change."""
     return Path(shutil.copytree(learned, tmp_path / "homes"))
 
 
 def plans_in(folder: Path) -> SmallHolders:
+    """Returns the plans of four holders with their folders in `folder`."""
     return SmallHolders(folder, 4, seeded_plan(GaussianVotes(noise_std=1.0)))
 
 
@@ -108,6 +110,7 @@ class Link:
         return [self.deliver(message) for message in messages]
 
     def deliver(self, message: Any) -> Any:
+        """Sends a copy of a message to its holder, and returns the answer, or an error in place of an exception."""
         message = copy.deepcopy(message)
         self.spoil(message)
         node = message.metadata.dst_node_id
@@ -124,7 +127,7 @@ class Link:
         return reply
 
     def run_sum(self) -> tuple[np.ndarray, tuple[str, ...]]:
-        """A sum by Flower's own workflow."""
+        """Runs a secure sum by Flower's own workflow. Returns the sum and the names of the holders in it."""
         context = flwr.Context(1, 0, {}, flwr.RecordDict(), {})
         payload = {"request": small_request().to_bytes()}
         grid: Any = self
@@ -133,7 +136,7 @@ class Link:
         )
 
     def until(self, stage: str) -> Any:
-        """The message of a stage that holder 1 is ready for, after an honest sum so far."""
+        """Runs an honest sum up to a stage, and returns the message of this stage to holder 1, undelivered."""
 
         def stop(message: Any) -> None:
             if stage_of(message) == stage and message.metadata.dst_node_id == FIRST:
@@ -151,11 +154,12 @@ class StoppedError(Exception):
 
 
 def stage_of(message: Any) -> Any:
+    """Returns the stage of secure aggregation that a message names."""
     return message.content.config_records[CONFIGS].get("stage")
 
 
 def changed(message: Any, kind: str) -> Any:
-    """The same message of another type, without Flower's own check of it."""
+    """Returns a copy of a message with another type, without Flower's check of types."""
     other = copy.deepcopy(message)
     other.metadata.__dict__["_message_type"] = kind
     return other
@@ -177,6 +181,7 @@ def bare(reply: Any) -> bool:
 
 
 def counts(homes: Path, names: str) -> np.ndarray:
+    """Returns the summed vote counts of holders, `[num_queries, num_labels]`. Each character of `names` is a holder."""
     counts = []
     for name in names:
         path = homes / name / small_request().digest[:16] / "votes.npz"
@@ -185,7 +190,7 @@ def counts(homes: Path, names: str) -> np.ndarray:
 
 
 def loses(node: int, stage: str) -> Callable[[Any], None]:
-    """Alters a message to a holder, so that the holder drops out in that stage."""
+    """Returns a function that alters the message of a stage to a node, so that its holder drops out there."""
 
     def lost(message: Any) -> None:
         if message.metadata.dst_node_id == node and stage_of(message) == stage:
@@ -195,6 +200,10 @@ def loses(node: int, stage: str) -> Callable[[Any], None]:
 
 
 def test_secure_sum_equals_the_sum_of_counts(homes: Path) -> None:
+    """Four honest holders take part in a secure sum.
+
+    The sum is that of their counts, and none of the 16 answers has counts without masks.
+    """
     link = Link(homes)
     total, holders = link.run_sum()
     assert sorted(holders) == ["1", "2", "3", "4"]
@@ -203,6 +212,7 @@ def test_secure_sum_equals_the_sum_of_counts(homes: Path) -> None:
 
 
 def test_sum_without_an_absent_holder_covers_the_others(homes: Path) -> None:
+    """Holder 3 of 4 drops out before it sends its masked counts. The sum is that of the other three holders."""
     total, holders = Link(homes, spoil=loses(node=103, stage=COLLECT)).run_sum()
     assert sorted(holders) == ["1", "2", "4"]
     np.testing.assert_array_equal(total, counts(homes, "124"))
@@ -210,6 +220,7 @@ def test_sum_without_an_absent_holder_covers_the_others(homes: Path) -> None:
 
 @pytest.mark.parametrize("stage", STAGES)
 def test_only_one_type_of_message_is_answered(stage: str, homes: Path) -> None:
+    """At each stage, a holder answers the honest message under the type `train`, and under no other type."""
     link = Link(homes)
     message = link.until(stage)
     assert [kind for kind in TYPES if is_answered(link, message=changed(message, kind))] == [
@@ -219,7 +230,10 @@ def test_only_one_type_of_message_is_answered(stage: str, homes: Path) -> None:
 
 @pytest.mark.parametrize("kind", TYPES)
 def test_message_outside_the_protocol_discloses_no_holder(kind: str, homes: Path) -> None:
-    """The message `train.default` must not return counts without masks."""
+    """A message without stages of secure aggregation is refused, for every type of message.
+
+    In particular, `train.default` must not return counts without masks.
+    """
     link = Link(homes)
     message = changed(link.until(COLLECT), kind)
     del message.content.config_records[CONFIGS]
@@ -233,6 +247,10 @@ def test_message_outside_the_protocol_discloses_no_holder(kind: str, homes: Path
 
 
 def test_each_stage_is_answered_once_and_in_order(homes: Path) -> None:
+    """After a whole sum, only a new setup is answered.
+
+    In a sum that waits for a stage, messages of other stages are refused.
+    """
     link = Link(homes)
     link.run_sum()
     sent = {stage: link.sent[stage, FIRST] for stage in STAGES}
@@ -293,6 +311,10 @@ OTHERS: dict[str, list[dict[str, Any]]] = {
 
 @pytest.mark.parametrize("stage", STAGES)
 def test_stage_with_wrong_fields_is_refused(stage: str, homes: Path) -> None:
+    """One field of a stage's message is changed, added or left out.
+
+    The holder refuses it, and then answers the honest message.
+    """
     link = Link(homes)
     message = link.until(stage)
     for change in OTHERS[stage]:
@@ -308,6 +330,7 @@ def test_stage_with_wrong_fields_is_refused(stage: str, homes: Path) -> None:
 
 
 def test_extra_records_in_a_message_are_refused(homes: Path) -> None:
+    """At each stage, a message with a further record, another node or another request is refused."""
     for stage in STAGES:
         link = Link(homes)
         message = link.until(stage)
@@ -330,7 +353,12 @@ def test_extra_records_in_a_message_are_refused(homes: Path) -> None:
 
 
 def test_each_key_masks_one_vector_under_concurrent_requests(homes: Path) -> None:
-    """Two vectors with one mask would disclose the difference of two answers."""
+    """Eight threads ask a holder at once for its masked counts.
+
+    One is answered.
+
+    Two vectors with one mask would disclose the difference of two answers.
+    """
     link = Link(homes)
     message = link.until(COLLECT)
     state = link.contexts[FIRST]
@@ -346,7 +374,12 @@ def test_each_key_masks_one_vector_under_concurrent_requests(homes: Path) -> Non
 
 
 def test_the_sum_of_a_question_is_opened_over_one_set_of_holders(homes: Path) -> None:
-    """The difference of two sums would be one holder's counts."""
+    """A sum of four holders may be repeated.
+
+    A second sum without one of them is refused.
+
+    The difference of the two sums would be the counts of that holder.
+    """
     Link(homes).run_sum()
     np.testing.assert_array_equal(Link(homes).run_sum()[0], counts(homes, "1234"))
     link = Link(homes, spoil=loses(node=103, stage=COLLECT))
@@ -355,7 +388,10 @@ def test_the_sum_of_a_question_is_opened_over_one_set_of_holders(homes: Path) ->
 
 
 def test_holder_with_contradictory_status_stays_masked() -> None:
-    """A server needs three of four shares of each of two secrets, and every holder tells one."""
+    """Terms are refused where a server could collect both secrets of a holder.
+
+    Three of four holders' shares open a secret, so at most one may be absent; colluders count against the limit.
+    """
     with refused("max_absent", 2, "at most 1"):
         SumTerms(num_holders=4, max_absent=2, most=9)
     noise = DistributedVotes(noise_std=4.0, num_holders=5, max_dropouts=1, max_colluders=3)
@@ -364,6 +400,10 @@ def test_holder_with_contradictory_status_stays_masked() -> None:
 
 
 def test_only_the_opening_is_answered_without_masks(homes: Path) -> None:
+    """Of the questions in rounds, a holder of secure sums answers the opening without masks.
+
+    The lengths are refused, in every type of message.
+    """
     link = Link(homes, own=ROLL)
     opening = Question.of_opening(small_request())
     lengths = Question(kind=LENGTHS, asked=opening.asked, num_labels=opening.num_labels)

@@ -8,6 +8,10 @@ from tests.refusals import ANY, refused
 
 
 def test_counted_shares_have_at_least_the_required_noise() -> None:
+    """For various numbers of holders, the counted shares together have the required variance, and at most 1/64 more.
+
+    The probability that a draw fails is below 1e-200.
+    """
     for noise_std in (0.01, 0.7, 3.0, 50.0, 1234.5):
         for holders, dropouts, colluders in (
             (1, 0, 0),
@@ -27,6 +31,10 @@ def test_counted_shares_have_at_least_the_required_noise() -> None:
 
 
 def test_shares_too_wide_for_one_draw_are_drawn_several_times() -> None:
+    """Fifty shares of standard deviation 1000 are wider than one draw.
+
+    5,000 of their sums have the right deviation, within 5%.
+    """
     shares = NoiseShares(noise_std=1000.0, num_holders=50, max_dropouts=49)
     together = shares.drawn_together(shape=(5_000,), rng=np.random.default_rng(2))
     assert together.std() == pytest.approx(1000 * 50**0.5, rel=0.05)
@@ -44,6 +52,7 @@ def test_shares_too_wide_for_one_draw_are_drawn_several_times() -> None:
 def test_impossible_shares_are_refused_by_name(
     name: str, noise_std: float, num_holders: int, max_dropouts: int, max_colluders: int
 ) -> None:
+    """The refusal of impossible numbers of holders, dropouts and colluders, or of no noise, names the parameter."""
     with refused(name, ANY):
         NoiseShares(
             noise_std=noise_std,
@@ -54,5 +63,6 @@ def test_impossible_shares_are_refused_by_name(
 
 
 def test_a_share_too_wide_to_draw_is_refused() -> None:
+    """A share with a standard deviation of a million is refused under the name `noise_std`."""
     with refused("noise_std", ANY):
         _ = NoiseShares(noise_std=1e6, num_holders=4).share

@@ -19,6 +19,7 @@ def names_of_the_core(path: Path) -> Iterator[str]:
 
 
 def test_the_package_imports_public_names_alone() -> None:
+    """No file of the package imports a name of `pate` with a part that begins with an underscore."""
     private = [
         f"{path.name}: {name}"
         for path in sorted(FOLDER.rglob("*.py"))

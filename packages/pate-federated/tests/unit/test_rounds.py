@@ -51,7 +51,7 @@ def question(kind: str, **changes: Any) -> Question:
 
 
 def longest(asked: Question, teachers: int = TEACHERS) -> np.ndarray:
-    """As long as the sum of so many teachers can be, all of it in one entry."""
+    """Returns the largest sum that the clip allows to a number of teachers, all in the first entry."""
     total = np.zeros(asked.shape, dtype=np.int64)
     if total.size:
         total.flat[0] = teachers * math.floor(asked.reach)
@@ -77,6 +77,7 @@ def answer(
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_question_is_unchanged_by_serialization(kind: str) -> None:
+    """A question of each kind that is written to bytes and read is equal, byte for byte."""
     sent_question = question(kind)
     result = Question.from_bytes(sent_question.to_bytes())
     assert (result.kind, result.digest, result.shape) == (
@@ -89,6 +90,10 @@ def test_question_is_unchanged_by_serialization(kind: str) -> None:
 
 @pytest.mark.parametrize("kind", [LENGTHS, SHARES, MOMENTS])
 def test_sum_limits_each_holder_to_its_teachers(kind: str) -> None:
+    """Two of four holders send sums beyond what their three teachers can reach within the clip.
+
+    The holders are refused, and the total has the other two.
+    """
     sent_question = question(kind)
     too_long = longest(sent_question)
     too_long.flat[0] += math.ceil(sent_question.reach * 1e-6) + 1
@@ -108,6 +113,10 @@ def test_sum_limits_each_holder_to_its_teachers(kind: str) -> None:
 
 
 def test_lengths_whose_sum_overflows_are_refused() -> None:
+    """Holder 3 sends four lengths of 2^62, whose sum overflows 64 bits.
+
+    The holder is refused, and two honest ones count.
+    """
     sent_question = question(LENGTHS)
     total = np.zeros(sent_question.shape, dtype=np.int64)
     total[:4] = 2**62  # which add up to 0 in 64 bits
@@ -125,6 +134,7 @@ def test_lengths_whose_sum_overflows_are_refused() -> None:
 
 
 def without_array(data: bytes, **arrays: Any) -> bytes:
+    """Returns the bytes of an archive in which `arrays` replace the arrays of the same names."""
     with np.load(io.BytesIO(data), allow_pickle=False) as file:
         arrays_of_answer = {name: file[name] for name in file.files}
     out = io.BytesIO()
@@ -133,6 +143,7 @@ def without_array(data: bytes, **arrays: Any) -> bytes:
 
 
 def spoiled(asked: Question) -> dict[str, tuple[Contribution, str]]:
+    """Returns invalid answers of holder 2, by the name of the fault, each with some words of its refusal."""
     honest_bytes = answer(asked, holder="2").votes or b""
     total = longest(asked)
     return {
@@ -163,6 +174,12 @@ def spoiled(asked: Question) -> dict[str, tuple[Contribution, str]]:
 
 @pytest.mark.parametrize("name", list(spoiled(question(SHARES))))
 def test_invalid_answer_is_refused_by_name_and_adds_nothing(name: str) -> None:
+    """Holder 2 answers invalidly, in each way of `spoiled`.
+
+    The sum is that of holder 1, and one line names the reason.
+
+    One absence is then accepted by a roll that allows it, and refused by another roll.
+    """
     sent_question = question(SHARES)
     sent, message = spoiled(sent_question)[name]
     result = gathered(ROLL, sent_question, contributions=[answer(sent_question, holder="1"), sent])
@@ -180,6 +197,7 @@ def test_invalid_answer_is_refused_by_name_and_adds_nothing(name: str) -> None:
 
 
 def test_duplicate_and_unknown_holders_are_refused() -> None:
+    """Holder 2 answers twice, and a stranger answers. Both are refused, and holder 1 alone counts."""
     sent_question = question(MOMENTS)
     stranger = answer(sent_question, holder="mallory")
     result = gathered(
@@ -200,6 +218,12 @@ def test_duplicate_and_unknown_holders_are_refused() -> None:
 @pytest.mark.parametrize("holders", [3, 40, 400])
 @pytest.mark.parametrize("kind", [LENGTHS, SHARES, MOMENTS])
 def test_summed_digits_give_the_sum_of_the_numbers(holders: int, kind: str) -> None:
+    """Each holder's numbers are split into digits, and the digits are summed.
+
+    They join to the sum of the numbers.
+
+    The sum of the digits stays below 2^32.
+    """
     roll = Roll.numbered(holders, teachers_each=10, max_absent=1)
     sent_question = question(kind)
     limbs = Limbs.of(sent_question, roll)
@@ -216,6 +240,7 @@ def test_summed_digits_give_the_sum_of_the_numbers(holders: int, kind: str) -> N
 
 
 def filled(name: str, *values: float) -> list[tuple[str, dict[str, Any]]]:
+    """Returns changes of a question's state, in which all entries of the array `name` have one of the values."""
     kind = SHARES if name in STATES[SHARES] and name != "clip" else MOMENTS
     return [(kind, {name: np.full(STATES[kind][name].shape, value)}) for value in values]
 
@@ -244,7 +269,10 @@ def filled(name: str, *values: float) -> list[tuple[str, dict[str, Any]]]:
     ],
 )
 def test_invalid_questions_are_refused_at_the_holder(kind: str, changes: dict[str, Any]) -> None:
-    """If all holders but one send a constant, the sum discloses the one holder's numbers."""
+    """A question with extreme, negative or missing numbers, or wrong shapes, is refused when built and when read.
+
+    Such a question could make all holders but one send a constant, so that the sum discloses the other's numbers.
+    """
     with pytest.raises(InvalidValue, match="question"):
         question(kind, **changes)
     with pytest.raises(InvalidValue):
@@ -252,6 +280,10 @@ def test_invalid_questions_are_refused_at_the_holder(kind: str, changes: dict[st
 
 
 def test_a_question_is_about_the_labels_and_samples_of_its_opening() -> None:
+    """A question is accepted for its own request.
+
+    Another pool, other samples and another number of labels are refused.
+    """
     opening = request(inputs=np.ones((6, 5), dtype=np.float32))
     question(MOMENTS).require_of(opening)
     with refused("question.pool_center", "others"):
@@ -263,6 +295,12 @@ def test_a_question_is_about_the_labels_and_samples_of_its_opening() -> None:
 
 
 def packed(how: int, **arrays: Any) -> bytes:
+    """Returns a zip archive of arrays, as `np.savez` writes it.
+
+    Args:
+        how: the method of compression of `zipfile`.
+        arrays: the arrays by name.
+    """
     out = io.BytesIO()
     with zipfile.ZipFile(out, "w", how) as archive:
         for name, array in arrays.items():
@@ -273,7 +311,7 @@ def packed(how: int, **arrays: Any) -> bytes:
 
 
 def promising(shape: tuple[int, ...], descr: str) -> bytes:
-    """An array whose header promises what does not follow."""
+    """Returns the bytes of a `.npy` file whose header promises a shape, without the entries."""
     out = io.BytesIO()
     np.lib.format.write_array_header_1_0(
         out, {"descr": descr, "fortran_order": False, "shape": shape}
@@ -282,6 +320,7 @@ def promising(shape: tuple[int, ...], descr: str) -> bytes:
 
 
 def large_messages() -> dict[str, bytes]:
+    """Returns messages whose size in memory would exceed by far their length, by the kind of trick."""
     head = {"ids": np.arange(6), "label_names": np.array(["a", "b"]), "cast": np.array("bits")}
     head |= {
         "vote_clip": np.array(0),
@@ -312,7 +351,10 @@ def large_messages() -> dict[str, bytes]:
 
 @pytest.mark.process
 def test_claimed_size_of_a_message_takes_no_memory(tmp_path: Path) -> None:
-    """A request of 2 MB once took 4.9 GB."""
+    """Reading each of `large_messages` is refused in one line, and takes less than 64 MiB of memory.
+
+    A request of 2 MB once took 4.9 GB.
+    """
     for name, data in large_messages().items():
         (tmp_path / name).write_bytes(data)
     script = """
@@ -343,6 +385,7 @@ print("refused")
 
 
 def test_request_beyond_the_cell_limit_is_refused() -> None:
+    """A request with 2^17 queries and 2^12 labels is refused: at most 2^28 votes are allowed."""
     large_inputs = np.zeros((2**17, 1), dtype=np.float32)
     with refused("queries times labels", ANY, "at most 268435456"):
         request(
@@ -353,6 +396,10 @@ def test_request_beyond_the_cell_limit_is_refused() -> None:
 
 
 def test_mailbox_reads_only_the_files_of_holders(tmp_path: Path) -> None:
+    """One of six files in the mailbox is an answer.
+
+    Pipes, folders, dangling links, a device and a file of 1 TiB are refused without being read; a stranger's file too.
+    """
     sent_question = question(SHARES)
     names = ("1", "2", "3", "4", "5", "6")
     box = Mailbox(tmp_path, roll=Roll.numbered(num_holders=6, teachers_each=TEACHERS, max_absent=5))
@@ -384,6 +431,7 @@ def test_mailbox_reads_only_the_files_of_holders(tmp_path: Path) -> None:
     [("é", "e\u0301"), ("North", "north"), ("a" * 201,), ("é" * 101,), ("a\x1bb",), ("a\0",)],
 )
 def test_holder_names_that_differ_only_on_some_disks_are_refused(names: tuple[str, ...]) -> None:
+    """A roll refuses names that a disk may hold equal, and names that are too long or not printable."""
     with pytest.raises(InvalidValue, match="holder"):
         Roll(dict.fromkeys(names, 1))
 
@@ -392,5 +440,6 @@ def test_holder_names_that_differ_only_on_some_disks_are_refused(names: tuple[st
     ("kind", "clip"), [(SHARES, 1e4), (SHARES, 1e-13), (MOMENTS, 1e4), (MOMENTS, 1e-13)]
 )
 def test_degenerate_clip_in_a_question_is_refused(kind: str, clip: float) -> None:
+    """A question's clip above 1000 or below 1e-12 is refused."""
     with refused("question.clip", ANY, "1e-12 to 1000"):
         question(kind, clip=np.array(clip))

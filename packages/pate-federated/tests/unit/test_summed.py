@@ -53,15 +53,18 @@ def release_of(folder: Path, aggregator: Aggregator) -> SummedRelease:
 
 
 def counts() -> np.ndarray:
+    """Returns the counts of the votes of all four holders, `[NUM_QUERIES, NUM_LABELS]`."""
     return np.asarray(sum(votes_of(name).sum(axis=0, dtype=np.int64) for name in ROLL.holders))
 
 
 def labels(folder: Path) -> np.ndarray:
+    """Returns the labels of the release that was written into a folder."""
     with np.load(folder / "release" / "release" / "release.npz") as file:
         return np.asarray(file["labels"])
 
 
 def num_charges(folder: Path) -> int:
+    """Returns the number of entries in a folder's ledger, 0 without a ledger."""
     path = folder / "ledger.db"
     return len(Ledger.stored(path).entries) if path.exists() else 0
 
@@ -70,6 +73,10 @@ def num_charges(folder: Path) -> int:
     ("holders", "most"), [(3, 1), (40, 700), (400, 5_000_000), (10_000, 200_000)]
 )
 def test_an_average_of_whole_numbers_gives_their_sum_exactly(holders: int, most: int) -> None:
+    """Flower returns a float average of the holders' numbers.
+
+    `exact_sum` turns it into their exact sum, also at the limits.
+    """
     terms = SumTerms(num_holders=holders, max_absent=1, most=most)
     rng = np.random.default_rng(0)
     numbers = rng.integers(-most, most + 1, size=(holders, 50))
@@ -88,6 +95,10 @@ def test_an_average_of_whole_numbers_gives_their_sum_exactly(holders: int, most:
 
 
 def test_sum_beyond_the_terms_is_refused() -> None:
+    """An average that is no sum of whole numbers within the terms is refused.
+
+    Too few holders, and a count beyond `most`, are refused too.
+    """
     terms = SumTerms(num_holders=4, max_absent=1, most=10)
     for average, present, refusal in (
         (np.array([0.4]), 4, refused("sum", rule="within the")),
@@ -101,6 +112,7 @@ def test_sum_beyond_the_terms_is_refused() -> None:
 
 
 def test_a_sum_of_counts_gives_the_release_of_the_votes(tmp_path: Path) -> None:
+    """The release of four holders' summed counts has the labels of `aggregate` on the counts. It is charged once."""
     plain = GaussianVotes(noise_std=1.0)
     release = release_of(tmp_path, aggregator=plain)
     release.run(lambda: (counts(), ("1", "2", "3", "4")))
@@ -112,6 +124,10 @@ def test_a_sum_of_counts_gives_the_release_of_the_votes(tmp_path: Path) -> None:
 
 
 def test_absent_holders_count_equally_in_sums_and_vote_files(tmp_path: Path) -> None:
+    """The sum of three of four holders stands for 12 teachers.
+
+    For `GaussianVotes` absent teachers vote for no label; for `GNMax` they vote for label 0.
+    """
     three = np.asarray(sum(votes_of(name).sum(axis=0, dtype=np.int64) for name in "123"))
     for aggregator, first in (
         (GaussianVotes(noise_std=1.0), 0),
@@ -131,6 +147,13 @@ def test_absent_holders_count_equally_in_sums_and_vote_files(tmp_path: Path) -> 
 
 
 def numbers_of(folder: Path, name: str, own: HolderSum) -> np.ndarray:
+    """Returns the numbers that a holder sends for its votes.
+
+    Args:
+        folder: the folder of the holders' files.
+        name: the name of the holder.
+        own: the computation of its numbers.
+    """
     path = folder / f"{name}.npz"
     home = folder / f"home-{name}"
     home.mkdir(exist_ok=True)
@@ -140,6 +163,7 @@ def numbers_of(folder: Path, name: str, own: HolderSum) -> np.ndarray:
 
 
 def noisy(folder: Path, names: str) -> Summed:
+    """Returns the sum of noisy numbers of holders, with their names; each character of `names` is a holder."""
     holder_sum = HolderSum(SumTerms.of_noise(NOISE, roll=ROLL), noise=NOISE, seed=3)
     numbers = np.sum([numbers_of(folder, name, own=holder_sum) for name in names], axis=0)
     return numbers.astype(np.int64), tuple(names)
@@ -148,6 +172,10 @@ def noisy(folder: Path, names: str) -> Summed:
 def test_noisy_sum_is_charged_before_holders_are_asked(
     tmp_path: Path,
 ) -> None:
+    """When the holders are asked for a noisy sum, the ledger holds one entry already.
+
+    Their sum is released. A second run asks nobody and charges nothing.
+    """
     epsilons = []
 
     def ask() -> Summed:
@@ -165,6 +193,10 @@ def test_noisy_sum_is_charged_before_holders_are_asked(
 
 
 def test_a_holder_answers_a_request_for_noisy_numbers_once(tmp_path: Path) -> None:
+    """A second answer to the same request is refused, and an answer to another request beyond `max_answers`.
+
+    Numbers without noise may be sent again.
+    """
     holder_sum = HolderSum(SumTerms.of_noise(NOISE, roll=ROLL), noise=NOISE, seed=3)
     numbers_of(tmp_path, name="1", own=holder_sum)
     with refused("request", rule="a request that"):
@@ -193,16 +225,22 @@ def answered_at_once(folder: Path, first_id: int) -> bool:
 
 
 def threads() -> Executor:
+    """Returns a pool of four threads."""
     return ThreadPoolExecutor(max_workers=4)
 
 
 def processes() -> Executor:
+    """Returns a pool of two new processes."""
     spawn = multiprocessing.get_context("spawn")
     return ProcessPoolExecutor(max_workers=2, mp_context=spawn)
 
 
 @pytest.mark.parametrize("pool", [threads, pytest.param(processes, marks=pytest.mark.process)])
 def test_only_one_of_concurrent_requests_is_answered(pool: Any, tmp_path: Path) -> None:
+    """Four threads or processes ask a holder at once for noisy numbers, for three requests.
+
+    In each of 20 trials one is answered.
+    """
     with pool() as workers:
         for attempt in range(20):
             folder = tmp_path / str(attempt)
@@ -213,6 +251,10 @@ def test_only_one_of_concurrent_requests_is_answered(pool: Any, tmp_path: Path) 
 def test_sum_lost_after_the_charge_stays_charged_once(
     tmp_path: Path,
 ) -> None:
+    """The connection fails after the holders have answered.
+
+    A second run is refused by the holders: one charge, and no release.
+    """
     release = release_of(tmp_path, aggregator=NOISE)
 
     def lost() -> Summed:
@@ -229,6 +271,10 @@ def test_sum_lost_after_the_charge_stays_charged_once(
 
 
 def test_stored_sum_is_released_after_an_interruption(tmp_path: Path) -> None:
+    """A release is interrupted after its sum is stored.
+
+    The second run releases that sum without a question, under one charge.
+    """
     release = release_of(tmp_path, aggregator=NOISE)
     counts = noisy(tmp_path, names="123")
     with pytest.raises(KeyboardInterrupt):
@@ -243,6 +289,7 @@ def test_stored_sum_is_released_after_an_interruption(tmp_path: Path) -> None:
 
 
 def test_release_with_too_few_holders_is_refused(tmp_path: Path) -> None:
+    """Two of four holders answer where three are required. The release is refused after its one charge."""
     total = np.zeros((NUM_QUERIES, NUM_LABELS), dtype=np.int64)
     with refused("num_contributions", 2, "3"):
         release_of(tmp_path, aggregator=NOISE).run(lambda: (total, ("1", "2")))
@@ -250,7 +297,10 @@ def test_release_with_too_few_holders_is_refused(tmp_path: Path) -> None:
 
 
 def test_inconsistent_terms_are_refused(tmp_path: Path) -> None:
-    """The release is refused when it is built or run, before any holder is asked."""
+    """An aggregator, a target or shares that contradict the roll or the request are refused.
+
+    The refusal comes when the release is built or run, before a holder is asked or anything is charged.
+    """
 
     def with_noise(aggregator: Aggregator) -> SummedRelease:
         return release_of(tmp_path, aggregator)
@@ -281,6 +331,10 @@ def test_inconsistent_terms_are_refused(tmp_path: Path) -> None:
 
 
 def test_shares_of_a_part_of_the_holders_are_enough() -> None:
+    """For 400 holders, secrets may be shared among 43 of them with a threshold of 29.
+
+    Even, too small and too large numbers of shares are refused.
+    """
     terms = SumTerms(num_holders=400, max_absent=40, most=9, shares=43)
     assert (terms.num_shares, terms.threshold, terms.least) == (43, 29, 360)
     assert SumTerms(num_holders=400, max_absent=40, most=9).threshold == 360

@@ -35,6 +35,12 @@ TEACHER = PrivacyUnit("one teacher, with all its records")
 def test_unit_of_privacy_is_the_one_of_all_holders(
     units: tuple[PrivacyUnit | None, ...], wanted: PrivacyUnit
 ) -> None:
+    """Two holders declare their units of privacy.
+
+    If both name the same column, the release has this unit at one holder.
+
+    Otherwise its unit is one teacher.
+    """
     heads = [
         VoteManifest(
             holder=f"hospital_{number}",
@@ -75,14 +81,22 @@ def _dataset() -> Dataset:
 
 
 def test_records_with_other_samples_keep_their_unit(tmp_path: Path) -> None:
-    """This covers readers of a whole data set, such as pictures, and Flower's holders."""
+    """Records with a unit of privacy are loaded with queries from another file.
+
+    The unit stays.
+
+    This covers readers of a whole data set, such as pictures, and Flower's holders.
+    """
     queries = tmp_path / "queries.npz"
     np.savez(queries, inputs=np.ones((3, 2), np.float32))
     assert AskedData(SimpleNamespace(load=_dataset), path=queries).load().privacy_unit == PATIENT
 
 
 def test_weighted_records_are_refused_with_other_samples(tmp_path: Path) -> None:
-    """Otherwise a doctor of many patients would count once for each patient, at the price of one."""
+    """Records whose weights share them between patients and doctors are refused with queries from another file.
+
+    Otherwise a doctor of many patients would count once for each patient, at the price of one.
+    """
     queries = tmp_path / "queries.npz"
     np.savez(queries, inputs=np.ones((3, 2), np.float32))
     shared = SharedRecords(

@@ -39,6 +39,7 @@ HEAD = VoteManifest(
 
 
 def confidences_of(holder: str, teachers: int = TEACHERS) -> np.ndarray:
+    """Returns the confidences of a holder's teachers, drawn from its name, `[num_teachers, QUERIES, LABELS]`."""
     seed = int.from_bytes(holder.encode(), "big")
     return np.random.default_rng(seed).random((teachers, QUERIES, LABELS)).astype(np.float32)
 
@@ -89,6 +90,10 @@ def write(
 def test_written_votes_are_read_back_and_equal_votes_give_equal_bytes(
     cast: str, tmp_path: Path
 ) -> None:
+    """A file of votes, with confidences or without, returns all that was written.
+
+    The same votes make the same bytes.
+    """
     path = write(tmp_path, head=replace(HEAD, cast=cast))
     file = VoteFile.open(path)
     votes = confidences_of("a")
@@ -148,6 +153,10 @@ MISMATCHES = {
 
 @pytest.mark.parametrize("name", MISMATCHES)
 def test_files_of_different_queries_are_refused_by_name(name: str, tmp_path: Path) -> None:
+    """Holder b's file differs from that of holder a in queries, labels or form of votes.
+
+    The refusal names the field and the files.
+    """
     mismatch = MISMATCHES[name]
     paths = [write(tmp_path), mismatch.write(tmp_path)]
     known = "a.npz" if name != "order" else ""
@@ -157,6 +166,7 @@ def test_files_of_different_queries_are_refused_by_name(name: str, tmp_path: Pat
 
 
 def test_votes_need_a_holder_and_no_holder_twice(tmp_path: Path) -> None:
+    """Two files of the same holder are refused, and so is an empty list of files."""
     paths = [write(tmp_path), write(tmp_path, file_name="copy")]
     with refused(f"votes={paths[1]}, holder", "a"):
         GatheredVotes.read(paths)
@@ -166,6 +176,10 @@ def test_votes_need_a_holder_and_no_holder_twice(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_every_damaged_byte_is_found_or_harmless(tmp_path: Path) -> None:
+    """Every 13th byte of a vote file is inverted in turn.
+
+    The file is refused as damaged, or its votes are read unchanged.
+    """
     path = write(tmp_path, head=replace(HEAD, cast="confidences"))
     content = path.read_bytes()
     broken = tmp_path / "broken.npz"
@@ -188,6 +202,7 @@ def test_every_damaged_byte_is_found_or_harmless(tmp_path: Path) -> None:
 
 
 def test_truncated_file_gives_a_one_line_error(tmp_path: Path) -> None:
+    """A vote file cut to four lengths, and a missing file, are refused as damaged."""
     path = write(tmp_path)
     content = path.read_bytes()
     for length in (0, 30, 500, -1):
@@ -199,6 +214,10 @@ def test_truncated_file_gives_a_one_line_error(tmp_path: Path) -> None:
 
 
 def test_votes_that_contradict_their_head_are_refused(tmp_path: Path) -> None:
+    """The manifest claims `vote_clip=1`, and teachers vote for more labels.
+
+    Reading refuses the file, and writing refuses such votes.
+    """
     path = write(tmp_path, head=replace(HEAD, vote_clip=11))
     with zipfile.ZipFile(path) as archive:
         members = {name: archive.read(name) for name in archive.namelist()}
@@ -216,6 +235,7 @@ def test_votes_that_contradict_their_head_are_refused(tmp_path: Path) -> None:
 
 
 def test_head_with_invalid_fields_is_refused() -> None:
+    """A manifest with an invalid or unknown field is refused by the name of the field."""
     for changes, refusal in (
         ({"holder": ""}, refused("holder", "''")),
         ({"num_teachers": 0}, refused("num_teachers", 0)),
@@ -232,6 +252,10 @@ def test_head_with_invalid_fields_is_refused() -> None:
 
 
 def test_votes_of_others_are_read_in_every_layout(tmp_path: Path) -> None:
+    """Votes of another project are read as bits, as a histogram and as pairs: the counts are equal.
+
+    Counts give no single teacher's votes. Several files add up, and the same file twice is refused.
+    """
     bits = confidences_of("a") >= 0.5
     np.savez(tmp_path / "bits.npz", votes=bits)
     np.save(tmp_path / "counts.npy", bits.sum(axis=0))
@@ -259,6 +283,10 @@ def test_votes_of_others_are_read_in_every_layout(tmp_path: Path) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("num_teachers", [1, 100, 30_000])
 def test_sum_of_partial_sums_equals_the_total(num_teachers: int, tmp_path: Path) -> None:
+    """Six holders' files are summed in steps, and at once.
+
+    The counts, holders, numbers and digits are equal, and a sum has mode 0600.
+    """
     paths = [
         write(tmp_path, holder, num_teachers=num_teachers if holder == "c" else 2)
         for holder in "abcdef"
@@ -280,6 +308,10 @@ def test_sum_of_partial_sums_equals_the_total(num_teachers: int, tmp_path: Path)
 
 
 def test_sums_with_different_queries_are_refused(tmp_path: Path) -> None:
+    """A sum of two holders is refused beside one of these holders' files, and beside votes on other queries.
+
+    A sum gives neither bits nor confidences nor clipped counts.
+    """
     paths = [write(tmp_path, holder) for holder in "abc"]
     GatheredVotes.read(paths[:2]).write(tmp_path / "sum.npz")
     with refused(f"votes={paths[1]}, holder", "b"):
@@ -307,6 +339,7 @@ def test_sums_with_different_queries_are_refused(tmp_path: Path) -> None:
 def test_a_sum_whose_holders_say_different_things_is_refused(
     said: Any, name: str, value: object, tmp_path: Path
 ) -> None:
+    """A file of a sum contains two manifests that differ in queries or clip. Reading refuses the file."""
     heads = (replace(HEAD, vote_clip=1), replace(HEAD, **({"holder": "b", "vote_clip": 1} | said)))
     SumFile.write(
         tmp_path / "sum.npz",
@@ -320,6 +353,7 @@ def test_a_sum_whose_holders_say_different_things_is_refused(
 
 
 def test_altered_sum_is_refused(tmp_path: Path) -> None:
+    """A sum with a changed count, a truncated sum, and a count above the number of teachers are refused."""
     GatheredVotes.read([write(tmp_path), write(tmp_path, holder="b")]).write(tmp_path / "sum.npz")
     content = (tmp_path / "sum.npz").read_bytes()
     place = content.index(b"counts.npy") + 10 + 128  # within the numbers
@@ -344,6 +378,7 @@ def test_altered_sum_is_refused(tmp_path: Path) -> None:
 def test_sums_of_packed_bits_are_sums_of_bits(
     num_rows: int, num_queries: int, num_labels: int
 ) -> None:
+    """`BitSums` adds the packed votes of each teacher, and gives the counts of the bits, also when read twice."""
     rng = np.random.default_rng(num_rows)
     probabilities = rng.random((num_queries, num_labels))
     probabilities[0, 0] = 1  # all votes for it fill every digit
