@@ -5,11 +5,7 @@ from typing import TYPE_CHECKING
 from pate.extras import lazily
 
 if TYPE_CHECKING:
-    from pate.aggregators.aggregator import (
-        Aggregator,
-        PriorRule,
-        counts_for,
-    )
+    from pate.aggregators.aggregator import Aggregator
     from pate.aggregators.boundary import BoundaryMax, BoundaryTopK
     from pate.aggregators.centered_release import CenteredRelease
     from pate.aggregators.centered_votes import CenteredVotes
@@ -26,11 +22,13 @@ if TYPE_CHECKING:
     from pate.aggregators.not_prior import NotPriorTopK
     from pate.aggregators.powerset import PowersetGNMax
     from pate.aggregators.prevalence import Prevalence
+    from pate.aggregators.prior_rule import PriorRule
     from pate.aggregators.record import MemoryRecord, ReleaseRecord
     from pate.aggregators.release import Answers, Release, TrainingSet
     from pate.aggregators.session import TargetChargedAggregator
     from pate.aggregators.stable_fixed_top_k import StableFixedTopK
     from pate.aggregators.stable_top_k import StableTopK
+    from pate.aggregators.vote_counts import counts_for
 
 __all__ = [
     "Aggregator",
@@ -68,7 +66,7 @@ def __dir__() -> list[str]:
 
 
 _LATER = {
-    "aggregator": "Aggregator PriorRule counts_for",
+    "aggregator": "Aggregator",
     "centered_release": "CenteredRelease",
     "centered_votes": "CenteredVotes",
     "clipped_votes": "ClippedVotes",
@@ -79,10 +77,12 @@ _LATER = {
     "gnmax": "GNMax",
     "powerset": "PowersetGNMax",
     "prevalence": "Prevalence",
+    "prior_rule": "PriorRule",
     "record": "MemoryRecord ReleaseRecord",
     "release": "Answers Release TrainingSet",
     "stable_fixed_top_k": "StableFixedTopK",
     "stable_top_k": "StableTopK",
+    "vote_counts": "counts_for",
     "boundary": "BoundaryMax BoundaryTopK",
     "not_prior": "NotPriorTopK",
     "session": "TargetChargedAggregator",

@@ -11,17 +11,14 @@ leak.
 
 from __future__ import annotations
 
-import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, fields, replace
-from functools import partial
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol, Self, final, runtime_checkable
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, final
 
 import numpy as np
 from numpy.typing import NDArray
 
-from pate import validation
 from pate.accounting import (
     Accountant,
     Adjacency,
@@ -29,16 +26,10 @@ from pate.accounting import (
     Budget,
     Event,
     NonPrivateEvent,
-    NoOpEvent,
-    calibrate,
 )
+from pate.aggregators.calibration import fitted_to_ledger, scaled_to_budget
 from pate.aggregators.expectation import warn_if_useless
-from pate.aggregators.failures import (
-    USUAL_DELTA,
-    require_delta_left,
-    with_failure_prob_for,
-    with_failure_prob_left,
-)
+from pate.aggregators.failures import USUAL_DELTA, with_failure_prob_for
 from pate.aggregators.record import Arrays, MemoryRecord, ReleaseRecord
 from pate.aggregators.release import Answers, Release
 from pate.files.digests import full_text
@@ -52,40 +43,17 @@ from pate.validation import (
 )
 from pate.votes.arrays import CountedVotes, CountTable, VoteBlocks
 from pate.votes.blocks import vote_blocks
-from pate.votes.counts import histogram, limited
 from pate.votes.shape import VoteShape
 from pate.votes.source import CountableVotes, VoteSource
 
 if TYPE_CHECKING:
     from pate.accounting import Ledger
+    from pate.aggregators.prior_rule import PriorRule
     from pate.mechanisms.stability_test import StabilityTest
 
 Rng = np.random.Generator
 Counts = NDArray[np.int64]
 Bits = NDArray[np.bool_]
-
-# By which noise grows, at most, to fit into what a ledger has left; and to which relative precision.
-_LARGEST_FACTOR = 2.0**10
-_FACTOR_TOLERANCE = 1e-3
-
-
-@runtime_checkable
-class PriorRule(Protocol):
-    """A function that predicts the labels of the next queries from the labels released before.
-
-    A session calls a prior rule before each of its rounds.
-    """
-
-    def __call__(self, labels: Bits, answered: Bits, num_queries: int) -> Bits:
-        """Returns the predicted labels of the next queries, bool `[num_queries, num_labels]`.
-
-        A row of False alone means that the rule predicts nothing for that query.
-
-        Args:
-            labels: bool `[num_released, num_labels]`, the labels released for all earlier queries.
-            answered: bool `[num_released]`, whether each earlier query was answered.
-            num_queries: the number of queries to predict.
-        """
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -202,16 +170,6 @@ class Aggregator(Parameters, ABC):
             rng: the source of all noise.
         """
 
-    def scaled(self, factor: float) -> Self:
-        """Returns a copy of the aggregator with every noise multiplied by `factor` > 0."""
-        noise = declared(type(self), mark="noise")
-        if not noise:
-            rule = 'a dataclass with field(metadata={"noise": True})'
-            raise InvalidValue(type(self).__name__, rule=rule)
-        values = {name: getattr(self, name) for name in noise}
-        changes = {name: value * factor for name, value in values.items() if value is not None}
-        return replace(self, **changes)
-
     def release(self, votes: VoteSource, rng: Rng, record: ReleaseRecord) -> Release:
         """Releases labels for all queries of the votes, and has the record charge the price before anything is drawn.
 
@@ -247,9 +205,10 @@ class Aggregator(Parameters, ABC):
         Raises:
             InvalidValue: `draw` returned no tuple of labels and answered, or arrays of another shape.
         """
+        name = f"{type(self).__name__}.draw"
         block_size = self.queries_at_once or max(shape.num_queries, 1)
         if shape.num_queries <= block_size:
-            return self._checked_answers(self.draw(_as_int64(summary), shape, rng), shape)
+            return Answers.from_draw(self.draw(_as_int64(summary), shape, rng), shape, name=name)
         labels = np.zeros((shape.num_queries, shape.num_labels), dtype=np.bool_)
         answered = np.zeros(shape.num_queries, dtype=np.bool_)
         for start in range(0, shape.num_queries, block_size):
@@ -257,32 +216,9 @@ class Aggregator(Parameters, ABC):
             shape_of_block = replace(shape, num_queries=rows.stop - rows.start)
             summary_of_block = _as_int64(summary[rows])
             answers_of_block = self.draw(summary_of_block, shape_of_block, rng)
-            answers = self._checked_answers(answers_of_block, shape=shape_of_block)
+            answers = Answers.from_draw(answers_of_block, shape_of_block, name=name)
             labels[rows] = answers.labels
             answered[rows] = answers.answered
-        return Answers(labels=labels, answered=answered)
-
-    def _checked_answers(self, answers: Any, shape: VoteShape) -> Answers:
-        """Returns the result of `draw` as `Answers`, once its types and shapes are checked.
-
-        Args:
-            answers: the result of `draw`, a tuple of labels and answered.
-            shape: the number of queries and labels that were charged.
-
-        Raises:
-            InvalidValue: the result is no tuple of two bool arrays, or the arrays have another shape.
-        """
-        name = f"{type(self).__name__}.draw"
-        rule = "a tuple of labels and answered, arrays of bool"
-        require(isinstance(answers, tuple), name, type(answers).__name__, rule)
-        kinds = [str(np.asarray(array).dtype) for array in answers]
-        require(kinds == ["bool", "bool"], name, kinds, rule)
-        labels, answered = map(np.asarray, answers)
-        paid = (shape.num_queries, shape.num_labels)
-        rule = f"{paid}, which the price is for"
-        require(labels.shape == paid, "labels.shape", labels.shape, rule)
-        rule = f"{paid[:1]}, which the price is for"
-        require(answered.shape == paid[:1], "answered.shape", answered.shape, rule)
         return Answers(labels=labels, answered=answered)
 
     def aggregate(
@@ -328,11 +264,9 @@ class Aggregator(Parameters, ABC):
         event = self.event(shape)
         if ledger is None:
             return MemoryRecord()
-        from pate.accounting.ledger import require_ledger
-
-        charge = require_ledger(ledger).charge
-        charge_release = partial(charge, event, adjacency=self.adjacency, description=repr(self))
-        return MemoryRecord(charge=charge_release)
+        return MemoryRecord.for_ledger(
+            ledger, event, adjacency=self.adjacency, description=repr(self)
+        )
 
     def checked_counts(self, counts: Any, *, num_teachers: int) -> NDArray[np.integer]:
         """Returns counts `[num_queries, num_labels]`, of any integer type, once they are checked.
@@ -375,12 +309,50 @@ class Aggregator(Parameters, ABC):
             require(block.shape[1:] == paid, "votes.shape", block.shape, rule)
             yield block
 
-    def with_prior(self, prior: PriorRule) -> Aggregator:
-        """Returns the aggregator with a prior, the rule that predicts labels for a session.
+    def require_source(self, votes: VoteSource) -> None:
+        """Reads imported votes once, and raises `InvalidValue` if the aggregator cannot read them; charges nothing."""
+        self.summarize(votes)
 
-        An aggregator that uses no prior returns itself.
+    @final
+    def event_for(self, *, num_queries: int, num_labels: int, num_teachers: int) -> Event:
+        """Returns the price of a release, as `event` does, for three numbers in place of a shape.
+
+        As in `aggregate`, a `failure_prob` of None is first replaced by a value that suits a delta of 1e-6.
         """
-        return self
+        shape = VoteShape(num_queries, num_labels, num_teachers)
+        return self._at_usual_delta(num_queries).event(shape)
+
+    def _at_usual_delta(self, num_queries: int) -> Self:
+        """Returns a copy of the aggregator whose `failure_prob` suits this number of queries at a delta of 1e-6.
+
+        Callers without a budget name no delta, so the usual one stands in.
+        """
+        return with_failure_prob_for(self, delta=USUAL_DELTA, num_queries=num_queries)
+
+    def plain_event(self, shape: VoteShape) -> Event | None:
+        """Returns the price of the same answers if every query is charged; None for an aggregator without a session."""
+        return None
+
+    def paper_epsilon(self, *, num_queries: int, target_delta: float) -> float | None:
+        """Returns the epsilon that the formula of the mechanism's paper gives, which is not an upper bound.
+
+        Aggregators whose paper has no formula return None.
+        """
+        return None
+
+    def num_tests(self, num_queries: int) -> int:
+        """Returns the largest number of answers that can fail, each with probability `failure_prob`."""
+        return num_queries
+
+    def scaled(self, factor: float) -> Self:
+        """Returns a copy of the aggregator with every noise multiplied by `factor` > 0."""
+        noise = declared(type(self), mark="noise")
+        if not noise:
+            rule = 'a dataclass with field(metadata={"noise": True})'
+            raise InvalidValue(type(self).__name__, rule=rule)
+        values = {name: getattr(self, name) for name in noise}
+        changes = {name: value * factor for name, value in values.items() if value is not None}
+        return replace(self, **changes)
 
     def fitted(self, budget: Budget, shape: VoteShape) -> Self:
         """Returns a copy of the aggregator with the least noise whose price meets a budget.
@@ -405,18 +377,7 @@ class Aggregator(Parameters, ABC):
             budget: the epsilon and delta that the release may cost.
             shape: the number of queries, labels and teachers of the release.
         """
-        require_delta_left(self, num_queries=shape.num_queries, target_delta=budget.delta)
-
-        def event_at(factor: float) -> Event:
-            return self.scaled(factor).event(shape)
-
-        factor = calibrate(
-            event_at,
-            target_epsilon=budget.required_epsilon(),
-            target_delta=budget.delta,
-            accountant=budget.accountant,
-        )
-        return self.scaled(factor)
+        return scaled_to_budget(self, budget, shape)
 
     def calibrated(
         self,
@@ -460,7 +421,8 @@ class Aggregator(Parameters, ABC):
         """
         shape = VoteShape(num_queries, num_labels, num_teachers)
         if ledger is not None:
-            return self._within(
+            return fitted_to_ledger(
+                self,
                 ledger,
                 shape,
                 target_epsilon=target_epsilon,
@@ -472,73 +434,6 @@ class Aggregator(Parameters, ABC):
             raise InvalidValue(name, None, rule="a number > 0, or a ledger= beside it")
         budget = Budget(epsilon=target_epsilon, delta=target_delta, accountant=accountant)
         return self.fitted(budget, shape)
-
-    def _within(
-        self,
-        ledger: Ledger,
-        shape: VoteShape,
-        *,
-        target_epsilon: float | None,
-        target_delta: float | None,
-        accountant: Callable[[], Accountant],
-    ) -> Self:
-        """Returns the result of `calibrated` where a ledger is given: the release fits into the ledger too.
-
-        The arguments are those of `calibrated`.
-        """
-        from pate.accounting.ledger import require_ledger
-
-        require_ledger(ledger)
-        rule = f"{self.adjacency}, as the aggregator"
-        require(ledger.adjacency == self.adjacency, "ledger.adjacency", ledger.adjacency, rule)
-        target = ledger.max_epsilon if target_epsilon is None else target_epsilon
-        if target is None:
-            raise InvalidValue(
-                "target_epsilon", None, rule="a number > 0, as the ledger has no max_epsilon"
-            )
-        rule = f"{ledger.target_delta}, as the ledger counts"
-        require(target_delta in (None, ledger.target_delta), "target_delta", target_delta, rule)
-        planned = with_failure_prob_left(self, ledger, num_queries=shape.num_queries)
-        budget = Budget(epsilon=target, delta=ledger.target_delta, accountant=accountant)
-        fitted = planned.fitted(budget, shape)
-        if ledger.affords(fitted.event(shape)) >= 1:
-            return fitted
-        return fitted.scaled(_least_factor_that_fits(fitted, ledger, shape))
-
-    @final
-    def event_for(self, *, num_queries: int, num_labels: int, num_teachers: int) -> Event:
-        """Returns the price of a release, as `event` does, for three numbers in place of a shape.
-
-        As in `aggregate`, a `failure_prob` of None is first replaced by a value that suits a delta of 1e-6.
-        """
-        shape = VoteShape(num_queries, num_labels, num_teachers)
-        return self._at_usual_delta(num_queries).event(shape)
-
-    def _at_usual_delta(self, num_queries: int) -> Self:
-        """Returns a copy of the aggregator whose `failure_prob` suits this number of queries at a delta of 1e-6.
-
-        Callers without a budget name no delta, so the usual one stands in.
-        """
-        return with_failure_prob_for(self, delta=USUAL_DELTA, num_queries=num_queries)
-
-    def num_tests(self, num_queries: int) -> int:
-        """Returns the largest number of answers that can fail, each with probability `failure_prob`."""
-        return num_queries
-
-    def plain_event(self, shape: VoteShape) -> Event | None:
-        """Returns the price of the same answers if every query is charged; None for an aggregator without a session."""
-        return None
-
-    def paper_epsilon(self, *, num_queries: int, target_delta: float) -> float | None:
-        """Returns the epsilon that the formula of the mechanism's paper gives, which is not an upper bound.
-
-        Aggregators whose paper has no formula return None.
-        """
-        return None
-
-    def stability_test(self, *, num_teachers: int) -> StabilityTest | None:
-        """Returns the stability test of an answer for votes of `num_teachers` teachers; None without a test."""
-        return None
 
     @property
     def max_votes_per_teacher(self) -> int | None:
@@ -556,21 +451,25 @@ class Aggregator(Parameters, ABC):
         return 1 if self.single_label else None
 
     @property
-    def reads_counts(self) -> bool:
-        """Whether the aggregator reads counts of votes, and not the votes of each teacher."""
-        return issubclass(CountedVotes, self.reads)
-
-    @property
     def never_empty(self) -> bool:
         """Whether every answer names at least one label."""
         return False
 
-    def check_run(self) -> None:
-        """Raises `InvalidValue` for field values that `pate-train` cannot use, before anything is charged."""
+    @property
+    def reads_counts(self) -> bool:
+        """Whether the aggregator reads counts of votes, and not the votes of each teacher."""
+        return issubclass(CountedVotes, self.reads)
 
-    def require_source(self, votes: VoteSource) -> None:
-        """Reads imported votes once, and raises `InvalidValue` if the aggregator cannot read them; charges nothing."""
-        self.summarize(votes)
+    def stability_test(self, *, num_teachers: int) -> StabilityTest | None:
+        """Returns the stability test of an answer for votes of `num_teachers` teachers; None without a test."""
+        return None
+
+    def with_prior(self, prior: PriorRule) -> Aggregator:
+        """Returns the aggregator with a prior, the rule that predicts labels for a session.
+
+        An aggregator that uses no prior returns itself.
+        """
+        return self
 
     def noiseless_from(self, source: VoteSource, record: ReleaseRecord) -> Release:
         """Returns a release without noise, to compare with: the labels that a majority of teachers votes for.
@@ -589,6 +488,9 @@ class Aggregator(Parameters, ABC):
             adjacency=self.adjacency,
         )
 
+    def check_run(self) -> None:
+        """Raises `InvalidValue` for field values that `pate-train` cannot use, before anything is charged."""
+
     def identity(self, shape: VoteShape) -> str:
         """Returns all public parameters and the shape as text; two texts are equal only if the releases are alike."""
         return full_text(self)
@@ -599,39 +501,6 @@ def _as_int64(summary: NDArray[Any]) -> NDArray[Any]:
     if summary.dtype.kind not in "iu":
         return summary
     return summary.astype(np.int64, copy=False)
-
-
-def _least_factor_that_fits(aggregator: Aggregator, ledger: Ledger, shape: VoteShape) -> float:
-    """Returns the least factor > 1 of the noise at which the release fits into the ledger, to a relative 1e-3.
-
-    Args:
-        aggregator: the aggregator whose noise is multiplied.
-        ledger: the ledger with its earlier charges.
-        shape: the number of queries, labels and teachers of the release.
-
-    Raises:
-        BudgetExceeded: no noise fits.
-    """
-
-    def fits(factor: float) -> bool:
-        return ledger.affords(aggregator.scaled(factor).event(shape)) >= 1
-
-    if ledger.affords(NoOpEvent()) == 0:  # nothing is left, so this raises
-        ledger.require_room(aggregator.event(shape))
-    low_factor = 1.0
-    high_factor = 2.0
-    while not fits(high_factor):
-        if high_factor > _LARGEST_FACTOR:
-            ledger.require_room(aggregator.scaled(high_factor).event(shape))
-        low_factor = high_factor
-        high_factor *= 2
-    while high_factor / low_factor > 1 + _FACTOR_TOLERANCE:
-        middle_factor = math.sqrt(low_factor * high_factor)
-        if fits(middle_factor):
-            high_factor = middle_factor
-        else:
-            low_factor = middle_factor
-    return high_factor
 
 
 def declared(aggregator_class: type[Aggregator], mark: str = "noise") -> frozenset[str]:
@@ -646,29 +515,3 @@ def declared(aggregator_class: type[Aggregator], mark: str = "noise") -> frozens
         for dataclass_field in fields(aggregator_class)
         if dataclass_field.metadata.get(mark)
     )
-
-
-def counts_for(aggregator: Aggregator, blocks: Iterable[Bits]) -> NDArray[np.int64]:
-    """Returns the counts of votes, `[num_queries, num_labels]`, for an aggregator that reads counts.
-
-    Counts do not show how many labels one teacher voted for. Where the price allows a teacher at most
-    `max_votes_per_teacher` labels of a query, each teacher keeps that many, chosen from its own votes alone.
-
-    Args:
-        aggregator: the aggregator that the counts are for.
-        blocks: bits, each block `[num_teachers_in_block, num_queries, num_labels]`.
-
-    Raises:
-        InvalidValue: there is no block.
-    """
-    rule = "an aggregator of pate.aggregators"
-    validation.require_kind("aggregator", aggregator, Aggregator, rule)
-    max_votes = aggregator.max_votes_per_teacher
-    counts: NDArray[np.int64] | None = None
-    for block in blocks:
-        limited_block = block if max_votes is None else limited(block, max_votes)
-        block_counts = histogram(limited_block)
-        counts = block_counts if counts is None else counts + block_counts
-    if counts is None:
-        raise InvalidValue("votes", rule="the votes of at least one teacher")
-    return counts

@@ -23,10 +23,11 @@ from numpy.typing import NDArray
 
 from pate import accounting as pa
 from pate.accounting import target_charging as charging
-from pate.aggregators import aggregator as base
 from pate.aggregators.aggregator import Bits, Rng
+from pate.aggregators.calibration import least_noise
 from pate.aggregators.expectation import ExpectedRelease, expected_from_votes
 from pate.aggregators.gap_tests import TableTest
+from pate.aggregators.prior_rule import PriorRule
 from pate.aggregators.record import ReleaseRecord
 from pate.aggregators.release import ChargedRelease
 from pate.aggregators.session import (
@@ -130,14 +131,14 @@ class NotPriorTopK(TargetChargedAggregator):
         """Whether every answer names at least one label, which holds if `padded` is False."""
         return not self.padded
 
-    def with_prior(self, prior: Bits | base.PriorRule) -> NotPriorSession:
+    def with_prior(self, prior: Bits | PriorRule) -> NotPriorSession:
         """Returns a copy of the aggregator with predicted labels for its queries.
 
         Args:
             prior: bool `[num_queries, num_labels]`, or a rule that predicts the labels of each round. The prior must be
                 public or computed from the release so far. A rule is first called after the session is charged.
         """
-        if isinstance(prior, base.PriorRule):
+        if isinstance(prior, PriorRule):
             return self.part(NotPriorSession, prior=prior)
         labels = np.asarray(prior)
         require(labels.dtype == np.bool_, "prior.dtype", labels.dtype, "bool")
@@ -244,13 +245,7 @@ class NotPriorTopK(TargetChargedAggregator):
         def event_at(prior_scale: float) -> pa.Event:
             return replace(with_releases, prior_scale=prior_scale).event(shape)
 
-        prior_scale = pa.calibrate(
-            event_at,
-            target_epsilon=budget.required_epsilon(),
-            target_delta=budget.delta,
-            accountant=budget.accountant,
-            start=self.prior_scale,
-        )
+        prior_scale = least_noise(event_at, budget, start=self.prior_scale)
         return replace(with_releases, prior_scale=prior_scale)
 
     def hit_probabilities(
@@ -344,7 +339,7 @@ class NotPriorSession(NotPriorTopK):
         prior: the rule that predicts the labels of each round.
     """
 
-    prior: base.PriorRule = field(repr=False)
+    prior: PriorRule = field(repr=False)
 
     def expected_labels(self, labels: Bits, answered: Bits, num_queries: int) -> Bits:
         """Returns the labels that the prior predicts for the next queries.

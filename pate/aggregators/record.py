@@ -8,9 +8,15 @@ and later calls return the stored part.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, Protocol
+from functools import partial
+from typing import TYPE_CHECKING, Any, Protocol, Self
 
 from numpy.typing import NDArray
+
+from pate.accounting import Adjacency, Event
+
+if TYPE_CHECKING:
+    from pate.accounting import Ledger
 
 Arrays = Mapping[str, NDArray[Any]]
 
@@ -57,6 +63,23 @@ class MemoryRecord:
         self._charge = charge
         self._is_charged = False
         self.parts: dict[str, Arrays] = {}
+
+    @classmethod
+    def for_ledger(
+        cls, ledger: Ledger, event: Event, *, adjacency: Adjacency, description: str
+    ) -> Self:
+        """Returns a record that charges the price of a release to a ledger before the first part is drawn.
+
+        Args:
+            ledger: the ledger to charge.
+            event: the price of the release.
+            adjacency: the adjacency that the price is for.
+            description: the text that the ledger keeps with the charge.
+        """
+        from pate.accounting.ledger import require_ledger  # loads sqlite3
+
+        charge = require_ledger(ledger).charge
+        return cls(partial(charge, event, adjacency=adjacency, description=description))
 
     def part(self, name: str, draw: Callable[[], Arrays]) -> Arrays:
         """Returns the arrays of a part; see `ReleaseRecord.part`.

@@ -25,8 +25,7 @@ from numpy.typing import NDArray
 
 from pate import accounting as pa
 from pate.accounting import target_charging as charging
-from pate.aggregators import aggregator as base
-from pate.aggregators.aggregator import Bits, Rng
+from pate.aggregators.aggregator import Aggregator, Bits, Rng
 from pate.aggregators.expectation import ExpectedRelease, expected_from_votes
 from pate.aggregators.failures import with_failure_prob_for
 from pate.aggregators.record import Arrays, MemoryRecord, ReleaseRecord
@@ -296,7 +295,7 @@ class Round(NamedTuple):
 
 
 @dataclass(frozen=True, kw_only=True)
-class TargetChargedAggregator(base.Aggregator):
+class TargetChargedAggregator(Aggregator):
     """Answers queries in order until `target_hits` of them are hits, and refuses all later queries.
 
     A query is a hit if its outcome is in the target of the subclass. The queries are drawn in rounds.

@@ -6,9 +6,10 @@ import math
 from dataclasses import dataclass, field, replace
 from typing import Self
 
-from pate.accounting import Budget, Event, calibrate
+from pate.accounting import Budget, Event
 from pate.accounting.conversion import zcdp_to_epsilon_classic
 from pate.aggregators.aggregator import Aggregator
+from pate.aggregators.calibration import least_noise
 from pate.aggregators.failures import failure_prob_of, with_failure_prob_for
 from pate.aggregators.gap_tests import (
     GapTest,
@@ -135,13 +136,7 @@ class StableAggregator(Aggregator):
         def event_at(factor: float) -> Event:
             return self._with_steps_scaled(factor).event(shape)
 
-        factor = calibrate(
-            event_at,
-            target_epsilon=budget.required_epsilon(),
-            target_delta=budget.delta,
-            accountant=budget.accountant,
-        )
-        return self._with_steps_scaled(factor)
+        return self._with_steps_scaled(least_noise(event_at, budget))
 
     def paper_epsilon(self, *, num_queries: int, target_delta: float) -> float | None:
         """Returns the epsilon that the formula of the paper gives, which is not an upper bound.

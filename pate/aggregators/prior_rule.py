@@ -1,0 +1,29 @@
+"""The rule by which a session predicts the labels of its next queries."""
+
+from __future__ import annotations
+
+from typing import Protocol, runtime_checkable
+
+import numpy as np
+from numpy.typing import NDArray
+
+Bits = NDArray[np.bool_]
+
+
+@runtime_checkable
+class PriorRule(Protocol):
+    """A function that predicts the labels of the next queries from the labels released before.
+
+    A session calls a prior rule before each of its rounds.
+    """
+
+    def __call__(self, labels: Bits, answered: Bits, num_queries: int) -> Bits:
+        """Returns the predicted labels of the next queries, bool `[num_queries, num_labels]`.
+
+        A row of False alone means that the rule predicts nothing for that query.
+
+        Args:
+            labels: bool `[num_released, num_labels]`, the labels released for all earlier queries.
+            answered: bool `[num_released]`, whether each earlier query was answered.
+            num_queries: the number of queries to predict.
+        """
