@@ -4,10 +4,11 @@ import re
 from os import PathLike
 from pathlib import Path
 
+from pate.errors import InvalidValue, MissingPackage
 from pate.extras import require_extra
-from pate.validation import InvalidValue
 
 _HUB_NAME = re.compile(r"(?P<user>\w[\w.-]*)/\w[\w.-]*")
+_FOLDER = "the folder release/ of a finished run"
 # The files of `release/`; nothing else of a repository is downloaded.
 _FILES = [
     "manifest.json",
@@ -43,7 +44,11 @@ def downloaded(name: str, *, revision: str | None) -> Path:
         MissingPackage: huggingface_hub is not installed.
         InvalidValue: there is no such repository, or the hub cannot be reached and the cache lacks the repository.
     """
-    require_extra("release", "hub", name)
+    try:
+        require_extra("release", "hub", name)
+    except MissingPackage as error:
+        rule = f"{_FOLDER}; a model on the Hugging Face Hub needs {error.rule}"
+        raise MissingPackage("release", name, rule=rule) from None
     from huggingface_hub import snapshot_download
 
     try:

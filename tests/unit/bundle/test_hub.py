@@ -12,6 +12,7 @@ import pytest
 import pate
 from pate import PATEClassifier
 from pate.bundle.hub import is_hub_name
+from pate.errors import MissingPackage
 from tests.refusals import refused
 from tests.unit.bundle.hub_server import Repositories, hub_server
 
@@ -126,3 +127,14 @@ def test_a_mistyped_path_is_not_sent_to_the_hub(
     assert not is_hub_name("outputs/relase")
     with refused("release", Path("outputs/relase")):
         pate.load("outputs/relase")
+
+
+def test_without_the_package_of_the_hub_the_error_also_names_the_folder(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def refuse(name: str, extra: str, value: object) -> None:
+        raise MissingPackage(name, value, rule=f"the package of {extra}")
+
+    monkeypatch.setattr("pate.bundle.hub.require_extra", refuse)
+    with refused("release", "me/signs", "the folder release/", kind=MissingPackage):
+        pate.load("me/signs")
