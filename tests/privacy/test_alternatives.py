@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from scipy.stats import norm
 
 import pate.accounting as pa
-from pate.accounting.pld import privacy_profile
+from pate.accounting.privacy_profile import privacy_profile
 from pate.comparison.alternatives.group_gradients import GroupGradients
 from pate.comparison.alternatives.noisy_gradient import NoisyGradient
 

@@ -16,7 +16,8 @@ from pate.accounting import (
     ZCdpEvent,
 )
 from pate.accounting.events import LeafEvent
-from pate.accounting.pld import LossDistribution, privacy_profile
+from pate.accounting.loss_distribution import LossDistribution
+from pate.accounting.privacy_profile import privacy_profile
 from pate.accounting.special import convex_minorant, lower_hull
 from pate.mechanisms.noise.maxima import gaussian_argmax
 

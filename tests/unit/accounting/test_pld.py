@@ -6,7 +6,7 @@ import pytest
 
 import pate.accounting as pa
 from pate.accounting.events import LeafEvent
-from pate.accounting.pld import LossDistribution
+from pate.accounting.loss_distribution import LossDistribution
 from tests.refusals import refused
 
 

@@ -1,0 +1,109 @@
+"""The distribution of the privacy loss of several releases, on a grid of losses, by Google's dp-accounting.
+
+Each release is replaced by a pair of distributions. The profile of the pair is that of the release at the points of
+the grid, and linear in e^epsilon between the points (Doroshenko et al. 2022, connect the dots). The distributions of
+the losses of all pairs are convolved (docs/proofs/pld.md).
+"""
+
+from __future__ import annotations
+
+import math
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from pate.accounting.events import LeafEvent
+from pate.accounting.privacy_profile import profiles_both_ways
+from pate.accounting.rdp import RdpAccountant
+from pate.accounting.special import lower_hull
+
+if TYPE_CHECKING:
+    from dp_accounting.pld.privacy_loss_distribution import PrivacyLossDistribution
+
+# The range of epsilons for which a grid is made.
+SMALLEST_EPSILON = 1e-9
+LARGEST_EPSILON = 300.0
+_NEGLIGIBLE = 1e-13  # the delta where the grid of all releases ends
+_NEGLIGIBLE_LEAF = 1e-15  # the delta where the grid of one release ends
+_ROUNDING = 1e-13  # added to every profile: above what double precision computes too small
+# The numbers of points on either side of 0 of the grid of all releases, and of the grid of one release.
+_FEWEST_POINTS = 2.0**10
+_MOST_POINTS = 2.0**17
+_POINTS_PER_RELEASE = 2**10
+
+
+class LossDistribution:
+    """The distribution of the summed privacy loss of several releases, on a grid of losses.
+
+    Where no grid can hold the losses, every epsilon is infinite and every delta is 1.
+
+    Args:
+        counted_events: pairs of the price of a release and the number of such releases.
+    """
+
+    def __init__(self, counted_events: list[tuple[LeafEvent, int]]) -> None:
+        # The epsilons that each release, and all of them together, exceed with a negligible probability.
+        reaches = [
+            RdpAccountant().compose(event).get_epsilon(_NEGLIGIBLE_LEAF)
+            for event, _ in counted_events
+        ]
+        reach = RdpAccountant().compose_all(counted_events).get_epsilon(_NEGLIGIBLE)
+        self._losses: PrivacyLossDistribution | None = None
+        self.allowance = 0.0  # added to every delta for the rounding of Fourier transforms
+        if not counted_events or not SMALLEST_EPSILON < reach < LARGEST_EPSILON:
+            return
+        finest = reach / _MOST_POINTS
+        coarsest = reach / _FEWEST_POINTS
+        spacing = float(np.clip(4 * min(reaches) / _POINTS_PER_RELEASE, finest, coarsest))
+        losses = []
+        for (event, count), reach_of_part in zip(counted_events, reaches, strict=True):
+            loss = _discretized(event, spacing, reach=min(reach_of_part, reach))
+            losses.append(loss.self_compose(count))
+        self._losses = losses[0]
+        for loss in losses[1:]:
+            self._losses = self._losses.compose(loss)
+        size = 4 * reach / spacing
+        num_transforms = len(counted_events) + sum(count for _, count in counted_events)
+        rounding_of_one = math.sqrt(size) * math.log2(size) * float(np.finfo(float).eps)
+        self.allowance = num_transforms * rounding_of_one
+
+    def epsilon(self, target_delta: float) -> float:
+        """Returns an upper bound on epsilon at `target_delta`, with the mass beyond the grid and rounding included."""
+        if self._losses is None or target_delta <= self.allowance:
+            return math.inf
+        return float(self._losses.get_epsilon_for_delta(target_delta - self.allowance))
+
+    def delta(self, target_epsilon: float) -> float:
+        """Returns an upper bound on delta at `target_epsilon`, with the mass beyond the grid and rounding included."""
+        if self._losses is None:
+            return 1.0
+        return min(1.0, float(self._losses.get_delta_for_epsilon(target_epsilon)) + self.allowance)
+
+
+@lru_cache(maxsize=16)  # the price after each query needs the same distributions
+def _discretized(event: LeafEvent, spacing: float, reach: float) -> PrivacyLossDistribution:
+    """Returns the loss distribution of one release as an object of dp-accounting.
+
+    Args:
+        event: the price of the release.
+        spacing: the distance between two losses of the grid.
+        reach: the largest loss of the grid.
+    """
+    # dp-accounting is optional, and takes seconds to load.
+    from dp_accounting.pld.pld_pmf import create_pmf_pessimistic_connect_dots as connect_dots
+    from dp_accounting.pld.privacy_loss_distribution import PrivacyLossDistribution
+
+    num_cells = math.ceil(reach / spacing)
+    stride = math.ceil(num_cells / _POINTS_PER_RELEASE)  # chords over several cells are chords, too
+    num_strides = math.ceil(num_cells / stride)
+    points = np.arange(-num_strides, num_strides + 1) * stride
+    epsilons = np.asarray(points * spacing, dtype=np.float64)
+    masses = []
+    for exact_profile in profiles_both_ways(event, epsilons):
+        profile = np.minimum(exact_profile + _ROUNDING, 1.0)
+        on_hull = lower_hull(np.exp(epsilons), profile)
+        masses.append(connect_dots(spacing, points[on_hull], profile[on_hull]).to_dense_pmf())
+    # The second distribution, of the other direction, is None where both directions have the same.
+    pmf_remove, pmf_add = masses if len(masses) == 2 else (masses[0], None)
+    return PrivacyLossDistribution(pmf_remove=pmf_remove, pmf_add=pmf_add)

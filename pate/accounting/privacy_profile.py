@@ -1,0 +1,148 @@
+"""The privacy profile of an event: a bound on delta at every epsilon.
+
+The *privacy profile* f of an event bounds the delta of every ordered pair of neighbors with output distributions P and
+P' (the hockey-stick divergence), at each positive or negative epsilon:
+
+    f(epsilon) >= sup over sets S of  P(S) - e^epsilon P'(S).
+
+The relation between neighbors is symmetric, so one profile holds for both directions. Any function above the supremum
+that is convex in e^epsilon, never rises, and is 1 at e^epsilon = 0, is the profile of some pair of distributions. That
+pair dominates the event in every adaptive composition (Zhu, Dong & Wang 2022; docs/proofs/pld.md).
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from pate.accounting import events
+from pate.accounting.bit_pairs import bit_pairs
+from pate.accounting.events import LeafEvent
+from pate.accounting.noisy_maximum import noisy_maximum_profile
+from pate.accounting.rdp import DEFAULT_ORDERS, rdp_curve
+from pate.accounting.sampled_gaussian import sampled_gaussian_profiles
+from pate.accounting.special import Array, log_ndtr, ndtr
+
+
+def privacy_profile(event: LeafEvent, epsilons: Array) -> Array:
+    """Returns an upper bound on the delta of a release at each epsilon, `[num_epsilons]`.
+
+    The returned values are at most 1, and at least max(0, 1 - e^epsilon), the profile of two equal distributions.
+
+    Args:
+        event: the price of the release.
+        epsilons: rising epsilons, positive or negative, `[num_epsilons]`.
+    """
+    return np.clip(_profile(event, epsilons), np.maximum(-np.expm1(epsilons), 0.0), 1.0)
+
+
+def profiles_both_ways(event: LeafEvent, epsilons: Array) -> list[Array]:
+    """Returns the privacy profiles of both directions between two neighbors, `[num_epsilons]` each.
+
+    The list has one profile where both directions have the same. For a sampled Gaussian under `ADD_REMOVE` the unit is
+    missing from the same one of both data sets at every step. So each direction is composed separately, and the larger
+    total is the price. A composition of the larger profiles would cost more.
+
+    Args:
+        event: the price of the release.
+        epsilons: rising epsilons, positive or negative, `[num_epsilons]`.
+    """
+    if not isinstance(event, events.SampledGaussianEvent):
+        return [privacy_profile(event, epsilons)]
+    of_equal = np.maximum(-np.expm1(epsilons), 0.0)
+    profiles = sampled_gaussian_profiles(event, epsilons)
+    # Rounding may let a profile rise by its last digit.
+    return [np.minimum.accumulate(np.clip(profile, of_equal, 1.0)) for profile in profiles]
+
+
+def _profile(event: LeafEvent, epsilons: Array) -> Array:
+    """Returns the privacy profile of an event, `[num_epsilons]`, before it is limited to its valid range.
+
+    The profile is a closed form where the class of the event has one, and else follows from the Renyi curve.
+    """
+    # scipy loads slowly. Our own `expit` may differ in the last digit from the totals that ledgers have kept.
+    from scipy.special import expit
+
+    match event:
+        case events.GaussianEvent():
+            return _gaussian_profile(event.noise_multiplier, epsilons)
+        case events.WinnerEvent():
+            # A winner has the profile of its counts: at every epsilon some threshold on two counts attains it
+            # (docs/proofs/winner.md).
+            return _gaussian_profile(event.noise_multiplier / event.num_moving**0.5, epsilons)
+        case events.SampledGaussianEvent():
+            # the event's own pair; the larger of both directions where the unit may come or go
+            return np.asarray(np.max(profiles_both_ways(event, epsilons), axis=0))
+        case events.PureDpEvent():
+            # randomized response (Kairouz, Oh & Viswanath 2015)
+            truth = expit(event.epsilon)
+            lie = expit(-event.epsilon)
+            return np.asarray(truth - np.exp(epsilons) * lie)
+        case events.BoundedRangeEvent():
+            # The supremum over two-point pairs with losses t and t - e is attained at t = (epsilon + e) / 2.
+            is_inside = np.abs(epsilons) <= event.epsilon
+            gap = -np.expm1((np.where(is_inside, epsilons, 0.0) - event.epsilon) / 2)
+            return np.where(is_inside, gap * gap / -math.expm1(-event.epsilon), 0.0)
+        case events.BitEvent():
+            return _bit_profile(event, epsilons)
+        case events.NoisyMaxGaussianEvent():
+            return noisy_maximum_profile(event, epsilons)
+    return _profile_by_renyi(event, epsilons)
+
+
+def _gaussian_profile(noise_multiplier: float, epsilons: Array) -> Array:
+    """Returns the privacy profile of a Gaussian release, `[num_epsilons]` (Balle & Wang 2018, Theorem 8).
+
+    Args:
+        noise_multiplier: noise std / l2 sensitivity.
+        epsilons: rising epsilons, positive or negative, `[num_epsilons]`.
+    """
+    mu = 1 / noise_multiplier
+    near = -epsilons / mu + mu / 2
+    far = -epsilons / mu - mu / 2
+    return np.asarray(ndtr(near) - np.exp(epsilons + log_ndtr(far)))
+
+
+def _bit_profile(event: events.BitEvent, epsilons: Array) -> Array:
+    """Returns the privacy profile of the release of one bit, `[num_epsilons]`.
+
+    The profile is the largest over pairs of statistics `reach` apart, over both outcomes and both directions.
+    """
+    from scipy.special import expit
+
+    factor = np.exp(epsilons)
+    lower, higher = bit_pairs(event)
+    profile = np.zeros_like(epsilons)
+    for p_logits, q_logits in (
+        (higher, lower),
+        (lower, higher),
+        (-higher, -lower),
+        (-lower, -higher),
+    ):
+        for p, q in zip(expit(p_logits), expit(q_logits), strict=True):
+            np.maximum(profile, p - factor * q, out=profile)
+    return profile
+
+
+def _profile_by_renyi(event: LeafEvent, epsilons: Array) -> Array:
+    """Returns a privacy profile that follows from the Renyi curve of an event, `[num_epsilons]`.
+
+    At each epsilon the delta is the smallest over the orders of the grid. At epsilon < 0 the two distributions are
+    exchanged: f(epsilon) = 1 - e^epsilon + e^epsilon f'(-epsilon). The largest convex function below the result is
+    still a valid profile.
+    """
+    orders = DEFAULT_ORDERS
+    rdp = rdp_curve({type(event): ([event], [1])}, orders=DEFAULT_ORDERS)
+
+    def smallest_deltas(epsilons_of_deltas: Array) -> Array:
+        """Returns the delta of Canonne, Kamath & Steinke (2020) at the best order for each epsilon."""
+        log_deltas = (orders - 1) * (
+            rdp - epsilons_of_deltas[:, None] + np.log1p(-1 / orders)
+        ) - np.log(orders)
+        return np.asarray(np.exp(np.minimum(log_deltas.min(axis=1), 0.0)))
+
+    # Above 0 the exchange would magnify rounding errors by e^epsilon.
+    factor = np.exp(np.minimum(epsilons, 0.0))
+    exchanged = np.where(epsilons < 0, 1 - factor + factor * smallest_deltas(-epsilons), 1.0)
+    return np.asarray(np.minimum(smallest_deltas(epsilons), exchanged))
