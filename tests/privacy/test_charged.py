@@ -63,8 +63,11 @@ def boundary_top_k(
 
 
 def inside_wrapper(distribution: Array) -> Array:
-    """Returns the distributions of calls inside the boundary wrapper; the boundary is their last
-    outcome."""
+    """Returns the distributions `[N, n + 1]` of calls inside the boundary wrapper, given those of
+    the calls, `[N, n]`.
+
+    The boundary is the last outcome.
+    """
     rest = np.minimum(distribution.sum(axis=1) - distribution.max(axis=1), 0.5)[:, None]
     return np.concatenate([distribution, rest], axis=1) / (1 + rest)
 

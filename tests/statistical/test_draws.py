@@ -88,6 +88,11 @@ def test_drawn_k_follows_the_exact_distribution_and_not_that_of_another_scale(
 def test_released_sets_follow_the_exact_distribution_and_not_that_of_another_scale(
     name: str,
 ) -> None:
+    """Released sets of stable top-k, one variant for each `name`, follow the exact distribution by
+    a chi-square test.
+
+    Distributions at another scale of selection or test are rejected.
+    """
     aggregator = AGGREGATORS[name]
     drawn = drawn_sets(aggregator)
     assert p_value(drawn, aggregator.distribution(VOTES, num_teachers=NUM_TEACHERS)) > ACCEPTED
@@ -103,7 +108,12 @@ def test_released_sets_follow_the_exact_distribution_and_not_that_of_another_sca
 def test_sets_of_a_fixed_size_follow_the_exact_distribution_and_not_that_of_another_scale(
     k: int,
 ) -> None:
-    """The stable set most often has size 3, from which labels are removed for small sizes. Size 1 is filled up."""
+    """Released sets of k labels follow the exact distribution by a chi-square test; distributions
+    of four other settings are rejected.
+
+    The stable set most often has 3 labels, from which labels are removed for smaller k; for k = 1,
+    also an empty set is filled up.
+    """
     aggregator = StableFixedTopK(
         k=k, selection_scale=3.0, test_std=1.5, failure_prob=0.05, peel_scale=8.0
     )

@@ -81,14 +81,20 @@ def test_rounds_do_not_change_a_boundary_session(round_size: int) -> None:
 
 
 class Stopping(MemoryRecord):
-    """A record that stores a given number of parts, and then raises an interruption."""
+    """A record that raises KeyboardInterrupt in place of storing its part number `most`, as a run
+    that is killed.
+    """
 
     def __init__(self, most: int = 99, **parts: Round) -> None:
+        """Takes `most` and the rounds that are already committed, by names such as `round_0`."""
         super().__init__()
         self.most = most
         self.parts = {name.replace("_", "-"): part._asdict() for name, part in parts.items()}
 
     def part(self, name: str, draw: Any) -> Any:
+        """Returns a committed or newly drawn part; raises KeyboardInterrupt in place of part number
+        `most`.
+        """
         if len(self.parts) == self.most - 1 and name not in self.parts:
             raise KeyboardInterrupt
         return super().part(name, draw)

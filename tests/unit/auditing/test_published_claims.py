@@ -177,6 +177,9 @@ def test_an_aggregator_of_one_label_takes_votes_for_several_where_its_price_does
 
 
 def test_json_has_the_first_finding_at_the_top_and_no_infinity() -> None:
+    """The JSON of an audit repeats its first finding at the top, writes infinity as "inf", and
+    names the votes' layout and the assumed parameters.
+    """
     audit = audit_of(
         VOTES,
         aggregator=StableTopK(selection_scale=39.0, test_std=60.0),

@@ -88,6 +88,7 @@ class Overshooting(GaussianVotes):
     """A calibrator whose noise does not quite meet the budget."""
 
     def fitted(self, budget: accounting.Budget, shape: VoteShape) -> Self:
+        """Returns the aggregator with 1% less noise than the budget needs."""
         return replace(self, noise_std=0.99 * super().fitted(budget, shape).noise_std)
 
 

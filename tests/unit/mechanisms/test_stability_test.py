@@ -43,11 +43,12 @@ def test_probabilities_rise_from_the_failure_probability_on_a_grid(
 
 
 class Fixed(np.random.Generator):
-    """Every uniform number is the same."""
+    """A generator whose uniform numbers are all `value`."""
 
     value = 0.0
 
     def random(self, size: Any = None) -> Any:
+        """Returns `value` in an array of this shape."""
         return np.full(size, self.value)
 
 

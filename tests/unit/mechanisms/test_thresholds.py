@@ -51,11 +51,11 @@ def test_distributions_sum_to_one_far_and_near() -> None:
 def test_noise_grows_with_what_one_change_moves(
     statistic: str, adjacency: Adjacency, sensitivity: int
 ) -> None:
-    """One change of a teacher moves a count by 1, and a gap by 2 under replace-one: the noise scale
-    is proportional to it.
+    """One teacher moves a count by 1, and a gap by 2 under replace-one: the rate of the noise is
+    epsilon over this `sensitivity`.
 
-    The event and the target are those of epsilon 0.5; the event has the epsilon of the rate that is
-    drawn, which is rounded down.
+    Event and target have epsilon 0.5. The drawn rate is rounded down, and the event has the epsilon
+    of the drawn rate.
     """
     for test in (
         AboveThreshold(threshold=3, epsilon=0.5, statistic=statistic, adjacency=adjacency),

@@ -27,11 +27,16 @@ MLP = replace(LINEAR, name="mlp", network="mlp", hidden=8)
 
 
 def budget(epsilon: float) -> Budget:
+    """Returns a budget of an epsilon at delta 1e-5."""
     return Budget(epsilon=epsilon, delta=1e-5)
 
 
 def test_full_batch_descent_costs_exactly_a_gaussian() -> None:
-    """Prevalence and steps are Gaussian mechanisms whose mu**2 are added."""
+    """The event of full-batch gradient descent is one Gaussian with the given noise multiplier:
+    prevalence and steps add their mu^2.
+
+    Fitted to epsilon 3, it costs between the Gaussian's epsilon and 3.
+    """
     event = GRADIENT.event_for(2.0, num_groups=960)
     assert isinstance(event, GaussianEvent)
     assert event.noise_multiplier == pytest.approx(2.0, rel=1e-9)
@@ -44,6 +49,10 @@ def test_full_batch_descent_costs_exactly_a_gaussian() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("method", [GRADIENT, LINEAR], ids=lambda method: method.name)
 def test_a_kept_calibration_is_priced_again(method: Alternative, tmp_path: Path) -> None:
+    """A stored calibration gives the same epsilon, at most 3.
+
+    With 10% less noise in the file, it is refused.
+    """
     path = tmp_path / "kept" / "a.json"
     contender = calibrated(method, budget(epsilon=3.0), small_bench(), path)
     assert (
@@ -61,6 +70,11 @@ def test_a_kept_calibration_is_priced_again(method: Alternative, tmp_path: Path)
 @pytest.mark.slow
 @pytest.mark.parametrize("method", [GRADIENT, LINEAR, MLP], ids=lambda method: method.name)
 def test_a_seed_gives_the_same_model_and_another_seed_another(method: Alternative) -> None:
+    """A method trained twice with one seed gives equal probabilities, and with another seed
+    different ones.
+
+    At epsilon 20 its mean average precision exceeds chance by 0.2.
+    """
     here = small_bench()
     contender = method.at(budget(epsilon=20.0), here)
     said = [
@@ -76,6 +90,7 @@ def test_a_seed_gives_the_same_model_and_another_seed_another(method: Alternativ
 
 
 def test_invalid_method_is_refused_in_one_line() -> None:
+    """A method for the add-remove adjacency, or with an unknown network, is refused."""
     with refused("adjacency", "add_remove"):
         replace(GRADIENT, adjacency=str(Adjacency.ADD_REMOVE))
     with refused("method.network", "cnn"):
@@ -83,6 +98,7 @@ def test_invalid_method_is_refused_in_one_line() -> None:
 
 
 def test_without_opacus_a_line_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Opacus is not installed: a DP-SGD method is refused, and full-batch gradient descent is not."""
     monkeypatch.setitem(sys.modules, "opacus", None)
     with refused("method", "dp_sgd"):
         replace(LINEAR)
@@ -94,6 +110,11 @@ def test_without_opacus_a_line_says_what_to_install(monkeypatch: pytest.MonkeyPa
 def test_comparison_notes_methods_that_are_useless_or_diverge(
     tmp_path: Path,
 ) -> None:
+    """A comparison at epsilons 0.001 and 30 has scores where a method is useful.
+
+    A useless method, or one that diverges, has a note and no scores; the ceiling of all records
+    equals its baseline row.
+    """
     wild = replace(MLP, name="wild", learning_rate=1e7)
     comparison_plan = plan(
         (GRADIENT, wild, AllRecords(name="all_records")),

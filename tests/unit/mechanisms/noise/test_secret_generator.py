@@ -31,6 +31,7 @@ RFC_8439 = [  # appendix A.1, the vectors whose nonce is 0: key, block, key stre
 
 
 def stream(generator: np.random.Generator, num_bytes: int) -> bytes:
+    """Returns the next `num_bytes` bytes of a generator's stream."""
     return generator.bit_generator.random_raw(num_bytes // 8).astype("<u8").tobytes()
 
 
@@ -56,13 +57,22 @@ def chacha20_block(key: bytes, counter: int) -> bytes:
 
 @pytest.mark.parametrize(("key", "block", "expected"), RFC_8439)
 def test_the_stream_is_that_of_the_standard(key: bytes, block: int, expected: str) -> None:
-    """The standard is ChaCha20 of RFC 8439."""
+    """The generator's stream from a key begins, at the given block of 64 bytes, with the bytes of
+    RFC 8439 (ChaCha20).
+
+    This test's own `chacha20_block` returns the same bytes.
+    """
     assert stream(cipher_generator(key), num_bytes=64 * 3)[64 * block :].hex().startswith(expected)
     assert chacha20_block(key, counter=block).hex().startswith(expected)
 
 
 @pytest.mark.parametrize("simd", [True, False])
 def test_every_byte_of_the_key_counts_and_blocks_follow_each_other(simd: bool) -> None:
+    """The first 40 blocks of a stream are those of ChaCha20 with counters 0 to 39, with and without
+    vector instructions (`simd`).
+
+    32 keys that each differ in one byte give different streams.
+    """
     rng = cipher_generator(KEY)
     if rng.bit_generator.use_simd or not simd:
         rng.bit_generator.use_simd = simd
@@ -77,6 +87,7 @@ def test_every_byte_of_the_key_counts_and_blocks_follow_each_other(simd: bool) -
 
 
 def test_a_secret_is_new_every_time_and_is_not_shown() -> None:
+    """Two secret generators have different streams, and no repr of a generator shows its key."""
     one = secret_generator()
     other = secret_generator()
     assert stream(one, num_bytes=64) != stream(other, num_bytes=64)
@@ -86,7 +97,11 @@ def test_a_secret_is_new_every_time_and_is_not_shown() -> None:
 
 
 def test_children_have_keys_beyond_the_stream_each_given_once() -> None:
-    """Spawned generators take their keys from blocks that the stream never reaches."""
+    """Spawned generators take their keys from blocks that the parent's stream never reaches, each
+    block once.
+
+    Children spawned two and one at a time equal three spawned at once.
+    """
     rng = cipher_generator(KEY)
     children = [*rng.spawn(2), *rng.spawn(1), *cipher_generator(KEY).spawn(3)]
     streams = [stream(child, num_bytes=64) for child in children]
@@ -123,12 +138,21 @@ WAYS = {"copy.deepcopy": copy.deepcopy} | {
     [pair for pair in product(WAYS, HELD) if pair != ("copy.deepcopy", "a method of it")],
 )  # which stays a method of the same one
 def test_what_holds_a_stream_is_neither_copied_nor_pickled(way: str, held: str, make: Any) -> None:
-    """Two copies of a stream would draw the same noise."""
+    """A generator, its key, a child, or an object that holds a generator refuses to be deep-copied
+    or pickled.
+
+    Two copies of a stream would draw the same noise.
+    """
     with refused("rng", "secret_generator()", "neither copied nor sent"):
         WAYS[way](HELD[held](make()))
 
 
 def test_generators_of_one_bit_generator_share_its_stream() -> None:
+    """A shallow copy and a second generator of one bit generator go on with its stream and never
+    repeat it.
+
+    The bit generator and its key refuse to be copied, and its state is not shown.
+    """
     rng = cipher_generator(KEY)
     shallow = (
         copy.copy(rng)
@@ -157,6 +181,7 @@ def _drawn(rng: np.random.Generator) -> tuple[bytes, ...]:
 
 
 def _in_a_fork(act: Callable[[], tuple[bytes, ...]]) -> tuple[bytes, ...]:
+    """Returns what `act` returns in a forked process."""
     receiving, sending = multiprocessing.Pipe(duplex=False)
     child = os.fork()
     if child == 0:
@@ -173,7 +198,12 @@ def _in_a_fork(act: Callable[[], tuple[bytes, ...]]) -> tuple[bytes, ...]:
     "make", [secret_generator, lambda: cipher_generator(KEY)], ids=["secret", "cipher"]
 )
 def test_forked_processes_draw_other_numbers_each(make: Any) -> None:
-    """Children of children also draw other numbers, even if the parent drew nothing before it forked again."""
+    """A generator and its child are used in two forks, in a fork of a fork, and in the parent: all
+    drawn numbers differ.
+
+    Children of children also draw other numbers, even if the parent drew nothing before it forked
+    again.
+    """
     rng = make()
     rng.integers(2**32, size=3, dtype=np.uint32)
     (child,) = rng.spawn(1)
@@ -185,7 +215,9 @@ def test_forked_processes_draw_other_numbers_each(make: Any) -> None:
 
 @pytest.mark.process
 def test_a_fork_during_a_draw_of_a_thread_can_draw() -> None:
-    """The child has a stream of its own, and the parent's stream goes on."""
+    """A process is forked while a thread holds the generator's lock: the forked process draws, and
+    the parent's stream goes on.
+    """
     rng = cipher_generator(KEY)
     before = stream(rng, num_bytes=8)
     held = threading.Event()
@@ -207,6 +239,7 @@ def test_a_fork_during_a_draw_of_a_thread_can_draw() -> None:
 
 
 def _again(_: int) -> bytes:
+    """Returns 64 bytes of the generator that this module holds."""
     return stream(_SHARED, num_bytes=64)
 
 
@@ -216,8 +249,9 @@ _SHARED = secret_generator()
 @pytest.mark.process
 @pytest.mark.parametrize("start", multiprocessing.get_all_start_methods())
 def test_workers_that_find_the_generator_in_a_module_draw_other_numbers(start: str) -> None:
-    """The parent and the workers of two pools draw five different numbers, whether workers are
-    forked or spawned."""
+    """The parent and four workers of two pools draw from a generator of this module: all five draws
+    differ, whether workers are forked or spawned.
+    """
     found = [_again(0)]
     for _ in range(2):
         with multiprocessing.get_context(start).Pool(1) as pool:
@@ -227,6 +261,9 @@ def test_workers_that_find_the_generator_in_a_module_draw_other_numbers(start: s
 
 @pytest.mark.process
 def test_workers_are_not_sent_a_generator() -> None:
+    """joblib's worker processes take a generator as argument: an error is raised, because a
+    generator cannot be pickled.
+    """
     with pytest.raises(Exception, match=r"neither copied nor sent elsewhere|[Pp]ickl"):
         Parallel(2, backend="multiprocessing")(
             delayed(stream)(secret_generator(), 64) for _ in range(2)
@@ -235,7 +272,10 @@ def test_workers_are_not_sent_a_generator() -> None:
 
 @pytest.mark.slow
 def test_threads_take_turns() -> None:
-    """All threads together draw the stream, each word once. No child key is given to two threads."""
+    """Eight threads draw from one generator: together they draw its stream, each word once.
+
+    No two threads get the same spawned child.
+    """
     rng = cipher_generator(KEY)
     with ThreadPoolExecutor(max_workers=8) as pool:
         drawn = list(pool.map(lambda _: rng.integers(2**64, size=8, dtype=np.uint64), range(2000)))
@@ -246,6 +286,10 @@ def test_threads_take_turns() -> None:
 
 
 def test_a_key_of_another_form_is_refused_and_not_shown_or_cut() -> None:
+    """A key that is not 32 bytes is refused, and the error does not show it.
+
+    A bit generator that needs a shorter key is refused too, so that the key is never cut.
+    """
     for key in (b"", KEY[:31], KEY + b"\0", "0" * 32, 0, np.frombuffer(KEY, np.uint8)):
         with refused("key", "(not shown)", "32"):
             cipher_generator(key)
@@ -254,7 +298,9 @@ def test_a_key_of_another_form_is_refused_and_not_shown_or_cut() -> None:
 
 
 def test_another_cipher_by_the_same_name_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    """ChaCha with 8 rounds instead of 20 stands in for that of randomgen."""
+    """ChaCha with 8 rounds instead of 20 replaces the class of randomgen: `secret_generator`
+    refuses it.
+    """
     from randomgen import chacha
 
     class Weak(chacha.ChaCha):

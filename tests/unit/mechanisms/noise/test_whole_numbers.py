@@ -24,6 +24,10 @@ DRAWS = 40_000
 
 @pytest.mark.parametrize("rate", [0.05, 0.7, Fraction(3), 4.5])
 def test_draws_follow_the_masses(rate: Any) -> None:
+    """40,000 draws of discrete Laplace noise follow its exact distribution by a chi-square test.
+
+    The distribution of a rate 5% larger is rejected.
+    """
     noise = DiscreteLaplace.at_most(rate)
     other = DiscreteLaplace.at_most(float(rate) * 1.05)
     drawn = Counter(noise.sample(shape=(DRAWS,), rng=np.random.default_rng(11)).tolist())
@@ -35,6 +39,9 @@ def test_draws_follow_the_masses(rate: Any) -> None:
 
 
 def test_coins_show_true_as_often_as_the_exponential_says() -> None:
+    """The frequency of True among 40,000 coins is within 4.5 standard deviations of exp(-numerator
+    / denominator).
+    """
     for numerator, denominator in ((0, 7), (1, 3), (7, 7), (2**31, 2**32)):
         coins = exponential_coins(np.full(DRAWS, numerator), denominator, np.random.default_rng(5))
         expected = math.exp(-numerator / denominator)
@@ -46,7 +53,11 @@ def test_coins_show_true_as_often_as_the_exponential_says() -> None:
 
 @pytest.mark.parametrize("std", [0.01, 1.0, 3.7, 2.0**20 + 0.3, 2.0**44])
 def test_fast_decisions_are_the_exact_ones(std: float) -> None:
-    """The reference decides every comparison with all digits."""
+    """150 candidates for rounded Gaussian noise are kept or rejected, with the same value, as an
+    exact computation decides.
+
+    The reference decides every comparison with all digits.
+    """
     noise = RoundedGaussian(std=std)
     bits = draw_words(np.random.default_rng(3), shape=(3, 150))
     values, kept = noise._candidates(bits, np.random.default_rng(5))
@@ -56,7 +67,9 @@ def test_fast_decisions_are_the_exact_ones(std: float) -> None:
 
 
 def asked_for_more_bits(monkeypatch: pytest.MonkeyPatch) -> list[list[int]]:
-    """Records the first words of every candidate that 64 bits do not decide."""
+    """Returns a list to which the first random words of every candidate are added that 64 bits do
+    not decide.
+    """
     asked = list[list[int]]()
     exactly = RoundedGaussian._exactly
 
@@ -71,7 +84,9 @@ def asked_for_more_bits(monkeypatch: pytest.MonkeyPatch) -> list[list[int]]:
 
 
 def test_undecided_candidates_are_drawn_exactly(monkeypatch: pytest.MonkeyPatch) -> None:
-    """With a margin that leaves all candidates undecided, the same bits give the same noise."""
+    """The margin is widened so that all candidates are undecided in floats: the same random bits
+    give the same noise.
+    """
     expected = RoundedGaussian(std=9.0).sample(shape=(40,), rng=np.random.default_rng(0))
     monkeypatch.setattr(whole_numbers, "_ROUNDED_MARGIN", 2.0)
     asked = asked_for_more_bits(monkeypatch)
@@ -82,7 +97,11 @@ def test_undecided_candidates_are_drawn_exactly(monkeypatch: pytest.MonkeyPatch)
 
 
 def test_a_word_on_a_boundary_asks_for_more_bits() -> None:
-    """64 random bits that equal a boundary between two numbers do not decide the draw."""
+    """64 random bits that equal a boundary between two numbers do not decide the draw; one word
+    above does.
+
+    Further bits decide it.
+    """
     boundary = whole_numbers._EXP_TABLE[2]
     _, decided = whole_numbers._geometric_words(
         np.array([boundary, boundary + np.uint64(1), 0], dtype=np.uint64)
@@ -98,8 +117,10 @@ def test_a_word_on_a_boundary_asks_for_more_bits() -> None:
 
 
 def test_a_large_scale_leaves_more_to_further_bits(monkeypatch: pytest.MonkeyPatch) -> None:
-    """At std 2**44 the first 64 bits determine the noise to 2**-20 of a step, so a number one word below a step
-    is undecided.
+    """At std 2^44 the first 64 bits determine the noise to 2^-20 of a step: candidates just below a
+    step are undecided.
+
+    At least 50 of them ask for further bits.
     """
     asked = asked_for_more_bits(monkeypatch)
     bits = draw_words(np.random.default_rng(0), shape=(3, 200))
@@ -113,6 +134,9 @@ def test_a_large_scale_leaves_more_to_further_bits(monkeypatch: pytest.MonkeyPat
 def test_every_decision_in_floats_is_the_exact_one(
     variance: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """The margin is widened so that floats decide nothing: the same random bits give the same
+    discrete Gaussian noise.
+    """
     expected = DiscreteGaussian(variance=variance).sample(shape=(60,), rng=np.random.default_rng(0))
     monkeypatch.setattr(whole_numbers, "_TABLE_MARGIN", 2.0)  # which decides nothing in floats
     np.testing.assert_array_equal(
@@ -122,7 +146,9 @@ def test_every_decision_in_floats_is_the_exact_one(
 
 
 def test_noise_has_no_largest_value() -> None:
-    """All bits of the first words of u are ones, so the noise lies beyond the end of the table."""
+    """All bits of the first words are ones, so the noise lies beyond the end of the table, 9 or 18
+    standard deviations out.
+    """
     first = np.full(1, 2**64 - 1, dtype=np.uint64)
     near = LazyUniforms(
         first, rng=np.random.default_rng(0), reserved_words=np.zeros((1, 1), dtype=np.uint64)
@@ -139,6 +165,9 @@ def test_noise_has_no_largest_value() -> None:
 
 
 def test_no_number_overflows_at_the_widest() -> None:
+    """Discrete Gaussian noise of the largest variance, 2^24, has the standard deviation 4096 within
+    2%.
+    """
     drawn = DiscreteGaussian(variance=2**24).sample(shape=(20_000,), rng=np.random.default_rng(1))
     assert drawn.std() == pytest.approx(4096, rel=0.02)
 
@@ -159,5 +188,6 @@ def test_no_number_overflows_at_the_widest() -> None:
     ],
 )
 def test_invalid_argument_is_refused_by_name(name: str, make: Any) -> None:
+    """`make` builds noise with an invalid parameter, and the error is about this parameter, `name`."""
     with refused(name, ANY):
         make()
