@@ -9,16 +9,20 @@ number of cores.
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, nullcontext
 from functools import lru_cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from pate.device import torch
 from pate.pool import pool_of
 
 if TYPE_CHECKING:
     from threadpoolctl import ThreadpoolController
+
+Item = TypeVar("Item")
+Result = TypeVar("Result")
 
 
 @contextmanager
@@ -60,6 +64,31 @@ def all_cores() -> Iterator[None]:
 
     with one_blas_thread(), pool_of(cpu_count(), on_thread_start=_limit_this_thread):
         yield
+
+
+def on_all_cores(compute: Callable[[Item], Result], items: Sequence[Item]) -> Iterator[Result]:
+    """Yields `compute(item)` for each item in order. Items are processed in parallel, each on one core.
+
+    So the results do not depend on the number of cores, bit for bit. A computer with a GPU processes one item at a
+    time.
+    """
+    from joblib import cpu_count
+
+    num_workers = 1 if torch.cuda.is_available() else max(1, min(cpu_count(), len(items)))
+    num_ahead = 2 * num_workers  # items that are computed or wait to be read
+    with (
+        one_thread(),
+        ThreadPoolExecutor(num_workers, initializer=torch.set_num_threads, initargs=(1,)) as pool,
+    ):
+        futures = [pool.submit(compute, item) for item in items[:num_ahead]]
+        try:
+            for index in range(len(items)):
+                result = futures.pop(0).result()
+                if index + num_ahead < len(items):
+                    futures.append(pool.submit(compute, items[index + num_ahead]))
+                yield result
+        finally:
+            pool.shutdown(wait=True, cancel_futures=True)
 
 
 def _limit_this_thread() -> None:

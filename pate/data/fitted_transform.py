@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Self, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -45,18 +45,25 @@ class FittedTransform(ABC):
     origin: Mapping[str, Any]  # plain values: what the transform was fitted on, with digests
     path: Path | None = None  # of the file that the transform was read from
 
-    kind: ClassVar[str]
-    entry: ClassVar[str]  # the key of the JSON object in the file's header
-    rule: ClassVar[str]  # the description of such a file, for messages
+    kind: ClassVar[str]  # the name of the class in the file
+    metadata_key: ClassVar[str]  # the key of the JSON object in the file's header
+    description: ClassVar[str]  # the description of such a file, for messages
 
     @classmethod
     @abstractmethod
-    def of_kind(cls, kind: str) -> Any:
+    def class_for_kind(cls, kind: str) -> type[FittedTransform]:
         """Returns the class of transforms with this value of `kind`; raises `LookupError` if there is none."""
 
     @abstractmethod
-    def sample_output(self) -> NDArray[Any]:
+    def _sample_output(self) -> NDArray[Any]:
         """Returns the output for an artificial input; raises an error if arrays and settings do not fit together."""
+
+    def validate(self) -> None:
+        """Raises one of `CONTENT_ERRORS` if arrays and settings do not fit together, or a number is not finite."""
+        floats = [array for array in self.arrays.values() if array.dtype.kind == "f"]
+        are_finite = all(np.isfinite(array).all() for array in floats)
+        if not are_finite or not np.isfinite(self._sample_output()).all():
+            raise ValueError("arrays that give no numbers")
 
     @cached_property
     def content(self) -> bytes:
@@ -65,7 +72,7 @@ class FittedTransform(ABC):
 
         header = {"kind": self.kind, "settings": dict(self.settings), "origin": dict(self.origin)}
         arrays = {name: np.ascontiguousarray(array) for name, array in sorted(self.arrays.items())}
-        return save(arrays, metadata={self.entry: json.dumps(header, sort_keys=True)})
+        return save(arrays, metadata={self.metadata_key: json.dumps(header, sort_keys=True)})
 
     @cached_property
     def digest(self) -> str:
@@ -79,7 +86,7 @@ class FittedTransform(ABC):
 
     @classmethod
     def load(
-        cls, path: Path | str, *, remedy: str, sha256: str | None = None, **beside: Any
+        cls, path: Path | str, *, remedy: str, sha256: str | None = None, **kwargs: Any
     ) -> Self:
         """Reads a file that `save` wrote, and returns the transform.
 
@@ -87,7 +94,7 @@ class FittedTransform(ABC):
             path: the file.
             remedy: the advice at the end of an error message.
             sha256: the digest that the file must have; None if the digest is not checked.
-            beside: further keyword arguments of the transform's class.
+            kwargs: further keyword arguments of the transform's class.
 
         Raises:
             DamagedFile: the file has another digest, or its arrays and settings do not fit together.
@@ -95,25 +102,26 @@ class FittedTransform(ABC):
         """
         from safetensors import SafetensorError, safe_open
 
-        if sha256 is not None and file_digest(path, rule=cls.rule, remedy=remedy) != sha256:
-            raise damaged(path, cls.rule, finding="it is another", remedy=remedy)
-        require_file(path, rule=cls.rule, remedy=remedy)
+        if sha256 is not None and file_digest(path, rule=cls.description, remedy=remedy) != sha256:
+            raise damaged(path, cls.description, finding="it is another", remedy=remedy)
+        require_file(path, rule=cls.description, remedy=remedy)
         try:
             with safe_open(path, framework="numpy") as file:
-                header = json.loads((file.metadata() or {})[cls.entry])
+                header = json.loads((file.metadata() or {})[cls.metadata_key])
                 arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 - no mapping
-            transform: Self = cls.of_kind(header["kind"])(
-                arrays, dict(header["settings"]), dict(header["origin"]), path=Path(path), **beside
+            transform = cls.class_for_kind(header["kind"])(
+                arrays=arrays,
+                settings=dict(header["settings"]),
+                origin=dict(header["origin"]),
+                path=Path(path),
+                **kwargs,
             )
-            floats = [array for array in arrays.values() if array.dtype.kind == "f"]
-            are_finite = all(np.isfinite(array).all() for array in floats)
-            if not are_finite or not np.isfinite(transform.sample_output()).all():
-                raise ValueError("arrays that give no numbers")
+            transform.validate()
         except OSError as error:
-            raise unreadable(path, error, rule=cls.rule, remedy=remedy) from error
+            raise unreadable(path, error, rule=cls.description, remedy=remedy) from error
         except InvalidValue:
             raise
         except (SafetensorError, *CONTENT_ERRORS) as error:
             reason = f"{type(error).__name__}: {error}"[:100]
-            raise damaged(path, cls.rule, finding=reason, remedy=remedy) from None
-        return transform
+            raise damaged(path, cls.description, finding=reason, remedy=remedy) from None
+        return cast("Self", transform)

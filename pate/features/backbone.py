@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
@@ -217,7 +217,7 @@ class BackboneExtractor(Extractor):
     begin with `net.`; the other arrays come from `with_projection`.
     """
 
-    kind = "backbone"
+    kind: ClassVar[str] = "backbone"
 
     def _numbers_at_once(self) -> int:
         """Returns about how many numbers one picture and its output of the first layer take in memory.

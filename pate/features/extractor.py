@@ -9,27 +9,24 @@ training and in a published model.
 """
 
 from abc import abstractmethod
-from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable
 from dataclasses import dataclass, replace
-from importlib import import_module
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from pate.data.fitted_transform import FittedTransform
+from pate.features.projection import Projection
 from pate.features.public_pictures import PublicPictures
 from pate.files.arrays import Spilled
 from pate.progress import StageOpener
-from pate.validation import InvalidValue, require
+from pate.threads import on_all_cores
+from pate.validation import require
 
 Array = NDArray[np.float32]
 
-_SMALLEST_STD = 1e-6  # of a measurement; one that varies less is left out
-# of a direction, as a share of the largest; others are left out as rounding errors
-_LEAST_VARIANCE = 1e-9
-_KINDS = {"patches": "patches.PatchExtractor", "backbone": "backbone.BackboneExtractor"}
+_UNLIMITED_BYTES = 2**62  # all measurements stay in memory, where they are decomposed
 # The numbers in memory that an extractor from a file may ask for: so many, and so many per number in the file.
 _MODERATE = 2**24
 _NUMBERS_PER_NUMBER = 16
@@ -46,14 +43,15 @@ class Extractor(FittedTransform):
     # extractor from a file
     first_features: Array | None = None
 
-    entry = "extractor"
-    rule = "an extractor of features"
+    metadata_key: ClassVar[str] = "extractor"
+    description: ClassVar[str] = "an extractor of features"
 
     @classmethod
-    def of_kind(cls, kind: str) -> Any:
+    def class_for_kind(cls, kind: str) -> type[FittedTransform]:
         """Returns the class of extractors with this value of `kind`; raises `LookupError` if there is none."""
-        module, _, name = _KINDS[kind].partition(".")
-        return getattr(import_module(f"pate.features.{module}"), name)
+        from pate.features.kinds import EXTRACTOR_KINDS  # whose classes derive from this one
+
+        return EXTRACTOR_KINDS[kind]
 
     @property
     def picture_shape(self) -> tuple[int, ...]:
@@ -108,53 +106,36 @@ class Extractor(FittedTransform):
         Raises:
             InvalidValue: all public pictures have the same measurements.
         """
-        from sklearn.decomposition import PCA
-
-        batch_size = self.batch_size
-        firsts = range(0, len(pictures), batch_size)
-
-        def measure_batch(first_index: int) -> Array:
-            return self.measure(images=pictures.batch(first_index, batch_size))
-
-        blocks = Spilled(2**62)
         with stage("projecting public pictures", len(pictures)) as advance:
-            for first, batch in zip(firsts, on_all_cores(measure_batch, items=firsts), strict=True):
-                blocks.append(batch)
-                advance(first + len(batch))
-            measurements = blocks.whole()
-            center = measurements.mean(axis=0, dtype=np.float64).astype(np.float32)
-            standardized = measurements - center
-            squares = np.einsum("ij,ij->j", standardized, standardized)
-            std = np.sqrt(squares / np.float32(len(standardized)))
-            varies = std > _SMALLEST_STD
-            if not varies.any():
-                rule = "public pictures that differ, features are fitted on them"
-                raise InvalidValue("data", rule=rule)
-            weights = np.where(varies, 1 / np.maximum(std, _SMALLEST_STD), 0).astype(np.float32)
-            standardized *= weights
-            count = min(dimension, len(standardized) - 1, standardized.shape[1])
-            needs_most = count > 0.5 * min(standardized.shape)
-            decomposition = PCA(
-                count,
-                copy=False,
-                svd_solver="full" if needs_most else "randomized",
-                random_state=seed,
-                iterated_power=2,
-            )
-            projected = decomposition.fit_transform(standardized)
-            variances = projected.var(axis=0)
-            is_direction = variances > _LEAST_VARIANCE * variances.max()
-            directions = weights[:, None] * decomposition.components_[is_direction].T
-            scale = np.sqrt(np.mean(np.square(projected[:, is_direction], dtype=np.float64)))
-        projection = np.ascontiguousarray(directions / scale, np.float32)
-        arrays = {**self.arrays, "center": center, "projection": projection}
+            measurements = self._measure_all(pictures, advance)
+            projection = Projection.fit(measurements, dimension=dimension, seed=seed)
+        arrays = {**self.arrays, "center": projection.center, "projection": projection.matrix}
         extractor = replace(self, arrays=arrays)
-        num_whole_batches = len(measurements) // batch_size
+        num_whole_batches = len(measurements) // self.batch_size
         features = [
-            extractor.project(measurements[first : first + batch_size])
-            for first in firsts[:num_whole_batches]
+            extractor.project(measurements[index * self.batch_size : (index + 1) * self.batch_size])
+            for index in range(num_whole_batches)
         ]
         return replace(extractor, first_features=np.concatenate(features) if features else None)
+
+    def _measure_all(self, pictures: PublicPictures, advance: Callable[[int], object]) -> Array:
+        """Returns the measurements `[num_pictures, d]` of all public pictures.
+
+        Args:
+            pictures: the public pictures.
+            advance: is called with the number of pictures that are measured so far.
+        """
+
+        def measure_batch(first_index: int) -> Array:
+            return self.measure(pictures.batch(first_index, batch_size=self.batch_size))
+
+        first_indices = range(0, len(pictures), self.batch_size)
+        batches = on_all_cores(measure_batch, items=first_indices)
+        measurements = Spilled(most_bytes=_UNLIMITED_BYTES)
+        for first_index, batch in zip(first_indices, batches, strict=True):
+            measurements.append(batch)
+            advance(first_index + len(batch))
+        return measurements.whole()
 
     def extract(self, images: Any) -> Array:
         """Returns the features of pictures in memory, float32 `[num_pictures, num_features]`.
@@ -178,7 +159,7 @@ class Extractor(FittedTransform):
             features[first : first + len(pictures)] = batch_features[: len(pictures)]
         return features
 
-    def sample_output(self) -> Array:
+    def _sample_output(self) -> Array:
         """Returns the features of a gray picture, which tests that the arrays of a file fit together."""
         num_numbers = sum(array.size for array in self.arrays.values())
         are_floats = all(array.dtype == np.float32 for array in self.arrays.values())
@@ -186,30 +167,3 @@ class Extractor(FittedTransform):
         if not are_floats or min(self.picture_shape) <= 0 or self._numbers_at_once() > limit:
             raise ValueError("arrays of other shapes")
         return self.project(self.measure(np.full((1, *self.picture_shape), 0.5, np.float32)))
-
-
-def on_all_cores(function: Callable[[int], Array], items: Sequence[int]) -> Iterator[Array]:
-    """Yields `function(item)` for each item in order. Items are processed in parallel, each on one core.
-
-    So the results do not depend on the number of cores, bit for bit.
-    """
-    import torch
-    from joblib import cpu_count
-
-    from pate.threads import one_thread
-
-    num_workers = 1 if torch.cuda.is_available() else max(1, min(cpu_count(), len(items)))
-    num_ahead = 2 * num_workers  # items that are computed or wait to be read
-    with (
-        one_thread(),
-        ThreadPoolExecutor(num_workers, initializer=torch.set_num_threads, initargs=(1,)) as pool,
-    ):
-        futures = [pool.submit(function, item) for item in items[:num_ahead]]
-        try:
-            for index in range(len(items)):
-                block = futures.pop(0).result()
-                if index + num_ahead < len(items):
-                    futures.append(pool.submit(function, items[index + num_ahead]))
-                yield block
-        finally:
-            pool.shutdown(wait=True, cancel_futures=True)

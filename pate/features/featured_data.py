@@ -16,7 +16,7 @@ from pate.data.dataset import Dataset, load_dataset
 from pate.data.image_form import ImageForm
 from pate.data.split import SPLITS, enter_bytes
 from pate.features.extracted_form import FILE, ExtractedForm
-from pate.features.extractor import Extractor, on_all_cores
+from pate.features.extractor import Extractor
 from pate.features.features import Features
 from pate.features.public_pictures import PublicPictures
 from pate.files.atomic import remove_partials, write_text
@@ -25,6 +25,7 @@ from pate.files.lock import file_lock
 from pate.files.paths import make_folder
 from pate.files.reading import DamagedFile, read_text
 from pate.progress import StageOpener, unwatched
+from pate.threads import on_all_cores
 from pate.validation import InvalidValue
 
 Array = NDArray[np.float32]

@@ -4,7 +4,7 @@ Patches of the public pictures are contrast-normalized and whitened. Spherical k
 such that each patch, or its negative, is close to one of them. The responses of all filters to all patches of a picture
 are rectified in both directions, averaged over regions, compressed by a logarithm and projected.
 
-Source: A. Coates and A. Ng, "Learning Feature Representations with K-means", 2012.
+Source: Coates & Ng 2012, "Learning Feature Representations with K-means".
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
@@ -147,7 +147,7 @@ class PatchExtractor(Extractor):
     `learn_filters`, and the arrays of `with_projection`.
     """
 
-    kind = "patches"
+    kind: ClassVar[str] = "patches"
 
     @property
     def batch_size(self) -> int:

@@ -210,7 +210,7 @@ class ImageStudent(AdamWRecipe, ThresholdedStudent):
 class CNNModel(ImageModel):
     """A trained student that is an ensemble of small convolutional networks."""
 
-    kind = "cnn"
+    kind: ClassVar[str] = "cnn"
 
     def network(self) -> ConvNet:
         """Returns the architecture of the networks, with the sizes that the model's arrays have."""
@@ -279,7 +279,7 @@ def _require_moderate(network: ConvNet) -> ConvNet:
 class ResNet50Model(ImageModel):
     """A trained student that is an ensemble of ResNet-50 networks."""
 
-    kind = "resnet50"
+    kind: ClassVar[str] = "resnet50"
 
     def network(self) -> ResNet50:
         """Returns the architecture of the networks, with the sizes that the model's arrays have."""

@@ -187,7 +187,7 @@ def require_penalties(penalties: Any) -> None:
 class LinearModel(FlatModel):
     """A trained student with the probabilities `inputs @ weights + bias`, clipped to [0, 1]."""
 
-    kind = "linear"
+    kind: ClassVar[str] = "linear"
     forms: ClassVar[Mapping[str, str]] = {"weights": "dL", "bias": "L"}
 
     @classmethod

@@ -31,7 +31,7 @@ _MANY_ROWS = 2**16  # so many choose the penalty, and so many are in a product o
 class LogisticModel(FlatModel):
     """A trained student with the probabilities `expit(inputs @ weights + bias)`; 0 for a label that no row had."""
 
-    kind = "logistic"
+    kind: ClassVar[str] = "logistic"
     forms: ClassVar[Mapping[str, str]] = {"weights": "dL", "bias": "L"}
 
     @staticmethod

@@ -28,7 +28,7 @@ class LowRankModel(FlatModel):
     of the label's scores. These numbers are not calibrated: only their order is meaningful.
     """
 
-    kind = "low_rank"
+    kind: ClassVar[str] = "low_rank"
     forms: ClassVar[Mapping[str, str]] = {
         "center": "d",
         "projection": "dk",

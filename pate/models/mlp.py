@@ -186,7 +186,7 @@ class MLPModel(FlatModel):
     The probability of a label that was never released is 0.
     """
 
-    kind = "mlp"
+    kind: ClassVar[str] = "mlp"
     forms: ClassVar[Mapping[str, str]] = {
         "hidden_weights": "mdh",
         "hidden_bias": "m1h",

@@ -25,7 +25,7 @@ class ReleasedModel(FlatModel):
     constant, their height (`PublicPCA.with_constant`).
     """
 
-    kind = "released"
+    kind: ClassVar[str] = "released"
     forms: ClassVar[Mapping[str, str]] = {
         "center": "d",
         "projection": "dk",
@@ -98,7 +98,7 @@ class ReleasedModel(FlatModel):
 class ReleasedKernelModel(ReleasedModel):
     """A trained student of released weights for directions, a constant, and components of a kernel (`PublicKernel`)."""
 
-    kind = "released_kernel"
+    kind: ClassVar[str] = "released_kernel"
     forms: ClassVar[Mapping[str, str]] = {
         **ReleasedModel.forms,
         "landmarks": "mD",

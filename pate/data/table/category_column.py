@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
@@ -31,8 +31,8 @@ class CategoryColumn(Column):
 
     categories: tuple[str, ...]
 
-    kind = "category"
-    keys = ("categories", "missing")
+    kind: ClassVar[str] = "category"
+    keys: ClassVar[tuple[str, ...]] = ("categories", "missing")
 
     def __post_init__(self) -> None:
         are_different = len(set(self.categories)) == len(self.categories)

@@ -56,8 +56,9 @@ class Column(ABC):
     name: str
     missing: bool
 
-    kind: ClassVar[str] = ""  # its name in a schema's file
-    keys: ClassVar[tuple[str, ...]] = ()  # its entries there, beside the kind
+    # the name of the class in a schema's file, and the keys of the class's entries there, without "kind"
+    kind: ClassVar[str] = ""
+    keys: ClassVar[tuple[str, ...]] = ()
 
     @property
     @abstractmethod
@@ -118,7 +119,7 @@ class Column(ABC):
 class EmptyColumn(Column):
     """A column whose cells are all missing in the public file, so that it cannot become a feature."""
 
-    kind = "empty"
+    kind: ClassVar[str] = "empty"
 
     @property
     def expects(self) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,7 +33,7 @@ class DateColumn(NumberColumn):
     order: str | None = None
     absent: tuple[str, ...] = ()
 
-    kind = "date"
+    kind: ClassVar[str] = "date"
 
     @classmethod
     def fit_dates(cls, name: str, days: NDArray[np.float64], date_order: str | None = None) -> Self:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import scipy
@@ -14,15 +14,20 @@ from numpy.typing import NDArray
 from pate.data.table.cells import as_numbers
 from pate.data.table.column import MISSING, Block, Column, Encoded
 from pate.data.table.spelling import USUAL, CellSpelling
-from pate.data.texts.reading import MOST_FITTED_TEXTS as _MOST_FITTED_NUMBERS
 from pate.validation import require
 
 Numbers = NDArray[np.float64]
 
-_LONG_TAIL = 3.0  # excess kurtosis, as of two exponential tails
-_FLAT = 1e-12  # spread in units of the mean, below which numbers are alike but for rounding
-_SCALE_KEYS = ("power", "center", "unit")  # a schema's file may lack them
-_FRAME_DIGITS = 6  # of the public range, to which features are turned back
+# the excess kurtosis from which on a power is fitted: that of two exponential tails
+_LONG_TAIL = 3.0
+# the spread, in units of the mean, up to which numbers are equal but for rounding
+_FLAT = 1e-12
+# the smallest divisor, in place of a mean or range of 0
+_TINY = 1e-300
+# the number of public cells to which the power is fitted; more cells change it little
+_MOST_FITTED_NUMBERS = 10_000
+# the digits, relative to the public range, of the numbers that are recovered from features
+_FRAME_DIGITS = 6
 
 
 @dataclass(frozen=True)
@@ -43,8 +48,7 @@ class NumberColumn(Column):
         center: the number, after the power, that has the feature 0.
         unit: the distance from `center`, after the power, that has the feature 1.
 
-    Source: I.-K. Yeo and R. Johnson, "A new family of power transformations to improve normality or symmetry",
-    Biometrika 2000.
+    Source: Yeo & Johnson 2000, "A new family of power transformations to improve normality or symmetry".
     """
 
     mean: float
@@ -55,8 +59,8 @@ class NumberColumn(Column):
     center: float = 0.0
     unit: float = 1.0
 
-    kind = "number"
-    keys = ("mean", "std", "min", "max", "missing")
+    kind: ClassVar[str] = "number"
+    keys: ClassVar[tuple[str, ...]] = ("mean", "std", "min", "max", "missing")
 
     def __post_init__(self) -> None:
         numbers = (self.mean, self.std, self.min, self.max)
@@ -83,21 +87,22 @@ class NumberColumn(Column):
         std = float(finite.std())
         smallest = float(finite.min())
         largest = float(finite.max())
-        is_flat = not std > _FLAT * max(abs(mean), 1e-300)
+        varies = std > _FLAT * max(abs(mean), _TINY)  # false for NaN, too
         column = cls(
             name,
             missing=len(finite) < len(numbers),
             mean=mean,
-            std=1.0 if is_flat else std,
+            std=std if varies else 1.0,
             min=smallest,
             max=largest,
         )
-        if is_flat:
+        if not varies:
             return column
         if ((finite == smallest) | (finite == largest)).all():
             return replace(column, unit=(largest - smallest) / std)
         scaled = (finite - mean) / std
-        if not scipy.stats.kurtosis(scaled) > _LONG_TAIL:
+        has_long_tail = scipy.stats.kurtosis(scaled) > _LONG_TAIL
+        if not has_long_tail:
             return column
         sample = scaled[:: max(1, len(scaled) // _MOST_FITTED_NUMBERS)]
         likeliest = float(scipy.stats.yeojohnson_normmax(sample))
@@ -149,7 +154,7 @@ class NumberColumn(Column):
         """Returns the numbers that features encode, rounded to a millionth of the public range, for a data frame."""
         powers = block[:, 0].astype(np.float64) * self.unit + self.center
         numbers = _inverse_yeo_johnson(powers, self.power) * self.std + self.mean
-        magnitude = int(np.ceil(np.log10(max(self.max - self.min, 1e-300))))
+        magnitude = int(np.ceil(np.log10(max(self.max - self.min, _TINY))))
         numbers = numbers.round(_FRAME_DIGITS - magnitude)
         return {self.name: np.where(block[:, 1] > 0, np.nan, numbers) if self.missing else numbers}
 
@@ -160,9 +165,13 @@ class NumberColumn(Column):
         """
         entry = super().plain()
         entry |= {key: getattr(self, key) for key in self.keys if key != "missing"}
-        for key in _SCALE_KEYS:
-            if getattr(self, key) != getattr(NumberColumn, key):
-                entry[key] = getattr(self, key)
+        for dataclass_field in fields(self):
+            value = getattr(self, dataclass_field.name)
+            if (
+                dataclass_field.name in ("power", "center", "unit")
+                and value != dataclass_field.default
+            ):
+                entry[dataclass_field.name] = value
         entry["missing"] = self.missing
         return entry
 
@@ -200,6 +209,10 @@ def _inverse_yeo_johnson(powers: Numbers, power: float) -> Numbers:
 
 
 def _signed(transform: Callable[..., Numbers], numbers: Numbers, power: float) -> Numbers:
+    """Returns `sign(x) * transform(abs(x), p)` for each number x, where p is `power` if x >= 0, and else `2 - power`.
+
+    The transform with power 1 is the identity.
+    """
     if power == 1:
         return numbers
     power_of_sign = np.where(numbers >= 0, power, 2 - power)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
@@ -28,7 +28,7 @@ class TextColumn(Column):
     vectors: TextVectors | None = None
     weight: float = 1.0
 
-    kind = "text"
+    kind: ClassVar[str] = "text"
 
     @property
     def expects(self) -> str:

@@ -9,7 +9,7 @@ from functools import cached_property
 from importlib import import_module
 from pathlib import Path
 from threading import Lock
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -44,7 +44,7 @@ class EncoderVectors(TextVectors):
     texts would influence the last bits of its vector.
     """
 
-    kind = "encoder"
+    kind: ClassVar[str] = "encoder"
     workers = "threads"
 
     @classmethod

@@ -7,6 +7,7 @@ from pate.data.texts.encoder import EncoderVectors
 from pate.data.texts.tfidf import TfidfVectors
 from pate.data.texts.word_vectors import StaticVectors
 
+# classes of `TextVectors`, whose methods `fit` take different arguments
 TEXT_KINDS: Mapping[str, Any] = {
     vectors.kind: vectors for vectors in (TfidfVectors, StaticVectors, EncoderVectors)
 }

@@ -10,7 +10,7 @@ parts in texts are the matrix product of the counts of words in texts and of par
 from collections import Counter
 from collections.abc import Callable, Sequence
 from functools import cached_property
-from typing import Any, NamedTuple, Self
+from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -57,7 +57,7 @@ class TfidfVectors(TextVectors):
     The array `components`, the leading right singular vectors of the public texts, projects them.
     """
 
-    kind = "tfidf"
+    kind: ClassVar[str] = "tfidf"
 
     @classmethod
     def fit(

@@ -8,7 +8,7 @@ from copy import copy
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any, ClassVar, Self
+from typing import ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -46,18 +46,19 @@ class TextVectors(FittedTransform):
     cache: Path | None = None
     weights: Weights | None = None
 
-    entry = "texts"
-    rule = FILE_RULE
+    metadata_key: ClassVar[str] = "texts"
+    description: ClassVar[str] = FILE_RULE
     workers: ClassVar[Workers] = "processes"  # where the texts are many
 
     @classmethod
-    def of_kind(cls, kind: str) -> Any:
-        """Returns the class of transforms with this value of `kind`."""
+    def class_for_kind(cls, kind: str) -> type[FittedTransform]:
+        """Returns the class of transforms with this value of `kind`; raises `LookupError` if there is none."""
         from pate.data.texts.kinds import TEXT_KINDS  # whose classes derive from this one
 
-        return TEXT_KINDS[kind]
+        text_class: type[TextVectors] = TEXT_KINDS[kind]
+        return text_class
 
-    def sample_output(self) -> Array:
+    def _sample_output(self) -> Array:
         """Returns the vector of a short text; raises an error if the arrays do not fit together."""
         if not self.is_usable():
             raise ValueError("arrays of other shapes")

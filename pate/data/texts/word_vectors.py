@@ -4,7 +4,7 @@ import csv
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, NamedTuple, Self
+from typing import Any, ClassVar, NamedTuple, Self
 from unicodedata import category, normalize
 
 import numpy as np
@@ -55,7 +55,7 @@ class StaticVectors(TextVectors):
     another constant.
     """
 
-    kind = "static"
+    kind: ClassVar[str] = "static"
 
     @classmethod
     def fit(

@@ -1,0 +1,73 @@
+"""The projection of measurements of pictures on their principal directions, which is fitted to public pictures."""
+
+from dataclasses import dataclass
+from typing import Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pate.validation import InvalidValue
+
+Array = NDArray[np.float32]
+
+# the least standard deviation of a measurement that is used
+_SMALLEST_STD = 1e-6
+# the least variance of a direction, as a share of the largest variance; smaller variances are rounding errors
+_LEAST_VARIANCE = 1e-9
+
+
+@dataclass(frozen=True, eq=False)
+class Projection:
+    """An affine map from measurements to features.
+
+    The features of measurements `x`, `[num_pictures, d]`, are `(x - center) @ matrix`.
+
+    Attributes:
+        center: the mean of the measurements of public pictures, `[d]`.
+        matrix: the scaled directions, `[d, num_features]`.
+    """
+
+    center: Array
+    matrix: Array
+
+    @classmethod
+    def fit(cls, measurements: Array, *, dimension: int, seed: int) -> Self:
+        """Returns the projection on the principal directions of standardized measurements.
+
+        All features are multiplied by one factor, so that their mean square over the measurements is 1.
+
+        Args:
+            measurements: the measurements of public pictures, `[num_pictures, d]`.
+            dimension: the largest number of directions.
+            seed: the seed of the randomized decomposition.
+
+        Raises:
+            InvalidValue: all public pictures have the same measurements.
+        """
+        from sklearn.decomposition import PCA
+
+        center = measurements.mean(axis=0, dtype=np.float64).astype(np.float32)
+        standardized = measurements - center
+        squares = np.einsum("ij,ij->j", standardized, standardized)
+        std = np.sqrt(squares / np.float32(len(standardized)))
+        varies = std > _SMALLEST_STD
+        if not varies.any():
+            rule = "public pictures that differ, features are fitted on them"
+            raise InvalidValue("data", rule=rule)
+        weights = np.where(varies, 1 / np.maximum(std, _SMALLEST_STD), 0).astype(np.float32)
+        standardized *= weights
+        num_directions = min(dimension, len(standardized) - 1, standardized.shape[1])
+        needs_most = num_directions > 0.5 * min(standardized.shape)
+        decomposition = PCA(
+            num_directions,
+            copy=False,  # overwrites `standardized`
+            svd_solver="full" if needs_most else "randomized",
+            random_state=seed,
+            iterated_power=2,
+        )
+        projected = decomposition.fit_transform(standardized)
+        variances = projected.var(axis=0)
+        is_direction = variances > _LEAST_VARIANCE * variances.max()
+        directions = weights[:, None] * decomposition.components_[is_direction].T
+        scale = np.sqrt(np.mean(np.square(projected[:, is_direction], dtype=np.float64)))
+        return cls(center=center, matrix=np.ascontiguousarray(directions / scale, np.float32))
