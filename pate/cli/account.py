@@ -97,18 +97,21 @@ def _quote(config: DictConfig, monitor: Monitor) -> pricing.Quote:
         from pate.auditing.lower_bound import lower_bound_of  # which a price alone does not need
 
         at_least = lower_bound_of(release.aggregator, release.shape, budget.delta)
-    return replace(
-        pricing.quote_release(release, budget, others={name: accountants[name] for name in names}),
-        doubts=tuple(map(COMMAND.doubt_line, doubts)),
+    extras = pricing.QuoteExtras(
         table=_written_table(config.write_table, release, budget),
-        **_on_votes(config, release, budget),
-        accounts=()
-        if config.ledger is None
-        else pricing.accounts_left(config.ledger, release, budget),
         cheapest=pricing.cheapest_accountant(release, budget, accountants),
         suggestion=suggestion,
         at_least=at_least,
     )
+    if config.votes is not None:
+        extras = _with_votes(extras, config, release, budget)
+    if config.ledger is not None:
+        accounts = pricing.accounts_left(config.ledger, release, budget)
+        extras = replace(extras, accounts=accounts)
+    quote = pricing.quote_release(
+        release, budget, others={name: accountants[name] for name in names}
+    )
+    return replace(quote, doubts=tuple(map(COMMAND.doubt_line, doubts)), extras=extras)
 
 
 def _accountant_names(setting: Any, names: tuple[str, ...]) -> list[str]:
@@ -176,32 +179,34 @@ def _written_table(
     return {"path": path, "order": table.order, "rdp": table.rdp, "sha256": table.digest}
 
 
-def _on_votes(config: DictConfig, release: pricing.PricedRelease, budget: Budget) -> dict[str, Any]:
-    """Returns the parts of a quote that depend on a file of votes.
+def _with_votes(
+    extras: pricing.QuoteExtras,
+    config: DictConfig,
+    release: pricing.PricedRelease,
+    budget: Budget,
+) -> pricing.QuoteExtras:
+    """Returns the extras with the parts that depend on a file of votes.
 
     These are the cost of the release on these votes, and the plan of a session that is charged only for queries that
     are hit.
     """
-    if config.votes is None:
-        return {}
     from pate.votes.imported import ImportedVotes, read_sets
 
     aggregator = release.aggregator
     shape = release.shape
-    fields: dict[str, Any] = {}
     counts = ImportedVotes.read(config.votes, num_teachers=shape.num_teachers).counts  # [Q, L]
     num_queries, num_labels = counts.shape
     rule = f"{num_labels}, as in {config.votes}"
     require(shape.num_labels == num_labels, "num_labels", shape.num_labels, rule)
     if config.data_dependent:
-        rule = f"{num_queries}, as in {config.votes}"
-        require(shape.num_queries == num_queries, "num_queries", shape.num_queries, rule)
-    if config.data_dependent:
         from pate.auditing.aggregator_cost import epsilon_on  # which a price alone does not need
 
-        fields["data_dependent"] = epsilon_on(aggregator, counts, shape, config.target_delta)
+        rule = f"{num_queries}, as in {config.votes}"
+        require(shape.num_queries == num_queries, "num_queries", shape.num_queries, rule)
+        cost = epsilon_on(aggregator, counts, shape, config.target_delta)
+        extras = replace(extras, data_dependent=cost)
     if isinstance(aggregator, aggregators.TargetChargedAggregator):
-        fields["hits"] = pricing.plan_hits(
+        hits = pricing.plan_hits(
             aggregator,
             counts,
             num_teachers=shape.num_teachers,
@@ -209,7 +214,8 @@ def _on_votes(config: DictConfig, release: pricing.PricedRelease, budget: Budget
             prior=None if config.prior is None else read_sets(config.prior),
             accountant=budget.accountant,
         )
-    return fields
+        extras = replace(extras, hits=hits)
+    return extras
 
 
 def _print_ledger(path: str, output_format: str) -> None:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from pate.pricing.accountant_prices import cheapest_accountant
     from pate.pricing.hit_plan import plan_hits
     from pate.pricing.ledger_accounts import accounts_left
-    from pate.pricing.quote import Quote, quote_release
+    from pate.pricing.quote import Quote, QuoteExtras, quote_release
 
 __all__ = [
     "BudgetClass",
@@ -25,6 +25,7 @@ __all__ = [
     "PricedRelease",
     "QueryBudget",
     "Quote",
+    "QuoteExtras",
     "accounts_left",
     "budget_from_settings",
     "budgets_of",
@@ -49,6 +50,6 @@ _LATER = {
     "accountant_prices": "cheapest_accountant",
     "hit_plan": "plan_hits",
     "ledger_accounts": "accounts_left",
-    "quote": "Quote quote_release",
+    "quote": "Quote QuoteExtras quote_release",
 }
 __getattr__ = lazily(__name__, names_of_module=_LATER)

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from pate import aggregators, mechanisms
 from pate.accounting import (
     Accountant,
     Budget,
@@ -17,18 +15,45 @@ from pate.accounting import (
 from pate.accounting.data_dependent_epsilon import DataDependentEpsilon
 from pate.accounting.event_tree import failure_probability
 from pate.accounting.rounding import format_delta, format_epsilon
+from pate.aggregators import Aggregator
 from pate.files.strict_json import plain
 from pate.html_table import html_table
+from pate.mechanisms.certified_table import CertifiedTable
 from pate.pricing.accountant_prices import AccountantPrice, price_by
 from pate.pricing.expectations import Expectation, expectation
 from pate.pricing.hit_plan import HitPlan
 from pate.pricing.ledger_accounts import AccountLeft
+from pate.pricing.passing_gaps import PassingGaps, passing_gaps
 from pate.pricing.priced_release import PricedRelease
 from pate.pricing.suggestion import Suggestion
 from pate.validation import InvalidValue
+from pate.votes.shape import VoteShape
 
 if TYPE_CHECKING:  # few quotes have a lower bound, and its module takes long to load
     from pate.testing.lower_bounds import LowerBound
+
+
+@dataclass(frozen=True)
+class QuoteExtras:
+    """The parts of a quote that are computed only where somebody asks for them; `quote_release` computes none.
+
+    Attributes:
+        table: where the table of the stability test was written, with its price and its order.
+        hits: for a session, its plan on votes that may be looked at.
+        data_dependent: the cost on votes that may be looked at; it is no guarantee.
+        cheapest: the price by the cheapest accountant.
+        suggestion: the numbers of teachers and queries that would tell most.
+        accounts: the accounts of a ledger, and the room that each of them has for the release.
+        at_least: a lower bound on every sound epsilon; None also where none was found.
+    """
+
+    table: dict[str, Any] | None = None
+    hits: HitPlan | None = None
+    data_dependent: DataDependentEpsilon | None = None
+    cheapest: AccountantPrice | None = None
+    suggestion: Suggestion | None = None
+    accounts: tuple[AccountLeft, ...] = ()
+    at_least: LowerBound | None = None
 
 
 @dataclass(frozen=True)
@@ -51,24 +76,15 @@ class Quote:
         solved_for: the parameters, or the number of queries, that the budget was solved for.
         num_orders: the number of orders of Renyi's accountant; None for other accountants.
         best_order: the order at which Renyi's accountant has its price; None for other accountants.
-        gap_at_50: the smallest gap that passes the stability test with a probability of 50%; None without a test, or
-            where no gap does.
-        gap_at_95: likewise with 95%.
-        lone_gap_at_50: the smallest gap that is chosen among gaps of 0, and passes the test, with 50%.
-        accountants: the prices by the budget's accountant and by others, where others were asked for.
-        table: where the table of the stability test was written, with its price and its order.
-        plain_epsilon: for a session, the price of the same queries under plain composition.
-        hits: for a session, its plan on votes that may be looked at.
-        data_dependent: the cost on votes that may be looked at; it is no guarantee.
-        expected: the expected answers; None for an aggregator that has none.
-        doubts: the doubts of `require_useful`, a line each.
-        cheapest: the price by the cheapest accountant, where it was asked for.
-        suggestion: the numbers of teachers and queries that would tell most, where they were asked for.
-        accounts: the accounts of a ledger, and the room that each of them has for the release.
         won_by: the accountant whose figure the price of `auto` is; None for other accountants.
-        at_least: a lower bound on every sound epsilon, where it was asked for and found.
+        accountants: the prices by the budget's accountant and by others, where others were asked for.
+        plain_epsilon: for a session, the price of the same queries under plain composition.
         classes: the epsilon of each class of groups with budgets of their own.
         weights: the weight of each group of a class, by the name of the class.
+        gaps: the gaps that pass the stability test.
+        expected: the expected answers; None for an aggregator that has none.
+        doubts: the doubts of `require_useful`, a line each.
+        extras: the parts that `quote_release` does not compute.
     """
 
     epsilon: float
@@ -84,23 +100,15 @@ class Quote:
     solved_for: dict[str, Any]
     num_orders: int | None = None
     best_order: float | None = None
-    gap_at_50: int | None = None
-    gap_at_95: int | None = None
-    lone_gap_at_50: int | None = None
-    accountants: tuple[AccountantPrice, ...] = ()
-    table: dict[str, Any] | None = None
-    plain_epsilon: float | None = None
-    hits: HitPlan | None = None
-    data_dependent: DataDependentEpsilon | None = None
-    expected: Expectation | None = None
-    doubts: tuple[str, ...] = ()
-    cheapest: AccountantPrice | None = None
-    suggestion: Suggestion | None = None
-    accounts: tuple[AccountLeft, ...] = ()
     won_by: str | None = None
-    at_least: LowerBound | None = None
+    accountants: tuple[AccountantPrice, ...] = ()
+    plain_epsilon: float | None = None
     classes: dict[str, float] = field(default_factory=dict)
     weights: dict[str, float] = field(default_factory=dict)
+    gaps: PassingGaps = field(default_factory=PassingGaps)
+    expected: Expectation | None = None
+    doubts: tuple[str, ...] = ()
+    extras: QuoteExtras = field(default_factory=QuoteExtras)
 
     def _repr_html_(self) -> str:
         """Returns the price and what it is for as a table for notebooks."""
@@ -121,8 +129,14 @@ class Quote:
         return html_table(f"Quote of {self.aggregator['name']}", rows)
 
     def to_json(self) -> dict[str, Any]:
-        """Returns the fields as values for JSON; an infinite price becomes the text "inf"."""
-        return dict(plain(self))
+        """Returns the fields, with those of `gaps` and `extras` among them, as values for JSON.
+
+        An infinite price becomes the text "inf".
+        """
+        values: dict[str, Any] = plain(self)
+        for nested_name in ("gaps", "extras"):
+            values |= values.pop(nested_name)
+        return values
 
 
 def quote_release(
@@ -154,23 +168,8 @@ def quote_release(
     shape = release.shape
     delta = budget.delta
     price = _price_with_orders(release, budget)
-    prices = [
-        price_by(accountant_name, make_accountant, release.event, delta)
-        for accountant_name, make_accountant in (others or {}).items()
-    ]
-    other_prices = [
-        other_price for other_price in prices if other_price.accountant != price.accountant
-    ]
-    plain_event = aggregator.plain_event(shape)
-    expected = None
-    with suppress(InvalidValue):  # the user's own aggregator may have no expectation
-        expected = expectation(aggregator, shape)
-    test = aggregator.stability_test(num_teachers=shape.num_teachers)
-    lone_gap_at_50 = None
-    if test is not None and isinstance(aggregator, aggregators.StableTopK):  # loads its module
-        steps = aggregator.steps(num_labels=shape.num_labels, num_teachers=shape.num_teachers)
-        lone_gap_at_50 = steps.gap_to_release(probability=0.5)
     parameters = _public_parameters(aggregator)
+    plain_event = aggregator.plain_event(shape)
     return Quote(
         epsilon=release.epsilon,
         delta=delta,
@@ -182,24 +181,60 @@ def quote_release(
         num_labels=shape.num_labels,
         num_teachers=shape.num_teachers,
         aggregator=parameters,
-        solved_for={
-            name: value
-            for name, value in release.solved_for.items()
-            if name == "num_queries" or name in parameters
-        },
+        solved_for=_public_solutions(release, parameters),
         num_orders=price.num_orders,
         best_order=price.best_order,
-        gap_at_50=None if test is None else test.gap_to_pass(probability=0.5),
-        gap_at_95=None if test is None else test.gap_to_pass(probability=0.95),
-        lone_gap_at_50=lone_gap_at_50,
-        accountants=(price, *other_prices) if prices else (),
-        plain_epsilon=None if plain_event is None else budget.epsilon_of(plain_event),
-        expected=expected,
-        doubts=tuple(map(str, release.doubts)),
         won_by=release.won_by,
+        accountants=_prices_side_by_side(price, release, delta, others or {}),
+        plain_epsilon=None if plain_event is None else budget.epsilon_of(plain_event),
         classes={budget_class.name: budget_class.epsilon for budget_class in release.classes},
         weights={budget_class.name: budget_class.weight for budget_class in release.classes},
+        gaps=passing_gaps(aggregator, shape),
+        expected=_expectation_or_none(aggregator, shape),
+        doubts=tuple(map(str, release.doubts)),
     )
+
+
+def _prices_side_by_side(
+    price: AccountantPrice,
+    release: PricedRelease,
+    delta: float,
+    others: Mapping[str, Callable[[], Accountant]],
+) -> tuple[AccountantPrice, ...]:
+    """Returns the price by the budget's accountant, followed by those of other accountants; empty without others.
+
+    Args:
+        price: the price by the budget's accountant.
+        release: the planned release.
+        delta: the delta of the prices.
+        others: by name, a function without arguments that returns an empty accountant.
+    """
+    if not others:
+        return ()
+    prices = [
+        price_by(accountant_name, make_accountant, release.event, delta)
+        for accountant_name, make_accountant in others.items()
+    ]
+    return (price, *(other for other in prices if other.accountant != price.accountant))
+
+
+def _public_solutions(
+    release: PricedRelease, parameters: Mapping[str, object]
+) -> dict[str, object]:
+    """Returns what a plan has solved for: the number of queries, and those fields that are public parameters."""
+    return {
+        name: value
+        for name, value in release.solved_for.items()
+        if name == "num_queries" or name in parameters
+    }
+
+
+def _expectation_or_none(aggregator: Aggregator, shape: VoteShape) -> Expectation | None:
+    """Returns the expected answers; None for an aggregator of the user's that has no expectation."""
+    try:
+        return expectation(aggregator, shape)
+    except InvalidValue:
+        return None
 
 
 def _price_with_orders(release: PricedRelease, budget: Budget) -> AccountantPrice:
@@ -214,7 +249,7 @@ def _price_with_orders(release: PricedRelease, budget: Budget) -> AccountantPric
     return price
 
 
-def _public_parameters(aggregator: aggregators.Aggregator) -> dict[str, object]:
+def _public_parameters(aggregator: Aggregator) -> dict[str, object]:
     """Returns the class and the plain fields of an aggregator, with the digest of its given table if it has one."""
     parameters: dict[str, object] = {"name": type(aggregator).__name__}
     for name, value in vars(aggregator).items():
@@ -222,7 +257,7 @@ def _public_parameters(aggregator: aggregators.Aggregator) -> dict[str, object]:
             parameters[name] = value
     parameters.pop("adjacency", None)
     table = getattr(aggregator, "table", None)
-    if isinstance(table, mechanisms.CertifiedTable):
+    if isinstance(table, CertifiedTable):
         parameters["table_order"] = table.order
         parameters["table_rdp"] = table.rdp
         parameters["table_sha256"] = table.digest

@@ -107,10 +107,9 @@ def test_page_shows_solved_values_and_passing_gaps() -> None:
     assert text.count("<- solved for") == 2
     assert "epsilon <= 8.00 at" in text.splitlines()[0]  # 7.999…, rounded up
     assert "one private record changes" in text
-    assert (
-        f"{quote.gap_at_50} votes with probability 1/2, {quote.gap_at_95} votes with 0.95" in text
-    )
-    assert f"{quote.lone_gap_at_50} votes with probability 1/2, if all other gaps are 0" in text
+    gaps = quote.gaps
+    assert f"{gaps.gap_at_50} votes with probability 1/2, {gaps.gap_at_95} votes with 0.95" in text
+    assert f"{gaps.lone_gap_at_50} votes with probability 1/2, if all other gaps are 0" in text
     assert "600 x 1e-9 = 6e-7; 4e-7 of delta is left" in text
 
 

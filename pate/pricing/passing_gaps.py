@@ -1,0 +1,43 @@
+"""The gaps in counts that the stability test of an aggregator lets pass, in votes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from pate.aggregators import Aggregator
+from pate.aggregators.stable_top_k import StableTopK
+from pate.votes.shape import VoteShape
+
+
+@dataclass(frozen=True)
+class PassingGaps:
+    """The smallest gaps that an aggregator releases with a given probability.
+
+    All are None for an aggregator without a stability test.
+
+    Attributes:
+        gap_at_50: the smallest gap that passes the test with a probability of 50%; None where no gap does.
+        gap_at_95: likewise with 95%.
+        lone_gap_at_50: the smallest gap that `StableTopK` selects among gaps of 0, and that passes the test, with 50%;
+            None where no gap does, and for other aggregators.
+    """
+
+    gap_at_50: int | None = None
+    gap_at_95: int | None = None
+    lone_gap_at_50: int | None = None
+
+
+def passing_gaps(aggregator: Aggregator, shape: VoteShape) -> PassingGaps:
+    """Returns the gaps that pass the stability test of an aggregator, for votes of a shape."""
+    test = aggregator.stability_test(num_teachers=shape.num_teachers)
+    if test is None:
+        return PassingGaps()
+    lone_gap_at_50 = None
+    if isinstance(aggregator, StableTopK):
+        steps = aggregator.steps(num_labels=shape.num_labels, num_teachers=shape.num_teachers)
+        lone_gap_at_50 = steps.gap_to_release(probability=0.5)
+    return PassingGaps(
+        gap_at_50=test.gap_to_pass(probability=0.5),
+        gap_at_95=test.gap_to_pass(probability=0.95),
+        lone_gap_at_50=lone_gap_at_50,
+    )
