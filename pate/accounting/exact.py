@@ -18,8 +18,8 @@ grid, `exact_steps` has the pairs of each event, and `exact_blocks` composes man
 
 import math
 from collections import Counter
-from collections.abc import Callable, Iterator
-from functools import partial
+from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Self
 
 from pate.accounting import events
@@ -51,7 +51,39 @@ _RENYI_MARGIN = 1e-6  # between the delta of the Renyi accountant and the grid's
 _LEAST_DELTA = 1e-290  # a smaller number may have lost its digits
 _SMALLEST_REACH = 1e-200
 _LARGEST_REACH = 500.0  # epsilons from there on are those of the Renyi accountant
-_FIGURE_ROUNDING = 1e-9  # relative: above the rounding errors of a figure that is read off
+_BOUND_ROUNDING = 1e-9  # relative: above the rounding errors of a bound that is read off the grid
+
+
+@dataclass(frozen=True)
+class _GaussianTotal:
+    """The bounds for Gaussian releases alone, which are one Gaussian release of `mu`."""
+
+    mu: float
+
+    def epsilon(self, target_delta: float) -> float:
+        """Returns the epsilon of the releases at `target_delta`."""
+        return gaussian_epsilon(self.mu, target_delta=target_delta)
+
+    def delta(self, target_epsilon: float) -> float:
+        """Returns the delta of the releases at `target_epsilon`."""
+        return gaussian_delta(self.mu, epsilon=target_epsilon)
+
+
+@dataclass(frozen=True)
+class _GridTotal:
+    """The bounds for all releases from their privacy profile on a grid; infinite where no grid can hold them."""
+
+    profile: Profile | None
+
+    def epsilon(self, target_delta: float) -> float:
+        """Returns the epsilon of the releases at `target_delta`."""
+        return math.inf if self.profile is None else self.profile.epsilon(target_delta)
+
+    def delta(self, target_epsilon: float) -> float:
+        """Returns the delta of the releases at `target_epsilon`, rounded up."""
+        if self.profile is None:
+            return math.inf
+        return max(self.profile.delta(target_epsilon), _LEAST_DELTA) * (1 + _BOUND_ROUNDING)
 
 
 class ExactAccountant(LossAccountant):
@@ -103,17 +135,21 @@ class ExactAccountant(LossAccountant):
         steps: list[RepeatedStep] = []
         mu_squared = mu_squared_of_winners = 0.0
         for leaf, times in _leaves_in_order(by_accesses(event), num_releases=count):
-            noise = getattr(leaf, "noise_multiplier", 1.0)
             if times == 0 or _has_no_protection(leaf):
                 continue
             if isinstance(leaf, events.GaussianEvent):
-                mu_squared = _rounded_up(mu_squared + _mu_squared(noise, num_releases=times))
-            elif (pairs := dominating_pairs(leaf)) is not None:
+                mu_squared = _rounded_up(
+                    mu_squared + _mu_squared(leaf.noise_multiplier, num_releases=times)
+                )
+                continue
+            pairs = dominating_pairs(leaf)
+            if pairs is not None:
                 steps.append(RepeatedStep(pairs=pairs, times=times))
             if isinstance(leaf, events.WinnerEvent):
-                mu_squared_of_winners = _rounded_up(
-                    mu_squared_of_winners + _mu_squared(noise, num_releases=leaf.num_moving * times)
+                mu_squared_of_counts = _mu_squared(
+                    leaf.noise_multiplier, num_releases=leaf.num_moving * times
                 )
+                mu_squared_of_winners = _rounded_up(mu_squared_of_winners + mu_squared_of_counts)
         # Nothing is added before every part has its pairs.
         self._compose_renyi(event, count)
         self._steps += steps
@@ -135,84 +171,46 @@ class ExactAccountant(LossAccountant):
         return work_of_maxima + cost_in_blocks(steps, any_order=self.any_order)
 
     def _epsilon(self, target_delta: float, bound: float) -> float:
-        def epsilon_of_profile(profile: Profile) -> float:
-            return profile.epsilon(target_delta)
-
-        epsilon = self._least_figure(
-            bound_of_mu=partial(gaussian_epsilon, target_delta=target_delta),
-            bound_of_profile=epsilon_of_profile,
-            smallest_delta=target_delta * _MARGIN,
-        )
-        return epsilon * (1 + _FIGURE_ROUNDING)
+        ways = self._ways_to_compose(smallest_delta=target_delta * _MARGIN)
+        epsilon = min(max(total.epsilon(target_delta) for total in totals) for totals in ways)
+        return epsilon * (1 + _BOUND_ROUNDING)
 
     def _delta(self, target_epsilon: float, bound: float) -> float:
-        def delta_of_profile(profile: Profile) -> float:
-            return max(profile.delta(target_epsilon), _LEAST_DELTA) * (1 + _FIGURE_ROUNDING)
+        ways = self._ways_to_compose(smallest_delta=bound * _RENYI_MARGIN)
+        return min(max(total.delta(target_epsilon) for total in totals) for totals in ways)
 
-        return self._least_figure(
-            bound_of_mu=partial(gaussian_delta, epsilon=target_epsilon),
-            bound_of_profile=delta_of_profile,
-            smallest_delta=bound * _RENYI_MARGIN,
-        )
+    def _ways_to_compose(self, *, smallest_delta: float) -> list[list[_GaussianTotal | _GridTotal]]:
+        """Returns the totals of all events, for each way to compose them.
 
-    def _least_figure(
-        self,
-        *,
-        bound_of_mu: Callable[[float], float],
-        bound_of_profile: Callable[[Profile], float],
-        smallest_delta: float,
-    ) -> float:
-        """Returns the smallest bound, an epsilon or a delta, that the ways to compose the events give.
-
-        The price of a winner is composed by its own pairs, and also as a Gaussian release of all counts.
+        The price of a winner is composed by its own pairs, and also as a Gaussian release of all counts. Both ways
+        give a bound, so the smaller one holds. `_totals` explains the totals of one way, of which the largest holds.
 
         Args:
-            bound_of_mu: returns the bound for Gaussian releases alone, given their mu.
-            bound_of_profile: returns the bound for other releases, given the privacy profile of all events.
-            smallest_delta: the smallest delta for which the profile has to be accurate.
+            smallest_delta: the smallest delta for which the profiles have to be accurate.
         """
-        figures = [
-            self._figure(
-                self._steps,
-                mu=_rounded_up(math.sqrt(self._mu_squared)),
-                bound_of_mu=bound_of_mu,
-                bound_of_profile=bound_of_profile,
-                smallest_delta=smallest_delta,
-            )
-        ]
+        mu = _rounded_up(math.sqrt(self._mu_squared))
+        ways = [self._totals(self._steps, mu=mu, smallest_delta=smallest_delta)]
         if self._mu_squared_of_winners:
             mu_squared = _rounded_up(self._mu_squared + self._mu_squared_of_winners)
-            figures.append(
-                self._figure(
-                    [step for step in self._steps if not isinstance(step.pairs, Winner)],
-                    mu=_rounded_up(math.sqrt(mu_squared)),
-                    bound_of_mu=bound_of_mu,
-                    bound_of_profile=bound_of_profile,
-                    smallest_delta=smallest_delta,
-                )
-            )
-        return min(figures)
+            mu = _rounded_up(math.sqrt(mu_squared))
+            steps = [step for step in self._steps if not isinstance(step.pairs, Winner)]
+            ways.append(self._totals(steps, mu=mu, smallest_delta=smallest_delta))
+        return ways
 
-    def _figure(
-        self,
-        steps: list[RepeatedStep],
-        mu: float,
-        *,
-        bound_of_mu: Callable[[float], float],
-        bound_of_profile: Callable[[Profile], float],
-        smallest_delta: float,
-    ) -> float:
-        """Returns the bound for some steps and a Gaussian release together; infinity where no grid can hold them.
+    def _totals(
+        self, steps: list[RepeatedStep], *, mu: float, smallest_delta: float
+    ) -> list[_GaussianTotal | _GridTotal]:
+        """Returns the totals of some steps and a Gaussian release, one for each direction between two neighbors.
+
+        The list has one total where both directions have the same.
 
         Args:
             steps: the steps besides Gaussian releases.
             mu: the mu of all Gaussian releases together, >= 0.
-            bound_of_mu: returns the bound for Gaussian releases alone, given their mu.
-            bound_of_profile: returns the bound, given the privacy profile of all events.
-            smallest_delta: the smallest delta for which the profile has to be accurate.
+            smallest_delta: the smallest delta for which the profiles have to be accurate.
         """
         if not steps:
-            return bound_of_mu(mu)
+            return [_GaussianTotal(mu)]
         # With two neighbors exchanged, too, where that makes a difference: a unit comes at all steps, or goes.
         exchanged = [
             RepeatedStep(pairs=step.pairs.exchanged, times=step.times)
@@ -221,13 +219,13 @@ class ExactAccountant(LossAccountant):
             for step in steps
         ]
         directions = [steps] if exchanged == steps else [steps, exchanged]
-        profiles = [self._profile(direction, mu, smallest_delta) for direction in directions]
-        return max(
-            math.inf if profile is None else bound_of_profile(profile) for profile in profiles
-        )
+        return [
+            _GridTotal(self._profile(direction, mu=mu, smallest_delta=smallest_delta))
+            for direction in directions
+        ]
 
     def _profile(
-        self, steps: list[RepeatedStep], mu: float, smallest_delta: float
+        self, steps: list[RepeatedStep], *, mu: float, smallest_delta: float
     ) -> Profile | None:
         """Returns the privacy profile of some steps and a Gaussian release together; None where no grid can hold it.
 
@@ -240,16 +238,15 @@ class ExactAccountant(LossAccountant):
         level = next((level for level in _LEVELS if 10.0**-level <= smallest_delta), None)
         if level is None:
             return None
-        times_of_fixed = Counter[DominatingPairs]()
+        times_of_fixed: Counter[DominatingPairs] = Counter()
         for pairs, times in steps:
             if isinstance(pairs, FixedPair):
                 times_of_fixed[pairs] += times
         # Gaussians and fixed pairs come first, as one step each.
-        gaussian = (
-            [RepeatedStep(pairs=ShiftedMaximum(num_normals=1, mean_shift=mu), times=1)]
-            if mu > 0
-            else []
-        )
+        gaussian = []
+        if mu > 0:
+            pair = ShiftedMaximum(num_normals=1, mean_shift=mu)
+            gaussian.append(RepeatedStep(pairs=pair, times=1))
         fixed = [RepeatedStep(pairs=pairs, times=times) for pairs, times in times_of_fixed.items()]
         chosen = [step for step in steps if step.pairs not in times_of_fixed]
         ordered: Steps = (*gaussian, *fixed, *chosen)
@@ -272,15 +269,26 @@ class ExactAccountant(LossAccountant):
 
 def _has_no_protection(leaf: LeafEvent) -> bool:
     """Returns True for an event with an infinite price, which no pair of distributions dominates."""
-    if isinstance(leaf, events.NonPrivateEvent):
-        return True
-    return getattr(leaf, "noise_multiplier", 1.0) == 0 or getattr(leaf, "epsilon", 0.0) == math.inf
+    match leaf:
+        case events.NonPrivateEvent():
+            return True
+        case (
+            events.GaussianEvent()
+            | events.NoisyMaxGaussianEvent()
+            | events.SampledGaussianEvent()
+            | events.SmoothSensitivityEvent()
+            | events.WinnerEvent()
+        ):
+            return leaf.noise_multiplier == 0
+        case events.BoundedRangeEvent() | events.PureDpEvent():
+            return leaf.epsilon == math.inf
+    return False
 
 
 def _mu_squared(noise_multiplier: float, num_releases: int) -> float:
     """Returns mu^2 = num_releases / noise_multiplier^2 of several Gaussian releases together, rounded up."""
     mu_squared = max(num_releases / noise_multiplier / noise_multiplier, _LEAST_DELTA)
-    return _rounded_up(_rounded_up(mu_squared))
+    return _rounded_up(_rounded_up(mu_squared))  # two divisions, each with a rounding error
 
 
 def _rounded_up(number: float) -> float:

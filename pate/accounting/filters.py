@@ -379,15 +379,27 @@ class GaussianFilter(PrivacyFilter):
         return epsilon * (1 + _ROUNDING)
 
 
+def _mu_squared_of_counts(noise_multiplier: float, *, num_moving: int) -> float:
+    """Returns mu^2 of counts with Gaussian noise; infinity without noise.
+
+    Args:
+        noise_multiplier: noise std / the most by which one count moves, >= 0.
+        num_moving: the number of counts that differ between neighbors.
+    """
+    if noise_multiplier == 0:
+        return math.inf
+    return float(num_moving / noise_multiplier / noise_multiplier)
+
+
 def _mu_squared(leaf: LeafEvent) -> float:
     """Returns mu^2 of a leaf, where the release satisfies mu-Gaussian DP.
 
     Raises `InvalidValue` unless the leaf is Gaussian or pure DP.
     """
-    if isinstance(leaf, (events.GaussianEvent, events.WinnerEvent)):
-        num_moving = getattr(leaf, "num_moving", 1)
-        noise = leaf.noise_multiplier
-        return math.inf if noise == 0 else float(num_moving / noise / noise)
+    if isinstance(leaf, events.GaussianEvent):
+        return _mu_squared_of_counts(leaf.noise_multiplier, num_moving=1)
+    if isinstance(leaf, events.WinnerEvent):
+        return _mu_squared_of_counts(leaf.noise_multiplier, num_moving=leaf.num_moving)
     try:
         epsilon = pure_epsilon(leaf)
     except InvalidValue as error:
