@@ -874,7 +874,7 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
 
     @property
     def _accountant(self) -> Callable[[], Accountant]:
-        """The maker of accountants: the parameter, or that of the least sound price."""
+        """The function that makes accountants: `accountant`, or `AutoAccountant` if that is None."""
         return self.accountant or AutoAccountant
 
     @property

@@ -103,7 +103,7 @@ class Publication:
 
         Args:
             folder: the folder, which does not exist or is empty.
-            name: the public name of the data; None for that of the facts.
+            name: the public name of the data; None for `facts.data_name`.
 
         Raises:
             InvalidValue: the folder holds files; or the release has another price than was charged.

@@ -117,7 +117,7 @@ class Task:
 
     @property
     def reads_classes(self) -> bool:
-        """Whether the classes are values that occur in y, if the user passes none; here y has a column for each."""
+        """False: y has a column for each label, so no value of y decides which labels there are."""
         return False
 
     @property
@@ -187,7 +187,7 @@ class LabelSets(Task):
 
     @property
     def reads_classes(self) -> bool:
-        """True: the classes are the words that occur in y, if the user passes none."""
+        """True: if the user passes no classes, they are the words that occur in y."""
         return True
 
     @property
@@ -215,7 +215,7 @@ class OneClass(Task):
 
     @property
     def reads_classes(self) -> bool:
-        """Whether the classes are values that occur in y, if the user passes none; bits are false or true."""
+        """Whether values of y decide which classes there are, if the user passes none; bits are false or true."""
         return bool(self.classes.dtype.kind != "b")
 
     @property
