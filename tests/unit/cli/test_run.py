@@ -379,6 +379,12 @@ def paid(
 
 
 def test_shares_of_different_reference_scores_are_not_mixed(tmp_path: Path, capsys: Any) -> None:
+    """Two runs of a sweep are measured by the all-records model, one by the true-label student.
+
+    The column `reached` shows the share of the first two, with a note. If all are measured by the student, it shows
+    these.
+    """
+
     def reached(share: float, ceiling: str) -> dict[str, Any]:
         return result(0.2) | {"share_of_reachable": share, "ceiling": ceiling}
 
@@ -412,6 +418,10 @@ def listed(entries: Sequence[Any]) -> Any:
 
 
 def test_comparison_settings_are_parsed() -> None:
+    """Names, epsilons and seeds of a comparison may be a list or a single value.
+
+    A number of seeds stands for 0, 1, ...
+    """
     names = ("gaussian_votes", "gaussian_votes@2000", "centered_votes_400")
     assert _names(listed(names)) == names
     assert _names("peeling@7") == ("peeling@7",)
@@ -422,6 +432,10 @@ def test_comparison_settings_are_parsed() -> None:
 
 
 def test_invalid_comparison_settings_are_refused() -> None:
+    """Unknown aggregators, wrong numbers of teachers, empty lists and wrong seeds are refused by the setting's name.
+
+    So is a number of teachers that no entrant uses.
+    """
     for asked, refusal in (
         (
             listed(["gausian_votes"]),
@@ -453,6 +467,10 @@ def test_invalid_comparison_settings_are_refused() -> None:
 
 @pytest.mark.slow
 def test_defaults_compare_at_least_ten_aggregators(composed: Callable[..., Any]) -> None:
+    """pate-compare without arguments compares at least ten aggregators under replace_one.
+
+    It has seven epsilons, five seeds and 600 queries.
+    """
     config = composed(app="compare")
     entrants = [
         _pate_method(name, config, part_arguments=[]) for name in _names(config.aggregators)
@@ -476,6 +494,10 @@ def test_defaults_compare_at_least_ten_aggregators(composed: Callable[..., Any])
 def test_experiment_brings_its_teachers_and_aggregator_takes_given_ones(
     composed: Callable[..., Any],
 ) -> None:
+    """An entrant that is an experiment has its own teachers and student.
+
+    An aggregator has the teachers of the settings, and the number after @.
+    """
     config = composed(arguments=["adjacency=add_remove"], app="compare")
     words = ["teacher.num_teachers=50", "teacher.penalty=2"]
     centered, small = (

@@ -53,6 +53,7 @@ def as_folder(archive: str, changes: Changes | None = None) -> str:
 
 
 def test_arrays_are_read_unchanged(tmp_path: Path) -> None:
+    """Inputs and labels of three .npz files are those of the data set; each row is its own group."""
     files = reader(tmp_path)
     dataset = files.load()
     for split, num_rows in ROWS.items():
@@ -81,13 +82,14 @@ def folders_of(files: Arrays) -> Arrays:
 
 
 def test_folders_of_npy_files_give_the_same_inputs_as_archives(tmp_path: Path) -> None:
+    """Folders of .npy files give the private inputs of .npz files."""
     files = reader(tmp_path)
     inputs = files.load().private.inputs
     assert np.array_equal(folders_of(files).load().private.inputs, inputs)
 
 
 def test_public_records_may_lack_labels(tmp_path: Path) -> None:
-    """The array `labels` is missing in a folder and in an archive."""
+    """Public files without the array `labels`, as folder and as archive, load without public labels."""
     files = reader(tmp_path)
     folders = folders_of(files)
     dataset = files.load()
@@ -119,7 +121,12 @@ def test_public_records_may_lack_labels(tmp_path: Path) -> None:
 def test_folder_of_npy_files_is_checked_like_an_archive(
     name: str, array: Any, refusal: Refusal, tmp_path: Path
 ) -> None:
-    """Without the check, the groups .5 and .7 would both become person 0."""
+    """One array of a folder has a wrong type or shape.
+
+    It is refused.
+
+    Without the check, the groups .5 and .7 would both become person 0.
+    """
     files = reader(tmp_path)
     folder = as_folder(path_of(files, "private"), changes={name: array})
     with refusal:
@@ -127,6 +134,10 @@ def test_folder_of_npy_files_is_checked_like_an_archive(
 
 
 def test_label_names_groups_and_ids_are_read(tmp_path: Path) -> None:
+    """The arrays `label_names`, `groups` and `ids` are read, and groups are the unit of privacy.
+
+    `labels=` replaces the names.
+    """
     changes = {
         "groups": np.array([0, 0, 1, 1, 2, 2]),
         "label_names": np.array(["a", "b", "c"]),
@@ -153,6 +164,7 @@ def test_label_names_groups_and_ids_are_read(tmp_path: Path) -> None:
 
 
 def test_bytes_of_images_stay_bytes(tmp_path: Path) -> None:
+    """Inputs of unsigned bytes in four axes are pictures; their values are the bytes divided by 255."""
     levels = np.arange(6 * 3 * 4 * 4, dtype=np.uint8).reshape(6, 3, 4, 4)
     files = reader(tmp_path, private_changes={"inputs": levels})
     for split in ("public", "test"):
@@ -209,11 +221,13 @@ def test_bytes_of_images_stay_bytes(tmp_path: Path) -> None:
 def test_invalid_arrays_are_refused_in_one_line(
     tmp_path: Path, changes: Changes, refusal: Refusal
 ) -> None:
+    """One array of the private file is missing, or has a wrong shape, type or value. It is refused."""
     with refusal:
         reader(tmp_path, private_changes=changes).load()
 
 
 def test_refusal_names_missing_files(tmp_path: Path) -> None:
+    """No file, a file that does not exist, and a folder without arrays are refused under `data.private`."""
     with refused("data.private", None):
         Arrays().load()
     with refused("data.private", "nowhere.npz"):

@@ -38,6 +38,7 @@ ImageCache(Path(sys.argv[1])).fill(ROWS, STAMPS, decode, unwatched)
 
 
 def images(rows: np.ndarray) -> np.ndarray:
+    """Returns the synthetic images of some rows, `[num_rows, 1, 2, 3]`."""
     return (rows[:, None, None, None] * 7 + np.arange(6).reshape(1, 2, 3)).astype(np.uint8)
 
 
@@ -62,6 +63,7 @@ class ImageCache:
     folder: Path
 
     def fill(self, rows: np.ndarray, stamps: np.ndarray, decode: Any, stage: Any) -> np.ndarray:
+        """Returns the cached images after those of `rows` were decoded where they are missing or have another stamp."""
         return cached_pixels(
             self.folder,
             shape=SHAPE,
@@ -75,10 +77,17 @@ class ImageCache:
 
 @pytest.fixture
 def cache(tmp_path: Path) -> ImageCache:
+    """Returns an empty cache of the synthetic images."""
     return ImageCache(tmp_path / "cache")
 
 
 def test_images_are_decoded_once_and_memory_mapped(cache: ImageCache) -> None:
+    """Decoding fails at image 1030.
+
+    The next call decodes only the images from 1024 on; a third call decodes none.
+
+    The result is a read-only memory map, in a folder with mode 0700.
+    """
     decoder = Decoder(stop_at=1030)
     announced = list[object]()
 
@@ -101,6 +110,7 @@ def test_images_are_decoded_once_and_memory_mapped(cache: ImageCache) -> None:
 
 
 def test_only_needed_or_changed_images_are_decoded(cache: ImageCache) -> None:
+    """Of 1,500 images, those asked for are decoded, and again if their stamp has changed."""
     decoder = Decoder()
     stamps = STAMPS.copy()
     cache.fill(np.array([3, 1400]), stamps, decoder, unwatched)
@@ -112,6 +122,10 @@ def test_only_needed_or_changed_images_are_decoded(cache: ImageCache) -> None:
 
 @pytest.mark.process
 def test_a_killed_fill_continues_to_the_same_bytes(cache: ImageCache, tmp_path: Path) -> None:
+    """A process is killed after 1,024 images.
+
+    The next fill decodes the remaining ones, and leaves the bytes of a whole fill.
+    """
     done = subprocess.run(
         [sys.executable, "-c", KILLED, str(cache.folder)], check=False, timeout=60
     )
@@ -128,7 +142,10 @@ def test_a_killed_fill_continues_to_the_same_bytes(cache: ImageCache, tmp_path: 
 def test_images_written_before_the_disk_was_full_are_kept(
     cache: ImageCache, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The disk accepts half an image in the middle of the second chunk, then nothing."""
+    """The disk accepts half an image in the middle of the second chunk, then nothing.
+
+    The error names the size of the cache. The next fill decodes from the second chunk on.
+    """
     write: Callable[[int, bytes, int], int] = os.pwrite
 
     def full(file: int, data: bytes, place: int) -> int:
@@ -149,7 +166,10 @@ def test_images_written_before_the_disk_was_full_are_kept(
 
 
 def test_complete_cache_is_only_read(cache: ImageCache, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The cache may lie in a read-only file system."""
+    """A full cache gives its images without opening a file for writing, and changes no file.
+
+    The cache may lie in a read-only file system.
+    """
     cache.fill(ROWS, STAMPS, Decoder(), unwatched)
     before = {path.name: path.stat().st_mtime_ns for path in cache.folder.iterdir()}
     with monkeypatch.context() as patched:
@@ -161,6 +181,7 @@ def test_complete_cache_is_only_read(cache: ImageCache, monkeypatch: pytest.Monk
 @pytest.mark.parametrize("name", ["images.u8", "stamps.i64"])
 @pytest.mark.parametrize("left", [0, 1000])
 def test_truncated_cache_file_is_recomputed(cache: ImageCache, name: str, left: int) -> None:
+    """A file of the cache is cut to 0 or 1,000 bytes. The next fill gives the same images."""
     before = np.asarray(cache.fill(ROWS, STAMPS, images, unwatched)).copy()
     path = cache.folder / name
     path.write_bytes(path.read_bytes()[:left])
@@ -168,6 +189,7 @@ def test_truncated_cache_file_is_recomputed(cache: ImageCache, name: str, left: 
 
 
 def test_an_unwritable_folder_is_refused(cache: ImageCache) -> None:
+    """The cache's folder would lie within a file. It is refused."""
     cache.folder.with_name("file").write_text("")
     within_file = ImageCache(cache.folder.with_name("file") / "cache")
     with refused("data.cache", ANY, "folder that"):
@@ -175,6 +197,7 @@ def test_an_unwritable_folder_is_refused(cache: ImageCache) -> None:
 
 
 def test_a_link_in_place_of_the_file_is_refused(cache: ImageCache) -> None:
+    """A file of the cache is a link to another file. It is refused, and that file stays."""
     cache.folder.mkdir()
     (cache.folder / "victim").write_text("mine")
     (cache.folder / "images.u8").symlink_to(cache.folder / "victim")

@@ -29,6 +29,7 @@ Edit = Callable[[str, str, str], None]
 
 
 def file_name(row: int) -> str:
+    """Returns the name of the photograph of a row, which counts from 1."""
     return f"{row + 1:06d}.jpg"
 
 
@@ -92,11 +93,13 @@ def edit(text_copy: Path) -> Callable[[str, str, str], None]:
 
 @pytest.fixture(params=["text_copy", "csv_copy"])
 def copy(request: pytest.FixtureRequest) -> Path:
+    """Returns a copy in each of the two forms, as text and as CSV."""
     folder: Path = request.getfixturevalue(request.param)
     return folder
 
 
 def test_text_and_csv_copies_give_hand_computed_splits(copy: Path) -> None:
+    """A copy of eight photographs gives 4 private, 2 public and 2 test records with their labels and brightness."""
     dataset = CelebA(root=copy, image_size=8).load()
     assert (dataset.name, dataset.real, dataset.kind) == ("celeba", True, "images")
     assert dataset.label_names == NAMES
@@ -114,6 +117,7 @@ def test_text_and_csv_copies_give_hand_computed_splits(copy: Path) -> None:
 
 
 def test_parent_folder_and_authors_folders_are_accepted(text_copy: Path) -> None:
+    """The parent of the copy, and a copy in the authors' folders, give the data set of the plain copy."""
     plain = CelebA(root=text_copy, image_size=4, partition_by_identity=True).load()
     for name, place in (
         ("list_attr", "Anno"),
@@ -132,6 +136,7 @@ def test_parent_folder_and_authors_folders_are_accepted(text_copy: Path) -> None
 
 @pytest.mark.parametrize("suffix", [".JPG", ".jpeg", ".png"])
 def test_photographs_may_have_another_suffix_than_listed(copy: Path, suffix: str) -> None:
+    """Photographs with another suffix than in the lists are read as the listed ones."""
     plain = CelebA(root=copy, image_size=4).load()
     for path in [*copy.rglob("*.jpg")]:
         path.rename(path.with_suffix(suffix))
@@ -140,6 +145,10 @@ def test_photographs_may_have_another_suffix_than_listed(copy: Path, suffix: str
 
 
 def test_links_are_followed_and_non_files_count_as_missing(text_copy: Path, tmp_path: Path) -> None:
+    """A link to the folder of photographs is followed.
+
+    Folders, loose links and pipes in place of photographs are missing.
+    """
     plain = CelebA(root=text_copy, image_size=4).load()
     images = text_copy / "img_align_celeba"
     images.rename(tmp_path / "elsewhere")
@@ -159,6 +168,7 @@ def test_links_are_followed_and_non_files_count_as_missing(text_copy: Path, tmp_
 def test_paths_with_blanks_or_tilde_are_read(
     text_copy: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """A root with blanks below `~`, and such a cache, are used."""
     text_copy = text_copy.rename(text_copy.with_name("my own copy"))
     monkeypatch.setenv("HOME", str(text_copy.parent))
     assert len(CelebA(root="~/my own copy", image_size=4, cache="~/a cache").load().private) == 4
@@ -166,6 +176,12 @@ def test_paths_with_blanks_or_tilde_are_read(
 
 
 def test_partition_by_identity_groups_photographs_by_person(text_copy: Path) -> None:
+    """Without persons, each photograph is a group.
+
+    With `partition_by_identity` a person's photographs are one group, with one teacher.
+
+    Owners have the persons in both cases.
+    """
     dataset = CelebA(root=text_copy, image_size=4).load()
     ungrouped = dataset.private
     of_people = CelebA(root=text_copy, image_size=4, partition_by_identity=True).load()
@@ -186,6 +202,7 @@ def test_partition_by_identity_groups_photographs_by_person(text_copy: Path) -> 
 
 
 def test_limit_keeps_the_first_photographs_of_each_split(text_copy: Path) -> None:
+    """With `limit=1`, each split has its first photograph. A copy of drawn faces is not real."""
     (text_copy / "synth_faces.json").write_text("{}")
     dataset = CelebA(root=text_copy, image_size=4, limit=1).load()
     ids = [split.record_ids.tolist() for split in (dataset.private, dataset.public, dataset.test)]
@@ -195,6 +212,10 @@ def test_limit_keeps_the_first_photographs_of_each_split(text_copy: Path) -> Non
 def test_missing_photographs_are_skipped_and_counted(
     copy: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
+    """Two of four private photographs are missing.
+
+    One warning counts them, and the other two are read; `missing=error` refuses.
+    """
     for number in (2, 4):
         next(copy.rglob(f"00000{number}.jpg")).unlink()
     with caplog.at_level(logging.WARNING):
@@ -215,6 +236,10 @@ def test_missing_photographs_are_skipped_and_counted(
 def test_damaged_photograph_is_named_and_decoded_after_replacement(
     text_copy: Path,
 ) -> None:
+    """A torn photograph is refused by its name.
+
+    After it is mended, removed or replaced, the changed photographs are decoded again.
+    """
     damaged = text_copy / "img_align_celeba" / "000006.jpg"
     content = damaged.read_bytes()
     damaged.write_bytes(content[:200])
@@ -235,6 +260,10 @@ def test_damaged_photograph_is_named_and_decoded_after_replacement(
 def test_photographs_are_decoded_once_for_each_size_and_crop(
     text_copy: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """Three sizes and crops have three caches.
+
+    A second load decodes nothing, and another cache folder gives the same data.
+    """
     copies = [
         CelebA(root=text_copy, image_size=4),
         CelebA(root=text_copy, image_size=5),
@@ -252,6 +281,7 @@ def test_photographs_are_decoded_once_for_each_size_and_crop(
 
 @pytest.mark.parametrize("blanks", [" \r\n", "   \n", "\t\n", "\n\n"])
 def test_stray_blanks_and_line_ends_are_ignored(text_copy: Path, blanks: str) -> None:
+    """Lists with byte-order marks, more blanks and other line ends give the plain data set."""
     plain = CelebA(root=text_copy, image_size=4).load()
     for path in text_copy.glob("*.txt"):
         path.write_bytes(
@@ -264,12 +294,18 @@ def test_stray_blanks_and_line_ends_are_ignored(text_copy: Path, blanks: str) ->
     ("name", "value"), [("image_size", 0), ("limit", 0), ("crop", -1), ("missing", "warn")]
 )
 def test_impossible_parameters_are_refused(name: str, value: Any) -> None:
+    """A size, limit, crop or `missing` that cannot be is refused under its name."""
     with refused(name, value):
         CelebA(root="celeba", **{name: value})
 
 
 def test_published_model_carries_the_preprocessing_of_photographs(copy: Path) -> None:
-    """Users of the published model have photographs, which must be resized like the private ones."""
+    """The preprocessing of the data set turns a photograph's file into its input.
+
+    With a crop there is none.
+
+    Users of the published model have photographs, which must be resized like the private ones.
+    """
     dataset = CelebA(root=copy, image_size=8).load()
     assert dataset.preprocessing is not None
     (path,) = copy.rglob("000007.jpg")
@@ -280,6 +316,7 @@ def test_published_model_carries_the_preprocessing_of_photographs(copy: Path) ->
 
 
 def save(path: Path, pixels: np.ndarray) -> Path:
+    """Writes pixels as a picture, and returns the path."""
     Image.fromarray(pixels.astype(np.uint8)).save(path)
     return path
 
@@ -287,6 +324,10 @@ def save(path: Path, pixels: np.ndarray) -> Path:
 def test_pictures_are_cropped_centrally_with_channels_first(
     tmp_path: Path,
 ) -> None:
+    """Pictures of known pixels become arrays with channels first.
+
+    They are cropped in the middle, and smoothed when made smaller.
+    """
     pixels = np.zeros((4, 4, 3))
     pixels[:, :, 0] = 255
     pixels[:, :, 2] = 51
@@ -311,6 +352,7 @@ def test_pictures_are_cropped_centrally_with_channels_first(
 
 
 def test_all_image_modes_are_read(tmp_path: Path) -> None:
+    """White pictures in gray, CMYK, with alpha, in a palette or with one bit are all read as white."""
     path = tmp_path / "a.jpg"
     for mode, form in (
         ("L", "JPEG"),
@@ -335,7 +377,10 @@ def test_all_image_modes_are_read(tmp_path: Path) -> None:
     ],
 )
 def test_csv_dialects_are_read(csv_copy: Path, old: str, new: str) -> None:
-    """The dialects have 0 for -1, semicolons, blanks after commas, quotes, or a column of row numbers."""
+    """CSV lists in other dialects give the same attributes and splits.
+
+    The dialects have 0 for -1, semicolons, blanks after commas, quotes, or a column of row numbers.
+    """
     plain = read_attributes(csv_copy)
     splits = read_numbers(csv_copy, list_name="list_eval_partition", file_names=plain.files)[
         0
@@ -356,7 +401,10 @@ def test_csv_dialects_are_read(csv_copy: Path, old: str, new: str) -> None:
 def test_identities_are_required_only_as_groups(
     csv_copy: Path,
 ) -> None:
-    """The list of persons may be missing or invalid unless groups are persons."""
+    """Without the list of persons a copy loads, and is refused with `partition_by_identity`.
+
+    Foreign columns and overlong fields of a list are refused.
+    """
     assert len(CelebA(root=csv_copy, image_size=4).load().public) == 2
     with refused("data.root", ANY, "data.partition_by_identity=false"):
         CelebA(root=csv_copy, partition_by_identity=True).load()
@@ -425,13 +473,19 @@ for name, first in ((PARTS, "000001.jpg 0"), (PEOPLE, "000001.jpg 5")):
 def test_invalid_list_is_refused_in_one_line(
     text_copy: Path, edit: Edit, file: str, old: str, new: str, line: str
 ) -> None:
+    """A text in one list is replaced by an invalid one. The refusal names list, row and value."""
     edit(file, old, new)
     with pytest.raises(InvalidValue, match=f"^{line}"):
         CelebA(root=text_copy, image_size=4, partition_by_identity=True).load()
 
 
 def test_two_names_of_one_photograph_are_refused(text_copy: Path, edit: Edit) -> None:
-    """Otherwise a private picture would also be public."""
+    """Two rows name one photograph with two suffixes.
+
+    They are refused.
+
+    Otherwise a private picture would also be public.
+    """
     edit(ATTRIBUTES, "000005.jpg", "000001.png")
     edit(PARTS, "000005.jpg", "000001.png")
     with refused("img_align_celeba/000001.jpg", rule="one row for"):
@@ -439,6 +493,7 @@ def test_two_names_of_one_photograph_are_refused(text_copy: Path, edit: Edit) ->
 
 
 def test_refusal_names_missing_files(text_copy: Path, tmp_path: Path) -> None:
+    """Empty lists, a missing root, missing photographs of a split and a missing list are refused."""
     for content in ("", "0\n", "0\nBald Young\n"):
         (tmp_path / ATTRIBUTES).write_text(content)
         with pytest.raises(
@@ -484,7 +539,12 @@ def test_disagreeing_lists_are_warned_of_or_refused(
     new: str,
     line: str | None,
 ) -> None:
-    """Identities of photographs that are not listed are ignored."""
+    """Two lists disagree on the photographs.
+
+    One warning says so, and `missing=error` refuses.
+
+    Identities of photographs that are not listed are ignored: `line` is None.
+    """
     edit(file, old, new)
     read = CelebA(root=text_copy, image_size=4, partition_by_identity=True).load()
     assert read.private.group_ids.tolist() == [5, 5, 6, 7]
@@ -500,7 +560,7 @@ def test_disagreeing_lists_are_warned_of_or_refused(
 def test_link_to_a_photograph_is_refused_as_a_second_photograph(
     text_copy: Path, link: Callable[[Path, Path], None]
 ) -> None:
-    """Photograph 1 is private, photograph 5 is public."""
+    """The public photograph 5 is a link to the private photograph 1. It is refused."""
     images = text_copy / "img_align_celeba"
     (images / file_name(row=4)).unlink()
     link(images / file_name(row=0), images / file_name(row=4))

@@ -38,12 +38,14 @@ def _lines(
 
 
 def test_distinct_records_yield_no_remark() -> None:
+    """Random records in three splits, or with a single public copy of a private one, yield no remark."""
     assert _lines() == []
     assert _lines(public=np.concatenate([PUBLIC, PRIVATE[:1]])) == []  # of one it cannot be known
 
 
 @pytest.mark.parametrize("count", [10, 60, 120])
 def test_public_records_that_are_private_ones_are_counted(count: int) -> None:
+    """Some of 120 public records are private ones, in any order. One remark counts them."""
     public = np.concatenate([PRIVATE[:count], PUBLIC[count:]])[RNG.permutation(120)]
     (line,) = _lines(public=public)
     assert line.startswith(
@@ -52,6 +54,7 @@ def test_public_records_that_are_private_ones_are_counted(count: int) -> None:
 
 
 def test_test_records_that_are_private_ones_are_counted() -> None:
+    """All 60 test records are private ones. One remark counts them."""
     (line,) = _lines(test=PRIVATE[50:110])
     assert line.startswith(
         "data.test: 60 of 60 records have the inputs of private ones: teachers learn from them"
@@ -59,6 +62,7 @@ def test_test_records_that_are_private_ones_are_counted() -> None:
 
 
 def test_equal_private_records_in_two_groups_are_counted() -> None:
+    """30 private records occur twice: a remark counts 60 if they are in two groups, and there is none if in one."""
     (line,) = _lines(private=np.concatenate([PRIVATE, PRIVATE[:30]]))
     assert line.startswith(
         "data.private: 60 of 230 records have the inputs of another one, which is protected apart"
@@ -68,12 +72,16 @@ def test_equal_private_records_in_two_groups_are_counted() -> None:
 
 
 def test_repeated_and_public_private_records_yield_two_remarks() -> None:
+    """Private records occur twice, and are public too. There are two remarks."""
     lines = _lines(private=np.concatenate([PRIVATE, PRIVATE]), public=PRIVATE[:120])
     assert [line[:12] for line in lines] == ["data.public:", "data.private"]
 
 
 def test_agreement_by_chance_yields_no_remark() -> None:
-    """Inputs have two columns with five values each, so almost all people agree with others in every split."""
+    """Inputs have two columns with five values each: almost all records agree with others in every split.
+
+    There is no remark. The same records in two splits yield one.
+    """
     rng = np.random.default_rng(1)
     private, public, test = (
         rng.integers(0, 5, (count, 2)).astype(np.float32) for count in (2000, 300, 100)
@@ -86,6 +94,7 @@ def test_agreement_by_chance_yields_no_remark() -> None:
 
 @pytest.mark.parametrize("count", [20, 1])
 def test_public_copies_of_private_pictures_are_counted(count: int) -> None:
+    """Some of 30 public pictures are private ones. One remark counts them, even a single one."""
     levels = RNG.integers(0, 255, (60, 3, 4, 4), dtype=np.uint8)
     private = np.arange(30)
     public = np.arange(30 - count, 60 - count)
@@ -144,6 +153,7 @@ def _image_folder(folder: Path, inputs: dict[str, NDArray[np.float32]]) -> Any:
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
 @pytest.mark.parametrize("load", [_tables, _arrays, _hugging_face, _image_folder])
 def test_every_reader_reports_copies(tmp_path: Path, load: Any) -> None:
+    """40 public records are private ones. Each reader of data reports 40 of 40."""
     pytest.importorskip("pyarrow")
     inputs = {"private": PRIVATE[:60], "public": PRIVATE[10:50], "test": TEST}
     lines = [line for line in load(tmp_path, inputs).notes if "have the inputs" in line]
@@ -153,7 +163,12 @@ def test_every_reader_reports_copies(tmp_path: Path, load: Any) -> None:
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
 @pytest.mark.parametrize("load", [_tables, _arrays, _hugging_face])
 def test_copies_with_other_last_digits_are_found(tmp_path: Path, load: Any) -> None:
-    """Another program, or float32 instead of float64, changes the last digits."""
+    """Public records are private ones with other last digits.
+
+    Readers report at least 39 of 40.
+
+    Another program, or float32 instead of float64, changes the last digits.
+    """
     pytest.importorskip("pyarrow")
     again = (PRIVATE[10:50].astype(np.float64) * (1 + 1e-7)).astype(np.float32)
     assert not np.isin(again, PRIVATE).all()
@@ -164,7 +179,12 @@ def test_copies_with_other_last_digits_are_found(tmp_path: Path, load: Any) -> N
 
 
 def test_neighboring_whole_numbers_are_not_copies(tmp_path: Path) -> None:
-    """Whole numbers are compared exactly: 100,001 differs from 100,003 although their first 16 bits agree."""
+    """Splits have different whole numbers near 100,000.
+
+    No remark calls them copies.
+
+    Whole numbers are compared exactly: 100,001 differs from 100,003 although their first 16 bits agree.
+    """
     pytest.importorskip("pyarrow")
     numbers = {
         split: np.column_stack([np.arange(100000 + place, 101000, 4), np.zeros((250, 2))]).astype(

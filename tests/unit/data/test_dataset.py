@@ -39,13 +39,17 @@ TOY = Dataset(
 
 
 def test_take_keeps_the_columns_of_a_row_together() -> None:
+    """`take` selects rows of a split by indices or a slice, with their ids and groups."""
     rows = split([10, 11, 12], groups=[7, 8, 9]).take(np.array([2, 0]))
     assert (rows.record_ids.tolist(), rows.group_ids.tolist()) == ([12, 10], [9, 7])
     assert len(split([10, 11, 12]).take(slice(1))) == 1
 
 
 def test_a_public_pool_without_any_label_counts_as_unlabeled() -> None:
-    """Labels that are all False cannot be used to measure."""
+    """Public labels that are all false make `public_labeled` false, as nothing can be measured by them.
+
+    With one true label it may be true.
+    """
     assert not TOY.public_labeled
     labels = np.array([[False, False], [False, True]])
     labeled = replace(split([3, 4]), labels=labels)
@@ -82,6 +86,7 @@ def test_a_public_pool_without_any_label_counts_as_unlabeled() -> None:
 def test_shapes_that_disagree_are_refused(
     change: Callable[[Dataset], Dataset], refusal: Refusal
 ) -> None:
+    """Records or groups in two splits, repeated ids and disagreeing shapes of a data set are refused by field."""
     with refusal:
         change(TOY)
 
@@ -107,6 +112,7 @@ def test_shapes_that_disagree_are_refused(
 def test_arrays_of_wrong_type_or_length_are_refused(
     change: Callable[[Split], Split], refusal: Refusal
 ) -> None:
+    """An array of a split with another type, length or number of axes is refused by its name."""
     with refusal:
         change(split([0, 1, 2]))
 
@@ -124,6 +130,7 @@ def random_split(ids: Any, seed: int = 0) -> Split:
 
 
 def test_private_digest_ignores_order_and_other_splits() -> None:
+    """The private digest stays for another order of rows, names and other splits."""
     private = random_split([28, 20, 24])
     digest = replace(TOY, private=private).private_digest()
     assert digest == replace(TOY, private=private.take(np.array([2, 0, 1]))).private_digest()
@@ -140,6 +147,7 @@ def test_private_digest_ignores_order_and_other_splits() -> None:
 
 @pytest.mark.parametrize("name", ["inputs", "labels", "group_ids", "record_ids"])
 def test_private_digest_changes_with_any_private_value(name: str) -> None:
+    """One value of an array of the private split changes its digest, and so does a missing row."""
     private = random_split([28, 20, 24])
     values = getattr(private, name).copy()
     values.flat[0] = ~values.flat[0] if values.dtype == np.bool_ else values.flat[0] + 1
@@ -170,6 +178,7 @@ def pixel_dataset(levels: np.ndarray) -> Dataset:
 
 
 def test_pixels_behave_like_a_float_array() -> None:
+    """`Pixels` over bytes has shape, type, indexing and values of the array of bytes divided by 255."""
     pixels = Pixels(LEVELS, ROWS)
     array = LEVELS[ROWS] / np.float32(255)
     assert (pixels.shape, pixels.ndim, len(pixels)) == (array.shape, array.ndim, len(array))
@@ -191,6 +200,12 @@ def test_pixels_behave_like_a_float_array() -> None:
 
 
 def test_split_of_pixels_equals_split_of_an_array() -> None:
+    """A taken row of pictures is an array of floats.
+
+    The digest of a data set changes with one byte.
+
+    Levels of another type or with other axes are refused.
+    """
     row = pixel_split(LEVELS, rows=ROWS).take(np.array([1]))
     assert isinstance(row.inputs, np.ndarray)
     assert row.inputs.tolist() == (LEVELS[:1] / np.float32(255)).tolist()

@@ -20,6 +20,7 @@ SMALL = DigitsGrid(num_private=600, num_public=50, num_test=40, pool_size=12, se
 
 @pytest.fixture(scope="module")
 def digits() -> Dataset:
+    """Returns a small data set of composed digits."""
     return SMALL.load()
 
 
@@ -36,6 +37,10 @@ def tiles_of(digits: Dataset) -> dict[bytes, set[int]]:
 
 
 def test_no_base_digit_is_in_two_groups(digits: Dataset) -> None:
+    """Composed digits have the asked sizes.
+
+    Each 8x8 tile occurs in one group alone, and groups are 99 of 6 or 7 records.
+    """
     assert (digits.name, digits.real, digits.kind) == ("digits_grid", False, "images")
     assert digits.private.inputs.shape == (600, 1, 16, 16)
     assert [len(digits.public), len(digits.test)] == [50, 40]
@@ -54,6 +59,7 @@ def test_no_base_digit_is_in_two_groups(digits: Dataset) -> None:
 
 
 def test_labels_match_the_digits_in_the_pixels(digits: Dataset) -> None:
+    """The labels of a picture are the digits of its tiles, found by their pixels."""
     tiles, values = load_digits(return_X_y=True)
     digit_of = {
         (tile / 16).astype(np.float32).tobytes(): digit
@@ -66,6 +72,7 @@ def test_labels_match_the_digits_in_the_pixels(digits: Dataset) -> None:
 
 
 def test_the_same_parameters_give_the_same_arrays(digits: Dataset) -> None:
+    """The same parameters give the same inputs and groups, another seed other inputs."""
     again = SMALL.load()
     other = DigitsGrid(num_private=600, num_public=50, num_test=40, pool_size=12, seed=4).load()
     assert np.array_equal(digits.private.inputs, again.private.inputs)
@@ -99,17 +106,23 @@ def test_the_same_parameters_give_the_same_arrays(digits: Dataset) -> None:
 def test_impossible_parameters_are_refused(
     digits_of: Callable[[], DigitsGrid], refusal: Refusal
 ) -> None:
+    """A number or pool of composed digits that cannot be is refused under its name."""
     with refusal:
         digits_of()
 
 
 @pytest.fixture(scope="module")
 def wordnet() -> Dataset:
+    """Returns the data set of WordNet's glosses."""
     return WordNet40().load()
 
 
 @pytest.mark.slow
 def test_wordnet_has_known_sizes_and_unit_vectors(wordnet: Dataset) -> None:
+    """WordNet's data set has 62,115 private records of 128 features and 40 labels.
+
+    Inputs have length 1 but for under 2%, and the public rows are shuffled.
+    """
     assert (wordnet.name, wordnet.real, wordnet.kind) == ("wordnet", True, "features")
     assert [len(wordnet.private), len(wordnet.public), len(wordnet.test)] == [
         62_115,
@@ -131,7 +144,7 @@ def test_wordnet_has_known_sizes_and_unit_vectors(wordnet: Dataset) -> None:
 
 @pytest.mark.slow
 def test_wordnet_labels_have_the_prevalences_of_the_source(wordnet: Dataset) -> None:
-    """The prevalences were counted independently of this code: about .56, .24, .13, .125, cardinality 4.45."""
+    """Frequencies of labels, their inclusions and two synsets are as counted independently of this code."""
     prevalence = dict(zip(wordnet.label_names, wordnet.private.labels.mean(axis=0), strict=True))
     counted = {"physical_entity": 0.56, "organism": 0.24, "artifact": 0.13, "person": 0.125}
     assert {name: prevalence[name] for name in counted} == pytest.approx(counted, abs=0.01)
@@ -160,7 +173,10 @@ def test_wordnet_labels_have_the_prevalences_of_the_source(wordnet: Dataset) -> 
 
 @pytest.mark.slow
 def test_ridge_regression_beats_the_majority_on_wordnet(wordnet: Dataset) -> None:
-    """The accuracy is about .93 at a threshold of one half; guessing each label's majority gives .89."""
+    """Ridge regression on the private records has an accuracy of about .934 on the test records.
+
+    Guessing each label's majority gives .892.
+    """
     inputs = wordnet.private.inputs.astype(np.float64)
     center = inputs.mean(axis=0)
     prevalence = wordnet.private.labels.mean(axis=0)
@@ -178,6 +194,7 @@ def test_ridge_regression_beats_the_majority_on_wordnet(wordnet: Dataset) -> Non
 
 @pytest.mark.process
 def test_importing_the_data_sets_loads_no_heavy_package() -> None:
+    """A process that imports `pate.data` has loaded neither torch, sklearn, scipy, PIL, hydra nor pandas."""
     heavy = "torch", "sklearn", "scipy", "PIL", "hydra", "pandas"
     code = f"import sys, pate.data; print([name for name in {heavy!r} if name in sys.modules])"
     ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

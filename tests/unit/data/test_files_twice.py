@@ -13,7 +13,7 @@ from tests.refusals import ANY, refused
 
 
 def _other_names(folder: Path, name: str) -> list[str]:
-    """Spellings of a file's path, and links to it."""
+    """Makes links to a file, and returns their names and other spellings of the file's path."""
     (folder / "sub").mkdir()
     (folder / f"soft-{name}").symlink_to(name)
     os.link(folder / name, folder / f"hard-{name}")
@@ -26,6 +26,7 @@ def _write_arrays(path: Path) -> None:
 
 
 def test_same_npz_file_in_two_splits_is_refused(tmp_path: Path) -> None:
+    """The public split names the private .npz file under another name. It is refused."""
     for split in ("private", "public", "test"):
         _write_arrays(tmp_path / f"{split}.npz")
     files = {split: str(tmp_path / f"{split}.npz") for split in ("private", "public", "test")}
@@ -36,6 +37,7 @@ def test_same_npz_file_in_two_splits_is_refused(tmp_path: Path) -> None:
 
 
 def test_same_npy_folder_in_two_splits_is_refused(tmp_path: Path) -> None:
+    """The folder of the public split has a link to the private inputs. It is refused."""
     for split in ("private", "public"):
         (tmp_path / split).mkdir()
         np.save(tmp_path / split / "labels.npy", np.eye(4, dtype=int))
@@ -51,6 +53,7 @@ def test_same_npy_folder_in_two_splits_is_refused(tmp_path: Path) -> None:
 
 
 def test_same_table_in_two_splits_is_refused(tmp_path: Path) -> None:
+    """The test split names the private table under another name. It is refused."""
     pytest.importorskip("pyarrow")
     for split in ("private", "public", "test"):
         (tmp_path / f"{split}.csv").write_text(f"age,flu\n1,0\n2,1\n{len(split)},1\n")

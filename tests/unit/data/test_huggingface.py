@@ -73,6 +73,10 @@ def cells() -> dict[str, Any]:
 
 @pytest.mark.slow
 def test_columns_are_encoded_as_in_a_table(tmp_path: Path) -> None:
+    """Columns of a saved data set become the features, labels and groups that a table gives.
+
+    Loading writes no file. Public labels may be missing.
+    """
     columns = cells()
     path = saved(tmp_path / "saved", columns)
     before = sorted(each.relative_to(tmp_path) for each in tmp_path.rglob("*"))
@@ -102,6 +106,7 @@ def test_columns_are_encoded_as_in_a_table(tmp_path: Path) -> None:
 
 
 def test_lists_of_numbers_and_lists_of_classes_are_read(tmp_path: Path) -> None:
+    """A column of vectors gives inputs, and a column of lists of classes gives one label for each class."""
     vectors = np.random.default_rng(0).standard_normal((24, 3)).astype(np.float32)
     tags = [[0, 2] if place % 2 else [] for place in range(24)]
     names = datasets.ClassLabel(names=["cat", "dog", "tree"])
@@ -123,6 +128,7 @@ def test_lists_of_numbers_and_lists_of_classes_are_read(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_picture_columns_are_read(tmp_path: Path) -> None:
+    """A column of pictures gives inputs with channels first, of values between 0 and 1."""
     levels = np.random.default_rng(0).integers(0, 256, (24, 8, 8, 3)).astype(np.uint8)
     image = pytest.importorskip("PIL.Image")
     features = datasets.Features({"picture": datasets.Image(), "flu": datasets.Value("int8")})
@@ -170,7 +176,10 @@ def test_invalid_data_set_is_refused_in_one_line(
     tmp_path: Path,
     monkeypatch: Any,
 ) -> None:
-    """A folder that is missing would be loaded from the hub, which holds no such data set here."""
+    """A column, split, group or folder that does not exist is refused under its setting.
+
+    A folder that is missing would be loaded from the hub, which holds no such data set here.
+    """
     monkeypatch.setattr(
         datasets, "load_dataset", lambda *_: (_ for _ in ()).throw(FileNotFoundError("no"))
     )
@@ -197,6 +206,7 @@ WRONG_BITS = {
 def test_lists_of_bits_are_checked_like_label_columns(
     kind: str, wrong: Any, place: int, tmp_path: Path
 ) -> None:
+    """One list of bits, in any split, has a value that is no bit or a missing one. It is refused with its row."""
     rows: list[Any] = [["0", "1", "0"] if kind == "string" else [0, 1, 0] for _ in range(24)]
     rows[place] = wrong
     line = f"tags_[01]: expected 0 or 1 in a label's column, 1 of .* row {PLACES[place]} is the"
@@ -209,6 +219,7 @@ def test_lists_of_bits_are_checked_like_label_columns(
     [("bool", False, True), ("int8", 0, 1), ("float32", 0.0, 1.0), ("string", "no", "yes")],
 )
 def test_lists_of_bits_equal_label_columns(kind: str, no: Any, yes: Any, tmp_path: Path) -> None:
+    """Lists of two bits, in each type, give two labels."""
     feature = datasets.List(datasets.Value(kind), length=2)
     dataset = tagged(tmp_path, feature, tags=[[no, yes], [yes, no]] * 12).load()
     assert dataset.label_names == ("tags_0", "tags_1")
@@ -218,6 +229,7 @@ def test_lists_of_bits_equal_label_columns(kind: str, no: Any, yes: Any, tmp_pat
 @pytest.mark.parametrize("place", PLACES)
 @pytest.mark.parametrize("wrong", [[-1], [0, -1], [0, None], None])
 def test_unknown_class_in_a_list_is_refused(wrong: Any, place: int, tmp_path: Path) -> None:
+    """One list of classes, in any split, has an unknown or missing class. It is refused."""
     tags: list[Any] = [[number % 3] for number in range(24)]
     tags[place] = wrong
     feature = datasets.List(datasets.ClassLabel(names=["cat", "dog", "tree"]))
@@ -229,7 +241,10 @@ def test_unknown_class_in_a_list_is_refused(wrong: Any, place: int, tmp_path: Pa
 
 @pytest.mark.slow
 def test_ambiguous_dates_need_the_order_setting(tmp_path: Path) -> None:
-    """The dates are days of March such as 05.03.2024, none after the 12th."""
+    """Days of March such as 05.03.2024 are refused without a setting; with it, or as a category, they are read.
+
+    A day above 12 makes the order plain.
+    """
     days = [f"0{1 + row % 9}.03.2024" for row in range(24)]
     days[14] = "31.12.9999"
     bits = [0, 1] * 12

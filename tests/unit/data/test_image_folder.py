@@ -49,6 +49,7 @@ def reader(folder: Path) -> ImageFolder:
 
 
 def test_pictures_are_read_with_their_labels(folder: Path) -> None:
+    """A folder of five pictures gives inputs, labels, groups, ids and owners of its table."""
     dataset = reader(folder).load()
     assert (dataset.kind, dataset.label_names) == ("images", ("smiles", "hat"))
     assert dataset.private.inputs.shape == (2, 3, 8, 8)
@@ -73,6 +74,10 @@ def test_pictures_are_read_with_their_labels(folder: Path) -> None:
 
 
 def test_image_form_treats_files_and_images_alike(folder: Path) -> None:
+    """The preprocessing turns files and opened pictures into the public inputs.
+
+    `crop` and `stretch` differ on a wide picture.
+    """
     dataset = replace(reader(folder), channels=1).load()
     form = dataset.preprocessing
     assert form is not None
@@ -158,6 +163,7 @@ def test_image_form_treats_files_and_images_alike(folder: Path) -> None:
 def test_invalid_folder_is_refused_in_one_line(
     folder: Path, row: str | None, change: Callable[[ImageFolder], ImageFolder], refusal: Refusal
 ) -> None:
+    """One row of the table, or a setting, is wrong. The refusal names the column or setting."""
     Image.new("L", (4, 4)).save(folder / "g.png")
     (folder / "labels.csv").write_text("\n".join([HEAD, *ROWS, *([row] if row else [])]))
     with refusal:
@@ -165,6 +171,7 @@ def test_invalid_folder_is_refused_in_one_line(
 
 
 def test_unreadable_picture_is_refused_in_one_line(folder: Path) -> None:
+    """A file that is no picture, and a number in place of one, are refused."""
     with refused("data[0]", rule="a picture that"):
         ImageForm().inputs([folder / "labels.csv"])
     with refused("data[0]", "int"):
@@ -192,6 +199,7 @@ def write_links(folder: Path) -> list[str]:
     "row", ["public,p9,1,1", "test,p9,1,1", "private,p9,1,1", "private,p1,1,1"]
 )
 def test_same_picture_under_two_names_is_refused(folder: Path, row: str) -> None:
+    """A picture has a second row under another name or link, in any split. It is refused."""
     for name in write_links(folder):
         (folder / "labels.csv").write_text("\n".join([HEAD, *ROWS, f"{name},{row}"]))
         with refused("data.table.file", "a picture twice"):
@@ -199,7 +207,8 @@ def test_same_picture_under_two_names_is_refused(folder: Path, row: str) -> None
 
 
 @pytest.mark.slow
-def test_renamed_pictures_have_the_same_private_digest(folder: Path) -> None:
+def test_renamed_picture_keeps_an_owner_id(folder: Path) -> None:
+    """A private picture is named by a link or another path. At least one of its owner ids stays, by its bytes."""
     usual = reader(folder).load().owners["id"]
     for name in write_links(folder):
         (folder / "labels.csv").write_text(

@@ -45,6 +45,7 @@ def _people_of(split: str, times: int) -> list[int]:
 
 
 def _cells(person: int) -> str:
+    """Returns the cells of a person's row: name, age, ward and two labels."""
     return f"p{person},{20 + person},{person % 3},{person % 2},{person // 6}"
 
 
@@ -169,6 +170,10 @@ def _require_equal(some: Dataset, others: Dataset) -> None:
 def test_published_ids_do_not_depend_on_private_records(
     tmp_path: Path, load: Load, times: int
 ) -> None:
+    """One private person has 8 records, or none, in place of one.
+
+    Each reader gives the same public ids, inputs and preprocessing.
+    """
     (tmp_path / "one").mkdir()
     (tmp_path / "other").mkdir()
     one = load(tmp_path / "one", 1)
@@ -185,6 +190,7 @@ def test_public_rows_are_numbered_among_public_rows(tmp_path: Path) -> None:
 
 
 def test_error_in_public_rows_reveals_no_private_count(tmp_path: Path) -> None:
+    """A public label is invalid, in tables with 1 or 8 private rows of one person. Both refusals are equal."""
     lines = []
     for times in (1, 8):
         path = tmp_path / f"{times}.csv"
@@ -198,5 +204,6 @@ def test_error_in_public_rows_reveals_no_private_count(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("num_private", [200, 300])
 def test_published_ids_of_digits_count_public_images_alone(num_private: int) -> None:
+    """For 200 or 300 private pictures of digits, the ids of 20 public ones are 0 to 19."""
     ids = DigitsGrid(num_private, num_public=20, num_test=20).load().published_ids
     assert ids.tolist() == list(range(20))

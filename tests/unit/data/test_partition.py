@@ -10,6 +10,7 @@ from tests.refusals import Refusal, refused
 
 
 def split(groups: list[int], records: list[int] | None = None) -> Split:
+    """Returns a split of zeros with these groups, and record ids from 100 on or as given."""
     group_ids = np.array(groups, dtype=np.int64)
     record_ids = (
         np.arange(100, 100 + len(groups)) if records is None else np.array(records, dtype=np.int64)
@@ -20,10 +21,12 @@ def split(groups: list[int], records: list[int] | None = None) -> Split:
 
 
 def partition(teachers: list[int], num_teachers: int) -> Partition:
+    """Returns the partition in which each record has the given teacher."""
     return Partition(np.array(teachers, dtype=np.int64), num_teachers)
 
 
 def test_draw_keeps_groups_whole_and_balances_group_counts() -> None:
+    """50 groups are drawn among 7 teachers. No group is divided, and teachers differ by at most one group."""
     groups = np.repeat(np.arange(50, dtype=np.int64) * 3, np.arange(50) % 4 + 1)
     partition_drawn = Partition.draw(groups, 7, np.random.default_rng(0))
     partition_drawn.verify(split(groups.tolist()))
@@ -42,6 +45,7 @@ def test_draw_does_not_depend_on_group_sizes() -> None:
 
 
 def test_draw_is_uniform_over_teachers() -> None:
+    """Over 3,000 draws of 6 groups among 3 teachers, the mean number of each group's teacher is 1, within 0.075."""
     rng = np.random.default_rng(2)
     hits = sum(Partition.draw(np.arange(6), 3, rng).teacher_of for _ in range(3000)) / 3000
     # each mean of 3000 draws of a uniform teacher in {0, 1, 2} has standard deviation 0.015
@@ -49,6 +53,7 @@ def test_draw_is_uniform_over_teachers() -> None:
 
 
 def test_more_teachers_than_groups_are_refused() -> None:
+    """Three groups can have three teachers. Four and zero teachers are refused."""
     groups = np.array([4, 4, 9, 2])
     rng = np.random.default_rng(0)
     assert Partition.draw(groups, 3, rng).sizes().min() == 1
@@ -61,6 +66,7 @@ def test_more_teachers_than_groups_are_refused() -> None:
 
 
 def test_indices_and_sizes_match_hand_computed_values() -> None:
+    """Four records have the teachers 1, 0, 1 and 2. Indices and sizes are as counted, and teacher 3 is refused."""
     manifest_of = partition([1, 0, 1, 2], num_teachers=3)
     assert manifest_of.indices(1).tolist() == [0, 2]
     assert manifest_of.sizes().tolist() == [1, 2, 1]
@@ -69,6 +75,7 @@ def test_indices_and_sizes_match_hand_computed_values() -> None:
 
 
 def test_impossible_assignments_are_refused() -> None:
+    """Teachers out of range, of another type, or in an array of another shape are refused."""
     for teachers, refusal in (
         (np.array([0, 3]), refused("teacher_of", 3)),
         (np.array([-1, 0]), refused("teacher_of", -1)),
@@ -108,6 +115,10 @@ def test_impossible_assignments_are_refused() -> None:
 def test_verify_refuses_an_invalid_partition(
     made: Partition, pool: Split, refusal: Refusal
 ) -> None:
+    """A partition that divides a group or record, or does not fit the records, is refused.
+
+    It is refused when it is checked, and when it is written.
+    """
     with refusal:
         made.verify(pool)
     with refusal:
@@ -115,6 +126,7 @@ def test_verify_refuses_an_invalid_partition(
 
 
 def test_manifest_does_not_depend_on_the_order_of_records() -> None:
+    """A partition is written for records and read for the same records in another order. Each has its teacher."""
     text = partition([0, 0, 1, 2], num_teachers=3).to_json(
         split([5, 5, 6, 7], records=[10, 11, 12, 13])
     )
@@ -123,6 +135,7 @@ def test_manifest_does_not_depend_on_the_order_of_records() -> None:
 
 
 def set_item(name: str, row: int, value: Any) -> Callable[[dict[str, Any]], None]:
+    """Returns a function that replaces the entry of a row in one list of a manifest."""
     return lambda content: content[name].__setitem__(row, value)
 
 
@@ -153,6 +166,7 @@ def set_item(name: str, row: int, value: Any) -> Callable[[dict[str, Any]], None
 def test_a_tampered_manifest_is_refused(
     tamper: Callable[[dict[str, Any]], None], refusal: Refusal
 ) -> None:
+    """One entry of a written partition is changed. Reading refuses it."""
     pool = split([5, 5, 6, 7])
     content = json.loads(partition([0, 0, 1, 2], num_teachers=3).to_json(pool))
     tamper(content)
@@ -163,6 +177,10 @@ def test_a_tampered_manifest_is_refused(
 def test_a_manifest_of_other_records_is_refused(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    """A written partition is torn, or read for other, fewer or more records.
+
+    It is refused, and so is an empty teacher.
+    """
     text = partition([0, 1], num_teachers=2).to_json(split([5, 6]))
     with refused("manifest", "JSONDecodeError"):
         Partition.from_json(text[:-5], split([5, 6]))

@@ -20,6 +20,7 @@ ORIENTATION = 0x0112  # the EXIF tag
 
 
 def levels(picture: Any, *, white: float | None = None) -> Any:
+    """Returns the gray levels of a picture, `[16, 16]`, as `ImageForm` reads them."""
     return ImageForm(1, 16, 16, white=white).levels(picture, "picture")[0]
 
 
@@ -35,6 +36,7 @@ DEEP: dict[str, tuple[Any, float]] = {
 
 @pytest.mark.parametrize("name", DEEP)
 def test_pictures_over_8_bits_are_scaled_by_white(tmp_path: Path, name: str) -> None:
+    """Pictures of more than 8 bits, with the given level of white, are read as the ramp of 256 levels."""
     array, white = DEEP[name]
     Image.fromarray(array).save(tmp_path / name)
     for picture in (tmp_path / name, Image.open(tmp_path / name), Image.fromarray(array)):
@@ -43,6 +45,7 @@ def test_pictures_over_8_bits_are_scaled_by_white(tmp_path: Path, name: str) -> 
 
 @pytest.mark.parametrize("name", [name for name in DEEP if name != "32.tif"])
 def test_white_of_one_picture_is_inferred_from_fewest_bits(tmp_path: Path, name: str) -> None:
+    """Pictures of more than 8 bits without a level of white take the white of their number of bits."""
     Image.fromarray(DEEP[name][0]).save(tmp_path / name)
     for picture in (tmp_path / name, Image.open(tmp_path / name)):
         np.testing.assert_array_equal(levels(picture), RAMP)
@@ -52,12 +55,17 @@ def test_white_of_one_picture_is_inferred_from_fewest_bits(tmp_path: Path, name:
     "array", [RAMP.astype(np.float32), RAMP.astype(np.int32) - 9, np.full((4, 4), np.nan)]
 )
 def test_picture_without_inferable_white_is_refused(array: Any) -> None:
+    """A picture of floats, with negative levels or NaN, without a level of white, is refused."""
     picture = Image.fromarray(array.astype(np.int32 if array.dtype == np.int32 else np.float32))
     with refused("picture", rule="a picture of 8"):
         levels(picture)
 
 
 def test_level_above_white_is_refused() -> None:
+    """Levels above white, below 0 or NaN are refused, and impossible levels of white.
+
+    A picture of 8 bits needs none.
+    """
     np.testing.assert_array_equal(levels(Image.fromarray(RAMP), white=65535), RAMP)
     bright = np.full((16, 16), 4096, np.uint16)
     dark = np.full((16, 16), -1.0, np.float32)
@@ -72,6 +80,7 @@ def test_level_above_white_is_refused() -> None:
 def test_colors_of_16_bits_keep_their_upper_8_bits(
     tmp_path: Path,
 ) -> None:
+    """A color picture of 16 bits keeps the upper 8 bits. Another white than 65535 is refused."""
     # PIL writes no colors of 16 bits: a PNG by hand, of one pixel
     import struct
     import zlib
@@ -113,6 +122,7 @@ TURNS: dict[int, Any] = {
 
 @pytest.mark.parametrize("tag", TURNS)
 def test_exif_orientation_is_applied_by_every_reader(tmp_path: Path, tag: int) -> None:
+    """A picture with an orientation is read upright from a path, a file and an opened picture, also with 16 bits."""
     exif = Image.Exif()
     exif[ORIENTATION] = tag
     path = tmp_path / "turned.png"
@@ -146,6 +156,7 @@ def transparent(mode: str, hidden: int) -> Image.Image:
 
 @pytest.mark.parametrize("mode", ["RGBA", "RGBa", "LA", "La", "P", "L", "RGB", "I;16"])
 def test_transparent_pixels_are_white(tmp_path: Path, mode: str) -> None:
+    """A pixel that is fully transparent is white in each mode, whatever color it hides."""
     white = 255.0 if mode == "I;16" else None
     for hidden in (0, 200):
         picture = transparent(mode, hidden)
@@ -162,6 +173,7 @@ def test_transparent_pixels_are_white(tmp_path: Path, mode: str) -> None:
 
 
 def test_half_transparent_pixels_are_blended_with_white() -> None:
+    """A pixel of opacity 0.2 is one fifth of its color and four fifths of white."""
     half = Image.fromarray(np.array([[[0, 100, 255, 51]]], np.uint8), "RGBA")  # a fifth of it shows
     assert np.asarray(read_picture(half, name="picture", channels=3)).ravel().tolist() == [
         204,
@@ -171,12 +183,21 @@ def test_half_transparent_pixels_are_blended_with_white() -> None:
 
 
 def test_picture_that_pil_cannot_convert_is_refused() -> None:
+    """A picture in LAB, and bytes that are no picture, are refused."""
     for picture in (Image.new("LAB", (4, 4)), io.BytesIO(b"no picture")):
         with refused("picture", rule="a picture that"):
             levels(picture)
 
 
 def folder_of(path: Path, pixels: Any) -> dict[str, Any]:
+    """Writes one picture for each split, and a table.
+
+    Returns the settings of their reader.
+
+    Args:
+        path: the folder.
+        pixels: returns the levels of the picture with this number, from 0 to 2.
+    """
     rows = ["file,split,hat"]
     for place, split in enumerate(("private", "public", "test")):
         Image.fromarray(pixels(place)).save(path / f"{place}.png")
@@ -192,6 +213,7 @@ def folder_of(path: Path, pixels: Any) -> dict[str, Any]:
 
 
 def test_folder_of_pictures_over_8_bits_needs_white(tmp_path: Path) -> None:
+    """A folder of pictures of 16 bits is refused without `white`. With it, inputs and preprocessing have this white."""
     pytest.importorskip("pyarrow")
     settings = folder_of(
         tmp_path, pixels=lambda place: (RAMP // (1 + place)).astype(np.uint16) * 257
@@ -207,6 +229,7 @@ def test_folder_of_pictures_over_8_bits_needs_white(tmp_path: Path) -> None:
 
 
 def test_hugging_face_pictures_are_read_like_files(tmp_path: Path) -> None:
+    """A saved data set has turned pictures of 16 bits. They are read upright, and need `white`."""
     datasets = pytest.importorskip("datasets")
     exif = Image.Exif()
     exif[ORIENTATION] = 6
@@ -231,6 +254,7 @@ def test_hugging_face_pictures_are_read_like_files(tmp_path: Path) -> None:
 
 
 def test_integer_arrays_other_than_bytes_are_refused(tmp_path: Path) -> None:
+    """Arrays of pictures of 16 bits are refused."""
     for split in ("private", "public", "test"):
         images = np.full((2, 1, 4, 4), 65535, np.uint16)
         np.savez(tmp_path / f"{split}.npz", inputs=images, labels=np.ones((2, 1), np.int64))
@@ -240,6 +264,7 @@ def test_integer_arrays_other_than_bytes_are_refused(tmp_path: Path) -> None:
 
 
 def test_celeba_photograph_over_8_bits_is_refused_by_name(tmp_path: Path) -> None:
+    """A photograph of 16 bits in a copy of CelebA is refused."""
     Image.fromarray(RAMP.astype(np.uint16) * 257).save(tmp_path / "1.png")
     with refused("image", ANY, "a readable image of 8"):
         decode_images([tmp_path / "1.png"], image_size=4)

@@ -29,6 +29,7 @@ def drawn(count: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 def dataset(*, private_seed: int = 0, public_seed: int = 1) -> Dataset:
+    """Returns the data set of drawn pictures, with seeds for its private and its public ones."""
     parts = {}
     first = 0
     for place, (name, count) in enumerate(SIZES.items()):

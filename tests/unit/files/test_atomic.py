@@ -24,6 +24,7 @@ REMEDY = "do this"
 def test_a_full_disk_names_the_file_and_leaves_the_old_one(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """The disk is full while a file is replaced. The error names the file, and its old content stays alone."""
     path = tmp_path / "file.txt"
     write_text(path, text="old")
 
@@ -39,6 +40,7 @@ def test_a_full_disk_names_the_file_and_leaves_the_old_one(
 
 
 def test_an_error_of_another_kind_or_file_is_left_as_it_is(tmp_path: Path) -> None:
+    """Errors within `replacing` about other files, or of other kinds, are raised unchanged, and no file is left."""
     with pytest.raises(FileNotFoundError, match="/nowhere'"), atomic_write(tmp_path / "file.txt"):
         (tmp_path / "nowhere").read_text()
     with (
@@ -51,17 +53,20 @@ def test_an_error_of_another_kind_or_file_is_left_as_it_is(tmp_path: Path) -> No
 
 @pytest.fixture(params=[0o000, 0o077, 0o277, 0o377], ids=oct)
 def umask(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Sets the umask of the process for a test."""
     before = os.umask(request.param)
     yield
     os.umask(before)
 
 
 def mode(path: Path) -> int:
+    """Returns the permissions of a file."""
     return path.stat().st_mode & 0o777
 
 
 @pytest.mark.usefixtures("umask")
 def test_files_and_folders_are_the_owners_alone(tmp_path: Path) -> None:
+    """Under any umask, files are written with mode 0600 and folders with mode 0700."""
     folder = make_folder(tmp_path / "outputs" / "run")
     write_text(folder / "run.json", text="{}")
     write_arrays(folder / "summary.npz", summary=np.zeros(3))
@@ -83,6 +88,7 @@ def test_files_and_folders_are_the_owners_alone(tmp_path: Path) -> None:
 
 
 def test_events_are_private_without_a_commands_umask(tmp_path: Path) -> None:
+    """TensorBoard's files have mode 0600 and their folder 0700, with umask 0."""
     before = os.umask(0)
     try:
         with RunWriter(folder=tmp_path / "tensorboard") as events:
@@ -96,6 +102,7 @@ def test_events_are_private_without_a_commands_umask(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("planted", ["run.json", ".run.json.{name}.partial"])
 def test_no_file_is_written_through_a_link(tmp_path: Path, planted: str) -> None:
+    """A link stands in place of a file or of its partial file. The link is replaced, and its target stays."""
     (tmp_path / "victim").write_text("mine")
     (tmp_path / planted.format(name=f"{os.getpid()}{threading.get_ident()}")).symlink_to(
         tmp_path / "victim"
@@ -107,6 +114,7 @@ def test_no_file_is_written_through_a_link(tmp_path: Path, planted: str) -> None
 
 
 def test_only_partial_files_of_known_names_are_removed(tmp_path: Path) -> None:
+    """Of many files, the partial file of `votes.npz` alone is removed; folders and links of such names stay."""
     other_files = {
         ".notes.txt.12.partial",
         "film.mp4.partial",
@@ -124,6 +132,7 @@ def test_only_partial_files_of_known_names_are_removed(tmp_path: Path) -> None:
 
 
 def test_a_folder_that_vanished_is_not_made_anew(tmp_path: Path) -> None:
+    """Files and folders in a missing run folder are not written, and the folder is not made."""
     run = tmp_path / "run"
     with pytest.raises(FileNotFoundError, match=r"run/report\.json'$"):
         write_text(run / "report.json", text="{}")
@@ -136,6 +145,7 @@ def test_a_folder_that_vanished_is_not_made_anew(tmp_path: Path) -> None:
 
 @pytest.mark.usefixtures("umask")
 def test_a_new_secret_is_readable_by_its_owner_alone(tmp_path: Path) -> None:
+    """A secret has mode 0600 while it is written and afterwards, under any umask, and is read back."""
     with atomic_write(tmp_path / "a.secret") as file:
         assert {mode(path) for path in tmp_path.iterdir()} == {0o600}
         file.write(b"abc\n")

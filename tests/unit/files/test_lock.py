@@ -10,6 +10,10 @@ from tests.refusals import ANY, refused
 
 
 def test_a_lock_is_exclusive_and_does_not_change_its_file(tmp_path: Path) -> None:
+    """A second lock on a file raises `BlockingIOError`.
+
+    Links, folders and pipes are no lock files, and a linked file stays.
+    """
     victim = tmp_path / "victim"
     lock = tmp_path / "run.lock"
     with file_lock(lock), pytest.raises(BlockingIOError), file_lock(lock, wait=False):

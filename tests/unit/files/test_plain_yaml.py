@@ -45,7 +45,10 @@ HOSTILE = {
 @pytest.mark.slow
 @pytest.mark.parametrize("text", HOSTILE.values(), ids=HOSTILE)
 def test_yaml_with_a_huge_value_is_refused_in_one_line(text: str, tmp_path: Path) -> None:
-    """As a schema, as the settings of a release, and as a vote file's; before anything is built of it."""
+    """YAML with huge, deep or repeated values is refused in one line within seconds, by each reader.
+
+    The readers are those of schemas, of a release's settings and of vote files. They refuse before they build a value.
+    """
     file = tmp_path / "schema.yaml"
     file.write_text(text)
     settings = {
@@ -79,6 +82,7 @@ def test_yaml_with_a_huge_value_is_refused_in_one_line(text: str, tmp_path: Path
 
 @pytest.mark.parametrize("name", ["laughs", "merges", "deep mappings"])
 def test_refusing_yaml_takes_little_memory(name: str) -> None:
+    """Refusing such YAML takes less than 20 MB."""
     tracemalloc.start()
     with refused("file", rule="line"):
         read_yaml(HOSTILE[name], name="file", rule="YAML")
@@ -87,6 +91,7 @@ def test_refusing_yaml_takes_little_memory(name: str) -> None:
 
 
 def test_written_yaml_is_read_back() -> None:
+    """YAML with lists, mappings and plain values is read; an empty text is None."""
     plain = {"a": [1, "b", None, 2.5], "c": {"d": True}}
     assert read_yaml(text="a: [1, b, null, 2.5]\nc: {d: yes}\n", name="file", rule="YAML") == plain
     assert read_yaml(text="", name="file", rule="YAML") is None

@@ -15,6 +15,7 @@ REMEDY = "do this"
 def test_a_secret_that_another_user_could_read_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """A secret with another mode, or of another user, is refused with the mode or user."""
     path = tmp_path / "a.secret"
     user = os.geteuid()
     write_text(path, text="abc\n")
@@ -35,6 +36,7 @@ def test_a_secret_that_another_user_could_read_is_refused(
 
 
 def test_a_pipe_or_folder_in_place_of_a_file_is_refused_at_once(tmp_path: Path) -> None:
+    """A link, folder, pipe or missing file is refused as a secret."""
     (tmp_path / "victim").write_text("mine")
     (tmp_path / "victim").chmod(0o600)
     (tmp_path / "link").symlink_to(tmp_path / "victim")

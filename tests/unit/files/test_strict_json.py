@@ -25,22 +25,27 @@ from tests.refusals import ANY, refused
 
 @dataclass(frozen=True)
 class Reading:
+    """A dataclass with a number that may be infinite."""
+
     epsilon: float
     orders: Mapping[str, float] | None = None
 
 
 def test_numbers_and_infinities_are_read_back() -> None:
+    """Infinities are written as text, and read as the same numbers."""
     values = [math.inf, -math.inf, 0.1, 1e-300, -0.0]
     assert plain(values) == ["inf", "-inf", 0.1, 1e-300, -0.0]
     assert [read_number(value) for value in json.loads(to_json_line(values))] == values
 
 
 def test_an_undefined_number_is_null() -> None:
+    """NaN is written as null, infinity as text, and keys as text."""
     assert plain({"a": math.nan, 1: np.float64("inf")}) == {"a": None, "1": "inf"}
 
 
 @pytest.mark.parametrize("epsilon", [math.inf, -math.inf, 0.5])
 def test_a_dataclass_is_read_back(epsilon: float) -> None:
+    """A dataclass with infinities is written as JSON, without JSON's own constants, and read as an equal one."""
     reading = Reading(epsilon, orders={"worst": -epsilon})
     text = to_json(reading)
     assert from_json(Reading, text, name="reading") == reading
@@ -48,6 +53,7 @@ def test_a_dataclass_is_read_back(epsilon: float) -> None:
 
 
 def test_a_line_has_no_line_break_and_is_in_ascii() -> None:
+    """A value in one line of JSON has neither line breaks nor letters beyond ASCII."""
     line = to_json_line([Reading(math.inf), (1.5, np.float64(2))])
     assert line == '[{"epsilon": "inf", "orders": null}, [1.5, 2.0]]'
     assert to_json_line("“quoted”\n") == r'"\u201cquoted\u201d\n"'
@@ -57,17 +63,20 @@ def test_a_line_has_no_line_break_and_is_in_ascii() -> None:
     "value", [np.zeros(2), {1, 2}, object(), 1j], ids=lambda value: type(value).__name__
 )
 def test_a_value_without_a_form_in_json_raises(value: object) -> None:
+    """An array, set, object or complex number raises `TypeError`."""
     with pytest.raises(TypeError, match="no JSON form"):
         to_json_line([value])
 
 
 @pytest.mark.parametrize("data", ["nan", "1.5", "Infinity", "", None, True, [1.0]])
 def test_data_that_are_no_number_are_refused(data: object) -> None:
+    """A text other than infinities, None, a truth value and a list are refused as a number."""
     with refused("epsilon", ANY, "a number"):
         read_number(data, name="epsilon")
 
 
 def test_a_number_beyond_all_floats_is_refused() -> None:
+    """The whole number 10^400 is refused as a number."""
     with refused("x", "int"):
         read_number(10**400, name="x")
 
@@ -76,7 +85,7 @@ def test_a_number_beyond_all_floats_is_refused() -> None:
     "text", ["[" * 100_000, '{"a":' * 100_000, "9" * 5_000, '{"manifest": 1' + "0" * 5_000 + "}"]
 )
 def test_json_without_end_is_one_line_wherever_it_is_read(text: str, tmp_path: Path) -> None:
-    """In a manifest, a table, the state of a session."""
+    """JSON that is too deep or too long is refused in one line, as a manifest, as a table and as a session's state."""
     file = tmp_path / "file"
     file.write_text(text)
     session = TargetCharging(epsilon=0.1, target_hits=3, hit_prob=0.5, target_delta=1e-6)

@@ -19,6 +19,10 @@ pd = pytest.importorskip("pandas")
 
 @pytest.mark.parametrize("are_words", [False, True])
 def test_missing_group_setting_yields_a_remark(tmp_path: Path, are_words: bool) -> None:
+    """A column of students has 21 values in 60 rows, and no group is set: a remark names the column.
+
+    With `group=student`, or the column dropped, there is no such remark.
+    """
     frames = people_frames()
     for frame in frames.values():
         students = frame["person"] // 3 * 113 + 34
@@ -64,6 +68,10 @@ LOST = {
 def test_column_without_known_cells_yields_a_remark(
     tmp_path: Path, usual: dict[str, Any], case: str
 ) -> None:
+    """The test records have in some columns only cells that are unlike the public ones.
+
+    The remarks name these columns.
+    """
     cells, columns = LOST[case]
     test = usual["test"].copy()
     for column, cell in cells.items():
@@ -73,6 +81,7 @@ def test_column_without_known_cells_yields_a_remark(
 
 @pytest.mark.slow
 def test_column_with_one_known_cell_yields_no_remark(tmp_path: Path, usual: dict[str, Any]) -> None:
+    """Usual columns, a column with one known word, and numbers at the ends of the public range give no remark."""
     assert columns_remarked_on(tmp_path, frames=usual) == []
     one_known = usual["test"].assign(ward=["b"] + ["B"] * 119)
     assert columns_remarked_on(tmp_path, frames={**usual, "test": one_known}) == []
@@ -81,6 +90,7 @@ def test_column_with_one_known_cell_yields_no_remark(tmp_path: Path, usual: dict
 
 
 def test_fewer_than_100_records_yield_no_remark(tmp_path: Path, usual: dict[str, Any]) -> None:
+    """Of 99 test records two columns are empty. There is no remark."""
     test = usual["test"].assign(ward=None, weight=None)[:99]
     assert columns_remarked_on(tmp_path, frames={**usual, "test": test}) == []
 
@@ -98,7 +108,10 @@ def write_rows(folder: Path, head: str, rows: list[str]) -> Table:
 
 
 def test_group_column_missing_in_a_file_is_refused(tmp_path: Path) -> None:
-    """A user who dropped the column would protect single rows and not persons."""
+    """The public file lacks the group's column, which is refused.
+
+    A user who dropped the column would protect single rows and not persons.
+    """
     table = write_rows(tmp_path, head="who,age,ill", rows=["x,3,1", "y,4,0"])
     (tmp_path / "public.csv").write_text("age,ill\n3,1\n4,0\n")
     with refused("data.group", "who"):
@@ -106,12 +119,17 @@ def test_group_column_missing_in_a_file_is_refused(tmp_path: Path) -> None:
 
 
 def test_one_refusal_names_all_columns_that_cannot_be_features(tmp_path: Path) -> None:
+    """Two columns have a different word in each row. One refusal names both in `data.drop`."""
     rows = [f"name {row},{row},note {row * 7},1" for row in range(200)]
     with refused("data.public.name", rule="'data.drop=[name,note]' leaves"):
         write_rows(tmp_path, head="name,age,note,ill", rows=rows).load()
 
 
 def test_numbers_with_leading_zeros_yield_a_remark_on_codes(tmp_path: Path) -> None:
+    """A column of numbers with leading zeros gives a remark that names `data.category`.
+
+    With this setting there are two other remarks.
+    """
     table = write_rows(tmp_path, head="zip,age,ill", rows=["01067,3,1", "53111,4,0"])
     remark = table.public_remarks()[0]
     assert remark.startswith(

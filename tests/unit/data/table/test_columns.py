@@ -36,6 +36,10 @@ def fit_schema(name: str, cells: list[Any], *, is_code: bool = False) -> TableSc
     ],
 )
 def test_notations_of_one_code_are_one_category(cells: Any) -> None:
+    """Codes written as 3, 3.0 or numbers are one category, in the public column and in frames to predict.
+
+    Other values are `other`.
+    """
     schema = fit_schema(name="ward", cells=[3, 12, 3, 5], is_code=True)
     assert schema.feature_names == ("ward=12", "ward=3", "ward=5", "ward=other")
     places = schema.inputs(pd.DataFrame({"ward": cells})).argmax(axis=1)
@@ -43,7 +47,12 @@ def test_notations_of_one_code_are_one_category(cells: Any) -> None:
 
 
 def test_distinct_public_words_stay_distinct_categories() -> None:
-    """Examples are codes of illnesses, and categories in models that were published by earlier versions."""
+    """Public words that are equal as numbers, such as 250.0 and 250.00, stay two categories.
+
+    A third notation is the nearest one.
+
+    Examples are codes of illnesses, and categories in models that were published by earlier versions.
+    """
     schema = fit_schema(name="icd", cells=["250.0", "250.00", "V1", "1.1", "1.10"] * 3)
     names = [name.removeprefix("icd=") for name in schema.feature_names]
     assert names == ["1.1", "1.10", "250.0", "250.00", "V1", "other"]
@@ -64,12 +73,14 @@ DAYS = ["2025-01-31", "2025-02-01"]
     ],
 )
 def test_notations_of_one_day_are_one_category(cells: Any) -> None:
+    """Days as text, as timestamps and with a time of 0:00 are the same category."""
     schema = fit_schema(name="ward", cells=DAYS, is_code=True)
     assert schema.feature_names == ("ward=2025-01-31", "ward=2025-02-01", "ward=other")
     assert schema.inputs({"ward": cells}).argmax(axis=1).tolist() == [0, 1]
 
 
 def test_categories_edited_by_hand_are_canonicalized() -> None:
+    """Categories of a schema that was edited by hand match cells in other notations of the same value."""
     column = CategoryColumn("ward", missing=False, categories=("3.0", "2.50", "007", "true"))
     features = column.encode(pa.array(["3", "2.5", "7", "TRUE", "007"])).features
     assert features.argmax(axis=1).tolist() == [0, 1, 4, 3, 2]
@@ -81,6 +92,7 @@ def test_categories_edited_by_hand_are_canonicalized() -> None:
     "cells", [[True, False, None], ["true", "FALSE", ""], [1, 0, None], ["1.0", "0", None]]
 )
 def test_truth_values_are_0_and_1(cells: list[Any]) -> None:
+    """A column of truth values in any notation is a column of numbers 0 and 1."""
     schema = fit_schema(name="old", cells=["True", "False", "True", None])
     assert isinstance(schema.columns[0], NumberColumn)
     assert schema == fit_schema(name="old", cells=[True, False, True, None])
@@ -103,6 +115,7 @@ def wards(tmp_path: Path) -> Table:
 
 
 def test_category_setting_treats_numbers_and_dates_as_words(wards: Table) -> None:
+    """`data.category=[ward,day]` gives a feature for each public number of a ward and each day."""
     preprocessing = replace(wards, category=("ward", "day")).load().preprocessing
     assert isinstance(preprocessing, TableSchema)
     assert preprocessing.feature_names == (
@@ -118,18 +131,24 @@ def test_category_setting_treats_numbers_and_dates_as_words(wards: Table) -> Non
 @pytest.mark.parametrize(
     ("column", "rule"), [("wart", "did you mean ward"), ("ill", "that is a feature")]
 )
-def test_each_category_has_one_feature(wards: Table, column: str, rule: str) -> None:
+def test_category_setting_names_a_feature_column(wards: Table, column: str, rule: str) -> None:
+    """`data.category` with an unknown column, or with a label, is refused."""
     with refused("data.category", column, rule):
         replace(wards, category=(column,)).load()
 
 
-def test_schema_file_lists_the_categories(wards: Table, tmp_path: Path) -> None:
+def test_category_setting_beside_a_schema_file_is_refused(wards: Table, tmp_path: Path) -> None:
+    """`data.category` is refused beside `data.schema`, as the schema decides which columns are categories."""
     wards.public_schema().write(tmp_path / "schema.yaml")
     with refused("data.category", "['ward']"):
         replace(wards, category=("ward",), schema=str(tmp_path / "schema.yaml")).load()
 
 
 def test_schema_with_invalid_categories_is_refused(wards: Table, tmp_path: Path) -> None:
+    """A schema calls a column of numbers a category without listing categories.
+
+    It is refused under the column's name.
+    """
     path = tmp_path / "schema.yaml"
     wards.public_schema().write(path)
     path.write_text(path.read_text().replace("kind: number", "kind: category"))
@@ -172,7 +191,10 @@ def frames_with_gaps() -> dict[str, Any]:
 def test_nullable_columns_give_the_same_features_as_nan_columns(
     tmp_path: Path, ending: str
 ) -> None:
-    """The types are Int64, Float64, boolean, string and category, in files and in a frame for a published model."""
+    """Columns of pandas' nullable types give the features and labels of columns with NaN, from files and from a frame.
+
+    The types are Int64, Float64, boolean, string and category.
+    """
     frames = frames_with_gaps()
     expected = replace(write_frames(tmp_path, frames), labels=("flu",)).load()
     nullable = {split: frame.astype(NULLABLE) for split, frame in frames.items()}
@@ -186,6 +208,10 @@ def test_nullable_columns_give_the_same_features_as_nan_columns(
 
 
 def test_column_of_mixed_types_becomes_words(tmp_path: Path) -> None:
+    """A column of words in a frame has a number and missing cells.
+
+    It is read as words, and missing cells have the features of missing cells.
+    """
     frames = frames_with_gaps()
     dataset = replace(write_frames(tmp_path, frames), labels=("flu",)).load()
     words = [pd.NA if gap else word for gap, word in zip(HAS_GAP, WARDS, strict=True)]

@@ -35,6 +35,10 @@ READABLE: dict[str, Change] = {
 
 @pytest.mark.parametrize("case", READABLE)
 def test_csv_head_is_parsed(tmp_path: Path, case: str) -> None:
+    """A CSV file begins with blank lines, a separator line or other openings of programs.
+
+    It gives the inputs of a plain file.
+    """
     table = write_frames(tmp_path, people_frames())
     inputs = table.load().private.inputs
     for path in tmp_path.glob("*.csv"):
@@ -62,6 +66,7 @@ UNREADABLE: dict[str, tuple[Change, str]] = {
 
 @pytest.mark.parametrize("case", UNREADABLE)
 def test_invalid_csv_head_is_refused(tmp_path: Path, case: str) -> None:
+    """A CSV file with NUL bytes, uneven rows or an unclear head is refused with this rule."""
     table = write_frames(tmp_path, people_frames())
     change, rule = UNREADABLE[case]
     path = tmp_path / "public.csv"

@@ -25,6 +25,7 @@ EARLY = [date(2024, month, day) for month in range(1, 9) for day in range(1, 6)]
 
 
 def days(year: int, month: int, day: int, hours: float = 0.0) -> float:
+    """Returns the number of days from 1970-01-01 to a date."""
     return (datetime(year, month, day) - datetime(1970, 1, 1)) / timedelta(days=1) + hours / 24
 
 
@@ -52,6 +53,7 @@ def write_dates(folder: Path, cells: list[str], *, private: list[str] | None = N
 
 
 def in_form(form: str, dates: list[date] = DAYS) -> list[str]:
+    """Returns dates as text in a form of `strftime`."""
     return [day.strftime(form) for day in dates]
 
 
@@ -59,6 +61,7 @@ ISO = in_form("%Y-%m-%d")
 
 
 def column_of(table: Table) -> DateColumn:
+    """Returns the column `when` of the table's public schema."""
     schema = table.public_schema()
     column = schema.columns[schema.names.index("when")]
     assert isinstance(column, DateColumn), column
@@ -104,6 +107,10 @@ def iso_inputs(tmp_path_factory: pytest.TempPathFactory) -> np.ndarray:
 def test_dates_in_other_orders_have_the_features_of_iso_dates(
     tmp_path: Path, iso_inputs: np.ndarray, form: Form
 ) -> None:
+    """Dates in a form, with the settings that it needs, give the inputs of ISO dates.
+
+    A written and a published schema read the form without the settings.
+    """
     bare = write_dates(tmp_path, cells=in_form(form.text))
     table = replace(bare, date_order=form.date_order, first_year=form.first_year)
     dataset = table.load()
@@ -120,6 +127,7 @@ def test_dates_in_other_orders_have_the_features_of_iso_dates(
 
 
 def test_private_dates_are_read_in_the_public_order(tmp_path: Path) -> None:
+    """Public dates show that days come first. Private dates, which could be months first, are read in this order."""
     private = in_form(form="%d.%m.%Y", dates=EARLY)
     table = write_dates(tmp_path, cells=in_form("%d.%m.%Y"), private=private)
     inputs = table.load().private.inputs
@@ -132,6 +140,7 @@ def test_private_dates_are_read_in_the_public_order(tmp_path: Path) -> None:
 
 
 def test_private_dates_in_another_order_are_refused(tmp_path: Path) -> None:
+    """Private dates with months first, beside public dates with days first or in ISO form, are refused."""
     with refused("data.private.when", rule="dates such as 31.01.2025"):
         write_dates(tmp_path, cells=in_form("%d.%m.%Y"), private=in_form("%m/%d/%Y")).load()
     with refused("data.private.when", rule="dates", hint="dates in other orders"):
@@ -186,6 +195,10 @@ UNCLEAR = {
 
 @pytest.mark.parametrize("case", UNCLEAR)
 def test_unclear_dates_are_refused_with_the_setting(tmp_path: Path, case: str) -> None:
+    """Public dates that could be in two orders or centuries are refused, with the setting that decides.
+
+    As a category they pass.
+    """
     unclear = UNCLEAR[case]
     table = replace(write_dates(tmp_path, unclear.cells), date_order=unclear.date_order)
     with pytest.raises(InvalidValue, match=rf"^data\.public\.when: expected {unclear.line}"):
@@ -196,6 +209,7 @@ def test_unclear_dates_are_refused_with_the_setting(tmp_path: Path, case: str) -
 
 @pytest.mark.parametrize("order", ["dmy", "mdy"])
 def test_a_setting_names_the_order(tmp_path: Path, order: str) -> None:
+    """The same unclear dates have other first and last days under `date_order=dmy` and `mdy`."""
     table = write_dates(tmp_path, cells=in_form(form="%d.%m.%Y", dates=EARLY))
     column = column_of(replace(table, date_order=order))
     ends = {
@@ -206,6 +220,7 @@ def test_a_setting_names_the_order(tmp_path: Path, order: str) -> None:
 
 
 def test_column_may_mix_iso_dates_ordered_dates_and_missing_cells(tmp_path: Path) -> None:
+    """A column mixes ISO dates, dates with days first and one missing cell. Its range is that of all dates."""
     cells = [day.strftime("%d.%m.%Y") if day.day % 2 else str(day) for day in DAYS]
     cells[3] = ""
     column = column_of(write_dates(tmp_path, cells))
@@ -220,6 +235,7 @@ def test_column_may_mix_iso_dates_ordered_dates_and_missing_cells(tmp_path: Path
     "cells", [["10.1.3", "9.1.2"], ["12-34-5678", "78-12-1234"], ["1.2.3.4", "5.6.7.8"]]
 )
 def test_codes_similar_to_dates_stay_words(tmp_path: Path, cells: list[str]) -> None:
+    """Codes with dots or dashes, such as 10.1.3, are a category and no dates."""
     schema = write_dates(tmp_path, cells=cells * 20).public_schema()
     assert schema.columns[1].kind == "category"
 
@@ -239,6 +255,7 @@ def test_codes_similar_to_dates_stay_words(tmp_path: Path, cells: list[str]) -> 
 def test_dates_are_parsed_to_known_days(
     word: str, orders: tuple[str, ...], first_year: int | None, expected: float
 ) -> None:
+    """A date as text, in the given orders and from a first year on, is the expected number of days since 1970."""
     assert days_of(word, orders, first_year) == pytest.approx(expected, abs=1e-9)
 
 
@@ -246,6 +263,7 @@ def test_dates_are_parsed_to_known_days(
     "word", ["29.02.2023", "31.04.2024", "00.01.2024", "01.13.2024", "1.2.2024 25:00", "1.1.1"]
 )
 def test_nonexistent_day_is_refused(word: str) -> None:
+    """A day or hour that does not exist, such as 29.02.2023, raises `ValueError`."""
     with pytest.raises(ValueError, match=r".*"):
         days_of(word, date_orders=("dmy",), first_year=1930)
 
@@ -253,6 +271,10 @@ def test_nonexistent_day_is_refused(word: str) -> None:
 @pytest.mark.parametrize("absent", ["9999-12-31", "1900-01-01", "0001-01-01", "2204-03-05"])
 @pytest.mark.parametrize("form", ["%Y-%m-%d", "%d.%m.%Y"])
 def test_placeholder_date_counts_as_missing(tmp_path: Path, absent: str, form: str) -> None:
+    """Every eighth date is far away, such as 9999-12-31.
+
+    It is read as missing, left out of range and scale, and named in a remark.
+    """
     year, month, day = absent.split("-")
     word = form.replace("%Y", year).replace("%m", month).replace("%d", day)
     cells = in_form(form)
@@ -277,6 +299,7 @@ def test_placeholder_date_counts_as_missing(tmp_path: Path, absent: str, form: s
 
 
 def test_private_placeholder_date_does_not_change_the_schema(tmp_path: Path) -> None:
+    """One private date is 9999-12-31. Schema and all other private inputs stay the same."""
     usual = write_dates(tmp_path, cells=ISO).load()
     dataset = write_dates(tmp_path, cells=ISO, private=["9999-12-31", *ISO[1:]]).load()
     assert dataset.preprocessing == usual.preprocessing
@@ -293,10 +316,12 @@ def test_private_placeholder_date_does_not_change_the_schema(tmp_path: Path) -> 
     ],
 )
 def test_evenly_spread_dates_are_not_placeholders(years: Any) -> None:
+    """Dates that are spread over many years have no placeholder among them."""
     assert placeholder_dates(np.array([days(year, month=1, day=1) for year in years])) == []
 
 
 def test_all_placeholder_dates_count_as_missing() -> None:
+    """Three far dates beside 29 days of one month are all found as placeholders."""
     words = ["0001-01-01", "9999-12-31", "1900-01-01", "9999-12-31T23:59:59"]
     dates = np.array(
         [
@@ -309,6 +334,7 @@ def test_all_placeholder_dates_count_as_missing() -> None:
 
 
 def test_frequent_possible_placeholder_yields_a_remark(tmp_path: Path) -> None:
+    """20 of 120 births are 1900-01-01, which is not far. A remark names `data.missing` for it."""
     births = [f"{1920 + row}-05-0{1 + row % 9}" for row in range(100)]
     line = write_dates(tmp_path, cells=births + ["1900-01-01"] * 20).public_remarks()[0]
     assert (
@@ -318,11 +344,13 @@ def test_frequent_possible_placeholder_yields_a_remark(tmp_path: Path) -> None:
 
 
 def test_an_unknown_order_is_refused(tmp_path: Path) -> None:
+    """`data.date_order=dm` is refused."""
     with refused("data.date_order", "dm"):
         replace(write_dates(tmp_path, cells=ISO), date_order="dm").load()
 
 
-def test_fractional_first_year_is_refused(tmp_path: Path) -> None:
+def test_text_as_first_year_is_refused(tmp_path: Path) -> None:
+    """`data.first_year` as text is refused."""
     year: Any = "1930"
     with refused("data.first_year", "1930"):
         replace(write_dates(tmp_path, cells=ISO), first_year=year).load()
@@ -330,7 +358,10 @@ def test_fractional_first_year_is_refused(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("absent", ["9999-12-31T23:59:59.9999999", "9999-12-31 23:59:59.999999"])
 def test_last_moment_of_year_9999_is_a_placeholder(tmp_path: Path, absent: str) -> None:
-    """A float64 of days has a resolution of 40 microseconds there, and must not be rounded into the year 10000."""
+    """The last moment of 9999 is found as a placeholder of the year 9999.
+
+    A float64 of days has a resolution of 40 microseconds there, and must not be rounded into the year 10000.
+    """
     assert days_as_text(float(np.floor(days_of(absent)))) == "9999-12-31"
     column = column_of(write_dates(tmp_path, cells=[*ISO, absent]))
     assert column.absent == ("9999-12-31",)
@@ -338,6 +369,7 @@ def test_last_moment_of_year_9999_is_a_placeholder(tmp_path: Path, absent: str) 
 
 
 def test_unicode_blanks_are_allowed_in_dates() -> None:
+    """A date with non-breaking blanks between its parts is read."""
     assert days_of("13\u00a0Jan\u202f2022") == days(year=2022, month=1, day=13)
 
 
@@ -346,6 +378,7 @@ def test_unicode_blanks_are_allowed_in_dates() -> None:
     ["%Y-%m", "%m/%Y", "%Y-%j", "%Y-%m-%d 10:30:00 CET", "%a %b %d 10:00:00 %Y", "%d. Brachet %Y"],
 )
 def test_words_that_contain_years_yield_a_remark(tmp_path: Path, form: str) -> None:
+    """Words with a year in them that are no readable dates give a remark. Codes such as ICD-10 do not."""
     months = [date(2022, 1, 1) + timedelta(days=29 * place) for place in range(40)]
     lines = write_dates(tmp_path, cells=in_form(form, dates=months)).public_remarks()
     assert any("when: 40 of 40 cells are words with a year in them (" in line for line in lines), (
@@ -356,12 +389,14 @@ def test_words_that_contain_years_yield_a_remark(tmp_path: Path, form: str) -> N
 
 
 def test_whole_numbers_that_look_like_days_yield_a_remark(tmp_path: Path) -> None:
+    """Numbers such as 20240301 give a remark that they may be dates."""
     remarks = write_dates(tmp_path, cells=in_form("%Y%m%d")).public_remarks()
     line = "when: whole numbers that may be dates, such as 20240301; written as 2025-01-31 they are dates"
     assert line in remarks
 
 
 def test_whole_numbers_with_one_invalid_day_yield_no_remark(tmp_path: Path) -> None:
+    """Whole numbers of which one is no day, such as 20240332, give no remark on dates."""
     numbers = [str(20240301 + place) for place in range(40)]  # of which 20240332 is no day
     remarks = write_dates(tmp_path, cells=numbers).public_remarks()
     assert not any("dates" in remark for remark in remarks)

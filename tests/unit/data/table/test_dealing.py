@@ -49,10 +49,12 @@ def contents(dealing: Dealing, folder: Path) -> dict[str, str]:
 
 
 def persons_of(part: str) -> set[str]:
+    """Returns the names of the persons in the text of a split's file."""
     return {line.split(";")[0].removesuffix(".0") for line in part.splitlines()[1:]}
 
 
 def test_groups_stay_whole_and_shares_count_groups(whole: Path, tmp_path: Path) -> None:
+    """Of 50 people, 10 go to the public, 5 to the test and 35 to the private split. No person is in two splits."""
     parts = contents(make_dealing(whole), folder=tmp_path / "parts")
     persons = {split: persons_of(part) for split, part in parts.items()}
     num_persons = {split: len(names) for split, names in persons.items()}
@@ -61,6 +63,7 @@ def test_groups_stay_whole_and_shares_count_groups(whole: Path, tmp_path: Path) 
 
 
 def test_each_row_is_in_exactly_one_split(whole: Path, tmp_path: Path) -> None:
+    """The rows of the three files together are the rows of the source, with NA as an empty cell."""
     parts = contents(make_dealing(whole), folder=tmp_path / "parts")
     lines = [line for part in parts.values() for line in part.splitlines()[1:]]
     rows = whole.read_text().splitlines()[1:]
@@ -68,18 +71,21 @@ def test_each_row_is_in_exactly_one_split(whole: Path, tmp_path: Path) -> None:
 
 
 def test_same_seed_gives_the_same_division(whole: Path, tmp_path: Path) -> None:
+    """The same seed gives the same files, another seed other files."""
     parts = contents(make_dealing(whole, seed=3), folder=tmp_path / "a")
     assert contents(make_dealing(whole, seed=3), folder=tmp_path / "b") == parts
     assert contents(make_dealing(whole, seed=4), folder=tmp_path / "c") != parts
 
 
 def test_rows_without_a_group_column_are_divided_individually(whole: Path, tmp_path: Path) -> None:
+    """Without a group, rows are divided one by one: the public split has rows of more than 10 people."""
     parts = contents(make_dealing(whole, group=None), folder=tmp_path / "parts")
     assert len(persons_of(parts["public"])) > 10
 
 
 @pytest.mark.parametrize("ending", ["parquet", "feather", "csv.gz"])
 def test_split_files_keep_the_kind_of_the_source(whole: Path, ending: str) -> None:
+    """The splits of a Parquet, Feather or packed CSV file are files of the same kind, with all rows."""
     frame = pd.read_csv(whole, sep=";", dtype={"who": str})
     path = whole.with_name(f"all.{ending}")
     if ending == "parquet":
@@ -115,11 +121,13 @@ def call_schema(
 
 
 def num_groups(dataset: Dataset) -> tuple[int, int, int]:
+    """Returns the numbers of private, public and test groups."""
     return dataset.private.num_groups, dataset.public.num_groups, dataset.test.num_groups
 
 
 @pytest.mark.slow
 def test_split_files_of_the_command_load_as_a_data_set(whole: Path) -> None:
+    """`pate-schema split=.2,.1` writes three files and a schema. They load with 35, 10 and 5 groups."""
     output = whole.with_name("schema.yaml")
     ended = call_schema(whole, output)
     assert ended.returncode == 0, ended.stderr
@@ -136,6 +144,7 @@ def test_split_files_of_the_command_load_as_a_data_set(whole: Path) -> None:
 
 @pytest.mark.slow
 def test_command_refuses_to_overwrite_a_split_file(whole: Path) -> None:
+    """A file private.csv exists already. `pate-schema` refuses, and writes neither split nor schema."""
     path = whole.with_name("private.csv")
     path.write_text("mine")
     ended = call_schema(whole, output=whole.with_name("schema.yaml"))
@@ -157,6 +166,7 @@ def test_command_refuses_to_overwrite_a_split_file(whole: Path) -> None:
     ],
 )
 def test_refused_division_leaves_no_file(whole: Path, word: str, line: str) -> None:
+    """`pate-schema` with wrong shares or columns is refused, and leaves only the source."""
     ended = call_schema(whole, output=whole.with_name("schema.yaml"), word=word)
     assert ended.returncode == 2
     assert ended.stderr.startswith(line), ended.stderr
@@ -164,6 +174,7 @@ def test_refused_division_leaves_no_file(whole: Path, word: str, line: str) -> N
 
 
 def test_person_with_a_fifth_of_all_rows_yields_a_remark(whole: Path) -> None:
+    """One person has 84 of 280 rows. A remark says that all of them are in one part."""
     frame = pd.read_csv(whole, sep=";", dtype=str)
     visits = frame[frame["who"] == "7"].sample(80, replace=True)
     pd.concat([frame, visits]).to_csv(whole, index=False, sep=";")
@@ -172,6 +183,7 @@ def test_person_with_a_fifth_of_all_rows_yields_a_remark(whole: Path) -> None:
 
 
 def test_missing_person_name_is_refused(tmp_path: Path) -> None:
+    """One of two rows has no person. The division is refused."""
     path = tmp_path / "few.csv"
     path.write_text("who,x\n1,2\n,3\n")
     with refused("group", "who", "a value in each row, 1"):
@@ -179,6 +191,7 @@ def test_missing_person_name_is_refused(tmp_path: Path) -> None:
 
 
 def test_too_few_persons_for_three_splits_are_refused(tmp_path: Path) -> None:
+    """Two persons cannot be divided into three splits, and are refused."""
     path = tmp_path / "few.csv"
     path.write_text("who,x\n1,2\n2,3\n")
     with refused("split", "0.2,0.1", "more than 2"):
@@ -187,7 +200,10 @@ def test_too_few_persons_for_three_splits_are_refused(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_printed_command_line_trains_on_the_split_files(whole: Path) -> None:
-    """The printed line, pasted into a shell, uses the labels and the group of the schema."""
+    """`pate-schema` prints a line of pate-train.
+
+    Its settings load the split files, with labels and group of the schema.
+    """
     folder = whole.parent / "d x"
     folder.mkdir()
     ended = call_schema(whole, output=folder / "schema.yaml", word="drop=[note]")
@@ -226,6 +242,7 @@ def test_printed_command_line_trains_on_the_split_files(whole: Path) -> None:
 def test_printed_command_line_fits_an_undivided_file(
     whole: Path, monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...], line: str
 ) -> None:
+    """Without a division, the printed line has NAME for the missing labels, or the column of the splits."""
     frame = pd.read_csv(whole, sep=";").assign(part=["public", "private"] * 100)
     frame.to_csv(whole, index=False)
     monkeypatch.chdir(whole.parent)
@@ -237,7 +254,12 @@ def test_printed_command_line_fits_an_undivided_file(
 
 
 def test_lists_of_labels_stay_lists_in_split_files(tmp_path: Path) -> None:
-    """If the items were joined by ;, a label that contains ; would be split."""
+    """A JSON file lists labels, one of which contains a semicolon.
+
+    The split files have the same labels.
+
+    If the items were joined by ;, that label would be split.
+    """
     lists = [["pain; chest"], ["pain; chest", "flu"], []]
     rows = [{"who": str(row), "age": row, "dx": lists[row % 3]} for row in range(60)]
     (tmp_path / "all.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))

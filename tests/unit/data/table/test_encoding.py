@@ -56,6 +56,7 @@ def write_people(
 
 @pytest.mark.parametrize("named", ["latin-1", "cp1252", "windows-1252", {"private": "iso-8859-1"}])
 def test_person_in_two_splits_is_found_across_encodings(tmp_path: Path, named: Any) -> None:
+    """The private file is in cp1252, the other files in UTF-8, with the same persons. They are found in two splits."""
     table = write_people(tmp_path, private="cp1252", are_shared=True)
     with refused("data.group", "person", "split, 4 are"):
         replace(table, encoding=named).load()
@@ -91,6 +92,10 @@ def test_person_in_two_splits_is_found_across_encodings(tmp_path: Path, named: A
 def test_each_file_is_read_in_its_own_encoding(
     tmp_path: Path, encodings: tuple[str, str, str], named: Any, remark: str
 ) -> None:
+    """Three files in several encodings give the inputs, owners and schema of UTF-8 files.
+
+    A remark names the encoding.
+    """
     expected = write_people(tmp_path).load()
     private, public, test = encodings
     table = write_people(tmp_path, private=private, public=public, test=test)
@@ -104,6 +109,7 @@ def test_each_file_is_read_in_its_own_encoding(
 
 
 def test_prediction_file_is_read_in_its_own_encoding(tmp_path: Path) -> None:
+    """Three files in other encodings, read with a schema, give equal inputs, whatever encoding is named."""
     schema = write_people(tmp_path, private="cp1252", test="utf-16").public_schema()
     public = schema.inputs(
         TableFile(tmp_path / "public.csv", name="data", encoding="cp1252").read()
@@ -117,6 +123,7 @@ def test_prediction_file_is_read_in_its_own_encoding(tmp_path: Path) -> None:
 
 
 def test_split_files_keep_the_encoding(tmp_path: Path) -> None:
+    """A file in cp1252 is divided. Its parts are in cp1252, with all words unchanged."""
     write_people(tmp_path, private="cp1252")
     (tmp_path / "parts").mkdir()
     file = TableFile(tmp_path / "private.csv", name="data", encoding="latin-1")
@@ -147,6 +154,10 @@ def test_split_files_keep_the_encoding(tmp_path: Path) -> None:
 def test_bytes_of_a_file_override_the_encoding_setting(
     tmp_path: Path, content: bytes, named: str, encoding: str, ending: str
 ) -> None:
+    """The encoding is found from the bytes of a file if they are in UTF-8 or UTF-16.
+
+    Otherwise it is the named one, or cp1252.
+    """
     path = tmp_path / f"a.{ending}"
     path.write_bytes(gzip.compress(content) if ending == "csv.gz" else content)
     assert encoding_of(path, named) == encoding
@@ -155,6 +166,7 @@ def test_bytes_of_a_file_override_the_encoding_setting(
 def test_character_across_two_blocks_is_decoded_whole(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """A file is read byte by byte. It is found as UTF-8, and as cp1252 if a character is cut off at its end."""
     monkeypatch.setattr("pate.data.table.encoding._BLOCK_BYTES", 1)
     (tmp_path / "a.csv").write_bytes("é€".encode())
     (tmp_path / "b.csv").write_bytes("é€".encode()[:-1])
@@ -164,6 +176,7 @@ def test_character_across_two_blocks_is_decoded_whole(
 
 @pytest.mark.parametrize("named", ["utf-8", "latin-1"])
 def test_refusal_of_mixed_encodings_names_the_line(tmp_path: Path, named: str) -> None:
+    """One line of a UTF-8 file is in latin-1. The refusal has the number of the line, and not its text."""
     table = write_people(tmp_path)
     path = tmp_path / "private.csv"
     path.write_bytes(path.read_bytes() + "Secret-René,40,Pädiatrie,1\n".encode("latin-1"))
@@ -183,16 +196,19 @@ def test_refusal_of_mixed_encodings_names_the_line(tmp_path: Path, named: str) -
     ],
 )
 def test_unknown_encoding_is_refused(encoding: Any, refusal: Refusal) -> None:
+    """An unknown encoding, split or type in `data.encoding` is refused."""
     with refusal:
         Table(labels=("flu",), encoding=encoding)
 
 
 def test_encodings_by_split_are_refused_for_one_file() -> None:
+    """Encodings by split are refused if all splits are in one file."""
     with refused("data.encoding", "{'test': 'cp1252'}"):
         Table(labels=("flu",), encoding={"test": "cp1252"}, path="a.csv")
 
 
 def test_refusal_of_a_wrong_encoding_names_the_setting(tmp_path: Path) -> None:
+    """A file in cp1252 without a setting is refused, with the hint to set the encoding."""
     with refused("data.private", ANY, hint="encoding=latin-1"):
         write_people(tmp_path, private="cp1252").load()
 
@@ -200,7 +216,10 @@ def test_refusal_of_a_wrong_encoding_names_the_setting(tmp_path: Path) -> None:
 def test_reading_column_names_reads_no_block_of_rows(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A block has 32 MB. Reading a block for each list of names would take a third of the time of a small table."""
+    """The names of the columns are read without Arrow's reader of rows.
+
+    A block has 32 MB. Reading a block for each list of names would take a third of the time of a small table.
+    """
     from pyarrow import csv
 
     path = tmp_path / "t.csv"
@@ -214,6 +233,7 @@ def test_reading_column_names_reads_no_block_of_rows(
 def test_refusal_names_utf_16_without_byte_order_mark(
     tmp_path: Path, encoding: str, named: str
 ) -> None:
+    """A file in UTF-16 without a mark is refused, with the encoding to set. With the setting it is read."""
     table = write_people(tmp_path, private=encoding)
     rule = rf"data\.encoding={encoding}\b"
     with pytest.raises(InvalidValue, match=rule):
@@ -227,7 +247,10 @@ def test_refusal_names_utf_16_without_byte_order_mark(
 def test_names_garbled_by_a_wrong_encoding_yield_a_remark(
     tmp_path: Path, encoding: str, has_signs: bool
 ) -> None:
-    """If read as latin-1, Müller in mac-roman becomes MŸller, which would be another person."""
+    """A file in mac-roman or cp850 is read as latin-1: a remark counts the lines with signs within words.
+
+    Müller in mac-roman becomes MŸller, which would be another person.
+    """
     path = tmp_path / "a.csv"
     text = (
         "person,age\nAndr\u00e9,1\nB\u00e4r,2\nDu\u0161an,3\n"
@@ -242,6 +265,7 @@ def test_names_garbled_by_a_wrong_encoding_yield_a_remark(
 
 
 def test_refusal_of_json_lines_in_utf_16_names_the_encoding(tmp_path: Path) -> None:
+    """JSON lines in UTF-16 without a mark are refused, with the encoding to set."""
     path = tmp_path / "a.jsonl"
     path.write_bytes('{"age": 1}\n'.encode("utf-16-be"))
     with refused("data.private", ANY, "data.encoding=utf-16-be"):
@@ -251,7 +275,10 @@ def test_refusal_of_json_lines_in_utf_16_names_the_encoding(tmp_path: Path) -> N
 def test_valid_file_is_not_searched_for_nul_bytes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The search reads a megabyte. Repeated for each column of each batch, it would take half of the time."""
+    """A valid file is read without the search for UTF-16.
+
+    The search reads a megabyte. Repeated for each column of each batch, it would take half of the time.
+    """
     path = tmp_path / "t.csv"
     path.write_text("a,b\n1,2\n")
     monkeypatch.setattr(

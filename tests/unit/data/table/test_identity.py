@@ -65,6 +65,10 @@ SPELLINGS = {
 @pytest.mark.parametrize("case", SPELLINGS)
 @pytest.mark.parametrize("ending", ["csv", "parquet"])
 def test_notations_of_one_name_are_one_person(tmp_path: Path, case: str, ending: str) -> None:
+    """Private and test file have the same persons in two notations, such as 7 and 7.0.
+
+    They are refused as one person in two splits, and as repeated ids.
+    """
     spellings = SPELLINGS[case]
     frames = people_frames()
     frames["private"]["person"] = spellings.private
@@ -82,6 +86,7 @@ def test_notations_of_one_name_are_one_person(tmp_path: Path, case: str, ending:
 
 
 def test_two_notations_in_one_file_are_one_group(tmp_path: Path) -> None:
+    """The private file has each person as 7 and as 7.0. Both rows are one group."""
     frames = people_frames()
     again = frames["private"].assign(person=[f"{number}.0" for number in NUMBERS])
     frames["private"] = pd.concat([frames["private"], again])
@@ -89,6 +94,7 @@ def test_two_notations_in_one_file_are_one_group(tmp_path: Path) -> None:
 
 
 def test_leading_zeros_distinguish_persons(tmp_path: Path) -> None:
+    """Private persons are 07, test persons 7. They are different persons, and the table loads."""
     frames = people_frames()
     frames["private"]["person"] = [f"0{number}" for number in NUMBERS]
     frames["test"]["person"] = NUMBERS
@@ -99,6 +105,7 @@ def test_leading_zeros_distinguish_persons(tmp_path: Path) -> None:
     "column", [pd.array(NUMBERS, "Int64"), np.array(NUMBERS, float), pd.Categorical(NUMBERS)]
 )
 def test_pandas_types_with_equal_values_name_one_person(tmp_path: Path, column: Any) -> None:
+    """Persons as integers, floats or categories of pandas are the persons of text such as 7.00."""
     frames = people_frames()
     frames["private"]["person"] = column
     frames["test"]["person"] = [f"{number}.00" for number in NUMBERS]
@@ -108,6 +115,7 @@ def test_pandas_types_with_equal_values_name_one_person(tmp_path: Path, column: 
 
 @pytest.mark.parametrize("name", ["", "\u200b", "\u00a0", "?"])
 def test_invisible_name_counts_as_missing(tmp_path: Path, name: str) -> None:
+    """The name of a person is empty, a blank of zero width or a word for missing. The row is refused."""
     frames = people_frames()
     frames["private"]["person"] = [name, *map(str, NUMBERS[1:])]
     with refused("data.private.person", rule="a value in each row, 1"):
@@ -119,10 +127,12 @@ def test_invisible_name_counts_as_missing(tmp_path: Path, name: str) -> None:
     ["7.0", "-0,00", "1.20E+05", "a\u00a0 b", "2025-01-31 05:00:00.1230Z", "007.0", "\uff17"],
 )
 def test_canonical_word_is_idempotent(word: str) -> None:
+    """The canonical form of a word is its own canonical form."""
     assert canonical_word(canonical_word(word)) == canonical_word(word)
 
 
 def test_image_folder_compares_owners_in_canonical_form(tmp_path: Path) -> None:
+    """A folder of pictures has the owner 7 in one split and 7.0 in another. It is refused."""
     image = pytest.importorskip("PIL.Image")
     rows = [("a.png", "private", "7"), ("b.png", "public", "x"), ("c.png", "test", "7.0")]
     for name, _, _ in rows:

@@ -15,6 +15,7 @@ pytest.importorskip("pyarrow")
 
 
 def read(path: Path) -> Any:
+    """Returns the columns of a file as lists."""
     return TableFile(path, name="data.public").read().to_pydict()
 
 
@@ -29,11 +30,13 @@ def read(path: Path) -> Any:
     ],
 )
 def test_byte_order_marks_and_empty_lines_are_skipped(tmp_path: Path, content: str) -> None:
+    """JSON lines with byte-order marks, empty lines and both line ends are read as two rows."""
     (tmp_path / "a.jsonl").write_bytes(content.encode())
     assert read(tmp_path / "a.jsonl") == {"age": ["1", "2"]}
 
 
 def test_field_that_first_occurs_late_is_a_column(tmp_path: Path) -> None:
+    """A field occurs in line 8,991 alone. It is a column, missing in all other rows."""
     rows: list[dict[str, Any]] = [{"age": number} for number in range(9000)]
     rows[8990]["allergy"] = "nuts"
     path = tmp_path / "a.jsonl"
@@ -47,12 +50,14 @@ def test_field_that_first_occurs_late_is_a_column(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("line", ["[1]", '"age"', "3", "null", '{"age": 1},', "{'age': 1}"])
 def test_line_that_is_no_object_is_refused(tmp_path: Path, line: str) -> None:
+    """The last of 9,001 lines is no JSON object. The file is refused."""
     (tmp_path / "a.jsonl").write_text('{"age": 1}\n' * 9000 + line)
     with refused("data.public", ANY, "an object of"):
         read(tmp_path / "a.jsonl")
 
 
 def test_file_without_fields_is_refused(tmp_path: Path) -> None:
+    """An empty file, and one with empty objects alone, are refused."""
     for content in ("", "\n\n", "\ufeff", "{}\n"):
         (tmp_path / "a.jsonl").write_text(content, encoding="utf-8")
         with refused("data.public", ANY, "line for each"):

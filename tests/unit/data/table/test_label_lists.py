@@ -44,6 +44,7 @@ pytest.importorskip("pyarrow")
     ],
 )
 def test_names_in_returns_the_listed_labels(cell: str, names: list[str]) -> None:
+    """`names_in` returns the labels of a cell with ; between them, or written as a list of JSON, Python or NumPy."""
     assert names_in(cell, separator=";") == names
 
 
@@ -63,6 +64,7 @@ def test_names_in_returns_the_listed_labels(cell: str, names: list[str]) -> None
     ],
 )
 def test_malformed_lists_are_refused(cell: str) -> None:
+    """A cell with a nested, torn or unquoted list raises `NoNames`."""
     with pytest.raises(NoNames):
         names_in(cell, separator=";")
 
@@ -130,6 +132,7 @@ FORMS: dict[str, Form] = {
 def test_lists_are_parsed_whatever_the_separator(
     tmp_path: Path, name: str, separator: str, missing: tuple[str, ...]
 ) -> None:
+    """Lists of labels in each kind of file give the two labels and their bits, with any separator in the settings."""
     table = write_lists(tmp_path, form=FORMS[name], ending=name.partition(" ")[0])
     dataset = replace(table, label_separator=separator, missing=missing).load()
     assert dataset.label_names == ("flu", "pain; chest")
@@ -140,16 +143,19 @@ def test_lists_are_parsed_whatever_the_separator(
 def test_labels_named_in_settings_may_contain_the_separator(
     tmp_path: Path, labels: tuple[str, ...]
 ) -> None:
+    """`data.labels` names the labels of lists in their order, one of which contains the separator."""
     dataset = replace(write_lists(tmp_path, form=list, ending="jsonl"), labels=labels).load()
     assert dataset.label_names == ("pain; chest", "flu")
     assert dataset.private.labels[:, ::-1].astype(int).tolist() == BITS
 
 
 def as_lists_of_lists(labels: list[str]) -> Any:
+    """Returns a list with a list for each label."""
     return [[label] for label in labels]
 
 
 def as_objects(labels: list[str]) -> Any:
+    """Returns an object with a truth value for the label flu."""
     return {"flu": "flu" in labels}
 
 
@@ -159,6 +165,7 @@ RULE = r"expected names of labels with ; between them, or a list of names in quo
 @pytest.mark.parametrize("ending", ["jsonl", "parquet"])
 @pytest.mark.parametrize("form", [as_lists_of_lists, as_objects])
 def test_lists_of_lists_and_objects_are_refused(tmp_path: Path, ending: str, form: Form) -> None:
+    """Cells with lists of lists, or with objects, are refused in the public file; in the private file with the row."""
     table = write_lists(tmp_path, form, ending)
     with pytest.raises(InvalidValue, match=rf"^data\.public\.dx: {RULE}$"):
         table.load()
@@ -168,18 +175,21 @@ def test_lists_of_lists_and_objects_are_refused(tmp_path: Path, ending: str, for
 
 
 def test_lists_of_bits_are_refused_as_label_names(tmp_path: Path) -> None:
+    """Cells with lists of 0 and 1 are refused as names of labels."""
     table = write_lists(tmp_path, form=lambda labels: [int("flu" in labels), 1], ending="parquet")
     with refused("data.public.dx", rule="names of labels, found lists of 0"):
         table.load()
 
 
 def test_refusal_of_lists_without_separator_names_the_setting(tmp_path: Path) -> None:
+    """Lists of labels without `data.label_separator` are refused, with this setting."""
     table = write_lists(tmp_path, form=list, ending="parquet")
     with refused("data.private.dx", rule="'data.label_separator="):
         replace(table, label_separator=None).load()
 
 
 def test_list_in_a_feature_column_is_one_word(tmp_path: Path) -> None:
+    """A list in a column of features is a word of a category."""
     table = write_lists(tmp_path, form=list, ending="jsonl")
     schema = replace(table, labels=("age",), label_separator=None).public_schema()
     assert "dx=flu" in schema.feature_names

@@ -21,7 +21,7 @@ NO_OF_YES = {"ja": "nein", "2": "1", "oui": "non", "ПРАВДА": "ложь"}
 
 
 def frames_in_words(yes: str) -> dict[str, Any]:
-    """Returns frames whose first label is written in two words, of which `yes` means yes."""
+    """Returns frames whose first label has two different words as values, `yes` for positive rows."""
     frames = people_frames()
     for frame in frames.values():
         frame["flu"] = np.where(frame["flu"] == 1, yes, NO_OF_YES[yes])
@@ -30,6 +30,10 @@ def frames_in_words(yes: str) -> dict[str, Any]:
 
 @pytest.mark.parametrize("yes", NO_OF_YES)
 def test_two_words_of_any_language_may_mean_yes_and_no(tmp_path: Path, yes: str) -> None:
+    """A label with two words as values is refused without `data.true`.
+
+    With `data.true` the named word is 1 and the other word 0, and a remark says so.
+    """
     table = write_frames(tmp_path, frames=frames_in_words(yes))
     with refused("data.private.flu", rule="data.true=WORD names another"):
         table.load()
@@ -41,6 +45,7 @@ def test_two_words_of_any_language_may_mean_yes_and_no(tmp_path: Path, yes: str)
 
 
 def test_empty_label_does_not_mean_no(tmp_path: Path) -> None:
+    """One label of a file with the words ja and nein is empty. The row is refused, and not read as 0."""
     frames = frames_in_words("ja")
     frames["test"].loc[0, "flu"] = None
     with refused("data.test.flu", rule="empty cell is not: leave its row out"):
@@ -48,6 +53,7 @@ def test_empty_label_does_not_mean_no(tmp_path: Path) -> None:
 
 
 def test_third_word_in_a_label_column_is_refused(tmp_path: Path) -> None:
+    """A label has a third word, or `data.true` names a word that the label does not have. Both are refused."""
     frames = frames_in_words("ja")
     frames["test"].loc[0, "flu"] = "?"
     table = write_frames(tmp_path, frames)
@@ -92,6 +98,7 @@ LABEL_CELLS = {
 
 @pytest.mark.parametrize("case", LABEL_CELLS)
 def test_label_cells_follow_the_notation_of_numbers(tmp_path: Path, case: str) -> None:
+    """Cells that mean 1 or 0 in a notation of numbers are read as labels."""
     cells = LABEL_CELLS[case]
     frames = people_frames()
     frames["private"]["flu"] = ([*cells.positive, *cells.negative] * NUM_ROWS)[:NUM_ROWS]
@@ -105,6 +112,7 @@ def test_label_cells_follow_the_notation_of_numbers(tmp_path: Path, case: str) -
     ("case", "cell"), [(case, cell) for case, cells in LABEL_CELLS.items() for cell in cells.wrong]
 )
 def test_invalid_label_cells_are_refused(tmp_path: Path, case: str, cell: str) -> None:
+    """One cell of a label is no 0 or 1 in the notation of the file. It is refused with its row."""
     cells = LABEL_CELLS[case]
     frames = people_frames()
     frames["private"]["flu"] = (cells.positive * NUM_ROWS)[:NUM_ROWS]
@@ -131,6 +139,7 @@ def frames_of_diagnoses(cells: Mapping[str, list[str | None]]) -> dict[str, Any]
 
 
 def write_diagnoses(folder: Path, cells: Mapping[str, list[str | None]] = DIAGNOSES) -> Table:
+    """Writes files whose column `diagnoses` lists the labels, and returns their reader."""
     table = write_frames(folder, frames=frames_of_diagnoses(cells))
     return replace(table, labels=("diagnoses",), label_separator=";")
 
@@ -139,6 +148,12 @@ def write_diagnoses(folder: Path, cells: Mapping[str, list[str | None]] = DIAGNO
     "labels", [("diagnoses",), ("diagnoses", "cough", "flu"), ("cough", "flu")]
 )
 def test_one_column_may_list_all_labels(tmp_path: Path, labels: tuple[str, ...]) -> None:
+    """One column lists the labels of a row.
+
+    The labels are those of the public file, or those that the settings name.
+
+    Rows with a label that is none of them are counted in a remark.
+    """
     dataset = replace(write_diagnoses(tmp_path), labels=labels).load()
     assert dataset.label_names == ("cough", "flu")
     assert dataset.private.labels[:4].tolist() == [
@@ -156,11 +171,16 @@ def test_one_column_may_list_all_labels(tmp_path: Path, labels: tuple[str, ...])
 
 
 def test_label_names_do_not_come_from_private_rows(tmp_path: Path) -> None:
+    """The public file lists no label. The column is refused, even if private rows list some."""
     with refused("data.labels", "[diagnoses]", "the public file names none"):
         write_diagnoses(tmp_path, cells={**DIAGNOSES, "public": [None]}).load()
 
 
 def test_public_file_may_lack_the_column_that_lists_labels(tmp_path: Path) -> None:
+    """The public file has no column of labels: the labels must be named, and public records have none.
+
+    Names that are no label, or are a feature, are refused.
+    """
     frames = frames_of_diagnoses(DIAGNOSES)
     frames["public"] = frames["public"].drop(columns="diagnoses")
     table = replace(write_frames(tmp_path, frames), label_separator=";")
@@ -174,6 +194,7 @@ def test_public_file_may_lack_the_column_that_lists_labels(tmp_path: Path) -> No
 
 
 def test_label_without_positives_or_negatives_yields_a_warning(tmp_path: Path) -> None:
+    """A label that no private record has, and one that every test record has, give a warning each."""
     frames = people_frames()
     frames["private"]["flu"] = 0
     frames["test"]["cough"] = 1
@@ -184,6 +205,7 @@ def test_label_without_positives_or_negatives_yields_a_warning(tmp_path: Path) -
 
 
 def test_person_with_many_records_yields_a_warning(tmp_path: Path) -> None:
+    """One person has 15 of 60 private records. A warning says so."""
     frames = people_frames()
     frames["private"]["person"] = [0] * 15 + NUMBERS[15:]
     assert list(uneven_records_warnings(write_frames(tmp_path, frames).load())) == [
@@ -192,4 +214,5 @@ def test_person_with_many_records_yields_a_warning(tmp_path: Path) -> None:
 
 
 def test_evenly_distributed_records_yield_no_warning(tmp_path: Path) -> None:
+    """Records of equal persons with both labels give no warning."""
     assert list(uneven_records_warnings(write_frames(tmp_path, people_frames()).load())) == []

@@ -44,6 +44,7 @@ def test_numbers_follow_the_marks_in_settings(
     thousands: str | None,
     numbers: list[float],
 ) -> None:
+    """Numbers with decimal commas or marks between thousands are read by the settings `decimal` and `thousands`."""
     table = replace(with_weights(tmp_path, cells), decimal=decimal, thousands=thousands)
     dataset = table.load()
     assert isinstance(dataset.preprocessing, TableSchema)
@@ -64,6 +65,7 @@ def test_numbers_follow_the_marks_in_settings(
 def test_refusal_of_another_notation_names_the_setting(
     tmp_path: Path, cells: list[str], decimal: str | None, rule: str
 ) -> None:
+    """Numbers in another notation than the settings are refused, with the setting that reads them."""
     with refused("data.public.weight", rule=rule):
         replace(with_weights(tmp_path, cells), decimal=decimal).load()
 
@@ -80,17 +82,20 @@ def test_refusal_of_another_notation_names_the_setting(
 def test_impossible_settings_are_refused(
     tmp_path: Path, setting: str, value: str, refusal: Refusal
 ) -> None:
+    """A mark, word or file name that cannot be is refused by the setting's name."""
     with refusal:
         replace(write_frames(tmp_path, people_frames()), **{setting: value}).load()
 
 
 def test_decimal_mark_and_thousands_mark_must_differ(tmp_path: Path) -> None:
+    """`thousands=,` with `decimal=comma` is refused."""
     table = write_frames(tmp_path, people_frames())
     with refused("data.thousands", ","):
         replace(table, thousands=",", decimal="comma").load()
 
 
 def test_word_for_yes_is_refused_with_a_label_separator(tmp_path: Path) -> None:
+    """`data.true` beside `data.label_separator` is refused."""
     table = write_frames(tmp_path, people_frames())
     with refused("data.true", "ja", "nothing beside"):
         replace(table, true="ja", label_separator=";")
@@ -99,6 +104,7 @@ def test_word_for_yes_is_refused_with_a_label_separator(tmp_path: Path) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("word", ["?", "-", ".", "missing", "inf", "<60", "70*"])
 def test_single_word_among_numbers_yields_a_remark(tmp_path: Path, word: str) -> None:
+    """One of 400 ages is a word. A remark names `data.missing`; with it, the column is a number again."""
     frames = people_frames(num_rows=400)
     for frame in frames.values():
         frame["age"] = [word, *frame["age"].astype(str)[1:]]
@@ -114,6 +120,7 @@ def test_single_word_among_numbers_yields_a_remark(tmp_path: Path, word: str) ->
 
 
 def test_words_among_numbers_or_dates_yield_a_remark(tmp_path: Path) -> None:
+    """A column of percentages, and a column of dates with one word, give a remark each."""
     frames = people_frames()
     for frame in frames.values():
         frame["share"] = [f"{age}%" for age in frame["age"]]
@@ -125,6 +132,7 @@ def test_words_among_numbers_or_dates_yield_a_remark(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("ending", ["csv", "parquet"])
 def test_missing_words_apply_to_every_kind_of_file(tmp_path: Path, ending: str) -> None:
+    """`missing=-9` makes -9.0 a missing cell, in CSV and in Parquet."""
     frames = people_frames()
     for frame in frames.values():
         frame["age"] = [-9.0, *frame["age"][1:]]
@@ -142,6 +150,10 @@ def german(tmp_path: Path) -> Table:
 
 @pytest.mark.slow
 def test_schema_stores_the_notation_of_cells(tmp_path: Path, german: Table) -> None:
+    """A written schema has marks and missing words.
+
+    A reader with the schema and without settings gives the same inputs.
+    """
     german.public_schema().write(tmp_path / "schema.yaml")
     bare = replace(
         german, decimal=None, thousands=None, missing=(), schema=str(tmp_path / "schema.yaml")
@@ -152,6 +164,7 @@ def test_schema_stores_the_notation_of_cells(tmp_path: Path, german: Table) -> N
 
 
 def test_published_schema_reads_cells_in_the_public_notation(german: Table) -> None:
+    """A published schema reads 1.234,5 as the number 1234.5."""
     schema = TableSchema.read(german.public_schema().plain(), name="x")
     of_word = schema.inputs({"age": [25], "ward": ["a"], "weight": ["1.234,5"]})
     of_number = schema.inputs({"age": [25], "ward": ["a"], "weight": [1234.5]})
@@ -159,6 +172,7 @@ def test_published_schema_reads_cells_in_the_public_notation(german: Table) -> N
 
 
 def test_notation_setting_overrides_the_schema(tmp_path: Path, german: Table) -> None:
+    """A file with `decimal=point` is read with it. Missing words are still those of the schema."""
     file = TableFile(tmp_path / "private.csv", name="data", decimal="point")
     spelling = file.spelling(german.public_schema().spelling)
     assert spelling == CellSpelling(decimal="point", thousands=None, missing=("?",))
@@ -166,7 +180,10 @@ def test_notation_setting_overrides_the_schema(tmp_path: Path, german: Table) ->
 
 @pytest.mark.slow
 def test_settings_do_not_change_the_private_digest(tmp_path: Path) -> None:
-    """A ledger recognizes records by the digest. Otherwise a changed setting would give them a new budget."""
+    """The private digest is the same for three notations of numbers in the settings.
+
+    A ledger recognizes records by the digest. Otherwise a changed setting would give them a new budget.
+    """
     table = with_weights(tmp_path, cells=["1,5", "?"])
     readers = [
         replace(table, category=("weight",)),
@@ -178,21 +195,27 @@ def test_settings_do_not_change_the_private_digest(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("unit", ["s", "ms", "us", "ns"])
 def test_durations_are_seconds(unit: str) -> None:
+    """Durations in any unit of Arrow become seconds, and missing ones NaN."""
     durations = pa.array([90, None, 3600], pa.duration("s")).cast(pa.duration(unit))
     np.testing.assert_array_equal(as_numbers(durations), [90.0, np.nan, 3600.0])
 
 
 def test_infinite_and_huge_numbers_become_distinct_words() -> None:
+    """Infinity becomes the word inf. Two numbers above 10^19 become different words."""
     assert as_texts(pa.array([1.0, float("inf"), 2.0])).to_pylist()[1] == "inf"
     assert as_texts(pa.array([1e19])).to_pylist() != as_texts(pa.array([2e19])).to_pylist()
 
 
 def test_words_are_not_canonicalized_in_digests_and_ids() -> None:
-    """1.0 and 1 remain two names in the digest of a ledger and in published ids."""
+    """`as_texts` leaves words such as 3.0 unchanged.
+
+    1.0 and 1 remain two names in the digest of a ledger and in published ids.
+    """
     assert as_texts(pa.array(["3.0", "true"])).to_pylist() == ["3.0", "true"]
 
 
 def test_all_string_types_work_with_older_pyarrow(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without pyarrow's newer checks of types, `as_texts` returns the text of all types of strings and categories."""
     for name in ("is_string_view", "is_binary_view"):  # neither is in pyarrow 15
         monkeypatch.delattr(pa.types, name, raising=False)
     types = [pa.string(), pa.large_string()]

@@ -41,6 +41,7 @@ Load = Callable[[Path, Mapping[str, list[str]]], Dataset]
     ],
 )
 def test_notations_of_one_name_are_normalized(name: str, other: str) -> None:
+    """A UUID, address or number in two notations has the same name of a person."""
     assert person_name(name) == person_name(other)
 
 
@@ -67,6 +68,7 @@ def test_notations_of_one_name_are_normalized(name: str, other: str) -> None:
     ],
 )
 def test_similar_names_are_two_persons(name: str, other: str, are_alike: bool) -> None:
+    """Two similar names are two persons. `are_alike` says if they look alike, so that a remark counts them."""
     assert person_name(name) != person_name(other)
     look, other_look = looks_of(pa.array([person_name(name), person_name(other)])).to_pylist()
     assert (look == other_look) == are_alike
@@ -113,6 +115,10 @@ USUAL = {
 
 @by_reader
 def test_person_in_two_splits_is_found_across_notations(tmp_path: Path, load: Load) -> None:
+    """Three private persons are in the test split in capital letters.
+
+    They are refused, as a table and by Hugging Face.
+    """
     ids = [str(uuid.UUID(int=2**100 + number)) for number in range(12)]
     capitals = [name.upper() for name in ids[:3]]
     with refused("data.group", "person", "each person in one split, 3"):
@@ -121,6 +127,7 @@ def test_person_in_two_splits_is_found_across_notations(tmp_path: Path, load: Lo
 
 @by_reader
 def test_private_names_differing_in_letter_case_form_one_group(tmp_path: Path, load: Load) -> None:
+    """Private names that differ in letter case are one group. The owners keep both spellings."""
     names = ["P-1", "p-1", "P-2", "P-3", "p-3", "P-3"]
     dataset = load(tmp_path, {**USUAL, "private": names})
     groups = dataset.private.group_ids
@@ -132,6 +139,7 @@ def test_private_names_differing_in_letter_case_form_one_group(tmp_path: Path, l
 
 @by_reader
 def test_similar_names_in_two_splits_are_counted(tmp_path: Path, load: Load) -> None:
+    """Three private names look like public ones. A remark counts them without showing them."""
     private = ["0007", "0008", "P-9", "x"]
     dataset = load(tmp_path, {**USUAL, "private": private, "public": ["7", "8", "p9", "y"]})
     (line,) = [note for note in dataset.notes if "person" in note]
@@ -143,12 +151,14 @@ def test_similar_names_in_two_splits_are_counted(tmp_path: Path, load: Load) -> 
 
 @by_reader
 def test_similar_private_names_are_counted(tmp_path: Path, load: Load) -> None:
+    """Two private names look like another private name. A remark counts them."""
     dataset = load(tmp_path, {**USUAL, "private": ["0007", "7", "1-11", "11-1"]})
     (line,) = [note for note in dataset.notes if "person" in note]
     assert line.startswith("data.group=person: 2 values of private look like another")
 
 
 def test_similar_names_are_divided_into_the_same_split(tmp_path: Path) -> None:
+    """Names such as 1 and 001 go to the same split."""
     names = [f"{prefix}{number}" for number in range(1, 31) for prefix in ("", "00")]
     path = tmp_path / "all.csv"
     path.write_text("\n".join(["person,age", *(f"{name},1" for name in names), ""]))
@@ -160,12 +170,17 @@ def test_similar_names_are_divided_into_the_same_split(tmp_path: Path) -> None:
 
 
 def test_persons_are_numbered_in_order_of_first_row() -> None:
+    """Words of two files get numbers in the order of their first row. Words that differ in case get two numbers."""
     columns = [pa.chunked_array([["b", "a", "B", "b"]]), pa.chunked_array([["c", "C"]])]
     people = People.from_words(columns)
     assert [numbers.tolist() for numbers in people.person_of_row] == [[0, 1, 2, 0], [3, 4]]
 
 
 def test_merged_persons_take_the_smallest_number() -> None:
+    """Persons that differ in letter case take the smallest number.
+
+    By looks, persons of two files are merged too.
+    """
     columns = [pa.chunked_array([["b", "a", "B", "b"]]), pa.chunked_array([["c", "C"]])]
     people = People.from_words(columns)
     assert [groups.tolist() for groups in people.groups()] == [[0, 1, 0, 0], [3, 4]]
@@ -173,6 +188,7 @@ def test_merged_persons_take_the_smallest_number() -> None:
 
 
 def test_smallest_of_group_returns_the_minimum_per_group() -> None:
+    """For each entry, the smallest number in its group is returned."""
     smallest = smallest_of_group(
         group_of_row=np.array([0, 2, 2, 0]), number_of_row=np.array([5, 1, 4, 3])
     )

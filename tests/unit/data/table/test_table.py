@@ -83,6 +83,7 @@ def reread(table: Table) -> Dataset:
 
 
 def test_small_table_gives_hand_computed_features(write: Write) -> None:
+    """Three small files give the features, labels, groups and units that are computed by hand."""
     dataset = write().load()
     assert dataset.label_names == ("flu", "cough")
     schema = dataset.preprocessing
@@ -133,6 +134,7 @@ def scales(tmp_path: Path) -> Table:
 
 
 def test_column_of_two_numbers_is_scaled_by_their_distance(scales: Table) -> None:
+    """A rare flag is scaled so that 0 and 1 differ by 1, and larger numbers are cut. A remark says so."""
     schema = scales.public_schema()
     columns = schema.plain()["columns"]
     assert "unit" in columns["rare"]
@@ -144,6 +146,10 @@ def test_column_of_two_numbers_is_scaled_by_their_distance(scales: Table) -> Non
 
 
 def test_power_of_a_long_tail_is_inverted(scales: Table) -> None:
+    """Sizes with a long tail get a power below 1/2, a mean of 0 and a deviation of 1.
+
+    `frame` returns the sizes again.
+    """
     schema = scales.public_schema()
     assert 0 <= schema.plain()["columns"]["bytes"]["power"] < 0.5
     inputs = schema.inputs({"rare": [0.0] * 3, "level": [0.0] * 3, "bytes": [1.0, 400.0, 2e6]})
@@ -158,11 +164,13 @@ def test_power_of_a_long_tail_is_inverted(scales: Table) -> None:
 
 
 def test_schema_with_powers_survives_a_round_trip(scales: Table) -> None:
+    """A schema with a power is equal after it was written and read."""
     schema = scales.public_schema()
     assert TableSchema.read(schema.plain(), name="x") == schema
 
 
 def test_older_schema_without_powers_is_standardized(scales: Table) -> None:
+    """A schema of an earlier version, without powers, divides a flag by its standard deviation."""
     columns = scales.public_schema().plain()["columns"]
     for column in columns.values():
         for key in ("power", "unit", "center"):
@@ -174,6 +182,7 @@ def test_older_schema_without_powers_is_standardized(scales: Table) -> None:
 
 
 def test_power_outside_0_to_2_is_refused(scales: Table) -> None:
+    """A schema with a power of 3 is refused under the column's name."""
     columns = scales.public_schema().plain()["columns"]
     columns["bytes"] |= {"power": 3, "unit": 1.0, "center": 0.0}
     with refused("x.columns.bytes", (3.0, 0.0, 1.0)):
@@ -181,6 +190,10 @@ def test_power_outside_0_to_2_is_refused(scales: Table) -> None:
 
 
 def test_public_rows_are_shuffled_with_their_ids(write: Write) -> None:
+    """Public rows are in another order than in the file, together with their published ids.
+
+    With `id`, the ids are those of the file.
+    """
     rows = [f"p{i},2025-01-01,{i},F,a,0,1" for i in range(40)]
     dataset = write(public=rows).load()
     order = dataset.published_ids
@@ -194,6 +207,7 @@ def test_public_rows_are_shuffled_with_their_ids(write: Write) -> None:
 def test_schema_and_private_groups_are_independent(
     write: Write,
 ) -> None:
+    """Other private and test rows give the same schema. Other public names give the same private groups."""
     changed = ["r1,1999-01-01,1,X,z,0,0", "r2,1999-01-02,2,Y,,0,0"]
     usual = write().load()
     with_other_rows = write(private=changed, test=["s" + changed[1]]).load()
@@ -204,7 +218,12 @@ def test_schema_and_private_groups_are_independent(
 
 @pytest.mark.slow
 def test_private_digest_depends_on_private_cells_alone(write: Write) -> None:
-    """A ledger recognizes records by their cells, not by the features that the public file makes of them."""
+    """The private digest stays for other labels, features, public rows and orders of rows.
+
+    It changes with one private cell.
+
+    A ledger recognizes records by their cells, not by the features that the public file makes of them.
+    """
     digest = write().load().private_digest()
     fewer_labels = replace(write(), labels=("flu",), drop=("cough",))
     fewer_features = replace(write(), drop=("seen", "note"))
@@ -218,6 +237,7 @@ def test_private_digest_depends_on_private_cells_alone(write: Write) -> None:
 
 
 def test_the_private_digest_does_not_depend_on_the_order_of_rows(tmp_path: Path) -> None:
+    """One file with all splits, in two orders of rows, has one private digest."""
     parts = {"private": PRIVATE, "public": PUBLIC, "test": TEST}
     lines = [f"{row},{split}" for split, rows in parts.items() for row in rows]
     path = tmp_path / "whole.csv"
@@ -236,6 +256,7 @@ def test_the_private_digest_does_not_depend_on_the_order_of_rows(tmp_path: Path)
 @pytest.mark.slow
 @pytest.mark.parametrize("ending", ["parquet", "feather", "arrow", "csv.gz"])
 def test_all_file_formats_give_the_same_data_set(write: Write, tmp_path: Path, ending: str) -> None:
+    """Parquet, Feather, Arrow streams and packed CSV give the inputs and labels of CSV files."""
     from pyarrow import csv, feather, ipc, parquet
 
     def stream(table: Any, path: Path) -> None:
@@ -269,6 +290,7 @@ def test_all_file_formats_give_the_same_data_set(write: Write, tmp_path: Path, e
 
 
 def test_one_file_with_a_split_column_is_read(write: Write, tmp_path: Path) -> None:
+    """One file with a column of splits, in any order of rows, gives the schema and inputs of three files."""
     expected = write().load()
     rows = [
         f"{split},{row}"
@@ -461,6 +483,7 @@ def with_private(row: str) -> Rows:
 def test_refusal_is_one_line_without_a_cell(
     write: Write, rows: Rows, change: Callable[[Table], Table], refusal: Refusal
 ) -> None:
+    """One cell, row or setting of a small table is wrong. The refusal names the column, and never shows the cell."""
     with refusal as caught:
         change(write(private=rows.private, public=rows.public, test=rows.test)).load()
     assert "Secret" not in str(caught.value)
@@ -504,12 +527,14 @@ WORDS = "columns: {{age: {{kind: category, categories: {}, missing: {}}}}}"
 def test_invalid_schema_is_refused_in_one_line(
     write: Write, tmp_path: Path, text: str, line: str
 ) -> None:
+    """A schema file with invalid YAML, columns or numbers is refused with this line."""
     (tmp_path / "schema.yaml").write_text(text)
     with pytest.raises(InvalidValue, match=rf"^data\.schema=\S+?{line}$"):
         replace(write(), schema=str(tmp_path / "schema.yaml")).load()
 
 
 def test_schema_from_file_equals_the_learned_schema(write: Write, tmp_path: Path) -> None:
+    """The public schema is written to a file and read. It is equal, and so is its published form."""
     table = write()
     path = tmp_path / "schema.yaml"
     table.public_schema().write(path)
@@ -520,6 +545,7 @@ def test_schema_from_file_equals_the_learned_schema(write: Write, tmp_path: Path
 
 
 def test_column_kind_can_be_edited_in_the_schema_file(write: Write, tmp_path: Path) -> None:
+    """A user changes the column `age` to a category in the schema file. The inputs have a feature for each category."""
     table = write()
     path = tmp_path / "schema.yaml"
     table.public_schema().write(path)
@@ -536,6 +562,7 @@ def test_column_kind_can_be_edited_in_the_schema_file(write: Write, tmp_path: Pa
 
 
 def test_frame_recovers_the_columns(write: Write) -> None:
+    """`frame` turns inputs into a DataFrame of numbers and words. Its inputs are the same again."""
     pandas = pytest.importorskip("pandas")
     dataset = write().load()
     assert isinstance(dataset.preprocessing, TableSchema)
@@ -564,6 +591,10 @@ def without_labels(table: Table, path: Path) -> Table:
 @pytest.mark.slow
 @pytest.mark.parametrize("has_columns", [True, False])
 def test_public_file_may_lack_labels(write: Write, tmp_path: Path, has_columns: bool) -> None:
+    """The public file has empty labels, or no columns for them.
+
+    Inputs and private labels stay; public labels are all false.
+    """
     labeled = write().load()
     table = write(public=[f"{row},," for row in PUBLIC_WITHOUT_LABELS])
     if not has_columns:
@@ -577,12 +608,14 @@ def test_public_file_may_lack_labels(write: Write, tmp_path: Path, has_columns: 
 
 
 def test_missing_words_work_without_public_labels(write: Write, tmp_path: Path) -> None:
+    """A table without public labels is loaded with a word for missing cells."""
     table = without_labels(write(), path=tmp_path / "bare.csv")
     dataset = replace(table, group=None, drop=("patient",), missing=("?",)).load()
     assert not dataset.public_labeled
 
 
 def test_public_file_with_only_some_labels_is_refused(write: Write, tmp_path: Path) -> None:
+    """The public file has one of two columns of labels. The other label is refused."""
     head = HEAD.rsplit(",", 1)[0]
     rows = [f"{row},1" for row in PUBLIC_WITHOUT_LABELS]
     table = replace(write(), public=write_lines(tmp_path / "flu.csv", head, lines=rows))
@@ -623,6 +656,7 @@ def write_foreign(
 
 
 def test_yes_and_no_are_read_as_labels(tmp_path: Path) -> None:
+    """Labels as yes, no, TRUE or false are read as bits. The letter y is refused."""
     labels = write_foreign(tmp_path).load().private.labels
     assert labels.tolist() == [[True, False], [False, True], [True, False]]
     with refused("data.test.ill", rule="yes and no"):
@@ -630,6 +664,10 @@ def test_yes_and_no_are_read_as_labels(tmp_path: Path) -> None:
 
 
 def test_decimal_comma_is_read_by_its_setting(tmp_path: Path) -> None:
+    """Files with decimal commas and `decimal=comma` give the inputs of files with points.
+
+    Without the setting they are refused.
+    """
     expected = write_foreign(tmp_path).load()
     dataset = replace(write_foreign(tmp_path, has_comma=True), decimal="comma").load()
     assert np.array_equal(dataset.private.inputs, expected.private.inputs)
@@ -645,6 +683,7 @@ def test_decimal_comma_is_read_by_its_setting(tmp_path: Path) -> None:
 def test_decimal_setting_takes_comma_or_point_as_words(
     tmp_path: Path, file: str, setting: str
 ) -> None:
+    """`decimal=,` is refused under the name of the setting."""
     with refused(setting, ","):
         TableFile(tmp_path / "test.csv", name=file, decimal=",")
 
@@ -653,6 +692,7 @@ def test_decimal_setting_takes_comma_or_point_as_words(
     ("encoding", "mark"), [("utf-16", ""), ("latin-1", ""), ("utf-8", "\ufeff")]
 )
 def test_encoding_setting_is_used(tmp_path: Path, encoding: str, mark: str) -> None:
+    """Files in UTF-16, latin-1, or UTF-8 with a mark are read with this encoding."""
     public = [row.replace("Bonn", "K\u00f6ln") for row in FOREIGN_ROWS["public"]]
     table = write_foreign(tmp_path, encoding=encoding, public=public)
     for split in FOREIGN_ROWS:
@@ -663,6 +703,7 @@ def test_encoding_setting_is_used(tmp_path: Path, encoding: str, mark: str) -> N
 
 
 def test_refusal_of_another_encoding_names_the_setting(tmp_path: Path) -> None:
+    """Files in latin-1 without a setting are refused, with the encoding to name."""
     public = [row.replace("Bonn", "K\u00f6ln") for row in FOREIGN_ROWS["public"]]
     table = write_foreign(tmp_path, encoding="latin-1", public=public)
     line = r"expected text in utf-8; name its encoding: (data\.)?encoding=latin-1 or utf-16, say"
@@ -675,17 +716,20 @@ def test_refusal_of_another_encoding_names_the_setting(tmp_path: Path) -> None:
 def test_one_file_for_two_splits_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """Public and private split name the same file, in two spellings. It is refused."""
     monkeypatch.chdir(tmp_path)
     with refused("data.public", "private.csv"):
         replace(write_foreign(tmp_path), public="private.csv").load()
 
 
 def test_label_in_other_letter_case_is_refused(tmp_path: Path) -> None:
+    """`labels=[Ill]` is refused for a column `ill`."""
     with refused("data.labels", "Ill"):
         replace(write_foreign(tmp_path), labels=("Ill",)).public_schema()
 
 
 def test_column_of_distinct_numbers_yields_a_remark(tmp_path: Path) -> None:
+    """A public column has another number in each row. A remark proposes it as an id."""
     rows = [f"{7000 + row},{row % 9},{row / 2},{'ab'[row % 2]},{row % 2}" for row in range(40)]
     public = write_lines(tmp_path / "public.csv", head="contract,age,price,sex,ill", lines=rows)
     (line,) = Table(public=public, labels=("ill",), group="sex").public_remarks()
@@ -697,6 +741,7 @@ def test_column_of_distinct_numbers_yields_a_remark(tmp_path: Path) -> None:
 def test_memory_mapped_table_equals_the_one_in_memory(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """Private inputs that are written to disk are memory-mapped. The data set has the digest of one in memory."""
     table = write_foreign(tmp_path)
     in_memory = table.load()
     monkeypatch.setattr("pate.data.table.rows.Spilled", partial(Spilled, 0))
@@ -707,6 +752,10 @@ def test_memory_mapped_table_equals_the_one_in_memory(
 
 @pytest.mark.slow
 def test_budget_must_be_the_same_within_a_group(write: Write) -> None:
+    """A column of budgets has one value for each person: 1 and 1.0 are one class.
+
+    Two classes of a person, and budgets with several owners, are refused.
+    """
     lines = [f"{line},{word}" for line, word in zip(PRIVATE, ("1", "1.0", "4"), strict=True)]
     table = replace(write(), budget="agreed")
     private = Path(str(table.private))
@@ -725,6 +774,7 @@ def test_budget_must_be_the_same_within_a_group(write: Write) -> None:
 
 @pytest.mark.slow
 def test_budgets_are_part_of_the_digest_of_the_data(write: Write) -> None:
+    """A column of budgets changes the digest of the data set."""
     table = write()
     digest = table.load().digest()
     write_lines(
@@ -735,7 +785,10 @@ def test_budgets_are_part_of_the_digest_of_the_data(write: Write) -> None:
 
 @pytest.mark.slow
 def test_rows_of_several_owners_are_grouped_or_weighted(write: Write) -> None:
-    """Two chains of two rows become groups. A doctor who has all rows would leave one group, so rows are weighted."""
+    """Rows with a patient and a doctor each become groups of linked rows.
+
+    If links would leave one group, rows are weighted. A column that a file lacks is refused.
+    """
     rows = [
         "q1,2025-01-02,20,F,d1,1,1",
         "q1,2025-01-03,20,F,d2,0,1",
@@ -799,6 +852,7 @@ GROUP_FIRST = (
 
 
 def test_refusal_of_a_column_unknown_to_the_schema_offers_group_first(tmp_path: Path) -> None:
+    """A column of patients' numbers is not in the schema. The refusal proposes `data.group` before `data.drop`."""
     table = write_patients(tmp_path)
     path = tmp_path / "s.yaml"
     Table(public=table.public, labels=("flu",), group="mrn").public_schema().write(path)
@@ -808,6 +862,7 @@ def test_refusal_of_a_column_unknown_to_the_schema_offers_group_first(tmp_path: 
 
 
 def test_refusal_of_a_column_of_words_offers_group_first(tmp_path: Path) -> None:
+    """A public column has a different word in each row. The refusal proposes `data.group` before `data.drop`."""
     people = [f"B-{number:04},{number % 60},F,{number % 2}" for number in range(120)]
     line = rf"^data\.public\.mrn: expected numbers.*; {re.escape(GROUP_FIRST)}"
     with pytest.raises(InvalidValue, match=line):
@@ -815,6 +870,10 @@ def test_refusal_of_a_column_of_words_offers_group_first(tmp_path: Path) -> None
 
 
 def test_refusal_of_a_missing_column_offers_group_first(tmp_path: Path) -> None:
+    """The public file lacks the patients' numbers.
+
+    The refusal proposes `data.group` first, unless another group is set.
+    """
     table = write_patients(tmp_path)
     (tmp_path / "public.csv").write_text("age,sex,flu\n20,F,0\n30,M,1\n")
     line = rf"^data\.private\.mrn: .*public lacks it; {re.escape(GROUP_FIRST)}"
@@ -827,6 +886,10 @@ def test_refusal_of_a_missing_column_offers_group_first(tmp_path: Path) -> None:
 
 
 def test_remark_on_person_numbers_offers_group_first(tmp_path: Path) -> None:
+    """A public column has another number in each row.
+
+    The remark proposes `data.group` before `data.id` and `data.drop`.
+    """
     public = [f"{7000 + number},{number % 9},F,{number % 2}" for number in range(40)]
     table = write_patients(tmp_path, public=public)
     line, _ = Table(public=table.public, labels=("flu",)).public_remarks()
@@ -853,6 +916,7 @@ def numbered_columns(tmp_path: Path) -> Table:
 
 
 def test_columns_may_be_named_by_whole_numbers(numbered_columns: Table) -> None:
+    """Settings name columns by the numbers 1, 2019 and 7. The columns of these names are read."""
     dataset = numbered_columns.load()
     assert dataset.label_names == ("1",)
     assert isinstance(dataset.preprocessing, TableSchema)
@@ -861,6 +925,7 @@ def test_columns_may_be_named_by_whole_numbers(numbered_columns: Table) -> None:
 
 
 def test_words_for_missing_cells_may_be_whole_numbers(numbered_columns: Table) -> None:
+    """`missing=[-9]` as a number makes cells of -9 missing; here the public column is then refused as empty."""
     missing: Any = [-9]
     with refused("data.public.7", rule="a value in"):
         replace(numbered_columns, drop=(), missing=missing).load()
@@ -870,12 +935,16 @@ def test_words_for_missing_cells_may_be_whole_numbers(numbered_columns: Table) -
 def test_values_other_than_names_are_refused_as_columns(
     numbered_columns: Table, label: Any
 ) -> None:
+    """A float, None or a truth value as the name of a label is refused."""
     with refused("data.labels", ANY, "a list of"):
         replace(numbered_columns, labels=(label,))
 
 
 def test_time_to_compare_names_is_linear_in_columns(tmp_path: Path) -> None:
-    """Otherwise a table of thousands of columns would take too long."""
+    """The names of 2,000 columns are compared with fewer than 10 comparisons for each name.
+
+    Otherwise a table of thousands of columns would take too long.
+    """
     compared = 0
 
     class Counted(str):
@@ -905,6 +974,10 @@ def with_schema(table: Table, settings: TableSettings | None = None) -> Table:
 
 
 def test_settings_in_a_schema_apply_to_a_run(tmp_path: Path) -> None:
+    """A schema file has labels, group and dropped columns.
+
+    A reader with the schema alone gives the data set of these settings.
+    """
     table = write_patients(tmp_path)
     completed = with_schema(table, settings=SETTINGS)
     dataset = completed.load()
@@ -920,6 +993,7 @@ def test_settings_in_a_schema_apply_to_a_run(tmp_path: Path) -> None:
 
 
 def test_settings_of_a_schema_are_not_published(tmp_path: Path) -> None:
+    """Settings in a schema file are read, but are no part of the published schema."""
     completed = with_schema(write_patients(tmp_path), settings=SETTINGS)
     assert load_settings(str(completed.schema)) == SETTINGS
     published = completed.load().preprocessing
@@ -928,6 +1002,7 @@ def test_settings_of_a_schema_are_not_published(tmp_path: Path) -> None:
 
 
 def test_schema_stores_the_encoding(tmp_path: Path) -> None:
+    """A schema file names cp1252. A private file in this encoding is read."""
     completed = with_schema(write_patients(tmp_path), settings=replace(SETTINGS, encoding="cp1252"))
     (tmp_path / "private.csv").write_bytes("mrn,age,sex,flu\nJos\u00e9,30,F,1\n".encode("cp1252"))
     names = frozenset({"Jos\u00e9".encode(), "jos\u00e9".encode()})
@@ -935,12 +1010,14 @@ def test_schema_stores_the_encoding(tmp_path: Path) -> None:
 
 
 def test_holder_reads_private_records_with_a_schema_alone(tmp_path: Path) -> None:
+    """A reader of the private file and the schema has the labels of the schema's settings."""
     completed = with_schema(write_patients(tmp_path), settings=SETTINGS)
     holder = Table(private=completed.private, schema=completed.schema)
     assert holder.private_records().label_names == ("flu",)
 
 
 def test_settings_of_a_run_override_the_schema(tmp_path: Path) -> None:
+    """Another group or other dropped columns than the schema's replace its settings; here both are then refused."""
     table = write_patients(tmp_path, private=["A-9,30,F,1", "A-9,31,M,0"])
     completed = with_schema(table, settings=SETTINGS)
     assert completed.load().private.num_groups == 1
@@ -952,6 +1029,7 @@ def test_settings_of_a_run_override_the_schema(tmp_path: Path) -> None:
 
 
 def test_schema_without_settings_gives_defaults(tmp_path: Path) -> None:
+    """A schema without settings leaves labels empty, which is refused."""
     completed = with_schema(write_patients(tmp_path))
     assert "settings" not in Path(str(completed.schema)).read_text().replace("`settings`", "")
     with refused("data.labels", "[]", "columns that"):
@@ -959,6 +1037,7 @@ def test_schema_without_settings_gives_defaults(tmp_path: Path) -> None:
 
 
 def test_an_unknown_setting_in_a_schema_is_refused(tmp_path: Path) -> None:
+    """A schema file has a setting `groups`, which does not exist. It is refused under its place."""
     completed = with_schema(write_patients(tmp_path))
     path = Path(str(completed.schema))
     path.write_text(path.read_text().replace("columns:", "settings: {groups: mrn}\ncolumns:"))
@@ -968,6 +1047,7 @@ def test_an_unknown_setting_in_a_schema_is_refused(tmp_path: Path) -> None:
 
 
 def test_labels_in_a_schema_must_be_a_list(tmp_path: Path) -> None:
+    """A schema file names labels as one text. It is refused."""
     completed = with_schema(write_patients(tmp_path))
     path = Path(str(completed.schema))
     path.write_text(path.read_text().replace("columns:", "settings: {labels: flu}\ncolumns:"))

@@ -26,4 +26,5 @@ from pate.data.texts.reading import plain_text, word_pattern
     ],
 )
 def test_plain_text_splits_into_visible_words(text: str, words: list[str]) -> None:
+    """A text with markup, entities, scripts or Chinese letters gives the words that a reader sees, in small letters."""
     assert re.findall(word_pattern(), plain_text(text)) == words

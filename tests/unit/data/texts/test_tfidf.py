@@ -21,11 +21,13 @@ from tests.unit.data.texts.syllables import SECRET, some_texts
 
 @pytest.fixture(scope="module")
 def fitted() -> TfidfVectors:
+    """Returns vectors of 24 features, fitted to 400 texts."""
     return TfidfVectors.fit(some_texts(count=400, seed=0), dimension=24)
 
 
 @pytest.mark.slow
 def test_a_vector_does_not_depend_on_other_texts(fitted: TfidfVectors) -> None:
+    """The vector of a text is the same, bit for bit, in another order and among other texts."""
     texts = [*some_texts(count=1500, seed=1), "ba " * 40_000, "", SECRET]
     together = fitted.vectors(texts)
     rng = np.random.default_rng(2)
@@ -39,12 +41,14 @@ def test_a_vector_does_not_depend_on_other_texts(fitted: TfidfVectors) -> None:
 
 
 def test_a_vector_has_length_1(fitted: TfidfVectors) -> None:
+    """The vectors of 50 texts have length 1."""
     lengths = np.linalg.norm(fitted.vectors(some_texts(count=50, seed=3)), axis=1)
     np.testing.assert_allclose(lengths, 1, atol=1e-6)
 
 
 @pytest.mark.parametrize("text", ["", "!?", "\u4e2d\u6587"])
 def test_text_of_unknown_words_has_vector_0(fitted: TfidfVectors, text: str) -> None:
+    """A text without known words has the vector 0."""
     np.testing.assert_array_equal(fitted.vectors([text]), 0)
 
 
@@ -61,6 +65,7 @@ def test_text_of_unknown_words_has_vector_0(fitted: TfidfVectors, text: str) -> 
     ids=["words", "letters", "brackets", "scripts", "entities", "marks"],
 )
 def test_huge_text_takes_less_than_a_bounded_time(fitted: TfidfVectors, text: str) -> None:
+    """A text of ten million letters, in an adverse form, takes under five seconds."""
     started = time.process_time()
     assert np.isfinite(fitted.vectors([text])).all()
     assert time.process_time() - started < 5
@@ -68,6 +73,7 @@ def test_huge_text_takes_less_than_a_bounded_time(fitted: TfidfVectors, text: st
 
 @pytest.mark.parametrize("texts", [["one"], ["one", "two", "three"], ["", "", ""], []])
 def test_public_texts_without_a_common_word_are_refused(texts: list[str]) -> None:
+    """Public texts of which no two share a word are refused."""
     with refused("data.text", rule="public texts"):
         TfidfVectors.fit(texts)
 
@@ -102,6 +108,7 @@ def write_changed(vectors: TfidfVectors, path: Path, key: str, value: Any) -> No
 def test_altered_file_is_refused(
     fitted: TfidfVectors, tmp_path: Path, key: str, value: Any
 ) -> None:
+    """The words, an array or the kind in a file of vectors are replaced. Loading refuses it, also by its digest."""
     path = tmp_path / fitted.file
     write_changed(fitted, path, key, value)
     with refused("file", ANY, "what makes numbers of texts"):
@@ -115,6 +122,7 @@ def test_altered_file_is_refused(
 def test_many_texts_are_processed_in_other_processes(
     fitted: TfidfVectors, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """9,000 texts are processed in blocks in other processes. The vectors are the same, and progress is reported."""
     texts = some_texts(count=9000, seed=4)
     expected = fitted.vectors(texts)
     monkeypatch.setattr(vectors_module, "_MANY_CHARACTERS", 1)

@@ -46,6 +46,7 @@ def fitted(place: Path) -> TextVectors:
 
 
 def test_a_vector_does_not_depend_on_other_texts(fitted: TextVectors) -> None:
+    """The vector of a text is the same, bit for bit, among other texts, for each kind of weights."""
     texts = [*some_texts(count=200, seed=1), "", "!?", PUBLIC[0]]
     together = fitted.vectors(texts)
     for place in range(0, 203, 17):
@@ -54,6 +55,7 @@ def test_a_vector_does_not_depend_on_other_texts(fitted: TextVectors) -> None:
 
 
 def test_vector_is_centered_and_has_length_1(fitted: TextVectors) -> None:
+    """Vectors have length 1, an empty text the vector 0, and the mean over public texts is near 0."""
     vectors = fitted.vectors(some_texts(count=200, seed=1))
     np.testing.assert_allclose(np.linalg.norm(vectors, axis=1), 1, atol=1e-6)
     np.testing.assert_array_equal(fitted.vectors([""]), 0)
@@ -63,6 +65,7 @@ def test_vector_is_centered_and_has_length_1(fitted: TextVectors) -> None:
 def test_vectors_survive_a_round_trip_with_the_digest_of_weights(
     fitted: TextVectors, place: Path, tmp_path: Path
 ) -> None:
+    """Vectors are written and read without the file of weights. They are the same, and name the weights by digest."""
     (tmp_path / "out").mkdir()
     path = tmp_path / "out" / fitted.file
     fitted.save(path)
@@ -74,6 +77,7 @@ def test_vectors_survive_a_round_trip_with_the_digest_of_weights(
 
 
 def test_arrays_of_wrong_shapes_are_refused(fitted: TextVectors, tmp_path: Path) -> None:
+    """An array of a file of vectors has another shape. Loading refuses it."""
     for name, array in fitted.arrays.items():
         for other in (np.zeros(3, array.dtype), array[:-1]):
             arrays = {**fitted.arrays, name: other}
@@ -84,7 +88,12 @@ def test_arrays_of_wrong_shapes_are_refused(fitted: TextVectors, tmp_path: Path)
 
 
 def test_static_vectors_match_hand_computed_weighted_means(tmp_path: Path) -> None:
-    """One of the two words occurs in every public text, the other in a third of them."""
+    """A vector is the mean of its words' vectors, with weights computed by hand, centered and of length 1.
+
+    The word `a` is in every public text, `b` and `c` in a third each. A word of frequency p weighs 0.3
+
+    (0.3 + p), and a repeated word 1 + log(count) times as much.
+    """
     path = tmp_path / "v.txt"
     path.write_text("3 2\na 1 0\nb 0 1\nc -1 -1\n")
     vectors = StaticVectors.fit(["a b", "a c", "a"] * 10, weights=Weights(path), dimension=2)
@@ -109,6 +118,10 @@ def test_static_vectors_match_hand_computed_weighted_means(tmp_path: Path) -> No
 
 
 def test_pieces_of_words_are_the_longest_from_the_left(tmp_path: Path) -> None:
+    """A word is cut into the longest known pieces from the left, without accents.
+
+    A word with an unknown piece has none.
+    """
     weights = Weights(write_model2vec(tmp_path / "m"))
     vectors = StaticVectors.fit(PUBLIC, weights=weights, dimension=8)
     words = vectors.settings["words"]
@@ -118,6 +131,7 @@ def test_pieces_of_words_are_the_longest_from_the_left(tmp_path: Path) -> None:
 
 
 def test_words_with_capital_letters_are_found(tmp_path: Path) -> None:
+    """A file of weights has the word Zug. The text zug finds its vector."""
     weights = Weights(write_glove(tmp_path / "g.txt"))
     assert StaticVectors.fit(PUBLIC, weights=weights).pieces_of("zug") != []
 
@@ -125,6 +139,10 @@ def test_words_with_capital_letters_are_found(tmp_path: Path) -> None:
 def test_large_encoder_is_published_by_digest_alone(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """An encoder above the limit is not part of the published file.
+
+    Loading needs the same encoder beside it, and refuses another.
+    """
     place = write_onnx_encoder(tmp_path / "small.onnx")
     monkeypatch.setattr(encoder, "_SMALL_BYTES", 10)
     vectors = EncoderVectors.fit(PUBLIC, weights=Weights(place))
@@ -144,6 +162,7 @@ def test_large_encoder_is_published_by_digest_alone(
 
 
 def write_sentence_transformer(folder: Path) -> Weights:
+    """Makes a folder look like a model of sentence-transformers, and returns its weights."""
     modules = '[{"type": "sentence_transformers.models.Transformer"}]'
     (folder / "modules.json").write_text(modules)
     return Weights(folder)
@@ -152,6 +171,7 @@ def write_sentence_transformer(folder: Path) -> Weights:
 def test_missing_sentence_transformers_are_reported(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """Without the package sentence_transformers, such a folder is refused as needing a package."""
     monkeypatch.setitem(sys.modules, "sentence_transformers", None)
     with refused("features.kind", "encoder", kind=MissingPackage):
         EncoderVectors.fit(PUBLIC, weights=write_sentence_transformer(tmp_path))
@@ -160,6 +180,10 @@ def test_missing_sentence_transformers_are_reported(
 def test_sentence_transformer_encodes_each_text_separately(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """A stand-in for sentence-transformers gets each text alone, on the CPU and from local safetensors.
+
+    The model is no part of the vectors' arrays.
+    """
     batch_sizes: list[int] = []
 
     class Transformer:
@@ -183,6 +207,7 @@ def test_sentence_transformer_encodes_each_text_separately(
 
 
 def test_token_encoder_averages_token_vectors(tmp_path: Path) -> None:
+    """An encoder gives a vector for each token. The text's vector is their mean, of length 1."""
     table = write_token_encoder(tmp_path)
     vectors = EncoderVectors.fit(PUBLIC, weights=Weights(tmp_path))
     places = [1 + WORDS.index(word) for word in PUBLIC[0].split()]
@@ -208,6 +233,7 @@ FOLDER_RULE = ".onnx file, or a folder with model.onnx and tokenizer.json or of 
 def test_a_file_without_weights_is_refused_in_one_line(
     tmp_path: Path, kind: str, name: str, content: str, setting: str, rule: str
 ) -> None:
+    """A file that is empty or of another form is refused as weights, in one line."""
     pytest.importorskip("onnxruntime")
     path = tmp_path / name
     path.write_text(content)
@@ -217,6 +243,7 @@ def test_a_file_without_weights_is_refused_in_one_line(
 
 
 def test_a_folder_without_an_encoder_is_refused(tmp_path: Path) -> None:
+    """A folder without a model is refused as an encoder."""
     folder = tmp_path / "folder"
     folder.mkdir()
     (folder / "x").write_text("x")
@@ -225,5 +252,6 @@ def test_a_folder_without_an_encoder_is_refused(tmp_path: Path) -> None:
 
 
 def test_features_of_an_encoder_need_a_path() -> None:
+    """`kind=encoder` without weights is refused."""
     with refused("features.weights", None):
         Text(kind="encoder")

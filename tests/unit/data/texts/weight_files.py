@@ -18,6 +18,7 @@ _ONNX_IR = 9
 
 
 def random_vectors(count: int, size: int) -> NDArray[np.float32]:
+    """Returns random vectors, `[count, size]`, that depend on the count alone."""
     return np.random.default_rng(count).normal(size=(count, size)).astype(np.float32)
 
 
@@ -105,6 +106,7 @@ def write_token_encoder(folder: Path) -> NDArray[np.float32]:
 
 
 def _write_graph(path: Path, graph: Any) -> None:
+    """Writes an ONNX graph into a file."""
     import onnx
 
     opset = onnx.helper.make_opsetid("", _ONNX_OPSET)

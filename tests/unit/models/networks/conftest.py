@@ -18,4 +18,5 @@ def draw_images(size, *, channels=3, side=16, num_labels=4, seed=0):
 
 @pytest.fixture(scope="session")
 def make_images():
+    """Returns the function `draw_images`."""
     return draw_images

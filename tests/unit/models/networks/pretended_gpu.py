@@ -73,6 +73,8 @@ class OnGpu(torch.Tensor):
 
 
 class _Pretending(TorchDispatchMode):
+    """A mode of torch that computes each operation on the CPU, in the name of the simulated GPU."""
+
     def __torch_dispatch__(self, function, types, args=(), kwargs=None):
         return _run(function, args, kwargs or {})
 
@@ -125,6 +127,7 @@ def _autocast(device_type: str, **settings: Any) -> torch.autocast:
 
 
 def _held(value: Any) -> Any:
+    """Returns the tensor of the CPU that a tensor of the simulated GPU holds; other values as they are."""
     return value.held if isinstance(value, OnGpu) else value
 
 
