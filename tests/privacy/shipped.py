@@ -5,8 +5,9 @@ and the numbers of labels and teachers; `distribution` is its exact distribution
 price, by default `.distribution` and `.event`.
 """
 
+from collections.abc import Callable
 from dataclasses import replace
-from functools import cache
+from functools import cache, partial
 from itertools import product
 from typing import Any
 
@@ -50,30 +51,33 @@ from tests.privacy.case import (
 from tests.privacy.rival_distributions import gap_selection_distribution
 
 
-def _name(*parts: Any, **options: Any) -> str:
-    """Returns the name of a case: its parts, and its options as `name=value`."""
-    named = (name if callable(value) else f"{name}={value}" for name, value in options.items())
-    return "-".join([*map(str, parts), *named])
+def _name_of_parameters(make: partial[Any]) -> str:
+    """Returns the parameters of a mechanism as `name=value`, those of its noise last."""
+    parameters = sorted(make.keywords.items(), key=lambda item: item[0] in ("noise", "gamma"))
+    return "-".join(f"{name}={value}" for name, value in parameters)
 
 
 def _top_k(
-    kind: type,
+    make: partial[Any],
     tightness: float,
     *,
     k: int = 2,
     largest: tuple[int, int] = (4, 6),
     min_labels: int = 1,
-    **options: Any,
 ) -> Case:
-    """Returns the case of a top-k mechanism with the given parameters."""
+    """Returns the case of a top-k mechanism, which `make` builds from `k` and `adjacency`."""
 
     def subject(shape: Shape) -> Any:
-        return kind(k=min(k, shape.num_labels), adjacency=shape.adjacency, **options)
+        return make(k=min(k, shape.num_labels), adjacency=shape.adjacency)
 
-    rename = {CanonicalTopK: rename_set, TopStableTopK: rename_short_set}.get(kind, rename_indices)
-    name = _name(kind.__name__, k, **options)
+    kind = make.func
+    rename: Callable[[Any, list[int]], Any] = rename_indices
+    if kind is CanonicalTopK:
+        rename = rename_set
+    elif kind is TopStableTopK:
+        rename = rename_short_set
     return Case(
-        name,
+        f"{kind.__name__}-{k}-{_name_of_parameters(make)}",
         subject,
         tightness=tightness,
         largest=largest,
@@ -83,21 +87,20 @@ def _top_k(
     )
 
 
-def _of_pure_dp(kind: type, tightness: float, **options: Any) -> list[Case]:
-    """Returns the cases of a pure-DP top-k mechanism: one for two labels at epsilon 4, whose price
-    must be nearly attained, and three for other sizes on smaller instances.
+def _of_pure_dp(make: partial[Any], tightness: float) -> list[Case]:
+    """Returns the cases of a pure-DP top-k mechanism, which `make` builds from `epsilon`, `k` and `adjacency`.
+
+    The price of two labels at epsilon 4 must be nearly attained. Three other cases have smaller instances.
     """
     return [
-        _top_k(kind, tightness, epsilon=4.0, **options),
+        _top_k(partial(make, epsilon=4.0), tightness),
         *(
             _top_k(
-                kind,
+                partial(make, epsilon=epsilon),
                 tightness=0.0,
                 k=k,
-                epsilon=epsilon,
                 largest=(4, 2),
                 min_labels=1 + (k == 1),
-                **options,
             )
             for k, epsilon in ((1, 2.5), (2, 0.5), (3, 2.0))
         ),
@@ -121,7 +124,15 @@ def _distribution_of_differences(mechanism: Any, counts: tuple[int, ...]) -> Dis
     return mechanism.distribution(np.array(counts))
 
 
-def _gaps(noise: str, tightness: float, scale: float = 1.0, **options: Any) -> Case:
+def _gaps(
+    noise: str,
+    tightness: float,
+    *,
+    padded: bool,
+    scale: float = 1.0,
+    max_k: int | None = None,
+    regularizer: Callable[[int], float] | None = None,
+) -> Case:
     """Returns the case of a gap selection with one kind of noise."""
 
     def subject(shape: Shape) -> GapSelection:
@@ -131,18 +142,30 @@ def _gaps(noise: str, tightness: float, scale: float = 1.0, **options: Any) -> C
             adjacency=shape.adjacency,
             num_labels=shape.num_labels,
             num_teachers=shape.num_teachers,
-            **options,
+            padded=padded,
+            max_k=max_k,
+            regularizer=regularizer,
         )
 
+    name = f"GapSelection-{noise}-{scale}-padded={padded}"
+    if max_k is not None:
+        name += f"-max_k={max_k}"
+    if regularizer is not None:
+        name += "-regularizer"
     return Case(
-        _name("GapSelection", noise, scale, **options),
+        name,
         subject,
         gap_selection_distribution,
         tightness=tightness,
-        min_labels=1 if options.get("padded") else 2,
+        min_labels=1 if padded else 2,
         refuted_on=(3, 4) if tightness else None,
         rename=rename_number,
     )
+
+
+def _falls_away_from_2(k: int) -> float:
+    """Returns a regularizer that prefers two labels."""
+    return -1.5 * abs(k - 2)
 
 
 def _test_of_size(kind: str, k: int, failure_prob: float) -> Case:
@@ -188,18 +211,25 @@ def _value_of(statistic: str, histogram: Counts) -> Any:
     return falling[0] if statistic == "count" else falling[0] - falling[1]
 
 
-def _threshold(kind: type, statistic: str, **options: Any) -> Case:
-    """Returns the case of a threshold call on the largest count or on the largest gap."""
+def _threshold(make: partial[Any], statistic: str) -> Case:
+    """Returns the case of a threshold call on the largest count or on the largest gap.
+
+    `make` builds the call from `epsilon`, `statistic` and `adjacency`.
+    """
 
     def subject(shape: Shape) -> Any:
-        return kind(epsilon=1.0, statistic=statistic, adjacency=shape.adjacency, **options)
+        return make(epsilon=1.0, statistic=statistic, adjacency=shape.adjacency)
 
     def distribution(test: Any, histogram: Counts, shape: Shape) -> Distribution:
-        more = {"largest": 2 * shape.num_teachers} if kind is AboveThreshold else {}
-        return dict(enumerate(test.probabilities(_value_of(statistic, histogram), **more).tolist()))
+        value = _value_of(statistic, histogram)
+        if isinstance(test, AboveThreshold):
+            probabilities = test.probabilities(value, largest=2 * shape.num_teachers)
+        else:
+            probabilities = test.probabilities(value)
+        return dict(enumerate(probabilities.tolist()))
 
     refuted_on = None if statistic == "count" else (3, 4)
-    name = f"{kind.__name__}-{statistic}"
+    name = f"{make.func.__name__}-{statistic}"
     return Case(
         name, subject, distribution, min_labels=2, refuted_on=refuted_on, rename=rename_number
     )
@@ -244,60 +274,61 @@ CASES = (
     *(
         case
         for kind in (PeelingTopK, PermuteAndFlipTopK, OneShotTopK)
-        for case in _of_pure_dp(kind, tightness=0.9)
+        for case in _of_pure_dp(partial(kind), tightness=0.9)
     ),
-    *_of_pure_dp(LaplaceTopK, tightness=0.84),
-    *_of_pure_dp(JointTopK, tightness=0.63),
-    *_of_pure_dp(PermuteAndFlipJointTopK, tightness=0.66),
+    *_of_pure_dp(partial(LaplaceTopK), tightness=0.84),
+    *_of_pure_dp(partial(JointTopK), tightness=0.63),
+    *_of_pure_dp(partial(PermuteAndFlipJointTopK), tightness=0.66),
     *(
         case
         for noise, tightness in LIPSCHITZ.items()
-        for case in _of_pure_dp(LipschitzTopK, tightness, noise=noise)
+        for case in _of_pure_dp(partial(LipschitzTopK, noise=noise), tightness)
     ),
     *(
         case
         for noise in UNIT_NOISES
         for gamma, tightness in ((1.0, 0.9), (0.5, 0.49))
-        for case in _of_pure_dp(CanonicalTopK, tightness, noise=noise, gamma=gamma)
+        for case in _of_pure_dp(partial(CanonicalTopK, noise=noise, gamma=gamma), tightness)
     ),
     *(
-        _top_k(kind, tightness=0.9, rho=rho)
+        _top_k(partial(kind, rho=rho), tightness=0.9)
         for kind in (PeelingTopK, OneShotTopK)
         for rho in (0.01, 0.5)
     ),
-    *(_top_k(JointTopK, tightness=0.4, rho=rho) for rho in (0.01, 0.5)),
+    *(_top_k(partial(JointTopK, rho=rho), tightness=0.4) for rho in (0.01, 0.5)),
     *(
-        _top_k(CanonicalTopK, tightness=0.4, rho=0.5, gamma=gamma)
+        _top_k(partial(CanonicalTopK, rho=0.5, gamma=gamma), tightness=0.4)
         for gamma in (0.0, 0.25, 0.5, 1.0)
     ),
     replace(
-        _top_k(GammaTopK, tightness=0.5, epsilon=2.0, k=1, largest=(3, 3)),
+        _top_k(partial(GammaTopK, epsilon=2.0), tightness=0.5, k=1, largest=(3, 3)),
         distribution=_slow_distribution,
     ),
     replace(
-        _top_k(GammaTopK, tightness=0.9, epsilon=4.0, k=1, largest=(3, 2)),
+        _top_k(partial(GammaTopK, epsilon=4.0), tightness=0.9, k=1, largest=(3, 2)),
         distribution=_slow_distribution,
     ),
     replace(
-        _top_k(LaplaceTopK, tightness=0.65, epsilon=0.2, failure_prob=1e-4),
+        _top_k(partial(LaplaceTopK, epsilon=0.2, failure_prob=1e-4), tightness=0.65),
         rename=rename_set,
         refuted_on=None,
     ),
     _top_k(
-        TopStableTopK, tightness=0.9, epsilon=2.0, failure_prob=1e-3, domain_size=2, min_labels=3
+        partial(TopStableTopK, epsilon=2.0, failure_prob=1e-3, domain_size=2),
+        tightness=0.9,
+        min_labels=3,
     ),
     *(
         _top_k(
-            LimitedDomainTopK,
+            partial(
+                LimitedDomainTopK, domain_size=size, epsilon=epsilon, failure_prob=failure_prob
+            ),
             tightness=0.9 if size < 3 else 0.0,  # larger domains fail rarely, or never
             k=k,
-            domain_size=size,
-            epsilon=epsilon,
-            failure_prob=failure,
             min_labels=max(size, 2),
         )
         for k, size in ((2, 2), (2, 3), (2, 4), (1, 2), (1, 1), (3, 3))
-        for epsilon, failure in ((0.5, 0.05), (2.0, 1e-3), (4.0, 1e-3))
+        for epsilon, failure_prob in ((0.5, 0.05), (2.0, 1e-3), (4.0, 1e-3))
     ),
     Case(
         name="SubsetPeeling",
@@ -314,21 +345,24 @@ CASES = (
         _gaps(noise, tightness=0.0, scale=0.5, padded=padded, max_k=max_k)
         for noise, padded, max_k in product(GAPS, (False, True), (1, 2, 3))
     ),
-    *(
-        _gaps(noise, tightness=0.0, padded=True, regularizer=lambda k: -1.5 * abs(k - 2))
-        for noise in GAPS
-    ),
+    *(_gaps(noise, tightness=0.0, padded=True, regularizer=_falls_away_from_2) for noise in GAPS),
     *(
         _test_of_size(kind, k, failure_prob)
         for kind, k, failure_prob in product(
             ("gaussian", "laplace", "table"), (1, 2), (0.3, 0.05, 1e-4)
         )
     ),
-    *(_threshold(AboveThreshold, statistic, threshold=2) for statistic in ("count", "gap")),
-    *(_threshold(BetweenThresholds, statistic, lower=1, upper=3) for statistic in ("count", "gap")),
+    *(
+        _threshold(partial(AboveThreshold, threshold=2), statistic)
+        for statistic in ("count", "gap")
+    ),
+    *(
+        _threshold(partial(BetweenThresholds, lower=1, upper=3), statistic)
+        for statistic in ("count", "gap")
+    ),
     Case(
         name="BoundaryWrapper",
-        subject=lambda s: BoundaryWrapper(_selection(s)),
+        subject=lambda shape: BoundaryWrapper(_selection(shape)),
         distribution=_boundary_distribution,
         tightness=0.6,
         min_labels=3,
@@ -337,7 +371,7 @@ CASES = (
     ),
     Case(
         name="RunTwice",
-        subject=lambda s: RunTwice(_selection(s)),
+        subject=lambda shape: RunTwice(_selection(shape)),
         distribution=_twice_distribution,
         min_labels=3,
         rename=rename_number,

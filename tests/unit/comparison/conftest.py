@@ -1,8 +1,8 @@
 """A comparison of three aggregators whose numbers are made up, a constant 0.2, the ceiling 0.6; and small real ones."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -73,40 +73,51 @@ def plan(
     )
 
 
-SCORES = {
-    "accuracy": 0.9,
-    "balanced_accuracy": 0.5,
-    "macro_f1": 0.1,
-    "mean_average_precision": None,
-}
-
-
-def scored(name: str, micro_f1: float | None, **fields: Any) -> Run:
-    """Returns a run with the usual scores, or without scores if `micro_f1` is None.
-
-    `fields` are further fields of the run, by name.
-    """
-    scores = SCORES if micro_f1 is not None else dict.fromkeys(SCORES)
-    return Run(aggregator=name, num_queries=600, micro_f1=micro_f1, **(scores | fields))
+def scored(
+    name: str,
+    micro_f1: float | None,
+    *,
+    teacher: str | None = None,
+    num_teachers: int | None = None,
+) -> Run:
+    """Returns a run with the usual scores, or without scores if `micro_f1` is None."""
+    has_scores = micro_f1 is not None
+    return Run(
+        aggregator=name,
+        num_queries=600,
+        accuracy=0.9 if has_scores else None,
+        balanced_accuracy=0.5 if has_scores else None,
+        micro_f1=micro_f1,
+        macro_f1=0.1 if has_scores else None,
+        mean_average_precision=None,
+        teacher=teacher,
+        num_teachers=num_teachers,
+    )
 
 
 def released(
-    name: str, epsilon: float, micro_f1: float | None, seed: int | None = 0, **fields: Any
+    name: str,
+    epsilon: float,
+    micro_f1: float | None,
+    seed: int | None = 0,
+    *,
+    teacher: str | None = "linear",
+    num_teachers: int | None = 400,
+    student: str | None = "linear",
+    note: str = "",
 ) -> Run:
-    """Returns a private run of 400 linear teachers at an epsilon; without `micro_f1` it answered no
-    query.
-
-    `fields` are further fields of the run, by name.
-    """
-    given = {
-        "adjacency": "replace_one",
-        "delta": 1e-6,
-        "accountant": "rdp",
-        "teacher": "linear",
-        "student": "linear",
-    }
-    given |= {"num_teachers": 400, "num_answered": None if micro_f1 is None else 300}
-    return scored(name, micro_f1, epsilon=epsilon, seed=seed, **(given | fields))
+    """Returns a private run at an epsilon; without `micro_f1` it answered no query, for the reason `note`."""
+    return replace(
+        scored(name, micro_f1, teacher=teacher, num_teachers=num_teachers),
+        adjacency="replace_one",
+        epsilon=epsilon,
+        delta=1e-6,
+        accountant="rdp",
+        seed=seed,
+        num_answered=None if micro_f1 is None else 300,
+        student=student,
+        note=note,
+    )
 
 
 @pytest.fixture

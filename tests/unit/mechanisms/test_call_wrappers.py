@@ -31,10 +31,10 @@ DRAWS = 20_000
 VOTES = np.array([9, 6, 1])
 
 
-def selection(noise: str = "gumbel", scale: float = 4.0, **options: Any) -> GapSelection:
-    """Returns a padded gap selection for 3 labels and 9 teachers."""
+def selection(noise: str = "gumbel", adjacency: Adjacency = Adjacency.REPLACE_ONE) -> GapSelection:
+    """Returns a padded gap selection of noise scale 4 for 3 labels and 9 teachers."""
     return GapSelection(
-        noise_scale=scale, noise=noise, num_labels=3, num_teachers=9, padded=True, **options
+        noise_scale=4.0, noise=noise, num_labels=3, num_teachers=9, padded=True, adjacency=adjacency
     )
 
 
@@ -131,7 +131,7 @@ def test_mechanisms_without_pure_privacy_are_refused() -> None:
     """
     stability = StabilityTest(pass_probs=(0.0, 0.0, 0.0, 0.5), failure_prob=1e-6)
     for wrapped, refusal in (
-        (selection("gaussian"), refused("mechanism.event", "OpposedMaximaEvent")),
+        (selection(noise="gaussian"), refused("mechanism.event", "OpposedMaximaEvent")),
         (
             LimitedDomainTopK(k=1, domain_size=2, epsilon=1.0, failure_prob=1e-6),
             refused("mechanism.event", "PureDpEvent"),
@@ -157,16 +157,27 @@ def test_mechanisms_without_pure_privacy_are_refused() -> None:
 EPSILON = 0.1
 
 
-def stored(target_hits: int = 2, **options: Any) -> ConditionalRelease:
+def stored(target_hits: int = 2, failure_prob: float = 0.0) -> ConditionalRelease:
     """Returns a conditional release in a session for revised calls of epsilon `EPSILON`."""
-    return ConditionalRelease(
-        TargetCharging.of_targets([revise(EPSILON)], target_hits, target_delta=1e-6, **options)
+    session = TargetCharging.of_targets(
+        [revise(EPSILON)], target_hits, target_delta=1e-6, failure_prob=failure_prob
     )
+    return ConditionalRelease(session)
 
 
 def always(value: Any) -> Any:
     """Returns a function that draws `value`, whatever the random generator."""
     return lambda rng: value
+
+
+def accept_all(outcome: Any) -> bool:
+    """Accepts every outcome for publication."""
+    return True
+
+
+def reject_all(outcome: Any) -> bool:
+    """Rejects every outcome, which stays stored."""
+    return False
 
 
 def rng() -> np.random.Generator:
@@ -181,7 +192,9 @@ def test_an_outcome_is_published_once_and_only_then_charged_as_a_hit() -> None:
     A further revision of the published outcome, or of an unknown key, is refused without a charge.
     """
     released = stored()
-    first = released.release(always(value=5), lambda y: y > 9, epsilon=EPSILON, rng=rng())
+    first = released.release(
+        draw=always(value=5), accept=lambda y: y > 9, epsilon=EPSILON, rng=rng()
+    )
     assert (first.published, first.outcome) == (False, None)
     again = [released.revise(first.key, accept=lambda y, low=low: y > low) for low in (8, 6, 4)]
     assert [answer.published for answer in again] == [False, False, True]
@@ -189,7 +202,7 @@ def test_an_outcome_is_published_once_and_only_then_charged_as_a_hit() -> None:
     assert (released.session.hits, released.session.num_calls) == ([1], 4)
     for key in (first.key, 7):
         with refused("key", key):
-            released.revise(key, accept=lambda y: True)
+            released.revise(key, accept=accept_all)
     assert released.session.num_calls == 4
 
 
@@ -204,8 +217,10 @@ def test_the_outcome_is_drawn_once_from_the_generator_given() -> None:
         drawn.append(int(generator.integers(1000)))
         return drawn[-1]
 
-    first = released.release(draw, lambda y: False, epsilon=EPSILON, rng=np.random.default_rng(3))
-    again = released.revise(first.key, accept=lambda y: True)
+    first = released.release(
+        draw=draw, accept=reject_all, epsilon=EPSILON, rng=np.random.default_rng(3)
+    )
+    again = released.revise(first.key, accept=accept_all)
     assert drawn == [again.outcome] == [int(np.random.default_rng(3).integers(1000))]
 
 
@@ -215,15 +230,15 @@ def test_after_the_last_hit_nothing_is_drawn_or_looked_at() -> None:
     """
     released = stored(target_hits=1)
     asked = []
-    waiting = released.release(always(value=1), lambda y: False, epsilon=EPSILON, rng=rng())
-    released.release(always(value=2), lambda y: True, epsilon=EPSILON, rng=rng())
+    waiting = released.release(draw=always(value=1), accept=reject_all, epsilon=EPSILON, rng=rng())
+    released.release(draw=always(value=2), accept=accept_all, epsilon=EPSILON, rng=rng())
 
     def never(argument: Any) -> bool:
         asked.append(argument)
         return True
 
     for ask in (
-        lambda: released.release(never, never, epsilon=EPSILON, rng=rng()),
+        lambda: released.release(draw=never, accept=never, epsilon=EPSILON, rng=rng()),
         lambda: released.revise(waiting.key, accept=never),
     ):
         with refused("hits", 1, "fewer than target_hits=1"):
@@ -237,10 +252,10 @@ def test_a_session_that_covers_no_second_question_refuses_it() -> None:
     """
     session = TargetCharging.of_targets([not_prior(EPSILON)], target_hits=2, target_delta=1e-6)
     released = ConditionalRelease(session)
-    first = released.release(always(value=1), lambda y: False, epsilon=EPSILON, rng=rng())
+    first = released.release(draw=always(value=1), accept=reject_all, epsilon=EPSILON, rng=rng())
     for _ in range(2):
         with refused("target", ANY, "no larger epsilon"):
-            released.revise(first.key, accept=lambda y: True)
+            released.revise(first.key, accept=accept_all)
     assert session.num_calls == 1
 
 
@@ -252,13 +267,13 @@ def test_a_delta_is_charged_with_the_first_question_alone() -> None:
     """
     released = stored(target_hits=2, failure_prob=2e-7)
     first = released.release(
-        always(value=1), lambda y: False, epsilon=EPSILON, failure_prob=1.5e-7, rng=rng()
+        draw=always(value=1), accept=reject_all, epsilon=EPSILON, failure_prob=1.5e-7, rng=rng()
     )
-    released.revise(first.key, accept=lambda y: False)
+    released.revise(first.key, accept=reject_all)
     assert released.session.state["spent_failure_prob"] == 1.5e-7
     with refused("failure_prob", 3e-07, "at most 2e-07"):
         released.release(
-            always(value=1), lambda y: False, epsilon=EPSILON, failure_prob=1.5e-7, rng=rng()
+            draw=always(value=1), accept=reject_all, epsilon=EPSILON, failure_prob=1.5e-7, rng=rng()
         )
 
 
@@ -268,11 +283,15 @@ def test_an_error_in_a_question_is_charged_as_a_hit() -> None:
     The stored outcome cannot be revised again.
     """
     released = stored()
-    waiting = released.release(always(value=0), lambda y: False, epsilon=EPSILON, rng=rng())
+    waiting = released.release(draw=always(value=0), accept=reject_all, epsilon=EPSILON, rng=rng())
+
+    def fail(generator: np.random.Generator) -> int:
+        return 1 // 0
+
     with pytest.raises(ZeroDivisionError):
         released.revise(waiting.key, accept=lambda y: 1 / y > 0)
     with pytest.raises(ZeroDivisionError):
-        released.release(lambda generator: 1 // 0, lambda y: True, epsilon=EPSILON, rng=rng())
+        released.release(draw=fail, accept=accept_all, epsilon=EPSILON, rng=rng())
     assert released.session.hits == [2]
     with refused("key", 0):
-        released.revise(waiting.key, accept=lambda y: True)
+        released.revise(waiting.key, accept=accept_all)
