@@ -198,8 +198,8 @@ def test_noise_has_no_secret_on_disk_and_is_drawn_afresh(
     folder = tmp_path / "run"
     drawn = list[bytes]()
 
-    def insert_and_die(self: Store, db: Any, *, inside: bytes, **_: object) -> Any:
-        drawn.append(inside)
+    def insert_and_die(self: Store, db: Any, *, stored_content: bytes, **_: object) -> Any:
+        drawn.append(stored_content)
         raise Killed
 
     monkeypatch.setattr(Store, "_insert", insert_and_die)
