@@ -285,22 +285,22 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
         Steps 1 to 4 are those of `pate.run.train.train`. Only `fit` does the following:
 
         * It accepts arrays, DataFrames and words as scikit-learn does, and encodes labels. `public_fraction` sets
-        samples apart as public. With estimators and without an `aggregator`, the form of the labels determines one.
+          samples apart as public. With estimators and without an `aggregator`, the form of the labels determines one.
         * It fits its estimators to public rows of a DataFrame as a test, before anything is spent. Without estimators
-        it encodes a DataFrame by a schema of its public rows, of the same kind as `data=table`.
+          it encodes a DataFrame by a schema of its public rows, of the same kind as `data=table`.
         * Its estimators vote as soon as they are fitted, and are then deleted.
         * It charges its ledger before noise is drawn. With `ledger=PATH`, all fits are charged to one account. Without
-        a path, the account is in memory, and no file is written.
+          a path, the account is in memory, and no file is written.
         * If the student cannot be fitted, `release_` holds the release that was paid for.
 
         Only a run of `pate-train` does the following:
 
         * It has a folder, from which it continues after it was stopped. It can draw a lost release again
-        (`redraw=true`). The files of `release/` are written by the run, and for a fit by `publish`.
+          (`redraw=true`). The files of `release/` are written by the run, and for a fit by `publish`.
         * Its ledger is always on disk, with an account for each set of private records. The charge is committed
-        together with the drawn release.
+          together with the drawn release.
         * It supports budgets and weights of persons, several holders, `max_epsilon`, and engines that train teachers on
-        several machines.
+          several machines.
         * Its students of estimators' votes can learn from public samples that are no queries, too.
         * It has a step 5: baselines, an attack on the student, and a report.
 

@@ -70,7 +70,8 @@ class ImageStudent(AdamWRecipe, ThresholdedStudent):
     trained on stays held out, so the threshold is placed by probabilities for samples that are new to the member. All
     of it is post-processing and costs no privacy.
 
-    The attributes from `epochs` to `precision` are those of `AdamWRecipe`, the recipe of the training.
+    The attributes of the training are those of `AdamWRecipe`: `epochs`, `batch_size`, `learning_rate`, `weight_decay`,
+    `flip` and `precision`.
     """
 
     model: ClassVar[type[ImageModel]]
@@ -142,16 +143,17 @@ class ImageStudent(AdamWRecipe, ThresholdedStudent):
             self._report(curves, on_epoch)
         arrays = {name: np.stack([member[name] for member in members]) for name in members[0]}
         arrays["released"] = released
-        choices = {"unlabeled": float(len(pool))}
-        if isinstance(network, ResNet50):
-            choices[_SIZE] = float(network.image_size or 0)
         return self.model(
             arrays=arrays,
             threshold=self._place(held_out * released, labels),
             input_shape=shape,
             num_rows=len(images),
-            choices=choices,
+            choices={"unlabeled": float(len(pool)), **self._choices_of_network()},
         )
+
+    def _choices_of_network(self) -> dict[str, float]:
+        """Returns the settings of the network that its arrays do not show, for the card of the model."""
+        return {}
 
     def _train_member(
         self,
@@ -242,8 +244,8 @@ class CNNModel(ImageModel):
 class CNNStudent(Architecture, ImageStudent):
     """A recipe for an ensemble of small convolutional networks, trained as `ImageStudent` describes.
 
-    The attributes from `width` to `kernel_size` are those of the architecture, `ConvNet`. The other attributes are
-    those of `ImageStudent`.
+    The attributes of the network are those of `Architecture`: `width`, `blocks`, `patch`, `grid`, `norm` and
+    `kernel_size`. The other attributes are those of `ImageStudent`.
     """
 
     model: ClassVar[type[ImageModel]] = CNNModel
@@ -316,9 +318,14 @@ class ResNet50Student(ImageStudent):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        _ = ResNet50(
-            num_labels=1, weights=self.weights, image_size=self.image_size
-        )  # refuses a file without weights
+        self._validate_weights()
+
+    def _validate_weights(self) -> None:
+        """Raises `InvalidValue` if `weights` names no file of a ResNet-50's weights."""
+        ResNet50(num_labels=1, weights=self.weights, image_size=self.image_size)
+
+    def _choices_of_network(self) -> dict[str, float]:
+        return {_SIZE: float(self.image_size or 0)}
 
     def _network(self, input_shape: tuple[int, ...], num_labels: int) -> ResNet50:
         return ResNet50(num_labels=num_labels, weights=self.weights, image_size=self.image_size)

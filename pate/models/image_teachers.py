@@ -7,7 +7,7 @@ from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
@@ -31,12 +31,23 @@ _STACKED_QUERIES = 64  # asked of a stack of networks at once
 class ImageTeacher(AdamWRecipe, Teacher):
     """A recipe for teachers that are networks for images.
 
-    Teachers are trained one after the other or in one batch, with equal results up to rounding.
+    Teachers are trained one after the other. A subclass may train them in one batch.
+
+    Attributes:
+        bias: the name of the tensor with a number for each label.
     """
 
-    bias: ClassVar[str]  # the tensor of the head with a number for each label
-    device: str
-    threshold: float = 0.5
+    bias: ClassVar[str]
+
+    @property
+    @abstractmethod
+    def device(self) -> str:
+        """The setting of the device: "cpu", "cuda" or "auto"."""
+
+    @property
+    def threshold(self) -> float:
+        """The probability from which on a label gets a vote."""
+        return 0.5
 
     @abstractmethod
     def _network(self, input_shape: tuple[int, ...], num_labels: int) -> Network:
@@ -58,22 +69,28 @@ class ImageTeacher(AdamWRecipe, Teacher):
         require_shards(shards, seeds)
         images = [require_images(shard.inputs) for shard in shards]
         targets = [shard.labels.astype(np.float32) for shard in shards]
-        network = self._network(input_shape=images[0].shape[1:], num_labels=targets[0].shape[1])
         rngs = [np.random.default_rng(seed) for seed in seeds]
+        return self._fit_networks(images, targets, rngs)
+
+    def _fit_networks(
+        self,
+        images: list[NDArray[Any]],
+        targets: list[NDArray[np.float32]],
+        rngs: list[np.random.Generator],
+    ) -> list[State]:
+        """Trains a network for each shard, one after the other, and returns their states.
+
+        Args:
+            images: the images of each shard, `[num_images, channels, height, width]`.
+            targets: the labels of each shard, `[num_images, num_labels]`.
+            rngs: the generator of each teacher.
+        """
+        network = self._network(input_shape=images[0].shape[1:], num_labels=targets[0].shape[1])
         device = require_device(self.device)
-        if isinstance(network, ConvNet) and not self.is_isolated:
-            tensors, curves = fit_stacked(
-                network, images, targets, recipe=self, rngs=rngs, device=device
-            )
-            arrays = {name: tensor.cpu().numpy() for name, tensor in tensors.items()}
-            return [
-                _state_of_row(arrays, teacher_position=row, losses=losses)
-                for row, losses in enumerate(curves)
-            ]
         states: list[State] = []
-        for pictures, labels, rng in zip(images, targets, rngs, strict=True):
+        for shard_images, shard_targets, rng in zip(images, targets, rngs, strict=True):
             tensors, losses = fit_network(
-                network, images=pictures, targets=labels, recipe=self, rng=rng, device=device
+                network, shard_images, shard_targets, recipe=self, rng=rng, device=device
             )
             state: State = {name: tensor.cpu().numpy() for name, tensor in tensors.items()}
             state[_CURVE] = losses
@@ -88,26 +105,28 @@ class ImageTeacher(AdamWRecipe, Teacher):
 
         The probabilities are never computed in half precision.
         """
-        images = require_images(inputs)
-        device = require_device(self.device)
-        network = self._network(input_shape=images.shape[1:], num_labels=len(states[0][self.bias]))
-        if isinstance(network, ConvNet) and not self.is_isolated:
-            logits = _stacked_predictions(
-                network=network, states=states, images=images, device=device
-            )
-        else:
-            logits = np.empty((len(states), len(images), network.num_labels), np.float32)
-            for row, state in enumerate(states):
-                tensors = {
-                    name: torch.from_numpy(array).to(device)
-                    for name, array in state.items()
-                    if name != _CURVE
-                }
-                logits[row] = logits_in_blocks(
-                    network=network, tensors=tensors, images=images, device=device
-                )
+        logits = self._logits(states, images=require_images(inputs))
         threshold_logit = math.log(self.threshold / (1 - self.threshold))
         return np.asarray(torch.from_numpy(logits).sub_(threshold_logit).sigmoid_().numpy())
+
+    def _logits(self, states: Sequence[State], images: NDArray[Any]) -> NDArray[np.float32]:
+        """Returns the logits of each network, `[num_states, num_images, num_labels]`, one network after the other.
+
+        Args:
+            states: the states of the teachers.
+            images: the images of the queries, `[num_images, channels, height, width]`.
+        """
+        device = require_device(self.device)
+        network = self._network(input_shape=images.shape[1:], num_labels=len(states[0][self.bias]))
+        logits = np.empty((len(states), len(images), network.num_labels), np.float32)
+        for row, state in enumerate(states):
+            tensors = {
+                name: torch.from_numpy(array).to(device)
+                for name, array in state.items()
+                if name != _CURVE
+            }
+            logits[row] = logits_in_blocks(network, tensors, images, device)
+        return logits
 
 
 def _state_of_row(arrays: State, teacher_position: int, losses: NDArray[np.float32]) -> State:
@@ -150,14 +169,16 @@ def _stacked_predictions(
 class CNNTeacher(Architecture, ImageTeacher):
     """A recipe for teachers that are small convolutional networks with a logistic output for each label.
 
-    The attributes from `width` to `kernel_size` are those of the architecture, `ConvNet`. The attributes from `epochs`
-    to `precision` are those of the training, `AdamWRecipe`. Pixels are scaled by public constants. The loss of a
-    minibatch is the mean over its records of the sum over the labels. The threshold is public and equal for all
-    teachers.
+    Pixels are scaled by public constants. The loss of a minibatch is the mean over its records of the sum over the
+    labels. The threshold is public and equal for all teachers.
+
+    The attributes of the network are those of `Architecture`: `width`, `blocks`, `patch`, `grid`, `norm` and
+    `kernel_size`. The attributes of the training are those of `AdamWRecipe`: `epochs`, `batch_size`, `learning_rate`,
+    `weight_decay`, `flip` and `precision`. This class adds the following.
 
     Formal guarantees:
         * A teacher does not influence another teacher. In particular, they share no mean, variance or gradient of a
-        batch.
+          batch.
         * On a CPU each teacher is trained by itself. It has the same bytes in any chunk, engine and order.
 
     Attributes:
@@ -189,10 +210,42 @@ class CNNTeacher(Architecture, ImageTeacher):
             return not self.stacked
         return require_device(self.device).type != "cuda"
 
-    def _network(self, input_shape: tuple[int, ...], num_labels: int) -> ConvNet:
-        return ConvNet.from_architecture(
-            architecture=self, shape=input_shape, num_labels=num_labels
+    def _fit_networks(
+        self,
+        images: list[NDArray[Any]],
+        targets: list[NDArray[np.float32]],
+        rngs: list[np.random.Generator],
+    ) -> list[State]:
+        """Trains a network for each shard, in one batch unless `is_isolated` is true."""
+        if self.is_isolated:
+            return super()._fit_networks(images, targets, rngs)
+        network = self._network(input_shape=images[0].shape[1:], num_labels=targets[0].shape[1])
+        device = require_device(self.device)
+        tensors, curves = fit_stacked(
+            network, images, targets, recipe=self, rngs=rngs, device=device
         )
+        arrays = {name: tensor.cpu().numpy() for name, tensor in tensors.items()}
+        return [
+            _state_of_row(arrays, teacher_position=row, losses=losses)
+            for row, losses in enumerate(curves)
+        ]
+
+    def _logits(self, states: Sequence[State], images: NDArray[Any]) -> NDArray[np.float32]:
+        """Returns the logits of each network, computed in one batch unless `is_isolated` is true."""
+        if self.is_isolated:
+            return super()._logits(states, images)
+        device = require_device(self.device)
+        network = self._network(input_shape=images.shape[1:], num_labels=len(states[0][self.bias]))
+        return _stacked_predictions(network, states, images, device)
+
+    def _network(self, input_shape: tuple[int, ...], num_labels: int) -> ConvNet:
+        return ConvNet.from_architecture(self, shape=input_shape, num_labels=num_labels)
+
+
+@lru_cache(maxsize=1)
+def _frozen_backbone(weights: str, image_size: int | None, device: torch.device) -> FrozenBackbone:
+    """Returns the backbone of a file of weights, which is read once for all calls with equal arguments."""
+    return FrozenBackbone(weights=weights, image_size=image_size, device=device)
 
 
 @dataclass(frozen=True)
@@ -206,8 +259,11 @@ class ResNet50Teacher(ImageTeacher):
     **Weights must come from public data.** A backbone that was trained on private records, or on data that overlaps
     them, reveals information that no epsilon covers.
 
-    The attributes from `epochs` to `precision` are those of the training, `AdamWRecipe`. Images are never mirrored if
-    `frozen` is true. A trained teacher takes 94 MB on disk. A frozen teacher takes 2,049 numbers for each label.
+    Images are never mirrored if `frozen` is true. A trained teacher takes 94 MB on disk. A frozen teacher takes 2,049
+    numbers for each label.
+
+    The attributes of the training are those of `AdamWRecipe`: `epochs`, `batch_size`, `learning_rate`, `weight_decay`,
+    `flip` and `precision`. This class adds the following.
 
     Attributes:
         weights: a file of backbone weights: `.safetensors`, or a state dictionary of torch, such as torchvision's
@@ -231,9 +287,9 @@ class ResNet50Teacher(ImageTeacher):
     def __post_init__(self) -> None:
         if self.frozen and self.weights is None:
             rule = "weights=FILE, a backbone trained on public data"
-            raise InvalidValue("frozen", "True", rule=rule)
+            raise InvalidValue("frozen", True, rule=rule)
         require_settings(self)
-        _ = self._network(input_shape=(), num_labels=1)  # refuses a file without weights
+        self._validate_weights()
 
     @property
     def is_isolated(self) -> bool:
@@ -271,6 +327,10 @@ class ResNet50Teacher(ImageTeacher):
     def _network(self, input_shape: tuple[int, ...], num_labels: int) -> ResNet50:
         return ResNet50(num_labels=num_labels, weights=self.weights, image_size=self.image_size)
 
+    def _validate_weights(self) -> None:
+        """Raises `InvalidValue` if `weights` names no file of a ResNet-50's weights."""
+        ResNet50(num_labels=1, weights=self.weights, image_size=self.image_size)
+
     @property
     def _head(self) -> LinearTeacher:
         return LinearTeacher(penalty=self.penalty, device=self.device)
@@ -282,6 +342,3 @@ class ResNet50Teacher(ImageTeacher):
             image_size=self.image_size,
             device=require_device(self.device),
         )
-
-
-_frozen_backbone = lru_cache(maxsize=1)(FrozenBackbone)  # read once a process

@@ -41,7 +41,7 @@ class Student(ABC):
 
     Formal guarantees:
         * `fit` reads nothing but its arguments. If these are public inputs and released labels, the model and every
-        choice made for it (penalty, threshold, number of epochs) are post-processing and cost no privacy.
+          choice made for it (penalty, threshold, number of epochs) are post-processing and cost no privacy.
         * Equal arguments give equal models.
 
     Edge cases: without rows, the model predicts no label, with probability 0. With one row, it predicts the labels of

@@ -71,9 +71,9 @@ class Teacher(Voter, ABC):
 
     Formal guarantees:
         * State i depends on shard i and seed i. It depends on the other shards of the call only by floating-point
-        rounding, as batched kernels choose the order of summation by the shape of the batch.
+          rounding, as batched kernels choose the order of summation by the shape of the batch.
         * Equal calls on one processor with one thread give equal bytes. On a GPU, this holds if its convolutions sum in
-        a fixed order.
+          a fixed order.
 
     Attributes:
         stays_together: whether fitting teachers one by one takes far too long. Then they are

@@ -34,11 +34,11 @@ def multilabel_metrics(
     """Computes the five metrics of a multi-label prediction, each in [0, 1]; None for a mean over no label.
 
     - `accuracy`: the share of correct bits over samples and labels. The PATE papers report it; it is high for rare
-    labels.
+      labels.
     - `balanced_accuracy`: the mean over labels of each label's balanced accuracy. Labels that all samples have, or
-    none, are left out, so a constant prediction scores exactly 0.5.
+      none, are left out, so a constant prediction scores exactly 0.5.
     - `micro_f1`: the F1 of all bits together. `macro_f1`: the mean over all labels of each label's F1. F1 is 0 if there
-    is neither a predicted nor a true positive.
+      is neither a predicted nor a true positive.
     - `mean_average_precision`: the mean of the average precision of `scores` over the labels that some sample has.
 
     n is the number of samples and L the number of labels.
