@@ -269,7 +269,7 @@ def _other_place(key: str, settings: DictConfig) -> str:
 
     Args:
         key: the unknown key.
-        settings: the settings and parts beside which the key was looked for.
+        settings: the known settings and parts, none of which is called `key`.
     """
     place = _WORDS_OF_OTHER_DOORS.get(key, "")
     if place.partition(".")[0] not in settings:

@@ -63,8 +63,8 @@ class ReferenceModels:
             return train()
         entry = f"{name}-{key[:_NAME_DIGITS]}"
         words = name.replace("_", " ").replace("all records", "all-records")
-        kept = KeptModels(self.folder)
-        trained = kept.read(entry, key)
+        models = KeptModels(self.folder)
+        trained = models.read(entry, key)
         if trained is None:
             with ExitStack() as stack:
                 try:
@@ -74,11 +74,11 @@ class ReferenceModels:
                     if error.errno in _READ_ONLY:
                         return train()
                     raise
-                trained = kept.read(entry, key)  # another run may have trained it meanwhile
+                trained = models.read(entry, key)  # another run may have trained it meanwhile
                 if trained is None:
                     _remove(self.folder / entry)
                     trained = train()
-                    kept.write(entry, trained, key=key)
+                    models.write(entry, trained, key=key)
                     return trained
         place = self.folder / entry
         self.monitor.say(f"the {words} was trained before, on the same records: {place} (private)")
