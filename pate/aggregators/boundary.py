@@ -33,7 +33,6 @@ from pate.aggregators.session import (
     session_event,
 )
 from pate.aggregators.stable_top_k import StableTopK
-from pate.mechanisms.gap_selection import Ranking
 from pate.mechanisms.noise.lazy_uniforms import LazyUniforms
 from pate.mechanisms.noise.weighted_index import (
     Interval,
@@ -44,6 +43,7 @@ from pate.mechanisms.noise.weighted_index import (
 )
 from pate.mechanisms.parameters import NOISE, PROBABILITY
 from pate.mechanisms.stability_test import StabilityTest
+from pate.mechanisms.vote_ranking import VoteRanking
 from pate.votes.shape import VoteShape
 
 Array = NDArray[np.float64]
@@ -252,7 +252,7 @@ class BoundaryTopK(BoundaryAggregator):
     @property
     def release_step(self) -> StableTopK:
         """The stable top-k mechanism that is applied to each query inside the wrapper."""
-        return self.part(StableTopK, test="laplace", failure_prob=failure_prob_of(self))
+        return self.convert_to(StableTopK, test="laplace", failure_prob=failure_prob_of(self))
 
     def call_epsilon_for(self, *, num_labels: int, num_teachers: int) -> float:
         """Returns the pure-DP epsilon of selection and test together, on one query."""
@@ -296,7 +296,7 @@ class BoundaryTopK(BoundaryAggregator):
 
         The outcomes are the sets of labels that may be released, "refused", and "boundary".
         """
-        ranking = Ranking.from_counts(np.asarray(votes, dtype=np.int64)[None])
+        ranking = VoteRanking.from_counts(np.asarray(votes, dtype=np.int64)[None])
         probabilities = self._wrapped(np.asarray(votes)[None], num_teachers=num_teachers)[
             0
         ].tolist()
@@ -321,7 +321,7 @@ class BoundaryTopK(BoundaryAggregator):
             num_labels=counts.shape[1], num_teachers=num_teachers
         )
         test = self.stability_test(num_teachers=num_teachers)
-        ranking = Ranking.from_counts(counts)
+        ranking = VoteRanking.from_counts(counts)
         gaps = ranking.gaps(padded=self.padded, num_teachers=num_teachers)
         is_constant = (selection.candidates == 0) | (selection.candidates == selection.num_labels)
         pass_probs = np.where(is_constant, 1.0, test.pass_probabilities(gaps))  # [Q, candidates]

@@ -71,7 +71,7 @@ class ScreenedAggregator(base.Aggregator):
     @property
     def answers(self) -> GNMax | GaussianVotes:
         """The aggregator that answers the queries that pass the screening."""
-        return self.part(self._answered_by)
+        return self.convert_to(self._answered_by)
 
     def event(self, shape: VoteShape) -> pa.Event:
         """Returns the price of the screening of all queries, and of the largest possible number of answers."""

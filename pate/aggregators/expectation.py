@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pate.aggregators.failures import USUAL_DELTA, with_failure_prob_for
-from pate.mechanisms.parameters import is_hashable
+from pate.aggregators.hashability import is_hashable
 from pate.validation import InvalidValue
 from pate.votes.made_up import USUAL_LABELS, MadeUpVotes
 

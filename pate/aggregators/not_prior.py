@@ -38,10 +38,10 @@ from pate.aggregators.session import (
     session_event,
 )
 from pate.aggregators.stable_top_k import StableTopK
-from pate.mechanisms.gap_selection import Ranking
 from pate.mechanisms.noise.lazy_uniforms import LazyUniforms
 from pate.mechanisms.parameters import NATURAL, NOISE, PROBABILITY
 from pate.mechanisms.stability_test import StabilityTest
+from pate.mechanisms.vote_ranking import VoteRanking
 from pate.validation import (
     require,
     require_count,
@@ -139,10 +139,10 @@ class NotPriorTopK(TargetChargedAggregator):
                 public or computed from the release so far. A rule is first called after the session is charged.
         """
         if isinstance(prior, PriorRule):
-            return self.part(NotPriorSession, prior=prior)
+            return self.convert_to(NotPriorSession, prior=prior)
         labels = np.asarray(prior)
         require(labels.dtype == np.bool_, "prior.dtype", labels.dtype, "bool")
-        return self.part(NotPriorSession, prior=KnownPrior(labels))
+        return self.convert_to(NotPriorSession, prior=KnownPrior(labels))
 
     @property
     def release_step(self) -> StableTopK:
@@ -151,7 +151,7 @@ class NotPriorTopK(TargetChargedAggregator):
 
     def _make_release_step(self) -> StableTopK:
         """Makes the stable top-k aggregator; raises `InvalidValue` for fields that it refuses."""
-        return self.part(StableTopK, test="table")
+        return self.convert_to(StableTopK, test="table")
 
     def stability_test(self, *, num_teachers: int) -> StabilityTest:
         """Returns the test that a released set of labels has to pass, for votes of `num_teachers` teachers."""
@@ -306,7 +306,7 @@ class NotPriorTopK(TargetChargedAggregator):
         check_probs = self._check_probabilities_of(counts, prior, num_teachers)
         agrees = is_checked & (uniforms[:, 0].on_grid() < check_probs)
         step = self.release_step
-        ranking = Ranking.from_counts(counts)
+        ranking = VoteRanking.from_counts(counts)
         selection = step.steps(num_labels=counts.shape[1], num_teachers=num_teachers).selection
         k = selection.select(ranking, uniforms[:, 1])
         labels, answered = step.tested(ranking, k, uniforms[:, 2].on_grid(), num_teachers)

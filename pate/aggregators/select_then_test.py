@@ -39,7 +39,7 @@ class SelectThenTest:
     def event(self) -> ComposedEvent:
         """The price of both steps on one query."""
         parts = (self.selection.event, self.test.event)
-        if not self.selection.weighs_gaps_alone:
+        if not self.selection.is_softmax_of_gaps:
             return ComposedEvent(parts)
         # The joint law of both steps needs the number of teachers where the test's table does not reach all gaps.
         is_cut = len(self.test.pass_probs) <= self.test.num_teachers

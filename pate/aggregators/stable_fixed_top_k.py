@@ -97,7 +97,7 @@ class StableFixedTopK(StableAggregator):
     def _make_stable_top_k(self) -> StableTopK:
         """Makes the first step, which raises `InvalidValue` for fields that no stable top-k takes."""
         regularizer = FixedKRegularizer(k=self.k, penalty=self.penalty)
-        return self.part(StableTopK, regularizer=regularizer)
+        return self.convert_to(StableTopK, regularizer=regularizer)
 
     @property
     def peeling(self) -> SubsetPeeling:

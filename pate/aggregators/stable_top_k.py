@@ -26,18 +26,14 @@ from numpy.typing import NDArray
 from pate.accounting import Budget, Event, SelfComposedEvent
 from pate.aggregators.aggregator import Bits, Counts, Rng
 from pate.aggregators.failures import with_failure_prob_for
+from pate.aggregators.hashability import is_hashable
 from pate.aggregators.release import Answers
 from pate.aggregators.select_then_test import SelectThenTest
 from pate.aggregators.stable_aggregator import StableAggregator
 from pate.aggregators.stable_split import EVEN_SHARE, split_budget
 from pate.files.digests import full_text
-from pate.mechanisms.gap_selection import (
-    GapSelection,
-    Ranking,
-    Regularizer,
-    checked_regularizer,
-)
-from pate.mechanisms.parameters import is_hashable
+from pate.mechanisms.gap_selection import GapSelection, Regularizer, checked_regularizer
+from pate.mechanisms.vote_ranking import VoteRanking
 from pate.validation import normalize_field
 from pate.votes.shape import VoteShape
 
@@ -93,7 +89,7 @@ class StableTopK(StableAggregator):
 
     def gap_selection(self, *, num_labels: int, num_teachers: int) -> GapSelection:
         """Returns the mechanism that draws k, for votes with this number of labels and teachers."""
-        return self.part(
+        return self.convert_to(
             GapSelection,
             noise_scale=self.selection_scale,
             noise=self.selection_noise,
@@ -157,7 +153,7 @@ class StableTopK(StableAggregator):
         An outcome is a released set of labels, or None for a refusal.
         """
         selection = self.gap_selection(num_labels=len(votes), num_teachers=num_teachers)
-        ranking = Ranking.from_counts(np.asarray(votes, dtype=np.int64)[None])
+        ranking = VoteRanking.from_counts(np.asarray(votes, dtype=np.int64)[None])
         distribution: dict[tuple[int, ...] | None, float] = {None: 0.0}
         for k, k_prob in zip(selection.candidates, selection.probabilities(votes), strict=True):
             pass_prob = float(self._pass_probs(ranking, np.array([k]), num_teachers)[0])
@@ -176,7 +172,11 @@ class StableTopK(StableAggregator):
         return f"{other_fields}, {selection.offsets.tolist()}"
 
     def tested(
-        self, ranking: Ranking, selected_k: Counts, uniforms: NDArray[np.float64], num_teachers: int
+        self,
+        ranking: VoteRanking,
+        selected_k: Counts,
+        uniforms: NDArray[np.float64],
+        num_teachers: int,
     ) -> tuple[Bits, Bits]:
         """Returns labels `[num_queries, num_labels]` and answered `[num_queries]`, after the test of each query.
 
@@ -197,14 +197,14 @@ class StableTopK(StableAggregator):
         Two lines add noise: the one that selects k, and the one that draws the uniform numbers for the tests.
         """
         steps = self.steps(num_labels=shape.num_labels, num_teachers=shape.num_teachers)
-        ranking = Ranking.from_counts(summary)
+        ranking = VoteRanking.from_counts(summary)
         k = steps.selection.draw(ranking, rng)
         uniforms = rng.random(len(k))
         labels, answered = self.tested(ranking, k, uniforms, shape.num_teachers)
         return Answers(labels, answered)
 
     def _pass_probs(
-        self, ranking: Ranking, selected_k: Counts, num_teachers: int
+        self, ranking: VoteRanking, selected_k: Counts, num_teachers: int
     ) -> NDArray[np.float64]:
         """Returns the probability that the test releases each query's set, `[num_queries]`; 1 for a constant set.
 

@@ -91,7 +91,7 @@ class CertifiedTable(Parameters):
         ).tolist()
         numerators = tuple(int(prob * GRID) for prob in probs)
         rdp = certified_rdp(numerators, order=order, reach=stability_test.adjacency.gap_sensitivity)
-        return stability_test.part(cls, numerators=numerators, order=order, rdp=rdp)
+        return stability_test.convert_to(cls, numerators=numerators, order=order, rdp=rdp)
 
     @property
     def num_teachers(self) -> int:

@@ -3,8 +3,8 @@
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property, partial
-from typing import Any, Self
+from functools import cached_property
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,6 +33,7 @@ from pate.mechanisms.noise.weighted_index import (
     softmax_weights,
 )
 from pate.mechanisms.parameters import COUNT, NATURAL, NON_NEGATIVE, POSITIVE, Parameters, one_of
+from pate.mechanisms.vote_ranking import VoteRanking
 from pate.validation import (
     InvalidValue,
     normalize_field,
@@ -42,7 +43,7 @@ from pate.validation import (
     require_histogram,
 )
 
-# a function of k, or a number for each candidate in rising order of k; it must not depend on private data
+# A function of k, or a number for each candidate in rising order of k; it must not depend on private data.
 Regularizer = Callable[[int], float] | Sequence[float]
 
 SELECTION_NOISES = ("gumbel", "gaussian", "laplace", "exponential")
@@ -98,52 +99,12 @@ def _finite(value: Any) -> float:
     return number
 
 
-@dataclass(frozen=True)
-class Ranking:
-    """The labels of each query in falling order of their counts. Of equal counts the lower index ranks first.
-
-    Shapes: Q is the number of queries, L the number of labels.
-    """
-
-    keys: NDArray[np.int64]  # [Q, L] distinct numbers in label order; a larger key is a better rank
-    sorted_keys: NDArray[np.int64]  # [Q, L], falling
-    num_labels: int
-
-    @classmethod
-    def from_counts(cls, counts: NDArray[np.int64]) -> Self:
-        """Returns the ranking of the labels of each query, from counts `[Q, L]`."""
-        # count and index share one integer, so that a sort does, which is faster than an argsort
-        num_labels = counts.shape[1]
-        keys = counts * num_labels + np.arange(num_labels - 1, -1, -1)
-        sorted_keys = np.sort(keys, axis=1)[:, ::-1]
-        return cls(keys=keys, sorted_keys=sorted_keys, num_labels=num_labels)
-
-    @cached_property
-    def sorted_counts(self) -> NDArray[np.int64]:
-        """The counts of each query in falling order, `[Q, L]`."""
-        return self.sorted_keys // self.num_labels
-
-    def gaps(self, *, padded: bool, num_teachers: int) -> NDArray[np.int64]:
-        """Returns the gap c_(k) - c_(k+1) of the sorted counts for each k.
-
-        Args:
-            padded: False for k = 1..L-1, which returns `[Q, L - 1]`. True for k = 0..L, which returns `[Q, L + 1]`;
-                then c_(0) is `num_teachers` and c_(L+1) is 0.
-            num_teachers: the number of teachers T.
-        """
-        if padded:
-            return np.asarray(-np.diff(self.sorted_counts, axis=1, prepend=num_teachers, append=0))
-        return np.asarray(self.sorted_counts[:, :-1] - self.sorted_counts[:, 1:])
-
-    def top(self, k: NDArray[np.int64]) -> NDArray[np.bool_]:
-        """Returns bits `[Q, L]` that mark the k labels with the largest counts of each query, for k `[Q]` in 0..L."""
-        last = self.sorted_keys[np.arange(len(k)), np.maximum(k, 1) - 1]
-        return np.asarray((self.keys >= last[:, None]) & (k > 0)[:, None])
-
-
 @dataclass(frozen=True, kw_only=True)
 class GapSelection(Parameters):
     """A mechanism that releases the k whose gap(k) + regularizer(k) + noise is largest.
+
+    Shapes: Q is the number of queries, L = `num_labels` the number of labels, n the number of `candidates`. T is
+    `num_teachers`.
 
     Here gap(k) is the k-th largest count less the next one. Only k is released. With `max_k` the choice depends on the
     `max_k` + 1 largest counts alone, so the domain of labels may be unknown.
@@ -189,7 +150,18 @@ class GapSelection(Parameters):
         super().__post_init__()
         require_count("num_labels", self.num_labels, minimum=1 if self.padded else 2)
         normalize_field(self, "regularizer", checked_regularizer(self.regularizer))
-        _ = self.offsets  # refuses what is no regularizer of these candidates
+        self._validate_regularizer()
+
+    def _validate_regularizer(self) -> None:
+        """Raises `InvalidValue` unless the regularizer has one moderate number for each candidate."""
+        num_values = len(self._regularizer_values)
+        num_candidates = len(self.candidates)
+        rule = f"{num_candidates} numbers"
+        require(num_values == num_candidates, "regularizer", f"({num_values},)", rule)
+        # The sum of a gap and a larger number would be rounded.
+        rule = f"numbers up to 2**50 = {_LARGEST_OFFSET:.0f} in size"
+        largest = self._largest_regularizer_value
+        require(largest <= _LARGEST_OFFSET, "regularizer", largest, rule)
 
     @property
     def candidates(self) -> NDArray[np.int64]:
@@ -201,32 +173,35 @@ class GapSelection(Parameters):
         return np.arange(smallest, largest + 1)
 
     @cached_property
+    def _regularizer_values(self) -> list[float]:
+        """The values of the regularizer before they are rounded, one for each candidate."""
+        regularizer = self.regularizer
+        if regularizer is None:
+            return [0.0] * len(self.candidates)
+        if callable(regularizer):
+            return [_finite(regularizer(k)) for k in self.candidates.tolist()]
+        return list(regularizer)
+
+    @property
+    def _largest_regularizer_value(self) -> float:
+        """The largest absolute value of the regularizer; 0 without candidates."""
+        return max(map(abs, self._regularizer_values), default=0.0)
+
+    @cached_property
     def offsets(self) -> Array:
         """The regularizer of each of the n candidates, `[n]`, rounded to a grid on which sums with gaps are exact."""
-        regularizer = self.regularizer
-        n = len(self.candidates)
-        if regularizer is None:
-            return np.zeros(n)
-        values = (
-            [_finite(regularizer(k)) for k in self.candidates.tolist()]
-            if callable(regularizer)
-            else list(regularizer)
-        )
-        require(len(values) == n, "regularizer", f"({len(values)},)", f"{n} numbers")
-        largest = max(map(abs, values), default=0.0)
-        # a sum of a gap and a larger number would be rounded
-        rule = f"numbers up to 2**50 = {_LARGEST_OFFSET:.0f} in size"
-        require(largest <= _LARGEST_OFFSET, "regularizer", largest, rule)
-        # the unit is as fine as the largest value allows, and public like the values
-        unit = 2.0 ** (math.frexp(largest + self.num_teachers)[1] - _BITS)
-        return np.asarray(np.rint(np.array(values) / unit) * unit)
+        # The unit is as fine as the largest value allows, and public like the values.
+        largest_sum = self._largest_regularizer_value + self.num_teachers
+        unit = 2.0 ** (math.frexp(largest_sum)[1] - _BITS)
+        return np.asarray(np.rint(np.array(self._regularizer_values) / unit) * unit)
 
     @property
     def event(self) -> Event:
         """The price of one selection."""
         if len(self.candidates) == 1:
             return NoOpEvent()
-        # two gaps move against each other by 2 sens = `gap_range`, so the log-ratio of two chances by gap_range / scale
+        # Two gaps move against each other by 2 sens = `gap_range`. So the log-ratio of the probabilities of two
+        # candidates moves by gap_range / scale.
         moved = self.adjacency.gap_range / self.noise_scale
         if self.noise == "gaussian":
             return OpposedMaximaEvent(
@@ -236,7 +211,7 @@ class GapSelection(Parameters):
         return BoundedRangeEvent(moved) if self.noise == "gumbel" else PureDpEvent(moved)
 
     @property
-    def weighs_gaps_alone(self) -> bool:
+    def is_softmax_of_gaps(self) -> bool:
         """Whether there are several candidates, each with a probability in proportion to exp(gap(k) / noise_scale)."""
         return (
             self.noise == "gumbel"
@@ -251,10 +226,10 @@ class GapSelection(Parameters):
         """Draws k for one histogram `[L]` (returns `[]`) or for each of a batch `[Q, L]` (returns `[Q]`)."""
         require_generator(rng)
         counts = self._counts(votes)
-        k = self.draw(Ranking.from_counts(np.atleast_2d(counts)), rng)
+        k = self.draw(VoteRanking.from_counts(np.atleast_2d(counts)), rng)
         return k if counts.ndim == 2 else k[0]
 
-    def draw(self, ranking: Ranking, rng: np.random.Generator) -> NDArray[np.int64]:
+    def draw(self, ranking: VoteRanking, rng: np.random.Generator) -> NDArray[np.int64]:
         """Draws k for each query of a ranking and returns an array `[Q]`."""
         if self.noise == "gumbel":
             # The largest of sums with Gumbel noise is k with the probabilities of a softmax (the Gumbel-max trick). One
@@ -267,7 +242,7 @@ class GapSelection(Parameters):
             + largest_noisy(Values.scaled(sums, self.noise_scale), noise, k=1)[:, 0]
         )
 
-    def select(self, ranking: Ranking, uniforms: LazyUniforms) -> NDArray[np.int64]:
+    def select(self, ranking: VoteRanking, uniforms: LazyUniforms) -> NDArray[np.int64]:
         """Returns k for each query of a ranking, `[Q]`, as a function of one uniform number per query.
 
         Raises `InvalidValue` unless the noise is "gumbel".
@@ -277,18 +252,18 @@ class GapSelection(Parameters):
         deficits = sums.max(axis=1, keepdims=True) - sums
         with np.errstate(over="ignore"):
             floats = np.exp(deficits / -self.noise_scale)
-        weights = partial(softmax_weights, noise_scale=self.noise_scale)
-        return np.asarray(
-            self.candidates[0]
-            + draw_index(
-                floats, uniforms=uniforms, exact_weights_of_row=lambda row: weights(deficits[row])
-            )
-        )
+
+        def exact_weights(row: int) -> Weights:
+            """Returns the exact weights of the candidates for one query."""
+            return softmax_weights(deficits[row], noise_scale=self.noise_scale)
+
+        indices = draw_index(floats, uniforms=uniforms, exact_weights_of_row=exact_weights)
+        return np.asarray(self.candidates[0] + indices)
 
     def probabilities(self, votes: NDArray[np.integer]) -> Array:
         """Returns the probability of each of the n candidates: `[n]` for one histogram, `[Q, n]` for a batch."""
         counts = self._counts(votes)
-        sums = self._sums(Ranking.from_counts(np.atleast_2d(counts)))
+        sums = self._sums(VoteRanking.from_counts(np.atleast_2d(counts)))
         argmax_distribution = _ARGMAX_DISTRIBUTIONS[self.noise]
         distributions = np.asarray(
             argmax_distribution((sums - sums.max(axis=1, keepdims=True)) / self.noise_scale)
@@ -305,17 +280,14 @@ class GapSelection(Parameters):
 
         Only a mechanism that `has_weights` has them.
         """
-        sums = self._sums(Ranking.from_counts(self._counts(votes)[None]))[0]
+        sums = self._sums(VoteRanking.from_counts(self._counts(votes)[None]))[0]
         return _CLOSED[self.noise](sums.max() - sums, self.noise_scale)
 
-    def _sums(self, ranking: Ranking) -> Array:
+    def _sums(self, ranking: VoteRanking) -> Array:
         """Returns gap plus regularizer of each of the n candidates, `[Q, n]`; sums and their differences are exact."""
-        # if a large offset made a sum round, the sum would move by more than the price counts
-        offsets = self.offsets
-        return np.asarray(
-            ranking.gaps(padded=self.padded, num_teachers=self.num_teachers)[:, : len(offsets)]
-            + offsets
-        )
+        # If a large offset made a sum round, the sum would move by more than the price counts.
+        gaps = ranking.gaps(padded=self.padded, num_teachers=self.num_teachers)
+        return np.asarray(gaps[:, : len(self.offsets)] + self.offsets)
 
     def _counts(self, votes: NDArray[np.integer]) -> NDArray[np.int64]:
         """Returns votes as int64 counts, `[L]` or `[Q, L]`.

@@ -22,24 +22,15 @@ NATURAL = {"check": partial(require_count, minimum=0)}
 NON_NEGATIVE = {"check": require_non_negative}
 POSITIVE = {"check": require_positive}
 PROBABILITY = {"check": require_probability}
-NOISE = POSITIVE | {"noise": True}
-OPTIONAL = {
-    "optional": True
-}  # together with a check: None passes the check, although it is not the default
+# A noise scale, which calibration multiplies; `Parameters` checks that it is > 0.
+NOISE = {"noise": True}
+# Together with a check: None passes the check, although it is not the default.
+OPTIONAL = {"optional": True}
 
 
 def one_of(choices: Iterable[str]) -> dict[str, Any]:
     """Returns the metadata of a field whose value must be one of several words."""
     return {"check": partial(require_choice, choices=tuple(choices))}
-
-
-def is_hashable(value: object) -> bool:
-    """Returns True if a value has a hash, so that it can be the key of a cache."""
-    try:
-        hash(value)
-    except TypeError:
-        return False
-    return True
 
 
 @dataclass(frozen=True)
@@ -57,28 +48,20 @@ class Parameters:
             value = getattr(self, dataclass_field.name)
             if isinstance(dataclass_field.default, Adjacency):
                 normalize_field(self, dataclass_field.name, Adjacency.parse(value))
-            check = dataclass_field.metadata.get("check")
-            if dataclass_field.metadata.get("noise"):
-                check = require_positive
-            may_be_none = dataclass_field.default is None or dataclass_field.metadata.get(
-                "optional", False
-            )
+            metadata = dataclass_field.metadata
+            check = require_positive if metadata.get("noise") else metadata.get("check")
+            may_be_none = dataclass_field.default is None or metadata.get("optional", False)
             if check is not None and not (value is None and may_be_none):
                 check(dataclass_field.name, value)
 
-    def part(self, kind: type[P], **others: Any) -> P:
+    def convert_to(self, kind: type[P], **other_values: Any) -> P:
         """Returns an object of another class of parameters, with the values of the fields that both classes share.
 
         Args:
             kind: the class of the new object.
-            others: values of further fields, and values that replace those of shared fields.
+            other_values: values of further fields, and values that replace those of shared fields.
         """
-        own_names = {dataclass_field.name for dataclass_field in fields(self)}
-        return kind(
-            **{
-                dataclass_field.name: getattr(self, dataclass_field.name)
-                for dataclass_field in fields(kind)
-                if dataclass_field.name in own_names
-            }
-            | others
-        )
+        names = {dataclass_field.name for dataclass_field in fields(self)}
+        names &= {dataclass_field.name for dataclass_field in fields(kind)}
+        shared_values = {name: getattr(self, name) for name in names}
+        return kind(**shared_values | other_values)

@@ -34,8 +34,8 @@ from pate.mechanisms import (
     TopStableTopK,
     optimal_stability_table,
 )
-from pate.mechanisms.gap_selection import Ranking
 from pate.mechanisms.noise.kinds import UNIT_NOISES
+from pate.mechanisms.vote_ranking import VoteRanking
 from tests.cases.discovery import CASE_FILES
 from tests.privacy.case import (
     Case,
@@ -189,7 +189,7 @@ def _test_of_size(kind: str, k: int, failure_prob: float) -> Case:
 
     def distribution(test: StabilityTest, histogram: Counts, shape: Shape) -> Distribution:
         size = np.array([min(k, shape.num_labels - 1)])
-        ranking = Ranking.from_counts(histogram[None])
+        ranking = VoteRanking.from_counts(histogram[None])
         gap = ranking.gaps(padded=True, num_teachers=shape.num_teachers)[0, size]
         passed = float(test.pass_probabilities(gap)[0])
         return {tuple(ranking.top(size)[0].tolist()): passed, None: 1 - passed}

@@ -16,7 +16,7 @@ from pate.auditing.data_dependent import one_bit_cost
 from pate.auditing.gap_selection_divergence import gap_selection_rdp, top_log_odds
 from pate.auditing.gnmax_divergence import gnmax_log_q, gnmax_rdp, theorem_6_rdp
 from pate.mechanisms import StabilityTest
-from pate.mechanisms.gap_selection import Ranking
+from pate.mechanisms.vote_ranking import VoteRanking
 from pate.testing.divergences import logs, renyi
 from tests.privacy.divergences import ORDERS, assert_covered, assert_refuted
 from tests.privacy.histograms import all_histograms, gap_pairs, gaps_of, neighbors, top_sets
@@ -26,11 +26,11 @@ Array = NDArray[np.float64]
 
 @pytest.mark.parametrize("padded", [False, True])
 def test_gaps_and_top_sets_agree_with_the_ranking(padded: bool) -> None:
-    """`gaps_of` and `top_sets` of these tests agree with the package's `Ranking` on all histograms
+    """`gaps_of` and `top_sets` of these tests agree with the package's `VoteRanking` on all histograms
     of four labels and teachers.
     """
     counts = all_histograms(num_labels=4, num_teachers=4)
-    ranking = Ranking.from_counts(counts)
+    ranking = VoteRanking.from_counts(counts)
     sets = top_sets(counts)
     expected = gaps_of(counts, num_teachers=4, padded=padded)
     np.testing.assert_array_equal(ranking.gaps(padded=padded, num_teachers=4), expected)

@@ -13,7 +13,7 @@ from scipy.stats import norm
 import pate.accounting as pa
 from pate.aggregators import StableTopK
 from pate.mechanisms import GapSelection, LimitedDomainTopK, StabilityTest
-from pate.mechanisms.gap_selection import Ranking
+from pate.mechanisms.vote_ranking import VoteRanking
 from pate.testing import (
     Claim,
     PriceRefuted,
@@ -157,7 +157,7 @@ def first_set_verdict(
     """
 
     def distribution(histogram: Counts) -> Distribution:
-        ranking = Ranking.from_counts(histogram[None])
+        ranking = VoteRanking.from_counts(histogram[None])
         passed = float(np.asarray(passes)[ranking.gaps(padded=False, num_teachers=6)[0, 0]])
         return {tuple(ranking.top(np.array([1]))[0].tolist()): passed, None: 1 - passed}
 

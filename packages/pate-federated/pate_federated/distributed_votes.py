@@ -82,7 +82,7 @@ class DistributedVotes(base.Aggregator):
     @cached_property
     def shares(self) -> NoiseShares:
         """The shares of noise that the holders draw, with the variance that the price counts on."""
-        return self.part(NoiseShares)
+        return self.convert_to(NoiseShares)
 
     def event(self, shape: VoteShape) -> pa.Event:
         """Returns the price of the noisy counts of all queries; see `Aggregator.event`."""

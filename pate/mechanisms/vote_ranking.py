@@ -1,0 +1,56 @@
+"""The ranking of the labels of each query by their vote counts, with the gaps between the sorted counts."""
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+
+@dataclass(frozen=True)
+class VoteRanking:
+    """The labels of each query in falling order of their counts. Of equal counts the lower index ranks first.
+
+    Shapes: Q is the number of queries, L the number of labels.
+
+    Attributes:
+        keys: distinct numbers in label order, `[Q, L]`; a larger key is a better rank.
+        sorted_keys: the keys in falling order, `[Q, L]`.
+        num_labels: the number of labels L.
+    """
+
+    keys: NDArray[np.int64]
+    sorted_keys: NDArray[np.int64]
+    num_labels: int
+
+    @classmethod
+    def from_counts(cls, counts: NDArray[np.int64]) -> Self:
+        """Returns the ranking of the labels of each query, from counts `[Q, L]`."""
+        # Count and index share one integer, because a sort is faster than an argsort.
+        num_labels = counts.shape[1]
+        keys = counts * num_labels + np.arange(num_labels - 1, -1, -1)
+        sorted_keys = np.sort(keys, axis=1)[:, ::-1]
+        return cls(keys=keys, sorted_keys=sorted_keys, num_labels=num_labels)
+
+    @cached_property
+    def sorted_counts(self) -> NDArray[np.int64]:
+        """The counts of each query in falling order, `[Q, L]`."""
+        return self.sorted_keys // self.num_labels
+
+    def gaps(self, *, padded: bool, num_teachers: int) -> NDArray[np.int64]:
+        """Returns the gap c_(k) - c_(k+1) of the sorted counts for each k.
+
+        Args:
+            padded: False for k = 1..L-1, which returns `[Q, L - 1]`. True for k = 0..L, which returns `[Q, L + 1]`;
+                then c_(0) is `num_teachers` and c_(L+1) is 0.
+            num_teachers: the number of teachers T.
+        """
+        if padded:
+            return np.asarray(-np.diff(self.sorted_counts, axis=1, prepend=num_teachers, append=0))
+        return np.asarray(self.sorted_counts[:, :-1] - self.sorted_counts[:, 1:])
+
+    def top(self, k: NDArray[np.int64]) -> NDArray[np.bool_]:
+        """Returns bits `[Q, L]` that mark the k labels with the largest counts of each query, for k `[Q]` in 0..L."""
+        last = self.sorted_keys[np.arange(len(k)), np.maximum(k, 1) - 1]
+        return np.asarray((self.keys >= last[:, None]) & (k > 0)[:, None])
