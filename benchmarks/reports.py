@@ -20,6 +20,7 @@ from pate.report.page import render_html
 from pate.run.results import Results
 from pate.votes import VoteShape
 from pate.votes.arrays import CountedVotes
+from pate.votes.source import CountableVotes
 
 _MODELS = ("student", "majority_vote_student", "true_label_student", "all_records_model")
 _NUM_TEACHERS = 400
@@ -111,7 +112,7 @@ class _LargeRun:
 
     def sort(self) -> None:
         """Sorts the votes of each query and the scores of each label: the least work for a report."""
-        np.sort(self.results.votes.counts(), axis=1)
+        np.sort(self.results.votes.require_type(CountableVotes).counts(), axis=1)
         for model in self.results.models.values():
             np.sort(model.predict_proba(self.results.dataset.test.inputs), axis=0)
 

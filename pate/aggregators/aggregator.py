@@ -152,7 +152,7 @@ class Aggregator(Parameters, ABC):
         Raises:
             InvalidValue: the number of teachers cannot have cast such votes, or the source is not of the type `reads`.
         """
-        counts = votes.counts(self.max_votes_per_teacher)
+        counts = votes.require_type(CountableVotes).counts(self.max_votes_per_teacher)
         paid = (votes.num_queries, votes.num_labels)
         rule = f"{paid}, which the price is for"
         require(counts.shape == paid, "votes.shape", counts.shape, rule)
@@ -480,7 +480,8 @@ class Aggregator(Parameters, ABC):
             source: the private votes.
             record: the record of the noisy release, for aggregators that need its parts.
         """
-        majority = 2 * source.counts() > source.num_teachers
+        counts = source.require_type(CountableVotes).counts()
+        majority = 2 * counts > source.num_teachers
         return Release(
             labels=majority,
             answered=np.ones(len(majority), dtype=np.bool_),

@@ -55,7 +55,7 @@ from pate.votes.moment_votes import RoundVotes
 from pate.votes.recipe import DEFAULT_RECIPE, Recipe
 from pate.votes.shape import VoteShape
 from pate.votes.shrinkage import shrink_singular_values
-from pate.votes.source import CenterableVotes, GroupVotes, VoteSource
+from pate.votes.source import CenterableVotes, GroupVotes, TeacherVotes, VoteSource
 
 Array = NDArray[np.float64]
 
@@ -235,6 +235,7 @@ class CenteredVotes(base.Aggregator):
         `release`. One charge, made with the first part, covers all parts.
         """
         require_generator(rng)
+        votes = votes.require_type(CenterableVotes)
         prevalence_rng, votes_rng = rng.spawn(2)
         rounds = self._in_rounds(votes)
         if rounds is None:
@@ -262,7 +263,7 @@ class CenteredVotes(base.Aggregator):
 
     def _release_at_once(
         self,
-        votes: VoteSource,
+        votes: CenterableVotes,
         record: ReleaseRecord,
         *,
         prevalence_rng: Rng,
@@ -301,7 +302,7 @@ class CenteredVotes(base.Aggregator):
             recipe=self.recipe,
         )
 
-    def _released_center(self, votes: VoteSource, rng: Rng, record: ReleaseRecord) -> Any:
+    def _released_center(self, votes: CenterableVotes, rng: Rng, record: ReleaseRecord) -> Any:
         """Returns the center: the public one, or the prevalence, which is drawn unless the record already holds it."""
         if self.prevalence_share == 0:
             return self.center
@@ -323,6 +324,7 @@ class CenteredVotes(base.Aggregator):
 
         No epsilon covers the result; see `Aggregator.noiseless_from`.
         """
+        source = source.require_type(CenterableVotes)
         released = record.committed("prevalence")
         center = self.center if released is None else released["prevalence"]
         rounds = self._in_rounds(source)
@@ -349,13 +351,14 @@ class CenteredVotes(base.Aggregator):
         For several rounds the teachers must be able to vote in rounds. A prevalence needs the label shares of the
         teachers.
         """
+        votes = votes.require_type(CenterableVotes)
         is_in_rounds = self._in_rounds(votes) is not None
         if self.prevalence_share > 0:
             votes.share_sums()
         if not is_in_rounds:
-            deque(votes.confidences(), maxlen=0)
+            deque(votes.require_type(TeacherVotes).confidences(), maxlen=0)
 
-    def _step_around(self, center: Any, votes: VoteSource) -> CenteredVotes:
+    def _step_around(self, center: Any, votes: CenterableVotes) -> CenteredVotes:
         """Returns a copy of the aggregator with this center, whose price is that of the votes alone.
 
         Args:
@@ -369,18 +372,18 @@ class CenteredVotes(base.Aggregator):
             weights=votes.weights,
         )
 
-    def _summary_around(self, center: Any, votes: VoteSource) -> NDArray[np.int64]:
+    def _summary_around(self, center: Any, votes: CenterableVotes) -> NDArray[np.int64]:
         """Returns the sum of the clipped votes minus a center, `[num_queries, num_labels]`, in steps of a grid."""
         step = self._step_around(center, votes)
         key = ("summary", self._text, step._center_as_given.tobytes())
-        return np.asarray(votes.remembered(key, compute=partial(step.summarize, votes)))
+        return np.asarray(votes.cached(key, compute=partial(step.summarize, votes)))
 
     @property
     def num_rounds(self) -> int:
         """The number of rounds for teachers that can vote in rounds: `rounds`, or its default."""
         return self.rounds or self.recipe.num_rounds
 
-    def _in_rounds(self, source: VoteSource) -> RoundVotes | None:
+    def _in_rounds(self, source: CenterableVotes) -> RoundVotes | None:
         """Returns the votes of teachers that vote in rounds; None if they vote once."""
         has_few_teachers = source.num_teachers < self.recipe.fewest_teachers_in_rounds
         is_once = self.rounds == 1 or (self.rounds is None and has_few_teachers)
@@ -426,7 +429,7 @@ class CenteredVotes(base.Aggregator):
         share = self.prevalence_share
         require(share == 0, "prevalence_share", share, "0 once the center is known")
         votes_shape = (votes.num_queries, votes.num_labels)
-        blocks = votes.votes_around(
+        blocks = votes.require_type(CenterableVotes).votes_around(
             self._center_as_given, noise_multiplier=self.votes_multiplier, recipe=self.recipe
         )
         return self._clipped_sum(votes_shape).total(

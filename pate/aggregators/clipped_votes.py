@@ -96,7 +96,8 @@ class ClippedVotes(base.Aggregator):
         is_exact = self.norm == "l1" or votes.num_teachers <= _MOST_TEACHERS
         rule = f"at most {_MOST_TEACHERS}: above it sums of weights are not exact"
         require(is_exact, "num_teachers", votes.num_teachers, rule)
-        blocks = self.checked_blocks(votes.confidences(), votes.shape)
+        confidences = votes.require_type(TeacherVotes).confidences()
+        blocks = self.checked_blocks(confidences, votes.shape)
         if self.norm == "l1":
             limited_blocks = (limited(block, max_votes=self.vote_clip) for block in blocks)
             return np.asarray(sum(block.sum(axis=0, dtype=np.int64) for block in limited_blocks))

@@ -87,7 +87,8 @@ class PowersetGNMax(base.Aggregator):
         teachers who voted for it. The order of the rows does not depend on the order of the teachers.
         """
         largest = self.max_size or votes.num_labels
-        blocks = self.checked_blocks(votes.confidences(), votes.shape)
+        confidences = votes.require_type(TeacherVotes).confidences()
+        blocks = self.checked_blocks(confidences, votes.shape)
         vote_bits = limited(next(blocks), max_votes=largest)
         set_rows = _merged(_row_of_each(vote_bits))
         for block in blocks:

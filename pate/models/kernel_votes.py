@@ -78,7 +78,7 @@ class KernelVotes(FunctionVotes):
         """
         directions = self._directions_at_once(noise_multiplier, recipe)
         key = ("span", noise_multiplier, recipe)
-        return np.asarray(self.remembered(key, compute=lambda: directions.span(self.queries)))
+        return np.asarray(self.cached(key, compute=lambda: directions.span(self.queries)))
 
     def votes_around(
         self, center: Array, *, noise_multiplier: float, recipe: Recipe = DEFAULT_RECIPE
@@ -155,7 +155,7 @@ class KernelVotes(FunctionVotes):
             weights=self.weights,
         )
         key = ("moments", directions.width, recipe)
-        moments: MomentVotes = self.remembered(key, compute=make_moments)
+        moments: MomentVotes = self.cached(key, compute=make_moments)
         return moments
 
     def _directions_at_once(self, noise_multiplier: float, recipe: Recipe) -> PublicPCA:
@@ -163,7 +163,7 @@ class KernelVotes(FunctionVotes):
         count = self._num_affordable(noise_multiplier, noise_share=recipe.noise_share_at_once)
         count = min(count, self.num_queries)
         fit = partial(PublicPCA.fit, np.asarray(self.public.inputs), count, recipe=recipe)
-        directions: PublicPCA = self.remembered(("directions", count, recipe), compute=fit)
+        directions: PublicPCA = self.cached(("directions", count, recipe), compute=fit)
         return directions
 
     def _directions_in_rounds(self, noise_multiplier: float, recipe: Recipe) -> PublicPCA:
@@ -177,9 +177,7 @@ class KernelVotes(FunctionVotes):
             kernel_from={None: recipe.kernel_from, True: 1.0, False: None}[self.nonlinear],
             recipe=recipe,
         )
-        directions: PublicPCA = self.remembered(
-            ("directions in rounds", count, recipe), compute=fit
-        )
+        directions: PublicPCA = self.cached(("directions in rounds", count, recipe), compute=fit)
         return directions
 
     def _num_affordable(self, noise_multiplier: float, noise_share: float) -> int:

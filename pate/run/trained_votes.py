@@ -70,7 +70,7 @@ class TrainedVotes(TeacherVotes):
             num_records=self.num_groups,
             num_labels=self.num_labels,
         )
-        votes: MomentVotes = self.remembered(
+        votes: MomentVotes = self.cached(
             ("moments", count, recipe), compute=partial(self._moments, count, recipe)
         )
         return votes

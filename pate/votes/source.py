@@ -1,19 +1,8 @@
 """Sources of votes: the types of votes that teachers give and aggregators read.
 
 A teacher names the type of its votes (`Voter.gives`), and an aggregator the type that it reads (`Aggregator.reads`).
-They work together if the teacher's type is the aggregator's type or a subclass of it. Each type raises `InvalidValue`
-in the methods that it does not support.
-
-- `VoteSource`: the base of all types.
-- `CountableVotes`: counts of the teachers that vote for each label of each query.
-- `CountedVotes` (pate/votes/arrays.py): counts, and nothing else.
-- `CenterableVotes`: real numbers, which are summed after a center is subtracted.
-- `VotesInRounds`: votes that can be cast in rounds, on the errors of a student.
-- `FunctionVotes`: votes that are functions on the queries, without bits; also in rounds.
-- `GroupVotes`: votes of private groups of records in place of teachers, in rounds alone.
-- `TeacherVotes`: bits of each teacher, which can be counted or centered.
-- `TeacherVotesInRounds`: bits of each teacher that can also be cast in rounds.
-- `NoisySum`: a sum to which the holders of the votes have added noise.
+They work together if the teacher's type is the aggregator's type or a subclass of it. `VoteSource.require_type` refuses
+votes of another type.
 
 Votes are private and stay with the owner of the records. No method here adds noise.
 """
@@ -22,8 +11,8 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable, Hashable, Iterable, Iterator
-from functools import partial
-from typing import TYPE_CHECKING, Any, ClassVar
+from functools import cached_property, partial
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -37,6 +26,8 @@ from pate.votes.weighted import Array, Weighted
 
 if TYPE_CHECKING:
     from pate.votes.moment_votes import RoundVotes
+
+V = TypeVar("V", bound="VoteSource")
 
 
 class VoteSource(Weighted):
@@ -66,62 +57,18 @@ class VoteSource(Weighted):
             num_teachers=self.num_teachers,
         )
 
-    def counts(self, max_votes: int | None = None) -> NDArray[np.int64]:
-        """Raises `InvalidValue`; `CountableVotes` overrides it."""
-        raise self._refusal()
-
-    def bits(self) -> Iterator[Bits]:
-        """Raises `InvalidValue`; `TeacherVotes` overrides it."""
-        raise self._refusal()
-
-    def confidences(self) -> Iterator[NDArray[Any]]:
-        """Raises `InvalidValue`; `TeacherVotes` overrides it."""
-        raise self._refusal()
-
-    def votes_around(
-        self, center: Array, *, noise_multiplier: float, recipe: Recipe = DEFAULT_RECIPE
-    ) -> Iterable[Any]:
-        """Raises `InvalidValue`; `CenterableVotes` overrides it."""
-        raise self._refusal()
-
-    def span(self, *, noise_multiplier: float, recipe: Recipe = DEFAULT_RECIPE) -> Array | None:
-        """Returns a public orthonormal basis in which all `votes_around` lie, `[num_queries, rank]`.
-
-        None means that votes may be any numbers.
+    def require_type(self, votes_type: type[V]) -> V:
+        """Returns these votes if they are of a type.
 
         Args:
-            noise_multiplier: the noise multiplier of the votes; with more noise the basis has fewer directions.
-            recipe: the tuned constants of the aggregator.
+            votes_type: the type that an aggregator reads.
+
+        Raises:
+            InvalidValue: the votes are of another type. The error names the aggregators that can read them.
         """
-        return None
-
-    def in_rounds(
-        self, *, noise_multiplier: float, recipe: Recipe = DEFAULT_RECIPE
-    ) -> RoundVotes | None:
-        """Returns the votes in rounds, on the errors of a student; None for votes that are cast once.
-
-        Args:
-            noise_multiplier: the noise multiplier of the votes; with more noise there are fewer features.
-            recipe: the tuned constants of the aggregator.
-        """
-        return None
-
-    def label_shares(self) -> Array:
-        """Returns the share of each teacher's records with each label, `[num_teachers, num_labels]`.
-
-        Raises `InvalidValue` where the shares are not known.
-        """
+        if isinstance(self, votes_type):
+            return self
         raise self._refusal()
-
-    def share_sums(self) -> ShareSums | Array:
-        """Returns the label shares of the teachers, or an object that computes sums of them.
-
-        `Prevalence.release` takes either. Only sums are available where the shares stay with their holders, or where
-        teachers have weights.
-        """
-        if self.weights is None:
-            return self.label_shares()
-        return TeacherShares(self.label_shares(), weights=self.weights)
 
     def accuracies(self, true_labels: Bits) -> Array:
         """Returns the share of right bits of each teacher, `[num_teachers]`; an empty array for votes without bits.
@@ -131,14 +78,19 @@ class VoteSource(Weighted):
         """
         return np.zeros(0)
 
-    def remembered(self, key: Hashable, compute: Callable[[], Any]) -> Any:
+    def cached(self, key: Hashable, compute: Callable[[], Any]) -> Any:
         """Returns the value that `compute` returns, computed once for each key and then kept in memory."""
-        memory: dict[Hashable, Any] = self.__dict__.setdefault("_memory", {})
-        if key not in memory:
-            memory[key] = compute()
-        return memory[key]
+        if key not in self._cache:
+            self._cache[key] = compute()
+        return self._cache[key]
+
+    @cached_property
+    def _cache(self) -> dict[Hashable, Any]:
+        """The values that `cached` has computed, by key."""
+        return {}
 
     def _refusal(self) -> InvalidValue:
+        """Returns the error for an aggregator that cannot read these votes."""
         return InvalidValue("aggregator", rule=self.readers)
 
 
@@ -166,16 +118,64 @@ class CenterableVotes(VoteSource):
 
         Args:
             center: `[num_labels]`, or a number; public or released.
-            noise_multiplier: the argument of `span`.
-            recipe: the argument of `span`.
+            noise_multiplier: the noise multiplier of the votes; with more noise there are fewer directions.
+            recipe: the tuned constants of the aggregator.
         """
+
+    @abstractmethod
+    def share_sums(self) -> ShareSums | Array:
+        """Returns the label shares of the teachers, or an object that computes sums of them.
+
+        `Prevalence.release` takes either. Only sums are available where the shares stay with their holders, or where
+        teachers have weights.
+        """
+
+    def span(self, *, noise_multiplier: float, recipe: Recipe = DEFAULT_RECIPE) -> Array | None:
+        """Returns a public orthonormal basis in which all `votes_around` lie, `[num_queries, rank]`.
+
+        None means that votes may be any numbers.
+
+        Args:
+            noise_multiplier: the noise multiplier of the votes; with more noise the basis has fewer directions.
+            recipe: the tuned constants of the aggregator.
+        """
+        return None
+
+    def in_rounds(
+        self, *, noise_multiplier: float, recipe: Recipe = DEFAULT_RECIPE
+    ) -> RoundVotes | None:
+        """Returns the votes in rounds, on the errors of a student; None for votes that are cast once.
+
+        Args:
+            noise_multiplier: the noise multiplier of the votes; with more noise there are fewer features.
+            recipe: the tuned constants of the aggregator.
+        """
+        return None
 
 
 class VotesInRounds(CenterableVotes):
-    """Votes that can be cast in rounds, on the errors of a student: `in_rounds` does not return None."""
+    """Votes that can be cast in rounds, on the errors of a student."""
+
+    @abstractmethod
+    def in_rounds(self, *, noise_multiplier: float, recipe: Recipe = DEFAULT_RECIPE) -> RoundVotes:
+        """Returns the votes in rounds; see `CenterableVotes.in_rounds`."""
 
 
-class TeacherVotes(CountableVotes, CenterableVotes):
+class VotesWithLabelShares(CenterableVotes):
+    """Votes of teachers whose label shares are known."""
+
+    @abstractmethod
+    def label_shares(self) -> Array:
+        """Returns the share of each teacher's records with each label, `[num_teachers, num_labels]`."""
+
+    def share_sums(self) -> ShareSums | Array:
+        """Returns the label shares of the teachers, or sums of them where teachers have weights."""
+        if self.weights is None:
+            return self.label_shares()
+        return TeacherShares(self.label_shares(), weights=self.weights)
+
+
+class TeacherVotes(CountableVotes, VotesWithLabelShares):
     """The bits of each teacher for each label of each query, cast once.
 
     A subclass defines `bits`, `label_shares` and the attributes. Counts and confidences are computed from the bits.
@@ -184,10 +184,6 @@ class TeacherVotes(CountableVotes, CenterableVotes):
     @abstractmethod
     def bits(self) -> Iterator[Bits]:
         """Yields blocks of bits in the order of the teachers, `[num_teachers_in_block, num_queries, num_labels]`."""
-
-    @abstractmethod
-    def label_shares(self) -> Array:
-        """Returns the share of each teacher's records with each label, `[num_teachers, num_labels]`."""
 
     def counts(self, max_votes: int | None = None) -> NDArray[np.int64]:
         """Returns the number of teachers that vote for each label of each query, `[num_queries, num_labels]`.
@@ -199,7 +195,7 @@ class TeacherVotes(CountableVotes, CenterableVotes):
                 all.
         """
         return np.asarray(
-            self.remembered(("counts", max_votes), compute=partial(self._counted, max_votes))
+            self.cached(("counts", max_votes), compute=partial(self._counted, max_votes))
         )
 
     def confidences(self) -> Iterator[NDArray[Any]]:
@@ -236,7 +232,7 @@ class TeacherVotesInRounds(TeacherVotes, VotesInRounds):
     """The bits of each teacher, for teachers that can also vote in rounds."""
 
 
-class FunctionVotes(VotesInRounds):
+class FunctionVotes(VotesInRounds, VotesWithLabelShares):
     """Votes that are functions on the queries, without bits; each teacher has its weight."""
 
 

@@ -460,10 +460,10 @@ class SummedRelease:
                 digest=digest,
             )
         else:
-            source = self.counted(make_sum)
-            digest = hashlib.sha256(
-                b"summed votes" + np.ascontiguousarray(source.counts()).tobytes()
-            ).hexdigest()
+            counted_votes = self.counted(make_sum)
+            counts = np.ascontiguousarray(counted_votes.counts())
+            digest = hashlib.sha256(b"summed votes" + counts.tobytes()).hexdigest()
+            source = counted_votes
         cohort = Cohort(
             dataset=self.dataset,
             real=self.real,
@@ -475,7 +475,7 @@ class SummedRelease:
         )
         return release_votes(self.plan, source, cohort, self.output_dir, monitor)
 
-    def counted(self, make_sum: Callable[[], Summed]) -> VoteSource:
+    def counted(self, make_sum: Callable[[], Summed]) -> CountedVotes:
         """Returns a vote source with the sum of all teachers' votes.
 
         Teachers of absent holders have constant votes, as in `Collection.source`.
@@ -862,7 +862,7 @@ class AskedVotes(VotesInRounds, ShareSums):
             num_labels=self.num_labels,
             noise_share=recipe.noise_share_in_rounds,
         )
-        moments: RoundVotes = self.remembered(
+        moments: RoundVotes = self.cached(
             ("moments", count), compute=lambda: AskedMoments(self, count)
         )
         return moments

@@ -161,7 +161,7 @@ def cast_vote_file(
         if progress:
             monitor.say(f"output_dir={folder.path}: continues a call that was stopped; {progress}")
         ensemble = share.train(num_queries, engine=plan.engine, folder=folder, monitor=monitor)
-        votes = ensemble.vote()
+        votes = ensemble.vote().require_type(TeacherVotes)
         names = ensemble.public_names
         clip = plan.vote_clip
         with_confidences = plan.cast == "confidences"
