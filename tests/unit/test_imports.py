@@ -32,14 +32,14 @@ PROBE = "import sys; {statement}; print(*sorted(sys.modules))"
 
 
 def modules_after(statement: str) -> set[str]:
-    """The modules that a fresh interpreter has loaded after one statement."""
+    """Returns the modules that a fresh interpreter has loaded after one statement."""
     command = [sys.executable, "-c", PROBE.format(statement=statement)]
     return set(subprocess.run(command, capture_output=True, text=True, check=True).stdout.split())
 
 
 @pytest.mark.process
 def test_importing_the_core_loads_nothing_heavy() -> None:
-    """All of it in one interpreter: what any part loads is among what all parts load."""
+    """All packages of the core, imported together, load neither torch, scikit-learn nor slow parts of scipy."""
     core = [
         f"pate.{name}"
         for name in ("accounting", "mechanisms", "testing", "aggregators", "votes", "pricing")
@@ -51,6 +51,7 @@ def test_importing_the_core_loads_nothing_heavy() -> None:
 
 @pytest.mark.process
 def test_the_cipher_is_loaded_when_secret_noise_is_asked_for() -> None:
+    """Drawing seeded noise does not load randomgen. Drawing secret noise does."""
     statement = (
         "import numpy as np, sys; from pate.accounting import Ledger; from pate.aggregators import GaussianVotes; "
         "from pate.mechanisms import secret_generator; draw = lambda rng: GaussianVotes(noise_std=9.0).aggregate("
@@ -63,6 +64,7 @@ def test_the_cipher_is_loaded_when_secret_noise_is_asked_for() -> None:
 
 @pytest.mark.process
 def test_the_classifier_is_loaded_when_asked_for_and_needs_no_torch() -> None:
+    """Importing the classifier loads scikit-learn, and neither torch nor hydra."""
     loaded = modules_after("from pate import PATEClassifier")
     assert "sklearn" in loaded
     assert not loaded & {"torch", "hydra", "omegaconf", "matplotlib", "tensorboard"}
@@ -91,7 +93,10 @@ for words in {[line.split() for line in COMMANDS]}:
 
 @pytest.mark.process
 def test_commands_load_what_they_use() -> None:
-    """Seconds, where one loads what no page of help, no typo and no price needs."""
+    """Prices, help pages and refused typos load no package of training, such as torch.
+
+    Loading them would take seconds.
+    """
     answer = subprocess.run(
         [sys.executable, "-c", CALLS], capture_output=True, text=True, check=True
     )
@@ -119,7 +124,10 @@ def test_commands_load_what_they_use() -> None:
 
 
 def test_no_name_of_a_package_is_also_that_of_its_module() -> None:
-    """Of names that are loaded later: once the module is loaded, Python finds the module under its name."""
+    """In packages that load names later, no public name is that of a module.
+
+    Once such a module is loaded, Python would find the module under the name.
+    """
     packages = [
         path for path in sorted(PACKAGE.rglob("__init__.py")) if "__getattr__" in path.read_text()
     ]
@@ -131,6 +139,10 @@ def test_no_name_of_a_package_is_also_that_of_its_module() -> None:
 
 
 def test_all_files_state_the_same_version() -> None:
+    """pyproject.toml, the conda recipe, the package and CITATION.cff have the same version.
+
+    Requirements and commands of the recipe are those of pyproject.toml.
+    """
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     recipe = yaml.safe_load((ROOT / "packaging/conda/recipe.yaml").read_text())
     assert recipe["context"]["version"] == VERSION

@@ -106,7 +106,13 @@ import pate.cli.account
 
 
 def answer(code: str, *words: str | Path, path: Path = ROOT) -> subprocess.CompletedProcess[str]:
-    """What a fresh interpreter says that finds `pate` in a folder; nothing of it is an error of its own."""
+    """Runs a program in a fresh interpreter that finds `pate` in a folder, and returns the finished process.
+
+    Args:
+        code: the source text of the program.
+        words: its arguments.
+        path: the folder of `pate`.
+    """
     environment = os.environ | {
         "PYTHONPATH": str(path),
         "PYTHONWARNINGS": "default",
@@ -126,6 +132,10 @@ def answer(code: str, *words: str | Path, path: Path = ROOT) -> subprocess.Compl
 
 @pytest.mark.process
 def test_a_missing_extra_is_refused_with_its_install_command() -> None:
+    """Without the packages of all extras, each module and name that needs one is refused.
+
+    The refusal has the command that installs it.
+    """
     done = answer(WITHOUT_EXTRAS)
     assert done.returncode == 0, done.stderr
     answers = dict(line.split(" | ") for line in done.stdout.splitlines() if "|" in line)
@@ -142,13 +152,14 @@ def test_a_missing_extra_is_refused_with_its_install_command() -> None:
 
 @pytest.mark.process
 def test_a_command_without_its_packages_exits_with_2() -> None:
+    """Without hydra, importing a command exits with code 2 and one line."""
     done = answer(f"{HIDE}import pate.cli.account")
     assert (done.returncode, done.stdout, len(done.stderr.splitlines())) == (2, "", 1)
     assert done.stderr == f"pate.cli: expected the package hydra: {how_to_install('cli')}\n"
 
 
 def hiding(*installed: str) -> str:
-    """A program's beginning that hides the packages of all extras that are not installed."""
+    """Returns the beginning of a program that hides the packages of all extras but the installed ones."""
     installed_packages = {name for extra in installed for name in extras._PACKAGES[extra].split()}
     return HIDE.replace(
         repr(PACKAGES), repr([name for name in PACKAGES if name not in installed_packages])
@@ -156,7 +167,7 @@ def hiding(*installed: str) -> str:
 
 
 def called(command: str, *words: str) -> str:
-    """A program that runs a command with these words."""
+    """Returns a program that runs a command with these arguments."""
     return f"""
 sys.argv = {["pate-" + command, *words]}
 import importlib
@@ -166,6 +177,7 @@ importlib.import_module("pate.cli.{command}").main()
 
 @pytest.mark.process
 def test_prices_need_the_extra_cli_alone() -> None:
+    """With the extra `cli` alone, pate-account prices. pate-train and pate-predict name the extra that they need."""
     pytest.importorskip("hydra")
     words = ["aggregator=gaussian_votes", "num_queries=600", "num_labels=40", "num_teachers=800"]
     done = answer(hiding("cli") + called("account", *words, "target_epsilon=3.6", "format=json"))
@@ -181,6 +193,7 @@ def test_prices_need_the_extra_cli_alone() -> None:
 
 @pytest.mark.process
 def test_a_linear_model_predicts_without_torch_and_scikit_learn(tmp_path: Path) -> None:
+    """With the extra `predict` alone, a published linear model is loaded, and predicts the numbers computed by hand."""
     pytest.importorskip("safetensors")
     import numpy as np
 
@@ -215,6 +228,7 @@ print(bundle.predict(inputs).astype(int).tolist())
 
 @pytest.mark.process
 def test_without_posix_the_core_works_and_runs_are_refused(tmp_path: Path) -> None:
+    """Without POSIX, aggregators and accountants work. A ledger's file and the commands are refused in a line."""
     done = answer(WITHOUT_POSIX, tmp_path)
     rule = "expected a POSIX system, such as Linux or macOS"
     assert done.returncode == 2, done.stderr
@@ -229,7 +243,12 @@ def test_without_posix_the_core_works_and_runs_are_refused(tmp_path: Path) -> No
 @pytest.mark.process
 @pytest.mark.skipif(sys.platform == "win32", reason="makes links")
 def test_the_other_distribution_is_named_and_takes_only_two_names_along(tmp_path: Path) -> None:
-    """`PATE` 0.1.1 brings an empty `pate/__init__.py`: in place of ours, or it is gone after its uninstallation."""
+    """Beside another project's distribution `pate`, importing warns once.
+
+    If it has replaced `pate/__init__.py`, the rest works with a warning.
+
+    `PATE` 0.1.1 brings an empty `pate/__init__.py`.
+    """
     (tmp_path / "PATE-0.1.1.dist-info").mkdir()
     answer_beside = answer("import sys; sys.path.append(sys.argv[1]); import pate", tmp_path)
     assert answer_beside.returncode == 0
@@ -265,6 +284,7 @@ def test_the_other_distribution_is_named_and_takes_only_two_names_along(tmp_path
 def test_the_install_command_names_the_source_of_the_package(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    """The command that installs an extra names the wheel or folder of the package, or its published name."""
     wheel = f"pate_multilabel-{extras.VERSION}-py3-none-any.whl[ray]"
     assert how_to_install("ray", on_any_machine=True) == f"pip install '{wheel}'"
     monkeypatch.setattr(extras, "_origin", lambda: "/a b/x.whl")

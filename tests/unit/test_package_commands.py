@@ -10,7 +10,7 @@ from pate import package_commands as module
 
 @pytest.fixture
 def entry_points(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[EntryPoint]]:
-    """The entry points that the module finds; a test adds to them before it asks."""
+    """Yields the list of entry points that the module finds; a test adds to it."""
     points: list[EntryPoint] = []
     monkeypatch.setattr(module, "entry_points", lambda group: points)
     module.package_commands.cache_clear()
@@ -19,6 +19,7 @@ def entry_points(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[EntryPoint]]:
 
 
 def test_a_command_is_found_by_its_name(entry_points: list[EntryPoint]) -> None:
+    """An entry point `vote` is found as the command of this name."""
     value = "pate.package_commands:ENTRY_POINTS"
     entry_points.append(EntryPoint("vote", value, module.ENTRY_POINTS))
     assert module.package_commands() == {"vote": module.ENTRY_POINTS}
@@ -27,6 +28,7 @@ def test_a_command_is_found_by_its_name(entry_points: list[EntryPoint]) -> None:
 def test_a_package_that_cannot_be_imported_is_named_and_left_out(
     entry_points: list[EntryPoint], capsys: pytest.CaptureFixture[str]
 ) -> None:
+    """An entry point of a package that cannot be imported is left out, with a line on standard error."""
     entry_points.append(EntryPoint("vote", "no_such_package:VOTE", module.ENTRY_POINTS))
     assert module.package_commands() == {}
     rule = "the command vote of a package is left out: No module named 'no_such_package'"

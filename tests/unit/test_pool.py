@@ -20,11 +20,13 @@ from pate.votes.public_pca import PublicPCA
 
 
 def later_the_smaller(item: int) -> int:
+    """Returns the square of an item, the later the smaller the item is modulo 8."""
     time.sleep(0.002 * (8 - item % 8))
     return item * item
 
 
 def test_results_of_several_threads_have_the_order_of_the_items() -> None:
+    """Items that take different times in three threads are returned in their order."""
     with pool_of(num_threads=3):
         assert list(in_order(later_the_smaller, items=range(20))) == [
             item * item for item in range(20)
@@ -33,6 +35,7 @@ def test_results_of_several_threads_have_the_order_of_the_items() -> None:
 
 
 def test_without_a_pool_items_are_computed_lazily_in_the_same_thread() -> None:
+    """Without a pool, an item is computed when it is asked for, in the same thread."""
     makers = []
     made = in_order(lambda item: makers.append((item, threading.get_ident())), items=range(3))
     assert makers == []
@@ -41,6 +44,7 @@ def test_without_a_pool_items_are_computed_lazily_in_the_same_thread() -> None:
 
 
 def test_two_items_for_each_thread_are_in_memory_at_most() -> None:
+    """With two threads, at most four items more than returned are read."""
     items_read = []
 
     def items() -> Iterator[int]:
@@ -54,6 +58,7 @@ def test_two_items_for_each_thread_are_in_memory_at_most() -> None:
 
 
 def test_an_error_of_one_item_ends_the_computation() -> None:
+    """Item 1 of 1,000 fails. The error is raised, and fewer than ten items were computed."""
     results = []
 
     def make(item: int) -> int:
@@ -68,6 +73,8 @@ def test_an_error_of_one_item_ends_the_computation() -> None:
 
 
 def test_an_item_made_of_items_ends_though_all_threads_wait_for_some() -> None:
+    """Items whose computation runs items of its own end, in a pool within a pool, with two threads."""
+
     def total(item: int) -> int:
         return sum(in_order(later_the_smaller, items=range(item)))
 
@@ -78,6 +85,11 @@ def test_an_item_made_of_items_ends_though_all_threads_wait_for_some() -> None:
 
 @pytest.mark.slow
 def test_one_thread_for_each_product_and_the_number_from_before_afterwards() -> None:
+    """Within `one_blas_thread` and `all_cores`, matrix products have one thread.
+
+    Afterwards they have two again, also after an error.
+    """
+
     def numbers() -> set[int]:
         return {
             library["num_threads"] for library in threadpool_info() if library["user_api"] == "blas"
@@ -95,7 +107,7 @@ def test_one_thread_for_each_product_and_the_number_from_before_afterwards() -> 
 
 
 def of_rounds(kind: type[MomentVotes], num_teachers: int, **options: object) -> bytes:
-    """Votes of teachers with 1 to 40 records each."""
+    """Returns the bytes of the votes and their sum of teachers with 1 to 40 records each."""
     rng = np.random.default_rng(0)
     teacher_of = np.repeat(np.arange(num_teachers), 1 + np.arange(num_teachers) % 40)
     inputs = rng.normal(size=(len(teacher_of), 8)).astype(np.float32)
@@ -121,6 +133,7 @@ def of_rounds(kind: type[MomentVotes], num_teachers: int, **options: object) -> 
 
 
 def test_votes_in_rounds_have_the_same_bytes_with_any_number_of_threads() -> None:
+    """Votes in rounds of kernel and convex teachers have the same bytes with one and three threads."""
     learners = {"learner_of": np.arange(10) % 3, "num_learners": 3, "penalty": 10.0}
     alone = (
         of_rounds(MomentVotes, num_teachers=80),
@@ -136,6 +149,7 @@ def test_votes_in_rounds_have_the_same_bytes_with_any_number_of_threads() -> Non
 def test_logistic_students_have_the_same_bytes_with_any_number_of_threads(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    """A logistic student has the same bytes with one and three threads."""
     monkeypatch.setattr("pate.models.logistic._BLOCK_ROWS", 64)
     monkeypatch.setattr("pate.models.logistic._MANY_ROWS", 128)
     rng = np.random.default_rng(0)

@@ -25,11 +25,12 @@ class Clock:
     [(0.4, "0 s"), (59.6, "1 min"), (61, "1 min 1 s"), (3600, "1 h 0 min"), (7380, "2 h 3 min")],
 )
 def test_durations_in_words(seconds: float, spelled: str) -> None:
+    """A number of seconds is spelled in hours, minutes and seconds."""
     assert spelled_seconds(seconds) == spelled
 
 
 def test_the_time_left_counts_the_steps_of_this_process_alone() -> None:
-    """Of 100 teachers 40 are there; 20 more take 60 s, so the other 40 take 120 s."""
+    """Of 100 teachers 40 are there at the start; 20 more take 60 s. The other 40 are estimated to take 120 s."""
     stage = Stage(name="training teachers", num_steps=100, start_time=5.0)
     stage.advance(40, current_time=5.0)
     assert stage.seconds_left(current_time=5.0) is None
@@ -38,6 +39,7 @@ def test_the_time_left_counts_the_steps_of_this_process_alone() -> None:
 
 
 def test_a_stage_of_unknown_length_says_its_step_and_the_time() -> None:
+    """A stage without a number of steps shows its step, the time passed and the note."""
     stage = Stage(name="training the student", num_steps=None, start_time=0.0)
     assert stage.line(30.0) == "training the student, 30 s passed"
     stage.advance(7, "loss 0.2", current_time=40.0)
@@ -45,11 +47,15 @@ def test_a_stage_of_unknown_length_says_its_step_and_the_time() -> None:
 
 
 def _shown(monitor_of: Console) -> list[str]:
+    """Returns the lines that were written to a console."""
     return [line for line in monitor_of.file.getvalue().splitlines() if line]
 
 
 def test_without_a_terminal_a_line_comes_at_least_every_30_s() -> None:
-    """Of the innermost stage, also where that says nothing; none sooner than 20 s behind another line."""
+    """Without a terminal, the innermost stage prints a line at least every 30 s.
+
+    No line comes sooner than 20 s after another.
+    """
     console = Console(file=io.StringIO(), width=200)
     clock = Clock()
     monitor = ConsoleMonitor(console, clock=clock, watches=False)
@@ -71,6 +77,7 @@ def test_without_a_terminal_a_line_comes_at_least_every_30_s() -> None:
 
 
 def test_on_a_terminal_bars_are_shown_and_no_such_lines() -> None:
+    """On a terminal a stage has a bar, and no lines with the time passed."""
     console = Console(file=io.StringIO(), width=200, force_terminal=True)
     clock = Clock()
     monitor = ConsoleMonitor(console, clock=clock, watches=False)
@@ -82,6 +89,8 @@ def test_on_a_terminal_bars_are_shown_and_no_such_lines() -> None:
 
 
 def test_a_thread_looks_after_silent_stages_and_ends_with_them() -> None:
+    """While stages run, one thread watches them; afterwards there is none."""
+
     def watchers() -> int:
         return sum(thread.name == "stages" for thread in threading.enumerate())
 
@@ -92,6 +101,7 @@ def test_a_thread_looks_after_silent_stages_and_ends_with_them() -> None:
 
 
 def test_a_monitor_can_leave_out_short_stages() -> None:
+    """With `shown_after=2`, a stage of 1 s prints no line, and one of 3 s does."""
     console = Console(file=io.StringIO(), width=200)
     clock = Clock()
     monitor = ConsoleMonitor(console, clock=clock, watches=False, shown_after=2.0)

@@ -69,6 +69,10 @@ TAKES: dict[str, Callable[[Any], Any]] = {
 @pytest.mark.parametrize("kind", STRANGE)
 @pytest.mark.parametrize("place", TAKES)
 def test_strange_inputs_of_teachers_are_refused(place: str, kind: str) -> None:
+    """Inputs that are huge, masked, sparse, text and so on are refused by splits, students, models and shards.
+
+    The refusal is one line, and shows no value.
+    """
     with pytest.raises(
         InvalidValue, match=r"^inputs(=\w+|\.\w+=\S+.*|\[7, 2\])?: expected "
     ) as caught:
@@ -79,6 +83,10 @@ def test_strange_inputs_of_teachers_are_refused(place: str, kind: str) -> None:
 
 @pytest.mark.parametrize("kind", ["huge", "masked", "gradients", "text"])
 def test_inputs_of_the_classifier(kind: str) -> None:
+    """The classifier refuses strange inputs, public inputs, labels and groups under their names.
+
+    The refusal shows no value.
+    """
     model = PATEClassifier(n_teachers=3)
     y = (ROWS[:, 0] > 0).astype(int)
     for arguments, name in (
@@ -101,6 +109,7 @@ BITS = RNG.random((10, 5, 3)) < 0.5
 
 
 def test_counts() -> None:
+    """An aggregator of counts refuses masked, sparse and other strange votes."""
     masked = np.ma.masked_array(VOTES, mask=VOTES > 2)
     gradients = torch.tensor(VOTES.astype(float), requires_grad=True)
     for votes in (masked, gradients, sparse.csr_matrix(VOTES), {}, "votes"):
@@ -114,6 +123,7 @@ def test_counts() -> None:
     "votes", [np.ma.masked_array(BITS, mask=BITS), torch.ones(10, 5, 3, requires_grad=True)]
 )
 def test_votes_of_teachers(votes: Any) -> None:
+    """Aggregators of single teachers' votes refuse masked votes and tensors with gradients."""
     for aggregator in (
         ClippedVotes(noise_std=3.0, vote_clip=2),
         CenteredVotes(noise_multiplier=3.0),
@@ -141,6 +151,7 @@ def test_votes_of_teachers(votes: Any) -> None:
     ],
 )
 def test_data_sets(change: dict[str, Any], refusal: Refusal) -> None:
+    """A data set with one strange field is refused under its name."""
     split = Split(ROWS, LABELS, IDS, IDS)
     parts = {
         "private": split.take(slice(10)),
@@ -158,6 +169,7 @@ def test_data_sets(change: dict[str, Any], refusal: Refusal) -> None:
 
 
 def test_images_are_within_their_range() -> None:
+    """Images with a value above 1 are refused with its place."""
     images = np.full((3, 1, 2, 2), 0.5, np.float32)
     images[1, 0, 1, 1] = 1.5
     parts = [Split(images, LABELS[:3], IDS[:3] + 3 * part, IDS[:3] + 3 * part) for part in range(3)]
@@ -166,6 +178,7 @@ def test_images_are_within_their_range() -> None:
 
 
 def test_partitions() -> None:
+    """A partition from a list or tensor, and a number in place of a generator, are refused."""
     for teacher_of in ([0, 1], torch.arange(2)):
         with refused("teacher_of", ANY, "a numpy array"):
             Partition(teacher_of, 2)
@@ -184,6 +197,7 @@ def test_partitions() -> None:
     ],
 )
 def test_students_without_their_weights(arrays: Any, tmp_path: Any) -> None:
+    """A stored linear student without, with cut, with NaN or with float64 weights is refused."""
     type(MODEL)(arrays, 0.5, MODEL.input_shape, 30, {}).save(tmp_path)
     with refused("file", ANY, "the weights of"):
         StudentModel.load(tmp_path)
@@ -215,6 +229,7 @@ CALLS: dict[str, Callable[[], Any]] = {
 
 @pytest.mark.parametrize("name", CALLS)
 def test_arguments_of_another_kind(name: str) -> None:
+    """A call with an argument of another kind is refused in one line under its name."""
     with pytest.raises(
         InvalidValue, match=rf"^{name.split()[0]}\S*=.*: expected |^{name}: expected "
     ) as caught:
@@ -223,5 +238,6 @@ def test_arguments_of_another_kind(name: str) -> None:
 
 
 def test_prices_beyond_all_numbers() -> None:
+    """An epsilon and a zCDP cost beyond all floats are infinite."""
     assert gaussian_epsilon(1e308, target_delta=1e-6) == np.inf
     assert SubsetPeeling(noise_scale=1e-300).event.rho == np.inf

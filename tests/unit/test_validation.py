@@ -38,6 +38,7 @@ from tests.refusals import ANY, Refusal, refused
 
 
 def test_a_numeral_that_is_text_is_shown_as_text() -> None:
+    """The text "40" is refused as a number, and shown as text."""
     with refused("x", "40"):
         require(False, "x", "40", "a number > 0")
 
@@ -80,6 +81,7 @@ def test_a_numeral_that_is_text_is_shown_as_text() -> None:
 def test_an_error_keeps_its_line_and_fields_across_processes(
     error: InvalidValue, line: str
 ) -> None:
+    """An error that is pickled or copied has the same class, fields and line."""
     for copied in (error, pickle.loads(pickle.dumps(error)), copy.deepcopy(error)):
         assert type(copied) is type(error)
         assert (copied.name, copied.value, copied.rule) == (error.name, error.value, error.rule)
@@ -88,6 +90,7 @@ def test_an_error_keeps_its_line_and_fields_across_processes(
 
 
 def test_a_value_that_could_hold_data_is_kept_as_its_text_alone() -> None:
+    """An error about an array keeps its text, and not the array. A shape is kept as it is."""
     values = np.arange(3)
     error = InvalidValue("votes", values, rule="others")
     assert error.value == "[0 1 2]"
@@ -134,6 +137,7 @@ REFUSAL = InvalidValue(
     ],
 )
 def test_each_front_end_shows_the_fields_as_its_own_settings(spelling: Spelling, line: str) -> None:
+    """A refusal with remedies is shown by each command and the classifier with its own settings."""
     assert spelling.line(REFUSAL) == line
     error = copy.copy(REFUSAL)
     with pytest.raises(InvalidValue) as caught, shown_as(spelling):
@@ -160,12 +164,14 @@ def test_advice_names_settings_of_the_front_end(spelling: Spelling, advice: str)
 
 
 def test_caps_of_a_ledger_and_of_a_release_are_two_settings() -> None:
+    """A refusal of `max_epsilon` owned by the ledger is shown as max_total_epsilon, another as max_epsilon."""
     cap = InvalidValue("max_epsilon", 3.0, rule="more", owner="ledger")
     assert TRAIN.line(cap) == "max_total_epsilon=3.0: expected more"
     assert TRAIN.line(InvalidValue("max_epsilon", 3.0, rule="more")).startswith("max_epsilon=")
 
 
 def test_a_doubt_is_a_line_of_its_fields() -> None:
+    """A doubt is one line with its name, value, text and waiver, spelled for Python or for a command."""
     doubt = Doubt(
         name="num_teachers", value=20, text="few", waiver=Remedy(name="allow_useless", value=True)
     )
@@ -178,7 +184,10 @@ SHOWN = r"flu\x1b[2J\u202e\u200b\x00\x9b gone\ud800"
 
 
 def test_control_codes_in_a_message_have_no_effect_on_a_terminal() -> None:
-    """Whoever raises it, and however it is made."""
+    """A value and rule with control codes are shown with escapes, however the error is made.
+
+    Letters of all languages stay.
+    """
     assert (
         str(InvalidValue("label", STRANGE, rule="\r\nanother\t"))
         == f"label={SHOWN}: expected   another "
@@ -211,6 +220,7 @@ NUMBERS: dict[Any, tuple[str, list[Any], list[Any]]] = {
 
 @pytest.mark.parametrize("check", NUMBERS)
 def test_numbers_are_accepted_and_other_values_refused(check: Any) -> None:
+    """Each check returns the values that it accepts, and refuses others with its rule."""
     rule, right, wrong = NUMBERS[check]
     assert [check("x", value) for value in right] == right
     for value in wrong:
@@ -238,6 +248,7 @@ def test_numbers_are_accepted_and_other_values_refused(check: Any) -> None:
     ],
 )
 def test_arrays_that_are_no_histograms_are_refused(votes: Any, refusal: Refusal) -> None:
+    """Votes that are no counts between 0 and the number of teachers are refused with their place or type."""
     with refusal as caught:
         require_histogram("votes", votes, num_teachers=5)
     assert "\n" not in str(caught.value)
@@ -245,11 +256,13 @@ def test_arrays_that_are_no_histograms_are_refused(votes: Any, refusal: Refusal)
 
 @pytest.mark.parametrize("rng", [0, None, "seed", np.random.RandomState(0), np.random.PCG64(0)])
 def test_a_seed_in_place_of_a_generator_is_refused(rng: Any) -> None:
+    """A number, None or another generator in place of NumPy's `Generator` is refused."""
     with refused("rng", ANY, "numpy.random.Generator, not"):
         require_generator(rng)
 
 
 def test_a_misspelled_choice_gets_a_suggestion() -> None:
+    """A misspelled choice is refused with the choices and a near one. A choice is returned."""
     choices = ("stable_top_k", "gaussian_votes")
     assert require_choice("aggregator", "stable_top_k", choices=choices) == "stable_top_k"
     match = r"^aggregator=stable_topk: expected one of stable_top_k, gaussian_votes \(did you mean stable_top_k\?\)$"

@@ -21,16 +21,19 @@ def draw_parts(sizes, num_features=12, num_labels=5, seed=0):
 
 @pytest.fixture(scope="session")
 def parts():
+    """Returns six shards of 5 to 41 records, with 12 features and 5 labels."""
     return draw_parts(sizes=[30, 22, 41, 5, 30, 17])
 
 
 @pytest.fixture(scope="session")
 def queries():
+    """Returns 50 inputs of 12 features."""
     return np.random.default_rng(9).standard_normal((50, 12)).astype(np.float32)
 
 
 @pytest.fixture(scope="session")
 def make_parts():
+    """Returns the function `draw_parts`."""
     return draw_parts
 
 
@@ -45,14 +48,17 @@ def draw_rows(size, num_features=15, num_labels=6, seed=0):
 
 @pytest.fixture(scope="session")
 def make_rows():
+    """Returns the function `draw_rows`."""
     return draw_rows
 
 
 @pytest.fixture(scope="session")
 def rows():
+    """Returns 120 inputs of 15 features, with their 6 labels."""
     return draw_rows(size=120)
 
 
 @pytest.fixture(scope="session")
 def held_out():
+    """Returns 1,000 other inputs of 15 features, with their 6 labels."""
     return draw_rows(size=1000, seed=1)

@@ -29,7 +29,7 @@ PLAIN = {"weights": np.zeros(2, np.float32), "loss_curve": np.zeros(1, np.float3
 
 
 class Payload:
-    """What runs where it is unpickled."""
+    """An object whose pickle creates a file when it is loaded."""
 
     def __init__(self, path):
         self.path = path
@@ -39,12 +39,14 @@ class Payload:
 
 
 def state_of(value):
+    """Returns the state of a teacher whose pickle is that of a value."""
     content = np.frombuffer(pickle.dumps(value), np.uint8)
     return {"pickle": content, "loss_curve": np.zeros(1, np.float32)}
 
 
 @pytest.fixture
 def store(tmp_path):
+    """Returns an empty store of teachers."""
     (tmp_path / "run").mkdir()
     return CheckpointStore(tmp_path / "run" / "teachers")
 
@@ -58,14 +60,20 @@ def trained(store, parts):
 
 
 def name(first, last=None):
+    """Returns the name of the file of teachers `first` to `last`."""
     return f"teachers-{first:06d}-{first if last is None else last:06d}.safetensors"
 
 
 def refused_as_unsigned():
+    """Returns the refusal of a file of teachers without this run's signature."""
     return refused("file", ANY, "teachers that this run signed")
 
 
 def test_a_planted_pickle_is_refused_and_never_run(store, trained, tmp_path, queries):
+    """The file of two teachers is replaced by a pickle that runs code.
+
+    Casting votes refuses it before the code runs.
+    """
     mark = tmp_path / "ran"
     content = np.stack([state_of(Payload(mark))["pickle"]] * 2)
     save_file(
@@ -87,6 +95,7 @@ def test_a_planted_pickle_is_refused_and_never_run(store, trained, tmp_path, que
     "what", ["another run's", "another teacher's", "without a signature", "a bit flipped"]
 )
 def test_a_file_with_a_wrong_signature_is_refused(store, tmp_path, what, state):
+    """A file of a teacher comes from another run or teacher, has no signature or a changed bit. Reading refuses it."""
     state = state_of("a") if state == "a pickle" else state
     store.save({0: state})
     store.save({1: state})
@@ -111,6 +120,10 @@ def test_a_file_with_a_wrong_signature_is_refused(store, tmp_path, what, state):
 
 
 def test_a_key_that_is_not_only_the_owners_is_refused(store):
+    """A store makes its key with mode 0600 under any umask, outside the teachers' files.
+
+    Without the key, teachers are refused.
+    """
     before = os.umask(0)
     try:
         store.save({0: state_of("a")})
@@ -131,6 +144,7 @@ def test_a_key_that_is_not_only_the_owners_is_refused(store):
     "damage", ["readable", "short", "long", "letters", "link", "folder", "empty"]
 )
 def test_a_damaged_key_is_refused_by_its_name(store, tmp_path, damage):
+    """The key is damaged in one way. Reading and saving teachers refuse it."""
     store.save({0: state_of("a")})
     path = store.key
     text = path.read_text()
@@ -151,6 +165,7 @@ def test_a_damaged_key_is_refused_by_its_name(store, tmp_path, damage):
 
 
 def test_a_foreign_key_or_other_records_are_refused(tmp_path, monkeypatch):
+    """Teachers saved for some records are refused for other records, and a key of another user is refused."""
     stores = {
         records: CheckpointStore(tmp_path / "teachers", records=records)
         for records in ("one", "another", "")
@@ -172,7 +187,12 @@ STATE = {
 
 
 def test_saved_states_are_read_back(store):
-    """Consecutive teachers of one form share a file, whatever the lengths of their arrays; others have their own."""
+    """Eight teachers of two forms are saved at once, and read as they were.
+
+    The others are missing.
+
+    Consecutive teachers of one form share a file, whatever the lengths of their arrays.
+    """
     ragged = [
         {**STATE, "pickle": np.arange(n, dtype=np.uint8), "threshold": np.array(n, np.float32)}
         for n in (3, 0, 5)
@@ -197,6 +217,10 @@ def test_saved_states_are_read_back(store):
 
 @pytest.mark.parametrize("kept", [0, 40])
 def test_the_teachers_of_a_torn_file_are_missing(store, kept):
+    """A file of two teachers is cut.
+
+    They are missing; `recover` removes it, and saving them again gives the same bytes.
+    """
     store.save({0: STATE, 1: STATE})
     path = store.folder / name(first=0, last=1)
     content = path.read_bytes()
@@ -215,6 +239,7 @@ def test_the_teachers_of_a_torn_file_are_missing(store, kept):
     "strange", [Path.mkdir, lambda path: path.symlink_to("/dev/null")], ids=["folder", "link"]
 )
 def test_a_folder_in_place_of_a_checkpoint_is_refused(store, strange):
+    """A folder or link has the name of a checkpoint. Each use of the store refuses it."""
     store.save({0: STATE})
     strange(store.folder / name(first=1, last=9))
     for act in (store.recover, lambda: store.missing(1), lambda: store.load(0)):
@@ -223,6 +248,7 @@ def test_a_folder_in_place_of_a_checkpoint_is_refused(store, strange):
 
 
 def test_a_save_that_fails_leaves_the_old_file(store, monkeypatch):
+    """The disk is full while a teacher is saved again. The earlier file stays alone."""
     store.save({0: STATE})
 
     def fail(*_):
@@ -239,6 +265,7 @@ MLP = MLPTeacher(hidden=4, epochs=2, device="cpu")
 
 
 def test_votes_have_the_order_of_teachers_for_any_chunk_size(make_parts, queries, store):
+    """Votes cast in chunks of 1, 3 and 100 teachers have the order of the teachers, and the same confidences."""
     parts = make_parts(sizes=[14 + index % 2 for index in range(7)])
     StackedEngine(chunk_size=3).train(TrainingJob(MLP, parts, range(7), store))
     expected = MLP.predict_many([store.load(index) for index in range(7)], queries)
@@ -251,7 +278,10 @@ def test_votes_have_the_order_of_teachers_for_any_chunk_size(make_parts, queries
 
 
 def test_confidences_of_a_wrong_shape_or_range_are_refused(parts, queries, store, monkeypatch):
-    """Numbers that are no confidences would be votes; a state without its losses is not saved."""
+    """Confidences that are NaN, above 1 or of another shape are refused.
+
+    A state without its losses is not saved.
+    """
     job = TrainingJob(MLP, parts, range(2), store)
     monkeypatch.setattr(MLPTeacher, "fit_many", lambda *given: [{"weights": np.zeros(3)}] * 2)
     with refused("state", "weights"):
@@ -273,6 +303,10 @@ def test_confidences_of_a_wrong_shape_or_range_are_refused(parts, queries, store
 
 
 def test_a_continued_run_reads_the_votes_of_a_killed_run(parts, queries, tmp_path, monkeypatch):
+    """Casting is stopped after two of three chunks.
+
+    The next call asks the last two teachers alone, and gives the same confidences.
+    """
     teacher = LinearTeacher(device="cpu")
     store = CheckpointStore(tmp_path / "teachers")
     scratch = tmp_path / "casting"

@@ -37,17 +37,30 @@ MLP = MLPTeacher(hidden=8, epochs=3, device="cpu")
 
 @pytest.fixture(scope="module")
 def many(make_parts):
+    """Returns ten shards of 20 to 22 records."""
     return make_parts(sizes=[20 + index % 3 for index in range(10)])
 
 
 def train(engine, teacher, parts, folder, on_progress=None):
+    """Trains a teacher for each shard with an engine, and returns the store of the teachers.
+
+    Args:
+        engine: the engine.
+        teacher: the recipe of the teachers.
+        parts: the shards.
+        folder: the folder of the store.
+        on_progress: called with the number and the last loss of each teacher.
+    """
     store = CheckpointStore(folder)
     engine.train(TrainingJob(teacher, parts, range(len(parts)), store, on_progress))
     return store
 
 
 def files(folder):
-    """Returns the bytes of all teachers in a store, whatever files they are in."""
+    """Returns the shape and bytes of each teacher's arrays by name, in the order of the teachers of a folder's store.
+
+    How teachers are divided among files does not matter.
+    """
     return [
         {name: (array.shape, array.tobytes()) for name, array in state.items()}
         for state in all_of(folder)
@@ -55,6 +68,7 @@ def files(folder):
 
 
 def all_of(folder):
+    """Returns the states of all teachers in the store of a folder."""
     store = CheckpointStore(folder)
     total = max(int(path.stem.split("-")[2]) for path in folder.glob("teachers-*")) + 1
     return [
@@ -71,6 +85,10 @@ def every_chunk(monkeypatch):
 
 @pytest.mark.process
 def test_all_engines_train_the_same_teachers(many, queries, tmp_path):
+    """Ten teachers have the same bytes stacked and in processes.
+
+    One by one they have the same bytes in both engines that train so. The confidences of all engines agree within 1e-5.
+    """
     teacher = MLP
     stacked = train(StackedEngine(chunk_size=4), teacher, parts=many, folder=tmp_path / "stacked")
     processes = train(
@@ -97,6 +115,10 @@ def test_all_engines_train_the_same_teachers(many, queries, tmp_path):
     ("engine", "teacher"), [(SequentialEngine(), LINEAR), (StackedEngine(chunk_size=4), MLP)]
 )
 def test_a_continued_run_ends_with_the_same_teachers(engine, teacher, many, tmp_path):
+    """Of ten trained teachers, one file is torn and one removed.
+
+    The next call trains these alone, and all teachers are as before.
+    """
     store = train(engine, teacher, parts=many, folder=tmp_path)
     before = files(tmp_path)
     size = engine.chunk_size
@@ -122,6 +144,10 @@ def test_a_continued_run_ends_with_the_same_teachers(engine, teacher, many, tmp_
 
 
 def test_each_teacher_is_trained_on_its_own_shard(many, tmp_path):
+    """Each linear teacher predicts, at the mean of its own shard, the shard's frequencies of the labels.
+
+    No teacher at all is refused.
+    """
     with refused("num_teachers", 0, "a whole number >= 1"):
         TrainingJob(LINEAR, many, [], CheckpointStore(tmp_path))
     store = train(StackedEngine(chunk_size=4), teacher=LINEAR, parts=many, folder=tmp_path)
@@ -134,6 +160,10 @@ def test_each_teacher_is_trained_on_its_own_shard(many, tmp_path):
 
 
 def test_each_teacher_is_reported_once_after_its_file_is_written(many, tmp_path):
+    """Training fails at the seventh of ten teachers, and goes on.
+
+    Each teacher is reported once, with its losses, after it is stored.
+    """
     reported = {}
     store = CheckpointStore(tmp_path)
     broken = {6}
@@ -162,6 +192,8 @@ def test_each_teacher_is_reported_once_after_its_file_is_written(many, tmp_path)
 
 @dataclass(frozen=True)
 class LargeTeacher(LinearTeacher):
+    """A teacher that does not fit into the memory of the GPU at seed 6."""
+
     def fit_many(self, shards, seeds):
         if 6 in seeds:
             raise torch.cuda.OutOfMemoryError("CUDA out of memory. Tried to allocate 9 GiB. GPU 0")
@@ -170,6 +202,10 @@ class LargeTeacher(LinearTeacher):
 
 @pytest.mark.process
 def test_a_full_gpu_keeps_earlier_teachers_and_advises_a_smaller_chunk(many, tmp_path):
+    """The GPU is full at the seventh of ten teachers.
+
+    The error advises a smaller chunk, and six teachers are stored.
+    """
     with pytest.raises(
         DeviceFull,
         match=r"out of memory.*9 GiB \(a smaller engine\.chunk_size or teacher\.batch_size",
@@ -186,7 +222,7 @@ def test_a_full_gpu_keeps_earlier_teachers_and_advises_a_smaller_chunk(many, tmp
 
 @dataclass(frozen=True)
 class DyingTeacher(LinearTeacher):
-    """Dies of seed 3: every time, or with a marker once."""
+    """A teacher whose process is killed at seed 3: every time, or once if it has a marker file."""
 
     marker: str = ""
 
@@ -200,6 +236,10 @@ class DyingTeacher(LinearTeacher):
 
 @pytest.mark.process
 def test_a_dead_worker_is_reported_and_finished_teachers_stay(many, tmp_path):
+    """A worker is killed at the fourth teacher.
+
+    The error counts stored teachers, and the next call trains the others.
+    """
     engine = ProcessesEngine(num_workers=1, chunk_size=2, max_deaths=0)  # one after another
     rule = r"^worker processes died 1 times \(killed, or out of memory: .* takes less\); \d of 10 teachers are safe"
     with pytest.raises(WorkersLost, match=rule) as raised:
@@ -234,6 +274,7 @@ engine.train(TrainingJob(SlowTeacher(device="cpu"), [part] * 8, range(8), store,
 
 
 def run_script(tmp_path):
+    """Starts a script that trains eight slow teachers in processes, and prints the number of each."""
     script = tmp_path / "train.py"
     script.write_text(SCRIPT)
     return subprocess.Popen(
@@ -249,6 +290,8 @@ def run_script(tmp_path):
 
 @dataclass(frozen=True)
 class DeafTeacher(LinearTeacher):
+    """A teacher that fails if its process does not block SIGINT."""
+
     def fit_many(self, shards, seeds):
         if signal.SIGINT not in signal.pthread_sigmask(signal.SIG_BLOCK, ()):
             raise RuntimeError("a worker hears Ctrl-C, which would end in a traceback of its own")
@@ -256,6 +299,7 @@ class DeafTeacher(LinearTeacher):
 
 
 def train_deaf_workers(folder):
+    """Trains ten teachers in workers, and fails unless workers block SIGINT and this process does not."""
     parts = [Shard(np.eye(4, dtype=np.float32), np.eye(4, dtype=np.bool_))] * 10
     train(
         ProcessesEngine(num_workers=1, chunk_size=5),
@@ -268,7 +312,10 @@ def train_deaf_workers(folder):
 
 @pytest.mark.process
 def test_workers_ignore_an_interrupt_and_the_run_handles_it(tmp_path):
-    """In a process of its own, whose first workers they are."""
+    """Workers of a process block SIGINT, and the process itself does not.
+
+    The test has a process of its own, whose first workers they are.
+    """
     code = "import sys; from tests.unit.models import test_engines as t; t.train_deaf_workers(sys.argv[1])"
     environment = {**os.environ, "PYTHONPATH": os.getcwd()}
     done = subprocess.run(
@@ -283,6 +330,10 @@ def test_workers_ignore_an_interrupt_and_the_run_handles_it(tmp_path):
 
 @pytest.mark.process
 def test_an_interrupt_leaves_whole_checkpoints_and_a_script_needs_no_guard(tmp_path):
+    """A script without a main guard is interrupted after four teachers.
+
+    Four are stored, and a later call trains the other four.
+    """
     process = run_script(tmp_path)
     reported = {int(process.stdout.readline()) for _ in range(4)}
     process.send_signal(signal.SIGINT)
@@ -302,6 +353,7 @@ def test_an_interrupt_leaves_whole_checkpoints_and_a_script_needs_no_guard(tmp_p
 
 @pytest.mark.parametrize("kind", [StackedEngine, ProcessesEngine, RayEngine])
 def test_impossible_settings_of_engines_are_refused(kind):
+    """A negative number in an engine's settings is refused under its name."""
     for name in ("chunk_size", "num_workers", "max_retries", "num_gpus"):
         if name in kind.__dataclass_fields__:
             with refused(name, -1):
@@ -310,6 +362,7 @@ def test_impossible_settings_of_engines_are_refused(kind):
 
 @pytest.mark.usefixtures("every_chunk")
 def test_a_failed_save_loses_no_earlier_teacher(many, tmp_path, monkeypatch):
+    """The third save fails. Six teachers are stored, and the third chunk is tried once more."""
     save = CheckpointStore.save
     done = []
 
@@ -329,6 +382,10 @@ def test_a_failed_save_loses_no_earlier_teacher(many, tmp_path, monkeypatch):
 
 @pytest.mark.process
 def test_a_dead_worker_is_replaced_and_every_teacher_is_reported_once(make_parts, tmp_path):
+    """A worker is killed once.
+
+    Another trains its teachers, each teacher is reported once, and the bytes are those of a calm run.
+    """
     parts = make_parts(sizes=[20 + index for index in range(6)])
     reported = []
     teacher = DyingTeacher(device="cpu", marker=str(tmp_path / "died"))
@@ -344,6 +401,7 @@ def test_a_dead_worker_is_replaced_and_every_teacher_is_reported_once(make_parts
 
 @pytest.mark.process
 def test_workers_of_a_killed_run_end_themselves(tmp_path):
+    """A run is killed. Its worker process ends within ten seconds."""
     run = run_script(tmp_path)
     while not (workers := list(tmp_path.glob("worker-*"))):
         assert run.poll() is None
@@ -361,6 +419,7 @@ def test_workers_of_a_killed_run_end_themselves(tmp_path):
 
 @pytest.fixture(scope="module")
 def cluster():
+    """Starts Ray on this machine for a module's tests."""
     ray = pytest.importorskip("ray", reason="Ray is an optional dependency: the extra ray")
     ray.init(num_cpus=2, include_dashboard=False, log_to_driver=False)
     yield ray
@@ -370,6 +429,7 @@ def cluster():
 @pytest.mark.process
 @pytest.mark.filterwarnings("ignore")
 def test_ray_gives_the_same_bytes_as_the_other_engines(cluster, make_parts, tmp_path):
+    """Ray and the stacked engine give the same bytes for ten teachers. Ray reports each once, with its last loss."""
     parts = make_parts(sizes=[20 + index % 3 for index in range(10)])
     reported = []
     for name, engine in (
@@ -387,6 +447,10 @@ def test_ray_gives_the_same_bytes_as_the_other_engines(cluster, make_parts, tmp_
 @pytest.mark.process
 @pytest.mark.filterwarnings("ignore")
 def test_teachers_of_a_killed_worker_of_ray_are_trained_again(cluster, make_parts, tmp_path):
+    """A worker of Ray is killed once.
+
+    All teachers are trained and reported once, with the bytes of the stacked engine.
+    """
     parts = make_parts(sizes=[20] * 6)
     reported = []
     teacher = DyingTeacher(device="cpu", marker=str(tmp_path / "died"))
@@ -410,6 +474,7 @@ time.sleep(120)
 
 @pytest.mark.process
 def test_a_worker_of_ray_ends_with_its_node():
+    """The process of Ray's node is killed. A worker that watches it ends with code 1."""
     node = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(120)"])
     worker = subprocess.Popen([sys.executable, "-c", WORKER, str(node.pid)], stdout=subprocess.PIPE)
     with node, worker:
@@ -426,7 +491,7 @@ def test_a_worker_of_ray_ends_with_its_node():
 
 
 def test_a_node_that_does_not_answer_is_an_error_of_one_line(make_parts, tmp_path, monkeypatch):
-    """A cluster that does not answer is not waited for."""
+    """Ray does not start, or its address refuses. The error is one line with the address, and nothing waits."""
     job = TrainingJob(LINEAR, make_parts(sizes=[20]), [0], CheckpointStore(tmp_path))
     addresses = []
 

@@ -23,6 +23,7 @@ DIRECTIONS = PublicPCA.fit(PUBLIC, 4)
 
 
 def split(inputs, labels):
+    """Returns a split in which each record is its own group."""
     return Split(inputs, labels, np.arange(len(labels)), np.arange(len(labels)))
 
 
@@ -30,6 +31,13 @@ POOL_OF_50 = split(PUBLIC, labels=np.zeros((300, 3), bool))
 
 
 def votes(teacher_of, num_teachers, labels=LABELS):
+    """Returns the blocks of kernel teachers' votes around fixed prevalences.
+
+    Args:
+        teacher_of: the teacher of each of the 50 records.
+        num_teachers: the number of teachers.
+        labels: the labels of the records.
+    """
     source = kernel_votes.KernelVotes(
         private=split(INPUTS, labels),
         num_directions=4,
@@ -46,11 +54,13 @@ def votes(teacher_of, num_teachers, labels=LABELS):
     [(49, refused("num_teachers", 49)), (51, refused("teacher", 50))],
 )
 def test_every_teacher_has_a_record_and_every_record_a_teacher(num_teachers, refusal):
+    """50 records have a teacher each. 49 and 51 teachers are refused."""
     with refusal:
         votes(np.arange(50), num_teachers)
 
 
 def test_the_vote_of_one_record_is_its_residual_times_its_similarity():
+    """The vote of a teacher with one record is the residual of its labels times the similarity to each query."""
     (block,) = votes(np.arange(50), num_teachers=50)
     features = DIRECTIONS.features(INPUTS)
     residual = LABELS - PREVALENCE
@@ -65,7 +75,10 @@ def test_the_vote_of_one_record_is_its_residual_times_its_similarity():
 
 
 def test_projected_votes_sum_to_the_sum_over_records():
-    """Through votes on queries nothing is lost: lengths, sums, and so the noise are those in the space of weights."""
+    """The sum of votes on queries, projected to weights, is the sum over records; lengths are equal.
+
+    Noise on the queries is noise of the same width on the weights.
+    """
     (block,) = votes(np.arange(50), num_teachers=50)
     span = DIRECTIONS.span(PUBLIC[:20])
     direct = DIRECTIONS.features(INPUTS).T @ (LABELS - PREVALENCE)
@@ -83,6 +96,7 @@ def test_projected_votes_sum_to_the_sum_over_records():
 
 
 def test_votes_of_a_teacher_depend_on_its_own_records_alone():
+    """One record's labels change. Of ten teachers, only the one with this record votes otherwise."""
     (block,) = votes(np.arange(50) % 10, num_teachers=10)
     changed = LABELS.copy()
     changed[3] = ~changed[3]
@@ -92,7 +106,7 @@ def test_votes_of_a_teacher_depend_on_its_own_records_alone():
 
 
 def test_private_inputs_are_read_a_block_at_a_time(monkeypatch):
-    """As images on disk must be; the votes are the same."""
+    """Fifty records are read in blocks of 20, as images on disk must be. The votes are the same."""
     sizes = []
     features = PublicPCA.features
 
@@ -112,7 +126,7 @@ def test_private_inputs_are_read_a_block_at_a_time(monkeypatch):
     ("sizes", "expected"), [([3] * 40, 3.0), ([1, 5] * 20, 3.0), ([1000], 1.0), ([1] * 5, 1.0)]
 )
 def test_records_per_group_are_estimated_from_the_public_pool(sizes, expected):
-    """A pool of less than 30 groups says nothing."""
+    """The number of records per group is the mean over the public groups; 1 for fewer than 30 groups."""
     groups = np.repeat(np.arange(len(sizes)), sizes)
     rows = len(groups)
     public = Split(
@@ -132,6 +146,7 @@ TRUE_SCORES = 0.1 * OUTPUTS[:300]
 
 
 def fit(values, noise_std=0.5, prevalence=SHARES):
+    """Returns the low-rank student of released scores with Gaussian noise."""
     return LowRankStudent().fit_scores(
         QUERIES,
         released=NoisyScores(values=values, noise_std=noise_std, prevalence=prevalence),
@@ -140,10 +155,12 @@ def fit(values, noise_std=0.5, prevalence=SHARES):
 
 
 def micro_f1(model):
+    """Returns the micro F1 of a model on the rows of the pool behind the queries."""
     return f1_score(TRUE[300:], model.predict(POOL[300:]), average="micro")
 
 
 def test_pure_noise_predicts_no_rare_label():
+    """Released scores are noise alone. The student has rank 0, and predicts no label."""
     model = fit(DRAWN.normal(size=(300, 10)), noise_std=2.0)
     assert model.choices["rank"] == 0
     assert not model.predict(POOL).any()
@@ -151,6 +168,10 @@ def test_pure_noise_predicts_no_rare_label():
 
 
 def test_a_low_rank_student_learns_from_bits(tmp_path):
+    """A low-rank student learns labels from bits with a micro F1 above 0.7.
+
+    It is read as it was written, and reports its loss.
+    """
     student = LowRankStudent()
     model = student.fit(QUERIES, TRUE[:300], seed=0)
     assert micro_f1(model) > 0.7
@@ -175,7 +196,11 @@ def test_a_low_rank_student_learns_from_bits(tmp_path):
     ],
 )
 def test_a_released_model_has_the_directions_that_teachers_voted_in(nonlinear, noise, kind):
-    """Eight times as many as the pool has take a kernel by themselves; the model goes by the number of weights."""
+    """A model built from weights alone predicts with the directions of the rounds in which teachers voted.
+
+    The directions have a kernel if asked for, or if the pool has enough samples at this noise; the model tells by the
+    number of weights.
+    """
     data = SimpleNamespace(private=split(INPUTS, labels=LABELS), public=POOL_OF_50)
     source = KernelTeacher(nonlinear=nonlinear).votes_of(
         data, partition=Partition(np.arange(50), 50), num_queries=300
@@ -192,5 +217,6 @@ def test_a_released_model_has_the_directions_that_teachers_voted_in(nonlinear, n
     "bad", [{"noise_std": -1.0}, {"prevalence": SHARES[:3]}, {"values": np.full((300, 10), np.inf)}]
 )
 def test_impossible_scores_are_refused(bad):
+    """Negative noise, prevalences of another length and infinite scores are refused."""
     with pytest.raises(InvalidValue, match=rf"^{next(iter(bad)).replace('values', 'scores')}"):
         fit(**{"values": TRUE_SCORES} | bad)

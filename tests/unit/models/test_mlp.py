@@ -46,6 +46,7 @@ def train_with_autograd(teacher, part, seed):
 
 
 def test_stacked_mlp_teachers_equal_separate_training(parts, queries):
+    """Six MLP teachers trained side by side give the confidences of torch's own layers, trained alone."""
     teacher = MLPTeacher(hidden=9, epochs=4, batch_size=8, weight_decay=0.1, device="cpu")
     seeds = [5, 4, 3, 2, 1, 0]
     confidences = teacher.predict_many(teacher.fit_many(parts, seeds), queries)
@@ -56,6 +57,7 @@ def test_stacked_mlp_teachers_equal_separate_training(parts, queries):
 
 
 def test_the_model_predicts_what_torch_would(rows, held_out):
+    """A student of three networks predicts the mean of torch's networks with its arrays."""
     model = MLPStudent(hidden=7, folds=3, epochs=5).fit(*rows, seed=0)
     members = []
     for member in range(3):
@@ -71,6 +73,7 @@ def test_the_model_predicts_what_torch_would(rows, held_out):
 
 
 def test_the_epoch_with_the_least_held_out_loss_is_kept(rows):
+    """Of 150 epochs, the student keeps the one with the smallest loss on held-out rows, which is not the last."""
     reports = []
     student = MLPStudent(hidden=32, epochs=150, learning_rate=3e-2, weight_decay=0.0)
     model = student.fit(*rows, seed=0, on_epoch=lambda epoch, losses: reports.append(losses))

@@ -31,6 +31,7 @@ def varying(part):
 
 
 def test_logistic_regression_equals_one_fit_per_label(parts, queries):
+    """A teacher with logistic regression has the confidences of one regression for each label that varies."""
     confidences = fit_one(LogisticRegression(C=0.3), part=parts[2])(queries)
     for label in varying(parts[2]):
         reference = LogisticRegression(C=0.3).fit(parts[2].inputs, parts[2].labels[:, label])
@@ -54,6 +55,10 @@ def test_logistic_regression_equals_one_fit_per_label(parts, queries):
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 @pytest.mark.parametrize("num_varying", [0, 1, 2, 5])
 def test_any_estimator_and_any_number_of_varying_labels(estimator, num_varying, parts, queries):
+    """An estimator is fitted where 0 to 5 of five labels vary.
+
+    Constant labels have their value as confidence, others vary.
+    """
     labels = np.arange(30)[:, None] % np.arange(2, 7) == 0
     labels[:, num_varying:] = [True, False, True, False, True][num_varying:]
     confidences = fit_one(estimator, part=Shard(parts[0].inputs, labels))(queries)
@@ -63,6 +68,7 @@ def test_any_estimator_and_any_number_of_varying_labels(estimator, num_varying, 
 
 
 def test_equal_seeds_give_equal_teachers(parts, queries):
+    """Of three teachers on one shard, two with the same seed vote the same, and the third otherwise."""
     teacher = SklearnTeacher(
         make_pipeline(StandardScaler(), RandomForestClassifier(n_estimators=3))
     )
@@ -73,6 +79,7 @@ def test_equal_seeds_give_equal_teachers(parts, queries):
 
 
 def test_estimators_that_cannot_be_fitted_are_refused_with_the_label() -> None:
+    """Values that are no estimator are refused, and an estimator that fails on a rare label when it is fitted."""
     for wrong in (3, DecisionTreeClassifier):
         with refused("estimator", ANY, "an unfitted scikit-learn"):
             SklearnTeacher(wrong)

@@ -30,14 +30,20 @@ TEACHERS = [
 
 @pytest.fixture(params=TEACHERS, ids=lambda teacher: type(teacher).__name__)
 def teacher(request):
+    """Returns the recipe of each kind of teacher."""
     return request.param
 
 
 def same(first, second):
+    """Returns True if two states have equal arrays."""
     return first.keys() == second.keys() and all(np.array_equal(first[k], second[k]) for k in first)
 
 
 def test_confidences_of_every_teacher_query_and_label(teacher, parts, queries):
+    """Six teachers give confidences of 50 queries and 5 labels, from 0 to 1 and not all alike.
+
+    Inputs with several axes give the same as flat ones.
+    """
     confidences = teacher.predict_many(teacher.fit_many(parts, seeds=range(6)), queries)
     assert (confidences.shape, confidences.dtype) == ((6, 50, 5), np.float32)
     assert 0 <= confidences.min() < confidences.max() <= 1
@@ -50,6 +56,7 @@ def test_confidences_of_every_teacher_query_and_label(teacher, parts, queries):
 
 
 def test_equal_calls_give_equal_bytes_with_loss_curves(teacher, parts):
+    """Two calls give equal states of arrays, each with a finite curve of losses."""
     states = teacher.fit_many(parts, seeds=range(6))
     again = teacher.fit_many(parts, seeds=range(6))
     assert all(same(a, b) for a, b in zip(states, again, strict=True))
@@ -65,12 +72,14 @@ def test_equal_calls_give_equal_bytes_with_loss_curves(teacher, parts):
 
 
 def test_a_teacher_depends_on_its_own_shard_alone(teacher, parts, queries):
+    """A teacher trained alone, and among others, has the same confidences within 1e-4."""
     single = teacher.predict_many(teacher.fit_many([parts[3]], seeds=[7]), queries)[0]
     states = teacher.fit_many([parts[2], parts[3], parts[0]], seeds=[1, 7, 2])
     np.testing.assert_allclose(teacher.predict_many(states, queries)[1], single, atol=1e-4)
 
 
 def test_shards_that_do_not_match_are_refused(teacher, parts):
+    """No shards, too few seeds, and shards of different widths or labels are refused."""
     with refused("len(shards)", 0):
         teacher.fit_many([], seeds=[])
     with refused("len(seeds)", 2, "6"):
@@ -107,6 +116,7 @@ def test_shards_that_do_not_match_are_refused(teacher, parts):
     ],
 )
 def test_an_impossible_shard_is_refused(inputs, labels, refusal):
+    """A shard that is empty, or whose inputs and labels have a wrong shape or type, is refused."""
     with refusal:
         Shard(inputs.astype(np.float32), labels)
 
@@ -114,6 +124,7 @@ def test_an_impossible_shard_is_refused(inputs, labels, refusal):
 @pytest.mark.slow
 @pytest.mark.parametrize("teacher", TEACHERS[:2], ids=lambda teacher: type(teacher).__name__)
 def test_isolated_states_do_not_depend_on_the_sizes_of_other_shards(teacher, make_parts):
+    """An isolated teacher's state is the same, bit for bit, alone and among shards of other sizes."""
     isolated_teacher = IsolatedTeacher(teacher)
     together = make_parts(sizes=[30, 22, 41, 5, 30])
     longer = [*together[:4], *make_parts(sizes=[73], seed=4)]
@@ -128,6 +139,7 @@ def test_isolated_states_do_not_depend_on_the_sizes_of_other_shards(teacher, mak
 
 
 def test_teachers_are_isolated_if_groups_have_several_records():
+    """Stacked teachers are isolated if a group has several records. Networks for images stay as they are."""
     linear = TEACHERS[0]
     groups = np.arange(6)
     several = np.array([0, 1, 2, 2, 3, 4])
@@ -141,7 +153,7 @@ def test_teachers_are_isolated_if_groups_have_several_records():
 
 @dataclass(frozen=True)
 class Listening(SequentialEngine):
-    """Remembers the recipe."""
+    """An engine that remembers the recipe of each training."""
 
     trained: tuple[list[Any], ...] = ([],)
 
@@ -152,6 +164,8 @@ class Listening(SequentialEngine):
 
 @pytest.mark.slow
 def test_a_run_isolates_teachers_if_groups_have_several_records(tmp_path):
+    """A run whose groups have two records trains isolated teachers."""
+
     def load():
         data = small_dataset()
         private = data.private

@@ -111,16 +111,19 @@ REPORT = Report(
 
 @pytest.fixture(scope="session")
 def privacy() -> Privacy:
+    """Returns the price of the small run."""
     return PRIVACY
 
 
 @pytest.fixture(scope="session")
 def report() -> Report:
+    """Returns the report of the small run."""
     return REPORT
 
 
 @pytest.fixture(scope="session")
 def figures() -> RunFigures:
+    """Returns the arrays behind the pictures of the small run."""
     rng = np.random.default_rng(0)
     true = rng.random((50, 4)) < [0.6, 0.4, 0.2, 0.1]
     scores = 0.5 * true + 0.6 * rng.random((50, 4))

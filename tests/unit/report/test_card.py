@@ -5,6 +5,7 @@ from pate.report import Privacy, PrivacyStatement, Report, privacy_card
 
 
 def card(report: Report) -> str:
+    """Returns the privacy card of a report."""
     return privacy_card(
         report.privacy,
         dataset=report.data.name,
@@ -15,6 +16,7 @@ def card(report: Report) -> str:
 
 
 def test_the_card_states_price_unit_and_mechanism(report: Report) -> None:
+    """The card has rows with epsilon, delta, unit, accountant, queries, teachers, mechanism and noise."""
     text = card(report)
     assert (
         "This release is (8.00, 1e-6)-differentially private under the adjacency replace_one"
@@ -45,6 +47,7 @@ def test_the_card_states_price_unit_and_mechanism(report: Report) -> None:
 
 
 def test_the_card_has_no_number_without_an_epsilon(report: Report) -> None:
+    """The card has neither seed, scores nor counts of private records, in any form of a number."""
     secret = replace(report, seed=918273, privacy=replace(report.privacy, noise_seeded=True))
     text = card(secret)
     forbidden = [
@@ -65,6 +68,7 @@ def test_the_card_has_no_number_without_an_epsilon(report: Report) -> None:
 
 
 def test_the_card_takes_only_the_price_from_the_report() -> None:
+    """`Privacy` has exactly the listed fields, so that a new one is noticed."""
     # Whoever adds a field to Privacy must decide whether it may be published.
     # `won_by` is decided by the price's event and by what is installed, `plain_epsilon` by the queries that were asked.
     names = (
@@ -75,6 +79,7 @@ def test_the_card_takes_only_the_price_from_the_report() -> None:
 
 
 def test_the_card_warns_of_seeded_noise_twice(report: Report) -> None:
+    """With seeded noise, the card says so in a row and in a sentence; without, it has no word on seeds."""
     assert "seed" not in card(report)
     text = card(replace(report, privacy=replace(report.privacy, noise_seeded=True)))
     assert "| noise | seeded: seeded noise protects nobody who knows the seed |" in text
@@ -82,12 +87,14 @@ def test_the_card_warns_of_seeded_noise_twice(report: Report) -> None:
 
 
 def test_an_infinite_epsilon_is_called_no_guarantee(report: Report) -> None:
+    """With an infinite epsilon the card says that there is no privacy guarantee."""
     text = card(replace(report, privacy=replace(report.privacy, epsilon=math.inf)))
     assert "**no privacy guarantee**" in text
     assert "differentially private" not in text
 
 
 def test_markup_in_a_name_stays_in_its_table_cell(report: Report) -> None:
+    """A unit and a parameter with Markdown and HTML are escaped within their cells."""
     odd = replace(report.privacy, unit="a|b\n# <script>", parameters={"test": "`x`|[y](z)"})
     text = card(replace(report, privacy=odd))
     assert "| unit of privacy | a\\|b \\# \\<script\\> |" in text.splitlines()
@@ -95,6 +102,7 @@ def test_markup_in_a_name_stays_in_its_table_cell(report: Report) -> None:
 
 
 def test_only_an_epsilon_above_ten_is_called_weak(report: Report) -> None:
+    """At epsilon 387 the card says that it promises little; at 8 it does not."""
     weak = "An epsilon above 10 promises one person little."
     assert weak in card(replace(report, privacy=replace(report.privacy, epsilon=387.0)))
     assert weak not in card(report)

@@ -20,17 +20,20 @@ from pate.report.report import ReleaseSummary
 
 
 def printed(report: Report, path: Path | None = None, width: int = 80) -> str:
+    """Returns what the terminal shows of a report."""
     buffer = io.StringIO()
     print_report(report, path, console=Console(file=buffer, width=width, color_system=None))
     return buffer.getvalue()
 
 
 def row(text: str, name: str) -> list[str]:
+    """Returns the cells of the one line that begins with a name."""
     (line,) = [line for line in text.splitlines() if line.strip().startswith(name)]
     return line.replace(name, "").split()
 
 
 def test_six_models_by_five_metrics_the_guarantee_and_the_answers(report: Report) -> None:
+    """The terminal shows the scores of six models, the epsilon rounded up, the answered queries and the path."""
     path = Path("/a/very/long/folder") / ("x" * 90) / "report.html"
     text = printed(report, path)
     assert row(text, name="prior") == ["0.117", "0.209", "0.037", "0.893", "0.501"]
@@ -47,6 +50,10 @@ def test_six_models_by_five_metrics_the_guarantee_and_the_answers(report: Report
 
 
 def test_warnings_are_printed_only_if_they_apply(report: Report) -> None:
+    """Warnings of seeds, synthetic data, no answers, and a large or infinite epsilon are printed where they apply.
+
+    The usual run has none of them.
+    """
     usual = printed(report)
     assert "epsilon 3.66 as the paper accounts; not a bound" in usual
     privacy = report.privacy
@@ -89,6 +96,7 @@ def test_warnings_are_printed_only_if_they_apply(report: Report) -> None:
 
 
 def test_markup_and_marks_of_tables_in_names_are_printed_as_they_are(report: Report) -> None:
+    """Names with markup of the console are printed as text."""
     privacy = replace(report.privacy, unit="[red]one record[/red]", mechanism="[bold]m")
     verdict = replace(report.verdict, text="=a¦b<br>c\nd[/]\\")
     text = printed(
@@ -106,7 +114,10 @@ def test_markup_and_marks_of_tables_in_names_are_printed_as_they_are(report: Rep
 def test_control_codes_in_names_have_no_effect_on_a_terminal(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    """In lines, tables, progress and styles, on a terminal that takes colors."""
+    """A name with control codes is escaped in lines, tables, progress and styles.
+
+    The terminal takes colors.
+    """
     name = "flu\x1b[2J\u202e\x9b"
     hostile_name = r"flu\x1b[2J\u202e\x9b"
     file = io.StringIO()
@@ -145,6 +156,7 @@ DOES_NOT = "does not pay: plain composition costs less, 3.10 instead of 8.00"
 def test_every_output_states_whether_target_charging_was_cheaper(
     report: Report, figures: RunFigures, plain_epsilon: float, verdict: str
 ) -> None:
+    """Terminal, page and card of a session say if its charging paid against plain composition, and count its hits."""
     run = replace(
         report,
         privacy=replace(report.privacy, epsilon=7.9991, target_hits=5, plain_epsilon=plain_epsilon),
@@ -176,6 +188,10 @@ def test_every_output_states_whether_target_charging_was_cheaper(
 def test_the_terminal_counts_groups_and_explains_missing_scores(
     report: Report,
 ) -> None:
+    """The terminal counts private groups where they differ from records.
+
+    It gives the reason of a model without scores.
+    """
     assert "; 62,115 private records\n" in printed(report)
     grouped = replace(report, data=replace(report.data, num_groups=1234))
     assert "62,115 private records of 1,234 groups, such as persons" in printed(grouped, width=200)

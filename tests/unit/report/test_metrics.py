@@ -21,6 +21,7 @@ SCORES = np.array([[0.9, 0.1, 0.9], [0.2, 0.6, 0.8], [0.1, 0.2, 0.3], [0.8, 0.3,
 
 
 def test_metrics_equal_values_computed_by_hand() -> None:
+    """Five metrics of twelve bits are those computed by hand."""
     metrics = multilabel_metrics(predicted_labels=PREDICTED, scores=SCORES, true_labels=TRUE)
     # correct bits: 2 + 3 + 3 of 12
     assert metrics.accuracy == pytest.approx(8 / 12)
@@ -53,6 +54,7 @@ def test_invalid_predictions_are_refused(
     true: NDArray[np.generic],
     name: str,
 ) -> None:
+    """Predictions, scores or labels of another type, shape or with NaN are refused by name."""
     with refused(name, ANY):
         multilabel_metrics(predicted_labels=predicted, scores=scores, true_labels=true)
 
@@ -60,6 +62,7 @@ def test_invalid_predictions_are_refused(
 @pytest.mark.parametrize("digits", [0, 1, 9])
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_average_precision_equals_scikit_learn_with_ties(digits: int, dtype: type) -> None:
+    """Average precisions are those of scikit-learn, with ties and with a constant score."""
     rng = np.random.default_rng(digits)
     true = rng.random((300, 6)) < (0.5, 0.2, 0.05, 0.01, 0.9, 0.3)
     scores = np.round(rng.random((300, 6)) + 0.3 * true, digits).astype(dtype)
@@ -70,6 +73,7 @@ def test_average_precision_equals_scikit_learn_with_ties(digits: int, dtype: typ
 
 @pytest.mark.parametrize("seed", range(4))
 def test_the_best_constant_has_the_best_micro_f1(seed: int) -> None:
+    """The chosen constant has the best micro F1 of all 64 constants."""
     rng = np.random.default_rng(seed)
     true = rng.random((200, 6)) < rng.random(6) ** 2
     frequencies = true.mean(axis=0)
@@ -82,6 +86,7 @@ def test_the_best_constant_has_the_best_micro_f1(seed: int) -> None:
 
 
 def sample(n: int, seed: int, digits: int = 2) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Returns predictions, scores and labels of `n` samples with five labels; scores are rounded to `digits`."""
     rng = np.random.default_rng(seed)
     true = rng.random((n, 5)) < (0.3, 0.1, 0.02, 0.5, 0.0)
     scores = np.round(rng.random((n, 5)) + true * 0.4, digits)
@@ -90,6 +95,7 @@ def sample(n: int, seed: int, digits: int = 2) -> tuple[np.ndarray, np.ndarray, 
 
 @pytest.mark.parametrize("digits", [1, 9])
 def test_each_resample_has_the_metrics_of_its_samples(digits: int) -> None:
+    """The metrics of a weighted resample are those of its samples, repeated."""
     predicted, scores, true = sample(n=150, seed=3, digits=digits)
     weights = next(_weights(num_samples=len(true), num_resamples=6, seed=1))
     ranked = [_precision_of(scores[:, label], true_labels=true[:, label]) for label in range(5)]
@@ -108,6 +114,7 @@ def test_each_resample_has_the_metrics_of_its_samples(digits: int) -> None:
 
 @pytest.mark.slow
 def test_the_interval_of_the_accuracy_is_that_of_its_standard_error() -> None:
+    """The interval of the accuracy is as wide as 2 * 1.96 standard errors, within 8%."""
     predicted, scores, true = sample(n=4000, seed=6)
     low, high = metric_intervals(
         predicted_labels=predicted, scores=scores, true_labels=true, num_resamples=2000
@@ -120,7 +127,10 @@ def test_the_interval_of_the_accuracy_is_that_of_its_standard_error() -> None:
 def test_intervals_of_many_samples_are_those_of_a_part_scaled(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """As wide as those of all within a third, around the same figure; without the scaling they would be 1.6 as wide."""
+    """Intervals of 40,000 samples, computed on a part, are as wide as those of all within a third.
+
+    They are around the same figure. Without the scaling they would be 1.6 times as wide.
+    """
     rng = np.random.default_rng(0)
     true = rng.random((40_000, 2)) < (0.3, 0.02)
     scores = 0.3 * true + rng.random(true.shape)
@@ -135,6 +145,10 @@ def test_intervals_of_many_samples_are_those_of_a_part_scaled(
 @pytest.mark.slow
 @pytest.mark.parametrize("digits", [8, 1])  # without ties, and with hardly anything else
 def test_an_attack_on_equal_records_rarely_leaves_the_chance_interval(digits: int) -> None:
+    """Private and test losses come from one distribution.
+
+    In 400 attacks the rates leave the interval of chance in under 8.3%.
+    """
     rng = np.random.default_rng(3)
     beyond = []
     for _ in range(400):
@@ -151,6 +165,10 @@ def test_an_attack_on_equal_records_rarely_leaves_the_chance_interval(digits: in
 
 
 def test_an_attack_recognizes_records_only_if_the_student_memorizes() -> None:
+    """A student that repeats private labels is recognized at all rates, a constant student at none.
+
+    Without records there is no attack.
+    """
     rng = np.random.default_rng(4)
     private = rng.random((500, 5)) < 0.3
     test = rng.random((700, 5)) < 0.3
@@ -177,6 +195,10 @@ def test_an_attack_recognizes_records_only_if_the_student_memorizes() -> None:
 
 
 def test_reference_models_find_members_that_losses_alone_do_not() -> None:
+    """Members differ from what reference models expect.
+
+    The attack by reference is beyond chance, the one by losses is not.
+    """
     rng = np.random.default_rng(6)
     # records differ more than what training moves
     usual = rng.normal(0, 30, 2000) + rng.normal(0, 1, (8, 2000))

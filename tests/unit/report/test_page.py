@@ -46,9 +46,11 @@ class Page(HTMLParser):
         self.blocks.append((tag, " ".join("".join(self._texts.pop()).split())))
 
     def named(self, tag: str) -> list[dict[str, str | None]]:
+        """Returns the attributes of all elements of a tag."""
         return [attributes for name, attributes in self.elements if name == tag]
 
     def texts(self, tag: str) -> list[str]:
+        """Returns the texts of all blocks of a tag."""
         return [text for name, text in self.blocks if name == tag]
 
 
@@ -70,11 +72,13 @@ def self_contained(html: str) -> Page:
 
 @pytest.fixture(scope="module")
 def page(report: Report, figures: RunFigures) -> Page:
+    """Returns the parsed page of the small run."""
     return self_contained(render_html(report, figures))
 
 
 @pytest.mark.slow
 def test_figures_without_an_epsilon_are_marked_on_the_page(page: Page) -> None:
+    """The captions of pictures and tables say which figures the epsilon covers. Each baseline has a row."""
     pictures = dict(
         zip(
             [figure["id"] for figure in page.named("figure")], page.texts("figcaption"), strict=True
@@ -116,6 +120,7 @@ def no_pictures(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_an_infinite_epsilon_is_no_guarantee_on_the_page(
     report: Report, figures: RunFigures
 ) -> None:
+    """With an infinite epsilon, table, head and text of the page say that there is no guarantee."""
     unbounded = replace(
         report, privacy=replace(report.privacy, epsilon=math.inf, paper_epsilon=None)
     )
@@ -136,6 +141,7 @@ def test_an_infinite_epsilon_is_no_guarantee_on_the_page(
 def test_seeded_and_synthetic_runs_carry_a_warning_and_only_they(
     report: Report, figures: RunFigures, page: Page
 ) -> None:
+    """A seeded run on synthetic data has both warnings, and a usual run none."""
     privacy = replace(report.privacy, noise_seeded=True)
     data = replace(report.data, real=False)
     odd = replace(report, privacy=privacy, data=data, seed=7)
@@ -151,6 +157,7 @@ def test_seeded_and_synthetic_runs_carry_a_warning_and_only_they(
 
 @pytest.mark.slow
 def test_all_text_is_escaped(report: Report, figures: RunFigures) -> None:
+    """A script stands in each name of a run. The page shows it as text, and runs and fetches nothing."""
     attack = '"><script>alert(1)</script>$title'
     privacy = replace(report.privacy, unit=attack, mechanism=attack, parameters={attack: attack})
     odd = replace(
@@ -174,6 +181,7 @@ def test_all_text_is_escaped(report: Report, figures: RunFigures) -> None:
 def test_the_page_begins_with_the_verdict_and_a_line_of_warnings(
     page: Page, report: Report
 ) -> None:
+    """The verdict is first, with its first sentence strong, then the line that the page is confidential."""
     _, verdict, warning, *_ = page.texts("p")
     assert verdict == report.verdict.text
     assert page.texts("strong")[0] == report.verdict.text.partition(". ")[0] + "."
@@ -191,6 +199,7 @@ def facts(html: str) -> dict[str, str]:
 
 @pytest.mark.slow
 def test_only_an_epsilon_above_ten_is_warned_of(report: Report, figures: RunFigures) -> None:
+    """The page warns of epsilon 387, and not of 10 or infinity."""
     warning = "Epsilon above 10 promises one person little."
     for epsilon, warned in ((387.0, True), (10.0, False), (math.inf, False)):
         html = render_html(
@@ -201,6 +210,7 @@ def test_only_an_epsilon_above_ten_is_warned_of(report: Report, figures: RunFigu
 
 @pytest.mark.slow
 def test_private_groups_are_counted_beside_the_records(report: Report, figures: RunFigures) -> None:
+    """A run with fewer groups than records has a row that counts the groups."""
     name = "groups of private records, such as persons: the units of privacy"
     html = render_html(replace(report, data=replace(report.data, num_groups=1234)), figures)
     assert facts(html)["private records"] == "62,115"
@@ -211,6 +221,7 @@ def test_private_groups_are_counted_beside_the_records(report: Report, figures: 
 
 @pytest.mark.slow
 def test_a_model_without_scores_has_its_reason(report: Report, figures: RunFigures) -> None:
+    """A model that was not trained has its reason in a table. Without such models there is no such table."""
     baselines = replace(report.baselines, all_records_model=None)
     lacking = replace(
         report, baselines=baselines, left_out={"all_records_model": "all_records=false"}

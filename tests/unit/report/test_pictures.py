@@ -24,6 +24,7 @@ from pate.report.verdict import Baselines
 
 
 def texts(svg: str) -> list[str]:
+    """Returns the texts in an SVG picture."""
     root = ElementTree.fromstring(svg.replace("xlink:href", "href"))
     return ["".join(element.itertext()) for element in root.iter() if element.tag == "text"]
 
@@ -32,6 +33,7 @@ def texts(svg: str) -> list[str]:
 def test_pictures_are_reproducible_and_change_no_global_state(
     report: Report, figures: RunFigures
 ) -> None:
+    """All pictures drawn twice are equal, have unique ids and known targets, and leave matplotlib's settings."""
     before = dict(mpl.rcParams)
     svgs, again = (
         [picture.svg(name) for name, picture in pictures(report, figures).items()] for _ in range(2)
@@ -45,6 +47,7 @@ def test_pictures_are_reproducible_and_change_no_global_state(
 
 
 def test_precision_and_recall_end_at_the_chosen_point() -> None:
+    """The curve has scikit-learn's precisions and the chosen and constant points. Without true labels there is none."""
     rng = np.random.default_rng(0)
     true = rng.random((300, 3)) < 0.3
     scores = rng.random((300, 3)) + 0.5 * true
@@ -67,6 +70,7 @@ def test_precision_and_recall_end_at_the_chosen_point() -> None:
 
 @pytest.mark.slow
 def test_odd_names_are_text_and_nothing_else(figures: RunFigures) -> None:
+    """Names with TeX, HTML or foreign letters are text in a picture; long names are shortened."""
     for names, label_text in (
         (
             ("$x^2$", "<script>", "日本", "n" * 80),
@@ -83,6 +87,7 @@ def test_odd_names_are_text_and_nothing_else(figures: RunFigures) -> None:
 
 
 def test_small_runs_have_whole_numbers_on_their_axes() -> None:
+    """A run with one label and two queries has whole numbers on its axes. One epoch gives no curve."""
     small_run = RunFigures(
         label_names=("a",),
         answered=np.ones(2, dtype=bool),
@@ -106,6 +111,7 @@ def test_small_runs_have_whole_numbers_on_their_axes() -> None:
 
 @pytest.mark.slow
 def test_a_million_queries_stay_a_small_picture(figures: RunFigures) -> None:
+    """Pictures of a million queries have less than 100,000 letters."""
     count = 1_000_000
     large_run = RunFigures(
         label_names=("a",),
@@ -119,6 +125,7 @@ def test_a_million_queries_stay_a_small_picture(figures: RunFigures) -> None:
 
 
 def test_a_picture_without_data_is_not_drawn(report: Report, figures: RunFigures) -> None:
+    """Without queries, membership, losses or scores, the pictures of these are left out."""
     bare = RunFigures(
         label_names=figures.label_names,
         answered=np.zeros(0, dtype=bool),
@@ -142,6 +149,7 @@ def test_a_picture_without_data_is_not_drawn(report: Report, figures: RunFigures
 def test_the_caption_of_labels_names_only_the_drawn_marks(
     figures: RunFigures,
 ) -> None:
+    """The caption names round, square and diamond marks, but only those with a model."""
     full_picture = label_dots(figures)
     assert full_picture is not None
     square = "from the round dot (private student) to the square (all-records model)"

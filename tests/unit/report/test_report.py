@@ -12,6 +12,8 @@ from tests.refusals import ANY, Refusal, refused
 
 
 def strict(text: str) -> dict:
+    """Returns the content of JSON, and fails on NaN and infinities."""
+
     def refuse(constant: str) -> float:
         raise AssertionError(f"{constant} is not strict JSON")
 
@@ -19,6 +21,7 @@ def strict(text: str) -> dict:
 
 
 def test_every_entry_of_not_covered_is_a_field_of_the_report(report: Report) -> None:
+    """A report is read as it was written, and each path in `not_covered` is a field of it."""
     data = strict(report.to_json())
     assert Report.from_json(report.to_json()) == report
     for path in data["not_covered"]:
@@ -29,6 +32,7 @@ def test_every_entry_of_not_covered_is_a_field_of_the_report(report: Report) -> 
 
 
 def test_infinite_epsilon_is_the_string_inf(report: Report) -> None:
+    """An infinite epsilon is written as "inf", and read as infinite."""
     unbounded = replace(
         report, privacy=replace(report.privacy, epsilon=math.inf, paper_epsilon=None)
     )
@@ -39,6 +43,7 @@ def test_infinite_epsilon_is_the_string_inf(report: Report) -> None:
 
 
 def test_undefined_metrics_are_null_and_numpy_numbers_are_numbers(report: Report) -> None:
+    """Undefined metrics are null, and counts of NumPy are whole numbers."""
     odd = replace(
         report,
         student=None,
@@ -77,11 +82,13 @@ def test_undefined_metrics_are_null_and_numpy_numbers_are_numbers(report: Report
     ],
 )
 def test_impossible_prices_are_refused(privacy: Privacy, field: str, value: float) -> None:
+    """A price with an impossible number is refused under `privacy.` and its field."""
     with refused(f"privacy.{field}", value):
         replace(privacy, **{field: value})
 
 
 def test_contradictory_counts_are_refused(report: Report) -> None:
+    """More answers than queries, another rate, other numbers of queries and a score above 1 are refused."""
     for answered, rate, refusal in (
         (7, 1.0, refused("release.num_answered", 7)),
         (3, 0.6, refused("release.answer_rate", 0.6)),
@@ -129,6 +136,7 @@ def test_contradictory_counts_are_refused(report: Report) -> None:
 def test_reading_names_the_invalid_key(
     report: Report, old: str, new: str, refusal: Refusal
 ) -> None:
+    """A key or value in the JSON of a report is replaced. Reading refuses it under its place."""
     text = report.to_json()
     assert old in text
     with refusal:
@@ -136,6 +144,7 @@ def test_reading_names_the_invalid_key(
 
 
 def test_a_notebook_shows_price_scores_and_verdict(report: Report) -> None:
+    """The HTML of a report has its terms, data, verdict and scores, and neither scripts nor links."""
     shown = report._repr_html_()
     for name, text in report.privacy.terms:
         assert escape(name) in shown and escape(text) in shown
@@ -147,4 +156,5 @@ def test_a_notebook_shows_price_scores_and_verdict(report: Report) -> None:
 
 
 def test_a_report_without_a_student_is_shown_in_a_notebook(report: Report) -> None:
+    """The HTML of a report without a student has no line of its scores."""
     assert "student:" not in replace(report, student=None)._repr_html_()

@@ -30,11 +30,13 @@ from tests.refusals import refused
     ],
 )
 def test_rounds_towards_plus_infinity(value: float, digits: int, text: str) -> None:
+    """`round_up` gives this text for a value and number of digits."""
     assert round_up(value, digits) == text
 
 
 @pytest.mark.parametrize("digits", range(10))
 def test_never_below_and_less_than_one_unit_above(digits: int) -> None:
+    """For many values, the rounded one is not below, and above by less than a unit of the last digit."""
     rng = np.random.default_rng(digits)
     for value in (
         0.0,
@@ -50,10 +52,12 @@ def test_never_below_and_less_than_one_unit_above(digits: int) -> None:
 
 
 def test_epsilon_below_one_keeps_four_decimals() -> None:
+    """Epsilon 0.03121 is written 0.0313, and 1.0001 is written 1.01."""
     assert (format_epsilon(epsilon=0.03121), format_epsilon(epsilon=1.0001)) == ("0.0313", "1.01")
 
 
 def test_values_that_are_no_numbers_or_probabilities_are_refused() -> None:
+    """NaN, negative infinity, negative digits, and a delta above 1 are refused."""
     for value, digits, name in (
         (math.nan, 2, "value"),
         (-math.inf, 2, "value"),
@@ -81,5 +85,6 @@ def test_values_that_are_no_numbers_or_probabilities_are_refused() -> None:
     ],
 )
 def test_delta_has_three_digits_rounded_up(delta: float, text: str) -> None:
+    """`format_delta` gives this text, which is not below the delta."""
     assert format_delta(delta) == text
     assert float(text) >= delta

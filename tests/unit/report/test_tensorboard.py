@@ -24,16 +24,22 @@ def _files_counted_from_zero(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def read(folder: Path) -> EventAccumulator:
+    """Returns the events of a folder."""
     events = EventAccumulator(str(folder), {"scalars": 0, "histograms": 0, "tensors": 0})
     events.Reload()
     return events
 
 
 def scalars(folder: Path, tag: str) -> list[tuple[int, float]]:
+    """Returns the steps and values of a tag."""
     return [(event.step, pytest.approx(event.value)) for event in read(folder).Scalars(tag)]
 
 
 def test_figures_of_teachers_have_the_tag_of_no_epsilon(tmp_path: Path) -> None:
+    """Losses, accuracies and gaps of teachers are under the tag `no_epsilon_covers_this`.
+
+    Losses are averaged over teachers; the others are histograms.
+    """
     with RunWriter(folder=tmp_path) as writer:
         for losses in ([1.0, 0.5], [0.75, 0.25], [2.0, 0.75]):
             writer.teacher(losses)
@@ -54,6 +60,7 @@ def test_figures_of_teachers_have_the_tag_of_no_epsilon(tmp_path: Path) -> None:
 def test_teacher_curves_are_averaged_over_the_teachers_that_have_the_step(
     tmp_path: Path,
 ) -> None:
+    """Curves of three and of one step are averaged step by step. Curves of one step each give no curve."""
     with RunWriter(folder=tmp_path / "solved") as writer:
         for loss in (0.5, 0.25):
             writer.teacher([loss])
@@ -67,6 +74,7 @@ def test_teacher_curves_are_averaged_over_the_teachers_that_have_the_step(
 
 
 def test_only_the_students_curve_lacks_the_tag_of_no_epsilon(tmp_path: Path) -> None:
+    """The student's losses are under `student/loss`, other models' under the tag of no epsilon."""
     with RunWriter(folder=tmp_path) as writer:
         writer.epoch(0, {"loss": 1.0})
         writer.epoch(1, {"loss": 0.5})
@@ -85,6 +93,7 @@ def test_only_the_students_curve_lacks_the_tag_of_no_epsilon(tmp_path: Path) -> 
 def test_the_report_is_text_and_a_line_of_the_tab_hparams(
     report: Report, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """The report is written as scores, texts and hyperparameters of the run."""
     compared = {"aggregator": "stable_top_k_table", "target_epsilon": 8.0, "seed": None}
     heading = Heading("stable_top_k_table", given={"seed": "1"}, compared=compared)
     partial = replace(
@@ -123,6 +132,8 @@ def test_the_report_is_text_and_a_line_of_the_tab_hparams(
 
 
 def test_a_continued_run_writes_each_event_once(report: Report, tmp_path: Path) -> None:
+    """Two runs write the same stages twice each. Each event is read once."""
+
     def stage(writer: RunWriter, num_teachers: int) -> None:
         for teacher in range(num_teachers):
             writer.teacher([teacher / 8, teacher / 4])
@@ -143,6 +154,7 @@ def test_a_continued_run_writes_each_event_once(report: Report, tmp_path: Path) 
 
 
 def test_an_incomplete_file_of_events_loses_only_its_end(tmp_path: Path) -> None:
+    """A file of events is cut. The next writer completes the curve."""
     with RunWriter(folder=tmp_path) as writer:
         for epoch in range(4):
             writer.epoch(epoch, {"loss": 1.0})
@@ -157,6 +169,7 @@ def test_an_incomplete_file_of_events_loses_only_its_end(tmp_path: Path) -> None
 def test_a_writer_without_a_folder_writes_nothing(
     report: Report, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """A writer with the folder None takes all events, and writes no file."""
     monkeypatch.chdir(tmp_path)
     with RunWriter(folder=None) as writer:
         writer.teacher([1.0, 0.5])

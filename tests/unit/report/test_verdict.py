@@ -20,6 +20,10 @@ def verdict_of(
 
 
 def test_the_share_is_measured_between_a_constant_and_the_ceiling() -> None:
+    """The share of the reachable is measured between the prior and the all-records model.
+
+    Without that model, the true-label student takes its place.
+    """
     verdict = verdict_of(STUDENT, baselines=BASELINES)
     assert verdict.share_of_reachable == pytest.approx((0.31375 - 0.11675) / (0.61675 - 0.11675))
     assert verdict.text.startswith("Reached 39% of the reachable mean average precision: 0.314")
@@ -31,12 +35,14 @@ def test_the_share_is_measured_between_a_constant_and_the_ceiling() -> None:
 
 
 def test_a_student_above_the_ceiling_lost_nothing() -> None:
+    """A student above the all-records model is called above the reachable, and no loss is named."""
     verdict = verdict_of(replace(STUDENT, mean_average_precision=0.7), baselines=BASELINES)
     assert verdict.text.startswith("Above what counts as reachable")
     assert "lost" not in verdict.text.lower()
 
 
 def test_a_student_that_a_constant_beats_is_told_so_by_metric() -> None:
+    """The verdict names the metrics in which a constant or the prior is not beaten."""
     verdict = verdict_of(STUDENT, baselines=BASELINES)
     assert (verdict.beats_constant, verdict.beats_prior) == (False, True)
     assert "No better than the best constant in micro-F1." in verdict.text
@@ -54,6 +60,7 @@ def test_a_student_that_a_constant_beats_is_told_so_by_metric() -> None:
     [(0, "lost to noise"), (1, "lost to the teachers"), (2, "lost to the number of queries")],
 )
 def test_the_largest_loss_is_named_with_its_remedy(first_high: int, lost: str) -> None:
+    """One of three steps loses 0.6. The verdict names it with the aggregator's remedy."""
     low, high = (replace(STUDENT, mean_average_precision=value) for value in (0.3, 0.9))
     chain = ("majority_vote_student", "true_label_student", "all_records_model")
     levels = {name: high if place >= first_high else low for place, name in enumerate(chain)}
@@ -87,6 +94,7 @@ def test_the_largest_loss_is_named_with_its_remedy(first_high: int, lost: str) -
 def test_a_cause_of_half_of_the_loss_is_called_most(
     levels: tuple[float | None, ...], said: str
 ) -> None:
+    """The verdict says "most" of a cause with half of the loss, and lists all causes otherwise."""
     chain = ("majority_vote_student", "true_label_student", "all_records_model")
     student = replace(STUDENT, mean_average_precision=0.3)
     level_of = {
@@ -98,7 +106,10 @@ def test_a_cause_of_half_of_the_loss_is_called_most(
 
 
 def test_models_worse_than_the_student_cause_no_loss() -> None:
-    """Centered votes learn more from private records than the true labels of the queries would say."""
+    """Models below the student name no loss.
+
+    Centered votes learn more from private records than the true labels of the queries would say.
+    """
     student = replace(STUDENT, mean_average_precision=0.58)
     queries = replace(STUDENT, mean_average_precision=0.47)
     text = verdict_of(
@@ -116,6 +127,7 @@ def test_models_worse_than_the_student_cause_no_loss() -> None:
 
 
 def test_a_loss_that_would_be_shown_as_zero_is_not_named() -> None:
+    """A loss of 0.0004 is not named."""
     votes = replace(STUDENT, mean_average_precision=STUDENT.mean_average_precision + 0.0004)
     assert (
         "lost"
@@ -132,6 +144,7 @@ def test_a_loss_that_would_be_shown_as_zero_is_not_named() -> None:
 
 
 def test_a_verdict_without_answers_or_scores_has_no_share() -> None:
+    """Without answers, a student or a defined score, there is no share of the reachable."""
     silent = verdict_of(STUDENT, baselines=BASELINES, num_answered=0)
     assert silent == verdict_of(student=None, baselines=BASELINES)
     assert silent.share_of_reachable is None

@@ -13,11 +13,16 @@ from pate.run.ensemble import mean_by_epoch
 
 @pytest.fixture(scope="module")
 def digits() -> Dataset:
+    """Returns the data set of composed digits."""
     return DigitsGrid().load()
 
 
 @pytest.mark.slow
 def test_the_setting_or_the_size_decides_about_a_model_of_all_records(digits: Dataset) -> None:
+    """`all_records` decides; if it is None, the model is trained below 20 million numbers.
+
+    Else the reason is returned.
+    """
     assert reason_without_all_records(all_records=True, dataset=digits) is None
     assert reason_without_all_records(all_records=False, dataset=digits) == "all_records=false"
     assert reason_without_all_records(all_records=None, dataset=digits) is None
@@ -37,6 +42,7 @@ def test_the_setting_or_the_size_decides_about_a_model_of_all_records(digits: Da
 
 
 def _repeated(data: Dataset, count: int) -> dict[str, np.ndarray]:
+    """Returns labels, ids and groups of `count` copies of the private records."""
     total = count * len(data.private)
     first = (
         int(
@@ -53,6 +59,7 @@ def _repeated(data: Dataset, count: int) -> dict[str, np.ndarray]:
 
 
 def test_losses_of_steps_are_averaged_over_each_epoch() -> None:
+    """Losses of four steps in two epochs are averaged by epoch. With fewer losses than epochs they stay."""
     np.testing.assert_allclose(
         mean_by_epoch(np.array([4.0, 2.0, 1.0, 3.0], np.float32), num_epochs=2), [3.0, 2.0]
     )

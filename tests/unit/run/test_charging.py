@@ -16,6 +16,10 @@ STABLE = StableTopK(selection_scale=10.0, test_std=10.0, selection_share=0.5)
 
 
 def test_a_release_with_too_large_failure_probability_gets_a_remedy_that_works() -> None:
+    """A second release would exceed delta by its failures.
+
+    It is refused with a smaller failure probability, which has room.
+    """
     budget = Budget(delta=1e-6, epsilon=2.0, accountant=RdpAccountant)
     ledger = Ledger(target_delta=1e-6, max_epsilon=12.0, accountant=RdpAccountant)
     priced = plan_release(STABLE, shape=SHAPE, budget=budget)
@@ -33,6 +37,7 @@ def test_a_release_with_too_large_failure_probability_gets_a_remedy_that_works()
 
 
 def test_the_printed_cap_is_not_below_the_cap(tmp_path: Path) -> None:
+    """The words on a total round the cap up."""
     ledger = Ledger(tmp_path / "ledger.db", target_delta=1e-6, max_epsilon=7.123464)
     for key in ("a", "b"):
         ledger.charge(GaussianEvent(noise_multiplier=3.0), adjacency=ledger.adjacency, key=key)

@@ -24,7 +24,7 @@ NUM_QUERIES = 20
 
 
 class CountingEngine(Engine):
-    """Counts the teachers that it trains."""
+    """An engine that counts the teachers that it trains."""
 
     def __init__(self) -> None:
         self.num_trained = 0
@@ -36,10 +36,12 @@ class CountingEngine(Engine):
 
 @pytest.fixture(scope="module")
 def dataset() -> Dataset:
+    """Returns the small data set."""
     return small_dataset()
 
 
 def dealt(dataset: Dataset, folder: EnsembleFolder) -> Partition:
+    """Returns the partition of the private records into six parts, kept in a folder."""
     rng = RandomStreams(entropy=3).generator("partition")
     return deal(dataset.private, num_teachers=NUM_TEACHERS, manifest=folder.partition, rng=rng)
 
@@ -47,6 +49,7 @@ def dealt(dataset: Dataset, folder: EnsembleFolder) -> Partition:
 def trained(
     dataset: Dataset, path: Path, engine: Engine, teacher: Voter | None = None
 ) -> tuple[Ensemble, SilentMonitor]:
+    """Trains an ensemble in a folder with an engine; returns the ensemble and the monitor."""
     folder = EnsembleFolder(path)
     monitor = SilentMonitor()
     ensemble = Ensemble.train(
@@ -63,12 +66,17 @@ def trained(
 
 
 def bits(votes: VoteSource) -> np.ndarray:
+    """Returns all votes as bits, `[num_teachers, num_queries, num_labels]`."""
     return np.concatenate(list(votes.bits()))
 
 
 def test_teachers_are_trained_once_and_before_votes_are_read(
     dataset: Dataset, tmp_path: Path
 ) -> None:
+    """Teachers are trained by `train` and asked by `vote`.
+
+    Reading votes, and a second ensemble in the folder, do neither.
+    """
     engine = CountingEngine()
     ensemble, monitor = trained(dataset, tmp_path, engine)
     assert engine.num_trained == NUM_TEACHERS
@@ -90,6 +98,10 @@ def test_teachers_are_trained_once_and_before_votes_are_read(
 def test_teachers_with_votes_on_disk_are_not_trained_again(
     dataset: Dataset, tmp_path: Path
 ) -> None:
+    """The teachers' files are removed.
+
+    Votes are read from disk without training; without the votes, teachers are trained to the same votes.
+    """
     first = bits(trained(dataset, tmp_path, engine=CountingEngine())[0].vote())
     rmtree(tmp_path / "teachers")
     engine = CountingEngine()
@@ -106,6 +118,10 @@ def test_teachers_with_votes_on_disk_are_not_trained_again(
 
 
 def test_progress_counts_the_teachers_of_an_earlier_call(dataset: Dataset, tmp_path: Path) -> None:
+    """The progress of a folder is empty at first, then counts teachers, then names their votes.
+
+    Kernel teachers have none.
+    """
     folder = EnsembleFolder(tmp_path)
     partition = dealt(dataset, folder)
     teacher = LinearTeacher(device="cpu")
@@ -118,6 +134,7 @@ def test_progress_counts_the_teachers_of_an_earlier_call(dataset: Dataset, tmp_p
 
 
 def test_untrained_teachers_vote_without_an_engine(dataset: Dataset, tmp_path: Path) -> None:
+    """Kernel teachers vote without training, and have no confidences for queries."""
     engine = CountingEngine()
     ensemble, _ = trained(dataset, tmp_path, engine, teacher=KernelTeacher())
     assert engine.num_trained == 0
@@ -129,6 +146,7 @@ def test_untrained_teachers_vote_without_an_engine(dataset: Dataset, tmp_path: P
 def test_a_shard_has_the_records_that_the_partition_gives_its_teacher(
     dataset: Dataset, tmp_path: Path
 ) -> None:
+    """The shards together have all private records; shard 2 has those of teacher 2."""
     partition = dealt(dataset, folder=EnsembleFolder(tmp_path))
     private = dataset.private
     shards = PartitionedRecords(private.inputs, private.labels, partition)

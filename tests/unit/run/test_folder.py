@@ -13,6 +13,7 @@ BEGAN = {"data": "ab" * 32, "release": "cd" * 32}
 
 
 def begun(path: Path) -> RunFolder:
+    """Returns the claimed folder of a run."""
     folder = RunFolder(path)
     with folder.opened(SETTINGS):
         folder.claim(SETTINGS, **BEGAN)
@@ -20,6 +21,10 @@ def begun(path: Path) -> RunFolder:
 
 
 def test_an_unclaimed_folder_is_left_unchanged(tmp_path: Path) -> None:
+    """A run is refused before it claims its folder.
+
+    An existing folder keeps mode and content; a new one is not made.
+    """
     wide = tmp_path / "wide"
     wide.mkdir()
     wide.chmod(0o777)
@@ -34,6 +39,7 @@ def test_an_unclaimed_folder_is_left_unchanged(tmp_path: Path) -> None:
 def test_only_partial_files_of_a_killed_call_are_removed(
     tmp_path: Path,
 ) -> None:
+    """Opening a folder removes partial files of the run's own names, and no others."""
     (tmp_path / ".run.json.7.partial").write_text("{")
     begun(tmp_path)
     assert not (tmp_path / ".run.json.7.partial").exists()
@@ -50,6 +56,7 @@ def test_only_partial_files_of_a_killed_call_are_removed(
 
 @pytest.mark.parametrize("name", ["data", "release"])
 def test_a_lost_digest_of_a_begun_run_is_not_written_again(tmp_path: Path, name: str) -> None:
+    """A digest is removed: a run that has only begun writes it again, one with a partition is refused."""
     folder = begun(tmp_path)
     path = tmp_path / f"{name}.sha256"
     path.unlink()
@@ -67,6 +74,7 @@ def test_a_lost_digest_of_a_begun_run_is_not_written_again(tmp_path: Path, name:
 def test_refusals_name_settings_and_hide_digests(
     tmp_path: Path,
 ) -> None:
+    """The refusal of other data shows no digest. The refusal of other settings names some, in a short line."""
     folder = begun(tmp_path / "run")
     with (
         folder.opened(SETTINGS),
@@ -89,6 +97,7 @@ def test_refusals_name_settings_and_hide_digests(
 def test_a_new_setting_that_is_null_does_not_refuse_old_runs(
     tmp_path: Path,
 ) -> None:
+    """A run of earlier settings opens with a new setting that is null. Other values are refused."""
     begun(tmp_path)
     later = {"seed": 3, "data": {"name": "x", "date_order": None}, "tune": None}
     with RunFolder(tmp_path).opened(later):
@@ -105,7 +114,7 @@ def test_a_new_setting_that_is_null_does_not_refuse_old_runs(
 
 
 def test_nothing_is_written_through_a_link_in_the_folder(tmp_path: Path) -> None:
-    """Whether it leads somewhere or nowhere; what is behind it is left as it was."""
+    """A link in a run's folder, to a folder or to nothing, is refused by its name. Its target is left as it was."""
     begun(tmp_path / "run")
     (tmp_path / "there").mkdir(mode=0o755)
     for name in (
@@ -132,6 +141,7 @@ def test_nothing_is_written_through_a_link_in_the_folder(tmp_path: Path) -> None
 
 
 def test_a_claimed_folder_behind_a_link_is_readable_by_its_owner_alone(tmp_path: Path) -> None:
+    """The run's folder is a link to another: that one gets mode 0700, and files 0600. A link to nothing is refused."""
     (tmp_path / "disk").mkdir()
     (tmp_path / "disk").chmod(0o777)
     (tmp_path / "run").symlink_to(tmp_path / "disk")

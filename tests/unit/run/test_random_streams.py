@@ -18,6 +18,10 @@ SECRET = bytes(range(32))
 def test_without_a_seed_all_streams_except_noise_repeat(
     tmp_path: Path,
 ) -> None:
+    """Without a seed, streams come from a secret file of mode 0600 and repeat, but for the noise, which is fresh.
+
+    A damaged or readable secret is refused.
+    """
     path = tmp_path / "training.secret"
     run = RandomStreams.of_run(path, None)
     assert run.generator("noise").random() != run.generator("noise").random()
@@ -43,7 +47,10 @@ def test_without_a_seed_all_streams_except_noise_repeat(
 
 
 def test_the_numbers_of_a_seed_never_change(tmp_path: Path) -> None:
-    """Seeded runs are reproducible: numpy's own generator, from its own mixing of the seed."""
+    """The streams of seed 5 are NumPy's PCG64 from its own mixing, one for each purpose.
+
+    Seeded runs are reproducible.
+    """
     run = RandomStreams.of_run(tmp_path / "training.secret", 5)
     for index, purpose in enumerate(PURPOSES):
         sequence = np.random.SeedSequence(5, spawn_key=(index,))
@@ -60,6 +67,7 @@ def test_the_numbers_of_a_seed_never_change(tmp_path: Path) -> None:
 
 
 def test_each_stream_of_a_secret_is_chacha20_with_its_own_key() -> None:
+    """The stream of a purpose is ChaCha20, with a key derived from the secret and the purpose by HMAC."""
     for purpose in PURPOSES:
         key = hmac.digest(SECRET, f"pate {purpose}".encode(), "sha256")
         rng = RandomStreams(SECRET).generator(purpose)
@@ -73,6 +81,7 @@ def test_each_stream_of_a_secret_is_chacha20_with_its_own_key() -> None:
 
 
 def test_a_classifier_without_a_seed_draws_from_chacha20() -> None:
+    """A classifier without a seed draws its noise from ChaCha20, with a seed from PCG64 and a warning."""
     kind = type(cipher_generator(SECRET).bit_generator)
     assert type(streams_of(random_state=None).generator("noise").bit_generator) is kind
     with pytest.warns(SeededNoise):
@@ -80,7 +89,10 @@ def test_a_classifier_without_a_seed_draws_from_chacha20() -> None:
 
 
 def test_a_students_seed_does_not_reveal_secret_noise() -> None:
-    """A seed's streams lead back to each other: every step of numpy's mixing can be undone, word by word."""
+    """From a student's seed, a word of the noise's state is computed if both come from one seed of NumPy.
+
+    From a secret, this computation finds nothing: every step of NumPy's mixing can be undone, but not HMAC.
+    """
     seed = RandomStreams(2**255 + 5)
     noise = seed.generator("noise").bit_generator.seed_seq
     assert _noise_word_behind(seed.seeds("student", 1)[0]) == int(noise.pool[0])

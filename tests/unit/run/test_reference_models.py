@@ -48,6 +48,10 @@ def trained_model(
 
 
 def test_a_model_is_trained_once_and_a_line_tells_where_it_lies(tmp_path: Path) -> None:
+    """A reference model is asked for twice.
+
+    It is trained once, and the second call prints a line and reads the same model.
+    """
     training = CountedTraining()
     monitor = SilentMonitor()
     first = trained_model(tmp_path, training, monitor=monitor)
@@ -64,6 +68,7 @@ def test_a_model_is_trained_once_and_a_line_tells_where_it_lies(tmp_path: Path) 
 
 
 def test_only_the_owner_can_read_a_model(tmp_path: Path) -> None:
+    """The files of a reference model have mode 0600, and its folders 0700."""
     trained_model(tmp_path, CountedTraining())
     paths = list((tmp_path / "pate_cache").rglob("*"))
     assert {path.stat().st_mode & 0o777 for path in paths if path.is_file()} == {0o600}
@@ -73,6 +78,7 @@ def test_only_the_owner_can_read_a_model(tmp_path: Path) -> None:
 @pytest.mark.parametrize("way", WAYS, ids=lambda way: way.__name__)
 @pytest.mark.parametrize("name", ["trained.json", "student.json", "student.safetensors"])
 def test_a_damaged_model_is_trained_again(name: str, way: Way, tmp_path: Path) -> None:
+    """A file of a model is damaged in one way. It is trained once more, and then read."""
     training = CountedTraining()
     trained_model(tmp_path, training)
     way(tmp_path / "pate_cache" / "reference_models" / ENTRY / name)
@@ -82,6 +88,7 @@ def test_a_damaged_model_is_trained_again(name: str, way: Way, tmp_path: Path) -
 
 
 def test_a_file_in_the_place_of_a_model_is_replaced(tmp_path: Path) -> None:
+    """A file has the name of the model's folder. The model is trained and replaces it."""
     training = CountedTraining()
     folder = tmp_path / "pate_cache" / "reference_models"
     folder.mkdir(parents=True)
@@ -92,6 +99,8 @@ def test_a_file_in_the_place_of_a_model_is_replaced(tmp_path: Path) -> None:
 
 
 def test_a_run_that_is_killed_while_it_trains_leaves_no_model(tmp_path: Path) -> None:
+    """A training is interrupted. The next call trains."""
+
     def killed() -> TrainedStudent:
         raise KeyboardInterrupt
 
@@ -103,6 +112,7 @@ def test_a_run_that_is_killed_while_it_trains_leaves_no_model(tmp_path: Path) ->
 
 
 def test_a_second_run_waits_for_the_first_and_reads_its_model(tmp_path: Path) -> None:
+    """While one run trains the model, a second waits, and reads it without training."""
     started = threading.Event()
     may_end = threading.Event()
 
@@ -130,6 +140,7 @@ def test_a_second_run_waits_for_the_first_and_reads_its_model(tmp_path: Path) ->
 
 
 def test_a_whole_model_is_read_without_its_lock(tmp_path: Path) -> None:
+    """A stored model is read while another process holds its lock."""
     trained_model(tmp_path, CountedTraining())
     lock = tmp_path / "pate_cache" / "reference_models" / f"{ENTRY}.lock"
     with file_lock(lock, wait=False):
@@ -139,6 +150,8 @@ def test_a_whole_model_is_read_without_its_lock(tmp_path: Path) -> None:
 def test_a_folder_that_cannot_be_written_keeps_no_model(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """The folder of models cannot be made: each call trains, without an error."""
+
     def refused(folder: Path) -> Path:
         raise PermissionError(13, "Permission denied", str(folder))
 
@@ -150,6 +163,8 @@ def test_a_folder_that_cannot_be_written_keeps_no_model(
 
 
 def test_a_full_disk_is_no_reason_to_go_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The disk is full when the folder is made. The error is raised."""
+
     def refused(folder: Path) -> Path:
         raise OSError(28, "No space left on device", str(folder))
 
@@ -170,6 +185,7 @@ def key_of(
 
 
 def test_a_key_depends_on_recipes_seed_and_records() -> None:
+    """Keys of different recipes, seeds or records differ. Equal ones have the same key."""
     keys = [
         key_of(LinearStudent()),
         key_of(LogisticStudent()),
@@ -183,6 +199,7 @@ def test_a_key_depends_on_recipes_seed_and_records() -> None:
 
 
 def test_models_of_own_classes_are_not_shared(tmp_path: Path) -> None:
+    """A student of the user's own class has no key: its model is trained each time, and not stored."""
     assert key_of(OwnStudent()) is None
     training = CountedTraining()
     references = ReferenceModels(tmp_path, SilentMonitor())
@@ -194,6 +211,10 @@ def test_models_of_own_classes_are_not_shared(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_runs_in_one_folder_train_what_depends_on_the_data_once(tmp_path: Path) -> None:
+    """Of three runs in one folder, the first trains the all-records model, and the others read it.
+
+    The true-label student is trained once for each recipe. Neither is published.
+    """
     plan = replace(small_plan(), all_records=True, seed=None)
     monitors = [SilentMonitor() for _ in range(3)]
     first = train(plan, tmp_path / "first", monitors[0])
@@ -212,6 +233,7 @@ def test_runs_in_one_folder_train_what_depends_on_the_data_once(tmp_path: Path) 
 
 @pytest.mark.slow
 def test_other_private_records_have_another_ceiling(tmp_path: Path) -> None:
+    """A run on other private records in the same folder trains its own all-records model."""
     plan = replace(small_plan(), all_records=True)
     train(plan, tmp_path / "first")
     dataset = small_dataset()

@@ -31,6 +31,7 @@ class Heard(Monitor):
 
 
 def _settings(folder: Path) -> dict[str, Any]:
+    """Returns the settings of a run on three files in a folder."""
     return {
         "data": {
             **{split: str(folder / f"{split}.npz") for split in SPLITS},
@@ -41,6 +42,7 @@ def _settings(folder: Path) -> dict[str, Any]:
 
 
 def _write(path: Path, value: float = 0.0) -> None:
+    """Writes an .npz file of five records, whose inputs depend on a value."""
     np.savez(path, inputs=np.eye(5) + value, labels=np.eye(5, dtype=int))
 
 
@@ -59,6 +61,7 @@ def finished(tmp_path: Path) -> RunFolder:
 
 
 def _load(folder: Path) -> Dataset:
+    """Loads the data set of three files in a folder."""
     return Arrays(**{split: str(folder / f"{split}.npz") for split in SPLITS}).load()
 
 
@@ -76,11 +79,13 @@ def _compare(finished: RunFolder) -> tuple[int, list[str]]:
 
 
 def test_unchanged_files_are_not_read_again(finished: RunFolder) -> None:
+    """The data of a finished run are unchanged. They are not read, and the list of sources has mode 0600."""
     assert _compare(finished) == (0, [])
     assert (finished.sources).stat().st_mode & 0o777 == 0o600
 
 
 def test_a_copied_file_is_read_again_once(finished: RunFolder) -> None:
+    """A file is replaced by its copy. The data are read once, and then not again."""
     path = finished.path.parent / "private.npz"
     shutil.copy(path, path.with_suffix(".copy"))
     os.replace(path.with_suffix(".copy"), path)
@@ -92,6 +97,7 @@ def test_a_copied_file_is_read_again_once(finished: RunFolder) -> None:
 def test_changed_data_are_refused_with_the_name_of_their_setting(
     finished: RunFolder, split: str
 ) -> None:
+    """A file of a split changes, with the same times. It is refused under its setting until it is restored."""
     path = finished.path.parent / f"{split}.npz"
     times = path.stat()
     _write(path, value=1.0)
@@ -106,6 +112,7 @@ def test_changed_data_are_refused_with_the_name_of_their_setting(
 
 
 def test_a_missing_file_is_reported(finished: RunFolder) -> None:
+    """A file of the data is removed. One line says so, and the run is not refused."""
     (finished.path.parent / "private.npz").unlink()
     line = (
         "data: a file that this run read is not there; nothing says if the data are still the same"
@@ -114,25 +121,30 @@ def test_a_missing_file_is_reported(finished: RunFolder) -> None:
 
 
 def test_a_finished_run_without_digests_is_not_compared(finished: RunFolder) -> None:
+    """The list of sources is removed and a file changed. Nothing is read or refused."""
     (finished.sources).unlink()
     _write(finished.path.parent / "private.npz", value=1.0)
     assert _compare(finished) == (0, [])
 
 
 def _touch_below(folder: Path) -> None:
+    """Writes into a picture in a folder of the data."""
     (folder / "sub" / "b.png").write_text("other")
 
 
 def _remove_below(folder: Path) -> None:
+    """Removes a picture in a folder of the data."""
     (folder / "sub" / "b.png").unlink()
 
 
 def _write_cache(folder: Path) -> None:
+    """Writes a cache into the folder of the data."""
     (folder / "pate_cache").mkdir()
     (folder / "pate_cache" / "images.u8").touch()
 
 
 def _write_run(folder: Path) -> None:
+    """Writes a file of a run into the folder of the data."""
     (folder / "run" / "report.html").touch()
 
 
@@ -143,6 +155,7 @@ def _write_run(folder: Path) -> None:
 def test_a_change_anywhere_in_a_folder_is_noticed_except_files_of_runs(
     tmp_path: Path, change: Callable[[Path], None], changes: bool
 ) -> None:
+    """A file below the folder of the data changes or goes: the stamp differs. Files of caches and runs do not count."""
     for name in ("sub", "run"):
         (tmp_path / name).mkdir()
     (tmp_path / "sub" / "b.png").touch()

@@ -33,6 +33,10 @@ RELEASE = PaidRelease(
 
 
 def test_each_unit_of_privacy_has_its_own_total() -> None:
+    """Four releases protect patients, visits or nothing named.
+
+    Patients and visits have a total each, without the one that names none.
+    """
     releases = [RELEASE, RELEASE, replace(RELEASE, unit=VISIT), replace(RELEASE, unit=None)]
     both = (
         RdpAccountant()
@@ -47,6 +51,7 @@ def test_each_unit_of_privacy_has_its_own_total() -> None:
 
 
 def test_the_total_under_add_remove_protects_a_teacher_of_each_release() -> None:
+    """The words of a total under add_remove name one teacher of each release."""
     (total,) = totals_of([replace(RELEASE, adjacency=Adjacency.ADD_REMOVE)] * 2)
     assert total.words.startswith(
         "add_remove, for one teacher of each release, with all its records; to replace "
@@ -59,6 +64,12 @@ def test_the_total_under_add_remove_protects_a_teacher_of_each_release() -> None
 def test_a_total_is_at_most_that_of_the_ledger(
     num_in_ledger: int, counted_with_others: float | None
 ) -> None:
+    """The ledger counts 1.5 for two or three releases, below their composition.
+
+    The total is 1.5.
+
+    The ledger's total is named only if it counts more releases.
+    """
     ledger_total = LedgerTotal(Path("ledger.db"), num_releases=num_in_ledger, epsilon=1.5)
     (total,) = totals_of([replace(RELEASE, ledger_total=ledger_total)] * 2)
     two = GaussianEvent(noise_multiplier=4.0 / math.sqrt(2))
@@ -68,6 +79,7 @@ def test_a_total_is_at_most_that_of_the_ledger(
 
 
 def test_releases_in_two_ledgers_have_a_total_of_their_own() -> None:
+    """Two releases are in two ledgers. Their total is their composition, and no ledger's."""
     ledgers = [LedgerTotal(Path(name), num_releases=1, epsilon=0.1) for name in ("a.db", "b.db")]
     (total,) = totals_of([replace(RELEASE, ledger_total=ledger) for ledger in ledgers])
     two = RdpAccountant().compose(RELEASE.event, count=2).get_epsilon(target_delta=1e-6)
@@ -75,7 +87,10 @@ def test_releases_in_two_ledgers_have_a_total_of_their_own() -> None:
 
 
 def test_failures_beyond_delta_are_counted_at_the_sum_of_the_deltas() -> None:
-    """Pure prices of 1 with failure probability 0.8e-6 each cost 2 together, at any delta above 1.6e-6."""
+    """Two pure prices of 1 with failure probability 0.8e-6 cost 2 at the sum of their deltas, 2e-6.
+
+    At one delta of 1e-6 they would have no price.
+    """
     event = ApproximateEvent(PureDpEvent(epsilon=1.0), failure_prob=0.8e-6)
     (total,) = totals_of([replace(RELEASE, event=event)] * 2)
     assert total.delta == 2e-6
@@ -83,6 +98,7 @@ def test_failures_beyond_delta_are_counted_at_the_sum_of_the_deltas() -> None:
 
 
 def test_releases_whose_deltas_sum_to_one_have_no_epsilon() -> None:
+    """Two releases at delta 0.5 have a total delta of 1 and an infinite epsilon."""
     event = ApproximateEvent(PureDpEvent(epsilon=1.0), failure_prob=0.45)
     (total,) = totals_of([replace(RELEASE, event=event, target_delta=0.5)] * 2)
     # 0.9 of delta 0.5: beyond the largest delta, and the sum of the deltas is 1

@@ -45,7 +45,10 @@ def price(group_size: int) -> str:
 
 
 def test_the_card_states_the_price_of_a_record_a_holder_and_two_holders() -> None:
-    """Under add-remove a changed record is two units; every draw counts for groups too."""
+    """The card says which changes the epsilon covers: a record, a holder, and groups of them with their own epsilon.
+
+    Under add-remove a changed record is two units. Each draw counts for groups too.
+    """
     single_teacher = promises(Places(num_holders=40, teachers_each=1))
     several = promises(Places(num_holders=40, teachers_each=10))
     assert "40 holders of records, each of which is one teacher" in single_teacher
@@ -77,6 +80,7 @@ def test_the_card_states_the_price_of_a_record_a_holder_and_two_holders() -> Non
 
 
 def test_holders_must_divide_the_number_of_teachers() -> None:
+    """400 teachers are divided among 40 holders. Seven holders are refused."""
     assert Places.with_equal_holders(num_teachers=400, num_holders=40) == Places(
         num_holders=40, teachers_each=10
     )
@@ -90,7 +94,7 @@ STUDENT = LinearStudent()
 
 
 def test_few_records_per_teacher_give_a_doubt() -> None:
-    """960 private records: ten each are nothing to speak of, 9.9 are."""
+    """Of 960 private records, ten for each teacher give no warning, 9.9 give one. Kernel teachers give none."""
     data = small_dataset()
     assert not list(
         plan_warnings(data, aggregator=PLAIN, teacher=LINEAR, student=STUDENT, num_teachers=96)
@@ -109,6 +113,7 @@ def test_few_records_per_teacher_give_a_doubt() -> None:
 
 
 def test_one_label_per_query_gives_a_warning_on_data_with_several() -> None:
+    """An aggregator of one label a query gives a warning on data with several labels, and none on data with one."""
     several_labels = small_dataset()
     labels = np.arange(len(several_labels.private))[:, None] % 5 == np.arange(5)
     single_label = dataclasses.replace(
@@ -130,6 +135,7 @@ def test_one_label_per_query_gives_a_warning_on_data_with_several() -> None:
 
 
 def with_public(scale: np.ndarray) -> Dataset:
+    """Returns the small data set with its public columns multiplied by a scale."""
     data = small_dataset()
     return dataclasses.replace(
         data, public=dataclasses.replace(data.public, inputs=data.public.inputs * scale)
@@ -137,7 +143,12 @@ def with_public(scale: np.ndarray) -> Dataset:
 
 
 def test_columns_with_unequal_ranges_give_a_doubt_for_linear_models_alone() -> None:
-    """Judged by the public pool: the private inputs are those of the other tests."""
+    """One public column is 200 times as wide.
+
+    Linear teachers and students are named in a warning, others are not.
+
+    The private inputs are not looked at.
+    """
     uneven = with_public(np.array([1, 1, 1, 1, 1, 1, 1, 200], dtype=np.float32))
     (line,) = plan_warnings(
         uneven, aggregator=PLAIN, teacher=LINEAR, student=STUDENT, num_teachers=24
@@ -178,6 +189,7 @@ def test_columns_with_unequal_ranges_give_a_doubt_for_linear_models_alone() -> N
 
 
 def test_a_constant_student_gives_a_warning() -> None:
+    """A student that predicts the same labels for every public sample gives a warning; another does not."""
     data = small_dataset()
     rows = data.public.inputs[:40]
     dull = STUDENT.fit(rows, np.zeros((40, 5), dtype=bool), seed=0)
@@ -207,6 +219,7 @@ def of_pictures() -> Dataset:
 
 
 def test_linear_models_of_raw_pixels_give_a_warning() -> None:
+    """A linear student of raw pixels gives a warning with its remedies. Networks for images give none."""
     pictures = of_pictures()
     (line,) = plan_warnings(
         pictures, aggregator=PLAIN, teacher=CNNTeacher(), student=LinearStudent(), num_teachers=24
@@ -232,12 +245,14 @@ def test_linear_models_of_raw_pixels_give_a_warning() -> None:
 def test_scaling_is_not_recommended_for_teachers_of_pictures(
     teacher: CNNTeacher, advised: str, not_advised: str
 ) -> None:
+    """On pictures, the remedy for the teachers is this advice, and not to scale inputs."""
     remedy = remedies_of(PLAIN, teacher, dataset=of_pictures())["the teachers"]
     assert remedy.startswith(advised)
     assert not_advised not in remedy
 
 
 def test_scaling_is_recommended_for_scale_sensitive_teachers_alone() -> None:
+    """Linear teachers are advised to scale inputs, trees to take other features."""
     data = small_dataset()
     assert (
         remedies_of(PLAIN, teacher=LINEAR, dataset=data)["the teachers"]
@@ -267,4 +282,5 @@ def test_scaling_is_recommended_for_scale_sensitive_teachers_alone() -> None:
     ],
 )
 def test_the_room_under_a_cap_is_a_sentence(count: float, line: str) -> None:
+    """The number of releases that fit under a cap is put into this sentence."""
     assert fitting_in_words(count) == line

@@ -36,6 +36,7 @@ def by_layers(network, tensors):
 
 
 def drawn(network, seed=0):
+    """Returns the initial tensors of a network, with a random head."""
     tensors = network.initial(np.random.default_rng(seed))
     tensors["head.weight"] = torch.randn(
         tensors["head.weight"].shape, generator=torch.Generator().manual_seed(seed)
@@ -46,6 +47,10 @@ def drawn(network, seed=0):
 @pytest.mark.parametrize("norm", ["group", "batch"])
 @pytest.mark.parametrize(("grid", "kernel_size"), [(1, 3), (2, 3), (4, 3), (2, 1), (4, 5)])
 def test_a_network_equals_the_layers_of_torch(norm, grid, kernel_size):
+    """A network gives the logits of torch's own layers with its tensors.
+
+    It updates the statistics of batches alike.
+    """
     network = ConvNet(
         SHAPE, 5, width=8, blocks=2, patch=4, grid=grid, norm=norm, kernel_size=kernel_size
     )
@@ -67,6 +72,7 @@ def test_a_network_equals_the_layers_of_torch(norm, grid, kernel_size):
 @pytest.mark.parametrize("training", [True, False])
 @pytest.mark.parametrize("kernel_size", [3, 5])
 def test_stacked_networks_equal_single_networks(norm, training, kernel_size):
+    """Three networks side by side, with 6, 4 and 1 images, give the logits and tensors of each alone."""
     network = ConvNet(
         SHAPE, 5, width=8, blocks=2, patch=2, grid=4, norm=norm, kernel_size=kernel_size
     )
@@ -84,7 +90,10 @@ def test_stacked_networks_equal_single_networks(norm, training, kernel_size):
 
 
 def test_a_single_value_per_channel_has_no_variance():
-    """An image of one patch, alone in its minibatch; side by side it is the same."""
+    """An image of one patch, alone in its minibatch, gives the same logits and statistics alone and side by side.
+
+    Without images, logits are finite and statistics stay.
+    """
     network = ConvNet((3, 4, 4), num_labels=2, width=8, blocks=1, norm="batch")
     single = network.initial(np.random.default_rng(0))
     stacked = {name: tensor[None].clone() for name, tensor in single.items()}
@@ -125,6 +134,7 @@ def test_a_single_value_per_channel_has_no_variance():
     ],
 )
 def test_impossible_networks_are_refused(name, value, rule):
+    """A network with an impossible width, depth, kernel or picture is refused under this name."""
     with pytest.raises(
         InvalidValue, match=rf"{name}(\[1:\])?={re.escape(str(value))}: expected {rule}"
     ):

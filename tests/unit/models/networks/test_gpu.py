@@ -37,20 +37,24 @@ NETWORKS = [
 
 
 def gpu() -> AbstractContextManager[None]:
+    """Returns a block with a GPU: the real one if there is one, else a simulated one."""
     return nullcontext() if REAL else pretended_gpu()
 
 
 def processor() -> AbstractContextManager[object]:
+    """Returns a block in which torch finds no GPU."""
     return mock.patch.object(torch.cuda, "is_available", return_value=False)
 
 
 @pytest.fixture(scope="module")
 def parts(make_images):
+    """Returns three shards of images."""
     return [Shard(*make_images(size=size, seed=size)) for size in (17, 24, 9)]
 
 
 @pytest.fixture(scope="module")
 def queries(make_images):
+    """Returns 70 images."""
     return make_images(size=70, seed=99)[0]
 
 
@@ -59,6 +63,11 @@ def queries(make_images):
     "teacher", [LinearTeacher(), LinearTeacher(threshold=0.4), MLPTeacher(epochs=2), *NETWORKS]
 )
 def test_teachers_are_trained_and_vote_on_a_gpu(teacher, parts, queries, tmp_path):
+    """Teachers trained on a GPU give confidences within 0.03 of those from the CPU.
+
+    Their files predict the same on the CPU.
+    """
+
     def votes(folder):
         store = CheckpointStore(tmp_path / folder)
         StackedEngine(chunk_size=2).train(TrainingJob(teacher, parts, range(3), store))
@@ -88,6 +97,7 @@ def test_teachers_are_trained_and_vote_on_a_gpu(teacher, parts, queries, tmp_pat
 
 @pytest.mark.slow
 def test_a_resnet_is_trained_and_predicts_on_a_gpu(parts, queries):
+    """A ResNet-50 trained on a GPU and on the CPU predicts the same, up to rounding."""
     teacher = ResNet50Teacher(epochs=1, batch_size=2, precision="float32")
     small = Shard(parts[2].inputs[:3], parts[2].labels[:3])
     votes = []
@@ -100,6 +110,7 @@ def test_a_resnet_is_trained_and_predicts_on_a_gpu(parts, queries):
 @pytest.mark.slow
 @pytest.mark.parametrize("precision", ["float32", "auto"])
 def test_a_student_from_a_gpu_predicts_on_any_device(precision, parts, queries):
+    """A student trained on a GPU predicts the same there and on the CPU, and within 0.03 of one trained on the CPU."""
     student = CNNStudent(width=8, epochs=2, folds=2, precision=precision)
     refusals = []
     for place in (gpu, processor):
@@ -114,6 +125,7 @@ def test_a_student_from_a_gpu_predicts_on_any_device(precision, parts, queries):
 
 @pretended
 def test_auto_stacks_networks_and_uses_bfloat16_on_recent_gpus():
+    """`precision=auto` is bfloat16 from compute capability 8.0 on, else float32. Networks are stacked on a GPU only."""
     for capability, expected in (
         ((7, 5), torch.float32),
         ((8, 0), torch.bfloat16),
@@ -132,6 +144,10 @@ def test_auto_stacks_networks_and_uses_bfloat16_on_recent_gpus():
 
 @pretended
 def test_the_simulated_gpu_refuses_arrays_of_the_cpu():
+    """On the simulated GPU, results stay there, and arrays of the CPU raise `RuntimeError`.
+
+    Single numbers of the CPU are accepted.
+    """
     with pretended_gpu():
         on_cpu = torch.ones(2, 3)
         on_gpu = torch.ones(2, 3, device=torch.device("cuda"))

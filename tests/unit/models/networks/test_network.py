@@ -44,6 +44,7 @@ def stacked(sets, recipe, seeds, norm="group"):
 
 
 def test_training_equals_torch_adamw(make_images):
+    """Three epochs of a network give the losses and tensors of torch's AdamW with a falling learning rate."""
     images, labels = make_images(size=20)
     tensors, curve = trained(images, labels)
     rng = np.random.default_rng(0)
@@ -75,6 +76,7 @@ def test_training_equals_torch_adamw(make_images):
 def test_networks_trained_together_equal_networks_trained_alone(
     make_images, norm, precision, sizes
 ):
+    """Networks trained side by side on sets of several sizes have the losses and tensors of each trained alone."""
     recipe = AdamWRecipe(
         epochs=2,
         batch_size=8,
@@ -95,7 +97,12 @@ def test_networks_trained_together_equal_networks_trained_alone(
 
 
 def test_the_overflow_of_one_network_does_not_change_another(make_images):
-    """A step that is left out chose the formula of everybody's step, and rounded the others another way."""
+    """Two networks are trained side by side in float16, one with huge inputs.
+
+    The tensors of the other stay the same, bit for bit.
+
+    A step that is left out chose the formula of everybody's step, and rounded the others another way.
+    """
     images, labels = make_images(size=16)
     recipe = AdamWRecipe(
         epochs=3, batch_size=8, learning_rate=3e-2, weight_decay=1e-2, precision="float16"
@@ -108,6 +115,7 @@ def test_the_overflow_of_one_network_does_not_change_another(make_images):
 
 
 def test_equal_arguments_give_equal_bytes_and_another_seed_other_bytes(make_images):
+    """The same seed gives the same tensors, another seed other tensors."""
     images, labels = make_images(size=20)
     first, again, other = (trained(images, labels, seed=seed)[0] for seed in (1, 1, 2))
     assert all((first[name] == again[name]).all() for name in first)
@@ -115,6 +123,7 @@ def test_equal_arguments_give_equal_bytes_and_another_seed_other_bytes(make_imag
 
 
 def test_a_step_with_infinite_gradients_is_skipped(make_images, monkeypatch):
+    """In float16 the gradients of a large head are infinite. The step is left out, and the tensors stay."""
     images, labels = make_images(size=8)
     recipe = AdamWRecipe(
         epochs=1, batch_size=8, learning_rate=1e-3, weight_decay=0.0, precision="float16"
@@ -133,6 +142,7 @@ def test_a_step_with_infinite_gradients_is_skipped(make_images, monkeypatch):
 
 
 def test_inputs_that_are_no_images_are_refused():
+    """Inputs with two axes, and images of float64, are refused."""
     with refused("inputs.shape", (3, 5)):
         require_images(np.zeros((3, 5), np.float32))
     with refused("inputs.dtype", "float64", "float32"):
@@ -144,7 +154,13 @@ DECAY = 0.2
 
 
 def walk(steps, active=None, scale=1.0):
-    """Returns the parameters of two parts after some steps, with gradients that are drawn from a fixed seed."""
+    """Returns the parameters of two parts after some steps with fixed gradients.
+
+    Args:
+        steps: the number of steps.
+        active: which part takes part in each step; by default both.
+        scale: a factor of the learning rate.
+    """
     parameter, *gradients = drawn(steps)
     optimizer = StackedAdamW([parameter], learning_rate=RATE, weight_decay=DECAY)
     for step, gradient in enumerate(gradients):
@@ -157,6 +173,7 @@ def walk(steps, active=None, scale=1.0):
 
 
 def drawn(steps):
+    """Returns the first parameters and the gradients of each step, `[2, 5]` each."""
     generator = torch.Generator().manual_seed(0)
     return [
         torch.randn(2, 5, generator=generator) * 10.0 ** min(1 - step, 0)
@@ -165,6 +182,7 @@ def drawn(steps):
 
 
 def by_torch(steps, scale=1.0):
+    """Returns the parameters after the same steps of torch's AdamW."""
     parameter, *gradients = drawn(steps)
     optimizer = torch.optim.AdamW([parameter], lr=RATE * scale, weight_decay=DECAY)
     for gradient in gradients:
@@ -176,6 +194,10 @@ def by_torch(steps, scale=1.0):
 @pytest.mark.slow
 @pytest.mark.parametrize("scale", [1.0, 0.3])
 def test_the_stacked_optimizer_equals_torch_adamw(scale):
+    """Six steps of the stacked optimizer give the parameters of torch's AdamW.
+
+    So they do with a factor of the learning rate.
+    """
     expected = by_torch(steps=6, scale=scale)
     np.testing.assert_allclose(walk(steps=6, scale=scale), expected, atol=1e-6)
     scales = torch.full((2, 1), scale)
@@ -185,6 +207,10 @@ def test_the_stacked_optimizer_equals_torch_adamw(scale):
 
 
 def test_an_inactive_part_keeps_its_parameters_and_does_not_influence_others():
+    """The second part takes part in two of four steps.
+
+    It has the parameters of two steps, and the first those of four.
+    """
     both = torch.tensor([[True], [True]])
     first = torch.tensor([[True], [False]])
     moved = walk(steps=4, active=[both, both, first, first])
@@ -193,6 +219,7 @@ def test_an_inactive_part_keeps_its_parameters_and_does_not_influence_others():
 
 
 def test_auto_chooses_a_gpu_and_cuda_without_a_gpu_is_refused(monkeypatch):
+    """`auto` is the GPU if torch finds one, else the CPU. `cuda` without a GPU is refused."""
     assert require_device("auto").type == ("cuda" if torch.cuda.is_available() else "cpu")
     assert require_device("cpu").type == "cpu"
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
@@ -202,6 +229,7 @@ def test_auto_chooses_a_gpu_and_cuda_without_a_gpu_is_refused(monkeypatch):
 
 
 def test_the_number_of_threads_is_restored_after_an_error():
+    """In `one_thread` torch has one thread, and two again after an error."""
     before = torch.get_num_threads()
     torch.set_num_threads(2)
     try:
@@ -214,6 +242,7 @@ def test_the_number_of_threads_is_restored_after_an_error():
 
 
 def test_a_full_gpu_gives_advice_in_one_line():
+    """torch runs out of GPU memory. The error is one line with the advice; another error is raised unchanged."""
     message = (
         "CUDA out of memory. Tried to allocate 2.00 GiB. "
         "GPU 0 has a total capacity of 7.79 GiB. See documentation"

@@ -30,11 +30,15 @@ def backbone(tmp_path_factory):
 
 @pytest.mark.slow  # a second, if no other test has loaded torchvision
 def test_torchvision_for_cuda_is_imported_without_cuda():
-    """Also as a CUDA build beside a torch without CUDA, which this environment may have."""
+    """`torchvision_models` loads the models of torchvision.
+
+    torchvision may be a CUDA build beside a torch without CUDA, as in this environment.
+    """
     assert torchvision_models().resnet50 is not None
 
 
 def test_a_missing_torchvision_is_refused_in_one_line(monkeypatch):
+    """Without torchvision, its models and a ResNet student are refused with the package to install."""
     monkeypatch.setitem(sys.modules, "torchvision", None)
     with refused("teacher=resnet50", rule="package torchvision"):
         torchvision_models()
@@ -44,6 +48,7 @@ def test_a_missing_torchvision_is_refused_in_one_line(monkeypatch):
 
 @pytest.mark.slow
 def test_backbone_weights_are_read_without_the_head_of_the_file(backbone):
+    """A network for 7 labels takes the layers of a file but for the head, which is new."""
     tensors = ResNet50(num_labels=7, weights=str(backbone)).initial(np.random.default_rng(0))
     stored = torch.load(backbone, weights_only=True)
     assert (tensors["layer4.2.conv3.weight"] == stored["layer4.2.conv3.weight"]).all()
@@ -57,7 +62,10 @@ def test_backbone_weights_are_read_without_the_head_of_the_file(backbone):
 @pytest.mark.slow
 @pytest.mark.parametrize("side", [32, 64])
 def test_a_minibatch_may_be_one_image(side):
-    """At 32 pixels the last layers see one pixel of it, which has no variance."""
+    """One image in training gives finite logits.
+
+    At 32 pixels the last layers see one pixel of it, which has no variance.
+    """
     network = ResNet50(num_labels=3)
     tensors = network.initial(np.random.default_rng(0))
     tensors["fc.weight"] += 0.01
@@ -68,6 +76,7 @@ def test_a_minibatch_may_be_one_image(side):
 
 @pytest.mark.slow
 def test_frozen_features_equal_torchvision_and_are_kept(backbone, monkeypatch):
+    """Features of a frozen network are those of torchvision's, and are computed once for the same images."""
     images = np.random.default_rng(0).random((3, 3, 32, 32), np.float32)
     frozen = FrozenBackbone(str(backbone), image_size=None, device=CPU)
     features = frozen.features(images, keep_in_memory=True)
@@ -85,6 +94,7 @@ def test_frozen_features_equal_torchvision_and_are_kept(backbone, monkeypatch):
 
 @pytest.mark.slow
 def test_files_without_resnet_weights_are_refused_before_training(tmp_path, backbone):
+    """Files of weights that are torn, missing or of another network are refused when the recipe is made or read."""
     (tmp_path / "cut.pth").write_bytes(b"PK")
     for kind in (ResNet50Teacher, ResNet50Student):
         # before torch 2.10 no .pth is opened at all
