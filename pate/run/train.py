@@ -4,18 +4,23 @@ Each step writes a file, and is skipped if its file exists. So the same call con
 """
 
 from pate.extras import require_extra
-from pate.progress import Monitor
 
 require_extra(__name__, "train")
 
 
 import os
 import time
+from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
 
+from pate.aggregators import Release
+from pate.aggregators.record import ReleaseRecord
+from pate.data import Dataset
 from pate.data.dataset import require_dataset
 from pate.errors import shown_as
+from pate.pricing import PricedRelease
+from pate.progress import Monitor
 from pate.report import Report
 from pate.report.tensorboard import RunWriter
 from pate.run.baselines import has_all_records_model, train_baselines
@@ -33,9 +38,10 @@ from pate.run.report_files import write_report
 from pate.run.session_progress import watched
 from pate.run.sources import Sources, require_same_data
 from pate.run.student_prior import StudentPrior
-from pate.run.students import KeptModels, StudentTraining
+from pate.run.students import KeptModels, StudentTraining, TrainedStudent
 from pate.setting_names import TRAIN
 from pate.threads import all_cores
+from pate.votes.source import VoteSource
 
 
 @all_cores()
@@ -45,9 +51,10 @@ def train(plan: Plan, output_dir: str | PathLike[str], monitor: Monitor | None =
 
     A finished run is not repeated: its report is read and returned, and nothing more is spent.
 
-    The comments in the body list, after "Private:", each object that holds private records or results that no epsilon
-    covers. `students` holds `models` and `events`; `record` holds only the content of `release`. All these objects are
-    gone when the function returns, except the report (tests/e2e/test_private_objects.py).
+    A comment after "Private:" lists the objects of a step that hold private records, or results that no epsilon covers.
+    All these objects are gone when the function returns, except the report (tests/e2e/test_private_objects.py). On disk
+    remain the owner's folder, of which only `release/` may be published, the ledger, and `pate_cache`, where runs in
+    the same folder share models and features of the records.
 
     Args:
         plan: everything that the run depends on.
@@ -65,159 +72,257 @@ def train(plan: Plan, output_dir: str | PathLike[str], monitor: Monitor | None =
         if folder.report.exists():
             return _finished_report(plan, folder, monitor)
 
-        # 1. The price. It depends on the number of private groups alone. Nothing is trained or spent.
-        #    Private: `dataset`, whose `private` are the records that everything private below is computed from, and
-        #    `charge`, which has the ids of their owners for the ledger. `plan` has a function that reads the records,
-        #    and keeps none of them.
-        #    Sizes and times of the files are taken before the files are read, so that a later change is noticed.
-        sources = Sources.from_settings(plan.settings, output_dir=folder.path)
-        with monitor.stage("reading the data"):
-            dataset = plan.load_dataset()
-            require_dataset(dataset, allow_weights=True)
-        plan = plan.for_dataset(dataset, monitor)
-        priced = price(plan, dataset, monitor)
-        num_teachers = priced.shape.num_teachers
-        charge = RunCharge.open(
-            plan,
-            priced,
-            folder,
-            data=dataset.private_digest(),
-            unit=plan.unit(dataset),
-            owners=dataset.owners,
-        )
-        folder.claim(
-            plan.settings,
-            data=dataset.digest(),
-            release=priced.identity,
-            private=dataset.private_digest(),
-        )
-        sources.write(folder)
-        warnings = plan_warnings(
-            dataset, plan.aggregator, plan.teacher, plan.student, num_teachers=num_teachers
-        )
-        doubts = map(TRAIN.doubt_line, priced.doubts)
-        for line in (*budget_class_remarks(dataset, priced), *doubts, *warnings):
-            monitor.say(line)
-        charge.begin(monitor, redraw=plan.redraw)
-        streams = RandomStreams.of_run(folder.training_secret, plan.seed)
-        models = KeptModels(
-            folder.models
-        )  # for a run that is continued; they are removed at the end
+        # 1. The price. Nothing is trained or spent. Private: `run`, for its fields `dataset` and `charge`.
+        run = _price(plan, folder, monitor)
 
         with RunWriter(folder=folder.tensorboard if plan.tensorboard else None) as events:
-            # 2. The teachers learn from disjoint records, and vote on public samples.
-            #    Private: `training_data`, `partition`, `ensemble` and `votes`, with their files in `folder`, and the
-            #    curves in `events`; later `models`, in which baselines are kept. No epsilon covers them.
-            training_data = repeat_records(dataset, priced)
-            partition = deal(
-                training_data.private,
-                num_teachers,
-                manifest=folder.partition,
-                rng=streams.generator("partition"),
-            )
-            progress = training_progress(plan.teacher, partition, folder)
-            _say_what_is_there(folder, training=progress, models=models, monitor=monitor)
-            ensemble = Ensemble.train(
-                plan.teacher,
-                training_data,
-                partition,
-                num_queries=priced.shape.num_queries,
-                seeds=streams.seeds("teachers", num_teachers),
-                engine=plan.engine,
-                folder=folder,
-                monitor=monitor,
-                on_losses=events.teacher,
-                weights=record_weights(dataset, priced),
-            )
+            # 2. The teachers learn from disjoint records, and vote on public samples. Private: `ensemble`, `votes`, and
+            #    the curves in `events`.
+            ensemble = _train_teachers(run, events)
             votes = ensemble.vote()
             events.teachers()
 
-            # 3. The only way out: `aggregator.release` draws noise around the votes, and `record` commits what is drawn
-            #    in one step with its charge. A kill before that step has shown and charged nothing. After a kill
-            #    behind that step, the same call reads back what was drawn.
-            #    Not private: `release`, which has the stated epsilon and may be published.
-            queries = ensemble.queries
-            seed = streams.seed("student")
-            prior = StudentPrior(
-                student=plan.student,
-                inputs=queries.inputs,
-                seed=seed,
-                never_empty=priced.aggregator.never_empty,
-            )
-            aggregator = priced.aggregator.with_prior(prior)
-            record = charge.record()
-            with monitor.stage("releasing labels", priced.shape.num_queries) as advance:
-                # This is `record`; for a session, each round is reported to `advance` and `events`, too.
-                watched_record = watched(record, priced, advance, events)
-                release = aggregator.release(votes, streams.generator("noise"), watched_record)
-            charge.publish(release, ensemble.public_names, monitor)
+            # 3. The only way out. `release` has the stated epsilon, and may be published; `record` holds its content.
+            record = run.charge.record()
+            release = _release(run, ensemble, votes, record, events)
 
-            # 4. The student learns from the release and public samples. Post-processing costs nothing more.
-            #    Not private: `student`, which may be published under the same epsilon.
-            pool = dataset.public.inputs[priced.shape.num_queries :]
-            students = StudentTraining(
-                student=plan.student,
-                pool=pool,
-                seed=seed,
-                models=models,
+            # 4. Post-processing of the release, which costs nothing more. `student` may be published, too.
+            students = _student_training(run, events)
+            student = _train_student(run, ensemble, release, students)
+
+            # 5. The report, for the owner alone. Private: `report`, and the baselines that `students` trains.
+            report = _measure(
+                run,
+                ensemble=ensemble,
+                votes=votes,
+                record=record,
+                release=release,
+                students=students,
+                student=student,
                 events=events,
-                monitor=monitor,
+                started=started,
             )
-            training_set = release.training_set(queries.inputs)
-            student = students.train("student", training_set)
-            student.model.save(folder.release / "student")
-            remedy = priced.aggregator.remedies["noise"]
-            for line in constant_student_warnings(
-                student.model, public_inputs=dataset.public.inputs, remedy=remedy
-            ):
-                monitor.say(line)
-
-            # 5. The report is for the owner alone: it compares the student with models of the private records.
-            #    Private: `majority`, `baselines`, `attack` and the report; no epsilon covers them.
-            #    `write_report` is the last call that reads `dataset` and `votes`. When this function ends, no object
-            #    holds private records any more, and `report` is the last result that no epsilon covers.
-            #    `cli/train.py:train_from_config` prints its scores and, with logger=mlflow, logs them; a sweep keeps
-            #    them in its `jobs/` and `sweep.csv`, for the owner.
-            #    On disk remain the owner's `folder`, of which only `release/` may be published, the ledger, and the
-            #    models and features of the records in `pate_cache`, which runs in the same folder share.
-            majority = priced.aggregator.noiseless_from(votes, record)
-            baselines = train_baselines(
-                students,
-                dataset,
-                queries,
-                majority=majority.training_set(queries.inputs),
-                all_records=plan.all_records,
-                all_records_folder=folder.all_records_model,
-                references=ReferenceModels(Path(os.path.realpath(folder.path)).parent, monitor),
-                seed=plan.seed,
-            )
-            charge.require_paid()
-            with monitor.stage("measuring what the student tells of its members"):
-                attack = membership(
-                    student.model, training=training_set, dataset=dataset, seed=seed
-                )
-            with monitor.stage("writing the report"):
-                report = write_report(
-                    folder,
-                    dataset=dataset,
-                    queries=queries,
-                    priced=priced,
-                    charge=charge,
-                    votes=votes,
-                    release=release,
-                    student=student,
-                    baselines=baselines,
-                    membership=attack,
-                    teacher=plan.teacher,
-                    heading=plan.heading,
-                    public_settings=plan.public_settings(priced.aggregator),
-                    places=plan.places(num_teachers),
-                    epsilon_on_votes=plan.epsilon_on_votes,
-                    events=events,
-                    started=started,
-                )
-        models.remove()
+        run.models.remove()
         return report
+
+
+@dataclass(frozen=True, eq=False)
+class _Run:
+    """The parts of a run that all steps after the price share.
+
+    Attributes:
+        plan: the plan, with what depends on the data set filled in.
+        dataset: the data set. Private: everything private in a run is computed from its private records.
+        priced: the aggregator with its noise, and the price.
+        charge: the account of the release in the ledger. Private: it has the ids of the owners of the records.
+        folder: the folder of the run. Private, except for `release/`.
+        streams: the random numbers of the run.
+        models: the folder of trained students, which a continued run reads. Private: baselines are among them.
+        monitor: shows the progress.
+    """
+
+    plan: Plan
+    dataset: Dataset
+    priced: PricedRelease
+    charge: RunCharge
+    folder: RunFolder
+    streams: RandomStreams
+    models: KeptModels
+    monitor: Monitor
+
+    @property
+    def student_seed(self) -> int:
+        """The seed of the training of students."""
+        return self.streams.seed("student")
+
+
+def _price(plan: Plan, folder: RunFolder, monitor: Monitor) -> _Run:
+    """Reads the data, prices the release, and opens its account. Nothing is trained or spent.
+
+    The only property of the private records that the price depends on is the number of their groups.
+    """
+    # The files' sizes and times are taken before the files are read, so that a later change is noticed.
+    sources = Sources.from_settings(plan.settings, output_dir=folder.path)
+    with monitor.stage("reading the data"):
+        dataset = plan.load_dataset()
+        require_dataset(dataset, allow_weights=True)
+    plan = plan.for_dataset(dataset, monitor)
+    priced = price(plan, dataset, monitor)
+    charge = RunCharge.open(
+        plan,
+        priced,
+        folder,
+        data=dataset.private_digest(),
+        unit=plan.unit(dataset),
+        owners=dataset.owners,
+    )
+    folder.claim(
+        plan.settings,
+        data=dataset.digest(),
+        release=priced.identity,
+        private=dataset.private_digest(),
+    )
+    sources.write(folder)
+    warnings = plan_warnings(
+        dataset,
+        plan.aggregator,
+        plan.teacher,
+        plan.student,
+        num_teachers=priced.shape.num_teachers,
+    )
+    doubts = map(TRAIN.doubt_line, priced.doubts)
+    for line in (*budget_class_remarks(dataset, priced), *doubts, *warnings):
+        monitor.say(line)
+    charge.begin(monitor, redraw=plan.redraw)
+    return _Run(
+        plan=plan,
+        dataset=dataset,
+        priced=priced,
+        charge=charge,
+        folder=folder,
+        streams=RandomStreams.of_run(folder.training_secret, plan.seed),
+        models=KeptModels(folder.models),
+        monitor=monitor,
+    )
+
+
+def _train_teachers(run: _Run, events: RunWriter) -> Ensemble:
+    """Deals the private records to the teachers, and trains the teachers that have no checkpoint yet.
+
+    Private: all objects of this function.
+    """
+    training_data = repeat_records(run.dataset, run.priced)
+    num_teachers = run.priced.shape.num_teachers
+    partition = deal(
+        training_data.private,
+        num_teachers,
+        manifest=run.folder.partition,
+        rng=run.streams.generator("partition"),
+    )
+    progress = training_progress(run.plan.teacher, partition, run.folder)
+    _say_what_is_there(run.folder, training=progress, models=run.models, monitor=run.monitor)
+    return Ensemble.train(
+        run.plan.teacher,
+        training_data,
+        partition,
+        num_queries=run.priced.shape.num_queries,
+        seeds=run.streams.seeds("teachers", num_teachers),
+        engine=run.plan.engine,
+        folder=run.folder,
+        monitor=run.monitor,
+        on_losses=events.teacher,
+        weights=record_weights(run.dataset, run.priced),
+    )
+
+
+def _release(
+    run: _Run, ensemble: Ensemble, votes: VoteSource, record: ReleaseRecord, events: RunWriter
+) -> Release:
+    """Draws noise around the votes, and returns the labels that may leave.
+
+    `record` commits what is drawn in one step with its charge. A kill before that step has shown and charged nothing.
+    After a kill behind that step, the same call reads back what was drawn.
+    """
+    num_queries = run.priced.shape.num_queries
+    prior = StudentPrior(
+        student=run.plan.student,
+        inputs=ensemble.queries.inputs,
+        seed=run.student_seed,
+        never_empty=run.priced.aggregator.never_empty,
+    )
+    aggregator = run.priced.aggregator.with_prior(prior)
+    with run.monitor.stage("releasing labels", num_queries) as advance:
+        # `record`; for a session, each round is reported to `advance` and `events`, too
+        watched_record = watched(record, run.priced, advance, events)
+        release = aggregator.release(votes, run.streams.generator("noise"), watched_record)
+    run.charge.publish(release, ensemble.public_names, run.monitor)
+    return release
+
+
+def _student_training(run: _Run, events: RunWriter) -> StudentTraining:
+    """Returns the training of students on labels of the queries, and on the public samples that are no queries."""
+    return StudentTraining(
+        student=run.plan.student,
+        pool=run.dataset.public.inputs[run.priced.shape.num_queries :],
+        seed=run.student_seed,
+        models=run.models,
+        events=events,
+        monitor=run.monitor,
+    )
+
+
+def _train_student(
+    run: _Run, ensemble: Ensemble, release: Release, students: StudentTraining
+) -> TrainedStudent:
+    """Trains the student on the release and public samples, and saves its model in `release/`."""
+    student = students.train("student", release.training_set(ensemble.queries.inputs))
+    student.model.save(run.folder.release / "student")
+    for line in constant_student_warnings(
+        student.model,
+        public_inputs=run.dataset.public.inputs,
+        remedy=run.priced.aggregator.remedies["noise"],
+    ):
+        run.monitor.say(line)
+    return student
+
+
+def _measure(
+    run: _Run,
+    *,
+    ensemble: Ensemble,
+    votes: VoteSource,
+    record: ReleaseRecord,
+    release: Release,
+    students: StudentTraining,
+    student: TrainedStudent,
+    events: RunWriter,
+    started: float,
+) -> Report:
+    """Compares the student with models of the private records, attacks it, and writes and returns the report.
+
+    Private: `majority`, `baselines`, `attack` and the report; no epsilon covers them.
+    """
+    plan = run.plan
+    queries = ensemble.queries
+    majority = run.priced.aggregator.noiseless_from(votes, record)
+    baselines = train_baselines(
+        students,
+        run.dataset,
+        queries,
+        majority=majority.training_set(queries.inputs),
+        all_records=plan.all_records,
+        all_records_folder=run.folder.all_records_model,
+        references=ReferenceModels(Path(os.path.realpath(run.folder.path)).parent, run.monitor),
+        seed=plan.seed,
+    )
+    run.charge.require_paid()
+    with run.monitor.stage("measuring what the student tells of its members"):
+        attack = membership(
+            student.model,
+            training=release.training_set(queries.inputs),
+            dataset=run.dataset,
+            seed=run.student_seed,
+        )
+    with run.monitor.stage("writing the report"):
+        return write_report(
+            run.folder,
+            dataset=run.dataset,
+            queries=queries,
+            priced=run.priced,
+            charge=run.charge,
+            votes=votes,
+            release=release,
+            student=student,
+            baselines=baselines,
+            membership=attack,
+            teacher=plan.teacher,
+            heading=plan.heading,
+            public_settings=plan.public_settings(run.priced.aggregator),
+            places=plan.places(run.priced.shape.num_teachers),
+            epsilon_on_votes=plan.epsilon_on_votes,
+            events=events,
+            started=started,
+        )
 
 
 def _finished_report(plan: Plan, folder: RunFolder, monitor: Monitor) -> Report:
