@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from pate import aggregators
 from pate.aggregators import Aggregator
-from pate.aggregators.stable_top_k import StableTopK
 from pate.votes.shape import VoteShape
 
 
@@ -33,7 +33,7 @@ def passing_gaps(aggregator: Aggregator, shape: VoteShape) -> PassingGaps:
     if test is None:
         return PassingGaps()
     lone_gap_at_50 = None
-    if isinstance(aggregator, StableTopK):
+    if isinstance(aggregator, aggregators.StableTopK):  # loads its module, which few prices need
         steps = aggregator.steps(num_labels=shape.num_labels, num_teachers=shape.num_teachers)
         lone_gap_at_50 = steps.gap_to_release(probability=0.5)
     return PassingGaps(
