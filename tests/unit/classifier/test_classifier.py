@@ -66,11 +66,49 @@ def classes() -> Data:
     return inputs[:1200], np.array(["a", "b", "c"])[codes][:1200], inputs[1200:]
 
 
-def fitted(data: Data, estimator: Any = None, **parameters: Any) -> PATEClassifier:
+def fitted(
+    data: Data,
+    estimator: Any = TREE,
+    *,
+    student: Any = None,
+    aggregator: Any = None,
+    n_teachers: int = 30,
+    n_queries: int | None = None,
+    epsilon: float | None = 8.0,
+    random_state: int | None = None,
+    n_jobs: int | None = None,
+    ledger: Path | None = None,
+    max_total_epsilon: float | None = None,
+) -> PATEClassifier:
+    """Returns a classifier with these parameters that was fitted to private inputs and labels, and public inputs.
+
+    Args:
+        data: the private inputs, their labels, and the public inputs.
+        estimator: the estimator of the teachers.
+        student: the estimator of the student; None for that of the teachers.
+        aggregator: the aggregator; None for the default one.
+        n_teachers: the number of teachers.
+        n_queries: the number of public inputs that are queries; None for all.
+        epsilon: the epsilon for which the noise is solved; None for the noise of the aggregator.
+        random_state: the seed, if any.
+        n_jobs: the number of workers.
+        ledger: the file that the fit is charged to, if any.
+        max_total_epsilon: the cap of the ledger, if any.
+    """
     inputs, targets, public = data
     model = PATEClassifier(
-        estimator or TREE,
-        **({"n_teachers": 30, "allow_useless": True, "accountant": RdpAccountant} | parameters),
+        estimator,
+        student=student,
+        aggregator=aggregator,
+        n_teachers=n_teachers,
+        n_queries=n_queries,
+        epsilon=epsilon,
+        random_state=random_state,
+        n_jobs=n_jobs,
+        ledger=ledger,
+        max_total_epsilon=max_total_epsilon,
+        allow_useless=True,
+        accountant=RdpAccountant,
     )
     return model.fit(inputs, targets, X_public=public)
 
@@ -272,8 +310,17 @@ def test_mistakes_are_named_before_anything_is_spent(
     parameters: dict[str, Any], refusal: Refusal, classes: Data, tmp_path: Path
 ) -> None:
     """A fit with an impossible parameter is refused under its name. The ledger stays empty."""
+    inputs, targets, public = classes
+    model = PATEClassifier(
+        TREE,
+        n_teachers=30,
+        allow_useless=True,
+        accountant=RdpAccountant,
+        ledger=tmp_path / "ledger.db",
+    )
+    model.set_params(**parameters)
     with refusal:
-        fitted(classes, **({"ledger": tmp_path / "ledger.db"} | parameters))
+        model.fit(inputs, targets, X_public=public)
     delta = parameters.get("target_delta") or 1e-6
     assert not Ledger(tmp_path / "ledger.db", target_delta=delta, accountant=AutoAccountant).entries
 
@@ -292,9 +339,7 @@ def test_clone_and_pickle_keep_everything(labels: Data) -> None:
 @pytest.mark.slow
 def test_a_fitted_classifier_holds_no_private_record(labels: Data) -> None:
     """Half of the private records and twice the teachers change the size of the pickle by less than 500 bytes."""
-    small_size = len(
-        pickle.dumps(fitted(labels, estimator=GaussianNB(), n_teachers=20, allow_useless=True))
-    )
+    small_size = len(pickle.dumps(fitted(labels, estimator=GaussianNB(), n_teachers=20)))
     with pytest.warns(RepeatedRelease):
         large_size = len(
             pickle.dumps(
@@ -565,9 +610,7 @@ def test_any_number_of_processes_gives_the_same_votes(labels: Data) -> None:
     with pytest.warns(SeededNoise), warnings.catch_warnings(), parallel_config("threading"):
         warnings.simplefilter("ignore", RepeatedRelease)
         first, second = (
-            fitted(
-                labels, n_teachers=8, allow_useless=True, n_jobs=jobs, random_state=0, epsilon=50.0
-            )
+            fitted(labels, n_teachers=8, n_jobs=jobs, random_state=0, epsilon=50.0)
             for jobs in (1, 2)
         )
     np.testing.assert_array_equal(first.release_.labels, second.release_.labels)

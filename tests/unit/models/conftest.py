@@ -1,5 +1,7 @@
 """Records and rows whose labels depend linearly on the inputs, from rare to frequent."""
 
+from typing import NamedTuple
+
 import numpy as np
 import pytest
 
@@ -37,13 +39,20 @@ def make_parts():
     return draw_parts
 
 
+class Sample(NamedTuple):
+    """Inputs, `[num_rows, num_features]`, and their labels, `[num_rows, num_labels]`."""
+
+    inputs: np.ndarray
+    labels: np.ndarray
+
+
 def draw_rows(size, num_features=15, num_labels=6, seed=0):
     """Draws inputs, and labels that depend on them, from frequent to rare."""
     rng = np.random.default_rng(seed)
     directions = np.random.default_rng(99).standard_normal((num_features, num_labels))
     inputs = rng.standard_normal((size, num_features)).astype(np.float32)
     noise = rng.standard_normal((size, num_labels))
-    return inputs, inputs @ directions + np.linspace(1, -6, num_labels) + noise > 0
+    return Sample(inputs, inputs @ directions + np.linspace(1, -6, num_labels) + noise > 0)
 
 
 @pytest.fixture(scope="session")

@@ -95,16 +95,16 @@ def test_a_teachers_own_threshold_predicts_rare_labels():
 def test_equals_ridge_with_the_same_penalty(make_rows, held_out, size):
     """A linear student with one penalty predicts what scikit-learn's ridge regression predicts, cut to [0, 1]."""
     rows = make_rows(size=size)
-    model = LinearStudent(penalties=(0.7,)).fit(*rows, seed=0)
-    expected = reference(*rows, 0.7).predict(held_out[0]).clip(0, 1)
-    np.testing.assert_allclose(model.predict_proba(held_out[0]), expected, atol=1e-4)
+    model = LinearStudent(penalties=(0.7,)).fit(rows.inputs, rows.labels, seed=0)
+    expected = reference(rows.inputs, rows.labels, penalty=0.7).predict(held_out.inputs).clip(0, 1)
+    np.testing.assert_allclose(model.predict_proba(held_out.inputs), expected, atol=1e-4)
 
 
 @pytest.mark.parametrize("labels_per_sample", [0.5, 2.0, 4.0])
 def test_a_public_mean_number_of_labels_determines_the_threshold(rows, held_out, labels_per_sample):
     """With `labels_per_sample`, predictions have this mean number of labels within 20%."""
-    model = LinearStudent(labels_per_sample=labels_per_sample).fit(*rows, seed=0)
-    assert model.predict(held_out[0]).sum(axis=1).mean() == pytest.approx(
+    model = LinearStudent(labels_per_sample=labels_per_sample).fit(rows.inputs, rows.labels, seed=0)
+    assert model.predict(held_out.inputs).sum(axis=1).mean() == pytest.approx(
         labels_per_sample, rel=0.2
     )
 
@@ -119,12 +119,12 @@ def test_equals_logistic_regression_with_the_same_penalty(make_rows, held_out):
     weights = white.directions @ white_weights[:-1]
     bias = white_weights[-1] - white.center @ weights
     spread = np.square(rows - rows.mean(axis=0)).sum(axis=1).mean()
-    scores = held_out[0] @ weights + bias
+    scores = held_out.inputs @ weights + bias
     for label in range(6):
         strength = 1 / (1e-2 * spread * len(rows))
         model = LogisticRegression(C=strength, tol=1e-8, max_iter=1000).fit(rows, labels[:, label])
         np.testing.assert_allclose(
-            scores[:, label], model.decision_function(held_out[0]), atol=0.02
+            scores[:, label], model.decision_function(held_out.inputs), atol=0.02
         )
 
 
@@ -140,12 +140,12 @@ def test_of_many_rows_only_some_choose_the_penalty(make_rows, held_out, monkeypa
 
     monkeypatch.setattr(WhiteCoordinates, "fit", count_rows)
     student = LogisticStudent(penalties=(1e-3,))
-    by_all = student.fit(*rows, seed=0)
+    by_all = student.fit(rows.inputs, rows.labels, seed=0)
     monkeypatch.setattr(logistic, "_MANY_ROWS", 700)
-    by_some = student.fit(*rows, seed=0)
+    by_some = student.fit(rows.inputs, rows.labels, seed=0)
     # a fifth of the rows that choose is held out
     assert num_fitted == [3000 - 600, 3000, 700 - 140, 3000]
-    queries = held_out[0]
+    queries = held_out.inputs
     np.testing.assert_allclose(
         by_some.predict_proba(queries), by_all.predict_proba(queries), atol=2e-3
     )

@@ -58,7 +58,7 @@ def test_stacked_mlp_teachers_equal_separate_training(parts, queries):
 
 def test_the_model_predicts_what_torch_would(rows, held_out):
     """A student of three networks predicts the mean of torch's networks with its arrays."""
-    model = MLPStudent(hidden=7, folds=3, epochs=5).fit(*rows, seed=0)
+    model = MLPStudent(hidden=7, folds=3, epochs=5).fit(rows.inputs, rows.labels, seed=0)
     members = []
     for member in range(3):
         layers = nn.Linear(15, 7), nn.Linear(7, 6)
@@ -66,9 +66,9 @@ def test_the_model_predicts_what_torch_would(rows, held_out):
             layer.weight.data = torch.from_numpy(model.arrays[f"{name}weights"][member].T.copy())
             layer.bias.data = torch.from_numpy(model.arrays[f"{name}bias"][member, 0].copy())
         network = nn.Sequential(layers[0], nn.ReLU(), layers[1], nn.Sigmoid())
-        members.append(network(torch.from_numpy(held_out[0])).detach().numpy())
+        members.append(network(torch.from_numpy(held_out.inputs)).detach().numpy())
     np.testing.assert_allclose(
-        model.predict_proba(held_out[0]), np.mean(members, axis=0), atol=1e-5
+        model.predict_proba(held_out.inputs), np.mean(members, axis=0), atol=1e-5
     )
 
 
@@ -76,7 +76,9 @@ def test_the_epoch_with_the_least_held_out_loss_is_kept(rows):
     """Of 150 epochs, the student keeps the one with the smallest loss on held-out rows, which is not the last."""
     reports = []
     student = MLPStudent(hidden=32, epochs=150, learning_rate=3e-2, weight_decay=0.0)
-    model = student.fit(*rows, seed=0, on_epoch=lambda epoch, losses: reports.append(losses))
+    model = student.fit(
+        rows.inputs, rows.labels, seed=0, on_epoch=lambda epoch, losses: reports.append(losses)
+    )
     held_out = [losses["held_out_loss"] for losses in reports]
     assert len(reports) == 151
     assert model.choices["epochs"] == np.argmin(held_out)

@@ -43,9 +43,9 @@ def test_it_learns_probabilities_and_labels_of_every_input(student, rows, held_o
 
     Its micro F1 is above 0.7, and by 0.1 above that of predicting every label. Inputs of another width are refused.
     """
-    model = student.fit(*rows, seed=0)
-    probabilities = model.predict_proba(held_out[0])
-    predicted = model.predict(held_out[0])
+    model = student.fit(rows.inputs, rows.labels, seed=0)
+    probabilities = model.predict_proba(held_out.inputs)
+    predicted = model.predict(held_out.inputs)
     assert probabilities.shape == predicted.shape == (1000, 6)
     assert probabilities.dtype == np.float32
     assert predicted.dtype == np.bool_
@@ -53,15 +53,15 @@ def test_it_learns_probabilities_and_labels_of_every_input(student, rows, held_o
     assert (predicted == (probabilities >= np.float32(model.threshold))).all()
     assert 0 < model.threshold <= 1
     assert model.num_rows == 120
-    student_f1 = micro_f1(held_out[1], predicted)
-    assert student_f1 > max(0.7, micro_f1(held_out[1], predicted=np.ones_like(predicted)) + 0.1)
+    student_f1 = micro_f1(held_out.labels, predicted)
+    assert student_f1 > max(0.7, micro_f1(held_out.labels, predicted=np.ones_like(predicted)) + 0.1)
     with refused("inputs.shape", (4, 3), "[m, 15]"):
         model.predict(np.zeros((4, 3), np.float32))
 
 
 def test_equal_arguments_give_equal_bytes_that_are_read_back(student, rows, held_out, tmp_path):
     """The same seed gives the same files. The read student predicts as the trained one."""
-    models = [student.fit(*rows, seed=3) for _ in range(2)]
+    models = [student.fit(rows.inputs, rows.labels, seed=3) for _ in range(2)]
     for name, model in zip("ab", models, strict=True):
         model.save(tmp_path / name / "student")
     for file in ("student.safetensors", "student.json"):
@@ -69,17 +69,17 @@ def test_equal_arguments_give_equal_bytes_that_are_read_back(student, rows, held
         assert first == second
     loaded = StudentModel.load(tmp_path / "a" / "student")
     assert type(loaded) is type(model)
-    assert (loaded.predict_proba(held_out[0]) == model.predict_proba(held_out[0])).all()
-    assert (loaded.predict(held_out[0]) == model.predict(held_out[0])).all()
+    assert (loaded.predict_proba(held_out.inputs) == model.predict_proba(held_out.inputs)).all()
+    assert (loaded.predict(held_out.inputs) == model.predict(held_out.inputs)).all()
     assert (loaded.choices, loaded.input_shape, loaded.num_rows) == (model.choices, (15,), 120)
 
 
 @pytest.mark.parametrize("size", [2, 3, 7])
 def test_students_learn_from_few_answers(student, rows, held_out, size):
     """A student of 2, 3 or 7 rows has finite probabilities, and never predicts a label that no row has."""
-    model = student.fit(rows[0][:size], rows[1][:size], seed=0)
-    assert np.isfinite(model.predict_proba(held_out[0])).all()
-    assert not model.predict(held_out[0])[:, ~rows[1][:size].any(axis=0)].any()
+    model = student.fit(rows.inputs[:size], rows.labels[:size], seed=0)
+    assert np.isfinite(model.predict_proba(held_out.inputs)).all()
+    assert not model.predict(held_out.inputs)[:, ~rows.labels[:size].any(axis=0)].any()
 
 
 @pytest.mark.parametrize(
@@ -135,21 +135,25 @@ def test_each_label_can_have_its_own_threshold(student, rule, make_rows, held_ou
     """
     rows = make_rows(size=300)
     settings = {"hidden": 8, "epochs": 30} if student is MLPStudent else {}
-    model = student(threshold=rule, threshold_each_label=True, **settings).fit(*rows, seed=0)
+    model = student(threshold=rule, threshold_each_label=True, **settings).fit(
+        rows.inputs, rows.labels, seed=0
+    )
     assert len(set(model.threshold)) == 6 == len(model.threshold)
     model.save(tmp_path)
     loaded = StudentModel.load(tmp_path)
     assert loaded.threshold == model.threshold
-    predicted = loaded.predict(held_out[0])
-    assert (predicted == (model.predict_proba(held_out[0]) >= np.float32(model.threshold))).all()
+    predicted = loaded.predict(held_out.inputs)
+    assert (
+        predicted == (model.predict_proba(held_out.inputs) >= np.float32(model.threshold))
+    ).all()
     if rule == "prevalence":
-        np.testing.assert_allclose(predicted.mean(axis=0), rows[1].mean(axis=0), atol=0.15)
+        np.testing.assert_allclose(predicted.mean(axis=0), rows.labels.mean(axis=0), atol=0.15)
 
 
 @pytest.fixture
 def folder(rows, tmp_path):
     """Returns the folder of a trained linear student."""
-    LinearStudent().fit(*rows, seed=0).save(tmp_path / "student")
+    LinearStudent().fit(rows.inputs, rows.labels, seed=0).save(tmp_path / "student")
     return tmp_path / "student"
 
 
@@ -171,7 +175,8 @@ def test_a_failed_save_keeps_the_earlier_student(folder, make_rows, monkeypatch)
         raise OSError(28, "No space left on device")
 
     before = {path.name: path.read_bytes() for path in folder.iterdir()}
-    other = LinearStudent().fit(*make_rows(size=50, seed=3), seed=0)
+    other_rows = make_rows(size=50, seed=3)
+    other = LinearStudent().fit(other_rows.inputs, other_rows.labels, seed=0)
     with monkeypatch.context() as patched, pytest.raises(OSError, match="No space left"):
         patched.setattr("os.fsync", full)
         other.save(folder)
