@@ -131,7 +131,7 @@ class AutoAccountant(AccountantBesideRenyi):
 
     def _is_composable(self) -> bool:
         """Returns True if `ExactAccountant` can price all composed events and may give the smallest bound."""
-        counts = Counter[Event]()
+        counts: Counter[Event] = Counter()
         for event, count in self._composed:
             for leaf, times in event_tree.leaves(event_tree.by_accesses(event), num_releases=count):
                 if times > 0 and not isinstance(leaf, events.GaussianEvent):

@@ -167,9 +167,8 @@ _SUMMATION = 2.0**-46  # relative: above the rounding error of any sum that nump
 class GaussianEvent(LeafEvent):
     """The price of a vector that is released with Gaussian noise, given noise std / l2 sensitivity."""
 
-    noise_multiplier: float = field(
-        metadata=_NON_NEGATIVE
-    )  # noise std / l2 sensitivity, >= 0; 0 costs infinity
+    # noise std / l2 sensitivity, >= 0; 0 costs infinity
+    noise_multiplier: float = field(metadata=_NON_NEGATIVE)
 
     @classmethod
     def composed(cls, noise_multipliers: ArrayLike) -> GaussianEvent:
@@ -232,9 +231,8 @@ class BoundedRangeEvent(LeafEvent):
     (Durfee & Rogers 2019; Dong, Durfee & Rogers 2020).
     """
 
-    epsilon: float = field(
-        metadata={"check": _require_price}
-    )  # the range, >= 0; infinity is allowed
+    # the range, >= 0; infinity is allowed
+    epsilon: float = field(metadata={"check": _require_price})
 
 
 @dataclass(frozen=True, slots=True)
@@ -263,9 +261,8 @@ class WinnerEvent(LeafEvent):
     The noise is Gaussian, and the noisy counts themselves stay secret (docs/proofs/winner.md).
     """
 
-    noise_multiplier: float = field(
-        metadata=_NON_NEGATIVE
-    )  # noise std / the most by which one count moves, >= 0
+    # noise std / the most by which one count moves, >= 0
+    noise_multiplier: float = field(metadata=_NON_NEGATIVE)
     # 1 where one count moves between neighbors, 2 where one falls and another one rises
     num_moving: int = field(metadata={"check": _require_one_or_two})
 

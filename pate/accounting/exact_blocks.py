@@ -410,7 +410,7 @@ def _runs(steps: Steps, *, capacity: int) -> Iterator[Run]:
         steps: the steps, in the order of their releases.
         capacity: the time of a run, in the units of `CAPACITY`; 0 makes each step a run.
     """
-    run = list[DominatingPairs]()
+    run: list[DominatingPairs] = []
     left = capacity
     for pairs, times in steps:
         for _ in range(0 if isinstance(pairs, FixedPair) else times):

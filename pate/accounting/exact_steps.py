@@ -186,15 +186,14 @@ class _CoveredStep:
         self._grid = grid
         self._negligible = negligible
         self._is_winner = isinstance(tree, Winner)
-        self._roots = list[Box | Pair](tree.roots if isinstance(tree, Winner) else [tree])
+        self._roots: list[Box | Pair] = [tree] if isinstance(tree, Box) else [*tree.roots]
         self._slack = _WINNER_SLACK if self._is_winner else _BOX_SLACK
         self._pad = grid.padding(tree.largest)
         summation = 2 * self._pad * 2.0**-52 if self._is_winner else 0.0
         self._rounding_factor = 1 + _ROUNDING + summation
         self._shifts_of_pair: dict[Box | Pair, Shifts] = {}
-        self._single_sums: list[
-            _WeightedSums
-        ] = []  # pairs without parts that the last split reached
+        # Pairs without parts that the last split reached.
+        self._single_sums: list[_WeightedSums] = []
         self._cover: list[_WeightedSums] = []
         self._num_splits = self._uses_left = 0
 
@@ -218,8 +217,8 @@ class _CoveredStep:
         attained = self._largest(self._single_sums, padded_deltas)  # a lower bound of the maximum
         best = attained.copy()
         pending = [*self._roots]
-        inner = list[Shifts]()
-        single = list[Shifts]()
+        inner: list[Shifts] = []
+        single: list[Shifts] = []
         enough = attained * (1 + self._slack) + self._negligible
         while pending:
             pair = pending.pop()
@@ -271,9 +270,8 @@ class _CoveredStep:
             padded_deltas: the values V on the padded grid.
         """
         size = self._grid.size
-        windows = sliding_window_view(
-            padded_deltas, size
-        )  # row i holds the values moved by i - pad points
+        # Row i holds the values moved by i - pad points.
+        windows = sliding_window_view(padded_deltas, size)
         best = np.zeros(size)
         for batch in weighted_sums:
             for start in range(0, size, _POINTS_AT_ONCE):

@@ -188,7 +188,7 @@ def select_then_tests(event: Event, count: int) -> Counter[SelectThenTestEvent]:
         event: the event.
         count: the number of times that the event is released, >= 0.
     """
-    counts = Counter[SelectThenTestEvent]()
+    counts: Counter[SelectThenTestEvent] = Counter()
     for node, times in nodes(event, num_releases=count):
         if isinstance(node, SelectThenTestEvent):
             counts[node] += times

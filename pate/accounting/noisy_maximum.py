@@ -152,9 +152,8 @@ def opposite_maxima(rising: int, falling: int, mean_shift: float, epsilons: Arra
     width = ratio[1:] - ratio[:-1]
     # q at the end with the larger loss, where the mass under P is `ratio` times that under Q
     q_at_larger = np.clip((p - ratio[:-1] * q) / np.where(width > 0, width, 1.0), 0.0, q)
-    masses = np.append(
-        1 - moved_below[0], q_at_larger * ratio[1:]
-    )  # above all cells the loss is smaller
+    # Above all cells the loss is smaller.
+    masses = np.append(1 - moved_below[0], q_at_larger * ratio[1:])
     masses[:-1] += np.maximum(p - q_at_larger * ratio[1:], 0.0)
     points = np.linspace(epsilons[0] - losses[-1], epsilons[-1] - losses[0], _NUM_POINTS)
     hockey_sticks = moved_maximum(rising, mean_shift, epsilons=points)

@@ -209,9 +209,8 @@ def boundary_distribution(probabilities: ArrayLike) -> Array:
         The probability of each outcome of the wrapped call, `[..., num_outcomes + 1]`, with "boundary" last.
     """
     distribution = _distributions(name="probabilities", values=probabilities)
-    without_largest = (
-        distribution.copy()
-    )  # pi is the sum of the other probabilities, so no digits cancel
+    # pi is the sum of the other probabilities, so no digits cancel.
+    without_largest = distribution.copy()
     np.put_along_axis(without_largest, distribution.argmax(axis=-1, keepdims=True), 0.0, axis=-1)
     pi = np.minimum(without_largest.sum(axis=-1, keepdims=True), 0.5)
     return np.asarray(np.concatenate([distribution, pi], axis=-1) / (1 + pi))

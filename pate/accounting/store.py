@@ -239,7 +239,7 @@ class Store:
         with self._transaction("BEGIN IMMEDIATE") as db:
             if not keyed or _has_owners(db, data):
                 return {}
-            counts = Counter[str]() if anyway else _counts_of_known(db, keyed)
+            counts = Counter() if anyway else _counts_of_known(db, keyed)
             if not counts:
                 db.executemany(
                     "INSERT INTO owner VALUES (?, ?, ?)", [(data, *row) for row in keyed]

@@ -131,8 +131,8 @@ def _covering_squares() -> tuple[Array, Array]:
         round((_HIGHEST_SUM - 2 * _LOWEST_PLACE) / _WIDEST)
     )
     lowest = np.stack(np.meshgrid(starts, starts), axis=-1).reshape(-1, 2)
-    accepted_corners = list[Array]()
-    accepted_widths = list[Array]()
+    accepted_corners: list[Array] = []
+    accepted_widths: list[Array] = []
     width = _WIDEST
     while len(lowest):
         lowest = lowest[lowest.sum(axis=1) < _HIGHEST_SUM - 1e-9]

@@ -73,7 +73,7 @@ class CertifiedTable(Parameters):
                 numerator,
                 f"at most {_LARGEST_NUMERATOR}",
             )
-        _ = self.test  # checks floor and order
+        self._validate_test()
         cost = certified_rdp(
             self.numerators, order=self.order, reach=self.adjacency.gap_sensitivity
         )
@@ -98,13 +98,21 @@ class CertifiedTable(Parameters):
         """The number of teachers T, which is the largest gap of the table."""
         return len(self.numerators) - 1
 
-    @cached_property
-    def test(self) -> StabilityTest:
+    def _validate_test(self) -> None:
+        """Raises `InvalidValue` unless the probabilities rise, and are at most `failure_prob` for small gaps."""
+        self._make_test()
+
+    def _make_test(self) -> StabilityTest:
         """Returns the stability test that passes with the table's probabilities."""
         probs = tuple(numerator / GRID for numerator in self.numerators)
         return StabilityTest(
             pass_probs=probs, failure_prob=self.failure_prob, adjacency=self.adjacency
         )
+
+    @cached_property
+    def test(self) -> StabilityTest:
+        """The stability test that passes with the table's probabilities."""
+        return self._make_test()
 
     @property
     def digest(self) -> str:

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pate import accounting
 from pate.accounting import (
     ApproximateEvent,
+    BoundedRangeEvent,
     Event,
     PureDpEvent,
     target_charging,
@@ -25,7 +25,7 @@ from pate.validation import (
     require_generator,
 )
 
-# the error in total variation of the distribution of a wrapped call, where probabilities are stated to 2**-42
+# The error in total variation of the distribution of a wrapped call, where probabilities are stated to 2**-42
 _STATED_ERROR = 2.0**-40
 _LARGEST_EXPONENT = 700.0
 
@@ -75,11 +75,19 @@ class BoundaryWrapper:
     mechanism: Any
 
     def __post_init__(self) -> None:
-        _ = self.target
+        self._validate()
+
+    def _validate(self) -> None:
+        """Raises `InvalidValue` unless the mechanism is of pure DP, with an epsilon that has a target."""
+        self._make_target()
 
     @property
     def target(self) -> QTarget:
         """The target set of target charging, which is the outcome "boundary", with the epsilon of one access."""
+        return self._make_target()
+
+    def _make_target(self) -> QTarget:
+        """Returns the target for the epsilon of the wrapped mechanism."""
         return target_charging.tight_boundary(mechanism_epsilon(self.mechanism))
 
     @property
@@ -112,7 +120,13 @@ class BoundaryWrapper:
                 return boundary_weights(self.mechanism.weights(histograms[row]))
             stated = list(map(Fraction, self.mechanism.probabilities(histograms[row]).tolist()))
             unit = math.lcm(*(p.denominator for p in stated))
-            return boundary_weights(lambda digits: [(int(p * unit), int(p * unit)) for p in stated])
+            numerators = [int(p * unit) for p in stated]
+
+            def exact_bounds(digits: int) -> list[tuple[int, int]]:
+                """Returns equal lower and upper bounds of the stated probabilities, in units of 1 / `unit`."""
+                return [(numerator, numerator) for numerator in numerators]
+
+            return boundary_weights(exact_bounds)
 
         uniforms = LazyUniforms.draw((len(distributions),), rng)
         indices = draw_index(distributions, uniforms, exact_weights_of_row=weights)
@@ -139,12 +153,11 @@ def mechanism_epsilon(mechanism: Any) -> float:
     if not isinstance(event, Event):
         rule = "a mechanism of pure DP, with its event"
         raise InvalidValue("mechanism", type(mechanism).__name__, rule=rule)
+    never_fails = failure_probability(event) == 0
     for part, count in leaves(event):
-        pure = (
-            isinstance(part, (PureDpEvent, accounting.BoundedRangeEvent))
-            and failure_probability(event) == 0
-        )
-        require(pure, "mechanism.event", type(part).__name__, "a mechanism of pure DP")
-        total += count * getattr(part, "epsilon", math.inf)
+        if not (never_fails and isinstance(part, (PureDpEvent, BoundedRangeEvent))):
+            kind = type(part).__name__
+            raise InvalidValue("mechanism.event", kind, rule="a mechanism of pure DP")
+        total += count * part.epsilon
     require(0 < total < math.inf, "mechanism.event.epsilon", total, "a number > 0")
     return total

@@ -42,7 +42,11 @@ class NoisyWhole(Parameters):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        _ = self.noise
+        self._validate()
+
+    def _validate(self) -> None:
+        """Raises `InvalidValue` if the grid of noise rates has no rate for `epsilon`."""
+        self._make_noise()
 
     @property
     def sensitivity(self) -> int:
@@ -52,4 +56,8 @@ class NoisyWhole(Parameters):
     @property
     def noise(self) -> DiscreteLaplace:
         """The discrete Laplace noise that is added to each number."""
+        return self._make_noise()
+
+    def _make_noise(self) -> DiscreteLaplace:
+        """Returns the noise with the largest rate on its grid that costs at most `epsilon`."""
         return DiscreteLaplace.at_most(Fraction(float(self.epsilon)) / self.sensitivity)

@@ -53,11 +53,19 @@ class RunTwice:
     mechanism: Any
 
     def __post_init__(self) -> None:
-        _ = self.target
+        self._validate()
+
+    def _validate(self) -> None:
+        """Raises `InvalidValue` unless the mechanism is of pure DP, with an epsilon that has a target."""
+        self._make_target()
 
     @property
     def target(self) -> QTarget:
         """The target set of target charging, which is the set of all pairs of outcomes that differ."""
+        return self._make_target()
+
+    def _make_target(self) -> QTarget:
+        """Returns the target for the epsilon of the wrapped mechanism."""
         return target_charging.run_twice(mechanism_epsilon(self.mechanism))
 
     @property

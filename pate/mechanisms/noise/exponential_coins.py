@@ -78,9 +78,8 @@ def toss_rare_exponential(
     coins = np.zeros(deficits.shape, dtype=np.bool_)
     if deficits.shape[1] == 0:
         return coins
-    uniforms = LazyUniforms.draw(
-        (len(deficits),), rng
-    )  # u below 1 - P[none] says that one shows True
+    # A coin of the row shows True if u is below 1 - P[none].
+    uniforms = LazyUniforms.draw((len(deficits),), rng)
     most = 2 * deficits.shape[1] * math.exp(-FAR) + FEW_OPERATIONS
     for row in np.flatnonzero(uniforms.approximate() <= most).tolist():
         first = index_of(

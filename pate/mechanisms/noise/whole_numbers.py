@@ -88,9 +88,8 @@ class DiscreteLaplace:
             accepted = exponential_coins(fine, denominator=steps, rng=rng)
             whole_part = np.zeros(count, dtype=np.int64)
             going = np.arange(count)
-            while (
-                going.size
-            ):  # the number of coins of probability exp(-1) that show True before one does not
+            # The whole part is the number of coins of probability exp(-1) that show True before one does not.
+            while going.size:
                 going = going[
                     exponential_coins(np.ones(going.size, dtype=np.int64), denominator=1, rng=rng)
                 ]
@@ -260,11 +259,10 @@ def _geometric_words(uniform_words: Words) -> tuple[NDArray[np.float64], Bits]:
     Also returns bits: True for a number that the 64 bits of its word decide.
     """
     descending = _EXP_TABLE[::-1]
-    at = np.searchsorted(
-        descending, uniform_words, side="right"
-    )  # the number of entries that are at most the word
-    decided = (at == 0) | (descending[np.maximum(at - 1, 0)] != uniform_words)
-    return (len(descending) - at).astype(np.float64), decided & (uniform_words > 0)
+    # The number of entries that are at most the word.
+    num_below = np.searchsorted(descending, uniform_words, side="right")
+    decided = (num_below == 0) | (descending[np.maximum(num_below - 1, 0)] != uniform_words)
+    return (len(descending) - num_below).astype(np.float64), decided & (uniform_words > 0)
 
 
 _EXP_TABLE = np.array(

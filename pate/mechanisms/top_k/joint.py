@@ -165,9 +165,8 @@ class JointTopK(JointMechanism, BoundedRangeTopK):
         chosen = draw_class(
             log_weights=log_weights, exact_weights_of_row=weights, log_error=classes.error, rng=rng
         )
-        if (
-            int(chosen.max()) >= classes.losses.shape[1]
-        ):  # the uniform number fell outside of the window
+        # The uniform number may fall outside of the window.
+        if int(chosen.max()) >= classes.losses.shape[1]:
             classes = all_classes().with_window_first(classes)[0]
         return classes, chosen
 

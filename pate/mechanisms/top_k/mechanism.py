@@ -3,6 +3,7 @@
 import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
+from typing import cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -123,19 +124,24 @@ class BoundedRangeTopK(TopKMechanism):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        _ = self.range_of()
+        self._validate()
 
-    def range_of(self, *, rounds: int = 1) -> float:
-        """Returns the bounded range of each of `rounds` equal picks that together cost `epsilon` or `rho`.
-
-        Raises `InvalidValue` unless exactly one of `epsilon` and `rho` is given.
-        """
+    def _validate(self) -> None:
+        """Raises `InvalidValue` unless exactly one of `epsilon` and `rho` is given, and is > 0."""
         if self.rho is None:
             require(self.epsilon is not None, "epsilon", self.epsilon, "epsilon or rho")
-            return require_positive("epsilon", self.epsilon or 0.0) / rounds
+            require_positive("epsilon", self.epsilon or 0.0)
+            return
         require(self.epsilon is None, "rho", self.rho, "epsilon or rho, not both")
-        # ranges of e add up to rounds * e pure DP and to rounds * e**2 / 8 zCDP
-        return math.sqrt(8 * require_positive("rho", self.rho) / rounds)
+        require_positive("rho", self.rho)
+
+    def range_of(self, *, rounds: int = 1) -> float:
+        """Returns the bounded range of each of `rounds` equal picks that together cost `epsilon` or `rho`."""
+        # Ranges of e add up to rounds * e pure DP and to rounds * e**2 / 8 zCDP.
+        if self.epsilon is not None:
+            return float(self.epsilon) / rounds
+        rho = cast(float, self.rho)  # `_validate` lets exactly one of both be None
+        return math.sqrt(8 * float(rho) / rounds)
 
 
 def checked_counts(counts: NDArray[np.integer], k: int, rank: int | None = None) -> Counts:
