@@ -363,9 +363,9 @@ def test_9_screening_and_answer_are_charged_together() -> None:
     The fault charges the answer alone.
     """
     aggregator = ConfidentVotes(screening_std=1.0, threshold_share=0.75, noise_std=50.0)
-    shape = Shape(REPLACE, num_labels=2, num_teachers=4)
+    vote_shape = Shape(REPLACE, num_labels=2, num_teachers=4)
     first, second = (
-        confident_votes_distribution(aggregator, counts=np.array(counts), shape=shape)
+        confident_votes_distribution(aggregator, counts=np.array(counts), vote_shape=vote_shape)
         for counts in ([3, 3], [4, 4])
     )
     first_law, second_law = (

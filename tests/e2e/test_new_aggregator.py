@@ -14,7 +14,6 @@ from pate.aggregators.aggregator import declared
 from tests.cases.discovery import CaseFile, case_files
 from tests.contract.promises import keep, promises
 from tests.e2e.commands import Arguments, call
-from tests.privacy.case import Shape
 from tests.privacy.test_shipped import verdict_of
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "custom_aggregator.py"
@@ -174,7 +173,7 @@ def test_the_verifier_finds_a_price_too_small(
     It refutes a price that is 10% smaller.
     """
     (distribution,) = case_file.distributions
-    verdict = verdict_of(distribution, shape=Shape(adjacency, *distribution.largest)).require()
+    verdict = verdict_of(distribution, vote_shape=distribution.largest_shape(adjacency)).require()
     assert verdict.sound and distribution.tightness <= verdict.ratio <= 1 + 1e-9
     (cheap,) = case_files(folder / "too_cheap")[0].distributions
-    assert not verdict_of(cheap, shape=Shape(adjacency, *distribution.largest)).sound
+    assert not verdict_of(cheap, vote_shape=distribution.largest_shape(adjacency)).sound

@@ -92,14 +92,19 @@ def _failure_prob(inputs: Inputs) -> float:
     )
 
 
-def _gaussian_test(inputs: Inputs, **of: Any) -> StabilityTest:
-    """Returns a Gaussian stability test with the noise std of the entry and the given other
-    parameters.
+def _gaussian_test(
+    inputs: Inputs, *, sens: int, failure_prob: float, num_teachers: int
+) -> StabilityTest:
+    """Returns a Gaussian stability test with the noise std of the entry.
 
     `sens`, the gap sensitivity, stands for the adjacency.
     """
-    adjacency = _ADJACENCIES[of.pop("sens")]
-    return StabilityTest.gaussian(test_std=inputs["sigma"], adjacency=adjacency, **of)
+    return StabilityTest.gaussian(
+        test_std=inputs["sigma"],
+        adjacency=_ADJACENCIES[sens],
+        failure_prob=failure_prob,
+        num_teachers=num_teachers,
+    )
 
 
 def _ptr_gauss_pass_prob(inputs: Inputs) -> float:

@@ -42,8 +42,12 @@ def charged(
 ) -> pa.Ledger:
     """Returns a ledger with all events of a stored file, under the settings of its first line."""
     header = json.loads((FOLDER / f"{name}.jsonl").read_text().splitlines()[0])
-    settings = {key: header[key] for key in ("adjacency", "target_delta")}
-    ledger = pa.Ledger(path, accountant=accountant, **settings)
+    ledger = pa.Ledger(
+        path,
+        accountant=accountant,
+        adjacency=header["adjacency"],
+        target_delta=header["target_delta"],
+    )
     for charge in charges(name):
         event = event_from_json(charge["event"])
         ledger.charge(
@@ -65,13 +69,13 @@ def test_totals_of_stored_ledgers_stay_the_same(name: str, accountant: str) -> N
     is refused as recorded.
     """
     printed = TOTALS[name][accountant]
-    result = ACCOUNTANTS[accountant]
+    accountant_class = ACCOUNTANTS[accountant]
     if printed == "refused":
         with refused("event", ANY, "an event"):
-            charged(name, accountant=result)
+            charged(name, accountant=accountant_class)
     # of which a ledger asks the total after each charge, and in any order
     elif accountant in ("pld", "exact"):
-        spent = result()
+        spent = accountant_class()
         for event, equal_ones in groupby(
             event_from_json(charge["event"]) for charge in charges(name)
         ):
@@ -82,7 +86,7 @@ def test_totals_of_stored_ledgers_stay_the_same(name: str, accountant: str) -> N
             float(printed), rel=tolerance
         )
     else:
-        epsilon = charged(name, accountant=result).epsilon
+        epsilon = charged(name, accountant=accountant_class).epsilon
         assert epsilon == pytest.approx(float(printed), rel=1e-9)
 
 

@@ -25,18 +25,18 @@ class Shape:
     num_teachers: int
 
 
-def default_distribution(subject: Any, histogram: Counts, shape: Shape) -> Distribution:
+def default_distribution(subject: Any, histogram: Counts, vote_shape: Shape) -> Distribution:
     """Returns the distribution that the mechanism or aggregator itself computes."""
     if isinstance(subject, Aggregator):
-        return subject.distribution(histogram, num_teachers=shape.num_teachers)
+        return subject.distribution(histogram, num_teachers=vote_shape.num_teachers)
     return subject.distribution(histogram)
 
 
-def default_event(subject: Any, shape: Shape) -> Event:
+def default_event(subject: Any, vote_shape: Shape) -> Event:
     """Returns the price of one release of one query."""
     if isinstance(subject, Aggregator):
         return subject.event_for(
-            num_queries=1, num_labels=shape.num_labels, num_teachers=shape.num_teachers
+            num_queries=1, num_labels=vote_shape.num_labels, num_teachers=vote_shape.num_teachers
         )
     return subject.event
 
@@ -118,13 +118,15 @@ def by_rank(
     return renamed
 
 
-def pairs_of_laws(case: Case, shape: Shape) -> tuple[Array, Array, list[Any]]:
+def pairs_of_laws(case: Case, vote_shape: Shape) -> tuple[Array, Array, list[Any]]:
     """Returns the exact distributions of a case on one pair of neighbors of each kind, two arrays `[P, n]`, and
     the list of the n outcomes.
     """
-    pairs = neighbors(shape.num_labels, shape.num_teachers, shape.adjacency).up_to_names
-    subject = case.subject(shape)
-    law = by_rank(lambda histogram: case.distribution(subject, histogram, shape), case.rename)
+    pairs = neighbors(
+        vote_shape.num_labels, vote_shape.num_teachers, vote_shape.adjacency
+    ).up_to_names
+    subject = case.subject(vote_shape)
+    law = by_rank(lambda histogram: case.distribution(subject, histogram, vote_shape), case.rename)
     laws = {
         row: law(pairs.histograms[row]) for row in np.unique([pairs.first, pairs.second]).tolist()
     }

@@ -120,47 +120,51 @@ def _chosen(
 
 
 def gap_selection_distribution(
-    selection: GapSelection, counts: Counts, shape: Shape
+    selection: GapSelection, counts: Counts, vote_shape: Shape
 ) -> Distribution:
     """Returns the probability that a gap selection chooses each size k for one histogram."""
     offset = selection.regularizer or (lambda k: 0.0)
     return _chosen(
-        selection, counts, selection.noise, selection.noise_scale, shape.num_teachers, offset
+        selection, counts, selection.noise, selection.noise_scale, vote_shape.num_teachers, offset
     )
 
 
 def _stable(
-    aggregator: Any, counts: Counts, shape: Shape, offset: Any
+    aggregator: Any, counts: Counts, vote_shape: Shape, offset: Any
 ) -> tuple[dict[Any, float], float]:
     """Returns the probability that the set of the k largest counts is chosen and passes the test, for each k,
     and that no set passes.
     """
     order = np.argsort(-counts, kind="stable")
-    gaps = _gaps(tuple(counts.tolist()), shape.num_teachers)
-    passes = aggregator.stability_test(num_teachers=shape.num_teachers).pass_probs
+    gaps = _gaps(tuple(counts.tolist()), vote_shape.num_teachers)
+    passes = aggregator.stability_test(num_teachers=vote_shape.num_teachers).pass_probs
     noise = aggregator.selection_noise
     scale = aggregator.selection_scale
     released = {}
     refused = 0.0
-    for k, chosen in _chosen(aggregator, counts, noise, scale, shape.num_teachers, offset).items():
+    for k, chosen in _chosen(
+        aggregator, counts, noise, scale, vote_shape.num_teachers, offset
+    ).items():
         passed = 1.0 if k in (0, len(counts)) else passes[gaps[k]]
         released[tuple(sorted(order[:k].tolist()))] = chosen * passed
         refused += chosen * (1 - passed)
     return released, refused
 
 
-def stable_top_k_distribution(aggregator: StableTopK, counts: Counts, shape: Shape) -> Distribution:
+def stable_top_k_distribution(
+    aggregator: StableTopK, counts: Counts, vote_shape: Shape
+) -> Distribution:
     """Returns the probability of each set that stable top-k releases for one histogram; None stands
     for a refusal.
     """
     released, refused = _stable(
-        aggregator, counts, shape, offset=aggregator.regularizer or (lambda k: 0.0)
+        aggregator, counts, vote_shape, offset=aggregator.regularizer or (lambda k: 0.0)
     )
     return released | {None: refused}
 
 
 def stable_fixed_top_k_distribution(
-    aggregator: StableFixedTopK, counts: Counts, shape: Shape, *, growth: float = 0.5
+    aggregator: StableFixedTopK, counts: Counts, vote_shape: Shape, *, growth: float = 0.5
 ) -> Distribution:
     """Returns the distribution over the stable set (None for a refusal) and the sequence of peeled labels.
 
@@ -169,7 +173,7 @@ def stable_fixed_top_k_distribution(
     k = aggregator.k
     every = range(len(counts))
     stable, refused = _stable(
-        aggregator, counts, shape, offset=lambda size: -aggregator.penalty * abs(size - k)
+        aggregator, counts, vote_shape, offset=lambda size: -aggregator.penalty * abs(size - k)
     )
     steps: dict[Any, float] = {}
     for labels, p in [*stable.items(), (None, refused)]:
@@ -235,29 +239,30 @@ def gnmax_distribution(aggregator: GNMax, counts: Counts, _: Shape) -> Distribut
 
 
 def confident_gnmax_distribution(
-    aggregator: ConfidentGNMax, counts: Counts, shape: Shape
+    aggregator: ConfidentGNMax, counts: Counts, vote_shape: Shape
 ) -> Distribution:
     """Returns the probability of each label, or of a refusal (None), for ConfidentGNMax on one
     histogram.
     """
     passed = ndtr(
-        (counts.max() - aggregator.threshold_share * shape.num_teachers) / aggregator.screening_std
+        (counts.max() - aggregator.threshold_share * vote_shape.num_teachers)
+        / aggregator.screening_std
     )
     distribution = noisy_max_distribution(counts, aggregator.noise_std).tolist()
     return {None: 1 - passed} | {(label,): passed * p for label, p in enumerate(distribution)}
 
 
 def confident_votes_distribution(
-    aggregator: ConfidentVotes, counts: Counts, shape: Shape
+    aggregator: ConfidentVotes, counts: Counts, vote_shape: Shape
 ) -> Distribution:
     """Returns the probability of each pattern of bits, or of a refusal (None), for ConfidentVotes
     on one histogram.
     """
-    majority = np.maximum(counts, shape.num_teachers - counts).min()
+    majority = np.maximum(counts, vote_shape.num_teachers - counts).min()
     passed = ndtr(
-        (majority - aggregator.threshold_share * shape.num_teachers) / aggregator.screening_std
+        (majority - aggregator.threshold_share * vote_shape.num_teachers) / aggregator.screening_std
     )
-    distribution = bits_distribution(counts, aggregator.noise_std, shape.num_teachers)
+    distribution = bits_distribution(counts, aggregator.noise_std, vote_shape.num_teachers)
     return {None: 1 - passed} | {bits: passed * p for bits, p in distribution.items()}
 
 

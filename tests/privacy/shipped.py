@@ -67,8 +67,8 @@ def _top_k(
 ) -> Case:
     """Returns the case of a top-k mechanism, which `make` builds from `k` and `adjacency`."""
 
-    def subject(shape: Shape) -> Any:
-        return make(k=min(k, shape.num_labels), adjacency=shape.adjacency)
+    def subject(vote_shape: Shape) -> Any:
+        return make(k=min(k, vote_shape.num_labels), adjacency=vote_shape.adjacency)
 
     kind = make.func
     rename: Callable[[Any, list[int]], Any] = rename_indices
@@ -135,13 +135,13 @@ def _gaps(
 ) -> Case:
     """Returns the case of a gap selection with one kind of noise."""
 
-    def subject(shape: Shape) -> GapSelection:
+    def subject(vote_shape: Shape) -> GapSelection:
         return GapSelection(
             noise=noise,
             noise_scale=scale,
-            adjacency=shape.adjacency,
-            num_labels=shape.num_labels,
-            num_teachers=shape.num_teachers,
+            adjacency=vote_shape.adjacency,
+            num_labels=vote_shape.num_labels,
+            num_teachers=vote_shape.num_teachers,
             padded=padded,
             max_k=max_k,
             regularizer=regularizer,
@@ -171,26 +171,26 @@ def _falls_away_from_2(k: int) -> float:
 def _test_of_size(kind: str, k: int, failure_prob: float) -> Case:
     """Returns the case of a stability test of the gap below the k largest counts."""
 
-    def subject(shape: Shape) -> StabilityTest:
+    def subject(vote_shape: Shape) -> StabilityTest:
         if kind == "table":
             return StabilityTest.from_table(
                 optimal_stability_table(
                     failure_prob=failure_prob, order=4.0, rdp_budget=0.5, num_levels=7
                 ),
-                num_teachers=shape.num_teachers,
-                adjacency=shape.adjacency,
+                num_teachers=vote_shape.num_teachers,
+                adjacency=vote_shape.adjacency,
             )
         return getattr(StabilityTest, kind)(
             test_std=1.0,
             failure_prob=failure_prob,
-            num_teachers=shape.num_teachers,
-            adjacency=shape.adjacency,
+            num_teachers=vote_shape.num_teachers,
+            adjacency=vote_shape.adjacency,
         )
 
-    def distribution(test: StabilityTest, histogram: Counts, shape: Shape) -> Distribution:
-        size = np.array([min(k, shape.num_labels - 1)])
+    def distribution(test: StabilityTest, histogram: Counts, vote_shape: Shape) -> Distribution:
+        size = np.array([min(k, vote_shape.num_labels - 1)])
         ranking = VoteRanking.from_counts(histogram[None])
-        gap = ranking.gaps(padded=True, num_teachers=shape.num_teachers)[0, size]
+        gap = ranking.gaps(padded=True, num_teachers=vote_shape.num_teachers)[0, size]
         passed = float(test.pass_probabilities(gap)[0])
         return {tuple(ranking.top(size)[0].tolist()): passed, None: 1 - passed}
 
@@ -198,10 +198,12 @@ def _test_of_size(kind: str, k: int, failure_prob: float) -> Case:
     return Case(name, subject, distribution, tightness=0.999, min_labels=2, rename=rename_bits)
 
 
-def _peel_distribution(peeling: SubsetPeeling, histogram: Counts, shape: Shape) -> Distribution:
+def _peel_distribution(
+    peeling: SubsetPeeling, histogram: Counts, vote_shape: Shape
+) -> Distribution:
     """Returns the distribution of two labels that subset peeling picks among all labels."""
     return peeling.distribution_of(
-        histogram, np.ones(shape.num_labels, dtype=bool), min(2, shape.num_labels)
+        histogram, np.ones(vote_shape.num_labels, dtype=bool), min(2, vote_shape.num_labels)
     )
 
 
@@ -217,13 +219,13 @@ def _threshold(make: partial[Any], statistic: str) -> Case:
     `make` builds the call from `epsilon`, `statistic` and `adjacency`.
     """
 
-    def subject(shape: Shape) -> Any:
-        return make(epsilon=1.0, statistic=statistic, adjacency=shape.adjacency)
+    def subject(vote_shape: Shape) -> Any:
+        return make(epsilon=1.0, statistic=statistic, adjacency=vote_shape.adjacency)
 
-    def distribution(test: Any, histogram: Counts, shape: Shape) -> Distribution:
+    def distribution(test: Any, histogram: Counts, vote_shape: Shape) -> Distribution:
         value = _value_of(statistic, histogram)
         if isinstance(test, AboveThreshold):
-            probabilities = test.probabilities(value, largest=2 * shape.num_teachers)
+            probabilities = test.probabilities(value, largest=2 * vote_shape.num_teachers)
         else:
             probabilities = test.probabilities(value)
         return dict(enumerate(probabilities.tolist()))
@@ -246,13 +248,13 @@ def _twice_distribution(twice: RunTwice, histogram: Counts, _: Shape) -> Distrib
     return dict(enumerate(np.outer(once, once).ravel().tolist()))
 
 
-def _selection(shape: Shape) -> GapSelection:
+def _selection(vote_shape: Shape) -> GapSelection:
     """Returns a gap selection of noise scale 2 for a small instance."""
     return GapSelection(
         noise_scale=2.0,
-        num_labels=shape.num_labels,
-        num_teachers=shape.num_teachers,
-        adjacency=shape.adjacency,
+        num_labels=vote_shape.num_labels,
+        num_teachers=vote_shape.num_teachers,
+        adjacency=vote_shape.adjacency,
     )
 
 
@@ -332,7 +334,7 @@ CASES = (
     ),
     Case(
         name="SubsetPeeling",
-        subject=lambda shape: SubsetPeeling(noise_scale=1.0, adjacency=shape.adjacency),
+        subject=lambda vote_shape: SubsetPeeling(noise_scale=1.0, adjacency=vote_shape.adjacency),
         distribution=_peel_distribution,
         tightness=0.4,
         rename=rename_set,
@@ -362,7 +364,7 @@ CASES = (
     ),
     Case(
         name="BoundaryWrapper",
-        subject=lambda shape: BoundaryWrapper(_selection(shape)),
+        subject=lambda vote_shape: BoundaryWrapper(_selection(vote_shape)),
         distribution=_boundary_distribution,
         tightness=0.6,
         min_labels=3,
@@ -371,7 +373,7 @@ CASES = (
     ),
     Case(
         name="RunTwice",
-        subject=lambda shape: RunTwice(_selection(shape)),
+        subject=lambda vote_shape: RunTwice(_selection(vote_shape)),
         distribution=_twice_distribution,
         min_labels=3,
         rename=rename_number,

@@ -37,8 +37,8 @@ def largest_of_laws(aggregator: StableTopK, num_labels: int, num_teachers: int) 
         distribution=stable_top_k_distribution,
         rename=rename_set,
     )
-    shape = Shape(aggregator.adjacency, num_labels, num_teachers)
-    first_laws, second_laws, outcomes = pairs_of_laws(case, shape)
+    vote_shape = Shape(aggregator.adjacency, num_labels, num_teachers)
+    first_laws, second_laws, outcomes = pairs_of_laws(case, vote_shape)
     first_kept, second_kept, _ = outside_failure(first_laws, second_laws, outcomes)
     return largest_renyi(first_kept, second_kept, np.array(ORDERS))
 

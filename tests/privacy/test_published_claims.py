@@ -224,11 +224,20 @@ def test_limited_domain_for_add_remove_under_replace_one() -> None:
     mechanism = LimitedDomainTopK(
         k=1, domain_size=1, epsilon=2.0, failure_prob=1e-3, adjacency=PAPERS
     )
-    shape = {"num_labels": 2, "num_teachers": 4, "event": Claim(deltas=((2.0, 1e-3),))}
-    worst = verify(mechanism.distribution, adjacency=RECORD, **shape).worst
+
+    def verdict_under(adjacency: pa.Adjacency) -> Verdict:
+        return verify(
+            mechanism.distribution,
+            num_labels=2,
+            num_teachers=4,
+            adjacency=adjacency,
+            event=Claim(deltas=((2.0, 1e-3),)),
+        )
+
+    worst = verdict_under(RECORD).worst
     assert worst.ratio == pytest.approx(233, abs=1)
     assert sorted([sorted(worst.first), sorted(worst.second)]) == [[0, 4], [1, 3]]
-    assert verify(mechanism.distribution, adjacency=PAPERS, **shape).sound
+    assert verdict_under(PAPERS).sound
 
 
 @pytest.mark.parametrize(
@@ -247,23 +256,22 @@ def test_smooth_sensitivity_noise_beyond_a_quarter(
     theorem_23 = order * math.exp(2 * beta) / std**2 + log_term
     corrected = order / (2 * std**2 * (1 - 2 * order * beta)) + log_term
     assert theorem_23 == pytest.approx(claimed, abs=1e-3)
-    distributions = (
-        lambda x: norm.logpdf(x, 0.0, std),
-        lambda x: norm.logpdf(x, 1.0, std * math.exp(beta)),
-    )
-    limits = {"low": -150 * std, "high": 150 * std}
-    verdict = verify_densities(
-        *distributions,
-        event=Claim(renyi=((order, theorem_23),)),
-        names=("narrow", "wide"),
-        **limits,
-    )
+
+    def verdict_on(divergence: float) -> Verdict:
+        return verify_densities(
+            norm(loc=0.0, scale=std).logpdf,
+            norm(loc=1.0, scale=std * math.exp(beta)).logpdf,
+            event=Claim(renyi=((order, divergence),)),
+            names=("narrow", "wide"),
+            low=-150 * std,
+            high=150 * std,
+        )
+
+    verdict = verdict_on(theorem_23)
     assert verdict.refuted
     assert verdict.worst.exact == pytest.approx(exact, abs=1e-3)
     assert (verdict.worst.first, verdict.worst.second) == ("wide", "narrow")
-    assert verify_densities(
-        *distributions, event=Claim(renyi=((order, corrected),)), **limits
-    ).sound
+    assert verdict_on(corrected).sound
 
 
 @pytest.mark.parametrize("noise", ["gumbel", "exponential", "laplace"])

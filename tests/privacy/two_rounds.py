@@ -11,7 +11,7 @@ from pate.accounting import Adjacency, ExactAccountant, GaussianEvent
 from pate.aggregators import CenteredVotes
 from pate.aggregators.centered_rounds import NoisyPrevalence
 from pate.aggregators.record import MemoryRecord
-from pate.testing import verify_samples
+from pate.testing import Verdict, verify_samples
 from pate.votes.descent import Descent
 from pate.votes.moment_votes import MomentVotes
 from tests.privacy.divergences import recorded
@@ -56,13 +56,19 @@ def require_price_of_two_rounds(
         kept[held] = np.asarray(np.rint(2 * found.clip(-6, 6)), dtype=np.int64)
         return kept[held]
 
-    settings: dict[str, Any] = {
-        "num_labels": 1,
-        "num_teachers": 3,
-        "adjacency": Adjacency.REPLACE_ONE,
-        "num_samples": 2000,
-        "accountant": ExactAccountant,
-        "rng": np.random.default_rng(0),
-    }
-    verify_samples(drawn, event=GaussianEvent(ROUNDS.votes_multiplier), **settings).require()
-    assert verify_samples(drawn, event=refuted, **settings).refuted
+    rng = np.random.default_rng(0)
+
+    def verdict_on(price: GaussianEvent) -> Verdict:
+        return verify_samples(
+            drawn,
+            event=price,
+            num_labels=1,
+            num_teachers=3,
+            adjacency=Adjacency.REPLACE_ONE,
+            num_samples=2000,
+            accountant=ExactAccountant,
+            rng=rng,
+        )
+
+    verdict_on(GaussianEvent(ROUNDS.votes_multiplier)).require()
+    assert verdict_on(refuted).refuted

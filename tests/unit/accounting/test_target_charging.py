@@ -9,7 +9,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -40,12 +40,22 @@ from pate.validation import InvalidValue
 from tests.refusals import ANY, refused
 
 
-def session(target_hits: int = 3, **options: Any) -> TargetCharging:
-    """Returns a new session for calls of epsilon 0.1 that ends after `target_hits` hits; other
-    settings may be passed by name.
-    """
+def session(
+    target_hits: int = 3,
+    *,
+    hit_prob: float = 0.4,
+    target_delta: float = 1e-6,
+    num_counters: int = 1,
+    failure_prob: float = 0.0,
+) -> TargetCharging:
+    """Returns a new session for calls of epsilon 0.1 that ends after `target_hits` hits."""
     return TargetCharging(
-        epsilon=0.1, target_hits=target_hits, **({"hit_prob": 0.4, "target_delta": 1e-6} | options)
+        epsilon=0.1,
+        target_hits=target_hits,
+        hit_prob=hit_prob,
+        target_delta=target_delta,
+        num_counters=num_counters,
+        failure_prob=failure_prob,
     )
 
 
@@ -379,23 +389,21 @@ def test_a_session_continues_from_its_file(tmp_path: Path) -> None:
 
 
 CHARGED = session().state | {"num_calls": 5}
-
-
-OTHERS = (
-    {"target_hits": 4},
-    {"hit_prob": 0.39},
-    {"target_delta": 2e-6},
-    {"num_counters": 2},
-    {"failure_prob": 1e-8},
+SESSIONS_WITH_OTHER_PARAMETERS = (
+    session(target_hits=4),
+    session(hit_prob=0.39),
+    session(target_delta=2e-6),
+    session(num_counters=2),
+    session(failure_prob=1e-8),
 )
-HITS_OF_NONE: tuple[Any, ...] = ([4], [-1], [1, 1], 1)
+IMPOSSIBLE_HITS: tuple[Any, ...] = ([4], [-1], [1, 1], 1)
 
 
 @pytest.mark.parametrize(
     ("name", "state"),
     [
-        *(("parameters", session(**options).state) for options in OTHERS),
-        *(("hits", CHARGED | {"hits": hits}) for hits in HITS_OF_NONE),
+        *(("parameters", opened.state) for opened in SESSIONS_WITH_OTHER_PARAMETERS),
+        *(("hits", CHARGED | {"hits": hits}) for hits in IMPOSSIBLE_HITS),
         ("hits", CHARGED | {"hits": [3], "num_calls": 2}),
         ("num_calls", CHARGED | {"num_calls": 2.5}),
         *(("spent_failure_prob", CHARGED | {"spent_failure_prob": bad}) for bad in (1.0, math.nan)),
@@ -656,11 +664,9 @@ def test_an_item_is_in_at_most_as_many_sums_as_its_hits(eager_switches: None) ->
 )
 def test_best_play_delta_refuses_invalid_arguments(name: str, value: Any) -> None:
     """`best_play_delta` refuses one invalid argument, and its error is about this argument's name."""
-    good = {
-        "target": not_prior(epsilon=0.1),
-        "target_hits": 2,
-        "num_accesses": 5,
-        "target_epsilon": 0.3,
-    }
+    target = not_prior(epsilon=0.1)
+    valid_call = partial(
+        best_play_delta, target=target, target_hits=2, num_accesses=5, target_epsilon=0.3
+    )
     with refused(name, ANY):
-        best_play_delta(**good | {name: value})
+        valid_call(**{name: value})

@@ -1,7 +1,5 @@
 """Gap tests: which class `test=` names, what each costs once it is tuned, and how it is scaled."""
 
-from typing import Any
-
 import numpy as np
 import pytest
 
@@ -25,20 +23,31 @@ TABLE = TableTest(renyi_order=4.0, budget=0.01, failure_prob=1e-6)
 
 
 @pytest.mark.parametrize(
-    ("fields", "gap_test"),
+    ("aggregator", "gap_test"),
     [
-        ({"test_std": 10.0}, GAUSSIAN),
-        ({"test": "laplace", "test_std": 10.0}, LAPLACE),
-        ({"test": "table", "table_order": 4.0, "table_budget": 0.01}, TABLE),
+        (StableTopK(selection_scale=5.0, failure_prob=1e-6, test_std=10.0), GAUSSIAN),
+        (
+            StableTopK(selection_scale=5.0, failure_prob=1e-6, test="laplace", test_std=10.0),
+            LAPLACE,
+        ),
+        (
+            StableTopK(
+                selection_scale=5.0,
+                failure_prob=1e-6,
+                test="table",
+                table_order=4.0,
+                table_budget=0.01,
+            ),
+            TABLE,
+        ),
     ],
 )
 def test_the_fields_of_an_aggregator_make_its_test(
-    fields: dict[str, Any], gap_test: GapTest
+    aggregator: StableTopK, gap_test: GapTest
 ) -> None:
     """An aggregator with the given fields has this gap test, also after it was scaled, and its
     stability test for 200 teachers.
     """
-    aggregator = StableTopK(selection_scale=5.0, failure_prob=1e-6, **fields)
     assert aggregator.gap_test == gap_test
     assert aggregator.scaled(factor=3.0).gap_test == gap_test.scaled(factor=3.0)
     assert aggregator.stability_test(num_teachers=200) == gap_test.for_votes(

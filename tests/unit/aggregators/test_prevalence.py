@@ -1,5 +1,7 @@
 """The prevalence: its accuracy, its bounds, and what is refused before anything is drawn."""
 
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -70,25 +72,43 @@ def test_noise_of_a_million_is_drawn() -> None:
 
 
 @pytest.mark.parametrize(
-    ("shares", "settings", "refusal"),
+    ("release", "refusal"),
     [
-        (np.full((2, 3), 1.5), {}, refused("label_shares[0, 0]", rule="[0, 1]")),
-        (np.full((2, 3), np.nan), {}, refused("label_shares[0, 0]", rule="[0, 1]")),
-        (np.zeros(3), {}, refused("label_shares.shape", "float64 (3,)")),
-        (np.zeros((3, 2)), {"num_teachers": 2}, refused("num_teachers", 2, "3, the shares'")),
-        (records(count=5), {"records_per_teacher": 0.5}, refused("records_per_teacher", 0.5)),
-        (records(count=5), {"noise_multiplier": 1e10}, refused("noise_multiplier", 1e10)),
+        (
+            partial(release_prevalence, np.full((2, 3), 1.5)),
+            refused("label_shares[0, 0]", rule="[0, 1]"),
+        ),
+        (
+            partial(release_prevalence, np.full((2, 3), np.nan)),
+            refused("label_shares[0, 0]", rule="[0, 1]"),
+        ),
+        (
+            partial(release_prevalence, np.zeros(3)),
+            refused("label_shares.shape", "float64 (3,)"),
+        ),
+        (
+            partial(release_prevalence, np.zeros((3, 2)), num_teachers=2),
+            refused("num_teachers", 2, "3, the shares'"),
+        ),
+        (
+            partial(release_prevalence, records(count=5), records_per_teacher=0.5),
+            refused("records_per_teacher", 0.5),
+        ),
+        (
+            partial(release_prevalence, records(count=5), noise_multiplier=1e10),
+            refused("noise_multiplier", 1e10),
+        ),
     ],
 )
 def test_impossible_shares_or_settings_are_refused_before_a_charge(
-    shares: Any, settings: Any, refusal: Refusal
+    release: Callable[..., object], refusal: Refusal
 ) -> None:
     """Shares outside of [0, 1], a wrong shape or number of teachers, or impossible settings are
     refused, and nothing is charged.
     """
     ledger = Ledger(target_delta=1e-5)
     with refusal:
-        release_prevalence(shares, ledger=ledger, **settings)
+        release(ledger=ledger)
     assert ledger.entries == []
 
 

@@ -1,7 +1,6 @@
 """What is calibrated with the defaults fits into a ledger with the defaults, and takes the room that is left."""
 
 import math
-from typing import Any
 
 import numpy as np
 import pytest
@@ -11,7 +10,6 @@ from pate.accounting import Adjacency, BudgetExceeded, Ledger
 from pate.aggregators import Aggregator, CenteredVotes, GaussianVotes, StableTopK
 from tests.refusals import ANY, Refusal, refused
 
-SHAPE: dict[str, Any] = {"num_queries": 8, "num_labels": 4, "num_teachers": 60}
 DELTA = 1e-6
 STABLE = StableTopK(selection_scale=10.0, test_std=10.0, selection_share=0.5)
 
@@ -31,7 +29,11 @@ def test_release_of_epsilon_three_fits_exactly_into_a_budget_of_three(
     """
     kind = type(kind)(**vars(kind) | {"adjacency": adjacency})
     fitted = kind.calibrated(
-        target_epsilon=3.0, target_delta=DELTA, num_queries=8, num_labels=4, num_teachers=60
+        target_epsilon=3.0,
+        target_delta=DELTA,
+        num_queries=8,
+        num_labels=4,
+        num_teachers=60,
     )
     event = fitted.event_for(num_queries=8, num_labels=4, num_teachers=60)
     ledger = Ledger(target_delta=DELTA, max_epsilon=3.0, adjacency=adjacency)
@@ -58,10 +60,14 @@ def test_ledger_takes_a_release_at_the_tighter_price() -> None:
     bound too.
     """
     fitted = GaussianVotes(noise_std=1.0).calibrated(
-        target_epsilon=3.0, target_delta=DELTA, num_queries=8, num_labels=4, num_teachers=60
+        target_epsilon=3.0,
+        target_delta=DELTA,
+        num_queries=8,
+        num_labels=4,
+        num_teachers=60,
     )
     ledger = Ledger(target_delta=DELTA, max_epsilon=3.0, accountant=pa.RdpAccountant)
-    votes = np.full((SHAPE["num_queries"], SHAPE["num_labels"]), 60)
+    votes = np.full(shape=(8, 4), fill_value=60)
     fitted.aggregate(votes, num_teachers=60, rng=np.random.default_rng(0), ledger=ledger)
     assert ledger.epsilon > 3.0, "by its own accountant"
     assert ledger.spent_epsilon == 3.0, (
@@ -77,14 +83,18 @@ def test_failures_are_planned_for_several_releases(max_epsilon: float | None) ->
 
     All four together stay below delta and epsilon 8.
     """
-    shape = SHAPE | {"num_queries": 600}
     ledger = Ledger(target_delta=DELTA, max_epsilon=max_epsilon, accountant=pa.RdpAccountant)
     failures = []
     for _ in range(4):
         fitted = STABLE.calibrated(
-            target_epsilon=2.0, accountant=pa.RdpAccountant, ledger=ledger, **shape
+            target_epsilon=2.0,
+            accountant=pa.RdpAccountant,
+            ledger=ledger,
+            num_queries=600,
+            num_labels=4,
+            num_teachers=60,
         )
-        event = fitted.event_for(**shape)
+        event = fitted.event_for(num_queries=600, num_labels=4, num_teachers=60)
         ledger.charge(event, adjacency=fitted.adjacency)
         failures.append(600 * float(fitted.failure_prob or 0.0))
     assert failures[0] == pytest.approx(6e-7)  # as without a ledger
@@ -102,17 +112,33 @@ def test_failure_prob_error_names_the_largest_allowed_value() -> None:
     With a cap, the error names the largest failure probability that is allowed.
     """
     ledger = Ledger(target_delta=DELTA, max_epsilon=12.0, accountant=pa.RdpAccountant)
-    shape = SHAPE | {"num_queries": 600}
     fitted = STABLE.calibrated(
-        target_epsilon=2.0, target_delta=DELTA, accountant=pa.RdpAccountant, **shape
+        target_epsilon=2.0,
+        target_delta=DELTA,
+        accountant=pa.RdpAccountant,
+        num_queries=600,
+        num_labels=4,
+        num_teachers=60,
     )
-    ledger.charge(fitted.event_for(**shape), adjacency=fitted.adjacency)
+    ledger.charge(
+        fitted.event_for(num_queries=600, num_labels=4, num_teachers=60),
+        adjacency=fitted.adjacency,
+    )
     with refused("max_epsilon", ANY, "failures take at most 1.99e-07", kind=BudgetExceeded):
-        ledger.charge(fitted.event_for(**shape), adjacency=fitted.adjacency)
+        ledger.charge(
+            fitted.event_for(num_queries=600, num_labels=4, num_teachers=60),
+            adjacency=fitted.adjacency,
+        )
     plain = Ledger(target_delta=DELTA, accountant=pa.RdpAccountant)
-    plain.charge(fitted.event_for(**shape), adjacency=fitted.adjacency)
+    plain.charge(
+        fitted.event_for(num_queries=600, num_labels=4, num_teachers=60),
+        adjacency=fitted.adjacency,
+    )
     with refused("failure_prob", rule="this ledger"):
-        plain.charge(fitted.event_for(**shape), adjacency=fitted.adjacency)
+        plain.charge(
+            fitted.event_for(num_queries=600, num_labels=4, num_teachers=60),
+            adjacency=fitted.adjacency,
+        )
 
 
 @pytest.mark.slow
@@ -125,13 +151,22 @@ def test_noise_grows_until_the_ledger_has_room() -> None:
     votes = GaussianVotes(noise_std=1.0)
     ledger = Ledger(target_delta=DELTA, max_epsilon=4.0)
     first = votes.calibrated(
-        target_epsilon=3.0, ledger=ledger, num_queries=8, num_labels=4, num_teachers=60
+        target_epsilon=3.0,
+        ledger=ledger,
+        num_queries=8,
+        num_labels=4,
+        num_teachers=60,
     )
     assert first == votes.calibrated(
-        target_epsilon=3.0, target_delta=DELTA, num_queries=8, num_labels=4, num_teachers=60
+        target_epsilon=3.0,
+        target_delta=DELTA,
+        num_queries=8,
+        num_labels=4,
+        num_teachers=60,
     )
     ledger.charge(
-        first.event_for(num_queries=8, num_labels=4, num_teachers=60), adjacency=first.adjacency
+        first.event_for(num_queries=8, num_labels=4, num_teachers=60),
+        adjacency=first.adjacency,
     )
     second = votes.calibrated(
         ledger=ledger, num_queries=8, num_labels=4, num_teachers=60
@@ -144,7 +179,8 @@ def test_noise_grows_until_the_ledger_has_room() -> None:
         == 0
     ), "not more than is needed"
     ledger.charge(
-        second.event_for(num_queries=8, num_labels=4, num_teachers=60), adjacency=second.adjacency
+        second.event_for(num_queries=8, num_labels=4, num_teachers=60),
+        adjacency=second.adjacency,
     )
     full = Ledger(target_delta=DELTA, max_epsilon=4.0)
     full.charge(
@@ -155,42 +191,49 @@ def test_noise_grows_until_the_ledger_has_room() -> None:
     )
     with refused("max_epsilon", 4.0, kind=BudgetExceeded):
         votes.calibrated(
-            target_epsilon=1.0, ledger=full, num_queries=8, num_labels=4, num_teachers=60
+            target_epsilon=1.0,
+            ledger=full,
+            num_queries=8,
+            num_labels=4,
+            num_teachers=60,
         )
 
 
 @pytest.mark.parametrize(
-    ("given", "refusal"),
+    ("target_epsilon", "target_delta", "ledger", "refusal"),
     [
+        (3.0, None, None, refused("target_delta", None)),
+        (None, DELTA, None, refused("target_epsilon", None, "> 0, or")),
+        (None, None, Ledger(target_delta=DELTA), refused("target_epsilon", None, "> 0, as")),
         (
-            {"target_epsilon": 3.0},
-            refused("target_delta", None),
-        ),
-        (
-            {"target_delta": DELTA},
-            refused("target_epsilon", None, "> 0, or"),
-        ),
-        (
-            {"ledger": Ledger(target_delta=DELTA)},
-            refused("target_epsilon", None, "> 0, as"),
-        ),
-        (
-            {"ledger": Ledger(target_delta=DELTA, max_epsilon=1.0), "target_delta": 1e-5},
+            None,
+            1e-5,
+            Ledger(target_delta=DELTA, max_epsilon=1.0),
             refused("target_delta", 1e-05),
         ),
         (
-            {"ledger": Ledger(target_delta=DELTA, max_epsilon=1.0, adjacency="add_remove")},
+            None,
+            None,
+            Ledger(target_delta=DELTA, max_epsilon=1.0, adjacency="add_remove"),
             refused("ledger.adjacency", "add_remove"),
         ),
     ],
 )
 def test_settings_that_determine_no_noise_are_refused(
-    given: dict[str, Any], refusal: Refusal
+    target_epsilon: float | None,
+    target_delta: float | None,
+    ledger: Ledger | None,
+    refusal: Refusal,
 ) -> None:
     """A target epsilon or delta is missing, or the ledger has another delta or adjacency:
     calibration is refused.
     """
     with refusal:
         GaussianVotes(noise_std=1.0).calibrated(
-            **given, num_queries=8, num_labels=4, num_teachers=60
+            target_epsilon=target_epsilon,
+            target_delta=target_delta,
+            ledger=ledger,
+            num_queries=8,
+            num_labels=4,
+            num_teachers=60,
         )

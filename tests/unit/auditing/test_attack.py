@@ -1,6 +1,8 @@
 """Attacks on small releases: honest ones stay below their price, and each way to break one is noticed."""
 
 import json
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -167,27 +169,29 @@ def test_attack_on_stable_top_k_uses_queries_at_its_thresholds() -> None:
 
 
 @pytest.mark.parametrize(
-    ("settings", "refusal"),
+    ("attack_invalidly", "refusal"),
     [
-        ({"sabotage": "luck"}, refused("sabotage", "luck")),
+        (partial(attacked, sabotage="luck"), refused("sabotage", "luck")),
         (
-            {"sabotage": "seed", "aggregator": GaussianVotes(noise_std=9.0)},
+            partial(attacked, GaussianVotes(noise_std=9.0), sabotage="seed"),
             refused("sabotage", "seed"),
         ),
         (
-            {"aggregator": CenteredVotes(noise_multiplier=1.0, adjacency="add_remove")},
+            partial(attacked, CenteredVotes(noise_multiplier=1.0, adjacency="add_remove")),
             refused("adjacency", "add_remove"),
         ),
-        ({"num_canaries": 1001}, refused("num_canaries", 1001)),
-        ({"groups": 300}, refused("num_teachers", 300)),
+        (partial(attacked, num_canaries=1001), refused("num_canaries", 1001)),
+        (partial(attacked, groups=300), refused("num_teachers", 300)),
     ],
 )
-def test_invalid_attack_is_refused(settings: dict[str, Any], refusal: Refusal) -> None:
+def test_invalid_attack_is_refused(
+    attack_invalidly: Callable[[], AttackResult], refusal: Refusal
+) -> None:
     """An unknown or unfit sabotage, the add-remove adjacency, or impossible numbers of canaries or
     groups are refused.
     """
     with refusal:
-        attacked(**settings)
+        attack_invalidly()
 
 
 @pytest.mark.slow

@@ -179,17 +179,10 @@ def test_prices_and_refusals() -> None:
         == CanonicalTopK(k=8, epsilon=2.0).weight_for(num_counts=9)
         == 2.0
     )
-    for name, value in (
-        ("gamma", -0.1),
-        ("gamma", 1.1),
-        ("gamma", np.nan),
-        ("noise", "cauchy"),
-        ("rho", 0.1),
-    ):
-        with refused(name, value):
-            CanonicalTopK(
-                **(
-                    {"k": 1, "epsilon": None if name == "rho" else 1.0, "noise": "laplace"}
-                    | {name: value}
-                )
-            )
+    for gamma in (-0.1, 1.1, np.nan):
+        with refused("gamma", gamma):
+            CanonicalTopK(k=1, epsilon=1.0, noise="laplace", gamma=gamma)
+    with refused("noise", "cauchy"):
+        CanonicalTopK(k=1, epsilon=1.0, noise="cauchy")
+    with refused("rho", 0.1):
+        CanonicalTopK(k=1, rho=0.1, noise="laplace")

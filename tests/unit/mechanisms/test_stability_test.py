@@ -4,7 +4,7 @@ import copy
 import json
 import math
 import pickle
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -22,7 +22,6 @@ from pate.mechanisms import CertifiedTable, StabilityTest, optimal_stability_tab
 from pate.validation import InvalidValue
 from tests.refusals import ANY, refused
 
-SHAPE: dict[str, Any] = {"failure_prob": 1e-3, "num_teachers": 50}
 ADJACENCIES = [("replace_one", 2), ("add_remove", 1)]
 
 
@@ -232,12 +231,41 @@ def test_pass_probabilities_equal_their_closed_form(
     np.testing.assert_allclose(test.pass_probs, np.minimum(expected, 1 - 2.0**-40), rtol=1e-9)
 
 
-WRONG = [
-    ("test_std", 0.0),
-    ("failure_prob", 0.0),
-    ("failure_prob", 1.0),
-    ("num_teachers", 0),
-    ("adjacency", "swap"),
+@dataclass(frozen=True)
+class InvalidParameters:
+    """The parameters of a stability test, of which the parameter named `invalid` is impossible."""
+
+    invalid: str
+    test_std: float = 1.0
+    failure_prob: float = 1e-3
+    num_teachers: int = 50
+    adjacency: str = "replace_one"
+
+    def gaussian(self) -> StabilityTest:
+        """Returns the test with Gaussian noise."""
+        return StabilityTest.gaussian(
+            test_std=self.test_std,
+            failure_prob=self.failure_prob,
+            num_teachers=self.num_teachers,
+            adjacency=self.adjacency,  # type: ignore[arg-type]
+        )
+
+    def laplace(self) -> StabilityTest:
+        """Returns the test with Laplace noise."""
+        return StabilityTest.laplace(
+            test_std=self.test_std,
+            failure_prob=self.failure_prob,
+            num_teachers=self.num_teachers,
+            adjacency=self.adjacency,  # type: ignore[arg-type]
+        )
+
+
+INVALID_PARAMETERS = [
+    InvalidParameters(invalid="test_std", test_std=0.0),
+    InvalidParameters(invalid="failure_prob", failure_prob=0.0),
+    InvalidParameters(invalid="failure_prob", failure_prob=1.0),
+    InvalidParameters(invalid="num_teachers", num_teachers=0),
+    InvalidParameters(invalid="adjacency", adjacency="swap"),
 ]
 WRONG_PROBS = [
     (),
@@ -248,21 +276,19 @@ WRONG_PROBS = [
 ]
 
 
-def certified(**changes: Any) -> CertifiedTable:
-    """Returns the certified table of a small Gaussian test, with other values of named fields."""
-    return replace(CertifiedTable.of(SMALL, order=3.0), **changes)
+CERTIFIED = CertifiedTable.of(SMALL, order=3.0)
 
 
 @pytest.mark.parametrize(
     ("name", "make"),
     [
         *(
-            (name, lambda f={name: v}: StabilityTest.gaussian(**({"test_std": 1.0} | SHAPE | f)))
-            for name, v in WRONG
+            (parameters.invalid, lambda test=parameters: test.gaussian())
+            for parameters in INVALID_PARAMETERS
         ),
         *(
-            (name, lambda f={name: v}: StabilityTest.laplace(**({"test_std": 1.0} | SHAPE | f)))
-            for name, v in WRONG
+            (parameters.invalid, lambda test=parameters: test.laplace())
+            for parameters in INVALID_PARAMETERS
         ),
         *(
             ("pass_probs", lambda p=p: StabilityTest(pass_probs=p, failure_prob=0.01))
@@ -299,12 +325,15 @@ def certified(**changes: Any) -> CertifiedTable:
                 order=8.0, rdp_budget=0.1, failure_prob=1e-6, num_levels=0
             ),
         ),
-        *(("numerators", lambda n=n: certified(numerators=(0, 0, 0, n))) for n in (2**53, -1, 0.5)),
-        ("pass_probs", lambda: certified(numerators=(1, 1, 1, 5, 4))),
-        ("pass_probs", lambda: certified(numerators=(2**50,) * 4)),
-        ("rdp", lambda: certified(numerators=(0, 0, 0, 2**20))),
-        ("order", lambda: certified(order=1.0)),
-        ("adjacency", lambda: certified(adjacency="sideways")),
+        *(
+            ("numerators", lambda n=n: replace(CERTIFIED, numerators=(0, 0, 0, n)))
+            for n in (2**53, -1, 0.5)
+        ),
+        ("pass_probs", lambda: replace(CERTIFIED, numerators=(1, 1, 1, 5, 4))),
+        ("pass_probs", lambda: replace(CERTIFIED, numerators=(2**50,) * 4)),
+        ("rdp", lambda: replace(CERTIFIED, numerators=(0, 0, 0, 2**20))),
+        ("order", lambda: replace(CERTIFIED, order=1.0)),
+        ("adjacency", lambda: replace(CERTIFIED, adjacency="sideways")),
     ],
 )
 def test_invalid_argument_is_refused_by_name(name: str, make: Any) -> None:

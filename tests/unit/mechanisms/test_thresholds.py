@@ -2,6 +2,8 @@
 
 import math
 from collections import Counter
+from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -235,32 +237,29 @@ def test_an_exchange_pays_for_both_items() -> None:
         )
 
 
-SWEEP: dict[str, Any] = {"k": 2, "epsilon": 1.0, "failure_prob": 1e-9}
-CALL: dict[str, Any] = {"threshold": 3, "epsilon": 1.0}
-VECTOR: dict[str, Any] = {"epsilon": 1.0, "item_hits": 2, "failure_prob": 1e-9}
+CALL = AboveThreshold(threshold=3, epsilon=1.0)
+SWEEP = SweepTopK(k=2, epsilon=1.0, failure_prob=1e-9)
+VECTOR = SparseVector(epsilon=1.0, item_hits=2, failure_prob=1e-9)
 
 
 @pytest.mark.parametrize(
-    ("kind", "given", "name", "value"),
+    ("make_invalid", "name", "value"),
     [
-        *((AboveThreshold, CALL, "threshold", value) for value in (2.5, True)),
-        (AboveThreshold, CALL, "epsilon", 0.0),
-        (AboveThreshold, CALL, "statistic", "counts"),
-        (AboveThreshold, CALL, "adjacency", "swap"),
-        *(
-            (SweepTopK, SWEEP, *wrong)
-            for wrong in (("k", 0), ("failure_prob", 0.0), ("adjacency", 1))
-        ),
-        *((SparseVector, VECTOR, *wrong) for wrong in (("item_hits", 0), ("failure_prob", 1.0))),
+        (lambda: replace(CALL, threshold=2.5), "threshold", 2.5),
+        (lambda: replace(CALL, threshold=True), "threshold", True),
+        (lambda: replace(CALL, epsilon=0.0), "epsilon", 0.0),
+        (lambda: replace(CALL, statistic="counts"), "statistic", "counts"),
+        (lambda: replace(CALL, adjacency="swap"), "adjacency", "swap"),
+        (lambda: replace(SWEEP, k=0), "k", 0),
+        (lambda: replace(SWEEP, failure_prob=0.0), "failure_prob", 0.0),
+        (lambda: replace(SWEEP, adjacency=1), "adjacency", 1),
+        (lambda: replace(VECTOR, item_hits=0), "item_hits", 0),
+        (lambda: replace(VECTOR, failure_prob=1.0), "failure_prob", 1.0),
     ],
 )
 def test_impossible_parameters_are_refused(
-    kind: Any, given: dict[str, Any], name: str, value: Any
+    make_invalid: Callable[[], object], name: str, value: object
 ) -> None:
-    """A mechanism of the class `kind` is built with the valid parameters `given`, of which `name`
-    is replaced with the impossible `value`.
-
-    It is refused with this name and value.
-    """
+    """A valid mechanism is copied with one impossible parameter: it is refused with the parameter's name and value."""
     with refused(name, value):
-        kind(**(given | {name: value}))
+        make_invalid()

@@ -2,6 +2,8 @@
 
 import math
 from collections import Counter
+from collections.abc import Callable
+from functools import partial
 from itertools import product
 from typing import Any
 
@@ -30,23 +32,24 @@ from pate.validation import InvalidValue
 from tests.refusals import ANY, refused
 from tests.statistical.chi_square import p_value
 
-PURE: list[tuple[type[Any], dict[str, Any]]] = [
-    (PeelingTopK, {}),
-    (PermuteAndFlipTopK, {}),
-    (OneShotTopK, {}),
-    *((LipschitzTopK, {"noise": noise}) for noise in UNIT_NOISES),
-    (LaplaceTopK, {}),
-    (LaplaceTopK, {"max_labels": 1}),
-    (GammaTopK, {}),
-    (JointTopK, {}),
-    (PermuteAndFlipJointTopK, {}),
-    *((CanonicalTopK, {"noise": noise}) for noise in UNIT_NOISES),
+PURE: list[Callable[..., TopKMechanism]] = [
+    PeelingTopK,
+    PermuteAndFlipTopK,
+    OneShotTopK,
+    *(partial(LipschitzTopK, noise=noise) for noise in UNIT_NOISES),
+    LaplaceTopK,
+    partial(LaplaceTopK, max_labels=1),
+    GammaTopK,
+    JointTopK,
+    PermuteAndFlipJointTopK,
+    *(partial(CanonicalTopK, noise=noise) for noise in UNIT_NOISES),
 ]
+"""Builds each kind of pure-DP mechanism from `k` and `epsilon`."""
 
 
 def mechanisms(k: int = 2, epsilon: float = 2.0) -> list[TopKMechanism]:
     """Returns one mechanism of every kind with pure privacy."""
-    return [kind(k=k, epsilon=epsilon, **options) for kind, options in PURE]
+    return [make(k=k, epsilon=epsilon) for make in PURE]
 
 
 def of_a_domain(
@@ -131,12 +134,12 @@ def test_distributions_are_for_one_small_histogram() -> None:
         PeelingTopK(k=3, epsilon=1.0).distribution(np.arange(100))
 
 
-@pytest.mark.parametrize(("kind", "options"), PURE)
+@pytest.mark.parametrize("make", PURE)
 def test_the_accountant_never_charges_more_than_epsilon(
-    kind: type[Any], options: dict[str, Any]
+    make: Callable[..., TopKMechanism],
 ) -> None:
     """The Renyi accountant's epsilon at delta 1e-12 is at most the epsilon of the mechanism."""
-    event = kind(k=3, epsilon=0.6, **options).event
+    event = make(k=3, epsilon=0.6).event
     printed = RdpAccountant().compose(event).get_epsilon(target_delta=1e-12)
     assert 0 < printed <= 0.6 * (1 + 1e-4)  # Renyi orders end at a finite one
 
@@ -157,10 +160,14 @@ def test_the_approximate_price_is_refused_outside_its_range() -> None:
     """`LaplaceTopK` with a failure probability refuses an epsilon, failure probability or
     `max_labels` outside of its proof's range.
     """
-    for name, value in (("epsilon", 0.3), ("failure_prob", 0.0), ("failure_prob", 0.06), ("failure_prob", math.nan),
-                        ("max_labels", 2), ("max_labels", 0)):  # fmt: skip
-        with refused(name, value):
-            LaplaceTopK(**({"k": 1, "epsilon": 0.1, "failure_prob": 0.01} | {name: value}))
+    with refused("epsilon", 0.3):
+        LaplaceTopK(k=1, epsilon=0.3, failure_prob=0.01)
+    for failure_prob in (0.0, 0.06, math.nan):
+        with refused("failure_prob", failure_prob):
+            LaplaceTopK(k=1, epsilon=0.1, failure_prob=failure_prob)
+    for max_labels in (2, 0):
+        with refused("max_labels", max_labels):
+            LaplaceTopK(k=1, epsilon=0.1, failure_prob=0.01, max_labels=max_labels)
 
 
 def chosen_distribution(values: tuple[float, float]) -> np.ndarray:
@@ -175,17 +182,18 @@ def chosen_distribution(values: tuple[float, float]) -> np.ndarray:
     away = [points - value for value in values]
     density = [np.exp(-np.abs(x)) / 2 for x in away]
     exceeds = [np.where(x > 0, f, 1 - f) for x, f in zip(away, density, strict=True)]
-    count = np.arange(201)[:, None]
+    num_equal = 200  # counts of either value
+    count = np.arange(num_equal + 1)[:, None]
     last_is_first = (
-        200
-        * binom.pmf(count - 1, 199, exceeds[0])
-        * binom.pmf(200 - count, 200, exceeds[1])
+        num_equal
+        * binom.pmf(count - 1, num_equal - 1, exceeds[0])
+        * binom.pmf(num_equal - count, num_equal, exceeds[1])
         * density[0]
     )
     last_is_second = (
-        200
-        * binom.pmf(count, 200, exceeds[0])
-        * binom.pmf(199 - count, 199, exceeds[1])
+        num_equal
+        * binom.pmf(count, num_equal, exceeds[0])
+        * binom.pmf(num_equal - 1 - count, num_equal - 1, exceeds[1])
         * density[1]
     )
     return np.asarray((last_is_first + last_is_second) @ weight)

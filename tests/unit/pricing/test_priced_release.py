@@ -125,14 +125,20 @@ def test_budget_decides_the_accountant() -> None:
     assert double.aggregator.noise_std == pytest.approx(single.aggregator.noise_std, rel=3e-4)  # type: ignore[attr-defined]
 
 
-@pytest.mark.parametrize("fields", [{}, {"target_epsilon": 8.0}])
-def test_plan_is_refused_if_failure_probabilities_use_up_delta(fields: dict[str, float]) -> None:
+@pytest.mark.parametrize("target_epsilon", [None, 8.0])
+def test_plan_is_refused_if_failure_probabilities_use_up_delta(
+    target_epsilon: float | None,
+) -> None:
     """600 queries with a failure probability of 1e-8 each exceed delta 1e-6: the plan is refused,
     with and without a target epsilon.
     """
     failing = StableTopK(selection_scale=40.0, test_std=60.0, failure_prob=1e-8)
     with refused("failure_prob", 1e-08):
-        plan_release(failing, shape=SHAPE, budget=budget_from_settings(target_delta=1e-6, **fields))
+        plan_release(
+            failing,
+            shape=SHAPE,
+            budget=budget_from_settings(target_delta=1e-6, target_epsilon=target_epsilon),
+        )
 
 
 def test_prices_equal_hand_computed_values() -> None:
@@ -156,7 +162,6 @@ def test_prices_equal_hand_computed_values() -> None:
     )
 
 
-VOTES = {"num_labels": 40, "num_teachers": 800}
 GUMBEL = StableTopK(selection_scale=38.985, test_std=60.0)
 
 
@@ -218,8 +223,16 @@ def test_at_most_limits_the_number_of_queries(at_most: int, most: int, accountan
 
     The accountant may be a class or a function.
     """
-    budget = {"max_epsilon": 8.0, "target_delta": 1e-6, "accountant": accountant, **VOTES}
-    assert largest_num_queries(GaussianVotes(noise_std=100.0), at_most=at_most, **budget) == most
+    largest = largest_num_queries(
+        GaussianVotes(noise_std=100.0),
+        max_epsilon=8.0,
+        target_delta=1e-6,
+        num_labels=40,
+        num_teachers=800,
+        accountant=accountant,
+        at_most=at_most,
+    )
+    assert largest == most
 
 
 def test_event_is_priced_by_the_only_accountant_that_supports_it() -> None:
@@ -244,8 +257,15 @@ def test_event_is_priced_by_the_only_accountant_that_supports_it() -> None:
         def get_epsilon(self, target_delta: float) -> float:
             return float(self.num_events)
 
-    budget = {"max_epsilon": 17.5, "target_delta": 1e-6, "accountant": Counts, **VOTES}
-    assert largest_num_queries(Own(noise_std=1.0), **budget) == 17
+    largest = largest_num_queries(
+        Own(noise_std=1.0),
+        max_epsilon=17.5,
+        target_delta=1e-6,
+        num_labels=40,
+        num_teachers=800,
+        accountant=Counts,
+    )
+    assert largest == 17
 
 
 def epsilon(aggregator: Aggregator, num_queries: int, make: Any = AutoAccountant) -> float:

@@ -9,7 +9,7 @@ from typing import Any, Self
 import numpy as np
 import pytest
 
-from pate.accounting import Budget, Event, ExactAccountant, RdpAccountant
+from pate.accounting import Accountant, Budget, Event, ExactAccountant, RdpAccountant
 from pate.accounting.loss_accountant import AccountantBesideRenyi
 from pate.aggregators import (
     Aggregator,
@@ -69,20 +69,37 @@ SHAPE = VoteShape(num_queries=600, num_labels=40, num_teachers=200)
 pytestmark = pytest.mark.slow
 
 
-def budget(epsilon: float | None = 2.0, **changes: Any) -> Budget:
-    """Returns a budget with the quick Renyi accountant; an epsilon of None keeps the noise.
+UNLIMITED_SEARCH = RemedySearch(seconds=math.inf)
+
+
+def budget(
+    epsilon: float | None = 2.0,
+    *,
+    target_delta: float = 1e-6,
+    accountant: Callable[[], Accountant] = RdpAccountant,
+    budgets: dict[str, float] | None = None,
+) -> Budget:
+    """Returns a budget, by default with the quick Renyi accountant.
 
     Args:
-        epsilon: the target epsilon.
-        **changes: other arguments of `budget_from_settings`, by name.
+        epsilon: the target epsilon; None keeps the noise.
+        target_delta: the delta of the guarantee.
+        accountant: the class of the accountant.
+        budgets: the epsilon of each class of persons, by its name; None for one epsilon for all.
     """
     return budget_from_settings(
-        **({"target_delta": 1e-6, "target_epsilon": epsilon, "accountant": RdpAccountant} | changes)
+        target_delta=target_delta, target_epsilon=epsilon, accountant=accountant, budgets=budgets
     )
 
 
 def guarded(
-    aggregator: Aggregator, shape: VoteShape = SHAPE, plan_budget: Any = None, **options: Any
+    aggregator: Aggregator,
+    shape: VoteShape = SHAPE,
+    plan_budget: Budget | None = None,
+    *,
+    num_groups: int | None = None,
+    allow_useless: bool = False,
+    search: RemedySearch = UNLIMITED_SEARCH,
 ) -> tuple[str, ...]:
     """Returns the doubts about a plan in words; raises `InvalidValue` if the plan is refused.
 
@@ -90,12 +107,18 @@ def guarded(
         aggregator: the aggregator before its noise is solved for.
         shape: the shape of the release.
         plan_budget: the budget; None for epsilon 2.
-        **options: more arguments of `require_useful`, by name.
+        num_groups: the number of private groups; None if unknown.
+        allow_useless: whether a useless plan gives a doubt and is not refused.
+        search: the search for remedies, by default without a limit of time.
     """
     plan_budget = plan_budget or budget()
-    options = {"search": RemedySearch(seconds=math.inf)} | options
     doubts = require_useful(
-        aggregator, plan_release(aggregator, shape, budget=plan_budget), plan_budget, **options
+        aggregator,
+        plan_release(aggregator, shape, budget=plan_budget),
+        plan_budget,
+        num_groups=num_groups,
+        allow_useless=allow_useless,
+        search=search,
     )
     return tuple(map(str, doubts))
 
@@ -525,25 +548,25 @@ class TestSuggestion:
         )
 
     @pytest.mark.parametrize(
-        ("of", "options", "refusal"),
+        ("plan_budget", "num_private", "refusal"),
         [
-            (budget(epsilon=None), {}, refused("suggest", "true")),
+            (budget(epsilon=None), None, refused("suggest", "true")),
             (
                 budget(epsilon=0.001),
-                {"num_private": 1000},
+                1000,
                 refused("target_epsilon", 0.001, "up to 100 were tried"),
             ),
-            (budget(epsilon=2.0), {"num_private": 50}, refused("num_private", 50)),
+            (budget(epsilon=2.0), 50, refused("num_private", 50)),
         ],
     )
     def test_missing_suggestion_gives_a_reason(
-        self, of: Budget, options: dict[str, int], refusal: Refusal
+        self, plan_budget: Budget, num_private: int | None, refusal: Refusal
     ) -> None:
         """The noise is fixed, epsilon is too small, or the private records are too few: `suggest`
         raises with the reason.
         """
         with refusal:
-            suggest(PEELING, shape=SHAPE, budget=of, **options)
+            suggest(PEELING, shape=SHAPE, budget=plan_budget, num_private=num_private)
 
 
 def test_cheapest_quick_accountant_is_chosen() -> None:

@@ -1,6 +1,7 @@
 """Prices against exact laws, densities and draws: what holds, what is refuted with its pair, what is no law."""
 
 import math
+from collections.abc import Callable
 from functools import partial
 from itertools import product
 from typing import Any
@@ -373,28 +374,46 @@ def test_chance_among_many_outcomes_refutes_nothing() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "options"),
+    ("name", "verify_invalidly"),
     [
-        ("rng", {"rng": 7}),
-        ("confidence", {"confidence": 1.0}),
-        ("num_samples", {"num_samples": 1}),
-        ("deltas", {"event": Claim(renyi=((2.0, 1.0),))}),
-        ("num_labels", {"num_labels": 1, "one_vote": True}),
-        ("sampler", {"sampler": lambda h, n, rng: [0, 1, 0]}),
+        ("rng", lambda: verified_samples(rng=7)),
+        ("confidence", lambda: verified_samples(confidence=1.0)),
+        ("num_samples", lambda: verified_samples(num_samples=1)),
+        ("deltas", lambda: verified_samples(event=Claim(renyi=((2.0, 1.0),)))),
+        ("num_labels", lambda: verified_samples(num_labels=1, one_vote=True)),
+        ("sampler", lambda: verified_samples(sampler=lambda h, n, rng: [0, 1, 0])),
     ],
 )
-def test_invalid_argument_of_verifier_is_refused(name: str, options: dict[str, Any]) -> None:
+def test_invalid_argument_of_verifier_is_refused(
+    name: str, verify_invalidly: Callable[[], object]
+) -> None:
     """`verify_samples` is called with one invalid argument, and the error is about its `name`."""
-    defaults = {
-        "sampler": noisy_best,
-        "event": GaussianEvent(noise_multiplier=1.0),
-        "rng": np.random.default_rng(0),
-        "num_labels": 2,
-        "num_teachers": 2,
-        "adjacency": "replace_one",
-    }
     with refused(name, ANY):
-        verify_samples(**(defaults | options))
+        verify_invalidly()
+
+
+def verified_samples(
+    *,
+    sampler: Any = noisy_best,
+    event: Any = GaussianEvent(noise_multiplier=1.0),  # noqa: B008 - frozen
+    rng: Any = None,
+    num_labels: int = 2,
+    num_samples: int = 20_000,
+    confidence: float = 0.99,
+    one_vote: bool = False,
+) -> Any:
+    """Returns the verdict on samples of two teachers."""
+    return verify_samples(
+        sampler,
+        event=event,
+        rng=np.random.default_rng(0) if rng is None else rng,
+        num_labels=num_labels,
+        num_teachers=2,
+        adjacency="replace_one",
+        num_samples=num_samples,
+        confidence=confidence,
+        one_vote=one_vote,
+    )
 
 
 def test_claim_of_an_event_has_its_price() -> None:

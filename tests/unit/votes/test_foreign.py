@@ -58,70 +58,84 @@ def test_layouts_are_recognized_and_give_the_same_counts(
 
 
 @pytest.mark.parametrize(
-    ("array", "options", "refusal"),
+    ("array", "layout", "num_teachers", "refusal"),
     [
         (
             COUNTS,
-            {},
+            "auto",
+            None,
             refused("num_teachers", None),
         ),
-        (COUNTS, {"num_teachers": 2}, refused("votes[0, 0]", rule="counts in 0..2")),
-        (BITS, {"num_teachers": 8}, refused("num_teachers", 8)),
-        (BITS, {"num_teachers": 0}, refused("num_teachers", 0)),
+        (COUNTS, "auto", 2, refused("votes[0, 0]", rule="counts in 0..2")),
+        (BITS, "auto", 8, refused("num_teachers", 8)),
+        (BITS, "auto", 0, refused("num_teachers", 0)),
         (
             BITS,
-            {"layout": "table"},
+            "table",
+            None,
             refused("layout", "table"),
         ),
         (
             BITS,
-            {"layout": "classes"},
+            "classes",
+            None,
             refused("votes.shape", (9, 5, 4), "[num_queries, num_classes]"),
         ),
         (
             BITS,
-            {"layout": "pairs"},
+            "pairs",
+            None,
             refused("votes.shape", (9, 5, 4), "[num_queries, num_labels"),
         ),
         (
             CLASSES,
-            {"layout": "teacher_votes"},
+            "teacher_votes",
+            None,
             refused("votes.shape", (2, 3), "[num_teachers, num_queries"),
         ),
-        (BITS * 2.5, {}, refused("votes[0, 0, 1]", rule="confidences in")),
-        (BITS * 3, {}, refused("votes[0, 0, 1]", rule="votes 0 or")),
-        (np.where(BITS, np.nan, 0.2), {}, refused("votes[0, 0, 1]", rule="finite numbers")),
-        (COUNTS + 0.5, {"num_teachers": 20}, refused("votes[0, 0]", rule="numbers")),
+        (BITS * 2.5, "auto", None, refused("votes[0, 0, 1]", rule="confidences in")),
+        (BITS * 3, "auto", None, refused("votes[0, 0, 1]", rule="votes 0 or")),
+        (
+            np.where(BITS, np.nan, 0.2),
+            "auto",
+            None,
+            refused("votes[0, 0, 1]", rule="finite numbers"),
+        ),
+        (COUNTS + 0.5, "auto", 20, refused("votes[0, 0]", rule="numbers")),
         (
             COUNTS.astype(str),
-            {"layout": "histogram"},
+            "histogram",
+            None,
             refused("votes", ANY, ".npy or .npz file of numbers (dtyp"),
         ),
         (
             CLASSES * [[1], [2]],
-            {"layout": "classes"},
+            "classes",
+            None,
             refused("votes", "2 different sums"),
         ),
         (
             PAIRS,
-            {"layout": "pairs"},
+            "pairs",
+            None,
             refused("votes", "3 different sums"),
         ),
-        (np.zeros((2, 3)), {"layout": "classes"}, refused("num_teachers", 0)),
-        (np.zeros(3), {}, refused("votes.shape", (3,))),
+        (np.zeros((2, 3)), "classes", None, refused("num_teachers", 0)),
+        (np.zeros(3), "auto", None, refused("votes.shape", (3,))),
         (
             np.zeros((0, 3)),
-            {},
+            "auto",
+            None,
             refused("votes.shape", (0, 3), "teacher, query"),
         ),
     ],
 )
 def test_impossible_files_are_refused_in_one_line(
-    tmp_path: Path, array: Any, options: Any, refusal: Refusal
+    tmp_path: Path, array: Any, layout: str, num_teachers: int | None, refusal: Refusal
 ) -> None:
     """A file whose votes contradict its layout, range or number of teachers is refused in one line."""
     with refusal as caught:
-        ImportedVotes.read(saved(tmp_path, array), **options)
+        ImportedVotes.read(saved(tmp_path, array), layout=layout, num_teachers=num_teachers)
     assert "\n" not in str(caught.value)
 
 
