@@ -34,9 +34,10 @@ from pate.aggregators.record import Arrays, MemoryRecord, ReleaseRecord
 from pate.mechanisms.noise.whole_numbers import LARGEST_STD, RoundedGaussian
 from pate.validation import require
 from pate.votes.clipped_moments import ClippedMoments
-from pate.votes.descent import Descent, expected_f1_threshold
-from pate.votes.moment_votes import RoundVotes
+from pate.votes.descent import Descent
+from pate.votes.f1_threshold import expected_f1_threshold
 from pate.votes.recipe import DEFAULT_RECIPE, Recipe
+from pate.votes.round_votes import RoundVotes
 
 Array = NDArray[np.float64]
 

@@ -51,8 +51,8 @@ from pate.votes.arrays import VoteBlocks
 from pate.votes.blocks import is_whole, vote_blocks
 from pate.votes.clipping import ClippedSum
 from pate.votes.made_up import MadeUpVotes
-from pate.votes.moment_votes import RoundVotes
 from pate.votes.recipe import DEFAULT_RECIPE, Recipe
+from pate.votes.round_votes import RoundVotes
 from pate.votes.shape import VoteShape
 from pate.votes.shrinkage import shrink_singular_values
 from pate.votes.source import CenterableVotes, GroupVotes, TeacherVotes, VoteSource

@@ -43,9 +43,8 @@ class ScreenedAggregator(base.Aggregator):
     `max_answers` answers every later query is refused.
     """
 
-    _answered_by: ClassVar[
-        type[GNMax] | type[GaussianVotes]
-    ]  # the class that answers queries that pass
+    # The class that answers queries that pass.
+    _answered_by: ClassVar[type[GNMax] | type[GaussianVotes]]
 
     screening_std: float = field(metadata=NOISE)
     threshold_share: float = field(metadata=POSITIVE)

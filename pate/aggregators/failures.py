@@ -87,7 +87,7 @@ def require_delta_left(
     sum_of_failures = failure_prob * aggregator.num_tests(num_queries)
     if sum_of_failures < target_delta:
         return
-    remedies = list[Remedy]()
+    remedies: list[Remedy] = []
     fitting = _fitting(aggregator, target_delta, num_queries)
     has_own_table = getattr(aggregator, "table", None) is not None  # with a failure_prob of its own
     if fitting < failure_prob and not has_own_table:

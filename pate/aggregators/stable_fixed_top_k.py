@@ -106,8 +106,7 @@ class StableFixedTopK(StableAggregator):
 
     def event(self, shape: VoteShape) -> Event:
         """Returns the price of both steps for each query; raises `InvalidValue` if there are fewer than k labels."""
-        rule = f"at most the number of labels, {shape.num_labels}"
-        require(self.k <= shape.num_labels, "k", self.k, rule)
+        self._require_labels(shape.num_labels)
         if self.k == shape.num_labels:
             return SelfComposedEvent(NoOpEvent(), shape.num_queries)
         steps = self.stable_top_k.steps(
@@ -115,6 +114,11 @@ class StableFixedTopK(StableAggregator):
         )
         query_event = ComposedEvent(events=(*steps.event.events, self.peeling.event))
         return SelfComposedEvent(query_event, shape.num_queries)
+
+    def _require_labels(self, num_labels: int) -> None:
+        """Raises `InvalidValue` if there are fewer than k labels."""
+        rule = f"at most the number of labels, {num_labels}"
+        require(self.k <= num_labels, "k", self.k, rule)
 
     def fitted(self, budget: Budget, shape: VoteShape) -> StableFixedTopK:
         """Returns a copy of the aggregator with the least noise whose price meets a budget.
@@ -158,9 +162,7 @@ class StableFixedTopK(StableAggregator):
         """Returns the probability of each set of k labels, for one query with counts `[num_labels]` of few labels."""
         counts = np.asarray(votes, dtype=np.int64)
         num_labels = len(votes)
-        self.event(
-            VoteShape(num_queries=1, num_labels=num_labels, num_teachers=num_teachers)
-        )  # refuses a k that is too large
+        self._require_labels(num_labels)
         if self.k == num_labels:
             return {tuple(range(num_labels)): 1.0}
         distribution: dict[tuple[int, ...], float] = {}

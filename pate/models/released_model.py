@@ -10,7 +10,7 @@ import numpy as np
 
 from pate.models.student_model import FlatModel, Rows
 from pate.pool import in_order
-from pate.votes.descent import expected_f1_threshold
+from pate.votes.f1_threshold import expected_f1_threshold
 from pate.votes.public_pca import PublicPCA
 from pate.votes.recipe import DEFAULT_RECIPE, Recipe
 from pate.votes.weighted import Array

@@ -24,7 +24,8 @@ from pate.run.trained_votes import TrainedVotes
 from pate.validation import InvalidValue, require
 from pate.votes import VoteStore
 from pate.votes.label_shares import mean_labels
-from pate.votes.moment_votes import MomentVotes, PoolAnswers, beyond_own
+from pate.votes.moment_votes import MomentVotes
+from pate.votes.pool_answers import PoolAnswers, beyond_own
 from pate.votes.public_pca import PublicPCA
 from pate.votes.source import VoteSource
 from pate.votes.weighted import Array

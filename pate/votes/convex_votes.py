@@ -26,13 +26,9 @@ import numpy as np
 from pate.pool import in_order
 from pate.validation import require
 from pate.votes.clipped_moments import FEATURE_STEPS, ClippedMoments
+from pate.votes.convex_fit import convex_fit, steps_to_minimum
 from pate.votes.moment_votes import Array, MomentVotes, RowNumbers
 from pate.votes.weighted import Integers
-
-_SMALLEST_LENGTH = 1e-300
-# The power method, which guesses the curvature.
-_POWER_STEPS = 8
-_GUESS_MARGIN = 1.1
 
 # Of a teacher's training, in clips; the clip is smaller by four times as much: docs/proofs/vote_rounds.md.
 _TOLERANCE = 2.0**-12
@@ -42,101 +38,6 @@ _MOST_WEIGHTS = 2**24
 _MOST_PULL = 2.0**37
 _MOST_LENGTHS = 2.0**38
 _MOST_STEPS = 2**20
-
-
-def convex_fit(
-    features: Array,
-    targets: Array,
-    *,
-    record_weights: Array,
-    limits: Array,
-    ridge: float,
-    tolerance: float,
-    max_steps: int,
-) -> Array:
-    """Returns weights W near the minimum of sum_i w_i h(|target_i - features_i W|) + ridge |W|^2 / 2.
-
-    The result is `[num_features, num_labels]`. The sum is over records i of weight w_i. h is Huber's function of the
-    distance of a record over all labels together: a square up to the record's limit, linear beyond. So the gradient of
-    a record is at most as long as its weight times its limit.
-
-    Gradient descent first tries a step size for the estimated curvature, and halves the step size whenever the gradient
-    does not become shorter. If that does not reach the tolerance, descent starts again at 0 with a step size that is
-    small enough for any records.
-
-    Formal guarantee: the fit ends for any records, after at most 2 `max_steps` steps. If `max_steps` is at least
-    `steps_to_minimum`, the weights are nearer than `tolerance / ridge` to the minimum.
-
-    Args:
-        features: `[num_records, num_features]`, of length at most 1.
-        targets: `[num_records, num_labels]`, finite.
-        record_weights: `[num_records]`, > 0, the factor of each record in the sum.
-        limits: `[num_records]`, > 0, the limit of h for each record.
-        ridge: the factor of |W|^2 / 2, > 0.
-        tolerance: the fit ends when the gradient is shorter than this length.
-        max_steps: the largest number of steps of each of the two tries.
-
-    Source: docs/proofs/vote_rounds.md#convex-teachers.
-    """
-
-    def gradient(weights: Array) -> Array:
-        residuals = targets - features @ weights
-        lengths = np.sqrt(np.einsum("ij,ij->i", residuals, residuals))
-        shares = np.minimum(1.0, limits / np.maximum(lengths, _SMALLEST_LENGTH))
-        residuals *= (record_weights * shares)[:, None]
-        return np.asarray(ridge * weights - features.T @ residuals)
-
-    # No eigenvalue of the Hessian is above ridge + sum of record weights, as features have length 1 at most. Up to that
-    # step every step takes the distance to the minimum down to 1 - step ridge of it.
-    sure_step = 1 / (ridge + float(record_weights.sum()))
-    likely_step = 2 / (2 * ridge + _GUESS_MARGIN * _guessed_curvature(features, record_weights))
-    for first_step in (max(likely_step, sure_step), sure_step):
-        step = first_step
-        weights = np.zeros((features.shape[1], targets.shape[1]))
-        length_before = math.inf
-        for _ in range(max_steps):
-            slope = gradient(weights)
-            length = float(np.linalg.norm(slope))
-            if length < tolerance:
-                return weights
-            if not length < length_before:
-                step = max(step / 2, sure_step)
-            weights -= step * slope
-            length_before = length
-    return weights
-
-
-def _guessed_curvature(features: Array, record_weights: Array) -> float:
-    """Returns an estimate from below of the largest eigenvalue of the weighted Gram matrix, by the power method.
-
-    Args:
-        features: `[num_records, num_features]`.
-        record_weights: `[num_records]`, the weight of each record.
-    """
-    gram_times_unit = record_weights @ features + 1
-    for _ in range(_POWER_STEPS):
-        unit = gram_times_unit / max(float(np.linalg.norm(gram_times_unit)), _SMALLEST_LENGTH)
-        gram_times_unit = (record_weights * (features @ unit)) @ features
-    return float(np.linalg.norm(gram_times_unit))
-
-
-def steps_to_minimum(
-    max_gradient_length: float, *, curvature: float, ridge: float, tolerance: float
-) -> float:
-    """Returns the number of gradient steps from 0 that come nearer than half of `tolerance / ridge` to the minimum.
-
-    The minimum is at most `max_gradient_length / ridge` away from 0. After n steps the distance is at most
-    e^(-n ridge / (ridge + curvature)) of that.
-
-    Args:
-        max_gradient_length: an upper bound on the length of the sum of all records' gradients.
-        curvature: an upper bound on the sum of the record weights.
-        ridge: the factor of the quadratic penalty, > 0.
-        tolerance: the gradient length at which the fit ends, > 0.
-    """
-    return math.ceil(
-        (1 + curvature / ridge) * math.log(max(2 * max_gradient_length / tolerance, 2.0))
-    )
 
 
 @dataclass(eq=False, repr=False, kw_only=True)

@@ -72,9 +72,8 @@ def limited(block: Block, max_votes: int) -> Bits:
     if len(teacher) == 0:
         return bits
     num_labels = bits.shape[2]
-    labels = (
-        query[:, None] + np.arange(num_labels)
-    ) % num_labels  # [R, L], in the order of the query
+    # [R, L], in the order of the query
+    labels = (query[:, None] + np.arange(num_labels)) % num_labels
     confidences = np.where(bits, block, -1.0)[teacher, query]
     ranked = np.take_along_axis(confidences, labels, axis=1)
     most_confident = np.argsort(-ranked, axis=1, kind="stable")[:, :max_votes]

@@ -19,103 +19,20 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from pate.accounting.special import expit
+from pate.votes.learning_times import LearningTimes
 from pate.votes.recipe import DEFAULT_RECIPE, Recipe
 from pate.votes.shrinkage import posterior_rows
 
 Array = NDArray[np.float64]
 Rows = NDArray[np.float32]
 
-# Candidates for learning times: the best one is found to about a sixth.
-_TIMES = np.concatenate([np.geomspace(1e-6, 0.5, 20), np.geomspace(1.0, 1e6, 80)])
-_BLOCK_ENTRIES = 2**22
 _NARROWEST = 1e-12  # mean square of a feature that no public row has
 _BISECTIONS = 30  # which find a constant to a billionth of the range of logits
-_LEAST_THRESHOLD = 1e-3
-
-
-@dataclass(frozen=True, eq=False)
-class LearningTimes:
-    """The time for which gradient descent learns each label of a linear model, chosen for the least expected error.
-
-    Rule: let c_i be the variance of feature i, and let a_i = s h c_i. Here h = p (1 - p) is the curvature of a label
-    with prevalence p, s is the clip factor, and v is the variance of the noise of all steps. In time t, descent leaves
-    exp(-t a_i) of the signal along feature i. It gathers noise of variance c_i v t (1 - exp(-2 t a_i)) / (2 a_i).
-
-    Attributes:
-        times: `[num_labels]`, the learning time of each label: the learning rate times the number of steps.
-        speeds: `[num_labels, num_features]`, a_i for each label and feature.
-        noise_variance: `[num_labels]`, the approximate variance of the noise in each label's log-odds at the end.
-        error: the expected squared error of the log-odds, averaged over labels.
-    """
-
-    times: Array
-    speeds: Array
-    noise_variance: Array
-    error: float
-
-    @classmethod
-    def best(
-        cls,
-        feature_mean_squares: Array,
-        signal_variances: Array,
-        prevalence: Array,
-        noise_rate: Array | float,
-        *,
-        clip_factor: float,
-    ) -> Self:
-        """Returns the times with the least expected error, computed from public numbers.
-
-        Args:
-            feature_mean_squares: `[num_features]`, > 0, c_i: the mean square of each feature on public inputs.
-            signal_variances: `[num_features]`, the variance that log-odds are assumed to have along each feature.
-            prevalence: `[num_labels]`, in (0, 1).
-            noise_rate: v, one number or `[num_labels]`: the variance of the noise in an entry of a mean gradient,
-                divided by the number of steps.
-            clip_factor: s, the clip as a multiple of the usual length of a gradient.
-        """
-        speeds = (clip_factor * (prevalence * (1 - prevalence)))[:, None] * feature_mean_squares
-        rates = np.broadcast_to(noise_rate, len(speeds))
-        labels_at_once = max(1, _BLOCK_ENTRIES // (len(_TIMES) * len(feature_mean_squares)))
-        blocks = []
-        for first in range(0, len(speeds), labels_at_once):
-            rows = slice(first, first + labels_at_once)
-            speed = speeds[rows, None]  # [c, 1, K]
-            # An error u of direction i follows du = -a_i u dt, so exp(-a_i t) of it is left. Noise of variance v t dt
-            # arrives all along and decays alike: v t (1 - exp(-2 a_i t)) / (2 a_i) in a weight, times c_i in log-odds.
-            left = np.exp(-speed * _TIMES[:, None])  # [c, times, K]
-            gathered = (
-                feature_mean_squares * rates[rows, None, None] * _TIMES[:, None] * (1 - left * left)
-            )
-            noise = gathered / (2 * speed)
-            errors = (signal_variances * left * left + noise).sum(axis=2)
-            best = errors.argmin(axis=1)
-            labels = np.arange(len(best))
-            best_noise = noise.sum(axis=2)[labels, best]
-            blocks.append(np.stack([_TIMES[best], best_noise, errors[labels, best]]))
-        times, noise_variance, errors = np.concatenate(blocks, axis=1)
-        return cls(
-            times=times,
-            speeds=speeds,
-            noise_variance=noise_variance,
-            error=float(errors.mean()),
-        )
-
-    def within(self, num_steps: int, *, time_factor: float = 1.0) -> Array:
-        """Returns the learning times multiplied by a factor, at most what a number of steps can take, `[num_labels]`.
-
-        A step takes at most the time in which the error of the fastest direction is gone.
-
-        Args:
-            num_steps: the number of steps.
-            time_factor: the factor of the times.
-        """
-        return np.asarray(np.minimum(time_factor * self.times, num_steps / self.speeds.max(axis=1)))
 
 
 @dataclass(frozen=True, eq=False)
@@ -296,21 +213,3 @@ class Descent:
         """The mean square on the public rows of each feature but the constant, `[num_features - 1]`, > 0."""
         mean_squares = np.square(self.public[:, :-1]).mean(axis=0, dtype=np.float64)
         return np.asarray(mean_squares.clip(_NARROWEST))
-
-
-def expected_f1_threshold(probabilities: NDArray[np.floating]) -> float:
-    """Returns the threshold on probabilities with the best expected micro-F1, for rows without labels.
-
-    The probabilities are taken to be right. Let the m entries with the highest probabilities be predicted. Their
-    expected micro-F1 is 2 (sum of the m probabilities) / (m + sum of all probabilities). The threshold is the smallest
-    of the m probabilities at the best m, in (0, 1].
-
-    Args:
-        probabilities: `[num_rows, num_labels]`.
-
-    >>> expected_f1_threshold(np.array([[0.9, 0.4], [0.3, 0.1]]))
-    0.4
-    """
-    falling = np.sort(probabilities.ravel().astype(np.float64))[::-1]
-    f1 = np.cumsum(falling) / (np.arange(1, len(falling) + 1) + falling.sum())
-    return float(np.clip(falling[int(np.argmax(f1))], _LEAST_THRESHOLD, 1.0))

@@ -62,7 +62,7 @@ class ForeignVotes(TeacherVotes):
 
     def _distinct_digests(self) -> list[bytes]:
         """Returns the SHA-256 of each file, sorted; raises `InvalidValue` if two files have equal bytes."""
-        path_of = dict[bytes, Path]()
+        path_of: dict[bytes, Path] = {}
         for path in self.paths:
             require(path.is_file(), "votes", path, "an existing file")
             with path.open("rb") as content:

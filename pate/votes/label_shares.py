@@ -18,9 +18,8 @@ Array = NDArray[np.float64]
 NUM_LENGTHS = 16
 """The number of lengths that shares are sorted into: sqrt(L) over powers of the root of 2."""
 
-_PARTS_OF_A_TEACHER = (
-    2**10
-)  # that a teacher of weight 1 adds to a length: whole numbers are counted
+# The number that a teacher of weight 1 adds to a length; a teacher of less weight adds a smaller whole number.
+_PARTS_OF_A_TEACHER = 2**10
 
 
 class ShareSums(Weighted):

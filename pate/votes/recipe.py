@@ -22,6 +22,7 @@ from typing import Any, Self
 
 from pate.validation import InvalidValue, nearest, normalize_field, require, require_count
 
+# The data on which several fields were chosen, for `chosen_on`.
 _DESCENT = (
     "validation groups of Debian (10 and 40 labels), two tables, 12,000 groups of WordNet-40, Yeast"
 )
@@ -62,7 +63,8 @@ class Recipe:
     pate.errors.InvalidValue: trust=2.0: expected a number from 0 to 1
     """
 
-    # Rounds
+    # Rounds: their number, the clip of a vote, and the records that count in a vote.
+
     num_rounds: int = _constant(
         default=20,
         low=1,
@@ -136,7 +138,8 @@ class Recipe:
         chosen_on="icons, by their test labels (.391 to .403 at epsilon 1)",
     )
 
-    # Center
+    # Center: the prevalence of each label, which is subtracted from the votes.
+
     prevalence_split: tuple[float, float, float] = _constant(
         default=(0.1, 0.3, 0.6),
         low=1e-3,
@@ -170,7 +173,8 @@ class Recipe:
         chosen_on=_LITERATURE,
     )
 
-    # Directions and features
+    # Directions: the public features along which votes are cast, with `rounds=1` and in rounds.
+
     noise_share_at_once: float = _constant(
         default=0.25,
         low=1e-6,
@@ -212,7 +216,8 @@ class Recipe:
         chosen_on=_DESCENT,
     )
 
-    # Kernel
+    # Kernel: the components that make the student nonlinear, beside the linear features.
+
     kernel_from: float = _constant(
         default=8.0,
         low=0,
@@ -286,7 +291,8 @@ class Recipe:
         chosen_on=_KERNEL,
     )
 
-    # Descent
+    # Descent: how long the student learns from the sums of votes, and how its noise is removed.
+
     signal_variance: float = _constant(
         default=2.0,
         low=1e-6,

@@ -96,9 +96,8 @@ def _shared_covariance(noisy_matrix: Array, row_variances: Array) -> Array:
     trusted = 1 - min(1.0, chance / max(float(diagonal.var()), _SMALLEST))
     diagonal = mean + trusted * (diagonal - mean)
     entry_variances = 1 + np.outer(row_variances, diagonal.clip(0))  # [k, L]
-    chances = (
-        (entry_variances.T * weights**2) @ entry_variances / total**2
-    )  # of each entry of the estimate
+    # The variance by chance of each entry of the estimate.
+    chances = (entry_variances.T * weights**2) @ entry_variances / total**2
     off_diagonal = ~np.eye(len(estimate), dtype=np.bool_)
     spread = (estimate[off_diagonal] ** 2).sum()
     shrunk = min(1.0, float(chances[off_diagonal].sum() / max(spread, _SMALLEST)))

@@ -25,7 +25,7 @@ from pate.votes.shape import VoteShape
 from pate.votes.weighted import Array, Weighted
 
 if TYPE_CHECKING:
-    from pate.votes.moment_votes import RoundVotes
+    from pate.votes.round_votes import RoundVotes
 
 V = TypeVar("V", bound="VoteSource")
 

@@ -12,7 +12,8 @@ from pate.accounting import Adjacency, GaussianEvent
 from pate.aggregators import CenteredVotes
 from pate.aggregators.centered_rounds import NoisyPrevalence
 from pate.votes.clipped_moments import ClippedMoments
-from pate.votes.moment_votes import MomentVotes, PoolAnswers
+from pate.votes.moment_votes import MomentVotes
+from pate.votes.pool_answers import PoolAnswers
 from pate.votes.public_pca import PublicPCA
 from tests.privacy.divergences import assert_reached, recorded, verdict_on_shift
 from tests.privacy.two_rounds import ROUNDS, require_price_of_two_rounds

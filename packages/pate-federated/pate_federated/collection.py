@@ -24,8 +24,8 @@ from pate.run.places import Places
 from pate.run.votes_release import ReleasePlan, Terms, release_votes
 from pate.validation import require
 from pate.votes.counts import Bits
-from pate.votes.moment_votes import RoundVotes
 from pate.votes.recipe import DEFAULT_RECIPE, Recipe
+from pate.votes.round_votes import RoundVotes
 from pate.votes.source import TeacherVotes, VoteSource
 from pate.votes.weighted import Array
 from pate_federated.cohorts import cohort_of_votes

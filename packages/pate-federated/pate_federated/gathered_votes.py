@@ -22,7 +22,7 @@ from pate_federated.bit_sums import BitSums
 from pate_federated.vote_file import HoldersFile, SumFile, VoteFile, VoteManifest, is_sum_file
 
 if TYPE_CHECKING:
-    from pate.votes.moment_votes import RoundVotes
+    from pate.votes.round_votes import RoundVotes
 
 _SAME = {
     "queries": "the queries that {first} answers: the same public samples, in the same order",

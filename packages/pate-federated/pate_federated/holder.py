@@ -22,7 +22,7 @@ from pate.run.folder import RunFolder
 from pate.threads import all_cores
 from pate.validation import require
 from pate.votes.label_shares import TeacherShares
-from pate.votes.moment_votes import PoolAnswers
+from pate.votes.pool_answers import PoolAnswers
 from pate.votes.public_pca import PublicPCA
 from pate.votes.source import GroupVotes, VotesInRounds
 from pate.votes.weighted import Integers

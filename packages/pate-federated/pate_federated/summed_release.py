@@ -39,9 +39,9 @@ from pate.votes.arrays import CountedVotes
 from pate.votes.clipped_moments import ClippedMoments
 from pate.votes.clipping import ClippedSum
 from pate.votes.label_shares import ShareSums
-from pate.votes.moment_votes import RoundVotes
 from pate.votes.public_pca import PublicPCA, affordable_directions
 from pate.votes.recipe import DEFAULT_RECIPE, Recipe
+from pate.votes.round_votes import RoundVotes
 from pate.votes.source import VotesInRounds, VoteSource
 from pate.votes.weighted import Array, Integers
 from pate_federated.cohorts import cohort_of_heads

@@ -11,7 +11,7 @@ import scipy
 from numpy.typing import NDArray
 
 from pate.comparison.alternatives.group_gradients import ROWS_AT_ONCE, Array
-from pate.votes.descent import expected_f1_threshold
+from pate.votes.f1_threshold import expected_f1_threshold
 
 
 @dataclass(frozen=True, eq=False)

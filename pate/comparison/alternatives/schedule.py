@@ -9,7 +9,7 @@ import numpy as np
 
 from pate.comparison.alternatives.group_gradients import Array
 from pate.comparison.alternatives.public_directions import PublicDirections
-from pate.votes.descent import LearningTimes
+from pate.votes.learning_times import LearningTimes
 
 _RIDGES = (0.0, 0.1, 0.3, 1.0, 3.0, 10.0)
 _FEWEST_STEPS = 10

@@ -8,8 +8,7 @@ import pytest
 from numpy.typing import NDArray
 from scipy.optimize import minimize
 
-from pate.votes import convex_votes
-from pate.votes.convex_votes import convex_fit, steps_to_minimum
+from pate.votes.convex_fit import convex_fit, steps_to_minimum
 
 Array = NDArray[np.float64]
 RNG = np.random.default_rng(0)
@@ -112,7 +111,7 @@ def test_steps_to_minimum_reach_the_minimum(
 
     Negative control: 1/200 of the steps do not.
     """
-    monkeypatch.setattr(convex_votes, "_GUESS_MARGIN", guess_margin)
+    monkeypatch.setattr("pate.votes.convex_fit._GUESS_MARGIN", guess_margin)
     features = FEATURES[:40]
     targets = TARGETS[:40]
     exact = np.linalg.solve(features.T @ features * 9 + 3 * np.eye(4), features.T @ targets * 9)

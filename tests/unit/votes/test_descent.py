@@ -10,7 +10,9 @@ import pytest
 from numpy.typing import NDArray
 from scipy.special import expit
 
-from pate.votes.descent import Descent, LearningTimes, expected_f1_threshold
+from pate.votes.descent import Descent
+from pate.votes.f1_threshold import expected_f1_threshold
+from pate.votes.learning_times import LearningTimes
 from pate.votes.recipe import DEFAULT_RECIPE
 
 CONSTANT = DEFAULT_RECIPE.constant_feature
@@ -157,7 +159,7 @@ def best_times() -> LearningTimes:
 def test_learning_times_do_not_depend_on_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
     """The search is done in blocks of 600 entries and in one block."""
     together = best_times()
-    monkeypatch.setattr("pate.votes.descent._BLOCK_ENTRIES", 600)
+    monkeypatch.setattr("pate.votes.learning_times._BLOCK_ENTRIES", 600)
     in_blocks = best_times()
     np.testing.assert_array_equal(in_blocks.times, together.times)
     np.testing.assert_array_equal(in_blocks.noise_variance, together.noise_variance)

@@ -8,7 +8,8 @@ from numpy.typing import NDArray
 from scipy.special import expit
 
 from pate.votes.clipped_moments import ClippedMoments
-from pate.votes.moment_votes import MomentVotes, PoolAnswers, beyond_own
+from pate.votes.moment_votes import MomentVotes
+from pate.votes.pool_answers import PoolAnswers, beyond_own
 from pate.votes.public_pca import PublicPCA
 from pate.votes.recipe import DEFAULT_RECIPE, Recipe
 

@@ -1,0 +1,70 @@
+"""The confidences of trained teachers on the public pool, from which votes in rounds are computed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+Array = NDArray[np.float64]
+Floats = NDArray[np.float32]
+RowNumbers = NDArray[np.int64]
+
+
+@dataclass(frozen=True, eq=False)
+class PoolAnswers:
+    """The confidences of trained teachers on the public pool, in the form in which votes need them.
+
+    `beyond` holds a difference for each teacher: the mean of features x confidence over rows of the pool, minus the
+    mean over the teacher's own records. Before that, the teacher's confidences are shifted by one number for each
+    label. The shift makes their mean on the teacher's own records equal to the share of records with the label.
+
+    Attributes:
+        beyond: float32 `[num_teachers, num_features, num_labels]`, private: the difference of the two means.
+        asked: float32 `[num_asked, num_features]`, the features of the rows of the pool on which teachers have
+            confidences.
+    """
+
+    beyond: Floats
+    asked: Floats
+
+    def votes(self, teachers: RowNumbers, weights: Array, trust: float) -> Array:
+        """Returns the part of the selected teachers' votes that comes from the pool.
+
+        The result is `[num_selected, num_features, num_labels]`. Let t be the trust, and p the student's probabilities.
+        The part is t times the mean over the pool of features x (confidence - p), minus t times the mean over the
+        teacher's records of features x confidence. The other part of a vote is the mean over the teacher's records of
+        features x (label - (1 - t) p).
+
+        Args:
+            teachers: the indices of the selected teachers.
+            weights: `[num_features, num_labels]`, the weights of the student.
+            trust: t, the share of p that the teacher's confidences replace, in [0, 1].
+        """
+        # p = (1 + tanh(logit / 2)) / 2
+        half = np.tanh(self.asked @ (weights / 2).astype(np.float32))
+        student_mean = self.asked.T @ (0.5 * (1 + half)) / len(self.asked)
+        return np.asarray(trust * (self.beyond[teachers].astype(np.float64) - student_mean))
+
+
+def beyond_own(
+    own_features: Floats,
+    own_confidences: Floats,
+    own_labels: NDArray[np.bool_],
+    pool_features: Floats,
+    pool_confidences: Floats,
+) -> Floats:
+    """Returns one teacher's row of `PoolAnswers.beyond`, float32 `[num_features, num_labels]`.
+
+    Args:
+        own_features: `[num_records, num_features]`, of the teacher's records.
+        own_confidences: `[num_records, num_labels]`, the teacher's confidences on its records.
+        own_labels: bool `[num_records, num_labels]`, the labels of its records.
+        pool_features: `[num_asked, num_features]`, of rows of the pool.
+        pool_confidences: `[num_asked, num_labels]`, the teacher's confidences on these rows.
+    """
+    excess = (own_confidences - own_labels).mean(axis=0)
+    pool_mean = pool_features.T @ (pool_confidences - excess) / len(pool_features)
+    own_mean = own_features.T @ (own_confidences - excess) / len(own_features)
+    return np.asarray(pool_mean - own_mean, dtype=np.float32)

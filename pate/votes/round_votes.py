@@ -1,0 +1,46 @@
+"""The votes of teachers in rounds, on the errors of a student that is public in each round."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pate.votes.clipped_moments import ClippedMoments
+from pate.votes.weighted import Integers, Weighted
+
+Array = NDArray[np.float64]
+Floats = NDArray[np.float32]
+
+
+class RoundVotes(Weighted):
+    """The private votes of all teachers in rounds, whether the teachers are in this process or elsewhere.
+
+    Attributes:
+        public: float32 `[num_public, num_features]`, the features of the public pool, of length 1.
+        variances: `[num_features - 1]`, the variance that each feature but the constant is expected to explain
+            (`PublicPCA.feature_variances`).
+        records_per_teacher: the approximate number of records of a teacher, public.
+    """
+
+    public: Floats
+    variances: Array
+    records_per_teacher: float
+
+    @property
+    def width(self) -> int:
+        """The number of public features, the constant included."""
+        return int(self.public.shape[1])
+
+    @abstractmethod
+    def total(
+        self, weights: Array, label_scale: Array, clipped_moments: ClippedMoments
+    ) -> Integers:
+        """Returns the sum of the clipped votes on the errors of a student, `[num_features, num_labels]`, in steps.
+
+        Args:
+            weights: `[num_features, num_labels]`, the public weights of the student.
+            label_scale: `[num_labels]`, public: the factor of each label's residuals before the clip.
+            clipped_moments: the public clip and the grid of the sum.
+        """
