@@ -13,6 +13,7 @@ import threading
 import time
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import dataclass
 from functools import partial
 from itertools import groupby
 from pathlib import Path
@@ -46,7 +47,7 @@ from pate.accounting import (
     calibrate,
 )
 from pate.accounting import ledger as ledger_module
-from pate.accounting.filters import RenyiFilter
+from pate.accounting.filters import PrivacyFilter, RenyiFilter
 from pate.accounting.ledger_entry import ChargeNote, LedgerEntry
 from pate.accounting.store import LineText, Store
 from pate.accounting.total import in_any_order
@@ -452,14 +453,22 @@ def test_an_event_of_another_adjacency_is_refused(ledger: Ledger, tmp_path: Path
 
 
 @pytest.mark.parametrize(
-    "bad", [{"target_delta": 0.0}, {"target_delta": 1.0}, {"max_epsilon": 0}, {"data": 7}]
+    ("name", "open_ledger"),
+    [
+        ("target_delta", partial(Ledger, target_delta=0.0)),
+        ("target_delta", partial(Ledger, target_delta=1.0)),
+        ("max_epsilon", partial(Ledger, target_delta=DELTA, max_epsilon=0)),
+        ("data", partial(Ledger, target_delta=DELTA, data=7)),
+    ],
 )
-def test_impossible_settings_are_refused(path: Path, bad: dict[str, Any]) -> None:
+def test_impossible_settings_are_refused(
+    path: Path, name: str, open_ledger: Callable[[Path], Ledger]
+) -> None:
     """`Ledger` refuses one bad setting by its name; a shared ledger refuses an account whose data
     set has no name.
     """
-    with refused(next(iter(bad)), ANY):
-        Ledger(path, **({"target_delta": DELTA} | bad))
+    with refused(name, ANY):
+        open_ledger(path)
     for data in ("", None, 7):
         with refused("data", ANY, "digest that"):
             SharedLedger(path, target_delta=DELTA).account(data)
@@ -481,35 +490,53 @@ def test_an_accountant_must_be_a_class(accountant: Any, path: Path) -> None:
     assert not path.exists()
 
 
+@dataclass(frozen=True)
+class LedgerSettings:
+    """The settings with which a ledger is opened."""
+
+    adjacency: Any = Adjacency.REPLACE_ONE
+    target_delta: float = DELTA
+    accountant: Callable[[], Accountant] | None = None
+    max_epsilon: float | None = None
+    filter: Callable[..., PrivacyFilter] | None = None
+
+
 @pytest.mark.parametrize(
-    ("asked", "refusal"),
+    ("settings", "refusal"),
     [
-        ({"adjacency": "add_remove"}, refused("adjacency", "add_remove")),
-        ({"target_delta": 1e-5}, refused("target_delta", "1e-05")),
-        ({"max_epsilon": 5.0}, refused("max_epsilon", 5.0)),
-        ({"accountant": PureDpAccountant}, refused("accountant", "pure_dp")),
+        (LedgerSettings(adjacency="add_remove"), refused("adjacency", "add_remove")),
+        (LedgerSettings(target_delta=1e-5), refused("target_delta", "1e-05")),
+        (LedgerSettings(max_epsilon=5.0), refused("max_epsilon", 5.0)),
+        (LedgerSettings(accountant=PureDpAccountant), refused("accountant", "pure_dp")),
         (
-            {"accountant": partial(RdpAccountant, orders=[8.0])},
+            LedgerSettings(accountant=partial(RdpAccountant, orders=[8.0])),
             refused("accountant", "rdp(orders=[8.0])"),
         ),
         (
-            {"max_epsilon": 4.0, "filter": partial(RenyiFilter, order=9.0)},
+            LedgerSettings(max_epsilon=4.0, filter=partial(RenyiFilter, order=9.0)),
             refused("filter", ANY, "renyi"),
         ),
-        ({"filter": RenyiFilter}, refused("filter", ANY, "max_epsilon beside")),
+        (LedgerSettings(filter=RenyiFilter), refused("filter", ANY, "max_epsilon beside")),
     ],
 )
 def test_settings_that_differ_from_the_file_are_refused_by_name(
-    shared: SharedLedger, path: Path, asked: dict[str, Any], refusal: Refusal
+    shared: SharedLedger, path: Path, settings: LedgerSettings, refusal: Refusal
 ) -> None:
     """A ledger file was made with delta 1e-6 and a cap of 4.
 
     `Ledger` and `SharedLedger` refuse to open it with another adjacency, delta, cap, accountant or
     filter; the error is one line that names this setting.
     """
-    for kind in (Ledger, SharedLedger):
+    for ledger_class in (Ledger, SharedLedger):
         with refusal as caught:
-            kind(path, **({"target_delta": DELTA} | asked))
+            ledger_class(
+                path,
+                adjacency=settings.adjacency,
+                target_delta=settings.target_delta,
+                accountant=settings.accountant,
+                max_epsilon=settings.max_epsilon,
+                filter=settings.filter,
+            )
         assert "\n" not in str(caught.value)
 
 
@@ -1077,10 +1104,11 @@ def test_a_chained_line_without_a_charge_is_refused(path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "words", [["pate-train", "data=a b", "note='\n"], ["pate-train", "\udcff"], ["x" * 5000], None]
+    "command_line",
+    [["pate-train", "data=a b", "note='\n"], ["pate-train", "\udcff"], ["x" * 5000], None],
 )
 def test_a_charge_records_user_host_and_command(
-    ledger: Ledger, monkeypatch: pytest.MonkeyPatch, words: Any
+    ledger: Ledger, monkeypatch: pytest.MonkeyPatch, command_line: list[str] | None
 ) -> None:
     """An entry records the user's number where the user has no name, the host, and the command
     line.
@@ -1093,12 +1121,15 @@ def test_a_charge_records_user_host_and_command(
         raise KeyError(number)
 
     monkeypatch.setattr("pwd.getpwuid", unknown)
-    monkeypatch.setattr(sys, "argv", words) if words else monkeypatch.delattr(sys, "argv")
+    if command_line is None:
+        monkeypatch.delattr(sys, "argv")
+    else:
+        monkeypatch.setattr(sys, "argv", command_line)
     ledger_module.charging_process.cache_clear()
     entry = charge(ledger)
     ledger_module.charging_process.cache_clear()
     assert (entry.user, entry.host) == (str(os.getuid()), os.uname().nodename)
-    assert entry.command == shlex.join(words or [])[:1000]
+    assert entry.command == shlex.join(command_line or [])[:1000]
     assert entry.time.endswith("+00:00")
 
 

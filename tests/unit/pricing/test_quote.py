@@ -1,9 +1,9 @@
 """Quotes without Hydra: what is solved for, what others say, and the page."""
 
 import io
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import Any
+from types import MappingProxyType
 
 import numpy as np
 import pytest
@@ -48,10 +48,12 @@ def planned(
 
 
 def quoted(
-    aggregator: Aggregator = GUMBEL, budget: Budget = BUDGET, num_teachers: int = 800, **others: Any
+    budget: Budget = BUDGET,
+    *,
+    further_accountants: Mapping[str, Callable[[], Accountant]] = MappingProxyType({}),
 ) -> Quote:
-    """Returns the quote of a release, with the prices of further accountants, given by their names."""
-    return quote_release(planned(aggregator, budget, num_teachers), budget, others=others)
+    """Returns the quote of stable top-k, with the prices of further accountants, given by their names."""
+    return quote_release(planned(budget=budget), budget, others=further_accountants)
 
 
 def failing(error: Exception) -> Callable[[], Accountant]:
@@ -78,9 +80,11 @@ def test_other_accountants_without_a_price_give_a_reason() -> None:
     """
     missing = ModuleNotFoundError("No module named 'dp_accounting'", name="dp_accounting")
     quote = quoted(
-        pld=failing(missing),
-        mine=failing(InvalidValue("event", "X", rule="another")),
-        rdp=RdpAccountant,
+        further_accountants={
+            "pld": failing(missing),
+            "mine": failing(InvalidValue("event", "X", rule="another")),
+            "rdp": RdpAccountant,
+        }
     )
     assert quote.accountants == (
         AccountantPrice(accountant="auto", epsilon=quote.epsilon, won_by="exact"),

@@ -12,14 +12,13 @@ def make_votes(num_teachers=10, num_queries=6, num_labels=13):
     return np.random.default_rng(1).random(size=(num_teachers, num_queries, num_labels)) < 0.4
 
 
-def write(path, votes, block=4, **overrides):
-    """Writes votes to a file in blocks of teachers, and returns its vote store.
-
-    `overrides` are other numbers of teachers, queries or labels to declare.
-    """
-    shape = dict(zip(("num_teachers", "num_queries", "num_labels"), votes.shape, strict=True))
-    blocks = (votes[i : i + block] for i in range(0, len(votes), block))
-    return VoteStore.write(path, blocks, **{**shape, **overrides})
+def write(path, votes, block=4):
+    """Writes votes to a file in blocks of `block` teachers, and returns its vote store."""
+    num_teachers, num_queries, num_labels = votes.shape
+    blocks = (votes[i : i + block] for i in range(0, num_teachers, block))
+    return VoteStore.write(
+        path, blocks, num_teachers=num_teachers, num_queries=num_queries, num_labels=num_labels
+    )
 
 
 @pytest.mark.parametrize("num_labels", [1, 7, 8, 9, 40])
