@@ -78,7 +78,7 @@ class Teacher(Voter, ABC):
     Attributes:
         stays_together: whether fitting teachers one by one takes far too long. Then they are
             fitted together, even if rounding could reveal the size of one shard in the state of another teacher
-            (`isolated`).
+            (`isolate`).
     """
 
     stays_together: ClassVar[bool] = False
@@ -135,9 +135,12 @@ class IsolatedTeacher(Teacher):
     If shards are fitted together, they are padded to the largest shard, and the order of summation depends on its size.
     If a large private group replaces a small group, rounding could change the states of other teachers, and sometimes
     their votes.
+
+    Attributes:
+        teacher: the recipe of each teacher.
     """
 
-    teacher: Teacher  # the recipe for each
+    teacher: Teacher
 
     @property
     def is_isolated(self) -> bool:
@@ -158,7 +161,7 @@ class IsolatedTeacher(Teacher):
         return self.teacher.predict_many(states, inputs)
 
 
-def isolated(teacher: Teacher, group_ids: NDArray[np.int64]) -> Teacher:
+def isolate(teacher: Teacher, group_ids: NDArray[np.int64]) -> Teacher:
     """Returns a recipe under which the sizes of shards do not influence other teachers.
 
     If each group has one record, the recipe itself is returned. Otherwise the size of a shard is private, as a group

@@ -17,7 +17,7 @@ from pate.data import Dataset, Partition, Split
 from pate.files.paths import make_folder
 from pate.models import CheckpointStore, Engine, Teacher, TrainingJob, Voter, cast_votes
 from pate.models.shards import PartitionedRecords
-from pate.models.teacher import isolated
+from pate.models.teacher import isolate
 from pate.progress import Advance, Monitor
 from pate.run.folder import EnsembleFolder
 from pate.run.trained_votes import TrainedVotes
@@ -127,7 +127,7 @@ class Ensemble:
             )
             advance(progress.done)
             job = TrainingJob(
-                teacher=isolated(teacher, private.group_ids),
+                teacher=isolate(teacher, private.group_ids),
                 shards=PartitionedRecords(private.inputs, private.labels, self.partition),
                 seeds=seeds,
                 store=store,

@@ -112,11 +112,15 @@ class Plan(ReleaseTerms, RunSettings):
         require_count("num_queries", self.num_queries)
         if self.max_total_epsilon is not None:
             require_positive("max_total_epsilon", self.max_total_epsilon)
-        _ = self.budget  # raises where the settings make no budget
+        self._make_budget()  # refuses settings that make no budget
 
     @property
     def budget(self) -> Budget:
-        """Returns the budget of the release, with one epsilon for all groups or an epsilon for each budget class."""
+        """The budget of the release, with one epsilon for all groups or an epsilon for each budget class."""
+        return self._make_budget()
+
+    def _make_budget(self) -> Budget:
+        """Returns the budget; raises `InvalidValue` if the settings contradict each other."""
         if self.classes is not None:
             return PersonBudgets.from_classes(
                 self.classes, delta=self.target_delta, accountant=self.accountant
@@ -186,11 +190,9 @@ class Plan(ReleaseTerms, RunSettings):
 
     def places(self, num_teachers: int) -> Places | None:
         """Returns the distribution of `num_teachers` teachers over the holders; None for a run without holders."""
-        return (
-            None
-            if self.holders is None
-            else Places.with_equal_holders(num_teachers, num_holders=self.holders)
-        )
+        if self.holders is None:
+            return None
+        return Places.with_equal_holders(num_teachers, num_holders=self.holders)
 
 
 def price(plan: Plan, dataset: Dataset, monitor: Monitor) -> PricedRelease:
@@ -216,7 +218,7 @@ def price(plan: Plan, dataset: Dataset, monitor: Monitor) -> PricedRelease:
         num_teachers=num_teachers,
         num_queries=plan.num_queries,
     )
-    _ = plan.places(num_teachers)  # raises where the teachers cannot be spread over the holders
+    plan.places(num_teachers)  # refuses teachers that cannot be spread over the holders
     require_weighted_groups(dataset, plan.teacher, plan.aggregator, num_teachers=num_teachers)
     shape = VoteShape(
         num_queries=plan.num_queries, num_labels=dataset.num_labels, num_teachers=num_teachers

@@ -16,7 +16,7 @@ from pate.models import (
     Shard,
     SklearnTeacher,
 )
-from pate.models.teacher import IsolatedTeacher, isolated
+from pate.models.teacher import IsolatedTeacher, isolate
 from pate.run.train import train
 from tests.e2e.small_run import small_dataset, small_plan
 from tests.refusals import refused
@@ -143,10 +143,10 @@ def test_teachers_are_isolated_if_groups_have_several_records():
     linear = TEACHERS[0]
     groups = np.arange(6)
     several = np.array([0, 1, 2, 2, 3, 4])
-    assert isolated(linear, group_ids=groups) is linear
-    assert isolated(linear, group_ids=several) == IsolatedTeacher(linear)
-    assert isolated(CNNTeacher(device="cpu"), group_ids=several) == CNNTeacher(device="cpu")
-    assert isolated(CNNTeacher(device="cpu", stacked=True), group_ids=several) == CNNTeacher(
+    assert isolate(linear, group_ids=groups) is linear
+    assert isolate(linear, group_ids=several) == IsolatedTeacher(linear)
+    assert isolate(CNNTeacher(device="cpu"), group_ids=several) == CNNTeacher(device="cpu")
+    assert isolate(CNNTeacher(device="cpu", stacked=True), group_ids=several) == CNNTeacher(
         device="cpu", stacked=True
     )
 
