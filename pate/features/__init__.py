@@ -1,4 +1,4 @@
-"""Public representations of pictures and texts, which are fitted on the public pool and then given to the teachers."""
+"""Public representations of images and texts, which are fitted on the public pool and then given to the teachers."""
 
 from typing import TYPE_CHECKING
 

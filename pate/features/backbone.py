@@ -47,18 +47,18 @@ _SAFE_TORCH = (
     2,
     10,
 )  # the first version whose reader of plain weights runs no code; see CVE-2026-24747
-_LAYERS = 16  # numbers in the first layer, the largest, for each number of the picture
+_LAYERS = 16  # numbers in the first layer, the largest, for each number of the image
 PREFIX = "net."  # of the names of the network's own arrays
-_LEAST_SIDE = 64  # pixels, to which smaller pictures are resized
+_LEAST_SIDE = 64  # pixels, to which smaller images are resized
 
 
 @dataclass(frozen=True, eq=False)
 class Net:
-    """A network without its last layer, and the mean and standard deviation that standardize its pictures."""
+    """A network without its last layer, and the mean and standard deviation that standardize its images."""
 
-    module: torch.nn.Module  # gives features `[n, d]` of pictures
+    module: torch.nn.Module  # gives features `[n, d]` of images
     head: str  # the name of the layer that was its last
-    mean: tuple[float, ...]  # of each channel; is subtracted from pictures in [0, 1]
+    mean: tuple[float, ...]  # of each channel; is subtracted from images in [0, 1]
     std: tuple[float, ...]  # of each channel
 
     @property
@@ -212,7 +212,7 @@ def _package(name: str) -> Any:
 class BackboneExtractor(Extractor):
     """An extractor of features by a pretrained network.
 
-    Rule: pictures are resized, gray pictures repeated in three channels, and standardized. The input of the network's
+    Rule: images are resized, gray images repeated in three channels, and standardized. The input of the network's
     last layer is the measurement, which is projected on public directions. The arrays of the network have names that
     begin with `net.`; the other arrays come from `with_projection`.
     """
@@ -220,7 +220,7 @@ class BackboneExtractor(Extractor):
     kind: ClassVar[str] = "backbone"
 
     def _numbers_at_once(self) -> int:
-        """Returns about how many numbers one picture and its output of the first layer take in memory.
+        """Returns about how many numbers one image and its output of the first layer take in memory.
 
         Raises `ValueError` if the arrays of weights have other shapes than those of the network, so that such arrays
         are refused before the network is built.
@@ -237,7 +237,7 @@ class BackboneExtractor(Extractor):
         return np.asarray(centered @ self.arrays["projection"], np.float32)
 
     def measure(self, images: NDArray[np.float32]) -> NDArray[np.float32]:
-        """Returns the network's vector of each picture, float32 `[num_pictures, d]`."""
+        """Returns the network's vector of each image, float32 `[num_images, d]`."""
         size = int(self.settings["image_size"])
         device = require_device("auto")
         mean = torch.tensor(self._net.mean, device=device)[:, None, None]
@@ -276,10 +276,10 @@ class Backbone(Features):
     model: str = field(default="efficientnet_lite0", metadata={"public": True})
     # file of its weights (`.safetensors`, or torch's state dictionary); None: of a package
     weights: str | None = None
-    # pictures are resized to this height and width; None for their own, 64 at least
+    # images are resized to this height and width; None for their own, 64 at least
     image_size: int | None = None
-    dimension: int = 512  # features a picture, at most
-    most_pictures: int = 10_000  # public pictures that the projection is fitted on, the first ones
+    dimension: int = 512  # features an image, at most
+    most_pictures: int = 10_000  # public images that the projection is fitted on, the first ones
     seed: int = 0  # of the projection
     cache: str | None = field(default=None, metadata={"private": True})
 
@@ -293,10 +293,10 @@ class Backbone(Features):
         weights_path(self.model, self.weights)
 
     def check(self, picture_shape: tuple[int, int, int]) -> None:
-        """Reads the weights and applies the network to one blank picture of the given shape.
+        """Reads the weights and applies the network to one blank image of the given shape.
 
         Raises:
-            InvalidValue: the network cannot process pictures of this shape, or `read_net` refuses the weights.
+            InvalidValue: the network cannot process images of this shape, or `read_net` refuses the weights.
         """
         extractor = self._network(picture_shape, origin={})
         try:
@@ -307,7 +307,7 @@ class Backbone(Features):
             raise InvalidValue("features.image_size", size, rule=rule) from error
 
     def fit(self, pictures: PublicPictures, stage: StageOpener) -> BackboneExtractor:
-        """Returns the extractor whose directions are fitted to the network's vectors of the public pictures."""
+        """Returns the extractor whose directions are fitted to the network's vectors of the public images."""
         require_kind("pictures", pictures, PublicPictures, "pate.features.PublicPictures")
         network = self._network(picture_shape=pictures.shape, origin=pictures.origin)
         with one_thread():
@@ -316,7 +316,7 @@ class Backbone(Features):
             )
 
     def identity(self, pictures: PublicPictures) -> str:
-        """Returns a digest of the settings, the public pictures and the weights."""
+        """Returns a digest of the settings, the public images and the weights."""
         return hashlib.sha256(f"{super().identity(pictures)}{self._digest()}".encode()).hexdigest()
 
     def _digest(self) -> str:

@@ -1,4 +1,4 @@
-"""The preprocessing of a published model whose inputs are features of pictures."""
+"""The preprocessing of a published model whose inputs are features of images."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -21,9 +21,9 @@ FILE = "extractor.safetensors"
 
 @dataclass(frozen=True, eq=False)
 class ExtractedForm(Preprocessing):
-    """A preprocessing that resizes pictures and extracts their features."""
+    """A preprocessing that resizes images and extracts their features."""
 
-    # from pictures of any size to the extractor's; None where only arrays can be given
+    # from images of any size to the extractor's; None where only arrays can be given
     pictures: ImageForm | None
     extractor: Extractor
 
@@ -31,7 +31,7 @@ class ExtractedForm(Preprocessing):
 
     @property
     def feature_names(self) -> tuple[str, ...]:
-        """An empty tuple, because features of pictures have no names."""
+        """An empty tuple, because features of images have no names."""
         return ()
 
     @property
@@ -47,14 +47,14 @@ class ExtractedForm(Preprocessing):
         return {**description, **extractor.origin, "extractor_sha256": extractor.digest}
 
     def inputs(self, samples: Any) -> NDArray[np.float32]:
-        """Returns the features of pictures, float32 `[num_pictures, num_features]`.
+        """Returns the features of images, float32 `[num_images, num_features]`.
 
         Args:
-            samples: files or PIL images, or an array `[num_pictures, channels, height, width]` of bytes or of floats in
+            samples: files or PIL images, or an array `[num_images, channels, height, width]` of bytes or of floats in
                 [0, 1].
 
         Raises:
-            InvalidValue: a picture cannot be read, or an array has the wrong shape.
+            InvalidValue: an image cannot be read, or an array has the wrong shape.
         """
         picture_shape = self.extractor.picture_shape
         rule = f"[n, {', '.join(map(str, picture_shape))}]"
@@ -100,7 +100,7 @@ class ExtractedForm(Preprocessing):
 
         Raises:
             DamagedFile: the file has another digest than the one in `plain_values`.
-            InvalidValue: the form and the extractor disagree on the size of pictures.
+            InvalidValue: the form and the extractor disagree on the size of images.
         """
         digest = plain_values["extractor"]["sha256"]
         extractor = Extractor.load(Path(folder, FILE), remedy=remedy, sha256=digest)

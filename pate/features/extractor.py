@@ -1,10 +1,10 @@
-"""A fitted function from pictures to features.
+"""A fitted function from images to features.
 
-An extractor has two steps. The method `measure` computes raw numbers for a batch of pictures, such as responses of
+An extractor has two steps. The method `measure` computes raw numbers for a batch of images, such as responses of
 filters or vectors of a network. The method `project` centers these numbers and projects them on directions that
-`with_projection` learned from public pictures.
+`with_projection` learned from public images.
 
-All batches have the same size, with padding in the last. So the features of a picture are equal, to the last bit, in
+All batches have the same size, with padding in the last. So the features of an image are equal, to the last bit, in
 training and in a published model.
 """
 
@@ -34,12 +34,12 @@ _NUMBERS_PER_NUMBER = 16
 
 @dataclass(frozen=True, eq=False)
 class Extractor(FittedTransform):
-    """A fitted function from pictures to features, which is determined by float32 arrays.
+    """A fitted function from images to features, which is determined by float32 arrays.
 
     Features are computed in two steps: `measure`, then `project`.
     """
 
-    # features of the first pictures of the fit, in whole batches, so that they are not computed again; None of an
+    # features of the first images of the fit, in whole batches, so that they are not computed again; None of an
     # extractor from a file
     first_features: Array | None = None
 
@@ -55,23 +55,23 @@ class Extractor(FittedTransform):
 
     @property
     def picture_shape(self) -> tuple[int, ...]:
-        """The shape `(channels, height, width)` of a picture."""
+        """The shape `(channels, height, width)` of an image."""
         channels, height, width = map(int, self.settings["picture_shape"])
         return channels, height, width
 
     @property
     def num_features(self) -> int:
-        """The number of features of a picture."""
+        """The number of features of an image."""
         return int(self.arrays["projection"].shape[1])
 
     @property
     def batch_size(self) -> int:
-        """The number of pictures in a batch. Equal batches give equal features, bit for bit."""
+        """The number of images in a batch. Equal batches give equal features, bit for bit."""
         return 64
 
     @abstractmethod
     def _numbers_at_once(self) -> int:
-        """Returns about how many numbers have to be in memory to process one picture.
+        """Returns about how many numbers have to be in memory to process one image.
 
         Raises:
             ValueError: the shapes of arrays contradict the settings.
@@ -79,32 +79,32 @@ class Extractor(FittedTransform):
 
     @abstractmethod
     def measure(self, images: Array) -> Array:
-        """Returns the measurements `[num_pictures, d]` of one batch of pictures.
+        """Returns the measurements `[num_images, d]` of one batch of images.
 
         Args:
-            images: `[num_pictures, channels, height, width]` in [0, 1].
+            images: `[num_images, channels, height, width]` in [0, 1].
         """
 
     @abstractmethod
     def project(self, measurements: Array) -> Array:
-        """Returns the features `[num_pictures, num_features]` for measurements `[num_pictures, d]`."""
+        """Returns the features `[num_images, num_features]` for measurements `[num_images, d]`."""
 
     def with_projection(
         self, pictures: PublicPictures, *, dimension: int, seed: int, stage: StageOpener
     ) -> Self:
-        """Returns the extractor with a projection that is fitted to public pictures.
+        """Returns the extractor with a projection that is fitted to public images.
 
         Measurements are standardized and projected on their principal directions. All features are then multiplied by
-        one factor, so that their mean square over the public pictures is 1.
+        one factor, so that their mean square over the public images is 1.
 
         Args:
-            pictures: the public pictures.
+            pictures: the public images.
             dimension: the largest number of directions.
             seed: the seed of the randomized decomposition.
             stage: opens the stage that reports progress.
 
         Raises:
-            InvalidValue: all public pictures have the same measurements.
+            InvalidValue: all public images have the same measurements.
         """
         with stage("projecting public pictures", len(pictures)) as advance:
             measurements = self._measure_all(pictures, advance)
@@ -119,11 +119,11 @@ class Extractor(FittedTransform):
         return replace(extractor, first_features=np.concatenate(features) if features else None)
 
     def _measure_all(self, pictures: PublicPictures, advance: Callable[[int], object]) -> Array:
-        """Returns the measurements `[num_pictures, d]` of all public pictures.
+        """Returns the measurements `[num_images, d]` of all public images.
 
         Args:
-            pictures: the public pictures.
-            advance: is called with the number of pictures that are measured so far.
+            pictures: the public images.
+            advance: is called with the number of images that are measured so far.
         """
 
         def measure_batch(first_index: int) -> Array:
@@ -138,29 +138,29 @@ class Extractor(FittedTransform):
         return measurements.whole()
 
     def extract(self, images: Any) -> Array:
-        """Returns the features of pictures in memory, float32 `[num_pictures, num_features]`.
+        """Returns the features of images in memory, float32 `[num_images, num_features]`.
 
         Args:
-            images: `[num_pictures, *picture_shape]` in [0, 1].
+            images: `[num_images, *picture_shape]` in [0, 1].
 
         Raises:
-            InvalidValue: the pictures have another shape.
+            InvalidValue: the images have another shape.
         """
         shape = tuple(images.shape[1:])
         rule = f"{self.picture_shape}, as the features were made for"
         require(shape == self.picture_shape, "pictures.shape[1:]", shape, rule)
         features = np.empty((len(images), self.num_features), np.float32)
         for first in range(0, len(images), self.batch_size):
-            pictures = np.asarray(images[first : first + self.batch_size], np.float32)
+            block = np.asarray(images[first : first + self.batch_size], np.float32)
             # A full batch, as the last bits of a product of matrices depend on their shapes.
             batch = np.zeros((self.batch_size, *self.picture_shape), np.float32)
-            batch[: len(pictures)] = pictures
+            batch[: len(block)] = block
             batch_features = self.project(self.measure(images=batch))
-            features[first : first + len(pictures)] = batch_features[: len(pictures)]
+            features[first : first + len(block)] = batch_features[: len(block)]
         return features
 
     def _sample_output(self) -> Array:
-        """Returns the features of a gray picture, which tests that the arrays of a file fit together."""
+        """Returns the features of a gray image, which tests that the arrays of a file fit together."""
         num_numbers = sum(array.size for array in self.arrays.values())
         are_floats = all(array.dtype == np.float32 for array in self.arrays.values())
         limit = _MODERATE + _NUMBERS_PER_NUMBER * num_numbers

@@ -1,4 +1,4 @@
-"""A data set of pictures in which features replace the pictures."""
+"""A data set of images in which features replace the images."""
 
 import hashlib
 import re
@@ -30,31 +30,31 @@ from pate.validation import InvalidValue
 
 Array = NDArray[np.float32]
 
-_BLOCK = 1024  # pictures whose features share a stamp
+_BLOCK = 1024  # images whose features share a stamp
 _DIGEST = "extractor.sha256"
 _REMEDY = "remove it, and the same command makes it again"
 
 
 @dataclass(frozen=True)
 class FeaturedData:
-    """A reader that replaces the pictures of a data set by features, for teachers, students and compared methods.
+    """A reader that replaces the images of a data set by features, for teachers, students and compared methods.
 
     The extractor is fitted on the public pool and cached. The features of each split are cached in a `StampedFile`.
-    Labels, ids and groups are those of the pictures, and so is the digest by which a ledger recognizes the same records
+    Labels, ids and groups are those of the images, and so is the digest by which a ledger recognizes the same records
     in several runs.
     """
 
     data: Any  # the reader of the pictures: an object with `load()`
     features: Features
-    cache: Path  # the folder for extractors and features, as private as the pictures
+    cache: Path  # the folder for extractors and features, as private as the images
     # A check before anything is fitted, of a blank data set of the same sizes: raises where a plan cannot work on it.
     check: Callable[[Dataset], object] | None = None
 
     def load(self, stage: StageOpener = unwatched) -> Dataset:
-        """Reads the pictures, fits the extractor, and returns the data set with features. Cached results are reused.
+        """Reads the images, fits the extractor, and returns the data set with features. Cached results are reused.
 
         Raises:
-            InvalidValue: the data have no pictures, the pictures have a size that the recipe cannot process, or the
+            InvalidValue: the data have no images, the images have a size that the recipe cannot process, or the
                 cache cannot be written. All three are checked before anything is fitted.
         """
         dataset = load_dataset(reader=self.data, stage=stage)
@@ -116,10 +116,10 @@ def _blank_features(dataset: Dataset) -> dict[str, Array]:
 def _with_features(
     dataset: Dataset, features_of_splits: Mapping[str, Array], preprocessing: ExtractedForm | None
 ) -> Dataset:
-    """Returns the data set with features in place of its pictures.
+    """Returns the data set with features in place of its images.
 
     Args:
-        dataset: the data set of pictures.
+        dataset: the data set of images.
         features_of_splits: the features of each split, by the split's name.
         preprocessing: the preprocessing for a published model; None if there is none.
     """
@@ -142,15 +142,15 @@ def _features_of_split(
     *,
     first_features: Array | None,
 ) -> Array:
-    """Returns the features of a split as a `np.memmap`; the file is named after the split's pictures.
+    """Returns the features of a split as a `np.memmap`; the file is named after the split's images.
 
     Args:
         name: the name of the split.
-        inputs: the pictures, `[num_pictures, channels, height, width]`.
+        inputs: the images, `[num_images, channels, height, width]`.
         extractor: computes the features.
         folder: the folder of the file.
         stage: opens the stage that reports progress.
-        first_features: the features of the first pictures if the fit has already computed them; None otherwise.
+        first_features: the features of the first images if the fit has already computed them; None otherwise.
     """
     digest = hashlib.sha256(repr(inputs.shape).encode())
     enter_bytes(digest, array=inputs)

@@ -1,4 +1,4 @@
-"""Recipes of features, chosen by `features=`: they fit an extractor on public pictures."""
+"""Recipes of features, chosen by `features=`: they fit an extractor on public images."""
 
 import hashlib
 from abc import ABC, abstractmethod
@@ -15,7 +15,7 @@ VERSION = 1  # of the recipes' meaning; in the names of cached extractors and ve
 
 
 class Features(ABC):
-    """A recipe of a representation of pictures, which is fitted on public pictures.
+    """A recipe of a representation of images, which is fitted on public images.
 
     Formal guarantee: `fit` accepts only `PublicPictures`. So an extractor is a function of the public pool, the
     settings of the recipe and the files that these settings name. It depends on no private record.
@@ -23,32 +23,32 @@ class Features(ABC):
     A recipe is a frozen dataclass. All of its fields except `cache` are public settings.
     """
 
-    # folder of extractors and features, as private as the pictures; None for `pate_cache` beside the run's folder
+    # folder of extractors and features, as private as the images; None for `pate_cache` beside the run's folder
     cache: Path | str | None = None
-    most_pictures: int = 10_000  # public pictures that a fit reads, the first ones
+    most_pictures: int = 10_000  # public images that a fit reads, the first ones
 
     @abstractmethod
     def check(self, picture_shape: tuple[int, int, int]) -> None:
-        """Checks that the recipe can process pictures of a shape.
+        """Checks that the recipe can process images of a shape.
 
         Args:
             picture_shape: `(channels, height, width)`.
 
         Raises:
-            InvalidValue: the recipe cannot process such pictures, or a file that it names does not exist.
+            InvalidValue: the recipe cannot process such images, or a file that it names does not exist.
         """
 
     @abstractmethod
     def fit(self, pictures: PublicPictures, stage: StageOpener) -> Extractor:
-        """Returns the extractor. On one machine, equal pictures and settings give equal extractors.
+        """Returns the extractor. On one machine, equal images and settings give equal extractors.
 
         Args:
-            pictures: the public pictures.
+            pictures: the public images.
             stage: opens the stages that report progress.
         """
 
     def identity(self, pictures: PublicPictures) -> str:
-        """Returns a digest of everything that the extractor depends on: settings, files, and the public pictures."""
+        """Returns a digest of everything that the extractor depends on: settings, files, and the public images."""
         settings = {
             dataclass_field.name: getattr(self, dataclass_field.name)
             for dataclass_field in fields(cast("Any", self))
@@ -63,7 +63,7 @@ class NoFeatures(Features):
     """A recipe that leaves the inputs of the data set unchanged."""
 
     def check(self, picture_shape: tuple[int, int, int]) -> None:
-        """Accepts pictures of any shape."""
+        """Accepts images of any shape."""
 
     def fit(self, pictures: PublicPictures, stage: StageOpener) -> Extractor:
         """Raises `TypeError`, because there is nothing to fit."""

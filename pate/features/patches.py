@@ -1,7 +1,7 @@
 """Features by filters of small patches, which are learned from the public pool without labels.
 
-Patches of the public pictures are contrast-normalized and whitened. Spherical k-means finds the filters: unit vectors
-such that each patch, or its negative, is close to one of them. The responses of all filters to all patches of a picture
+Patches of the public images are contrast-normalized and whitened. Spherical k-means finds the filters: unit vectors
+such that each patch, or its negative, is close to one of them. The responses of all filters to all patches of an image
 are rectified in both directions, averaged over regions, compressed by a logarithm and projected.
 
 Source: Coates & Ng 2012, "Learning Feature Representations with K-means".
@@ -38,18 +38,18 @@ _RIDGE = 0.05  # added to the variances that are whitened
 _ROUNDS = 12  # of k-means
 _BLOCK = 20_000  # patches in one product of matrices
 _PICTURES = 256  # read at once
-_SIDE = 32  # pixels; pictures up to this size have a stride of 1
+_SIDE = 32  # pixels; images up to this size have a stride of 1
 
 
 def learn_filters(
     pictures: PublicPictures, *, patch_size: int, num_filters: int, num_patches: int, seed: int
 ) -> tuple[Array, Array]:
-    """Learns filters and their offsets from patches of public pictures.
+    """Learns filters and their offsets from patches of public images.
 
     The response of a filter to a patch p with variance v is `<filter, p> / sqrt(v + CONTRAST) - offset`.
 
     Args:
-        pictures: the public pictures.
+        pictures: the public images.
         patch_size: height and width of a patch, in pixels.
         num_filters: the number of filters.
         num_patches: the number of random patches that are used.
@@ -107,7 +107,7 @@ def _sample_patches(
     """Returns about `num_patches` random patches `[num_patches, channels * size * size]`, without constant patches.
 
     Args:
-        pictures: the public pictures; each contributes the same number of patches.
+        pictures: the public images; each contributes the same number of patches.
         patch_size: height and width of a patch, in pixels.
         num_patches: the number of patches.
         rng: draws the positions.
@@ -151,11 +151,11 @@ class PatchExtractor(Extractor):
 
     @property
     def batch_size(self) -> int:
-        """The number of pictures that are processed together."""
+        """The number of images that are processed together."""
         return 512 if require_device("auto").type == "cuda" else 64
 
     def _numbers_at_once(self) -> int:
-        """Returns about how many numbers patches, responses and region weights take in memory, for one picture."""
+        """Returns about how many numbers patches, responses and region weights take in memory, for one image."""
         channels, height, width = self.picture_shape
         stride = int(self.settings["stride"])
         grid = int(self.settings["grid"])
@@ -180,13 +180,13 @@ class PatchExtractor(Extractor):
     def measure(self, images: Array) -> Array:
         """Returns the compressed means of rectified responses by region.
 
-        The shape is `[num_pictures, 2 * filters * grid * grid]`.
+        The shape is `[num_images, 2 * filters * grid * grid]`.
         """
         device = require_device("auto")
         compression = float(self.settings["compression"])
         with torch.inference_mode():
             batch = torch.from_numpy(np.ascontiguousarray(images)).to(device)
-            # on a processor picture by picture: the answers of one stay in its cache
+            # on a processor image by image: the responses of one image stay in its cache
             step = max(1, len(batch)) if device.type == "cuda" else 1
             means = torch.cat(
                 [self._means(batch[first : first + step]) for first in range(0, len(batch), step)]
@@ -209,7 +209,7 @@ class PatchExtractor(Extractor):
     def _means(self, batch: torch.Tensor) -> torch.Tensor:
         """Returns the means of max(a - t, 0) and of max(-a - t, 0) by region.
 
-        The shape is `[num_pictures, 2 * filters * grid * grid]`.
+        The shape is `[num_images, 2 * filters * grid * grid]`.
         """
         tensors = self._tensors
         regions = self._regions
@@ -260,7 +260,7 @@ class PatchExtractor(Extractor):
 
 
 def region_weights(num_regions: int, num_positions: int, *, overlap: bool) -> NDArray[np.float64]:
-    """Returns the weight of each position along one side of a picture in the mean of each region, `[count, grid]`.
+    """Returns the weight of each position along one side of an image in the mean of each region, `[count, grid]`.
 
     Without overlap, each position belongs to one region, and all positions of a region have the same weight. With
     overlap, weights decrease linearly from the middle of a region to 0 at the middles of its neighbors. Each column
@@ -290,15 +290,15 @@ class Patches(Features):
     """A recipe of features by filters of small patches, which are learned without labels from the public pool.
 
     Patches are contrast-normalized and whitened. Spherical k-means finds the filters. The responses of a filter all
-    over a picture are rectified in both directions and averaged over a grid of regions. The logarithms of these means
+    over an image are rectified in both directions and averaged over a grid of regions. The logarithms of these means
     are standardized and projected on their principal directions in the public pool.
     """
 
-    # features a picture, at most; fewer where the public pool has fewer directions
+    # features an image, at most; fewer where the public pool has fewer directions
     dimension: int = 1024
     num_filters: int = 512  # filters
     patch_size: int = 6  # height and width of a patch, in pixels
-    # pixels from one patch to the next; None for 1 up to pictures of 32 pixels, 2 of 64, and so on.
+    # pixels from one patch to the next; None for 1 up to images of 32 pixels, 2 of 64, and so on.
     stride: int | None = None
     grid: int = 3  # regions a side
     # whether a region fades out towards the middles of its neighbors, in place of ending where they begin.
@@ -306,7 +306,7 @@ class Patches(Features):
     compression: float = 5.0  # a mean m becomes log(1 + compression m); 0 leaves it as it is
     threshold: float = 0.5  # is subtracted from answers before they are rectified
     num_patches: int = 200_000  # patches that filters are learned from
-    most_pictures: int = 10_000  # public pictures that all of this is learned from, the first ones
+    most_pictures: int = 10_000  # public images that all of this is learned from, the first ones
     seed: int = 0  # of the fit; part of the features, not of the noise
     cache: str | None = field(default=None, metadata={"private": True})
 
@@ -327,13 +327,13 @@ class Patches(Features):
         require_non_negative("features.threshold", self.threshold)
 
     def check(self, picture_shape: tuple[int, int, int]) -> None:
-        """Raises `InvalidValue` if pictures are smaller than a patch."""
+        """Raises `InvalidValue` if images are smaller than a patch."""
         side = min(picture_shape[1:])
         rule = f"at most {side}, the pictures' smaller side"
         require(self.patch_size <= side, "features.patch_size", self.patch_size, rule)
 
     def fit(self, pictures: PublicPictures, stage: StageOpener) -> PatchExtractor:
-        """Returns the extractor whose filters and directions are learned from the public pictures."""
+        """Returns the extractor whose filters and directions are learned from the public images."""
         require_kind("pictures", pictures, PublicPictures, "pate.features.PublicPictures")
         with one_thread():  # the same last bits on any number of cores
             with stage("learning filters from public pictures", _NUM_STEPS) as advance:

@@ -1,4 +1,4 @@
-"""The projection of measurements of pictures on their principal directions, which is fitted to public pictures."""
+"""The projection of measurements of images on their principal directions, which is fitted to public images."""
 
 from dataclasses import dataclass
 from typing import Self
@@ -20,10 +20,10 @@ _LEAST_VARIANCE = 1e-9
 class Projection:
     """An affine map from measurements to features.
 
-    The features of measurements `x`, `[num_pictures, d]`, are `(x - center) @ matrix`.
+    The features of measurements `x`, `[num_images, d]`, are `(x - center) @ matrix`.
 
     Attributes:
-        center: the mean of the measurements of public pictures, `[d]`.
+        center: the mean of the measurements of public images, `[d]`.
         matrix: the scaled directions, `[d, num_features]`.
     """
 
@@ -37,12 +37,12 @@ class Projection:
         All features are multiplied by one factor, so that their mean square over the measurements is 1.
 
         Args:
-            measurements: the measurements of public pictures, `[num_pictures, d]`.
+            measurements: the measurements of public images, `[num_images, d]`.
             dimension: the largest number of directions.
             seed: the seed of the randomized decomposition.
 
         Raises:
-            InvalidValue: all public pictures have the same measurements.
+            InvalidValue: all public images have the same measurements.
         """
         from sklearn.decomposition import PCA
 

@@ -1,4 +1,4 @@
-"""The pictures on which features may be fitted."""
+"""The images on which features may be fitted."""
 
 import hashlib
 
@@ -13,17 +13,17 @@ Array = NDArray[np.float32]
 
 
 class PublicPictures:
-    """The first pictures of a data set's public pool.
+    """The first images of a data set's public pool.
 
     Formal guarantee: an object of this class gives no access to a private or test record, and no caller chooses the
     split that is fitted on. The constructor takes a whole data set and keeps only `Dataset.public.inputs`.
 
     Args:
-        dataset: a data set of pictures.
-        max_pictures: the largest number of pictures.
+        dataset: a data set of images.
+        max_pictures: the largest number of images.
 
     Raises:
-        InvalidValue: the data set has no pictures.
+        InvalidValue: the data set has no images.
     """
 
     def __init__(self, dataset: Dataset, max_pictures: int = 10_000) -> None:
@@ -36,21 +36,21 @@ class PublicPictures:
 
     @property
     def shape(self) -> tuple[int, int, int]:
-        """The shape `(channels, height, width)` of a picture."""
+        """The shape `(channels, height, width)` of an image."""
         return tuple(self.inputs.shape[1:])
 
     def batch(self, first_index: int, batch_size: int) -> Array:
-        """Returns up to `batch_size` consecutive pictures, float32 `[num_pictures, *shape]` in [0, 1].
+        """Returns up to `batch_size` consecutive images, float32 `[num_images, *shape]` in [0, 1].
 
         Args:
-            first_index: the index of the first picture.
-            batch_size: the largest number of pictures.
+            first_index: the index of the first image.
+            batch_size: the largest number of images.
         """
         return np.asarray(self.inputs[first_index : first_index + batch_size], np.float32)
 
     @property
     def origin(self) -> dict[str, str | int]:
-        """The public description of the pictures that features are fitted on."""
+        """The public description of the images that features are fitted on."""
         return {
             "fitted_on": "the public pool",
             "num_pictures": len(self),
@@ -58,7 +58,7 @@ class PublicPictures:
         }
 
     def digest(self) -> str:
-        """Returns the SHA-256 digest of the pictures in their order, in hexadecimal."""
+        """Returns the SHA-256 digest of the images in their order, in hexadecimal."""
         digest = hashlib.sha256(repr((len(self), self.shape)).encode())
         enter_bytes(digest, array=self.inputs)
         return digest.hexdigest()

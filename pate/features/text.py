@@ -51,11 +51,11 @@ class Text(Features):
         require_count("features.seed", self.seed, minimum=0)
 
     def check(self, picture_shape: tuple[int, int, int]) -> None:
-        """Raises `InvalidValue`, because pictures have no texts."""
+        """Raises `InvalidValue`, because images have no texts."""
         raise InvalidValue("features", "text", rule="data with texts, and these are pictures")
 
     def fit(self, pictures: PublicPictures, stage: StageOpener) -> Extractor:
-        """Raises `TypeError`, because pictures have no texts."""
+        """Raises `TypeError`, because images have no texts."""
         raise TypeError("features=text fits no pictures")
 
     def reader(self, data_reader: Any, cache_folder: Path | str) -> Any:
