@@ -24,6 +24,7 @@ from pate import validation
 from pate.accounting import events
 from pate.accounting.accountant import Accountant
 from pate.accounting.conversion import conversion_penalty, gaussian_epsilon, rdp_to_epsilons
+from pate.accounting.count_search import largest_count
 from pate.accounting.event_tree import by_accesses, count_leaves, failure_probability, leaves
 from pate.accounting.events import Event, LeafEvent
 from pate.accounting.pure_dp import pure_epsilon
@@ -602,29 +603,3 @@ def filter_from_json(
         parameters = ", ".join(name for name in data if name != "name")
         rule = f"parameters of this version, found {parameters}"
         raise InvalidValue("filter", kind.name, rule=rule) from error
-
-
-def largest_count(is_affordable: Callable[[int], bool], *, maximum: int, guess: int = 1) -> int:
-    """Returns the largest number from 0 to `maximum` for which a condition holds; 0 if it holds for none.
-
-    The search starts at a guess, moves in growing steps until the condition changes, and ends with a bisection.
-
-    Args:
-        is_affordable: the condition; if it holds for a number, it must hold for all smaller numbers too.
-        maximum: the largest number that is tried.
-        guess: the number where the search starts, >= 0.
-    """
-    guess, step = min(guess, maximum), max(guess // 32, 1)
-    grows = guess == 0 or is_affordable(guess)
-    low, high = (guess, guess + step) if grows else (max(guess - step, 0), guess)
-    while (high <= maximum if grows else low > 0) and (
-        is_affordable(high if grows else low) == grows
-    ):
-        step *= 2
-        low, high = (high, high + step) if grows else (max(low - step, 0), low)
-
-    def is_too_many(count: int) -> bool:
-        return not is_affordable(count)
-
-    candidates = range(low + 1, min(high, maximum + 1))
-    return low + bisect_left(candidates, True, key=is_too_many)

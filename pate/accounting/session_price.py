@@ -21,8 +21,8 @@ from typing import NamedTuple
 import numpy as np
 
 from pate import validation
+from pate.accounting.count_search import largest_count
 from pate.accounting.events import ApproximateEvent, Event, PureDpEvent
-from pate.accounting.filters import largest_count
 from pate.accounting.pure_dp import pure_dp_composition_epsilon
 from pate.accounting.q_targets import QTarget
 from pate.accounting.rdp import RdpAccountant

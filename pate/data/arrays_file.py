@@ -16,7 +16,8 @@ from pate.data.pictures import require_image_levels
 from pate.data.private_records import PrivateRecords
 from pate.data.shared_records import owner_names
 from pate.data.split import SPLITS, Split, require_files_apart
-from pate.files.arrays import UNREADABLE, ArrayForm, read_array, read_arrays, row_blocks
+from pate.files.array_rows import row_blocks
+from pate.files.arrays import UNREADABLE, ArrayForm, read_array, read_arrays
 from pate.files.paths import at_home
 from pate.files.reading import damaged, read_bytes
 from pate.validation import InvalidValue, normalize_field, require, require_text

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from pate.data.pixels import Pixels
 from pate.data.split import Split
-from pate.files.arrays import row_blocks
+from pate.files.array_rows import row_blocks
 
 CellNumbers = Callable[[str], NDArray[np.uint64]]
 """A function from the name of a split to numbers `[n]`, one for each record; equal cells have equal numbers."""

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pate.data.pixels import Pixels
-from pate.files.arrays import row_blocks, take_rows
+from pate.files.array_rows import row_blocks, take_rows
 from pate.files.paths import file_identity
 from pate.validation import InvalidValue, require, require_moderate
 

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from pate.data.fitted_transform import FittedTransform
 from pate.features.projection import Projection
 from pate.features.public_pictures import PublicPictures
-from pate.files.arrays import Spilled
+from pate.files.array_rows import Spilled
 from pate.progress import StageOpener
 from pate.threads import on_all_cores
 from pate.validation import require

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pate.device import torch
-from pate.files.arrays import take_rows
+from pate.files.array_rows import take_rows
 from pate.validation import require, require_array, require_features
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from pate.accounting import (
     Budget,
     RdpAccountant,
 )
-from pate.accounting.filters import largest_count
+from pate.accounting.count_search import largest_count
 from pate.accounting.rounding import format_epsilon
 from pate.aggregators import Aggregator
 from pate.aggregators.failures import with_failure_prob_for

@@ -17,7 +17,7 @@ from pate.data.table.schema import TableSchema
 from pate.data.table.table_file import NumberedBatch
 from pate.data.texts.reading import as_strings
 from pate.data.texts.vectors import NUM_COUNTED_TEXTS
-from pate.files.arrays import Spilled
+from pate.files.array_rows import Spilled
 from pate.validation import InvalidValue
 
 Numbers = NDArray[np.int64]

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 
 import pate.accounting as pa
-from pate.accounting.filters import largest_count
+from pate.accounting.count_search import largest_count
 from pate.accounting.pure_dp import pure_dp_composition_epsilon
 from pate.validation import InvalidValue
 

@@ -10,16 +10,13 @@ import numpy as np
 import pytest
 
 from pate.data import Split
+from pate.files.array_rows import Spilled, let_go, row_blocks, take_rows
 from pate.files.arrays import (
     ArrayForm,
-    Spilled,
     arrays_of,
     arrays_of_npz,
-    let_go,
     npz_bytes,
     read_arrays,
-    row_blocks,
-    take_rows,
     write_arrays,
 )
 from pate.files.reading import DamagedFile, read_json, read_text
@@ -219,7 +216,7 @@ def test_many_rows_take_little_memory() -> None:
     code = """
 import numpy as np, re
 from pate.data import Split
-from pate.files.arrays import Spilled
+from pate.files.array_rows import Spilled
 def largest(): return int(re.search(r"VmHWM:\\s+(\\d+)", open("/proc/self/status").read())[1]) / 1024
 before, rows = largest(), Spilled(2**24)
 for first in range(0, 1_000_000, 10_000):

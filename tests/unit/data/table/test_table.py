@@ -19,7 +19,7 @@ from pate.data.table.column_names import require_columns
 from pate.data.table.schema import load_settings
 from pate.data.table.table_file import TableFile
 from pate.data.table.table_settings import TableSettings
-from pate.files.arrays import Spilled
+from pate.files.array_rows import Spilled
 from pate.validation import InvalidValue
 from tests.refusals import ANY, Refusal, refused
 
