@@ -6,6 +6,7 @@ from pate.extras import lazily
 
 if TYPE_CHECKING:
     from pate.aggregators.aggregator import Aggregator
+    from pate.aggregators.answers import Answers
     from pate.aggregators.boundary import BoundaryMax, BoundaryTopK
     from pate.aggregators.centered_release import CenteredRelease
     from pate.aggregators.centered_votes import CenteredVotes
@@ -24,10 +25,11 @@ if TYPE_CHECKING:
     from pate.aggregators.prevalence import Prevalence
     from pate.aggregators.prior_rule import PriorRule
     from pate.aggregators.record import MemoryRecord, ReleaseRecord
-    from pate.aggregators.release import Answers, Release, TrainingSet
+    from pate.aggregators.release import Release
     from pate.aggregators.session import TargetChargedAggregator
     from pate.aggregators.stable_fixed_top_k import StableFixedTopK
     from pate.aggregators.stable_top_k import StableTopK
+    from pate.aggregators.training_set import TrainingSet
     from pate.aggregators.vote_counts import counts_for
 
 __all__ = [
@@ -78,8 +80,10 @@ _LATER = {
     "powerset": "PowersetGNMax",
     "prevalence": "Prevalence",
     "prior_rule": "PriorRule",
+    "answers": "Answers",
+    "training_set": "TrainingSet",
     "record": "MemoryRecord ReleaseRecord",
-    "release": "Answers Release TrainingSet",
+    "release": "Release",
     "stable_fixed_top_k": "StableFixedTopK",
     "stable_top_k": "StableTopK",
     "vote_counts": "counts_for",

@@ -27,11 +27,12 @@ from pate.accounting import (
     Event,
     NonPrivateEvent,
 )
+from pate.aggregators.answers import Answers
 from pate.aggregators.calibration import fitted_to_ledger, scaled_to_budget
 from pate.aggregators.expectation import warn_if_useless
 from pate.aggregators.failures import USUAL_DELTA, with_failure_prob_for
 from pate.aggregators.record import Arrays, MemoryRecord, ReleaseRecord
-from pate.aggregators.release import Answers, Release
+from pate.aggregators.release import Release
 from pate.files.digests import full_text
 from pate.mechanisms.parameters import Parameters
 from pate.validation import (

@@ -24,14 +24,10 @@ from pate import accounting as pa
 from pate.accounting import target_charging as charging
 from pate.accounting.special import softmax
 from pate.aggregators.aggregator import Bits
+from pate.aggregators.answers import Answers
 from pate.aggregators.failures import failure_prob_of
-from pate.aggregators.release import Answers
-from pate.aggregators.session import (
-    Round,
-    TargetChargedAggregator,
-    bit_epsilon,
-    session_event,
-)
+from pate.aggregators.session import Round, TargetChargedAggregator
+from pate.aggregators.session_event import bit_epsilon, session_event
 from pate.aggregators.stable_top_k import StableTopK
 from pate.mechanisms.noise.lazy_uniforms import LazyUniforms
 from pate.mechanisms.noise.weighted_index import (

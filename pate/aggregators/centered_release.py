@@ -8,7 +8,8 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from pate.aggregators.release import NoisyScores, Release, TrainingSet
+from pate.aggregators.release import Release
+from pate.aggregators.training_set import NoisyScores, TrainingSet
 from pate.files.arrays import ArrayForm
 from pate.votes.recipe import DEFAULT_RECIPE, Recipe
 

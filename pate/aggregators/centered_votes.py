@@ -32,6 +32,7 @@ from pate import validation
 from pate.accounting.special import few_ndtr
 from pate.aggregators import aggregator as base
 from pate.aggregators.aggregator import Rng
+from pate.aggregators.answers import Answers
 from pate.aggregators.centered_release import CenteredRelease, RoundsRelease
 from pate.aggregators.centered_rounds import CenteredRounds, NoisyPrevalence
 from pate.aggregators.expectation import (
@@ -41,7 +42,7 @@ from pate.aggregators.expectation import (
 )
 from pate.aggregators.prevalence import Prevalence
 from pate.aggregators.record import Arrays, ReleaseRecord
-from pate.aggregators.release import Answers, Release
+from pate.aggregators.release import Release
 from pate.errors import InvalidValue
 from pate.files.digests import full_text
 from pate.mechanisms.noise.whole_numbers import RoundedGaussian

@@ -13,12 +13,12 @@ from numpy.typing import NDArray
 from pate import accounting as pa
 from pate.aggregators import aggregator as base
 from pate.aggregators.aggregator import Bits, Rng
+from pate.aggregators.answers import Answers
 from pate.aggregators.expectation import (
     ExpectedRelease,
     expected_from_summary,
     expected_from_votes,
 )
-from pate.aggregators.release import Answers
 from pate.aggregators.thresholds import reach_threshold, squared_sensitivity, threshold_event
 from pate.mechanisms.noise.comparisons import are_normally_above
 from pate.mechanisms.parameters import COUNT, NOISE, PROBABILITY, one_of

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from pate import accounting as pa
 from pate.aggregators import aggregator as base
 from pate.aggregators.aggregator import Rng
+from pate.aggregators.answers import Answers
 from pate.aggregators.expectation import (
     ExpectedRelease,
     expected_by_drawing,
@@ -24,7 +25,6 @@ from pate.aggregators.expectation import (
 )
 from pate.aggregators.gaussian_votes import GaussianVotes
 from pate.aggregators.gnmax import GNMax
-from pate.aggregators.release import Answers
 from pate.aggregators.thresholds import reach_threshold, threshold_event
 from pate.mechanisms.parameters import COUNT, NOISE, POSITIVE
 from pate.validation import require

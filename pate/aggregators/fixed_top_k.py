@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from pate import mechanisms
 from pate.accounting import Event, NoOpEvent, SelfComposedEvent
 from pate.aggregators.aggregator import Aggregator, Counts, Rng
-from pate.aggregators.release import Answers
+from pate.aggregators.answers import Answers
 from pate.mechanisms.parameters import COUNT, NOISE, one_of
 from pate.mechanisms.top_k.mechanism import TopKMechanism
 from pate.validation import require

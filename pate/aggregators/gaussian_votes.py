@@ -14,11 +14,11 @@ from pate import accounting as pa
 from pate.accounting.events import BitEvent
 from pate.aggregators import aggregator as base
 from pate.aggregators.aggregator import Rng
+from pate.aggregators.answers import Answers
 from pate.aggregators.expectation import (
     ExpectedRelease,
     expected_from_votes,
 )
-from pate.aggregators.release import Answers
 from pate.aggregators.thresholds import (
     expected_bits,
     reach_threshold,

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from pate import accounting as pa
 from pate.aggregators import aggregator as base
 from pate.aggregators.aggregator import Rng
-from pate.aggregators.release import Answers
+from pate.aggregators.answers import Answers
 from pate.aggregators.thresholds import squared_sensitivity
 from pate.mechanisms.noise.comparisons import Values, largest_noisy
 from pate.mechanisms.noise.drawn_noise import draw_noise

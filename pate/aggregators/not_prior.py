@@ -27,16 +27,11 @@ from pate.aggregators.aggregator import Bits, Rng
 from pate.aggregators.calibration import least_noise
 from pate.aggregators.expectation import ExpectedRelease, expected_from_votes
 from pate.aggregators.gap_tests import TableTest
-from pate.aggregators.prior_rule import PriorRule
+from pate.aggregators.prior_rule import KnownPrior, PriorRule
 from pate.aggregators.record import ReleaseRecord
 from pate.aggregators.release import ChargedRelease
-from pate.aggregators.session import (
-    Round,
-    TargetChargedAggregator,
-    bit_epsilon,
-    expected_from_session,
-    session_event,
-)
+from pate.aggregators.session import Round, TargetChargedAggregator, expected_from_session
+from pate.aggregators.session_event import bit_epsilon, session_event
 from pate.aggregators.stable_top_k import StableTopK
 from pate.mechanisms.noise.lazy_uniforms import LazyUniforms
 from pate.mechanisms.parameters import NATURAL, NOISE, PROBABILITY
@@ -313,22 +308,6 @@ class NotPriorTopK(TargetChargedAggregator):
         if prior is not None:
             labels = np.where(agrees[:, None], prior, labels)
         return Round(labels, answered=agrees | answered, hits=is_checked & ~agrees)
-
-
-@dataclass(frozen=True, eq=False)
-class KnownPrior:
-    """A prior rule that reads its predictions from an array, which is given before the first query.
-
-    Attributes:
-        labels: bool `[num_queries, num_labels]`, the predicted labels of all queries.
-    """
-
-    labels: Bits
-
-    def __call__(self, labels: Bits, answered: Bits, num_queries: int) -> Bits:
-        """Returns the predicted labels of the next queries; see `PriorRule`."""
-        start = len(labels)
-        return self.labels[start : start + num_queries]
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -17,12 +17,12 @@ from numpy.typing import NDArray
 from pate import accounting as pa
 from pate.aggregators import aggregator as base
 from pate.aggregators.aggregator import Bits, Rng
+from pate.aggregators.answers import Answers
 from pate.aggregators.expectation import (
     ExpectedRelease,
     expected_from_summary,
     expected_from_votes,
 )
-from pate.aggregators.release import Answers
 from pate.mechanisms.noise.comparisons import Values, largest_noisy
 from pate.mechanisms.noise.drawn_noise import draw_largest, draw_noise
 from pate.mechanisms.noise.lazy_uniforms import LazyUniforms

@@ -1,7 +1,8 @@
-"""The rule by which a session predicts the labels of its next queries."""
+"""The rules by which a session predicts the labels of its next queries."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
 import numpy as np
@@ -27,3 +28,19 @@ class PriorRule(Protocol):
             answered: bool `[num_released]`, whether each earlier query was answered.
             num_queries: the number of queries to predict.
         """
+
+
+@dataclass(frozen=True, eq=False)
+class KnownPrior:
+    """A prior rule that reads its predictions from an array, which is given before the first query.
+
+    Attributes:
+        labels: bool `[num_queries, num_labels]`, the predicted labels of all queries.
+    """
+
+    labels: Bits
+
+    def __call__(self, labels: Bits, answered: Bits, num_queries: int) -> Bits:
+        """Returns the predicted labels of the next queries; see `PriorRule`."""
+        start = len(labels)
+        return self.labels[start : start + num_queries]

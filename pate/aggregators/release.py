@@ -10,100 +10,19 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
 from os import PathLike
 from pathlib import Path
-from typing import Any, ClassVar, NamedTuple, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from pate.accounting import Accountant, Adjacency, AutoAccountant, Event
 from pate.accounting.accountant import abbreviated
+from pate.aggregators.training_set import TrainingSet
 from pate.files.arrays import ArrayForm, read_arrays, write_arrays
 from pate.files.paths import make_folder
 from pate.files.reading import FROM_BACKUP, damaged
-from pate.validation import require
-from pate.votes.recipe import DEFAULT_RECIPE, Recipe
-from pate.votes.shape import VoteShape
 
 REMEDY = f"{FROM_BACKUP}: it was charged and drawn, and drawing it again costs its price again"
-
-
-@dataclass(frozen=True, eq=False)
-class NoisyScores:
-    """Real numbers that were released for queries, with the size of their noise.
-
-    Attributes:
-        values: float64 `[num_queries, num_labels]`, scores minus the center.
-        noise_std: standard deviation of the noise in each value.
-        prevalence: float64 `[num_labels]`, the public or released prevalence of each label.
-        num_directions: dimension of the public subspace that the votes lie in; None where they are not confined to one.
-    """
-
-    values: NDArray[np.float64]
-    noise_std: float
-    prevalence: NDArray[np.float64]
-    num_directions: int | None = None
-
-
-@dataclass(frozen=True, eq=False)
-class TrainingSet:
-    """The data that a student learns from: public inputs, and the answers released for them.
-
-    Attributes:
-        inputs: float32 `[num_answered, ...]`, the inputs of the answered queries.
-        labels: bool `[num_answered, num_labels]`, the released labels.
-        scores: the released scores of the same queries; None for a release of labels alone.
-        weights: float64 `[num_features, num_labels]`, the released weights of a student; None for a release without
-            them. Features times weights are logits; the features are `PublicPCA.with_constant` of the directions of the
-            public pool.
-        recipe: the constants of the aggregator that released scores or weights.
-    """
-
-    inputs: NDArray[np.float32]
-    labels: NDArray[np.bool_]
-    scores: NoisyScores | None = None
-    weights: NDArray[np.float64] | None = None
-    recipe: Recipe = DEFAULT_RECIPE
-
-
-class Answers(NamedTuple):
-    """The answers to queries: a row of labels for each query, and whether the query is answered.
-
-    Attributes:
-        labels: bool `[num_queries, num_labels]`; a query that is not answered has a row of False.
-        answered: bool `[num_queries]`.
-    """
-
-    labels: NDArray[np.bool_]
-    answered: NDArray[np.bool_]
-
-    @classmethod
-    def to_all(cls, labels: NDArray[np.bool_]) -> Self:
-        """Returns answers with these labels, in which every query is answered."""
-        return cls(labels, np.ones(len(labels), dtype=np.bool_))
-
-    @classmethod
-    def from_draw(cls, drawn: Any, shape: VoteShape, *, name: str) -> Self:
-        """Returns the result of an aggregator's `draw` as `Answers`, once its types and shapes are checked.
-
-        Args:
-            drawn: the result of `draw`, a tuple of labels and answered.
-            shape: the number of queries and labels that were charged.
-            name: the name of the method, for the error.
-
-        Raises:
-            InvalidValue: the result is no tuple of two bool arrays, or the arrays have another shape.
-        """
-        rule = "a tuple of labels and answered, arrays of bool"
-        require(isinstance(drawn, tuple), name, type(drawn).__name__, rule)
-        kinds = [str(np.asarray(array).dtype) for array in drawn]
-        require(kinds == ["bool", "bool"], name, kinds, rule)
-        labels, answered = map(np.asarray, drawn)
-        paid = (shape.num_queries, shape.num_labels)
-        rule = f"{paid}, which the price is for"
-        require(labels.shape == paid, "labels.shape", labels.shape, rule)
-        rule = f"{paid[:1]}, which the price is for"
-        require(answered.shape == paid[:1], "answered.shape", answered.shape, rule)
-        return cls(labels=labels, answered=answered)
 
 
 @dataclass(frozen=True, eq=False)

@@ -15,29 +15,26 @@ Source: Cohen & Lyu 2023; docs/proofs/hits.md.
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
-from functools import cache, lru_cache, partial
+from functools import cached_property, partial
 from typing import ClassVar, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from pate import accounting as pa
-from pate.accounting import target_charging as charging
 from pate.aggregators.aggregator import Aggregator, Bits, Rng
+from pate.aggregators.answers import Answers
 from pate.aggregators.expectation import ExpectedRelease, expected_from_votes
 from pate.aggregators.failures import with_failure_prob_for
 from pate.aggregators.record import Arrays, MemoryRecord, ReleaseRecord
-from pate.aggregators.release import Answers, ChargedRelease
+from pate.aggregators.release import ChargedRelease
 from pate.mechanisms.noise.lazy_uniforms import LazyUniforms
 from pate.mechanisms.parameters import COUNT, PROBABILITY
 from pate.validation import (
-    InvalidValue,
     require,
-    require_count,
     require_generator,
-    require_positive,
 )
 from pate.votes.made_up import MadeUpVotes
 from pate.votes.shape import VoteShape
@@ -46,215 +43,10 @@ from pate.votes.source import VoteSource
 Array = NDArray[np.float64]
 Counts = NDArray[np.int64]
 
-# Epsilon of a call beyond which a target is hit too rarely to count hits at all.
-_LARGEST_EPSILON = 30.0
 # Words drawn beforehand for each random number. 128 bits repeat in a resumed session; a draw that needs more is as
 # exact, with bits of its own. With 256 bits of each number drawn beforehand, more are needed with a probability below
 # 2**-180.
 _WORDS_AHEAD = 1
-
-
-@lru_cache(maxsize=1024)
-def session_event(
-    make_target: Callable[[float], charging.QTarget],
-    call_epsilon: float,
-    *,
-    target_hits: int,
-    num_calls: int,
-    session_delta: float,
-    failure_prob: float = 0.0,
-    bounded_range: bool | None = None,
-    other_releases: pa.Event | None = None,
-) -> pa.Event:
-    """Returns the price of a session of at most `num_calls` queries that halts after `target_hits` hits.
-
-    Two prices hold, and the lower one is returned. Which one is lower depends on public numbers.
-
-    - **By accesses.** With probability 1 - overrun, the queries of the session access the private data at most n times.
-      The price of n accesses is composed, and overrun is taken from delta. If n is not below `num_calls`, the price of
-      all queries is composed, and there is no overrun.
-    - **By hits.** A `SessionEvent` bounds the privacy loss of `target_hits` hits directly (docs/proofs/hits.md). For
-      queries outside the boundary wrapper this price is computed only if `other_releases` is given.
-
-    Args:
-        make_target: returns the target of a query, given `call_epsilon`: `charging.not_prior` or
-            `charging.tight_boundary`.
-        call_epsilon: the pure-DP epsilon of the mechanism on one query, > 0.
-        target_hits: the number of hits after which the session halts, >= 1.
-        num_calls: the largest number of queries, >= 0.
-        session_delta: the delta at which the two prices are compared, and for which the best overrun is computed.
-        failure_prob: the sum of the failure probabilities of all queries, less than `session_delta`.
-        bounded_range: None for queries outside the boundary wrapper. Inside: whether the log-likelihood ratios of one
-            query span at most `call_epsilon`, else False.
-        other_releases: the event of the releases that are made together with the session, in any order; None without
-            any. The comparison of the two prices takes them into account.
-
-    Raises:
-        InvalidValue: `failure_prob` is not less than `session_delta`.
-    """
-    require_positive("epsilon", call_epsilon)
-    if require_count("num_calls", num_calls, minimum=0) == 0:
-        return pa.NoOpEvent()
-    if failure_prob >= session_delta:
-        rule = (
-            f"a sum over all calls below session_delta, and {failure_prob:.3g} over "
-            f"{num_calls} calls uses up session_delta={session_delta}"
-        )
-        raise InvalidValue("failure_prob", rule=rule)
-    if call_epsilon > _LARGEST_EPSILON:  # twice the epsilon covers an access of every target
-        return _composed_calls(2 * call_epsilon, num_calls=num_calls, failure_prob=failure_prob)
-    target = make_target(call_epsilon)
-    accesses = _accesses(
-        target,
-        target_hits=target_hits,
-        num_calls=num_calls,
-        session_delta=session_delta,
-        failure_prob=failure_prob,
-    )
-    price_by_accesses = _composed_calls(
-        target.epsilon,
-        num_calls=accesses.num_accesses,
-        failure_prob=accesses.overrun_prob + failure_prob,
-    )
-    if bounded_range is None and other_releases is None:
-        return price_by_accesses
-    composed_accesses = _composed_calls(
-        target.epsilon, num_calls=accesses.num_accesses, failure_prob=accesses.overrun_prob
-    )
-    session: pa.SessionEvent
-    if bounded_range is None:
-        session = pa.SessionEvent(
-            epsilon=target.epsilon,
-            hit_prob=target.hit_prob,
-            target_hits=target_hits,
-            num_calls=num_calls,
-            accesses=composed_accesses,
-        )
-    else:  # priced by its calls' own laws
-        session = pa.BoundarySessionEvent(
-            epsilon=target.epsilon,
-            hit_prob=target.hit_prob,
-            target_hits=target_hits,
-            num_calls=num_calls,
-            accesses=composed_accesses,
-            call_epsilon=call_epsilon,
-            bounded_range=bounded_range,
-        )
-    price_by_hits = pa.ApproximateEvent(session, failure_prob)
-    return _cheaper(
-        price_by_hits,
-        price_by_accesses,
-        other_releases=other_releases,
-        session_delta=session_delta,
-    )
-
-
-@dataclass(frozen=True)
-class _Accesses:
-    """The number of accesses to the private data that a session pays for.
-
-    Attributes:
-        num_accesses: the number of accesses.
-        overrun_prob: the probability that a session has more accesses.
-    """
-
-    num_accesses: int
-    overrun_prob: float
-
-
-def _accesses(
-    target: charging.QTarget,
-    *,
-    target_hits: int,
-    num_calls: int,
-    session_delta: float,
-    failure_prob: float,
-) -> _Accesses:
-    """Returns the number of accesses at the best split of delta, at most `num_calls`.
-
-    The arguments are those of `session_event`.
-    """
-    all_calls = _Accesses(num_accesses=num_calls, overrun_prob=0.0)
-    overrun_prob = charging.overrun_probability(
-        num_calls, target_hits=target_hits, hit_prob=target.hit_prob
-    )
-    if overrun_prob >= session_delta:
-        return all_calls
-    price = charging.best_session_price(
-        target,
-        target_hits=target_hits,
-        by_play=False,
-        target_delta=session_delta,
-        failure_prob=failure_prob,
-    )
-    if price.num_accesses >= num_calls:
-        return all_calls
-    return _Accesses(price.num_accesses, price.overrun_prob)
-
-
-def _composed_calls(epsilon: float, num_calls: int, failure_prob: float) -> pa.Event:
-    """Returns the price of `num_calls` mechanisms of pure DP.
-
-    Args:
-        epsilon: the pure-DP epsilon of each.
-        num_calls: the number of mechanisms.
-        failure_prob: the probability that any of them fails, taken from delta.
-    """
-    calls = pa.SelfComposedEvent(pa.PureDpEvent(epsilon), num_calls)
-    return pa.ApproximateEvent(calls, failure_prob)
-
-
-def _cheaper(
-    price_by_hits: pa.Event,
-    price_by_accesses: pa.Event,
-    *,
-    other_releases: pa.Event | None,
-    session_delta: float,
-) -> pa.Event:
-    """Returns the price of a session that costs less at `session_delta`, together with other releases.
-
-    Args:
-        price_by_hits: the price of the session by its hits.
-        price_by_accesses: the price of the session by its accesses.
-        other_releases: the event of the other releases; None without any.
-        session_delta: the delta of the comparison.
-    """
-    if other_releases is None:
-        # Accesses alone are composed optimally, as few accountants are asked for them then.
-        price_of_accesses = (
-            pa.PureDpAccountant().compose(price_by_accesses).get_epsilon(session_delta)
-        )
-        price_of_hits = pa.RdpAccountant().compose(price_by_hits).get_epsilon(session_delta)
-        return price_by_hits if price_of_hits < price_of_accesses else price_by_accesses
-    hits_account = pa.RdpAccountant().compose(pa.ComposedEvent((price_by_hits, other_releases)))
-    accesses_account = pa.RdpAccountant().compose(
-        pa.ComposedEvent((price_by_accesses, other_releases))
-    )
-    if accesses_account.failure_prob >= session_delta:
-        return price_by_hits if hits_account.failure_prob < session_delta else price_by_accesses
-    price_of_hits = hits_account.get_epsilon(session_delta)
-    return (
-        price_by_hits
-        if price_of_hits < accesses_account.get_epsilon(session_delta)
-        else price_by_accesses
-    )
-
-
-def bit_epsilon(probabilities: Array, sensitivity: int) -> float:
-    """Returns the pure-DP epsilon of a random bit that depends on an integer statistic.
-
-    Args:
-        probabilities: the probability that the bit is 1, for consecutive values of the statistic.
-        sensitivity: the largest distance by which one change moves the statistic.
-    """
-    largest = 0.0
-    with np.errstate(divide="ignore", invalid="ignore"):
-        for logs in (np.log(probabilities), np.log1p(-probabilities)):
-            for step in range(1, min(sensitivity, len(logs) - 1) + 1):
-                moves = np.abs(logs[step:] - logs[:-step])
-                # NaN: the outcome has probability 0 at both values, so nothing moves
-                largest = max(largest, float(np.where(np.isnan(moves), 0.0, moves).max()))
-    return largest
 
 
 class Round(NamedTuple):
@@ -292,6 +84,22 @@ class Round(NamedTuple):
         require(fits, "round", shapes[0], f"a round of {shape}")
         num_hits = int(self.hits.sum())
         require(num_hits <= hits_left, "round", f"{num_hits} hits", f"at most {hits_left} hits")
+
+
+class _SessionUniforms:
+    """The random numbers of all queries of a session, which are drawn together when they are first read.
+
+    A round reads them once the session is paid for.
+    """
+
+    def __init__(self, num_queries: int, num_per_query: int, rng: Rng) -> None:
+        self._shape = (num_queries, num_per_query)
+        self._rng = rng
+
+    @cached_property
+    def numbers(self) -> LazyUniforms:
+        """The random numbers, `[num_queries, num_per_query]`."""
+        return LazyUniforms.draw(self._shape, self._rng, num_reserved_words=_WORDS_AHEAD)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -399,54 +207,81 @@ class TargetChargedAggregator(Aggregator):
             rng: the source of all noise.
             record: charges the price and stores each round.
         """
-        labels = np.zeros(counts.shape, dtype=np.bool_)
-        answered = np.zeros(shape.num_queries, dtype=np.bool_)
-        hits = np.zeros(shape.num_queries, dtype=np.bool_)
+        released = Round(
+            labels=np.zeros(counts.shape, dtype=np.bool_),
+            answered=np.zeros(shape.num_queries, dtype=np.bool_),
+            hits=np.zeros(shape.num_queries, dtype=np.bool_),
+        )
+        uniforms = _SessionUniforms(shape.num_queries, self._uniforms_per_query, rng)
         num_asked = 0
-
-        @cache
-        def draw_uniforms() -> LazyUniforms:
-            """Draws the random numbers of all queries, once the session is paid for."""
-            uniforms_shape = (shape.num_queries, self._uniforms_per_query)
-            return LazyUniforms.draw(uniforms_shape, rng, num_reserved_words=_WORDS_AHEAD)
-
-        def ask(queries: slice, hits_left: int) -> Arrays:
-            counts_of_round = counts[queries].astype(np.int64, copy=False)
-            prior = self._checked_prior(
-                labels[: queries.start], answered[: queries.start], counts_of_round.shape
-            )
-            outcome = self._ask(
-                counts_of_round,
-                uniforms=draw_uniforms()[queries],
-                prior=prior,
-                first_query=queries.start,
+        for index, queries in enumerate(self._rounds(shape.num_queries)):
+            hits_left = self.target_hits - int(released.hits.sum())
+            draw_round = partial(
+                self._draw_round,
+                counts[queries],
+                uniforms,
+                released,
+                queries=queries,
+                hits_left=hits_left,
                 num_teachers=shape.num_teachers,
             )
-            return outcome.until_hits(hits_left)._asdict()
-
-        for index, queries in enumerate(self._rounds(shape.num_queries)):
-            hits_left = self.target_hits - int(hits.sum())
-            ask_round = partial(ask, queries, hits_left)
-            arrays = record.part(f"round-{index}", ask_round)
+            arrays = record.part(f"round-{index}", draw_round)
             outcome = Round(
                 labels=arrays["labels"], answered=arrays["answered"], hits=arrays["hits"]
             )
-            # a file of committed rounds may be that of another session
-            outcome.require_fits(labels[queries].shape, hits_left=hits_left)
-            labels[queries], answered[queries], hits[queries] = outcome
+            # A file of committed rounds may be that of another session.
+            outcome.require_fits(released.labels[queries].shape, hits_left=hits_left)
+            released.labels[queries] = outcome.labels
+            released.answered[queries] = outcome.answered
+            released.hits[queries] = outcome.hits
             num_asked = queries.stop
-            if int(hits.sum()) == self.target_hits:
-                num_asked = int(np.flatnonzero(hits)[-1]) + 1
+            if int(released.hits.sum()) == self.target_hits:
+                num_asked = int(np.flatnonzero(released.hits)[-1]) + 1
                 break
         return ChargedRelease(
-            labels=labels,
-            answered=answered,
+            labels=released.labels,
+            answered=released.answered,
             event=self.event(shape),
             adjacency=self.adjacency,
-            hits=hits,
+            hits=released.hits,
             num_asked=num_asked,
             target_hits=self.target_hits,
         )
+
+    def _draw_round(
+        self,
+        counts: NDArray[np.integer],
+        uniforms: _SessionUniforms,
+        released: Round,
+        *,
+        queries: slice,
+        hits_left: int,
+        num_teachers: int,
+    ) -> Arrays:
+        """Draws the outcomes of a round, in which every query after the last hit of the session is refused.
+
+        Args:
+            counts: `[num_queries, num_labels]`, of the queries of the round.
+            uniforms: the random numbers of the session.
+            released: the outcomes of all queries, of which those before the round are known.
+            queries: the range of the queries of the round in the session.
+            hits_left: the number of hits before the session halts.
+            num_teachers: the declared number of teachers.
+        """
+        counts_of_round = counts.astype(np.int64, copy=False)
+        prior = self._checked_prior(
+            released.labels[: queries.start],
+            released.answered[: queries.start],
+            counts_of_round.shape,
+        )
+        outcome = self._ask(
+            counts_of_round,
+            uniforms=uniforms.numbers[queries],
+            prior=prior,
+            first_query=queries.start,
+            num_teachers=num_teachers,
+        )
+        return outcome.until_hits(hits_left)._asdict()
 
     def _checked_prior(self, labels: Bits, answered: Bits, shape: tuple[int, ...]) -> Bits | None:
         """Returns the predicted labels of a round once their type and shape are checked; None without a prior.

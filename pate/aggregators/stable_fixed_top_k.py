@@ -19,9 +19,9 @@ from pate.accounting import Budget, ComposedEvent, Event, NoOpEvent, SelfCompose
 from pate.accounting.event_tree import count_leaves
 from pate.accounting.rdp import rdp_curve
 from pate.aggregators.aggregator import Bits, Counts, Rng
+from pate.aggregators.answers import Answers
 from pate.aggregators.failures import with_failure_prob_for
 from pate.aggregators.gap_tests import GaussianTest, TableTest
-from pate.aggregators.release import Answers
 from pate.aggregators.stable_aggregator import StableAggregator
 from pate.aggregators.stable_split import split_budget
 from pate.aggregators.stable_top_k import StableTopK

@@ -25,9 +25,9 @@ from numpy.typing import NDArray
 
 from pate.accounting import Budget, Event, SelfComposedEvent
 from pate.aggregators.aggregator import Bits, Counts, Rng
+from pate.aggregators.answers import Answers
 from pate.aggregators.failures import with_failure_prob_for
 from pate.aggregators.hashability import is_hashable
-from pate.aggregators.release import Answers
 from pate.aggregators.select_then_test import SelectThenTest
 from pate.aggregators.stable_aggregator import StableAggregator
 from pate.aggregators.stable_split import EVEN_SHARE, split_budget

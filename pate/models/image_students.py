@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from pate.aggregators.release import TrainingSet
+from pate.aggregators.training_set import TrainingSet
 from pate.device import device_memory, require_device
 from pate.models.linear import LinearModel
 from pate.models.networks.convnet import Architecture, ConvNet

@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from pate.aggregators.release import NoisyScores, TrainingSet
+from pate.aggregators.training_set import NoisyScores, TrainingSet
 from pate.models.hyperparameters import require_settings
 from pate.models.linear import LinearModel
 from pate.models.logistic import LogisticStudent

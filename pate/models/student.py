@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Protocol
 
 import numpy as np
 
-from pate.aggregators.release import TrainingSet
+from pate.aggregators.training_set import TrainingSet
 from pate.models.student_model import Labels, Predictor, Rows, StudentModel
 from pate.validation import require, require_array, require_count, require_features
 

@@ -13,7 +13,7 @@ from pate.accounting.event_tree import by_accesses, failure_probability, leaves
 from pate.accounting.target_charging import exact_hit_prob, not_prior, tight_boundary
 from pate.aggregators import BoundaryMax, BoundaryTopK, NotPriorTopK
 from pate.aggregators.not_prior import margins
-from pate.aggregators.session import bit_epsilon, session_event
+from pate.aggregators.session_event import bit_epsilon, session_event
 from tests.privacy.histograms import GapPairs, gap_pairs, gaps_of, neighbors
 
 Array = NDArray[np.float64]

@@ -15,7 +15,7 @@ from pate.accounting.events import BoundarySessionEvent, NoOpEvent
 from pate.accounting.session_rdp import session_rdp
 from pate.accounting.target_charging import not_prior, tight_boundary
 from pate.aggregators import BoundaryMax, NotPriorTopK
-from pate.aggregators.session import bit_epsilon
+from pate.aggregators.session_event import bit_epsilon
 from tests.privacy.histograms import neighbors
 from tests.privacy.test_charged import SETTINGS, boundary_top_k, inside_wrapper, prior_check
 

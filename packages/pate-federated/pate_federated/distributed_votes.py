@@ -10,12 +10,13 @@ from numpy.typing import NDArray
 from pate import accounting as pa
 from pate.aggregators import aggregator as base
 from pate.aggregators.aggregator import Rng
+from pate.aggregators.answers import Answers
 from pate.aggregators.expectation import (
     ExpectedRelease,
     expected_from_votes,
 )
 from pate.aggregators.record import Arrays, ReleaseRecord
-from pate.aggregators.release import Answers, Release
+from pate.aggregators.release import Release
 from pate.aggregators.thresholds import expected_bits, squared_sensitivity
 from pate.mechanisms.parameters import COUNT, NOISE, PROBABILITY
 from pate.validation import require, require_array, require_count

@@ -12,7 +12,8 @@ from pate.accounting.target_charging import not_prior, tight_boundary
 from pate.aggregators import BoundaryMax, BoundaryTopK, NotPriorTopK
 from pate.aggregators.record import MemoryRecord, ReleaseRecord
 from pate.aggregators.release import ChargedRelease
-from pate.aggregators.session import Round, session_event
+from pate.aggregators.session import Round
+from pate.aggregators.session_event import session_event
 from pate.run.session_progress import WatchedSession
 from pate.votes.arrays import CountedVotes
 from tests.contract.case import charging

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from sklearn.metrics import f1_score
 
-from pate.aggregators.release import NoisyScores
+from pate.aggregators.training_set import NoisyScores
 from pate.data import Partition, Split
 from pate.models import KernelTeacher, LowRankStudent, StudentModel, kernel_votes
 from pate.models.released_model import ReleasedModel

@@ -1,0 +1,52 @@
+"""The answers to queries, as an aggregator draws them."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pate.validation import require
+from pate.votes.shape import VoteShape
+
+
+class Answers(NamedTuple):
+    """The answers to queries: a row of labels for each query, and whether the query is answered.
+
+    Attributes:
+        labels: bool `[num_queries, num_labels]`; a query that is not answered has a row of False.
+        answered: bool `[num_queries]`.
+    """
+
+    labels: NDArray[np.bool_]
+    answered: NDArray[np.bool_]
+
+    @classmethod
+    def to_all(cls, labels: NDArray[np.bool_]) -> Self:
+        """Returns answers with these labels, in which every query is answered."""
+        return cls(labels, np.ones(len(labels), dtype=np.bool_))
+
+    @classmethod
+    def from_draw(cls, drawn: Any, shape: VoteShape, *, name: str) -> Self:
+        """Returns the result of an aggregator's `draw` as `Answers`, once its types and shapes are checked.
+
+        Args:
+            drawn: the result of `draw`, a tuple of labels and answered.
+            shape: the number of queries and labels that were charged.
+            name: the name of the method, for the error.
+
+        Raises:
+            InvalidValue: the result is no tuple of two bool arrays, or the arrays have another shape.
+        """
+        rule = "a tuple of labels and answered, arrays of bool"
+        require(isinstance(drawn, tuple), name, type(drawn).__name__, rule)
+        kinds = [str(np.asarray(array).dtype) for array in drawn]
+        require(kinds == ["bool", "bool"], name, kinds, rule)
+        labels, answered = map(np.asarray, drawn)
+        paid = (shape.num_queries, shape.num_labels)
+        rule = f"{paid}, which the price is for"
+        require(labels.shape == paid, "labels.shape", labels.shape, rule)
+        rule = f"{paid[:1]}, which the price is for"
+        require(answered.shape == paid[:1], "answered.shape", answered.shape, rule)
+        return cls(labels=labels, answered=answered)

@@ -1,0 +1,225 @@
+"""The price of a session under target charging, by its hits or by its accesses to the private data.
+
+Source: Cohen & Lyu 2023; docs/proofs/hits.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pate import accounting as pa
+from pate.accounting import target_charging as charging
+from pate.validation import InvalidValue, require_count, require_positive
+
+Array = NDArray[np.float64]
+
+# Epsilon of a call beyond which a target is hit too rarely to count hits at all.
+_LARGEST_EPSILON = 30.0
+
+
+@lru_cache(maxsize=1024)
+def session_event(
+    make_target: Callable[[float], charging.QTarget],
+    call_epsilon: float,
+    *,
+    target_hits: int,
+    num_calls: int,
+    session_delta: float,
+    failure_prob: float = 0.0,
+    bounded_range: bool | None = None,
+    other_releases: pa.Event | None = None,
+) -> pa.Event:
+    """Returns the price of a session of at most `num_calls` queries that halts after `target_hits` hits.
+
+    Two prices hold, and the lower one is returned. Which one is lower depends on public numbers.
+
+    - **By accesses.** With probability 1 - overrun, the queries of the session access the private data at most n times.
+      The price of n accesses is composed, and overrun is taken from delta. If n is not below `num_calls`, the price of
+      all queries is composed, and there is no overrun.
+    - **By hits.** A `SessionEvent` bounds the privacy loss of `target_hits` hits directly (docs/proofs/hits.md). For
+      queries outside the boundary wrapper this price is computed only if `other_releases` is given.
+
+    Args:
+        make_target: returns the target of a query, given `call_epsilon`: `charging.not_prior` or
+            `charging.tight_boundary`.
+        call_epsilon: the pure-DP epsilon of the mechanism on one query, > 0.
+        target_hits: the number of hits after which the session halts, >= 1.
+        num_calls: the largest number of queries, >= 0.
+        session_delta: the delta at which the two prices are compared, and for which the best overrun is computed.
+        failure_prob: the sum of the failure probabilities of all queries, less than `session_delta`.
+        bounded_range: None for queries outside the boundary wrapper. Inside: whether the log-likelihood ratios of one
+            query span at most `call_epsilon`, else False.
+        other_releases: the event of the releases that are made together with the session, in any order; None without
+            any. The comparison of the two prices takes them into account.
+
+    Raises:
+        InvalidValue: `failure_prob` is not less than `session_delta`.
+    """
+    require_positive("epsilon", call_epsilon)
+    if require_count("num_calls", num_calls, minimum=0) == 0:
+        return pa.NoOpEvent()
+    if failure_prob >= session_delta:
+        rule = (
+            f"a sum over all calls below session_delta, and {failure_prob:.3g} over "
+            f"{num_calls} calls uses up session_delta={session_delta}"
+        )
+        raise InvalidValue("failure_prob", rule=rule)
+    if call_epsilon > _LARGEST_EPSILON:  # twice the epsilon covers an access of every target
+        return _composed_calls(2 * call_epsilon, num_calls=num_calls, failure_prob=failure_prob)
+    target = make_target(call_epsilon)
+    accesses = _accesses(
+        target,
+        target_hits=target_hits,
+        num_calls=num_calls,
+        session_delta=session_delta,
+        failure_prob=failure_prob,
+    )
+    price_by_accesses = _composed_calls(
+        target.epsilon,
+        num_calls=accesses.num_accesses,
+        failure_prob=accesses.overrun_prob + failure_prob,
+    )
+    if bounded_range is None and other_releases is None:
+        return price_by_accesses
+    composed_accesses = _composed_calls(
+        target.epsilon, num_calls=accesses.num_accesses, failure_prob=accesses.overrun_prob
+    )
+    session: pa.SessionEvent
+    if bounded_range is None:
+        session = pa.SessionEvent(
+            epsilon=target.epsilon,
+            hit_prob=target.hit_prob,
+            target_hits=target_hits,
+            num_calls=num_calls,
+            accesses=composed_accesses,
+        )
+    else:  # priced by its calls' own laws
+        session = pa.BoundarySessionEvent(
+            epsilon=target.epsilon,
+            hit_prob=target.hit_prob,
+            target_hits=target_hits,
+            num_calls=num_calls,
+            accesses=composed_accesses,
+            call_epsilon=call_epsilon,
+            bounded_range=bounded_range,
+        )
+    price_by_hits = pa.ApproximateEvent(session, failure_prob)
+    return _cheaper(
+        price_by_hits,
+        price_by_accesses,
+        other_releases=other_releases,
+        session_delta=session_delta,
+    )
+
+
+@dataclass(frozen=True)
+class _Accesses:
+    """The number of accesses to the private data that a session pays for.
+
+    Attributes:
+        num_accesses: the number of accesses.
+        overrun_prob: the probability that a session has more accesses.
+    """
+
+    num_accesses: int
+    overrun_prob: float
+
+
+def _accesses(
+    target: charging.QTarget,
+    *,
+    target_hits: int,
+    num_calls: int,
+    session_delta: float,
+    failure_prob: float,
+) -> _Accesses:
+    """Returns the number of accesses at the best split of delta, at most `num_calls`.
+
+    The arguments are those of `session_event`.
+    """
+    all_calls = _Accesses(num_accesses=num_calls, overrun_prob=0.0)
+    overrun_prob = charging.overrun_probability(
+        num_calls, target_hits=target_hits, hit_prob=target.hit_prob
+    )
+    if overrun_prob >= session_delta:
+        return all_calls
+    price = charging.best_session_price(
+        target,
+        target_hits=target_hits,
+        by_play=False,
+        target_delta=session_delta,
+        failure_prob=failure_prob,
+    )
+    if price.num_accesses >= num_calls:
+        return all_calls
+    return _Accesses(price.num_accesses, price.overrun_prob)
+
+
+def _composed_calls(epsilon: float, num_calls: int, failure_prob: float) -> pa.Event:
+    """Returns the price of `num_calls` mechanisms of pure DP.
+
+    Args:
+        epsilon: the pure-DP epsilon of each.
+        num_calls: the number of mechanisms.
+        failure_prob: the probability that any of them fails, taken from delta.
+    """
+    calls = pa.SelfComposedEvent(pa.PureDpEvent(epsilon), num_calls)
+    return pa.ApproximateEvent(calls, failure_prob)
+
+
+def _cheaper(
+    price_by_hits: pa.Event,
+    price_by_accesses: pa.Event,
+    *,
+    other_releases: pa.Event | None,
+    session_delta: float,
+) -> pa.Event:
+    """Returns the price of a session that costs less at `session_delta`, together with other releases.
+
+    Args:
+        price_by_hits: the price of the session by its hits.
+        price_by_accesses: the price of the session by its accesses.
+        other_releases: the event of the other releases; None without any.
+        session_delta: the delta of the comparison.
+    """
+    if other_releases is None:
+        # Accesses alone are composed optimally, as few accountants are asked for them then.
+        price_of_accesses = (
+            pa.PureDpAccountant().compose(price_by_accesses).get_epsilon(session_delta)
+        )
+        price_of_hits = pa.RdpAccountant().compose(price_by_hits).get_epsilon(session_delta)
+        return price_by_hits if price_of_hits < price_of_accesses else price_by_accesses
+    hits_account = pa.RdpAccountant().compose(pa.ComposedEvent((price_by_hits, other_releases)))
+    accesses_account = pa.RdpAccountant().compose(
+        pa.ComposedEvent((price_by_accesses, other_releases))
+    )
+    if accesses_account.failure_prob >= session_delta:
+        return price_by_hits if hits_account.failure_prob < session_delta else price_by_accesses
+    price_of_hits = hits_account.get_epsilon(session_delta)
+    return (
+        price_by_hits
+        if price_of_hits < accesses_account.get_epsilon(session_delta)
+        else price_by_accesses
+    )
+
+
+def bit_epsilon(probabilities: Array, sensitivity: int) -> float:
+    """Returns the pure-DP epsilon of a random bit that depends on an integer statistic.
+
+    Args:
+        probabilities: the probability that the bit is 1, for consecutive values of the statistic.
+        sensitivity: the largest distance by which one change moves the statistic.
+    """
+    largest = 0.0
+    with np.errstate(divide="ignore", invalid="ignore"):
+        for logs in (np.log(probabilities), np.log1p(-probabilities)):
+            for step in range(1, min(sensitivity, len(logs) - 1) + 1):
+                moves = np.abs(logs[step:] - logs[:-step])
+                # NaN: the outcome has probability 0 at both values, so nothing moves
+                largest = max(largest, float(np.where(np.isnan(moves), 0.0, moves).max()))
+    return largest

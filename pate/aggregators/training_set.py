@@ -1,0 +1,48 @@
+"""The data that a student learns from: public inputs, and what was released for them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pate.votes.recipe import DEFAULT_RECIPE, Recipe
+
+
+@dataclass(frozen=True, eq=False)
+class NoisyScores:
+    """Real numbers that were released for queries, with the size of their noise.
+
+    Attributes:
+        values: float64 `[num_queries, num_labels]`, scores minus the center.
+        noise_std: standard deviation of the noise in each value.
+        prevalence: float64 `[num_labels]`, the public or released prevalence of each label.
+        num_directions: dimension of the public subspace that the votes lie in; None where they are not confined to one.
+    """
+
+    values: NDArray[np.float64]
+    noise_std: float
+    prevalence: NDArray[np.float64]
+    num_directions: int | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class TrainingSet:
+    """The data that a student learns from: public inputs, and the answers released for them.
+
+    Attributes:
+        inputs: float32 `[num_answered, ...]`, the inputs of the answered queries.
+        labels: bool `[num_answered, num_labels]`, the released labels.
+        scores: the released scores of the same queries; None for a release of labels alone.
+        weights: float64 `[num_features, num_labels]`, the released weights of a student; None for a release without
+            them. Features times weights are logits; the features are `PublicPCA.with_constant` of the directions of the
+            public pool.
+        recipe: the constants of the aggregator that released scores or weights.
+    """
+
+    inputs: NDArray[np.float32]
+    labels: NDArray[np.bool_]
+    scores: NoisyScores | None = None
+    weights: NDArray[np.float64] | None = None
+    recipe: Recipe = DEFAULT_RECIPE
