@@ -348,15 +348,7 @@ class CelebA:
         if attributes.announced != len(attributes.files):
             rule = f"{len(attributes.files)}, the rows that follow"
             self._report_gap(f"{ATTRIBUTES} line 1", value=attributes.announced, rule=rule)
-        split_of, num_extra = read_numbers(folder, list_name=SPLITS, file_names=attributes.files)
-        if num_extra:
-            rule = f"also the {num_extra} that only {SPLITS} lists"
-            self._report_gap(ATTRIBUTES, value=f"{len(split_of)} images", rule=rule)
-        strange_rows = np.flatnonzero(split_of > max(_OFFICIAL.values()))
-        if len(strange_rows) > 0:
-            row = strange_rows[0]
-            rule = "0 (training), 1 (validation) or 2 (test)"
-            raise InvalidValue(f"{SPLITS} row {attributes.files[row]}", split_of[row], rule=rule)
+        split_of = self._split_codes(folder, attributes.files)
         record_ids = np.arange(1, len(attributes.files) + 1)
         identities = self._identities(folder, attributes.files)
         group_ids = record_ids
@@ -375,15 +367,10 @@ class CelebA:
                 crop_pixels=self.crop,
             )
 
-        shape = (len(attributes.files), 3, self.image_size, self.image_size)
-        parent = folder / "pate_cache" if self.cache is None else Path(self.cache).expanduser()
-        key = repr((_VERSION, self.crop, attributes.files))
-        digest = hashlib.sha256(key.encode()).hexdigest()
-        cache = parent / f"celeba-{self.image_size}-{digest[:8]}"
         rows = np.sort(np.concatenate([*rows_of.values()]))
         levels = cached_pixels(
-            cache,
-            shape,
+            self._cache_folder(folder, attributes.files),
+            (len(attributes.files), 3, self.image_size, self.image_size),
             image_numbers=rows,
             stamps=stamps,
             decode=decode,
@@ -426,6 +413,33 @@ class CelebA:
             ),
             group_unit=_ONE_PERSON if self.partition_by_identity else _ONE_PHOTOGRAPH,
         )
+
+    def _split_codes(self, folder: Path, files: Sequence[str]) -> NDArray[np.int64]:
+        """Returns the number of each photograph's official split, `[len(files)]`; see `_OFFICIAL`.
+
+        Raises:
+            InvalidValue: the list of splits is missing or damaged, or has another number.
+        """
+        split_of, num_extra = read_numbers(folder, list_name=SPLITS, file_names=files)
+        if num_extra:
+            rule = f"also the {num_extra} that only {SPLITS} lists"
+            self._report_gap(ATTRIBUTES, value=f"{len(split_of)} images", rule=rule)
+        strange_rows = np.flatnonzero(split_of > max(_OFFICIAL.values()))
+        if len(strange_rows) > 0:
+            row = strange_rows[0]
+            rule = "0 (training), 1 (validation) or 2 (test)"
+            raise InvalidValue(f"{SPLITS} row {files[row]}", split_of[row], rule=rule)
+        return split_of
+
+    def _cache_folder(self, folder: Path, files: Sequence[str]) -> Path:
+        """Returns the folder of the decoded photographs.
+
+        The name depends on the settings of the decoding and on the listed photographs.
+        """
+        parent = folder / "pate_cache" if self.cache is None else Path(self.cache).expanduser()
+        key = repr((_VERSION, self.crop, files))
+        digest = hashlib.sha256(key.encode()).hexdigest()
+        return parent / f"celeba-{self.image_size}-{digest[:8]}"
 
     def _identities(self, folder: Path, files: Sequence[str]) -> NDArray[np.int64] | None:
         """Returns the number of the person on each photograph, int64 `[len(files)]`.

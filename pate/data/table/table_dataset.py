@@ -72,14 +72,7 @@ def make_dataset(
         splits[split] = Split(
             inputs=part.inputs, labels=part.labels, record_ids=ids, group_ids=groups
         )
-    remarks = [
-        line
-        for column, vectors in schema.texts.items()
-        for line in remarks_on_texts(column, vectors, private.texts[column])
-    ]
-    if identities.shared is not None:
-        remarks.append(identities.shared.description())
-    remarks += identities.remarks
+    remarks = _remarks_on_content(rows_of_splits, schema, identities)
     remarks += remarks_on_copies(
         private_split=splits["private"],
         public_split=splits["public"],
@@ -93,15 +86,9 @@ def make_dataset(
             rows_of_splits[split].unknown_and_missing,
             num_records=len(rows_of_splits[split].numbers),
         )
-    owners = {"id": [] if private.ids is None else [private.ids], "group": private.groups}
     public_names: NDArray[Any] = public.numbers
     if public.ids is not None:
         public_names = np.array(public.record_names, np.str_)
-    budgets = None
-    if private.budgets is not None:
-        budgets = np.array(
-            canonical_words(words=private.budgets, spelling=schema.spelling).to_pylist(), np.str_
-        )
     order = np.random.default_rng(seed).permutation(len(public.labels))
     return Dataset(
         name=name,
@@ -116,15 +103,42 @@ def make_dataset(
         private_cells=private_cell_digest,
         public_labeled=public.labeled,
         notes=(*notes, *remarks),
-        owners={
-            owner: _names_for_ledgers(columns, schema.spelling)
-            for owner, columns in owners.items()
-            if columns
-        },
-        budgets=budgets,
+        owners=_owners(private, schema.spelling),
+        budgets=_budget_classes(private, schema.spelling),
         shared=identities.shared,
         group_unit=roles.group_unit,
     )
+
+
+def _remarks_on_content(
+    rows_of_splits: Mapping[str, Rows], schema: TableSchema, identities: _Identities
+) -> list[str]:
+    """Returns remarks on the private texts, on records of several owners, and on similar names of owners."""
+    remarks = [
+        line
+        for column, vectors in schema.texts.items()
+        for line in remarks_on_texts(column, vectors, rows_of_splits["private"].texts[column])
+    ]
+    if identities.shared is not None:
+        remarks.append(identities.shared.description())
+    return remarks + identities.remarks
+
+
+def _owners(private: Rows, spelling: CellSpelling) -> dict[str, frozenset[bytes]]:
+    """Returns the names of the private records ("id") and of their owners ("group"), as far as columns name them."""
+    columns_of = {"id": [] if private.ids is None else [private.ids], "group": private.groups}
+    return {
+        owner: _names_for_ledgers(columns, spelling)
+        for owner, columns in columns_of.items()
+        if columns
+    }
+
+
+def _budget_classes(private: Rows, spelling: CellSpelling) -> NDArray[np.str_] | None:
+    """Returns the name of each private record's budget class, `[num_private]`; None if no column names the classes."""
+    if private.budgets is None:
+        return None
+    return np.array(canonical_words(private.budgets, spelling).to_pylist(), np.str_)
 
 
 def _names_for_ledgers(columns: Sequence[Any], spelling: CellSpelling) -> frozenset[bytes]:
