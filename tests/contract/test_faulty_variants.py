@@ -43,13 +43,17 @@ VOTES = GaussianVotes(noise_std=50.0)
 
 
 def caught(check: Callable[..., None], *arguments: Any) -> None:
-    """Asserts that a check refuses the faulty variant."""
+    """Fails unless the check, called with these arguments, raises the AssertionError of a fault."""
     with pytest.raises(AssertionError, match=r"^fault: |of its price"):
         check(*arguments)
 
 
 def check_bits(event: pa.Event, first: Array, second: Array) -> None:
-    """Checks an event against independent bits whose probabilities of 1 differ, in both orders."""
+    """Fails if the event's price is below the Renyi divergence of independent bits.
+
+    `first` and `second` are the probabilities of a 1 of each bit, on two neighbors; both directions
+    are compared.
+    """
     patterns = np.array(list(product((False, True), repeat=len(first))))
     first_law, second_law = (np.where(patterns, p, 1 - p).prod(axis=1) for p in (first, second))
     assert_covered(
@@ -81,7 +85,11 @@ def label_probabilities(aggregator: Aggregator, counts: Counts) -> Array:
 
 
 def check_label_probabilities(aggregator: Aggregator, bits: Callable[[Any, Counts], Array]) -> None:
-    """Checks that one vote never turns a probability from 0 to 1, for four labels at epsilon 0.97."""
+    """Checks that one vote turns no label's probability of release from near 0 to near 1, for four
+    labels at epsilon 0.97.
+
+    `bits` returns the probability of each label, given the calibrated aggregator and the counts.
+    """
     calibrated = aggregator.calibrated(
         target_epsilon=0.97, target_delta=1e-6, num_queries=1, num_labels=4, num_teachers=800
     )
@@ -119,7 +127,10 @@ def test_1_thresholds_do_not_depend_on_the_votes() -> None:
 
 
 def check_fresh_noise(draw: Callable[[Counts, Any], NDArray[np.bool_]], source: Any) -> None:
-    """Checks that many equal uncertain queries do not all have one outcome."""
+    """Checks that 400 equal uncertain queries have all 16 outcomes.
+
+    `draw` returns the released labels, given the counts and the source of random numbers.
+    """
     outcomes = draw(np.full((400, 4), 20), source)
     assert len(np.unique(outcomes, axis=0)) == 16, "fault: every query has the same noise"
 

@@ -142,10 +142,11 @@ def test_a_price_of_hits_5_percent_too_small_is_refuted(adjacency: Adjacency) ->
 def test_no_adaptive_session_of_sets_exceeds_the_price(
     adjacency: Adjacency, setting: tuple[float, float, float], size: tuple[int, int]
 ) -> None:
-    """Boundary top-k, at most `size[0]` calls and `size[1]` hits: the exact moment of the best
-    adaptive session is at most the Renyi price.
+    """Boundary top-k sessions of at most `size[0]` calls and `size[1]` hits: the exact moment of
+    the best adaptive session is at most the Renyi price.
 
-    The size of the released set is compared, without failures.
+    An outcome is the size of the released set; sets that only one neighbor can release are not
+    counted.
     """
     calls, hits = size
     aggregator, _, laws = boundary_top_k(setting, adjacency, padded=True)

@@ -92,7 +92,8 @@ def test_noisy_max_over_39_tied_gaps_refutes_twice_the_sensitivity_too(
 ) -> None:
     """All 39 gaps of 40 labels are 10, and a teacher who votes for every second label is added.
 
-    The claimed price is exceeded by the factor `ratio`, also for twice the sensitivity.
+    The claimed price is that of one Gaussian of the given `sensitivity` (the true 1, or twice as
+    much); the exact Renyi divergence is `ratio` times the claim.
     """
     first = 10 * np.arange(40)[::-1] + 5
     second = first + np.arange(40) % 2

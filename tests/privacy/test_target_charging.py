@@ -99,8 +99,10 @@ def not_prior_pairs(epsilon: float) -> Iterator[tuple[Pair, Array]]:
 
 
 def revise_pairs(epsilon: float) -> Iterator[tuple[Pair, Array]]:
-    """Yields the distributions of a stored outcome, given that it lies outside an earlier set, with the set of
-    the next question as target.
+    """Yields the distributions of a stored outcome on two neighbors, given that it lies outside of
+    an earlier set.
+
+    The set of the next question is the set of hits.
     """
     for pair in neighbors(epsilon):
         rest = np.arange(1, len(pair[0]))

@@ -26,7 +26,7 @@ def roc_up(p: Array, shift: float, count: int) -> Array:
 
 
 def roc_down(p: Array, shift: float, count: int) -> Array:
-    """Returns P[M - shift <= x] where P[M <= x] = p."""
+    """Returns P[M - shift <= x] where P[M <= x] = p, for M the largest of `count` normals."""
     x = ndtri(np.exp(np.log(p) / count))
     return np.exp(count * log_ndtr(x + shift))
 

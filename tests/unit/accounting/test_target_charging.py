@@ -449,11 +449,11 @@ def test_prices_at_extreme_parameters_are_finite(
 
 
 def test_a_price_by_renyi_exceeds_the_optimal_composition() -> None:
-    """Sessions with up to 50,000 accesses are composed optimally, and larger ones by Renyi
-    divergence.
+    """Sessions of up to 50,000 accesses are priced by optimal composition, and longer sessions by
+    the looser Renyi divergence.
 
-    Of three sessions with growing numbers of hits, the last is priced by Renyi divergence; the
-    prices rise all the same.
+    Of three sessions with more and more hits, the third is priced by Renyi divergence: the prices
+    rise from each session to the next.
     """
     target = QTarget(epsilon=0.01, hit_prob=0.3)
     some = (11_000, 14_000, 18_000)

@@ -239,7 +239,7 @@ def test_missing_rounds_are_drawn_after_stored_parts(
     """Only two steps of the prevalence are committed: the continued release keeps them and draws
     other rounds under another seed.
 
-    The event stays.
+    The event of the release is the same.
     """
     parts = recorded.record.parts
     committed = {name: parts[name] for name in ("lengths", "mean-1")}

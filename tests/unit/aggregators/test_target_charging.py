@@ -356,8 +356,10 @@ def test_a_session_pays_for_the_first_queries_and_the_hits() -> None:
 
 
 def test_refused_hit_is_charged() -> None:
-    """An empty prior makes each query a hit, and no set of equal counts is stable: the session ends
-    after 2 unanswered hits.
+    """An empty prior makes each query a hit, and no set of equal counts is stable, so hits are not
+    answered: they count all the same.
+
+    The session ends after 2 unanswered hits.
     """
     expected = np.zeros((10, 4), dtype=np.bool_)
     session = replace(NOT_PRIOR, first_queries=0).with_prior(expected)

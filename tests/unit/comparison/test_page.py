@@ -45,8 +45,10 @@ def test_tables_hold_scores_goals_and_what_is_out_of_reach(frontier: Frontier) -
 
 
 def test_console_prints_scores_goals_and_warnings(frontier: Frontier, tmp_path: Path) -> None:
-    """The console shows the best method at each epsilon, scores, goals, methods out of reach, and
-    that no epsilon covers the comparison.
+    """The console shows the best method at each epsilon, the scores, the goals, and a method
+    without scores as out of reach, with its reason.
+
+    It states that no epsilon covers the whole comparison.
     """
     console = Console(file=io.StringIO(), width=160)
     print_frontier(frontier, folder=tmp_path, console=console)

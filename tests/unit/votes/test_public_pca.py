@@ -32,8 +32,8 @@ def test_features_have_length_one_and_small_weight_at_low_variance() -> None:
 
 
 def test_without_all_directions_there_is_no_height() -> None:
-    """With 4 of 6 directions, the features are the directions and one constant, without a feature
-    for the length of a record.
+    """With 4 of 6 directions, the features are the directions and one constant; there is no feature
+    for the length of a row.
     """
     directions = PublicPCA.fit(POOL, 4)
     features = directions.with_constant(POOL)
@@ -85,10 +85,11 @@ def test_kernel_components_explain_nonlinear_labels() -> None:
     ],
 )
 def test_components_need_room_and_a_pool(count: int, kernel_from: float, width: int) -> None:
-    """From 400 rows of 6 numbers, `width` features are made.
+    """`PublicPCA` makes `width` features of at most `count` from 400 public rows of 6 numbers.
 
-    Kernel components are what `count` leaves beyond 6 directions and a height, one for 20 rows at
-    most; without a kernel there are at most 7.
+    First come 6 directions, then a feature for the length of a row, then kernel components: as many
+    as `count` still allows, and at most one for every 20 rows. Without a kernel there are at most 7
+    features.
     """
     assert PublicPCA.fit(POOL, count, kernel_from=kernel_from).width == width
     assert PublicPCA.fit(POOL, count).width == min(count + (count == 6), 7)
