@@ -51,7 +51,7 @@ class CertifiedTable(Parameters):
     Source: docs/proofs/stability_test.md.
 
     >>> test = StabilityTest.gaussian(test_std=2.0, failure_prob=0.01, num_teachers=10)
-    >>> table = CertifiedTable.of(test, order=4.0)
+    >>> table = CertifiedTable.from_test(test, order=4.0)
     >>> table.numerators[:2], round(table.rdp, 3)
     ((90071992547409, 90071992547409), 1.432)
     """
@@ -83,7 +83,7 @@ class CertifiedTable(Parameters):
         require(cost <= self.rdp, "rdp", self.rdp, least)
 
     @classmethod
-    def of(cls, stability_test: StabilityTest, *, order: float) -> Self:
+    def from_test(cls, stability_test: StabilityTest, *, order: float) -> Self:
         """Returns the table of a stability test, with the smallest valid `rdp` at a Renyi order > 1."""
         require(1 < order < math.inf, "order", order, "a finite number > 1")
         probs = stability_test.pass_probabilities(

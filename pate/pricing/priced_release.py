@@ -194,4 +194,4 @@ def certify_stability_test(release: PricedRelease, budget: Budget) -> CertifiedT
     order = ready.order if ready is not None else getattr(aggregator, "table_order", None)
     if order is None:
         order = RdpAccountant().compose(release.event).best_order(budget.delta)
-    return CertifiedTable.of(test, order=order)
+    return CertifiedTable.from_test(test, order=order)

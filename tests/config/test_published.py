@@ -228,7 +228,7 @@ def test_nested_objects_are_filtered_and_tables_published_by_digest() -> None:
     center = CenteredVotes(noise_multiplier=2.0, prevalence_share=0.0, center=np.array([0.1, 0.2]))
     assert "center" not in published(center, fields={"center": [0.1, 0.2]})
     aggregator = StableTopK(selection_scale=2.0, test="table", table_order=6.0, table_budget=0.2)
-    table = CertifiedTable.of(aggregator.stability_test(num_teachers=30), order=6.0)
+    table = CertifiedTable.from_test(aggregator.stability_test(num_teachers=30), order=6.0)
     component = published(
         StableTopK(selection_scale=2.0, test="table", table=table),
         fields={"table": "private_clinic_files"},

@@ -71,7 +71,7 @@ def test_a_tuned_test_costs_its_budget(gap_test: GapTest, adjacency: Adjacency) 
 def test_a_ready_table_keeps_its_price() -> None:
     """A test from a ready table is not changed by tuning, and refuses to be scaled."""
     test = TABLE.for_votes(num_teachers=50, adjacency=Adjacency.REPLACE_ONE)
-    ready = ReadyTableTest(CertifiedTable.of(test, order=4.0))
+    ready = ReadyTableTest(CertifiedTable.from_test(test, order=4.0))
     tuned = ready.tuned(renyi_order=6.0, rdp=0.02, num_teachers=50, adjacency=Adjacency.REPLACE_ONE)
     assert tuned == ready
     with pytest.raises(InvalidValue) as error:

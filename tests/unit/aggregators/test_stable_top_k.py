@@ -251,7 +251,7 @@ def test_a_ready_table_is_kept_and_the_selection_meets_the_target(tmp_path: Any)
 
     fitted = calibrated(TABLE)
     order = float(fitted.table_order or 0)
-    CertifiedTable.of(fitted.stability_test(num_teachers=800), order=order).save(
+    CertifiedTable.from_test(fitted.stability_test(num_teachers=800), order=order).save(
         tmp_path / "table.json"
     )
     ready = StableTopK(
@@ -269,7 +269,9 @@ def test_given_table_is_refused_for_other_votes(tmp_path: Any) -> None:
     with other test settings, and for a target below its own price.
     """
     test = GAUSSIAN.stability_test(num_teachers=30)
-    ready = StableTopK(selection_scale=1.0, test="table", table=CertifiedTable.of(test, order=3.0))
+    ready = StableTopK(
+        selection_scale=1.0, test="table", table=CertifiedTable.from_test(test, order=3.0)
+    )
     assert "sha256=" in repr(ready)
     with refused("num_teachers", 31, "30"):
         ready.event_for(num_queries=1, num_labels=4, num_teachers=31)

@@ -114,7 +114,7 @@ def table_of(order: float, budget: float, failure_prob: float, adjacency: str) -
         order=order, rdp_budget=budget, failure_prob=failure_prob, num_levels=101
     )
     test = StabilityTest.from_table(table, num_teachers=100, adjacency=adjacency)
-    return CertifiedTable.of(test, order=order)
+    return CertifiedTable.from_test(test, order=order)
 
 
 def worst_divergence(table: CertifiedTable) -> Any:
@@ -159,7 +159,7 @@ def test_certificate_covers_both_directions() -> None:
     `rdp` includes that direction.
     """
     probs = (0.2, 0.2, 0.5, 0.9, 1 - 1e-9)
-    table = CertifiedTable.of(
+    table = CertifiedTable.from_test(
         StabilityTest(pass_probs=probs, failure_prob=0.2, adjacency="add_remove"), order=4.0
     )
     exact = worst_divergence(table)
@@ -276,7 +276,7 @@ WRONG_PROBS = [
 ]
 
 
-CERTIFIED = CertifiedTable.of(SMALL, order=3.0)
+CERTIFIED = CertifiedTable.from_test(SMALL, order=3.0)
 
 
 @pytest.mark.parametrize(
@@ -351,7 +351,7 @@ def test_file_that_is_no_table_is_refused_in_one_line(tmp_path: Path) -> None:
     path = tmp_path / "table.json"
     with refused("table", ANY, "a file that"):
         CertifiedTable.load(path)
-    CertifiedTable.of(SMALL, order=3.0).save(path)
+    CertifiedTable.from_test(SMALL, order=3.0).save(path)
     values = json.loads(path.read_text())
     contradictions = [
         json.dumps(values | {key: 7}) for key in ("num_teachers", "format", "denominator")
