@@ -58,7 +58,6 @@ def device_memory(advice: str) -> Iterator[None]:
     try:
         yield
     except torch.cuda.OutOfMemoryError as error:
-        reason = ". ".join(
-            str(error).split(". ")[:2]
-        )  # later sentences advise on torch's allocator
+        # later sentences advise on torch's allocator
+        reason = ". ".join(str(error).split(". ")[:2])
         raise DeviceFull(f"{reason} ({advice})") from error

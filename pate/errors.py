@@ -124,9 +124,8 @@ class Spelling:
         """Returns the message of an error in one line: the setting, the rule, and settings that work."""
         value = error.value
         if "number" in error.rule and _is_numeral(value):
-            value = repr(
-                value
-            )  # a text that looks like a number stands in quotes, where a number is expected
+            # a text that looks like a number stands in quotes, where a number is expected
+            value = repr(value)
         setting = self.setting(error.name, value, owner=error.owner)
         line = f"{setting or error.name}: expected {error.rule}"
         if error.hint:

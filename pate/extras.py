@@ -49,10 +49,8 @@ def require_extra(name: str, extra: str, value: object = UNSAID) -> None:
     for package in _PACKAGES[extra].split():
         try:
             is_installed = find_spec(package) is not None
-        except (
-            ImportError,
-            ValueError,
-        ):  # a test or a program has put an object in place of the package
+        except (ImportError, ValueError):
+            # a test or a program has put an object in place of the package
             is_installed = package in sys.modules
         if not is_installed:
             rule = f"the package {package}: {how_to_install(extra)}"

@@ -31,9 +31,8 @@ def account(config: DictConfig) -> None:
     """Prints the price of the configured release, or the plan that meets a budget."""
     require_choice("format", config.format, ("text", "json", "jsonl"))
     if config.ledger is not None and _names_ledger_alone():
-        _print_ledger(
-            config.ledger, output_format=config.format
-        )  # no release is named, so none is priced
+        # no release is named, so none is priced
+        _print_ledger(config.ledger, output_format=config.format)
         return
     rule = "text or json; jsonl is for ledger= and nothing else"
     require(config.format != "jsonl", "format", config.format, rule)

@@ -27,9 +27,8 @@ class Calibration:
     """The parameters by which a method meets a budget, or the reason why no parameters meet the budget."""
 
     parameters: Mapping[str, int | float | str | bool | list[Any] | None]
-    epsilon: (
-        float | None
-    )  # the price, at most the epsilon of the budget; None if no parameters meet the budget
+    # the price, at most the epsilon of the budget; None if no parameters meet the budget
+    epsilon: float | None
     reason: str = ""  # the reason why no parameters meet the budget; empty if some do
     refusal: str | None = None  # see `Contender.refusal`; None if it was not computed
 

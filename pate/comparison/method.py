@@ -16,9 +16,8 @@ class Contender:
     """A method whose parameters meet a budget, ready to be trained with any seed."""
 
     epsilon: float  # the price of the method, at most the epsilon of the budget
-    parameters: Mapping[
-        str, Any
-    ]  # the parameters that were computed from the budget, by name, such as the noise
+    # the parameters that were computed from the budget, by name, such as the noise
+    parameters: Mapping[str, Any]
     # trains a model with a seed, on which noise and training depend. It raises `InvalidValue` for data that the method
     # cannot handle; the table of the comparison then shows the error.
     train: Callable[[int], Trained]

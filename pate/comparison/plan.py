@@ -47,9 +47,8 @@ class ComparisonPlan:
     allow_useless: bool = False
     # whether to reduce `num_queries` to the size of the public pool if the pool is smaller
     fewer_queries: bool = False
-    settings: dict[str, object] = field(
-        default_factory=dict
-    )  # of the folder, plain; aggregators or seeds may change in it
+    # of the folder, plain; aggregators or seeds may change in it
+    settings: dict[str, object] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         require_count("num_queries", self.num_queries)

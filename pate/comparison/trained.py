@@ -26,9 +26,8 @@ class Reference:
 
     name: str  # the name in all tables
     train: Callable[[int], Trained]  # trains the model with a seed; can be pickled
-    identity: list[
-        Any
-    ]  # all settings on which the model depends, apart from data and seed, as plain values
+    # all settings on which the model depends, apart from data and seed, as plain values
+    identity: list[Any]
     columns: Mapping[str, Any]  # cells of comparison.csv by column, as in `Method.columns`
 
 

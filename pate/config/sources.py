@@ -44,9 +44,8 @@ class PartSource(ConfigSource):
 
     def __init__(self, provider: str, path: str) -> None:
         super().__init__(provider, path)
-        self._trusted = (
-            PartSource.trusted
-        )  # an attribute of the object reaches a launcher's processes
+        # an attribute of the object reaches a launcher's processes
+        self._trusted = PartSource.trusted
 
     @staticmethod
     def scheme() -> str:

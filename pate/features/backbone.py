@@ -43,10 +43,8 @@ IN_A_PACKAGE = "efficientnet_lite0"  # the network whose ImageNet weights pip al
 # mean and standard deviation of each channel, with which published weights were trained
 _IMAGENET = ((0.485, 0.456, 0.406), (0.229, 0.224, 0.225))
 _LITE = ((0.498, 0.498, 0.498), (0.502, 0.502, 0.502))
-_SAFE_TORCH = (
-    2,
-    10,
-)  # the first version whose reader of plain weights runs no code; see CVE-2026-24747
+# the first version whose reader of plain weights runs no code; see CVE-2026-24747
+_SAFE_TORCH = (2, 10)
 _LAYERS = 16  # numbers in the first layer, the largest, for each number of the image
 PREFIX = "net."  # of the names of the network's own arrays
 _LEAST_SIDE = 64  # pixels, to which smaller images are resized

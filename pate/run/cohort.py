@@ -34,9 +34,8 @@ class Cohort:
     num_groups: int | None = None
     # the unit of the price: a teacher, unless all holders vouch for the same groups of records
     unit: PrivacyUnit = ONE_TEACHER
-    features: Mapping[str, Scalar] = field(
-        default_factory=dict
-    )  # the origin of features of pictures, public
+    # the origin of features of pictures, public
+    features: Mapping[str, Scalar] = field(default_factory=dict)
     # the settings in which all holders agree, public, as YAML by group
     settings: Mapping[str, str] = field(default_factory=dict)
 

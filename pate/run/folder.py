@@ -278,9 +278,8 @@ class RunFolder(EnsembleFolder):
                 path, rule="the settings of the run", finding="no JSON object", remedy=_BEGIN_ANEW
             )
         old = _settings_by_name(stored)
-        new = _settings_by_name(
-            json.loads(json.dumps(settings))
-        )  # tuples become lists, as in the file
+        # tuples become lists, as in the file
+        new = _settings_by_name(json.loads(json.dumps(settings)))
         if old == new:
             return
         differing = [

@@ -36,9 +36,8 @@ class LowerBound:
     """A lower bound on every valid epsilon of a number of releases, and the pair of neighbors that proves it."""
 
     epsilon: float  # the bound for all releases together, at the target delta; rounded down
-    first: tuple[
-        int, ...
-    ]  # the counts of the first neighbor, on which some outcomes are more likely
+    # the counts of the first neighbor, on which some outcomes are more likely
+    first: tuple[int, ...]
     second: tuple[int, ...]  # the counts of the second neighbor
     num_releases: int  # the number of independent releases on this pair
 

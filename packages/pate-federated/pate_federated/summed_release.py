@@ -337,9 +337,8 @@ _REMEDY = "restore it from a backup; without noise, remove it and holders are as
 _LATER = f"{FROM_BACKUP}: later questions were asked about what was released of it"
 _MOST_BYTES = 2**36
 
-Summed = tuple[
-    NDArray[np.int64], tuple[str, ...]
-]  # a sum such as `[Q, L]`, and the names of its holders
+# a sum such as `[Q, L]`, and the names of its holders
+Summed = tuple[NDArray[np.int64], tuple[str, ...]]
 
 
 def _kept(

@@ -215,13 +215,11 @@ class RecordAttack:
 class _Canaries:
     """m canary records, each of which replaces one group of private records."""
 
-    rows: NDArray[
-        np.int64
-    ]  # [m], a row of the private split for each canary, from the group that it replaces
+    # [m], a row of the private split for each canary, from the group that it replaces
+    rows: NDArray[np.int64]
     remaining_rows: NDArray[np.int64]  # `rows`, and all rows of groups that are not replaced
-    inputs: NDArray[
-        np.float32
-    ]  # [m, d], the inputs of the first variants, which are those of public records
+    # [m, d], the inputs of the first variants, which are those of public records
+    inputs: NDArray[np.float32]
     mirrored: NDArray[np.float32]  # [m, d], `inputs` mirrored at the mean of all public records
     labels: NDArray[np.bool_]  # [m, L], the labels of both variants
 

@@ -22,9 +22,8 @@ class NoisyModel:
     the best expected micro-F1 on the public pool.
     """
 
-    log_odds: Callable[
-        [Any], Array
-    ]  # returns the log-odds of each label, [m, L], for inputs [m, …]
+    # returns the log-odds of each label, [m, L], for inputs [m, …]
+    log_odds: Callable[[Any], Array]
     bias: Array  # [L], the log-odds of the prevalence of each label
     noise_variance: Array  # [L], the variance of the noise in the log-odds of each label
     public_inputs: NDArray[np.float32]  # the inputs of the public pool

@@ -105,9 +105,8 @@ def infer_order(
         if date.has_short_year:
             short_year = short_year or word
         if not date.orders:
-            date.moment(
-                date_orders=(), first_year=2000
-            )  # raises for what is no day of the calendar
+            # raises for what is no day of the calendar
+            date.moment(date_orders=(), first_year=2000)
             continue
         if not any(date.is_date_in(date_order=order) for order in date.orders):
             raise NoDate(word)

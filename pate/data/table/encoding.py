@@ -88,9 +88,8 @@ def encoding_of(path: Path, named_encoding: str) -> str:
     codec = codecs.lookup(named_encoding).name
     if codec == UTF_8:
         return UTF_8
-    is_wide = codec.startswith(
-        ("utf-16", "utf-32")
-    )  # then text of ASCII bytes is not in that encoding
+    # a text of ASCII bytes is in neither of these encodings
+    is_wide = codec.startswith(("utf-16", "utf-32"))
     if _is_utf_8(path, result_for_ascii=is_wide):
         return UTF_8
     return _READ_AS.get(codec, named_encoding)

@@ -131,9 +131,8 @@ class Labels:
             self.hint = (
                 f"; {as_setting(name='data.label_separator', value=';')} reads lists of labels"
             )
-        truths = [value_of_word.get(label_word(word)) for word in words] + [
-            None
-        ]  # the last: empty cells
+        # the last entry is for empty cells
+        truths = [value_of_word.get(label_word(word)) for word in words] + [None]
         codes = coded.indices.fill_null(len(words)).to_numpy(zero_copy_only=False)
         bits = np.array([truth is True for truth in truths])[codes]
         wrong = np.array([truth is None for truth in truths])[codes]

@@ -50,10 +50,11 @@ def principal_directions(
     if len(vectors) < 2:
         raise InvalidValue("data.text", rule=SEVERAL_TEXTS)
     pca = PCA(min(max_directions, *vectors.shape), svd_solver="covariance_eigh")
+    # equal rows have no variance, by which sklearn divides
     with (
         one_blas_thread(),
         np.errstate(invalid="ignore", divide="ignore"),
-    ):  # of rows that are alike
+    ):
         pca.fit(vectors)
     variances = pca.explained_variance_
     varies = variances > max(ROUNDING**2 * variances[0], 1e-12)

@@ -155,9 +155,8 @@ class StaticVectors(TextVectors):
         """
         counts = counts.copy()
         counts.data = damped(counts=counts.data) * self.arrays["weights"][counts.indices]
-        columns = np.unique(
-            counts.indices
-        )  # 64 bits are needed for the vectors of these words alone
+        # 64 bits are needed for the vectors of these words alone
+        columns = np.unique(counts.indices)
         totals = counts @ np.ones((counts.shape[1], 1))
         sums = counts[:, columns] @ self.arrays["components"][columns].astype(np.float64)
         return np.asarray(sums / np.where(totals > 0, totals, 1))

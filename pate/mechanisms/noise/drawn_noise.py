@@ -30,9 +30,8 @@ class Number:
     """A random real number that is known as an interval, which becomes narrower as further random bits are drawn."""
 
     bounds: Callable[[], Limits]  # returns the interval, whose ends may be infinite
-    refinements: Sequence[
-        Callable[[], None]
-    ]  # functions that draw further bits of the uniform numbers behind this number
+    # functions that draw further bits of the uniform numbers behind this number
+    refinements: Sequence[Callable[[], None]]
 
 
 def number_of(
