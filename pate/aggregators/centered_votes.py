@@ -30,8 +30,7 @@ from numpy.typing import NDArray
 from pate import accounting as pa
 from pate import validation
 from pate.accounting.special import few_ndtr
-from pate.aggregators import aggregator as base
-from pate.aggregators.aggregator import Rng
+from pate.aggregators.aggregator import Aggregator, Rng
 from pate.aggregators.answers import Answers
 from pate.aggregators.centered_release import CenteredRelease, RoundsRelease
 from pate.aggregators.centered_rounds import CenteredRounds, NoisyPrevalence
@@ -66,7 +65,7 @@ _STUDENT_DIRECTIONS = 128
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class CenteredVotes(base.Aggregator):
+class CenteredVotes(Aggregator):
     """Releases the noisy mean of all teachers' votes minus a center, clipped over all queries and labels together.
 
     Rule for Q queries and L labels: let r = votes - center be the Q x L matrix of a teacher. The teacher adds

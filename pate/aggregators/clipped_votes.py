@@ -11,8 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pate import accounting as pa
-from pate.aggregators import aggregator as base
-from pate.aggregators.aggregator import Bits, Rng
+from pate.aggregators.aggregator import Aggregator, Bits, Rng
 from pate.aggregators.answers import Answers
 from pate.aggregators.expectation import (
     ExpectedRelease,
@@ -33,7 +32,7 @@ _MOST_TEACHERS = 2**20  # sums of multiples of 1 / _GRID below it take 52 bits
 
 
 @dataclass(frozen=True, kw_only=True)
-class ClippedVotes(base.Aggregator):
+class ClippedVotes(Aggregator):
     """Releases, for each label, whether clipped count + N(0, noise_std**2) > threshold_share * num_teachers.
 
     With norm l1 a teacher keeps at most `vote_clip` of its votes on a query: the most confident ones. Ties are broken

@@ -15,8 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pate import accounting as pa
-from pate.aggregators import aggregator as base
-from pate.aggregators.aggregator import Rng
+from pate.aggregators.aggregator import Aggregator, Rng
 from pate.aggregators.answers import Answers
 from pate.aggregators.expectation import (
     ExpectedRelease,
@@ -35,7 +34,7 @@ Counts = NDArray[np.int64]
 
 
 @dataclass(frozen=True, kw_only=True)
-class ScreenedAggregator(base.Aggregator):
+class ScreenedAggregator(Aggregator):
     """Base class that releases answers only where statistic + N(0, screening_std**2) >= threshold_share * num_teachers.
 
     The statistic of a query is a number of teachers in 0..num_teachers, and one change moves it by at most 1. The price

@@ -12,8 +12,7 @@ from numpy.typing import NDArray
 
 from pate import accounting as pa
 from pate.accounting.events import BitEvent
-from pate.aggregators import aggregator as base
-from pate.aggregators.aggregator import Rng
+from pate.aggregators.aggregator import Aggregator, Rng
 from pate.aggregators.answers import Answers
 from pate.aggregators.expectation import (
     ExpectedRelease,
@@ -32,7 +31,7 @@ Counts = NDArray[np.int64]
 
 
 @dataclass(frozen=True, kw_only=True)
-class GaussianVotes(base.Aggregator):
+class GaussianVotes(Aggregator):
     """Releases, for each label, whether count + N(0, noise_std**2) > num_teachers / 2.
 
     Every query is answered.

@@ -13,8 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pate import accounting as pa
-from pate.aggregators import aggregator as base
-from pate.aggregators.aggregator import Rng
+from pate.aggregators.aggregator import Aggregator, Rng
 from pate.aggregators.answers import Answers
 from pate.aggregators.thresholds import squared_sensitivity
 from pate.mechanisms.noise.comparisons import Values, largest_noisy
@@ -26,7 +25,7 @@ Counts = NDArray[np.int64]
 
 
 @dataclass(frozen=True, kw_only=True)
-class GNMax(base.Aggregator):
+class GNMax(Aggregator):
     """Releases, for each query, the label whose count + N(0, noise_std**2) is largest.
 
     Every query is answered.

@@ -15,8 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pate import accounting as pa
-from pate.aggregators import aggregator as base
-from pate.aggregators.aggregator import Bits, Rng
+from pate.aggregators.aggregator import Aggregator, Bits, Rng
 from pate.aggregators.answers import Answers
 from pate.aggregators.expectation import (
     ExpectedRelease,
@@ -40,7 +39,7 @@ _SETS_AT_ONCE = 1 << 20
 
 
 @dataclass(frozen=True, kw_only=True)
-class PowersetGNMax(base.Aggregator):
+class PowersetGNMax(Aggregator):
     """Releases, for each query, the set of labels whose count of teachers + N(0, noise_std**2) is largest.
 
     Every query is answered. All sets of at most `max_size` labels compete; without a `max_size` these are all 2**L sets

@@ -32,7 +32,7 @@ class Expectation:
 
     @property
     def is_useless(self) -> bool:
-        """Returns True if the noise hides even unanimous votes, or if only unanimous votes are answered."""
+        """Whether the noise hides even unanimous votes, or only unanimous votes are answered."""
         return self.unanimous.is_useless or self.clear.answered < LEAST_ANSWERED
 
 

@@ -71,23 +71,55 @@ def require_useful(
     except InvalidValue:
         return tuple(doubts)
     num_teachers = priced.shape.num_teachers
-    reason = _reason(expected, priced)
     if not expected.is_useless:
-        if expected.unanimous.success < GOAL or expected.typical.success < _TYPICAL_SUCCESS:
-            kinds = (expected.unanimous, expected.clear, expected.typical)
-            shares = ", ".join(f"{kind.success:.0%}" for kind in kinds)
-            text = (
-                f"teachers are heard in {shares} of the cases where all, 90% or 70% of them agree (chance has 50%); "
-                f"what helps: {priced.aggregator.remedies['noise']}"
-            )
-            doubts.append(Doubt(name="num_teachers", value=num_teachers, text=text))
+        doubts.extend(_doubts_of_noise(expected, priced))
         return tuple(doubts)
+    reason = _reason(expected, priced)
     if allow_useless:
-        return (
-            *doubts,
-            Doubt(name="num_teachers", value=num_teachers, text=reason, waiver=ALLOW_USELESS),
+        doubt = Doubt(name="num_teachers", value=num_teachers, text=reason, waiver=ALLOW_USELESS)
+        return (*doubts, doubt)
+    raise _refusal(
+        reason, start, priced, budget, num_groups=num_groups, search=search or RemedySearch()
+    )
+
+
+def _doubts_of_noise(expected: Expectation, priced: PricedRelease) -> Iterator[Doubt]:
+    """Yields a doubt about a release whose noise hides teachers that agree in part.
+
+    Args:
+        expected: the expected answers of the release.
+        priced: the priced release.
+    """
+    if expected.unanimous.success < GOAL or expected.typical.success < _TYPICAL_SUCCESS:
+        kinds = (expected.unanimous, expected.clear, expected.typical)
+        shares = ", ".join(f"{kind.success:.0%}" for kind in kinds)
+        text = (
+            f"teachers are heard in {shares} of the cases where all, 90% or 70% of them agree (chance has 50%); "
+            f"what helps: {priced.aggregator.remedies['noise']}"
         )
-    search = search or RemedySearch()
+        yield Doubt(name="num_teachers", value=priced.shape.num_teachers, text=text)
+
+
+def _refusal(
+    reason: str,
+    start: Aggregator,
+    priced: PricedRelease,
+    budget: Budget,
+    *,
+    num_groups: int | None,
+    search: RemedySearch,
+) -> InvalidValue:
+    """Returns the error that refuses a release, with the remedies that a search has found.
+
+    Args:
+        reason: the reason for the refusal, in words.
+        start: the aggregator before its noise was solved for.
+        priced: the priced release.
+        budget: the budget that the release was planned for.
+        num_groups: the number of private groups; None if unknown.
+        search: the search for settings that work.
+    """
+    num_teachers = priced.shape.num_teachers
     rule = f"a release that tells something: {reason}"
     if search.report_refusal is not None:
         refusal = InvalidValue("num_teachers", num_teachers, rule=rule)
@@ -100,7 +132,7 @@ def require_useful(
             f"; a search of {search.seconds:g} s found nothing that works; "
             "pate-account suggest=true searches longer"
         )
-    raise InvalidValue(
+    return InvalidValue(
         "num_teachers",
         num_teachers,
         rule=rule,
