@@ -147,7 +147,7 @@ def cast_vote_file(
         require(
             num_queries <= pool, "num_queries", num_queries, f"at most {pool}, the public samples"
         )
-        _ = plan.num_teachers_of(dataset)  # refuses what cannot be
+        plan.num_teachers_of(dataset)  # refuses more teachers than private groups
         # a killed call of this holder may have left a file, which is written again
         if os.path.lexists(output):
             is_own = is_vote_file(output) and VoteFile.open(output).manifest.holder == plan.holder
