@@ -8,7 +8,7 @@ import pickle
 import pkgutil
 import sys
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cache
@@ -57,15 +57,19 @@ from tests.refusals import ANY, Refusal, refused
 CODE = "open(r'{mark}', 'w').close()"
 
 
-def node_of(target: Any, *positional: Any, **given: Any) -> dict[str, Any]:
-    return {"_target_": target, **given} | ({"_args_": list(positional)} if positional else {})
+def node_of(target: Any, *, arguments: Sequence[Any] = (), **fields: Any) -> dict[str, Any]:
+    """Returns a configuration that names a class or function, with arguments by position and by name."""
+    node = {"_target_": target, **fields}
+    if arguments:
+        node["_args_"] = list(arguments)
+    return node
 
 
 RUNSTRING = "pate.validation.np.testing.runstring"
 ACCOUNTANT = "pate.accounting.RdpAccountant"
-PATH = node_of("pate.files.paths.Path", "{mark}")
+PATH = node_of("pate.files.paths.Path", arguments=["{mark}"])
 REAL: dict[str, Any] = {
-    "through a module of ours": node_of(RUNSTRING, CODE, {}),
+    "through a module of ours": node_of(RUNSTRING, arguments=[CODE, {}]),
     "keywords": node_of(RUNSTRING, astr=CODE, dict={}),
     "a script": node_of(
         "sklearn.utils._testing.assert_run_python_script_without_output", source_code=CODE
@@ -78,23 +82,27 @@ REAL: dict[str, Any] = {
     "np.load": node_of("pate.validation.np.load", file="{folder}/pickle", allow_pickle=True),
     "np.savetxt": node_of("pate.validation.np.savetxt", fname="{mark}", X=[1]),
     "a function of ours": node_of("pate.files.atomic.write_text", path=PATH, text="x"),
-    "a method": node_of("pate.files.paths.Path.touch", PATH),
-    "a nested one": node_of(ACCOUNTANT, orders=[node_of(RUNSTRING, CODE, {})]),
+    "a method": node_of("pate.files.paths.Path.touch", arguments=[PATH]),
+    "a nested one": node_of(ACCOUNTANT, orders=[node_of(RUNSTRING, arguments=[CODE, {}])]),
 }
 """Attacks that run code, or write a file, where Hydra itself looks a target up."""
 
 ATTACKS: dict[str, Any] = REAL | {
-    "a module that is not there": node_of("pate.durable.np.testing.runstring", CODE, {}),
+    "a module that is not there": node_of(
+        "pate.durable.np.testing.runstring", arguments=[CODE, {}]
+    ),
     "torch through a module of ours": node_of("pate.device.torch.load", f="{mark}"),
-    "a method of a class of ours": node_of("pate.teachers.CheckpointStore.save", 1, 2, 3),
-    "os": node_of("pate.files.paths.os.system", "touch {mark}"),
-    "pickle": node_of("pate.models.sklearn.pickle.loads", "x"),
-    "builtins": node_of("builtins.eval", CODE),
-    "its builtins": node_of("pate.validation.__builtins__.eval", CODE),
+    "a method of a class of ours": node_of(
+        "pate.teachers.CheckpointStore.save", arguments=[1, 2, 3]
+    ),
+    "os": node_of("pate.files.paths.os.system", arguments=["touch {mark}"]),
+    "pickle": node_of("pate.models.sklearn.pickle.loads", arguments=["x"]),
+    "builtins": node_of("builtins.eval", arguments=[CODE]),
+    "its builtins": node_of("pate.validation.__builtins__.eval", arguments=[CODE]),
     "a class by its dunders": node_of(
         "pate.accounting.RdpAccountant.__init__.__globals__.os.system"
     ),
-    "its class": node_of("pate.accounting.RdpAccountant.__class__", "x", [], {}),
+    "its class": node_of("pate.accounting.RdpAccountant.__class__", arguments=["x", [], {}]),
     "a test of sklearn": node_of("sklearn.tests.test_base.MyEstimator"),
     "its conftest": node_of("sklearn.conftest.pytest"),
     "nothing": node_of(""),
@@ -110,7 +118,7 @@ ATTACKS: dict[str, Any] = REAL | {
     "its base": node_of("pate.accounting.Accountant"),
     "no class": {"orders": [2.0]},
     "partial": node_of(ACCOUNTANT, _partial_=True),
-    "arguments by place": node_of(ACCOUNTANT, [2.0]),
+    "arguments by place": node_of(ACCOUNTANT, arguments=[[2.0]]),
     "conversion": node_of(ACCOUNTANT, _convert_="object"),
     "recursion": node_of(ACCOUNTANT, _recursive_=False),
     "mode": node_of(ACCOUNTANT, _mode_="x"),

@@ -43,9 +43,17 @@ from pate.votes.made_up import MadeUpVotes
 from pate.votes.source import TeacherVotes
 from tests.e2e.commands import call
 
-SHAPE = {"num_queries": 200, "num_labels": 6, "num_teachers": 600}
+NUM_QUERIES = 200
+NUM_LABELS = 6
+NUM_TEACHERS = 600
 VOTES = [
-    MadeUpVotes(**SHAPE, agreement=share, num_present=number)
+    MadeUpVotes(
+        num_queries=NUM_QUERIES,
+        num_labels=NUM_LABELS,
+        num_teachers=NUM_TEACHERS,
+        agreement=share,
+        num_present=number,
+    )
     for share, number in ((0.9, 2), (0.5, 5), (1.0, 1))
 ]
 OTHERS = {  # values for fields whose usual one says nothing of its kind
@@ -89,12 +97,18 @@ OF_RUNS = {
 
 def footprint(aggregator: Aggregator) -> Any:
     """Returns the price and the answers of releases of synthetic votes with a fixed seed."""
-    parts = [event_to_json(aggregator.event_for(**SHAPE))]
+    parts = [
+        event_to_json(
+            aggregator.event_for(
+                num_queries=NUM_QUERIES, num_labels=NUM_LABELS, num_teachers=NUM_TEACHERS
+            )
+        )
+    ]
     # draws hardly differ where what lacks is peeled
     if isinstance(aggregator, (StableTopK, StableFixedTopK)):
         parts.append(
             aggregator.distribution(
-                np.array([560, 330, 310, 300, 30, 20]), num_teachers=SHAPE["num_teachers"]
+                np.array([560, 330, 310, 300, 30, 20]), num_teachers=NUM_TEACHERS
             )
         )
     for votes in VOTES:
@@ -160,7 +174,12 @@ def test_aggregator_fields_reported_as_unused_change_nothing(
         if not changes:  # with a target it may be a share of the budget
             solved = [
                 each.calibrated(
-                    target_epsilon=20.0, target_delta=1e-6, accountant=RdpAccountant, **SHAPE
+                    target_epsilon=20.0,
+                    target_delta=1e-6,
+                    accountant=RdpAccountant,
+                    num_queries=NUM_QUERIES,
+                    num_labels=NUM_LABELS,
+                    num_teachers=NUM_TEACHERS,
                 )
                 for each in (aggregator, other)
             ]

@@ -56,7 +56,8 @@ def test_finished_steps_are_reported_and_not_repeated(
     monitor, lines = continue_run(tmp_path / "run")
     assert lines == [found]
     assert "training teachers" not in monitor.stages
-    trained_before = found.partition("trained: ")[2].split(", ")
+    _, _, trained_models = found.partition("trained: ")
+    trained_before = trained_models.split(", ")
     if stage == "writing the report":
         trained_before.append("true label student")  # which lies beside the run, for other runs too
     for model in ("student", "majority vote student", "true label student"):

@@ -208,6 +208,7 @@ def swept(
 
 
 def result(score: float, epsilon: float = 8.004) -> dict[str, Any]:
+    """Returns what a job of a sweep returns: its price, answers and mean average precision."""
     return {
         "epsilon": epsilon,
         "answered": "3/6",
@@ -222,8 +223,8 @@ def test_sweep_table_sorts_runs_and_explains_refusals(tmp_path: Path, capsys: An
     rows = swept(
         tmp_path,
         jobs=[
-            ("aggregator=a seed=0", result(0.1)),
-            ("aggregator=b seed=0", result(0.27)),
+            ("aggregator=a seed=0", result(score=0.1)),
+            ("aggregator=b seed=0", result(score=0.27)),
             ("aggregator=c seed=0", refused_row),
             ("aggregator=d seed=0", None),
         ],
@@ -241,9 +242,12 @@ def test_sweep_table_sorts_runs_and_explains_refusals(tmp_path: Path, capsys: An
 
 def test_new_sweep_forgets_the_jobs_of_an_earlier_one(tmp_path: Path, capsys: Any) -> None:
     """After a sweep of two jobs, a second sweep has its one job in the table."""
-    swept(tmp_path, jobs=[("seed=0", result(0.1)), ("seed=1", result(0.2, float("inf")))])
+    swept(
+        tmp_path,
+        jobs=[("seed=0", result(score=0.1)), ("seed=1", result(score=0.2, epsilon=float("inf")))],
+    )
     assert "inf" in capsys.readouterr().out
-    assert len(swept(tmp_path, jobs=[("seed=2", result(0.3))])) == 1
+    assert len(swept(tmp_path, jobs=[("seed=2", result(score=0.3))])) == 1
 
 
 def test_refusal_of_a_job_is_printed_below_its_heading(tmp_path: Path, capsys: Any) -> None:
@@ -267,7 +271,7 @@ def test_sweep_table_shows_names_baselines_and_cost(tmp_path: Path, capsys: Any)
     swept(
         tmp_path,
         jobs=[
-            (each, result(0.2) | row | {"run": name})
+            (each, result(score=0.2) | row | {"run": name})
             for each, name in zip(words, "ab", strict=True)
         ],
     )
@@ -295,7 +299,7 @@ def test_releases_of_a_sweep_are_added_up_for_each_adjacency(tmp_path: Path, cap
     failed: tuple[str, None] = ("seed=0", None)
     swept(
         tmp_path / "sweep",
-        jobs=[("seed=1", result(0.2)), failed, failed, failed],
+        jobs=[("seed=1", result(score=0.2)), failed, failed, failed],
         folders=[*folders, folders[0]],
     )
     text = " ".join(capsys.readouterr().out.split())
@@ -324,7 +328,7 @@ def test_a_total_names_what_its_ledger_counts_in_all(tmp_path: Path, capsys: Any
     ledger = Ledger(folder / "ledger.db", target_delta=1e-6, data="records", unit=unit)
     for key in (f"{run}:redrawn", f"{'f' * 32}:release"):
         ledger.commit(key, gaussian, b"", ChargeNote(noise=""), adjacency=ledger.adjacency)
-    swept(tmp_path / "sweep", jobs=[("seed=1", result(0.2))], folders=[folder])
+    swept(tmp_path / "sweep", jobs=[("seed=1", result(score=0.2))], folders=[folder])
     text = " ".join(capsys.readouterr().out.split())
     assert "2 releases of one private data set cost together at most epsilon 1.55" in text
     assert (
@@ -343,7 +347,8 @@ def test_releases_with_one_seed_have_no_total_epsilon(
 
     This also holds for different adjacencies or records: the difference of two such sums has no noise.
     """
-    for number, terms in enumerate(({}, {"adjacency": "add_remove"}, {"data": "other"})):
+    terms = (("replace_one", "records"), ("add_remove", "records"), ("replace_one", "other"))
+    for number, (adjacency, data) in enumerate(terms):
         folders = [
             paid(tmp_path / f"{number}a", event=GaussianEvent(noise_multiplier=4.0), seed=seeds[0])
         ]
@@ -352,24 +357,40 @@ def test_releases_with_one_seed_have_no_total_epsilon(
                 tmp_path / f"{number}b",
                 event=GaussianEvent(noise_multiplier=4.0),
                 seed=seeds[1],
-                **terms,
+                adjacency=adjacency,
+                data=data,
             )
         ]
         folders += [paid(tmp_path / f"{number}c", event=GaussianEvent(noise_multiplier=4.0))]
-        swept(tmp_path / "sweep", jobs=[("seed=0", result(0.2))], folders=folders)
+        swept(tmp_path / "sweep", jobs=[("seed=0", result(score=0.2))], folders=folders)
         text = " ".join(capsys.readouterr().out.split())
         assert ("no epsilon covers these releases together: two of them drew" in text) is are_shared
         assert ("together at most epsilon" in text) is not are_shared
 
 
 def paid(
-    folder: Path, event: Event, *, seed: int | None = None, data: str = "records", **terms: Any
+    folder: Path,
+    event: Event,
+    *,
+    seed: int | None = None,
+    data: str = "records",
+    adjacency: str = "replace_one",
 ) -> Path:
-    """Creates the folder of a run in which one release was paid, with its own ledger as in earlier versions."""
+    """Creates the folder of a run in which one release was paid, with its own ledger as in earlier versions.
+
+    Args:
+        folder: the folder, which is made and returned.
+        event: the event of the release.
+        seed: the seed of its noise; None for fresh noise.
+        data: the digest of the private records.
+        adjacency: the adjacency of the ledger.
+    """
     folder.mkdir(parents=True)
     (folder / "private.sha256").write_text(data)
     unit = PrivacyUnit("one row")
-    ledger = Ledger(folder / "ledger.db", target_delta=1e-6, data=data, unit=unit, **terms)
+    ledger = Ledger(
+        folder / "ledger.db", target_delta=1e-6, data=data, unit=unit, adjacency=adjacency
+    )
     run = f"{hash(folder) % 2**64:032x}"
     (folder / "run.id").write_text(f"{run}\n")
     key = f"{run}:release"
@@ -386,7 +407,7 @@ def test_shares_of_different_reference_scores_are_not_mixed(tmp_path: Path, caps
     """
 
     def reached(share: float, ceiling: str) -> dict[str, Any]:
-        return result(0.2) | {"share_of_reachable": share, "ceiling": ceiling}
+        return result(score=0.2) | {"share_of_reachable": share, "ceiling": ceiling}
 
     rows = swept(
         tmp_path,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -189,10 +190,10 @@ def test_picture_that_pil_cannot_convert_is_refused() -> None:
             levels(picture)
 
 
-def folder_of(path: Path, pixels: Any) -> dict[str, Any]:
+def folder_of(path: Path, pixels: Any) -> ImageFolder:
     """Writes one picture for each split, and a table.
 
-    Returns the settings of their reader.
+    Returns their reader.
 
     Args:
         path: the folder.
@@ -203,24 +204,22 @@ def folder_of(path: Path, pixels: Any) -> dict[str, Any]:
         Image.fromarray(pixels(place)).save(path / f"{place}.png")
         rows.append(f"{place}.png,{split},1")
     (path / "labels.csv").write_text("\n".join(rows))
-    return {
-        "root": str(path),
-        "table": str(path / "labels.csv"),
-        "labels": ["hat"],
-        "image_size": 16,
-        "channels": 1,
-    }
+    return ImageFolder(
+        root=str(path),
+        table=str(path / "labels.csv"),
+        labels=("hat",),
+        image_size=16,
+        channels=1,
+    )
 
 
 def test_folder_of_pictures_over_8_bits_needs_white(tmp_path: Path) -> None:
     """A folder of pictures of 16 bits is refused without `white`. With it, inputs and preprocessing have this white."""
     pytest.importorskip("pyarrow")
-    settings = folder_of(
-        tmp_path, pixels=lambda place: (RAMP // (1 + place)).astype(np.uint16) * 257
-    )
+    reader = folder_of(tmp_path, pixels=lambda place: (RAMP // (1 + place)).astype(np.uint16) * 257)
     with refused("data.table.file", rule="data.white=65535"):
-        ImageFolder(**settings).load()
-    dataset = ImageFolder(**settings, white=65535).load()
+        reader.load()
+    dataset = replace(reader, white=65535).load()
     np.testing.assert_allclose(dataset.private.inputs[:][0, 0], RAMP / 255, atol=1e-6)
     form = dataset.preprocessing
     assert isinstance(form, ImageForm)
@@ -241,15 +240,16 @@ def test_hugging_face_pictures_are_read_like_files(tmp_path: Path) -> None:
         split: datasets.Dataset.from_dict(part, features) for split in ("private", "public", "test")
     }
     datasets.DatasetDict(splits).save_to_disk(str(tmp_path / "saved"))
-    settings: dict[str, Any] = {
-        "inputs": ["scan"],
-        "labels": ["hat"],
-        "image_size": 16,
-        "channels": 1,
-    }
+    reader = HuggingFace(
+        path=str(tmp_path / "saved"),
+        inputs=("scan",),
+        labels=("hat",),
+        image_size=16,
+        channels=1,
+    )
     with refused("data.private.scan", rule="data.white=65535"):
-        HuggingFace(path=str(tmp_path / "saved"), **settings).load()
-    dataset = HuggingFace(path=str(tmp_path / "saved"), white=65535, **settings).load()
+        reader.load()
+    dataset = replace(reader, white=65535).load()
     np.testing.assert_allclose(dataset.private.inputs[:][0, 0], np.rot90(RAMP, -1) / 255, atol=1e-6)
 
 

@@ -209,7 +209,7 @@ def test_saved_states_are_read_back(store):
             assert (loaded[key].shape, loaded[key].dtype) == (array.shape, array.dtype)
             assert (loaded[key] == array).all()
     assert store.missing(10) == [0, 1, 2, 9]
-    store.save({0: STATE, 1: STATE, 2: STATE})
+    store.save(states={0: STATE, 1: STATE, 2: STATE})
     assert [state.keys() == STATE.keys() for state in store.states(num_teachers=8)] == [
         True
     ] * 3 + [False] * 3 + [True] * 2
@@ -221,7 +221,7 @@ def test_the_teachers_of_a_torn_file_are_missing(store, kept):
 
     They are missing; `recover` removes it, and saving them again gives the same bytes.
     """
-    store.save({0: STATE, 1: STATE})
+    store.save(states={0: STATE, 1: STATE})
     path = store.folder / name(first=0, last=1)
     content = path.read_bytes()
     path.write_bytes(content[:kept])
@@ -231,7 +231,7 @@ def test_the_teachers_of_a_torn_file_are_missing(store, kept):
         store.load(0)
     store.recover()
     assert list(store.folder.iterdir()) == []
-    store.save({0: STATE, 1: STATE})
+    store.save(states={0: STATE, 1: STATE})
     assert path.read_bytes() == content
 
 
@@ -240,7 +240,7 @@ def test_the_teachers_of_a_torn_file_are_missing(store, kept):
 )
 def test_a_folder_in_place_of_a_checkpoint_is_refused(store, strange):
     """A folder or link has the name of a checkpoint. Each use of the store refuses it."""
-    store.save({0: STATE})
+    store.save(states={0: STATE})
     strange(store.folder / name(first=1, last=9))
     for act in (store.recover, lambda: store.missing(1), lambda: store.load(0)):
         with refused("file", ANY):
@@ -249,7 +249,7 @@ def test_a_folder_in_place_of_a_checkpoint_is_refused(store, strange):
 
 def test_a_save_that_fails_leaves_the_old_file(store, monkeypatch):
     """The disk is full while a teacher is saved again. The earlier file stays alone."""
-    store.save({0: STATE})
+    store.save(states={0: STATE})
 
     def fail(*_):
         raise OSError("no space left")

@@ -55,21 +55,43 @@ def test_a_student_that_a_constant_beats_is_told_so_by_metric() -> None:
     )
 
 
+def baselines_at(
+    votes: float | None, true_labels: float | None, all_records: float | None
+) -> Baselines:
+    """Returns the baselines with these mean average precisions; None for a model that was not trained.
+
+    Args:
+        votes: of the majority-vote student.
+        true_labels: of the true-label student.
+        all_records: of the all-records model.
+    """
+    votes_scores, true_scores, all_scores = (
+        None if level is None else replace(STUDENT, mean_average_precision=level)
+        for level in (votes, true_labels, all_records)
+    )
+    return replace(
+        BASELINES,
+        majority_vote_student=votes_scores,
+        true_label_student=true_scores,
+        all_records_model=all_scores,
+    )
+
+
 @pytest.mark.parametrize(
     ("first_high", "lost"),
     [(0, "lost to noise"), (1, "lost to the teachers"), (2, "lost to the number of queries")],
 )
 def test_the_largest_loss_is_named_with_its_remedy(first_high: int, lost: str) -> None:
     """One of three steps loses 0.6. The verdict names it with the aggregator's remedy."""
-    low, high = (replace(STUDENT, mean_average_precision=value) for value in (0.3, 0.9))
-    chain = ("majority_vote_student", "true_label_student", "all_records_model")
-    levels = {name: high if place >= first_high else low for place, name in enumerate(chain)}
-    text = verdict_of(low, baselines=replace(BASELINES, **levels)).text
+    student = replace(STUDENT, mean_average_precision=0.3)
+    votes, true_labels, all_records = (0.9 if place >= first_high else 0.3 for place in range(3))
+    baselines = baselines_at(votes=votes, true_labels=true_labels, all_records=all_records)
+    text = verdict_of(student, baselines=baselines).text
     assert (
         f"{lost} (0.600); what helps: {Aggregator.remedies[lost.removeprefix('lost to ')]}." in text
     )
     centered = StudentVerdict.from_scores(
-        low, replace(BASELINES, **levels), num_answered=3, remedies=CenteredVotes.remedies
+        student, baselines, num_answered=3, remedies=CenteredVotes.remedies
     ).text
     assert "queries" not in centered.partition("in every metric.")[2]
     assert ("what helps: a larger epsilon, or more private groups." in centered) == (
@@ -95,13 +117,10 @@ def test_a_cause_of_half_of_the_loss_is_called_most(
     levels: tuple[float | None, ...], said: str
 ) -> None:
     """The verdict says "most" of a cause with half of the loss, and lists all causes otherwise."""
-    chain = ("majority_vote_student", "true_label_student", "all_records_model")
     student = replace(STUDENT, mean_average_precision=0.3)
-    level_of = {
-        name: None if level is None else replace(STUDENT, mean_average_precision=level)
-        for name, level in zip(chain, levels, strict=True)
-    }
-    text = verdict_of(student, baselines=replace(BASELINES, **level_of)).text
+    votes, true_labels, all_records = levels
+    baselines = baselines_at(votes=votes, true_labels=true_labels, all_records=all_records)
+    text = verdict_of(student, baselines=baselines).text
     assert (said in text) if said else ("ost " not in text)
 
 

@@ -1,7 +1,7 @@
 """What several files of runs between holders share."""
 
 from collections.abc import Iterator
-from typing import Any
+from dataclasses import dataclass, replace
 
 import pytest
 
@@ -9,10 +9,19 @@ from pate.aggregators import GaussianVotes
 from small_federation.stages import Votes, cast, holder_plan
 from tests.e2e.small_run import HOLDERS, seeded_plan, without_pictures
 
-FORMS: dict[str, dict[str, Any]] = {
-    "bits": {},
-    "confidences": {"cast": "confidences"},
-    "clipped": {"vote_clip": 2},
+
+@dataclass(frozen=True)
+class Form:
+    """The form of holders' votes: bits or confidences, and the clip of a teacher's labels for a query, if any."""
+
+    cast: str = "bits"
+    vote_clip: int | None = None
+
+
+FORMS = {
+    "bits": Form(),
+    "confidences": Form(cast="confidences"),
+    "clipped": Form(vote_clip=2),
 }
 
 
@@ -31,8 +40,11 @@ def votes(tmp_path_factory: pytest.TempPathFactory) -> Votes:
     """
     plan = seeded_plan(GaussianVotes(noise_std=1.0))
     votes_of_forms = Votes()
-    for name, changes in FORMS.items():
-        plans = (holder_plan(plan, number, **changes) for number in range(1, HOLDERS + 1))
+    for name, form in FORMS.items():
+        plans = (
+            replace(holder_plan(plan, number), cast=form.cast, vote_clip=form.vote_clip)
+            for number in range(1, HOLDERS + 1)
+        )
         folder = tmp_path_factory.mktemp(name)
         votes_of_forms[name] = [cast(plan_of_holder, folder) for plan_of_holder in plans]
     return votes_of_forms

@@ -81,7 +81,7 @@ def test_rounds_of_holders_give_the_release_of_pate_train(whole: Path, tmp_path:
     assert len(charges(tmp_path / "release")) == 1  # for the prevalence and all rounds
     student(rounds_plan(), tmp_path / "release")
     require_the_same(whole, tmp_path / "release")
-    kernel = rounds_plan(teacher=KernelTeacher())
+    kernel = replace(rounds_plan(), teacher=KernelTeacher())
     release, exchange = rounds_in(tmp_path / "kernel", plan=kernel)
     release.run(exchange)
     train = tmp_path / "whole" / "train"
@@ -95,7 +95,7 @@ def test_each_group_of_a_holder_may_be_a_teacher(tmp_path: Path) -> None:
 
     A roll that declares 12 teachers where the holder has 480 is refused.
     """
-    plan = rounds_plan(teacher=KernelTeacher(), num_teachers=None, target_epsilon=3.0)
+    plan = replace(rounds_plan(), teacher=KernelTeacher(), num_teachers=None, target_epsilon=3.0)
     dataset = small_dataset()
     shares = {"north": slice(0, 480), "south": slice(480, 960)}
 
@@ -132,11 +132,11 @@ def test_each_group_of_a_holder_may_be_a_teacher(tmp_path: Path) -> None:
             refused("aggregator", rule="centered_votes in"),
         ),
         (
-            rounds_plan(holders=None, teacher=ConvexTeacher()),
+            replace(rounds_plan(), holders=None, teacher=ConvexTeacher()),
             refused("absent holders", 4, "teacher=ConvexTeacher"),
         ),
         (
-            rounds_plan(holders=None, teacher=KernelTeacher(nonlinear=True)),
+            replace(rounds_plan(), holders=None, teacher=KernelTeacher(nonlinear=True)),
             refused("absent holders", 4, "teacher.nonlinear=true"),
         ),
     ],
@@ -404,11 +404,10 @@ def test_absent_holder_does_not_change_the_price(name: str, votes: Votes, tmp_pa
     terms = []
     form = form_for(aggregator)
     sent = [Contribution(path.stem, path.read_bytes()) for path in votes[form]]
-    questions = {"cast": "confidences"} if form == "confidences" else {}
+    cast = "confidences" if form == "confidences" else "bits"
     for present in (HOLDERS, HOLDERS - 1):
-        release = small_release(
-            seeded_plan(aggregator), tmp_path / str(present), max_absent=1, **questions
-        )
+        served = small_release(seeded_plan(aggregator), tmp_path / str(present), max_absent=1)
+        release = replace(served, request=replace(small_request(), cast=cast))
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             terms.append(release.run(lambda present=present: sent[:present]))

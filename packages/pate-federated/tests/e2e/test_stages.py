@@ -53,7 +53,7 @@ def test_stages_publish_the_same_student_as_a_run(votes: Votes, tmp_path: Path) 
     ledger = tmp_path / "of_whole.db"  # one seed draws once in a ledger
     changed = replace(PLAN, public_settings=lambda _: "name: small\n", ledger=ledger)
     train(changed, tmp_path / "whole")
-    plan = release_plan(PLAN, public_settings=lambda *_: "name: small\n")
+    plan = replace(release_plan(PLAN), public_settings=lambda *_: "name: small\n")
     release(plan, votes["bits"], tmp_path / "apart")
     before = contents(tmp_path / "apart")
     sent = Path(shutil.copytree(tmp_path / "apart" / "release", tmp_path / "sent"))
@@ -145,7 +145,9 @@ def test_a_killed_release_is_drawn_once_and_charged_once(
     results = []
 
     def ours(folder: Path) -> Terms:
-        return release(release_plan(plan, ledger=folder.with_suffix(".db")), votes["bits"], folder)
+        return release(
+            replace(release_plan(plan), ledger=folder.with_suffix(".db")), votes["bits"], folder
+        )
 
     for folder in after_kills(tmp_path, ours):
         before = release_bytes(folder) if (folder / "release" / "release.npz").exists() else None
@@ -193,11 +195,11 @@ def test_one_ledger_holds_all_releases_of_the_holders_and_its_cap(
     release(release_plan(plan), votes["bits"], tmp_path / "first")
     for _ in range(2):  # the first call charges the ledger for what is finished
         release(
-            release_plan(plan, ledger=ledger, max_total_epsilon=6.0),
+            replace(release_plan(plan), ledger=ledger, max_total_epsilon=6.0),
             votes["bits"],
             tmp_path / "first",
         )
-    other = release_plan(plan, ledger=ledger, max_total_epsilon=6.0, seed=7)
+    other = replace(release_plan(plan), ledger=ledger, max_total_epsilon=6.0, seed=7)
     with refused("max_epsilon", 6.0):
         release(other, votes["bits"][:3], tmp_path / "second")  # some of the holders
     event = NOISE.event_for(num_queries=1, num_labels=1, num_teachers=1)
@@ -206,7 +208,9 @@ def test_one_ledger_holds_all_releases_of_the_holders_and_its_cap(
     )
     account.charge(event, adjacency="replace_one", key="x")
     with refused("ledger", ANY, "new file"):
-        release(release_plan(plan, ledger=other_ledger), votes["bits"], tmp_path / "second")
+        release(
+            replace(release_plan(plan), ledger=other_ledger), votes["bits"], tmp_path / "second"
+        )
     assert (
         len(SharedLedger.stored(ledger).entries)
         == len(SharedLedger.stored(other_ledger).entries)
@@ -248,7 +252,9 @@ def test_unsupported_settings_of_stages_are_refused_before_reading(
     ):
         with refusal:
             release(
-                release_plan(seeded_plan(aggregator), queries=None), votes[form], tmp_path / "apart"
+                replace(release_plan(seeded_plan(aggregator)), queries=None),
+                votes[form],
+                tmp_path / "apart",
             )
     for teacher in (KernelTeacher(), ConvexTeacher()):
         with pytest.raises(
@@ -256,7 +262,9 @@ def test_unsupported_settings_of_stages_are_refused_before_reading(
             match=rf"teacher={type(teacher).__name__}: expected teachers that vote yes",
         ):
             cast_vote_file(
-                holder_plan(PLAN, 1, teacher=teacher), tmp_path / "votes.npz", tmp_path / "work"
+                replace(holder_plan(PLAN, 1), teacher=teacher),
+                tmp_path / "votes.npz",
+                tmp_path / "work",
             )
     assert not any(tmp_path.iterdir())
 

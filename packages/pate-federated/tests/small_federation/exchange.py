@@ -3,7 +3,6 @@
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -36,31 +35,31 @@ class SmallHolders:
         return holder_plan(self.plan, name, self.holders), folder
 
 
-def small_request(**changes: Any) -> Request:
+def small_request() -> Request:
+    """Returns the request for votes on the queries of the small run."""
     dataset = small_dataset()
-    arguments: dict[str, Any] = {
-        "inputs": np.asarray(dataset.public.inputs[:NUM_QUERIES], dtype=np.float32),
-        "record_ids": dataset.published_ids[:NUM_QUERIES],
-        "label_names": dataset.label_names,
-    }
-    return Request(**(arguments | changes))
+    return Request(
+        inputs=np.asarray(dataset.public.inputs[:NUM_QUERIES], dtype=np.float32),
+        record_ids=dataset.published_ids[:NUM_QUERIES],
+        label_names=dataset.label_names,
+    )
 
 
-def _served(plan: Plan, folder: Path, holders: int, max_absent: int) -> dict[str, Any]:
-    roll = Roll.numbered(holders, teachers_each=NUM_TEACHERS // holders, max_absent=max_absent)
-    return {
-        "plan": release_plan(plan),
-        "roll": roll,
-        "inbox": folder / "inbox",
-        "output_dir": folder / "release",
-    }
+def small_roll(holders: int = HOLDERS, *, max_absent: int = 0) -> Roll:
+    """Returns the roll of holders with equally many of the small run's teachers."""
+    return Roll.numbered(holders, teachers_each=NUM_TEACHERS // holders, max_absent=max_absent)
 
 
 def small_release(
-    plan: Plan, folder: Path, holders: int = HOLDERS, *, max_absent: int = 0, **asked: Any
+    plan: Plan, folder: Path, holders: int = HOLDERS, *, max_absent: int = 0
 ) -> FederatedRelease:
+    """Returns the server's release of vote files, in a folder. `max_absent` of the holders may be absent."""
     return FederatedRelease(
-        request=small_request(**asked), **_served(plan, folder, holders, max_absent)
+        request=small_request(),
+        plan=release_plan(plan),
+        roll=small_roll(holders, max_absent=max_absent),
+        inbox=folder / "inbox",
+        output_dir=folder / "release",
     )
 
 
@@ -70,15 +69,17 @@ def summed_release(plan: Plan, folder: Path) -> SummedRelease:
         request=small_request(),
         dataset="small",
         real=False,
-        **_served(plan, folder, holders=HOLDERS, max_absent=1),
+        plan=release_plan(plan),
+        roll=small_roll(max_absent=1),
+        inbox=folder / "inbox",
+        output_dir=folder / "release",
     )
 
 
-def rounds_plan(**changes: Any) -> Plan:
+def rounds_plan() -> Plan:
+    """Returns the small plan with centered votes in two rounds and a low-rank student."""
     aggregator = CenteredVotes(noise_multiplier=1.0, rounds=2)
-    return replace(
-        seeded_plan(aggregator), **{"student": LowRankStudent(), "target_epsilon": 8.0} | changes
-    )
+    return replace(seeded_plan(aggregator), student=LowRankStudent(), target_epsilon=8.0)
 
 
 def small_rounds(plan: Plan, folder: Path, *, max_absent: int = 0) -> RoundsOfHolders:
@@ -89,7 +90,10 @@ def small_rounds(plan: Plan, folder: Path, *, max_absent: int = 0) -> RoundsOfHo
         record_ids=dataset.published_ids,
         label_names=dataset.label_names,
         num_queries=NUM_QUERIES,
-        **_served(plan, folder, holders=HOLDERS, max_absent=max_absent),
+        plan=release_plan(plan),
+        roll=small_roll(max_absent=max_absent),
+        inbox=folder / "inbox",
+        output_dir=folder / "release",
     )
 
 

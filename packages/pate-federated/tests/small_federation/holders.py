@@ -16,13 +16,13 @@ TEACHERS = 3
 ROLL = Roll.numbered(num_holders=4, teachers_each=TEACHERS, max_absent=2)
 
 
-def request(**changes: Any) -> Request:
-    arguments: dict[str, Any] = {
-        "inputs": np.arange(2 * NUM_QUERIES, dtype=np.float32).reshape(NUM_QUERIES, 2),
-        "record_ids": np.arange(100, 100 + NUM_QUERIES),
-        "label_names": ("a", "b", "c", "d"),
-    }
-    return Request(**(arguments | changes))
+def request() -> Request:
+    """Returns a request for the votes of teachers on six queries of two features, with the labels a to d."""
+    return Request(
+        inputs=np.arange(2 * NUM_QUERIES, dtype=np.float32).reshape(NUM_QUERIES, 2),
+        record_ids=np.arange(100, 100 + NUM_QUERIES),
+        label_names=("a", "b", "c", "d"),
+    )
 
 
 def votes_of(holder: str) -> NDArray[np.bool_]:
@@ -34,40 +34,47 @@ def votes_of(holder: str) -> NDArray[np.bool_]:
 def answer(
     folder: Path,
     holder: str,
-    asked: Request | None = None,
+    question: Request | None = None,
     *,
     votes: NDArray[Any] | None = None,
-    confidences: NDArray[np.float32] | None = None,
-    **head: Any,
+    queries_digest: str | None = None,
 ) -> Contribution:
-    """Returns the answer of a holder; `head` replaces fields of its true head."""
-    asked = asked or request()
+    """Returns the answer of a holder to a request.
+
+    Args:
+        folder: the folder in which the vote file is written.
+        holder: the name of the holder, which seeds its votes.
+        question: the request; by default `request()`.
+        votes: the votes in place of its own, `[num_teachers, num_queries, num_labels]`.
+        queries_digest: the digest of the queries that the manifest states; None for the true one.
+    """
+    question = question or request()
     bits = votes_of(holder) if votes is None else votes
-    entries: dict[str, Any] = {
-        "holder": holder,
-        "queries": asked.digest,
-        "num_teachers": len(bits),
-        "num_queries": bits.shape[1],
-        "num_labels": bits.shape[2],
-        "num_records": 90,
-        "num_groups": 90,
-        "cast": asked.cast,
-        "vote_clip": asked.vote_clip,
-    }
-    shares = np.full((len(bits), bits.shape[2]), 0.5)
-    says_more = (entries | head)["cast"] == "confidences"
-    arguments = bits.astype(np.float32) if confidences is None else confidences
+    num_teachers, num_queries, num_labels = bits.shape
+    manifest = VoteManifest(
+        holder=holder,
+        queries=question.digest if queries_digest is None else queries_digest,
+        num_teachers=num_teachers,
+        num_queries=num_queries,
+        num_labels=num_labels,
+        num_records=90,
+        num_groups=90,
+        cast=question.cast,
+        vote_clip=question.vote_clip,
+    )
+    has_confidences = question.cast == "confidences"
+    confidences = bits.astype(np.float32)
     path = folder / "sent.npz"
     VoteFile.write(
         path,
-        VoteManifest(**(entries | head)),
+        manifest,
         bits=lambda: [bits],
-        record_ids=asked.record_ids[: bits.shape[1]],
-        label_names=asked.label_names
-        if bits.shape[2] == NUM_LABELS
-        else tuple(str(i) for i in range(bits.shape[2])),
-        confidences=(lambda: [arguments]) if says_more else None,
-        label_shares=shares if says_more else None,
+        record_ids=question.record_ids[:num_queries],
+        label_names=question.label_names
+        if num_labels == NUM_LABELS
+        else tuple(str(label) for label in range(num_labels)),
+        confidences=(lambda: [confidences]) if has_confidences else None,
+        label_shares=np.full((num_teachers, num_labels), 0.5) if has_confidences else None,
     )
     return Contribution(holder, path.read_bytes())
 

@@ -33,11 +33,9 @@ def deployed_plan(holders: int) -> Plan:
     return replace(seeded_plan(StableTopK(selection_scale=2.0, test_std=1.0)), holders=holders)
 
 
-def holder_plan(
-    plan: Plan, holder: int | str, holders: int = HOLDERS, **changes: Any
-) -> HolderPlan:
+def holder_plan(plan: Plan, holder: int | str, holders: int = HOLDERS) -> HolderPlan:
     """Returns the plan of one of the holders among which the records are divided."""
-    plan_made = HolderPlan(
+    return HolderPlan(
         load_dataset=plan.load_dataset,
         teacher=plan.teacher,
         num_teachers=NUM_TEACHERS // holders,
@@ -48,7 +46,6 @@ def holder_plan(
         seed=plan.seed,
         settings={"name": "small", "holder": str(holder)},
     )
-    return replace(plan_made, **changes)
 
 
 def cast(plan: HolderPlan, folder: Path) -> Path:
@@ -63,8 +60,8 @@ def queries_of(plan: Plan) -> Callable[[], Queries]:
     return lambda: Queries.of(plan.load_dataset())
 
 
-def release_plan(plan: Plan, **changes: Any) -> ReleasePlan:
-    plan_made = ReleasePlan(
+def release_plan(plan: Plan) -> ReleasePlan:
+    return ReleasePlan(
         aggregator=plan.aggregator,
         target_delta=plan.target_delta,
         target_epsilon=plan.target_epsilon,
@@ -75,7 +72,6 @@ def release_plan(plan: Plan, **changes: Any) -> ReleasePlan:
         seed=plan.seed,
         settings={"name": "small"},
     )
-    return replace(plan_made, **changes)
 
 
 def release(

@@ -27,8 +27,8 @@ PLAIN = GaussianVotes(noise_std=1.0)
 
 
 BITS = request()
-CONFIDENCES = request(cast="confidences")
-CLIPPED = request(vote_clip=2)
+CONFIDENCES = replace(request(), cast="confidences")
+CLIPPED = replace(request(), vote_clip=2)
 
 
 def collected(
@@ -126,7 +126,7 @@ SPOILED: dict[str, tuple[Callable[[Path], Contribution], str]] = {
         "holder=3: expected 2",
     ),
     "other queries": (
-        lambda folder: answer(folder, "2", queries="0" * 64),
+        lambda folder: answer(folder, "2", queries_digest="0" * 64),
         "queries=others: expected those",
     ),
     "too few queries": (
@@ -275,7 +275,7 @@ def test_request_is_unchanged_by_serialization(tmp_path: Path) -> None:
 
     Other bytes are refused.
     """
-    sent_request = request(cast="confidences", vote_clip=2)
+    sent_request = replace(request(), cast="confidences", vote_clip=2)
     collection = type(sent_request).from_bytes(sent_request.to_bytes())
     assert (collection.digest, collection.label_names) == (
         sent_request.digest,

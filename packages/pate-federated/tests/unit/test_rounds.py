@@ -6,6 +6,8 @@ import os
 import subprocess
 import sys
 import zipfile
+from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -39,15 +41,16 @@ STATES: dict[str, dict[str, Any]] = {
 }
 
 
-def question(kind: str, **changes: Any) -> Question:
-    sent_question: Request = request()
+def question(kind: str, state_changes: Mapping[str, Any] | None = None) -> Question:
+    """Returns a question of a kind, with some arrays of its usual state replaced by their names."""
+    opening: Request = request()
     if kind == OPENING:
-        return Question.of_opening(sent_question)
+        return Question.of_opening(opening)
     state = {
         name: np.asarray(value, dtype=np.float64)
-        for name, value in (STATES[kind] | changes).items()
+        for name, value in (STATES[kind] | dict(state_changes or {})).items()
     }
-    return Question(kind=kind, asked=sent_question.digest, num_labels=NUM_LABELS, state=state)
+    return Question(kind=kind, asked=opening.digest, num_labels=NUM_LABELS, state=state)
 
 
 def longest(asked: Question, teachers: int = TEACHERS) -> np.ndarray:
@@ -59,20 +62,34 @@ def longest(asked: Question, teachers: int = TEACHERS) -> np.ndarray:
 
 
 def answer(
-    asked: Question, holder: str, total: np.ndarray | None = None, **head: Any
+    asked: Question,
+    holder: str,
+    total: np.ndarray | None = None,
+    *,
+    num_teachers: int = TEACHERS,
+    queries: str | None = None,
 ) -> Contribution:
-    entries: dict[str, Any] = {
-        "holder": holder,
-        "queries": asked.asked,
-        "num_teachers": TEACHERS,
-        "num_records": 90,
-    }
-    entries |= {"num_queries": 6, "num_labels": NUM_LABELS, "num_groups": 60}
-    sent = longest(asked) if total is None else total
-    return Contribution(
-        holder,
-        SumAnswer(VoteManifest(**(entries | head)), question=asked.digest, total=sent).to_bytes(),
+    """Returns the answer of a holder to a question.
+
+    Args:
+        asked: the question.
+        holder: the name of the holder.
+        total: the sum of its teachers; None for the longest that the clip allows.
+        num_teachers: the number of teachers that its manifest states.
+        queries: the digest of the queries that its manifest states; None for the true one.
+    """
+    manifest = VoteManifest(
+        holder=holder,
+        queries=asked.asked if queries is None else queries,
+        num_teachers=num_teachers,
+        num_queries=6,
+        num_labels=NUM_LABELS,
+        num_records=90,
+        num_groups=60,
     )
+    total_sent = longest(asked) if total is None else total
+    answer_file = SumAnswer(manifest, question=asked.digest, total=total_sent)
+    return Contribution(holder, answer_file.to_bytes())
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -274,7 +291,7 @@ def test_invalid_questions_are_refused_at_the_holder(kind: str, changes: dict[st
     Such a question could make all holders but one send a constant, so that the sum discloses the other's numbers.
     """
     with pytest.raises(InvalidValue, match="question"):
-        question(kind, **changes)
+        question(kind, changes)
     with pytest.raises(InvalidValue):
         Question.from_bytes(without_array(question(kind).to_bytes(), **changes))
 
@@ -284,14 +301,14 @@ def test_a_question_is_about_the_labels_and_samples_of_its_opening() -> None:
 
     Another pool, other samples and another number of labels are refused.
     """
-    opening = request(inputs=np.ones((6, 5), dtype=np.float32))
+    opening = replace(request(), inputs=np.ones((6, 5), dtype=np.float32))
     question(MOMENTS).require_of(opening)
     with refused("question.pool_center", "others"):
-        question(MOMENTS, pool_center=np.full(5, 1e4)).require_of(opening)
+        question(MOMENTS, {"pool_center": np.full(5, 1e4)}).require_of(opening)
     with refused("question.pool_center", "others"):
         question(MOMENTS).require_of(request())
     with refused("question.num_labels", 4):
-        question(LENGTHS).require_of(request(label_names=("a", "b", "c")))
+        question(LENGTHS).require_of(replace(request(), label_names=("a", "b", "c")))
 
 
 def packed(how: int, **arrays: Any) -> bytes:
@@ -388,7 +405,7 @@ def test_request_beyond_the_cell_limit_is_refused() -> None:
     """A request with 2^17 queries and 2^12 labels is refused: at most 2^28 votes are allowed."""
     large_inputs = np.zeros((2**17, 1), dtype=np.float32)
     with refused("queries times labels", ANY, "at most 268435456"):
-        request(
+        Request(
             inputs=large_inputs,
             record_ids=np.arange(2**17),
             label_names=tuple(map(str, range(2**12))),
@@ -442,4 +459,4 @@ def test_holder_names_that_differ_only_on_some_disks_are_refused(names: tuple[st
 def test_degenerate_clip_in_a_question_is_refused(kind: str, clip: float) -> None:
     """A question's clip above 1000 or below 1e-12 is refused."""
     with refused("question.clip", ANY, "1e-12 to 1000"):
-        question(kind, clip=np.array(clip))
+        question(kind, {"clip": np.array(clip)})

@@ -135,7 +135,7 @@ def test_absent_holders_count_equally_in_sums_and_vote_files(tmp_path: Path) -> 
     ):
         release = replace(
             release_of(tmp_path, aggregator),
-            request=request(vote_clip=4),
+            request=replace(request(), vote_clip=4),
             inbox=tmp_path / type(aggregator).__name__,
         )
         release.inbox.mkdir()
@@ -214,7 +214,7 @@ def test_a_holder_answers_a_request_for_noisy_numbers_once(tmp_path: Path) -> No
 
 def answered_at_once(folder: Path, first_id: int) -> bool:
     """Returns True if a holder answers the request for the queries with ids from `first_id` on."""
-    other_request = request(record_ids=np.arange(first_id, first_id + NUM_QUERIES))
+    other_request = replace(request(), record_ids=np.arange(first_id, first_id + NUM_QUERIES))
     try:
         HolderSum(SumTerms.of_noise(NOISE, roll=ROLL), noise=NOISE)._answer_once(
             folder, other_request
