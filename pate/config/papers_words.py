@@ -42,7 +42,7 @@ def hint(word: str, known_settings: tuple[str, ...], *, part_name: str = "aggreg
     "; the papers' sigma_1 is aggregator.selection_scale (docs/papers-words.md)"
     >>> hint("delta_t", ("noise_std",))
     "; the papers' delta_t is aggregator.failure_prob of stable_top_k (docs/papers-words.md)"
-    >>> hint("threshold", ("num_directions",), part="student")
+    >>> hint("threshold", ("num_directions",), part_name="student")
     ''
     """
     settings = settings_by_word().get(_spelled_plainly(word), {})
