@@ -576,7 +576,7 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
         """
         check_is_fitted(self, "student_")
         ask = getattr(self.student_, method)
-        inputs: Any = X if self._schema is None else as_pandas(X)
+        inputs = X if self._schema is None else as_pandas(X)
         if not is_frame(inputs):
             rule = "a DataFrame with the columns of the fit"
             require(self._schema is None, "X", type(X).__name__, rule)
@@ -718,20 +718,17 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
         groups_public: ArrayLike | None,
     ) -> FitMethod:
         """Checks the arguments and parameters of a fit, and returns its method."""
-        inputs: Any = X
-        labels: Any = y
-        public: Any = X_public
-        if not self._has_estimators:
-            inputs = as_pandas(X)
-            labels = as_pandas(y)
-            public = as_pandas(X_public)
+        reads_tables = not self._has_estimators
+        inputs = as_pandas(X) if reads_tables else X
+        labels = as_pandas(y) if reads_tables else y
+        public = as_pandas(X_public) if reads_tables else X_public
         task, pools = self._validated(
             inputs, labels, public, groups=groups, groups_public=groups_public
         )
         num_queries = self._num_queries(num_public=pools.public.shape[0])
         num_teachers = self._num_teachers(num_groups=pools.num_groups)
         self._require_terms()
-        if not self._has_estimators:
+        if reads_tables:
             schema = fit_schema(pools.public) if is_frame(pools.public) else None
             return GroupVotesMethod(
                 task=task,

@@ -79,7 +79,7 @@ def run_heading(
         changeable_names: the names of settings that do not affect the release.
     """
     overridden = given_settings(overrides)
-    names: dict[str, Any] = {}
+    names: dict[str, str] = {}
     # the name of a group's YAML file, or of its class where the command line names a class or no file was chosen
     for group in _GROUPS:
         if group not in settings:
