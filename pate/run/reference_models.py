@@ -16,6 +16,7 @@ from __future__ import annotations
 import errno
 import hashlib
 import os
+import stat
 from collections.abc import Callable, Iterable
 from contextlib import ExitStack
 from dataclasses import fields
@@ -26,6 +27,7 @@ from pate.extras import VERSION
 from pate.files.digests import file_digest, full_text
 from pate.files.lock import file_lock
 from pate.files.paths import make_folder
+from pate.files.posix import OWNER_FOLDER_MODE
 from pate.models import Student
 from pate.progress import Monitor
 from pate.run.students import KeptModels, TrainedStudent
@@ -52,14 +54,15 @@ class ReferenceModels:
     ) -> TrainedStudent:
         """Returns a reference model: reads it if a run has trained it, and otherwise trains and keeps it.
 
-        The model is trained and not kept if `key` is None, or if the folder cannot be written.
+        The model is trained and not kept if `key` is None, if the folder cannot be written, or if other users may list
+        it.
 
         Args:
             name: the name of the model in report.json.
             key: the digest of everything that the model depends on, as `reference_key` returns it.
             train: trains the model.
         """
-        if key is None:
+        if key is None or not self._is_closed_to_others():
             return train()
         entry = f"{name}-{key[:_NAME_DIGITS]}"
         words = name.replace("_", " ").replace("all records", "all-records")
@@ -80,9 +83,30 @@ class ReferenceModels:
                     trained = train()
                     models.write(entry, trained, key=key)
                     return trained
-        place = self.folder / entry
-        self.monitor.say(f"the {words} was trained before, on the same records: {place} (private)")
+        # not the entry, whose name confirms a guess of the records
+        folder = self.folder
+        self.monitor.say(f"the {words} was trained before, on the same records: {folder} (private)")
         return trained
+
+    def _is_closed_to_others(self) -> bool:
+        """Returns True if no other user can list the folder of models, or it is not there yet.
+
+        The names of the models in it are digests of private records: who knows all records but one could confirm a
+        guess of that one by a name.
+        """
+        if not hasattr(os, "geteuid"):
+            return True  # a system without the modes of POSIX files
+        try:
+            status = os.stat(self.folder)
+        except FileNotFoundError:
+            return True
+        if status.st_uid == os.geteuid() and stat.S_IMODE(status.st_mode) == OWNER_FOLDER_MODE:
+            return True
+        rule = f"chmod 700 {self.folder}, if it is yours and holds nothing of others"
+        self.monitor.say(
+            f"no model is shared with other runs, as other users may list them: {rule}"
+        )
+        return False
 
     def _lock(self, stack: ExitStack, entry: str, words: str) -> None:
         """Takes the lock of a model until `stack` is closed, and shows a stage while another run holds it.

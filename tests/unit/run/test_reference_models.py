@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from pate.files.lock import file_lock
+from pate.files.paths import make_folder
 from pate.models import LinearStudent, LogisticStudent, MLPStudent, StudentModel
 from pate.run.reference_models import ReferenceModels, reference_key
 from pate.run.students import TrainedStudent
@@ -65,6 +66,21 @@ def test_a_model_is_trained_once_and_a_line_tells_where_it_lies(tmp_path: Path) 
     )
     (line,) = monitor.lines
     assert line.startswith("the all-records model was trained before, on the same records: ")
+    assert KEY[:8] not in line, "the key confirms a guess of the records"
+
+
+def test_no_model_is_kept_where_other_users_can_list_it(tmp_path: Path) -> None:
+    """The folder of models has mode 0755. Each call trains, leaves no file, and prints the way out."""
+    folder = make_folder(tmp_path / "pate_cache" / "reference_models")
+    folder.chmod(0o755)
+    training = CountedTraining()
+    monitor = SilentMonitor()
+    for _ in range(2):
+        trained_model(tmp_path, training, monitor=monitor)
+    assert training.num_calls == 2
+    assert list(folder.iterdir()) == []
+    assert all(f"chmod 700 {folder}" in line for line in monitor.lines)
+    assert len(monitor.lines) == 2
 
 
 def test_only_the_owner_can_read_a_model(tmp_path: Path) -> None:
@@ -91,7 +107,7 @@ def test_a_file_in_the_place_of_a_model_is_replaced(tmp_path: Path) -> None:
     """A file has the name of the model's folder. The model is trained and replaces it."""
     training = CountedTraining()
     folder = tmp_path / "pate_cache" / "reference_models"
-    folder.mkdir(parents=True)
+    make_folder(folder)
     (folder / ENTRY).write_text("no folder")
     trained_model(tmp_path, training)
     trained_model(tmp_path, training)
