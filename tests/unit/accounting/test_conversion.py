@@ -24,8 +24,8 @@ mpmath.mp.dps = 50
 def test_the_penalty_of_a_conversion_falls_in_the_order() -> None:
     """The term that a conversion adds to the Renyi divergence falls as the Renyi order grows.
 
-    A divergence of 0 converts to epsilon 0 at delta 0.9, and a divergence of 50 or more converts to
-    delta 1 at epsilon 1.
+    A divergence of 0 converts to epsilon 0 at delta 0.9. A divergence of 50 or of infinity converts to delta 1 at
+    epsilon 1.
     """
     penalty = conversion_penalty(1 + np.geomspace(1e-3, 1e6, 200), target_delta=1e-6)
     assert (np.diff(penalty) < 0).all()
@@ -38,10 +38,10 @@ FEW_ORDERS = np.array([1.01, 1.5, 3.0, 10.0, 80.0])
 
 
 def test_converted_deltas_bound_random_pairs_closely() -> None:
-    """The delta from the Renyi curve of two random distributions is at least their exact
-    hockey-stick divergence.
+    """The delta from the Renyi curve of two random distributions is at least their exact hockey-stick divergence.
 
-    For at least one of the pairs the exact value is more than 80% of the converted delta.
+    This holds for 500 pairs at three epsilons each. In at least one case the exact value is more than 80% of the
+    converted delta.
     """
     rng = np.random.default_rng(0)
     nearest = 0.0
@@ -222,11 +222,11 @@ def test_gaussians_with_pure_releases_are_bounded_from_above(pure: float) -> Non
                 epsilon = spent.get_epsilon(delta)
                 with mpmath.workdps(100):
                     losses = [(2 * k - count) * mpmath.mpf(pure) for k in range(count + 1)]
-                    epsilons = [
+                    deltas = [
                         true_delta(1 / mpmath.mpf(multiplier), epsilon, before=loss)
                         for loss in losses
                     ]
-                    truth = mpmath.fsum(map(operator.mul, chances, epsilons))
+                    truth = mpmath.fsum(map(operator.mul, chances, deltas))
                 assert truth <= delta
 
 

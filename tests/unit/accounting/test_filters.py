@@ -220,10 +220,10 @@ def test_a_filter_never_splits_events_between_two_bounds() -> None:
 def charges_before_refusal(
     cap: float, events: list[pa.Event], *, accountant: Callable[[], pa.Accountant]
 ) -> tuple[int, float] | None:
-    """Returns the number of events that a ledger with a cap admits before it refuses one.
+    """Returns two numbers for a ledger with a cap that refuses one of the events; None if it admits all events.
 
-    Also the smallest cap that the refusal names as sufficient. Returns None if all events are
-    admitted.
+    The first is the number of events that it admits before. The second is the smallest cap that the refusal names as
+    sufficient.
     """
     ledger = pa.Ledger(target_delta=DELTA, max_epsilon=cap, accountant=accountant)
     for number, event in enumerate(events):
@@ -312,7 +312,8 @@ def test_failures_are_admitted_up_to_a_fixed_part_of_delta() -> None:
 def test_a_filter_without_a_price_of_hits_counts_accesses() -> None:
     """The Gaussian filter prices a session as the event of its accesses.
 
-    Two sessions fit; the failure probabilities of three would exceed `max_failure_prob`.
+    Two sessions fit; the failure probabilities of three would exceed `max_failure_prob`. Without `max_failure_prob`,
+    the filter admits no session.
     """
     accesses = pa.ApproximateEvent(
         event=pa.SelfComposedEvent(event=pa.PureDpEvent(epsilon=0.01), count=30), failure_prob=4e-8
@@ -356,8 +357,7 @@ def test_the_first_charge_determines_the_filter_of_a_ledger() -> None:
 
 
 def test_the_filter_refuses_a_charge_below_the_total() -> None:
-    """A ledger with a cap of 4 refuses an event although the Renyi accountant's total with this
-    event is below 4.
+    """A ledger with a cap of 4 refuses an event although the Renyi accountant's total with this event is at most 4.
 
     The filter has one fixed Renyi order, and the accountant's total takes the best of many.
     """

@@ -151,10 +151,10 @@ def bit_rdp(logit: float, other: float, order: float) -> float:
 
 
 def _programs(rng: np.random.Generator, size: float, number: int) -> LinearPrograms:
-    """Returns `number` random linear programs that share the parts of their rows and of half of
-    their values.
+    """Returns `number` random linear programs with 60 types and four rows each.
 
-    `size` scales their values.
+    Their rows are sums of shared arrays with weights of each program. Their values are a shared array plus values of
+    each program; `size` scales the values.
     """
     parts = np.vstack(
         [
@@ -174,8 +174,9 @@ def _programs(rng: np.random.Generator, size: float, number: int) -> LinearProgr
 
 
 def _exactly_left(programs: LinearPrograms, multipliers: Array) -> Array:
-    """Returns the remainders of each program and type, computed in fractions, as an array
-    `[num_programs, num_types]`.
+    """Returns each type's value less the rows times their multipliers, for each program, computed in fractions.
+
+    The result is an array `[num_programs, num_types]`.
     """
     exact = np.vectorize(Fraction, otypes=[object])
     weights = exact(programs.weights)
@@ -239,7 +240,11 @@ PENALTY = 20.0
 
 
 def largest_mean(values: Array, rows: Array) -> float:
-    """Returns the optimum by SciPy's solver; a row may be violated at a penalty, the first in both directions."""
+    """Returns the largest mean of `values` over all distributions that satisfy the rows, by SciPy's solver.
+
+    The mean of the first row must be 0, and the means of the other rows must be at most 0. A violation costs
+    `PENALTY` for each unit.
+    """
     missed = np.hstack([-np.eye(len(rows)), np.eye(len(rows))[:, :1]])
     costs = np.concatenate([-values, np.full(missed.shape[1], PENALTY)])
     held = np.hstack([rows, missed])
@@ -256,7 +261,10 @@ def largest_mean(values: Array, rows: Array) -> float:
 
 
 def bound(values: Array, rows: Array, prices: Array) -> float:
-    """Returns the upper bound on the mean of every distribution that satisfies the rows, given the dual prices."""
+    """Returns an upper bound on the mean of `values` under every distribution that satisfies the rows.
+
+    It is computed from dual prices `[num_rows + 1]`, whose last entry is not used.
+    """
     return float((values - prices[:-1] @ rows).max())
 
 
@@ -264,11 +272,9 @@ def bound(values: Array, rows: Array, prices: Array) -> float:
 @pytest.mark.parametrize("num_rows", [1, 2, 6])
 @pytest.mark.parametrize("num_types", [1, 2, 30, 300])
 def test_the_optimum_agrees_with_the_solver_of_scipy(num_rows: int, num_types: int) -> None:
-    """`row_prices` of 40 random linear programs has the optimum of SciPy's solver, and dual prices
-    that prove it.
+    """`row_prices` of 40 random linear programs has the optimum of SciPy's solver, and dual prices that prove it.
 
-    A program has up to 6 rows, some of which are all zeros, and one variable for each of
-    `num_types` types.
+    A program has `num_rows` rows, some of which are all zeros, and one variable for each of `num_types` types.
     """
     rng = np.random.default_rng(num_rows)
     values = rng.uniform(low=-1, high=1, size=(40, num_types))

@@ -780,7 +780,11 @@ def test_a_charge_without_a_data_set_counts_for_every_data_set(ledger: Ledger, p
 def test_every_total_equals_a_fresh_composition_of_all_charges(
     maker: Callable[[], Accountant], on_disk: bool, path: Path
 ) -> None:
-    """After each of 12 charges, the total equals that of a new accountant that composes all events."""
+    """After each of 12 charges, the total equals that of a new accountant that composes all events so far.
+
+    Once two different events were charged, the new accountant is the one of `in_any_order`, whose bound holds for
+    every order of the events.
+    """
     ledger = Ledger(path if on_disk else None, target_delta=DELTA, accountant=maker)
     assert ledger.epsilon == 0
     for number, event in enumerate(SEQUENCE):
@@ -914,10 +918,10 @@ def test_an_interrupted_reading_neither_forgets_nor_repeats_a_charge(
 def test_a_ledger_in_memory_refuses_to_be_copied(
     ledger: Ledger, path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A ledger without a file refuses to be pickled, deep-copied or charged in a forked process; a
-    ledger with a file allows it.
+    """A ledger without a file refuses to be pickled, deep-copied, or charged in another process, as after a fork.
 
-    Copies in worker processes would each spend the whole budget.
+    Copies in worker processes would each spend the whole budget. A shallow copy shares all that the ledger has and is
+    allowed. A ledger with a file may be pickled and copied in every way.
     """
     memory = Ledger(target_delta=DELTA)
     for copier in (pickle.dumps, copy.deepcopy):

@@ -114,8 +114,7 @@ def test_large_and_small_epsilons_together_cost_at_least_the_larger(
 
 
 def test_a_bit_has_the_larger_loss_of_both_outcomes() -> None:
-    """A bit whose probability of a 1 goes from nearly certain to almost sure has a much larger loss
-    for a 0.
+    """The probability of a 1 rises from 0.88 to 0.99995: a 0 then has a much larger privacy loss than a 1.
 
     `pure_epsilon` is this larger loss, also with 0 and 1 exchanged.
     """
@@ -158,7 +157,11 @@ def test_epsilon_bounds_the_sums_in_forty_digits(epsilon: float, count: int, exa
 
 
 def adaptive_delta(epsilons: list[float], x: float, choices: np.ndarray) -> float:
-    """Returns the largest delta at epsilon x of an adversary who chooses each loss after earlier outcomes."""
+    """Returns the largest delta at epsilon x of an adversary who chooses each release after earlier outcomes.
+
+    Release i has two possible losses, one positive and one negative. Each is a share of `epsilons[i]` that `choices`
+    lists.
+    """
     if not epsilons:
         return max(0.0, -math.expm1(x))
     best = 0.0

@@ -1,4 +1,4 @@
-"""The Renyi accountant against dp-accounting on the same orders, and its own grid against a denser one."""
+"""The Renyi accountant: its grid of Renyi orders against a denser one, refused orders, and exact sums of rho."""
 
 import math
 from typing import Any

@@ -121,11 +121,10 @@ def test_bounded_range_is_the_supremum_over_the_place_of_the_range(epsilon: floa
 def test_noisy_max_is_the_smallest_divergence_between_shifted_maxima(
     multiplier: float, candidates: int, order: float
 ) -> None:
-    """The Renyi divergence of a noisy maximum agrees with an adaptive quadrature at one Renyi
-    order.
+    """At one Renyi order, the divergences of a noisy maximum and of opposed maxima agree with an adaptive quadrature.
 
-    The quadrature integrates the density of the maximum of `candidates - 1` normals, and takes the
-    smallest of the proven bounds.
+    The quadrature integrates the density of the maximum of `candidates - 1` normals. The reference is the smallest of
+    the bounds that are proven for each kind of event.
     """
     shift = 2 / multiplier
     count = candidates - 1

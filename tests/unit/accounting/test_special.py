@@ -89,7 +89,7 @@ def test_log_choices_has_the_documented_error(n: int) -> None:
 
 
 def test_few_erfcx_has_the_documented_error() -> None:
-    """`few_erfcx` agrees with mpmath within 2^-49 and with SciPy within 2^-48; it is 0 at infinity."""
+    """`few_erfcx` agrees with mpmath within a relative 2^-49, and with SciPy within 2^-48; it is 0 at infinity."""
     x = np.concatenate(
         [
             RNG.uniform(low=-3.6, high=6, size=400),

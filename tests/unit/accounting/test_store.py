@@ -33,7 +33,7 @@ def store(path: Path) -> Store:
 
 
 def changed(path: Path, *statements: str) -> None:
-    """Executes SQL statements on the file, as somebody who tampers with the ledger does."""
+    """Removes the triggers that protect the lines and executes SQL statements on the file, as a tamperer does."""
     db = sqlite3.connect(path)
     db.executescript(
         f"DROP TRIGGER charges_stay; DROP TRIGGER charges_are; {'; '.join(statements)}"
@@ -44,7 +44,11 @@ def changed(path: Path, *statements: str) -> None:
 def commit(
     store: Store, data: str, key: str, content: bytes, event: str = "price", under: str = ""
 ) -> bytes:
-    """Commits a charge, or with `under` a part of the release that this charge has paid for."""
+    """Commits bytes under a key and returns the bytes that stand under the key.
+
+    With `under`, they are a part of the release whose charge has the key `under`; without it, they come with a charge
+    of their own.
+    """
     text = LineText(event="" if under else event, under=under)
     return store.commit(data, key, content, lambda: text)
 
@@ -88,7 +92,7 @@ def test_a_concurrent_charge_is_counted_before_the_commit(store: Store, path: Pa
 
     def describe() -> LineText:
         if len(store.lines) >= 1:
-            raise InvalidValue("max_epsilon", "1", rule="less")
+            raise InvalidValue("max_epsilon", value="1", rule="a smaller number")
         return LineText(event="price")
 
     commit(Store(path, settings=SETTINGS), data="people", key="b", content=b"winner")

@@ -184,7 +184,11 @@ Call = tuple[tuple[float, float, bool], ...]
 
 
 def random_calls(target: QTarget, num: int, rng: np.random.Generator) -> list[Call]:
-    """Returns random calls with up to two hits and two misses, whose likelihood ratios respect the target's epsilon."""
+    """Returns `num` random calls of four outcomes each, the first two of which are hits.
+
+    On both neighbors the hits have at least the target's hit probability, and no likelihood ratio exceeds
+    exp(epsilon) of the target.
+    """
     actual: list[Call] = []
     while len(actual) < num:
         first = rng.dirichlet(rng.choice([0.3, 1.0, 3.0], size=4))
@@ -244,11 +248,9 @@ def test_random_calls_never_exceed_the_best_play_delta(target: QTarget, target_h
 @pytest.mark.parametrize("target_hits", [1, 3])
 @pytest.mark.parametrize("epsilon", [0.3, 1.0])
 def test_randomized_response_attains_the_best_play_delta(epsilon: float, target_hits: int) -> None:
-    """An adversary who chooses among four kinds of randomized response attains at least 99% of
-    `best_play_delta`.
+    """An adversary who chooses among four kinds of randomized response attains at least 99% of `best_play_delta`.
 
-    A bit is a hit if it is the prior or if it is not, both bits are hits, or a rare hit says
-    nothing beside the bit.
+    One bit is the hit, the other bit is the hit, both bits are hits, or a rare hit is drawn independently of the bit.
     """
     likely = math.exp(epsilon) / (math.exp(epsilon) + 1)
     rare = 1 / (math.exp(epsilon) + 1)
@@ -270,11 +272,10 @@ def test_randomized_response_attains_the_best_play_delta(epsilon: float, target_
 def test_the_price_by_play_is_below_the_price_by_accesses(
     target: QTarget, target_hits: int
 ) -> None:
-    """The price by play is the epsilon of the best adversary; the price by accesses composes all
-    accesses.
+    """The price by play is the epsilon of the best adversary; the price by accesses composes all accesses.
 
-    The price by play is smaller, with the same number of accesses; at 99% of it, the best adversary
-    has a delta of nearly the target.
+    The price by play is smaller, with the same number of accesses and the same overrun probability. At 99% of its
+    epsilon, the best adversary's delta is more than 99% of the target delta.
     """
     played_out = best_session_price(target, target_hits=target_hits, target_delta=1e-5)
     counted = best_session_price(target, target_hits=target_hits, target_delta=1e-5, by_play=False)
@@ -527,7 +528,10 @@ def eager_switches() -> Iterator[None]:
 
 
 def at_once(act: Callable[[], Any], calls: int) -> list[Any]:
-    """Returns the results of calls of `act` in threads that start together; None for a call that was refused."""
+    """Calls `act` `calls` times in each of 16 threads that start together, and returns all results.
+
+    The result is None for a call that was refused.
+    """
     ready = threading.Barrier(THREADS)
 
     def work(_: int) -> list[Any]:

@@ -146,11 +146,10 @@ def part_of(ledger: Ledger, release: str, name: str, event: Event) -> None:
 
 @pytest.mark.slow
 def test_interleaved_parts_are_bounded_in_every_order() -> None:
-    """Two equal releases commit first parts and then second parts, which may be published before or
-    after the other release.
+    """Two equal releases, "a" and then "b", commit their first parts: the total is the auto accountant's.
 
-    Once both releases are interleaved, the total rises to the Renyi accountant's, which holds for
-    every order of the events.
+    A second part of "b", after which nothing else was released, leaves the total as it is. A second part of "a"
+    interleaves both releases: the total rises to the Renyi accountant's, which holds for every order of the events.
     """
     both = ComposedEvent((PURE, RANGES))
     ledgers = [Ledger(target_delta=1e-6) for _ in range(2)]
@@ -169,12 +168,13 @@ def test_interleaved_parts_are_bounded_in_every_order() -> None:
     )
 
 
-def test_an_accountant_for_every_order_is_used_itself() -> None:
-    """`in_any_order` returns an accountant whose price does not depend on the order of the events
-    unchanged.
+def test_in_any_order_replaces_only_an_accountant_whose_bound_depends_on_the_order_of_events() -> (
+    None
+):
+    """`in_any_order` returns an accountant unchanged if its bound holds for every order of the events.
 
-    For the exact accountant, whose price depends on it, the Renyi accountant is returned; the auto
-    accountant then has the Renyi accountant's epsilon.
+    For the exact accountant, whose bound depends on the order, it returns the Renyi accountant. For the auto
+    accountant it returns one that has the Renyi accountant's epsilon here.
     """
     makers = (RdpAccountant, PureDpAccountant, JointLawAccountant)
     assert all(in_any_order(maker) is maker for maker in makers)

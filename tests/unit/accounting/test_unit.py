@@ -25,8 +25,8 @@ UNITS = [
 def test_words_name_the_columns(unit: PrivacyUnit, words: str, columns: tuple[str, ...]) -> None:
     """A unit of privacy is described by `words` and names its `columns`.
 
-    Under the replace-one adjacency it protects the same words, and it equals the unit that is read
-    back from its JSON.
+    Under the replace-one adjacency, the same words describe what is protected. The unit that is read back from JSON
+    equals the original.
     """
     assert (unit.words, unit.columns) == (words, columns)
     assert unit.protected_under(Adjacency.REPLACE_ONE) == words
@@ -49,7 +49,11 @@ def test_add_remove_protects_one_teacher() -> None:
 
 
 def test_several_releases_protect_one_teacher_of_each() -> None:
-    """Records that share a teacher in one release are divided among many teachers in the next."""
+    """With two releases, the words for a protected teacher are one teacher of each release.
+
+    Under replace-one, one value of a column stays the unit. Under add-remove, one teacher of each release is
+    protected, and replacing the value counts as two changes in each release.
+    """
     patient = PrivacyUnit.of_column("mrn")
     teacher = PrivacyUnit.of_teacher()
     of_each = "one teacher of each release, with all its records"

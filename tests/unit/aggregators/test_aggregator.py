@@ -38,7 +38,7 @@ SHAPE = VoteShape(num_queries=1, num_labels=4, num_teachers=9)
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Thresholds(Aggregator):
-    """Answers with the labels above thresholds that are given as an array, or as anything else."""
+    """An aggregator that answers with the labels whose counts exceed `thresholds`, a field of any type."""
 
     thresholds: Any
 
@@ -53,8 +53,10 @@ class Thresholds(Aggregator):
 
 
 def test_draw_must_return_bits_and_noise_must_be_marked() -> None:
-    """An aggregator is refused whose `draw` returns other things than bits, or whose class names no
-    field as its noise.
+    """An aggregator is refused if its `draw` returns anything but two arrays of bits, the labels and the answered
+    queries.
+
+    An aggregator whose class marks no field as its noise refuses to be scaled.
     """
 
     class Numbers(Thresholds):
@@ -212,10 +214,10 @@ VOTES = np.random.default_rng(0).random(size=(30, 20, 8)) < 0.3
 def test_no_teacher_moves_more_counts_than_the_price_is_for(
     adjacency: Adjacency, most: int
 ) -> None:
-    """One teacher votes for all labels, and then for none or for others: its limited votes move at
-    most the counts that the price is for.
+    """One teacher votes for the opposite labels under replace-one, and for none under add-remove.
 
-    Plain counts without the limit of `most` votes would move more.
+    Its votes, limited to `most` for each query, move at most as many counts as the price is for. Plain counts without
+    the limit would move more.
     """
     aggregator = GNMax(noise_std=10.0, max_votes=most, adjacency=adjacency)
     event: Any = next(leaves(aggregator.event_for(num_queries=20, num_labels=8, num_teachers=30)))[
@@ -235,10 +237,10 @@ def test_no_teacher_moves_more_counts_than_the_price_is_for(
 
 
 def test_votes_within_the_limit_are_counted_unchanged() -> None:
-    """Teachers with one vote each, or an aggregator without a limit: `counts_for` returns the plain
-    sums.
+    """`counts_for` returns the plain sums of votes for teachers with one vote each, and for an aggregator without a
+    limit.
 
-    Votes of no block are refused.
+    An empty list of blocks is refused.
     """
     single = np.eye(8, dtype=bool)[np.random.default_rng(1).integers(low=0, high=8, size=(30, 20))]
     for aggregator in (

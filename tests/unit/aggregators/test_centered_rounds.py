@@ -148,8 +148,8 @@ def test_rounds_give_a_better_student_for_several_records_per_teacher() -> None:
 
 
 def test_the_student_predicts_the_released_scores(recorded: RecordedRelease) -> None:
-    """The student of a release in rounds predicts the released scores within 1e-5, and its labels
-    for 99% of the bits.
+    """The student of a release in rounds predicts the released scores within 1e-5, and over 99% of the released
+    labels.
     """
     student = student_of(recorded.release)
     scores = student.predict_proba(INPUTS[QUERIES])

@@ -61,8 +61,9 @@ def test_expectation_falls_with_the_noise(name: str) -> None:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_expectation_is_repeatable_and_leaves_numpys_generator_alone(name: str) -> None:
-    """Two expectations of one release are equal, take less than 0.3 seconds, and leave NumPy's
-    global generator as it was.
+    """Two expectations of one release are equal and leave NumPy's global generator as it was.
+
+    After an expectation for other votes, the first of both takes less than 0.3 seconds of CPU time.
     """
     aggregator = named(name)
     expected_release(aggregator, SHAPE)
@@ -130,10 +131,10 @@ def test_expectation_of_powerset_needs_only_counts(agreement: float) -> None:
 def test_expectation_of_centered_votes_matches_the_best_reader(
     clip_factor: float,
 ) -> None:
-    """The expected share of right present labels is that of a reader who projects the scores on 128
-    directions.
+    """The expected share of right present labels is that of a reader who removes most of the noise from the scores.
 
-    This projection keeps the signal, which lies in these directions, and that share of the noise.
+    The reader knows 128 of 600 directions in which the signal lies: the whole signal is kept, and of the noise only
+    its part in 128 random directions.
     """
     aggregator = CenteredVotes(
         noise_multiplier=6.0, prevalence_share=0.0, center=3 / 40, clip_factor=clip_factor
@@ -173,7 +174,7 @@ def test_made_up_queries_have_as_many_labels_as_answers_may_name(
     that many labels.
     """
     at_most_two = StableTopK(selection_scale=1.0, test_std=1.0, max_k=2)
-    for aggregator, class_name in (
+    for aggregator, num_present in (
         (FixedTopK(k=1, epsilon=5.0), 1),
         (FixedTopK(k=5, epsilon=5.0), 5),
         (at_most_two, 2),
@@ -184,7 +185,7 @@ def test_made_up_queries_have_as_many_labels_as_answers_may_name(
                 expectation, "expected_from_votes", lambda aggregator, votes, num_queries: votes
             )
             votes: Any = expected_release(aggregator, SHAPE)
-        assert (votes.labels.sum(axis=1) == class_name).all()
+        assert (votes.labels.sum(axis=1) == num_present).all()
 
 
 class _Plain(Aggregator):

@@ -93,14 +93,16 @@ def test_l2_shortens_long_vectors_to_the_root_of_the_clip() -> None:
     Too many teachers for an exact sum are refused.
     """
     aggregator = ClippedVotes(noise_std=1.0, vote_clip=2, norm="l2")
-    short = np.array([[[True, True, False, False]]])
+    votes_within_clip = np.array([[[True, True, False, False]]])
     counts = aggregator.summarize(VoteBlocks(np.ones((3, 4, 4), dtype=bool), num_teachers=3))
     np.testing.assert_allclose(counts, 3 * 0.5**0.5, rtol=1e-9)
     assert (counts <= 3 * 0.5**0.5).all()
-    np.testing.assert_array_equal(aggregator.summarize(VoteBlocks(short, num_teachers=1)), short[0])
+    np.testing.assert_array_equal(
+        aggregator.summarize(VoteBlocks(votes_within_clip, num_teachers=1)), votes_within_clip[0]
+    )
     with refused("num_teachers", 2**20 + 1):
         # their weights would not add up exactly
-        aggregator.summarize(VoteBlocks(short, num_teachers=2**20 + 1))
+        aggregator.summarize(VoteBlocks(votes_within_clip, num_teachers=2**20 + 1))
 
 
 @pytest.mark.parametrize(("norm", "share"), [("l1", 2 / np.pi), ("l2", 1.0)])

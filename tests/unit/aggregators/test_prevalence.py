@@ -12,9 +12,9 @@ from pate.aggregators import Prevalence
 from tests.refusals import Refusal, refused
 
 
-def records(count: int) -> Any:
-    """Returns the labels of one record for each teacher, bool `[count, 3]`."""
-    return np.random.default_rng(0).random(size=(count, 3)) < np.array([0.5, 0.3, 0.05])
+def records(num_teachers: int) -> Any:
+    """Returns the labels of one record for each teacher, bool `[num_teachers, 3]`."""
+    return np.random.default_rng(0).random(size=(num_teachers, 3)) < np.array([0.5, 0.3, 0.05])
 
 
 def release_prevalence(
@@ -45,10 +45,9 @@ def release_prevalence(
 def test_error_is_small_for_any_number_of_labels(
     num_labels: int, share: float, adjacency: Adjacency
 ) -> None:
-    """1000 teachers have one record each: the released prevalence has a root mean square error
-    below 0.02.
+    """1000 teachers have one record each: the released prevalence has a root mean square error below 0.02.
 
-    Where `share` is 0.05, most teachers have no record with a label.
+    `share` is the share of teachers that have a given label.
     """
     shares = (np.random.default_rng(1).random(size=(1000, num_labels)) < share).astype(float)
     prevalence = release_prevalence(shares, noise_multiplier=2.6, adjacency=adjacency)
@@ -57,7 +56,7 @@ def test_error_is_small_for_any_number_of_labels(
 
 def test_prevalence_stays_within_its_bounds_under_any_noise() -> None:
     """With a noise multiplier of 10,000, every released prevalence lies between 0.005 and 0.995."""
-    prevalence = release_prevalence(records(count=5), noise_multiplier=1e4)
+    prevalence = release_prevalence(records(num_teachers=5), noise_multiplier=1e4)
     assert ((prevalence >= 0.005) & (prevalence <= 0.995)).all()
 
 
@@ -68,7 +67,7 @@ def test_labels_without_records_get_a_low_prevalence() -> None:
 
 def test_noise_of_a_million_is_drawn() -> None:
     """A noise multiplier of a million raises no error."""
-    release_prevalence(records(count=5), noise_multiplier=1e6)
+    release_prevalence(records(num_teachers=5), noise_multiplier=1e6)
 
 
 @pytest.mark.parametrize(
@@ -91,11 +90,11 @@ def test_noise_of_a_million_is_drawn() -> None:
             refused("num_teachers", 2, "3, the shares'"),
         ),
         (
-            partial(release_prevalence, records(count=5), records_per_teacher=0.5),
+            partial(release_prevalence, records(num_teachers=5), records_per_teacher=0.5),
             refused("records_per_teacher", 0.5),
         ),
         (
-            partial(release_prevalence, records(count=5), noise_multiplier=1e10),
+            partial(release_prevalence, records(num_teachers=5), noise_multiplier=1e10),
             refused("noise_multiplier", 1e10),
         ),
     ],
@@ -118,5 +117,5 @@ def test_a_refused_charge_draws_nothing() -> None:
     ledger = Ledger(target_delta=1e-5, max_epsilon=0.01)
     state = rng.bit_generator.state
     with refused("max_epsilon", 0.01, kind=BudgetExceeded):
-        release_prevalence(records(count=50), rng=rng, ledger=ledger)
+        release_prevalence(records(num_teachers=50), rng=rng, ledger=ledger)
     assert rng.bit_generator.state == state

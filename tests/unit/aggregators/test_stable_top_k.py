@@ -161,10 +161,9 @@ def test_release_probability_matches_the_exact_distribution(noise: str) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("base", [TABLE, GAUSSIAN], ids=lambda base: str(base.test))
 def test_free_selection_share_releases_the_smallest_gap(base: StableTopK) -> None:
-    """Calibration may choose the share of the budget that the selection gets.
+    """Calibration may choose how the budget is split between the selection and the test.
 
-    The gap that it releases half of the time is at most 1 vote larger than with any of three fixed
-    shares.
+    The gap that it releases half of the time is at most 1 vote larger than with any of three fixed splits.
     """
 
     def calibrated(aggregator: StableTopK) -> StableTopK:
@@ -345,8 +344,9 @@ def test_each_query_costs_selection_test_and_peel() -> None:
 
 
 def test_the_papers_parameters_cost_rho_under_add_remove() -> None:
-    """With scales sqrt(2 / rho) and a peel of e = 2 sqrt(rho), a query's Renyi curve is at most
-    that of rho-zCDP and at least 85% of it.
+    """Selection and test have the noise scale sqrt(2 / rho), and the peel has the scale 1 / (2 sqrt(rho)).
+
+    At four Renyi orders, a query's Renyi divergence is at most that of rho-zCDP and at least 85% of it.
     """
     rho = 0.002
     paper = StableFixedTopK(

@@ -34,8 +34,8 @@ NOT_PRIOR = NotPriorTopK(
 
 
 def boundary_max(*, target_hits: int = 5, round_size: int = 20) -> BoundaryMax:
-    """Returns a session of boundary max; a hit is a query that is answered with the boundary
-    outcome.
+    """Returns the aggregator of a boundary-max session; a query is a hit if its outcome is the boundary, and is not
+    answered.
     """
     return BoundaryMax(
         selection_scale=3.0,
@@ -196,14 +196,14 @@ def test_stored_round_that_does_not_fit_the_session_is_refused() -> None:
 def test_the_whole_session_is_in_the_ledger_before_the_first_round() -> None:
     """At every report of progress, the ledger has one entry, the event of the whole session."""
     ledger = pa.Ledger(target_delta=1e-3)
-    prior_starts = list[int]()
-    watch = lambda *_: prior_starts.append(len(ledger.entries))  # noqa: E731
+    entries_at_reports = list[int]()
+    watch = lambda *_: entries_at_reports.append(len(ledger.entries))  # noqa: E731
     votes = [UNSURE] * 60
     record = charging(
         ledger, aggregator=boundary_max(), votes=CountedVotes(np.array(votes), num_teachers=40)
     )
     from_source(boundary_max(), votes, record=WatchedSession(record, target_hits=5, watch=watch))
-    assert set(prior_starts) == {1}
+    assert set(entries_at_reports) == {1}
     assert ledger.entries[0].event == boundary_max().event_for(
         num_queries=60, num_labels=4, num_teachers=40
     )
@@ -405,7 +405,11 @@ def test_answer_to_a_hit_is_independent_of_its_check() -> None:
 def frequencies(
     aggregator: NotPriorTopK, counts: list[int], num_queries: int
 ) -> dict[object, float]:
-    """Returns how often each outcome of a query was drawn."""
+    """Returns the share of queries with each outcome, when equal queries are checked against the prior of labels 0
+    and 1.
+
+    The outcome is "kept" if the query keeps its prior, else the tuple of its labels, or None if it is not answered.
+    """
     votes = np.tile(counts, (num_queries, 1))
     prior = np.tile([True, True, False, False], (num_queries, 1))
     endless = replace(

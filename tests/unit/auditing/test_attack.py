@@ -71,7 +71,7 @@ def attacked(
 
 @pytest.mark.slow
 def test_attack_on_records_stays_below_a_valid_price() -> None:
-    """The canaries are 2,000 records of the private data; the attack guesses which were used.
+    """In each of 5 runs the canaries are 400 records of the private data; the attack guesses which of them were used.
 
     The lower bound on epsilon from its guesses is above 0.2 and at most the price.
     """
@@ -98,10 +98,10 @@ def test_a_broken_release_of_records_is_refuted(sabotage: str, canaries: int, ru
 
 @pytest.mark.slow
 def test_half_a_charge_is_refuted_by_four_thousand_coins() -> None:
-    """The release is sound, but only half of its epsilon is charged: 200 canaries in 20 runs refute
-    this charge.
+    """The release is sound, but only half of its epsilon is charged: 200 canaries in each of 20 runs refute this
+    charge.
 
-    The lower bound is the same for the whole charge, which is not refuted.
+    If the whole epsilon is charged, the lower bound is the same and does not exceed it.
     """
     votes = GaussianVotes(noise_std=50.0)
     whole, half = (

@@ -57,10 +57,10 @@ def test_a_candidate_certain_in_floats_still_costs_at_large_orders() -> None:
 
 
 def test_a_bit_that_is_certain_somewhere_costs_infinity_only_within_reach() -> None:
-    """A bit is certain at some counts and random at others.
+    """A bit is certain at counts 0 to 2 and random at counts 3 and 4; one change moves a count by 1.
 
-    The cost of a query is infinite at counts from which one change leads to or from a count whose
-    bit is certain.
+    The cost of a query is infinite at counts 2 and 3, between which the bit becomes random. It is 0 at counts 0 and
+    1, whose neighbors have the same certain bit, and below 1 at count 4.
     """
     event = pa.OneBitEvent(logits=(-np.inf, -np.inf, -np.inf, 0.0, 1.0), reach=1)
     each = [one_bit_cost(np.array([level]), event=event, orders=[2.0]).rdp[0] for level in range(5)]
@@ -138,7 +138,10 @@ def test_bound_equals_the_formula_of_the_proof(std: float) -> None:
 
 
 def formula(log_q: float, std: float, a: float) -> mpmath.mpf:
-    """Returns the proof's bound on the Renyi divergence of GNMax at Renyi order `a`, given log q."""
+    """Returns the proof's bound on the Renyi divergence of GNMax at Renyi order `a`, in 60 digits.
+
+    `log_q` is the logarithm of the probability that the release is not the likeliest label.
+    """
     with mpmath.workdps(60):
         x = mpmath.sqrt(-mpmath.mpf(log_q))
         s = mpmath.mpf(std)
@@ -208,8 +211,10 @@ def test_smooth_sensitivity_covers_the_local_one_and_is_smooth(
 
 
 def normal_divergences(multiplier: float, beta: float, order: float) -> Array:
-    """Returns the largest D_a between two normal distributions whose variances differ by at most a factor exp(2
-    beta), over a grid of means.
+    """Returns the Renyi divergence between two normal distributions at each of 2001 ratios of their variances.
+
+    The ratios go from exp(-2 beta) to exp(2 beta). The means differ by the smaller standard deviation over
+    `multiplier`.
     """
     log_ratio = np.linspace(-2 * beta, 2 * beta, 2001)  # of the second variance to the first
     second = np.exp(log_ratio)

@@ -241,10 +241,10 @@ def test_powerset_votes_are_not_priced_for_counts_of_labels() -> None:
 
 
 def test_given_only_leaves_out_releases_with_assumed_parameters() -> None:
-    """With `given_only`, the findings are those whose parameters are all known, or the audited
-    aggregator.
+    """With `given_only`, the findings are those whose parameters are all known, or the audited aggregator alone.
 
-    Without it, each finding names the parameters that were assumed.
+    If no parameter is known, Gaussian votes with an assumed noise std are the only finding. Without `given_only`,
+    each finding names the parameters that were assumed.
     """
 
     def assumed_names(

@@ -80,7 +80,7 @@ def scored(
     teacher: str | None = None,
     num_teachers: int | None = None,
 ) -> Run:
-    """Returns a run with the usual scores, or without scores if `micro_f1` is None."""
+    """Returns a run with a micro-F1 and fixed other scores, or without scores if `micro_f1` is None."""
     has_scores = micro_f1 is not None
     return Run(
         aggregator=name,

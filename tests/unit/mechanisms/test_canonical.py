@@ -139,8 +139,11 @@ def test_distribution_is_the_noisy_minimum_of_the_loss_over_all_sets(
 @pytest.mark.parametrize("gamma", [0.0, 0.25, 0.5, 0.8, 1.0])
 @pytest.mark.parametrize(("k", "d"), [(1, 3), (2, 3), (1, 4), (2, 4), (3, 4)])
 def test_losses_times_their_weight_move_by_the_price_at_most(k: int, d: int, gamma: float) -> None:
-    """Tries all counts up to 4 and all moves: weight times the range of the moved losses is at most
-    1, and attained."""
+    """For all counts up to 4, weight times the range of the losses' changes by one teacher is at most 1.
+
+    The losses of all sets of k of d labels are compared before and after every change of a teacher. The 1 is reached,
+    except with k = 1 and gamma = 0.
+    """
     for adjacency, moves in (("replace_one", (-1, 0, 1)), ("add_remove", (0, 1))):
         weight = CanonicalTopK(k=k, epsilon=1.0, gamma=gamma, adjacency=adjacency).weight_for(d)
         sets = list(combinations(range(d), k))

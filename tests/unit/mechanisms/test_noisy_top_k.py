@@ -42,8 +42,10 @@ def test_one_shot_gumbel_is_peeling() -> None:
 
 @pytest.mark.parametrize("noise", list(UNIT_NOISES))
 def test_noise_agrees_with_its_own_distribution_function(noise: str) -> None:
-    """Quantiles of each kind of noise invert its distribution function, the density is its slope,
-    and it falls at least as fast as e^-x.
+    """Quantiles of each kind of noise invert its distribution function, and its density is the slope of this
+    function.
+
+    The density is at most the probability of larger noise, so that this probability falls no faster than e^-x.
     """
     kind = UNIT_NOISES[noise]
     x = np.linspace(max(kind.low, -3), 8, 45)[1:]
@@ -103,8 +105,9 @@ def test_j_picks_of_subset_peeling_have_the_distribution_of_peeling(size: int) -
 
 
 def test_impossible_parameters_are_refused() -> None:
-    """Three mechanisms refuse a noise scale of nan, an unknown noise, or too many sequences for an
-    exact distribution.
+    """Subset peeling refuses a noise scale of nan, and an exact distribution over too many sequences.
+
+    `LipschitzTopK` refuses an unknown noise.
     """
     with refused("noise_scale", "nan", "a number > 0"):
         SubsetPeeling(noise_scale=math.nan)

@@ -47,7 +47,7 @@ class Fixed(np.random.Generator):
     value = 0.0
 
     def random(self, size: Any = None) -> Any:
-        """Returns `value` in an array of this shape."""
+        """Returns an array of the shape `size`, or a single number, whose entries are all `value`."""
         return np.full(size, self.value)
 
 
@@ -193,8 +193,9 @@ def test_a_file_gives_back_the_same_table_and_test(tmp_path: Path) -> None:
 
 
 def test_a_table_that_costs_more_than_it_claims_is_refused(tmp_path: Path) -> None:
-    """A table is refused if its claimed divergence is lowered, or if one probability in its file is
-    raised.
+    """A table is refused if its claimed divergence is lowered, or claimed for a larger Renyi order.
+
+    Its file is refused if one probability in it is raised.
     """
     table = table_of(order=7.5, budget=1.5e-3, failure_prob=1e-9, adjacency="replace_one")
     with refused("rdp", ANY, "at least 0.0015"):

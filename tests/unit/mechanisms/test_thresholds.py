@@ -190,11 +190,10 @@ def test_items_without_the_bit_and_sums_below_the_threshold_are_free() -> None:
 
 @pytest.mark.slow
 def test_draws_follow_the_distribution_of_two_queries() -> None:
-    """Two items have bit 1 in both queries and one hit each: the draws follow the exact
-    distribution of both answers.
+    """Two items have bit 1 in both queries and one hit each: the draws follow the exact distribution of both answers.
 
-    The second sum is 2 or 0, depending on the first release. A distribution without hits is
-    rejected by the same test.
+    The second sum is 0 if the first sum was published, and 2 otherwise. A distribution in which the items keep their
+    hits, so that both sums are 2, is rejected by the same test.
     """
     mechanism = sparse_vector(epsilon=1.0, item_hits=1)
     bits = np.ones((2, 2), dtype=bool)

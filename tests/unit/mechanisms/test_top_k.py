@@ -171,8 +171,10 @@ def test_the_approximate_price_is_refused_outside_its_range() -> None:
 
 
 def chosen_distribution(values: tuple[float, float]) -> np.ndarray:
-    """Returns the distribution of how many of 200 counts of a first value are among the 200 largest noisy
-    counts of 400, of which 200 have a second value: `[201]`.
+    """Returns the probabilities `[201]` that 0 to 200 of 200 counts of a first value are among the 200 largest noisy
+    counts.
+
+    There are 400 counts, of which the other 200 have a second value. The noise is Laplace noise of scale 1.
     """
     nodes, weights = np.polynomial.legendre.leggauss(16)
     edges = np.unique([*np.linspace(-6, 6, 61), *values])
@@ -181,19 +183,21 @@ def chosen_distribution(values: tuple[float, float]) -> np.ndarray:
     weight = (half * weights).ravel()
     away = [points - value for value in values]
     density = [np.exp(-np.abs(x)) / 2 for x in away]
-    exceeds = [np.where(x > 0, f, 1 - f) for x, f in zip(away, density, strict=True)]
+    exceeds_first, exceeds_second = (
+        np.where(x > 0, f, 1 - f) for x, f in zip(away, density, strict=True)
+    )
     num_equal = 200  # counts of either value
-    count = np.arange(num_equal + 1)[:, None]
+    num_first = np.arange(num_equal + 1)[:, None]
     last_is_first = (
         num_equal
-        * binom.pmf(count - 1, num_equal - 1, exceeds[0])
-        * binom.pmf(num_equal - count, num_equal, exceeds[1])
+        * binom.pmf(num_first - 1, n=num_equal - 1, p=exceeds_first)
+        * binom.pmf(num_equal - num_first, n=num_equal, p=exceeds_second)
         * density[0]
     )
     last_is_second = (
         num_equal
-        * binom.pmf(count, num_equal, exceeds[0])
-        * binom.pmf(num_equal - 1 - count, num_equal - 1, exceeds[1])
+        * binom.pmf(num_first, n=num_equal, p=exceeds_first)
+        * binom.pmf(num_equal - 1 - num_first, n=num_equal - 1, p=exceeds_second)
         * density[1]
     )
     return np.asarray((last_is_first + last_is_second) @ weight)
@@ -231,10 +235,10 @@ def test_the_approximate_price_covers_many_counts_of_two_kinds(
 def test_stable_sort_is_stable_for_small_and_huge_values(
     largest: int,
 ) -> None:
-    """`stable_sort` returns rising values with their indices; equal values keep the order of their
-    indices.
+    """`stable_sort` returns, for each row, the indices in order of rising values, and the rising values.
 
-    Small values are sorted in one integer with their index, and huge values are not.
+    Equal values keep the order of their indices. Small values are sorted as integers that hold a value and its index,
+    and huge values otherwise.
     """
     values = np.array([[largest, 0, largest, 1, 0], [0, 0, 0, 0, largest]])
     order, rising = stable_sort(values)

@@ -68,7 +68,7 @@ def budget(
     target_delta: float = 1e-6,
     accountant: Any = Sum,
 ) -> Budget:
-    """Returns a budget, by default one that fixes neither epsilon, with the accountant `Sum`."""
+    """Returns a budget with the accountant `Sum`, by default at delta 1e-6 and without an epsilon."""
     return budget_from_settings(
         target_epsilon=target_epsilon,
         max_epsilon=max_epsilon,
@@ -171,10 +171,9 @@ GUMBEL = StableTopK(selection_scale=38.985, test_std=60.0)
     [(GaussianVotes(noise_std=100.0), 8.0), (GUMBEL, 3.0), (GaussianVotes(noise_std=9000.0), 3.0)],
 )
 def test_one_more_query_exceeds_the_budget(aggregator: Aggregator, budget: float) -> None:
-    """`largest_num_queries` returns a number of queries that costs at most the budget, and one more
-    query costs more.
+    """`largest_num_queries` returns a number of queries that costs at most the budget, and one more query costs more.
 
-    The last case may be limited to 999 queries.
+    A result of 999 queries is not checked with one more query.
     """
     most = largest_num_queries(
         aggregator, max_epsilon=budget, target_delta=1e-6, num_labels=40, num_teachers=800
@@ -184,8 +183,9 @@ def test_one_more_query_exceeds_the_budget(aggregator: Aggregator, budget: float
 
 
 def test_number_of_queries_is_limited_by_draw_precision() -> None:
-    """A session of any length costs epsilon 1: the number of queries is limited by delta over the
-    2^-53 precision of a draw, or by 10^9.
+    """A session of any length costs epsilon 1, so that the price does not limit the number of queries.
+
+    For 4 labels the limit is delta / (4 * 2^-53), where 2^-53 is the precision of a draw, and at most 10^9.
     """
 
     class OneSession(GaussianVotes):

@@ -145,8 +145,8 @@ CLEAR = np.tile([400, 0, 0], (300, 1))
 def test_session_of_clear_votes_has_a_break_even() -> None:
     """All 300 queries have clear votes: a session expects to answer all with hardly a hit.
 
-    It breaks even with a release without hits at some number of queries, which is None below half
-    of that number.
+    It breaks even with a release without hits at a number of queries between 20 and 300. A search up to half of this
+    number returns None.
     """
     arguments = BoundaryMax(selection_scale=20.0, target_hits=1), CLEAR
     plan = plan_hits(*arguments, num_teachers=400, target_delta=1e-6)

@@ -37,7 +37,7 @@ def test_mass_on_one_side_or_on_none_and_high_orders() -> None:
 
 
 def least_factor(first: np.ndarray, second: np.ndarray, failure_prob: float) -> float:
-    """Returns the root c of sum of min(first, c second) = 1 - f, by bisection."""
+    """Returns the factor c for which the sum of min(first, c * second) is 1 - `failure_prob`."""
     return float(
         brentq(
             lambda c: np.minimum(first, c * second).sum() - (1 - failure_prob), 0.0, 1e9, xtol=1e-13
@@ -115,8 +115,11 @@ def test_trimmed_distributions_are_dominated_and_minimize_every_hockey_stick(
 def least_hockey_stick(
     first: np.ndarray, second: np.ndarray, failure_prob: float, factor: float
 ) -> float:
-    """Returns the smallest hockey-stick divergence at a factor, over all distributions A and A' that are
-    dominated by the given pair.
+    """Returns the smallest hockey-stick divergence, at epsilon log(factor), over two distributions that may be
+    chosen.
+
+    One must be at most `first` / (1 - `failure_prob`) at every outcome, the other at most `second` / (1 -
+    `failure_prob`).
     """
     n = len(first)
     costs = np.concatenate([np.zeros(2 * n), np.ones(n)])

@@ -100,8 +100,8 @@ def test_exact_divergences_equal_those_computed_by_hand() -> None:
 def test_each_histogram_is_asked_once_and_symmetry_changes_no_figure() -> None:
     """The verifier asks for the distribution of each of 16 histograms once.
 
-    With `symmetric`, it compares one pair of each kind up to a permutation of the labels, and finds
-    the same divergences.
+    With `symmetric`, it compares one pair of each kind up to a permutation of the labels. It finds the same
+    divergences and counts as many pairs.
     """
     asked: list[tuple[int, ...]] = []
 
@@ -209,10 +209,10 @@ def test_invalid_distribution_is_refused(law: Any) -> None:
 
 
 def test_given_distributions_are_compared_in_one_direction() -> None:
-    """`verify_distributions` compares the first distribution with the second only: 0.25 is refuted
-    one way and holds the other way.
+    """`verify_distributions` compares the first distribution with the second only.
 
-    In batches, the verdict names the pair by its row or by `names`.
+    A claimed Renyi divergence of 0.25 at order 2 is refuted; with both distributions exchanged it holds. In batches,
+    the verdict names the pair by its row or by `names`.
     """
     first = np.array([0.5, 0.5])
     second = np.array([0.25, 0.75])
@@ -279,7 +279,7 @@ def test_a_gaussian_attains_its_renyi_curve_and_what_the_exact_accountant_prints
 def noisy_best(
     histogram: np.ndarray, count: int, rng: np.random.Generator, *, scale: float = 1.0
 ) -> np.ndarray:
-    """Draws the label with the largest count after Gumbel noise, whose bounded range is 2 / scale."""
+    """Draws `count` times the label with the largest count after Gumbel noise; its bounded range is 2 / scale."""
     return (histogram + rng.gumbel(loc=0.0, scale=scale, size=(count, 2))).argmax(axis=1)
 
 

@@ -95,8 +95,8 @@ def test_gradients_of_groups_are_those_of_a_loop(num_groups: int) -> None:
 
 
 def test_a_group_whose_records_cancel_counts_for_less_than_its_clip() -> None:
-    """A group has two records with opposite features: its clipped mean gradient is above 0 and
-    shorter than the clip of 1e-9.
+    """A group has two records with nearly opposite features: its clipped mean gradient is above 0 and shorter than
+    1e-9, the clip.
     """
     features = np.array([[1.0, 0.0], [-1.0, 1e-9]])
     labels = np.zeros((2, 1), bool)

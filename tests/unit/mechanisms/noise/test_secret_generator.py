@@ -172,7 +172,9 @@ def test_generators_of_one_bit_generator_share_its_stream() -> None:
 
 
 def _drawn(rng: np.random.Generator) -> tuple[bytes, ...]:
-    """Returns numbers of a generator, drawn from the middle of a block, and numbers of its spawned children."""
+    """Returns four byte strings: nine normal numbers of a generator, 64 bytes of its stream, and 64 bytes of each of
+    two spawned children.
+    """
     return (
         rng.normal(size=9).tobytes(),
         stream(rng, num_bytes=64),
