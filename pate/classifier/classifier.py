@@ -134,7 +134,8 @@ def unit_of(groups: Any) -> PrivacyUnit:
 def streams_of(random_state: Any) -> RandomStreams:
     """Returns the random streams of a seed, equal to those of `pate-train` with this seed.
 
-    If `random_state` is None, the streams come from a secret of the operating system, which is stored nowhere.
+    A seed gives the warning `SeededNoise`. If `random_state` is None, the streams come from a secret of the operating
+    system, which is stored nowhere.
 
     Raises:
         InvalidValue: `random_state` is neither a seed nor None. A shared generator, for example, is refused, as it
@@ -443,7 +444,10 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
 
     @property
     def _repr_html_(self) -> Callable[[], str]:
-        """The same for notebooks that read no bundle; undefined where scikit-learn's `display` is no diagram."""
+        """A function that returns the HTML of `_repr_mimebundle_`, for notebooks that read no bundle.
+
+        The attribute does not exist where scikit-learn's `display` is no diagram.
+        """
         _ = super()._repr_html_  # raises where no diagram is shown
         return lambda: self._repr_mimebundle_()["text/html"]
 
@@ -756,7 +760,7 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
         )
 
     def _num_queries(self, num_public: int) -> int | None:
-        """Returns `n_queries`; raises `InvalidValue` if the public samples are fewer."""
+        """Returns `n_queries`, which may be None; raises `InvalidValue` if the public samples are fewer."""
         if self.n_queries is None:
             return None
         num_queries = require_count("n_queries", self.n_queries)
@@ -837,7 +841,7 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
             warn_of_past_fits(past_fits, stacklevel=3)
 
     def _charge(self, ledger: Ledger, priced: PricedRelease) -> None:
-        """Charges a ledger for a fit; the charge is on disk before any noise is drawn."""
+        """Charges a ledger for a fit, before any noise is drawn; if the ledger has a file, the charge is on disk."""
         name = type(priced.aggregator).__name__
         note = ChargeNote(description=f"a fit: {name}", noise=seed_name(self._seed))
         adjacency = priced.aggregator.adjacency
@@ -850,7 +854,8 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
         folds of a search for different people.
 
         Raises:
-            InvalidValue: the ledger has no room for the fit.
+            InvalidValue: the ledger has no room for the fit, or has charges of runs, or an earlier fit in it had this
+                seed.
         """
         ledger = Ledger(
             self.ledger,

@@ -76,6 +76,8 @@ class EstimatorLearner:
     def rehearse(self, name: str, queries: Any) -> None:
         """Fits a clone to public samples with invented labels, as a test before anything is spent.
 
+        At most 200 samples are used. With fewer than 20, nothing is done.
+
         Args:
             name: the name of the parameter that holds the estimator, for the error.
             queries: the inputs of the public samples.
@@ -171,7 +173,10 @@ class EnsembleMethod(FitMethod):
         return replace(priced, doubts=tuple(doubts))
 
     def rehearse(self) -> None:
-        """Fits the estimators to public rows of a DataFrame; raises `InvalidValue` if one cannot read its columns."""
+        """Fits the estimators to public rows of a DataFrame; raises `InvalidValue` if one cannot read its columns.
+
+        Nothing is done if the inputs are no DataFrame.
+        """
         if is_frame(self.queries):
             self.teacher.rehearse(name="estimator", queries=self.queries)
             self.student.rehearse(name="student", queries=self.queries)

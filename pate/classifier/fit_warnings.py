@@ -2,7 +2,11 @@
 
 
 class DoubtfulPlan(UserWarning):
-    """A warning that the noise of this fit is probably larger than the differences between votes."""
+    """A warning of a fit that is allowed but is probably not what you want.
+
+    Reasons are noise larger than the differences between votes, few records for each teacher, columns of very different
+    widths, columns without known cells, and a student that predicts the same labels for all samples.
+    """
 
 
 class SeededNoise(UserWarning):
@@ -22,8 +26,8 @@ class RepeatedRelease(UserWarning):
 
 
 class PublicGroups(UserWarning):
-    """A warning that `public_fraction` declares groups public whose rows are all outside the last share of the rows."""
+    """A warning that `public_fraction` declares a group public that has no row among the last share of the rows."""
 
 
 class SharedRows(UserWarning):
-    """A warning that public samples are also among the private records."""
+    """A warning that most public samples are also among the private records."""

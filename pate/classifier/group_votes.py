@@ -180,7 +180,7 @@ class GroupVotesMethod(FitMethod):
         return Publication(release=release, charge=charge, model=student, facts=facts)
 
     def fitted_model(self, student: Predictor) -> Model:
-        """Returns the student; if samples have one class each, with predictions of one class."""
+        """Returns the student; if each sample has one class, wrapped so that it predicts one class."""
         return OneClassModel(student) if isinstance(self.task, OneClass) else student
 
     def remarks(self) -> Iterator[str]:
@@ -196,11 +196,13 @@ class GroupVotesMethod(FitMethod):
 
     @cached_property
     def _private(self) -> Encoded:
-        """The inputs of the private records."""
+        """The features of the private records, with the counts of cells that public rows do not have."""
         return self._encode(self.pools.inputs, name="X")
 
     def _encode(self, inputs: Any, name: str) -> Encoded:
-        """Returns inputs as float32 `[num_rows, num_features]`; a sparse matrix becomes dense as a whole.
+        """Returns inputs as features, float32 `[num_rows, num_features]`; a sparse matrix becomes dense as a whole.
+
+        For a DataFrame, the counts of cells that public rows do not have come with them.
 
         Args:
             inputs: an array, a sparse matrix or a DataFrame.

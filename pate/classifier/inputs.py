@@ -19,7 +19,10 @@ from pate.validation import InvalidValue, printable, require
 
 
 def require_readable(name: str, values: Any) -> None:
-    """Raises `InvalidValue` if `values` are no numbers; numpy's own error would show a private entry."""
+    """Raises `InvalidValue` for an array with masked entries or words that are no numbers, or a tensor with a gradient.
+
+    A DataFrame is not checked. The error shows no entry, where numpy's own error would show a private one.
+    """
     rule = "an array without masked entries: .filled(…) says what they are"
     require(not np.ma.is_masked(values), name, type(values).__name__, rule)
     try:
@@ -140,7 +143,7 @@ def warn_of_shared_rows(private: NDArray[np.float32], public: NDArray[np.float32
 
     Args:
         private: the private inputs, `[num_private, num_features]`.
-        public: the public inputs, `[num_queries, num_features]`.
+        public: the public inputs, `[num_public, num_features]`.
     """
     if sparse.issparse(private) != sparse.issparse(public):
         private = sparse.csr_array(private)

@@ -49,8 +49,8 @@ class PastFits:
     ) -> Self:
         """Returns these fits together with one more fit.
 
-        The total epsilon is infinity if two fits have the same seed, and so the same noise, or if their prices are for
-        different units.
+        The total epsilon is infinity if two fits have the same seed, and so the same noise; if their units or
+        adjacencies differ; or if their deltas add up to 1 or more.
 
         Args:
             epsilon: the epsilon of the new fit.

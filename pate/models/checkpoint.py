@@ -43,7 +43,7 @@ class CheckpointStore:
     arrays have different lengths, they are concatenated, and a further array stores the lengths.
 
     Formal guarantees:
-        * A file appears in one step, after its bytes and before its name reach the disk. So a run that is killed in
+        * A file appears under its name in one step, once all its bytes are on the disk. So a run that is killed in
           `save` leaves either all teachers of a file or none.
         * The teachers of an incomplete file count as missing, and the next run trains them again. Each file is signed
           by HMAC-SHA256 with a key of 256 random bits. A file is refused if it was altered, or if it comes from another
@@ -91,8 +91,8 @@ class CheckpointStore:
         def key_of_file(place_and_teacher: tuple[int, int]) -> object:
             """Returns a key that is equal for two teachers if they belong to the same file.
 
-            The key has the names, types and shapes of the arrays without their lengths, and a number that is equal for
-            consecutive teachers.
+            The key has the names, types and shapes of the arrays, the shapes without their first axis, and a number
+            that is equal for consecutive teachers.
             """
             place, teacher = place_and_teacher
             arrays = sorted(states[teacher].items())
@@ -130,14 +130,14 @@ class CheckpointStore:
         self._files(on_incomplete=Path.unlink)
 
     def states(self, num_teachers: int, first_teacher: int = 0) -> Iterator[State]:
-        """Yields the states of teachers first..num_teachers-1 in order; at most one file of teachers is in memory.
+        """Yields the states of teachers first_teacher..num_teachers-1 in order; at most one file is in memory.
 
         Args:
-            num_teachers: the number of teachers in the store.
+            num_teachers: one more than the index of the last teacher that is yielded.
             first_teacher: the index of the first teacher that is yielded.
 
         Raises:
-            InvalidValue: a teacher is missing, or this run did not sign a file.
+            InvalidValue: a teacher is missing; or a file was altered, or signed by another run.
         """
         files = self._files()
         for members in sorted(files, key=_start_of):
@@ -306,7 +306,9 @@ def cast_votes(
 def _require_confidences(
     confidences: object, *, num_teachers: int, num_queries: int, name: str
 ) -> None:
-    """Raises `InvalidValue` unless confidences are in [0, 1] and `[num_teachers, num_queries, num_labels]`.
+    """Raises `InvalidValue` unless confidences are in [0, 1], with the shape `[num_teachers, num_queries, num_labels]`.
+
+    Values may leave [0, 1] by rounding, at most 1e-6.
 
     `name` is the name of the confidences in the error.
     """

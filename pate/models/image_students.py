@@ -65,10 +65,10 @@ class ImageModel(StudentModel):
 class ImageStudent(AdamWRecipe, ThresholdedStudent):
     """A recipe for an ensemble of a few networks. Each network, a member, is trained on all rows but one fold.
 
-    `learn` also uses the public samples that were not answered. Each member is trained a second time, on the released
-    labels and on its own predicted probabilities for those samples (self-training). The fold that a member was not
-    trained on stays held out, so the threshold is placed by probabilities for samples that are new to the member. All
-    of it is post-processing and costs no privacy.
+    `learn` also uses the public samples that were not answered. Each member is trained a second time, from new initial
+    weights, on the released labels and on its own predicted probabilities for those samples (self-training). The fold
+    that a member was not trained on stays held out, so the threshold is placed by probabilities for samples that are
+    new to the member. All of it is post-processing and costs no privacy.
 
     The attributes of the training are those of `AdamWRecipe`: `epochs`, `batch_size`, `learning_rate`, `weight_decay`,
     `flip` and `precision`.
@@ -95,7 +95,7 @@ class ImageStudent(AdamWRecipe, ThresholdedStudent):
     def fit(
         self, inputs: Rows, labels: Labels, *, seed: int, on_epoch: OnEpoch | None = None
     ) -> StudentModel:
-        """Trains the members on inputs with labels, and reports the mean loss of the members after each epoch."""
+        """Trains the members on inputs with labels; at the end, reports the mean loss of the members in each epoch."""
         empty_pool = np.asarray(inputs)[:0]
         training = TrainingSet(inputs, labels)
         return self.learn(training, pool=empty_pool, seed=seed, on_epoch=on_epoch)
@@ -103,7 +103,7 @@ class ImageStudent(AdamWRecipe, ThresholdedStudent):
     def learn(
         self, training: TrainingSet, *, pool: Rows, seed: int, on_epoch: OnEpoch | None = None
     ) -> StudentModel:
-        """Trains the members on released labels, and then a second time on the released labels and the public pool."""
+        """Trains the members on released labels; if the pool is not empty, then again on these and the public pool."""
         images = require_images(training.inputs)
         _, labels = require_rows(images, training.labels, seed)
         shape = tuple(images.shape[1:])
@@ -190,14 +190,14 @@ class ImageStudent(AdamWRecipe, ThresholdedStudent):
         )
 
     def _report(self, curves: list[Rows], on_epoch: OnEpoch) -> None:
-        """Calls `on_epoch` with the mean loss of the members, for each epoch.
+        """Calls `on_epoch` once for each epoch, with the mean loss of the members.
 
         The folds may differ by one row, so the members may have different numbers of steps. The shortest curve
         determines the number of steps.
 
         Args:
             curves: the loss of each training step, one array for each member.
-            on_epoch: is called with the number of the epoch and its losses.
+            on_epoch: is called with the index of the epoch, from 0, and a dictionary that has its mean loss as "loss".
         """
         num_steps = min(map(len, curves))
         mean = np.asarray(np.mean([curve[:num_steps] for curve in curves], axis=0), np.float32)
@@ -268,8 +268,8 @@ class CNNStudent(Architecture, ImageStudent):
 def _require_moderate(network: ConvNet) -> ConvNet:
     """Returns `network`; raises `InvalidValue` if one layer of it needs too much memory for one image.
 
-    A small file of a model must not be able to demand much memory. And every model that can be trained must be
-    readable.
+    So a small file of a model cannot demand much memory. The limit holds for training too, so that every trained model
+    can be read back.
     """
     channels = max(channels for channels, _ in network.kernels)
     size = channels * math.prod(length // network.patch for length in network.shape[1:])
@@ -321,7 +321,7 @@ class ResNet50Student(ImageStudent):
         self._validate_weights()
 
     def _validate_weights(self) -> None:
-        """Raises `InvalidValue` if `weights` names no file of a ResNet-50's weights."""
+        """Raises `InvalidValue` unless `weights` is None or names a file of the weights of a ResNet-50."""
         ResNet50(num_labels=1, weights=self.weights, image_size=self.image_size)
 
     def _choices_of_network(self) -> dict[str, float]:

@@ -34,7 +34,7 @@ class ImageTeacher(AdamWRecipe, Teacher):
     Teachers are trained one after the other. A subclass may train them in one batch.
 
     Attributes:
-        bias: the name of the tensor with a number for each label.
+        bias: the name of the tensor of a trained network that has one number for each label.
     """
 
     bias: ClassVar[str]
@@ -101,7 +101,9 @@ class ImageTeacher(AdamWRecipe, Teacher):
     def predict_many(
         self, states: Sequence[State], inputs: NDArray[np.float32]
     ) -> NDArray[np.float32]:
-        """Returns the probability of each label, with log-odds shifted so that the teacher's threshold becomes 0.5.
+        """Returns the probabilities, `[num_states, num_images, num_labels]`, shifted so that the threshold becomes 0.5.
+
+        The shift is one of log-odds.
 
         The probabilities are never computed in half precision.
         """
@@ -179,7 +181,8 @@ class CNNTeacher(Architecture, ImageTeacher):
     Formal guarantees:
         * A teacher does not influence another teacher. In particular, they share no mean, variance or gradient of a
           batch.
-        * On a CPU each teacher is trained by itself. It has the same bytes in any chunk, engine and order.
+        * On a CPU, unless `stacked` is true, each teacher is trained by itself. It has the same bytes in any chunk,
+          engine and order.
 
     Attributes:
         threshold: a label gets a vote if its probability is at least this number in (0, 1).
@@ -293,7 +296,7 @@ class ResNet50Teacher(ImageTeacher):
 
     @property
     def is_isolated(self) -> bool:
-        """Whether whole networks are trained, one by one, and not heads alone, together."""
+        """Whether teachers are trained one by one; false if `frozen` is true, as heads alone are solved together."""
         return not self.frozen
 
     def fit_many(self, shards: Sequence[Shard], seeds: Sequence[int]) -> list[State]:
@@ -328,7 +331,7 @@ class ResNet50Teacher(ImageTeacher):
         return ResNet50(num_labels=num_labels, weights=self.weights, image_size=self.image_size)
 
     def _validate_weights(self) -> None:
-        """Raises `InvalidValue` if `weights` names no file of a ResNet-50's weights."""
+        """Raises `InvalidValue` unless `weights` is None or names a file of the weights of a ResNet-50."""
         ResNet50(num_labels=1, weights=self.weights, image_size=self.image_size)
 
     @property

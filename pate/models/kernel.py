@@ -35,9 +35,9 @@ class KernelTeacher(Voter):
         sqrt(Q / n_t)  span @ sum over its n_t records of  features(x) (y - p)^T.
 
     Here x is the input and y the label bits of a record. `features` have length 1, and `span` has orthonormal columns
-    (`PublicPCA`). So the votes of a record are as long as the distance of its labels from the prevalence. The sum over
-    teachers, projected on the span, equals the sum over records. With one record per teacher, the unit of privacy is
-    the record and the teacher alike.
+    (`PublicPCA`). So for a teacher with one record, the root mean square over the queries of the length of its votes is
+    the distance of the record's labels from p. If all n_t are equal, the sum over teachers is, up to a factor, the sum
+    over all records. With one record per teacher, the unit of privacy is the record and the teacher alike.
 
     If votes are released in rounds, p is the prediction for each record by the student of the round before. The vote of
     a teacher is then the mean over its n_t records of `PublicPCA.with_constant` times (y - p). It is multiplied by
@@ -50,7 +50,8 @@ class KernelTeacher(Voter):
         num_directions: the number of directions of the public pool, >= 1. None uses `affordable_directions`, a function
             of the price and of the numbers of teachers, records and labels.
         nonlinear: true adds components of a kernel to the directions in rounds (`PublicKernel`), as many as the noise
-            permits. None adds them if the noise permits eight times as many directions as the pool has.
+            permits; false adds none. None adds them if the noise permits eight times as many directions as the pool
+            has.
     """
 
     gives: ClassVar[type[VoteSource]] = FunctionVotes

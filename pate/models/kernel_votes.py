@@ -30,7 +30,10 @@ _BLOCK_RECORDS = 4096  # whose features are computed at once
 
 
 def records_per_group(public_split: Split, recipe: Recipe = DEFAULT_RECIPE) -> float:
-    """Returns the mean number of records of a group in the public pool; 1 if the pool has too few groups."""
+    """Returns the mean number of records of a group in the public pool.
+
+    The result is 1 if the pool has fewer than `recipe.fewest_public_groups` groups.
+    """
     num_groups = public_split.num_groups
     has_enough = num_groups >= recipe.fewest_public_groups
     return len(public_split) / num_groups if has_enough else 1.0
@@ -40,7 +43,8 @@ def records_per_group(public_split: Split, recipe: Recipe = DEFAULT_RECIPE) -> f
 class KernelVotes(FunctionVotes):
     """The votes of `KernelTeacher`, which are computed from the private records whenever they are read.
 
-    No epsilon covers them. Each vote is a function on the queries in the span of public directions, plus a center.
+    No epsilon covers them. The votes of a teacher for a label, one number for each query, are a combination of public
+    directions.
     """
 
     private: Split  # the private records, n
@@ -160,28 +164,36 @@ class KernelVotes(FunctionVotes):
 
     def _directions_at_once(self, noise_multiplier: float, recipe: Recipe) -> PublicPCA:
         """Returns the public directions for a release at once; there are at most as many as queries."""
-        count = self._num_affordable(noise_multiplier, noise_share=recipe.noise_share_at_once)
-        count = min(count, self.num_queries)
-        fit = partial(PublicPCA.fit, np.asarray(self.public.inputs), count, recipe=recipe)
-        directions: PublicPCA = self.cached(("directions", count, recipe), compute=fit)
+        num_directions = self._num_affordable(
+            noise_multiplier, noise_share=recipe.noise_share_at_once
+        )
+        num_directions = min(num_directions, self.num_queries)
+        fit = partial(PublicPCA.fit, np.asarray(self.public.inputs), num_directions, recipe=recipe)
+        directions: PublicPCA = self.cached(("directions", num_directions, recipe), compute=fit)
         return directions
 
     def _directions_in_rounds(self, noise_multiplier: float, recipe: Recipe) -> PublicPCA:
         """Returns the public directions for a release in rounds, with components of a kernel if these are used."""
-        count = self._num_affordable(noise_multiplier, noise_share=recipe.noise_share_in_rounds)
+        num_directions = self._num_affordable(
+            noise_multiplier, noise_share=recipe.noise_share_in_rounds
+        )
         fit = partial(
             PublicPCA.fit,
             np.asarray(self.public.inputs),
-            count,
+            num_directions,
             ridge=recipe.ridge_in_rounds,
             kernel_from={None: recipe.kernel_from, True: 1.0, False: None}[self.nonlinear],
             recipe=recipe,
         )
-        directions: PublicPCA = self.cached(("directions in rounds", count, recipe), compute=fit)
+        directions: PublicPCA = self.cached(
+            ("directions in rounds", num_directions, recipe), compute=fit
+        )
         return directions
 
     def _num_affordable(self, noise_multiplier: float, noise_share: float) -> int:
-        """Returns the number of directions of the pool that the noise makes worthwhile, computed from public numbers.
+        """Returns `num_directions`; if it is None, the number of the pool's directions that the noise makes worthwhile.
+
+        Only public numbers are used.
 
         Args:
             noise_multiplier: the noise of the release.

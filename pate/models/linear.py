@@ -25,7 +25,7 @@ from pate.validation import require, require_positive, require_probability
 
 Floats = NDArray[np.float64]
 
-_STEPS = 100  # thresholds are whole hundredths
+_THRESHOLD_STEPS = 100  # thresholds are whole hundredths
 _LOWEST_STEP = 2
 _HIGHEST_STEP = 98
 _SMALLEST_SLACK = 1e-9  # of 1 - leverage; reached only by a shard of one record
@@ -36,9 +36,9 @@ _PENALTIES = (0.05, 0.1, 0.2, 0.4, 0.7, 1.0, 1.5, 2.0, 3.0, 5.0, 10.0, 30.0, 100
 class LinearTeacher(Teacher):
     """A recipe for teachers that are ridge regressions with an intercept and a threshold of their own.
 
-    For each label, a teacher minimizes the squared error on the label bits plus `penalty * s * ||weights||^2`. Here s
-    is the mean squared distance of the teacher's records to their mean. So the effect of the penalty does not depend on
-    the unit of the inputs. The intercept is not penalized.
+    For each label, a teacher minimizes the sum over its records of the squared error on the label bits, plus `penalty *
+    s * ||weights||^2`. Here s is the mean squared distance of the teacher's records to their mean. So the effect of the
+    penalty does not depend on the unit of the inputs. The intercept is not penalized.
 
     The scores for a label that 2% of the records have rarely reach 0.5. So each teacher has its own threshold, one
     number for all labels out of 0.02, 0.03, …, 0.98. The threshold maximizes the micro-F1 of the teacher's
@@ -158,26 +158,28 @@ def _best_thresholds(scores: torch.Tensor, stack: PaddedBatch) -> torch.Tensor:
         scores: the leave-one-out scores, `[num_shards, n, num_labels]`.
         stack: the records of the shards, padded to n records each.
     """
-    count = len(scores)
+    num_shards = len(scores)
     device = scores.device
-    bins = (scores * _STEPS).clamp_(0, _STEPS - 1).long()
-    bins += _STEPS * torch.arange(count, device=device)[:, None, None]
+    bins = (scores * _THRESHOLD_STEPS).clamp_(0, _THRESHOLD_STEPS - 1).long()
+    bins += _THRESHOLD_STEPS * torch.arange(num_shards, device=device)[:, None, None]
 
     def sums_from_step(weights: torch.Tensor) -> torch.Tensor:
         """Returns the sum of the weights of all scores >= step / 100 for each step, `[num_shards, 100]`."""
-        sums = torch.bincount(bins.flatten(), weights.flatten(), minlength=_STEPS * count)
-        return sums.view(count, _STEPS).flip(1).cumsum(1).flip(1)
+        sums = torch.bincount(
+            bins.flatten(), weights.flatten(), minlength=_THRESHOLD_STEPS * num_shards
+        )
+        return sums.view(num_shards, _THRESHOLD_STEPS).flip(1).cumsum(1).flip(1)
 
     num_predicted = sums_from_step(stack.mask.expand_as(scores))
     num_right = sums_from_step(stack.labels)
     micro_f1 = 2 * num_right / (num_predicted + num_right[:, :1]).clamp_min(1)
     steps = torch.arange(_LOWEST_STEP, _HIGHEST_STEP + 1, device=device)
-    ranked = micro_f1[:, steps] - 1e-9 * (steps - _STEPS // 2).abs()
-    return steps[ranked.argmax(dim=1)].to(scores.dtype) / _STEPS
+    ranked = micro_f1[:, steps] - 1e-9 * (steps - _THRESHOLD_STEPS // 2).abs()
+    return steps[ranked.argmax(dim=1)].to(scores.dtype) / _THRESHOLD_STEPS
 
 
 def require_penalties(penalties: Any) -> None:
-    """Raises `InvalidValue` unless there is at least one penalty, each > 0."""
+    """Raises `InvalidValue` unless `penalties` is a list or tuple of at least one number, each > 0."""
     is_list = isinstance(penalties, (tuple, list)) and len(penalties) > 0
     require(is_list, "penalties", penalties, "a list of numbers > 0")
     for penalty in penalties:
@@ -251,7 +253,7 @@ class LinearStudent(ThresholdedStudent):
     def fit(
         self, inputs: Rows, labels: Labels, *, seed: int, on_epoch: OnEpoch | None = None
     ) -> LinearModel:
-        """Fits the model in closed form, without randomness; reports the leave-one-out squared error once."""
+        """Fits the model in closed form, without randomness; reports once the mean leave-one-out squared error."""
         rows, labels = require_rows(inputs, labels, seed)
         if len(rows) < 2:  # predicts the labels of the only row, or none
             return LinearModel.constant(labels.any(axis=0), inputs)
@@ -284,7 +286,8 @@ class _RidgePath:
     """The ridge regressions of all candidate penalties, computed from one singular value decomposition.
 
     n is the number of rows and d the number of features. The centered rows are U diag(s) V^T. With a penalty, the part
-    of the labels along singular direction i is multiplied by s_i^2 / (s_i^2 + penalty).
+    of the labels along singular direction i is multiplied by s_i^2 / (s_i^2 + penalty * u), where u is the mean squared
+    distance of the rows to their mean.
     """
 
     def __init__(self, rows: Rows, labels: Labels) -> None:

@@ -55,8 +55,8 @@ class LowRankStudent(Student):
     label so that the share of public samples above it equals the prevalence of the label. Nothing is tuned on released
     labels, and nothing is random.
 
-    If only label bits are released (`fit`), three quantities are estimated. The share of a label among the rows
-    replaces its prevalence, the rows replace the pool, and the spread of the bits replaces the known noise.
+    If only label bits are released (`fit`), three quantities are replaced by estimates. The share of a label among the
+    rows replaces its prevalence, the rows replace the pool, and the spread of the bits replaces the known noise.
 
     Attributes:
         num_directions: the greatest number of principal directions of the pool, >= 1.
@@ -150,8 +150,8 @@ class LowRankStudent(Student):
         require(fits, "scores.shape", scores.shape, f"finite numbers [{len(inputs)}, num_labels]")
         same_labels = prevalence.shape == scores.shape[1:]
         require(same_labels, "prevalence.shape", prevalence.shape, f"{scores.shape[1:]}")
-        count = min(released.num_directions or self.num_directions, len(inputs))
-        directions = PublicPCA.fit(pool, count, recipe=recipe)
+        num_directions = min(released.num_directions or self.num_directions, len(inputs))
+        directions = PublicPCA.fit(pool, num_directions, recipe=recipe)
         coefficients = shrink_singular_values(
             noisy_matrix=directions.span(inputs).T @ scores, noise_std=noise_std
         )  # [k, num_labels]

@@ -30,10 +30,11 @@ _NAMES = ("hidden_weights", "hidden_bias", "weights", "bias")
 class MLPTeacher(Teacher):
     """A recipe for teachers with one hidden layer of rectified units and a logistic output for each label.
 
-    A teacher is trained by AdamW on cross-entropy. Its inputs are centered and divided by their root mean square
-    distance to the mean. Both numbers come from the teacher's own records, and become part of the hidden layer. The
-    loss of a minibatch is the mean over its records of the sum over the labels. The threshold is public and equal for
-    all teachers. With a threshold below 0.5, rare labels get votes.
+    A teacher is trained by AdamW on cross-entropy. The mean input is subtracted from its inputs, and the difference is
+    divided by one number, the root mean square of the differences over all records and features. Both come from the
+    teacher's own records, and become part of the hidden layer. The loss of a minibatch is the mean over its records of
+    the sum over the labels. The threshold is public and equal for all teachers. With a threshold below 0.5, rare labels
+    get votes.
 
     Attributes:
         hidden: the number of units of the hidden layer.
@@ -227,7 +228,7 @@ class MLPStudent(ThresholdedStudent):
     Attributes:
         hidden: the number of units of a member's hidden layer.
         folds: the number of members, at least 2; fewer if there are fewer rows.
-        epochs: the greatest number of epochs.
+        epochs: the number of epochs; all are computed, and the best one is kept.
         learning_rate: the learning rate of AdamW, > 0.
         weight_decay: the weight decay of AdamW, >= 0.
     """
@@ -241,7 +242,10 @@ class MLPStudent(ThresholdedStudent):
     def fit(
         self, inputs: Rows, labels: Labels, *, seed: int, on_epoch: OnEpoch | None = None
     ) -> StudentModel:
-        """Trains the members; reports the mean over members of `loss` and of `held_out_loss` after each epoch."""
+        """Trains the members; reports the mean over members of `loss` and of `held_out_loss` after each epoch.
+
+        Epoch 0 is the state before the first step.
+        """
         rows, labels = require_rows(inputs, labels, seed)
         if len(rows) < 2:  # predicts the labels of the only row, or none
             return LinearModel.constant(labels.any(axis=0), inputs)

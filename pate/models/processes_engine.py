@@ -40,7 +40,7 @@ class ProcessesEngine(Engine):
         num_workers: the number of processes; None starts one for each core that this process may use.
         chunk_size: the number of teachers in a chunk. With the chunk size of `StackedEngine`, checkpoints have the same
             bytes.
-        max_deaths: the number of times that workers may die before the run gives up.
+        max_deaths: the number of times that workers may die; the run gives up when they die once more.
     """
 
     num_workers: int | None = None
@@ -91,9 +91,11 @@ class _WorkerProcesses:
     def gather(
         self, handles: list[Future[dict[int, State]]], timeout: float
     ) -> tuple[Iterable[dict[int, State]], Iterable[Any]]:
-        """Returns the teachers of the finished tasks, and the handles of the unfinished tasks.
+        """Waits until a task has ended, at most `timeout` seconds.
 
-        The teachers of tasks that failed come last, since reading them raises the error.
+        Returns the teachers of the ended tasks, which are read lazily, and the handles of the other tasks.
+
+        Failed tasks come last, since reading their teachers raises the error.
         """
         finished, unfinished = wait(handles, timeout, FIRST_COMPLETED)
         failed_last = sorted(finished, key=lambda future: future.exception() is not None)
@@ -128,12 +130,12 @@ def _worker_pool(num_workers: int) -> Iterator[_WorkerProcesses]:
 
 
 def _ignore_thread_error(error: threading.ExceptHookArgs) -> None:
-    """Replaces `threading.excepthook` by a function that prints nothing."""
+    """Prints nothing; it takes the place of `threading.excepthook` while the workers are ended."""
 
 
 @contextmanager
 def _interrupts_held() -> Iterator[None]:
-    """Blocks signals during a `with` block.
+    """Blocks SIGINT, SIGTERM and SIGHUP during a `with` block.
 
     Processes that are started in the block inherit the blocked signals, so they ignore Ctrl-C. This process handles a
     signal that arrives in the block after the block, and ends the workers itself.
@@ -149,7 +151,7 @@ def _interrupts_held() -> Iterator[None]:
 
 @cache  # one watching thread for each worker
 def end_with(parent: int, node: int | None = None) -> None:
-    """Makes this process end soon after another process has ended.
+    """Makes this process end soon after its parent, or the process `node`, has ended.
 
     A worker that lives longer than its run would train teachers that the next run trains, too.
 

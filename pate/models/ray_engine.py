@@ -127,7 +127,10 @@ class _RayTasks:
     def gather(
         self, handles: list[Any], timeout: float
     ) -> tuple[Iterable[dict[int, State]], Iterable[Any]]:
-        """Returns the teachers of the finished tasks, and the references of the unfinished tasks."""
+        """Waits until a task has ended, at most `timeout` seconds.
+
+        Returns the teachers of the ended tasks, which are read lazily, and the references of the other tasks.
+        """
         finished, unfinished = self._ray.wait(handles, timeout=timeout)
         return map(self._ray.get, finished), unfinished
 

@@ -212,10 +212,11 @@ def _probabilities(model: Any, inputs: NDArray[np.float32], num_labels: int) -> 
 
 @contextmanager
 def fit_errors_hidden(estimator: Any, name: str = "estimator") -> Iterator[None]:
-    """Replaces any error in a `with` block by an `InvalidValue` that states only that the estimator cannot be fitted.
+    """Replaces any error in a `with` block by an `InvalidValue` that does not name the teacher.
 
-    The new error does not name the teacher, since that depends on private records and no price was paid for it. It
-    names the line of the original error, which only the owner may see.
+    Which teacher failed depends on private records, and no price was paid for it. The new error quotes the notes and
+    the beginning of the text of the original error. These may depend on private records too, so only the owner may see
+    them.
 
     Args:
         estimator: the estimator that is fitted in the block.
@@ -232,7 +233,10 @@ def fit_errors_hidden(estimator: Any, name: str = "estimator") -> Iterator[None]
 
 
 def stretched(confidences: NDArray[np.float64], threshold: float = 0.5) -> NDArray[np.float32]:
-    """Returns confidences after a piecewise linear function that maps `threshold` to 0.5, where votes begin."""
+    """Returns confidences after a piecewise linear function that keeps 0 and 1 and maps `threshold` to 0.5.
+
+    A result of at least 0.5 is a vote.
+    """
     votes_against = np.minimum(confidences / (2 * threshold), _BELOW_HALF)
     votes_for = 0.5 + (confidences - threshold) / (2 * (1 - threshold))
     return np.where(confidences < threshold, votes_against, votes_for).astype(np.float32)
@@ -241,7 +245,7 @@ def stretched(confidences: NDArray[np.float64], threshold: float = 0.5) -> NDArr
 def is_scale_sensitive(estimator: Any) -> bool:
     """Returns True if an estimator becomes worse when the ranges of its features differ greatly.
 
-    Linear models and support vector machines are such estimators.
+    Only linear models and support vector machines of scikit-learn are taken for such estimators.
     """
     return type(estimator).__module__.startswith(("sklearn.linear_model", "sklearn.svm"))
 

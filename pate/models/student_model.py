@@ -127,7 +127,10 @@ class _Card:
 
 
 def _read_threshold(value: Any) -> Threshold:
-    """Returns the threshold in a card: a number, or a tuple with a number for each label; raises for other values."""
+    """Returns the threshold in a card: a number in (0, 1], or a tuple with such a number for each label.
+
+    Raises `InvalidValue`, `TypeError` or `ValueError` for other values.
+    """
     is_list = isinstance(value, list)
     numbers = tuple(map(float, value if is_list else [value]))
     in_range = all(0 < number <= 1 for number in numbers)
@@ -282,7 +285,10 @@ class StudentModel(ABC):
 
 
 def _read_arrays(path: Path) -> dict[str, Rows]:
-    """Reads the arrays of a published student; raises `DamagedFile` unless all of them are float32."""
+    """Reads the arrays of a published student.
+
+    Raises `DamagedFile` if an array is not float32, or is empty, or has a NaN.
+    """
     wrong = (SafetensorError, ValueError, KeyError, TypeError, MemoryError)
     with reading_file(path, rule=_WEIGHTS_RULE, remedy=_REMEDY, damage_errors=wrong):
         arrays: dict[str, Rows] = load_file(path)

@@ -162,10 +162,11 @@ class IsolatedTeacher(Teacher):
 
 
 def isolate(teacher: Teacher, group_ids: NDArray[np.int64]) -> Teacher:
-    """Returns a recipe under which the sizes of shards do not influence other teachers.
+    """Returns a recipe under which the private size of a shard does not influence other teachers, if that is feasible.
 
-    If each group has one record, the recipe itself is returned. Otherwise the size of a shard is private, as a group
-    may have any number of records.
+    The recipe itself is returned if each group has one record, so that the sizes of shards are public; if it trains
+    teachers one by one already; or if its `stays_together` is true. Otherwise the size of a shard is private, as a
+    group may have any number of records, and the result is an `IsolatedTeacher`.
 
     Args:
         teacher: the recipe.

@@ -25,8 +25,8 @@ class ThresholdedStudent(Student):
         threshold: the rule that chooses the threshold from held-out probabilities of the answered queries. "micro_f1"
             and "accuracy" choose the threshold with the best such score. "prevalence" predicts as many labels as were
             released. A number in (0, 1], or a tuple with a number for each label, is the threshold itself.
-        threshold_each_label: true chooses a threshold for each label, by the F1 of that label, under the rule
-            "micro_f1". A few rows are not enough to choose the threshold of a rare label.
+        threshold_each_label: true applies the rule to each label alone, so that each label gets a threshold; "micro_f1"
+            then is the F1 of that label. A few rows are not enough to choose the threshold of a rare label.
     """
 
     threshold: str | float | tuple[float, ...] = field(
@@ -86,7 +86,7 @@ class ThresholdedStudent(Student):
         return self._place_one(probabilities, labels)
 
     def _place_one(self, probabilities: NDArray[np.floating], labels: Labels) -> float:
-        """Returns one threshold for all labels, chosen by the rule `threshold`."""
+        """Returns one threshold for all labels that are passed, chosen by the rule `threshold`."""
         if self.threshold == "prevalence":
             return matched_threshold(
                 probabilities, labels_per_sample=float(labels.sum(axis=1).mean())
@@ -99,7 +99,7 @@ def best_threshold(
 ) -> float:
     """Returns the threshold, one number for all labels, with the best score on held-out probabilities.
 
-    The threshold is in (0, 1], and halfway between two neighboring probabilities. It is 0.5 if no row has a label.
+    The threshold is halfway between two neighboring probabilities, but at least 0.001. It is 0.5 if no row has a label.
 
     Args:
         probabilities: held-out probabilities, `[num_rows, num_labels]`.

@@ -49,9 +49,10 @@ def repeat_records(dataset: Dataset, priced: PricedRelease) -> Dataset:
 
 
 def budget_class_remarks(dataset: Dataset, priced: PricedRelease) -> Iterator[str]:
-    """Yields a sentence for each budget class, with the number of its groups and their price.
+    """Yields a sentence for each budget class: the number of its groups, their price, and their weight or teachers.
 
-    A last sentence states that the assignment of groups to classes is public, so no epsilon protects it.
+    A last sentence states that the largest budget takes the place of `target_epsilon`, and that the assignment of
+    groups to classes is public, so no epsilon protects it. Without budget classes there is no sentence.
     """
     if dataset.budgets is None:
         return

@@ -24,7 +24,8 @@ _HELD_OUT_EVERY = 5
 def ceilings(student: Student) -> tuple[Student, ...]:
     """Returns the recipes of the models that compete to be the ceiling.
 
-    If the student is a network, a linear model competes with it.
+    They are the recipe `student.ceiling` and, if this is a `LogisticStudent`, a network with one hidden layer. Any
+    other recipe has no competitor.
     """
     recipe = student.ceiling
     return (recipe, _NETWORK) if isinstance(recipe, LogisticStudent) else (recipe,)
@@ -36,8 +37,8 @@ def train_on_all_records(
     """Trains the best of the recipes that `ceilings` returns on all private records and their true labels.
 
     The best recipe has the greatest mean average precision on a fifth of the private groups, which the recipes do not
-    learn from. At most 12,000 records take part in this comparison, and no test record does. If the inputs hold over 16
-    million numbers, the first recipe is taken without a comparison.
+    learn from. At most 12,000 records take part in this comparison, and no test record does. If the inputs hold more
+    than 2**24 numbers, the first recipe is taken without a comparison.
 
     Args:
         student: the recipe of the run's student, from which the competing recipes derive.

@@ -178,7 +178,8 @@ class RunCharge:
     def begin(self, monitor: Monitor, *, redraw: bool) -> None:
         """Makes or opens the ledger, enters the owners of the records, and shows what the records have cost so far.
 
-        The run must have claimed its folder before. The method charges nothing.
+        The run must have claimed its folder before. The method charges nothing new; charges of this run in an earlier
+        ledger are copied.
 
         Args:
             monitor: receives the lines about the account.
@@ -403,7 +404,7 @@ class RunCharge:
         )
 
     def _lines(self) -> Iterator[str]:
-        """Yields sentences about earlier releases of the records: their total cost, and the room that is left."""
+        """Yields warnings of other ledgers and of shared noise, then the cost of earlier releases and the room left."""
         terms = CountedTerms.of_run(self._terms)
         yield from other_ledger_lines(self.account, self._path, terms, self._others)
         yield from self._noise_lines()
@@ -437,7 +438,8 @@ class RunCharge:
 def require_entered(ledger: Path | str | None, folder: RunFolder) -> None:
     """Raises `InvalidValue` unless the ledger of a finished run holds the run's charge.
 
-    A run of an earlier version of pate has a ledger in its own folder, whose digest the run's manifest lists.
+    A run of an earlier version of pate that has a ledger in its own folder is accepted, as its manifest lists the
+    digest of that ledger.
 
     Args:
         ledger: the setting `ledger=`; None for the ledger that the run began with.

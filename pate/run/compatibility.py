@@ -99,7 +99,7 @@ def require_suitable(
 def require_weighted_groups(
     dataset: Dataset, teacher: Voter, aggregator: Aggregator, *, num_teachers: int
 ) -> None:
-    """Raises `InvalidValue` if the groups have different epsilons or weights, which these parts would ignore."""
+    """Raises `InvalidValue` if groups differ in epsilon or weight, and these parts would ignore the difference."""
     shared = dataset.shared
     is_weighted = shared is not None and shared.weights is not None
     if dataset.budgets is None and not is_weighted:

@@ -51,7 +51,7 @@ class DrawKeys:
 
     @classmethod
     def new(cls) -> Self:
-        """Returns a random key for a run that has not drawn yet."""
+        """Returns the keys of a run that has not drawn yet: one random key."""
         return cls(secrets.token_hex(nbytes=16))
 
     @classmethod

@@ -90,7 +90,8 @@ class Ensemble:
             engine: trains the teachers, in one process or in several.
             folder: the folder in which checkpoints and votes are kept.
             monitor: receives the progress of training and voting.
-            on_losses: is called after the training of each teacher, with its losses; None if nobody needs them.
+            on_losses: is called after the training of each teacher, with its mean loss in each epoch; None if nobody
+                needs it.
             weights: the weight of the teacher that each private record belongs to, `[num_private]`; None for weight 1.
         """
         if isinstance(teacher, Teacher):
@@ -307,7 +308,7 @@ class Ensemble:
 
 @dataclass(eq=False)
 class _Progress:
-    """A callback that the engine calls with the number and the losses of a teacher, after its checkpoint is written."""
+    """A callback for the engine: it is called with a teacher's index and losses, once its checkpoint is written."""
 
     advance: Advance
     done: int

@@ -217,7 +217,7 @@ class RunFolder(EnsembleFolder):
         """Returns the digest of the data that the run began with.
 
         Raises:
-            DamagedFile: the file of the digest is missing or holds no digest.
+            DamagedFile: the file of the digest is missing or is no text.
         """
         return read_text(
             self.data_digest, rule="the digest of the data", remedy=_BEGIN_ANEW

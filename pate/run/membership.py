@@ -28,8 +28,9 @@ def membership(
     """Attacks a student with membership inference, and returns the attack's success; None if it cannot be measured.
 
     The attacker compares the student's losses on private records with its losses on test records. One record of each
-    group takes part, and at most 10,000 records of each split. If the inputs are few numbers, the attacker also
-    compares the student with reference models, which anybody could train on public records.
+    group takes part, and at most 10,000 records of each split. If the public records are at least 100 and have
+    features, and the number of features times that of labels is at most 2**15, the attacker also compares the student
+    with reference models. Anybody could train these on public records.
 
     Args:
         model: the student.

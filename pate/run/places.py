@@ -35,8 +35,8 @@ def group_epsilon(event: Event, size: int, budget: Budget) -> float:
 
     There are two rules. First, a composition of Gaussian events with noise multiplier s costs a group as much as events
     with noise multiplier s / size cost one unit. Second, an event that is (e, d)-private for one unit is (k e, d (exp(k
-    e) - 1) / (exp(e) - 1))-private for k units; d is chosen so that the second term is the budget's delta. The result
-    is infinity if neither rule gives a bound. Source: docs/proofs/many_places.md.
+    e) - 1) / (exp(e) - 1))-private for k = `size` units; d is chosen so that the second term is at most the budget's
+    delta. The result is infinity if neither rule gives a bound. Source: docs/proofs/many_places.md.
 
     Args:
         event: the price of the release for one unit, such as one teacher.
@@ -61,18 +61,18 @@ def group_epsilon(event: Event, size: int, budget: Budget) -> float:
     return least_epsilon
 
 
-def _group_event(event: Event, size: int) -> Event | None:
-    """Returns the event that prices an event of Gaussian noise for a group of `size` units.
+def _group_event(event: Event, group_size: int) -> Event | None:
+    """Returns the event that prices an event of Gaussian noise for a group of `group_size` units.
 
     The result is None if the event has a part that is not Gaussian.
     """
     if type(event) is GaussianEvent:
-        return GaussianEvent(event.noise_multiplier / size)
+        return GaussianEvent(event.noise_multiplier / group_size)
     if type(event) is SelfComposedEvent:
-        event_of_one = _group_event(event.event, size)
+        event_of_one = _group_event(event.event, group_size)
         return None if event_of_one is None else SelfComposedEvent(event_of_one, count=event.count)
     if type(event) is ComposedEvent:
-        parts = [_group_event(part, size) for part in event.events]
+        parts = [_group_event(part, group_size) for part in event.events]
         return (
             None
             if None in parts

@@ -198,7 +198,8 @@ class Plan(ReleaseTerms, RunSettings):
 def price(plan: Plan, dataset: Dataset, monitor: Monitor) -> PricedRelease:
     """Checks a plan on a data set, solves for its noise or its number of queries, and returns the priced release.
 
-    The only property of the private records that is used is the number of their groups.
+    Of the private records, only the number of their groups is used, and the public budget classes or weights of the
+    groups if there are any.
 
     Args:
         plan: the plan for this data set, as `Plan.for_dataset` returns it.

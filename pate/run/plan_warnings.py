@@ -87,7 +87,7 @@ def remedies_of(aggregator: Aggregator, teacher: Voter, dataset: Dataset) -> Map
 
 
 def few_records_doubts(num_records: int, num_teachers: int, remedy: str) -> Iterator[Doubt]:
-    """Yields a doubt if each teacher has few records, or if there is only one teacher.
+    """Yields a doubt if a teacher has under 10 records on average, or if there is only one teacher.
 
     Args:
         num_records: the number of private records.
@@ -107,7 +107,7 @@ def uneven_records_warnings(dataset: Dataset) -> Iterator[str]:
     """Yields warnings on uneven data.
 
     One kind names the labels that no record or every record of a split has. The other kind is for a group that has a
-    fifth of the private records or more.
+    fifth of the private records or more, if there are at least 6 groups.
     """
     for split, labels in (("private", dataset.private.labels), ("test", dataset.test.labels)):
         for share, whose, effect in ((0.0, "no", "no positive"), (1.0, "every", "nothing else")):
@@ -125,7 +125,9 @@ def uneven_records_warnings(dataset: Dataset) -> Iterator[str]:
 
 
 def uneven_inputs_doubts(parts: str, public_inputs: ArrayLike) -> Iterator[Doubt]:
-    """Yields a doubt if linear models learn from columns whose ranges of values differ greatly.
+    """Yields a doubt if linear models learn from columns of which one is far wider than the others.
+
+    Its standard deviation is over 20 times the median of all columns that vary.
 
     Only public inputs are examined.
 
@@ -155,7 +157,7 @@ def constant_student_warnings(
 
     Args:
         model: the student.
-        public_inputs: the inputs of the public samples, one entry for each sample.
+        public_inputs: the inputs of the public samples, one entry for each sample; the first 5,000 are used.
         remedy: advice that the warning ends with.
     """
     rows = public_inputs[:_MAX_ROWS]

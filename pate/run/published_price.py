@@ -93,7 +93,7 @@ def privacy_of(release: Release, charge: Charge) -> Privacy:
 
 
 def summary_of(release: Release, true: NDArray[np.bool_] | None = None) -> ReleaseSummary:
-    """Returns the number of answered queries and the accuracy of the released labels.
+    """Returns how many queries were answered, how accurate the released labels are and, for a session, its hits.
 
     Args:
         release: the drawn release.
@@ -143,7 +143,7 @@ def write_price(
         charge: the charge of the release.
         privacy: the price, with the parameters of the mechanism.
         folder: the folder of published files.
-        places: sentences on what the data of each holder cost (`Places.promises`); empty without holders.
+        places: sentences on whose data the price protects (`Places.promises`); empty without holders.
         data: the public name of the data.
         real: true for records of real people, false for synthetic records.
         name: the name of the aggregator in the configuration; None if the name may not be published.

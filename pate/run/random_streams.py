@@ -105,5 +105,5 @@ class RandomStreams:
 
 
 def seed_name(seed: int | None) -> str:
-    """Returns the name of a seed for a ledger, which reveals two releases with one seed; "" if `seed` is None."""
+    """Returns the name of a seed, by which a ledger recognizes releases with one seed; "" if `seed` is None."""
     return "" if seed is None else f"seed {seed}"

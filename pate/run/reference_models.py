@@ -148,8 +148,12 @@ def reference_key(
 
 def _digests_of_files(recipe: Student) -> list[str]:
     """Returns the digests of the files that a recipe names, such as pretrained weights."""
-    values = [getattr(recipe, dataclass_field.name) for dataclass_field in fields(recipe)]  # type: ignore[arg-type]
-    paths = [value for value in values if isinstance(value, str) and os.path.isfile(value)]
+    field_values = [getattr(recipe, dataclass_field.name) for dataclass_field in fields(recipe)]  # type: ignore[arg-type]
+    paths = [
+        field_value
+        for field_value in field_values
+        if isinstance(field_value, str) and os.path.isfile(field_value)
+    ]
     return [file_digest(path, remedy="name another file") for path in paths]
 
 

@@ -270,9 +270,10 @@ class Results:
     def _epsilon_after_query(self, total: float) -> NDArray[np.float64]:
         """Returns upper bounds on the price of the first q queries for each q, `[num_queries]`.
 
-        The price is computed after 24 of the queries. Between two of these, the bound is the price after the later one.
-        If the budget's accountant is the least of several accountants, only the accountant that gave the total price is
-        used. The result is still an upper bound, and is computed faster.
+        An aggregator that pays in advance has the total price for each q. Otherwise the price is computed after at most
+        24 of the queries. Between two of these, the bound is the price after the later one. If the budget's accountant
+        is the least of several accountants, only the accountant that gave the total price is used. The result is still
+        an upper bound, and is computed faster.
 
         Args:
             total: the price of all queries.

@@ -44,7 +44,7 @@ class Sources:
 
     @classmethod
     def from_settings(cls, settings: Mapping[str, Any], output_dir: Path) -> Sources:
-        """Returns the sources of a run: all settings whose value is the path of a file or folder.
+        """Returns the sources of a run: the settings of its data, features and queries that name a file or folder.
 
         Args:
             settings: the settings of the run as plain values.
@@ -88,7 +88,7 @@ def require_same_data(
 ) -> None:
     """Raises `InvalidValue` if the data differ from the data that a finished run has read.
 
-    The data are loaded and compared only if a file has changed.
+    The data are loaded and compared only if a file has changed. If that is unknown, they are taken for the same.
 
     Args:
         folder: the folder of the run.

@@ -177,7 +177,7 @@ class KeptModels:
 
 
 def _file_digests(folder: Path) -> dict[str, str]:
-    """Returns the digests of all files of a model, by file name."""
+    """Returns the SHA-256 of both files of a model in a folder, in hexadecimal, by file name."""
     return {file: file_digest(folder / file, rule=_RULE, remedy=_AGAIN) for file in _FILES}
 
 

@@ -63,7 +63,7 @@ class TrainedVotes(TeacherVotes):
         public = ensemble.dataset.public.inputs
         if not issubclass(ensemble.teacher.gives, VotesInRounds) or len(public.shape) != 2:
             return None  # a student of images is more than linear
-        count = affordable_directions(
+        num_directions = affordable_directions(
             noise_multiplier=noise_multiplier,
             noise_share=recipe.noise_share_in_rounds,
             num_teachers=self.num_teachers,
@@ -71,7 +71,7 @@ class TrainedVotes(TeacherVotes):
             num_labels=self.num_labels,
         )
         votes: MomentVotes = self.cached(
-            ("moments", count, recipe), compute=partial(self._moments, count, recipe)
+            ("moments", num_directions, recipe), compute=partial(self._moments, num_directions, recipe)
         )
         return votes
 

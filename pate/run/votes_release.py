@@ -193,7 +193,10 @@ def _prior(
 
 
 def _finished_terms(folder: RunFolder, charge: RunCharge, monitor: Monitor) -> Terms:
-    """Returns the terms of a finished release; raises `DamagedFile` if a file of the release was changed."""
+    """Returns the terms of a finished release; raises `DamagedFile` if a file of the release was changed.
+
+    A ledger that lacks the charge of the release is charged.
+    """
     rule = "the digests of a finished release"
     listed = Manifest.read(folder.path, rule=rule, remedy=FROM_BACKUP).sha256
     # the files of a student may be there, too

@@ -92,7 +92,7 @@ class ConvNet(Architecture, Network):
 
     @property
     def cells(self) -> int:
-        """The number of rows and columns of the grid: the largest up to `grid` that divides the patches evenly."""
+        """The number of rows of the grid, and of columns: the largest up to `grid` that divides both of the patches."""
         patches = math.gcd(*(size // self.patch for size in self.shape[1:]))
         return max(cells for cells in range(1, self.grid + 1) if patches % cells == 0)
 
@@ -226,7 +226,7 @@ class Neighborhoods(torch.autograd.Function):
     def forward(context: Any, values: torch.Tensor, side: int) -> torch.Tensor:
         """Returns the neighbors of each pixel, in squares of `side` pixels.
 
-        `context` stores the shape of the values for the gradient.
+        `context` keeps `side` for `backward`.
         """
         networks, count, rows, columns, channels = values.shape
         context.side = side

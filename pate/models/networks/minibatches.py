@@ -20,10 +20,11 @@ class Minibatch:
 
 
 class Minibatches:
-    """The minibatches of several models that are trained at once. A model's records are its part of the data.
+    """The minibatches of several models that are trained at once, each on its own records, a part of the data.
 
-    In each epoch, each part is passed through in a new random order, by its own generator. Small parts have fewer
-    steps: part i has `steps_of[i]` of `num_steps` steps, and is empty in the remaining steps.
+    Each part is passed through `epochs` times without pause, each time in a new random order by its own generator. Part
+    i ends after `steps_of[i]` steps in all. `num_steps` is the largest of these totals. Once a part has ended, its
+    minibatches are empty.
     """
 
     def __init__(
@@ -63,9 +64,9 @@ class Minibatches:
 class StackedAdamW:
     """Torch's AdamW (Loshchilov and Hutter, 2019) for several models at once, with parameters `[num_parts, …]`.
 
-    Each model, a part, moves as it would alone. In a step without a minibatch, a part keeps its parameters. Such a part
-    has no later minibatch, so the values of its moments do not matter. Each step multiplies the parameters by `1 -
-    learning_rate * weight_decay`.
+    Each model, a part, moves as it would alone. A part that is not active in a step keeps its parameters, but its
+    moments are updated by the gradient that it is given. Before a part moves by its gradient, its parameters are
+    multiplied by `1 - rate_factor * learning_rate * weight_decay`.
     """
 
     def __init__(

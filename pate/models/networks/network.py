@@ -46,10 +46,12 @@ class Network(ABC):
 
 
 def require_images(inputs: Any) -> NDArray[Any]:
-    """Returns images `[num_images, channels, height, width]`, as float32 in [0, 1] or uint8.
+    """Returns `inputs` as an array of images `[num_images, channels, height, width]`, float32 or uint8.
+
+    That float32 values are in [0, 1] is not checked.
 
     Raises:
-        InvalidValue: the inputs are no such images.
+        InvalidValue: the inputs do not have four axes, or have another type.
     """
     images = np.asarray(inputs)
     require(images.ndim == 4, "inputs.shape", images.shape, "images [n, channels, height, width]")

@@ -128,7 +128,10 @@ class ResNet50(Network):
         return logits[:1] if has_no_variance else logits
 
     def traceable(self, tensors: Tensors) -> Callable[[torch.Tensor], torch.Tensor]:
-        """Returns the network as a module that holds its parameters, as tracing cannot pass them as an argument."""
+        """Returns a function from images with values in [-1, 1] to log-odds, for the exporters of torch.
+
+        A module inside it holds the parameters, as tracing cannot pass them as an argument.
+        """
         module: torch.nn.Module = torchvision_models().resnet50(weights=None)
         module.fc = torch.nn.Linear(FEATURES, self.num_labels)
         module.load_state_dict(tensors)
@@ -136,7 +139,10 @@ class ResNet50(Network):
         return lambda images: module(self._standardized(images))
 
     def _standardized(self, images: torch.Tensor) -> torch.Tensor:
-        """Returns images in [-1, 1] with the mean and spread of ImageNet; one channel becomes three."""
+        """Returns images with values in [-1, 1], resized to `image_size` and standardized as published weights expect.
+
+        The means and spreads of the three channels are those of ImageNet. One channel becomes three.
+        """
         if self.image_size is not None:
             size = (self.image_size, self.image_size)
             images = functional.interpolate(images, size=size, mode="bilinear", antialias=True)
@@ -196,7 +202,10 @@ def _require_weights(path: str) -> None:
 
 
 class FrozenBackbone:
-    """A backbone that is not trained and keeps its last features, as all teachers vote on the same queries."""
+    """A backbone that is not trained and can keep the features of the last two batches of images in memory.
+
+    All teachers vote on the same queries, so their features are computed once.
+    """
 
     _memory_size = 2
 
