@@ -160,7 +160,10 @@ class Extractor(FittedTransform):
         return features
 
     def _sample_output(self) -> Array:
-        """Returns the features of a gray image, which tests that the arrays of a file fit together."""
+        """Returns the features of a gray image, which tests that the arrays of a file fit together.
+
+        Raises `ValueError` if an array is not float32, or if one image would take too much memory.
+        """
         num_numbers = sum(array.size for array in self.arrays.values())
         are_floats = all(array.dtype == np.float32 for array in self.arrays.values())
         limit = _MODERATE + _NUMBERS_PER_NUMBER * num_numbers

@@ -38,7 +38,7 @@ class Constant:
         return cls(labels, frequencies)
 
     def for_samples(self, num_samples: int) -> tuple[Bits, Floats]:
-        """Returns the labels and the scores for `num_samples` samples, both `[count, num_labels]`."""
+        """Returns the labels and the scores for `num_samples` samples, both `[num_samples, num_labels]`."""
         return np.tile(self.labels, (num_samples, 1)), np.tile(self.frequencies, (num_samples, 1))
 
     def metrics(self, true_labels: Bits) -> Scores:

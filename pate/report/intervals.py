@@ -254,7 +254,9 @@ def _precision_of(scores: Floats, true_labels: Bits) -> Precision:
 def _rows(
     sorted_samples: NDArray[np.intp], cut_positions: NDArray[np.intp], num_samples: int
 ) -> Any:
-    """Returns a sparse matrix `[num_ends, num_samples]` of 0 and 1, with 1 for the samples before each end.
+    """Returns a sparse matrix `[num_cuts, num_samples]` of 0 and 1.
+
+    A row has 1 for the samples between the cut before and its own cut.
 
     Args:
         sorted_samples: the indices of the samples, in the order of the cuts.

@@ -152,9 +152,9 @@ def log_odds(probabilities: NDArray[np.floating], true_labels: Bits) -> Floats:
 def unusual(sample_log_odds: Floats, reference_log_odds: Floats) -> Floats:
     """Returns by how many standard deviations log-odds are below those of reference models, `[num_samples]`.
 
-    The log-odds of reference models are modeled as a Gaussian for each record, with their mean. Its variance is half
-    the record's own variance and half the mean variance of all records, as few models do not determine the variance of
-    one record.
+    The log-odds of reference models are modeled as a Gaussian for each record, with their mean. Its variance is the
+    mean of two numbers: the record's own variance, and the mean variance over all records. Few models do not determine
+    the variance of one record.
 
     Args:
         sample_log_odds: the log-odds of the student, `[num_samples]`.

@@ -172,7 +172,7 @@ def average_precisions(scores: NDArray[np.floating], true_labels: Bits) -> Float
 def require_predictions(
     predicted_labels: ArrayLike, scores: ArrayLike, true_labels: ArrayLike
 ) -> tuple[Bits, Floats, Bits]:
-    """Returns the three arrays of a prediction in their normal types; raises as `multilabel_metrics`."""
+    """Returns the three arrays of a prediction as bool, float64 and bool; raises as `multilabel_metrics` does."""
     bits = np.asarray(predicted_labels)
     values = np.asarray(scores)
     truth = np.asarray(true_labels)

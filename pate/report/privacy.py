@@ -180,5 +180,5 @@ class Privacy:
         return rows
 
     def _gap_text(self, gap: float | None) -> str:
-        """Returns a gap as a number of votes; None is shown as a gap that these teachers cannot reach."""
+        """Returns a gap as a number of votes; for None, a phrase that not even the largest possible gap passes."""
         return f"no gap of {self.max_gap} votes passes" if gap is None else f"{gap:g} votes"

@@ -44,7 +44,10 @@ NOT_COVERED = {
 
 @dataclass(frozen=True)
 class Heading:
-    """The name of a run's aggregator, and the settings of its command line; both are for the data owner alone."""
+    """The name of a run's aggregator, and the settings of its command line.
+
+    They are for the data owner alone, except the name if `is_public` is true.
+    """
 
     # the name that the aggregator was configured by, such as `stable_top_k_table`; empty without a name
     aggregator: str = ""

@@ -170,7 +170,7 @@ def student_curve(figures: RunFigures) -> Picture | None:
 def label_dots(figures: RunFigures) -> Picture | None:
     """Draws, for each label, its frequency and the average precision of the student and its baselines.
 
-    The result is None if no student was trained.
+    The result is None if no student was trained, or if no test sample has a label.
     """
     if "average_precision" not in figures.per_label.get("student", {}):
         return None

@@ -128,7 +128,7 @@ def _unbeaten_metrics(student: Scores, constant: Scores) -> list[str]:
 def _share(
     score_of_model: Mapping[str, float | None], *, has_ceiling: bool
 ) -> tuple[float | None, str]:
-    """Returns how much of the way from the constant to the best model the student has reached, and a sentence on it.
+    """Returns how much of the way from the prior to the best model the student has reached, and a sentence on it.
 
     The share is None if it is undefined.
 
@@ -155,7 +155,7 @@ def _share(
 
 
 def _loss_text(score_of_model: Mapping[str, float | None], remedies: Mapping[str, str]) -> str:
-    """Returns a sentence on the main cause of the student's loss against the best model, with advice; or "".
+    """Returns a sentence on what the student lost most to, with advice, or on several causes without advice; or "".
 
     The loss between two models is the difference of their levels. If a model between them was not trained, the two
     losses next to it are unknown, but count in the total loss. Models that are worse than the student are ignored.

@@ -240,7 +240,10 @@ class RunFolder(EnsembleFolder):
         Manifest(manifest=1, sha256=digests).write(self.path)
 
     def require_manifest(self) -> None:
-        """Raises `InvalidValue` if a file of a finished run was changed, removed or added after the run."""
+        """Raises `InvalidValue` if a listed file of a finished run changed or is gone, or `release/` has a new file.
+
+        The run's manifest lists `report.json`, `report.html` and all files of `release/`.
+        """
         path = self.manifest
         if not os.path.lexists(path):
             rule = "the digests of a finished run; remove report.json and run again"

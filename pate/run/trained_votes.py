@@ -71,7 +71,8 @@ class TrainedVotes(TeacherVotes):
             num_labels=self.num_labels,
         )
         votes: MomentVotes = self.cached(
-            ("moments", num_directions, recipe), compute=partial(self._moments, num_directions, recipe)
+            ("moments", num_directions, recipe),
+            compute=partial(self._moments, num_directions, recipe),
         )
         return votes
 
