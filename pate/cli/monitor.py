@@ -106,7 +106,7 @@ class ConsoleMonitor(Monitor):
     def show_if_due(self) -> float:
         """Prints the progress of the innermost stage if no line was printed for 20 s.
 
-        Returns the number of seconds until the next line is due.
+        Returns the time at which the next line is due, by `clock`, in seconds.
         """
         with self._lock:
             now = self._clock()

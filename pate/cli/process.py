@@ -74,7 +74,7 @@ class Stopped(KeyboardInterrupt):
 
 @contextmanager
 def ended_by_signals() -> Iterator[None]:
-    """Makes signals raise `Stopped` within the block.
+    """Makes SIGINT, SIGTERM and SIGHUP raise `Stopped` within the block.
 
     A signal that was ignored before, as under nohup, stays ignored. If the block does not end soon, because a
     computation outside Python does not return, another thread ends the process and all its descendants. Python's
@@ -159,7 +159,7 @@ def leave(code: int) -> None:
 
 
 def end_descendants() -> None:
-    """Kills all descendants of this process, if the system lists processes in /proc."""
+    """Kills all descendants of this process but Python's trackers of shared memory, if /proc lists processes."""
     children: dict[int, list[int]] = {}
     for folder in Path("/proc").glob("[0-9]*"):
         with suppress(OSError, ValueError, IndexError):

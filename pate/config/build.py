@@ -82,6 +82,8 @@ def part_maker(config: DictConfig) -> Callable[[str], Any]:
     """Returns a function that builds a part of the configuration by its name: `part_maker(config)("data")`.
 
     A teacher is built without `num_teachers`, which is a setting of the run and not an argument of the teacher's class.
+    Beside `features=kernel` it must be a `KernelTeacher`, and gets `nonlinear=True`. An aggregator gets the adjacency
+    of the configuration.
     """
 
     def make(group: str) -> Any:

@@ -40,7 +40,10 @@ def allowed_modules(arguments: Iterable[str]) -> tuple[str, ...]:
 
 
 def is_sweep(arguments: Sequence[str]) -> bool:
-    """Returns True if a command line asks for a sweep: several runs, whose values are separated by commas."""
+    """Returns True if a command line asks for a sweep, that is, for several runs.
+
+    It asks by `-m`, `--multirun`, a short form of it, or `hydra.mode=MULTIRUN`.
+    """
     shortened = [_MULTIRUN[:length] for length in range(len("--mu"), len(_MULTIRUN) + 1)]
     options = ("-m", *shortened)
     return any(word in options or word.lstrip("+") == "hydra.mode=MULTIRUN" for word in arguments)
@@ -49,7 +52,8 @@ def is_sweep(arguments: Sequence[str]) -> bool:
 def expand_home(config: DictConfig) -> None:
     """Replaces a leading `~` by the home folder in each path of a composed configuration.
 
-    A shell does not expand `~` after `=`, so that a folder with the name `~` would be created.
+    A shell does not expand `~` after `=`, so that a folder with the name `~` would be created. `data.root` and
+    `features.weights` stay as they are, since the code that reads them expands them.
     """
     plain = plain_values(config, resolve=False)
     for name in sorted(PATHS):

@@ -18,7 +18,7 @@ _TEACHERS_OF_PICTURES = ("cnn", "resnet50")
 
 
 def default_way(arguments: Iterable[str], command: str) -> str | None:
-    """Returns the name to choose in the configuration group `way` for this data; None if the command line decides.
+    """Returns the name to choose in the group `way`; None if the command line decides, or has no data with a way.
 
     The group `way` chooses features, teacher, aggregator and student together. The command line decides if it names a
     teacher, features, an experiment or a way. If it only sets a teacher or an aggregator, the way for pictures chooses

@@ -78,7 +78,7 @@ def learn_filters(
 
 
 def spherical_k_means(vectors: Array, num_clusters: int, rng: np.random.Generator) -> Array:
-    """Returns `num_clusters` unit vectors `[count, d]` such that each row, or its negative, is close to one of them.
+    """Returns unit vectors `[num_clusters, d]` such that each row, or its negative, is close to one of them.
 
     Args:
         vectors: the vectors to cluster, `[num_rows, d]`.
@@ -105,6 +105,8 @@ def _sample_patches(
     pictures: PublicPictures, patch_size: int, num_patches: int, rng: np.random.Generator
 ) -> Array:
     """Returns about `num_patches` random patches `[num_patches, channels * size * size]`, without constant patches.
+
+    Raises `InvalidValue` if fewer than two remain.
 
     Args:
         pictures: the public images; each contributes the same number of patches.
@@ -251,7 +253,7 @@ class PatchExtractor(Extractor):
         overlap = bool(self.settings["overlap"])
         rows, columns = (
             region_weights(
-                num_regions=(side - size) // stride + 1, num_positions=grid, overlap=overlap
+                num_positions=(side - size) // stride + 1, num_regions=grid, overlap=overlap
             )
             for side in (height, width)
         )
@@ -259,27 +261,29 @@ class PatchExtractor(Extractor):
         return torch.from_numpy(weights).to(require_device("auto"))
 
 
-def region_weights(num_regions: int, num_positions: int, *, overlap: bool) -> NDArray[np.float64]:
-    """Returns the weight of each position along one side of an image in the mean of each region, `[count, grid]`.
+def region_weights(num_positions: int, num_regions: int, *, overlap: bool) -> NDArray[np.float64]:
+    """Returns the weight of each position along one side of an image in the mean of each region.
+
+    The shape is `[num_positions, num_regions]`.
 
     Without overlap, each position belongs to one region, and all positions of a region have the same weight. With
     overlap, weights decrease linearly from the middle of a region to 0 at the middles of its neighbors. Each column
     sums to 1, or to 0 for a region without positions.
 
     Args:
-        num_regions: the number of positions along the side.
-        num_positions: the number of regions along the side.
+        num_positions: the number of positions along the side.
+        num_regions: the number of regions along the side.
         overlap: whether regions overlap.
     """
     if overlap:
-        middles = (np.arange(num_positions) + 0.5) * num_regions / num_positions - 0.5
+        middles = (np.arange(num_regions) + 0.5) * num_positions / num_regions - 0.5
         weights = np.maximum(
-            1 - np.abs(np.arange(num_regions)[:, None] - middles) * num_positions / num_regions, 0
+            1 - np.abs(np.arange(num_positions)[:, None] - middles) * num_regions / num_positions, 0
         )
     else:
         weights = (
-            np.arange(num_regions)[:, None] * num_positions // num_regions
-            == np.arange(num_positions)
+            np.arange(num_positions)[:, None] * num_regions // num_positions
+            == np.arange(num_regions)
         ).astype(np.float64)
     total = weights.sum(axis=0)
     return np.asarray(weights / np.where(total > 0, total, 1))

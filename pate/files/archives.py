@@ -63,7 +63,7 @@ def read_member(
 def form_of(
     archive: zipfile.ZipFile, array_name: str, *, dtype_kinds: str
 ) -> tuple[tuple[int, ...], np.dtype[Any]]:
-    """Returns the shape and the dtype of an array in an archive, and checks that the archive has all its bytes.
+    """Returns the shape and the dtype of an array in an archive; its header must agree with its number of bytes.
 
     Args:
         archive: the archive, open for reading.

@@ -26,8 +26,9 @@ _BLOCK_BYTES = 2**24
 class Spilled:
     """A collection of blocks of rows, all of one shape and dtype, that become one array.
 
-    If the rows exceed 256 MB, they move to a temporary file in TMPDIR or, if there is no such folder, in /var/tmp. The
-    file has no name, so no other process can open it, and it is gone when the process ends.
+    If the rows exceed `most_bytes`, by default 256 MiB, they move to a temporary file. It lies in TMPDIR if this
+    variable is set, and otherwise in /var/tmp if that can be written. The file has no name, so no other process can
+    open it, and it is gone when the process ends.
     """
 
     def __init__(self, most_bytes: int = _MAX_BYTES_IN_MEMORY) -> None:

@@ -1,4 +1,4 @@
-"""A reader of YAML from untrusted sources, which limits the memory that a short text can take."""
+"""A reader of YAML from untrusted sources, which limits the memory that a text can take."""
 
 from typing import Any
 
@@ -23,13 +23,14 @@ _YAML_ERRORS = (
 
 
 class TooMuch(yaml.MarkedYAMLError):  # type: ignore[misc]  # which has no types
-    """The error for a short YAML text whose value would take much memory."""
+    """The error for a YAML text that may take much memory."""
 
 
 def plain_loader(base: type[Any] = yaml.SafeLoader) -> type[Any]:
-    """Returns a loader class of PyYAML that refuses short texts with large values, such as by repeated aliases.
+    """Returns a loader class of PyYAML that refuses what may take much memory.
 
-    The class raises `TooMuch` with the line. `base` is the loader class that it extends.
+    It refuses every alias, more than 50 levels of values within values, a value of more than 2**16 characters, and a
+    text of more than 2**23. It raises `TooMuch` with the line. `base` is the loader class that it extends.
     """
 
     class PlainLoader(base):  # type: ignore[misc]  # `base` is any loader

@@ -19,7 +19,7 @@ def read_secret(path: Path, *, remedy: str) -> str:
         remedy: advice in the error.
 
     Raises:
-        InvalidValue: the file belongs to another user, or its mode lets other users read or write it.
+        InvalidValue: the file cannot be opened, belongs to another user, or is no regular file of mode 0600.
     """
     require_posix("secret", path)
     rule = f"a file of user {os.geteuid()}, who runs this, and of mode 0600, so that nobody else knows it"

@@ -128,7 +128,7 @@ def _unbeaten_metrics(student: Scores, constant: Scores) -> list[str]:
 def _share(
     score_of_model: Mapping[str, float | None], *, has_ceiling: bool
 ) -> tuple[float | None, str]:
-    """Returns how much of the way from the prior to the best model the student has reached, and a sentence on it.
+    """Returns how much of the way from the constant `prior` up to the best model the student has reached, in words too.
 
     The share is None if it is undefined.
 

@@ -82,7 +82,7 @@ class AbsentVotes(TeacherVotes):
     def in_rounds(
         self, *, noise_multiplier: float, recipe: Recipe = DEFAULT_RECIPE
     ) -> RoundVotes | None:
-        """Returns the votes of the present teachers in rounds; None if they are cast once."""
+        """Raises `InvalidValue`, since vote files hold votes that were cast once."""
         return self.present.in_rounds(noise_multiplier=noise_multiplier, recipe=recipe)
 
     def _constant(self, dtype: np.dtype[Any]) -> Iterator[NDArray[Any]]:

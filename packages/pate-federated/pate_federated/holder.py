@@ -139,6 +139,8 @@ def answer_question(
 def opening_of(question: Question, folder: Path) -> Request:
     """Returns the samples of the release that a question belongs to, read from the opening that this holder received.
 
+    If the question is an opening itself, it is stored in the folder first.
+
     Raises `InvalidValue` if the holder has received no such opening.
     """
     path = folder / question.asked[:16] / "opening.npz"
@@ -214,7 +216,7 @@ def _total(ensemble: Ensemble, question: Question, folder: Path) -> Integers:
 def _pool_answers(
     ensemble: Ensemble, public_pca: PublicPCA, public_inputs: NDArray[np.float32], folder: Path
 ) -> PoolAnswers:
-    """Returns the confidences of the teachers on the public pool, computed once for all rounds.
+    """Returns how the teachers answer on the public pool, beyond their own records; it is computed once for all rounds.
 
     Args:
         ensemble: the holder's trained teachers.

@@ -119,7 +119,7 @@ def test_regions_cover_all_positions_equally(count: int, grid: int) -> None:
         assert (weights.sum(axis=1) > 0).all()
         assert ((weights > 0).sum(axis=1) == 1).all() == (grid == 1 or not overlap)
     np.testing.assert_allclose(weights, weights[::-1, ::-1])
-    few = region_weights(num_regions=2, num_positions=5, overlap=False)
+    few = region_weights(num_positions=2, num_regions=5, overlap=False)
     assert sorted(few.sum(axis=0)) == [0, 0, 0, 1, 1]
 
 
