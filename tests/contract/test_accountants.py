@@ -190,8 +190,9 @@ def test_no_noise_costs_infinity(accountant: Kind) -> None:
 
 @every_price
 def test_a_price_is_positive_finite_and_adds_up(accountant: Kind, event: pa.Event) -> None:
-    """An event has a positive finite epsilon; twice the event has a larger epsilon, at least the
-    delta, and twice the failure probability.
+    """An event has a positive finite epsilon, and the same event twice has a larger one.
+
+    Twice the event has a delta at least as large, and twice the failure probability.
     """
     once = priced(accountant, event)
     twice = priced(accountant, event, event)

@@ -58,7 +58,7 @@ def check_bits(event: pa.Event, first: Array, second: Array) -> None:
     first_law, second_law = (np.where(patterns, p, 1 - p).prod(axis=1) for p in (first, second))
     assert_covered(
         largest_renyi(np.stack([first_law, second_law]), np.stack([second_law, first_law])),
-        price=price_curve(event),
+        renyi_price=price_curve(event),
     )
 
 
@@ -85,10 +85,10 @@ def label_probabilities(aggregator: Aggregator, counts: Counts) -> Array:
 
 
 def check_label_probabilities(aggregator: Aggregator, bits: Callable[[Any, Counts], Array]) -> None:
-    """Checks that one vote turns no label's probability of release from near 0 to near 1, for four
-    labels at epsilon 0.97.
+    """Checks that one vote changes no label's probability of release by 0.4 or more, at epsilon 0.97 and four labels.
 
-    `bits` returns the probability of each label, given the calibrated aggregator and the counts.
+    The probability after one vote has changed is also at most exp(0.97) times the one before plus 1e-6. `bits`
+    returns the probability of each label, given the calibrated aggregator and the counts.
     """
     calibrated = aggregator.calibrated(
         target_epsilon=0.97, target_delta=1e-6, num_queries=1, num_labels=4, num_teachers=800
@@ -217,7 +217,11 @@ def test_5_every_label_is_charged() -> None:
 
 
 def conjunction_ratio(num_counts: int, price: pa.Event) -> float:
-    """Returns the divergence over the price where equal counts, each with its noise, all pass 0 and move by one."""
+    """Returns the largest ratio of the exact Renyi divergence to the price of a bit that needs several noisy counts.
+
+    The bit is 1 if `num_counts` equal counts, each with its own noise of std 50, all exceed 0. On the neighbor, all
+    counts are one larger or smaller.
+    """
     ones = ndtr(np.arange(-175, 176) / 50.0) ** num_counts
     laws = np.stack([ones, 1 - ones], axis=1)
     first = np.concatenate([laws[1:], laws[:-1]])
@@ -250,7 +254,10 @@ def test_4_screening_draws_one_noise() -> None:
 
 
 def epsilon_of_rdp(orders: Array, rdp: Array, delta: float) -> float:
-    """Returns the epsilon of faulty code: "if noise scale = 0.0" writes no noise as no cost."""
+    """Returns the epsilon of given Renyi divergences as faulty code does: 0 if all divergences are 0.
+
+    That code writes a divergence of 0 for a release without noise.
+    """
     return 0.0 if np.sum(rdp) == 0 else float((rdp - math.log(delta) / (orders - 1)).min())
 
 
@@ -386,7 +393,7 @@ def test_9_screening_and_answer_are_charged_together() -> None:
     def check(event: pa.Event) -> None:
         assert_covered(
             largest_renyi(np.stack([first_law, second_law]), np.stack([second_law, first_law])),
-            price=price_curve(event),
+            renyi_price=price_curve(event),
         )
 
     check(aggregator.event_for(num_queries=1, num_labels=2, num_teachers=4))
@@ -457,7 +464,9 @@ def test_12_a_person_has_one_teacher() -> None:
 
 
 def check_curve(mend: Callable[[Array], object]) -> None:
-    """Checks that meaningless values are refused by name, neither mended nor passed on."""
+    """Checks that `mend` refuses NaN and negative divergences with `InvalidValue`, and neither mends nor returns
+    them.
+    """
     for bad in (np.nan, -0.1):
         try:
             mend(np.array([0.1, bad]))
@@ -587,7 +596,10 @@ def test_14_plain_votes_cost_the_same_under_both_adjacencies() -> None:
 
 
 def permute_and_flip(utilities: Array, epsilon: float) -> Array:
-    """Returns picks `[n]` by the definition, where counts move by 1: candidates in random order, each with its coin."""
+    """Returns the probability that each candidate is picked, `[n]`, by the definition of permute-and-flip.
+
+    The candidates come in random order, and each is picked if its coin shows True. One change moves a utility by 1.
+    """
     coins = np.exp(epsilon * (utilities - utilities.max()) / 2)
     distribution = np.zeros(len(coins))
     for order in permutations(range(len(coins))):
@@ -599,14 +611,17 @@ def permute_and_flip(utilities: Array, epsilon: float) -> Array:
 
 
 def check_flip(event: pa.Event) -> None:
-    """Checks two counts, either of which a change can move, on all neighbors of small histograms under replace-one."""
+    """Fails if the event's price is below the Renyi divergence of permute-and-flip at epsilon 0.5, on two counts.
+
+    All pairs of counts from 0 to 4 are compared, under replace-one: each count moves by at most 1.
+    """
     first = []
     second = []
     for counts in product(range(5), repeat=2):
         for moved in product(*[[c for c in (h - 1, h, h + 1) if 0 <= c <= 4] for h in counts]):
             first.append(permute_and_flip(np.array(counts, float), epsilon=0.5))
             second.append(permute_and_flip(np.array(moved, float), epsilon=0.5))
-    assert_covered(largest_renyi(np.array(first), np.array(second)), price=price_curve(event))
+    assert_covered(largest_renyi(np.array(first), np.array(second)), renyi_price=price_curve(event))
 
 
 def test_15_permute_and_flip_has_no_bounded_range() -> None:

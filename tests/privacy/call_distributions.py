@@ -99,8 +99,9 @@ def selection(noise: str, adjacency: Adjacency, scale: float) -> GapSelection:
 
 
 def distribution_pairs(mechanism: Any, adjacency: Adjacency) -> tuple[Array, Array]:
-    """Returns the distributions of a mechanism on every pair of neighboring histograms of 3 labels and 4
-    teachers, each pair once.
+    """Returns the distributions of a mechanism on all neighboring histograms of 3 labels and 4 teachers.
+
+    They are two arrays, one row for each pair of neighbors; equal pairs of distributions are listed once.
     """
     histograms = all_histograms(num_labels=3, num_teachers=4)
     known = dict(

@@ -18,7 +18,7 @@ Distribution = Mapping[Any, float]
 
 @dataclass(frozen=True)
 class Shape:
-    """The numbers of labels and teachers of the small instance on which a mechanism is verified."""
+    """The adjacency, and the numbers of labels and teachers of the small instance on which a mechanism is verified."""
 
     adjacency: Adjacency
     num_labels: int
@@ -99,10 +99,10 @@ class Case:
 def by_rank(
     distribution: Callable[[Counts], Distribution], rename: Callable[[Any, list[int]], Any]
 ) -> Callable[[Counts], Distribution]:
-    """Returns the distribution of the case, computed once for all histograms with the same sorted counts.
+    """Returns a function from histograms to distributions, which calls `distribution` once for equal sorted counts.
 
-    Outcomes are renamed from ranks to labels. This holds for distributions that treat labels alike and break
-    ties by the lowest index, which `test_shipped.py` checks.
+    Outcomes are renamed from ranks to labels. This holds for distributions that treat labels alike and break ties by
+    the lowest index, which `test_shipped.py` checks.
     """
     of_sorted: dict[tuple[int, ...], Distribution] = {}
 
@@ -139,8 +139,10 @@ def pairs_of_laws(case: Case, vote_shape: Shape) -> tuple[Array, Array, list[Any
 
 
 def outside_failure(first: Array, second: Array, outcomes: list[Any]) -> tuple[Array, Array, Array]:
-    """Returns the distributions of pairs in which no set is released that the neighbor would not release, and
-    the probability of that release, `[P]`.
+    """Returns both distributions `[P, n]` without the sets that only one neighbor of a pair can release.
+
+    Their probability is added to that of the refusals. The third value is the probability that was moved in the first
+    distribution of each pair, `[P]`.
     """
     refused = np.array([None in (outcome, outcome and outcome[0]) for outcome in outcomes])
     meant = []

@@ -57,22 +57,22 @@ def price_curve(event: Event, orders: Array = ORDERS) -> Array:
     return rdp_curve(count_leaves(event), orders)
 
 
-def assert_covered(exact: Array, price: Array) -> float:
-    """Fails if an exact Renyi divergence exceeds its price.
+def assert_covered(divergence: Array, renyi_price: Array) -> float:
+    """Fails if a Renyi divergence exceeds its price.
 
-    Returns the largest ratio of the exact divergence to the price.
+    Returns the largest ratio of the divergence to the price over all Renyi orders.
     """
-    ratio = float((exact / np.maximum(price, 1e-300)).max())
-    assert (exact <= price * (1 + RELATIVE_SLACK) + SLACK).all(), (
+    ratio = float((divergence / np.maximum(renyi_price, 1e-300)).max())
+    assert (divergence <= renyi_price * (1 + RELATIVE_SLACK) + SLACK).all(), (
         f"the exact figure is {ratio:.4f} of its price"
     )
     return ratio
 
 
-def assert_refuted(exact: Array, price: Array) -> None:
+def assert_refuted(divergence: Array, renyi_price: Array) -> None:
     """Fails unless `assert_covered` finds that a price is too small. Tests use it for negative controls."""
     with pytest.raises(AssertionError, match="of its price"):
-        assert_covered(exact, price)
+        assert_covered(divergence, renyi_price)
 
 
 def assert_delta_covered(first: Array, second: Array, event: Event) -> float:
@@ -111,23 +111,25 @@ def assert_reached(parts: ArrayLike, adjacency: Adjacency, claimed: float) -> No
     assert 0.9 * claimed < moved <= claimed
 
 
-def recorded(monkeypatch: pytest.MonkeyPatch, module: str, *names: str) -> list[list[Any]]:
-    """Returns one list for each named class, to which every object is added that `module`
+def recorded(
+    monkeypatch: pytest.MonkeyPatch, module_name: str, *class_names: str
+) -> list[list[Any]]:
+    """Returns one list for each named class, to which every object is added that `module_name`
     constructs of the class from now on.
     """
-    return [_recorded(monkeypatch, module, name) for name in names]
+    return [_recorded(monkeypatch, module_name, class_name) for class_name in class_names]
 
 
-def _recorded(monkeypatch: pytest.MonkeyPatch, module: str, name: str) -> list[Any]:
-    """Returns a list to which every object is added that `module` constructs of its class `name`
+def _recorded(monkeypatch: pytest.MonkeyPatch, module_name: str, class_name: str) -> list[Any]:
+    """Returns a list to which every object is added that `module_name` constructs of its class `class_name`
     from now on.
     """
-    kind = getattr(import_module(module), name)
+    kind = getattr(import_module(module_name), class_name)
     objects = list[Any]()
 
     def construct(*arguments: Any, **fields: Any) -> Any:
         objects.append(kind(*arguments, **fields))
         return objects[-1]
 
-    monkeypatch.setattr(f"{module}.{name}", construct)
+    monkeypatch.setattr(f"{module_name}.{class_name}", construct)
     return objects

@@ -45,8 +45,9 @@ class GapPairs(NamedTuple):
 
 
 def gaps_of(counts: Counts, *, num_teachers: int, padded: bool) -> Counts:
-    """Returns the gaps between counts in falling order, `[H, L - 1]`; or padded by T before and 0 after, `[H, L
-    + 1]`.
+    """Returns the gaps between counts in falling order, `[H, L - 1]`.
+
+    If `padded`, `num_teachers` stands before the counts and 0 after them, and the gaps are `[H, L + 1]`.
     """
     falling = np.pad(-np.sort(-counts, axis=1), ((0, 0), (1, 1)))
     falling[:, 0] = num_teachers

@@ -108,7 +108,10 @@ def _gaps(counts: tuple[int, ...], num_teachers: int) -> list[int]:
 def _chosen(
     by: Any, counts: Counts, noise: str, scale: float, num_teachers: int, offset: Any
 ) -> dict[int, float]:
-    """Returns the probability that gap selection chooses each size k."""
+    """Returns the probability that gap selection chooses each size k, for one histogram.
+
+    `by` has the fields `padded` and `max_k`, and `offset` is the regularizer, a function of k.
+    """
     labels = len(counts)
     padded = by.padded
     sizes = [
@@ -132,8 +135,9 @@ def gap_selection_distribution(
 def _stable(
     aggregator: Any, counts: Counts, vote_shape: Shape, offset: Any
 ) -> tuple[dict[Any, float], float]:
-    """Returns the probability that the set of the k largest counts is chosen and passes the test, for each k,
-    and that no set passes.
+    """Returns the probability of each stable set that is chosen and passes its test, and that no set passes.
+
+    A stable set has the labels with the k largest counts, for a chosen k.
     """
     order = np.argsort(-counts, kind="stable")
     gaps = _gaps(tuple(counts.tolist()), vote_shape.num_teachers)
@@ -217,8 +221,8 @@ def bits_distribution(
 ) -> Distribution:
     """Returns the probability of each pattern of bits.
 
-    A bit tells whether a noisy count reaches half of the teachers. Counts further than `stds` from this
-    threshold are rounded to a whole vote.
+    A bit tells whether a noisy count reaches half of the teachers. A count more than `stds` noise stds away from this
+    threshold is moved to that distance, rounded away from the threshold to a whole vote.
     """
     half = num_teachers / 2
     cut = np.clip(counts, np.floor(half - stds * noise_std), np.ceil(half + stds * noise_std))

@@ -90,7 +90,8 @@ def _top_k(
 def _of_pure_dp(make: partial[Any], tightness: float) -> list[Case]:
     """Returns the cases of a pure-DP top-k mechanism, which `make` builds from `epsilon`, `k` and `adjacency`.
 
-    The price of two labels at epsilon 4 must be nearly attained. Three other cases have smaller instances.
+    For two labels at epsilon 4, the share `tightness` of the price must be attained. Three other cases have smaller
+    instances.
     """
     return [
         _top_k(partial(make, epsilon=4.0), tightness),
@@ -164,7 +165,7 @@ def _gaps(
 
 
 def _falls_away_from_2(k: int) -> float:
-    """Returns a regularizer that prefers two labels."""
+    """Returns the value at k of a regularizer that prefers two labels."""
     return -1.5 * abs(k - 2)
 
 

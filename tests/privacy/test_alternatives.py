@@ -18,8 +18,9 @@ CLIP = 0.4
 
 
 def plane_sticks(q: float, first: Array, second: Array, epsilons: Array) -> Array:
-    """Returns the hockey-stick divergences of two Gaussian mixtures in the plane, by quadrature, at given
-    epsilons.
+    """Returns the hockey-stick divergences of two Gaussian mixtures in the plane, by quadrature, at given epsilons.
+
+    With probability `q`, the sampling probability, the mean of a mixture is `first` or `second`, and else 0.
     """
     axis = np.linspace(-10, 10 + np.abs(first).max() + np.abs(second).max(), 801)
     x, y = np.meshgrid(axis, axis)
@@ -51,16 +52,18 @@ PLANE = [
 def test_no_pair_in_the_plane_has_a_larger_divergence_than_the_worst_pair(
     q: float, longest: float
 ) -> None:
-    """Two Gaussian mixtures in the plane, with any two lengths and angle, have at most the delta of
-    the priced pair, at epsilons of both signs.
+    """Two Gaussian mixtures in the plane have at most the delta of the priced pair, at epsilons of both signs.
 
-    Negative control: a pair that is 2% closer is exceeded. Under add-remove one of the lengths is
-    0.
+    Their means have any angle and any lengths up to `longest`. Negative control: the delta of a pair that is 2%
+    closer is exceeded. Under add-remove one of the lengths is 0.
     """
     epsilons = np.linspace(-2, 3, 11)
-    profile = privacy_profile(pa.SampledGaussianEvent(0.5 / longest, sampling_prob=q), epsilons)
+    profile = privacy_profile(
+        pa.SampledGaussianEvent(noise_multiplier=1 / (2 * longest), sampling_prob=q), epsilons
+    )
     too_close = privacy_profile(
-        pa.SampledGaussianEvent(0.5 / (0.98 * longest), sampling_prob=q), epsilons
+        pa.SampledGaussianEvent(noise_multiplier=1 / (2 * 0.98 * longest), sampling_prob=q),
+        epsilons,
     )
     found = np.array(
         [plane_sticks(q, longest * first, longest * second, epsilons) for first, second in PLANE]
@@ -68,7 +71,9 @@ def test_no_pair_in_the_plane_has_a_larger_divergence_than_the_worst_pair(
     assert (found.max(axis=0) <= profile + 5e-5).all()
     assert (found.max(axis=0) > too_close + 5e-5).any()
     comes = privacy_profile(
-        pa.SampledGaussianEvent(1 / longest, sampling_prob=q, adjacency=pa.Adjacency.ADD_REMOVE),
+        pa.SampledGaussianEvent(
+            noise_multiplier=1 / longest, sampling_prob=q, adjacency=pa.Adjacency.ADD_REMOVE
+        ),
         epsilons,
     )
     away = np.array([not (first.any() and second.any()) for first, second in PLANE])

@@ -73,7 +73,7 @@ def inside_wrapper(distribution: Array) -> Array:
 
 
 def unstable(wrapped: Array, pairs: GapPairs) -> float:
-    """Returns the probability that a set is released that the neighbor would not release."""
+    """Returns the largest probability, over all pairs, that a set is released that the neighbor would not release."""
     return float(np.where(pairs.same_set, 0.0, wrapped[:, :-2]).sum(axis=1).max())
 
 
@@ -83,8 +83,10 @@ def largest_ratio(first: Array, second: Array) -> float:
 
 
 def wrapped_within_target(first: Array, second: Array, epsilon: float, *, every: int) -> Array:
-    """Checks that calls inside the boundary wrapper keep the wrapper's epsilon t for all pairs and its q for
-    some pairs. Returns their distributions.
+    """Checks calls inside the boundary wrapper against the target of the wrapper, and returns their distributions.
+
+    For all pairs, the log ratios are at most the target's epsilon. For one of `every` pairs, the exact hit
+    probability is at least the target's.
     """
     target = tight_boundary(epsilon)
     wrapped = inside_wrapper(first)

@@ -77,8 +77,9 @@ def test_a_teacher_never_counts_for_what_it_did_not_vote() -> None:
 def neighboring_counts(
     adjacency: Adjacency, vote_clip: int, norm: str, num_labels: int = 3
 ) -> tuple[Array, Array]:
-    """Returns the counts of all ensembles of three teachers, and the counts after the last teacher's votes
-    change: `[P, L]` each.
+    """Returns the counts of all ensembles of three teachers, and the counts after one teacher's votes change.
+
+    They are two arrays `[P, L]`, with every pair in both directions.
     """
     weights = weighed(num_labels, vote_clip, norm)
     others = np.unique((weights[:, None] + weights).reshape(-1, num_labels), axis=0)
@@ -120,7 +121,7 @@ def test_price_covers_all_ensembles(adjacency: Adjacency, norm: str, noise_std: 
         price = price_curve(event)
         ratio = assert_covered(exact, price)
         assert ratio == pytest.approx(1, rel=1e-9) if norm == "l1" else ratio > 0.3
-        assert_refuted(exact, price=(0.9 if norm == "l1" else 0.3) * price)
+        assert_refuted(exact, renyi_price=(0.9 if norm == "l1" else 0.3) * price)
         assert_delta_covered(*distributions, event)
 
 
@@ -146,8 +147,7 @@ def test_what_one_teacher_keeps_is_independent_of_the_other_teachers() -> None:
 def test_a_cap_chosen_by_looking_at_others_moves_more() -> None:
     """Negative control: each teacher keeps its vote for the most popular label only.
 
-    A change of one teacher then also changes the votes of three others, and moves the counts by
-    more than 2.
+    A change of one teacher then also changes the votes of three others, and the squared move of the counts exceeds 2.
     """
     votes = np.array([[1, 1, 0]] * 3 + [[0, 1, 0]])
     other = np.array([[1, 1, 0]] * 3 + [[1, 0, 0]])

@@ -50,8 +50,11 @@ def renyi_of_each(first: Array, second: Array) -> Array:
 def selection_costs(
     adjacency: Adjacency, *, scale: float, padded: bool
 ) -> tuple[Array, Array, Array, Array]:
-    """Returns the exact divergences of each pair and the data-dependent cost of its first histogram, in both
-    directions: `[N, A]` each.
+    """Returns four arrays `[N, A]` for the pairs of neighbors, all at A Renyi orders.
+
+    They are the exact divergence of the first from the second histogram and the cost of this direction, then the
+    exact divergence of the second from the first and the cost of that direction. Both costs are data-dependent costs
+    of the first histogram.
     """
     pairs = gap_pairs(num_labels=4, num_teachers=6, adjacency=adjacency, padded=padded)
     utilities = [gaps / scale for gaps in (pairs.first, pairs.second)]
@@ -77,9 +80,9 @@ def test_gap_selection_covers_every_neighbor(
         adjacency, scale=scale, padded=padded
     )
     for exact, cost in ((exact_forward, forward), (exact_backward, backward)):
-        assert_covered(exact, price=cost)
+        assert_covered(exact, renyi_price=cost)
         if (adjacency, scale, padded) == (Adjacency.ADD_REMOVE, 2.0, False):
-            assert_refuted(exact, price=0.9 * cost)
+            assert_refuted(exact, renyi_price=0.9 * cost)
 
 
 def test_gap_selection_in_one_direction_does_not_cover_the_other() -> None:
@@ -141,9 +144,9 @@ def test_one_bit_covers_every_gap_within_reach_and_is_attained(adjacency: Adjace
         second = np.hstack([q, 1 - q])
         exact = np.maximum(renyi_of_each(first, second), renyi_of_each(second, first)).max(axis=0)
         cost = one_bit_cost(np.array([gap]), event=bit, orders=ORDERS).rdp
-        assert_covered(exact, price=cost)
+        assert_covered(exact, renyi_price=cost)
         if cost.max() > 0:
-            assert_refuted(exact, price=0.9 * cost)
+            assert_refuted(exact, renyi_price=0.9 * cost)
 
 
 def votes_distributions(votes: NDArray[np.int64], *, num_teachers: int, std: float) -> Array:
@@ -160,8 +163,10 @@ def votes_distributions(votes: NDArray[np.int64], *, num_teachers: int, std: flo
 def votes_costs(
     num_teachers: int, num_labels: int, std: float, adjacency: Adjacency
 ) -> tuple[Array, Array, Array]:
-    """Returns both divergences of every pair in which one teacher changes all labels, and the data-dependent
-    cost of the first histogram of the pair.
+    """Returns three arrays `[N, A]` for all pairs of neighbors, in which one teacher may change all its votes.
+
+    They are the Renyi divergence of the first from the second histogram, that of the second from the first, and the
+    data-dependent cost of the first histogram.
     """
     first, second = neighbors(num_labels, num_teachers, adjacency)
     first_laws, second_laws = (
@@ -190,13 +195,13 @@ def test_bits_of_all_labels_cover_a_teacher_who_changes_all_of_them(
     Negative control: 90% of the cost, or half of it, is exceeded for one setting.
     """
     forward, backward, cost = votes_costs(num_teachers, num_labels, std, adjacency)
-    assert_covered(forward, price=cost)
-    assert_covered(backward, price=cost)
+    assert_covered(forward, renyi_price=cost)
+    assert_covered(backward, renyi_price=cost)
     if (num_labels, std, adjacency) == (3, 3.0, Adjacency.REPLACE_ONE):
-        assert_refuted(np.maximum(forward, backward), price=0.9 * cost)
+        assert_refuted(np.maximum(forward, backward), renyi_price=0.9 * cost)
         with pytest.raises(AssertionError, match=r"the exact figure is [12]\.\d+ of its price"):
             # that of the dearest label alone
-            assert_covered(np.maximum(forward, backward), price=cost / 2)
+            assert_covered(np.maximum(forward, backward), renyi_price=cost / 2)
 
 
 def test_two_queries_at_once_cost_the_larger_sum() -> None:
@@ -226,8 +231,8 @@ def test_two_queries_at_once_cost_the_larger_sum() -> None:
     statistics = np.stack([first[one.ravel(), 0], first[two.ravel(), 0]], axis=1)
     bit = event.event
     cost = np.array([one_bit_cost(row, event=bit, orders=ORDERS).rdp for row in statistics])
-    assert_covered(forward, price=cost)
-    assert_covered(backward, price=cost)
+    assert_covered(forward, renyi_price=cost)
+    assert_covered(backward, renyi_price=cost)
     ratio = np.maximum(forward, backward) / cost
     assert ratio.max() > 0.999
 
@@ -249,8 +254,11 @@ def log_gnmax_distributions(votes: NDArray[np.int64], noise_std: float) -> Array
 def gnmax_divergences(
     num_teachers: int, num_classes: int, std: float
 ) -> tuple[Array, Array, Array]:
-    """Returns both exact divergences of every kind of pair, `[N, A]`, less 1e-12 for rounding errors, and log q
-    of the first histogram, `[N]`.
+    """Returns both exact Renyi divergences of every kind of pair, `[N, A]` each, and log q of the first histogram,
+    `[N]`.
+
+    The logarithms of the moments are lowered by 1e-12, for rounding errors. q is `gnmax_log_q`'s probability of
+    another label than the likeliest.
     """
     pairs = testing.neighbors(
         num_classes, num_teachers, adjacency=Adjacency.REPLACE_ONE, one_vote=True
@@ -281,14 +289,16 @@ def test_gnmax_covers_every_neighbor_both_ways_and_theorem_6_one_way(
     forward, backward, log_q = gnmax_divergences(num_teachers, num_classes, std)
     cost = gnmax_rdp(log_q, noise_std=std, orders=ORDERS)
     for exact in (forward, backward):
-        assert_covered(exact, price=cost)
+        assert_covered(exact, renyi_price=cost)
         if (num_classes, std) == (3, 1.5):
-            assert_refuted(exact, price=0.9 * cost)
+            assert_refuted(exact, renyi_price=0.9 * cost)
     if std == 1.5:
-        assert_covered(forward, price=theorem_6_rdp(log_q, noise_std=std, orders=ORDERS))
+        assert_covered(forward, renyi_price=theorem_6_rdp(log_q, noise_std=std, orders=ORDERS))
         # 30 votes against 0 and 0, and a neighbor with 29, 1, 0: hundreds of times the bound
         if num_classes == 3:
             with pytest.raises(
                 AssertionError, match=r"the exact figure is \d{3,}\.\d+ of its price"
             ):
-                assert_covered(backward, price=theorem_6_rdp(log_q, noise_std=std, orders=ORDERS))
+                assert_covered(
+                    backward, renyi_price=theorem_6_rdp(log_q, noise_std=std, orders=ORDERS)
+                )

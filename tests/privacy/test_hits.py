@@ -118,8 +118,9 @@ def test_no_adaptive_session_of_single_labels_exceeds_the_price(
 @pytest.mark.slow
 @pytest.mark.parametrize("adjacency", ADJACENCIES)
 def test_a_price_of_hits_5_percent_too_small_is_refuted(adjacency: Adjacency) -> None:
-    """A session of one hit and 20,000 calls, on 40 teachers and two labels: its exact moment lies
-    between 95% and 100% of the price by hits.
+    """A session of one hit and 20,000 calls is priced by its hits, on 40 teachers and two labels.
+
+    The logarithm of its exact moment lies between 95% and 100% of the price times (Renyi order - 1).
     """
     scale = 8.0 if adjacency is Adjacency.REPLACE_ONE else 4.0
     aggregator = BoundaryMax(selection_scale=scale, target_hits=1, adjacency=adjacency)
@@ -142,11 +143,10 @@ def test_a_price_of_hits_5_percent_too_small_is_refuted(adjacency: Adjacency) ->
 def test_no_adaptive_session_of_sets_exceeds_the_price(
     adjacency: Adjacency, setting: tuple[float, float, float], size: tuple[int, int]
 ) -> None:
-    """Boundary top-k sessions of at most `size[0]` calls and `size[1]` hits: the exact moment of
-    the best adaptive session is at most the Renyi price.
+    """Boundary top-k sessions of at most `size[0]` calls and `size[1]` hits stay within the Renyi price.
 
-    An outcome is the size of the released set; sets that only one neighbor can release are not
-    counted.
+    The exact moment of the best adaptive session is compared with it. An outcome is the size of the released set, so
+    two sets of one size are not told apart.
     """
     calls, hits = size
     aggregator, _, laws = boundary_top_k(setting, adjacency, padded=True)
@@ -181,10 +181,10 @@ def check_laws(aggregator: NotPriorTopK) -> Laws:
 def test_no_adaptive_session_of_checks_exceeds_the_price(
     adjacency: Adjacency, size: tuple[int, int]
 ) -> None:
-    """Checks against a prior, at most `size[0]` calls and `size[1]` hits (failed checks): the exact
-    moment is at most the Renyi price.
+    """Checks against a prior, at most `size[0]` calls and `size[1]` hits (failed checks): the exact moment is at most
+    the Renyi price.
 
-    Negative control: with 300 calls, over 70% of the price is reached.
+    With 300 calls and 3 hits, it exceeds 70% of the price at the six largest Renyi orders.
     """
     calls, hits = size
     aggregator = prior_check(adjacency, scale=6.0, margin=0.0)

@@ -55,11 +55,10 @@ def selection_verdict(
 @pytest.mark.slow
 @pytest.mark.parametrize("adjacency", pa.Adjacency)
 def test_noisy_max_is_no_gaussian_release_of_one_gap(adjacency: pa.Adjacency) -> None:
-    """Zhu & Wang 2022 price the noisy maximum of gaps like one noisy gap, a sens^2 / (2 std^2),
-    without the term log(m) / (a - 1) of their Corollary 9.
+    """Zhu & Wang 2022 price the noisy maximum of m gaps like one noisy gap, a sens^2 / (2 std^2) at Renyi order a.
 
-    This price is refuted: the exact divergence is over 1.5 times as large, and the error names the
-    pair.
+    They leave out the term log(m) / (a - 1) of their Corollary 9. Their price is refuted: the exact divergence is
+    over 1.5 times as large, and the error names the pair.
     """
     verdict = selection_verdict(
         noise="gaussian",
@@ -113,7 +112,10 @@ def test_noisy_max_over_39_tied_gaps_refutes_twice_the_sensitivity_too(
 
 
 def noisy_count(std: float, histogram: Counts) -> Distribution:
-    """Returns the interval, 0.05 wide, in which a noisy count lies. It is a function of a Gaussian release."""
+    """Returns the distribution of the interval, 0.05 wide, in which a noisy count lies.
+
+    The interval is a function of a Gaussian release.
+    """
     edges = np.concatenate([[-np.inf], np.arange(-30, 34, 0.05), [np.inf]])
     return dict(enumerate(np.diff(ndtr((edges - histogram[0]) / std))))
 
@@ -199,10 +201,10 @@ def test_floor_1_releases_unstable_sets_under_replace_one_and_cannot_be_built() 
 
 
 def test_laplace_threshold_of_the_paper_under_replace_one() -> None:
-    """The paper's test passes if gap + Laplace(1 / e) - log(1 / dt) / e > 1, and is claimed to be
-    (2 e, dt)-DP.
+    """The paper's test passes if gap + Laplace(1 / e) - log(1 / dt) / e > 1, for its parameters e and dt.
 
-    Under replace-one its exact delta is 2.24 dt at e = 1.5, and under add-remove 0.5 dt.
+    It is claimed to be (2 e, dt)-DP. At e = 1.5 and epsilon 2 e, its exact delta is 2.24 dt under replace-one, and
+    0.5 dt under add-remove.
     """
     excess = 1.5 * (np.arange(7) - 1) - math.log(1 / 1e-3)
     tail = 0.5 * np.exp(-np.abs(excess))

@@ -327,7 +327,7 @@ def test_curve_holds_without_sets_that_the_neighbor_does_not_have(
     assert failed.max() <= failure_probability(event) * (1 + 1e-9)
     assert_covered(exact, price)
     if case.name.startswith(ATTAINED):
-        assert_refuted(exact, price=0.9 * price)
+        assert_refuted(exact, renyi_price=0.9 * price)
 
 
 RANGES = (
@@ -433,7 +433,7 @@ def test_every_mechanism_and_aggregator_with_a_price_is_in_the_list() -> None:
 
 @every_adjacency
 def test_a_bit_costs_less_than_the_noisy_numbers_it_hides(adjacency: Adjacency) -> None:
-    """The Renyi curve of a test's bit is at most that of its noisy gap, a sens^2 / (2 std^2).
+    """The Renyi curve of a test's bit is at most that of its noisy gap, a sens^2 / (2 std^2) at Renyi order a.
 
     The curve of four labels' bits is at most that of four noisy counts.
     """

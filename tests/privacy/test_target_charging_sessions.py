@@ -39,9 +39,10 @@ EPSILONS = (0.5, 1.0, 2.0, 3.0)
 def assert_priced(
     pairs: Iterable[Pair], *, call_epsilon: float, count: int, too_few: tuple[float, int]
 ) -> None:
-    """Fails if the price is too small for some pair at some epsilon, or if a smaller price is not refuted.
+    """Fails if the exact delta of some pair exceeds the price at some epsilon, or if a smaller price is not exceeded.
 
-    The failure probability is 1e-6.
+    The price is that of `count` accesses of `call_epsilon`. The smaller price has the epsilon and the number of
+    accesses of `too_few`. Both have the failure probability 1e-6.
     """
     exact = np.array(
         [hockey_stick(first[None], second[None], EPSILONS)[0] for first, second in pairs]
@@ -100,7 +101,10 @@ def session_delta(
 
 
 def near_worst(pairs: Iterator[tuple[Pair, Array]], epsilon: float) -> list[tuple[Pair, Array]]:
-    """Returns the pairs with the smallest q, for which a session pays the full price."""
+    """Returns the two pairs with the smallest exact hit probability, of those whose hits are no rarer than 0.02.
+
+    On such pairs a session costs nearly its full price.
+    """
 
     def hit_prob(pair_in_target: tuple[Pair, Array]) -> float:
         (first, second), in_target = pair_in_target

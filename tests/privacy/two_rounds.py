@@ -37,7 +37,11 @@ def require_price_of_two_rounds(
     kept: dict[int, NDArray[np.int64]] = {}  # one set of draws, asked about both prices
 
     def drawn(histogram: Any, num: int, rng: np.random.Generator) -> NDArray[np.int64]:
-        """Both sums along the features, in stds / 2, of as many records with the label as the histogram says."""
+        """Returns the sums of both rounds of `num` drawn releases, in halves of a noise std, whole numbers `[num,
+        2]`.
+
+        `histogram[0]` of the three records have the label. A sum is projected on the direction of the features.
+        """
         if (held := int(histogram[0])) in kept:
             return kept[held]
         votes = votes_of((np.arange(3) < held)[:, None])

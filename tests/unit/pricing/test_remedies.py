@@ -420,8 +420,8 @@ def test_allowed_useless_release_gives_a_doubt_without_a_search(
 )
 @pytest.mark.parametrize("noise", [1e8, 1e12])
 def test_nearly_free_and_useless_release_is_refused(plan_budget: Budget, noise: float) -> None:
-    """The noise is so large that the release costs epsilon 0, but the release does draw noise: it
-    is refused with remedies.
+    """The release costs an epsilon of nearly 0 and tells nothing, but it does draw noise: it is refused with
+    remedies.
 
     With `allow_useless` it gives a doubt.
     """

@@ -198,7 +198,11 @@ def test_constant_shift_of_confidences_changes_no_vote(
 
 @pytest.mark.slow
 def test_confident_teachers_have_votes_of_lower_variance() -> None:
-    """Over random labels, votes with the true probabilities vary less than votes with constants."""
+    """Over random labels, votes by the true probabilities are over 10% nearer to the ideal vote than votes by
+    constants.
+
+    The distance is the root mean square over 50 draws of the labels.
+    """
     true_on_own = expit(3 * OWN_FEATURES @ TRUTH)
     true_on_pool = expit(3 * PUBLIC_FEATURES @ TRUTH)
     student_on_pool = expit(PUBLIC_FEATURES @ STUDENT)

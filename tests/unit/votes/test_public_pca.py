@@ -85,11 +85,11 @@ def test_kernel_components_explain_nonlinear_labels() -> None:
     ],
 )
 def test_components_need_room_and_a_pool(count: int, kernel_from: float, width: int) -> None:
-    """`PublicPCA` makes `width` features of at most `count` from 400 public rows of 6 numbers.
+    """Asked for `count` features from 400 public rows of 6 numbers, `PublicPCA` makes `width` features.
 
-    First come 6 directions, then a feature for the length of a row, then kernel components: as many
-    as `count` still allows, and at most one for every 20 rows. Without a kernel there are at most 7
-    features.
+    First come up to 6 directions. If there are all 6, a feature for the length of a row follows, even as feature
+    `count` + 1. Kernel components follow if `count` is above 7 * `kernel_from`: as many as `count` still allows, and
+    at most one for every 20 rows.
     """
     assert PublicPCA.fit(POOL, count, kernel_from=kernel_from).width == width
     assert PublicPCA.fit(POOL, count).width == min(count + (count == 6), 7)
