@@ -14,7 +14,7 @@ from pate.accounting.running_total import event_rows
 from pate.validation import InvalidValue
 
 _SIX_DIGIT_CAPS = range(18 * 900_000)
-"""The positions of all numbers of six digits from 1e-12 up to 1e6, in rising order."""
+"""The positions of all numbers of six digits from 1e-12 to 999,999, in rising order."""
 
 
 class BudgetExceeded(InvalidValue):
@@ -47,7 +47,7 @@ class Cap:
         self._counted = _CountedCharges(fixed_filter=None, spent=Spent(), num_charges=0)
 
     def filter_and_spent(self) -> tuple[PrivacyFilter | None, Spent]:
-        """Returns the filter, which is None before the first charge, and the sums that the filter has counted."""
+        """Returns the filter, which is None before the first charge, and the summed prices of all charges."""
         fixed_filter, spent, num_counted = self._counted
         uncounted = self._entries[num_counted:]
         if uncounted:
@@ -82,7 +82,7 @@ class Cap:
         return max(0.0, fixed_filter.failures_allowed - float(spent.failure_prob))
 
     def require_room(self, event: Event, *, first_epsilon: float) -> None:
-        """Raises `BudgetExceeded` where a charge of the event would exceed the cap.
+        """Raises `BudgetExceeded` where a charge of the event would exceed the cap, or the failures that are allowed.
 
         Args:
             event: the price of the charge.

@@ -59,7 +59,7 @@ FilterMaker = Callable[[float, float], "PrivacyFilter"]
 _FEW_FAILURES = 0.01
 _MANY_FAILURES = 0.5
 _LARGEST_COUNT = 2**60  # an event that fits this number of times fits without a limit
-_POSITIVE_FLOATS = range(1, int(np.float64(1e300).view(np.int64)))
+_BITS_OF_POSITIVE_FLOATS = range(1, int(np.float64(1e300).view(np.int64)))
 """The bits of floats > 0 as integers, which have the order of the floats."""
 # Ten times the float .1 are more than 1.0 by 2^-54, though the decimals that the caller wrote sum to 1. So a cap, and a
 # share of failures, may be passed by this part of it, which is taken from delta (docs/proofs/filters.md).
@@ -195,10 +195,11 @@ class PrivacyFilter(ABC):
     def budget(self) -> float:
         """The largest amount, in the filter's unit, whose epsilon is at most the cap, rounded down."""
 
-        def is_above_cap(bits: int) -> bool:
-            return self.epsilon(_float_of(bits)) > self.max_epsilon
+        def is_epsilon_above_cap(bits_of_amount: int) -> bool:
+            return self.epsilon(_float_of(bits_of_amount)) > self.max_epsilon
 
-        return _float_of(bisect_left(_POSITIVE_FLOATS, True, key=is_above_cap))
+        # The bits are 1, 2, …, so the position of the first amount above the cap is the bits of the amount before it.
+        return _float_of(bisect_left(_BITS_OF_POSITIVE_FLOATS, True, key=is_epsilon_above_cap))
 
     def fixed_by(self, first_event: Event) -> PrivacyFilter:
         """Returns the filter for a data set whose first charged event is `first_event`.
@@ -235,7 +236,7 @@ class PrivacyFilter(ABC):
         )
 
     def allows_failures(self, spent: Spent) -> bool:
-        """Returns True if the sum of the failure probabilities is within the part of delta for failures."""
+        """Returns True if the failure probabilities in `spent` sum to at most `failures_allowed`, but for rounding."""
         return spent.failure_prob <= Fraction(self.failures_allowed) * (1 + Fraction(self._slack))
 
     def admits(self, spent: Spent, event: Event) -> bool:
@@ -249,7 +250,7 @@ class PrivacyFilter(ABC):
     def affords(self, spent: Spent, event: Event) -> float:
         """Returns the number of times that an event fits under the cap after `spent` has been charged.
 
-        Returns infinity for an event that costs nothing.
+        Returns infinity for an event that fits 2**60 times, such as one that costs nothing.
         """
         price = self.price(event)
 
@@ -262,8 +263,8 @@ class PrivacyFilter(ABC):
     def _holds(self, spent: Spent) -> bool:
         """Returns True if all charges together satisfy one of the filter's bounds.
 
-        The bounds are that of the filter's unit and the sum of pure epsilons. Charges that satisfy only one bound are
-        never split between both.
+        The bounds are that of the filter's unit and the sum of pure epsilons. All charges together must satisfy the
+        same bound. Their failure probabilities must fit, too.
         """
         is_pure = spent.pure <= Fraction(self.max_epsilon) * (1 + Fraction(self._slack))
         return self.allows_failures(spent) and (
@@ -317,7 +318,7 @@ class RenyiFilter(PrivacyFilter):
         return float(rdp_curve(count_leaves(event), self._orders)[0])
 
     def epsilon(self, amount: float) -> float:
-        """Returns the epsilon, at `conversion_delta`, of a Renyi divergence at the filter's order."""
+        """Returns the epsilon, at `conversion_delta`, of a Renyi divergence at the filter's order; 0 for 0."""
         divergences = np.array([amount])
         epsilons = rdp_to_epsilons(
             self._orders, rdp=divergences, target_delta=self.conversion_delta
@@ -331,7 +332,7 @@ class RenyiFilter(PrivacyFilter):
 
 @lru_cache(maxsize=64)
 def best_order(max_epsilon: float, target_delta: float) -> float:
-    """Returns the order, to four digits, at which the most Gaussian releases fit under a cap.
+    """Returns the order at which the most Gaussian releases fit under a cap; the order less 1 has four digits.
 
     The Renyi divergence of a Gaussian release is proportional to the order a. The largest sum of divergences under the
     cap is `max_epsilon` less the penalty of the conversion. So the best order has the largest
@@ -353,8 +354,9 @@ def best_order(max_epsilon: float, target_delta: float) -> float:
 class GaussianFilter(PrivacyFilter):
     """A filter that sums mu^2 = 1 / noise_multiplier^2 of Gaussian events; it refuses other events than pure DP.
 
-    An event of pure DP is converted into the mu^2 of a Gaussian event that costs at least as much. Without failures the
-    bound is tight: the admitted Gaussian events may cost as much together as one Gaussian release at the cap.
+    The winner of noisy counts (`WinnerEvent`) is summed as the Gaussian release of these counts. An event of pure DP is
+    converted into the mu^2 of a Gaussian event that costs at least as much. Without failures the bound is tight: the
+    admitted Gaussian events may cost as much together as one Gaussian release at the cap.
 
     Source: Smith & Thakurta 2022; docs/proofs/filters.md.
 
@@ -395,7 +397,7 @@ def _mu_squared_of_counts(noise_multiplier: float, *, num_moving: int) -> float:
 def _mu_squared(leaf: LeafEvent) -> float:
     """Returns mu^2 of a leaf, where the release satisfies mu-Gaussian DP.
 
-    Raises `InvalidValue` unless the leaf is Gaussian or pure DP.
+    Raises `InvalidValue` unless the leaf is a `GaussianEvent`, a `WinnerEvent`, or pure DP.
     """
     if isinstance(leaf, events.GaussianEvent):
         return _mu_squared_of_counts(leaf.noise_multiplier, num_moving=1)
@@ -420,7 +422,7 @@ def _mu_squared(leaf: LeafEvent) -> float:
 
 
 def _is_gaussian(event: Event) -> bool:
-    """Returns True for an event whose leaves are all Gaussian."""
+    """Returns True for an event each of whose leaves is a `GaussianEvent` or releases nothing."""
     return count_leaves(event).keys() <= {events.GaussianEvent, events.NoOpEvent}
 
 

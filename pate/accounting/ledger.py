@@ -267,7 +267,7 @@ class Ledger:
     def left(self) -> float | None:
         """The amount that can still be charged under the cap, in the unit that `filter.unit` names.
 
-        None without a cap, and before the first charge.
+        None without a cap, and before the first charge; 0 where releases share their noise.
         """
         deciding_filter, spent = self._filter_and_spent()
         if deciding_filter is None:
@@ -275,7 +275,7 @@ class Ledger:
         return 0.0 if self._index.shares_noise() else deciding_filter.left(spent)
 
     def _filter_and_spent(self) -> tuple[PrivacyFilter | None, Spent]:
-        """Reads the file and returns the filter of the smallest cap with the sums that the filter has counted.
+        """Reads the file and returns the filter of the smallest cap, with the summed prices of all charges.
 
         The filter is None without a cap, and before the first charge.
         """
@@ -300,7 +300,7 @@ class Ledger:
     def require_room(self, event: Event) -> None:
         """Raises `BudgetExceeded` where an event does not fit under the cap; charges nothing.
 
-        The error names a cap that would be large enough.
+        The error names what would fit, such as a cap that is large enough.
         """
         self._index.read()
         self._require_room(event)
@@ -317,7 +317,8 @@ class Ledger:
     def failures_left(self) -> float:
         """The largest sum of the failure probabilities of all later charges.
 
-        The sum is limited by the part of `target_delta` that earlier failure probabilities leave, and by each cap.
+        The sum is limited by the part of `target_delta` that earlier failure probabilities leave, and by the filter of
+        each cap. Before the first charge it is `target_delta`.
         """
         self._index.read()
         if not self._index.entries:
@@ -327,7 +328,9 @@ class Ledger:
         return max(0.0, min([self.target_delta - charged, *left_by_caps]))
 
     def _first_epsilon(self, event: Event) -> float:
-        """Returns the epsilon of an event as the first charge of the account; infinity if the account has a charge.
+        """Returns the epsilon of an event as the first charge of the account.
+
+        Returns infinity if the account has a charge already, or has no cap.
 
         Any valid bound on a price that was fixed before the first release may be used (docs/proofs/filters.md). So the
         default accountant is tried where the account's own accountant computes an epsilon above the cap.
@@ -403,8 +406,8 @@ class Ledger:
     ) -> bytes:
         """Stores the bytes of a release with its charge in one transaction, and returns the bytes stored under the key.
 
-        The returned bytes are `content`, unless another process has already committed bytes under the same key: a key
-        returns the same bytes for ever. The release may be shown only after this method has returned.
+        The returned bytes are `content`, unless bytes were committed earlier under the same key: a key returns the same
+        bytes for ever. The release may be shown only after this method has returned.
 
         A release may have several parts. The first committed part is charged with the price of all parts. Later parts
         are stored under that charge, and cost nothing.
@@ -451,7 +454,7 @@ class Ledger:
     def _line_text(self, pending: PendingCommit, *, totals: dict[int, float]) -> LineText:
         """Returns the text of the line for a commit: its price and note, or the earlier charge that covers it.
 
-        Counts the charges that the store has read from other processes.
+        First adds the lines that the store has read, such as those of other processes, to the index.
 
         Args:
             pending: the release, or the part of a release.
@@ -560,7 +563,7 @@ class Ledger:
     def introduce(
         self, owners: Mapping[str, frozenset[bytes]], *, anyway: bool = False
     ) -> dict[str, int]:
-        """Stores keyed digests of the names of this data set's owners in the file, unless other accounts have them.
+        """Stores keyed digests of the names of this data set's owners in the file, unless other accounts have some.
 
         Args:
             owners: the names of the owners as bytes, by the kind of owner.
@@ -574,7 +577,7 @@ class Ledger:
     def has_noise(
         self, noise: str, *, except_release: str = "", except_price: Event | None = None
     ) -> bool:
-        """Returns True if the file holds another release, of any data set, whose noise was drawn from a seed.
+        """Returns True if the file holds another release, of any data set, whose noise was drawn from the seed `noise`.
 
         Args:
             noise: the name of the seed.

@@ -114,7 +114,7 @@ class LedgerFile:
     def _require_stored_settings(
         self, requested: dict[str, Any], *, takes_stored_accountant: bool
     ) -> None:
-        """Raises `InvalidValue` unless the file was written with the requested settings.
+        """Raises `InvalidValue` unless the file has this version, and the requested adjacency, delta and accountant.
 
         Args:
             requested: the settings, by their names in the file.
@@ -136,7 +136,7 @@ class LedgerFile:
 
         Args:
             requested_filter: the filter for the caller's cap; None where the caller named no cap.
-            filter_is_default: whether the caller named a cap and no filter.
+            filter_is_default: whether the caller named no filter.
 
         Raises:
             InvalidValue: the caller's cap is above the cap of the file, or the caller's filter differs from the filter
@@ -168,7 +168,8 @@ class LedgerFile:
     def stored(cls, path: str | os.PathLike[str]) -> Self:
         """Opens an existing file with the settings that are stored in the file.
 
-        Raises `InvalidValue` where this version of `pate` does not have the accountant that the file names.
+        Raises `InvalidValue` where the file is no ledger of this version, or names an accountant that this version of
+        `pate` does not have.
         """
         store = Store(path, settings=None)
         # The settings as they were written, because the chain of digests begins with them.

@@ -42,9 +42,9 @@ class LedgerIndex:
         adjacency: the adjacency of all prices.
 
     Attributes:
-        account: the digest of the data set that the lines name; empty where no line names a data set.
+        account: `data`, or else the digest of the data set that the lines name; empty where no line names one.
         entries: the charges of the account, in the order of their commits. The list grows in place.
-        interleaved: the prices of releases with a part that was drawn after a later charge.
+        interleaved: the prices of releases with a part that was committed after the charge of a later release.
     """
 
     def __init__(self, store: Store, *, data: str, adjacency: Adjacency) -> None:

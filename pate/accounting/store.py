@@ -101,7 +101,8 @@ class Store:
             opens an existing file only.
 
     Raises:
-        InvalidValue: the path is a symbolic link to a missing file, a folder or a pipe.
+        InvalidValue: the path is a symbolic link to a missing file, a folder or a pipe; or `settings` is None, and the
+            file does not exist.
         DamagedLedger: the file was changed, or is not a ledger.
     """
 
@@ -177,8 +178,8 @@ class Store:
     ) -> bytes:
         """Stores the bytes of a release with its charge in one transaction, and returns the bytes stored under the key.
 
-        The returned bytes are `content`, unless another process has already committed bytes under the same key. The
-        release may be shown only after this method has returned.
+        The returned bytes are `content`, unless bytes were committed earlier under the same key. The release may be
+        shown only after this method has returned.
 
         Args:
             data: the account: the digest of the data set.
@@ -233,7 +234,8 @@ class Store:
             anyway: True stores the owners even if other accounts have some of the same owners.
 
         Returns:
-            The number of these owners in each other account, by account; empty where the owners were stored.
+            The number of these owners in each other account, by account; empty where the owners were stored now or by
+            an earlier call.
         """
         keyed = self._keyed(owners)
         with self._transaction("BEGIN IMMEDIATE") as db:
@@ -350,7 +352,8 @@ class Store:
     def _opened(self) -> Iterator[sqlite3.Connection]:
         """Opens a connection to the database, and closes it after the block.
 
-        Each transaction has its own connection, because a forked process must not use a connection of its parent.
+        Each transaction has its own connection, because a forked process must not use a connection of its parent. A
+        store in memory has one connection, which stays open; a forked process cannot use it.
         """
         if self.path is None:
             if self._memory is None or os.getpid() != self._memory[0]:
