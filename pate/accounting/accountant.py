@@ -64,7 +64,7 @@ class Accountant(ABC):
         return {}
 
     def __repr__(self) -> str:
-        """Returns the class name with the settings and the number of events, and without an epsilon.
+        """Returns the class name with the settings and figures such as the failure probability, and without an epsilon.
 
         An epsilon needs a delta, and may take seconds to compute.
         """

@@ -30,18 +30,25 @@ class Adjacency(StrEnum):
 
     @property
     def num_moved(self) -> int:
-        """The number of vote vectors by which neighbors differ: 2 (one out, another in) under `REPLACE_ONE`, or 1."""
+        """The number of vote vectors by which neighbors differ.
+
+        It is 2 under `REPLACE_ONE` (one vector leaves, another one comes), and 1 under `ADD_REMOVE`.
+        """
         return 2 if self is Adjacency.REPLACE_ONE else 1
 
     @property
     def gap_sensitivity(self) -> int:
-        """The largest difference, between neighbors, of one gap of the sorted counts: 2 or 1 votes."""
+        """The largest difference, between neighbors, of one gap of the sorted counts, in votes.
+
+        It is 2 under `REPLACE_ONE`, and 1 under `ADD_REMOVE`.
+        """
         return self.num_moved
 
     @property
     def gap_range(self) -> int:
-        """The largest difference, between neighbors, of gap i less gap j: 4 or 2 votes.
+        """The largest difference, between neighbors, of gap i less gap j, in votes.
 
-        One gap may grow while the other shrinks, so the range is twice the sensitivity of one gap.
+        It is 4 under `REPLACE_ONE`, and 2 under `ADD_REMOVE`. One gap may grow while the other shrinks, so the range is
+        twice the sensitivity of one gap.
         """
         return 2 * self.gap_sensitivity

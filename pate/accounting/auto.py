@@ -42,16 +42,16 @@ class AutoAccountant(AccountantBesideRenyi):
     * `RdpAccountant` always.
     * `ExactAccountant` (optimal composition), where it can price every event within some seconds. More than 180
       queries with an optimal table of the stability test take longer.
-    * `JointLawAccountant`, where an event selects and tests gaps (`SelectThenTestEvent`) of at most 60 times as many
-      votes as the noise scale.
+    * `JointLawAccountant`, where one or two different events select and test gaps (`SelectThenTestEvent`), and the
+      number of teachers is at most 20,000, and at most 60 times the scale, in votes, of the selection's noise.
 
     The bound of each accountant holds for all composed events, so the smallest bound holds too. `winner` names the
     accountant with the smallest epsilon. The bounds hold if the prices were fixed before the first release. They do not
     depend on installed extras.
 
     Args:
-        any_order: True returns bounds that hold for every order of the events. `ExactAccountant` is then used for noisy
-            maxima only.
+        any_order: True returns bounds that hold for every order of the events. `ExactAccountant` is then used only if
+            one of the events is a noisy maximum (`NoisyMaxGaussianEvent`).
 
     >>> from pate.accounting import BoundedRangeEvent
     >>> spent = AutoAccountant().compose(BoundedRangeEvent(0.1), 20)

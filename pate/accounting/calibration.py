@@ -50,7 +50,7 @@ class Bracket:
 
 
 class NoisePrices:
-    """A cache of the excess of epsilon over the target, by noise level.
+    """A cache of the excess log(epsilon(noise) / target epsilon), by noise level.
 
     The attribute `tolerance` is the relative error up to which the noise is searched for: 1e-4, or the numerical error
     of the accountant's last epsilon where that is larger. `calibrate` explains the arguments.

@@ -69,7 +69,10 @@ def event_from_json(data: dict[str, Any]) -> Event:
 
 
 def _to_json(value: Any) -> Any:
-    """Returns the value of an event's field in types that JSON has: an event as a dictionary, a tuple as a list."""
+    """Returns the value of an event's field in types that JSON has: an event as a dictionary, a tuple as a list.
+
+    An infinity becomes a string.
+    """
     if isinstance(value, Event):
         return event_to_json(value)
     if isinstance(value, tuple):

@@ -32,6 +32,8 @@ LeafCounts = dict[type[LeafEvent], tuple[list[LeafEvent], list[int]]]
 def nodes(event: Event, *, num_releases: int = 1) -> Iterator[tuple[Event, int]]:
     """Yields an event and every event within it, as pairs of an event and its count.
 
+    A `SessionEvent` is a leaf, so the event in its field `accesses` is not yielded.
+
     Raises `InvalidValue` where a node of the tree is not an event.
 
     Args:
@@ -117,7 +119,8 @@ def by_accesses(event: Event) -> Event:
 def failure_probability(event: Event) -> float:
     """Returns the sum of all failure probabilities in an event, a repeated event counted with each repetition.
 
-    The sum is the part of delta that more noise cannot reduce.
+    The sum is the part of delta that more noise cannot reduce. A `SessionEvent` has none: its price by hits does not
+    use the failures in its field `accesses`.
     """
     if isinstance(event, ApproximateEvent):
         return event.failure_prob + failure_probability(event.event)

@@ -53,7 +53,8 @@ class Event:
     def to_dp_event(self) -> Any:
         """Returns this event as an event of Google's library dp-accounting, which the extra `pld` installs.
 
-        Raises `InvalidValue` where dp-accounting has no event for such a release.
+        A `WinnerEvent` becomes the release of all noisy counts, which costs up to a quarter more. Raises `InvalidValue`
+        where dp-accounting has no event for such a release.
         """
         require_extra("to_dp_event", "pld")
         import dp_accounting as dp  # loads slowly, and is optional
@@ -85,7 +86,7 @@ class Event:
 
 
 class LeafEvent(Event):
-    """The base class of events that contain no other event, such as one Gaussian release."""
+    """The base class of events that are not composed of other events, such as one Gaussian release."""
 
     __slots__ = ()
 
@@ -226,9 +227,10 @@ class BoundedRangeEvent(LeafEvent):
     """The price of a release with a bounded range, such as the exponential mechanism.
 
     Take two neighboring data sets, and the log-likelihood ratio of each output between both. The largest ratio less the
-    smallest is the range, which is at most `epsilon`. The exponential mechanism (argmax after Gumbel noise) with
-    utility range w and scale beta has epsilon = w / beta. A range of epsilon implies epsilon-DP and epsilon**2 / 8 zCDP
-    (Durfee & Rogers 2019; Dong, Durfee & Rogers 2020).
+    smallest is the range, which is at most `epsilon`. Let the utilities of all outputs change between neighbors by
+    amounts within an interval of length w. Then the exponential mechanism (argmax after Gumbel noise of scale beta) has
+    epsilon = w / beta. A range of epsilon implies epsilon-DP and epsilon**2 / 8 zCDP (Durfee & Rogers 2019; Dong,
+    Durfee & Rogers 2020).
     """
 
     # the range, >= 0; infinity is allowed

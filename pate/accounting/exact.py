@@ -56,7 +56,10 @@ _BOUND_ROUNDING = 1e-9  # relative: above the rounding errors of a bound that is
 
 @dataclass(frozen=True)
 class _GaussianTotal:
-    """The bounds for Gaussian releases alone, which are one Gaussian release of `mu`."""
+    """The exact bounds for Gaussian releases alone, which cost as much as one Gaussian release.
+
+    `mu` is the l2 sensitivity / noise std of that one release.
+    """
 
     mu: float
 
@@ -100,8 +103,9 @@ class ExactAccountant(LossAccountant):
 
     Edge cases: the bound is for releases in the order of the events. Gaussians, sampled Gaussians and noisy maxima
     count as the first releases, because that gives the adversary the most freedom later. Epsilons above 500 and deltas
-    below 1e-187 are those of `RdpAccountant`. Optimal tables of the stability test, whose losses can be enormous, are
-    never composed in blocks. Source: Murtagh & Vadhan 2016; Zhu, Dong & Wang 2022; docs/proofs/exact_composition.md.
+    below about 1e-187 are those of `RdpAccountant`. Optimal tables of the stability test, whose losses can be enormous,
+    are never composed in blocks. Source: Murtagh & Vadhan 2016; Zhu, Dong & Wang 2022;
+    docs/proofs/exact_composition.md.
 
     Args:
         in_blocks: True composes more than 180 releases in blocks, with a total some tenths of a percent above the

@@ -25,7 +25,10 @@ from pate.accounting.special import Array
 from pate.accounting.worst_joint_law import CandidateTypes, largest_divergence
 
 MOST_TEACHERS = 20_000
-"""The most teachers of a joint law, which goes over every gap; with more, selection and test cost as much as apart."""
+"""The most teachers for which the joint law, which goes over every gap, is computed.
+
+With more teachers it would cost about as much as selection and test composed.
+"""
 
 # ratio of neighboring orders minus 1, on one grid for all: a computed order serves other readings
 _ORDER_RATIO = 1.05
@@ -44,12 +47,13 @@ _WORTH_SEARCHING = 0.99  # of the Renyi accountant's price at the first order
 class JointLawAccountant(AccountantBesideRenyi):
     """An accountant that prices a gap selection and its test as one release, and other events as `RdpAccountant` does.
 
-    The saving depends on the number of teachers. For a stable top-k with 40 labels, 600 queries and an optimal table,
-    epsilon 8 falls by a quarter with 400 teachers, by a seventh with 800, and by a thirtieth with 2,000.
+    The saving depends on the number of teachers. For a stable top-k with 40 labels, 600 queries and an optimal table of
+    its stability test, an epsilon that is 8 by `RdpAccountant` is a quarter less with 400 teachers, a seventh less with
+    800, and a thirtieth less with 2,000.
 
-    An epsilon is an upper bound at each Renyi order, and the smallest of a few orders near the best order of
-    `RdpAccountant` is returned. One epsilon takes a tenth of a second. Epsilons of two nearly equal releases may differ
-    by a relative 0.003 although the exact bounds are equal.
+    Each Renyi order gives an upper bound on epsilon, and the smallest over a few orders near the best order of
+    `RdpAccountant` is returned. One epsilon takes a tenth of a second. Its relative numerical error is up to 0.003, so
+    a smaller difference between two epsilons means nothing.
 
     Source: docs/proofs/joint_law.md.
     """

@@ -12,9 +12,9 @@ from pate.accounting.rdp import RdpAccountant
 
 
 class AccountantBesideRenyi(Accountant):
-    """The base class of accountants whose bounds are never above those of the Renyi accountant.
+    """The base class of accountants that return the smaller of a Renyi bound and of a bound by another method.
 
-    Such an accountant computes a bound by another method and returns the smaller of both.
+    The Renyi bound is that of `RdpAccountant`, for all events or for other events that cost at least as much.
     """
 
     def __init__(self) -> None:

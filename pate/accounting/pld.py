@@ -28,8 +28,9 @@ class PldAccountant(LossAccountant):
     """An accountant that composes privacy-loss distributions; it needs dp-accounting, the extra `pld`.
 
     Formal guarantees, for the adjacency that the events were made for:
-        * Every event is replaced by a pair of distributions that dominates it in both directions. The profile of the
-          pair is exact on a grid of losses and linear in e^epsilon between its points, so it errs upwards.
+        * Every event is replaced by a pair of distributions that dominates it in both directions; a sampled Gaussian
+          under `ADD_REMOVE` is replaced by one pair for each direction. The profile of the pair is exact on a grid of
+          losses and linear in e^epsilon between its points, so it errs upwards.
         * A total is never above that of `RdpAccountant`. The Renyi bound is the smaller one for many bounded-range or
           one-bit releases, because their worst pair differs from one epsilon to the next. The loss distributions give
           the smaller bound for Gaussians, pure DP and the Gaussian noisy maximum.

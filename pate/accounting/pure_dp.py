@@ -44,8 +44,8 @@ class PureDpAccountant(AccountantBesideRenyi):
     Other accountants have smaller totals for bounded ranges and bits, which leak less than that epsilon allows. For
     releases with one epsilon the composition is exact (Kairouz, Oh & Viswanath 2015, Theorem 3.3). For several epsilons
     it is an upper bound, computed on a grid (docs/proofs/pure_dp.md). A total is never above the sum of the epsilons,
-    nor above the total of `RdpAccountant`. For more than a million releases or 64 distinct epsilons the total is the
-    smaller of both.
+    nor above the total of `RdpAccountant` for a `PureDpEvent` with each of these epsilons. For more than a million
+    releases or 64 distinct epsilons the total is the smaller of both.
 
     >>> round(PureDpAccountant().compose(PureDpEvent(0.05), 600).get_epsilon(1e-6), 3)
     6.142

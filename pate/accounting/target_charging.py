@@ -281,7 +281,7 @@ class TargetCharging(HeldBudget):
             return self.halted
 
     def charge_batch(self, outcomes_in_target: ArrayLike, *, target: QTarget | None = None) -> int:
-        """Counts a batch of calls in their order, and returns the number of calls up to the end of the session.
+        """Counts a batch of calls in order, up to the end of the session, and returns the number of counted calls.
 
         The caller must discard the outcomes of all later calls of the batch, because they are not charged.
 

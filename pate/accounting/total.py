@@ -68,9 +68,9 @@ def total_price(
 ) -> TotalPrice:
     """Returns the price of several releases together, which were priced at deltas of their own.
 
-    The total is at the largest of the deltas. If the failure probabilities of all releases exceed that delta, the total
-    is at the sum of the deltas, and infinite if the sum is 1 or more. As in `total_epsilon`, the order of the releases
-    is free, and the prices must have been fixed before the first release.
+    The total is at the largest of the deltas. If the failure probabilities of all releases sum to that delta or more,
+    the total is at the sum of the deltas, and infinite if the sum is 1 or more. As in `total_epsilon`, the order of the
+    releases is free, and the prices must have been fixed before the first release.
 
     Args:
         events: the price of each release.
