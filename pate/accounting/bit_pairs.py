@@ -40,8 +40,9 @@ class _Candidates(NamedTuple):
 def bit_pairs(event: BitEvent) -> Array:
     """Returns pairs of logits, `[2, num_pairs]`, such that any two neighbors are dominated by one of the pairs.
 
-    The second logit of a pair is the larger. A pair may be used in both directions. The number of pairs does not grow
-    with the number of teachers, and is limited to some thousands.
+    The second logit of a pair is the larger. A pair may be used in both directions. A `ThresholdEvent` has some
+    thousands of pairs at most, however many teachers there are. Another bit has at most one pair for each value of its
+    statistic.
     """
     if isinstance(event, events.ThresholdEvent) and event.num_values > _MOST_PAIRS:
         return _pairs_above_runs(event)
@@ -166,7 +167,7 @@ def _parts(candidates: _Candidates, is_alive: NDArray[np.bool_], *, num_runs: in
 def _levels_of_runs(pairs: Array) -> list[Array]:
     """Returns the levels of the search: the pairs, then pairs that dominate runs of 4 pairs, of 16 pairs, and so on.
 
-    Each level is an array of logits, `[2, num_runs]`. The last level has a few dozen runs.
+    Each level is an array of logits, `[2, num_runs]`. The last level has at most 64 runs.
     """
     levels = [pairs]
     num_pairs = pairs.shape[1]

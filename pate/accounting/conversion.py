@@ -45,7 +45,8 @@ def rdp_to_epsilons(orders: Array, rdp: Array, *, target_delta: float) -> Array:
 def conversion_penalty(orders: Array, *, target_delta: float) -> Array:
     """Returns, for each order, the difference between epsilon and the Renyi divergence, `[num_orders]`.
 
-    The penalty falls as the order a rises, and is at most the classic log(1/delta) / (a - 1) of Mironov (2017).
+    The penalty falls as the order a rises up to 1/delta, and is at most the classic log(1/delta) / (a - 1) of Mironov
+    (2017).
 
     Args:
         orders: the orders, each > 1, `[num_orders]`.

@@ -82,10 +82,11 @@ def _gaussian_curve(thresholds: Array, mean_shift: float) -> _CurvePoints:
 
 
 def pair_above_points(q_masses: Array, heights: Array, *, mean_shift: float) -> Pair:
-    """Returns the smallest pair whose test curve is nowhere below the points (q, q + height).
+    """Returns a pair whose test curve is nowhere below the points (q, q + height), and little above them.
 
-    The curve is limited by tangents of the test curve of N(mean_shift, 1) and N(0, 1), which is known to be an upper
-    bound.
+    The curve is the least of the edges of the points' concave hull and of some tangents of the test curve of
+    N(mean_shift, 1) and N(0, 1), which the caller knows to be an upper bound. Edges steeper than all tangents, or less
+    steep than all tangents, are left out.
 
     Args:
         q_masses: the probabilities Q(S) of the points, `[num_points]`.
@@ -140,10 +141,12 @@ def censored_pair(mean_shift: float, threshold: float, *, falls: bool) -> Pair:
 
 
 def gaussian_pair(mean_shift: float, edges: Array) -> Pair:
-    """Returns a pair with one outcome for each edge that dominates P = N(mean_shift, 1) and Q = N(0, 1).
+    """Returns a pair, with one outcome for each edge, that dominates P = N(mean_shift, 1) and Q = N(0, 1) on the edges.
 
     The probability of each interval between two edges is moved to both edges, so that both distributions keep their
-    probability. If the last edge is at `FARTHEST` or beyond, the probability above it counts as an infinite loss.
+    probability. If the first edge is at -`FARTHEST` or below, the probability below it is moved to it. If the last edge
+    is at `FARTHEST` or above, the probability above it counts as an infinite loss. Other probability outside of the
+    edges is left out.
 
     Args:
         mean_shift: the distance of both means, > 0.

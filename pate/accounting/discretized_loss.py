@@ -61,8 +61,8 @@ def discretized_loss(
         negligible_mass: the probability of large losses that may count as infinite.
 
     Returns:
-        The probabilities of -n..n times the spacing, n <= `largest_multiple`, `[2 n + 1]`, and the probability of an
-        infinite loss.
+        The probabilities of the losses -n..n times the spacing, `[2 n + 1]`, and the probability of an infinite loss,
+        all under the distribution that positive losses favor. n is at most `largest_multiple` + 2.
     """
     places, multiples = _cells(
         pair, spacing=spacing, largest_multiple=largest_multiple, negligible_mass=negligible_mass
@@ -81,7 +81,7 @@ def discretized_loss(
     def add_intervals(
         smaller_losses: Array, favored_masses: _Masses, other_masses: _Masses
     ) -> None:
-        """Adds the probabilities of intervals to the grid, at both ends of each interval.
+        """Adds the probabilities of intervals to the grid, at both ends of each interval, and rounding errors beyond.
 
         Args:
             smaller_losses: the smaller loss of each interval, `[num_intervals]`.

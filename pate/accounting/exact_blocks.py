@@ -89,7 +89,8 @@ def composed(
     Args:
         steps: the steps, in the order of their releases.
         largest_epsilon: the largest epsilon of the profile, in (0, 500).
-        smallest_delta: the smallest delta that is of interest; the profile errs by at most a thousandth of it.
+        smallest_delta: the smallest delta that is of interest. For speed the profile may be too large by a thousandth
+            of it, besides relative errors.
         in_blocks: False composes all steps one by one, whatever their number.
         any_order: True makes each step a separate block, so that the bound holds for every order.
     """
@@ -141,6 +142,7 @@ def _aligned(spacing: float, steps: Steps) -> float:
     """Returns a spacing near `spacing` that divides the most important loss of the steps.
 
     That is the loss whose steps add the most variance, among the lengths of spans and the losses of single pairs.
+    Losses below `spacing` do not count; without another one the spacing is returned as it is, but for rounding.
     """
     spacing = rounded_spacing(spacing)
     variance_of_loss = {0.0: 0.0}
@@ -165,7 +167,7 @@ class Block:
 
     @classmethod
     def from_profile(cls, deltas: Array, spacing: float) -> Self:
-        """Returns a pair whose privacy profile is at least `deltas` at 0, 1, 2, … times the spacing.
+        """Returns the block of a pair whose privacy profile is at least `deltas` at 0, 1, 2, … times the spacing.
 
         Neighbors can be exchanged, so at -x the profile is at least the mirror image f(-x) = 1 - e^-x + e^-x f(x).
 
@@ -273,7 +275,7 @@ def composed_in_blocks(
         steps: the steps, in the order of their releases.
         spacing: the distance between two losses within a block.
         largest_finite_loss: the largest loss; larger losses count as infinite.
-        negligible: the error of a profile that is allowed for speed.
+        negligible: the absolute error, upwards, of a profile that is allowed for speed.
         any_order: True makes each step a separate block, so that the bound holds for every order.
     """
     runs = Counter(_runs(steps, capacity=0 if any_order else CAPACITY))

@@ -61,7 +61,7 @@ class LossGrid:
         return np.asarray(indices * self.spacing)
 
     def padding(self, largest_loss: float) -> int:
-        """Returns the number of points that `padded` must add on each side so that `largest_loss` can be shifted by."""
+        """Returns the number of points that `padded` must add on each side for shifts by up to `largest_loss`."""
         return math.ceil(min(largest_loss / self.spacing, self.size)) + 3
 
     def padded(self, deltas: Array, num_padding: int) -> Array:
@@ -151,7 +151,7 @@ class Profile:
     values: Array  # `[size]` the deltas
 
     def delta(self, epsilon: float) -> float:
-        """Returns an upper bound on delta at an epsilon."""
+        """Returns an upper bound on delta at an epsilon, which must not lie left of the grid."""
         grid = self.grid
         position = epsilon / grid.spacing - grid.first
         if position >= grid.size - 1:

@@ -35,7 +35,7 @@ class ShiftedMaximum:
 
     @property
     def variance(self) -> float:
-        """The second moment of the positive losses under both distributions; used to choose grids, and no bound."""
+        """The sum, over both distributions, of the second moment of positive losses; used to choose grids, no bound."""
         x = np.linspace(-_NEAR, self.mean_shift + _NEAR, 1001)
         mass = np.diff(self.first(x).below + self.second(x).below)
         return float(np.sum(mass * np.maximum(self.loss(x[1:]), 0.0) ** 2))
@@ -88,7 +88,7 @@ class SampledPair:
 
     @property
     def variance(self) -> float:
-        """The variance of the privacy loss, to choose the spacing of a grid."""
+        """The second moment of the privacy loss under the first distribution; used to choose grids, and no bound."""
         x = np.linspace(self.down - _NEAR, self.up + _NEAR, 2001)
         return float(np.sum(np.diff(self.first(x).below) * self.loss(x[1:]) ** 2))
 

@@ -62,8 +62,8 @@ class LinearPrograms:
 def best_multipliers(programs: LinearPrograms) -> tuple[Array, Array]:
     """Solves the programs, and returns the multipliers of the rows, `[B, R]`, and the optima, `[B]`.
 
-    Both are 0 for a program that exceeds double precision. The optima are approximate; `LinearPrograms.bounds` returns
-    rigorous bounds for the multipliers.
+    Both are 0 for a program that exceeds double precision, or whose values are all 0. The optima are approximate;
+    `LinearPrograms.bounds` returns rigorous bounds for the multipliers.
     """
     table = programs.weights @ programs.parts  # values and rows, `[B, 1 + R, K]`
     table[:, 0] += programs.own_values

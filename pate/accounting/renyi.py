@@ -77,7 +77,8 @@ def bounded_range_rdp(epsilon: float, orders: Array) -> Array:
 
         e^t = (a - 1) (1 - e^(-a epsilon)) / (a (e^(-epsilon) - e^(-a epsilon))).
 
-    For tiny a * epsilon the closed form would cancel, and a epsilon^2 / 8 is returned, which is larger by O(epsilon^4).
+    Where a (a - 1) epsilon^2 is below 1e-7 the closed form would cancel, and a epsilon^2 / 8 is returned, which is
+    larger by O(epsilon^4).
 
     Args:
         epsilon: the range: the largest privacy loss less the smallest, >= 0.
@@ -108,8 +109,9 @@ def noisy_max_gaussian_rdp(event: events.NoisyMaxGaussianEvent, orders: Array) -
 
     Let M be the maximum of the noise on all other values, in units of the noise std, and D = 2 / noise_multiplier. The
     pair (M + D, M) dominates the release, and so does the pair (M, M + D). Each of both divergences is a bound
-    (docs/proofs/gap_selection.md). Where a D is too large for numerical integration, only the bound
-    a D^2 / 2 + log(n) / (a - 1) of Zhu & Wang (2022, Corollary 9) is used, with n candidates.
+    (docs/proofs/gap_selection.md). An `OpposedMaximaEvent` has a third bound: two such maxima that move by D / 2 each,
+    in opposite directions. Where a D is too large for numerical integration, only a bound of Zhu & Wang (2022,
+    Corollary 9) is used: a D^2 / 2 + log(n) / (a - 1) for n candidates.
     """
     if event.num_candidates == 1 or event.noise_multiplier == 0:
         return np.full_like(orders, 0.0 if event.num_candidates == 1 else np.inf)
@@ -173,7 +175,7 @@ def _log_moments_by_trapezoids(
     steps = (high - low) / (num_points - 1)
 
     def log_density(x: Array) -> Array:
-        """Returns the logarithm of M's density n phi(x) Phi(x)^(n - 1), with n = count."""
+        """Returns the logarithm of M's density n phi(x) Phi(x)^(n - 1), with n = num_others."""
         log_phi = -0.5 * x * x - 0.5 * math.log(2 * math.pi)
         log_others = (num_others - 1) * log_ndtr(x) if num_others > 1 else 0.0
         return np.asarray(math.log(num_others) + log_phi + log_others)

@@ -96,7 +96,9 @@ def bits(mean_shift: float) -> tuple[Pair, ...]:
 
 @lru_cache(maxsize=64)
 def squares(mean_shift: float) -> tuple[Pair, ...]:
-    """Returns a discrete pair for each corner of the squares that cover the middle region (see the head of this file).
+    """Returns a discrete pair for each corner of the squares that cover the middle region.
+
+    The region is "between these" in the module docstring.
 
     At a place (a, b) in a square, the pairs of its four corners together dominate the release.
 
@@ -284,7 +286,9 @@ class Winner:
 
 @lru_cache(maxsize=16)
 def winner_pairs(noise_multiplier: float, num_moving: int) -> Winner:
-    """Returns the trees of pairs that dominate the release of a winner, from a cache; an inner node has four children.
+    """Returns the trees of pairs that dominate the release of a winner, from a cache.
+
+    An inner node has at most four children.
 
     Args:
         noise_multiplier: the noise std / the largest difference of one count, > 0.

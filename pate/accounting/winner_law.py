@@ -101,6 +101,7 @@ def bend_of_mass(a: Range, b: Range, difference: Range, total: Range) -> Array:
 def bend_of_change(a: Range, b: Range, difference: Range, total: Range) -> Array:
     """Returns the downward bend of the derivative of P(A) in the direction in which a falls and b rises.
 
+    The downward bend is a bound on how far both second derivatives fall below 0, summed, `[num_squares]`.
     `bend_of_mass` explains the arguments.
     """
     # The derivative is phi(a) Phi(-b) + sqrt 2 phi(d) Phi(t). Its second derivatives are phi''(a) Phi(-b) in a and
@@ -120,7 +121,7 @@ def bend_of_change(a: Range, b: Range, difference: Range, total: Range) -> Array
 def bend_of_rest(a: Range, b: Range) -> Array:
     """Returns the downward bend of the derivative of P(R) in the direction in which a falls and b rises.
 
-    The derivative is -phi(a) Phi(-b) + Phi(-a) phi(b).
+    `bend_of_change` explains the downward bend, `[num_squares]`. The derivative is -phi(a) Phi(-b) + Phi(-a) phi(b).
 
     Args:
         a: the range of a within each square.

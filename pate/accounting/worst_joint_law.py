@@ -2,8 +2,8 @@
 
 A query selects one of n gaps with noise, and then tests the selected gap. The test passes or *refuses*. A candidate is
 described by its *type*: its gap, in 0..T, and the difference of its gap between neighbors, called its move. A *law* of
-the query is the joint distribution of the selected type and the test's result. With Q and P the laws on two neighbors,
-the divergence is the sum of Q f(P / Q) over all outcomes, for a convex f >= 0 with f(1) = 0. The divergence is linear
+the query is the joint distribution of the selected type and the test's result. With P and Q the laws on two neighbors,
+the divergence is the sum of P f(Q / P) over all outcomes, for a convex f >= 0 with f(1) = 0. The divergence is linear
 in the law, except for two numbers:
 
     growth      The factor by which the sum of all selection weights grows from the first neighbor to the second.
@@ -152,7 +152,8 @@ class CandidateTypes:
 def largest_divergence(types: CandidateTypes, divergence: Divergence) -> float:
     """Returns an upper bound on the divergence of one query between any two neighbors.
 
-    Spans of the cover are divided while their bound is well above the divergence that some law attains.
+    Spans of the cover are divided while their bound is more than 1% above the divergence that some law attains, at most
+    ten times.
 
     Args:
         types: the types of candidates.
