@@ -212,7 +212,10 @@ class GapSelection(Parameters):
 
     @property
     def is_softmax_of_gaps(self) -> bool:
-        """Whether there are several candidates, each with a probability in proportion to exp(gap(k) / noise_scale)."""
+        """Whether k, of several candidates within 1..L-1, has a probability in proportion to exp(gap(k) / noise_scale).
+
+        True for Gumbel noise without a regularizer and without padding; False otherwise.
+        """
         return (
             self.noise == "gumbel"
             and not self.padded

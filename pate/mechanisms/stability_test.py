@@ -234,7 +234,8 @@ def _cached_test(
 ) -> StabilityTest:
     """Returns the stability test for the arguments of `_test_of`, which are valid.
 
-    The test has a probability for each gap up to T, or up to the first gap with the largest possible probability.
+    The test has a probability for each gap up to T. Above 1,000 it has them only up to about the first gap with the
+    largest possible probability, and never above 250,000; larger gaps pass with the last probability.
     """
     sens = adjacency.gap_sensitivity
 

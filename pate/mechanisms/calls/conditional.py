@@ -62,7 +62,7 @@ class ConditionalRelease(HeldBudget):
         require(len(session.hits) == 1, "session.num_counters", len(session.hits), "1")
         self.session = session
         self._waiting: dict[int, tuple[Any, QTarget]] = {}
-        self._count = 0
+        self._num_outcomes = 0
 
     def release(
         self,
@@ -92,8 +92,8 @@ class ConditionalRelease(HeldBudget):
         target = target_charging.not_prior(epsilon)
         with self._turn():
             self.session.require_open(target, failure_prob=failure_prob)
-            key = self._count
-            self._count = self._count + 1
+            key = self._num_outcomes
+            self._num_outcomes = self._num_outcomes + 1
             return self._ask(
                 key,
                 partial(draw, rng),

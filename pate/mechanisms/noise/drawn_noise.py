@@ -99,13 +99,13 @@ class DrawnNoise:
 
     def summed(self) -> Self:
         """Returns the sum of each row, `[Q, 1]`; all values must be >= 0."""
-        count = self.values.shape[1]
+        num_columns = self.values.shape[1]
         exact = self.exact
         sums = self.values.sum(axis=1, keepdims=True)
-        error = count * (self.error + 2 * _ERROR_OF_LOG * (1 + float(self.values.max())))
+        error = num_columns * (self.error + 2 * _ERROR_OF_LOG * (1 + float(self.values.max())))
 
         def exact_sum(row: int, _: int) -> Number:
-            summands = [(1, exact(row, column)) for column in range(count)]
+            summands = [(1, exact(row, column)) for column in range(num_columns)]
             return weighted_sum(constant=Fraction(0), weighted_numbers=summands)
 
         return type(self)(values=sums, error=error, exact=exact_sum)

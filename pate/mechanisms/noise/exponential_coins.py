@@ -29,16 +29,18 @@ _MOST = 2.0**61
 def toss_exponential(
     deficits: Integers, noise_scale: float, rng: np.random.Generator, *, log2_factor: int = 0
 ) -> Bits:
-    """Tosses one coin for each number, which shows True with probability 2**level exp(-number / scale) <= 1.
+    """Tosses one coin for each deficit, which shows True with probability 2**log2_factor exp(-deficit / noise_scale).
+
+    That product must be at most 1, except for a deficit of 0, whose coin always shows True.
 
     Args:
-        deficits: whole numbers >= 0, of any shape. A coin for the number 0 shows True.
+        deficits: whole numbers >= 0, of any shape.
         noise_scale: the scale, > 0.
         rng: draws one uniform number for each coin.
-        log2_factor: the exponent of the factor 2**level.
+        log2_factor: the logarithm, to base 2, of the factor of all probabilities; a whole number >= 0.
 
     Returns:
-        One bit for each number: True if its coin shows True.
+        One bit for each deficit: True if its coin shows True.
     """
 
     def exact(exponent: Fraction, digits: int) -> Bounds:
@@ -61,7 +63,7 @@ def toss_exponential(
 def toss_rare_exponential(
     deficits: Integers, noise_scale: float, rng: np.random.Generator, *, base_deficit: int = 0
 ) -> Bits:
-    """Tosses coins that seldom show True: each with probability exp(-(number - base) / scale) < exp(-40).
+    """Tosses coins that seldom show True: with probability exp(-(deficit - base_deficit) / noise_scale) < exp(-40).
 
     One uniform number for each row decides, for nearly all rows, that no coin of the row shows True.
 
@@ -69,10 +71,10 @@ def toss_rare_exponential(
         deficits: whole numbers that exceed `base_deficit` by more than 40 scales, `[Q, n]`.
         noise_scale: the scale, > 0.
         rng: draws the coins.
-        base_deficit: the number that is subtracted from all numbers.
+        base_deficit: the whole number that is subtracted from all deficits.
 
     Returns:
-        One bit for each number, `[Q, n]`.
+        One bit for each deficit, `[Q, n]`: True if its coin shows True.
     """
     # the first coin of a row to show True is one index by weight; later coins are tossed
     coins = np.zeros(deficits.shape, dtype=np.bool_)
@@ -99,7 +101,7 @@ def _first_weights(deficits: Integers, noise_scale: float) -> Weights:
     The last entry is the probability that no coin of the row shows True.
 
     Args:
-        deficits: `[n]`; a coin shows True with probability exp(-number / scale).
+        deficits: `[n]`; a coin shows True with probability exp(-deficit / noise_scale).
         noise_scale: the scale, > 0.
     """
     single = exponential_weights(
@@ -128,9 +130,9 @@ def draw_lucky_place(
     noise_scale: float,
     rng: np.random.Generator,
 ) -> int:
-    """Draws one place uniformly among the places whose coin shows True, of a long row of rising numbers.
+    """Draws one place uniformly among the places whose coin shows True, of a long row of rising deficits.
 
-    The coin of a place shows True with probability exp((numbers[first] - number) / scale).
+    The coin of a place shows True with probability exp(-(deficit - deficits[first_place]) / noise_scale).
 
     Args:
         deficits: whole numbers in rising order, `[d]`.
@@ -181,9 +183,9 @@ def draw_lucky_place(
 
 
 def draw_thinned_places(num_places: int, num_halvings: int, rng: np.random.Generator) -> Integers:
-    """Draws a random subset of the places 0..count - 1, which contains each place with probability 2**-level, exactly.
+    """Draws a random subset of the places 0..num_places - 1, and returns its places in rising order.
 
-    Returns the places of the subset in rising order.
+    Each place is in the subset independently, with probability 2**-num_halvings, exactly.
     """
     if num_halvings == 0:
         return np.arange(num_places)

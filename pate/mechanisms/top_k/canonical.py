@@ -67,9 +67,10 @@ class CanonicalTopK(BoundedRangeTopK):
         )
 
     def weight_for(self, num_counts: int) -> float:
-        """Returns the factor of losses in the exponent, for histograms of `num_counts` counts.
+        """Returns the inverse of the scale of the noise on losses, for histograms of `num_counts` counts.
 
-        The factor is the price divided by the most by which the difference of two losses moves, rounded down.
+        It is the bounded range, or the pure epsilon, divided by the most by which the difference of two losses moves
+        between neighbors, rounded down.
         """
         share = 1.0
         if self.k == 1:  # the largest count is in every loss; with gamma = 0 all losses are equal

@@ -66,7 +66,7 @@ class CanonicalClasses:
         Args:
             falling_counts: counts in falling order, `[d]`.
             k: the size of a set.
-            loss_weight: the factor of losses in the exponent; a set weighs exp(-weight * loss).
+            loss_weight: the factor of losses in the exponent; a set weighs exp(-loss_weight * loss).
             gamma: the share of the smallest count in the set in the loss, in [0, 1).
         """
         missing = np.arange(1, k + 1)[:, None]
@@ -227,7 +227,10 @@ class CanonicalClasses:
     def _draw_last_rank(
         self, missing_rank: int, rank_below: int, largest_rank: int, rng: np.random.Generator
     ) -> int:
-        """Draws the last rank, in low + 1..high, of a uniform set whose first missing rank is `missing_rank`."""
+        """Draws the last rank of a uniform set whose first missing rank is `missing_rank`.
+
+        The last rank lies in rank_below + 1..largest_rank.
+        """
         if largest_rank - rank_below == 1:
             return largest_rank
         before = np.arange(rank_below + 1, largest_rank)
@@ -262,8 +265,8 @@ def _log_sizes(
 
     Args:
         missing_ranks: the first missing ranks f, rising, of which the last is k: `[F]`.
-        ranks_below: last ranks are larger than this: `[R]`.
-        largest_ranks: last ranks are at most this: `[R]`.
+        ranks_below: the numbers `low`; last ranks are larger than this: `[R]`.
+        largest_ranks: the numbers `high`; last ranks are at most this: `[R]`.
         k: the size of a set.
 
     Returns:

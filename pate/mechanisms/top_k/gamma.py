@@ -38,7 +38,7 @@ class GammaTopK(PureTopK):
 
     @property
     def noise_scale(self) -> float:
-        """The scale of the Gamma distribution in counts; its shape is the number of counts plus 1."""
+        """The scale of the Gamma distribution, in votes; its shape parameter is the number of counts plus 1."""
         return self.adjacency.gap_sensitivity / (2 * self.epsilon)
 
     def draw(self, counts: Counts, rng: np.random.Generator) -> Counts:

@@ -44,7 +44,7 @@ class JointMechanism(TopKMechanism):
     @property
     @abstractmethod
     def weight(self) -> float:
-        """The factor of losses in the exponent: epsilon over `range_of_losses`."""
+        """The inverse of the scale of the noise on losses: the pure epsilon or bounded range over `range_of_losses`."""
 
     @property
     def range_of_losses(self) -> int:
@@ -121,7 +121,7 @@ class JointTopK(JointMechanism, BoundedRangeTopK):
 
     @property
     def weight(self) -> float:
-        """The factor of losses in the exponent, which is the price divided by `range_of_losses`."""
+        """The inverse of the scale of the noise on losses: the bounded range over `range_of_losses`."""
         return self.range_of() / self.range_of_losses
 
     @property
@@ -178,7 +178,7 @@ class JointTopK(JointMechanism, BoundedRangeTopK):
 
 @dataclass(frozen=True, kw_only=True)
 class PermuteAndFlipJointTopK(JointMechanism):
-    """A mechanism that releases the sequence of k indices with the smallest loss less exponential noise.
+    """A mechanism that releases the sequence of k indices whose loss, less exponential noise, is smallest.
 
     Each sequence has noise of its own. The loss of a sequence is defined as for `JointTopK`.
 
@@ -208,7 +208,7 @@ class PermuteAndFlipJointTopK(JointMechanism):
 
     @property
     def weight(self) -> float:
-        """The factor of losses in the exponent, which is the price divided by `range_of_losses`."""
+        """The inverse of the scale of the noise on losses: the pure epsilon over `range_of_losses`."""
         return self.epsilon / self.range_of_losses
 
     @property

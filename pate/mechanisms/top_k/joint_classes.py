@@ -51,7 +51,7 @@ class JointClasses:
         largest_loss: int | None = None,
         log_num_below: float = 0.0,
     ) -> Self:
-        """Returns the classes of histograms, for losses in (low, high], and the class of the sequence 0, 1, …, k - 1.
+        """Returns the classes with a loss in (loss_below, largest_loss], and the class of the sequence 0, 1, …, k - 1.
 
         Args:
             falling_counts: counts in falling order, `[1, d]`; `[Q, d]` is allowed with `splits_ties`.
@@ -111,8 +111,8 @@ class JointClasses:
     def likely(cls, falling_counts: Counts, k: int, *, loss_weight: float) -> Self:
         """Returns the classes of one histogram, by position and distinct count, without classes of negligible weight.
 
-        A sequence of loss l weighs exp(-weight l). All sequences that are left out weigh together less than exp(-61)
-        times all sequences.
+        A sequence of loss l weighs exp(-loss_weight l). All sequences that are left out weigh together less than
+        exp(-61) times all sequences.
 
         Args:
             falling_counts: counts in falling order, `[1, d]`.

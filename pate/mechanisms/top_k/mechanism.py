@@ -61,7 +61,7 @@ class TopKMechanism(Parameters, ABC):
         """Draws k indices of one histogram `[d]`, or of each of a batch `[Q, d]`.
 
         Args:
-            counts: whole numbers in 0..2**40, at least k in each histogram.
+            counts: whole numbers in 0..2**40, for at least k indices (d >= k).
             rng: draws the noise.
         """
         require_generator(rng)
@@ -75,8 +75,8 @@ class TopKMechanism(Parameters, ABC):
     def distribution(self, counts: NDArray[np.integer]) -> Distribution:
         """Returns the exact probability of each outcome, a tuple of indices, for one small histogram `[d]`.
 
-        Raises `InvalidValue` for more than 100,000 sequences of k indices. Mechanisms whose distribution is an integral
-        also raise it for counts that are more than 5,000 noise scales apart.
+        Raises `InvalidValue` for more than 100,000 sequences of k indices. `LaplaceTopK` and `LipschitzTopK` also raise
+        it for counts that are more than 5,000 noise scales apart.
         """
         checked = self._checked(counts, rank=1)
         outcomes = math.perm(len(checked), self.k)
@@ -94,9 +94,10 @@ class TopKMechanism(Parameters, ABC):
 
 @dataclass(frozen=True, kw_only=True)
 class PureTopK(TopKMechanism):
-    """The base class of top-k mechanisms of pure DP, whose noise has the scale k w / epsilon.
+    """The base class of top-k mechanisms whose noise is set by `epsilon`, the pure DP of the whole release.
 
-    Here w is 2 (replace-one) or 1 (add/remove).
+    The noise has the scale k w / epsilon, where w is 2 (replace-one) or 1 (add/remove), unless a subclass overrides
+    `noise_scale`.
     """
 
     epsilon: float = field(metadata=POSITIVE)  # pure DP of the whole release, > 0

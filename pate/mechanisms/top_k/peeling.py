@@ -144,9 +144,13 @@ class SubsetPeeling(Parameters):
     def draw(
         self, counts: Counts, candidate_masks: Bits, pick_counts: Counts, rng: np.random.Generator
     ) -> Bits:
-        """Picks indices for valid arguments: counts `[Q, d]`, part `[Q, d]` and size `[Q]` as in a call.
+        """Picks indices of each histogram for arguments that are valid, and returns bits `[Q, d]`: True if picked.
 
-        Returns bits `[Q, d]`: True for a picked index.
+        Args:
+            counts: the histograms, `[Q, d]`.
+            candidate_masks: the argument `part` of a call, `[Q, d]`.
+            pick_counts: the argument `size` of a call, `[Q]`.
+            rng: draws the noise.
         """
         # one Gumbel variable for each index decides all picks
         scale = self.noise_scale * np.sqrt(np.maximum(pick_counts, 1))

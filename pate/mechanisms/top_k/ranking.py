@@ -69,7 +69,7 @@ def peel_distribution(
 def relabeled(
     distribution: Distribution, new_outcome: Callable[[tuple[int, ...]], Iterable[int]]
 ) -> Distribution:
-    """Returns the distribution of name(outcome); probabilities of outcomes with the same name are added.
+    """Returns the distribution of new_outcome(outcome); probabilities that lead to the same new outcome are added.
 
     Args:
         distribution: the probability of each outcome.
@@ -77,8 +77,8 @@ def relabeled(
     """
     relabeled_distribution: Distribution = {}
     for outcome, probability in distribution.items():
-        new_name = tuple(new_outcome(outcome))
-        relabeled_distribution[new_name] = relabeled_distribution.get(new_name, 0.0) + probability
+        label = tuple(new_outcome(outcome))
+        relabeled_distribution[label] = relabeled_distribution.get(label, 0.0) + probability
     return relabeled_distribution
 
 
