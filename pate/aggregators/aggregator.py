@@ -72,7 +72,8 @@ class Aggregator(Parameters, ABC):
     finds the noise for a budget. `aggregate` takes the votes as an array.
 
     A subclass is a frozen dataclass whose fields are public parameters. The metadata of a field may have three keys:
-        * `"noise": True` marks a noise, which calibration multiplies. Its value is a number > 0, or None by default.
+        * `"noise": True` marks a noise, which calibration multiplies. Its value is a number > 0, or None if that is the
+          default.
         * `"check": require_count`, for example, is called with the field's name and value, and raises for a bad value.
         * `"public": True` marks a string that may be published.
 
@@ -494,7 +495,10 @@ class Aggregator(Parameters, ABC):
         """Raises `InvalidValue` for field values that `pate-train` cannot use, before anything is charged."""
 
     def identity(self, shape: VoteShape) -> str:
-        """Returns all public parameters and the shape as text; two texts are equal only if the releases are alike."""
+        """Returns all public parameters as text; two texts for one shape are equal only if the releases are alike.
+
+        A subclass may add what it computes from the shape.
+        """
         return full_text(self)
 
 

@@ -1,9 +1,9 @@
 """Sessions that use the boundary wrapper: `BoundaryMax` names the largest count, `BoundaryTopK` a stable top-k set.
 
 The mechanism for one query has a distribution over outcomes that is computed exactly. The wrapper adds one outcome, the
-*boundary*. Let pi be the probability that the outcome is not the likeliest one. The boundary has the probability pi /
-(1 + pi), and is a hit. Only hits use up the session. So a query on which the teachers agree, whose pi is tiny, is
-almost always free.
+*boundary*. Let pi be the probability that the outcome is not the likeliest one, or 1/2 if that is smaller. The boundary
+has the probability pi / (1 + pi), and is a hit. Only hits use up the session. So a query on which the teachers agree,
+whose pi is tiny, is almost always free.
 
 The wrapped distribution is drawn exactly, from integer weights, so no rounding of floats changes the price.
 
@@ -205,9 +205,9 @@ class BoundaryTopK(BoundaryAggregator):
 
     The exponential mechanism draws k by the gaps between sorted counts, and a noisy test decides whether the set is
     released. The outcome on a query is a k that passes its test, or a refusal; its distribution is computed exactly.
-    Let pi <= 1/2 be the probability that the outcome is not the likeliest one. With probability pi / (1 + pi) the
-    wrapper answers nothing, and the query is a hit. Otherwise an outcome is drawn and released. A query that is no hit
-    is free, even if it is refused. After `target_hits` hits every later query is refused.
+    Let pi be the probability that the outcome is not the likeliest one, or 1/2 if that is smaller. The wrapper answers
+    nothing with probability pi / (1 + pi), and the query is then a hit. Otherwise an outcome is drawn and released. A
+    query that is no hit is free, even if it is refused. After `target_hits` hits every later query is refused.
 
     Formal guarantee: the mechanism on one query is e-DP, except if it fails and releases an unstable set. Here e is the
     bounded range of the selection plus the epsilon of the test. The price of the session is the cheapest of three:

@@ -515,7 +515,7 @@ class CenteredVotes(Aggregator):
         return None if self.span is None else self.span.shape[1]
 
     def identity(self, shape: VoteShape) -> str:
-        """Returns all public parameters and the shape as text; see `Aggregator.identity`."""
+        """Returns all public parameters as text; see `Aggregator.identity`."""
         return self._text
 
     @property

@@ -42,8 +42,10 @@ class ExpectedRelease:
 
     Attributes:
         answered: the probability that a query is answered, in [0, 1].
-        present: the share of the truly present labels that answers name, in [0, 1]; 0 if no query is answered.
-        absent: the share of the truly absent labels that answers leave out, in [0, 1]; 0 if no query is answered.
+        present: the share of the truly present labels that answers name, in [0, 1]; 0 if no query is answered, and else
+            1 if no label is truly present.
+        absent: the share of the truly absent labels that answers leave out, in [0, 1]; 0 if no query is answered, and
+            else 1 if no label is truly absent.
     """
 
     answered: float
@@ -167,7 +169,10 @@ def expected_from_summary(
 
 
 def warn_if_useless(aggregator: Aggregator, shape: VoteShape) -> None:
-    """Warns, once for each aggregator and shape, if the noise hides even votes on which all teachers agree."""
+    """Warns if the noise hides even votes on which all teachers agree.
+
+    An aggregator that has a hash is warned about once for each shape, and another one each time.
+    """
     warn = _warn_once if is_hashable(aggregator) else _warn
     warn(aggregator, shape)
 

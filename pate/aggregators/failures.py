@@ -109,7 +109,8 @@ def require_delta_left(
 def _fitting(aggregator: Aggregator, delta: float, num_queries: int) -> float:
     """Returns the usual failure probability of the class, or less where all queries would need too much of delta.
 
-    The failures of all queries together take at most 0.6 of delta.
+    The failures of all queries together take at most about 0.6 of delta, unless that needs a value below 2**-53, which
+    is the smallest returned one.
     """
     # A session's accesses are counted for a delta of its own.
     delta = min(delta, getattr(aggregator, "session_delta", 1.0))

@@ -158,7 +158,7 @@ class TableTest(Parameters, GapTest):
     def table(self, *, num_levels: int) -> StabilityTable:
         """Returns the table of the probabilities of passing, one for each of `num_levels` levels of the gap.
 
-        Level i is a gap of i times its sensitivity.
+        Level 0 is a gap of at most one sensitivity. Level i > 0 is a gap above i, and of at most i + 1, sensitivities.
         """
         return optimal_stability_table(
             order=self.renyi_order,
@@ -207,6 +207,8 @@ class ReadyTableTest(GapTest):
 
 def noise_of_rdp(make_event: Callable[[float], Event], *, renyi_order: float, rdp: float) -> float:
     """Returns the noise at which an event costs the Renyi divergence `rdp` at a Renyi order.
+
+    Returns e**-60 for an event that costs no more even with so little noise.
 
     Args:
         make_event: a function that returns the event for a noise; more noise makes the event cheaper.

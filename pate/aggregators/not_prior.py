@@ -342,7 +342,8 @@ class NotPriorSession(NotPriorTopK):
 def margins(counts: NDArray[np.integer], label_sets: Bits) -> Counts:
     """Returns the margin of a set of labels of each query, int `[num_queries]`.
 
-    The margin is the smallest count inside the set minus the largest count outside. An empty set gets the margin 0.
+    The margin is the smallest count inside the set minus the largest count outside, which is 0 for the set of all
+    labels. An empty set gets the margin 0.
 
     Args:
         counts: `[num_queries, num_labels]`.

@@ -276,10 +276,11 @@ class _Steps:
         return _NoisyMean(shares=shares, noise_std=std * unit)
 
     def _second_step(self, first_mean: _NoisyMean) -> _SecondStep:
-        """Returns the center and the clip with the least simulated error.
+        """Returns the center and the clip with the least simulated error, with a preference for the center 1/2.
 
         The candidates are the first mean with each of several clips, and the center 1/2 with a clip that cuts nothing.
-        No private data are read, as the first mean is released.
+        The center 1/2 is taken if its error is below `Recipe.unbiased_error` times the least error of the others. No
+        private data are read, as the first mean is released.
         """
         center = first_mean.shares.clip(0, 1)
         excesses = self._simulated_excesses(center, first_mean.noise_std)  # [2, T, L]

@@ -36,7 +36,8 @@ def session_event(
 ) -> pa.Event:
     """Returns the price of a session of at most `num_calls` queries that halts after `target_hits` hits.
 
-    Two prices hold, and the lower one is returned. Which one is lower depends on public numbers.
+    Two prices hold, and the lower one is returned. Which one is lower depends on public numbers. If `call_epsilon` is
+    above 30, the price of all queries, each with twice that epsilon, is returned.
 
     - **By accesses.** With probability 1 - overrun, the queries of the session access the private data at most n times.
       The price of n accesses is composed, and overrun is taken from delta. If n is not below `num_calls`, the price of
@@ -52,8 +53,8 @@ def session_event(
         num_calls: the largest number of queries, >= 0.
         session_delta: the delta at which the two prices are compared, and for which the best overrun is computed.
         failure_prob: the sum of the failure probabilities of all queries, less than `session_delta`.
-        bounded_range: None for queries outside the boundary wrapper. Inside: whether the log-likelihood ratios of one
-            query span at most `call_epsilon`, else False.
+        bounded_range: None for queries outside the boundary wrapper. For queries inside, True if the log-likelihood
+            ratios of one query span at most `call_epsilon`, and else False.
         other_releases: the event of the releases that are made together with the session, in any order; None without
             any. The comparison of the two prices takes them into account.
 

@@ -61,7 +61,7 @@ class StableAggregator(Aggregator):
         return self.max_k
 
     def _take_ready_table(self) -> None:
-        """Reads a given table and sets the Renyi order and the failure probability to those of the table."""
+        """Reads a given table, takes its failure probability, and sets `table_order` and `table_budget` to None."""
         table = CertifiedTable.load(self.table) if isinstance(self.table, str) else self.table
         rule = "a table of pate.mechanisms"
         if not isinstance(table, (CertifiedTable, StabilityTable)):
@@ -103,7 +103,10 @@ class StableAggregator(Aggregator):
         return value
 
     def with_gap_test(self, test: GapTest) -> Self:
-        """Returns a copy of the aggregator with the parameters of another gap test."""
+        """Returns a copy of the aggregator with the noise of another gap test of its kind.
+
+        For a ready table the aggregator itself is returned.
+        """
         if isinstance(test, TableTest):
             return replace(self, table_order=test.renyi_order, table_budget=test.budget)
         if isinstance(test, NoiseTest):
@@ -141,8 +144,9 @@ class StableAggregator(Aggregator):
     def paper_epsilon(self, *, num_queries: int, target_delta: float) -> float | None:
         """Returns the epsilon that the formula of the paper gives, which is not an upper bound.
 
-        This formula gives the paper's epsilon of 3.6. It treats all steps as Gaussian noise of sensitivity 1, composed
-        by zCDP. For other kinds of noise the result is None.
+        With the paper's settings this formula gives the paper's epsilon of 3.6. It treats all steps as Gaussian noise
+        of sensitivity 1, composed by zCDP. For other kinds of noise the result is None. It is infinity if the failure
+        probabilities use up delta.
 
         Args:
             num_queries: the number of queries.

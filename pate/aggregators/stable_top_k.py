@@ -163,9 +163,9 @@ class StableTopK(StableAggregator):
         return distribution
 
     def identity(self, shape: VoteShape) -> str:
-        """Returns all public parameters and the shape as text; see `Aggregator.identity`.
+        """Returns all public parameters as text; see `Aggregator.identity`.
 
-        The regularizer is written by its values, as the text of a function does not show them.
+        The regularizer is written by its values for votes of this shape, as the text of a function does not show them.
         """
         other_fields = full_text(replace(self, regularizer=None))
         selection = self.gap_selection(num_labels=shape.num_labels, num_teachers=shape.num_teachers)
