@@ -80,12 +80,13 @@ class CountTable(CountedVotes):
 
 
 class VoteBlocks(TeacherVotes):
-    """The votes of each teacher, given as one array or as an iterable of blocks, which may be read once.
+    """The votes of each teacher, given as one array or as an iterable of blocks.
 
-    The array is `[num_teachers, num_queries, num_labels]`, and blocks are parts of it along the first axis. Votes are
-    bits, confidences in [0, 1], or any finite numbers if the aggregator takes them. The aggregator checks the votes
-    that it reads. The constructor takes the numbers of queries and labels from the first block. The sizes of the blocks
-    must not depend on private data. Raises `InvalidValue` if the first block does not have this form.
+    The array is `[num_teachers, num_queries, num_labels]`, and blocks are parts of it along the first axis, or
+    `LowRankVotes`. An iterator of blocks can be read only once. Votes are bits, confidences in [0, 1], or any finite
+    numbers if the aggregator takes them. The aggregator checks the votes that it reads. The constructor takes the
+    numbers of queries and labels from the first block. The sizes of the blocks must not depend on private data. Raises
+    `InvalidValue` if there is no block, or if the first one has another form.
 
     >>> votes = VoteBlocks(np.ones((3, 2, 4), dtype=bool), num_teachers=3)
     >>> votes.shape
@@ -115,14 +116,14 @@ class VoteBlocks(TeacherVotes):
         _, self.num_queries, self.num_labels = first_block.shape
 
     def confidences(self) -> Iterator[NDArray[Any]]:
-        """Returns the blocks unchanged; blocks of an iterator can be read once."""
+        """Returns an iterator over the unchanged blocks; blocks of an iterator can be read only once."""
         return iter(self._blocks)
 
     def bits(self) -> Iterator[Bits]:
-        """Returns the blocks unchanged; an aggregator that reads bits checks that they are bits."""
+        """Returns an iterator over the unchanged blocks; an aggregator that reads bits checks that they are bits."""
         return self.confidences()
 
     def label_shares(self) -> Array:
-        """Returns the share of queries in which each teacher votes for each label, `[num_teachers, num_labels]`."""
+        """Returns the mean of each teacher's votes for each label over all queries, `[num_teachers, num_labels]`."""
         shares = [np.asarray(block).mean(axis=1) for block in self.confidences()]
         return np.concatenate(shares)

@@ -105,22 +105,22 @@ def vote_blocks(
 
     Raises:
         InvalidValue: a block holds no votes, or another number of queries or labels than the first block, or the blocks
-            together hold another number of teachers.
+            together hold another number of teachers than is allowed.
     """
-    count = 0
+    num_found = 0
     queries = None
     for raw_block in raw_blocks(votes):
         block = checked_block(raw_block, must_be_confidences=must_be_confidences)
         queries = queries or block.shape[1:]
         rule = f"[c, {queries[0]}, {queries[1]}] as before"
         require(block.shape[1:] == queries, "votes.shape", block.shape, rule)
-        count += len(block)
+        num_found += len(block)
         if isinstance(block, LowRankVotes):
             yield block
             continue
         teachers_at_once = max(1, _BLOCK_ENTRIES // math.prod(queries))
         for first in range(0, len(block), teachers_at_once):
             yield block[first : first + teachers_at_once]
-    is_missing_one = adjacency is Adjacency.ADD_REMOVE and 0 < count < num_teachers
-    rule = f"{count}, the teachers in votes"
-    require(count == num_teachers or is_missing_one, "num_teachers", num_teachers, rule)
+    is_missing_one = adjacency is Adjacency.ADD_REMOVE and 0 < num_found < num_teachers
+    rule = f"{num_found}, the teachers in votes"
+    require(num_found == num_teachers or is_missing_one, "num_teachers", num_teachers, rule)

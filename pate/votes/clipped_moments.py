@@ -96,7 +96,7 @@ class ClippedMoments:
     def sum_of_single(
         self, features: NDArray[np.float32], residuals: Array, weights: Array | float = 1.0
     ) -> Integers:
-        """Returns the sum over teachers with one record each, `[num_features, num_labels]` in steps.
+        """Returns the sum of the clipped votes of teachers with one record, `[num_features, num_labels]` in steps.
 
         Args:
             features: `[num_teachers, num_features]`, whole numbers of steps of 2**-14.
@@ -111,14 +111,14 @@ class ClippedMoments:
     def sum_of_small(
         self, features: NDArray[np.float32], residuals: Array, weights: Array | float = 1.0
     ) -> Integers:
-        """Returns the sum over teachers with few records each, `[num_features, num_labels]` in steps.
+        """Returns the sum of the clipped votes of teachers with few records, `[num_features, num_labels]` in steps.
 
         The mean matrix of a single teacher is not computed. Its length comes from the n x n products of the teacher's
         features and of its residuals.
 
         Args:
             features: `[num_teachers, n, num_features]`, whole numbers of steps of 2**-14, for n <= 32 records of each
-                teacher. There are at most 4096 records.
+                teacher. `num_teachers * n` is at most 4096.
             residuals: `[num_teachers, n, num_labels]`.
             weights: `[num_teachers]` in [0, 1], the weight of each teacher, or one number for all.
         """
@@ -144,7 +144,7 @@ class ClippedMoments:
         return np.asarray(products.astype(np.int64))
 
     def sum_of_means(self, means: Array, weights: Array | float = 1.0) -> Integers:
-        """Returns the sum over teachers whose mean matrices are given, `[num_features, num_labels]` in steps.
+        """Returns the sum of the given mean matrices, each clipped, `[num_features, num_labels]` in steps.
 
         Args:
             means: `[num_teachers, num_features, num_labels]`, of features no longer than 1.

@@ -152,9 +152,10 @@ class ClippedSum:
         return dense + np.rint(span @ factored).astype(np.int64)
 
     def scales_within(self, weights: Array) -> Array:
-        """Returns a factor for each teacher, slightly less than its weight in [0, 1].
+        """Returns a factor for each teacher: 1 for a weight of 1, and slightly less than any smaller weight.
 
-        Rounding moves the vote of a light teacher as far as any other vote. The smaller factor leaves room for that.
+        Rounding moves the vote of a light teacher as far as any other vote. The smaller factor leaves room for that. A
+        factor below 2**-20 becomes 0.
 
         Args:
             weights: `[num_teachers]` in [0, 1].

@@ -35,8 +35,8 @@ def convex_fit(
     """Returns weights W near the minimum of sum_i w_i h(|target_i - features_i W|) + ridge |W|^2 / 2.
 
     The result is `[num_features, num_labels]`. The sum is over records i of weight w_i. h is Huber's function of the
-    distance of a record over all labels together: a square up to the record's limit, linear beyond. So the gradient of
-    a record is at most as long as its weight times its limit.
+    distance of a record over all labels together: half the square up to the record's limit, linear beyond. So the
+    gradient of a record is at most as long as its weight times its limit.
 
     Gradient descent first tries a step size for the estimated curvature, and halves the step size whenever the gradient
     does not become shorter. If that does not reach the tolerance, descent starts again at 0 with a step size that is

@@ -5,9 +5,9 @@ convex teacher is the minimum over W of
 
     sum over its groups of h(|residuals - features W|) + ridge |W|^2 / 2,
 
-where h is Huber's function: a square up to a limit, and linear beyond. So the gradient of one group is never longer
-than its limit. At the minimum, ridge W equals the sum of the negative gradients of all groups. Replacing one group
-moves ridge W by at most two limits, for any number of groups of the teacher. So the release pays for one group.
+where h is Huber's function: half the square up to a limit, and linear beyond. So the gradient of one group is never
+longer than its limit. At the minimum, ridge W equals the sum of the negative gradients of all groups. Replacing one
+group moves ridge W by at most two limits, for any number of groups of the teacher. So the release pays for one group.
 
 The proof needs the exact minimum, and a computer only comes near. So training takes a number of steps that is computed
 from public numbers. Its distance from the minimum is covered by a margin in the clip.
@@ -44,10 +44,10 @@ _MOST_STEPS = 2**20
 class ConvexVotes(MomentVotes):
     """The votes in rounds of teachers that each fit a convex model to the student's errors on their records.
 
-    In every round a teacher fits weights W to B (y - p(x)) by `convex_fit`, with the penalty Λ |W|^2 / 2. Its vote is Λ
-    W, multiplied by a factor that undoes the shrinkage by the penalty along an average direction. At the minimum Λ W is
-    the sum of the clipped gradients of its groups. Replacing one group moves it by at most two clips, for any number of
-    groups of the teacher.
+    In every round a teacher fits weights W to the residuals y - p(x) by `convex_fit`, with the penalty Λ |W|^2 / 2.
+    Before that, each label's residuals are multiplied by `label_scale`. Its vote is Λ W, multiplied by a factor that
+    undoes the shrinkage by the penalty along an average direction. At the minimum Λ W is the sum of the clipped
+    gradients of its groups. Replacing one group moves it by at most two clips, for any number of groups of the teacher.
 
     The price covers a group, so in `RoundVotes` each group counts as a teacher: `num_teachers` is the number of groups.
     Only the first `most_records` records of a group are read, a number that does not depend on records. Training takes
@@ -59,7 +59,7 @@ class ConvexVotes(MomentVotes):
     Attributes:
         learner_of: `[num_groups]`, the index of the teacher of each group.
         num_learners: the number of teachers.
-        penalty: Λ, divided by the groups for each teacher and by the mean variance of a direction, > 0.
+        penalty: Λ, divided by the mean number of groups of a teacher and by the mean variance of a direction, > 0.
         most_records: the largest number of records of a group that are read.
     """
 
@@ -107,7 +107,7 @@ class ConvexVotes(MomentVotes):
     def total(
         self, weights: Array, label_scale: Array, clipped_moments: ClippedMoments
     ) -> Integers:
-        """Returns the sum of the clipped votes of a round, `[num_features, num_labels]`; see `RoundVotes.total`."""
+        """Returns the sum of the votes of a round, `[num_features, num_labels]` in steps; see `RoundVotes.total`."""
         residuals = self._residuals(weights) * label_scale
         gain = 1 + 1 / self.penalty
         clip = clipped_moments.clip / gain * (1 - 4 * _TOLERANCE)
@@ -139,7 +139,7 @@ class ConvexVotes(MomentVotes):
 
     @cached_property
     def _rows_of_learners(self) -> list[RowNumbers]:
-        """The rows of each teacher's records, after groups are cut to their first `most_records` records."""
+        """The row numbers, in `_features`, of each teacher's records; at most `most_records` of each group."""
         groups = self.teacher_of[self._order]  # all records of a group side by side
         firsts = np.flatnonzero(np.diff(groups, prepend=-1))
         starts = np.repeat(firsts, np.diff(firsts, append=len(groups)))

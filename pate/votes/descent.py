@@ -4,9 +4,9 @@ Each round of centered votes releases one noisy mean gradient, and the student t
 only public values, and nothing in it is random. Three rules decide the rest:
 
 - **How long a label learns.** Longer learning finds more of the signal and gathers more noise. In time t, gradient
-  descent leaves exp(-t a) of the signal along a feature of variance c and curvature a = h c. It gathers noise of
-  variance c v t (1 - exp(-2 t a)) / (2 a). `LearningTimes` computes, for each label, the t at which the expected sum of
-  both errors is smallest.
+  descent leaves exp(-t a) of the signal along a feature of variance c. Here a = h c, and h = p (1 - p) for a label with
+  prevalence p. It gathers noise of variance c v t (1 - exp(-2 t a)) / (2 a). `LearningTimes` computes, for each label,
+  the t at which the expected sum of both errors is smallest.
 - **How the noise is removed.** At the end the weights are replaced by their posterior mean (`posterior_rows`). The
   variance of their noise is known, and labels share what they have in common.
 - **How the constant of a label is set.** The mean probability of a label on the public rows is made equal to the
@@ -41,11 +41,12 @@ class Descent:
 
     Rule: the model starts with the prevalence of each label as its probability on all inputs. A step moves the weights
     of a label along the noisy mean of features times the model's errors, for an equal part of the label's learning
-    time. The learning time is `Recipe.longer` times the time of `LearningTimes`, which assumes that log-odds vary with
-    a power of the variance of a direction. At the end the weights become their posterior mean (`posterior_rows`),
-    divided by a power of the share that the label had time to learn. The constants are set such that a label's mean
-    probability on the public rows is its prevalence. This prevalence is the average of the released prevalence and of
-    the ones that the steps suggest (`prevalence_seen`), weighted by their noise.
+    time. The learning time is `Recipe.longer` times the time of `LearningTimes`, which assumes that the variance of
+    log-odds along a direction is in proportion to the root of the direction's variance. At the end the weights become
+    their posterior mean (`posterior_rows`), divided by a power of the share that the label had time to learn. The
+    constants are set such that a label's mean probability on the public rows is its prevalence. This prevalence is the
+    average of the released prevalence and of the ones that the steps suggest (`prevalence_seen`), weighted by their
+    noise.
 
     Attributes:
         public: float32 `[num_public, num_features]`, features of public inputs, of length 1; the last feature is the
@@ -124,7 +125,7 @@ class Descent:
     ) -> Array:
         """Returns the average of the released prevalence and of the steps' suggestion, `[num_labels]`.
 
-        Each is weighted by the inverse of its variance.
+        Each is weighted by the inverse of its variance. The result is at least `recipe.matched_floor`, and at most 1 minus it.
 
         Args:
             released_variance: the variance of the noise in the released prevalence; 0 where it is public.
@@ -148,7 +149,7 @@ class Descent:
         Args:
             weights: `[num_features, num_labels]`, after the last step.
             learning_times: the learning time of each label.
-            noise_rate: `[num_labels]`, as in `learning_times`; 0 without noise.
+            noise_rate: `[num_labels]`, as in `pace`; 0 without noise.
             prevalence: `[num_labels]`, to which the mean probabilities are matched.
         """
         feature_weights = weights[:-1]
@@ -165,7 +166,7 @@ class Descent:
         Args:
             feature_weights: `[num_features - 1, num_labels]`, the weights of all features but the constant.
             learning_times: the learning time of each label.
-            noise_rate: `[num_labels]`, as in `learning_times`.
+            noise_rate: `[num_labels]`, as in `pace`.
         """
         speeds = learning_times.speeds.T  # [K, L]
         times = learning_times.times  # [L]

@@ -12,7 +12,7 @@ _BITS = 26
 
 
 def exact_product(rows: Array, matrix: Array) -> Array:
-    """Returns `rows @ matrix`, exactly, after rounding both to 26 bits.
+    """Returns `rows @ matrix`, exactly, after both are cut to 26 bits.
 
     A library rounds the sums of a matrix product in an order of its own, which may depend on the number of rows. Then
     the features of one record would depend on the other records in its block. Here all products are whole numbers, and

@@ -11,7 +11,7 @@ def expected_f1_threshold(probabilities: NDArray[np.floating]) -> float:
 
     The probabilities are taken to be right. Let the m entries with the highest probabilities be predicted. Their
     expected micro-F1 is 2 (sum of the m probabilities) / (m + sum of all probabilities). The threshold is the smallest
-    of the m probabilities at the best m, in (0, 1].
+    of the m probabilities at the best m, but at least 0.001.
 
     Args:
         probabilities: `[num_rows, num_labels]`.

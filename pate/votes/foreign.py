@@ -40,7 +40,8 @@ class ForeignVotes(TeacherVotes):
             num_teachers: the number of teachers of each file, as in `ImportedVotes.read`.
 
         Raises:
-            InvalidValue: a file holds no votes, or the files have different queries or labels.
+            InvalidValue: a file is missing or holds no votes, two files have equal bytes, or the files have different
+                numbers of queries or labels.
         """
         require(bool(paths), "votes", [], "at least one vote file")
         self.paths = tuple(sorted(paths))
@@ -61,7 +62,10 @@ class ForeignVotes(TeacherVotes):
         self.label_names = tuple(f"label_{number}" for number in range(self.num_labels))
 
     def _distinct_digests(self) -> list[bytes]:
-        """Returns the SHA-256 of each file, sorted; raises `InvalidValue` if two files have equal bytes."""
+        """Returns the SHA-256 of each file, sorted.
+
+        Raises `InvalidValue` if a file is missing, or if two files have equal bytes.
+        """
         path_of: dict[bytes, Path] = {}
         for path in self.paths:
             require(path.is_file(), "votes", path, "an existing file")
@@ -74,7 +78,7 @@ class ForeignVotes(TeacherVotes):
 
     @property
     def digest(self) -> str:
-        """The SHA-256 of all files together, which finds an interrupted release again. No epsilon covers it."""
+        """A digest of all files, by which an interrupted release is found again. No epsilon covers it."""
         return hashlib.sha256(b"votes of others" + b"".join(self._digests)).hexdigest()
 
     def bits(self) -> Iterator[Bits]:
@@ -109,7 +113,7 @@ class ForeignVotes(TeacherVotes):
             max_votes: the largest number of votes of a teacher on a query; None for no limit.
 
         Raises:
-            InvalidValue: a teacher may have more votes, and the files hold counts alone.
+            InvalidValue: a teacher may have more votes on a query, and not all files hold the votes of each teacher.
         """
         if max_votes is None or all(_is_within(file.max_votes, max_votes) for file in self._files):
             tables = [file.counts for file in self._files]

@@ -86,15 +86,15 @@ class ImportedVotes:
     def read(
         cls, path: Path | str, *, layout: str = "auto", num_teachers: int | None = None
     ) -> ImportedVotes:
-        """Reads votes from an .npy or .npz file, from a .csv file of counts, or from a vote file of this package.
+        """Reads counts of votes from an .npy or .npz file, a .csv file of counts, or a vote file of this package.
 
-        In an .npz with several arrays, the votes are the array named votes, teacher_votes or counts. A file that
-        expands to more than 4 GiB is refused; counts of the same votes take less.
+        In an .npz with several arrays, the votes are the array named votes, teacher_votes or counts. An .npz or .csv
+        file of more than 4 GiB, when unpacked, is refused; counts of the same votes take less.
 
         With `layout="auto"` the layout is found from the array. Bits, confidences, and 0/1 integers with axes `[N, Q,
-        L]` are teacher_votes. Integers `[Q, L, 2]` in which all pairs have one sum are pairs. Integers `[Q, C]` in
-        which all rows have one sum are classes; if `num_teachers` is given, the sum must equal it. Any other array `[Q,
-        L]` is a histogram.
+        L]` are teacher_votes. Other integers `[Q, L, 2]` are pairs if all pairs have the same sum. Integers `[Q, C]`
+        with C > 1 are classes if all rows have the same sum. If `num_teachers` is given, these sums must equal it. Any
+        other array `[Q, L]` is a histogram.
 
         Args:
             path: the file.
@@ -125,9 +125,9 @@ def read_teacher_votes(path: Path | str) -> NDArray[Any]:
 
 
 def read_sets(path: Path | str) -> NDArray[np.bool_]:
-    """Returns the sets of labels in an .npy or .npz file, bool `[num_queries, num_labels]`.
+    """Returns the set of labels of each query in a file, bool `[num_queries, num_labels]`.
 
-    The file holds bits, or the numbers 0 and 1.
+    The file is an .npy, .npz or .csv file of bits, or of the numbers 0 and 1.
     """
     array = _load(Path(path), name="prior")
     require(array.ndim == 2, "prior.shape", array.shape, "[num_queries, num_labels]")
@@ -160,7 +160,7 @@ def _load(path: Path, *, name: str = "votes") -> NDArray[Any]:
 
 
 def _read_arrays(path: Path, name: str) -> NDArray[Any]:
-    """Returns the array in an .npy file, or the array of votes in an .npz file.
+    """Returns the array in an .npy file, or the array in an .npz file that is the only one or has a known name.
 
     Args:
         path: the file.

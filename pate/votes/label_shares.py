@@ -33,15 +33,16 @@ class ShareSums(Weighted):
 
     @abstractmethod
     def lengths(self) -> Integers:
-        """Returns the number of teachers for each length of their vector of shares, `[NUM_LENGTHS]`.
+        """Returns the number of teachers with each length of the vector of shares, times `parts`, `[NUM_LENGTHS]`.
 
-        Entry k counts the teachers whose length, rounded up, is sqrt(num_labels) / 2**(k / 2). A teacher of weight w
-        adds at most w times `parts` to one entry. A teacher without any label is not counted.
+        Entry k counts the teachers whose length, rounded up, is sqrt(num_labels) / 2**(k / 2). The last entry also
+        counts all shorter lengths. A teacher of weight w adds at most w times `parts` to one entry. A teacher without
+        any label is not counted.
         """
 
     @abstractmethod
     def total(self, clipped_sum: ClippedSum, center: Array) -> Integers:
-        """Returns the sum over teachers of their clipped shares minus a center, `[1, num_labels]` in steps of the sum.
+        """Returns the sum over teachers of shares minus a center, each clipped, `[1, num_labels]` in steps.
 
         Args:
             clipped_sum: the clip and the grid of the sum.
@@ -70,14 +71,14 @@ class TeacherShares(ShareSums):
         require_entries("label_shares", (shares >= 0) & (shares <= 1), "numbers in [0, 1]")
         if weights is not None:
             rule = f"({len(shares)},), one for each teacher"
-            require(weights.shape == shares.shape[:1], "weights.shape", weights.shape, rule)
+            require(weights.shape == (len(shares),), "weights.shape", weights.shape, rule)
         self.shares = shares.astype(np.float64)
         self.num_teachers, self.num_labels = self.shares.shape
         self.weights = weights
         self.parts = 1 if weights is None else _PARTS_OF_A_TEACHER
 
     def lengths(self) -> Integers:
-        """Returns the number of teachers for each length of their vector of shares; see `ShareSums.lengths`."""
+        """Returns the number of teachers with each length of the vector of shares; see `ShareSums.lengths`."""
         lengths = np.linalg.norm(self.shares, axis=1)
         is_counted = lengths > 0
         powers = np.floor(2 * np.log2(math.sqrt(self.num_labels) / lengths[is_counted]))
@@ -89,7 +90,7 @@ class TeacherShares(ShareSums):
         return counts.astype(np.int64)
 
     def total(self, clipped_sum: ClippedSum, center: Array) -> Integers:
-        """Returns the sum of clipped shares minus a center; see `ShareSums.total`."""
+        """Returns the sum of the teachers' shares minus a center, each clipped; see `ShareSums.total`."""
         return clipped_sum.total(
             self.shares[:, None, :],
             center=center,
@@ -101,7 +102,7 @@ class TeacherShares(ShareSums):
 def mean_labels(
     labels: NDArray[np.bool_], teacher_of: NDArray[np.int64], num_teachers: int
 ) -> Array:
-    """Returns the share of each teacher's records with each label, `[num_teachers, num_labels]`.
+    """Returns the share of each teacher's records that have each label, `[num_teachers, num_labels]`.
 
     Args:
         labels: bool `[num_records, num_labels]`.

@@ -137,10 +137,10 @@ class MomentVotes(RoundVotes):
         label_scale: Array,
         clipped_moments: ClippedMoments,
     ) -> tuple[Array, Array]:
-        """Returns the two factors, in steps, of the votes of teachers with one record each.
+        """Returns the two factors of the votes of teachers with one record each.
 
         The factors are features `[num_records, num_features]` and clipped residuals `[num_records, num_labels]`. Their
-        outer product is a teacher's vote. The privacy audit compares the votes of records by these factors.
+        outer product is a teacher's vote in steps. The privacy audit compares the votes of records by these factors.
 
         Args:
             inputs: float32 `[num_records, ...]`.

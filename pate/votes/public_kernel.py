@@ -109,7 +109,7 @@ class PublicKernel:
 
 
 def kernel_rows(rows: Array) -> list[Array]:
-    """Returns rows in blocks of a few thousand; an array without rows is one block."""
+    """Returns rows in blocks of at most 2,048; an array without rows is one block."""
     starts = range(0, max(len(rows), 1), _BLOCK_ROWS)
     return [rows[start : start + _BLOCK_ROWS] for start in starts]
 
@@ -133,6 +133,6 @@ def with_fixed_signs(eigenvectors: Array) -> Array:
 
 def _evenly_spaced(rows: Array, max_rows: int) -> Array:
     """Returns at most `max_rows` rows, evenly spaced from the first to the last."""
-    count = min(len(rows), max_rows)
-    places = np.linspace(0, len(rows) - 1, count).astype(int)
+    num_kept = min(len(rows), max_rows)
+    places = np.linspace(0, len(rows) - 1, num_kept).astype(int)
     return np.asarray(rows[places])

@@ -130,10 +130,11 @@ class PublicPCA:
         return of_length_1(self._projected(inputs))
 
     def with_constant(self, inputs: NDArray[np.floating]) -> Array:
-        """Returns the features for votes in rounds, `[num_rows, width + 1]`, each row of length 1.
+        """Returns the features for votes in rounds, `[num_rows, width + 1]`, rows of length 1.
 
-        The last feature is the constant. If all directions of the pool are kept, a 1 is appended to the projected
-        inputs before they are scaled to length 1. It becomes the height.
+        The last feature is the constant. A row whose other features are all 0 has only the constant. If all directions
+        of the pool are kept, a 1 is appended to the projected inputs before they are scaled to length 1. It becomes the
+        height.
         """
         columns = self._with_height(np.asarray(inputs))
         if self.kernel is not None:
@@ -153,7 +154,7 @@ class PublicPCA:
         """The variance that each feature but the constant is expected to explain, `[width]`.
 
         For a direction it is the direction's own variance, for the height the mean over directions, and for a component
-        less.
+        `recipe.kernel_expected` times that mean.
         """
         average = self.variances.mean()
         height = np.full(int(self.has_height), average)

@@ -19,7 +19,7 @@ def shrink_singular_values(noisy_matrix: Array, *, noise_std: float) -> Array:
     Let y be a singular value of the noisy matrix, divided by noise_std times the root of the number of rows or columns,
     whichever is larger. Let b <= 1 be the ratio of these numbers. If y is above 1 + sqrt(b), it is replaced by
     sqrt((y**2 - b - 1)**2 - 4 b) / y. Otherwise it is replaced by 0, since noise alone explains it. In mean square no
-    other function of singular values is better asymptotically.
+    other function of singular values is better asymptotically. Without noise the matrix is returned unchanged.
 
     Args:
         noisy_matrix: `[num_rows, num_columns]`, the matrix plus noise.
@@ -35,10 +35,10 @@ def shrink_singular_values(noisy_matrix: Array, *, noise_std: float) -> Array:
     left, singular, right = np.linalg.svd(noisy_matrix, full_matrices=False)
     ratio = min(noisy_matrix.shape) / max(noisy_matrix.shape)
     unit = noise_std * math.sqrt(max(noisy_matrix.shape))
-    value = singular / unit
-    under_root = np.maximum((value**2 - ratio - 1) ** 2 - 4 * ratio, 0)
-    is_signal = value > 1 + math.sqrt(ratio)
-    shrunk = np.where(is_signal, np.sqrt(under_root) / np.maximum(value, 1), 0)
+    relative = singular / unit
+    under_root = np.maximum((relative**2 - ratio - 1) ** 2 - 4 * ratio, 0)
+    is_signal = relative > 1 + math.sqrt(ratio)
+    shrunk = np.where(is_signal, np.sqrt(under_root) / np.maximum(relative, 1), 0)
     return np.asarray((left * (shrunk * unit)) @ right)
 
 

@@ -39,7 +39,8 @@ class VoteSource(Weighted):
         num_queries: the number of queries.
         weights: public, `[num_teachers]` in [0, 1], the weight of each teacher for aggregators with
             `budgets_by="weights"`; None for 1.
-        records_per_teacher: the approximate number of records of a teacher, public: groups divided by teachers.
+        records_per_teacher: the approximate number of records of a teacher, public: the number of private groups
+            divided by the number of teachers.
         readers: the aggregators that can read these votes, in words for the message of an error.
     """
 
@@ -71,7 +72,7 @@ class VoteSource(Weighted):
         raise self._refusal()
 
     def accuracies(self, true_labels: Bits) -> Array:
-        """Returns the share of right bits of each teacher, `[num_teachers]`; an empty array for votes without bits.
+        """Returns the share of right bits of each teacher, `[num_teachers]`; here, for votes without bits, no numbers.
 
         Args:
             true_labels: bool `[num_queries, num_labels]`.
@@ -102,8 +103,8 @@ class CountableVotes(VoteSource):
         """Returns the number of teachers that vote for each label of each query, `[num_queries, num_labels]`.
 
         Args:
-            max_votes: the largest number of votes of a teacher on a query, chosen from its own votes alone; None for
-                all.
+            max_votes: the largest number of a teacher's votes that count on a query; its own votes alone decide which.
+                None for all.
         """
 
 
@@ -166,19 +167,20 @@ class VotesWithLabelShares(CenterableVotes):
 
     @abstractmethod
     def label_shares(self) -> Array:
-        """Returns the share of each teacher's records with each label, `[num_teachers, num_labels]`."""
+        """Returns the share of each teacher's records that have each label, `[num_teachers, num_labels]`."""
 
     def share_sums(self) -> ShareSums | Array:
-        """Returns the label shares of the teachers, or sums of them where teachers have weights."""
+        """Returns the teachers' label shares, or an object that computes sums of them if teachers have weights."""
         if self.weights is None:
             return self.label_shares()
         return TeacherShares(self.label_shares(), weights=self.weights)
 
 
 class TeacherVotes(CountableVotes, VotesWithLabelShares):
-    """The bits of each teacher for each label of each query, cast once.
+    """The bits of each teacher for each label of each query; unlike votes in rounds, they are cast once.
 
-    A subclass defines `bits`, `label_shares` and the attributes. Counts and confidences are computed from the bits.
+    A subclass defines `bits`, `label_shares` and the attributes of `VoteSource`. Counts are computed from the bits. The
+    confidences are the bits, unless a subclass overrides them.
     """
 
     @abstractmethod
@@ -191,8 +193,8 @@ class TeacherVotes(CountableVotes, VotesWithLabelShares):
         The counts are kept in memory after the first call.
 
         Args:
-            max_votes: the largest number of votes of a teacher on a query, chosen from its own votes alone; None for
-                all.
+            max_votes: the largest number of a teacher's votes that count on a query; its own votes alone decide which.
+                None for all.
         """
         return np.asarray(
             self.cached(("counts", max_votes), compute=partial(self._counted, max_votes))

@@ -33,7 +33,7 @@ _ANEW = "of a run, remove it, and the same command asks the teachers again; of o
 def whole_blocks(
     blocks: Iterable[NDArray[Any]], shape: tuple[int, int, int]
 ) -> Iterator[NDArray[Any]]:
-    """Yields blocks of votes unchanged, and raises `InvalidValue` unless all together have the given shape.
+    """Yields blocks of votes, cuts large ones, and raises `InvalidValue` unless all together have the given shape.
 
     Args:
         blocks: `[num_teachers_in_block, num_queries, num_labels]`.
@@ -185,7 +185,7 @@ class VoteStore:
     def teacher_votes(self) -> NDArray[np.bool_]:
         """Returns all votes, bool `[num_teachers, num_queries, num_labels]`.
 
-        They take eight times as much memory as the file takes on disk.
+        They take about eight times as much memory as the file takes on disk.
         """
         return np.concatenate(list(self.blocks()))
 
