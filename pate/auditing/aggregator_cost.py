@@ -34,7 +34,7 @@ def epsilon_on(
 
     Args:
         aggregator: the aggregator of the release, with its noise.
-        counts: the votes of all queries, `[Q, L]`.
+        counts: the counts of votes on all queries, `[Q, L]`.
         shape: the numbers of queries, labels and teachers.
         target_delta: the delta of the epsilon.
         answered: bool `[Q]`, True for an answered query; None if all queries were answered, which costs most.
@@ -70,7 +70,7 @@ def cost_on(
 
     Args:
         aggregator: the aggregator of the release, with its noise.
-        counts: the votes of all queries, `[Q, L]`.
+        counts: the counts of votes on all queries, `[Q, L]`.
         num_teachers: the number of teachers T.
         orders: Renyi orders > 1, a number or `[A]`.
         answered: bool `[Q]`, True for an answered query; None if all queries were answered, which costs most.

@@ -166,12 +166,13 @@ def gap_selection_cost(
 def gnmax_cost(
     votes: NDArray[np.integer], *, noise_std: float, num_teachers: int, orders: object
 ) -> DataDependentCost:
-    """Returns the data-dependent cost of GNMax on a number of answered queries.
+    """Returns the data-dependent cost of GNMax on the answered queries.
 
     If a noisy threshold decides which queries are answered, the cost of that threshold on all queries must be added.
 
     Args:
-        votes: the votes of the answered queries, `[Q, L]` with L >= 2. Each teacher has one vote in each query.
+        votes: the counts of votes on the answered queries, `[Q, L]` with L >= 2. Each teacher has one vote in each
+            query.
         noise_std: the standard deviation of the noise on each count, in votes.
         num_teachers: the number of teachers T.
         orders: Renyi orders > 1.

@@ -93,7 +93,9 @@ def gap_selection_rdp(
 def _moment(
     log_rest: Array, utility_shift: float, power: Array, exponent: Array, best_mass: Array
 ) -> Array:
-    """Returns power log(1 + t expm1(shift)) + log(1 + t expm1(exponent)) for t = min(exp(log_rest), peak), `[Q, A]`.
+    """Returns power log(1 + t expm1(utility_shift)) + log(1 + t expm1(exponent)), `[Q, A]`.
+
+    Here t = min(exp(log_rest), best_mass).
 
     Args:
         log_rest: the log of the largest possible t of each query, `[Q]`.

@@ -19,7 +19,7 @@ def gnmax_log_q(votes: NDArray[np.integer], *, noise_std: float, added_lead: flo
     """Returns log q for each query, `[Q]`, where q bounds the probability that GNMax does not output the plurality.
 
     Args:
-        votes: `[Q, L]`.
+        votes: counts of votes, `[Q, L]`.
         noise_std: the standard deviation of the noise on each count, in votes.
         added_lead: a number of votes that is added to the lead of the plurality over every other class; may be
             negative.

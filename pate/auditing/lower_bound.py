@@ -42,7 +42,7 @@ def lower_bound_of(
         target_delta: the delta of the epsilon, in (0, 1).
 
     Returns:
-        The bound; None if no pairs are known for this type of aggregator.
+        The bound; None if no pairs are known for this aggregator and this shape.
 
     >>> from pate.votes import VoteShape
     >>> shape = VoteShape(num_queries=600, num_labels=10, num_teachers=800)
@@ -121,9 +121,10 @@ def lower_bound_of(
 def _session_bounds(
     aggregator: BoundaryMax, shape: VoteShape, target_delta: float
 ) -> Iterator[LowerBound]:
-    """Yields lower bounds for a session of `BoundaryMax`, one for each of several pairs of neighboring histograms.
+    """Yields lower bounds for a session of `BoundaryMax`, one for each of several ordered pairs of neighbors.
 
-    Between the neighbors the label with the most votes loses a vote. Under replace-one the second label gains it.
+    From one neighbor to the other the label with the most votes loses a vote. Each pair is taken in both orders. Under
+    replace-one the second label gains it.
     """
 
     def law(counts: Counts) -> list[float]:
@@ -169,8 +170,8 @@ def _bit(counts: Counts, *, threshold: float, noise_std: float) -> dict[bool, fl
 def _winner_pairs(noise_std: float, num_candidates: int, is_replace_one: bool) -> Iterator[Pair]:
     """Yields pairs of neighboring histograms for a mechanism that releases the label with the largest noisy count.
 
-    One or two labels lead all others by the same number of votes. Between the neighbors the first label loses a vote,
-    which under replace-one the second label gains.
+    Two labels, or under add/remove also one, lead all others by the same number of votes. Between the neighbors the
+    first label loses a vote, which under replace-one the second label gains.
 
     Args:
         noise_std: the standard deviation of the noise, which scales the leads.
@@ -194,9 +195,10 @@ def _winner_pairs(noise_std: float, num_candidates: int, is_replace_one: bool) -
 
 
 def _gap_pairs(shape: VoteShape, is_replace_one: bool) -> Iterator[Pair]:
-    """Yields pairs of neighboring histograms with one to eight equal gaps between the sorted counts.
+    """Yields pairs of neighboring histograms, the first of which has one to eight equal gaps between sorted counts.
 
-    Between the neighbors every second count rises by a vote. Under replace-one all other counts fall by a vote.
+    In the second histogram every second of the different counts is larger by a vote. Under replace-one all other counts
+    fall by a vote.
     """
     places = np.arange(shape.num_labels, dtype=np.int64)
     for steps in range(1, min(9, shape.num_labels)):
@@ -207,7 +209,7 @@ def _gap_pairs(shape: VoteShape, is_replace_one: bool) -> Iterator[Pair]:
 
 
 def _top_pairs(num_top: int, shape: VoteShape, is_replace_one: bool) -> Iterator[Pair]:
-    """Yields pairs of neighboring histograms in which k labels lead all others by the same number of votes, or by none.
+    """Yields pairs of neighbors, in the first of which `num_top` labels lead all others by equal votes, or by none.
 
     Between the neighbors some counts rise by a vote. Under replace-one all other counts fall by a vote.
     """

@@ -52,7 +52,7 @@ class ClaimedGaussian:
 def published_claim(
     aggregator: Aggregator, votes: ImportedVotes, target_delta: float
 ) -> tuple[float | None, str]:
-    """Returns the epsilon that published code computes for a release of votes, and its reasoning in a few words.
+    """Returns the epsilon that published code computes for a release of votes, and the code's reasoning in few words.
 
     The epsilon is not a valid bound. It is None if published code computes no epsilon for this type of aggregator.
 
@@ -147,8 +147,8 @@ class VoteAudit:
     def to_json(self, adjacency: Adjacency | str = Adjacency.REPLACE_ONE) -> dict[str, Any]:
         """Returns a dictionary for JSON.
 
-        The epsilon, the claim and the aggregator at the top level are those of the first finding; the epsilon is that
-        for `adjacency`. The entry `findings` has all findings.
+        At the top level, the aggregator and its three epsilons (the price, the published and the data-dependent one)
+        are those of the first finding. The price is that for `adjacency`. The entry `findings` has all findings.
         """
         findings = plain(self)["findings"]
         adjacency = Adjacency.parse(adjacency)
@@ -190,8 +190,8 @@ def audit_votes(
         target_delta: the delta of all epsilons.
         parameters: the known parameters of the release, which are set in every aggregator that has them. All other
             parameters have assumed values.
-        aggregator: the aggregator of the first finding, with its own parameters; None for the usual aggregator of votes
-            of this layout.
+        aggregator: the aggregator of the first finding, with its own values of all parameters that are not known; None
+            for the usual aggregator of votes of this layout.
         accountant: computes the prices.
         given_only: whether to leave out findings with an assumed parameter, except the first finding.
         data_dependent: whether to add the data-dependent epsilon of each release, if a theorem bounds it.
@@ -352,7 +352,7 @@ class ReleaseParameters:
         return {name: value for name, value in ASSUMED.items() if name not in self.known}
 
     def applied(self, aggregator: Aggregator) -> KnownRelease:
-        """Returns an aggregator in which the known parameters are set.
+        """Returns an aggregator in which the known parameters are set, and its parameters by name.
 
         Aggregators refuse noise of 0. They get noise of 1 instead, and the result is marked as noiseless.
         """

@@ -13,9 +13,10 @@ from pate.validation import InvalidValue
 
 @dataclass(frozen=True, kw_only=True)
 class AllRecords(Method):
-    """A method without privacy, which trains the student of the comparison on all private records and their labels.
+    """A method without privacy, which trains the best of a few models on all private records and their labels.
 
-    The score of this model is the ceiling of the comparison. Tables show the model in one row without an epsilon.
+    The models are those of `pate.run.ceiling.ceilings`. The score of the best one is the ceiling of the comparison.
+    Tables show the model in one row without an epsilon.
     """
 
     is_private: ClassVar[bool] = False
@@ -23,7 +24,7 @@ class AllRecords(Method):
     adjacency: str = "replace_one"
 
     def identity(self, bench: Bench) -> list[Any]:
-        """Returns the recipes of the models of which the best is trained."""
+        """Returns the recipes of the models, the best of which is trained."""
         return bench.ceiling(self.name).identity
 
     def at(

@@ -79,7 +79,8 @@ def calibrated(
         allow_useless: whether to train the method although it would learn next to nothing.
 
     Raises:
-        InvalidValue: no parameters meet the budget.
+        InvalidValue: no parameters meet the budget, or those in the file cost more.
+        DamagedFile: the file holds no calibration, or parameters of another method.
         NotTrained: the file states that no parameters meet the budget, or the method would learn next to nothing.
     """
     on_file = Calibration.read(path)

@@ -16,7 +16,7 @@ from pate.validation import InvalidValue
 
 @dataclass(frozen=True)
 class Point:
-    """The score of a method at an epsilon. All numbers are None if the method was not run or its score is undefined."""
+    """The score of a method at an epsilon. All numbers but `epsilon` are None if there is no score."""
 
     epsilon: float  # asked for
     mean: float | None = None  # of the scores over the seeds
@@ -48,7 +48,10 @@ class Point:
 
     @property
     def text(self) -> str:
-        """The mean score as text, with its standard deviation for several seeds; words if there is no score."""
+        """The mean score as text, with its standard deviation for several seeds.
+
+        Without a score the text is "out of reach" if a note says why, and a dash otherwise.
+        """
         if self.mean is None:
             return "out of reach" if self.note else DASH
         return f"{self.mean:.3f}" if self.std is None else f"{self.mean:.3f} ± {self.std:.3f}"
@@ -146,7 +149,7 @@ class Frontier:
 
     @property
     def recipes(self) -> list[str]:
-        """Warnings, one for each PATE method whose teachers or student differ from those of most methods."""
+        """Warnings, one for each PATE method whose kinds of teachers and student are not the most frequent ones."""
         lines = [line for line in self.lines if line.teacher]
         kinds = Counter(line.recipe for line in lines)
         if len(kinds) < 2:
@@ -220,7 +223,7 @@ class Frontier:
         return next((epsilon for epsilon, mean, _ in line.scored if mean >= goal), None)
 
     def cheapest_of(self, line: Line) -> list[str]:
-        """Returns the smallest epsilon at which a method reaches each goal, as texts; a dash if it reaches none."""
+        """Returns the smallest epsilon at which a method reaches each goal, as texts; a dash for a goal never reached."""
         epsilons = [self.cheapest(line, share) for share in self.shares]
         return [DASH if epsilon is None else f"{epsilon:g}" for epsilon in epsilons]
 

@@ -38,7 +38,7 @@ def kind(recipe: Any) -> str:
 
 
 def require_plain_name(setting: str, name: str) -> None:
-    """Raises `InvalidValue`, with the name of the setting, if a method's name has other signs than those allowed.
+    """Raises `InvalidValue`, with the name of the setting, if a method's name has a character that is not allowed.
 
     Letters, digits, - and _ are allowed.
     """

@@ -43,7 +43,7 @@ class Trial:
     blank: Run  # a run with what is known before
     # files of the results by the seed of noise and training, named after all that a result depends on
     paths: Mapping[int, Path]
-    # makes it ready to be trained; raises `InvalidValue` where nothing reaches the budget, or tells nothing there
+    # returns the method, ready to be trained; raises `InvalidValue` or `NotTrained` if it is not trained at the budget
     contender: Callable[[], Contender]
     calibration: Path | None = None  # where its parameters are kept; None without a budget
     # whether it is trained although `Contender.refusal` speaks against it
@@ -99,7 +99,10 @@ class Trial:
         ]
 
     def _scored(self, contender: Contender, seed: int) -> Run:
-        """Trains a contender with a seed, and returns the run with its five scores on the test split."""
+        """Trains a contender with a seed, and returns the run with its five scores on the test split.
+
+        If the method cannot handle the data, the run has a note in place of scores.
+        """
         blank = self.blank
         if not blank.is_baseline:
             blank = replace(blank, priced_epsilon=contender.epsilon, seed=seed)
@@ -181,7 +184,8 @@ def private_trial(plan: ComparisonPlan, method: Method, epsilon: float, bench: B
 def baseline_trials(plan: ComparisonPlan, bench: Bench) -> list[Trial]:
     """Returns the trials of all models without privacy, without repetition.
 
-    These are the student of the true labels, the model of all private records, and the references of the methods.
+    These are the student of the true labels, if the public records have labels; the model of all private records, if
+    the plan asks for it; and the references of the methods.
     """
     references = []
     if bench.dataset.public_labeled:
@@ -284,7 +288,10 @@ def _results(index: int, trial: Trial) -> tuple[int, list[Run]]:
 def solved_parameters(
     plan: ComparisonPlan, trials: list[Trial]
 ) -> dict[str, list[tuple[float, str]]]:
-    """Returns for each method the pairs of an epsilon and the parameters that meet it, in words."""
+    """Returns, for each private method, pairs of an epsilon and the parameters that meet it, in words.
+
+    If no parameters meet the epsilon, the words are the reason. `trials` are those of the private methods, in order.
+    """
     parameters: dict[str, list[tuple[float, str]]] = {}
     keys = [method.key for method in plan.methods if method.is_private for _ in plan.epsilons]
     for key, trial in zip(keys, trials, strict=True):

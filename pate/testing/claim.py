@@ -65,7 +65,7 @@ class Claim:
         deltas: Sequence[float] = DELTAS,
         count: int = 1,
     ) -> Self:
-        """Returns the price of `count` releases as a claim.
+        """Returns the price of `count` releases as a claim, without points whose epsilon is infinite.
 
         Args:
             event: the event of one release. A `Claim` is returned unchanged.

@@ -101,7 +101,7 @@ def neighbors(
         one_vote: whether each teacher votes for exactly one label, and not for any set of labels.
 
     Raises:
-        InvalidValue: the instance has more than 5 million pairs.
+        InvalidValue: the instance is too large: (3T + 1)^L is more than 5 million.
 
     >>> pairs = neighbors(1, 2, Adjacency.ADD_REMOVE)
     >>> [(int(h[0]), int(other[0])) for h, other in zip(*pairs.pairs)]

@@ -42,10 +42,10 @@ def verify_samples(
 ) -> Verdict:
     """Draws from a mechanism on all histograms of a small instance, and tests whether the draws refute a price.
 
-    The price is tested as (epsilon, delta)-DP. The first half of the draws chooses eight tests: a pair of neighbors, an
-    epsilon and a set of outcomes whose delta most exceeds the claimed delta. The second half, which is independent of
-    this choice, yields Clopper-Pearson bounds on both probabilities of each set. The error probability is divided among
-    all bounds, so a valid price is refuted with a probability of at most 1 - confidence.
+    The price is tested as (epsilon, delta)-DP. The first half of the draws chooses at most eight tests: a pair of
+    neighbors, an epsilon and a set of outcomes whose delta most exceeds the claimed delta. The second half, which is
+    independent of this choice, yields Clopper-Pearson bounds on both probabilities of each set. The error probability
+    is divided among all bounds, so a valid price is refuted with a probability of at most 1 - confidence.
 
     Args:
         sampler: draws from the mechanism. It takes a histogram `[L]`, the number n of draws and the generator, and
@@ -56,7 +56,7 @@ def verify_samples(
         adjacency: the adjacency of the price.
         event: the price of one release; of a `Claim` only the deltas are tested.
         rng: the generator that is passed to the sampler.
-        num_samples: the number of draws for each histogram, >= 2.
+        num_samples: the number of draws for each histogram, >= 2; an odd number counts as one less.
         confidence: the confidence of a refutation, in (0, 1).
         epsilons: the epsilons at which deltas are tested.
         deltas: further points of the price. For each, the epsilon at this delta plus the failure probability is tested.
@@ -133,7 +133,7 @@ def _frequencies(draws: Sequence[Sequence[Any]], half_size: int) -> Array:
 def _candidates(
     shares: Array, pairs: Neighbors, claim: Claim, half_size: int
 ) -> list[tuple[int, tuple[float, float]]]:
-    """Returns the eight tests in which the first half of the draws exceeds the claim by the most standard errors.
+    """Returns at most eight tests, in which the first half of the draws exceeds the claim by the most standard errors.
 
     Args:
         shares: the relative frequency of each outcome in the first half, `[H, n]`.

@@ -125,7 +125,8 @@ class Descent:
     ) -> Array:
         """Returns the average of the released prevalence and of the steps' suggestion, `[num_labels]`.
 
-        Each is weighted by the inverse of its variance. The result is at least `recipe.matched_floor`, and at most 1 minus it.
+        Each is weighted by the inverse of its variance. The result is at least `recipe.matched_floor`, and at most 1
+        minus it.
 
         Args:
             released_variance: the variance of the noise in the released prevalence; 0 where it is public.

@@ -79,9 +79,10 @@ class AttackResult:
 class Attack:
     """An attack that plants canaries, draws a release, and guesses the variant of each canary from the release.
 
-    With `CenteredVotes` a canary is a private record, and every record is a teacher that votes in rounds. With all
-    other aggregators a canary is a teacher, because their price covers teachers, and the votes of all teachers are
-    chosen so that canaries decide the answers. The attacker knows everything except the coins and the noise.
+    With `CenteredVotes` a canary is a record in place of a private group, and every group is a teacher that votes in
+    rounds. With all other aggregators a canary is a teacher, because their price covers teachers, and the votes of all
+    teachers are chosen so that canaries decide the answers. The attacker knows everything except the coins and the
+    noise.
 
     Formal guarantee: if the price of the release is valid, `AttackResult.lower_bound_any` exceeds it with a probability
     of at most 1 - confidence. The same is true of `lower_bound` if the price is valid at all deltas.
@@ -92,9 +93,9 @@ class Attack:
         num_queries: the number of queries Q.
         num_teachers: the number of teachers T; of no effect if canaries are records.
         num_canaries: the number of canaries in each run. None for 1,000, but at most a tenth of the groups or an eighth
-            of the teachers. None also tries smaller numbers of canary teachers, with more runs, because the votes of
-            canaries disturb the guesses about other canaries.
-        num_runs: the number of runs, each with new coins and noise.
+            of the teachers. For aggregators that read counts, None also tries smaller numbers of canary teachers, with
+            more runs, because the votes of canaries disturb the guesses about other canaries.
+        num_runs: the number of runs, each with new coins and noise. If fewer canaries are chosen, there are more runs.
         confidence: the confidence of the lower bounds, in (0, 1).
         sabotage: the part of the release that is broken on purpose, a member of `SABOTAGE`; None for none.
         seed: the seed of all coins and noise; None for random numbers of the operating system.
@@ -163,8 +164,8 @@ class Attack:
         )
         priced = plan_release(self.aggregator, shape, self.budget)
         most = total // 2 if self.of_records else total // 8
-        count = self.num_canaries or min(_CANARIES, total // 10 if self.of_records else most)
-        require(count <= most, "num_canaries", count, f"at most {most} of {total}")
+        num_canaries = self.num_canaries or min(_CANARIES, total // 10 if self.of_records else most)
+        require(num_canaries <= most, "num_canaries", num_canaries, f"at most {most} of {total}")
         streams = RandomStreams.from_secret() if self.seed is None else RandomStreams(self.seed)
         rng = streams.generator("noise")
         coins: list[Signs] = []
@@ -180,18 +181,18 @@ class Attack:
                 guesser = RecordAttack(
                     aggregator=options,
                     dataset=dataset,
-                    num_canaries=count,
+                    num_canaries=num_canaries,
                     num_queries=self.num_queries,
                     sabotage=self.sabotage,
                 )
             else:
                 tries = (1, *_FEWER) if self.num_canaries is None and options.reads_counts else (1,)
-                canary_counts = [count // times for times in tries]
+                canary_counts = [num_canaries // times for times in tries]
                 repeats = _REPEATS if self.sabotage == "clip" else 1
                 guesser = TeacherAttack.rehearsed(
                     options, shape, canary_counts=canary_counts, repeats=repeats, rng=rng
                 )
-        num_runs = self.num_runs * (count // guesser.num_canaries)
+        num_runs = self.num_runs * (num_canaries // guesser.num_canaries)
         with monitor.stage("rehearsing the release", num_runs) as advance:
             for number in range(num_runs):
                 coins.append((2 * rng.integers(0, 2, guesser.num_canaries) - 1).astype(np.int8))
@@ -214,7 +215,7 @@ class Attack:
 
         Args:
             priced: the release and its price.
-            coins: 1 or -1 for each canary of all runs, `[m]`.
+            coins: 1 or -1 for each canary of all runs, `[m]` for m canaries in all.
             scores: the score of each canary: its sign is the guess, its size the confidence, `[m]`.
             start_time: the time at which the attack started, by `time.monotonic`.
         """

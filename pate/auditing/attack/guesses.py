@@ -35,7 +35,7 @@ class PriceCurve:
 
     @classmethod
     def from_accountant(cls, accountant: Accountant) -> Self:
-        """Returns the epsilons that an accountant computes at many deltas above twice its failure probability.
+        """Returns the finite epsilons of an accountant at up to 20 deltas above twice its failure probability.
 
         Raises `InvalidValue` if all these epsilons are infinite.
         """
@@ -70,8 +70,8 @@ class Guesses:
     def refute(self, price_curve: PriceCurve, *, confidence: float = 0.95) -> bool:
         """Returns True if the guesses refute a price.
 
-        The guesses refute a price if a release with this price allows so many correct guesses only with a probability
-        below 1 - confidence.
+        The guesses refute a price if a release with this price allows at least so many correct guesses only with a
+        probability below 1 - confidence.
 
         Formal guarantee: a valid price is refuted with a probability of at most 1 - confidence, for any way to guess.
 
@@ -136,7 +136,8 @@ class Guesses:
     ) -> float:
         """Returns the largest epsilon that the guesses refute, among the prices of a release with more or less noise.
 
-        Returns `least_epsilon` if that is larger, or if the guesses refute none of these prices.
+        The noise is multiplied by factors from 1/16 to 16. Returns `least_epsilon` if that is larger, or if the guesses
+        refute none of these prices.
 
         Args:
             accountant_at: returns the accountant of the release after its noise is multiplied by a factor > 0.

@@ -89,7 +89,8 @@ class _RecordedVotes(MomentVotes):
     ) -> tuple[Array, Array]:
         """Returns the features `[m, D]` and residuals `[m, L]` of m records in a round.
 
-        Each record adds the product of its features and residuals, a matrix `[D, L]`, to the sum of the round.
+        Each record adds the outer product of its features and residuals, a matrix `[D, L]` in steps, to the sum of the
+        round.
         """
         clipped = question.clipped_moments
         wider = replace(clipped, clip=self.clip_factor * clipped.clip)
@@ -104,8 +105,8 @@ class RecordAttack:
     """An attack that guesses, from all released sums, which of two canary records replaces each of m private groups.
 
     The first variant of a canary has the inputs of a public record. The second variant has these inputs mirrored at the
-    mean of the public records. Both variants have the same labels, mostly the rarer value of each label. The attacker
-    knows all other records, both variants of each canary, and all released sums.
+    mean of the public records. Both variants have the same labels: 10% to 80% of them, at random, have the rarer value
+    of the label. The attacker knows all other records, both variants of each canary, and all released sums.
     """
 
     aggregator: CenteredVotes  # draws the release
@@ -225,7 +226,7 @@ class _Canaries:
 
     @classmethod
     def draw(cls, dataset: Dataset, num_canaries: int, rng: np.random.Generator) -> _Canaries:
-        """Draws `num_canaries` canaries, and a different private group that each of them replaces."""
+        """Draws `num_canaries` canaries, and for each of them another private group, which it replaces."""
         private = dataset.private
         public = np.asarray(dataset.public.inputs)
         groups, first, group_of = np.unique(

@@ -50,7 +50,7 @@ class Training:
 
     @cached_property
     def public_inputs(self) -> NDArray[np.float32]:
-        """The first 10,000 inputs of the public pool, without labels."""
+        """The first inputs of the public pool, at most 10,000, without labels."""
         return np.asarray(self.bench.dataset.public.inputs[:MOST_ROWS])
 
     @cached_property
@@ -59,7 +59,7 @@ class Training:
         return PublicDirections.fit(self.public_inputs)
 
     def prevalence(self, noise_multiplier: float, rng: np.random.Generator) -> Array:
-        """Returns the prevalence of each label among the private records, with noise, `[L]`."""
+        """Returns the noisy prevalence of each label, `[L]`: its share of a group's records, averaged over groups."""
         private = self.bench.dataset.private
         _, group_of = np.unique(private.group_ids, return_inverse=True)
         shares = mean_labels(private.labels, teacher_of=group_of, num_teachers=self.num_groups)
@@ -202,7 +202,7 @@ class Alternative(Method):
         )
 
     def _refusal(self, noise_multiplier: float, training: Training) -> str:
-        """Returns the reason not to train: even in the best case the model would learn less than 1%.
+        """Returns the reason not to train: even at best the model would learn under 1% of the variance of log-odds.
 
         Returns an empty string if the model can learn more.
         """

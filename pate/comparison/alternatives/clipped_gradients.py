@@ -18,7 +18,8 @@ _CHUNK_VALUES = 2**20  # of gradients of single records at once
 def clipped_sums(network: nn.Module, clip: float) -> Iterator[Callable[[Array, Array], Array]]:
     """Yields a function that returns the sum of clipped gradients over records, for inputs and labels.
 
-    The hooks of Opacus are removed from the network at the end of the `with` block.
+    The hooks of Opacus are removed from the network at the end of the `with` block, and its parameters then need no
+    gradients.
 
     Args:
         network: the network whose parameters are trained.

@@ -258,7 +258,10 @@ class DpSgd(Alternative):
         )
 
     def _prevalence_multiplier(self, noise_multiplier: float, num_groups: int) -> float:
-        """Returns the noise multiplier of the prevalence, for a price of about a tenth of the price of all steps."""
+        """Returns the noise multiplier of the prevalence.
+
+        The prevalence takes about a tenth of 1 / multiplier**2 of the whole training.
+        """
         # T steps that sample with probability q cost about one Gaussian of 1 / m^2 = T q^2 / noise_multiplier^2.
         steps = noise_multiplier / (self.sampling_prob(num_groups) * math.sqrt(self.num_steps))
         return steps * math.sqrt((1 - PREVALENCE_SHARE) / PREVALENCE_SHARE)

@@ -81,7 +81,7 @@ class GroupGradients:
         return np.cumsum(self.sizes) - self.sizes
 
     def _shares_of_few(self, residuals: Array, clip: float) -> Array:
-        """Returns the weight of each record of the small groups in the clipped sum, `[n]`.
+        """Returns the weight of each record of a group of at most 8 records in the clipped sum, `[num_such_records]`.
 
         The weight is the clipping factor of the group, divided by the number of records in the group. The length of a
         group's gradient is computed from inner products of features and of residuals. If the gradients of the records
