@@ -223,7 +223,7 @@ class Frontier:
         return next((epsilon for epsilon, mean, _ in line.scored if mean >= goal), None)
 
     def cheapest_of(self, line: Line) -> list[str]:
-        """Returns the smallest epsilon at which a method reaches each goal, as texts; a dash for a goal never reached."""
+        """Returns the smallest epsilon at which a method reaches each goal, as texts; a dash if it never does."""
         epsilons = [self.cheapest(line, share) for share in self.shares]
         return [DASH if epsilon is None else f"{epsilon:g}" for epsilon in epsilons]
 
@@ -240,7 +240,7 @@ class Frontier:
 
     @property
     def verdict(self) -> str:
-        """A sentence with the best method at the smallest and at the largest epsilon, and the score of each."""
+        """Sentences on the best method at the smallest and at the largest epsilon, and on floor and ceiling."""
         best_at: dict[float, tuple[float, str]] = {}  # mean and method, by epsilon
         for line in self.lines:
             for epsilon, mean, _ in line.scored:

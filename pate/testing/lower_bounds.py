@@ -168,7 +168,7 @@ def _aligned(
 
 
 def _largest_epsilon(delta_at: Callable[[float], Any], target_delta: float) -> float:
-    """Returns the epsilon at which `delta_at`, a decreasing function, equals `target_delta`; rounded down, at most 200."""
+    """Returns the epsilon up to 200 at which `delta_at`, a decreasing function, equals `target_delta`; rounded down."""
     low = 0.0
     high = _HIGHEST
     for _ in range(_BISECTIONS):
