@@ -36,7 +36,7 @@ class Stage:
     def advance(self, num_done: int, note: str = "", *, current_time: float) -> None:
         """Records the number of steps that are done.
 
-        Steps that are done at the time when the stage began count as steps of an earlier run.
+        Steps that are reported within 0.1 s of the beginning of the stage count as steps of an earlier run.
 
         Args:
             num_done: the number of steps that are done.

@@ -171,7 +171,7 @@ def require_array(name: str, values: Any, *, dtype_kinds: str | None = "biuf") -
 
 
 def require_moderate(name: str, inputs: NDArray[Any], *, allows_missing: bool = False) -> None:
-    """Raises `InvalidValue` unless inputs are finite and at most 1e12, so that sums of squares fit into float32.
+    """Raises `InvalidValue` unless inputs are in [-1e12, 1e12], so that sums of their squares fit into float32.
 
     Args:
         name: the name of the parameter.
@@ -253,7 +253,7 @@ require_probability = partial(_require_number, "a number in (0, 1)", lambda valu
 
 
 def require_count(name: str, value: int, *, minimum: int = 1) -> int:
-    """Returns a whole number as an int; raises `InvalidValue` if the number is less than `minimum`."""
+    """Returns a whole number as an int; raises `InvalidValue` unless it is whole and in minimum..2**63-1."""
     is_whole = isinstance(value, (int, np.integer)) and not isinstance(value, bool)
     is_allowed = is_whole and minimum <= value <= _LARGEST_COUNT
     require(is_allowed, name, value, f"a whole number >= {minimum}")
@@ -290,7 +290,10 @@ def require_histogram(
 
 
 def require_generator(rng: Any) -> np.random.Generator:
-    """Returns a random generator; raises `InvalidValue` for a seed, with which every call would draw the same noise."""
+    """Returns a random generator; raises `InvalidValue` for anything else.
+
+    With a seed, for example, every call would draw the same noise.
+    """
     require(
         isinstance(rng, np.random.Generator), "rng", rng, "a numpy.random.Generator, not a seed"
     )

@@ -135,9 +135,9 @@ class ChargeTransfer:
         """
         record = LedgerRecord(self.account, self.priced, key=key, note=note)
         digests = self.account.parts(key)
-        for name, content in parts.items():
-            if name not in digests:
-                record.commit(name, content)
+        for part_name, content in parts.items():
+            if part_name not in digests:
+                record.commit(part_name, content)
 
 
 def _parts_in(ledger: Ledger, key: str) -> dict[str, bytes]:

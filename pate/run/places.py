@@ -117,9 +117,9 @@ class Places:
             num_draws: how often the release was drawn with fresh noise.
         """
 
-        def price_of_group(size: int) -> str:
-            """Returns the price of a group of `size` units as a phrase, such as "epsilon 3.2"."""
-            epsilon = group_epsilon(event=event, size=size, budget=budget)
+        def price_of_group(group_size: int) -> str:
+            """Returns the price of a group of `group_size` units as a phrase, such as "epsilon 3.2"."""
+            epsilon = group_epsilon(event=event, size=group_size, budget=budget)
             return (
                 f"epsilon {format_epsilon(epsilon)}"
                 if math.isfinite(epsilon)

@@ -449,7 +449,11 @@ class Question:
         )
 
     def require_possible(self, total: Integers, num_teachers: int) -> None:
-        """Raises `InvalidValue` for a sum that is longer than `num_teachers` parts of length `reach`."""
+        """Raises `InvalidValue` for a sum that the answers of `num_teachers` teachers cannot have.
+
+        Such a sum has another shape than `shape`, or is longer than `num_teachers` times `reach`. A sum of the kind
+        "lengths" must be counts >= 0 that add up to at most `num_teachers`.
+        """
         require(total.shape == self.shape, "sum.shape", total.shape, str(self.shape))
         if self.kind == LENGTHS:
             # Python's integers do not overflow
@@ -486,7 +490,7 @@ class Question:
 
     @cached_property
     def digest(self) -> str:
-        """The SHA-256 of kind, opening, labels and state, in hexadecimal digits."""
+        """The SHA-256 of the kind, `asked`, the number of labels and the state, in hexadecimal digits."""
         digest = hashlib.sha256(repr(("question", self.kind, self.asked, self.num_labels)).encode())
         for name in sorted(self.state):
             digest.update(repr((name, self.state[name].shape)).encode())

@@ -186,7 +186,10 @@ def _complete(folder: Path, with_student: Callable[[str], str]) -> None:
 
 
 def folder_of(release: Path) -> Path:
-    """Returns the folder that holds release.npz: the given folder, or `release/` within it."""
+    """Returns the folder that holds release.npz: the given folder, or `release/` within it.
+
+    Raises `InvalidValue` if neither holds it.
+    """
     for folder in (release, release / "release"):
         if (folder / "release.npz").is_file():
             return folder
@@ -199,8 +202,8 @@ def _terms_of(source: Path, release: Path) -> Terms | None:
     """Returns the terms of a release; None if a student was trained in the folder, which removes its terms.
 
     Args:
-        source: the folder that the user named.
-        release: the folder that holds release.npz.
+        source: the folder that holds release.npz.
+        release: the folder that the user named, which is also searched.
     """
     for folder in (source, release):
         if os.path.lexists(folder / TERMS):

@@ -277,7 +277,8 @@ class HolderSum:
             folder: the folder in which answered requests are noted.
 
         Raises:
-            InvalidValue: the votes exceed the terms, or the request was answered before.
+            InvalidValue: the votes exceed the terms; or, with noise, the request has another `vote_clip` than the noise
+                is for, was answered before, or is one more than `max_answers`.
         """
         file = VoteFile.open(votes)
         counts = np.zeros((request.num_queries, request.num_labels), dtype=np.int64)
@@ -489,7 +490,7 @@ class SummedRelease:
         )
 
     def made(self, make_sum: Callable[[], Summed]) -> Summed:
-        """Returns the sum with the names of its holders; writes it to the inbox first."""
+        """Returns the sum with the names of its holders from the inbox; if it is not there, makes and writes it first."""
         sum_file = _kept(
             self.inbox / "sum.npz",
             shape=(None, None),
@@ -627,7 +628,7 @@ class Opened:
 
     Attributes:
         name: a random name of the release, so that the sums of two inboxes are not mixed up.
-        asked: the digest of the opening question.
+        asked: the digest of the samples in the opening question.
         heads: the head of each holder's answer as JSON, by the holder's name.
     """
 
@@ -809,7 +810,7 @@ class AskedVotes(VotesInRounds, ShareSums):
     def _log(self, name: str) -> None:
         """Writes the name of a question to the log before it is asked.
 
-        Raises `InvalidValue` for an earlier question.
+        Raises `InvalidValue` if it is in the log already, and a later question is in the log, too.
         """
         path = self.folder / "asked.txt"
         rule = "the questions that were asked"
@@ -854,7 +855,7 @@ class AskedVotes(VotesInRounds, ShareSums):
         """
         rule = "the default recipe, which all holders have"
         require(recipe == DEFAULT_RECIPE, "recipe", recipe, rule, owner="aggregator")
-        count = affordable_directions(
+        num_directions = affordable_directions(
             noise_multiplier=noise_multiplier,
             num_teachers=self.num_teachers,
             num_records=max(1, round(self.records_per_teacher * self.num_teachers)),
@@ -862,7 +863,7 @@ class AskedVotes(VotesInRounds, ShareSums):
             noise_share=recipe.noise_share_in_rounds,
         )
         moments: RoundVotes = self.cached(
-            ("moments", count), compute=lambda: AskedMoments(self, count)
+            ("moments", num_directions), compute=lambda: AskedMoments(self, num_directions)
         )
         return moments
 
