@@ -106,7 +106,7 @@ def how_to_install_federated() -> str:
 
 
 def _origin() -> str | None:
-    """Returns the folder or wheel from which pip installed this package (PEP 610); None if it was an index."""
+    """Returns the local folder or wheel from which pip installed this package (PEP 610); None if there is none."""
     # These modules load slowly, and most processes never need them.
     from importlib.metadata import PackageNotFoundError, distribution
     from urllib.parse import urlsplit

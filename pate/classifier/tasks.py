@@ -167,7 +167,7 @@ class LabelSets(Task):
 
     @classmethod
     def from_labels(cls, y: Any, classes: Any) -> LabelSets | None:
-        """Returns the task for `y`; None unless `y` is a list of sets, lists or tuples of words."""
+        """Returns the task for `y`; None unless `y` is a list of sets, lists or tuples of words, not all empty."""
         if isinstance(y, str) or not hasattr(y, "__len__") or getattr(y, "ndim", 1) != 1:
             return None
         rule = "sets of words, one word a label, or an array [n, num_labels] of 0 and 1"

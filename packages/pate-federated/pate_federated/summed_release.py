@@ -490,7 +490,7 @@ class SummedRelease:
         )
 
     def made(self, make_sum: Callable[[], Summed]) -> Summed:
-        """Returns the sum with the names of its holders from the inbox; if it is not there, makes and writes it first."""
+        """Returns the sum in the inbox, with the names of its holders; if there is none, makes and writes it first."""
         sum_file = _kept(
             self.inbox / "sum.npz",
             shape=(None, None),
