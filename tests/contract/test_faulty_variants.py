@@ -497,17 +497,19 @@ def test_13_a_price_that_is_no_number_is_refused() -> None:
         pa.OneBitEvent(logits=(0.0, math.nan), reach=1)
 
 
-def queries_until_spent(epsilon_of: Callable[[int], float], budget: float, max_queries: int) -> int:
+def queries_until_spent(
+    epsilon_of: Callable[[int], float], max_epsilon: float, max_queries: int
+) -> int:
     """Counts queries until a comparison is False, as it is for NaN, which the faulty code calls affordable."""
     num_asked = 0
-    while num_asked < max_queries and not epsilon_of(num_asked + 1) > budget:
+    while num_asked < max_queries and not epsilon_of(num_asked + 1) > max_epsilon:
         num_asked += 1
     return num_asked
 
 
-def check_budget(queries: int) -> None:
+def check_budget(num_queries: int) -> None:
     """Checks that fewer than 10,000 queries were asked."""
-    assert queries < 10_000, f"fault: {queries} queries at a price that is not a number"
+    assert num_queries < 10_000, f"fault: {num_queries} queries at a price that is not a number"
 
 
 @pytest.mark.slow
@@ -529,7 +531,9 @@ def test_13_no_loop_runs_on_a_price_that_is_not_a_number() -> None:
     def price_that_is_nan(num_queries: int) -> float:
         return math.nan
 
-    caught(check_budget, queries_until_spent(price_that_is_nan, budget=8.0, max_queries=10_000))
+    caught(
+        check_budget, queries_until_spent(price_that_is_nan, max_epsilon=8.0, max_queries=10_000)
+    )
 
 
 @pytest.mark.parametrize("case", CASES, ids=[case.name for case in CASES])

@@ -82,8 +82,8 @@ def test_no_pair_in_the_plane_has_a_larger_divergence_than_the_worst_pair(
     assert (found.max(axis=0) > comes + 5e-5).any()
 
 
-def summed_losses(p: Array, other: Array, count: int, target_delta: float) -> float:
-    """Returns the epsilon of `count` releases for a pair of densities on a grid.
+def summed_losses(p: Array, other: Array, num_releases: int, target_delta: float) -> float:
+    """Returns the epsilon of `num_releases` releases for a pair of densities on a grid.
 
     Each privacy loss is rounded to the nearest of many fine steps.
     """
@@ -93,7 +93,7 @@ def summed_losses(p: Array, other: Array, count: int, target_delta: float) -> fl
     masses = np.bincount(
         np.rint(loss / step).astype(int) % size, weights=p / p.sum(), minlength=size
     )
-    total = np.roll(np.fft.irfft(np.fft.rfft(masses) ** count, size), size // 2)
+    total = np.roll(np.fft.irfft(np.fft.rfft(masses) ** num_releases, size), size // 2)
     places = (np.arange(size) - size // 2) * step
     low = 0.0
     high = float(places[-1])
@@ -120,7 +120,7 @@ def test_sixty_sampled_steps_cost_as_much_as_the_worst_pair(multiplier: float, p
     q = 4096 / 62115
     x = np.linspace(-14, 14, 200_001)
     sides = [(1 - q) * norm.pdf(x) + q * norm.pdf(x, sign / (2 * multiplier)) for sign in (1, -1)]
-    true = summed_losses(*sides, count=60, target_delta=1e-6)
+    true = summed_losses(*sides, num_releases=60, target_delta=1e-6)
     assert true == pytest.approx(pair, rel=0.012)
     event = pa.SelfComposedEvent(pa.SampledGaussianEvent(multiplier, sampling_prob=q), count=60)
     found = {kind.name: kind().compose(event).get_epsilon(target_delta=1e-6) for kind in SAMPLERS}

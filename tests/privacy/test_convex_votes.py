@@ -52,29 +52,29 @@ def votes_of(
 
 
 def sums_with_any_first_group(
-    others: int, *, penalty: float, clip: float
+    num_others: int, *, penalty: float, clip: float
 ) -> tuple[Array, ClippedMoments]:
     """Returns all sums with a first group of one, two or five records anywhere, beside the same
-    `others` other groups.
+    `num_others` other groups.
 
     The array `[-1, 2, 4, 10]` has an axis for both signs of the student's weights. The second value
     holds the sensitivity.
     """
     rng = np.random.default_rng(2)
-    sums = ClippedMoments(clip, num_teachers=1 + others)
-    beside = rng.normal(size=(others, 3))
-    theirs = rng.random(size=(others, 2)) < 0.5
+    sums = ClippedMoments(clip, num_teachers=1 + num_others)
+    beside = rng.normal(size=(num_others, 3))
+    theirs = rng.random(size=(num_others, 2)) < 0.5
     found = []
     for size, far, flip in product((1, 2, 5), (1e-6, 1.0, 1e6), (1, -1)):
         for labels in product((False, True), repeat=2):
             first = np.repeat(rng.normal(size=(1, 3)) * far, size, axis=0)
-            group_of = np.concatenate([np.zeros(size, dtype=int), 1 + np.arange(others)])
+            group_of = np.concatenate([np.zeros(size, dtype=int), 1 + np.arange(num_others)])
             held = np.concatenate([np.tile(labels, (size, 1)), theirs])
             votes = votes_of(
                 np.concatenate([first, beside]),
                 labels=held,
                 group_of=group_of,
-                learner_of=[0] * (1 + others),
+                learner_of=[0] * (1 + num_others),
                 penalty=penalty,
             )
             found.append(votes.total(WEIGHTS * flip, SCALE * 40, sums).ravel())
@@ -194,7 +194,7 @@ def test_without_limits_a_group_moves_it_further(monkeypatch: pytest.MonkeyPatch
         return real(*arguments, limits=np.full_like(limits, 1e9), **named_arguments)
 
     monkeypatch.setattr(convex_votes, "convex_fit", unlimited)
-    found, sums = sums_with_any_first_group(others=1, penalty=10.0, clip=0.6)
+    found, sums = sums_with_any_first_group(num_others=1, penalty=10.0, clip=0.6)
     assert moved(found) > 2 * sums.l2_sensitivity
 
 

@@ -46,14 +46,14 @@ from tests.privacy.call_distributions import (
 REPLACE = Adjacency.REPLACE_ONE
 
 
-def neighbors(epsilon: float, *, count: int = 1000) -> Iterator[Pair]:
+def neighbors(epsilon: float, *, num_pairs: int = 1000) -> Iterator[Pair]:
     """Yields pairs of distributions on 2 to 5 outcomes, epsilon apart, alternating between `tilted`
     and `opposite` pairs.
 
     Some probabilities are tiny.
     """
     rng = np.random.default_rng(7)
-    for index in range(count):
+    for index in range(num_pairs):
         size = int(rng.integers(low=2, high=6))
         share = rng.dirichlet(np.full(size, 0.15)) + 1e-9
         yield opposite(rng, share, epsilon) if index % 2 else tilted(rng, share, epsilon)
@@ -380,7 +380,7 @@ def test_best_session_costs_at_least_a_repeated_test() -> None:
 
 
 def two_counter_distributions(
-    pair: Pair, targets: tuple[set[int], set[int]], hits: int, *, num_calls: int
+    pair: Pair, targets: tuple[set[int], set[int]], target_hits: int, *, num_calls: int
 ) -> Pair:
     """Returns the distributions, on two neighbors, of how often each outcome occurred in a session with two
     counters of hits. The session ends when both counters have reached their hits, or after `num_calls` calls.
@@ -398,7 +398,9 @@ def two_counter_distributions(
                 longer[more] = longer.get(more, 0.0) + orders
         going = {}
         for counts, orders in longer.items():
-            halted = min(sum(counts[outcome] for outcome in target) for target in targets) >= hits
+            halted = (
+                min(sum(counts[outcome] for outcome in target) for target in targets) >= target_hits
+            )
             if halted or call == num_calls:
                 first.append(orders * float(np.prod(pair[0] ** np.array(counts))))
                 second.append(orders * float(np.prod(pair[1] ** np.array(counts))))

@@ -63,11 +63,11 @@ def assert_priced(
 
 
 def session_delta(
-    pair: Pair, in_target: Array, hits: int, epsilon: float, *, num_calls: int
+    pair: Pair, in_target: Array, target_hits: int, epsilon: float, *, num_calls: int
 ) -> float:
     """Returns the exact delta of a session of equal calls, in the worse direction.
 
-    The session ends with hit number `hits` or after `num_calls` calls. Calls are exchangeable, so only the
+    The session ends with hit number `target_hits` or after `num_calls` calls. Calls are exchangeable, so only the
     number of each outcome matters, and whether the last call was a hit.
     """
     logs = np.log(np.stack(pair))
@@ -75,19 +75,19 @@ def session_delta(
     hit = np.flatnonzero(in_target)
     columns = []
     ways = []
-    for found in product(range(hits + 1), repeat=len(hit)):
+    for found in product(range(target_hits + 1), repeat=len(hit)):
         total = sum(found)
-        if total > hits:
+        if total > target_hits:
             continue
         for misses in product(range(num_calls + 1), repeat=len(missed)):
             length = total + sum(misses)
-            halted = total == hits
+            halted = total == target_hits
             if length > num_calls or (not halted and length < num_calls):
                 continue
             orders = gammaln(length + 1) - gammaln(np.array([*found, *misses]) + 1).sum()
             columns.append([*found, *misses])
             # the last call is one of the hits
-            ways.append(orders + (math.log(hits / length) if halted else 0.0))
+            ways.append(orders + (math.log(target_hits / length) if halted else 0.0))
     exponents = (
         np.array(columns, dtype=float) @ logs[:, np.concatenate([hit, missed])].T
         + np.array(ways)[:, None]
@@ -150,7 +150,7 @@ def test_sessions_of_threshold_calls_keep_their_price_and_not_that_of_their_hits
         claimed = pure_dp_composition_epsilon(epsilon=1.0, count=1, target_delta=1e-3)
         assert (
             max(
-                session_delta(pair, in_target, hits=1, epsilon=claimed, num_calls=60)
+                session_delta(pair, in_target, target_hits=1, epsilon=claimed, num_calls=60)
                 for pair, in_target in worst
             )
             > 1e-3
@@ -178,7 +178,7 @@ def test_sessions_of_wrapped_selections_keep_their_price(adjacency: Adjacency) -
         found = session_delta(
             (apart[0], apart[1]),
             in_target=np.arange(3) == 2,
-            hits=2,
+            target_hits=2,
             epsilon=session.price.epsilon,
             num_calls=40,
         )
@@ -198,7 +198,7 @@ def test_sessions_of_two_runs_keep_their_price(hits: int) -> None:
         found = session_delta(
             (first, second),
             in_target=np.arange(3) == 2,
-            hits=hits,
+            target_hits=hits,
             epsilon=session.price.epsilon,
             num_calls=60,
         )

@@ -24,22 +24,26 @@ every_adjacency = pytest.mark.parametrize("adjacency", tuple(Adjacency))
 
 
 def verified(
-    event: Event | Claim, adjacency: Adjacency, std: float, labels: int = 3, teachers: int = 5
+    event: Event | Claim,
+    adjacency: Adjacency,
+    noise_std: float,
+    num_labels: int = 3,
+    num_teachers: int = 5,
 ) -> Verdict:
     """Returns the verdict on a claim about the noisy winner, on all neighboring tables with one
     vote for each teacher.
     """
 
     def distribution(histogram: np.ndarray) -> dict[int, float]:
-        rival = noisy_max_distribution(histogram, noise_std=std)
-        ours = gaussian_argmax(histogram / std)
+        rival = noisy_max_distribution(histogram, noise_std=noise_std)
+        ours = gaussian_argmax(histogram / noise_std)
         np.testing.assert_allclose(ours, rival, rtol=1e-6, atol=1e-12)
         return dict(enumerate(rival.tolist()))
 
     return verify(
         distribution,
-        num_labels=labels,
-        num_teachers=teachers,
+        num_labels=num_labels,
+        num_teachers=num_teachers,
         adjacency=adjacency,
         event=event,
         one_vote=True,
@@ -107,7 +111,10 @@ def test_a_winner_among_all_sets_of_two_labels_is_covered(
         num_queries=1, num_labels=2, num_teachers=9
     )
     assert (
-        verified(event, adjacency, std=1.0, labels=4, teachers=num_teachers).require().ratio > 0.3
+        verified(event, adjacency, noise_std=1.0, num_labels=4, num_teachers=num_teachers)
+        .require()
+        .ratio
+        > 0.3
     )
 
 
@@ -118,7 +125,13 @@ def test_a_price_of_one_count_does_not_cover_replace_one() -> None:
     not reached.
     """
     cheap, dear = (
-        verified(GaussianEvent(std), adjacency=Adjacency.REPLACE_ONE, std=1.0, labels=4, teachers=4)
+        verified(
+            GaussianEvent(std),
+            adjacency=Adjacency.REPLACE_ONE,
+            noise_std=1.0,
+            num_labels=4,
+            num_teachers=4,
+        )
         for std in (1.0, 0.5**0.5)
     )
     assert not cheap.sound

@@ -23,15 +23,13 @@ Array = NDArray[np.float64]
 
 
 def hockey_stick(grid: LossGrid) -> Array:
-    """Returns max(0, 1 - e^x) at each loss x of the grid: the deltas that remain after the last
-    event.
-    """
+    """Returns max(0, 1 - e^x) at each point x of the grid: the delta at epsilon x if no event follows."""
     return np.asarray(-np.expm1(np.minimum(grid.points, 0.0)))
 
 
 def stepped(pairs: DominatingPairs, grid: LossGrid, values: Array) -> Array:
-    """Returns the deltas at the points of the grid before one step, given the deltas after that
-    step.
+    """Returns, at each point of the grid, the delta of one event and then later events, given the deltas of the later
+    ones.
     """
     return composition_step(pairs, grid, negligible=1e-15)(values)
 
@@ -44,10 +42,9 @@ def smooth(x: float, scale: float = 0.3) -> float:
 
 
 def expectation(up: float, down: float, x: float) -> float:
-    """Returns the expected value of `smooth` at x less the loss, for one two-point pair.
+    """Returns the mean of `smooth(x - loss)` over the losses `up` and `down` of one two-point pair.
 
-    The pair has the loss `up` or the loss `down`; its probabilities are those under its first
-    distribution.
+    The probabilities of both losses are those under the pair's first distribution.
     """
     first, second = two_point_probabilities(up, down)
     return first * smooth(x - up) + second * smooth(x - down)

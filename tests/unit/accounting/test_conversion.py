@@ -86,15 +86,15 @@ DELTAS = (5e-324, 1e-300, 1e-120, 1e-30, 1e-9, 1e-3, 0.6)
 CLOSE = 1e-12
 
 
-def true_delta(mu: Any, epsilon: Any, before: Any = 0) -> Any:
+def true_delta(mu: Any, epsilon: Any, earlier_loss: Any = 0) -> Any:
     """Returns the delta of a Gaussian pair with mean shift `mu` by the formula of Balle and Wang,
     in 100 digits.
 
-    `before` is a loss of earlier events, which is subtracted from epsilon.
+    `earlier_loss` is a loss of earlier events, which is subtracted from epsilon.
     """
     with mpmath.workdps(100):
         mu = mpmath.mpf(mu)
-        epsilon = mpmath.mpf(epsilon) - before
+        epsilon = mpmath.mpf(epsilon) - earlier_loss
         near, far = (
             mpmath.erfc((epsilon / mu + sign * mu / 2) / mpmath.sqrt(2)) / 2 for sign in (-1, 1)
         )
@@ -223,7 +223,7 @@ def test_gaussians_with_pure_releases_are_bounded_from_above(pure: float) -> Non
                 with mpmath.workdps(100):
                     losses = [(2 * k - count) * mpmath.mpf(pure) for k in range(count + 1)]
                     deltas = [
-                        true_delta(1 / mpmath.mpf(multiplier), epsilon, before=loss)
+                        true_delta(1 / mpmath.mpf(multiplier), epsilon, earlier_loss=loss)
                         for loss in losses
                     ]
                     truth = mpmath.fsum(map(operator.mul, chances, deltas))

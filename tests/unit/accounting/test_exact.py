@@ -19,8 +19,8 @@ from pate.accounting.exact_steps import Box, DominatingPairs, Span, dominating_p
 from pate.aggregators import StableTopK
 
 
-def binomial_delta(epsilon: float, count: int, target: float) -> float:
-    """Returns the delta, at epsilon `target`, of `count` randomized responses with `epsilon` each.
+def binomial_delta(epsilon: float, count: int, target_epsilon: float) -> float:
+    """Returns the delta, at epsilon `target_epsilon`, of `count` randomized responses with `epsilon` each.
 
     The delta is summed term by term (Kairouz, Oh & Viswanath 2015).
     """
@@ -28,7 +28,9 @@ def binomial_delta(epsilon: float, count: int, target: float) -> float:
     chances = [
         math.comb(count, k) * truth**k * (1 - truth) ** (count - k) for k in range(count + 1)
     ]
-    sticks = [max(0.0, -math.expm1(target - (2 * k - count) * epsilon)) for k in range(count + 1)]
+    sticks = [
+        max(0.0, -math.expm1(target_epsilon - (2 * k - count) * epsilon)) for k in range(count + 1)
+    ]
     return math.fsum(map(operator.mul, chances, sticks))
 
 
@@ -77,13 +79,13 @@ def bits(chances: list[Fraction], reach: int) -> list[tuple[Fraction, Fraction]]
     return [pair for p, q in pairs for pair in ((p, q), (q, p))]
 
 
-def spans(range_: Fraction, size: int) -> list[tuple[Fraction, Fraction]]:
-    """Returns `size - 1` two-point pairs whose two outcomes have the likelihood ratios s and s / range_.
+def spans(range_: Fraction, num_intervals: int) -> list[tuple[Fraction, Fraction]]:
+    """Returns `num_intervals - 1` two-point pairs whose two outcomes have the likelihood ratios s and s / range_.
 
     A pair is the probability of the first outcome on each of two neighbors; s takes evenly spaced values between 1
     and range_.
     """
-    ratios = [1 + (range_ - 1) * Fraction(k, size) for k in range(1, size)]
+    ratios = [1 + (range_ - 1) * Fraction(k, num_intervals) for k in range(1, num_intervals)]
     q = [(1 - s / range_) / (s - s / range_) for s in ratios]
     return [(s * chance, chance) for s, chance in zip(ratios, q, strict=True)]
 
@@ -93,10 +95,10 @@ LOGITS = tuple(math.log(p / (1 - p)) for p in CHANCES)
 PLAYS: dict[str, tuple[list[pa.Event], list[list[tuple[Fraction, Fraction]]]]] = {
     "bits": ([pa.OneBitEvent(logits=LOGITS, reach=1)] * 3, [bits(CHANCES, reach=1)] * 3),
     "far bits": ([pa.OneBitEvent(logits=LOGITS, reach=3)] * 2, [bits(CHANCES, reach=3)] * 2),
-    "range": ([pa.BoundedRangeEvent(math.log(2))] * 2, [spans(Fraction(2), size=24)] * 2),
+    "range": ([pa.BoundedRangeEvent(math.log(2))] * 2, [spans(Fraction(2), num_intervals=24)] * 2),
     "small range": (
         [pa.BoundedRangeEvent(math.log(1.1))] * 3,
-        [spans(Fraction(11, 10), size=20)] * 3,
+        [spans(Fraction(11, 10), num_intervals=20)] * 3,
     ),
     "range, bit, pure": (
         [
@@ -105,7 +107,7 @@ PLAYS: dict[str, tuple[list[pa.Event], list[list[tuple[Fraction, Fraction]]]]] =
             pa.PureDpEvent(math.log(3)),
         ],
         [
-            spans(Fraction(3, 2), size=16),
+            spans(Fraction(3, 2), num_intervals=16),
             bits(CHANCES, reach=2),
             [(Fraction(3, 4), Fraction(1, 4))],
         ],
@@ -377,7 +379,7 @@ def test_a_repeated_pair_is_a_sum_over_binomials() -> None:
         )
     )
     for target in (0.0, 2.0, 4.0, 6.5):
-        truth = binomial_delta(epsilon=0.05, count=900, target=target)
+        truth = binomial_delta(epsilon=0.05, count=900, target_epsilon=target)
         assert truth * (1 - 1e-11) <= result.delta(target) <= truth * 1.02 + 1e-13
     cheaper = Box(ups=np.array([0.045]), downs=np.array([-0.045]))
     result = profile_of(
@@ -385,7 +387,7 @@ def test_a_repeated_pair_is_a_sum_over_binomials() -> None:
             ((cheaper, 900),), spacing=0.01125, largest_finite_loss=12.0, negligible=1e-20
         )
     )
-    assert result.delta(4.0) < binomial_delta(epsilon=0.05, count=900, target=4.0) * 0.8
+    assert result.delta(4.0) < binomial_delta(epsilon=0.05, count=900, target_epsilon=4.0) * 0.8
 
 
 @pytest.mark.slow
@@ -436,7 +438,11 @@ def test_blocks_of_two_steps_bound_an_exhaustive_search(monkeypatch: pytest.Monk
             steps, spacing=rounded_spacing(spacing=0.01), largest_finite_loss=8.0, negligible=1e-15
         )
     )
-    families = [bits(CHANCES, reach=1), spans(Fraction(3, 2), size=12), bits(CHANCES, reach=1)]
+    families = [
+        bits(CHANCES, reach=1),
+        spans(Fraction(3, 2), num_intervals=12),
+        bits(CHANCES, reach=1),
+    ]
     for y in (Fraction(1), Fraction(5, 4), Fraction(2), Fraction(7, 2)):
         assert result.delta(math.log(y)) >= float(best_play(families, y)) * (1 - 1e-12)
     cheaper = dominating_pairs(

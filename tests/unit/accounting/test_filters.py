@@ -198,11 +198,11 @@ def test_a_cap_has_no_slack_at_a_tiny_delta() -> None:
 
 
 def test_a_filter_never_splits_events_between_two_bounds() -> None:
-    """A filter admits pure events by the sum of their epsilons, and all events by their Renyi
-    divergence.
+    """A filter admits an event if the sum of all pure epsilons stays within the cap, or the Renyi divergence within
+    its budget.
 
-    Pure events that were admitted by the sum also use up the divergence, and Gaussians also use up
-    the sum.
+    One of both bounds must hold for all events together. So pure events that were admitted by the sum also use up the
+    divergence, and after Gaussians a pure event cannot be admitted by the sum.
     """
     privacy_filter = RenyiFilter(max_epsilon=0.3, target_delta=DELTA)
     half = privacy_filter.price(pa.SelfComposedEvent(event=pa.PureDpEvent(epsilon=0.1), count=2))

@@ -150,11 +150,11 @@ def bit_rdp(logit: float, other: float, order: float) -> float:
         )
 
 
-def _programs(rng: np.random.Generator, size: float, number: int) -> LinearPrograms:
-    """Returns `number` random linear programs with 60 types and four rows each.
+def _programs(rng: np.random.Generator, value_scale: float, num_programs: int) -> LinearPrograms:
+    """Returns `num_programs` random linear programs with 60 types and four rows each.
 
     Their rows are sums of shared arrays with weights of each program. Their values are a shared array plus values of
-    each program; `size` scales the values.
+    each program; `value_scale` scales the values.
     """
     parts = np.vstack(
         [
@@ -164,10 +164,10 @@ def _programs(rng: np.random.Generator, size: float, number: int) -> LinearProgr
             np.ones(60),
         ]
     )
-    weights = np.concatenate([np.eye(5, 6)[None]] * number)
-    weights[:, 0, 0] = size
-    weights[:, 2:, 5] = -0.1 * rng.random(size=(number, 3))
-    own_values = size * rng.random(size=(number, 60))
+    weights = np.concatenate([np.eye(5, 6)[None]] * num_programs)
+    weights[:, 0, 0] = value_scale
+    weights[:, 2:, 5] = -0.1 * rng.random(size=(num_programs, 3))
+    own_values = value_scale * rng.random(size=(num_programs, 60))
     sizes = np.abs(weights) @ np.abs(parts).max(axis=1)
     sizes[:, 0] += own_values.max(axis=1)
     return LinearPrograms(parts=parts, weights=weights, sizes=sizes, own_values=own_values)
@@ -199,7 +199,7 @@ def test_bounds_of_linear_programs_are_rounded_up(size: float) -> None:
 
     Plain double precision is below the exact value for some of them.
     """
-    programs = _programs(np.random.default_rng(0), size, number=40)
+    programs = _programs(np.random.default_rng(0), size, num_programs=40)
     multipliers, attained = best_multipliers(programs)
     left = programs.remainders(multipliers)
     bounds = programs.bounds(multipliers, left)

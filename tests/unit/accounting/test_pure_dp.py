@@ -17,8 +17,8 @@ MIXTURES: list[dict[float, int]] = [
 ]
 
 
-def enumerated(counts: dict[float, int], target: float) -> float:
-    """Returns delta at epsilon `target` by enumerating all answers of several randomized responses."""
+def enumerated(counts: dict[float, int], target_epsilon: float) -> float:
+    """Returns delta at epsilon `target_epsilon` by enumerating all answers of several randomized responses."""
     epsilons = [epsilon for epsilon, count in counts.items() for _ in range(count)]
     total = 0.0
     for signs in product((1, -1), repeat=len(epsilons)):
@@ -27,7 +27,7 @@ def enumerated(counts: dict[float, int], target: float) -> float:
             1 / (1 + math.exp(-sign * epsilon))
             for sign, epsilon in zip(signs, epsilons, strict=True)
         )
-        total += mass * max(0.0, -math.expm1(target - loss))
+        total += mass * max(0.0, -math.expm1(target_epsilon - loss))
     return total
 
 
@@ -58,7 +58,9 @@ def test_releases_with_several_epsilons_are_bounded_closely(counts: dict[float, 
 def test_epsilons_10_percent_too_small_fail() -> None:
     """Negative control: with epsilons 10% too small, the bound is below the enumerated delta."""
     shrunk = {0.9 * epsilon: count for epsilon, count in MIXTURES[0].items()}
-    assert composed(shrunk).get_delta(target_epsilon=0.7) < enumerated(MIXTURES[0], target=0.7)
+    assert composed(shrunk).get_delta(target_epsilon=0.7) < enumerated(
+        MIXTURES[0], target_epsilon=0.7
+    )
 
 
 def test_too_many_releases_are_bounded_by_renyi_and_the_sum() -> None:

@@ -183,14 +183,14 @@ Call = tuple[tuple[float, float, bool], ...]
 """Probabilities of an outcome on both neighbors, and whether it is a hit."""
 
 
-def random_calls(target: QTarget, num: int, rng: np.random.Generator) -> list[Call]:
-    """Returns `num` random calls of four outcomes each, the first two of which are hits.
+def random_calls(target: QTarget, num_calls: int, rng: np.random.Generator) -> list[Call]:
+    """Returns `num_calls` random calls of four outcomes each, the first two of which are hits.
 
     On both neighbors the hits have at least the target's hit probability, and no likelihood ratio exceeds
     exp(epsilon) of the target.
     """
     actual: list[Call] = []
-    while len(actual) < num:
+    while len(actual) < num_calls:
         first = rng.dirichlet(rng.choice([0.3, 1.0, 3.0], size=4))
         second = first * np.exp(
             rng.choice([-1.0, 1.0, rng.uniform(low=-1, high=1)], size=4) * target.epsilon
@@ -235,7 +235,7 @@ def test_random_calls_never_exceed_the_best_play_delta(target: QTarget, target_h
     best = best_play_delta(target, target_hits=target_hits, num_accesses=4, target_epsilon=epsilon)
     plays = [
         played(
-            random_calls(target, num=3, rng=rng),
+            random_calls(target, num_calls=3, rng=rng),
             num_accesses=4,
             target_hits=target_hits,
             epsilon=epsilon,

@@ -98,11 +98,14 @@ VOTES = ConfidentVotes(screening_std=2.0, threshold_share=0.75, noise_std=3.0)
 
 
 def released(
-    aggregator: ConfidentVotes, votes: list[int], times: int = 50, ledger: Ledger | None = None
+    aggregator: ConfidentVotes,
+    votes: list[int],
+    num_queries: int = 50,
+    ledger: Ledger | None = None,
 ) -> Release:
-    """Returns a release of `times` equal histograms of 20 teachers."""
+    """Returns a release of `num_queries` equal histograms of 20 teachers."""
     rng = np.random.default_rng(0)
-    counts = np.tile(votes, (times, 1))
+    counts = np.tile(votes, (num_queries, 1))
     return aggregator.aggregate(counts, num_teachers=20, rng=rng, ledger=ledger)
 
 
@@ -128,7 +131,7 @@ def test_screening_uses_the_smallest_majority() -> None:
 
     Answered queries have labels with the probabilities of Gaussian votes.
     """
-    release = released(VOTES, votes=[18, 2, 11], times=40_000)
+    release = released(VOTES, votes=[18, 2, 11], num_queries=40_000)
     share = release.num_answered / 40_000
     assert share == pytest.approx(ndtr(-2.0), abs=5 * (ndtr(-2.0) / 40_000) ** 0.5)
     answered = release.labels[release.answered]

@@ -319,10 +319,10 @@ def epsilon_of(aggregator: StableFixedTopK) -> float:
 
 
 def released(
-    aggregator: StableFixedTopK, votes: list[int], *, num_teachers: int, queries: int = 200
+    aggregator: StableFixedTopK, votes: list[int], *, num_teachers: int, num_queries: int = 200
 ) -> np.ndarray:
     """Returns the labels `[queries, num_labels]` that are released for equal histograms."""
-    rows = np.tile(votes, (queries, 1))
+    rows = np.tile(votes, (num_queries, 1))
     return aggregator.aggregate(
         rows, num_teachers=num_teachers, rng=np.random.default_rng(0)
     ).labels

@@ -21,27 +21,27 @@ from tests.refusals import Refusal, refused
 ROWS = CenteredVotes(noise_multiplier=1.0)
 
 
-def dataset(groups: int = 2000, width: int = 40, labels: int = 20) -> Dataset:
-    """Returns made-up data with `groups` private, 600 public and 50 test records of one group each."""
+def dataset(num_groups: int = 2000, num_inputs: int = 40, num_labels: int = 20) -> Dataset:
+    """Returns made-up data with `num_groups` private, 600 public and 50 test records of one group each."""
     rng = np.random.default_rng(0)
     start = 0
 
-    def split(count: int) -> Split:
+    def split(num_records: int) -> Split:
         nonlocal start
-        inputs = rng.normal(size=(count, width)).astype(np.float32)
-        ids = np.arange(start, start + count)
-        start += count
-        return Split(inputs, inputs[:, :labels] > 1.5, ids, ids)
+        inputs = rng.normal(size=(num_records, num_inputs)).astype(np.float32)
+        ids = np.arange(start, start + num_records)
+        start += num_records
+        return Split(inputs, inputs[:, :num_labels] > 1.5, ids, ids)
 
-    names = tuple(f"label{number}" for number in range(labels))
-    return Dataset("drawn", False, "features", names, split(groups), split(600), split(50))
+    names = tuple(f"label{number}" for number in range(num_labels))
+    return Dataset("drawn", False, "features", names, split(num_groups), split(600), split(50))
 
 
 def attacked(
     aggregator: Any = ROWS,
     *,
     epsilon: float = 2.0,
-    groups: int = 2000,
+    num_groups: int = 2000,
     num_queries: int = 100,
     num_teachers: int = 4000,
     num_canaries: int = 400,
@@ -66,7 +66,7 @@ def attacked(
         num_runs=num_runs,
         sabotage=sabotage,
     )
-    return attack.run(dataset(groups))
+    return attack.run(dataset(num_groups))
 
 
 @pytest.mark.slow
@@ -181,7 +181,7 @@ def test_attack_on_stable_top_k_uses_queries_at_its_thresholds() -> None:
             refused("adjacency", "add_remove"),
         ),
         (partial(attacked, num_canaries=1001), refused("num_canaries", 1001)),
-        (partial(attacked, groups=300), refused("num_teachers", 300)),
+        (partial(attacked, num_groups=300), refused("num_teachers", 300)),
     ],
 )
 def test_invalid_attack_is_refused(

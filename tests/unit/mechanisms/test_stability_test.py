@@ -108,10 +108,12 @@ def test_each_step_spends_the_budget_and_no_more(
 SMALL = StabilityTest.gaussian(test_std=2.0, failure_prob=1e-3, num_teachers=12)
 
 
-def table_of(order: float, budget: float, failure_prob: float, adjacency: str) -> CertifiedTable:
+def table_of(
+    order: float, rdp_budget: float, failure_prob: float, adjacency: str
+) -> CertifiedTable:
     """Returns the certified optimal table for 100 teachers at a Renyi order."""
     table = optimal_stability_table(
-        order=order, rdp_budget=budget, failure_prob=failure_prob, num_levels=101
+        order=order, rdp_budget=rdp_budget, failure_prob=failure_prob, num_levels=101
     )
     test = StabilityTest.from_table(table, num_teachers=100, adjacency=adjacency)
     return CertifiedTable.from_test(test, order=order)
@@ -167,7 +169,7 @@ def test_certificate_covers_both_directions() -> None:
     # why integers are certified: at 1e-12 one grid step is a ten thousandth of the probability
     assert (
         1.5e-3
-        < table_of(order=7.5, budget=1.5e-3, failure_prob=1e-12, adjacency="add_remove").rdp
+        < table_of(order=7.5, rdp_budget=1.5e-3, failure_prob=1e-12, adjacency="add_remove").rdp
         < 1.5e-3 * 1.1
     )
 
@@ -177,7 +179,7 @@ def test_a_file_gives_back_the_same_table_and_test(tmp_path: Path) -> None:
 
     The file holds numerators over 2^53.
     """
-    table = table_of(order=7.5, budget=1.5e-3, failure_prob=1e-9, adjacency="replace_one")
+    table = table_of(order=7.5, rdp_budget=1.5e-3, failure_prob=1e-9, adjacency="replace_one")
     table.save(tmp_path / "table.json")
     again = CertifiedTable.load(tmp_path / "table.json")
     assert again == table
@@ -197,7 +199,7 @@ def test_a_table_that_costs_more_than_it_claims_is_refused(tmp_path: Path) -> No
 
     Its file is refused if one probability in it is raised.
     """
-    table = table_of(order=7.5, budget=1.5e-3, failure_prob=1e-9, adjacency="replace_one")
+    table = table_of(order=7.5, rdp_budget=1.5e-3, failure_prob=1e-9, adjacency="replace_one")
     with refused("rdp", ANY, "at least 0.0015"):
         replace(table, rdp=0.9 * table.rdp)
     for rdp, order in ((table.rdp, 8.0), (float(np.nextafter(table.rdp, 0.0)), table.order)):

@@ -55,7 +55,7 @@ def test_trimmed_pair_has_the_form_of_the_proof(
     The result has the form of the proof: it is equal on both sides if the distance is small enough,
     and else clipped at both largest ratios.
     """
-    for first, second in pairs_of_distributions(count=30):
+    for first, second in pairs_of_distributions(num_pairs=30):
         distance = np.maximum(first - second, 0).sum()
         for factor, equal in ((1.01, True), (0.99, False)):
             trimmed_first, trimmed_second = trimmed(first, second, factor * distance)
@@ -78,12 +78,12 @@ def test_trimmed_pair_has_the_form_of_the_proof(
         assert np.maximum(first - up * second, 0).sum() == pytest.approx(failure_prob, rel=1e-6)
 
 
-def pairs_of_distributions(count: int) -> list[tuple[np.ndarray, np.ndarray]]:
+def pairs_of_distributions(num_pairs: int) -> list[tuple[np.ndarray, np.ndarray]]:
     """Returns pairs of random distributions over four outcomes, each of shape `[1, 4]`."""
     rng = np.random.default_rng(3)
     return [
         (rng.dirichlet(np.full(4, 0.7))[None], rng.dirichlet(np.full(4, 0.7))[None])
-        for _ in range(count)
+        for _ in range(num_pairs)
     ]
 
 
@@ -97,7 +97,7 @@ def test_trimmed_distributions_are_dominated_and_minimize_every_hockey_stick(
     Its hockey-stick divergences, in both directions, are the smallest of all such pairs by a linear
     program.
     """
-    for first, second in pairs_of_distributions(count=25):
+    for first, second in pairs_of_distributions(num_pairs=25):
         kept = trimmed(first, second, failure_prob)
         for distribution, full in zip(kept, (first, second), strict=True):
             assert distribution.sum() == pytest.approx(1)

@@ -277,16 +277,16 @@ def test_a_gaussian_attains_its_renyi_curve_and_what_the_exact_accountant_prints
 
 
 def noisy_best(
-    histogram: np.ndarray, count: int, rng: np.random.Generator, *, scale: float = 1.0
+    histogram: np.ndarray, num_samples: int, rng: np.random.Generator, *, scale: float = 1.0
 ) -> np.ndarray:
-    """Draws `count` times the label with the largest count after Gumbel noise; its bounded range is 2 / scale."""
-    return (histogram + rng.gumbel(loc=0.0, scale=scale, size=(count, 2))).argmax(axis=1)
+    """Draws `num_samples` times the label with the largest count after Gumbel noise; its bounded range is 2 / scale."""
+    return (histogram + rng.gumbel(loc=0.0, scale=scale, size=(num_samples, 2))).argmax(axis=1)
 
 
-def verdict_of(scale: float, seed: int) -> Any:
+def verdict_of(noise_scale: float, seed: int) -> Any:
     """Returns the verdict on 4,000 samples of the noisy label, whose claimed bounded range is 2."""
     return verify_samples(
-        partial(noisy_best, scale=scale),
+        partial(noisy_best, scale=noise_scale),
         event=BoundedRangeEvent(epsilon=2.0),
         rng=np.random.default_rng(seed),
         num_samples=4000,
@@ -303,11 +303,11 @@ def test_the_right_scale_is_not_refuted_and_half_of_it_is() -> None:
     With half of the noise, the range is twice the claimed one and is refuted.
     """
     for seed in range(5):
-        verdict = verdict_of(scale=1.0, seed=seed)
+        verdict = verdict_of(noise_scale=1.0, seed=seed)
         assert not verdict.refuted
         assert verdict.require() is verdict
     assert str(verdict).startswith("not refuted at confidence 0.99, 8 tests")
-    verdict = verdict_of(scale=0.5, seed=0)
+    verdict = verdict_of(noise_scale=0.5, seed=0)
     assert verdict.refuted
     assert verdict.worst.exact > verdict.worst.claimed
     with pytest.raises(

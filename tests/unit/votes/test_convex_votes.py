@@ -25,21 +25,21 @@ def fit(
     features: Array = FEATURES,
     targets: Array = TARGETS,
     *,
-    counts: Array = COUNTS,
+    record_weights: Array = COUNTS,
     limits: Array = LIMITS,
     ridge: float = RIDGE,
     tolerance: float = 1e-9,
-    most_steps: int = 20_000,
+    max_steps: int = 20_000,
 ) -> Array:
     """Returns the weights `[num_features, num_labels]` of the convex fit of the records."""
     return convex_fit(
         features,
         targets,
-        record_weights=counts,
+        record_weights=record_weights,
         limits=limits,
         ridge=ridge,
         tolerance=tolerance,
-        max_steps=most_steps,
+        max_steps=max_steps,
     )
 
 
@@ -94,7 +94,7 @@ def test_any_number_of_records_is_fitted(num_records: int, is_one_record: bool) 
     weights = fit(
         features,
         targets=np.resize(TARGETS, (num_records, 3)),
-        counts=np.full(num_records, 1.0),
+        record_weights=np.full(num_records, 1.0),
         limits=np.full(num_records, 0.1),
         ridge=1e-3,
         tolerance=1e-6,
@@ -119,15 +119,15 @@ def test_steps_to_minimum_reach_the_minimum(
     steps = int(steps_to_minimum(pull, curvature=360.0, ridge=3.0, tolerance=1e-9))
     assert steps == math.ceil(121 * math.log(2e9 * pull))
 
-    def distance(most_steps: int) -> float:
+    def distance(max_steps: int) -> float:
         weights = fit(
             features,
             targets,
-            counts=np.full(40, 9.0),
+            record_weights=np.full(40, 9.0),
             limits=np.full(40, NO_LIMIT),
             ridge=3.0,
             tolerance=1e-9,
-            most_steps=most_steps,
+            max_steps=max_steps,
         )
         return float(np.linalg.norm(weights - exact))
 
@@ -138,5 +138,5 @@ def test_steps_to_minimum_reach_the_minimum(
 def test_fit_ends_if_ridge_is_beyond_double_precision(ridge: float) -> None:
     """A ridge of 1e-30 or 1e308 gives finite weights within the limited number of steps."""
     features = np.tile(FEATURES[:1], (60, 1))
-    weights = fit(features, ridge=ridge, tolerance=1e-300, most_steps=50)
+    weights = fit(features, ridge=ridge, tolerance=1e-300, max_steps=50)
     assert np.isfinite(weights).all()

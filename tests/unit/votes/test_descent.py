@@ -21,11 +21,11 @@ Array = NDArray[np.float64]
 TRUE = np.array([[3.0, 0.0], [-2.0, 1.0], [0.0, 4.0], [-5.0, -10.0]])
 
 
-def features(count: int, seed: int = 0) -> Array:
+def features(num_records: int, seed: int = 0) -> Array:
     """Returns random features `[count, 4]` of length 1, the last of which is the constant feature."""
-    rows = np.random.default_rng(seed).normal(size=(count, 3))
+    rows = np.random.default_rng(seed).normal(size=(num_records, 3))
     rows *= np.sqrt(1 - CONSTANT**2) / np.linalg.norm(rows, axis=1, keepdims=True)
-    return np.append(rows, np.full((count, 1), CONSTANT), axis=1)
+    return np.append(rows, np.full((num_records, 1), CONSTANT), axis=1)
 
 
 def descended(descent: Descent, noise: float, seed: int = 0, truth: Any = TRUE) -> Array:
@@ -33,7 +33,7 @@ def descended(descent: Descent, noise: float, seed: int = 0, truth: Any = TRUE) 
 
     The noise is the standard deviation of all steps together.
     """
-    rows = features(count=40_000, seed=5)
+    rows = features(num_records=40_000, seed=5)
     rng = np.random.default_rng(seed)
     labels = rng.random(size=(len(rows), 2)) < expit(rows @ truth)
     rate = np.full(2, noise**2)
@@ -49,9 +49,9 @@ def descended(descent: Descent, noise: float, seed: int = 0, truth: Any = TRUE) 
 @pytest.fixture
 def descent() -> Descent:
     """Returns a descent of 20 steps for two labels, whose prevalence is the true one."""
-    prevalence = expit(features(count=100_000, seed=7) @ TRUE).mean(axis=0)
+    prevalence = expit(features(num_records=100_000, seed=7) @ TRUE).mean(axis=0)
     return Descent(
-        features(count=4000).astype(np.float32),
+        features(num_records=4000).astype(np.float32),
         variances=np.ones(3),
         prevalence=prevalence,
         clip_factor=0.5,

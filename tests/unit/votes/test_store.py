@@ -12,10 +12,10 @@ def make_votes(num_teachers=10, num_queries=6, num_labels=13):
     return np.random.default_rng(1).random(size=(num_teachers, num_queries, num_labels)) < 0.4
 
 
-def write(path, votes, block=4):
-    """Writes votes to a file in blocks of `block` teachers, and returns its vote store."""
+def write(path, votes, block_size=4):
+    """Writes votes to a file in blocks of `block_size` teachers, and returns its vote store."""
     num_teachers, num_queries, num_labels = votes.shape
-    blocks = (votes[i : i + block] for i in range(0, num_teachers, block))
+    blocks = (votes[i : i + block_size] for i in range(0, num_teachers, block_size))
     return VoteStore.write(
         path, blocks, num_teachers=num_teachers, num_queries=num_queries, num_labels=num_labels
     )
