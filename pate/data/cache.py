@@ -207,7 +207,7 @@ def cached_pixels(
             result.
         stamps: the version of each image's source, int64 `[num_images]`, not 0 for a needed image. An image whose stamp
             has changed is decoded again.
-        decode: decodes the images with the given numbers, as uint8 `[len(rows), channels, height, width]`.
+        decode: decodes the n images with the given numbers, as uint8 `[n, channels, height, width]`.
         name: the name of the stage that reports progress.
         stage: opens that stage.
     """

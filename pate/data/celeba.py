@@ -119,7 +119,8 @@ def read_numbers(
         file_names: the names of the photographs in the attribute list.
 
     Returns:
-        The number of each photograph, int64 `[len(files)]`, and the number of rows for photographs not in `file_names`.
+        The number of each photograph, int64 `[len(file_names)]`, and the number of rows for photographs not in
+        `file_names`.
 
     Raises:
         InvalidValue: the list is missing, a row has other cells, a photograph occurs twice or not at all, or a number
@@ -478,8 +479,8 @@ class CelebA:
 
         Args:
             split_name: the split: private, public or test.
-            is_listed: whether each photograph belongs to the split, `[len(files)]`.
-            has_file: whether the file of each photograph exists, `[len(files)]`.
+            is_listed: whether each listed photograph belongs to the split, `[num_listed]`.
+            has_file: whether the file of each listed photograph exists, `[num_listed]`.
 
         Raises:
             InvalidValue: no photograph of the split exists, or some are missing and the field `missing` is "error".

@@ -69,9 +69,10 @@ class Inputs:
     def share_by_chance(self, num_records: int) -> float:
         """Returns an estimate of the probability that a new record has the same input as one of `num_records` records.
 
-        All records are assumed to come from the same distribution. The estimate is the share of repeated records in
-        this split. Except for pictures, one repeated record is added, so that the estimate is positive in a small
-        split.
+        All records are assumed to come from the same distribution. The estimate is the share of records in this split
+        whose input also occurs in another of its groups. It is multiplied by `num_records` / n if that is more than the
+        n records of this split. Except for pictures, one repeated record is added, so that the estimate is positive in
+        a small split.
         """
         share = (
             self.num_repeated / len(self)
@@ -169,7 +170,7 @@ def rounded(numbers: NDArray[np.float32]) -> NDArray[np.float32]:
 
 
 def _is_unlikely(num_agreeing: int, num_records: int, agreement_prob: float) -> bool:
-    """Returns True if so many records agree by chance with a probability below `_UNLIKELY`.
+    """Returns True if at least so many records agree by chance with a probability below `_UNLIKELY`.
 
     The number of agreeing records is binomial. Its upper tail is the regularized incomplete beta function.
 

@@ -174,6 +174,9 @@ class Dataset:
     def repeat_private(self, num_copies: NDArray[np.int64]) -> Dataset:
         """Returns the data set with copies of the private records, such that no two copies of a record share a group.
 
+        Copies have new ids, and the first copies of the records of a group share a group, and so on. Budgets are
+        dropped.
+
         Args:
             num_copies: the number of copies of each private record, int64 `[num_private]`.
         """
@@ -194,7 +197,7 @@ class Dataset:
         return replace(self, private=private, budgets=None)
 
     def digest(self) -> str:
-        """Returns the SHA-256 digest of all inputs, labels and ids, in hexadecimal. No epsilon covers the digest."""
+        """Returns the SHA-256 digest of all records, names, budgets and weights. No epsilon covers the digest."""
         digest = hashlib.sha256(repr((self.name, self.label_names)).encode())
         for _, split in self._splits():
             for array in (split.inputs, split.labels, split.record_ids, split.group_ids):

@@ -125,7 +125,7 @@ class ImageFolder:
             normalize_field(self, name, as_name(getattr(self, name)))
 
     def require_settings(self) -> None:
-        """Raises `InvalidValue` if the folder of pictures, the table or the label columns are not set."""
+        """Raises `InvalidValue` if the folder of pictures is missing, or the table or label columns are not set."""
         has_root = self.root is not None and Path(self.root).is_dir()
         require(has_root, "data.root", self.root, "the folder of the pictures")
         rule = "the file that says the labels of each picture"

@@ -134,7 +134,7 @@ class Partition:
 
     @property
     def digest(self) -> str:
-        """The SHA-256 digest of the teacher numbers of all records, in hexadecimal."""
+        """The SHA-256 digest of the number of teachers and the teacher of each record, in hexadecimal."""
         return _digest(self.num_teachers, columns=[self.teacher_of])
 
     def to_json(self, split: Split) -> str:

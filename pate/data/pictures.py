@@ -51,7 +51,7 @@ def read_picture(
     """Returns a picture as a PIL image of 8 bits: rotated as its EXIF tag demands, on a white background.
 
     Args:
-        picture: the file of a picture, its bytes, or a PIL image.
+        picture: the path of a file, its bytes as `BytesIO`, or a PIL image.
         name: the name of the picture, for messages.
         channels: 1 for gray (PIL's mode `L`), 3 for color (`RGB`).
         white_level: the level that means white in a gray picture of more than 8 bits, whose file does not state it:
@@ -115,7 +115,7 @@ def _converted(
 
 
 def _require_white_of_colors(image: Image, name: str, white_level: float | None) -> None:
-    """Raises `InvalidValue` for a color picture of 16 bits and a `white_level` below 65535.
+    """Raises `InvalidValue` for a color picture of 16 bits and a `white_level` other than None and 65535.
 
     PIL reads only the upper 8 bits of such a picture.
     """

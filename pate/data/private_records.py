@@ -17,7 +17,10 @@ from pate.validation import require
 
 @dataclass(frozen=True, eq=False)
 class PrivateRecords:
-    """The private records on which a holder trains teachers; the fields are those of `Dataset`."""
+    """The private records on which a holder trains teachers.
+
+    `records` is the private split. The other fields are those of `Dataset`.
+    """
 
     name: str  # of the data set, the same at every holder
     label_names: tuple[str, ...]
@@ -31,7 +34,7 @@ class PrivateRecords:
     def with_queries(self, inputs: NDArray[np.float32], record_ids: NDArray[Any]) -> Dataset:
         """Returns a data set whose private pool is these records and whose public pool is the queries.
 
-        The labels of the queries are unknown. A holder has no test set, so an empty record takes its place.
+        The labels of the queries are unknown. A holder has no test set, so one record of zeros takes its place.
 
         Args:
             inputs: the inputs of the queries, `[num_public, ...]`.

@@ -35,7 +35,7 @@ class AccountantPrice:
         num_orders: the number of orders that Renyi's accountant compares; None for other accountants.
         best_order: the order at which Renyi's accountant has its price; None for other accountants.
         reason: why the accountant cannot price the release; None where it can.
-        won_by: the accountant whose figure the price of `auto` is; None for other accountants.
+        won_by: for `auto`, the name of the accountant whose price is the lowest; None for other accountants.
     """
 
     accountant: str

@@ -31,7 +31,7 @@ _MAX_QUERIES = 10**9
 
 
 def require_achievable_delta(target_delta: float, *, num_queries: int, num_labels: int) -> float:
-    """Returns a delta that draws in double precision can keep: at least 2**-53 for every label of every query.
+    """Returns `target_delta` if draws in double precision can keep it: at least 2**-53 for every label of every query.
 
     Events that are rarer than the grid of the draws happen never or too often, and no price accounts for that. Raises
     `InvalidValue` for a smaller delta.

@@ -54,7 +54,7 @@ def budget_from_settings(
         accountant: a function without arguments that returns an empty accountant.
 
     Raises:
-        InvalidValue: more than one setting has an epsilon.
+        InvalidValue: more than one setting has an epsilon. Beside `budgets`, `target_epsilon` may be their largest.
 
     >>> budget_from_settings(target_delta=1e-6, max_epsilon=4.0).epsilon
     4.0

@@ -67,7 +67,7 @@ class ChangedPlans:
         return planned
 
     def by_budget(self, settings_change: Change) -> PricedRelease | None:
-        """Returns the plan after a change, as the user would get it; None if there is no plan."""
+        """Returns the plan after a change, by the budget's own accountant as for the user; None if there is no plan."""
         if settings_change not in self._plans_by_budget:
             planned = self._plan(self._unsolved_aggregator, self.budget, settings_change)
             self._plans_by_budget[settings_change] = planned

@@ -119,7 +119,9 @@ class MoreTeachers(ChangeKind):
 
     @classmethod
     def than(cls, priced: PricedRelease, num_groups: int | None) -> "MoreTeachers":
-        """Returns the larger numbers of teachers to try; each teacher keeps at least ten private groups.
+        """Returns the search over larger numbers of teachers, up to 5,000.
+
+        Each teacher keeps at least ten private groups, if their number is known.
 
         Args:
             priced: the refused release, priced by the Renyi accountant.
@@ -137,11 +139,11 @@ class MoreTeachers(ChangeKind):
         return Change(num_teachers=int(candidate))
 
     def is_likely(self, candidate: float) -> bool:
-        """Returns True if the votes of that number of teachers are larger than the noise of the refused release."""
+        """Returns True if a release with that number of teachers and the noise of the refused release is useful."""
         return self._is_heard(candidate, planned=self.priced)
 
     def likely_index(self, working_index: int, planned: PricedRelease) -> int:
-        """Returns the index of the smallest number of teachers whose votes exceed the noise of a working plan."""
+        """Returns the index of the smallest number of teachers with which the noise of a working plan is useful."""
 
         def is_heard(candidate: float) -> bool:
             return self._is_heard(candidate, planned)
@@ -173,7 +175,7 @@ class LargerEpsilon(ChangeKind):
 
     @classmethod
     def than(cls, less_noisy: PricedRelease, budget_by_renyi: Budget) -> "LargerEpsilon":
-        """Returns the larger epsilons to try, up to 100.
+        """Returns the search over larger epsilons, up to 100.
 
         Args:
             less_noisy: the refused release with noise small enough to be useful (`with_less_noise`).
@@ -195,7 +197,7 @@ class LargerEpsilon(ChangeKind):
         return candidate >= self.lowest_epsilon
 
     def likely_index(self, working_index: int, planned: PricedRelease) -> int:
-        """Returns the index of the epsilon that is smaller by the ratio of the two accountants' prices."""
+        """Returns the index of the first epsilon that is at least the working one divided by `_renyi_ratio`."""
         ratio = _renyi_ratio(planned, self.budget_by_renyi)
         likely_epsilon = self.candidates[working_index] / ratio
         return bisect_left(self.candidates, likely_epsilon, hi=working_index)
@@ -249,7 +251,7 @@ class FewerQueries(ChangeKind):
         return price <= (self.budget_by_renyi.epsilon or 0.0)
 
     def likely_index(self, working_index: int, planned: PricedRelease) -> int:
-        """Returns the index of the number of queries that the ratio of the two accountants' prices allows."""
+        """Returns the index of the largest number of queries within the working one times `_renyi_ratio` squared."""
         # An epsilon grows about as the square root of the number of queries.
         most_queries = (
             self.candidates[working_index] * _renyi_ratio(planned, self.budget_by_renyi) ** 2
@@ -262,10 +264,10 @@ class FewerQueries(ChangeKind):
 
 
 def with_less_noise(priced: PricedRelease) -> PricedRelease | None:
-    """Returns a copy of the release with the largest noise at which it is useful; None if no noise is small enough.
+    """Returns a copy of the release with the largest noise at which it is useful; None if there is no such noise.
 
-    The noise is rounded to four digits. The price and the event of the copy are unchanged, and do not belong to this
-    noise.
+    The noise is rounded to four digits. None is also returned for an aggregator whose noise cannot be scaled. The price
+    and the event of the copy are unchanged, and do not belong to this noise.
     """
 
     def scaled(factor: float) -> PricedRelease:

@@ -32,7 +32,7 @@ class Expectation:
 
     @property
     def is_useless(self) -> bool:
-        """Whether the noise hides even unanimous votes, or only unanimous votes are answered."""
+        """Whether the noise hides even unanimous votes, or few queries are answered where 90% of the teachers agree."""
         return self.unanimous.is_useless or self.clear.answered < LEAST_ANSWERED
 
 

@@ -43,7 +43,7 @@ def require_useful(
 
     A release is refused in three cases. Over a quarter of the bits would be wrong although all teachers agree. Fewer
     than a third of the queries would be answered although 90% of the teachers agree. Or delta is 0.01 or more. A
-    release without noise is never refused, nor is an aggregator for which there is no expectation.
+    release without noise is refused for its delta alone, and so is that of an aggregator without an expectation.
 
     Args:
         start: the aggregator before its noise was solved for.
@@ -84,7 +84,7 @@ def require_useful(
 
 
 def _doubts_of_noise(expected: Expectation, priced: PricedRelease) -> Iterator[Doubt]:
-    """Yields a doubt about a release whose noise hides teachers that agree in part.
+    """Yields a doubt about a release whose noise often hides what all, or 70%, of the teachers agree on.
 
     Args:
         expected: the expected answers of the release.
@@ -142,15 +142,15 @@ def _refusal(
 
 
 def _doubts_of_delta(delta: float, num_groups: int | None, allow_useless: bool) -> Iterator[Doubt]:
-    """Yields a doubt about a delta above one over the number of groups.
+    """Yields a doubt about a delta of 0.01 or more, or above one over the number of groups.
 
     Args:
         delta: the delta of the guarantee.
         num_groups: the number of private groups; None if unknown.
-        allow_useless: whether to yield a doubt in place of the error.
+        allow_useless: whether to yield a doubt, and not to raise an error, for a delta of 0.01 or more.
 
     Raises:
-        InvalidValue: delta is 0.01 or more.
+        InvalidValue: delta is 0.01 or more, and `allow_useless` is False.
     """
     if delta >= _LARGEST_DELTA:
         rule = "a delta below 0.01, the probability that a guarantee may fail altogether"
@@ -193,7 +193,8 @@ def group_votes_tell_more(
 
     A student of answers learns from as many samples as are answered correctly. A student of centered votes learns from
     all private groups, each with a teacher of its own. The result is True if the centered votes are larger than their
-    noise, and if there are ten times as many groups as correct answers.
+    noise, and if there are more than ten times as many groups as correct answers. It is False for an aggregator that
+    reads such votes, for add/remove, and for `PersonBudgets`.
 
     Args:
         priced: the priced release.

@@ -39,8 +39,8 @@ class HitPlan:
         expected_asked: the number of queries until the expected hits reach `target_hits`, or all queries.
         epsilon: the price of the session.
         plain_epsilon: the price of `expected_asked` queries if every query is charged.
-        break_even_queries: the smallest number of queries with the same hit rate for which a session costs less than
-            charging every query; None if there is none.
+        break_even_queries: the smallest number of queries, found to within 1%, for which a session with the same hit
+            rate costs less than charging every query; None if there is none up to `max_queries`.
     """
 
     hit_rate: float
@@ -63,7 +63,7 @@ def plan_hits(
 ) -> HitPlan:
     """Returns the expected hits and the prices of a session, computed on public or synthetic votes.
 
-    Both prices are for the same noise.
+    The price of the session and that of charging every query are for the same noise.
 
     Args:
         aggregator: the aggregator of the session, with its noise.
@@ -121,11 +121,13 @@ def plan_hits(
 
 
 def _fewest_that_pays(is_cheaper: Callable[[int], bool], max_queries: int) -> int | None:
-    """Returns the smallest number of queries for which a session pays, to 1%; None up to `max_queries`.
+    """Returns the smallest number of queries, within 1%, for which a session costs less than charging every query.
+
+    The result is None if a session of `max_queries` queries does not cost less.
 
     Args:
-        is_cheaper: returns True for a number of queries for which a session costs less.
-        max_queries: the largest number to try; if it does not pay, the result is None.
+        is_cheaper: returns True if a session of a number of queries costs less; then it should for all larger numbers.
+        max_queries: the largest number to try.
     """
     fewer_queries = 0
     num_queries = 1

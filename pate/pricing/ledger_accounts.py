@@ -27,7 +27,7 @@ _SAFE_SHARE = 1 - 2e-4
 
 
 def charges_of(ledger: accounting.Ledger) -> dict[str, Any]:
-    """Returns the charges of one account and their total as plain values, which `pate-account` prints as JSON."""
+    """Returns the account of a ledger as plain values that JSON has: its charges, composed total, cap and unit."""
     price = cache(ledger.price)
     charges = []
     for entry in ledger.entries:
@@ -68,8 +68,8 @@ class AccountLeft:
         max_epsilon: the cap; None without a cap.
         more_releases: the number of releases like the planned one that still fit, possibly infinity; None without a
             cap.
-        target_epsilon: the largest epsilon, to 1%, at which the planned release fits once its noise is solved for; None
-            without a cap.
+        target_epsilon: the largest epsilon, to 1%, at which the planned release fits once its noise is solved for; 0 if
+            none is found, None without a cap.
         accountant: the name of the ledger's accountant, which computes `epsilon`.
     """
 
@@ -138,9 +138,9 @@ def _largest_target(
 ) -> float:
     """Returns the largest epsilon at which a release fits under a cap, to 1%.
 
-    The search halves the interval of log epsilon between a thousandth of the cap and the cap. Its noise is solved for
-    by the Renyi accountant, and the filter of the ledger decides whether the event fits. The budget's accountant prices
-    the result once.
+    The search halves the interval of log epsilon between a thousandth of the cap and the cap. At each epsilon the noise
+    is solved for by the Renyi accountant, and the filter of the ledger decides whether the event fits. The budget's
+    accountant prices the result once.
 
     Args:
         ledger: the account with its charges.

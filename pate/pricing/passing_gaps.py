@@ -11,15 +11,15 @@ from pate.votes.shape import VoteShape
 
 @dataclass(frozen=True)
 class PassingGaps:
-    """The smallest gaps that an aggregator releases with a given probability.
+    """The smallest gaps that pass an aggregator's stability test with a given probability.
 
     All are None for an aggregator without a stability test.
 
     Attributes:
         gap_at_50: the smallest gap that passes the test with a probability of 50%; None where no gap does.
         gap_at_95: likewise with 95%.
-        lone_gap_at_50: the smallest gap that `StableTopK` selects among gaps of 0, and that passes the test, with 50%;
-            None where no gap does, and for other aggregators.
+        lone_gap_at_50: the smallest gap that `StableTopK`, if all other gaps are 0, both selects and lets pass, with a
+            probability of 50%; None where there is no such gap, and for other aggregators.
     """
 
     gap_at_50: int | None = None

@@ -143,7 +143,7 @@ def fit_to_classes(
         budgets: the epsilon of each class.
 
     Raises:
-        InvalidValue: the aggregator has no `budgets_by`.
+        InvalidValue: the aggregator has no `budgets_by`, or no noise or weight meets a budget.
     """
     if aggregator.budgets_by == "weights":
         fitted = aggregator.fitted(budgets, shape)
@@ -188,7 +188,7 @@ def _spread_over_teachers(
     """Returns the aggregator with the noise of the smallest budget, and the classes with their number of teachers.
 
     A group with records at m teachers can change m votes for each label. A class gets the largest m whose price is
-    within its budget.
+    within its budget. The returned aggregator is priced for the largest m.
 
     Args:
         aggregator: the aggregator, with noise to start from.

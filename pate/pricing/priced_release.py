@@ -38,7 +38,8 @@ class PricedRelease:
             the largest budget.
         solved_for: what the plan has solved for, by name: fields of the aggregator, or `num_queries`.
         doubts: the doubts of `require_useful`.
-        won_by: the accountant whose figure `epsilon` is, where the budget's accountant takes the least of several.
+        won_by: the name of the accountant that computed `epsilon`, if the budget's accountant takes the lowest of
+            several prices; None otherwise.
         classes: the classes of groups with budgets of their own, the smallest budget first.
     """
 
@@ -53,7 +54,7 @@ class PricedRelease:
 
     @property
     def identity(self) -> str:
-        """Returns a digest of all public inputs of the release, without votes and noise."""
+        """Returns a digest of all public inputs of the release, without votes and drawn noise."""
         values: list[Any] = [self.aggregator.identity(self.shape), asdict(self.shape)]
         for budget_class in self.classes:
             values.append([budget_class.name, budget_class.weight, budget_class.teachers])

@@ -76,7 +76,7 @@ class Quote:
         solved_for: the parameters, or the number of queries, that the budget was solved for.
         num_orders: the number of orders of Renyi's accountant; None for other accountants.
         best_order: the order at which Renyi's accountant has its price; None for other accountants.
-        won_by: the accountant whose figure the price of `auto` is; None for other accountants.
+        won_by: for `auto`, the name of the accountant whose price is the lowest; None for other accountants.
         accountants: the prices by the budget's accountant and by others, where others were asked for.
         plain_epsilon: for a session, the price of the same queries under plain composition.
         classes: the epsilon of each class of groups with budgets of their own.
@@ -111,7 +111,7 @@ class Quote:
     extras: QuoteExtras = field(default_factory=QuoteExtras)
 
     def _repr_html_(self) -> str:
-        """Returns the price and what it is for as a table for notebooks."""
+        """Returns an HTML table of the price and of the release that it is for."""
         rows = [
             ("epsilon", format_epsilon(self.epsilon)),
             ("delta", format_delta(self.delta)),
@@ -250,7 +250,10 @@ def _price_with_orders(release: PricedRelease, budget: Budget) -> AccountantPric
 
 
 def _public_parameters(aggregator: Aggregator) -> dict[str, object]:
-    """Returns the class and the plain fields of an aggregator, with the digest of its given table if it has one."""
+    """Returns the class and the plain fields of an aggregator, without its adjacency.
+
+    If the aggregator was given a table, its order, its price and its digest are among them.
+    """
     parameters: dict[str, object] = {"name": type(aggregator).__name__}
     for name, value in vars(aggregator).items():
         if isinstance(value, (str, int, float, bool)):

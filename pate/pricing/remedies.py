@@ -190,7 +190,7 @@ class _RunningSearch:
     def drop_unconfirmed(self) -> None:
         """Removes the changes that the budget's accountant has not priced.
 
-        They are kept if that accountant never has a higher price than the Renyi accountant.
+        The caller calls this only if that accountant may have a higher price than the Renyi accountant.
         """
         self.changes = {
             name: change
@@ -201,7 +201,7 @@ class _RunningSearch:
     def _search_epsilon_and_queries(self, priced: PricedRelease) -> None:
         """Searches for a larger epsilon and for fewer queries.
 
-        If neither works, fewer queries together with the most teachers are tried.
+        If neither more teachers nor fewer queries work, fewer queries together with the most teachers are tried.
 
         Args:
             priced: the refused release, priced by the Renyi accountant.
@@ -227,7 +227,7 @@ class _RunningSearch:
             self._search_by_renyi(kind_name="both", change_kind=both_changes)
 
     def _try_less_noise(self) -> None:
-        """Adds a change to less noise, if the noise is given and the plan pays for some queries with less noise."""
+        """Adds a change to less noise, if the plan with it is useful and has at least 20 queries, or all of fewer."""
         less_noisy = with_less_noise(self._priced)
         if less_noisy is None:
             return
@@ -297,7 +297,7 @@ class _RunningSearch:
         first_index: int,
         last_index: int,
     ) -> None:
-        """Stores the smallest candidate of a kind that works in `changes`.
+        """Stores in `changes` the smallest candidate of a kind that works.
 
         Args:
             kind_name: the name of the kind, a key of `changes`.

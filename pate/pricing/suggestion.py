@@ -48,9 +48,9 @@ def suggest(
 ) -> Suggestion:
     """Returns the numbers of teachers and queries whose release is most useful within a budget.
 
-    Teachers with more records agree more. The search assumes that r / (r + 60) of the teachers vote for a label, if
-    each has r records. This rule of thumb is about right for the embedded data set. Prices are those of the Renyi
-    accountant.
+    The most useful release has the most `clear_queries` among those that `is_plan_heard` accepts. Teachers with more
+    records agree more. The search assumes that r / (r + 60) of the teachers vote for a label, if each has r records.
+    This rule of thumb is about right for the embedded data set. Prices are those of the Renyi accountant.
 
     Args:
         aggregator: the aggregator, with noise to start from.

@@ -23,7 +23,7 @@ def joined(array: Any) -> Any:
 
 
 def is_missing(cells: Any) -> NDArray[np.bool_]:
-    """Returns True if each cell of a pyarrow array is null, bool `[num_cells]`."""
+    """Returns whether each cell of a pyarrow array is null, bool `[num_cells]`."""
     return np.asarray(cells.is_null().to_numpy(zero_copy_only=False))
 
 

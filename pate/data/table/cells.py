@@ -27,7 +27,7 @@ _WHOLE_BELOW = 2.0**63  # floats that an int64 can hold
 def as_texts(cells: Any) -> Any:
     """Returns cells as pyarrow strings `[num_cells]`, without surrounding blanks; null for an empty cell.
 
-    Whole numbers are written as digits, even if their column holds floats.
+    Floats are written as whole numbers if all of the column are whole and below 2**63.
     """
     pa = arrow()
     cells = _decoded(cells)
@@ -127,7 +127,7 @@ def with_missing(table: Any, spelling: CellSpelling) -> Any:
 
 
 def _decoded(array: Any) -> Any:
-    """Returns a pyarrow array without chunks, dictionaries or several string types."""
+    """Returns a pyarrow array without chunks and dictionaries, in which texts have the type string."""
     pa = arrow()
     array = joined(array)
     if pa.types.is_dictionary(array.type):
@@ -160,7 +160,7 @@ def _cast_days(cells: Any, *, refuse_rounding: bool = True) -> Any:
 def _parse(
     words: Any, parse_all: Callable[[Any], Any], parse_word: Callable[[str], float]
 ) -> NDArray[np.float64]:
-    """Returns the numbers `[num_words]` that words denote.
+    """Returns the numbers `[num_words]` that words denote: NaN for a null, +inf for a word that denotes none.
 
     Args:
         words: a pyarrow array of words.

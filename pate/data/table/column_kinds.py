@@ -37,7 +37,8 @@ KINDS = {column.kind: column for column in _COLUMNS}
 def fit_column(name: str, cells: Any, *, is_code: bool, spelling: CellSpelling) -> Column:
     """Returns the column that is learned from public cells: numbers, dates, or the 50 most frequent words.
 
-    If nearly all words differ, the result is a `TextColumn`, which cannot become a feature without text vectors.
+    If the 50 most frequent words fill less than half of the cells, the result is a `TextColumn`, which cannot become a
+    feature without text vectors.
 
     Args:
         name: the name of the column.

@@ -89,7 +89,7 @@ def as_column_names(setting: str, values: Any) -> tuple[str, ...]:
     """Returns the distinct column names that a setting lists. Whole numbers, such as 2019, are names as well.
 
     Raises:
-        InvalidValue: the value is not a list of names.
+        InvalidValue: the value is not a list of names, or has a name twice.
     """
     words = [as_name(value) for value in values] if isinstance(values, (list, tuple)) else []
     are_names = isinstance(values, (list, tuple)) and all(isinstance(word, str) for word in words)

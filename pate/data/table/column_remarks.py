@@ -259,7 +259,7 @@ class _Reading:
     settings: frozenset[str] = frozenset()
 
     def fails_on(self, words: Any) -> NDArray[np.bool_]:
-        """Returns True if each word of a pyarrow array cannot be read in this way, bool `[num_words]`."""
+        """Returns whether each word of a pyarrow array cannot be read in this way, bool `[num_words]`."""
         if self.spelling is None:
             return np.isinf(as_dates(cells=words, date_orders=(self.order,), first_year=2000))
         return np.isinf(as_numbers(cells=words, spelling=self.spelling))
@@ -273,7 +273,9 @@ class _Reading:
 
 
 def _remarks_on_words(count_per_word: Mapping[str, int], spelling: CellSpelling) -> Iterator[str]:
-    """Yields remarks on a column of words if most words are numbers or dates, or contain a number.
+    """Yields at most one remark on a column of words.
+
+    There is one if at least half of the cells are numbers or dates, numbers with a unit, or words with a year.
 
     Args:
         count_per_word: the number of cells with each word.
@@ -340,7 +342,7 @@ def _likeliest_reading(
 def _by_frequency(
     words: Sequence[str], counts_per_word: NDArray[np.int64], is_shown: NDArray[np.bool_]
 ) -> list[str]:
-    """Returns some of the words, cut to a length that fits a message; the most frequent word comes first.
+    """Returns the words that may be shown, cut to a length that fits a message; the most frequent word comes first.
 
     Args:
         words: distinct words.

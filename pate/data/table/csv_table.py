@@ -45,7 +45,8 @@ def read_head(file: SourceFile) -> CsvHead:
     """Returns the head of a CSV file.
 
     Raises:
-        InvalidValue: the file is empty, a quotation mark is not closed, or two columns have the same name.
+        InvalidValue: the file is empty, its head has a NUL byte, a quotation mark is not closed, or two columns have
+            the same name.
     """
     num_lines_above = 0
     separator = ""

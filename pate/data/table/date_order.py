@@ -19,7 +19,7 @@ class UnclearDates(ValueError):
 
 @dataclass
 class _MarkedDates:
-    """The dates of a column that have the same mark between their numbers, such as a dot.
+    """The dates of a column with the same mark between numbers, such as a dot, and the same number of possible orders.
 
     Attributes:
         orders: the orders of day, month and year in which all of these dates are valid.
@@ -51,8 +51,8 @@ class _MarkedDates:
             first_year: the earliest year that two digits can mean; None if no setting names one.
 
         Raises:
-            UnclearDates: several orders are possible and none is named, the named order is excluded, or a year of two
-                digits is ambiguous.
+            UnclearDates: several orders are possible and none is named, the named order is excluded, or no order fits
+                all of these dates.
         """
         if named_order in self.orders:
             return str(named_order)

@@ -99,7 +99,8 @@ class WrittenDate:
             first_year: the earliest year that two digits can mean; None if a year of two digits is an error.
 
         Raises:
-            NoDate: no order is allowed, or the numbers are no day of the calendar.
+            NoDate: no given order is allowed, the numbers are no day of the calendar, or the year has two digits and
+                `first_year` is None.
         """
         if not self.mark:
             month = 1 + _MONTHS.index(self._text("month").lower()[:3])

@@ -122,7 +122,7 @@ class Dealing:
         return part_of_turn[turn_of_group][self.groups]
 
     def largest_remark(self) -> str | None:
-        """Returns a remark if one group has a large share of all rows; None otherwise."""
+        """Returns a remark if one of 15 or more groups has at least a fifth of all rows; None otherwise."""
         counts = np.bincount(self.groups)
         has_few_groups = len(counts) < len(SPLITS) / _LARGE_SHARE
         if has_few_groups or counts.max() < _LARGE_SHARE * counts.sum():

@@ -74,7 +74,9 @@ def encoding_of(path: Path, named_encoding: str) -> str:
     """Returns the encoding in which a file is read.
 
     A byte-order mark decides. Otherwise a text that is valid UTF-8 and has bytes beyond ASCII is read as UTF-8, because
-    a text in another encoding is rarely valid UTF-8 by accident. Any other text is read in the encoding that is named.
+    a text in another encoding is rarely valid UTF-8 by accident. Any other text is read in the encoding that is named,
+    with two exceptions: latin-1 is read as cp1252, and a text of ASCII alone is not read as UTF-16 or UTF-32 but as
+    UTF-8.
 
     Args:
         path: the file.

@@ -58,7 +58,7 @@ def is_list(cell: str) -> bool:
 
 
 def are_bits(cells: Iterable[str]) -> bool:
-    """Returns True if at least one cell is a list, and all lists contain only 0 and 1, like a bit for each label."""
+    """Returns True if a cell is a list with items, and all lists have only 0 and 1, like a bit for each label."""
     lists = [_items_of_list(cell.strip()) for cell in cells if is_list(cell)]
     filled_lists = [items for items in lists if items]
     return bool(filled_lists) and all(

@@ -64,7 +64,7 @@ def labels_in_one_column(
 
     Args:
         setting: the name of the column, followed by the names of the labels. A column alone means the labels that the
-            public file lists. Labels alone mean the public column that lists exactly these labels.
+            public file lists. Labels alone mean the public column that lists some of these labels and no others.
         files: the files of all splits.
         public_file: the public file; None if no setting names one.
         separator: the mark between two labels in a cell.
@@ -127,7 +127,7 @@ def _public_names(column: str, public_file: TableFile, separator: str) -> set[st
     """Returns the labels that the cells of a public column list.
 
     Raises:
-        InvalidValue: a cell cannot be read as a list of labels, or no cell lists a label.
+        InvalidValue: a cell cannot be read as a list of labels, or the cells are lists of 0 and 1.
     """
     cells = _words_with_whole_lists(public_file, columns=[column]).get(column, set())
     try:

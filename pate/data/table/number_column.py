@@ -151,7 +151,10 @@ class NumberColumn(Column):
         )
 
     def frame_columns(self, block: Block) -> dict[str, Any]:
-        """Returns the numbers that features encode, rounded to a millionth of the public range, for a data frame."""
+        """Returns the numbers that features encode, for a data frame.
+
+        They are rounded to between a millionth and a hundred-thousandth of the public range.
+        """
         powers = block[:, 0].astype(np.float64) * self.unit + self.center
         numbers = _inverse_yeo_johnson(powers, self.power) * self.std + self.mean
         magnitude = int(np.ceil(np.log10(max(self.max - self.min, _TINY))))

@@ -95,7 +95,7 @@ def looks_of(names: Any) -> Any:
 
 
 def _in_small_letters(names: Any) -> Any:
-    """Returns pyarrow names `[num_names]` in lower case. STRASSE becomes straße, which has the same capital letters."""
+    """Returns pyarrow names `[num_names]` in lower case. Straße becomes strasse, as STRASSE does."""
     compute = arrow().compute
     return compute.replace_substring(compute.utf8_lower(names), "\u00df", "ss")
 
@@ -141,8 +141,8 @@ class People:
     def groups(self) -> list[Numbers]:
         """Returns, for each split, the group of each row, `[num_rows]`.
 
-        In the first split, persons whose names differ only in letter case form one group. A person whose name occurs in
-        both forms is then protected with all rows.
+        In the first split, persons whose names differ only in letter case form one group. So a person whose name is
+        written in capital and in small letters is protected with all rows.
         """
         return [
             _merged(self.person_of_row[0], code_of_person=self.lowercase_codes),

@@ -39,7 +39,7 @@ def placeholder_dates(days: NDArray[np.float64]) -> list[float]:
 
 
 def is_at_years_end(day: float) -> bool:
-    """Returns True if a date is the first day of a year or one of the last days of December."""
+    """Returns True if a date is the first day of a year or one of its last two or three days."""
     date = np.datetime64(int(day // 1), "D")
     first_of_year = date.astype("datetime64[Y]").astype("datetime64[D]")
     return bool((date - first_of_year).astype(int) in (0, 363, 364, 365))

@@ -85,7 +85,7 @@ class Rows:
         groups: for each kind of owner, pyarrow words `[n]` that name the owner of each row.
         ids: pyarrow words `[n]` that name the records; None if no column does.
         budgets: pyarrow words `[n]`; None if no column has budgets.
-        texts: the first texts of each column of free text, by the column's name.
+        texts: the first 2,000 texts of each column of free text, by the column's name.
         unknown_and_missing: the numbers of unknown and of missing cells, `[num_columns, 2]`, see `Encoded`.
 
     Args:

@@ -266,7 +266,7 @@ class TableSchema(Preprocessing):
         return self.read_table(as_table(samples), name=name).features
 
     def warned_inputs(self, given: Any, *, name: str = "data", stacklevel: int) -> Block:
-        """Returns the features of records as `inputs` does, and warns of words that the public file does not have.
+        """Returns the features of records as `inputs` does, and warns of cells that the public file does not know.
 
         Args:
             given: a DataFrame, a pyarrow table, or a mapping from names to columns.
@@ -357,7 +357,7 @@ class TableSchema(Preprocessing):
     def unknown_cell_remarks(
         self, name: str, counts: NDArray[np.int64], num_records: int
     ) -> Iterator[str]:
-        """Yields a remark for at most five columns with cells that do not occur in the public file.
+        """Yields remarks on columns with cells that the public file does not know: on five, and then on how many more.
 
         Columns with most such cells come first. Missing cells are counted if no cell is missing in the public file, or
         if all are missing in this table.

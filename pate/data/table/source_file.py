@@ -83,7 +83,8 @@ class SourceFile:
     def read_in(self) -> str:
         """The encoding in which a file of text is read.
 
-        This is `encoding`, unless the bytes of the file are UTF-8 or UTF-16.
+        See `encoding_of`. Raises `InvalidValue` for a file in another encoding than UTF-8, half of whose lines with
+        bytes beyond ASCII are UTF-8.
         """
         encoding = encoding_of(self.path, named_encoding=self.encoding)
         if encoding != UTF_8 and mixed_lines(self.path, encoding).mostly_utf_8:

@@ -171,7 +171,8 @@ class CellSpelling:
     def number_words(self, words: Any) -> Any:
         """Returns pyarrow words `[num_words]` in which numbers have a decimal point and no marks between thousands.
 
-        With a decimal comma, 1.234 is changed to a word that is not a number, because it could mean 1234.
+        With a decimal comma, 1.234 is changed to a word that is not a number, because it could mean 1234, unless
+        `thousands` is a point.
         """
         compute = arrow().compute
         words = self.without_grouping(words)
@@ -185,7 +186,11 @@ class CellSpelling:
         )
 
     def others(self) -> Iterator[OtherSpelling]:
-        """Yields all other notations of numbers, each with the settings that choose it."""
+        """Yields other notations of numbers, each with the settings that choose it.
+
+        The decimal mark is a point or a comma. The mark between thousands is none or any; if `thousands` is set, none
+        or that.
+        """
         marks = (None, *GROUPING) if self.thousands is None else (None, self.thousands)
         for decimal, thousands in product(("point", "comma"), marks):
             other = replace(self, decimal=decimal, thousands=thousands)

@@ -71,7 +71,8 @@ class Table(TextReader):
     Every column becomes features, except labels, group, id, split and dropped columns. A schema determines the
     features. The schema is learned from the public file alone and depends on no private cell. Numbers and dates are
     clipped to the public range and standardized; numbers with a long tail are first transformed by a power. Words are
-    one-hot encoded, with one more category for unknown words. Missing cells have a feature of their own.
+    one-hot encoded, with one more category for unknown words. Missing cells have a feature of their own if public cells
+    are missing.
 
     Settings that exclude each other are an `InvalidValue`. An error of `load` names the column, the split and the
     number of wrong cells, but shows no cell.
@@ -179,10 +180,10 @@ class Table(TextReader):
             self._normalize_name("group")
 
     def _normalize_name(self, name: str) -> None:
-        """Normalizes the value of the setting `name`, which is the name of a column or None.
+        """Normalizes the value of the setting `name`, if it is the name of a column.
 
         Raises:
-            InvalidValue: the value is neither.
+            InvalidValue: the value is neither None nor a text.
         """
         value = getattr(self, name)
         is_name = isinstance(value, str) and value != ""
@@ -399,7 +400,8 @@ class Table(TextReader):
         """Returns the schema from the schema's file, or else the one learned from the public records.
 
         Raises:
-            InvalidValue: a column cannot become a feature.
+            InvalidValue: a column cannot become a feature; or beside a schema's file, `category` or `text` is set, or
+                the public file has a column that the schema lacks.
         """
         public = self._public_file
         if self.schema is None:

@@ -144,7 +144,8 @@ def _budget_classes(private: Rows, spelling: CellSpelling) -> NDArray[np.str_] |
 def _names_for_ledgers(columns: Sequence[Any], spelling: CellSpelling) -> frozenset[bytes]:
     """Returns the names by which ledgers recognize owners or records.
 
-    Each owner has two names: a canonical word, as in older ledgers, and the normalized name of a person in lower case.
+    Each owner has up to three names: a canonical word, as in older ledgers; the normalized name of a person; and that
+    name in lower case.
 
     Args:
         columns: pyarrow arrays of words that name owners or records.
@@ -167,7 +168,7 @@ def remarks_on_lost_columns(
     *,
     num_records: int,
 ) -> Iterator[str]:
-    """Yields a remark for each column whose features carry no information on some records.
+    """Yields a remark for each column whose cells are unknown or missing in all of 100 or more records.
 
     Args:
         name: the name of the records in the remarks, such as `data.private`.
@@ -285,7 +286,7 @@ def _link_owners(owners: Sequence[Sequence[Numbers]]) -> list[Numbers]:
 def _with_ids_of_repeats(
     column: str, ids: Sequence[Numbers], groups: Sequence[Numbers] | None
 ) -> list[Numbers]:
-    """Returns, for each split, ids that differ between rows: the second row with an id gets another number.
+    """Returns, for each split, ids that differ between rows: every further row with an id gets another number.
 
     Args:
         column: the column of ids, for messages.

@@ -35,7 +35,7 @@ class TableFile(SourceFile):
     Attributes:
         decimal: `comma` for numbers such as 3,5; None if no setting names the decimal mark.
         thousands: the mark between thousands; None if no setting names one.
-        missing: the words that mean a missing cell, in addition to `MISSING_WORDS`; None if no setting lists any.
+        missing: the words that mean a missing cell, in addition to `MISSING_WORDS`; empty if no setting lists any.
         split: the column that names the split of a row; None if the file holds one split.
         part: the split whose rows are read; None if the file holds one split.
         date_order: the order of day, month and year in dates such as 04.03.2024; None if no setting names one.

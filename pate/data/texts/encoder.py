@@ -115,7 +115,7 @@ class EncoderVectors(TextVectors):
         return len(squares) > 0 and have_lengths and has_tokens
 
     def _require_encoder(self) -> None:
-        """Raises `DamagedFile` if the encoder is not stored in this file, and its own files are missing or changed."""
+        """Raises `DamagedFile` if the encoder's own files are missing or changed."""
         encoder = self._weights
         if encoder.place.exists() and encoder.sha256 == self.settings["sha256"]:
             return

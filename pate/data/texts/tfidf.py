@@ -33,7 +33,7 @@ _DTYPE_OF_BUCKETS = np.int32
 
 
 class _Vocabulary(NamedTuple):
-    """The words and parts of words that at least two public texts have, with the number of texts that have them."""
+    """The most frequent words and parts of words that at least two public texts have, with the number of such texts."""
 
     words: list[str]  # sorted
     buckets: NDArray[np.int32]  # of hashed parts, rising

@@ -111,7 +111,10 @@ class TextVectors(FittedTransform):
         return np.concatenate([self._block(texts[first : first + BLOCK_ROWS]) for first in firsts])
 
     def _block(self, texts: Sequence[str]) -> Array:
-        """Returns the vectors of one block of texts, from the cache if a complete file has them."""
+        """Returns the vectors of one block of texts.
+
+        They are read from the cache if a complete file has them; otherwise they are computed and stored there.
+        """
         if self.cache is None:
             return self._scaled(texts)
         path = self.cache / f"{texts_digest(texts)[:32]}.f32"
@@ -151,8 +154,8 @@ class TextVectors(FittedTransform):
 def remarks_on_texts(name: str, vectors: TextVectors, texts: Sequence[str]) -> Iterator[str]:
     """Yields remarks for the owner on a column of texts. Remarks have counts, but no word of a text.
 
-    A remark is made if there are few public texts, if private texts are empty, or if many of their words occur in no
-    public text.
+    A remark is made if there are fewer than 1,000 public texts. Another one states the share of the private texts'
+    words that occur in no public text, and the number of private texts without a word.
 
     Args:
         name: the name of the column.

@@ -48,7 +48,7 @@ class StaticVectors(TextVectors):
 
     A word that occurs in a share p of the public texts has the weight .3 / (.3 + p), times 1 + the logarithm of its
     count in the text. So rare words have larger weights. Vectors are projected on the principal directions of the
-    public texts, and stored as numbers of 16 bits. The array `vectors` has a row for each entry of `words` in
+    public texts, and stored as numbers of 16 bits. The array `components` has a row for each entry of `words` in
     `settings`. For the two `marks` see `WordVectors`.
 
     Source: S. Arora, Y. Liang and T. Ma, "A simple but tough-to-beat baseline for sentence embeddings", ICLR 2017, with
@@ -71,7 +71,7 @@ class StaticVectors(TextVectors):
         Args:
             texts: the public texts.
             stage: opens the stage that reports progress.
-            weights: the file of word vectors.
+            weights: the file or folder of word vectors.
             dimension: the largest number of directions.
 
         Raises:
