@@ -32,8 +32,8 @@ SPEC.loader.exec_module(HOOK)
     ],
 )
 def test_long_names_break_behind_signs(html: str, shown: str | None) -> None:
-    """The hook puts a break behind dots, underscores and brackets of long names in code and headings.
+    """The hook puts a break behind dots, underscores, equals signs and opening brackets of long names.
 
-    `shown` is the changed HTML; None where the HTML must stay.
+    It does so in code and headings. `shown` is the changed HTML; None where the HTML must stay.
     """
     assert HOOK.breakable(html) == (html if shown is None else shown)

@@ -27,13 +27,13 @@ def hook() -> ModuleType:
     "entry", ["> 0", ">= 0; infinity is allowed", "- 1 or less", "+ 1 at the end"]
 )
 def test_an_entry_that_begins_with_a_sign_is_text(hook: ModuleType, entry: str) -> None:
-    """An attribute whose text begins with > or - is shown as this text, and not as a quotation or list."""
+    """The text of an attribute that begins with >, - or + is shown as this text, and not as a quotation or list."""
     line = hook.escaped(f"Attributes:\n    order: {entry}").splitlines()[1]
     html = markdown.markdown(line.partition(": ")[2])
     assert re.sub(r"</?p>", "", html) == entry.replace(">", "&gt;")
 
 
 def test_other_lines_are_left_as_they_are(hook: ModuleType) -> None:
-    """The hook changes no line that does not begin with a sign: text, emphasis and code blocks stay."""
+    """The hook changes no other line: entries that begin with a word, emphasis, and code blocks with `>>>` stay."""
     text = "A line.\n\nAttributes:\n    order: a number > 1.\n    name: a *name*.\n\n```pycon\n>>> 1\n1\n```"
     assert hook.escaped(text) == text

@@ -19,7 +19,7 @@ FIGURE = re.compile(r"\d+\.\d{2}\b")
 
 
 def printed(beginning: str) -> list[str]:
-    """Returns the figures of the audit's line with that beginning."""
+    """Returns the figures with two decimals of the first printed line of the audit that begins with these words."""
     return next(FIGURE.findall(line) for line in PRINTED if line.startswith(beginning))
 
 

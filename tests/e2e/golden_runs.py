@@ -64,12 +64,12 @@ def write_data(folder: Path) -> list[str]:
 
 
 def canonical_number(value: float) -> float:
-    """Returns a number with the digits that the tolerance can tell apart."""
+    """Returns a number rounded to 7 significant digits, which the tolerance can tell apart; infinity and NaN stay."""
     return float(f"{value:.7g}") if math.isfinite(value) else value
 
 
 def numbers_of(value: Any) -> Any:
-    """Returns a JSON value whose numbers have few digits."""
+    """Returns a JSON value in which each float is rounded by `canonical_number`."""
     match value:
         case bool() | None | str() | int():
             return value
@@ -82,7 +82,7 @@ def numbers_of(value: Any) -> Any:
 
 
 def fingerprint(array: np.ndarray) -> list[float]:
-    """Returns the sum, the Euclidean length and the largest size of an array's numbers."""
+    """Returns the sum, the Euclidean length and the largest absolute value of an array's numbers."""
     values = np.asarray(array, dtype=np.float64)
     figures = (values.sum(), np.linalg.norm(values), np.abs(values).max(initial=0.0))
     return [canonical_number(float(figure)) for figure in figures]

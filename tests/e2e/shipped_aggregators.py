@@ -12,7 +12,11 @@ from pate.votes.source import CenterableVotes
 
 @cache
 def shipped(words: str) -> Aggregator:
-    """Returns the aggregator of a YAML file, with the settings after its name, for few teachers."""
+    """Returns an aggregator of the configuration, with settings that suit few teachers.
+
+    Args:
+        words: the name of its YAML file, and settings of it after a blank, as on the command line.
+    """
     register_configs()
     with initialize_config_dir(str(CONFIG_FOLDER), version_base="1.3"):
         node = compose("account", f"aggregator={words}".split()).aggregator

@@ -64,7 +64,10 @@ def test_a_few_tries_find_no_breach(kind: str) -> None:
 
 
 def test_every_public_name_is_called() -> None:
-    """The campaign of random calls has a call of each listed public name, which begins with that name."""
+    """The campaign of random calls knows four listed public names.
+
+    Each call that it makes begins with its public name.
+    """
     calls = public_calls()
     for public_name in (
         ("pate.aggregators", "StableTopK"),

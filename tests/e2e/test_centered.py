@@ -75,9 +75,9 @@ def in_rounds(tmp_path_factory: pytest.TempPathFactory) -> Ended:
 
 
 def test_rounds_cost_the_same_and_give_a_calibrated_student(whole: Ended, in_rounds: Ended) -> None:
-    """Runs in one and in twenty rounds charge the same event and epsilon.
+    """Runs in one and in twenty rounds charge the same event and epsilon, and both students beat the prior in micro F1.
 
-    Both students beat the prior, and their mean probabilities are the labels' frequencies within 0.1.
+    The mean probabilities of the student of twenty rounds are the labels' frequencies within 0.1.
     """
     (folder, report) = in_rounds
     once = whole[1]
@@ -114,9 +114,10 @@ def test_rounds_cost_the_same_and_give_a_calibrated_student(whole: Ended, in_rou
 def test_a_run_killed_between_rounds_asks_for_the_others(
     in_rounds: Ended, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A run is killed after three of twenty rounds; it was charged for all.
+    """A run is killed after three of twenty rounds; it was charged for all of them.
 
-    The second run needs 17 more sums, and leaves the same bytes and charges as a whole run.
+    The second run computes the 17 other sums, and 20 for the student of the majority. It leaves the same bytes and
+    charges as an uninterrupted run.
     """
     total = MomentVotes.total
     sums = []
@@ -323,7 +324,7 @@ REFUSED = [
 def test_an_impossible_plan_is_refused_before_a_charge(
     message: str, plan: Callable[[], Plan], tmp_path: Path
 ) -> None:
-    """A plan with centered votes that contradicts itself is refused with this message. The ledger has no charge."""
+    """A plan that contradicts itself is refused with this message, and the ledger has no charge."""
     with pytest.raises(InvalidValue, match=re.escape(message)):
         train(plan(), tmp_path / "run")
     assert not charges(tmp_path / "run")

@@ -30,7 +30,7 @@ QUICK = [*WORDS, "target_epsilon=200"]
 
 
 def quote(arguments: Arguments) -> Any:
-    """Returns the JSON of `pate-account` for the small session with these settings."""
+    """Returns the JSON of `pate-account` for 600 queries of 40 labels and 800 teachers, changed by these settings."""
     return json.loads(succeeded("account", arguments=[*SIZE, *arguments]).stdout.splitlines()[-1])
 
 
@@ -40,9 +40,9 @@ def quote(arguments: Arguments) -> Any:
 def test_price_of_the_papers_experiment_with_gumbel_noise(
     adjacency: str, epsilon: float, by_renyi: float
 ) -> None:
-    """`pate-account` prices the session of the paper's experiment with Gumbel noise, exactly and by Renyi divergences.
+    """`pate-account` prices the release of the paper's experiment with Gumbel noise, exactly and by Renyi divergences.
 
-    The paper has no own formula for this noise.
+    The paper has no formula of its own for this noise.
     """
     noise = [
         "aggregator.selection_scale=38.985",
@@ -63,11 +63,10 @@ def test_price_of_the_papers_experiment_with_gumbel_noise(
 
 
 def test_accountants_side_by_side() -> None:
-    """With `accountants=all`, each accountant has a price or a reason for none.
+    """With `accountants=all`, each accountant has either an epsilon or a reason for none.
 
-    Those that add parts are not below the exact price.
-
-    The printed page states the number of orders and the failure probability.
+    No epsilon is below that of the exact accountant, except those of `auto` and `joint_law`. With the Renyi accountant,
+    the printed page states the number of Renyi orders and the sum of the failure probabilities.
     """
     size = ["num_queries=30", "num_labels=8", "num_teachers=100"]
     arguments = ["aggregator=stable_top_k_gumbel", *size, "accountants=all", "allow_useless=true"]
@@ -330,7 +329,7 @@ def test_a_run_on_a_full_disk_continues_and_pays_once(tmp_path: Path) -> None:
 
 
 def test_runs_are_readable_by_their_owner_alone_for_any_umask(tmp_path: Path) -> None:
-    """A run and a sweep write their files with mode 0600 and their folders with mode 0700, even with umask 0."""
+    """A sweep of one run writes its files with mode 0600 and its folders with mode 0700, even with umask 0."""
     places = f"output_dir={tmp_path}/outputs/${{seed}}", f"hydra.sweep.dir={tmp_path}/sweeps"
     warm.warm_up()
     ended = warm.command(

@@ -153,9 +153,10 @@ def test_a_damaged_release_is_refused_and_a_lost_one_rewritten(tmp_path: Path) -
 def test_a_run_without_its_keys_never_draws_again(
     stage: str, seed: int | None, tmp_path: Path
 ) -> None:
-    """run.id and then ledger.json are removed: the run is refused, with or without a seed.
+    """Without run.id, with or without ledger.json, a run is refused, whether it has a seed or not; it charges nothing.
 
-    It draws and charges nothing until run.id is restored.
+    With run.id restored, a run that was charged ends without another charge. One that was not charged is refused, as
+    its ledger is gone.
     """
     folder = tmp_path / "run"
     seeded = replace(plan(), seed=seed)

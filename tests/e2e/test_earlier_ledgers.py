@@ -144,11 +144,10 @@ def test_a_redraw_after_an_earlier_ledger_costs_both_draws(tmp_path: Path) -> No
 
 
 def test_copies_with_ledgers_of_their_own_are_two_charges(tmp_path: Path) -> None:
-    """Two copies of a run with own ledgers have drawn different releases.
+    """Two copies of a run, each with its own earlier ledger, have drawn different releases.
 
-    In a common folder they are two charges.
-
-    A second call charges neither again.
+    Both run folders are moved into one folder and continued: the ledger of that folder gets two charges. Continuing
+    both once more charges nothing.
     """
     run_until(gaussian_plan(), folder=tmp_path / "a" / "run", stage="releasing labels")
     shutil.copytree(tmp_path / "a", tmp_path / "b")

@@ -113,9 +113,10 @@ def test_a_file_without_settings_is_refused_in_one_line(name: str, tmp_path: Pat
 
 
 def test_every_command_refuses_a_broken_configuration_in_one_line(tmp_path: Path) -> None:
-    """Each command refuses a file that is no YAML or no UTF-8, with its path and line.
+    """Each command refuses a file that is no UTF-8 or no YAML in one line; for no YAML, it has the path and the line
+    number.
 
-    An empty file is refused with the defaults to write.
+    `pate-train` refuses an empty file, and prints the `defaults` to write.
     """
     mine = tmp_path / "mine.yaml"
     for name in COMMANDS:
@@ -155,9 +156,9 @@ def test_arguments_that_are_not_utf_8_are_refused(tmp_path: Path) -> None:
 def test_refusals_in_a_sweep_are_printed_together_by_job(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Of four jobs of a sweep, two are refused.
+    """Of four jobs of a sweep, the second and the third are refused, and the other two print a price.
 
-    The last lines name them by job and setting; the other two print a price.
+    One line for each refused job names its number and setting; the last line repeats the first refusal.
     """
     monkeypatch.chdir(tmp_path)
     outcome = call(
@@ -224,9 +225,8 @@ def test_a_pickled_configuration_is_not_read(tmp_path: Path) -> None:
 
 
 def test_an_error_line_is_short_and_names_its_setting() -> None:
-    """Long or forbidden settings of an accountant are refused in one line of under 1,100 characters.
-
-    The line begins with the name of the setting.
+    """Long or forbidden settings are refused in one line of under 1,100 characters, which begins with the setting's
+    name.
     """
     for word, start in (
         ("+accountant.orders=[{_target_:os.system}]", ("accountant", "_target_=")),

@@ -19,7 +19,10 @@ EXPERIMENTS = {"centered_votes": 61_629, "centered_votes_400": 400}
 
 
 def single_runs(line: str) -> Iterator[list[str]]:
-    """Yields the settings of each run of a `pate-train` line, a sweep being several runs."""
+    """Yields the settings of each run of a `pate-train` line that change its price; a sweep is several runs.
+
+    Nothing is yielded for other lines, and for runs whose data, teacher or features are set.
+    """
     words = shlex.split(line, comments=True)
     if words[:1] != ["pate-train"] or "=" not in line:
         return

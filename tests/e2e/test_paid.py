@@ -354,7 +354,7 @@ def test_a_redrawn_release_costs_two_draws(run: Run, tmp_path: Path) -> None:
 
 
 def test_a_seeded_release_is_the_same_in_another_folder_and_on_request(tmp_path: Path) -> None:
-    """A seeded run in two folders, one of which draws again, has one release and one charge."""
+    """A seeded run in two folders has one release and one charge, even if one draws again by `redraw=true`."""
     plan = replace(plan_of("rounds"), seed=3, redraw=True)
     report = train(plan, tmp_path / "a")
     train(plan, tmp_path / "b")

@@ -71,7 +71,7 @@ def small_images() -> Dataset:
 
 
 def compared(plan: Plan, folder: Path) -> tuple[bytes, StudentModel]:
-    """Runs `pate-compare` on a plan with its seed, and returns the bytes of the release and the student."""
+    """Runs the stages of a comparison on a plan with its seed; returns the bytes of its release, and its student."""
     method = PATEMethod(
         name="m",
         aggregator=plan.aggregator,
@@ -207,7 +207,11 @@ def test_the_classifier_releases_what_a_run_releases(name: str, tmp_path: Path) 
 
 
 def test_the_classifier_passes_a_prior_to_the_aggregator() -> None:
-    """Its student expects the answers: queries whose prior agrees cost nothing, so the session lasts."""
+    """`PATEClassifier` gives a charged aggregator the predictions of its student as prior, so that the session lasts
+    longer.
+
+    It asks more queries than a session without a prior, in which every query after the first 20 is a hit.
+    """
     data = small_dataset()
     aggregator = NotPriorTopK(
         prior_scale=1.0,

@@ -50,7 +50,7 @@ def visits(rng: random.Random, number: int, towns: list[str]) -> Iterator[dict[s
 
 @pytest.fixture(scope="module")
 def tables(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with the private, the public and the test file, and a file of new patients without labels."""
+    """Returns a folder with the private, the public and the test file, and a file of new patients without labels."""
     folder = tmp_path_factory.mktemp("tables")
     rng = random.Random(0)
     numbers = {
@@ -134,7 +134,7 @@ def test_the_student_has_learned(finished: Path) -> None:
 
 
 def test_published_files_hold_nothing_private(finished: Path, tables: Path) -> None:
-    """No word that only private files have, no path, no group, and no score on true labels."""
+    """Published files hold no word that only private rows have, no path, no patient and no score on true labels."""
     student = json.loads((finished / "report.json").read_text())["student"]
     scores = [f"{student[name]:.4f}" for name in ("accuracy", "mean_average_precision")]
     secrets = (CANARY, "private.csv", str(tables), *scores)
@@ -145,7 +145,7 @@ def test_published_files_hold_nothing_private(finished: Path, tables: Path) -> N
 
 
 def test_the_card_of_the_model_names_its_columns(finished: Path) -> None:
-    """Hugging Face reads the head, and people the body."""
+    """The card of the model has a head in YAML for Hugging Face, and a body that lists the columns of the table."""
     _, head, body = (finished / "release" / "README.md").read_text().split("---\n", 2)
     assert "model.predict_proba(data)   # data is a DataFrame with the columns below\n" in body
     card = yaml.safe_load(head)

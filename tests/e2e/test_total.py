@@ -203,7 +203,11 @@ def test_charges_without_a_unit_are_counted_for_the_unit_of_the_run(
 
 
 def test_runs_in_one_folder_share_a_ledger(tmp_path: Path) -> None:
-    """The runs have different accountants; the ledger's own accountant, accountant=auto, counts their total."""
+    """Two runs in one folder of outputs share a ledger, though they have different accountants.
+
+    The ledger's own accountant, accountant=auto, counts their total. A third run, which released nothing, is not
+    counted.
+    """
     run_until_released(plan_of(ledger=None), folder=tmp_path / "a")
     run_until(
         plan_of(ledger=None), folder=tmp_path / "b", stage="training teachers"
@@ -272,7 +276,10 @@ def lines_of_two_sums(monitor: SilentMonitor) -> list[str]:
 
 @pytest.mark.parametrize("name", OTHER_TERMS)
 def test_a_run_under_other_terms_has_a_second_ledger(name: str, tmp_path: Path) -> None:
-    """Each run of either ledger prints one remark that the two totals cannot be added up."""
+    """A run with another delta or adjacency than the folder's ledger is charged to a second ledger.
+
+    From then on, each run on either ledger prints one remark that the two totals cannot be added up.
+    """
     usual = tmp_path / "ledger.db"
     other = tmp_path / name
     usual_plan = plan_of(ledger=None)
@@ -294,7 +301,10 @@ def test_a_run_under_other_terms_has_a_second_ledger(name: str, tmp_path: Path) 
 
 @pytest.mark.parametrize("name", OTHER_TERMS)
 def test_a_named_ledger_refuses_a_run_under_other_terms(name: str, tmp_path: Path) -> None:
-    """The folder also holds a ledger of these terms, which the plan does not name."""
+    """A plan with another delta or adjacency than the ledger that it names is refused.
+
+    That the same folder also holds a ledger of the plan's terms does not matter.
+    """
     other_terms = OTHER_TERMS[name]
     run_until_released(plan_of(ledger=None), folder=tmp_path / "a")
     run_until_released(other_terms(plan_of(ledger=None)), folder=tmp_path / "b")
@@ -306,7 +316,10 @@ def test_a_named_ledger_refuses_a_run_under_other_terms(name: str, tmp_path: Pat
 def test_moved_runs_keep_the_second_ledger_that_is_moved_with_them(
     name: str, tmp_path: Path
 ) -> None:
-    """The folder that they left has the ledger of the usual terms; the new folder has none."""
+    """Two runs under other terms than usual are moved to a new folder together with their ledger.
+
+    There they and a new run use the moved ledger, and no ledger of the usual terms is made.
+    """
     other_plan = OTHER_TERMS[name](plan_of(ledger=None))
     run_until_released(plan_of(ledger=None), folder=tmp_path / "a")
     train(other_plan, tmp_path / "b")
@@ -323,7 +336,10 @@ def test_moved_runs_keep_the_second_ledger_that_is_moved_with_them(
 
 @pytest.mark.parametrize("first_cap", [None, 100.0])
 def test_a_cap_cannot_be_avoided_by_other_terms(first_cap: float | None, tmp_path: Path) -> None:
-    """The first run had a cap and the second has none, or the other way around."""
+    """In one folder, a run under another adjacency is refused if the first run or this run has a cap.
+
+    If neither has one, it is charged to a second ledger; a cap on the first ledger is refused from then on.
+    """
     run_until_released(
         replace(plan_of(ledger=None), max_total_epsilon=first_cap), folder=tmp_path / "a"
     )
@@ -346,7 +362,10 @@ def _release(folder: Path, target_delta: float) -> None:
 def test_a_run_under_other_terms_than_a_ledger_made_meanwhile_has_its_own(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Another run makes the folder's ledger after this run has looked for one."""
+    """Another run makes the folder's ledger, with another delta, after this run has looked for one.
+
+    This run is charged to a second ledger, and prints one remark that the two totals cannot be added up.
+    """
     usual = tmp_path / "ledger.db"
     make_folder = charging.make_folder
 
@@ -393,7 +412,10 @@ def test_a_run_that_is_moved_before_its_release_keeps_its_ledger(tmp_path: Path)
 
 
 def test_a_moved_finished_run_is_shown_as_long_as_its_ledger_stays(tmp_path: Path) -> None:
-    """The ledger is then renamed: the run is refused until the plan names the new path."""
+    """A finished run is moved without its ledger, and is shown again as long as the ledger stays at its path.
+
+    Once the ledger is renamed, the run is refused until the plan names the new path.
+    """
     earlier = tmp_path / "c" / "ledger.db"
     moved = tmp_path / "b" / "run"
     moved.parent.mkdir()
@@ -427,7 +449,10 @@ def test_a_folder_that_cannot_be_written_has_no_ledger(
 def test_ledger_card_and_report_state_the_same_price(
     accountant: Any, ledger: Path, tmp_path: Path
 ) -> None:
-    """Under a cap, too, whose filter counts by Renyi divergences."""
+    """Ledger, card, report and the printed line state the same price, by the accountant of the plan.
+
+    This holds under a cap, too, whose filter counts by Renyi divergences.
+    """
     price = accountant().compose(EVENT).get_epsilon(target_delta=1e-5)
     monitor = SilentMonitor()
     plan = replace(plan_of(ledger), accountant=accountant, max_total_epsilon=2 * price)
@@ -444,7 +469,10 @@ def test_ledger_card_and_report_state_the_same_price(
 
 
 def test_a_different_price_in_the_ledger_has_a_remark(ledger: Path, tmp_path: Path) -> None:
-    """A cap lets a first release in that another accountant puts under it; the card is by the run's."""
+    """A first release costs more than the cap by the run's accountant, but less by a tighter one: it is admitted.
+
+    The printed line has the price by the run's accountant, and remarks that the ledger counts the cap.
+    """
     price = epsilon_of(num_releases=1)
     tighter = AutoAccountant().compose(EVENT).get_epsilon(target_delta=1e-5)
     cap = (price + tighter) / 2
@@ -514,7 +542,10 @@ def test_owners_that_another_account_knows_are_refused(ledger: Path, tmp_path: P
 def test_other_owners_and_other_kinds_of_owners_have_accounts_of_their_own(
     ledger: Path, tmp_path: Path
 ) -> None:
-    """The groups 0 to 8 are not the ids 0 to 8. The ledger holds no owner in plain text."""
+    """Tables with other ids, with groups in place of ids, or with neither have accounts of their own.
+
+    The groups 0 to 8 are not the ids 0 to 8. The ledger holds no owner in plain text.
+    """
     for letter, load_dataset in (
         ("a", spelled("a", ids=range(9))),
         ("b", spelled("b", ids=range(10, 20))),
@@ -530,7 +561,11 @@ def test_other_owners_and_other_kinds_of_owners_have_accounts_of_their_own(
 def test_owners_that_a_usual_account_knows_give_a_warning(
     tmp_path: Path,
 ) -> None:
-    """A ledger that no plan names warns, unless there is a cap: two tables may both count rows from 1."""
+    """A table whose ids another account of the folder's ledger knows gives one warning, as two tables may number rows
+    from 1.
+
+    With a cap, the run is refused.
+    """
     usual = replace(plan_of(ledger=None), load_dataset=spelled("a", ids=range(100)))
     run_until_released(usual, folder=tmp_path / "a")
     again = with_another_delta(
@@ -607,7 +642,10 @@ def test_a_ledger_or_cap_refuses_a_seed_twice(has_cap: bool, tmp_path: Path) -> 
 def test_releases_that_share_their_noise_have_no_total(
     change: Callable[[Plan], Plan], warning: str, tmp_path: Path
 ) -> None:
-    """A ledger that no plan names, without a cap, admits the second release with a warning; totals are infinite."""
+    """A ledger that no plan names, without a cap, admits a second release of one seed with a warning.
+
+    The total epsilon is then infinite, and a cap is refused.
+    """
     run_until_released(replace(plan_of(ledger=None), seed=3), folder=tmp_path / "a")
     plan = change(replace(plan_of(ledger=None), seed=3))
     begun = run_until(plan, folder=tmp_path / "b", stage="training teachers")
@@ -633,7 +671,10 @@ def test_releases_that_share_their_noise_have_no_total(
 
 
 def test_the_same_seeded_run_in_two_folders_is_one_release(tmp_path: Path) -> None:
-    """A seeded run in three folders, one with another student, is one charge, and counts once in each total."""
+    """A seeded run in three folders, one of them with another student, is one charge in the ledger.
+
+    All three have the same privacy statement.
+    """
     plan = replace(plan_of(ledger=None), seed=3)
     train(plan, tmp_path / "a")
     report = train(plan, tmp_path / "b")

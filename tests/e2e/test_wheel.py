@@ -40,7 +40,10 @@ def run(*command: str | Path, cwd: Path) -> str:
 
 @pytest.mark.slow
 def test_the_wheel_alone_has_everything_and_works(tmp_path: Path) -> None:
-    """The wheel is built from the source distribution, which holds all that a contributor needs."""
+    """The source distribution holds all that a contributor needs, and the wheel all files of the package.
+
+    In a new environment with the wheel, `pate-train` shows its settings, and `PATEClassifier` fits and predicts.
+    """
     run(sys.executable, "-m", "build", "--no-isolation", "--outdir", tmp_path, ROOT, cwd=tmp_path)
     (source,) = tmp_path.glob("*.tar.gz")
     (wheel,) = tmp_path.glob("*.whl")

@@ -29,7 +29,10 @@ def test_the_claim_of_three_private_tests() -> None:
 
 
 def test_hit_probabilities() -> None:
-    """Published q of the boundary; the worst q found for running twice, two of which are not the worst possible."""
+    """The hit probabilities of the boundary wrapper and of running twice are the published ones, to four decimals.
+
+    At epsilon 0.05, 0.2 and 1 the probability of running twice is below a published estimate of it, by less than 0.1%.
+    """
     table = {
         epsilon: (wide, tight, twice) for epsilon, _, _, _, wide, _, tight, twice in target_table()
     }

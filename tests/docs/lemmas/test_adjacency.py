@@ -19,10 +19,10 @@ Histogram = tuple[int, ...]
 
 @pytest.mark.parametrize("adjacency", Adjacency)
 def test_the_bounds_of_the_table_hold_and_are_attained(adjacency: Adjacency) -> None:
-    """On all neighbors of small instances, one teacher moves a sorted count by 1, a gap by the gap
-    sensitivity, the difference of two gaps by the gap range, and a padding gap by 1.
+    """On all neighbors of small instances, each bound holds and is attained.
 
-    Under add-remove, all sorted counts move in one direction.
+    One teacher moves a sorted count by at most 1, a gap by at most the gap sensitivity, the difference of two gaps by
+    at most the gap range, and a padding gap by at most 1. Under add-remove, all sorted counts move in one direction.
     """
     largest_moves = []
     for num_labels, num_teachers in ((1, 4), (2, 4), (3, 4), (4, 3)):
@@ -53,10 +53,10 @@ def test_the_bounds_of_the_table_hold_and_are_attained(adjacency: Adjacency) -> 
 
 
 def test_centered_votes_of_zero_move_twice_as_far_as_absent_ones() -> None:
-    """Removing a teacher moves the centered sum by at most the sensitivity.
+    """Removing a teacher moves the centered sum by at most the l2 sensitivity under add-remove.
 
-    Replacing its votes by zeros moves it up to twice as far, for all corners of 2 queries with 2
-    labels.
+    Replacing its votes by zeros moves the sum by up to twice this sensitivity (within 1%), over all 16 arrays of votes
+    0 or 1 for 2 queries with 2 labels.
     """
     shape = (2, 2)
     clip = 0.7
@@ -80,7 +80,11 @@ def test_centered_votes_of_zero_move_twice_as_far_as_absent_ones() -> None:
 def powerset_pairs(
     kind: str, num_sets: int, num_teachers: int
 ) -> Iterator[tuple[Histogram, Histogram]]:
-    """Yields histograms of sets (set 0 is empty), and the histogram after one teacher leaves or votes for nothing."""
+    """Yields all histograms of `num_teachers` votes for sets of labels, each with the histogram after one teacher
+    changed.
+
+    Set 0 is the empty set. With kind "zero" the teacher votes for the empty set instead; with any other kind it leaves.
+    """
     for counts in itertools.product(range(num_teachers + 1), repeat=num_sets):
         if sum(counts) == num_teachers:
             for vote in range(num_sets):
@@ -98,7 +102,10 @@ def released(counts: Histogram) -> np.ndarray:
 
 
 def worst_delta(kind: str, epsilon: float) -> float:
-    """Returns the largest delta of PowersetGNMax(noise_std=1) on 2 labels and 4 teachers."""
+    """Returns the largest delta at `epsilon` of one query by PowersetGNMax(noise_std=1) with 2 labels and 4 teachers.
+
+    The maximum is over both directions of all pairs of `powerset_pairs` of a kind.
+    """
     pairs = [
         pair
         for pair_of_kind in powerset_pairs(kind, num_sets=4, num_teachers=4)
@@ -110,9 +117,11 @@ def worst_delta(kind: str, epsilon: float) -> float:
 
 
 def test_the_empty_set_costs_powerset_votes_six_times_their_delta() -> None:
-    """Under add-remove, a removed teacher has at most the priced delta 0.00815 at epsilon 2.4.
+    """Under add-remove at epsilon 2.4, removing a teacher has at most the delta 0.00815 that the exact accountant
+    charges.
 
-    A teacher that votes for the empty set instead has 0.0500, 6.1 times as much.
+    A teacher that votes for the empty set instead has delta 0.0500, which is 6.1 times as much. The Gaussian bound on
+    that is 8.8 times as much.
     """
     epsilon = 2.4
     event = PowersetGNMax(noise_std=1.0, adjacency=Adjacency.ADD_REMOVE).event_for(

@@ -17,10 +17,9 @@ REPLACED = Adjacency.REPLACE_ONE
 
 
 def expected_gain(gamma: float, b: float, covariance: Array) -> float:
-    """Returns E (e^(U - s11 / 2) - gamma e^(V - s22 / 2) - b)^+ for centered normals (U, V) with a
-    covariance.
+    """Returns E (e^(U - s11 / 2) - gamma e^(V - s22 / 2) - b)^+ for centered normals (U, V) with a covariance `[2, 2]`.
 
-    The expectation is exact given V, and then summed.
+    Given V the expectation is exact; over V it is summed on a grid.
     """
     s11 = covariance[0, 0]
     s22 = covariance[1, 1]
@@ -42,10 +41,10 @@ def expected_gain(gamma: float, b: float, covariance: Array) -> float:
     ("q", "gamma"), [(0.066, 1.4), (0.066, 0.95), (0.5, 3.0), (0.5, 0.5), (0.9, 30.0)]
 )
 def test_the_stick_rises_along_the_way_to_the_worst_pair(q: float, gamma: float) -> None:
-    """The hockey stick of two mixtures rises as their covariance moves on a line to that of the
-    longest opposite pair.
+    """`expected_gain`, a hockey stick of two mixtures, never falls as the covariance moves to that of the worst pair.
 
-    There it equals the package's profile. This is step 2 of the proof.
+    The covariance moves on a line; the worst pair has two opposite moves of the largest length, 1.2. There the hockey
+    stick equals the package's profile. This is step 2 of the proof.
     """
     b = (gamma - 1) * (1 - q) / q
     worst = 1.2**2 * np.array([[1, -0.999999], [-0.999999, 1]])
@@ -68,8 +67,10 @@ def test_the_stick_rises_along_the_way_to_the_worst_pair(q: float, gamma: float)
 
 
 def moment(order: float, q: float, shift: float, adjacency: Adjacency) -> mpmath.mpf:
-    """Returns the Renyi divergence of the sampled pair at a Renyi order, by quadrature in 30
-    digits.
+    """Returns the Renyi divergence of the pair of laws of a sampled Gaussian at a Renyi order.
+
+    It is integrated by quadrature with 30 digits. `q` is the sampling probability, and `shift` the move of a mean in
+    standard deviations.
     """
     with mpmath.workdps(30):
         a, q, shift = (mpmath.mpf(number) for number in (order, q, shift))
@@ -103,10 +104,10 @@ def moment(order: float, q: float, shift: float, adjacency: Adjacency) -> mpmath
 def test_curves_are_those_of_the_pair_from_above(
     q: float, shift: float, orders: tuple[float, ...], adjacency: Adjacency
 ) -> None:
-    """The Renyi curve of a sampled Gaussian is at least the quadrature of its pair, and at most
-    0.01% more, for shifts of 0.02 to 40.
+    """The Renyi curve of a sampled Gaussian is at least the divergence by quadrature, and at most 0.01% more.
 
-    Negative control: a curve 10% smaller lies below the quadrature.
+    The shifts are 0.02 to 40 standard deviations. Negative control: a curve that is 10% smaller lies below the
+    divergence.
     """
     event = SampledGaussianEvent(
         (0.5 if adjacency is REPLACED else 1.0) / shift, sampling_prob=q, adjacency=adjacency
@@ -121,8 +122,9 @@ def test_curves_are_those_of_the_pair_from_above(
 
 @pytest.mark.parametrize("adjacency", Adjacency)
 def test_the_smallest_and_largest_noises_and_samples_have_curves(adjacency: Adjacency) -> None:
-    """Noises from 5e-324 to 1e308 and all sampling probabilities: the Renyi curve is at least 0 and
-    at most that of the Gaussian without sampling.
+    """With noise multipliers from 5e-324 to 1e308 and sampling probabilities from 5e-324 to 1, all curves are bounded.
+
+    The Renyi curve is at least 0 and at most that of the Gaussian without sampling.
     """
     orders = np.array([1.001, 1.5, 30.0, 1e6])
     for noise in (5e-324, 1e-200, 1e-3, 1.0, 1e5, 1e308):

@@ -16,16 +16,15 @@ CURVES = {
 
 
 def gaussian(multiplier: float) -> PriceCurve:
-    """Returns the price curve of one Gaussian event by the exact accountant."""
+    """Returns the price curve of one Gaussian release with a noise multiplier, by the exact accountant."""
     return PriceCurve.from_accountant(ExactAccountant().compose(GaussianEvent(multiplier)))
 
 
 def least_mass(curve: PriceCurve, guesses: Guesses, tail: float) -> float:
-    """Returns the least total probability of a law over numbers of right guesses that the price
-    allows.
+    """Returns the least total mass of nonnegative weights of the numbers of right guesses that a price allows.
 
-    The law gives `tail` to the guesses' number of right guesses or more. One linear program has all
-    constraints.
+    The numbers from `guesses.num_correct` on have the weight `tail` in all. If the result exceeds 1, the price allows
+    no law with this tail. The result is infinity if no weights fit. One linear program has all constraints.
     """
     most = guesses.num_guesses
     count = guesses.num_canaries
@@ -56,8 +55,9 @@ def least_mass(curve: PriceCurve, guesses: Guesses, tail: float) -> float:
 def test_the_recursion_is_the_optimum_of_a_linear_program(
     name: str, canaries: int, guessed: int
 ) -> None:
-    """Guesses refute a price exactly if no law that the price allows makes so many right guesses
-    likely enough, by a linear program.
+    """Guesses refute a price exactly if no law that the price allows makes as many right guesses likely enough.
+
+    Likely enough is a probability of 1 less the confidence; a linear program searches for the law.
     """
     verdicts = set()
     for correct in range(guessed + 1):
@@ -77,10 +77,9 @@ def test_the_recursion_is_the_optimum_of_a_linear_program(
 def test_randomized_response_is_refuted_no_more_often_than_allowed(
     epsilon: float, guessed: int
 ) -> None:
-    """Guesses about randomized response, which attains its price, refute the price with probability
-    at most 5%.
+    """Guesses about randomized response, which attains its price, refute this price with probability at most 5%.
 
-    A price of a third of epsilon is refuted more often.
+    They refute a price of a third of epsilon with probability over 5%, or over 0 for 10 guesses at epsilon 0.3 or 1.
     """
     right = np.exp(epsilon) / (1 + np.exp(epsilon))  # the most of any epsilon-DP coin
     curve = PriceCurve(np.array([epsilon]), deltas=np.array([0.0]))
@@ -102,10 +101,11 @@ def test_randomized_response_is_refuted_no_more_often_than_allowed(
 
 @pytest.mark.slow
 def test_lower_bounds_exceed_the_price_as_rarely_as_chance_allows() -> None:
-    """200 attacks on Gaussian scores refute the true price about as rarely as 5% allows.
+    """Attacks on Gaussian scores, 200 of them, refute the true price about as rarely as 5% allows.
 
-    They mostly refute a price for three times the noise, and the lower bound at the threshold is
-    within 10% of the price.
+    Over half of them refute the price of three times the noise. With the fewest right guesses that refute the true
+    price, the lower bound on epsilon is at least the price; with one fewer it is below. Both are within 10% of the
+    price.
     """
     rng = np.random.default_rng(1)
     shift = 1.0
@@ -138,9 +138,10 @@ def test_lower_bounds_exceed_the_price_as_rarely_as_chance_allows() -> None:
 
 @pytest.mark.slow
 def test_lower_bounds_are_below_the_price_and_rise_with_the_guesses() -> None:
-    """95 of 190 right guesses give the lower bound 0; 125 and 185 give positive rising bounds.
+    """With 95 of 190 guesses right, both lower bounds on epsilon at delta 1e-6 are 0; they are larger with 125 and with
+    185.
 
-    The bound for a Gaussian price is larger than that for any (epsilon, delta).
+    The bound that knows that the noise is Gaussian is larger than that for any (epsilon, delta).
     """
 
     def spent(scale: float) -> ExactAccountant:

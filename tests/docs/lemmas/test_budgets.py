@@ -11,10 +11,10 @@ RNG = np.random.default_rng(0)
 @pytest.mark.parametrize("clips", [1, 2])
 @pytest.mark.parametrize("weight", [1.0, 0.4, 0.01, 1e-3, 1e-5])
 def test_a_scale_below_the_weight_pays_for_the_rounding(clips: int, weight: float) -> None:
-    """A group's votes are scaled by slightly less than its weight: with rounding, the sum moves by
-    at most weight times the sensitivity.
+    """A group's votes are scaled by less than its weight, so that the rounded sum moves by at most weight times
+    sensitivity.
 
-    Scaled by the weight itself, the rounded sum would move further.
+    Scaled by the weight itself, the rounded sum would move farther, unless the weight is 1.
     """
     # numbers of entries, and clips in steps
     for entries, length in ((1, 2.0**14), (24_000, 2.0**14 * math.sqrt(24_000)), (9, 2.0**15 * 3)):
@@ -30,10 +30,10 @@ def test_a_scale_below_the_weight_pays_for_the_rounding(clips: int, weight: floa
 
 
 def test_weights_of_shared_records_stay_within_each_owner_and_grow() -> None:
-    """Each record has two or three owners: in each of six steps, weights are divided by the largest
-    sum of an owner.
+    """In each of six steps, each record's weight is divided by the largest sum of weights among its owners.
 
-    Every owner's weights sum to at most 1, and after the first step no weight falls.
+    Each record has two or three owners. After each step the weights of every owner's records sum to at most 1, and
+    after the first step no weight falls.
     """
     for _ in range(30):
         owners = [RNG.integers(0, RNG.integers(1, 12), 40) for _ in range(int(RNG.integers(2, 4)))]
@@ -48,10 +48,10 @@ def test_weights_of_shared_records_stay_within_each_owner_and_grow() -> None:
 
 
 def test_a_greedy_choice_of_links_may_move_many_records() -> None:
-    """Links of patients and doctors are chosen greedily so that nobody has two: without the first
-    link of a path, 20 links change.
+    """Links of patients and doctors are chosen greedily so that nobody has two chosen links.
 
-    So the graph must be fixed.
+    Without the first of the 20 links of a path, the choice of all 20 links changes: 10 are no more chosen, and 10
+    others are. So the graph must be fixed.
     """
 
     def chosen_links(edges: list[tuple[int, int]]) -> set[tuple[int, int]]:

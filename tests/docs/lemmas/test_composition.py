@@ -20,7 +20,11 @@ def both_ways(p: np.ndarray, q: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 def draw_step(
     rng: np.random.Generator, closeness: float, failure: float
 ) -> tuple[list[np.ndarray], np.ndarray]:
-    """Draws mixtures (1 - failure) * good + failure * bad for both neighbors, and the curve of the good parts."""
+    """Draws a release: its laws on both neighbors, and the Renyi divergences of the good parts of these laws.
+
+    A law is (1 - failure) * good + failure * bad, over `OUTCOMES` outcomes. The divergences are those of the worse
+    direction, at each Renyi order of `ORDERS`.
+    """
     base = rng.dirichlet(np.ones(OUTCOMES)) + 0.05
     tilted = base * np.exp(rng.uniform(-closeness, closeness, OUTCOMES))
     distributions = (base / base.sum(), tilted / tilted.sum())
@@ -32,10 +36,10 @@ def draw_step(
 def walk(
     rng: np.random.Generator, parameters: list[tuple[float, float]]
 ) -> tuple[list, list, list]:
-    """Returns the laws of all paths under both neighbors, and each path's sums of curves and of failures.
+    """Returns the two probabilities of each path on the neighbors, its sum of Renyi curves, and its sum of failures.
 
-    `parameters` holds one (closeness, failure) for each depth; a second set for what follows the outcome 0 makes
-    prices depend on the past.
+    `parameters` has a pair (closeness, failure) for all releases. Of two pairs, the first is for releases after the
+    outcome 0 and the second for all others, so that prices depend on the past.
     """
     paths: list[tuple[float, float, np.ndarray, float, int]] = [
         (1.0, 1.0, np.zeros(len(ORDERS)), 0.0, 1)
@@ -57,9 +61,7 @@ def exact_delta(distributions: list, epsilon: float) -> float:
 
 
 def claimed_delta(curve: np.ndarray, epsilon: float, orders: np.ndarray = ORDERS) -> float:
-    """Returns the delta at epsilon to which a Renyi curve converts, at the best of the Renyi
-    orders.
-    """
+    """Returns the delta at epsilon to which a Renyi curve converts, the smallest over the Renyi orders."""
     return float(rdp_to_deltas(orders, rdp=curve, target_epsilon=epsilon).min())
 
 

@@ -38,11 +38,12 @@ Counts = tuple[int, ...]
 
 
 def worst_delta(admits: Callable[[Counts], bool], cap: float) -> float:
-    """Returns the largest probability that the loss passes the cap, as delta counts it, over all ways to go on.
+    """Returns the largest delta at epsilon `cap` of an adversary who chooses each release after the outcomes so far.
 
-    Every release is randomized response of one of three epsilons, the worst pair of that price. After every outcome
-    the adversary stops or picks the next, as long as the rule admits it; backwards over what was spent, with all
-    losses at once.
+    Every release is randomized response with one of the epsilons in `EPSILONS`, the worst pair of that price. After
+    every outcome the adversary stops or picks the next release, as long as `admits` is true of the numbers of releases
+    at each epsilon, which are limited by `MOST`. Delta is the mean of (1 - e^(cap - loss))^+. It is computed backwards
+    over the numbers of releases, with all losses at once.
     """
     reach = sum(unit * most for unit, most in zip(UNITS, MOST, strict=True))
     losses = np.arange(-reach, reach + 1) * STEP
@@ -69,7 +70,7 @@ def worst_delta(admits: Callable[[Counts], bool], cap: float) -> float:
 def by_total(
     make: Callable[[], Accountant], *, cap: float, delta: float
 ) -> Callable[[Counts], bool]:
-    """Returns a rule that admits numbers of releases if an accountant's total epsilon is within the
+    """Returns a rule that admits numbers of releases at each epsilon if an accountant's total epsilon is within the
     cap.
     """
 
@@ -83,7 +84,7 @@ def by_total(
 
 
 def by_filter(filter_of_cap: PrivacyFilter) -> Callable[[Counts], bool]:
-    """Returns a rule that admits numbers of releases if a filter admits them."""
+    """Returns a rule that admits numbers of releases at each epsilon if a filter admits their sum."""
     prices = [filter_of_cap.price(PureDpEvent(epsilon)) for epsilon in EPSILONS]
 
     def admits(counts: Counts) -> bool:
@@ -103,10 +104,9 @@ def by_filter(filter_of_cap: PrivacyFilter) -> Callable[[Counts], bool]:
 def test_an_adaptive_adversary_breaks_a_cap_on_the_total(
     make: Callable[[], Accountant], cap: float, delta: float, excess: float
 ) -> None:
-    """An adversary who chooses each release after earlier outcomes, as long as the accountant's
-    total is within the cap, exceeds delta by the factor `excess`.
+    """An adversary who chooses each release after earlier outcomes has over `excess` times delta at the cap.
 
-    Each path keeps the cap, their mixture does not.
+    It chooses as long as the accountant's total is within the cap: each path keeps the cap, but their mixture does not.
     """
     assert worst_delta(by_total(make, cap=cap, delta=delta), cap) > excess * delta
 
@@ -126,10 +126,9 @@ def test_an_adaptive_adversary_breaks_a_cap_on_the_total(
 def test_an_adaptive_adversary_keeps_the_cap_of_a_filter(
     kind: Callable[[float, float], PrivacyFilter], cap: float, delta: float
 ) -> None:
-    """The same adversary, admitted by a filter, stays within delta at the cap.
+    """The adversary of `worst_delta`, admitted by a filter, has at most delta at the cap.
 
-    At the larger cap it reaches at least a hundredth of delta (a thousandth for the Gaussian
-    filter).
+    At the larger cap it has more than a hundredth of delta (a thousandth for the Gaussian filter).
     """
     filter_of_kind = kind(cap, delta)
     delta_reached = worst_delta(by_filter(filter_of_kind), cap)
@@ -185,7 +184,10 @@ def test_one_order_bounds_the_hockey_stick_by_a_power_of_the_ratio() -> None:
 
 
 def best_second_gaussian(first: float, total: float, cap: float) -> float:
-    """Returns the best delta after a Gaussian of mu `first`, with the best second Gaussian for each of its outcomes."""
+    """Returns the largest delta at epsilon `cap` of a Gaussian of mu `first` and a second one chosen after its outcome.
+
+    The squares of both mus sum to at most `total`. The adversary may also stop after the first.
+    """
     loss = first * np.linspace(-9, 9, 4001) + first * first / 2
     weights = norm.pdf(np.linspace(-9, 9, 4001)) * 18 / 4000
     best = np.maximum(0.0, -np.expm1(cap - loss))
@@ -199,10 +201,11 @@ def best_second_gaussian(first: float, total: float, cap: float) -> float:
 @pytest.mark.slow
 @pytest.mark.parametrize(("cap", "delta"), [(4.0, 1e-6), (1.0, 1e-3)])
 def test_a_sum_of_mu_squared_bounds_adaptive_gaussians(cap: float, delta: float) -> None:
-    """An adversary chooses a second Gaussian after the outcome of the first, within a budget of mu
-    squared: its delta is that of one Gaussian of the whole budget.
+    """An adversary chooses a second Gaussian after the outcome of the first, within a filter's budget for sums of mu
+    squared.
 
-    With 10% more budget it exceeds delta.
+    Its delta at the cap is that of one Gaussian of the whole budget, at most the filter's delta. With 10% more budget
+    it exceeds 1.2 times delta.
     """
     budget = GaussianFilter(cap, delta).budget
     for share in (0.1, 0.5, 0.9):
@@ -215,9 +218,9 @@ def test_a_sum_of_mu_squared_bounds_adaptive_gaussians(cap: float, delta: float)
 
 
 def delta_of_stopping(step: float, bounds: list[float]) -> float:
-    """Returns the delta by which an adversary that stops adaptively exceeds `bounds[t]` after t releases.
+    """Returns the delta of an adversary who stops adaptively, at the epsilon `bounds[t]` if it stops after t releases.
 
-    Every release is randomized response of epsilon `step`. After each outcome the best of stopping and going on is
+    Every release is randomized response of epsilon `step`. After each outcome the better of stopping and going on is
     taken, backwards from the last release, with all losses at once.
     """
     most = len(bounds) - 1
@@ -233,11 +236,9 @@ def delta_of_stopping(step: float, bounds: list[float]) -> float:
 
 
 def test_a_cap_but_no_total_bounds_adaptive_stopping() -> None:
-    """An adversary who stops adaptively exceeds the total of each number of releases with more than
-    3 times delta.
+    """An adversary who stops adaptively has over 3 times delta at the accountant's total for its number of releases.
 
-    It keeps the cap of the ledger with at most delta; the total of a fixed number of releases is
-    exact.
+    At the cap of the ledger it has at most delta. For a fixed number of releases, the total is exact.
     """
     step = 0.2
     most = 60
@@ -260,8 +261,7 @@ def test_a_cap_but_no_total_bounds_adaptive_stopping() -> None:
 
 
 def test_a_release_at_the_whole_cap_leaves_room_for_none() -> None:
-    """A first release of 40 randomized responses costs the whole cap and is admitted; nothing more
-    is.
+    """A first release of 40 randomized responses costs the whole cap and is admitted by the ledger; nothing more is.
 
     Negative control: one more adaptive release would exceed delta.
     """

@@ -15,7 +15,7 @@ Array = np.ndarray
 
 
 def mills(x: Array) -> Array:
-    """Returns the density over the distribution function of a standard normal at x."""
+    """Returns the density of a standard normal at x, divided by its distribution function at x."""
     return np.exp(-0.5 * x * x - 0.5 * np.log(2 * np.pi) - log_ndtr(x))
 
 
@@ -44,8 +44,10 @@ def test_the_hazard_is_concave_in_the_level() -> None:
 
 
 def test_a_maximum_of_equal_normals_moves_the_fastest() -> None:
-    """The maximum of normals with any means, on the scale of the maximum of equal normals, moves
-    with speed at most 1; equal means attain 1.
+    """The maximum of normals with any means moves no faster than that of standard normals.
+
+    Let y be the value below which the maximum of as many, or of three more, standard normals is as likely as this
+    maximum is below t. Then y rises with t at a speed of at most 1; equal means attain 1.
     """
     rng = np.random.default_rng(0)
     fastest = 0.0
@@ -63,10 +65,10 @@ def test_a_maximum_of_equal_normals_moves_the_fastest() -> None:
 
 @pytest.mark.parametrize("seed", range(6))
 def test_every_event_obeys_both_curves(seed: int) -> None:
-    """Random utilities and moves: the probability of every event after the move is at most both
-    curves of the proof.
+    """Utilities and their moves are random: the probability of every event after the move is within both curves of the
+    proof.
 
-    The Renyi divergence is at most the price of opposed maxima.
+    The Renyi divergence of the winner after the move from the winner before is at most the price of opposed maxima.
     """
     rng = np.random.default_rng(seed)
     for _ in range(8):
@@ -111,10 +113,10 @@ def test_a_curve_for_half_the_shift_would_be_exceeded() -> None:
 
 
 def test_opposed_maxima_dominate_all_sets_and_their_moves() -> None:
-    """Four utilities rise and three fall: the hockey stick of the rising ones is at most that of
-    two opposed maxima.
+    """Four utilities rise and three fall: the hockey stick of the event that a rising one wins is within the bound.
 
-    For a smaller move of 0.3 in place of 0.4 the bound is exceeded. This is step 6 of the proof.
+    The bound is that of two opposed maxima. The bound for a move of 0.3 in place of 0.4 is exceeded. This is step 6 of
+    the proof.
     """
     rng = np.random.default_rng(4)
     epsilons = np.linspace(-1.5, 1.5, 31)

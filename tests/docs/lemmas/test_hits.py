@@ -66,7 +66,11 @@ def weigh(first: Array | float, second: Array | float, orders: Array) -> Array:
 
 
 def draw_laws(rng: np.random.Generator, num: int, num_outcomes: int) -> Array:
-    """Returns distributions `[num, L]`, most with a likeliest outcome: near ties, and nearly certain outcomes."""
+    """Returns `num` random distributions over outcomes, `[num, num_outcomes]`.
+
+    In most of them the first outcome has 0.9 to 1000 times the weight of all others together: these are near ties and
+    nearly certain outcomes.
+    """
     weights = (
         rng.gamma(rng.choice([0.05, 0.2, 1.0, 3.0], size=(num, 1)), size=(num, num_outcomes))
         + 1e-12
@@ -77,7 +81,11 @@ def draw_laws(rng: np.random.Generator, num: int, num_outcomes: int) -> Array:
 
 
 def calls(epsilon: float, *, bounded_range: bool, num: int = 3000) -> list[Pair]:
-    """Returns pairs of laws of calls, at the extremes that each kind allows, before they are wrapped."""
+    """Returns pairs of arrays `[N, num_outcomes]`: laws of N calls on two neighbors, before the boundary wrapper.
+
+    The ratios of the laws are the extremes that epsilon allows, for a bounded range or for pure DP. Each pair is there
+    in both directions.
+    """
     rng = np.random.default_rng(0)
     growth = math.exp(epsilon)
     pairs = []
@@ -187,9 +195,9 @@ def test_the_worst_q_target_call_is_a_corner(target: QTarget) -> None:
 
 
 def test_few_calls_cost_by_calls_and_many_by_hits() -> None:
-    """The price of a session of 10 hits rises with its number of calls.
+    """The price of a session of 10 hits does not fall as its number of calls rises.
 
-    One call costs its bounded range, and infinitely many calls cost 10 hits.
+    One call costs its bounded range, and infinitely many calls cost 10 hits. Seven pure calls cost 7 times one call.
     """
     orders = np.array([1.5, 4.0, 9.0, 12.0])
     sessions = [
@@ -209,10 +217,9 @@ def test_few_calls_cost_by_calls_and_many_by_hits() -> None:
 
 
 def test_an_order_beyond_all_hits_costs_all_calls() -> None:
-    """At Renyi orders so large that one hit costs 1 or more, a session without a limit of calls has
-    an infinite price.
+    """At Renyi orders where one hit costs 1 or more, a session without a limit of calls has an infinite price.
 
-    A session of at most 20 calls costs at most 20 times the epsilon of a call.
+    A session of at most 20 calls costs at most 20 times the epsilon of the target.
     """
     orders = np.array([1e3, 1e6])
     assert (hit_cost(boundary_event(epsilon=0.05, bounded_range=False), orders) >= 1).all()

@@ -14,12 +14,18 @@ Array = np.ndarray
 
 
 def renyi(order: float) -> Callable[[Array], Array]:
-    """Returns the convex function whose expectation gives the Renyi divergence at a Renyi order."""
+    """Returns a convex function of the ratio x = Q/P.
+
+    Its mean under P is e^((order - 1) D) - 1, where D is the Renyi divergence of P from Q at the Renyi order.
+    """
     return lambda x: np.exp((1 - order) * np.log(np.maximum(x, 1e-300))) - 1 + (order - 1) * (x - 1)
 
 
 def hockey_stick(epsilon: float) -> Callable[[Array], Array]:
-    """Returns P(S) - e^epsilon Q(S) over the best S, less its value for two equal laws."""
+    """Returns a convex function of the ratio x = Q/P, whose mean under P is the hockey stick of P over Q at epsilon.
+
+    The value of the hockey stick for two equal laws is subtracted.
+    """
     flat = max(0.0, 1 - np.exp(epsilon))
     return lambda x: (
         np.maximum(1 - np.exp(epsilon) * x, 0.0)
@@ -39,7 +45,12 @@ DIVERGENCES = [
 
 
 def divergence_of(types: CandidateTypes, law: Array, f: Callable[[Array], Array]) -> float:
-    """Returns F of the note, by its definition."""
+    """Returns the divergence F of docs/proofs/joint_law.md by its definition.
+
+    Args:
+        law: the weight of each candidate type.
+        f: a convex function of the ratio of two probabilities.
+    """
     growth = float(law @ types.moved)
     refused = float(law @ types.fails)
     refused_after = float(law @ (types.moved * types.moved_fails)) / growth
@@ -52,7 +63,10 @@ def divergence_of(types: CandidateTypes, law: Array, f: Callable[[Array], Array]
 
 
 def extreme_law(types: CandidateTypes, rng: np.random.Generator) -> Array:
-    """Returns a vertex of the laws that satisfy the rows, in a random direction: on four types at most."""
+    """Returns a vertex, in a random direction, of the laws of candidate types that satisfy the rows of the proof.
+
+    Such a vertex has weight on at most four types.
+    """
     count = len(types.moved)
     solved = linprog(
         rng.normal(size=count),
@@ -79,10 +93,10 @@ def some_types(reach: int, num_teachers: int, num_candidates: int) -> CandidateT
 @pytest.mark.parametrize("reach", [1, 2])
 @pytest.mark.parametrize("number", range(len(DIVERGENCES)))
 def test_no_law_that_satisfies_the_rows_is_above_the_bound(number: int, reach: int) -> None:
-    """Random laws of candidates that satisfy the proof's rows have at most the bounded divergence,
-    for six convex divergences.
+    """Random laws of candidate types that satisfy the proof's rows have divergences within the bound.
 
-    Negative control: a law that breaks the rows exceeds the bound.
+    There are six convex divergences. Negative control: for the Renyi order 4, a law that breaks the rows exceeds the
+    bound.
     """
     types = some_types(reach, num_teachers=30, num_candidates=20)
     rng = np.random.default_rng(number)
@@ -106,10 +120,9 @@ def test_no_law_that_satisfies_the_rows_is_above_the_bound(number: int, reach: i
 
 
 def test_rows_allow_a_small_part_of_one_candidate() -> None:
-    """Half of a law's weight is on the gap of all votes and half on gaps of 0: it satisfies the
-    rows.
+    """A law with half of its weight on the gap of all votes and half on a gap of 0 satisfies the rows.
 
-    The first gap has only e^-4.5 of a candidate.
+    So the largest gap may have a weight that stands for only e^-4.5 of a candidate.
     """
     types = some_types(reach=2, num_teachers=30, num_candidates=20)
     law = np.zeros(len(types.moved))

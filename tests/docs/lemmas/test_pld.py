@@ -25,7 +25,7 @@ EPSILONS = np.linspace(-3.0, 3.0, 241)
 
 
 def hockey_sticks(p: np.ndarray, q: np.ndarray) -> np.ndarray:
-    """Returns the larger of the two directions at every epsilon."""
+    """Returns the larger hockey stick of the two directions at each epsilon of `EPSILONS`."""
     factor = np.exp(EPSILONS)[:, None]
     return np.maximum(
         np.maximum(p - factor * q, 0).sum(axis=1), np.maximum(q - factor * p, 0).sum(axis=1)
@@ -33,7 +33,7 @@ def hockey_sticks(p: np.ndarray, q: np.ndarray) -> np.ndarray:
 
 
 def pairs(name: str, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
-    """Returns a random pair of distributions that an event of that kind allows."""
+    """Returns a random pair of distributions that the event `KINDS[name]` allows."""
     # an exponential mechanism with utilities that move by at most half the range
     if name == "range":
         u = rng.uniform(0, 2, 4)
@@ -76,7 +76,10 @@ def test_profiles_are_above_random_pairs_in_both_directions(name: str) -> None:
 
 
 def test_the_profile_of_a_bounded_range_is_attained() -> None:
-    """The two-point pair with t = (epsilon + e) / 2 attains the profile at every epsilon; no t exceeds the profile."""
+    """The largest delta of two-point pairs, over their larger loss t, is at most the profile of a bounded range.
+
+    For epsilons that are over 0.05 within the range, it equals the profile.
+    """
     width = 1.2
     profile = privacy_profile(BoundedRangeEvent(width), epsilons=EPSILONS)
     t = np.linspace(1e-9, width - 1e-9, 4001)[:, None]
@@ -105,8 +108,9 @@ def test_the_profile_of_a_maximum_covers_alternating_moves() -> None:
 
 
 def test_bits_within_reach_both_ways_round() -> None:
-    """The profile of a noisy bit is the largest hockey stick of all pairs of logits within reach,
-    in both directions.
+    """The profile of a noisy bit is the largest hockey stick of all pairs of logits at most 2 places apart.
+
+    Both directions count.
     """
     logits = (-4.0, -1.0, 0.5, 0.7, 6.0)
     worst = np.zeros_like(EPSILONS)
@@ -120,9 +124,9 @@ def test_bits_within_reach_both_ways_round() -> None:
 
 
 def test_a_profile_of_zcdp_is_above_the_gaussian_of_that_rho() -> None:
-    """The profile of rho-zCDP is at least that of the Gaussian of the same rho.
+    """The convex minorant of the profile of rho-zCDP is at least the profile of the Gaussian of the same rho.
 
-    Negative control: half of the rho gives less.
+    Negative control: the profile of half of the rho is exceeded.
     """
     rho = 0.08
     gaussian = privacy_profile(GaussianEvent(1 / math.sqrt(2 * rho)), epsilons=EPSILONS)
@@ -153,10 +157,11 @@ def test_the_minorant_is_the_largest_convex_function_below_the_points() -> None:
 
 
 def test_two_releases_the_second_chosen_after_the_first() -> None:
-    """The best adversary on a pure-DP release, who then chooses a pair of a bounded range, has at
-    most the delta of the composed distributions.
+    """The best adversary on a pure-DP release and a bounded range, whose pair it chooses afterwards, is within the
+    price.
 
-    It is at most 5% below. Negative control: events 10% smaller give less than the adversary.
+    The composed distributions have at least its delta, and at most 5% and 0.001 more. Negative control: events that are
+    10% smaller have less than its delta.
     """
     events = (PureDpEvent(epsilon=0.4), BoundedRangeEvent(epsilon=0.9))
     composed = LossDistribution([(event, 1) for event in events])

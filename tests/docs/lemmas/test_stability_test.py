@@ -28,8 +28,9 @@ def both_ways(p: Probability, q: Probability, order: float) -> np.ndarray:
 
 @pytest.mark.slow
 def test_no_random_admissible_table_is_above_the_optimal_one() -> None:
-    """200 random tables whose neighboring levels differ by at most the budget stay at or below the
-    optimal table.
+    """None of 200 random tables has a pass probability above that of the optimal table at any level.
+
+    The Renyi divergence between neighboring levels of a random table is at most the budget, in both directions.
     """
     order = 4.0
     budget = 0.03
@@ -54,10 +55,11 @@ def test_no_random_admissible_table_is_above_the_optimal_one() -> None:
 def test_levels_may_be_rounded_but_not_skipped(
     adjacency: Adjacency,
 ) -> None:
-    """Gaps are mapped to the table's levels in steps of the gap sensitivity: rounded down or up,
-    the test costs the budget.
+    """Gaps are mapped to the table's levels, one level for each gap sensitivity: rounded down or up, the test costs the
+    budget.
 
-    Two levels per step cost over twice the budget; rounding up passes no later than rounding down.
+    Two levels for each gap sensitivity cost over twice the budget. The gap that passes with probability 0.5 is no
+    larger with rounding up than with rounding down.
     """
     order = 5.0
     budget = 0.02

@@ -13,9 +13,9 @@ ORDERS = np.array([1.05, 1.5, 2.0, 4.0, 8.0, 30.0, 200.0])
 
 @pytest.mark.parametrize("width", [0.01, 0.1, 0.5, 2.0, 8.0])
 def test_j_picks_never_cost_more_than_the_limit_of_many(width: float) -> None:
-    """j picks of bounded range width / sqrt(j) cost more the larger j is, at every Renyi order.
+    """The cost of j picks of bounded range width / sqrt(j) does not fall as j rises, at every Renyi order.
 
-    Their limit is width^2 / 8 times the Renyi order.
+    It is at most width^2 / 8 times the Renyi order.
     """
     curves = [
         j * bounded_range_rdp(width / math.sqrt(j), orders=ORDERS)
@@ -27,7 +27,9 @@ def test_j_picks_never_cost_more_than_the_limit_of_many(width: float) -> None:
 
 
 def largest_delta(width: float, picks: int) -> float:
-    """Returns the largest hockey stick at epsilon 0 of adaptive picks of one bounded range, by dynamic programming."""
+    """Returns the largest delta at epsilon 0 of adaptive picks, each of the bounded range `width`, by dynamic
+    programming.
+    """
     x = np.linspace(-3, 3, 6001)
     values = np.maximum(0, -np.expm1(x))
     for _ in range(picks):

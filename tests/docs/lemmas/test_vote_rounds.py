@@ -14,8 +14,7 @@ RNG = np.random.default_rng(0)
 
 @pytest.mark.parametrize("clip", [1e-3, 0.7, 1.0, 1.999, 50.0])
 def test_sums_of_whole_numbers_are_exact_in_any_order(clip: float) -> None:
-    """The sum of 3000 clipped products of features and residuals is the same in any order and in
-    any parts.
+    """The sum of 3000 clipped products of features and residuals is the same in another order and in parts of seven.
 
     It equals the sum in Python's whole numbers.
     """
@@ -42,8 +41,10 @@ def test_sums_of_whole_numbers_are_exact_in_any_order(clip: float) -> None:
 def opposed_records(
     num: int, size: int, num_labels: int, spread: float
 ) -> tuple[NDArray[np.float32], NDArray[np.float64]]:
-    """Returns the features and residuals of `num` teachers with `size` records each: nearly alike
-    in features, half of them for a label and half against it.
+    """Returns features `[num, size, 6]` and residuals `[num, size, num_labels]` of `num` teachers with `size` records
+    each.
+
+    The records of a teacher are nearly alike in features; half of them are for the labels and half against them.
     """
     vectors = RNG.normal(size=(num, 1, 6)) + spread * RNG.normal(size=(num, size, 6))
     features = np.trunc(
@@ -57,10 +58,10 @@ def opposed_records(
 
 @pytest.mark.parametrize("size", [1, 2, 7, 32])
 def test_a_teacher_of_a_few_records_counts_as_its_mean_product_does(size: int) -> None:
-    """Teachers of 1 to 32 records are summed from their records or from their mean products: both
-    sums differ by less than two steps of rounding for each teacher.
+    """Teachers of 1 to 32 records are summed from their records or from their mean products.
 
-    The sum over teachers is exact.
+    In l2 norm, both sums differ by less than two steps of rounding for each of the 50 teachers. The sum over all
+    teachers is exactly that of the sums of single teachers.
     """
     for clip, spread in ((5.0, 1.0), (0.3, 1.0), (0.02, 0.1)):
         sums = ClippedMoments(clip, num_teachers=50)
@@ -82,7 +83,11 @@ def test_a_teacher_of_a_few_records_counts_as_its_mean_product_does(size: int) -
 
 @pytest.mark.parametrize("spread", [1.0, 1e-3, 0.0])
 def test_cutting_records_that_cancel_each_other_stays_within_the_clip(spread: float) -> None:
-    """Without the margin that is left for rounding, the sum would exceed the clip."""
+    """The sum of a teacher's records that nearly cancel each other is no longer than the clip.
+
+    Without the margin that is left for rounding, some sum would be longer, unless the records of a teacher are all
+    alike.
+    """
     longest = 0.0
     longest_without_margin = 0.0
     for size in (2, 3, 32):

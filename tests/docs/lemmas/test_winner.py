@@ -26,7 +26,11 @@ def density(x: float) -> float:
 
 @cache
 def law(a: float, b: float) -> Array:
-    """Returns P of the first count, of the second, of all others at 0, by adaptive quadrature."""
+    """Returns the probabilities `[3]` that the first count wins, that the second wins, and that another wins.
+
+    The first count has mean `a`, the second mean `b`, both with unit normal noise; the others stand at 0. They are
+    computed by adaptive quadrature.
+    """
 
     def wins(mean: float, rival_mean: float) -> float:
         def integrand(x: float) -> float:
@@ -41,7 +45,11 @@ def law(a: float, b: float) -> Array:
 
 
 def laws(shift: float, num_moving: int) -> list[tuple[Array, Array]]:
-    """Returns pairs on the grid of places, in both directions."""
+    """Returns pairs of laws of the winner before and after a move of `shift`, for counts in `PLACES`, in both
+    directions.
+
+    With `num_moving` 1, one count falls, and a law has two outcomes; with 2, a second count rises, and it has three.
+    """
     if num_moving == 1:
         bits = [
             (np.array([ndtr(a), ndtr(-a)]), np.array([ndtr(a - shift), ndtr(shift - a)]))
@@ -65,10 +73,10 @@ def divergence(p: Array, q: Array) -> Array:
 def test_no_law_costs_more_and_a_price_3_percent_smaller_fails(
     shift: float, num_moving: int
 ) -> None:
-    """The Renyi divergence of each pair of laws of the winner is at most the price, which is at
-    most that of the noisy counts.
+    """The Renyi divergence of each pair of laws of the winner is at most the price, which is at most that of the noisy
+    counts.
 
-    For the smallest shift, some pair exceeds 97% of the price.
+    For the smallest shift, some pair exceeds 97% of the price at one of the five smallest Renyi orders.
     """
     price = winner_rdp(1 / shift, num_moving, orders=ORDERS)
     worst = np.max([divergence(p, q) for p, q in laws(shift, num_moving)], axis=0)

@@ -29,7 +29,7 @@ Edit = Callable[[str, str, str], None]
 
 
 def file_name(row: int) -> str:
-    """Returns the name of the photograph of a row, which counts from 1."""
+    """Returns the file name of the photograph of a row; rows count from 0, names from 1."""
     return f"{row + 1:06d}.jpg"
 
 

@@ -25,7 +25,7 @@ def digits() -> Dataset:
 
 
 def tiles_of(digits: Dataset) -> dict[bytes, set[int]]:
-    """Returns the groups in which each 8x8 picture occurs, computed from the pixels alone."""
+    """Returns the groups in which each 8x8 tile occurs, by the bytes of its pixels; blank tiles are left out."""
     groups = defaultdict(set)
     for split in (digits.private, digits.public, digits.test):
         for image, group in zip(split.inputs[:, 0], split.group_ids.tolist(), strict=True):
@@ -39,7 +39,7 @@ def tiles_of(digits: Dataset) -> dict[bytes, set[int]]:
 def test_no_base_digit_is_in_two_groups(digits: Dataset) -> None:
     """Composed digits have the asked sizes.
 
-    Each 8x8 tile occurs in one group alone, and groups are 99 of 6 or 7 records.
+    Each 8x8 tile occurs in one group alone. The private records are in 99 groups of 6 or 7 records.
     """
     assert (digits.name, digits.real, digits.kind) == ("digits_grid", False, "images")
     assert digits.private.inputs.shape == (600, 1, 16, 16)

@@ -53,7 +53,7 @@ AGES = [float(number) for number in range(24)]
 
 
 def tagged(folder: Path, feature: Any, tags: list[Any]) -> HuggingFace:
-    """Returns a reader of ages and of lists of labels."""
+    """Saves ages and lists of labels, and returns their reader."""
     features = datasets.Features({"age": datasets.Value("float64"), "tags": feature})
     path = saved(folder / "saved", columns={"age": AGES, "tags": tags}, features=features)
     return reader(path, inputs=["age"], labels=["tags"])
@@ -254,10 +254,10 @@ def test_ambiguous_dates_need_the_order_setting(tmp_path: Path) -> None:
     ).load()  # the last day of a year says the order
     assert isinstance(dataset.preprocessing, TableSchema)
     assert dataset.preprocessing.feature_names == ("seen", "seen=missing")
-    refusals = (
+    remark = (
         "seen: 9999-12-31, in 1 of 8 cells, is far from all other dates and read as a missing cell"
     )
-    assert refusals in dataset.notes
+    assert remark in dataset.notes
     days[14] = days[15]
     unclear = reader(
         saved(tmp_path / "unclear", columns={"seen": days, "flu": bits}),

@@ -28,7 +28,7 @@ ROWS = [
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """Writes five pictures of one gray level each, and the table of their labels."""
+    """Writes five pictures of one gray level each, and the table of their labels; returns their folder."""
     (tmp_path / "b").mkdir()
     for place, row in enumerate(ROWS):
         levels = np.full((10 + place, 20, 3), 40 * place, np.uint8)

@@ -46,7 +46,10 @@ def test_pictures_over_8_bits_are_scaled_by_white(tmp_path: Path, name: str) -> 
 
 @pytest.mark.parametrize("name", [name for name in DEEP if name != "32.tif"])
 def test_white_of_one_picture_is_inferred_from_fewest_bits(tmp_path: Path, name: str) -> None:
-    """Pictures of more than 8 bits without a level of white take the white of their number of bits."""
+    """Without a level of white, a picture of whole numbers has the white of the fewest bits that hold its levels.
+
+    The white of a picture of floats from 0 to 1 is 1.
+    """
     Image.fromarray(DEEP[name][0]).save(tmp_path / name)
     for picture in (tmp_path / name, Image.open(tmp_path / name)):
         np.testing.assert_array_equal(levels(picture), RAMP)
@@ -56,7 +59,7 @@ def test_white_of_one_picture_is_inferred_from_fewest_bits(tmp_path: Path, name:
     "array", [RAMP.astype(np.float32), RAMP.astype(np.int32) - 9, np.full((4, 4), np.nan)]
 )
 def test_picture_without_inferable_white_is_refused(array: Any) -> None:
-    """A picture of floats, with negative levels or NaN, without a level of white, is refused."""
+    """A picture of floats above 1, with negative levels or with NaN, without a level of white, is refused."""
     picture = Image.fromarray(array.astype(np.int32 if array.dtype == np.int32 else np.float32))
     with refused("picture", rule="a picture of 8"):
         levels(picture)

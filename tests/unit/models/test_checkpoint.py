@@ -187,11 +187,10 @@ STATE = {
 
 
 def test_saved_states_are_read_back(store):
-    """Eight teachers of two forms are saved at once, and read as they were.
+    """Six teachers of two forms are saved at once, and read as they were; the others are missing.
 
-    The others are missing.
-
-    Consecutive teachers of one form share a file, whatever the lengths of their arrays.
+    Consecutive teachers of one form share a file, whatever the lengths of their arrays. Three more are then saved and
+    read.
     """
     ragged = [
         {**STATE, "pickle": np.arange(n, dtype=np.uint8), "threshold": np.array(n, np.float32)}

@@ -77,7 +77,7 @@ def all_of(folder):
 
 
 @pytest.fixture
-def every_chunk(monkeypatch):
+def saved_after_every_chunk(monkeypatch):
     """Makes the store write a file after each chunk."""
     monkeypatch.setattr(training, "SAVE_SECONDS", 0)
     monkeypatch.setattr(training, "SAVE_SHARE", 0)
@@ -110,7 +110,7 @@ def test_all_engines_train_the_same_teachers(many, queries, tmp_path):
     assert Parallel(n_jobs=2)(delayed(int)(text) for text in "12") == [1, 2]
 
 
-@pytest.mark.usefixtures("every_chunk")
+@pytest.mark.usefixtures("saved_after_every_chunk")
 @pytest.mark.parametrize(
     ("engine", "teacher"), [(SequentialEngine(), LINEAR), (StackedEngine(chunk_size=4), MLP)]
 )
@@ -144,9 +144,9 @@ def test_a_continued_run_ends_with_the_same_teachers(engine, teacher, many, tmp_
 
 
 def test_each_teacher_is_trained_on_its_own_shard(many, tmp_path):
-    """Each linear teacher predicts, at the mean of its own shard, the shard's frequencies of the labels.
+    """Each linear teacher's output at the mean of its own shard is the shard's frequencies of the labels.
 
-    No teacher at all is refused.
+    The output is shifted so that the teacher's threshold lies at 0.5. No teacher at all is refused.
     """
     with refused("num_teachers", 0, "a whole number >= 1"):
         TrainingJob(LINEAR, many, [], CheckpointStore(tmp_path))
@@ -160,7 +160,7 @@ def test_each_teacher_is_trained_on_its_own_shard(many, tmp_path):
 
 
 def test_each_teacher_is_reported_once_after_its_file_is_written(many, tmp_path):
-    """Training fails at the seventh of ten teachers, and goes on.
+    """Training fails at the seventh of ten teachers, and is started again.
 
     Each teacher is reported once, with its losses, after it is stored.
     """
@@ -274,7 +274,10 @@ engine.train(TrainingJob(SlowTeacher(device="cpu"), [part] * 8, range(8), store,
 
 
 def run_script(tmp_path):
-    """Starts a script that trains eight slow teachers in processes, and prints the number of each."""
+    """Starts a script that trains eight slow teachers in worker processes, and returns its process.
+
+    The script prints the number of each teacher that is stored.
+    """
     script = tmp_path / "train.py"
     script.write_text(SCRIPT)
     return subprocess.Popen(
@@ -360,7 +363,7 @@ def test_impossible_settings_of_engines_are_refused(kind):
                 kind(**{name: -1})
 
 
-@pytest.mark.usefixtures("every_chunk")
+@pytest.mark.usefixtures("saved_after_every_chunk")
 def test_a_failed_save_loses_no_earlier_teacher(many, tmp_path, monkeypatch):
     """The third save fails. Six teachers are stored, and the third chunk is tried once more."""
     save = CheckpointStore.save

@@ -54,7 +54,11 @@ def test_single_and_stacked_teachers_agree_and_learn(norm, image_parts, question
 
 @pytest.mark.parametrize("stacked", [False, True])
 def test_a_threshold_changes_votes_and_not_the_training(stacked, image_parts, questions):
-    """States of a teacher with threshold 0.5 vote at 0.2 as its probabilities say. Losses fall."""
+    """Teachers trained with threshold 0.5 vote yes, when asked with threshold 0.2, where their probability is at least
+    0.2.
+
+    Their losses fall.
+    """
     low, half = (
         CNNTeacher(**SMALL, stacked=stacked, threshold=threshold) for threshold in (0.2, 0.5)
     )

@@ -26,7 +26,7 @@ def reference(inputs, labels, penalty, kept=slice(None)):
     Args:
         inputs: the inputs.
         labels: the labels.
-        penalty: the penalty as a share of the inputs' mean squared length.
+        penalty: the penalty as a share of the mean squared distance of the inputs from their mean.
         kept: the rows that are used.
     """
     scale = np.square(inputs - inputs.mean(axis=0)).sum(axis=1).mean()

@@ -10,7 +10,7 @@ from pate.models import MLPStudent, MLPTeacher
 
 
 def train_with_autograd(teacher, part, seed):
-    """Trains one teacher by torch's own layers, loss and AdamW."""
+    """Trains one teacher by torch's own layers, loss and AdamW; returns the function from inputs to its confidences."""
     rng = np.random.default_rng(seed)
     mean = part.inputs.mean(axis=0)
     scaled = torch.from_numpy((part.inputs - mean) / np.sqrt(np.square(part.inputs - mean).mean()))

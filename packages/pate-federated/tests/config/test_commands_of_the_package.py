@@ -57,9 +57,9 @@ def test_each_setting_is_explained(command: str) -> None:
 
 @pytest.mark.parametrize("command", COMMANDS)
 def test_each_setting_that_names_a_file_is_a_path(command: str) -> None:
-    """A setting whose name ends in a word for files, such as `dir` or `ledger`, is in `PATHS`.
+    """A setting whose name ends in a word for files, such as `dir` or `ledger`, is in `PATHS`, except `num_queries`.
 
-    `~` is expanded in it.
+    In settings of `PATHS`, `~` is expanded.
     """
     fields = set(command_schema(command).__dataclass_fields__)
     endings = ("dir", "file", "ledger", "output", "queries", "question", "mailbox", "sum")

@@ -123,7 +123,8 @@ def test_secure_sum_with_noise_survives_one_dropout(tmp_path: Path) -> None:
 
 
 def test_flower_derives_masks_from_32_bits_of_each_key() -> None:
-    """Two keys of 32 bytes that differ in most bytes give equal masks: a known weakness of Flower 1.41.
+    """Two keys of 32 bytes whose first and last four bytes are exchanged give equal masks: a known weakness of Flower
+    1.41.
 
     If this test fails, Flower has become better, and the page on deployment must be updated.
     """

@@ -174,9 +174,8 @@ def test_price_without_dropouts_and_colluders_is_too_small(
 
 
 def test_price_covers_every_query_and_one_share_never_fails() -> None:
-    """One holder's noise for 30 queries of 4 labels has the zCDP cost 30 * 4
-
-    (2 sigma^2) exactly, with no failure.
+    """One holder's noise for 30 queries of 4 labels has the zCDP cost rho = 30 * 4 / (2 sigma^2) within 1e-9, and no
+    delta.
     """
     aggregator = DistributedVotes(noise_std=10.0, num_holders=1)
     event = aggregator.event_for(num_queries=30, num_labels=4, num_teachers=9)

@@ -22,7 +22,10 @@ FIRSTS: list[First] = [None, *product((-1e6, 0.0, 1.0, 1e6), (False, True))]
 
 
 def records(first: First) -> Dataset:
-    """Returns six records in two groups; records of the first group have extreme features and labels."""
+    """Returns a data set of six private records in two groups.
+
+    `first` replaces all features of the first group by a number, and all its labels by a truth value; None leaves it.
+    """
     rng = np.random.default_rng(3)
     inputs = rng.normal(size=(6, 3)).astype(np.float32)
     labels = rng.random((6, 2)) < 0.5
@@ -46,7 +49,7 @@ def records(first: First) -> Dataset:
 
 
 def plan(first: First, holder: str, teacher: Voter) -> HolderPlan:
-    """Returns the plan of a holder with two teachers, whose first group of records is `first`."""
+    """Returns the plan of a holder with two teachers and the data set `records(first)`."""
     return HolderPlan(
         load_dataset=lambda: records(first),
         teacher=teacher,
@@ -93,7 +96,10 @@ def questions() -> list[Question]:
 def answers(
     request: Any, tmp_path_factory: pytest.TempPathFactory
 ) -> dict[tuple[str, First], list[Any]]:
-    """Returns the answer of each holder to each question; the private groups are all at the first holder."""
+    """Returns the answers of each holder to all questions, by the holder's name and the change of its first group.
+
+    Only the first holder's records are changed, by each of `FIRSTS`; the others have them unchanged.
+    """
 
     def answered(name: str, held: First) -> list[Any]:
         folder = tmp_path_factory.mktemp(name)
@@ -110,10 +116,10 @@ def answers(
 @pytest.mark.slow
 @pytest.mark.parametrize("absent", ["", "3"])
 def test_replacing_one_group_moves_a_sum_by_at_most_two_clips(answers: Any, absent: str) -> None:
-    """The first group is left out, or replaced by extreme records, in all ways.
+    """The first group at one holder is as it was drawn, or replaced by extreme records in each of eight ways.
 
-    No two sums of the holders differ by more than the priced distance in the Euclidean norm, and more than half of it
-    is reached.
+    No two sums of the holders differ by more than the priced distance in the Euclidean norm. For shares and moments,
+    more than half of it is reached.
     """
     folder, *others = ROLL.holders
     for place, question in enumerate(questions()[1:], start=1):

@@ -21,7 +21,7 @@ APP = TESTS / "e2e" / "federated_app"
 
 
 def certificates(folder: Path) -> None:
-    """Writes a certificate for localhost, valid for a day and its own authority, with its key into a folder."""
+    """Writes a certificate for localhost, valid until tomorrow and its own authority, with its key into a folder."""
     from cryptography import x509
     from cryptography.hazmat.primitives import hashes, serialization
     from cryptography.hazmat.primitives.asymmetric import ec

@@ -76,9 +76,9 @@ class Link:
     """Carries messages to holders in this process, as Flower's grid does, and remembers them and the answers.
 
     Args:
-        homes: of the holders.
-        own: what holders agreed on.
-        spoil: may change a message on its way.
+        homes: the folder with a folder for each holder.
+        own: what the holders agreed on before: the terms of their sum, or the roll; by default a sum of counts.
+        spoil: a function that may change a message on its way.
     """
 
     run = SimpleNamespace(run_id=1)
@@ -311,9 +311,9 @@ OTHERS: dict[str, list[dict[str, Any]]] = {
 
 @pytest.mark.parametrize("stage", STAGES)
 def test_stage_with_wrong_fields_is_refused(stage: str, homes: Path) -> None:
-    """One field of a stage's message is changed, added or left out.
+    """Fields of a stage's message are changed, added or left out.
 
-    The holder refuses it, and then answers the honest message.
+    The holder refuses each such message, and then answers the honest message.
     """
     link = Link(homes)
     message = link.until(stage)
@@ -330,7 +330,10 @@ def test_stage_with_wrong_fields_is_refused(stage: str, homes: Path) -> None:
 
 
 def test_extra_records_in_a_message_are_refused(homes: Path) -> None:
-    """At each stage, a message with a further record, another node or another request is refused."""
+    """At each stage, a message with a further record or to another node is refused.
+
+    Where masked counts are collected, a message with another request is refused, too.
+    """
     for stage in STAGES:
         link = Link(homes)
         message = link.until(stage)
@@ -400,9 +403,9 @@ def test_holder_with_contradictory_status_stays_masked() -> None:
 
 
 def test_only_the_opening_is_answered_without_masks(homes: Path) -> None:
-    """Of the questions in rounds, a holder of secure sums answers the opening without masks.
+    """Of the questions in rounds, a holder of secure sums answers the opening without masks, in messages `query.sums`.
 
-    The lengths are refused, in every type of message.
+    It answers `lengths` in such messages by a refusal, and no question in messages of another type.
     """
     link = Link(homes, own=ROLL)
     opening = Question.of_opening(small_request())

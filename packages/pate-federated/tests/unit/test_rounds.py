@@ -42,7 +42,9 @@ STATES: dict[str, dict[str, Any]] = {
 
 
 def question(kind: str, state_changes: Mapping[str, Any] | None = None) -> Question:
-    """Returns a question of a kind, with some arrays of its usual state replaced by their names."""
+    """Returns a question of a kind with its usual state, in which the arrays of `state_changes` replace those of their
+    names.
+    """
     opening: Request = request()
     if kind == OPENING:
         return Question.of_opening(opening)
@@ -150,7 +152,7 @@ def test_lengths_whose_sum_overflows_are_refused() -> None:
     assert result.refused["3"].startswith("holder=3: sum: expected one of 3 teachers")
 
 
-def without_array(data: bytes, **arrays: Any) -> bytes:
+def with_arrays(data: bytes, **arrays: Any) -> bytes:
     """Returns the bytes of an archive in which `arrays` replace the arrays of the same names."""
     with np.load(io.BytesIO(data), allow_pickle=False) as file:
         arrays_of_answer = {name: file[name] for name in file.files}
@@ -171,11 +173,11 @@ def spoiled(asked: Question) -> dict[str, tuple[Contribution, str]]:
             "sum.shape",
         ),
         "floats": (
-            Contribution("2", without_array(honest_bytes, total=total.astype(np.float64))),
+            Contribution("2", with_arrays(honest_bytes, total=total.astype(np.float64))),
             "sum.dtype=float64",
         ),
         "nan": (
-            Contribution("2", without_array(honest_bytes, total=np.full(asked.shape, np.nan))),
+            Contribution("2", with_arrays(honest_bytes, total=np.full(asked.shape, np.nan))),
             "sum.dtype=float64",
         ),
         "teachers": (answer(asked, holder="2", num_teachers=30), "num_teachers=30: expected 3"),
@@ -293,7 +295,7 @@ def test_invalid_questions_are_refused_at_the_holder(kind: str, changes: dict[st
     with pytest.raises(InvalidValue, match="question"):
         question(kind, changes)
     with pytest.raises(InvalidValue):
-        Question.from_bytes(without_array(question(kind).to_bytes(), **changes))
+        Question.from_bytes(with_arrays(question(kind).to_bytes(), **changes))
 
 
 def test_a_question_is_about_the_labels_and_samples_of_its_opening() -> None:

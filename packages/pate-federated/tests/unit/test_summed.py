@@ -176,20 +176,20 @@ def test_noisy_sum_is_charged_before_holders_are_asked(
 
     Their sum is released. A second run asks nobody and charges nothing.
     """
-    epsilons = []
+    charges_when_asked = []
 
     def ask() -> Summed:
-        epsilons.append(num_charges(tmp_path))
+        charges_when_asked.append(num_charges(tmp_path))
         return noisy(tmp_path, names="1234")
 
     release = release_of(tmp_path, aggregator=NOISE)
     release.run(ask)
-    assert epsilons == [1]  # charged, then asked
+    assert charges_when_asked == [1]  # charged, then asked
     with np.load(tmp_path / "inbox" / "sum.npz") as file:
         expected = NOISE.release_of(file["total"], num_teachers=12, num_contributions=4)
     np.testing.assert_array_equal(labels(tmp_path), expected.labels)
     release.run(ask)  # finished: nothing is asked or charged again
-    assert (epsilons, num_charges(tmp_path)) == ([1], 1)
+    assert (charges_when_asked, num_charges(tmp_path)) == ([1], 1)
 
 
 def test_a_holder_answers_a_request_for_noisy_numbers_once(tmp_path: Path) -> None:
@@ -237,9 +237,9 @@ def processes() -> Executor:
 
 @pytest.mark.parametrize("pool", [threads, pytest.param(processes, marks=pytest.mark.process)])
 def test_only_one_of_concurrent_requests_is_answered(pool: Any, tmp_path: Path) -> None:
-    """Four threads or processes ask a holder at once for noisy numbers, for three requests.
+    """A holder is asked for noisy numbers four times at once, for three requests, by four threads or by two processes.
 
-    In each of 20 trials one is answered.
+    In each of 20 trials one of the four is answered.
     """
     with pool() as workers:
         for attempt in range(20):

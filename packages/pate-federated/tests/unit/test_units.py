@@ -60,7 +60,7 @@ def test_unit_of_privacy_is_the_one_of_all_holders(
 
 
 def _dataset() -> Dataset:
-    """Returns four private records, two for each patient."""
+    """Returns a data set with four private records, two of each of two patients."""
     ids = np.arange(6)
     owners = np.array([0, 0, 1, 1, 2, 3])
     rows = np.zeros((6, 2), np.float32)

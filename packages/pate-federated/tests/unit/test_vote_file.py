@@ -153,9 +153,9 @@ MISMATCHES = {
 
 @pytest.mark.parametrize("name", MISMATCHES)
 def test_files_of_different_queries_are_refused_by_name(name: str, tmp_path: Path) -> None:
-    """Holder b's file differs from that of holder a in queries, labels or form of votes.
+    """Holder b's file differs from that of holder a in queries, labels, clip, form of votes or data set.
 
-    The refusal names the field and the files.
+    The refusal names the field and the file of holder b.
     """
     mismatch = MISMATCHES[name]
     paths = [write(tmp_path), mismatch.write(tmp_path)]
@@ -285,7 +285,7 @@ def test_votes_of_others_are_read_in_every_layout(tmp_path: Path) -> None:
 def test_sum_of_partial_sums_equals_the_total(num_teachers: int, tmp_path: Path) -> None:
     """Six holders' files are summed in steps, and at once.
 
-    The counts, holders, numbers and digits are equal, and a sum has mode 0600.
+    The counts, the holders, and the numbers of teachers, groups and records per teacher are equal. A sum has mode 0600.
     """
     paths = [
         write(tmp_path, holder, num_teachers=num_teachers if holder == "c" else 2)

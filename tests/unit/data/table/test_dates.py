@@ -25,7 +25,7 @@ EARLY = [date(2024, month, day) for month in range(1, 9) for day in range(1, 6)]
 
 
 def days(year: int, month: int, day: int, hours: float = 0.0) -> float:
-    """Returns the number of days from 1970-01-01 to a date."""
+    """Returns the number of days from 1970-01-01 to a date, plus `hours` as a part of a day."""
     return (datetime(year, month, day) - datetime(1970, 1, 1)) / timedelta(days=1) + hours / 24
 
 
@@ -316,7 +316,7 @@ def test_private_placeholder_date_does_not_change_the_schema(tmp_path: Path) -> 
     ],
 )
 def test_evenly_spread_dates_are_not_placeholders(years: Any) -> None:
-    """Dates that are spread over many years have no placeholder among them."""
+    """Dates of which none is far from all others have no placeholder among them."""
     assert placeholder_dates(np.array([days(year, month=1, day=1) for year in years])) == []
 
 

@@ -154,9 +154,9 @@ def test_split_files_keep_the_encoding(tmp_path: Path) -> None:
 def test_bytes_of_a_file_override_the_encoding_setting(
     tmp_path: Path, content: bytes, named: str, encoding: str, ending: str
 ) -> None:
-    """The encoding is found from the bytes of a file if they are in UTF-8 or UTF-16.
+    """A file that begins with a byte-order mark, or is in UTF-8 with letters beyond ASCII, is read in its own encoding.
 
-    Otherwise it is the named one, or cp1252.
+    Otherwise the named encoding holds, with cp1252 for latin-1. A file of ASCII is never taken for UTF-16.
     """
     path = tmp_path / f"a.{ending}"
     path.write_bytes(gzip.compress(content) if ending == "csv.gz" else content)
@@ -249,7 +249,7 @@ def test_names_garbled_by_a_wrong_encoding_yield_a_remark(
 ) -> None:
     """A file in mac-roman or cp850 is read as latin-1: a remark counts the lines with signs within words.
 
-    Müller in mac-roman becomes MŸller, which would be another person.
+    Müller in mac-roman becomes MŸller, which would be another person. For a file in cp1252 there is no such count.
     """
     path = tmp_path / "a.csv"
     text = (

@@ -201,7 +201,7 @@ def test_durations_are_seconds(unit: str) -> None:
 
 
 def test_infinite_and_huge_numbers_become_distinct_words() -> None:
-    """Infinity becomes the word inf. Two numbers above 10^19 become different words."""
+    """Infinity becomes the word inf. The numbers 10^19 and 2 10^19 become different words."""
     assert as_texts(pa.array([1.0, float("inf"), 2.0])).to_pylist()[1] == "inf"
     assert as_texts(pa.array([1e19])).to_pylist() != as_texts(pa.array([2e19])).to_pylist()
 

@@ -901,7 +901,7 @@ def test_remark_on_person_numbers_offers_group_first(tmp_path: Path) -> None:
 
 @pytest.fixture
 def numbered_columns(tmp_path: Path) -> Table:
-    """Returns a reader whose settings name columns by the whole numbers 0, 2019 and -9, as Hydra parses them."""
+    """Returns a reader whose settings name columns by the whole numbers 1, 2019 and 7, as Hydra parses them."""
     table = write_patients(
         tmp_path,
         head="2019,0,7,1",

@@ -65,7 +65,7 @@ def test_text_of_unknown_words_has_vector_0(fitted: TfidfVectors, text: str) -> 
     ids=["words", "letters", "brackets", "scripts", "entities", "marks"],
 )
 def test_huge_text_takes_less_than_a_bounded_time(fitted: TfidfVectors, text: str) -> None:
-    """A text of ten million letters, in an adverse form, takes under five seconds."""
+    """A text of two to ten million characters, in an adverse form, takes under five seconds."""
     started = time.process_time()
     assert np.isfinite(fitted.vectors([text])).all()
     assert time.process_time() - started < 5

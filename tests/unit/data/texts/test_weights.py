@@ -90,9 +90,8 @@ def test_arrays_of_wrong_shapes_are_refused(fitted: TextVectors, tmp_path: Path)
 def test_static_vectors_match_hand_computed_weighted_means(tmp_path: Path) -> None:
     """A vector is the mean of its words' vectors, with weights computed by hand, centered and of length 1.
 
-    The word `a` is in every public text, `b` and `c` in a third each. A word of frequency p weighs 0.3
-
-    (0.3 + p), and a repeated word 1 + log(count) times as much.
+    The word `a` is in every public text, `b` and `c` are in a third each. A word in a share p of the public texts
+    weighs 0.3 / (0.3 + p), and 1 + log(n) times as much if it occurs n times in the text.
     """
     path = tmp_path / "v.txt"
     path.write_text("3 2\na 1 0\nb 0 1\nc -1 -1\n")

@@ -18,7 +18,7 @@ _ONNX_IR = 9
 
 
 def random_vectors(count: int, size: int) -> NDArray[np.float32]:
-    """Returns random vectors, `[count, size]`, that depend on the count alone."""
+    """Returns random vectors, `[count, size]`, whose seed is the count."""
     return np.random.default_rng(count).normal(size=(count, size)).astype(np.float32)
 
 

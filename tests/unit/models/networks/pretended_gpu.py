@@ -94,7 +94,9 @@ class _Calls(TorchFunctionMode):
 
 
 def _numbered(value: Any) -> Any:
-    """Returns `cuda:0` for the device `cuda`, as a torch without CUDA cannot find the current device."""
+    """Returns `cuda:0` for any device `cuda`, as a torch without CUDA cannot find the current one; other values as they
+    are.
+    """
     device = value if isinstance(value, str | torch.device) else None
     return GPU if device is not None and str(device).partition(":")[0] == "cuda" else value
 
@@ -134,9 +136,10 @@ def _held(value: Any) -> Any:
 def _require_one_device(
     function: Any, tensors: list[torch.Tensor], ours: list[OnGpu], args: Any
 ) -> None:
-    """Raises RuntimeError if an operation mixes arrays of both devices, as CUDA does.
+    """Raises RuntimeError if an operation mixes tensors of both devices, as CUDA does.
 
-    Single numbers may come from the CPU, except in the fused step of AdamW, which needs tensors of equal form.
+    Single numbers may come from the CPU, except in the fused step of AdamW, which needs tensors of equal shape, strides
+    and type.
     """
     if function is _ADAM:
         for group in zip(*args[:4], strict=True):

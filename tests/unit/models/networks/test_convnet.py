@@ -12,7 +12,10 @@ SHAPE = (3, 16, 16)
 
 
 def by_layers(network, tensors):
-    """Returns the logits of the same network, built from torch's own layers."""
+    """Returns the network without its head, built from torch's own layers with the same tensors.
+
+    It maps images `[N, 3, 16, 16]` to cells `[N, channels, grid, grid]`.
+    """
     layers = []
     for layer, (channels, _) in enumerate(network.kernels):
         weight = tensors[f"layer{layer}.weight"]
@@ -90,7 +93,8 @@ def test_stacked_networks_equal_single_networks(norm, training, kernel_size):
 
 
 def test_a_single_value_per_channel_has_no_variance():
-    """An image of one patch, alone in its minibatch, gives the same logits and statistics alone and side by side.
+    """An image of one patch, the only one in its minibatch, gives a single network and a stack the same logits and
+    statistics.
 
     Without images, logits are finite and statistics stay.
     """

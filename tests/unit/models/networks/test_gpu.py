@@ -112,15 +112,15 @@ def test_a_resnet_is_trained_and_predicts_on_a_gpu(parts, queries):
 def test_a_student_from_a_gpu_predicts_on_any_device(precision, parts, queries):
     """A student trained on a GPU predicts the same there and on the CPU, and within 0.03 of one trained on the CPU."""
     student = CNNStudent(width=8, epochs=2, folds=2, precision=precision)
-    refusals = []
+    probabilities = []
     for place in (gpu, processor):
         with place():
             model = student.learn(
                 TrainingSet(parts[0].inputs, parts[0].labels), pool=queries[:20], seed=1
             )
-            refusals.append(model.predict_proba(queries))
-        np.testing.assert_array_equal(refusals[-1], model.predict_proba(queries))
-    np.testing.assert_allclose(*refusals, atol=0.03)
+            probabilities.append(model.predict_proba(queries))
+        np.testing.assert_array_equal(probabilities[-1], model.predict_proba(queries))
+    np.testing.assert_allclose(*probabilities, atol=0.03)
 
 
 @pretended

@@ -97,11 +97,11 @@ def test_networks_trained_together_equal_networks_trained_alone(
 
 
 def test_the_overflow_of_one_network_does_not_change_another(make_images):
-    """Two networks are trained side by side in float16, one with huge inputs.
+    """Two networks are trained side by side in float16, the second once with usual and once with huge inputs.
 
-    The tensors of the other stay the same, bit for bit.
+    The tensors of the first are the same in both trainings, bit for bit.
 
-    A step that is left out chose the formula of everybody's step, and rounded the others another way.
+    A skipped step of the second must not select another formula, with other rounding, for the step of the first.
     """
     images, labels = make_images(size=16)
     recipe = AdamWRecipe(
@@ -153,13 +153,13 @@ RATE = 0.1
 DECAY = 0.2
 
 
-def walk(steps, active=None, scale=1.0):
-    """Returns the parameters of two parts after some steps with fixed gradients.
+def walk(steps, active=None, rate_factor=1.0):
+    """Returns the parameters `[2, 5]` of two stacked networks after some steps with fixed gradients.
 
     Args:
         steps: the number of steps.
-        active: which part takes part in each step; by default both.
-        scale: a factor of the learning rate.
+        active: for each step, which of the two networks it moves, `[2, 1]`; by default both.
+        rate_factor: a factor of the learning rate; a number, or one for each network, `[2, 1]`.
     """
     parameter, *gradients = drawn(steps)
     optimizer = StackedAdamW([parameter], learning_rate=RATE, weight_decay=DECAY)
@@ -167,7 +167,7 @@ def walk(steps, active=None, scale=1.0):
         optimizer.step(
             [gradient],
             torch.ones(2, 1, dtype=torch.bool) if active is None else active[step],
-            scale,
+            rate_factor,
         )
     return parameter
 
@@ -181,10 +181,10 @@ def drawn(steps):
     ]
 
 
-def by_torch(steps, scale=1.0):
-    """Returns the parameters after the same steps of torch's AdamW."""
+def by_torch(steps, rate_factor=1.0):
+    """Returns the parameters of both networks after the same steps of torch's AdamW."""
     parameter, *gradients = drawn(steps)
-    optimizer = torch.optim.AdamW([parameter], lr=RATE * scale, weight_decay=DECAY)
+    optimizer = torch.optim.AdamW([parameter], lr=RATE * rate_factor, weight_decay=DECAY)
     for gradient in gradients:
         parameter.grad = gradient
         optimizer.step()
@@ -192,24 +192,24 @@ def by_torch(steps, scale=1.0):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("scale", [1.0, 0.3])
-def test_the_stacked_optimizer_equals_torch_adamw(scale):
+@pytest.mark.parametrize("rate_factor", [1.0, 0.3])
+def test_the_stacked_optimizer_equals_torch_adamw(rate_factor):
     """Six steps of the stacked optimizer give the parameters of torch's AdamW.
 
-    So they do with a factor of the learning rate.
+    So they do with a factor of the learning rate, for both networks or for each.
     """
-    expected = by_torch(steps=6, scale=scale)
-    np.testing.assert_allclose(walk(steps=6, scale=scale), expected, atol=1e-6)
-    scales = torch.full((2, 1), scale)
+    expected = by_torch(steps=6, rate_factor=rate_factor)
+    np.testing.assert_allclose(walk(steps=6, rate_factor=rate_factor), expected, atol=1e-6)
+    factors = torch.full((2, 1), rate_factor)
     np.testing.assert_allclose(
-        walk(steps=6, scale=scales), expected, atol=1e-6
-    )  # with a rate for each part
+        walk(steps=6, rate_factor=factors), expected, atol=1e-6
+    )  # with a factor for each network
 
 
 def test_an_inactive_part_keeps_its_parameters_and_does_not_influence_others():
-    """The second part takes part in two of four steps.
+    """The second of two stacked networks is moved in two of four steps, the first in all.
 
-    It has the parameters of two steps, and the first those of four.
+    The second has the parameters of two steps, and the first those of four.
     """
     both = torch.tensor([[True], [True]])
     first = torch.tensor([[True], [False]])

@@ -21,7 +21,7 @@ CPU = torch.device("cpu")
 
 @pytest.fixture(scope="module")
 def backbone(tmp_path_factory):
-    """Writes a file of weights as torchvision's users have them, with a head."""
+    """Writes the weights of torchvision's ResNet-50, with a head, into a file, and returns the path."""
     torch.manual_seed(0)
     path = tmp_path_factory.mktemp("weights") / "resnet50.pth"
     torch.save(torchvision_models().resnet50(weights=None).state_dict(), path)

@@ -12,7 +12,7 @@ SECONDS = float(os.environ.get("SMALL_SECONDS", "120"))
 
 
 def made(context: Any) -> Any:
-    """Returns the server's release, with the folder and the number of holders of the run's configuration."""
+    """Returns the server's release, with the folder, holders and allowed absences of the run's configuration."""
     settings = context.run_config
     folder = Path(str(settings["folder"]))
     holders = int(settings["holders"])
