@@ -3,10 +3,10 @@
 import os
 import sys
 import time
-import uuid
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from copy import copy
 from dataclasses import KW_ONLY, dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -31,11 +31,11 @@ from pate.accounting import (
     Ledger,
     PrivacyUnit,
 )
-from pate.accounting.ledger_entry import ChargeNote
 from pate.accounting.rounding import format_delta, format_epsilon
-from pate.aggregators import Aggregator, MemoryRecord, Release
+from pate.aggregators import Aggregator, Release
 from pate.bundle import Bundle
 from pate.classifier.ensemble import EnsembleMethod, shown_error
+from pate.classifier.fit_record import FitRecord
 from pate.classifier.fit_warnings import (
     ClassesFromLabels,
     DoubtfulPlan,
@@ -55,7 +55,7 @@ from pate.classifier.inputs import (
     warn_of_shared_rows,
 )
 from pate.classifier.method import FitMethod
-from pate.classifier.past_fits import remember_fit, warn_of_past_fits
+from pate.classifier.past_fits import PlannedFit, warn_of_past_fits
 from pate.classifier.publication import FitCharge
 from pate.classifier.samples import Pools
 from pate.classifier.tasks import LabelSets, Model, OneClass, Task, require_labels, task_of
@@ -86,6 +86,8 @@ from pate.validation import (
 # ruff: noqa: N803 -- X is what scikit-learn calls it
 _ROWS_AT_ONCE = 1000  # of a sparse matrix, which are dense while they are predicted
 _ENSEMBLE_SIZE = 100  # teachers that are estimators, unless a number is passed
+_FORM_OF_INPUTS = ("n_features_in_", "feature_names_in_")  # which scikit-learn sets
+_NOT_OF_RELEASE = "no student was fitted to this release"
 _ONE_ROW = PrivacyUnit("one row")
 _ONE_GROUP = PrivacyUnit(words="one value of groups, with all its rows", columns=("groups",))
 _UNGROUPED = (
@@ -190,8 +192,9 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
     with `random_state` makes the release of `pate-train` with this `seed`, unless the aggregator uses a prior. Such a
     fit warns: its noise protects nobody who knows the seed. With fewer than 200 private groups, centered votes are
     released at once, not in rounds. A release that noise would drown is refused, and the error has the epsilon that
-    would work. A fit that fails keeps the earlier student and its classes; if the student could not be fitted,
-    `release_` is the release that was paid for.
+    would work. A fit that fails before its charge changes nothing. If the student cannot be fitted, `release_`,
+    `epsilon_` and the other figures of the price are those of the release that was paid for; the earlier student and
+    its classes stay, and `publish` refuses.
 
     Args:
         estimator (estimator, default=None): the teachers, cloned. None for the votes of private groups, without
@@ -335,14 +338,17 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
         #    Private: `method`, which has the records in its `pools`, and `pools`. They end with this function.
         unit = unit_of(groups)
         with shown_as(CLASSIFIER):
-            method = self._method(X, y, X_public, groups=groups, groups_public=groups_public)
+            reader = copy(self)  # this classifier stays as it is until the release is paid
+            method = reader._method(X, y, X_public, groups=groups, groups_public=groups_public)
             priced = method.price()
         pools = method.pools
         self._warn_of_plan(method, priced, has_groups=groups is not None)
         streams = streams_of(self.random_state)
         with shown_as(CLASSIFIER):
             ledger = self._ledger(method, priced, unit)
-        self._remember_fit(pools, priced, unit)
+        planned_fit = self._planned_fit(pools, priced, unit)
+        if self.ledger is None:
+            warn_of_past_fits(planned_fit.dearest_fits(), stacklevel=2)
         method.rehearse()
 
         # 2. The teachers learn from disjoint records, and vote on public samples.
@@ -364,62 +370,96 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
         )
         aggregator = priced.aggregator.with_prior(prior)
         price = format_epsilon(priced.epsilon)
-        record = MemoryRecord(lambda: self._charge(ledger, priced))
-        with stage(f"release, epsilon {price}", self.verbose), all_cores():
-            release = aggregator.release(votes, streams.generator("noise"), record)
+        record = FitRecord(ledger, priced, planned_fit)
+        try:
+            with stage(f"release, epsilon {price}", self.verbose), all_cores():
+                release = aggregator.release(votes, streams.generator("noise"), record)
+        except BaseException as error:
+            if record.is_charged:
+                error.add_note(f"{record.spent_words}, and its release is lost: nobody has seen it")
+            raise
+        charge = FitCharge(priced, method.budget, unit=unit, seed=self._seed)
+        self._keep_release(release, charge, spent_epsilon=record.spent_epsilon)
 
         # 4. The student learns from the release and public samples: it costs nothing more.
         #    Not private: `model`, which may be published under the same epsilon.
         answers = f"{release.num_answered} answers to {release.num_queries} queries"
-        with stage(f"student of {answers}", self.verbose), all_cores():
-            noise_remedy = priced.aggregator.remedies["noise"]
-            model = self._train_student(method, release, seed=seed, remedy=noise_remedy)
+        try:
+            with stage(f"student of {answers}", self.verbose), all_cores():
+                model = self._train_student(method, release, seed=seed)
+                constant_lines = list(
+                    constant_student_warnings(
+                        model,
+                        public_inputs=method.queries,
+                        remedy=priced.aggregator.remedies["noise"],
+                    )
+                )
+        except Exception as error:
+            raise self._student_refusal(error) from error
+        except BaseException as error:
+            error.add_note(f"{record.spent_words}: release_ is the release that was paid for")
+            raise
+        self._keep_form_of_inputs(reader)
         self.student_ = model
         self._task = method.task
         self._schema = method.schema
         self.classes_ = method.task.classes
-        self.aggregator_ = priced.aggregator
-        self.release_ = release
-        self.adjacency_ = release.adjacency
-        self.epsilon_ = priced.epsilon
-        self.delta_ = self.target_delta
-        self.spent_epsilon_ = ledger.spent_epsilon
-        self.unit_ = unit.protected_under(release.adjacency)
-        self._fit_charge = FitCharge(priced, method.budget, unit=unit, seed=self._seed)
-        self._publication = method.publication(model, release, self._fit_charge)
+        self._publication = method.publication(model, release, charge)
+        self._student_is_of_release = True
+        for line in constant_lines:
+            warnings.warn(line, DoubtfulPlan, stacklevel=2)
         return self
 
-    def _train_student(
-        self, method: FitMethod, release: Release, *, seed: int, remedy: str
-    ) -> Model:
-        """Returns the student of a release; warns if it predicts the same labels for all public samples.
+    def _keep_release(self, release: Release, charge: FitCharge, *, spent_epsilon: float) -> None:
+        """Sets all attributes of the release that was paid for; the student is not of this release yet.
+
+        Args:
+            release: the drawn release.
+            charge: the charge of the release.
+            spent_epsilon: the total of the ledger after the charge.
+        """
+        self._student_is_of_release = False
+        self.release_ = release
+        self._fit_charge = charge
+        self.aggregator_ = charge.priced.aggregator
+        self.adjacency_ = release.adjacency
+        self.epsilon_ = charge.epsilon
+        self.delta_ = charge.budget.delta
+        self.spent_epsilon_ = spent_epsilon
+        self.unit_ = charge.unit.protected_under(release.adjacency)
+
+    def _train_student(self, method: FitMethod, release: Release, *, seed: int) -> Model:
+        """Returns the student of a release.
 
         Args:
             method: the method of the fit, with the recipe of the student and the public samples.
             release: the drawn release.
             seed: the seed of the training.
-            remedy: advice that the warning ends with.
-
-        Raises:
-            InvalidValue: the student cannot be fitted. Then `release_` is the release, which is paid for.
         """
-        try:
-            training_set = release.training_set(method.queries)
-            student = method.student.learn(training_set, pool=method.pool, seed=seed)
-            model = method.fitted_model(student)
-            for line in constant_student_warnings(
-                model, public_inputs=method.queries, remedy=remedy
-            ):
-                warnings.warn(line, DoubtfulPlan, stacklevel=3)
-            return model
-        except (ValueError, TypeError, ArithmeticError, IndexError) as error:
-            self.release_ = release
-            reason = f"{type(error).__name__}: {shown_error(error)}"
-            rule = (
-                f"one that can be fitted to released labels ({reason}); the release is paid and stays: "
-                "release_.training_set(X_public) is what another estimator can be fitted to"
-            )
-            raise InvalidValue("student", type(self._student).__name__, rule=rule) from error
+        training_set = release.training_set(method.queries)
+        student = method.student.learn(training_set, pool=method.pool, seed=seed)
+        return method.fitted_model(student)
+
+    def _student_refusal(self, error: Exception) -> InvalidValue:
+        """Returns the error for a student that cannot be fitted to a release that is paid for.
+
+        Args:
+            error: the error that the student raised.
+        """
+        reason = f"{type(error).__name__}: {shown_error(error)}"
+        rule = (
+            f"one that can be fitted to released labels ({reason}); the release is paid and stays: "
+            "release_.training_set(X_public) is what another estimator can be fitted to"
+        )
+        return InvalidValue("student", type(self._student).__name__, rule=rule)
+
+    def _keep_form_of_inputs(self, reader: Self) -> None:
+        """Sets the number and the names of the features to those that a copy of this classifier has read."""
+        for name in _FORM_OF_INPUTS:
+            if hasattr(reader, name):
+                setattr(self, name, getattr(reader, name))
+            elif hasattr(self, name):
+                delattr(self, name)
 
     def __repr__(self, N_CHAR_MAX: int = 700) -> str:
         """Returns the parameters; for a fitted classifier, also its price and unit of privacy."""
@@ -427,7 +467,8 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
         if not hasattr(self, "unit_"):
             return settings
         price = f"epsilon <= {format_epsilon(self.epsilon_)} at delta = {format_delta(self.delta_)}"
-        return f"{settings}, fitted: {price} ({self.adjacency_}, unit: {self.unit_})"
+        remark = "" if self._student_is_of_release else f"; {_NOT_OF_RELEASE}"
+        return f"{settings}, fitted: {price} ({self.adjacency_}, unit: {self.unit_}){remark}"
 
     def _repr_mimebundle_(self, **kwargs: Any) -> dict[str, str]:
         """Returns what notebooks show: scikit-learn's diagram and, after a fit, a table of the price and the unit."""
@@ -439,6 +480,8 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
                 ("adjacency", str(self.adjacency_)),
                 ("unit of privacy", self.unit_),
             ]
+            if not self._student_is_of_release:
+                rows.append(("student", _NOT_OF_RELEASE))
             bundle["text/html"] += html_table("Fitted", rows)
         return bundle
 
@@ -453,20 +496,21 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
 
     def __sklearn_clone__(self) -> Self:
         """Returns a clone that knows that it is a clone, since searches and cross-validation fit clones."""
-        copy: Self = super().__sklearn_clone__()
-        copy._is_clone = True
-        return copy
+        unfitted: Self = super().__sklearn_clone__()
+        unfitted._is_clone = True
+        return unfitted
 
     def report(self) -> PrivacyStatement:
         """Returns the price of the fit and the public facts of its release, as `publish` writes them to `privacy.json`.
 
         Raises:
-            NotFittedError: `fit` was not called.
+            NotFittedError: `fit` has released nothing.
         """
-        check_is_fitted(self, "student_")
+        check_is_fitted(self, "release_")
         release = self.release_
         charge = self._fit_charge
-        data = "data" if self._publication is None else self._publication.facts.data_name
+        publication = self._publication if self._student_is_of_release else None
+        data = "data" if publication is None else publication.facts.data_name
         return PrivacyStatement.from_privacy(
             privacy_of(release, charge),
             data=data,
@@ -492,9 +536,12 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
 
         Raises:
             NotFittedError: `fit` was not called.
-            InvalidValue: the folder holds files; or the student is a scikit-learn estimator, which only a pickle holds.
+            InvalidValue: the folder holds files; or the student is a scikit-learn estimator, which only a pickle holds;
+                or the last fit has made a release, and its student could not be fitted.
         """
         check_is_fitted(self, "student_")
+        rule = f"a student of release_; {_NOT_OF_RELEASE}. release_.save(FILE) keeps the release, and a new fit costs"
+        require(self._student_is_of_release, "student_", type(self.student_).__name__, rule)
         publication = self._publication
         if publication is None:
             rule = (
@@ -826,9 +873,9 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
         for remark in method.remarks():
             warnings.warn(printable(remark), DoubtfulPlan, stacklevel=3)
 
-    def _remember_fit(self, pools: Pools, priced: PricedRelease, unit: PrivacyUnit) -> None:
-        """Records this fit in memory; warns of earlier fits of the same records if there is no ledger."""
-        past_fits = remember_fit(
+    def _planned_fit(self, pools: Pools, priced: PricedRelease, unit: PrivacyUnit) -> PlannedFit:
+        """Returns this fit as the process will remember it once it is charged."""
+        return PlannedFit.from_inputs(
             pools.inputs,
             epsilon=priced.epsilon,
             delta=self.target_delta,
@@ -837,15 +884,6 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
             unit=unit,
             adjacency=priced.aggregator.adjacency,
         )
-        if self.ledger is None:
-            warn_of_past_fits(past_fits, stacklevel=3)
-
-    def _charge(self, ledger: Ledger, priced: PricedRelease) -> None:
-        """Charges a ledger for a fit, before any noise is drawn; if the ledger has a file, the charge is on disk."""
-        name = type(priced.aggregator).__name__
-        note = ChargeNote(description=f"a fit: {name}", noise=seed_name(self._seed))
-        adjacency = priced.aggregator.adjacency
-        ledger.commit(uuid.uuid4().hex, priced.event, b"", note, adjacency=adjacency)
 
     def _ledger(self, method: FitMethod, priced: PricedRelease, unit: PrivacyUnit) -> Ledger:
         """Opens the ledger of a fit; without a path, the ledger is in memory.

@@ -82,33 +82,82 @@ _KEY = secrets.token_bytes(16)
 _FITS = dict[bytes, PastFits]()
 
 
-def remember_fit(
-    inputs: NDArray[np.float32],
-    epsilon: float,
-    delta: float,
-    *,
-    event: Event,
-    seed: int | None,
-    unit: PrivacyUnit,
-    adjacency: Adjacency,
-) -> PastFits:
-    """Records a fit, and returns the fits of that private record whose prices have the greatest sum.
+@dataclass(frozen=True, kw_only=True)
+class PlannedFit:
+    """A fit that is priced and not charged yet; only charged fits are remembered.
 
-    The new fit is included. Arguments are those of `PastFits.with_fit`, and the private inputs `[num_private,
-    num_features]`.
+    Attributes:
+        record_digests: the digests of the private records that are remembered.
+        epsilon: the epsilon of the fit.
+        delta: the delta of the fit.
+        event: the price of the fit.
+        seed: the seed of the fit; None for noise from the operating system.
+        unit: the unit of privacy of the fit.
+        adjacency: the adjacency of the fit.
     """
-    record_digests = {
-        hashlib.blake2b(row.data, digest_size=8, key=_KEY).digest() for row in rows_as_bytes(inputs)
-    }
-    dearest = PastFits()
-    for digest in heapq.nsmallest(_MOST_REMEMBERED, record_digests):
-        past = _FITS.get(digest, PastFits()).with_fit(
-            epsilon, delta, event=event, seed=seed, unit=unit, adjacency=adjacency
+
+    record_digests: tuple[bytes, ...]
+    epsilon: float
+    delta: float
+    event: Event
+    seed: int | None
+    unit: PrivacyUnit
+    adjacency: Adjacency
+
+    @classmethod
+    def from_inputs(
+        cls,
+        inputs: NDArray[np.float32],
+        *,
+        epsilon: float,
+        delta: float,
+        event: Event,
+        seed: int | None,
+        unit: PrivacyUnit,
+        adjacency: Adjacency,
+    ) -> Self:
+        """Returns the planned fit of private inputs, `[num_private, num_features]`.
+
+        The other arguments are the attributes of the class.
+        """
+        record_digests = {
+            hashlib.blake2b(row.data, digest_size=8, key=_KEY).digest()
+            for row in rows_as_bytes(inputs)
+        }
+        return cls(
+            record_digests=tuple(heapq.nsmallest(_MOST_REMEMBERED, record_digests)),
+            epsilon=epsilon,
+            delta=delta,
+            event=event,
+            seed=seed,
+            unit=unit,
+            adjacency=adjacency,
         )
-        _FITS[digest] = past
-        if (past.epsilon, past.count) > (dearest.epsilon, dearest.count):
-            dearest = past
-    return dearest
+
+    def dearest_fits(self) -> PastFits:
+        """Returns the fits of that private record whose prices have the greatest sum, this fit included."""
+        dearest = PastFits()
+        for digest in self.record_digests:
+            fits = self._added_to(_FITS.get(digest, PastFits()))
+            if (fits.epsilon, fits.count) > (dearest.epsilon, dearest.count):
+                dearest = fits
+        return dearest
+
+    def remember(self) -> None:
+        """Records this fit in the memory of the process; called when the fit has been charged."""
+        for digest in self.record_digests:
+            _FITS[digest] = self._added_to(_FITS.get(digest, PastFits()))
+
+    def _added_to(self, past: PastFits) -> PastFits:
+        """Returns the earlier fits of a private record together with this fit."""
+        return past.with_fit(
+            self.epsilon,
+            self.delta,
+            event=self.event,
+            seed=self.seed,
+            unit=self.unit,
+            adjacency=self.adjacency,
+        )
 
 
 def warn_of_past_fits(past: PastFits, *, stacklevel: int) -> None:

@@ -7,7 +7,7 @@ import pytest
 
 from pate.accounting import Adjacency, GaussianEvent, PrivacyUnit, PureDpEvent
 from pate.classifier import RepeatedRelease
-from pate.classifier.past_fits import PastFits, remember_fit, warn_of_past_fits
+from pate.classifier.past_fits import PastFits, PlannedFit, warn_of_past_fits
 
 ROWS = np.random.default_rng(0).standard_normal((5000, 3)).astype(np.float32)
 
@@ -25,7 +25,21 @@ def counted(
     adjacency: Adjacency = Adjacency.REPLACE_ONE,
 ) -> tuple[int, float]:
     """Records a fit on rows; returns the number of fits with records in common, and their total epsilon."""
-    past = remember_fit(
+    past = remembered(rows, epsilon=epsilon, delta=delta, seed=seed, unit=unit, adjacency=adjacency)
+    return past.count, past.epsilon
+
+
+def remembered(
+    rows: np.ndarray,
+    epsilon: float,
+    *,
+    delta: float,
+    seed: int | None = None,
+    unit: PrivacyUnit = ROW,
+    adjacency: Adjacency = Adjacency.REPLACE_ONE,
+) -> PastFits:
+    """Records a fit on rows; returns the fits of the record whose prices have the greatest sum."""
+    planned_fit = PlannedFit.from_inputs(
         rows,
         epsilon=epsilon,
         delta=delta,
@@ -34,7 +48,9 @@ def counted(
         unit=unit,
         adjacency=adjacency,
     )
-    return past.count, past.epsilon
+    past = planned_fit.dearest_fits()
+    planned_fit.remember()
+    return past
 
 
 def test_prices_of_fits_with_records_in_common_add_up() -> None:
@@ -58,18 +74,7 @@ def test_a_fold_of_many_records_is_recognized(order: slice) -> None:
 def test_the_sum_of_deltas_has_no_guarantee_from_one_on() -> None:
     """Fits on the same rows add up their deltas. From a sum of 1 on, the total epsilon is infinite."""
     rows = ROWS[300:400]
-    past = [
-        remember_fit(
-            rows,
-            epsilon=1.0,
-            delta=delta,
-            event=PureDpEvent(epsilon=1.0),
-            seed=None,
-            unit=ROW,
-            adjacency=Adjacency.REPLACE_ONE,
-        )
-        for delta in (1e-6, 1e-5, 1.0)
-    ]
+    past = [remembered(rows, epsilon=1.0, delta=delta) for delta in (1e-6, 1e-5, 1.0)]
     assert [fits.delta for fits in past] == pytest.approx([1e-6, 1.1e-5, 1.0])
     assert [fits.epsilon for fits in past] == [1.0, 2.0, math.inf]
 
@@ -113,3 +118,19 @@ def test_the_warning_states_the_total_that_a_ledger_would() -> None:
         )
     with pytest.warns(RepeatedRelease, match="here to at least epsilon 1.55 at delta 1e-6"):
         warn_of_past_fits(past, stacklevel=1)
+
+
+def test_a_fit_that_is_not_charged_is_not_remembered() -> None:
+    """A planned fit is priced, and never charged. The next fit on the same rows is the first."""
+    rows = np.random.default_rng(9).standard_normal((40, 3)).astype(np.float32)
+    planned_fit = PlannedFit.from_inputs(
+        rows,
+        epsilon=1.0,
+        delta=1e-6,
+        event=PureDpEvent(1.0),
+        seed=None,
+        unit=ROW,
+        adjacency=Adjacency.REPLACE_ONE,
+    )
+    assert planned_fit.dearest_fits().count == 1
+    assert counted(rows, epsilon=1.0) == (1, 1.0)

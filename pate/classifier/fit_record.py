@@ -1,0 +1,56 @@
+"""The record of the release of a fit, which charges the ledger of the fit before noise is drawn."""
+
+from __future__ import annotations
+
+import uuid
+
+from pate.accounting import Ledger
+from pate.accounting.ledger_entry import ChargeNote
+from pate.accounting.rounding import format_delta, format_epsilon
+from pate.aggregators import MemoryRecord
+from pate.classifier.past_fits import PlannedFit
+from pate.pricing import PricedRelease
+from pate.run.random_streams import seed_name
+
+
+class FitRecord(MemoryRecord):
+    """A record in memory that charges a ledger once, before the first part of the release is drawn.
+
+    The process also remembers the fit then. If the ledger has a file, the charge is on disk before the draw.
+
+    Attributes:
+        spent_epsilon: the total of the ledger after the charge; 0 before the charge.
+    """
+
+    def __init__(self, ledger: Ledger, priced: PricedRelease, planned_fit: PlannedFit) -> None:
+        super().__init__(charge=self._charge_ledger)
+        self.spent_epsilon = 0.0
+        self._ledger = ledger
+        self._priced = priced
+        self._planned_fit = planned_fit
+        self._key = uuid.uuid4().hex
+
+    @property
+    def is_charged(self) -> bool:
+        """Whether the charge stands in the ledger, also where its writer was interrupted."""
+        return self._ledger.read(self._key) is not None
+
+    @property
+    def spent_words(self) -> str:
+        """The price of the release, for a line that says that it is spent."""
+        epsilon = format_epsilon(self._priced.epsilon)
+        delta = format_delta(self._planned_fit.delta)
+        return f"epsilon {epsilon} at delta {delta} is spent"
+
+    def _charge_ledger(self) -> None:
+        """Charges the ledger, remembers the fit, and computes the total of the ledger."""
+        aggregator = self._priced.aggregator
+        note = ChargeNote(
+            description=f"a fit: {type(aggregator).__name__}",
+            noise=seed_name(self._planned_fit.seed),
+        )
+        self._ledger.commit(
+            self._key, self._priced.event, b"", note, adjacency=aggregator.adjacency
+        )
+        self._planned_fit.remember()
+        self.spent_epsilon = self._ledger.spent_epsilon

@@ -1,0 +1,152 @@
+"""Fits of `PATEClassifier` that fail: before the charge nothing changes, after the charge the price is kept."""
+
+import pickle
+import warnings
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+import pytest
+from sklearn.base import BaseEstimator, ClassifierMixin
+
+from pate import PATEClassifier
+from pate.accounting import Ledger
+from pate.aggregators import CenteredVotes
+from pate.classifier import RepeatedRelease
+from pate.classifier.group_votes import GroupVotesMethod
+from tests.refusals import refused
+
+pytestmark = pytest.mark.filterwarnings(
+    "ignore::pate.classifier.DoubtfulPlan", "ignore::pate.classifier.RepeatedRelease"
+)
+NUM_PRIVATE = 600
+
+
+class FailingStudent(ClassifierMixin, BaseEstimator):
+    """A student that raises an error of a given class when it is fitted."""
+
+    def __init__(self, error: type[BaseException] = ValueError) -> None:
+        self.error = error
+
+    def fit(self, X: np.ndarray, y: np.ndarray) -> Self:  # noqa: N803
+        """Raises the error."""
+        raise self.error("no")
+
+    def predict(self, X: np.ndarray) -> np.ndarray:  # noqa: N803
+        """Returns 0 for each sample."""
+        return np.zeros(len(X))
+
+
+def data(num_features: int = 4) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Returns 600 private inputs, their two labels as bits, and 150 public inputs."""
+    inputs = np.random.default_rng(0).standard_normal((NUM_PRIVATE + 150, num_features))
+    return inputs[:NUM_PRIVATE], (inputs[:NUM_PRIVATE, :2] > 0).astype(int), inputs[NUM_PRIVATE:]
+
+
+def fitted(ledger: Path | None = None) -> PATEClassifier:
+    """Returns a classifier that was fitted at epsilon 0.5."""
+    return PATEClassifier(epsilon=0.5, ledger=ledger).fit(*data())
+
+
+def epsilon_of_release(model: PATEClassifier) -> float:
+    """Returns the epsilon of the event of the release that a classifier holds."""
+    return Ledger(target_delta=1e-6).price(model.release_.event)
+
+
+@pytest.mark.parametrize("error", [ValueError, KeyError, UserWarning])
+def test_a_failed_student_leaves_the_price_of_the_new_release(
+    error: type[Exception], tmp_path: Path
+) -> None:
+    """After a fit at 0.5, the student of a fit at 30 fails. Price and release are both those of the second fit."""
+    model = fitted(tmp_path / "ledger")
+    first_release = model.release_
+    predicted = model.predict(data()[2])
+    pickle.loads(pickle.dumps(model)).publish(tmp_path / "first")
+    model.set_params(epsilon=30.0, student=FailingStudent(error), n_teachers=20)
+    with refused("student", "FailingStudent", "the release is paid and stays"):
+        model.fit(*data())
+    assert model.release_ is not first_release
+    assert model.epsilon_ == pytest.approx(epsilon_of_release(model), rel=1e-3)
+    assert 29 < model.epsilon_ <= 30
+    assert model.report().epsilon == 30.0
+    assert model.report().mechanism == type(model.aggregator_).__name__ == "GaussianVotes"
+    assert model.spent_epsilon_ == Ledger.stored(tmp_path / "ledger").spent_epsilon
+    assert "epsilon <= 30.0" in repr(model)
+    assert "no student was fitted to this release" in repr(model)
+    np.testing.assert_array_equal(model.predict(data()[2]), predicted)
+    with refused("student_", "ReleasedModel"):
+        model.publish(tmp_path / "release")
+    assert not (tmp_path / "release").exists()
+
+
+def test_the_first_fit_whose_student_fails_reports_its_price() -> None:
+    """The student of the first fit fails. The report and the repr state the price that was paid."""
+    model = PATEClassifier(epsilon=30.0, student=FailingStudent(KeyError), n_teachers=20)
+    with refused("student", "FailingStudent"):
+        model.fit(*data())
+    assert model.report().epsilon == 30.0
+    assert "no student was fitted to this release" in repr(model)
+    assert not hasattr(model, "student_")
+
+
+def test_an_interrupted_student_leaves_the_release_and_says_that_it_is_spent() -> None:
+    """Ctrl-C stops the training of the student. The release and its price stay, and the error has a note."""
+    model = PATEClassifier(epsilon=30.0, student=FailingStudent(KeyboardInterrupt), n_teachers=20)
+    with pytest.raises(KeyboardInterrupt) as caught:
+        model.fit(*data())
+    assert "is spent: release_ is the release" in caught.value.__notes__[0]
+    assert model.epsilon_ == pytest.approx(epsilon_of_release(model), rel=1e-3)
+
+
+def test_an_interrupted_draw_says_that_its_price_is_spent(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Ctrl-C stops a draw after its charge. The note says that the price is spent; the model is the earlier one."""
+    model = fitted(tmp_path / "ledger")
+    first_release = model.release_
+
+    def interrupt(self: Any, votes: Any, rng: Any, record: Any) -> None:
+        def draw() -> dict[str, np.ndarray]:
+            raise KeyboardInterrupt
+
+        record.part("rounds", draw)
+
+    monkeypatch.setattr(CenteredVotes, "release", interrupt)
+    with pytest.raises(KeyboardInterrupt) as caught:
+        model.fit(*data())
+    assert "is spent, and its release is lost" in caught.value.__notes__[0]
+    assert model.release_ is first_release
+    assert len(Ledger.stored(tmp_path / "ledger").entries) == 2
+
+
+def test_a_fit_that_spends_nothing_leaves_the_model_whole() -> None:
+    """A second fit on more features is refused before its charge. The classifier predicts as before."""
+    model = fitted()
+    before = model.predict(data()[2])
+    attributes = dict(vars(model))
+    with refused("n_teachers", 601):
+        model.set_params(n_teachers=601).fit(*data(num_features=5))
+    model.set_params(n_teachers=None)
+    assert vars(model) == attributes
+    np.testing.assert_array_equal(model.predict(data()[2]), before)
+
+
+def test_a_fit_that_is_stopped_before_its_charge_is_no_release(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Ctrl-C stops the votes of a fit. The next fit on the same records is the first release, and the third repeats."""
+    inputs, targets, public = data()
+    inputs = inputs + 1e-3  # records of no other test
+    with monkeypatch.context() as patch:
+
+        def interrupt(*_: Any) -> None:
+            raise KeyboardInterrupt
+
+        patch.setattr(GroupVotesMethod, "vote", interrupt)
+        with pytest.raises(KeyboardInterrupt):
+            PATEClassifier(epsilon=0.5).fit(inputs, targets, public)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", RepeatedRelease)
+        PATEClassifier(epsilon=0.5).fit(inputs, targets, public)
+    with pytest.warns(RepeatedRelease, match="fit 2 of this process"):
+        PATEClassifier(epsilon=0.5).fit(inputs, targets, public)
