@@ -83,20 +83,22 @@ def traced(make: Callable[[], Any]) -> tuple[Any, int]:
 def event_at_scale(
     aggregator: Aggregator, *, num_queries: int = 600, num_labels: int = 40, num_teachers: int = 800
 ) -> Event:
-    """Returns the price of a release of usual size."""
+    """Returns the price of a release, by default of 600 queries and 40 labels by 800 teachers."""
     return aggregator.event_for(
         num_queries=num_queries, num_labels=num_labels, num_teachers=num_teachers
     )
 
 
 def epsilon_at_scale(aggregator: Aggregator, *, num_queries: int = 600) -> float:
-    """Returns Renyi's epsilon of a release of usual size, at delta 1e-4."""
+    """Returns the Renyi accountant's epsilon of a release of 40 labels by 800 teachers, at delta 1e-4."""
     event = event_at_scale(aggregator, num_queries=num_queries)
     return RdpAccountant().compose(event).get_epsilon(target_delta=1e-4)
 
 
 def calibrated_at_scale(aggregator: Aggregator, accountant: type[Accountant]) -> Aggregator:
-    """Returns the aggregator with the noise that a release of usual size needs for the target."""
+    """Returns the aggregator with noise fitted to the target epsilon and delta, for 600 queries, 40 labels and 800
+    teachers.
+    """
     return aggregator.calibrated(
         target_epsilon=TARGET_EPSILON,
         target_delta=TARGET_DELTA,

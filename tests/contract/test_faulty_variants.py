@@ -292,7 +292,7 @@ def check_scale(draw: Callable[[Counts, Any, float], NDArray[np.bool_]]) -> None
 
 
 def renyi_at_8(aggregator: Aggregator) -> float:
-    """Returns the price of a release of usual size at Renyi order 8."""
+    """Returns the price of a release of 600 queries and 40 labels by 800 teachers, at Renyi order 8."""
     event = aggregator.event_for(num_queries=600, num_labels=40, num_teachers=800)
     return float(price_curve(event, orders=np.array([8.0]))[0])
 

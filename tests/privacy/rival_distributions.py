@@ -198,7 +198,9 @@ def stable_fixed_top_k_distribution(
 
 
 def fixed_set(step: tuple[tuple[int, ...] | None, tuple[int, ...]], k: int) -> tuple[int, ...]:
-    """Returns the k labels that are released after the given steps."""
+    """Returns the k labels that are released, given `step`: the stable set, or None, and the sequence of peeled
+    labels.
+    """
     stable, picks = step
     return tuple(sorted(picks if stable is None or len(stable) > k else {*stable, *picks}))
 

@@ -45,10 +45,10 @@ def test_a_whole_sum_adds_each_group_by_its_own_weight() -> None:
 def test_every_step_of_a_prevalence_moves_by_a_groups_weight(
     adjacency: Adjacency, weight: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A group of a weight stands beside a group of weight 1.
+    """A group with the weight `weight` stands beside a group of weight 1.
 
-    The furthest moves that it causes in each step of the prevalence, over the steps' noise and
-    composed, are at most its weight times the price.
+    In each step of the prevalence, the furthest move of the first group is divided by the noise std of the step. The
+    root of the sum of squares over all steps is at most the weight over the noise multiplier, which is charged.
     """
     noises, sums = recorded(
         monkeypatch, "pate.aggregators.prevalence", "RoundedGaussian", "ClippedSum"

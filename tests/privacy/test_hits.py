@@ -43,7 +43,8 @@ def largest_moments(
     """Returns the logarithm of the largest moment of all adaptive sessions, `[A]` for A Renyi
     orders, exactly.
 
-    Every call may be of any pair of neighbors, whatever came before.
+    The moment at order a is the sum of p^a q^(1 - a) over all transcripts, whose probabilities on both neighbors are p
+    and q. Every call may be of any pair of neighbors, whatever came before.
 
     Args:
         laws: the probabilities `[P, Y + 1]` of the outcomes of P pairs, one array for each neighbor; the last outcome

@@ -411,11 +411,10 @@ def two_counter_distributions(
 
 @pytest.mark.parametrize("hits", [1, 2])
 def test_two_counters_keep_their_price_and_their_event(hits: int) -> None:
-    """Outcomes 1 and 2 each hit one of two counters; both are rare, and rarer by e^epsilon on one
-    side.
+    """Outcomes 1 and 2 each are a hit of one of two counters; both are rare, and e^epsilon times as likely on one
+    neighbor.
 
-    The exact delta is at most that of the price and of the event; the price of one access is
-    exceeded.
+    The session's exact delta is at most that of its price and that of its event. The price of one access is exceeded.
     """
     epsilon = 1.0
     targets = ({1}, {2})

@@ -133,10 +133,10 @@ def test_gaussian_epsilon_and_delta_are_close_upper_bounds(multiplier: float) ->
 
 @pytest.mark.parametrize("mu", [1e-13, 1e-6, 0.3, 2.0])
 def test_epsilon_is_positive_for_a_delta_just_below_that_of_zero(mu: float) -> None:
-    """Delta is slightly below the Gaussian's delta at epsilon 0: its epsilon is positive and large
-    enough.
+    """For a delta slightly below the Gaussian's delta at epsilon 0, the returned epsilon is positive.
 
-    For a delta slightly above the Gaussian's delta at epsilon 0, epsilon is 0.
+    The true delta at this epsilon is at most the given delta. For a delta slightly above the Gaussian's delta at
+    epsilon 0, the returned epsilon is 0.
     """
     at_zero = true_delta(mu, epsilon=0)
     for share in (1e-15, 1e-9, 1e-3):

@@ -41,10 +41,10 @@ def binomial_delta(epsilon: float, count: int, target_epsilon: float) -> float:
 def test_composed_pure_dp_bounds_the_exact_sum_over_binomials(
     epsilon: float, count: int, share: float
 ) -> None:
-    """The exact accountant's delta for `count` pure-DP events is at least that of n-fold randomized
-    response, and at most 1% more.
+    """The exact accountant's delta for `count` pure-DP events is at least that of `count` randomized responses, and
+    at most 1% more.
 
-    It is compared at the epsilon `share * epsilon * count`.
+    Both deltas are compared at the epsilon `share * epsilon * count`.
     """
     target = share * epsilon * count
     truth = binomial_delta(epsilon, count, target)

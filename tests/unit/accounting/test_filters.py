@@ -494,10 +494,11 @@ def test_other_events_may_follow_gaussians_at_small_cost() -> None:
 
 @pytest.mark.slow
 def test_two_units_never_split_the_events_between_them() -> None:
-    """Every event must fit both by its mu and by its Renyi divergence at the filter's Renyi order.
+    """A filter with two bounds admits an event if all events together keep within one of them: the mu, or the Renyi
+    divergence.
 
-    After 590 Gaussians the divergence is used up: a Gaussian is admitted by mu, and an event
-    without a mu is refused.
+    After 590 Gaussians the divergence is used up, and room by mu is left: a further Gaussian is admitted, and an
+    event without a mu is refused.
     """
     privacy_filter = GaussianAndRenyi(max_epsilon=CAP, target_delta=DELTA)
     gaussians = privacy_filter.price(

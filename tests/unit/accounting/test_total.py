@@ -30,9 +30,11 @@ UNITS = 20  # of which the shifts of a bounded range are multiples
 
 
 def best_delta(steps: tuple[str, ...], step_epsilon: float, epsilon: float) -> float:
-    """Returns the largest delta at epsilon, over all shifts of each range, chosen after seeing the losses before.
+    """Returns the largest delta at `epsilon` of an adversary who chooses each step after seeing the losses of earlier
+    steps.
 
-    A step is a randomized response of half of `step_epsilon`, or a bounded range of it.
+    A step "pure" is a randomized response with the epsilon `step_epsilon` / 2. In a step "range", the adversary
+    chooses where the interval of losses, of length `step_epsilon`, lies around 0.
     """
     unit = step_epsilon / UNITS
 
@@ -59,11 +61,11 @@ def best_delta(steps: tuple[str, ...], step_epsilon: float, epsilon: float) -> f
 
 
 def test_a_total_bounds_the_strongest_adversary_in_every_order() -> None:
-    """Two pure events and two ranges: over all orders of the events, the strongest adversary's
-    delta at epsilon 1.824 is 0.08103.
+    """Two pure events and two ranges are released in any order; the delta of the strongest adversary is computed at
+    epsilon 1.824.
 
-    The total epsilon at this delta exceeds 1.824. The exact accountant's epsilon for ranges first
-    is smaller.
+    Its largest value over all orders of the events is 0.08103. The total epsilon at this delta exceeds 1.824. The
+    exact accountant's epsilon for ranges first is smaller than 1.824.
     """
     epsilon = 1.824
     orders = set(itertools.permutations(("pure", "pure", "range", "range")))

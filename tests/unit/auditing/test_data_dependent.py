@@ -231,10 +231,9 @@ def normal_divergences(multiplier: float, beta: float, order: float) -> Array:
 def test_smooth_noise_costs_the_worst_divergence_of_normals(
     order: float, multiplier: float, beta: float
 ) -> None:
-    """The price of smooth-sensitivity noise is the largest Renyi divergence between normals whose
-    variances differ by up to exp(2 beta).
+    """The price of smooth-sensitivity noise is the largest Renyi divergence between two normals.
 
-    It is at most the sufficient bound of the paper.
+    Their variances differ by a factor of at most exp(2 beta). The price is at most the sufficient bound of the paper.
     """
     price = curve_of(pa.SmoothSensitivityEvent(multiplier, beta))(np.array([float(order)]))[0]
     assert price == pytest.approx(normal_divergences(multiplier, beta, order).max(), rel=1e-9)

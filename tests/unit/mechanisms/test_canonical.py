@@ -26,8 +26,10 @@ def loss_by_definition(counts: np.ndarray, chosen: tuple[int, ...], gamma: float
 
 
 def kinds_of_classes(falling: np.ndarray, k: int) -> list[CanonicalClasses]:
-    """Returns four partitions of the sets of k labels into classes, given counts in falling order:
-    all pairs, by the worst label, and the likely ones for two gammas.
+    """Returns four partitions of the sets of k ranks into classes, given counts in falling order.
+
+    The first has a class for each pair of the first missing rank and the last rank; the second has a class for each
+    last rank. The others have the likely classes for the gammas 0 and 0.5.
     """
     likely = (
         CanonicalClasses.likely(falling, k, loss_weight=0.01, gamma=gamma) for gamma in (0.0, 0.5)

@@ -52,7 +52,9 @@ def length(
     are_copies: bool = False,
     seed: int = 0,
 ) -> float:
-    """Returns the length of the vote of one teacher with so many records."""
+    """Returns the length of the vote of one teacher with `num_records` random records, or that many copies of one
+    record.
+    """
     rng = np.random.default_rng(seed)
     inputs = rng.normal(size=(num_records, 4)).astype(np.float32)
     labels = rng.random(size=(num_records, 2)) < 0.5
