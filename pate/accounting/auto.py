@@ -40,8 +40,8 @@ class AutoAccountant(AccountantBesideRenyi):
     """The default accountant: it returns the smallest epsilon or delta of up to three accountants.
 
     * `RdpAccountant` always.
-    * `ExactAccountant` (optimal composition), where it can price every event within some seconds. More than 180
-      queries with an optimal table of the stability test take longer.
+    * `ExactAccountant` (optimal composition), where it can price every event within some seconds. A stable top-k with
+      an optimal table of its stability test takes longer for more than 375 queries.
     * `JointLawAccountant`, where one or two different events select and test gaps (`SelectThenTestEvent`), and the
       number of teachers is at most 20,000, and at most 60 times the scale, in votes, of the selection's noise.
 

@@ -33,8 +33,8 @@ class Cap:
     """A limit on the sum of the charges of one data set, which a privacy filter enforces.
 
     The first charge determines the filter. The filter may depend on the first charge, because nothing was released
-    before (docs/proofs/filters.md). The first charge also fits where an accountant computes an epsilon of at most the
-    cap, because that price was fixed before any release.
+    before (docs/proofs/filters.md). The first charge also fits where an accountant computes for it alone an epsilon of
+    at most the cap, because its price was fixed before any release.
 
     Args:
         rule: the filter before the first charge, with the cap as its `max_epsilon`.

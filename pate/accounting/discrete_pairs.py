@@ -48,7 +48,7 @@ class Pair:
     def mixed_with(self, other: Pair, *, share: float) -> Pair:
         """Returns the pair of a release that uses `other` with probability `share`, and else this pair.
 
-        The release also reveals which of both was used.
+        The release also reveals which of the two was used.
         """
         masses = np.concatenate([(1 - share) * self.masses, share * other.masses])
         missing = (1 - share) * self.missing + share * other.missing
@@ -121,7 +121,7 @@ def censored_pair(mean_shift: float, threshold: float, *, falls: bool) -> Pair:
     Z is from P = N(0, 1) or from Q, a normal whose mean is moved by `mean_shift`.
 
     Args:
-        mean_shift: the distance of both means, > 0.
+        mean_shift: the distance between the two means, > 0.
         threshold: the value below which Z is not revealed.
         falls: True for Q = N(-mean_shift, 1), False for Q = N(mean_shift, 1).
     """
@@ -149,7 +149,7 @@ def gaussian_pair(mean_shift: float, edges: Array) -> Pair:
     edges is left out.
 
     Args:
-        mean_shift: the distance of both means, > 0.
+        mean_shift: the distance between the two means, > 0.
         edges: the edges, rising, `[num_edges]`.
     """
     curve = _gaussian_curve(edges, mean_shift)  # masses fall, slopes rise

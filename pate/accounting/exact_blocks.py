@@ -39,7 +39,10 @@ from pate.accounting.special import Array, convex_minorant
 from pate.accounting.winner import Winner
 
 CAPACITY = 720
-"""The size of a block in quarters of a step: it gives away little, and has many divisors, as releases repeat."""
+"""The size of a block, in quarters of an ordinary step.
+
+Blocks of this size enlarge the bound little. The number has many divisors, so that repeated releases give equal blocks.
+"""
 _COST = 4  # of a step, in quarters of a step of some milliseconds
 _COST_OF_WINNER = 10
 _RARE_LOSS = 30.0  # standard deviations: steps with such a loss are taken one by one

@@ -254,11 +254,11 @@ class PrivacyFilter(ABC):
         """
         price = self.price(event)
 
-        def is_affordable(count: int) -> bool:
-            return self._holds(spent.plus(price, num_times=count))
+        def is_affordable(num_times: int) -> bool:
+            return self._holds(spent.plus(price, num_times=num_times))
 
-        count = largest_count(is_affordable, maximum=_LARGEST_COUNT)
-        return math.inf if count == _LARGEST_COUNT else count
+        most_times = largest_count(is_affordable, maximum=_LARGEST_COUNT)
+        return math.inf if most_times == _LARGEST_COUNT else most_times
 
     def _holds(self, spent: Spent) -> bool:
         """Returns True if all charges together satisfy one of the filter's bounds.
@@ -446,7 +446,7 @@ class GaussianAndRenyi(RenyiFilter):
 
     @property
     def conversion_delta(self) -> float:
-        """The delta at which each of both sums is converted: half of the conversion delta of `RenyiFilter`."""
+        """The delta at which each of the two sums is converted: half of the conversion delta of `RenyiFilter`."""
         return super().conversion_delta / 2
 
     def price(self, event: Event) -> Spent:

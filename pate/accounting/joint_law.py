@@ -185,15 +185,15 @@ def joint_rdp(event: SelectThenTestEvent, order: float) -> float:
     return min(rdp_apart, math.log1p(excess_moment) / (order - 1))
 
 
-def select_then_tests(event: Event, count: int) -> Counter[SelectThenTestEvent]:
+def select_then_tests(event: Event, num_releases: int) -> Counter[SelectThenTestEvent]:
     """Returns the gap selections with their tests within an event, with the number of times that each is released.
 
     Args:
         event: the event.
-        count: the number of times that the event is released, >= 0.
+        num_releases: the number of times that the event is released, >= 0.
     """
     counts: Counter[SelectThenTestEvent] = Counter()
-    for node, times in nodes(event, num_releases=count):
+    for node, times in nodes(event, num_releases=num_releases):
         if isinstance(node, SelectThenTestEvent):
             counts[node] += times
     return +counts  # without those that never happen

@@ -71,7 +71,7 @@ class Ledger:
         max_epsilon: the cap: the largest total epsilon, above which charges are refused. None takes the cap of the
             file, if the file has a cap. A new file stores the cap. A smaller cap than that of the file holds for this
             object only, and is a guarantee only if it was fixed before the first release. The first release also fits
-            where an accountant computes an epsilon of at most the cap.
+            where `accountant` or `AutoAccountant` computes for it an epsilon of at most the cap.
         filter: makes the privacy filter that enforces the cap, from (max_epsilon, target_delta), such as `RenyiFilter`.
             None takes the filter of the file. For a new file, None takes the filter that suits `accountant`, or
             `RenyiFilter`, which can price every event, where `accountant` is None too.
@@ -566,7 +566,7 @@ class Ledger:
         """Stores keyed digests of the names of this data set's owners in the file, unless other accounts have some.
 
         Args:
-            owners: the names of the owners as bytes, by the kind of owner.
+            owners: the names of the owners (people or records) as bytes, by the kind of owner.
             anyway: True stores them even if other accounts have some of the same owners.
 
         Returns:

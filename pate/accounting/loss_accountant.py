@@ -47,13 +47,13 @@ class LossAccountant(AccountantBesideRenyi):
         # the Renyi bound of all events with sessions by their hits; None before the first session
         self._by_hits: RdpAccountant | None = None
 
-    def _compose_renyi(self, event: Event, count: int) -> None:
-        """Adds an event, `count` times, to both Renyi bounds; where an error is raised, to neither."""
+    def _compose_renyi(self, event: Event, num_times: int) -> None:
+        """Adds an event, `num_times` times, to both Renyi bounds; where an error is raised, to neither."""
         accesses = by_accesses(event)
         by_hits = self._by_hits
         if by_hits is not None or accesses is not event:
-            by_hits = (by_hits or self._rdp).copy().compose(event, count=count)
-        self._rdp.compose(accesses, count=count)
+            by_hits = (by_hits or self._rdp).copy().compose(event, count=num_times)
+        self._rdp.compose(accesses, count=num_times)
         self._by_hits = by_hits
         self.failure_prob = self._rdp.failure_prob
 

@@ -36,7 +36,7 @@ _POINTS_PER_RELEASE = 2**10
 class LossDistribution:
     """The distribution of the summed privacy loss of several releases, on a grid of losses.
 
-    Where no grid can hold the losses, every epsilon is infinite and every delta is 1.
+    Where no grid can hold the losses, or there is no release, every epsilon is infinite and every delta is 1.
 
     Args:
         counted_events: pairs of the price of a release and the number of such releases.

@@ -41,8 +41,8 @@ def profiles_both_ways(event: LeafEvent, epsilons: Array) -> list[Array]:
     """Returns the privacy profiles of both directions between two neighbors, `[num_epsilons]` each.
 
     The list has one profile where both directions have the same. For a sampled Gaussian under `ADD_REMOVE` the unit is
-    missing from the same one of both data sets at every step. So each direction is composed separately, and the larger
-    total is the price. A composition of the larger profiles would cost more.
+    missing from the same one of the two data sets at every step. So each direction is composed separately, and the
+    larger total is the price. A composition of the larger profiles would cost more.
 
     Args:
         event: the price of the release.

@@ -108,7 +108,7 @@ def noisy_max_gaussian_rdp(event: events.NoisyMaxGaussianEvent, orders: Array) -
     """Returns an upper bound on the Renyi curve of report noisy max with Gaussian noise, `[num_orders]`.
 
     Let M be the maximum of the noise on all other values, in units of the noise std, and D = 2 / noise_multiplier. The
-    pair (M + D, M) dominates the release, and so does the pair (M, M + D). Each of both divergences is a bound
+    pair (M + D, M) dominates the release, and so does the pair (M, M + D). Each of the two divergences is a bound
     (docs/proofs/gap_selection.md). An `OpposedMaximaEvent` has a third bound: two such maxima that move by D / 2 each,
     in opposite directions. Where a D is too large for numerical integration, only a bound of Zhu & Wang (2022,
     Corollary 9) is used: a D^2 / 2 + log(n) / (a - 1) for n candidates.

@@ -62,7 +62,10 @@ class PrivacyUnit:
 
     @property
     def within_class(self) -> Self:
-        """This unit, where a neighbor may replace a unit only by another unit of the same budget class."""
+        """This unit, where a neighbor may replace a unit only by another unit of the same budget class.
+
+        A budget class holds the units that have the same privacy budget.
+        """
         return replace(self, words=f"{self.words}, within its budget class")
 
     @property

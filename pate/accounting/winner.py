@@ -259,7 +259,7 @@ def _log_censored_moment(orders: Array, mean_shift: float, threshold: float) -> 
 
     Args:
         orders: a > 1, `[num_orders]`.
-        mean_shift: the distance of both means, > 0.
+        mean_shift: the distance between the two means, > 0.
         threshold: the value below which Z is not revealed.
     """
     log_moment = orders * (orders - 1) * (mean_shift * mean_shift / 2) * _ROUNDED_UP

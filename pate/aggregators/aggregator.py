@@ -116,9 +116,9 @@ class Aggregator(Parameters, ABC):
         pays_in_advance: whether a session of many queries is charged before its first query.
         expects_prior: whether a release uses a prior, the labels that a student predicts (see `with_prior`).
         budgets_by: the way in which groups can have budgets of their own; None where they cannot. With "weights", the
-            teachers of a group have a weight (`VoteSource.weights`). A group of weight w pays the price that all would
-            pay for noise 1 / w times as large. With "teachers", the records of a group are limited to a number of
-            teachers, the field `teachers_reached`.
+            teachers of a group have a weight (`VoteSource.weights`). For a group of weight w the release costs as much
+            as it would cost all groups if the noise were 1 / w times as large. With "teachers", the records of a group
+            are limited to a number of teachers, the field `teachers_reached`.
         remedies: the advice of a report, by the cause of a loss: "noise", "the teachers" or "the number of queries". A
             cause that this aggregator does not have is missing.
     """

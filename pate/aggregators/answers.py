@@ -34,7 +34,7 @@ class Answers(NamedTuple):
         Args:
             drawn: the result of `draw`, a tuple of labels and answered.
             shape: the number of queries and labels that were charged.
-            name: the name of the method, for the error.
+            name: the name of the method, such as `GNMax.draw`, for the error.
 
         Raises:
             InvalidValue: the result is no tuple of two bool arrays, or the arrays have another shape.

@@ -76,8 +76,9 @@ class Prevalence(Parameters):
     """Releases the mean over teachers of their label frequencies, in three steps that each refine the last.
 
     Rule, where the shares of a teacher are the vector of its label frequencies:
-        1. Release the most common length of the shares, a power of sqrt(2), by noisy counts of teachers. Teachers
-           without any label are not counted. Lengths too short for one label of one record are left out.
+        1. Release the most common length of the shares, sqrt(L) over a power of sqrt(2) for L labels, by noisy counts
+           of teachers. Teachers without any label are not counted. Lengths too short for one label of one record are
+           left out.
         2. Release a first mean of the shares, each clipped to that length. If shares minus 1/2 are shorter, they are
            averaged instead.
         3. Release a second mean, of the clipped differences between the shares and the first mean. A long clip needs

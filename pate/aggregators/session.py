@@ -89,7 +89,7 @@ class Round(NamedTuple):
 class _SessionUniforms:
     """The random numbers of all queries of a session, which are drawn together when they are first read.
 
-    A round reads them once the session is paid for.
+    A round reads them only after the session is charged.
     """
 
     def __init__(self, num_queries: int, num_per_query: int, rng: Rng) -> None:

@@ -120,7 +120,7 @@ def session_event(
 
 @dataclass(frozen=True)
 class _Accesses:
-    """The number of accesses to the private data that a session pays for.
+    """The number of accesses to the private data that the price of a session covers.
 
     Attributes:
         num_accesses: the number of accesses.

@@ -1,4 +1,4 @@
-"""The boundary wrapper of a mechanism: a session pays only for the calls that answer "boundary"."""
+"""The boundary wrapper of a mechanism: a session is charged only for the calls that answer "boundary"."""
 
 import math
 from dataclasses import dataclass
@@ -47,8 +47,7 @@ class BoundaryWrapper:
 
     Formal guarantees, for the adjacency of the wrapped epsilon-DP mechanism:
         * one call: t-DP, t = epsilon + log(3 e^epsilon / (2 e^epsilon + 1)) < 4/3 epsilon.
-        * in a session: the boundary is a q-target (`tight_boundary`), so only calls that answer "boundary" are paid
-          for.
+        * in a session: the boundary is a q-target (`tight_boundary`), so only calls that answer "boundary" are charged.
         * Some mechanisms have exact `weights` (`GapSelection` with Gumbel or exponential noise). Then draws follow the
           weights exactly. For all other mechanisms draws follow `probabilities`, and the rounding error of the
           probabilities is charged to every call as `failure_prob`.

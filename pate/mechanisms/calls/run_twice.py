@@ -1,4 +1,4 @@
-"""A mechanism that is run twice on the same votes; a session pays only where the two outcomes differ."""
+"""A mechanism that is run twice on the same votes; a session is charged only for calls whose two outcomes differ."""
 
 from dataclasses import dataclass
 from typing import Any

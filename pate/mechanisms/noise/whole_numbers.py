@@ -82,12 +82,12 @@ class DiscreteLaplace:
         steps = self.rate.denominator
         per_unit = self.rate.numerator
 
-        def draw_candidates(count: int) -> tuple[Integers, Bits]:
+        def draw_candidates(num_candidates: int) -> tuple[Integers, Bits]:
             # |z| from a geometric variable in steps of 1 / denominator, then a sign; 0 counts with one sign alone
-            fine = rng.integers(0, steps, size=count)
+            fine = rng.integers(0, steps, size=num_candidates)
             accepted = exponential_coins(fine, denominator=steps, rng=rng)
-            whole_part = np.zeros(count, dtype=np.int64)
-            going = np.arange(count)
+            whole_part = np.zeros(num_candidates, dtype=np.int64)
+            going = np.arange(num_candidates)
             # The whole part is the number of coins of probability exp(-1) that show True before one does not.
             while going.size:
                 going = going[
@@ -95,7 +95,7 @@ class DiscreteLaplace:
                 ]
                 whole_part[going] += 1
             magnitude = (fine + steps * whole_part) // per_unit
-            negative = rng.integers(0, 2, size=count) == 1
+            negative = rng.integers(0, 2, size=num_candidates) == 1
             return np.where(negative, -magnitude, magnitude), accepted & ~(
                 negative & (magnitude == 0)
             )
@@ -183,8 +183,8 @@ class RoundedGaussian(Parameters):
         """Draws an array of independent Gaussian noise, rounded to whole numbers, exactly."""
         require_generator(rng)
 
-        def draw_candidates(count: int) -> tuple[Integers, Bits]:
-            uniform_words = draw_words(rng, shape=(4, count))
+        def draw_candidates(num_candidates: int) -> tuple[Integers, Bits]:
+            uniform_words = draw_words(rng, shape=(4, num_candidates))
             magnitude, accepted = self._candidates(uniform_words, rng)
             return np.where((uniform_words[3] & np.uint64(1)) == 1, -magnitude, magnitude), accepted
 
