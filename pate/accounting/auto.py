@@ -96,7 +96,7 @@ class AutoAccountant(AccountantBesideRenyi):
         return self._least(target_delta).accountant.resolution(target_delta)
 
     def _least(self, target_delta: float) -> _LeastEpsilon:
-        """Returns the smallest epsilon at `target_delta`, with its accountant; of several, with the first."""
+        """Returns the smallest epsilon at `target_delta`, with its accountant: the first of those that compute it."""
         require_probability("target_delta", target_delta)
         if target_delta not in self._least_by_delta:
             candidates = [
@@ -130,7 +130,7 @@ class AutoAccountant(AccountantBesideRenyi):
         )
 
     def _is_composable(self) -> bool:
-        """Returns True if `ExactAccountant` can price all composed events and may give the smallest bound."""
+        """Returns True if `ExactAccountant` can price the events, which are few, and may have the least bound."""
         counts: Counter[Event] = Counter()
         for event, count in self._composed:
             for leaf, times in event_tree.leaves(event_tree.by_accesses(event), num_releases=count):

@@ -57,7 +57,7 @@ class Pair:
         )
 
     def product(self, other: Pair) -> Pair:
-        """Returns the pair of both releases together, with independent outcomes."""
+        """Returns the pair of two releases together, with independent outcomes: one of this pair and one of `other`."""
         masses = np.outer(self.masses, other.masses).ravel()
         excess = (self.excess[:, None] + other.excess + np.outer(self.excess, other.excess)).ravel()
         return Pair(masses=masses, excess=excess, missing=self.missing + other.missing)

@@ -444,7 +444,7 @@ class SelectThenTestEvent(ComposedEvent):
 
     @property
     def bit(self) -> OneBitEvent:
-        """The price of the test's bit, without the probability that this price does not hold."""
+        """The price of the test's bit, without the failure probability of the test."""
         return cast(OneBitEvent, cast(ApproximateEvent, self.events[1]).event)
 
     @property

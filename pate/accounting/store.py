@@ -442,7 +442,7 @@ class Store:
 
 
 def _ledger_line(row: tuple[Any, ...]) -> LedgerLine:
-    """Returns a row of the table `line`, with the columns `_COLUMNS`, as a line."""
+    """Returns a row of the table `line`, with the columns `_COLUMNS`, as a `LedgerLine`."""
     number, data, key, under, event, about, sha256, digest = row
     return LedgerLine(
         number=number,

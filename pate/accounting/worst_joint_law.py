@@ -179,7 +179,10 @@ def largest_divergence(types: CandidateTypes, divergence: Divergence) -> float:
 
 
 def _halves(span: _Span) -> tuple[_Span, _Span]:
-    """Divides a span into two: in the middle of its growths, or by refusals where these are unbounded."""
+    """Divides a span into two: in the middle of its growths, or by refusals.
+
+    A span is divided by refusals where these are unbounded, its growths are at most 0.3 apart, and it is not far out.
+    """
     low, high, start, end = span
     edge = low if math.isinf(high) else high
     if end - start > _WIDEST_GROWTHS or math.isfinite(high - low) or abs(edge) > _FAR_OUT:

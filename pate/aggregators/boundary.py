@@ -125,7 +125,10 @@ class BoundaryAggregator(TargetChargedAggregator):
         bounded_range: bool,
         failure_prob: float = 0.0,
     ) -> pa.Event:
-        """Returns the price of a session of queries that each cost `call_epsilon`; see `session_event`."""
+        """Returns the price of a session, given the epsilon of the mechanism inside the wrapper on one query.
+
+        `session_event` explains the arguments.
+        """
         return session_event(
             make_target=charging.tight_boundary,
             call_epsilon=call_epsilon,

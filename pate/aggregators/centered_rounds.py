@@ -84,7 +84,10 @@ class CenteredRounds:
     recipe: Recipe = DEFAULT_RECIPE
 
     def require_fits(self, *, num_teachers: int, num_labels: int) -> None:
-        """Raises `InvalidValue` where the sum of the votes or its noise is too large for exact integer arithmetic."""
+        """Raises `InvalidValue` for numbers that the rounds cannot use.
+
+        These are a `clip_factor` below 1e-80, more than 1,024 labels, and noise that is too large to be drawn exactly.
+        """
         rule = f"at least {_LEAST_FACTOR:g} for votes in rounds"
         require(self.clip_factor >= _LEAST_FACTOR, "clip_factor", self.clip_factor, rule)
         rule = f"at most {_MOST_LABELS} in rounds, or aggregator.rounds=1"

@@ -532,7 +532,7 @@ class CenteredVotes(Aggregator):
         return np.asarray(_HALF if self.center is None else self.center, dtype=np.float64)
 
     def _inside(self, shares: Array) -> Array:
-        """Returns shares that are kept away from 0 and 1, so that the rule for the clip can use them."""
+        """Returns shares cut to [f, 1 - f] with f = `recipe.center_floor`, for the rule for the clip."""
         floor = self.recipe.center_floor
         return shares.clip(floor, 1 - floor)
 

@@ -64,7 +64,7 @@ class ExpectedRelease:
 
     @property
     def is_useless(self) -> bool:
-        """Whether fewer than a third of the queries are answered, or more than a quarter of the bits are wrong."""
+        """Whether fewer than a third of the queries are answered, or `right` is below 3/4."""
         return self.answered < LEAST_ANSWERED or self.right < _LEAST_RIGHT
 
     @classmethod

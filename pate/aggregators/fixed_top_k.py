@@ -68,7 +68,7 @@ class FixedTopK(Aggregator):
         return MECHANISMS[self.mechanism](k=self.k, epsilon=self.epsilon, adjacency=self.adjacency)
 
     def event(self, shape: VoteShape) -> Event:
-        """Returns the price of one pick for each query; raises `InvalidValue` for fewer labels than k."""
+        """Returns the price of picking k labels for each query; raises `InvalidValue` for fewer than k labels."""
         rule = f"at most {shape.num_labels}, the number of labels"
         require(self.k <= shape.num_labels, "k", self.k, rule)
         query_event = self.top_k.event if self.k < shape.num_labels else NoOpEvent()

@@ -119,7 +119,7 @@ adjacency=replace_one)
         return int(self.answered.sum())
 
     def training_set(self, inputs: NDArray[np.float32]) -> TrainingSet:
-        """Returns the data that a student learns from, given the inputs of all queries, `[num_queries, ...]`."""
+        """Returns the answered queries as data for a student, given the inputs of all queries, `[num_queries, ...]`."""
         return TrainingSet(inputs[self.answered], self.labels[self.answered])
 
     def arrays(self) -> dict[str, NDArray[Any]]:

@@ -182,7 +182,7 @@ class TargetChargedAggregator(Aggregator):
         return None
 
     def draw(self, summary: Counts, shape: VoteShape, rng: Rng) -> Answers:
-        """Draws all rounds of a session at once."""
+        """Draws all rounds of a session in one call, without a record of the rounds."""
         session = self._session(summary, shape, rng, record=MemoryRecord())
         return Answers(session.labels, session.answered)
 

@@ -180,7 +180,7 @@ class StableFixedTopK(StableAggregator):
         return distribution
 
     def draw(self, summary: Counts, shape: VoteShape, rng: Rng) -> Answers:
-        """Draws a stable set for each query, then removes or adds labels by peeling until it has k labels."""
+        """Draws a stable set for each query, and picks k labels from it, or labels to add to it, by peeling."""
         if self.k == shape.num_labels:
             return Answers.to_all(np.ones(summary.shape, dtype=np.bool_))
         stable_sets = self.stable_top_k.draw(summary, shape, rng).labels

@@ -171,7 +171,10 @@ def _best_order(
     num_levels = min(shape.num_teachers // aggregator.adjacency.gap_sensitivity + 2, _MOST_LEVELS)
 
     def sort_key(rdp_budget: RdpBudget) -> tuple[float, float]:
-        """The level that passes with 0.95; then minus the log odds of the highest level, to compare equal levels."""
+        """Returns the level that passes with probability 0.95, and minus the log odds of the highest level.
+
+        The second number compares budgets with the same level.
+        """
         stand_in = TableTest(
             renyi_order=rdp_budget.renyi_order,
             budget=(1 - selection_share) * rdp_budget.rdp,

@@ -84,7 +84,7 @@ class CertifiedTable(Parameters):
 
     @classmethod
     def from_test(cls, stability_test: StabilityTest, *, order: float) -> Self:
-        """Returns the table of a stability test, with the smallest valid `rdp` at a Renyi order > 1."""
+        """Returns the table of a stability test, with the smallest valid `rdp` at the Renyi order `order` > 1."""
         require(1 < order < math.inf, "order", order, "a finite number > 1")
         probs = stability_test.pass_probabilities(
             np.arange(stability_test.num_teachers + 1)
@@ -99,7 +99,10 @@ class CertifiedTable(Parameters):
         return len(self.numerators) - 1
 
     def _validate_test(self) -> None:
-        """Raises `InvalidValue` unless the probabilities rise, and are at most `failure_prob` for small gaps."""
+        """Raises `InvalidValue` unless the probabilities never fall, and are valid up to the sensitivity.
+
+        For gaps up to the sensitivity they must be at most `failure_prob`.
+        """
         self._make_test()
 
     def _make_test(self) -> StabilityTest:

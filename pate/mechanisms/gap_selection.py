@@ -153,7 +153,7 @@ class GapSelection(Parameters):
         self._validate_regularizer()
 
     def _validate_regularizer(self) -> None:
-        """Raises `InvalidValue` unless the regularizer has one moderate number for each candidate."""
+        """Raises `InvalidValue` unless the regularizer has one number, of at most 2**50 in size, for each candidate."""
         num_values = len(self._regularizer_values)
         num_candidates = len(self.candidates)
         rule = f"{num_candidates} numbers"

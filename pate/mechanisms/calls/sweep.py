@@ -22,7 +22,7 @@ from pate.validation import (
 
 @dataclass(frozen=True)
 class ScoredTopK(TopK):
-    """The k indices with the largest noisy counts, in falling order, and these noisy counts."""
+    """The k indices with the largest noisy counts, the largest first, and these noisy counts."""
 
     scores: Integers  # [k] or [Q, k], the noisy count of each index
 

@@ -211,7 +211,7 @@ def are_normally_above(
 def _limits(
     threshold: float, noise_std: float, smallest_count: int, largest_count: int
 ) -> Integers:
-    """Returns `_below` of each count in 0..`largest_count`; smaller counts are raised to `smallest_count`."""
+    """Returns `_below` of each count in 0..`largest_count`, where counts below `smallest_count` are raised to it."""
     counts = np.maximum(np.arange(largest_count + 1), smallest_count)
     return _below(counts, threshold=threshold, noise_std=noise_std)
 

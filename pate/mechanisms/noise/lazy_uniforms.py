@@ -51,7 +51,7 @@ class LazyBitsUniform:
 
     @property
     def digits(self) -> int:
-        """The number of decimal digits that the bits drawn so far determine, and 4 more."""
+        """The number of decimal digits that the bits drawn so far determine, plus 4."""
         return int(self.bits * _DIGITS_PER_BIT) + 4
 
     def bounds(self) -> Bounds:

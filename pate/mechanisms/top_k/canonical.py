@@ -96,7 +96,7 @@ class CanonicalTopK(BoundedRangeTopK):
         return draw_in_blocks(counts, num_classes, draw_block=partial(self._draw_block, rng))
 
     def distribution_of(self, counts: Counts) -> Distribution:
-        """Returns the probability of each set of k indices, in rising order, for one histogram `[d]`."""
+        """Returns the probability of each set of k indices, a tuple in rising order, for one histogram `[d]`."""
         num_counts = len(counts)
         classes = CanonicalClasses.all(num_counts, self.k)
         sizes = np.array(

@@ -42,7 +42,7 @@ class GammaTopK(PureTopK):
         return self.adjacency.gap_sensitivity / (2 * self.epsilon)
 
     def draw(self, counts: Counts, rng: np.random.Generator) -> Counts:
-        """Draws the indices of the k largest noisy counts of each histogram `[Q, d]`, in falling order: `[Q, k]`."""
+        """Draws, for each histogram `[Q, d]`, the indices of the k largest noisy counts, largest first: `[Q, k]`."""
         radius = draw_noise(
             noise_kind="exponential", shape=(len(counts), counts.shape[1] + 1), rng=rng
         ).summed()

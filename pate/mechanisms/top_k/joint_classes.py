@@ -150,7 +150,7 @@ class JointClasses:
         return float((self.log_sizes.shape[1] + 8) * 2.0**-52 * (1 + np.abs(self.log_sizes).max()))
 
     def sizes(self, row: int) -> Iterator[int]:
-        """Yields the exact number of sequences of each class, in the order of the classes of the histogram at `row`."""
+        """Yields the exact number of sequences in each class of the histogram at `row`, in the order of `order`."""
         k = int(self.rows[0])
         low = self.window[0]
         falling = self.falling[row]

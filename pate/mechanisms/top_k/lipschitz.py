@@ -29,7 +29,7 @@ class LipschitzTopK(PureTopK):
     noise: str = field(default="exponential", metadata=one_of(UNIT_NOISES))
 
     def draw(self, counts: Counts, rng: np.random.Generator) -> Counts:
-        """Draws the indices of the k largest noisy counts of each histogram `[Q, d]`, in falling order: `[Q, k]`."""
+        """Draws, for each histogram `[Q, d]`, the indices of the k largest noisy counts, largest first: `[Q, k]`."""
         return largest_noisy_counts(
             counts, noise_scale=self.noise_scale, noise_kind=self.noise, k=self.k, rng=rng
         )

@@ -61,7 +61,7 @@ class PeelingTopK(BoundedRangeTopK):
         )
 
     def draw(self, counts: Counts, rng: np.random.Generator) -> Counts:
-        """Draws the indices of the k largest noisy counts of each histogram `[Q, d]`, in falling order: `[Q, k]`."""
+        """Draws, for each histogram `[Q, d]`, the indices of the k largest noisy counts, largest first: `[Q, k]`."""
         # the k largest of counts with one Gumbel variable each have the distribution of peeling (the proof page)
         return largest_noisy_counts(
             counts, noise_scale=self.noise_scale, noise_kind="gumbel", k=self.k, rng=rng

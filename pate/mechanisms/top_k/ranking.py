@@ -109,7 +109,7 @@ def falling_order(counts: Counts) -> tuple[Counts, Counts]:
 def largest_noisy_counts(
     counts: Counts, noise_scale: float, noise_kind: str, k: int, rng: np.random.Generator
 ) -> Counts:
-    """Returns the indices of the k largest noisy counts of each histogram, in falling order: `[Q, k]`.
+    """Draws noise, and returns the indices of the k largest noisy counts of each histogram, largest first: `[Q, k]`.
 
     Args:
         counts: `[Q, d]`.
