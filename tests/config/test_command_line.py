@@ -143,11 +143,9 @@ def test_teachers_of_pictures_choose_a_student_of_pictures(line: str, student: s
 
 @pytest.mark.slow
 def test_a_run_of_seconds_trains_no_model_of_all_private_records(composed: Composed) -> None:
-    """`experiment=quick` sets `all_records=false`, and a user may set it to true.
+    """`experiment=quick` sets `all_records=false`, and a user may set it to true; without the experiment it is null.
 
-    Without the experiment it is null.
-
-    That model would take 110 of 127 seconds.
+    A model of all private records would take 110 of 127 seconds.
     """
     assert composed(arguments=["experiment=quick"]).all_records is False
     assert composed(arguments=["experiment=quick", "all_records=true"]).all_records is True
@@ -300,9 +298,10 @@ def test_settings_of_noise_that_contradict_each_other_are_refused(
 def test_noise_on_the_command_line_needs_a_noise_setting(
     composed: Composed, words: str, line: str | None
 ) -> None:
-    """A noise scale on the command line without `noise=given` is refused by pate-train and pate-release.
+    """pate-train and pate-release refuse a noise scale on the command line that nothing else on it explains.
 
-    pate-account accepts it. A `line` of None stands for a command line that is accepted.
+    It is explained by `noise=given`, `noise=solved` or a target epsilon. A target beside `noise=given` is refused, too.
+    pate-account accepts any noise scale. A `line` of None stands for a command line that is accepted.
     """
     for app in ("train", "release"):
         chosen = [word for word in words.split() if app == "train" or "experiment" not in word]

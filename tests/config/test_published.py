@@ -174,7 +174,7 @@ def test_secret_is_not_published_from_any_depth(secret: str) -> None:
 
 
 def test_published_settings_are_exactly_the_expected_ones() -> None:
-    """The whole text is compared, so that every new line is noticed."""
+    """The published settings have the expected entries and no others, so that every new entry is noticed."""
     votes = {
         "_target_": "MyVotes",
         "noise_std": 40.0,
@@ -347,7 +347,7 @@ ROUTES = (
 
 
 def of_a_file(setting: str, value: Any) -> Any:
-    """Returns a configuration in which a file sets the value of a setting."""
+    """Returns a configuration in which one setting has this value, as a configuration file could set it."""
     config = OmegaConf.create(
         settings("secret") | {"word": "oc", "output_dir": "${oc.env:PATE_SECRET}", "holder": "a"}
     )

@@ -92,7 +92,9 @@ def test_command_schema_has_typed_keys_of_its_file() -> None:
 
 @pytest.fixture
 def hydra_config(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Initializes Hydra with a user's folder, which has a valid, a broken and an untyped aggregator."""
+    """Initializes Hydra with a user's folder of aggregators: a valid one, one whose module fails, and one without
+    `_target_`.
+    """
     (tmp_path / "lacking.py").write_text("import certainly_not_installed\n")
     monkeypatch.syspath_prepend(str(tmp_path))
     mine = "# Ours with less.\ndefaults: [stable_top_k_table, _self_]\nmax_k: 3\n"
@@ -174,7 +176,7 @@ def test_each_member_is_explained_by_a_first_sentence(
 def test_experiment_composes(name: str, composed: Composed) -> None:
     """Each experiment composes.
 
-    Its teacher has a number of teachers, or is a kernel teacher with one for each group.
+    Its teacher has a number of teachers, or is a kernel teacher that trains one teacher for each group.
     """
     teacher = composed(arguments=[f"experiment={name}"]).teacher
     every_group = teacher["_target_"].endswith("KernelTeacher") and teacher.num_teachers is None

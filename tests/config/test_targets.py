@@ -66,7 +66,7 @@ def node_of(target: Any, *, arguments: Sequence[Any] = (), **fields: Any) -> dic
 
 
 RUNSTRING = "pate.validation.np.testing.runstring"
-ACCOUNTANT = "pate.accounting.RdpAccountant"
+ACCOUNTANT_PATH = "pate.accounting.RdpAccountant"
 PATH = node_of("pate.files.paths.Path", arguments=["{mark}"])
 REAL: dict[str, Any] = {
     "through a module of ours": node_of(RUNSTRING, arguments=[CODE, {}]),
@@ -83,7 +83,7 @@ REAL: dict[str, Any] = {
     "np.savetxt": node_of("pate.validation.np.savetxt", fname="{mark}", X=[1]),
     "a function of ours": node_of("pate.files.atomic.write_text", path=PATH, text="x"),
     "a method": node_of("pate.files.paths.Path.touch", arguments=[PATH]),
-    "a nested one": node_of(ACCOUNTANT, orders=[node_of(RUNSTRING, arguments=[CODE, {}])]),
+    "a nested one": node_of(ACCOUNTANT_PATH, orders=[node_of(RUNSTRING, arguments=[CODE, {}])]),
 }
 """Attacks that run code, or write a file, where Hydra itself looks a target up."""
 
@@ -108,7 +108,7 @@ ATTACKS: dict[str, Any] = REAL | {
     "nothing": node_of(""),
     "a word": node_of("pate"),
     "a number": node_of(3),
-    "a node": node_of(node_of(ACCOUNTANT)),
+    "a node": node_of(node_of(ACCOUNTANT_PATH)),
     "a space": node_of("pate.accounting. RdpAccountant"),
     "a path": node_of("pate/accounting.RdpAccountant"),
     "a look-alike": node_of("pate.accоunting.RdpAccountant"),  # noqa: RUF001 - the о is Cyrillic
@@ -117,12 +117,12 @@ ATTACKS: dict[str, Any] = REAL | {
     "a store": node_of("pate.teachers.CheckpointStore", folder="{mark}"),
     "its base": node_of("pate.accounting.Accountant"),
     "no class": {"orders": [2.0]},
-    "partial": node_of(ACCOUNTANT, _partial_=True),
-    "arguments by place": node_of(ACCOUNTANT, arguments=[[2.0]]),
-    "conversion": node_of(ACCOUNTANT, _convert_="object"),
-    "recursion": node_of(ACCOUNTANT, _recursive_=False),
-    "mode": node_of(ACCOUNTANT, _mode_="x"),
-    "nested where plain values are": node_of(ACCOUNTANT, orders=node_of(ACCOUNTANT)),
+    "partial": node_of(ACCOUNTANT_PATH, _partial_=True),
+    "arguments by place": node_of(ACCOUNTANT_PATH, arguments=[[2.0]]),
+    "conversion": node_of(ACCOUNTANT_PATH, _convert_="object"),
+    "recursion": node_of(ACCOUNTANT_PATH, _recursive_=False),
+    "mode": node_of(ACCOUNTANT_PATH, _mode_="x"),
+    "nested where plain values are": node_of(ACCOUNTANT_PATH, orders=node_of(ACCOUNTANT_PATH)),
 }
 
 
@@ -137,7 +137,11 @@ class Makes:
 
 
 def filled(node: Any, folder: Path) -> Any:
-    """Returns the node with the paths of a folder in it; code that is executed creates the file `ran` there."""
+    """Returns the node with `{folder}` and `{mark}` in its texts replaced by a folder and by the path of the file `ran`
+    in it.
+
+    An attack that succeeds creates this file.
+    """
     return json.loads(
         json.dumps(node).replace("{mark}", f"{folder}/ran").replace("{folder}", str(folder))
     )
@@ -182,10 +186,10 @@ def test_interpolation_in_a_resolved_text_stays_text(tmp_path: Path) -> None:
     mark = tmp_path / "ran"
     text = f"${{oc.create:'{{_target_: pate.validation.np.savetxt, fname: {mark}, X: [1]}}'}}"
     with suppress(InstantiationException):
-        instantiate(node_of(ACCOUNTANT, orders=text))
+        instantiate(node_of(ACCOUNTANT_PATH, orders=text))
     assert mark.exists()
     mark.unlink()
-    node = OmegaConf.create(node_of(ACCOUNTANT, orders=f"\\{text}"))
+    node = OmegaConf.create(node_of(ACCOUNTANT_PATH, orders=f"\\{text}"))
     with refused("accountant"):
         build(node, slot="accountant")
     assert not mark.exists()
@@ -222,7 +226,9 @@ def test_class_imported_by_an_allowed_module_is_refused() -> None:
     for allowed in ("", ".", "a b", "a/b", "__main__", "os.__init__"):
         with refused("allowed_targets", ANY, "names of modules"):
             build(
-                OmegaConf.create(node_of(ACCOUNTANT)), slot="accountant", allowed_targets=[allowed]
+                OmegaConf.create(node_of(ACCOUNTANT_PATH)),
+                slot="accountant",
+                allowed_targets=[allowed],
             )
     for name in ("Path", "subprocess.Popen", "ModuleType", "cache"):
         with refused("_target_", ANY, "class that"):
@@ -466,7 +472,7 @@ def test_estimators_within_estimators_are_built() -> None:
             refused("_target_", "sklearn.metrics.pairwise.rbf_kernel"),
         ),
         (
-            PIPELINE | {"steps": [["fit", node_of(ACCOUNTANT)]]},
+            PIPELINE | {"steps": [["fit", node_of(ACCOUNTANT_PATH)]]},
             refused("_target_", "pate.accounting.RdpAccountant"),
         ),
         (

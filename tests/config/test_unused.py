@@ -235,7 +235,7 @@ def test_student_fields_reported_as_unused_change_nothing(
 
 
 def test_engine_settings_are_reported_for_teachers_without_engine() -> None:
-    """Settings of an engine are reported as unused for kernel and convex teachers, and not for trained networks.
+    """Settings of an engine are reported as unused for kernel and convex teachers, and not for linear and MLP teachers.
 
     For unstacked CNNs only `engine.chunk_size` is unused.
     """

@@ -123,9 +123,10 @@ def test_votes_have_the_form_that_the_aggregator_reads(
 
 
 class _Failing(GaussianNB):
-    """An estimator that fails in one way, on a part with fewer than two records of the label.
+    """An estimator that fails in one way.
 
-    Its ways are: a singular matrix in `fit`, a wrong shape, or NaN as probabilities.
+    With the way `singular`, `fit` raises an error on a part with fewer than two records of the label. With `shape` the
+    probabilities lack a row, and with `nan` they are NaN.
     """
 
     def __init__(self, way: str = "fit") -> None:

@@ -90,7 +90,9 @@ def test_plain_composition_is_shown_only_for_a_session(
 
 @pytest.mark.slow
 def test_plain_composition_is_unpriced_if_failures_use_up_delta(quoted: Any) -> None:
-    """A failure probability of 20,000 queries exceeds delta: it is refused, and each suggested remedy works."""
+    """The failure probabilities of 20,000 queries sum to more than delta: this is refused, and each suggested remedy
+    works.
+    """
     assert quoted(arguments=[*SESSION, "num_queries=5000"])["plain_epsilon"] != "inf"
     names = ("failure_prob", "num_queries")
     with refused("failure_prob", 1e-10, "2e-06 in all", remedies=names) as caught:

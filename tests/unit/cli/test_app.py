@@ -155,6 +155,6 @@ def test_task_sees_the_arguments_as_typed(monkeypatch: pytest.MonkeyPatch) -> No
     """
     typed = ["pate-account", "num_teachers=100", "adjacency=add_remove"]
     monkeypatch.setattr(sys, "argv", typed)
-    umasks = []
-    app.run_app(lambda config: umasks.append(list(sys.argv)), command="account")
-    assert umasks == [typed]
+    seen_arguments = []
+    app.run_app(lambda config: seen_arguments.append(list(sys.argv)), command="account")
+    assert seen_arguments == [typed]

@@ -47,9 +47,9 @@ CHOICES = {"aggregator": "stable_top_k_table", "data": "wordnet", "teacher": "li
 
 
 def test_heading_names_parts_and_overrides() -> None:
-    """The heading of a run has its parts, and its settings but for folders.
+    """The heading of a run has the names of its parts, and the settings of the command line except folders and ledger.
 
-    It is public if all parts are shipped ones.
+    `is_public` says that the aggregator's name ships with the package, so that it may be published.
     """
     overrides = ["target_epsilon=8", "+student.penalties=[1,2]", "output_dir=/a", "ledger=/b"]
     heading = run_heading(SETTINGS, overrides, choices=CHOICES, changeable_names=CHANGEABLE_NAMES)
@@ -285,11 +285,8 @@ def test_sweep_table_shows_names_baselines_and_cost(tmp_path: Path, capsys: Any)
 def test_releases_of_a_sweep_are_added_up_for_each_adjacency(tmp_path: Path, capsys: Any) -> None:
     """Four runs release, two under each adjacency.
 
-    The total epsilon is printed for each, and repeated folders count once.
-
-    Two Gaussian releases of noise multiplier 4 equal one of 4
-
-    sqrt(2), whose epsilon is 1.5436 at delta 1e-6.
+    The total epsilon is printed for each adjacency, and a repeated folder counts once. Two Gaussian releases of noise
+    multiplier 4 equal one of 4 / sqrt(2), whose epsilon is 1.5436 at delta 1e-6.
     """
     gaussian = GaussianEvent(noise_multiplier=4.0)
     folders = [paid(tmp_path / name, event=gaussian) for name in ("a", "b")]
@@ -313,13 +310,9 @@ def test_releases_of_a_sweep_are_added_up_for_each_adjacency(tmp_path: Path, cap
 
 
 def test_a_total_names_what_its_ledger_counts_in_all(tmp_path: Path, capsys: Any) -> None:
-    """A sweep has two releases, and their ledger counts three.
+    """A sweep has two releases, and their ledger counts three: both totals are printed.
 
-    Both totals are printed.
-
-    Three Gaussian releases of noise multiplier 4 equal one of 4
-
-    sqrt(3), whose epsilon is 1.9254 at delta 1e-6.
+    Three Gaussian releases of noise multiplier 4 equal one of 4 / sqrt(3), whose epsilon is 1.9254 at delta 1e-6.
     """
     gaussian = GaussianEvent(noise_multiplier=4.0)
     folder = paid(tmp_path / "a", event=gaussian)

@@ -40,7 +40,7 @@ def test_a_full_disk_names_the_file_and_leaves_the_old_one(
 
 
 def test_an_error_of_another_kind_or_file_is_left_as_it_is(tmp_path: Path) -> None:
-    """Errors within `replacing` about other files, or of other kinds, are raised unchanged, and no file is left."""
+    """Errors within `atomic_write` about other files, or of other kinds, are raised unchanged, and no file is left."""
     with pytest.raises(FileNotFoundError, match="/nowhere'"), atomic_write(tmp_path / "file.txt"):
         (tmp_path / "nowhere").read_text()
     with (

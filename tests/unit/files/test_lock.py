@@ -12,7 +12,8 @@ from tests.refusals import ANY, refused
 def test_a_lock_is_exclusive_and_does_not_change_its_file(tmp_path: Path) -> None:
     """A second lock on a file raises `BlockingIOError`.
 
-    Links, folders and pipes are no lock files, and a linked file stays.
+    Symbolic links, folders and pipes are refused as lock files. A file that is linked, by either kind of link, keeps
+    its content.
     """
     victim = tmp_path / "victim"
     lock = tmp_path / "run.lock"

@@ -38,6 +38,6 @@ def test_a_formula_gets_an_apostrophe(formula: str) -> None:
 
 
 def test_texts_and_numbers_are_written_as_they_are() -> None:
-    """Texts, negative numbers, None and truth values are written unchanged."""
+    """Texts, negative numbers and truth values are written unchanged; None is an empty cell."""
     texts = ["flu", "a=b", "-5", "-0.25", "+1.5e-3", "'=x", "", "patient-7"]
     assert written_cells([*texts, -5, -0.5, None, True]) == [*texts, "-5", "-0.5", "", "True"]

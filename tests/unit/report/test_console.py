@@ -119,7 +119,7 @@ def test_control_codes_in_names_have_no_effect_on_a_terminal(
     The terminal takes colors.
     """
     name = "flu\x1b[2J\u202e\x9b"
-    hostile_name = r"flu\x1b[2J\u202e\x9b"
+    escaped_name = r"flu\x1b[2J\u202e\x9b"
     file = io.StringIO()
     console = PlainConsole(
         file=file, force_terminal=True, color_system=None, width=120, legacy_windows=False
@@ -134,10 +134,10 @@ def test_control_codes_in_names_have_no_effect_on_a_terminal(
     monitor.say(name)
     text = re.sub(r"\x1b\[(\?25[lh]|\d*[AK])", "", file.getvalue())  # what a bar moves
     assert text.replace("\r", "").replace("\n", "").isprintable()
-    assert text.count(hostile_name) >= 5
+    assert text.count(escaped_name) >= 5
     assert text.count(r"flu\x1") >= 7  # a table cuts what is wider than it was measured
     print_lines(name)
-    assert capsys.readouterr().out == f"{hostile_name}\n"
+    assert capsys.readouterr().out == f"{escaped_name}\n"
     colored = PlainConsole(
         file=(of_color := io.StringIO()), force_terminal=True, color_system="standard"
     )
@@ -156,7 +156,7 @@ DOES_NOT = "does not pay: plain composition costs less, 3.10 instead of 8.00"
 def test_every_output_states_whether_target_charging_was_cheaper(
     report: Report, figures: RunFigures, plain_epsilon: float, verdict: str
 ) -> None:
-    """Terminal, page and card of a session say if its charging paid against plain composition, and count its hits."""
+    """Terminal, page and card of a session say if its charging costs less than plain composition, and count its hits."""
     run = replace(
         report,
         privacy=replace(report.privacy, epsilon=7.9991, target_hits=5, plain_epsilon=plain_epsilon),

@@ -141,7 +141,10 @@ def test_nothing_is_written_through_a_link_in_the_folder(tmp_path: Path) -> None
 
 
 def test_a_claimed_folder_behind_a_link_is_readable_by_its_owner_alone(tmp_path: Path) -> None:
-    """The run's folder is a link to another: that one gets mode 0700, and files 0600. A link to nothing is refused."""
+    """The run's folder is a link to another folder. That other folder gets mode 0700, and its files get 0600.
+
+    A link to nothing is refused.
+    """
     (tmp_path / "disk").mkdir()
     (tmp_path / "disk").chmod(0o777)
     (tmp_path / "run").symlink_to(tmp_path / "disk")

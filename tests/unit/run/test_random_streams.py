@@ -20,7 +20,7 @@ def test_without_a_seed_all_streams_except_noise_repeat(
 ) -> None:
     """Without a seed, streams come from a secret file of mode 0600 and repeat, but for the noise, which is fresh.
 
-    A damaged or readable secret is refused.
+    A secret that is damaged, or that others can read, is refused.
     """
     path = tmp_path / "training.secret"
     run = RandomStreams.of_run(path, None)
