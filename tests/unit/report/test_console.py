@@ -156,7 +156,7 @@ DOES_NOT = "does not pay: plain composition costs less, 3.10 instead of 8.00"
 def test_every_output_states_whether_target_charging_was_cheaper(
     report: Report, figures: RunFigures, plain_epsilon: float, verdict: str
 ) -> None:
-    """Terminal, page and card of a session say if its charging costs less than plain composition, and count its hits."""
+    """Terminal, page and card of a session say if its charging costs less than plain composition, and count hits."""
     run = replace(
         report,
         privacy=replace(report.privacy, epsilon=7.9991, target_hits=5, plain_epsilon=plain_epsilon),
