@@ -72,7 +72,7 @@ def tripwire() -> Tripwire:
 
 
 def traced(make: Callable[[], Any]) -> tuple[Any, int]:
-    """Returns the result of a call and the peak memory that the call took, in bytes."""
+    """Returns the result of `make()` and the peak of the memory that was allocated during the call, in bytes."""
     tracemalloc.start()
     try:
         return make(), tracemalloc.get_traced_memory()[1]

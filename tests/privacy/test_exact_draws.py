@@ -289,10 +289,11 @@ def test_gap_selection_with_tiny_and_with_huge_noise(scale: float) -> None:
 
 
 def test_rare_coins_show_true_with_their_exact_probability() -> None:
-    """One uniform number decides two coins of probabilities e^-50 and e^-60: which is the first to
-    show True, or that none does.
+    """One uniform number decides which of two rare coins is the first to show True, or that none does.
 
-    The exact probabilities of these cases are as stated.
+    Their probabilities are e^-50 and e^-60. With a random word of 0 both coins show True, and with a word of 2^40 or
+    more none does. By exact weights, the first coin is the first with probability e^-50, and the second with nearly
+    e^-60.
     """
     rare = np.array([[50, 60]])
     for word, shown in ((0, [True, True]), (1 << 40, [False, False]), (1 << 63, [False, False])):

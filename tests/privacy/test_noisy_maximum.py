@@ -1,4 +1,4 @@
-"""The exact accountant's figure for a selection by noisy gaps, against the exact law on all small neighbors."""
+"""The exact accountant's delta of a selection by noisy gaps, against exact distributions on all small neighbors."""
 
 from dataclasses import replace
 
@@ -16,7 +16,7 @@ ROUNDING = 1e-9  # of the integrals that the exact probabilities are
 
 
 def largest_deltas(selection: GapSelection) -> np.ndarray:
-    """Returns the largest delta of any two neighbors at every epsilon, from the exact distribution of k."""
+    """Returns the largest delta of any two neighbors at each of `EPSILONS`, from the exact probabilities of each k."""
     first, second = neighbors(selection.num_labels, selection.num_teachers, selection.adjacency)
     # The law depends on the sorted counts alone, so each sorted histogram is integrated once.
     histograms = np.sort(np.concatenate([first, second]), axis=1)

@@ -49,8 +49,10 @@ def named(name: str) -> Aggregator:
 @pytest.mark.slow
 @pytest.mark.parametrize("name", NAMES)
 def test_expectation_falls_with_the_noise(name: str) -> None:
-    """Each shipped aggregator is expected to answer over 90% of its bits rightly at 0.02 times its
-    noise, and below 60% at 1000 times.
+    """Each shipped aggregator has an expected success above 0.9 at 0.02 times its noise, and below 0.6 at 1000 times.
+
+    The success is the probability of an answer times the mean of two shares: present labels that are named, and
+    absent labels that are left out.
     """
     aggregator = named(name)
     calm = aggregator.scaled(factor=0.02)
@@ -208,9 +210,7 @@ class _Plain(Aggregator):
 
 
 def test_custom_aggregator_has_an_expectation_by_drawing() -> None:
-    """A user's aggregator without an expectation of its own is judged by a draw from made-up votes:
-    all bits are right.
-    """
+    """A user's aggregator without an expectation is judged by a draw from made-up votes: its success is 1."""
     assert expected_release(_Plain(), SHAPE).success == 1.0
 
 

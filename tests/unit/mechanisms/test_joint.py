@@ -192,8 +192,8 @@ def test_losses_of_sequences_move_by_the_charged_range(adjacency: str, range_of_
 def test_permute_and_flip_leaves_classes_out_only_at_a_price() -> None:
     """Among a million labels, unlikely classes of sequences are left out of the draw.
 
-    A mechanism whose failure probability does not cover them is refused; with 1e-12 it draws 1000
-    different labels.
+    A mechanism whose failure probability does not cover them is refused: 0 is too small at epsilon log(30,000), and
+    0.5 at epsilon 61. At epsilon 30 with failure probability 1e-12, it draws 1000 different labels.
     """
     counts = np.random.default_rng(1).permutation(1_000_000) // 7 * 7
     with refused("failure_prob", 0.0, "2.7e-22"):
