@@ -317,7 +317,10 @@ EXTREMES = (
 def test_the_smallest_and_the_largest_numbers_have_prices(
     accountant: Kind, event: pa.Event
 ) -> None:
-    """Extreme numbers cause no error, no warning and no NaN: epsilon falls as delta grows."""
+    """Extreme parameters of an event cause no error and no NaN.
+
+    Epsilon does not rise as delta grows, delta does not rise as epsilon grows, and both stay within their ranges.
+    """
     if refuses(accountant, event):
         return
     spent = accountant().compose(event, count=7)
@@ -359,9 +362,10 @@ def test_an_event_without_a_price_raises_and_adds_nothing(accountant: Kind) -> N
 
 @every_accountant
 def test_failure_probabilities_are_taken_from_delta(accountant: Kind) -> None:
-    """An event with failure probability 4e-6 at delta 1e-5 costs the epsilon of delta 6e-6.
+    """An event with failure probability 4e-6 costs, at delta 1e-5, the epsilon of the same event without failures at
+    delta 6e-6.
 
-    Failures that use up delta are refused.
+    At one epsilon, its delta is larger by 4e-6. Failures that reach delta are refused.
     """
     plain = priced(accountant, pa.PureDpEvent(epsilon=0.3))
     failing = priced(

@@ -151,8 +151,9 @@ def test_price_is_independent_of_votes_generator_and_refusals(case: Case) -> Non
 
 @every_case
 def test_refused_rows_are_all_false(case: Case) -> None:
-    """In a release of clear, unsure and tied votes, a query without an answer has no released
-    label.
+    """In a release of clear, unsure and tied votes, a query without an answer has no released label.
+
+    Some queries are answered; all are answered exactly if the aggregator cannot abstain.
     """
     release = case.released(
         np.concatenate([rows(CLEAR, count=100), rows(UNSURE, count=100), rows(TIED, count=100)])

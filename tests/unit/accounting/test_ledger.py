@@ -153,7 +153,11 @@ def shared(path: Path) -> SharedLedger:
 
 
 def test_a_key_has_one_event_and_one_release(ledger: Ledger, path: Path) -> None:
-    """A second charge of a key returns the first; another event under the key is refused."""
+    """A second charge of a key returns the entry of the first, and a second commit returns the first commit's bytes.
+
+    Another event under the key is refused; an equal event that is written as 2 in place of 2.0 is not. Charges with
+    an empty key get three different keys. After an event without noise, the total is infinite.
+    """
     first = charge(ledger, description="the first, “quoted”\n")
     assert Ledger(path, target_delta=DELTA).entries == [first] == ledger.entries
     assert first.description == "the first, “quoted”\n"
@@ -712,8 +716,10 @@ def test_a_cap_counts_mu_after_a_gaussian_first_charge(
 def test_each_data_set_of_a_shared_ledger_has_the_whole_budget(
     shared: SharedLedger, path: Path
 ) -> None:
-    """Two data sets share a file with a cap of 4: each can be charged up to the cap, whatever the
-    other was charged.
+    """Two data sets share a file with a cap of 4: each can be charged up to the cap, whatever was charged to the
+    second one.
+
+    The file lists the entries of both. A file that is opened again has the same entries and the same cap.
     """
     first_account = shared.account("one")
     other = shared.account("other")

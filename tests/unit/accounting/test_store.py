@@ -54,7 +54,11 @@ def commit(
 
 
 def test_a_key_is_committed_once_and_all_stores_read_it(store: Store, path: Path) -> None:
-    """A second commit of a key returns the bytes of the first, also through another store."""
+    """A second commit of a key returns the bytes of the first, also through another store of the same file, and adds
+    no line.
+
+    The same key of another data set is a commit of its own.
+    """
     assert commit(store, data="people", key="a", content=b"first") == b"first"
     (line,) = store.lines
     assert (line.number, line.event) == (1, "price")

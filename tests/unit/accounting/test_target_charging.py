@@ -60,11 +60,11 @@ def session(
 
 
 def test_the_hit_probabilities_of_targets_have_their_limits() -> None:
-    """At epsilons near 0, each kind of target has its limiting hit probability, such as 2/7 for the
-    published boundary.
+    """At epsilons near 0, each kind of target has its limiting hit probability, such as 2/7 for the published
+    boundary.
 
-    `min_accesses` returns the smallest number of accesses whose overrun probability is at most
-    1e-7.
+    Between thresholds that lie far apart, it is that of `not_prior`. `min_accesses` returns the smallest number of
+    accesses whose overrun probability is at most 1e-7.
     """
     assert boundary_distribution([1.0, 0.0]).tolist() == [1.0, 0.0, 0.0]
     assert exact_hit_prob([1.0, 0.0], [1.0, 0.0], in_target=[False, True], epsilon=0.1) == 1.0
@@ -342,7 +342,11 @@ def _in_many_digits(
 
 @pytest.mark.slow
 def test_a_session_as_events_is_its_price_and_its_accesses() -> None:
-    """`price.event` is one approximate pure event; the event of the session composes its accesses."""
+    """`price.event` is one approximate pure event, whose epsilon is that of the price.
+
+    The event of a session composes its accesses: the exact accountant's epsilon for it is the price by accesses,
+    which exceeds the price by play.
+    """
     price = session(target_hits=3, num_counters=4).price
     assert price.event == pa.ApproximateEvent(
         event=pa.PureDpEvent(price.epsilon), failure_prob=price.delta

@@ -38,8 +38,10 @@ def test_votes_that_one_change_moves(
 
 
 def test_counts_beyond_max_votes_are_refused() -> None:
-    """GNMax and ConfidentGNMax refuse a histogram whose sum exceeds `max_votes` times the number of
+    """GNMax and ConfidentGNMax refuse a histogram whose sum exceeds `max_votes`, by default 1, times the number of
     teachers.
+
+    A sum of exactly this size is accepted.
     """
     votes = np.array([[4, 4, 0], [5, 4, 0]])
     rng = np.random.default_rng(0)
@@ -139,8 +141,9 @@ def test_screening_uses_the_smallest_majority() -> None:
 
 
 def test_queries_after_max_answers_are_refused() -> None:
-    """With `max_answers=7`, the first seven answers are those without the limit, and later queries
-    are not answered.
+    """With `max_answers=7`, the same queries are answered as without the limit, up to the seventh answer.
+
+    Later queries are not answered, and queries without an answer have no label.
     """
     release, full = (
         released(aggregator, votes=[20, 0, 20])

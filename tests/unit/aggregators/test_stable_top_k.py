@@ -76,8 +76,12 @@ def test_no_label_and_all_labels_need_no_test() -> None:
 
 
 def test_identity_has_the_values_of_the_regularizer() -> None:
-    """Two regularizers that differ by 1e-12, or functions that return other numbers, have other
-    identities."""
+    """Two regularizers that differ by 1e-12 make unequal aggregators with different identities; an array is kept as a
+    tuple.
+
+    Two functions that return equal numbers give one identity, and a function that returns other numbers gives
+    another.
+    """
     first, second = (
         dataclasses.replace(PLAIN, regularizer=np.array([0.0, 1e-12 * scale, 1.0]))
         for scale in (1, 2)

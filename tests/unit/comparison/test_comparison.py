@@ -138,7 +138,10 @@ def test_method_that_is_not_trained_has_a_row_with_the_reason(finished: Path) ->
 
 
 def test_folder_is_the_owners_alone_and_its_page_is_there(finished: Path) -> None:
-    """The folder has mode 0700, a page and a picture, and no scratch folder."""
+    """The folder has mode 0700, a page, a picture of over 10,000 bytes, and no scratch folder.
+
+    The page says that no epsilon covers the comparison.
+    """
     assert finished.stat().st_mode & 0o777 == 0o700
     assert "No epsilon covers this comparison" in (finished / "frontier.html").read_text()
     assert (finished / "frontier.png").stat().st_size > 10_000

@@ -169,10 +169,10 @@ def test_losses_times_their_weight_move_by_the_price_at_most(k: int, d: int, gam
 
 
 def test_prices_and_refusals() -> None:
-    """The event is bounded range for Gumbel noise and pure DP for Laplace noise; the weight of a
-    loss depends on adjacency and k.
+    """The event is bounded range for Gumbel noise, given epsilon or rho, and pure DP for Laplace noise.
 
-    Impossible values of `gamma`, `noise` and `rho` are refused.
+    The weight of a loss at epsilon 2 is 1; it is 2 under add-remove, or if k is 1 or one less than the number of
+    labels. Impossible values of `gamma`, `noise` and `rho` are refused.
     """
     assert CanonicalTopK(k=3, epsilon=2.0).event == BoundedRangeEvent(epsilon=2.0)
     assert CanonicalTopK(k=3, rho=0.5).event == BoundedRangeEvent(epsilon=2.0)

@@ -195,7 +195,10 @@ def test_less_noise_is_suggested_if_the_queries_stay_affordable(
 
 
 def test_teachers_and_queries_are_changed_together_if_neither_suffices() -> None:
-    """The remedy for `num_teachers` also names fewer queries; each change alone is refused."""
+    """The remedy for `num_teachers`, 2000 teachers, also names fewer queries.
+
+    The plan with both changes is accepted; with either change alone it is refused.
+    """
     shape = VoteShape(num_queries=2000, num_labels=40, num_teachers=50)
     plan = Plan(PEELING, shape, budget=budget(epsilon=0.4))
     (both,) = [remedy for remedy in suggested(plan) if remedy.name == "num_teachers"]
@@ -320,7 +323,11 @@ class CheapAccountant(AccountantBesideRenyi):
 def test_each_change_is_the_smallest_with_two_digits(
     accountant: Callable[[], Any],
 ) -> None:
-    """The remedy works, and the next smaller change does not."""
+    """Each of three remedies makes a plan useful, and a change that is smaller by one unit of its second digit does
+    not.
+
+    The remedies change the number of teachers, the target epsilon, or the number of queries.
+    """
     aggregator = GaussianVotes(noise_std=1.0)
     shape = VoteShape(num_queries=300, num_labels=10, num_teachers=100)
     plan = Plan(aggregator, shape, budget=budget(epsilon=2.0, accountant=accountant))
