@@ -29,9 +29,10 @@ def test_the_claim_of_three_private_tests() -> None:
 
 
 def test_hit_probabilities() -> None:
-    """The hit probabilities of the boundary wrapper and of running twice are the published ones, to four decimals.
+    """The hit probabilities of the boundary wrapper and of running twice are those of the specification, to four
+    decimals.
 
-    At epsilon 0.05, 0.2 and 1 the probability of running twice is below a published estimate of it, by less than 0.1%.
+    At epsilon 0.05, 0.2 and 1, that of running twice is also less than 0.1% below a given figure.
     """
     table = {
         epsilon: (wide, tight, twice) for epsilon, _, _, _, wide, _, tight, twice in target_table()

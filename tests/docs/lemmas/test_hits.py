@@ -216,7 +216,7 @@ def test_few_calls_cost_by_calls_and_many_by_hits() -> None:
     )
 
 
-def test_an_order_beyond_all_hits_costs_all_calls() -> None:
+def test_at_renyi_orders_where_hits_limit_nothing_all_calls_are_paid() -> None:
     """At Renyi orders where one hit costs 1 or more, a session without a limit of calls has an infinite price.
 
     A session of at most 20 calls costs at most 20 times the epsilon of the target.

@@ -91,10 +91,10 @@ def test_no_law_costs_more_and_a_price_3_percent_smaller_fails(
 @pytest.mark.parametrize("num_moving", [1, 2])
 @pytest.mark.parametrize("shift", [0.02, 0.3])
 def test_one_step_is_above_every_law_for_convex_functions(shift: float, num_moving: int) -> None:
-    """One composition step of a winner, applied to a sum V of hockey sticks as after some steps, is
-    at least the value of each pair of laws.
+    """The composition step of a winner maps a mean V of hockey sticks to at least the value that each pair of laws
+    gives.
 
-    For one V, a step 3% smaller would be below.
+    For the smallest shift and the last V, an increase of V by only 97% of the step's would be below some pair.
     """
     spacing = rounded_spacing(shift / 14)
     grid = LossGrid(first=-400, size=900, spacing=spacing)

@@ -430,7 +430,7 @@ def test_a_clone_without_groups_warns() -> None:
         )
 
 
-def test_a_published_table_is_read_by_its_columns(tmp_path: Path) -> None:
+def test_a_published_model_of_a_table_predicts_data_frames_as_before(tmp_path: Path) -> None:
     """A fit on a DataFrame is published.
 
     The loaded model predicts for a DataFrame as the classifier does.

@@ -65,7 +65,7 @@ def test_prices_of_fits_with_records_in_common_add_up() -> None:
 def test_a_fold_of_many_records_is_recognized(order: slice) -> None:
     """A fit on 4,000 of 5,000 rows, in any order, counts as the second fit on these records.
 
-    Of each fit 1,000 records are kept, and most of a part's are among those of the whole.
+    Of each fit, 1,000 records are remembered; most of those of the fold are among those of all rows.
     """
     counted(ROWS, epsilon=1.0)
     assert counted(ROWS[1000:][order], epsilon=1.0) == (2, 2.0)

@@ -338,7 +338,8 @@ def test_releases_with_one_seed_have_no_total_epsilon(
 ) -> None:
     """Two releases with the same seed have an infinite total, and others a finite one.
 
-    This also holds for different adjacencies or records: the difference of two such sums has no noise.
+    This also holds for different adjacencies or records: the difference of two releases with the same noise has no
+    noise.
     """
     terms = (("replace_one", "records"), ("add_remove", "records"), ("replace_one", "other"))
     for number, (adjacency, data) in enumerate(terms):

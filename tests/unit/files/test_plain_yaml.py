@@ -82,7 +82,7 @@ def test_yaml_with_a_huge_value_is_refused_in_one_line(text: str, tmp_path: Path
 
 @pytest.mark.parametrize("name", ["laughs", "merges", "deep mappings"])
 def test_refusing_yaml_takes_little_memory(name: str) -> None:
-    """Refusing such YAML takes less than 20 MB."""
+    """Refusing YAML with repeated values, or with deep mappings, takes less than 20 MB."""
     tracemalloc.start()
     with refused("file", rule="line"):
         read_yaml(HOSTILE[name], name="file", rule="YAML")

@@ -404,7 +404,7 @@ def test_a_dead_worker_is_replaced_and_every_teacher_is_reported_once(make_parts
 
 @pytest.mark.process
 def test_workers_of_a_killed_run_end_themselves(tmp_path):
-    """A run is killed. Its worker process ends within ten seconds."""
+    """A run with worker processes is killed. A worker process of it ends within ten seconds."""
     run = run_script(tmp_path)
     while not (workers := list(tmp_path.glob("worker-*"))):
         assert run.poll() is None

@@ -198,8 +198,8 @@ def test_a_low_rank_student_learns_from_bits(tmp_path):
 def test_a_released_model_has_the_directions_that_teachers_voted_in(nonlinear, noise, kind):
     """A model built from weights alone predicts with the directions of the rounds in which teachers voted.
 
-    The directions have a kernel if asked for, or if the pool has enough samples at this noise; the model tells by the
-    number of weights.
+    The directions have a kernel if asked for, or if the pool has enough samples at this noise. The model recognizes
+    that by the number of its weights.
     """
     data = SimpleNamespace(private=split(INPUTS, labels=LABELS), public=POOL_OF_50)
     source = KernelTeacher(nonlinear=nonlinear).votes_of(

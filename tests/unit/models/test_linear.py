@@ -129,7 +129,10 @@ def test_equals_logistic_regression_with_the_same_penalty(make_rows, held_out):
 
 
 def test_of_many_rows_only_some_choose_the_penalty(make_rows, held_out, monkeypatch):
-    """Above a limit, a part of the rows chooses the penalty, and all are fitted. Predictions agree within 0.002."""
+    """Above a limit on the number of rows, some rows choose the penalty, and the student is fitted to all rows.
+
+    Its probabilities are those after a choice by all rows, within 0.002.
+    """
     rows = make_rows(size=3000)
     num_fitted = []
     fit = WhiteCoordinates.fit

@@ -34,7 +34,7 @@ def accuracy(labels, predicted):
 
 
 def micro_f1(labels, predicted):
-    """Returns scikit-learn's micro F1."""
+    """Returns scikit-learn's micro F1 of predicted bits, `[num_rows, num_labels]`."""
     return f1_score(labels, predicted, average="micro")
 
 

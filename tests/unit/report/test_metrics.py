@@ -127,9 +127,10 @@ def test_the_interval_of_the_accuracy_is_that_of_its_standard_error() -> None:
 def test_intervals_of_many_samples_are_those_of_a_part_scaled(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Intervals of 40,000 samples, computed on a part, are as wide as those of all within a third.
+    """Intervals of 40,000 samples are computed on a part of the samples, and scaled.
 
-    They are around the same figure. Without the scaling they would be 1.6 times as wide.
+    Their widths are those of intervals on all samples within a third, and their centers agree. Without the scaling they
+    would be 1.6 times as wide.
     """
     rng = np.random.default_rng(0)
     true = rng.random((40_000, 2)) < (0.3, 0.02)

@@ -31,7 +31,7 @@ def read(folder: Path) -> EventAccumulator:
 
 
 def scalars(folder: Path, tag: str) -> list[tuple[int, float]]:
-    """Returns the steps and values of a tag."""
+    """Returns the step and the value of each scalar of a tag."""
     return [(event.step, pytest.approx(event.value)) for event in read(folder).Scalars(tag)]
 
 
@@ -60,7 +60,11 @@ def test_figures_of_teachers_have_the_tag_of_no_epsilon(tmp_path: Path) -> None:
 def test_teacher_curves_are_averaged_over_the_teachers_that_have_the_step(
     tmp_path: Path,
 ) -> None:
-    """Curves of three and of one step are averaged step by step. Curves of one step each give no curve."""
+    """A teacher with three steps and one with a single step: the loss of each step is the mean over teachers that have
+    it.
+
+    Teachers with a single step each give no curve.
+    """
     with RunWriter(folder=tmp_path / "solved") as writer:
         for loss in (0.5, 0.25):
             writer.teacher([loss])

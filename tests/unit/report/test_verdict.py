@@ -82,7 +82,10 @@ def baselines_at(
     [(0, "lost to noise"), (1, "lost to the teachers"), (2, "lost to the number of queries")],
 )
 def test_the_largest_loss_is_named_with_its_remedy(first_high: int, lost: str) -> None:
-    """One of three steps loses 0.6. The verdict names it with the aggregator's remedy."""
+    """Of the causes noise, teachers and number of queries, one alone loses 0.6 in mean average precision.
+
+    The verdict names it, with the aggregator's remedy.
+    """
     student = replace(STUDENT, mean_average_precision=0.3)
     votes, true_labels, all_records = (0.9 if place >= first_high else 0.3 for place in range(3))
     baselines = baselines_at(votes=votes, true_labels=true_labels, all_records=all_records)

@@ -66,9 +66,10 @@ def test_a_sum_of_narrow_shares_has_the_claimed_part_of_one_draw(
 def test_the_package_computes_this_failure_probability(
     count: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """`NoiseShares.failure_prob` is at least 1 - exp(-2 t n) of the page, and at most 0.1% larger.
+    """`NoiseShares.failure_prob` of 1,000 draws is at least 1 - exp(-2000 t), and at most 0.1% larger.
 
-    For the usual widths it is below 1e-250, and zero for one holder.
+    The exponent t of one draw is that of `spread`. For the usual widths of noise, the probability of 10^9 draws is
+    below 1e-250. One holder has none.
     """
     shares = NoiseShares(noise_std=1.0, num_holders=count)
     assert (shares.failure_prob(10**9) < 1e-250) and ((shares.failure_prob(1) > 0) == (count > 1))

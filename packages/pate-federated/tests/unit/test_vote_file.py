@@ -176,9 +176,9 @@ def test_votes_need_a_holder_and_no_holder_twice(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_every_damaged_byte_is_found_or_harmless(tmp_path: Path) -> None:
-    """Every 13th byte of a vote file is inverted in turn.
+    """In copies of a vote file, all bits of one byte are inverted, for every 13th byte.
 
-    The file is refused as damaged, or its votes are read unchanged.
+    Each copy is refused as damaged, or its votes are read unchanged. Over 150 copies are refused.
     """
     path = write(tmp_path, head=replace(HEAD, cast="confidences"))
     content = path.read_bytes()

@@ -47,11 +47,10 @@ def test_notations_of_one_code_are_one_category(cells: Any) -> None:
 
 
 def test_distinct_public_words_stay_distinct_categories() -> None:
-    """Public words that are equal as numbers, such as 250.0 and 250.00, stay two categories.
+    """Public words that are equal as numbers, such as 1.1 and 1.10, stay two categories.
 
-    A third notation is the nearest one.
-
-    Examples are codes of illnesses, and categories in models that were published by earlier versions.
+    A notation that no public word has, such as 1.100, is read as the first of them. Examples are codes of illnesses,
+    and categories in models that were published by earlier versions.
     """
     schema = fit_schema(name="icd", cells=["250.0", "250.00", "V1", "1.1", "1.10"] * 3)
     names = [name.removeprefix("icd=") for name in schema.feature_names]

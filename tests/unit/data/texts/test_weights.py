@@ -170,7 +170,7 @@ def write_sentence_transformer(folder: Path) -> Weights:
 def test_missing_sentence_transformers_are_reported(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Without the package sentence_transformers, such a folder is refused as needing a package."""
+    """Without the package sentence_transformers, a folder with a model of it is refused as needing a package."""
     monkeypatch.setitem(sys.modules, "sentence_transformers", None)
     with refused("features.kind", "encoder", kind=MissingPackage):
         EncoderVectors.fit(PUBLIC, weights=write_sentence_transformer(tmp_path))
