@@ -301,7 +301,7 @@ def require_generator(rng: Any) -> np.random.Generator:
 
 
 def require_choice(name: str, value: str, choices: tuple[str, ...]) -> str:
-    """Returns a value that is one of `choices`; the error suggests a choice that is spelled similarly."""
+    """Returns a value that is one of `choices`; otherwise raises `InvalidValue`, which suggests a similar choice."""
     if value not in choices:
         require(False, name, value, f"one of {', '.join(choices)}{nearest(value, choices)}")
     return value

@@ -708,7 +708,7 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
     ) -> tuple[Task, Pools]:
         """Checks the arguments of a fit, and returns the task with the private records and public samples.
 
-        The method also sets the attributes that describe their form, such as `classes_`.
+        The method also sets the attributes that describe the inputs, such as `n_features_in_`.
         """
         estimators = {"estimator": self._teacher, "student": self._student}
         for name, estimator in estimators.items():
@@ -859,7 +859,7 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
         return aggregator
 
     def _warn_of_plan(self, method: FitMethod, priced: PricedRelease, *, has_groups: bool) -> None:
-        """Warns if a fit is allowed but rarely intended, such as a fit with a seed."""
+        """Warns if a fit is allowed but rarely intended, such as a fit of a clone without groups."""
         task = method.task
         if not has_groups and getattr(self, "_is_clone", False):
             warnings.warn(_UNGROUPED, UngroupedFit, stacklevel=3)

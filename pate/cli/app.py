@@ -186,19 +186,19 @@ class SweepEnds(Callback):
     last: ClassVar[list[JobEnd]] = []
 
     def on_multirun_start(self, config: DictConfig, **_: Any) -> None:
-        """Deletes the ends of jobs of an earlier sweep in the same folder."""
+        """Deletes the files of failed jobs of an earlier sweep in the same folder."""
         for path in self._files(config):
             path.unlink()
 
     def on_job_end(self, config: DictConfig, job_return: JobReturn, **_: Any) -> None:
-        """Writes the end of a job that failed."""
+        """Writes a file with the line and the exit code of a job of a sweep that failed."""
         value = job_return.return_value if job_return.status == JobStatus.COMPLETED else None
         if config.hydra.mode == RunMode.MULTIRUN and isinstance(value, dict) and "code" in value:
             folder = make_folder(Path(config.hydra.sweep.dir) / _JOBS)
             write_text(folder / f"{config.hydra.job.num:05d}{_END}", text=to_json_line(value))
 
     def on_multirun_end(self, config: DictConfig, **_: Any) -> None:
-        """Reads the ends of all jobs, from which the command's exit code follows."""
+        """Reads the files of all failed jobs, the first of which determines the exit code of the command."""
         for path in self._files(config):
             end = read_json(path, rule="the end of a job of this sweep", remedy="sweep again")
             self.last.append(JobEnd(note=end["note"], code=end["code"]))

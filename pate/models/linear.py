@@ -253,7 +253,7 @@ class LinearStudent(ThresholdedStudent):
     def fit(
         self, inputs: Rows, labels: Labels, *, seed: int, on_epoch: OnEpoch | None = None
     ) -> LinearModel:
-        """Fits the model in closed form, without randomness; reports once the mean leave-one-out squared error."""
+        """Fits the model in closed form, without randomness; reports once its mean leave-one-out squared error."""
         rows, labels = require_rows(inputs, labels, seed)
         if len(rows) < 2:  # predicts the labels of the only row, or none
             return LinearModel.constant(labels.any(axis=0), inputs)

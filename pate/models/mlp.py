@@ -109,7 +109,10 @@ class MLPTeacher(Teacher):
     def predict_many(
         self, states: Sequence[State], inputs: NDArray[np.float32]
     ) -> NDArray[np.float32]:
-        """Returns the probability of each label, with log-odds shifted so that the threshold becomes 0.5."""
+        """Returns the probabilities, `[num_states, num_queries, num_labels]`, with the threshold shifted to 0.5.
+
+        The shift is one of log-odds, and is part of each teacher's bias.
+        """
         device = require_device(self.device)
         stacked = (
             torch.from_numpy(np.stack([state[name] for state in states])).to(device)

@@ -113,7 +113,7 @@ class SklearnTeacher(Teacher):
     def predict_many(
         self, states: Sequence[State], inputs: NDArray[np.float32]
     ) -> NDArray[np.float32]:
-        """Returns the confidences, transformed by a piecewise linear function that maps the threshold to 0.5."""
+        """Returns the confidences of the teachers, with the threshold mapped to 0.5 by `stretched`."""
         rows = self._rows(inputs)
         with fit_errors_hidden(self.estimator, name="teacher.estimator"):
             raw = np.stack(

@@ -44,7 +44,10 @@ class Voter:
         return False
 
     def num_protected(self, num_teachers: int, num_groups: int) -> int:
-        """Returns the number of units whose influence on a release is bounded: of teachers, or of groups."""
+        """Returns the number of units whose influence on a release is bounded.
+
+        The units are the private groups if each of them has a vote (`GroupVotes`), and otherwise the teachers.
+        """
         return num_groups if issubclass(self.gives, GroupVotes) else num_teachers
 
     def votes_of(self, dataset: Dataset, partition: Partition, num_queries: int) -> VoteSource:

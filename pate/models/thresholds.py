@@ -48,7 +48,7 @@ class ThresholdedStudent(Student):
             require(is_number and 0 < number <= 1, "threshold", number, rule)
 
     def check(self, input_shape: tuple[int, ...], num_labels: int) -> None:
-        """Raises `InvalidValue` if the student cannot learn from such inputs or has too few or many thresholds."""
+        """Raises `InvalidValue` if `threshold` is a tuple and has another length than the number of labels."""
         self._require_thresholds(num_labels)
 
     def _require_thresholds(self, num_labels: int) -> None:

@@ -38,7 +38,8 @@ def can_weigh_groups(aggregator: Aggregator, teacher: Voter) -> bool:
 def can_budget_groups(aggregator: Aggregator, teacher: Voter) -> bool:
     """Returns True if groups may have different epsilons.
 
-    Groups differ by their weights, or by the number of teachers that learn from them.
+    That is so if groups may have weights below 1, or if the aggregator's price allows groups to differ in the number of
+    teachers that learn from them.
     """
     return can_weigh_groups(aggregator, teacher) or aggregator.budgets_by == "teachers"
 

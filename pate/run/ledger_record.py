@@ -100,7 +100,7 @@ class LedgerRecord:
 
 
 def require_room(account: Ledger, priced: PricedRelease) -> None:
-    """Raises `InvalidValue` if a release exceeds the cap of its ledger; nothing is charged."""
+    """Raises `InvalidValue` if an account cannot pay for a release, for a reason of `refusal`; nothing is charged."""
     if account.affords(priced.event) < 1:
         raise refusal(account, priced)
 

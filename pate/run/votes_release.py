@@ -151,7 +151,20 @@ def release_votes(
 
 
 def price(plan: ReleasePlan, votes: VoteSource, cohort: Cohort, monitor: Monitor) -> PricedRelease:
-    """Checks that a plan can use these votes, solves for its noise, and returns the priced release."""
+    """Checks that a plan can use these votes, solves for its noise, and returns the priced release.
+
+    Of the votes only their form and shape are used. Nothing is spent.
+
+    Args:
+        plan: the settings and parts of the release.
+        votes: the votes of the holders' teachers.
+        cohort: the public facts about the holders.
+        monitor: shows the progress.
+
+    Raises:
+        InvalidValue: the aggregator needs other votes or public samples, or no noise meets the budget, or the release
+            would be useless.
+    """
     aggregator = plan.aggregator
     budget = plan.budget
     aggregator.check_run()

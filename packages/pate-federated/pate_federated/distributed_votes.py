@@ -174,7 +174,10 @@ class DistributedVotes(base.Aggregator):
         )
 
     def draw(self, summary: Counts, shape: VoteShape, rng: Rng) -> Answers:
-        """Draws noise of the width of all holders' shares, and compares each noisy count with the threshold."""
+        """Releases the labels whose count plus noise exceeds the threshold.
+
+        The noise has the variance of the shares of all holders together.
+        """
         noisy = summary * self.shares.steps + self.shares.drawn_together(summary.shape, rng)
         threshold = self.threshold_share * shape.num_teachers * self.shares.steps
         return Answers.to_all(np.asarray(noisy > threshold))

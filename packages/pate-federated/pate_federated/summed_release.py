@@ -151,7 +151,10 @@ class SumTerms:
 
     @classmethod
     def of_digits(cls, roll: Roll, shares: int | None = None) -> Self:
-        """Returns the terms for all secure sums in rounds, with the largest digits that fit; `shares` is that field."""
+        """Returns the terms for all secure sums in rounds, with the largest digits that fit.
+
+        `shares` is the field of that name.
+        """
         num_holders = len(roll.holders)
         most = 2 ** (((MODULUS - 1) // (2 * num_holders)).bit_length() - 1)
         return cls(num_holders=num_holders, max_absent=roll.max_absent, most=most, shares=shares)
@@ -220,7 +223,10 @@ class Limbs:
 
     @classmethod
     def of(cls, question: Question, roll: Roll, shares: int | None = None) -> Self:
-        """Returns digits that hold the answer to a question of the holder with the most teachers."""
+        """Returns digits that are enough for the answer of any holder to a question.
+
+        The holder with the most teachers needs the most. `shares` is the field of `SumTerms`.
+        """
         terms = SumTerms.of_digits(roll, shares)
         bits = terms.most.bit_length() - 1
         largest = 1 if question.kind == LENGTHS else math.ceil(question.reach)
@@ -849,7 +855,7 @@ class AskedVotes(VotesInRounds, ShareSums):
         raise self._refusal()
 
     def in_rounds(self, *, noise_multiplier: float, recipe: Recipe = DEFAULT_RECIPE) -> RoundVotes:
-        """Returns the votes in rounds, on the errors of a student.
+        """Returns the votes in rounds, each of which is about the errors of the student so far.
 
         Raises `InvalidValue` for a recipe that is not the default, since a question does not hold the recipe.
         """
