@@ -176,14 +176,18 @@ def _paragraph_length(lines: list[str]) -> int:
     is_name = entry is None and " " not in lines[0].strip()
     if is_name and len(lines) > 1 and _indent(line=lines[1]) > column:
         return 1  # a name that is alone in its line, with its text in the next ones
-    count = 1
-    while count < len(lines) and lines[count].strip() and _indent(line=lines[count]) == column:
-        begins_entry = _ENTRY.fullmatch(lines[count]) is not None
-        begins_block = entry is None and _begins_block(lines[count:])
+    num_lines = 1
+    while (
+        num_lines < len(lines)
+        and lines[num_lines].strip()
+        and _indent(line=lines[num_lines]) == column
+    ):
+        begins_entry = _ENTRY.fullmatch(lines[num_lines]) is not None
+        begins_block = entry is None and _begins_block(lines[num_lines:])
         if begins_entry or begins_block:
             break
-        count += 1
-    return count
+        num_lines += 1
+    return num_lines
 
 
 def _indent(line: str) -> int:

@@ -91,9 +91,9 @@ def read_rows(
     with archive.open(member_info) as member:
         read_header(member, num_bytes=member_info.file_size, dtype_kinds=dtype_kinds)
         for first in range(0, shape[0], block_rows):
-            count = min(block_rows, shape[0] - first)
-            data = member.read(dtype.itemsize * count * math.prod(shape[1:]))
-            yield np.frombuffer(data, dtype).reshape(count, *shape[1:])
+            num_rows = min(block_rows, shape[0] - first)
+            data = member.read(dtype.itemsize * num_rows * math.prod(shape[1:]))
+            yield np.frombuffer(data, dtype).reshape(num_rows, *shape[1:])
 
 
 @contextmanager

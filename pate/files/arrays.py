@@ -235,10 +235,10 @@ def read_header(
     shape, fortran_order, dtype = readers[version](file)
     if dtype.kind not in dtype_kinds:
         raise ValueError(f"dtype {str(dtype)[:40]} where numbers are expected")
-    count = math.prod(shape)
+    num_entries = math.prod(shape)
     is_negative = min(shape, default=0) < 0
-    is_empty_dtype = bool(count) and not dtype.itemsize
-    if is_negative or is_empty_dtype or file.tell() + count * dtype.itemsize != num_bytes:
+    is_empty_dtype = bool(num_entries) and not dtype.itemsize
+    if is_negative or is_empty_dtype or file.tell() + num_entries * dtype.itemsize != num_bytes:
         raise ValueError(
             f"{num_bytes} bytes where the header promises {str(shape)[:40]} of {dtype}"
         )

@@ -75,7 +75,7 @@ class LowRankStudent(Student):
     def fit(
         self, inputs: Rows, labels: Labels, *, seed: int, on_epoch: OnEpoch | None = None
     ) -> StudentModel:
-        """Fits a model to label bits, whose noise it estimates; reports once the share of them that it predicts wrong."""
+        """Fits a model to label bits, whose noise it estimates; reports once the share that it predicts wrong."""
         rows, labels = require_rows(inputs, labels, seed)
         prevalence = labels.mean(axis=0) if len(labels) else np.zeros(labels.shape[1])
         # equal rows, or no rows, determine nothing but a constant

@@ -54,9 +54,9 @@ class ThresholdedStudent(Student):
     def _require_thresholds(self, num_labels: int) -> None:
         """Raises `InvalidValue` if `threshold` is a tuple and its length is not the number of labels."""
         if isinstance(self.threshold, tuple):
-            count = len(self.threshold)
+            num_thresholds = len(self.threshold)
             rule = f"one for each of {num_labels} labels"
-            require(count == num_labels, "threshold", f"{count} numbers", rule)
+            require(num_thresholds == num_labels, "threshold", f"{num_thresholds} numbers", rule)
 
     def _place(self, probabilities: NDArray[np.floating], labels: Labels) -> Threshold:
         """Returns the threshold that the field `threshold` asks for: one number, or one for each label.

@@ -357,22 +357,26 @@ def epsilon_curve(figures: RunFigures) -> Picture | None:
     epsilon = figures.epsilon_after_query
     if not len(epsilon) or not np.isfinite(epsilon).all():
         return None
-    count = len(epsilon)
+    num_queries = len(epsilon)
     last = format_epsilon(float(epsilon[-1]))
 
     def paint(axes: Axes) -> None:
-        places = np.unique(np.linspace(0, count - 1, min(_MOST_POINTS, count)).round().astype(int))
+        places = np.unique(
+            np.linspace(0, num_queries - 1, min(_MOST_POINTS, num_queries)).round().astype(int)
+        )
         axes.plot(
             places + 1, epsilon[places], color=ACCENT, drawstyle="steps-post", solid_capstyle="butt"
         )
-        axes.plot([count], [epsilon[-1]], "o", color=ACCENT, markersize=4, clip_on=False)
-        axes.annotate(last, (count, epsilon[-1]), (-4, 6), textcoords="offset points", ha="right")
+        axes.plot([num_queries], [epsilon[-1]], "o", color=ACCENT, markersize=4, clip_on=False)
+        axes.annotate(
+            last, (num_queries, epsilon[-1]), (-4, 6), textcoords="offset points", ha="right"
+        )
         _finish(
             axes,
             num_ticks=6,
             xlabel="queries, refused ones included",
             ylabel="epsilon",
-            xlim=(0, count),
+            xlim=(0, num_queries),
             ylim=(0, max(float(epsilon.max()) * 1.16, 1e-9)),
         )
 

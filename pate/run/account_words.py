@@ -57,8 +57,8 @@ def account_lines(
         total = total_in_words(account, statement)
         yield f"ledger={account.path}: {releases} of these records, together {total}{counting_accountant}"
     if account.max_epsilon is not None:
-        count = account.affords(event)
-        yield f"max_total_epsilon={account.max_epsilon:g}: {fitting_in_words(count)}"
+        num_fitting = account.affords(event)
+        yield f"max_total_epsilon={account.max_epsilon:g}: {fitting_in_words(num_fitting)}"
 
 
 def fitting_in_words(count: float) -> str:

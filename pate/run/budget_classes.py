@@ -58,13 +58,13 @@ def budget_class_remarks(dataset: Dataset, priced: PricedRelease) -> Iterator[st
         return
     first_records = np.unique(dataset.private.group_ids, return_index=True)[1]
     for budget_class in priced.classes:
-        count = int((dataset.budgets[first_records] == budget_class.name).sum())
+        num_groups = int((dataset.budgets[first_records] == budget_class.name).sum())
         price = f"epsilon <= {format_epsilon(budget_class.epsilon)}"
         if budget_class.teachers > 1:
             share = f"is with {budget_class.teachers} teachers"
         else:
             share = f"counts {budget_class.weight:.3g}"
-        yield f"data.budget={budget_class.name}: {count:,} groups, {price}, each {share}"
+        yield f"data.budget={budget_class.name}: {num_groups:,} groups, {price}, each {share}"
     largest = f"the largest budget, {priced.classes[-1].budget:g}, is in place of target_epsilon"
     yield f"data.budget: {largest}; who is in which class is taken as public, and no epsilon protects it"
 

@@ -79,8 +79,8 @@ def _one_of_each_group(split: Split) -> Split:
     If there are more groups than the attack uses, groups at equal distances in the split are taken.
     """
     first_rows = np.sort(np.unique(split.group_ids, return_index=True)[1])
-    count = min(len(first_rows), _MAX_TRIED)
-    return split.take(first_rows[np.arange(count) * len(first_rows) // max(count, 1)])
+    num_tried = min(len(first_rows), _MAX_TRIED)
+    return split.take(first_rows[np.arange(num_tried) * len(first_rows) // max(num_tried, 1)])
 
 
 def _reference_models(
@@ -93,7 +93,7 @@ def _reference_models(
         labels: the labels of these records, `[num_records, num_labels]`.
         seed: the seed of the halves and of the training.
     """
-    count = min(len(inputs), _MAX_REFERENCE_RECORDS)
+    num_records = min(len(inputs), _MAX_REFERENCE_RECORDS)
     rng = np.random.default_rng(seed)
-    halves = [rng.permutation(count)[: count // 2] for _ in range(_NUM_REFERENCES)]
+    halves = [rng.permutation(num_records)[: num_records // 2] for _ in range(_NUM_REFERENCES)]
     return [_REFERENCE.fit(np.asarray(inputs[half]), labels[half], seed=seed) for half in halves]

@@ -286,7 +286,9 @@ class Results:
         points = np.unique(np.linspace(1, num_queries, num_points).round().astype(int))
         accountant = _ACCOUNTANTS.get(self.priced.won_by or "", self.charge.budget.accountant)
         budget = replace(self.charge.budget, accountant=accountant)
-        shapes = [replace(self.priced.shape, num_queries=count) for count in points.tolist()]
+        shapes = [
+            replace(self.priced.shape, num_queries=num_priced) for num_priced in points.tolist()
+        ]
         values = [budget.epsilon_of(aggregator.event(shape)) for shape in shapes]
         values[-1] = max(values[-1], total) if math.isfinite(total) else total
         next_points = np.searchsorted(points, np.arange(1, num_queries + 1))

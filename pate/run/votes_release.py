@@ -195,11 +195,13 @@ def _prior(
     """
     assert plan.queries is not None and plan.student is not None  # as `price` requires
     queries = plan.queries()
-    count = priced.shape.num_queries
-    require_queries(queries, count=count, digest=cohort.queries, rule=f"at least {count} samples")
+    num_queries = priced.shape.num_queries
+    require_queries(
+        queries, count=num_queries, digest=cohort.queries, rule=f"at least {num_queries} samples"
+    )
     return StudentPrior(
         student=plan.student,
-        inputs=queries.inputs[:count],
+        inputs=queries.inputs[:num_queries],
         seed=streams.seed("student"),
         never_empty=priced.aggregator.never_empty,
     )

@@ -84,11 +84,11 @@ class NoiseShares(Parameters):
         at_once = LARGEST_VARIANCE // self.share.variance
         num_full_draws, num_left_over = divmod(self.num_holders, at_once)
         noise = np.zeros(shape, dtype=np.int64)
-        counts = [at_once] * num_full_draws
+        share_counts = [at_once] * num_full_draws
         if num_left_over > 0:
-            counts.append(num_left_over)
-        for count in counts:
-            noise += DiscreteGaussian(count * self.share_variance).sample(shape, rng)
+            share_counts.append(num_left_over)
+        for num_shares in share_counts:
+            noise += DiscreteGaussian(num_shares * self.share_variance).sample(shape, rng)
         return noise
 
     @property

@@ -116,18 +116,21 @@ def train_on_release(
             source / "release.npz", adjacency=Adjacency.parse(terms.privacy.adjacency)
         )
         queries = plan.queries()
-        count = published.num_queries
+        num_queries = published.num_queries
     require_queries(
-        queries, count, terms.queries, rule=f"at least {count} samples, those that were asked"
+        queries,
+        num_queries,
+        terms.queries,
+        rule=f"at least {num_queries} samples, those that were asked",
     )
     are_same_queries = terms.queries or np.array_equal(
-        queries.record_ids[:count].astype(str), names.record_ids.astype(str)
+        queries.record_ids[:num_queries].astype(str), names.record_ids.astype(str)
     )
     require(
         bool(are_same_queries),
         "queries",
         "others",
-        f"those that were asked: {count} samples with the ids of release.npz",
+        f"those that were asked: {num_queries} samples with the ids of release.npz",
     )
     if queries.label_names and terms.queries:
         require(
@@ -144,9 +147,9 @@ def train_on_release(
     seed = RandomStreams(entropy).seed("student")
     with monitor.stage("training the student"):
         training_set = replace(
-            published.training_set(inputs[:count]), recipe=published_recipe(release=source)
+            published.training_set(inputs[:num_queries]), recipe=published_recipe(release=source)
         )
-        model = plan.student.learn(training=training_set, pool=inputs[count:], seed=seed)
+        model = plan.student.learn(training=training_set, pool=inputs[num_queries:], seed=seed)
     for line in constant_student_warnings(model, public_inputs=inputs):
         monitor.say(line)
     if target != source:

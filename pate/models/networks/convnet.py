@@ -191,12 +191,12 @@ def stacked_logits(
             image keeps its buffers.
         training: true normalizes by the statistics of this batch, and updates the running statistics.
     """
-    parts, count, channels, height, width = images.shape
+    parts, num_images, channels, height, width = images.shape
     rows = height // network.patch
     columns = width // network.patch
-    cut = images.view(parts, count, channels, rows, network.patch, columns, network.patch)
+    cut = images.view(parts, num_images, channels, rows, network.patch, columns, network.patch)
     # patches, channels innermost
-    values = cut.permute(0, 1, 3, 5, 4, 6, 2).reshape(parts, count, rows, columns, -1)
+    values = cut.permute(0, 1, 3, 5, 4, 6, 2).reshape(parts, num_images, rows, columns, -1)
     for layer in range(network.blocks + 1):
         gathered = values  # a patch is the neighborhood of the first layer
         if layer > 0:
@@ -208,7 +208,7 @@ def stacked_logits(
             network, tensors, layer, outputs=values, valid=valid, training=training
         ).relu_()
     cells = network.cells
-    means = values.view(parts, count, cells, rows // cells, cells, columns // cells, -1).mean(
+    means = values.view(parts, num_images, cells, rows // cells, cells, columns // cells, -1).mean(
         dim=(3, 5)
     )
     return torch.baddbmm(
@@ -228,24 +228,24 @@ class Neighborhoods(torch.autograd.Function):
 
         `context` keeps `side` for `backward`.
         """
-        networks, count, rows, columns, channels = values.shape
+        networks, num_images, rows, columns, channels = values.shape
         context.side = side
         edge = side // 2
         padded = functional.pad(values, (0, 0, edge, edge, edge, edge))
         steps = padded.stride()
-        shape = (networks, count, rows, columns, side, side * channels)
+        shape = (networks, num_images, rows, columns, side, side * channels)
         windows = padded.as_strided(shape, (steps[0], steps[1], steps[2], steps[3], steps[2], 1))
-        return windows.reshape(networks, count, rows, columns, side * side * channels)
+        return windows.reshape(networks, num_images, rows, columns, side * side * channels)
 
     @staticmethod
     def backward(context: Any, *gradients: torch.Tensor) -> tuple[torch.Tensor, None]:
         """Returns the gradient for each pixel: the sum of the gradients of all neighborhoods that contain the pixel."""
-        networks, count, rows, columns, _ = gradients[0].shape
+        networks, num_images, rows, columns, _ = gradients[0].shape
         side = context.side
         edge = context.side // 2
-        parts = gradients[0].view(networks, count, rows, columns, side, side, -1)
+        parts = gradients[0].view(networks, num_images, rows, columns, side, side, -1)
         total = parts.new_zeros(
-            networks, count, rows + 2 * edge, columns + 2 * edge, parts.shape[-1]
+            networks, num_images, rows + 2 * edge, columns + 2 * edge, parts.shape[-1]
         )
         for row in range(side):
             for column in range(side):
@@ -287,11 +287,13 @@ def _normalized(
         running_var = var
         mask = valid[:, :, None, None, None]
         num_pixels = outputs.shape[2] * outputs.shape[3]
-        count = (valid.sum(dim=1, keepdim=True) * num_pixels).clamp(min=1)  # [T, 1]
-        mean = (outputs * mask).sum(dim=(1, 2, 3)) / count
-        var = ((outputs - mean[:, None, None, None]).square() * mask).sum(dim=(1, 2, 3)) / count
+        num_valid_pixels = (valid.sum(dim=1, keepdim=True) * num_pixels).clamp(min=1)  # [T, 1]
+        mean = (outputs * mask).sum(dim=(1, 2, 3)) / num_valid_pixels
+        var = ((outputs - mean[:, None, None, None]).square() * mask).sum(
+            dim=(1, 2, 3)
+        ) / num_valid_pixels
         # as torch's batch norm: biased within the batch, unbiased in the running variance
-        unbiased_var = var.detach() * count / (count - 1).clamp(min=1)
+        unbiased_var = var.detach() * num_valid_pixels / (num_valid_pixels - 1).clamp(min=1)
         share = MOMENTUM * valid.any(dim=1, keepdim=True)
         running_mean.add_(share * (mean.detach() - running_mean))
         running_var.add_(share * (unbiased_var - running_var))

@@ -74,7 +74,7 @@ def mirrored(images: torch.Tensor, flips: torch.Tensor) -> torch.Tensor:
 def blocks_of(
     images: NDArray[Any], block_size: int, device: torch.device
 ) -> Iterator[tuple[slice, torch.Tensor]]:
-    """Yields blocks of up to `block_size` images: their positions, and the images on `device` with values in [-1, 1]."""
+    """Yields blocks of up to `block_size` images: their positions, and the images on `device`, in [-1, 1]."""
     for start in range(0, len(images), block_size):
         rows = slice(start, start + block_size)
         yield rows, centered(torch.from_numpy(np.ascontiguousarray(images[rows])).to(device))
