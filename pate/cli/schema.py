@@ -7,7 +7,7 @@ require_extra("pate-schema", "train")
 
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from omegaconf import DictConfig, OmegaConf
@@ -16,10 +16,12 @@ from pate.cli.app import command_of
 from pate.cli.run import require_named
 from pate.data import Table
 from pate.data.split import SPLITS
+from pate.data.table.column import Column
 from pate.data.table.dealing import Dealing
-from pate.data.table.remedies import ways_out
+from pate.data.table.remedies import text_remedy, ways_out
 from pate.data.table.table_file import TableFile
 from pate.data.table.table_settings import TableSettings
+from pate.data.table.text_column import TextColumn
 from pate.report.console import print_page
 from pate.validation import InvalidValue, as_setting, require
 
@@ -62,18 +64,45 @@ def write_schema(config: DictConfig) -> None:
         raise
     schema.write(output, _settings_of(table, encoding=str(config.encoding)))
 
-    def own_ways_out(columns: list[str], group: str | None) -> str:
-        return _own_names(ways_out(columns, group))
+    useless_columns = [column.name for column in schema.columns if not column.feature_names]
+
+    def remedy(column: Column) -> str:
+        """Returns advice on a column without features: the settings to write the schema with."""
+        advice = ways_out(columns=[column.name], group=config.group)
+        if isinstance(column, TextColumn):
+            advice += f"; {text_remedy(column.name)}"
+        return _own_names(advice)
 
     print_page(
         "cli/schema.txt",
-        ways_out=own_ways_out,
-        group=config.group,
+        remedy=remedy,
         schema=schema,
+        next_steps=_next_steps(useless_columns, output=output, public_part=parts.get("public")),
         output=output,
         lines=list(map(_own_names, lines)),
         parts=parts,
         command=_command(table, schema_file=output, files_of_splits=parts),
+    )
+
+
+def _next_steps(useless_columns: Sequence[str], *, output: Path, public_part: Path | None) -> str:
+    """Returns a sentence on how to give each column features or another role, before a run; "" if there is no column.
+
+    Args:
+        useless_columns: the names of the columns without features.
+        output: the file of the schema, which this command does not overwrite.
+        public_part: the file of the public part, if this command has divided `data`; None if it has not.
+    """
+    if not useless_columns:
+        return ""
+    verb = "has" if len(useless_columns) == 1 else "have"
+    data = "the same data"
+    if public_part is not None:
+        data = f"{as_setting(name='data', value=public_part)} in place of data= and split="
+    return (
+        f"No run takes it yet: {', '.join(useless_columns)} {verb} no features. Choose a setting from "
+        f"the table above, remove {output}, and run pate-schema again with that setting, {data} and "
+        "all other settings as before"
     )
 
 

@@ -243,6 +243,22 @@ def test_a_schema_is_written_once_without_private_words(tables: Path, tmp_path: 
     )
 
 
+def test_a_schema_with_free_text_is_written_anew_before_a_run(tmp_path: Path) -> None:
+    """A column of texts has no features. `pate-schema` prints how to go on, and a second schema has features."""
+    rows = [f"{age % 2},{age},word{age} is another note {age * 7}" for age in range(400)]
+    (tmp_path / "all.csv").write_text("\n".join(["flu,age,note", *rows]) + "\n")
+    words = ["data=all.csv", "output=schema.yaml", "labels=[flu]"]
+    page = succeeded("schema", arguments=[*words, "split=.4,.1"], cwd=tmp_path).stdout
+    assert "'text=[note]'" in page
+    assert "note has no features" in page
+    assert "remove schema.yaml" in page
+    assert "data=public.csv in place of data= and split=" in page
+    assert "pate-train" not in page
+    words = ["data=public.csv", "output=NEW.yaml", "labels=[flu]", "text=[note]"]
+    page = succeeded("schema", arguments=words, cwd=tmp_path).stdout
+    assert "pate-train data=table data.schema=NEW.yaml" in page
+
+
 def test_the_page_is_followed_literally(
     tables: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -1,6 +1,7 @@
 """Advice in error messages: settings to type."""
 
 from collections.abc import Sequence
+from pathlib import Path
 
 from pate.validation import as_setting
 
@@ -24,3 +25,25 @@ def ways_out(columns: Sequence[str], group: str | None) -> str:
         f"{name_group} if it says whose a row is, else {drop} leaves {objects} out, and each row "
         "by itself is protected"
     )
+
+
+def text_remedy(column: str, *, rewritten_from: Path | None = None) -> str:
+    """Returns advice for a message: the setting that makes features of the words in a column.
+
+    Args:
+        column: the name of the column.
+        rewritten_from: the public file from which pate-schema has to write a new schema, as the run reads the schema
+            from a file; None for a run without such a file.
+    """
+    if rewritten_from is None:
+        setting = as_setting(name="data.text", value=[column])
+        return f"{setting} makes features of its words"
+    return (
+        f"features of its words need a schema written anew: {rewriting(rewritten_from)} "
+        f"{as_setting(name='text', value=[column])}, with labels=, group= and all else as before"
+    )
+
+
+def rewriting(public_file: Path) -> str:
+    """Returns the start of the command line that writes another schema, as pate-schema overwrites no file."""
+    return f"pate-schema {as_setting(name='data', value=public_file)} output=NEW.yaml"

@@ -20,7 +20,7 @@ from pate.data.table.column_names import column_name, require_columns
 from pate.data.table.date_column import DateColumn
 from pate.data.table.frames import as_table
 from pate.data.table.number_column import NumberColumn
-from pate.data.table.remedies import ways_out
+from pate.data.table.remedies import text_remedy, ways_out
 from pate.data.table.spelling import USUAL, CellSpelling
 from pate.data.table.table_settings import TableSettings
 from pate.data.table.text_column import TextColumn
@@ -29,7 +29,7 @@ from pate.data.texts.vectors import TextFit, TextVectors
 from pate.files.atomic import write_text
 from pate.files.plain_yaml import read_yaml
 from pate.progress import StageOpener, unwatched
-from pate.validation import InvalidValue, as_setting, printable, require
+from pate.validation import InvalidValue, printable, require
 
 _COLUMNS_SHOWN = 5
 _LATEST_DAYS = 3e6  # since 1970: later dates have more than four digits for the year
@@ -192,6 +192,7 @@ class TableSchema(Preprocessing):
         text_columns: Collection[str] = (),
         *,
         group: str | None = None,
+        rewritten_from: Path | None = None,
     ) -> None:
         """Raises `InvalidValue` if a column cannot become a feature, or the schema has no column.
 
@@ -201,6 +202,8 @@ class TableSchema(Preprocessing):
             text_columns: the columns that get text vectors later; they are not checked.
             group: the columns that name the owner of a row; None if settings name none. The advice in the message
                 depends on them.
+            rewritten_from: the public file, for a schema that was read from a file. A column of texts then needs a new
+                file of pate-schema. None for a schema that was learned in this run.
         """
         useless = [
             column
@@ -211,7 +214,7 @@ class TableSchema(Preprocessing):
             column = useless[0]
             remedy = ways_out(columns=[column.name for column in useless], group=group)
             if isinstance(column, TextColumn):
-                remedy += f"; {as_setting(name='data.text', value=[column.name])} makes features of its words"
+                remedy += f"; {text_remedy(column.name, rewritten_from=rewritten_from)}"
             if remarks is not None and column.name in remarks:
                 remedy += f"; {remarks[column.name]}"
             raise InvalidValue(f"{setting}.{column.name}", rule=f"{column.expects}; {remedy}")

@@ -28,7 +28,7 @@ from pate.data.table.label_form import labels_in_one_column, labels_with_columns
 from pate.data.table.labels import Labels
 from pate.data.table.number_column import NumberColumn
 from pate.data.table.people import People
-from pate.data.table.remedies import ways_out
+from pate.data.table.remedies import rewriting, ways_out
 from pate.data.table.rows import Roles, Rows, gather_batches
 from pate.data.table.schema import TableSchema, load_settings
 from pate.data.table.table_dataset import UNGROUPED, make_dataset, remarks_on_lost_columns
@@ -40,6 +40,7 @@ from pate.files.paths import at_home
 from pate.progress import StageOpener, unwatched
 from pate.validation import (
     InvalidValue,
+    as_setting,
     normalize_field,
     require,
     require_count,
@@ -411,15 +412,16 @@ class Table(TextReader):
             return schema
         for role in ("category", "text"):
             columns = list(self._columns_of(role))
-            rule = f"none beside data.schema, whose kinds hold; pate-schema {role}=[…] writes them there"
-            require(not columns, f"data.{role}", columns, rule)
+            command = f"{rewriting(public.path)} {as_setting(name=role, value=columns)}"
+            rule = f"none beside data.schema, whose kinds hold; {command} writes them into a new schema"
+            require(not columns, f"data.{role}", f"[{','.join(columns)}]", rule)
         schema = TableSchema.load(Path(self.schema)).without(self._no_features)
         for name in public.names:
             if name not in schema.names and name not in self._no_features:
                 rule = f"no other column in {public.name} than it lists, and there is {name}"
                 remedy = ways_out(columns=[name], group=self._owner_columns)
                 raise InvalidValue("data.schema", self.schema, rule=f"{rule}; {remedy}")
-        schema.require_usable(public.name, group=self._owner_columns)
+        schema.require_usable(public.name, group=self._owner_columns, rewritten_from=public.path)
         return schema
 
     @cached_property

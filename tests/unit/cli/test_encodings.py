@@ -62,6 +62,7 @@ def test_tables_and_bars_are_printed_in_any_encoding(
         output="ü.yaml",
         lines=["±"],
         parts={},
+        next_steps="",
         command="pate-train",
     )
     monitor = ConsoleMonitor(console)

@@ -114,6 +114,19 @@ def test_column_of_texts_needs_the_text_setting(table: Table) -> None:
         replace(table, text=()).load()
 
 
+@pytest.mark.parametrize(
+    ("text", "name"), [((), "data.public.note"), (("note",), "data.text")], ids=["none", "named"]
+)
+def test_texts_beside_a_schema_need_a_schema_written_anew(
+    table: Table, tmp_path: Path, text: tuple[str, ...], name: str
+) -> None:
+    """A schema whose text column has no vectors is refused, with the command that writes a schema with them."""
+    schema_file = tmp_path / "schema.yaml"
+    replace(table, text=()).public_schema().write(schema_file)
+    with refused(name, ANY, rule="output=NEW.yaml 'text=[note]'"):
+        replace(table, text=text, schema=str(schema_file)).load()
+
+
 @pytest.mark.slow
 def test_cached_vectors_are_reused_and_damaged_ones_recomputed(
     table: Table, tmp_path: Path
