@@ -23,7 +23,7 @@ _COMPOSABLE = {
 }
 _MOST_DIFFERENT_EVENTS = 64
 _MOST_STEPS = 200_000
-_MOST_WORK = 3000  # of `ExactAccountant.work`: half a second or so
+_MOST_WORK = 3000  # of `ExactAccountant.work`: some seconds
 _MOST_JOINT_LAWS = 2  # different selections with their tests
 # teachers over the scale of the selection's noise: beyond it the joint law saves little
 _MOST_SCALES = 60.0

@@ -68,16 +68,16 @@ def event_from_json(data: dict[str, Any]) -> Event:
     return EVENT_KINDS[kind](**{name: _from_json(value) for name, value in values.items()})
 
 
-def _to_json(value: Any) -> Any:
+def _to_json(field_value: Any) -> Any:
     """Returns the value of an event's field in types that JSON has: an event as a dictionary, a tuple as a list.
 
     An infinity becomes a string.
     """
-    if isinstance(value, Event):
-        return event_to_json(value)
-    if isinstance(value, tuple):
-        return [_to_json(part) for part in value]
-    number = value.item() if isinstance(value, np.generic) else value
+    if isinstance(field_value, Event):
+        return event_to_json(field_value)
+    if isinstance(field_value, tuple):
+        return [_to_json(entry) for entry in field_value]
+    number = field_value.item() if isinstance(field_value, np.generic) else field_value
     return str(number) if isinstance(number, float) and math.isinf(number) else number
 
 

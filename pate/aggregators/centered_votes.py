@@ -532,7 +532,7 @@ class CenteredVotes(Aggregator):
         return np.asarray(_HALF if self.center is None else self.center, dtype=np.float64)
 
     def _inside(self, shares: Array) -> Array:
-        """Returns shares cut to [f, 1 - f] with f = `recipe.center_floor`, for the rule for the clip."""
+        """Returns shares cut to [f, 1 - f], where f is `recipe.center_floor`."""
         floor = self.recipe.center_floor
         return shares.clip(floor, 1 - floor)
 

@@ -171,7 +171,7 @@ def expected_from_summary(
 def warn_if_useless(aggregator: Aggregator, shape: VoteShape) -> None:
     """Warns if the noise hides even votes on which all teachers agree.
 
-    An aggregator that has a hash is warned about once for each shape, and another one each time.
+    An aggregator that has a hash is warned about once for each shape, and one without a hash each time.
     """
     warn = _warn_once if is_hashable(aggregator) else _warn
     warn(aggregator, shape)

@@ -123,6 +123,6 @@ def _with_failure_prob(aggregator: A, failure_prob: float) -> A:
     return replace(aggregator, failure_prob=failure_prob)  # type: ignore[call-arg]  # of some classes
 
 
-def _two_digits(value: float) -> float:
+def _two_digits(number: float) -> float:
     """Returns a number rounded to two significant digits."""
-    return float(f"{value:.1e}")
+    return float(f"{number:.1e}")

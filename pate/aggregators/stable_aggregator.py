@@ -96,11 +96,11 @@ class StableAggregator(Aggregator):
             return LaplaceTest(std=std, failure_prob=failure_prob)
         return GaussianTest(std=std, failure_prob=failure_prob)
 
-    def _needed_by_test(self, name: str, value: float | None) -> float:
+    def _needed_by_test(self, field_name: str, field_value: float | None) -> float:
         """Returns the value of a field that the test needs; raises `InvalidValue` if the value is None."""
-        if value is None:
-            raise InvalidValue(name, None, rule=f"a number, test={self.test} needs it")
-        return value
+        if field_value is None:
+            raise InvalidValue(field_name, None, rule=f"a number, test={self.test} needs it")
+        return field_value
 
     def with_gap_test(self, test: GapTest) -> Self:
         """Returns a copy of the aggregator with the noise of another gap test of its kind.

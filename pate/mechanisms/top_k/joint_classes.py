@@ -86,7 +86,8 @@ class JointClasses:
         last = ends[runs]
         # The number of sequences up to a loss is a product of k factors, one for each position: the ranks in reach,
         # less the ranks used before. A class (i, first, last) raises the i-th factor from first - i to last - i, so it
-        # adds a share (last - first) / (first - i) to the number. The first class begins with exp(log_low) sequences.
+        # adds a share (last - first) / (first - i) to the number. The first class begins with exp(log_num_below)
+        # sequences.
         steps = np.append(log_num_below, np.log((last - rows) / (first - rows)))
         parts = np.append(0.0, np.log((last - first) / (first - rows)))
         rows = np.append(k, rows)
