@@ -1,5 +1,6 @@
 """The README of a published model: a model card in the format of Hugging Face. An epsilon covers all its content."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -40,6 +41,7 @@ def publish(
     input_kind: str,
     label_names: tuple[str, ...],
     one_class: bool = False,
+    stated_public: Sequence[str] = (),
 ) -> None:
     """Writes the form of a student, and its model card in Markdown with a YAML header.
 
@@ -55,6 +57,7 @@ def publish(
         input_kind: the kind of the data set, "features" or "images".
         label_names: the names of the labels.
         one_class: whether each sample has exactly one of the labels.
+        stated_public: what is public by the statement of the data owner alone, such as "classes"; empty for nothing.
     """
     form = ModelForm(
         name=name,
@@ -108,6 +111,7 @@ def publish(
         extractor=None if extracted is None else extracted.extractor,
         takes_pictures=takes_pictures,
         columns=[(cell(name), column["kind"], _range(column)) for name, column in table.items()],
+        stated_public=[cell(name) for name in stated_public],
         cell=cell,
         features_origin=features_origin,
     )

@@ -97,7 +97,8 @@ _UNGROUPED = (
 )
 _CLASSES_READ = (
     "classes=None: the set of {what} was read from the private y and counts as public, though a single record may show "
-    "that one of them exists; classes=[...] names all of them, and a fit then reads none"
+    "that one of them exists; classes=[...] names all of them, and a fit then reads none. "
+    "publish asks for public_classes=True"
 )
 
 
@@ -517,9 +518,16 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
             num_answered=release.num_answered,
             num_labels=charge.priced.shape.num_labels,
             num_teachers=charge.priced.shape.num_teachers,
+            stated_public=() if publication is None else publication.stated_public,
         )
 
-    def publish(self, folder: str | os.PathLike[str], *, name: str | None = None) -> Bundle:
+    def publish(
+        self,
+        folder: str | os.PathLike[str],
+        *,
+        name: str | None = None,
+        public_classes: bool = False,
+    ) -> Bundle:
         """Writes the student and its price into a folder that may be given to anybody, and returns the bundle in it.
 
         The files are those of `release/` of a run. They are the student in numbers, the release, a model card
@@ -533,11 +541,15 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
         Args:
             folder: a folder that does not exist or is empty.
             name: the public name of the data, on the cards; None for `arrays` or `table`.
+            public_classes: True states that the names of all classes are public, if `classes` is None and they were
+                read from y. The cards and `privacy.json` repeat the statement. Without it, such a fit is refused, as
+                a single record may show that a class exists. Bits, the classes 0 and 1, and columns need none.
 
         Raises:
             NotFittedError: `fit` was not called.
             InvalidValue: the folder holds files; or the student is a scikit-learn estimator, which only a pickle holds;
-                or the last fit has made a release, and its student could not be fitted.
+                or the last fit has made a release, and its student could not be fitted; or the names of classes were
+                read from y, and `public_classes` is false.
         """
         check_is_fitted(self, "student_")
         rule = f"a student of release_; {_NOT_OF_RELEASE}. release_.save(FILE) keeps the release, and a new fit costs"
@@ -550,11 +562,16 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
             )
             raise InvalidValue("estimator", type(self._student).__name__, rule=rule)
         path = Path(folder).expanduser()
-        publication.write(path, name=name)
+        publication.write(path, name=name, public_classes=public_classes)
         return Bundle.load(path)
 
     def push_to_hub(
-        self, repo_id: str, *, name: str | None = None, private: bool | None = None
+        self,
+        repo_id: str,
+        *,
+        name: str | None = None,
+        private: bool | None = None,
+        public_classes: bool = False,
     ) -> str:
         """Publishes the student to the Hugging Face Hub in one commit; needs the extra `hub`.
 
@@ -565,6 +582,7 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
             repo_id: the repository, as `user/name`; it is made if it does not exist.
             name: the public name of the data, on the cards; None for `arrays` or `table`.
             private: true makes the repository private; None uses the user's default.
+            public_classes: as for `publish`.
 
         Returns:
             The address of the commit.
@@ -576,7 +594,9 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
         """
         require_extra("push_to_hub", "hub")
         with TemporaryDirectory() as folder:
-            bundle = self.publish(Path(folder) / "release", name=name)
+            bundle = self.publish(
+                Path(folder) / "release", name=name, public_classes=public_classes
+            )
             return bundle.push_to_hub(repo_id, private=private)
 
     def predict(self, X: ArrayLike) -> Any:
@@ -790,6 +810,8 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
                 adjacency=Adjacency.parse(self.adjacency),
                 num_queries=num_queries,
                 label_names=column_labels(labels) or task.label_names,
+                classes_from_labels=self.classes is None and task.names_reveal_labels,
+                classes_are_stated=self.classes is not None,
                 table_schema=schema,
             )
         return EnsembleMethod(

@@ -50,12 +50,16 @@ class GroupVotesMethod(FitMethod):
         num_queries: the number of public samples whose labels are released, from the first; None for that of a run. The
             student learns from all public samples in any case.
         label_names: the name of each label, public.
+        classes_from_labels: whether the names of classes were read from private labels.
+        classes_are_stated: whether the names of classes were passed to the classifier, as public.
         table_schema: encodes the rows of DataFrames as numbers; None if the inputs are arrays.
     """
 
     adjacency: Adjacency
     num_queries: int | None
     label_names: tuple[str, ...]
+    classes_from_labels: bool
+    classes_are_stated: bool
     table_schema: TableSchema | None
 
     @property
@@ -173,6 +177,8 @@ class GroupVotesMethod(FitMethod):
             student=self.plan.student,
             label_names=self.label_names,
             one_class=isinstance(self.task, OneClass),
+            classes_from_labels=self.classes_from_labels,
+            classes_are_stated=self.classes_are_stated,
             data_name=self.dataset.name,
             data_target="pate.data.Arrays" if self.schema is None else "pate.data.Table",
             preprocessing=self.schema,

@@ -32,6 +32,7 @@ from pate.run.published_price import privacy_of, summary_of, write_price
 from pate.validation import require, require_text
 
 _ACCOUNTANT_SETTINGS = ("in_blocks",)  # that accountants have in conf/accountant/
+_CLASSES = ("classes",)
 _REMEDY = "publish into a new folder"
 
 
@@ -61,6 +62,8 @@ class MethodFacts:
         student: the recipe of the student.
         label_names: the name of each label.
         one_class: whether each sample has exactly one of the labels.
+        classes_from_labels: whether the names of classes were read from private labels; yes and no reveal nothing.
+        classes_are_stated: whether the names of classes were passed to the classifier, as public.
         data_name: the name of the data, unless `publish` names them.
         data_target: the reader of such data in the configuration of `pate-train`.
         preprocessing: computes inputs from rows of a table; None if the inputs are arrays.
@@ -72,6 +75,8 @@ class MethodFacts:
     student: Student
     label_names: tuple[str, ...]
     one_class: bool
+    classes_from_labels: bool
+    classes_are_stated: bool
     data_name: str
     data_target: str
     preprocessing: Preprocessing | None
@@ -98,15 +103,22 @@ class Publication:
         """The price of the release and the parameters of its mechanism."""
         return privacy_of(self.release, self.charge)
 
-    def write(self, folder: Path, *, name: str | None) -> None:
+    @property
+    def stated_public(self) -> tuple[str, ...]:
+        """The parts of the publication that are public by the owner's statement, if `publish` is told nothing."""
+        return _CLASSES if self.facts.classes_are_stated else ()
+
+    def write(self, folder: Path, *, name: str | None, public_classes: bool) -> None:
         """Writes the files of `release/` into a new folder; the manifest is written last.
 
         Args:
             folder: the folder, which does not exist or is empty.
             name: the public name of the data; None for `facts.data_name`.
+            public_classes: whether the owner states that the names of classes, read from private labels, are public.
 
         Raises:
-            InvalidValue: the folder holds files; or the release has another price than was charged.
+            InvalidValue: the folder holds files; or the names of classes were read from private labels, and
+                `public_classes` is false; or the release has another price than was charged.
         """
         is_free = not folder.exists() or (folder.is_dir() and not any(folder.iterdir()))
         require(is_free, "folder", folder, "a folder that is new or empty")
@@ -114,6 +126,14 @@ class Publication:
         rule = "a release with the price that was charged for it"
         require(self.release.event == priced.event, "release_", type(self.release).__name__, rule)
         facts = self.facts
+        require(
+            public_classes or not facts.classes_from_labels,
+            "public_classes",
+            public_classes,
+            "True, if the names of all classes are public: they were read from the private y, and no epsilon covers "
+            "them. A new fit with classes=[...] reads none",
+        )
+        stated_public = _CLASSES if facts.classes_from_labels else self.stated_public
         data_name = require_text("name", facts.data_name if name is None else name)
         make_folder(folder)
         num_queries = priced.shape.num_queries
@@ -132,6 +152,7 @@ class Publication:
             real=True,
             name=facts.aggregator_name,
             features=origin,
+            stated_public=stated_public,
         )
         publish(
             self.model,
@@ -143,6 +164,7 @@ class Publication:
             input_kind="features",
             label_names=facts.label_names,
             one_class=facts.one_class,
+            stated_public=stated_public,
         )
         paths = [path for path in folder.rglob("*") if not path.is_dir()]
         names = [path.relative_to(folder).as_posix() for path in paths]

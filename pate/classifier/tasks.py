@@ -121,6 +121,11 @@ class Task:
         return False
 
     @property
+    def names_reveal_labels(self) -> bool:
+        """Whether the names of classes, if read from y, may reveal a private label; the names yes and no do not."""
+        return self.reads_classes
+
+    @property
     def label_names(self) -> tuple[str, ...]:
         """The names of the labels, which are numbered."""
         return tuple(f"label_{number}" for number in range(self.num_labels))
@@ -219,6 +224,11 @@ class OneClass(Task):
         return bool(self.classes.dtype.kind != "b")
 
     @property
+    def names_reveal_labels(self) -> bool:
+        """Whether the names of classes, if read from y, may reveal a private label; 0 and 1 do not."""
+        return self.reads_classes and self.classes.tolist() != [0, 1]
+
+    @property
     def label_names(self) -> tuple[str, ...]:
         """The names of the classes as text."""
         return tuple(map(str, self.classes.tolist()))
@@ -256,6 +266,7 @@ def task_of(y: NDArray[Any], classes: Any) -> tuple[Task, Bits]:
         InvalidValue: the labels are of several kinds, have another form, or are not among the classes.
     """
     if y.dtype.kind == "O":
+        y = _typed(y)
         try:
             np.unique(y.ravel())  # sorts labels; numbers and words have no common order
         except TypeError as error:
@@ -274,9 +285,30 @@ def task_of(y: NDArray[Any], classes: Any) -> tuple[Task, Bits]:
     names = np.unique(vector if classes is None else np.asarray(classes))
     if classes is None and vector.dtype.kind == "b":
         names = np.array([False, True])
+    if classes is None:
+        names = _whole_numbers_as_integers(names)
     require(len(names) > 1, "len(classes)", len(names), f"at least two, found {len(names)} class")
     require_entries("y", np.isin(vector, names), "one of the classes that were given")
     return OneClass(names), vector[:, None] == names
+
+
+def _whole_numbers_as_integers(names: NDArray[Any]) -> NDArray[Any]:
+    """Returns classes that are whole numbers as integers, whether y has them as 1 or as 1.0; other classes unchanged.
+
+    So one private label of another type changes no name of a class.
+    """
+    if names.dtype.kind != "f":
+        return names
+    is_exact = bool(((names == np.round(names)) & (np.abs(names) < 2**53)).all())
+    return names.astype(np.int64) if is_exact else names
+
+
+def _typed(labels: NDArray[Any]) -> NDArray[Any]:
+    """Returns an array of objects as an array of bool or of numbers, if all entries are; otherwise unchanged."""
+    kinds = {isinstance(label, (bool, np.bool_)) for label in labels.flat}
+    are_numbers = all(isinstance(label, (int, float, np.number, np.bool_)) for label in labels.flat)
+    is_one_kind = are_numbers and len(kinds) == 1
+    return np.array(labels.tolist()) if is_one_kind else labels
 
 
 def require_labels(y: Any) -> None:

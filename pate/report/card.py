@@ -11,7 +11,7 @@ from pate.accounting.rounding import format_delta, format_epsilon
 from pate.extras import VERSION
 from pate.files.atomic import write_text
 from pate.files.reading import read_value
-from pate.files.strict_json import to_json
+from pate.files.strict_json import plain, to_json
 from pate.html_table import html_table
 from pate.report.privacy import Privacy, Scalar, guarantee_line
 from pate.report.wording import PAPER_LABEL, SEEDED_WARNING
@@ -50,10 +50,20 @@ class PrivacyStatement:
     classes: Mapping[str, float] = field(default_factory=dict)
     # the columns whose values make a unit; empty if no column does, or in statements of earlier versions
     unit_columns: tuple[str, ...] = ()
+    # what was read from private data and is public by the statement of its owner alone, such as "classes"; left out of
+    # the file if there is nothing
+    stated_public: tuple[str, ...] = ()
 
     @classmethod
     def from_privacy(
-        cls, privacy: Privacy, *, data: str, num_answered: int, num_labels: int, num_teachers: int
+        cls,
+        privacy: Privacy,
+        *,
+        data: str,
+        num_answered: int,
+        num_labels: int,
+        num_teachers: int,
+        stated_public: Sequence[str] = (),
     ) -> Self:
         """Returns the statement of a price.
 
@@ -77,6 +87,7 @@ class PrivacyStatement:
             num_answered=num_answered,
             num_labels=num_labels,
             num_teachers=num_teachers,
+            stated_public=tuple(stated_public),
         )
 
     @property
@@ -104,7 +115,10 @@ class PrivacyStatement:
 
     def write(self, folder: Path | str) -> None:
         """Writes `privacy.json` into the folder of a bundle."""
-        write_text(Path(folder, PRIVACY), text=to_json(self) + "\n")
+        values = plain(self)
+        if not self.stated_public:
+            del values["stated_public"]
+        write_text(Path(folder, PRIVACY), text=to_json(values) + "\n")
 
     @classmethod
     def read(cls, folder: Path | str, *, remedy: str) -> Self:
@@ -133,6 +147,7 @@ def privacy_card(
     num_hits: int | None = None,
     features: Mapping[str, Scalar] | None = None,
     places: Sequence[str] = (),
+    stated_public: Sequence[str] = (),
 ) -> str:
     """Returns the privacy card as Markdown.
 
@@ -150,6 +165,7 @@ def privacy_card(
             release.
         features: the origin of extracted features (`Preprocessing.origin`); None if inputs are not transformed.
         places: sentences for each holder of records (`pate.run.places`); empty without holders.
+        stated_public: what is public by the statement of the data owner alone, such as "classes"; empty for nothing.
 
     Raises:
         InvalidValue: there are more answers than queries, or a number is negative or not whole.
@@ -186,6 +202,10 @@ def privacy_card(
         classes="\n- Who is in which budget class: that is taken as public."
         if privacy.classes
         else "",
+        stated="".join(
+            f"\n- The names of the {cell(name)}: they are public by the statement of the data owner."
+            for name in stated_public
+        ),
     )
 
 

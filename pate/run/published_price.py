@@ -135,6 +135,7 @@ def write_price(
     real: bool,
     name: str | None,
     features: Mapping[str, Scalar] | None,
+    stated_public: Sequence[str] = (),
 ) -> None:
     """Writes the privacy card of a release for people, and `privacy.json`, which states the same price for programs.
 
@@ -148,6 +149,7 @@ def write_price(
         real: true for records of real people, false for synthetic records.
         name: the name of the aggregator in the configuration; None if the name may not be published.
         features: the settings of the features that replace pictures or texts; None if the inputs are plain numbers.
+        stated_public: what is public by the statement of the data owner alone, such as "classes"; empty for nothing.
     """
     shape = charge.priced.shape
     data = data if real else f"{data} (synthetic)"
@@ -161,6 +163,7 @@ def write_price(
         num_hits=release.num_hits if isinstance(release, ChargedRelease) else None,
         features=features,
         places=places,
+        stated_public=stated_public,
     )
     write_text(folder / "privacy_card.md", text=card)
     statement = PrivacyStatement.from_privacy(
@@ -169,5 +172,6 @@ def write_price(
         num_answered=release.num_answered,
         num_labels=shape.num_labels,
         num_teachers=shape.num_teachers,
+        stated_public=stated_public,
     )
     statement.write(folder)

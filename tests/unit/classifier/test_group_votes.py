@@ -462,8 +462,16 @@ def test_a_published_model_of_classes_predicts_one_class(tmp_path: Path) -> None
     model = PATEClassifier(epsilon=8.0).fit(
         inputs[:1300], digits[:1300], X_public=inputs[1300:1500]
     )
-    bundle = model.publish(tmp_path / "release")
+    with refused("public_classes", value=False):
+        model.publish(tmp_path / "release")
+    assert not (tmp_path / "release").exists()
+    bundle = model.publish(tmp_path / "release", public_classes=True)
     assert bundle.labels == tuple("0123456789")
+    assert bundle.privacy.stated_public == ("classes",)
+    for name in ("README.md", "privacy_card.md"):
+        assert (
+            "public by the statement of the data owner" in (tmp_path / "release" / name).read_text()
+        )
     held_out = inputs[1500:]
     np.testing.assert_allclose(
         bundle.predict_proba(held_out), model.predict_proba(held_out), atol=1e-6

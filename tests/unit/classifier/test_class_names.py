@@ -1,0 +1,78 @@
+"""The names of classes of a fit: where they come from, and what `publish` asks for."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from pate import PATEClassifier
+from pate.classifier.tasks import task_of
+from tests.refusals import refused
+
+pytestmark = pytest.mark.filterwarnings(
+    "ignore::pate.classifier.DoubtfulPlan",
+    "ignore::pate.classifier.RepeatedRelease",
+    "ignore::pate.classifier.ClassesFromLabels",
+)
+INPUTS = np.random.default_rng(0).standard_normal((750, 3))
+IS_POSITIVE = INPUTS[:600, 0] > 0
+WORDS = np.where(IS_POSITIVE, "ill", "healthy").astype(object)
+
+
+def fitted(labels: Any, classes: Any = None) -> PATEClassifier:
+    """Returns a classifier that was fitted at epsilon 8 to 600 private records with these labels."""
+    return PATEClassifier(epsilon=8.0, classes=classes).fit(INPUTS[:600], labels, INPUTS[600:])
+
+
+@pytest.mark.parametrize(
+    "labels", [WORDS, [{"ill"} if is_ill else {"healthy"} for is_ill in IS_POSITIVE]]
+)
+def test_names_that_are_read_from_labels_are_published_by_statement_alone(
+    labels: Any, tmp_path: Path
+) -> None:
+    """A fit reads its classes from y. It is published with `public_classes=True` and refused without."""
+    model = fitted(labels)
+    with refused("public_classes", value=False, rule="classes"):
+        model.publish(tmp_path / "release")
+    assert not (tmp_path / "release").exists()
+    bundle = model.publish(tmp_path / "release", public_classes=True)
+    assert bundle.privacy.stated_public == ("classes",)
+
+
+def test_classes_that_the_owner_passed_are_published_as_a_statement(tmp_path: Path) -> None:
+    """A fit with `classes` is published, and the cards say that the epsilon does not cover the names."""
+    model = fitted(WORDS, classes=["healthy", "ill", "unknown"])
+    bundle = model.publish(tmp_path / "release")
+    assert bundle.privacy == model.report()
+    assert bundle.privacy.stated_public == ("classes",)
+    card = (tmp_path / "release" / "privacy_card.md").read_text()
+    assert "- The names of the classes: they are public by the statement" in card
+    assert (
+        "does not cover the names of the classes"
+        in (tmp_path / "release" / "README.md").read_text()
+    )
+
+
+@pytest.mark.parametrize("labels", [IS_POSITIVE, IS_POSITIVE.astype(int), INPUTS[:600, :2] > 0])
+def test_bits_are_published_without_a_statement(labels: Any, tmp_path: Path) -> None:
+    """Labels that are false or true, or 0 or 1, are published. `privacy.json` states nothing about names."""
+    bundle = fitted(labels).publish(tmp_path / "release")
+    assert bundle.privacy.stated_public == ()
+    assert "stated_public" not in (tmp_path / "release" / "privacy.json").read_text()
+
+
+@pytest.mark.parametrize(
+    "labels",
+    [
+        np.array([0, 1, 2]),
+        np.array([0.0, 1.0, 2.0]),
+        np.array([0, 1, 2.0], dtype=object),
+    ],
+    ids=["integers", "floats", "objects"],
+)
+def test_whole_numbers_have_one_name_whatever_their_type(labels: np.ndarray) -> None:
+    """Classes 0, 1 and 2 are named as integers, if y has integers, floats, or one float among integers."""
+    task, bits = task_of(labels, classes=None)
+    assert task.label_names == ("0", "1", "2")
+    assert bits.tolist() == np.eye(3, dtype=bool).tolist()
