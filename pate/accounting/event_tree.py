@@ -117,7 +117,7 @@ def by_accesses(event: Event) -> Event:
 
 
 def failure_probability(event: Event) -> float:
-    """Returns the sum of all failure probabilities in an event, a repeated event counted with each repetition.
+    """Returns the sum of all failure probabilities in an event, and counts a repeated event once for each repetition.
 
     The sum is the part of delta that more noise cannot reduce. A `SessionEvent` has none: its price by hits does not
     use the failures in its field `accesses`.

@@ -134,7 +134,7 @@ class LossGrid:
 
 
 def rounded_spacing(spacing: float) -> float:
-    """Returns `spacing` rounded up to 32 binary digits, so that its multiples are exact floats."""
+    """Returns `spacing` with 32 binary digits, rounded upwards, so that its multiples are exact floats."""
     fraction, exponent = math.frexp(spacing)
     digits = math.ceil(math.ldexp(fraction, _SPACING_DIGITS))
     return math.ldexp(digits, exponent - _SPACING_DIGITS)

@@ -443,7 +443,7 @@ def _bit_box(event: events.BitEvent) -> Box | None:
 
 
 def _rounded_difference(larger: Array, smaller: Array) -> Array:
-    """Returns `larger - smaller` of logarithms of probabilities, rounded up to `_LOSS_DIGITS` binary digits."""
+    """Returns `larger - smaller` of logarithms of probabilities with 36 binary digits, rounded upwards."""
     rounding = _LOG_EXPIT_ROUNDING * (larger + smaller)
     difference = larger - smaller - rounding + np.finfo(np.float64).tiny
     digits, exponent = np.frexp(difference)

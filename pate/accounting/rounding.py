@@ -41,7 +41,7 @@ def format_epsilon(epsilon: float) -> str:
 
 
 def format_delta(delta: float) -> str:
-    """Returns a delta in [0, 1] for print, rounded up to three significant digits, such as `1e-6` or `1.61e-6`."""
+    """Returns a delta in [0, 1] for print, rounded upwards, with at most three digits, such as `1e-6` or `1.61e-6`."""
     require(0 <= delta <= 1, "delta", delta, "a number in [0, 1]")
     rounded = (
         Context(prec=3, rounding=ROUND_CEILING).create_decimal(repr(abs(float(delta)))).normalize()

@@ -1,4 +1,4 @@
-"""Special functions under SciPy's names; some without `scipy.special`, which takes as long to load as a price."""
+"""Special functions under SciPy's names; some work without `scipy.special`, which loads as slowly as a price takes."""
 
 import math
 from collections.abc import Callable

@@ -236,7 +236,7 @@ class _Steps:
     def _length(self) -> float:
         """Releases the most common length of a vector of shares.
 
-        Lengths are rounded up to sqrt(num_labels) / 2**(i / 2) for an integer i >= 0.
+        Each length is rounded upwards to the next of the numbers sqrt(num_labels) / 2**(i / 2), i = 0, 1, 2, …
         """
         longest = math.sqrt(self.shares.num_labels)
         # Lengths that are too short for a label of one record are not considered, but of teachers that are much too

@@ -190,7 +190,7 @@ class ChargedRelease(Release):
 
     Attributes:
         hits: bool `[num_queries]`, True for the queries that used up a part of the session.
-        num_asked: the number of queries up to the hit at which the session halted, with that hit; all later queries are
+        num_asked: the number of queries up to and including the hit at which the session halted; all later queries are
             refused. It is `num_queries` for a session that did not halt.
         target_hits: the number of hits after which the session halts.
     """
