@@ -203,9 +203,9 @@ def _summed(
         divergences_of: returns the divergences of n different numbers, an array `[n, A]` for each direction.
     """
     different, counts = np.unique(query_values, return_counts=True)
-    size = max(1, _CELLS_AT_ONCE // orders.size)
+    values_at_once = max(1, _CELLS_AT_ONCE // orders.size)
     sums = np.zeros((1, orders.size))
-    for start in range(0, len(different), size):
-        rows = slice(start, start + size)
+    for start in range(0, len(different), values_at_once):
+        rows = slice(start, start + values_at_once)
         sums = sums + [counts[rows] @ direction for direction in divergences_of(different[rows])]
     return np.asarray(sums.max(axis=0))

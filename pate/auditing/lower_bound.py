@@ -225,7 +225,7 @@ def _top_pairs(num_top: int, shape: VoteShape, is_replace_one: bool) -> Iterator
             min(num_top + 1, len(places) - 1),
         }:
             for first in (0, num_top):
-                part = (places >= first) & (places < first + rising)
-                moved = counts + np.where(part, 1, -1 if is_replace_one else 0)
-                if part.any() and (moved >= 0).all():
+                is_rising = (places >= first) & (places < first + rising)
+                moved = counts + np.where(is_rising, 1, -1 if is_replace_one else 0)
+                if is_rising.any() and (moved >= 0).all():
                     yield counts, moved

@@ -90,10 +90,12 @@ def calibrated(
         parameters = {name: as_tuple(value) for name, value in on_file.parameters.items()}
     try:
         contender = method.at(budget, bench, parameters)
-        most = budget.required_epsilon()
-        if not contender.epsilon <= most * (1 + 1e-9):
+        max_epsilon = budget.required_epsilon()
+        if not contender.epsilon <= max_epsilon * (1 + 1e-9):
             raise InvalidValue(
-                "epsilon", f"{contender.epsilon:.6g}", rule=f"at most {most:g} once calibrated"
+                "epsilon",
+                f"{contender.epsilon:.6g}",
+                rule=f"at most {max_epsilon:g} once calibrated",
             )
     except TypeError:
         if on_file is None:

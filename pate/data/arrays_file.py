@@ -138,19 +138,19 @@ class Arrays:
         )
 
     def _names(self, files: dict[str, dict[str, NDArray[Any]]]) -> tuple[str, ...]:
-        count = files["private"]["labels"].shape[1]
+        num_labels = files["private"]["labels"].shape[1]
         names_in_files = [
             tuple(arrays["label_names"].tolist())
             for arrays in files.values()
             if "label_names" in arrays
         ]
-        names = tuple(f"label_{number}" for number in range(count))
+        names = tuple(f"label_{number}" for number in range(num_labels))
         if self.labels:
             names = self.labels
         elif names_in_files:
             names = names_in_files[0]
-        rule = f"{count} names, one for each column of labels"
-        require(len(names) == count, "data.labels", len(names), rule)
+        rule = f"{num_labels} names, one for each column of labels"
+        require(len(names) == num_labels, "data.labels", len(names), rule)
         num_lists = len(set(names_in_files))
         require(num_lists < 2, "label_names", num_lists, "the same in every file")
         return names

@@ -486,11 +486,12 @@ class CelebA:
             InvalidValue: no photograph of the split exists, or some are missing and the field `missing` is "error".
         """
         rows = np.flatnonzero(is_listed & has_file)
-        count = int(is_listed.sum())
-        rule = f"the photographs of the {split_name} split unpacked in {IMAGES}/, found none of {count}"
+        num_listed = int(is_listed.sum())
+        rule = f"the photographs of the {split_name} split unpacked in {IMAGES}/, found none of {num_listed}"
         require(len(rows) > 0, "data.root", self.root, rule)
-        if len(rows) < count:
-            rule = f"all {count} listed photographs of the {split_name} split, {count - len(rows)} are missing"
+        num_missing = num_listed - len(rows)
+        if num_missing > 0:
+            rule = f"all {num_listed} listed photographs of the {split_name} split, {num_missing} are missing"
             self._report_gap(name="data.root", value=self.root, rule=rule)
         return rows[: self.limit]
 

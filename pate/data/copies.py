@@ -123,15 +123,15 @@ def _lines(inputs: Mapping[str, Inputs]) -> Iterator[str]:
         if name not in inputs:
             continue
         split_inputs = inputs[name]
-        count = split_inputs.count_in(other_inputs=private)
+        num_copies = split_inputs.count_in(other_inputs=private)
         chance = min(
             private.share_by_chance(len(private)), split_inputs.share_by_chance(len(private))
         )
         is_private_split = np.array_equal(np.sort(split_inputs.numbers), np.sort(private.numbers))
         if is_private_split or _is_unlikely(
-            num_agreeing=count, num_records=len(split_inputs), agreement_prob=chance
+            num_agreeing=num_copies, num_records=len(split_inputs), agreement_prob=chance
         ):
-            copies = f"{count} of {len(split_inputs)} records have the inputs of private ones"
+            copies = f"{num_copies} of {len(split_inputs)} records have the inputs of private ones"
             yield f"data.{name}: {copies}: {effect}; {remedy}"
     if _is_unlikely(
         num_agreeing=private.num_repeated,

@@ -319,7 +319,7 @@ class HuggingFace(TextReader):
                     )
 
     def _batches(self, split: str) -> Iterator[NumberedBatch]:
-        part = self._parts[split]
+        rows_of_split = self._parts[split]
         done = 0
         wanted_columns = [
             *self.inputs,
@@ -327,9 +327,13 @@ class HuggingFace(TextReader):
             *(column for column in (self.group, self.id) if column is not None),
         ]
         columns = [
-            column for column in dict.fromkeys(wanted_columns) if column in part.column_names
+            column
+            for column in dict.fromkeys(wanted_columns)
+            if column in rows_of_split.column_names
         ]
-        for table in part.select_columns(columns).with_format("arrow").iter(batch_size=_BATCH):
+        for table in (
+            rows_of_split.select_columns(columns).with_format("arrow").iter(batch_size=_BATCH)
+        ):
             yield done + np.arange(len(table)), self._bitwise(table)
             done += len(table)
 
@@ -353,9 +357,9 @@ class HuggingFace(TextReader):
             wrong = np.repeat(is_missing(column)[:, None], len(names), axis=1)
             wrong[rows[~is_class]] = True
         else:
-            count = np.bincount(rows, minlength=len(column))
-            first = np.cumsum(count) - count
-            other = count != len(names)
+            items_per_row = np.bincount(rows, minlength=len(column))
+            first = np.cumsum(items_per_row) - items_per_row
+            other = items_per_row != len(names)
             listed = [flat.take(pa.array(first + place, mask=other)) for place in range(len(names))]
             bits, wrong = Labels(names).read(pa.table(listed, names=names))
         table = table.drop_columns([self.labels[0]])

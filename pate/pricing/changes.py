@@ -174,16 +174,18 @@ class LargerEpsilon(ChangeKind):
     lowest_epsilon: float
 
     @classmethod
-    def than(cls, less_noisy: PricedRelease, budget_by_renyi: Budget) -> "LargerEpsilon":
+    def than(cls, less_noisy_release: PricedRelease, budget_by_renyi: Budget) -> "LargerEpsilon":
         """Returns the search over larger epsilons, up to 100.
 
         Args:
-            less_noisy: the refused release with noise small enough to be useful (`with_less_noise`).
+            less_noisy_release: the refused release with noise small enough to be useful (`with_less_noise`).
             budget_by_renyi: the budget of the refused release, with the Renyi accountant.
         """
         epsilon = budget_by_renyi.epsilon or 0.0
         larger = [number for number in _NUMBERS if epsilon < number <= _LARGEST_EPSILON]
-        price = price_or_infinity(less_noisy.aggregator, less_noisy.shape, budget_by_renyi)
+        price = price_or_infinity(
+            less_noisy_release.aggregator, less_noisy_release.shape, budget_by_renyi
+        )
         return cls(
             candidates=larger, budget_by_renyi=budget_by_renyi, lowest_epsilon=max(epsilon, price)
         )
@@ -208,46 +210,49 @@ class FewerQueries(ChangeKind):
     """Fewer queries, with the same number of teachers or with another one.
 
     Attributes:
-        less_noisy: the refused release with noise small enough to be useful.
+        less_noisy_release: the refused release with noise small enough to be useful.
         budget_by_renyi: the budget of the refused release, with the Renyi accountant.
-        num_teachers: the number of teachers that is set together with the queries; None leaves it unchanged.
+        new_num_teachers: the number of teachers that is set together with the queries; None leaves it unchanged.
     """
 
-    less_noisy: PricedRelease
+    less_noisy_release: PricedRelease
     budget_by_renyi: Budget
-    num_teachers: int | None = None
+    new_num_teachers: int | None = None
 
     @classmethod
     def than(
-        cls, less_noisy: PricedRelease, budget_by_renyi: Budget, num_teachers: int | None = None
+        cls,
+        less_noisy_release: PricedRelease,
+        budget_by_renyi: Budget,
+        new_num_teachers: int | None = None,
     ) -> "FewerQueries":
         """Returns the search over the numbers of queries in `_COUNTS` below the current one, from large to small.
 
         The smallest number is 20. Which of the numbers the budget affords is not tried here.
 
         Args:
-            less_noisy: the refused release with the noise of `with_less_noise`; its price is still that of the old
-                noise.
+            less_noisy_release: the refused release with the noise of `with_less_noise`; its price is still that of the
+                old noise.
             budget_by_renyi: the budget of the refused release, with the Renyi accountant.
-            num_teachers: the number of teachers that is set together with the queries; None leaves it unchanged.
+            new_num_teachers: the number of teachers that is set together with the queries; None leaves it unchanged.
         """
-        current = less_noisy.shape.num_queries
+        current = less_noisy_release.shape.num_queries
         query_counts = [count for count in reversed(_COUNTS) if LEAST_QUERIES <= count < current]
         return cls(
             candidates=query_counts,
-            less_noisy=less_noisy,
+            less_noisy_release=less_noisy_release,
             budget_by_renyi=budget_by_renyi,
-            num_teachers=num_teachers,
+            new_num_teachers=new_num_teachers,
         )
 
     def change(self, candidate: float) -> Change:
         """Returns the change that sets the number of queries, and the number of teachers if there is a new one."""
-        return Change(num_teachers=self.num_teachers, num_queries=int(candidate))
+        return Change(num_teachers=self.new_num_teachers, num_queries=int(candidate))
 
     def is_likely(self, candidate: float) -> bool:
         """Returns True if the budget pays for that number of queries with noise small enough for a useful release."""
-        shape = replace(self.less_noisy.shape, num_queries=int(candidate))
-        price = price_or_infinity(self.less_noisy.aggregator, shape, self.budget_by_renyi)
+        shape = replace(self.less_noisy_release.shape, num_queries=int(candidate))
+        price = price_or_infinity(self.less_noisy_release.aggregator, shape, self.budget_by_renyi)
         return price <= (self.budget_by_renyi.epsilon or 0.0)
 
     def likely_index(self, working_index: int, planned: PricedRelease) -> int:

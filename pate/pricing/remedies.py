@@ -207,32 +207,32 @@ class _RunningSearch:
             priced: the refused release, priced by the Renyi accountant.
         """
         budget = self._plans.budget_by_renyi
-        less_noisy = with_less_noise(priced)
-        if less_noisy is not None and is_solved_for_noise(self._plans.budget):
-            larger_epsilon = LargerEpsilon.than(less_noisy, budget_by_renyi=budget)
+        less_noisy_release = with_less_noise(priced)
+        if less_noisy_release is not None and is_solved_for_noise(self._plans.budget):
+            larger_epsilon = LargerEpsilon.than(less_noisy_release, budget_by_renyi=budget)
             self._search_by_renyi(kind_name="epsilon", change_kind=larger_epsilon)
-        if less_noisy is not None:
-            fewer_queries = FewerQueries.than(less_noisy, budget_by_renyi=budget)
+        if less_noisy_release is not None:
+            fewer_queries = FewerQueries.than(less_noisy_release, budget_by_renyi=budget)
             self._search_by_renyi(kind_name="queries", change_kind=fewer_queries)
         numbers_of_teachers = self._kinds["teachers"].candidates
         if not numbers_of_teachers or "teachers" in self.changes or "queries" in self.changes:
             return
         most_teachers = int(numbers_of_teachers[-1])
         shape = replace(priced.shape, num_teachers=most_teachers)
-        less_noisy = with_less_noise(replace(priced, shape=shape))
-        if less_noisy is not None:
+        less_noisy_release = with_less_noise(replace(priced, shape=shape))
+        if less_noisy_release is not None:
             both_changes = FewerQueries.than(
-                less_noisy, budget_by_renyi=budget, num_teachers=most_teachers
+                less_noisy_release, budget_by_renyi=budget, new_num_teachers=most_teachers
             )
             self._search_by_renyi(kind_name="both", change_kind=both_changes)
 
     def _try_less_noise(self) -> None:
         """Adds a change to less noise, if the plan with it is useful and has at least 20 queries, or all of fewer."""
-        less_noisy = with_less_noise(self._priced)
-        if less_noisy is None:
+        less_noisy_release = with_less_noise(self._priced)
+        if less_noisy_release is None:
             return
         shape = self._plans.shape
-        planned = planned_or_none(less_noisy.aggregator, shape, self._plans.budget_by_renyi)
+        planned = planned_or_none(less_noisy_release.aggregator, shape, self._plans.budget_by_renyi)
         if planned is None or not is_plan_heard(planned):
             return
         if planned.shape.num_queries >= min(LEAST_QUERIES, shape.num_queries):

@@ -69,8 +69,8 @@ def suggest(
         require_count("num_private", num_private)
         require(num_private >= lowest, "num_private", num_private, f"at least {lowest}")
     budget_by_renyi = replace(budget, accountant=RdpAccountant)
-    most = MOST_TEACHERS if num_private is None else num_private // GROUPS_EACH
-    teachers = [count for count in _TEACHERS if count <= most]
+    most_teachers = MOST_TEACHERS if num_private is None else num_private // GROUPS_EACH
+    teachers = [count for count in _TEACHERS if count <= most_teachers]
     suggestions: list[Suggestion] = []
     for queries in _QUERIES:
         if max_queries is not None and queries > max_queries:

@@ -144,10 +144,10 @@ def _candidates(
     Returns:
         For each test the number of the pair and the claimed point (epsilon, delta).
     """
-    size = max(1, _SHARES_AT_ONCE // shares.shape[1])
+    pairs_at_once = max(1, _SHARES_AT_ONCE // shares.shape[1])
     scores = np.empty((len(pairs), len(claim.deltas)))
-    for start in range(0, len(pairs), size):
-        rows = slice(start, start + size)
+    for start in range(0, len(pairs), pairs_at_once):
+        rows = slice(start, start + pairs_at_once)
         shares_of_first = shares[pairs.first[rows]]
         other = shares[pairs.second[rows]]
         for point, (epsilon, delta) in enumerate(claim.deltas):

@@ -75,9 +75,9 @@ def _compare(
     """
     largest = np.full(len(claim.renyi) + len(claim.deltas), -np.inf)
     worst = np.full(len(largest), -1)
-    size = max(1, _CELLS_AT_ONCE // max(1, table.shape[1]))
-    for start in range(0, len(first_rows), size):
-        rows = slice(start, start + size)
+    pairs_at_once = max(1, _CELLS_AT_ONCE // max(1, table.shape[1]))
+    for start in range(0, len(first_rows), pairs_at_once):
+        rows = slice(start, start + pairs_at_once)
         values = _divergences(table[first_rows[rows]], table[second_rows[rows]], claim)
         tops = values.max(axis=0)
         higher = tops > largest

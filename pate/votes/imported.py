@@ -207,8 +207,10 @@ def _read_table(path: Path, name: str) -> NDArray[Any]:
         path: the file.
         name: the name of the argument in the message of an error.
     """
-    size = path.stat().st_size
-    require(size <= _MOST_BYTES, name, f"{size:,} bytes", f"at most {_MOST_BYTES:,} in a file")
+    num_bytes = path.stat().st_size
+    require(
+        num_bytes <= _MOST_BYTES, name, f"{num_bytes:,} bytes", f"at most {_MOST_BYTES:,} in a file"
+    )
     try:
         text = path.read_text(encoding="utf-8-sig")
     except UnicodeDecodeError as error:
@@ -306,19 +308,19 @@ def _checked_counts(array: NDArray[Any], layout: str, num_teachers: int | None) 
     is_count = (array >= 0) & (array < _LARGEST_COUNT)
     require_entries("votes", is_count, f"counts in 0..{_LARGEST_COUNT - 1}")
     counts = array.astype(np.int64)
-    total = num_teachers or 0
+    known_teachers = num_teachers or 0
     if layout in _FORMS:
         sums = np.unique(counts.sum(axis=-1))
         unit = "rows" if layout == "classes" else "pairs of counts"
         rule = f"{unit} with one sum, the number of teachers"
         require(len(sums) == 1, "votes", f"{len(sums)} different sums", rule)
-        total = require_count("num_teachers", int(sums[0]))
+        known_teachers = require_count("num_teachers", int(sums[0]))
     if layout == "pairs":
         counts = counts[:, :, 1]
-    checked = require_histogram("votes", counts, num_teachers=total, num_axes=2)
+    checked = require_histogram("votes", counts, num_teachers=known_teachers, num_axes=2)
     return ImportedVotes(
         layout=layout,
         counts=checked.astype(np.int64),
-        num_teachers=total,
+        num_teachers=known_teachers,
         max_votes=1 if layout == "classes" else None,
     )

@@ -83,8 +83,8 @@ class MomentVotes(RoundVotes):
         self.variances = self.directions.feature_variances
         # Records lie by their teacher, and teachers by their number of records: teachers of equal size are one array.
         sizes = np.bincount(self.teacher_of, minlength=self.num_teachers)
-        place = sizes[self.teacher_of] * (self.num_teachers + 1) + self.teacher_of
-        self._order = np.argsort(place, kind="stable")
+        sort_keys = sizes[self.teacher_of] * (self.num_teachers + 1) + self.teacher_of
+        self._order = np.argsort(sort_keys, kind="stable")
         self._labels = self.labels[self._order]
         self._sizes = np.sort(sizes[sizes > 0])
 

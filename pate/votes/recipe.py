@@ -23,13 +23,13 @@ from typing import Any, Self
 from pate.validation import InvalidValue, nearest, normalize_field, require, require_count
 
 # The data on which several fields were chosen, for `chosen_on`.
-_DESCENT = (
+_DESCENT_DATA = (
     "validation groups of Debian (10 and 40 labels), two tables, 12,000 groups of WordNet-40, Yeast"
 )
-_KERNEL = "15% of the private groups of WordNet-40, Debian, flights and a table"
-_LITERATURE = "the literature, Yeast, digits grid and made-up data"
-_DIGITS = "digits grid"
-_SHARED_LABELS = "Yeast and made-up data, with a look at WordNet-40"
+_KERNEL_DATA = "15% of the private groups of WordNet-40, Debian, flights and a table"
+_LITERATURE_DATA = "the literature, Yeast, digits grid and made-up data"
+_DIGITS_DATA = "digits grid"
+_SHARED_LABELS_DATA = "Yeast and made-up data, with a look at WordNet-40"
 
 
 def _constant(
@@ -71,7 +71,7 @@ class Recipe:
         high=2**20,
         unit="rounds",
         meaning="rounds in which teachers that can be asked again vote, where `rounds` is null",
-        chosen_on=_DESCENT,
+        chosen_on=_DESCENT_DATA,
     )
     fewest_teachers_in_rounds: int = _constant(
         default=200,
@@ -79,7 +79,7 @@ class Recipe:
         high=2**40,
         unit="teachers",
         meaning="fewer teachers cast one matrix of votes, where `rounds` is null",
-        chosen_on=f"{_DIGITS}, where one matrix was better with 99",
+        chosen_on=f"{_DIGITS_DATA}, where one matrix was better with 99",
     )
     round_clip: float = _constant(
         default=0.5,
@@ -87,7 +87,7 @@ class Recipe:
         high=1e3,
         unit="usual lengths of a vote",
         meaning="the clip of a round, before `clip_factor`",
-        chosen_on=_DESCENT,
+        chosen_on=_DESCENT_DATA,
     )
     least_round_variance: float = _constant(
         default=1e-4,
@@ -95,7 +95,7 @@ class Recipe:
         high=1,
         unit="of a label's variance",
         meaning="the least variance that a round's clip assumes of a label, however sure the student is of the label",
-        chosen_on=_LITERATURE,
+        chosen_on=_LITERATURE_DATA,
     )
     label_scale_power: float = _constant(
         default=-0.25,
@@ -103,7 +103,7 @@ class Recipe:
         high=1,
         unit="power",
         meaning="power of a label's variance by which its residuals are scaled, so that rare labels are not lost",
-        chosen_on=_DESCENT,
+        chosen_on=_DESCENT_DATA,
     )
     public_rows: int = _constant(
         default=20_000,
@@ -119,7 +119,7 @@ class Recipe:
         high=1,
         unit="share",
         meaning="share of a trained teacher's own confidences, in place of the student's probabilities, in its vote",
-        chosen_on=_LITERATURE,
+        chosen_on=_LITERATURE_DATA,
     )
     most_group_records: int = _constant(
         default=16,
@@ -146,7 +146,7 @@ class Recipe:
         high=1,
         unit="of 1 / z²",
         meaning="parts of the center's budget: length of the votes, first mean, second mean; their sum is 1",
-        chosen_on=_LITERATURE,
+        chosen_on=_LITERATURE_DATA,
     )
     prevalence_floor: float = _constant(
         default=0.005,
@@ -154,7 +154,7 @@ class Recipe:
         high=0.5,
         unit="of the records",
         meaning="the least released prevalence, and the least share of the pool above a student's threshold",
-        chosen_on=_LITERATURE,
+        chosen_on=_LITERATURE_DATA,
     )
     unbiased_error: float = _constant(
         default=1.15,
@@ -170,7 +170,7 @@ class Recipe:
         high=0.5,
         unit="of the records",
         meaning="the least prevalence that the rule of the clip, and the first student of rounds, assume",
-        chosen_on=_LITERATURE,
+        chosen_on=_LITERATURE_DATA,
     )
 
     # Directions: the public features along which votes are cast, with `rounds=1` and in rounds.
@@ -181,7 +181,7 @@ class Recipe:
         high=1e6,
         unit="of the labels' variance",
         meaning="noise at which directions of the public pool are no longer affordable, with `rounds=1`",
-        chosen_on=_LITERATURE,
+        chosen_on=_LITERATURE_DATA,
     )
     noise_share_in_rounds: float = _constant(
         default=0.5,
@@ -189,7 +189,7 @@ class Recipe:
         high=1e6,
         unit="of the labels' variance",
         meaning="as `noise_share_at_once`, for rounds, where descent learns little along most directions",
-        chosen_on=_DESCENT,
+        chosen_on=_DESCENT_DATA,
     )
     ridge_at_once: float = _constant(
         default=0.1,
@@ -205,7 +205,7 @@ class Recipe:
         high=1e6,
         unit="mean variances",
         meaning="as `ridge_at_once`, for votes in rounds",
-        chosen_on=_DESCENT,
+        chosen_on=_DESCENT_DATA,
     )
     constant_feature: float = _constant(
         default=0.2,
@@ -213,7 +213,7 @@ class Recipe:
         high=0.999,
         unit="of a length of 1",
         meaning="the last feature of every input in rounds, which carries each label's constant",
-        chosen_on=_DESCENT,
+        chosen_on=_DESCENT_DATA,
     )
 
     # Kernel: the components that make the student nonlinear, beside the linear features.
@@ -224,7 +224,7 @@ class Recipe:
         high=1e9,
         unit="times the pool's directions",
         meaning="affordable directions from which on a kernel's components stand beside, where `nonlinear` is null",
-        chosen_on=_KERNEL,
+        chosen_on=_KERNEL_DATA,
     )
     kernel_landmarks: int = _constant(
         default=1024,
@@ -232,7 +232,7 @@ class Recipe:
         high=2**14,
         unit="rows",
         meaning="public rows that the kernel compares an input with",
-        chosen_on=_KERNEL,
+        chosen_on=_KERNEL_DATA,
     )
     kernel_fitted_rows: int = _constant(
         default=10_000,
@@ -248,7 +248,7 @@ class Recipe:
         high=2**14,
         unit="components",
         meaning="the largest number of components of the kernel",
-        chosen_on=_KERNEL,
+        chosen_on=_KERNEL_DATA,
     )
     kernel_components_per_feature: int = _constant(
         default=4,
@@ -256,7 +256,7 @@ class Recipe:
         high=2**14,
         unit="components",
         meaning="the largest number of components for each linear feature",
-        chosen_on=_KERNEL,
+        chosen_on=_KERNEL_DATA,
     )
     kernel_rows_per_component: int = _constant(
         default=20,
@@ -272,7 +272,7 @@ class Recipe:
         high=1e6,
         unit="of the linear features' mean square",
         meaning="mean square of all components together on the pool",
-        chosen_on=_KERNEL,
+        chosen_on=_KERNEL_DATA,
     )
     kernel_evening: float = _constant(
         default=0.25,
@@ -280,7 +280,7 @@ class Recipe:
         high=1,
         unit="power",
         meaning="power of a component's variance that is left of it: 1 leaves all, 0 makes all components equal",
-        chosen_on=_KERNEL,
+        chosen_on=_KERNEL_DATA,
     )
     kernel_expected: float = _constant(
         default=0.1,
@@ -288,7 +288,7 @@ class Recipe:
         high=1e6,
         unit="of a linear feature's variance",
         meaning="variance that a component is expected to add to log-odds",
-        chosen_on=_KERNEL,
+        chosen_on=_KERNEL_DATA,
     )
 
     # Descent: how long the student learns from the sums of votes, and how its noise is removed.
@@ -299,7 +299,7 @@ class Recipe:
         high=1e6,
         unit="of log-odds",
         meaning="variance that a label's log-odds are expected to have before anything is released",
-        chosen_on=_DESCENT,
+        chosen_on=_DESCENT_DATA,
     )
     longer: float = _constant(
         default=2.0,
@@ -307,7 +307,7 @@ class Recipe:
         high=1e3,
         unit="times the best time",
         meaning="learning time; longer than is best for single weights, as the posterior mean takes their noise off",
-        chosen_on=_DESCENT,
+        chosen_on=_DESCENT_DATA,
     )
     signal_power: float = _constant(
         default=0.25,
@@ -315,7 +315,7 @@ class Recipe:
         high=2,
         unit="power",
         meaning="power of a direction's variance that its weights are expected to add to log-odds",
-        chosen_on=_DESCENT,
+        chosen_on=_DESCENT_DATA,
     )
     missed_power: float = _constant(
         default=0.5,
@@ -323,7 +323,7 @@ class Recipe:
         high=2,
         unit="power",
         meaning="power of the share of its signal that a label had time to learn, which its weights are divided by",
-        chosen_on=_SHARED_LABELS,
+        chosen_on=_SHARED_LABELS_DATA,
     )
     clip_bias: float = _constant(
         default=0.02,
@@ -331,7 +331,7 @@ class Recipe:
         high=1,
         unit="of the records",
         meaning="about the standard deviation of the bias that clips cause in a prevalence estimated in rounds",
-        chosen_on=_DESCENT,
+        chosen_on=_DESCENT_DATA,
     )
     matched_floor: float = _constant(
         default=1e-3,
@@ -339,7 +339,7 @@ class Recipe:
         high=0.5,
         unit="of the records",
         meaning="the least prevalence that the last student's constants are matched to",
-        chosen_on=_DESCENT,
+        chosen_on=_DESCENT_DATA,
     )
 
     def __post_init__(self) -> None:

@@ -154,18 +154,25 @@ class Attack:
         """
         start_time = time.monotonic()
         monitor = monitor or Monitor()
-        total = (
+        num_units = (
             require_dataset(dataset).private.num_groups if self.of_records else self.num_teachers
         )
         rule = f"at least {_FEWEST_GROUPS} private groups or teachers for canaries among them"
-        require(total >= _FEWEST_GROUPS, "num_teachers", total, rule)
+        require(num_units >= _FEWEST_GROUPS, "num_teachers", num_units, rule)
         shape = VoteShape(
-            num_queries=self.num_queries, num_labels=dataset.num_labels, num_teachers=total
+            num_queries=self.num_queries, num_labels=dataset.num_labels, num_teachers=num_units
         )
         priced = plan_release(self.aggregator, shape, self.budget)
-        most = total // 2 if self.of_records else total // 8
-        num_canaries = self.num_canaries or min(_CANARIES, total // 10 if self.of_records else most)
-        require(num_canaries <= most, "num_canaries", num_canaries, f"at most {most} of {total}")
+        most_canaries = num_units // 2 if self.of_records else num_units // 8
+        num_canaries = self.num_canaries or min(
+            _CANARIES, num_units // 10 if self.of_records else most_canaries
+        )
+        require(
+            num_canaries <= most_canaries,
+            "num_canaries",
+            num_canaries,
+            f"at most {most_canaries} of {num_units}",
+        )
         streams = RandomStreams.from_secret() if self.seed is None else RandomStreams(self.seed)
         rng = streams.generator("noise")
         coins: list[Signs] = []
@@ -219,10 +226,10 @@ class Attack:
             scores: the score of each canary: its sign is the guess, its size the confidence, `[m]`.
             start_time: the time at which the attack started, by `time.monotonic`.
         """
-        most = min(len(coins), round(_GUESSED * math.sqrt(len(coins))))
-        surest = np.argsort(-np.abs(scores), kind="stable")[:most]
+        num_guesses = min(len(coins), round(_GUESSED * math.sqrt(len(coins))))
+        surest = np.argsort(-np.abs(scores), kind="stable")[:num_guesses]
         correct = int(((scores > 0) == (coins > 0))[surest].sum())
-        guesses = Guesses(num_canaries=len(coins), num_guesses=most, num_correct=correct)
+        guesses = Guesses(num_canaries=len(coins), num_guesses=num_guesses, num_correct=correct)
 
         def accountant_at(noise_factor: float) -> Accountant:
             event = priced.aggregator.scaled(noise_factor).event(priced.shape)

@@ -85,17 +85,17 @@ class Guesses:
         # least i right ones, B_i = sum_{l>=i} (r - l) p_l / m that it is guessed wrongly beside at least i. Turning
         # that coin shows B_{i-1} >= g(A_i), g = least_wrong. A tail of 1 - confidence at c, all of it at c itself,
         # forces the least further mass level by level; where that passes 1, the tail cannot be so large.
-        most = self.num_guesses
-        count = self.num_canaries
+        num_guesses = self.num_guesses
+        num_canaries = self.num_canaries
         correct = self.num_correct
         mass = 1 - require_probability("confidence", confidence)
-        right = mass * correct / count
-        wrong = mass * (most - correct) / count
+        right = mass * correct / num_canaries
+        wrong = mass * (num_guesses - correct) / num_canaries
         for level in range(correct - 1, -1, -1):
             needed = max(wrong, price_curve.least_wrong(right))
-            added = (needed - wrong) * count / (most - level)
+            added = (needed - wrong) * num_canaries / (num_guesses - level)
             mass = mass + added
-            right = right + added * level / count
+            right = right + added * level / num_canaries
             wrong = needed
             if mass > 1:
                 return True

@@ -274,15 +274,15 @@ def _crafts(aggregator: Aggregator, shape: VoteShape, num_others: int) -> Iterat
         shape: the numbers of queries, labels and teachers of the release.
         num_others: the number of teachers that are no canaries.
     """
-    most = aggregator.max_votes_per_teacher or shape.num_labels
+    most_votes = aggregator.max_votes_per_teacher or shape.num_labels
     fixed = aggregator.exact_labels
     counted = aggregator.reads_counts
-    if most >= shape.num_labels and fixed is None:
+    if most_votes >= shape.num_labels and fixed is None:
         yield Craft()
     for width in _WIDTHS if fixed is None else (fixed,):
         for gap in (round(part * num_others) for part in (_GAPS if counted else _FEW_GAPS)):
             # two sets of labels: each other teacher votes for one of them
-            if width <= most and 2 * width <= shape.num_labels:
+            if width <= most_votes and 2 * width <= shape.num_labels:
                 first = (num_others + gap) // 2
                 second = num_others - first
                 yield Craft(
@@ -292,7 +292,7 @@ def _crafts(aggregator: Aggregator, shape: VoteShape, num_others: int) -> Iterat
             for steps in _STAIRS:
                 if (
                     counted
-                    and most >= shape.num_labels > width * steps
+                    and most_votes >= shape.num_labels > width * steps
                     and gap * steps <= num_others
                 ):
                     places = [min(label // width, steps) for label in range(shape.num_labels)]

@@ -30,7 +30,7 @@ def clipped_sums(network: nn.Module, clip: float) -> Iterator[Callable[[Array, A
 
     module = GradSampleModule(network, loss_reduction="sum")
     parameters: list[Any] = list(network.parameters())
-    size = sum(parameter.numel() for parameter in parameters)
+    num_weights = sum(parameter.numel() for parameter in parameters)
     clipping = DPOptimizer(
         torch.optim.SGD(parameters, lr=0.0),
         noise_multiplier=0.0,
@@ -47,10 +47,10 @@ def clipped_sums(network: nn.Module, clip: float) -> Iterator[Callable[[Array, A
             labels: `[m, L]`.
         """
         if not len(inputs):  # nobody takes part
-            return np.zeros(size)
+            return np.zeros(num_weights)
         for parameter in parameters:
             parameter.summed_grad = None
-        rows = max(1, _CHUNK_VALUES // size)
+        rows = max(1, _CHUNK_VALUES // num_weights)
         for first in range(0, len(inputs), rows):
             chunk = torch.from_numpy(inputs[first : first + rows])
             chunk_labels = torch.from_numpy(labels[first : first + rows])

@@ -98,9 +98,9 @@ def remarks_on_dates(column: DateColumn, cells: Any, spelling: CellSpelling) -> 
         yield f"dates in the order {column.order}, {example} is {day}"
     days = as_dates(cells, date_orders=(column.order,), first_year=spelling.first_year)
     for absent in column.absent:
-        count = int((np.floor(days) == days_of(absent)).sum())
+        num_absent = int((np.floor(days) == days_of(absent)).sum())
         yield (
-            f"{absent}, in {count} of {len(days)} cells, is far from all other dates and read as a "
+            f"{absent}, in {num_absent} of {len(days)} cells, is far from all other dates and read as a "
             "missing cell"
         )
     counts = Counter(days[np.isfinite(days)].tolist())

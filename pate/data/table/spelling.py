@@ -46,18 +46,18 @@ def canonical_word(word: str) -> str:
     word = " ".join(normalize("NFKC", visible(word)).split())
     if word.lower() in TRUTHS:
         return word.capitalize()
-    number = _NUMBER.fullmatch(word)
-    if number is not None and (number[2] or number[3]):
-        return _canonical_number(word, parts=number)
-    if moment := _MOMENT.fullmatch(word):
-        return _canonical_moment(moment)
+    number_match = _NUMBER.fullmatch(word)
+    if number_match is not None and (number_match[2] or number_match[3]):
+        return _canonical_number(word, number_match=number_match)
+    if moment_match := _MOMENT.fullmatch(word):
+        return _canonical_moment(moment_match)
     if comma_and_zeros := _COMMA_AND_ZEROS.fullmatch(word):
         return canonical_word(comma_and_zeros[1])
     return word
 
 
-def _canonical_number(word: str, parts: re.Match[str]) -> str:
-    sign, digits, fraction, exponent = parts.groups()
+def _canonical_number(word: str, number_match: re.Match[str]) -> str:
+    sign, digits, fraction, exponent = number_match.groups()
     if exponent is not None:
         digits, _, fraction = format(abs(Decimal(word)), "f").partition(".")
     fraction = (fraction or "").rstrip("0")
@@ -66,8 +66,8 @@ def _canonical_number(word: str, parts: re.Match[str]) -> str:
     return f"-{plain}" if is_negative else plain
 
 
-def _canonical_moment(parts: re.Match[str]) -> str:
-    day, time, seconds, fraction, zone = parts.groups()
+def _canonical_moment(moment_match: re.Match[str]) -> str:
+    day, time, seconds, fraction, zone = moment_match.groups()
     time += seconds or ":00"
     if zone is not None:
         try:

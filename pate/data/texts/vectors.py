@@ -98,11 +98,15 @@ class TextVectors(FittedTransform):
         """
         is_long = sum(map(len, texts)) > _MANY_CHARACTERS
         workers = self.workers if is_long or self.workers == "threads" else None
-        size = _TASK_ROWS if workers == "processes" else BLOCK_ROWS
+        texts_at_once = _TASK_ROWS if workers == "processes" else BLOCK_ROWS
         # a copy has no cached properties, which other processes would be sent too
         owner = replace(self) if workers == "processes" else self
         blocks = map_blocks(
-            owner._blocks, texts, block_size=size, report_progress=report_progress, workers=workers
+            owner._blocks,
+            texts,
+            block_size=texts_at_once,
+            report_progress=report_progress,
+            workers=workers,
         )
         return np.concatenate([np.empty((0, self.dimension), np.float32), *blocks])
 
