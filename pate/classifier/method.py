@@ -1,8 +1,8 @@
 """The method of a fit: which teachers vote, through which aggregator, and which student learns.
 
-`PATEClassifier.fit` is the same for all methods. A method prices its release before anything is read, and returns the
-votes of its teachers. `EnsembleMethod` has scikit-learn estimators for teachers. `GroupVotesMethod` has one teacher for
-each private group, as `pate-train experiment=centered_votes` has.
+`PATEClassifier.fit` is the same for all methods. A method prices its release before a teacher learns or votes, and then
+returns the votes of its teachers. `EnsembleMethod` has scikit-learn estimators for teachers. `GroupVotesMethod` has one
+teacher for each private group, as `pate-train experiment=centered_votes` has.
 """
 
 from abc import ABC, abstractmethod
