@@ -86,7 +86,8 @@ class Arrays:
         Without an array `groups`, each record is a group of its own.
 
         Raises:
-            InvalidValue: a file is missing, one file is named for two splits, or an array has the wrong form.
+            InvalidValue: a file is missing, one file is named for two splits, an array has the wrong form, or only some
+                of the splits have groups.
             DamagedFile: a file cannot be read.
         """
         files = {split: _read(f"data.{split}", file=getattr(self, split)) for split in SPLITS}

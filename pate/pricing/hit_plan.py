@@ -37,7 +37,7 @@ class HitPlan:
         hit_rate: the mean probability that a query is a hit.
         expected_hits: the expected number of hits over all queries, if the session never halted.
         expected_asked: the number of queries until the expected hits reach `target_hits`, or all queries.
-        epsilon: the price of the session.
+        epsilon: the price of the session on all queries.
         plain_epsilon: the price of `expected_asked` queries if every query is charged.
         break_even_queries: the smallest number of queries, found to within 1%, for which a session with the same hit
             rate costs less than charging every query; None if there is none up to `max_queries`.

@@ -72,7 +72,8 @@ class Claim:
             accountant: computes a delta for each of `epsilons`, and an epsilon for each of `deltas`.
             orders: the orders at which Renyi divergences are claimed.
             epsilons: the epsilons at which deltas are claimed.
-            deltas: further points. For each, the epsilon at this delta plus the failure probability is claimed.
+            deltas: further points. For each, an epsilon is claimed at the sum of this delta and the failure
+                probability.
             count: the number of releases.
 
         Raises:

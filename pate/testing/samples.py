@@ -59,7 +59,8 @@ def verify_samples(
         num_samples: the number of draws for each histogram, >= 2; an odd number counts as one less.
         confidence: the confidence of a refutation, in (0, 1).
         epsilons: the epsilons at which deltas are tested.
-        deltas: further points of the price. For each, the epsilon at this delta plus the failure probability is tested.
+        deltas: further points of the price. For each, the epsilon at the sum of this delta and the failure probability
+            is tested.
         accountant: computes epsilons and deltas of an event.
         one_vote: whether each teacher votes for exactly one label, and not for any set of labels.
     """

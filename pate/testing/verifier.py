@@ -155,10 +155,10 @@ def verify(
 ) -> Verdict:
     """Compares the exact distributions of a mechanism on all neighboring histograms of a small instance with its price.
 
-    Renyi divergences are computed after the best choice of a failure event, of the event's failure probability, is
-    removed. Deltas are compared with the deltas that the accountant computes. A refutation names a pair of histograms
-    and is a proof, up to rounding errors. If the price is not refuted, it holds on this instance at these orders and
-    epsilons.
+    Renyi divergences are computed after a failure event is removed (see `trimmed`): its probability is that of the
+    price, and it is chosen such that the divergences are smallest. Deltas are compared with the deltas that the
+    accountant computes. A refutation names a pair of histograms and is a proof, up to rounding errors. If the price is
+    not refuted, it holds on this instance at these orders and epsilons.
 
     Args:
         distribution: returns the probability of each outcome, for a histogram, int `[num_labels]`.
@@ -168,8 +168,8 @@ def verify(
         event: the price of one release; or a `Claim`, whose bounds need not come from an event.
         orders: the orders at which Renyi divergences are compared.
         epsilons: the epsilons at which deltas are compared.
-        deltas: further points of the price. For each, the epsilon at this delta plus the failure probability is
-            compared.
+        deltas: further points of the price. For each, the epsilon at the sum of this delta and the failure probability
+            is compared.
         accountant: computes epsilons and deltas of an event.
         count: the number of releases on the same pair. For 2 or more, only the pairs with the largest divergences of
             one release are composed, so the divergences of the verdict are lower bounds.

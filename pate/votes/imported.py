@@ -98,7 +98,7 @@ class ImportedVotes:
 
         Args:
             path: the file.
-            layout: "auto" or one of `LAYOUTS`.
+            layout: one of `LAYOUTS`.
             num_teachers: the number of teachers; required for a histogram, and checked for the other layouts.
 
         Raises:
@@ -237,7 +237,7 @@ def _votes_in(array: NDArray[Any], layout: str, num_teachers: int | None) -> Imp
 
     Args:
         array: the array of a file.
-        layout: "auto" or one of `LAYOUTS`.
+        layout: one of `LAYOUTS`.
         num_teachers: the number of teachers; None if the caller did not give it.
     """
     if layout == "auto":

@@ -104,7 +104,7 @@ class Guesses:
     def least_epsilon(self, delta: float, *, confidence: float = 0.95) -> float:
         """Returns the largest epsilon such that the guesses refute (epsilon, delta)-DP, for any mechanism.
 
-        Returns 0 if the guesses refute no epsilon.
+        The result is at most 200, and 0 if the guesses refute no epsilon.
 
         Args:
             delta: the delta of the epsilon.

@@ -156,6 +156,8 @@ class TeacherAttack:
     ) -> TeacherAttack:
         """Returns the attack whose pattern of votes and number of canaries guess best in simulated releases.
 
+        A smaller number of canaries is chosen only if its score is more than 1.25 times as large.
+
         Args:
             aggregator: draws the release.
             shape: the numbers of queries, labels and teachers of the release.
