@@ -307,11 +307,17 @@ def require_choice(name: str, value: str, choices: tuple[str, ...]) -> str:
     return value
 
 
-def nearest(value: str, choices: tuple[str, ...]) -> str:
-    """Returns a suffix for an error, such as ` (did you mean stable_top_k?)`; "" if no choice is spelled similarly."""
+def nearest(value: str, choices: tuple[str, ...], *, least_similarity: float = 0.5) -> str:
+    """Returns a suffix for an error, such as ` (did you mean stable_top_k?)`; "" if no choice is spelled similarly.
+
+    Args:
+        value: the value that is no choice.
+        choices: the values that are allowed.
+        least_similarity: the least similarity of a choice that is named, between 0 and 1, as `difflib` measures it.
+    """
     from difflib import get_close_matches
 
-    close = get_close_matches(str(value), choices, n=3, cutoff=0.5)
+    close = get_close_matches(str(value), choices, n=3, cutoff=least_similarity)
     return f" (did you mean {' or '.join(close)}?)" if close else ""
 
 

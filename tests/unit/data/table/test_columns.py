@@ -11,7 +11,9 @@ import pytest
 
 from pate.data import Table, TableSchema
 from pate.data.table.category_column import CategoryColumn
+from pate.data.table.column_names import require_columns
 from pate.data.table.number_column import NumberColumn
+from pate.validation import InvalidValue
 from tests.refusals import refused
 from tests.unit.data.table.frames import NUM_ROWS, people_frames, write_frames
 
@@ -218,3 +220,13 @@ def test_column_of_mixed_types_becomes_words(tmp_path: Path) -> None:
     assert isinstance(dataset.preprocessing, TableSchema)
     inputs = dataset.preprocessing.inputs(frames["private"].assign(ward=words))
     assert inputs[HAS_GAP].tolist() == dataset.private.inputs[HAS_GAP].tolist()
+
+
+@pytest.mark.parametrize(
+    ("missing", "guess"), [("temp", ""), ("notes", " (did you mean note?)")], ids=["no", "yes"]
+)
+def test_a_missing_column_is_guessed_only_from_like_names(missing: str, guess: str) -> None:
+    """The columns `age` and `note` are there. `notes` is guessed to be `note`, and for `temp` there is no guess."""
+    with pytest.raises(InvalidValue) as caught:
+        require_columns("data", columns=("age", "note"), required=(missing,))
+    assert caught.value.rule == f"also the column {missing}{guess}"
