@@ -7,6 +7,7 @@ import os
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 from pate import accounting
@@ -126,9 +127,13 @@ def ledgers_in(path: str | os.PathLike[str]) -> list[accounting.Ledger]:
 
     A ledger whose charges name no data set has a single account. Raises `InvalidValue` if there is no file.
     """
-    require(
-        os.path.lexists(path), "ledger", path, "a ledger that runs are charged to, found no file"
-    )
+    rule = "a ledger that runs are charged to, found no file"
+    in_outputs = (
+        Path(path).parent / "outputs" / "ledger.db"
+    )  # where runs without output_dir= are charged
+    if in_outputs.is_file():
+        rule += f"; there is {in_outputs}"
+    require(os.path.lexists(path), "ledger", path, rule)
     shared = accounting.SharedLedger.stored(path)
     return [shared.account(data) for data in shared.data] or [accounting.Ledger.stored(path)]
 

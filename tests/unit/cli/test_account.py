@@ -14,6 +14,7 @@ from pate.aggregators import BoundaryTopK, GaussianVotes
 from pate.cli.account import account
 from pate.cli.audit import audit
 from pate.mechanisms import CertifiedTable
+from pate.pricing.ledger_accounts import ledgers_in
 from pate.setting_names import COMMAND
 from pate.validation import InvalidValue
 from pate.votes import VoteShape
@@ -224,6 +225,15 @@ def test_remaining_budget_of_a_ledger_is_what_it_admits(
             num_teachers=400,
         ).event_for(num_queries=100, num_labels=10, num_teachers=400)
         assert (account.affords(event) >= 1) is fits
+
+
+def test_a_missing_ledger_names_the_one_in_outputs(tmp_path: Path) -> None:
+    """A ledger is missing, and `outputs/ledger.db` exists beside its place. The error names that file."""
+    path = tmp_path / "outputs" / "ledger.db"
+    path.parent.mkdir()
+    path.touch()
+    with refused("ledger", tmp_path / "ledger.db", f"found no file; there is {path}"):
+        ledgers_in(tmp_path / "ledger.db")
 
 
 @pytest.mark.slow
