@@ -21,6 +21,8 @@ from pate.report.wording import SEEDED_WARNING
 
 _LONGEST_WORD = 60
 _MOST_WORDS = 10  # of a column
+# The kinds of student that predict without torch, and so with the extra `predict`.
+_KINDS_WITHOUT_TORCH = ("linear", "logistic", "low_rank", "mlp", "released", "released_kernel")
 _TASKS = {"features": "tabular-classification", "images": "image-classification"}
 _PAGES = Environment(
     loader=PackageLoader("pate.bundle", ""),
@@ -75,8 +77,16 @@ def publish(
     extracted = preprocessing if isinstance(preprocessing, ExtractedForm) else None
     table = {} if schema is None else schema.plain()["columns"]
     texts = () if schema is None else schema.texts.values()
-    # encoders of texts need more packages than a table
-    extra = "text" if any(vectors.kind == "encoder" for vectors in texts) else "table"
+    # encoders of texts need more packages, and models and features of pictures need torch
+    has_encoder = any(vectors.kind == "encoder" for vectors in texts)
+    needs_torch = model.kind not in _KINDS_WITHOUT_TORCH or (
+        preprocessing is not None and schema is None
+    )
+    extra = "predict,cli"
+    if has_encoder:
+        extra = "text"
+    elif needs_torch:
+        extra = "table"
     takes_pictures = preprocessing is not None
     if extracted is not None:
         takes_pictures = extracted.pictures is not None
@@ -108,6 +118,7 @@ def publish(
         seeded=SEEDED_WARNING if privacy.noise_seeded else "",
         install=how_to_install(extra, on_any_machine=True),
         published=PUBLISHED,
+        is_least=extra == "predict,cli",
         extractor=None if extracted is None else extracted.extractor,
         takes_pictures=takes_pictures,
         columns=[(cell(name), column["kind"], _range(column)) for name, column in table.items()],

@@ -148,6 +148,8 @@ def test_the_card_of_the_model_names_its_columns(finished: Path) -> None:
     """The card of the model has a head in YAML for Hugging Face, and a body that lists the columns of the table."""
     _, head, body = (finished / "release" / "README.md").read_text().split("---\n", 2)
     assert "model.predict_proba(data)   # data is a DataFrame with the columns below\n" in body
+    assert "-py3-none-any.whl[predict,cli]'" in body
+    assert "import pate  # of the extras above, [predict] is enough here\n" in body
     card = yaml.safe_load(head)
     assert card["pipeline_tag"] == "tabular-classification"
     (result,) = card["model-index"][0]["results"]
