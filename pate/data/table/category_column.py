@@ -59,11 +59,15 @@ class CategoryColumn(Column):
         codes = codes_among(words, categories)
         missing = is_missing(cells=words)
         if ((codes < 0) & ~missing).any():  # spelled otherwise, perhaps
-            canonical_codes = codes_among(
-                canonical_words(words, spelling),
-                categories=canonical_words(words=categories, spelling=spelling),
+            canonical = canonical_words(words, spelling)
+            canonical_categories = canonical_words(words=categories, spelling=spelling)
+            for candidates in (canonical, _with_truths_as_numbers(canonical)):
+                candidate_codes = codes_among(candidates, categories=canonical_categories)
+                codes = np.where(codes < 0, candidate_codes, codes)
+            number_codes = codes_among(
+                canonical, categories=_with_truths_as_numbers(canonical_categories)
             )
-            codes = np.where(codes < 0, canonical_codes, codes)
+            codes = np.where(codes < 0, number_codes, codes)
         unknown = (codes < 0) & ~missing
         codes[codes < 0] = len(self.categories)
         if self.missing:
@@ -101,3 +105,10 @@ class CategoryColumn(Column):
         rule = "a list of words, numbers among them in quotes"
         require(are_words, f"{name}.categories", categories, rule)
         return cls(name, missing=schema_entry["missing"], categories=tuple(categories))
+
+
+def _with_truths_as_numbers(words: Any) -> Any:
+    """Returns canonical words in which True is 1 and False is 0: cells of a DataFrame that are bool are numbers."""
+    compute = arrow().compute
+    words = compute.if_else(compute.equal(words, "True"), "1", words)
+    return compute.if_else(compute.equal(words, "False"), "0", words)

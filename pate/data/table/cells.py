@@ -27,23 +27,46 @@ _WHOLE_BELOW = 2.0**63  # floats that an int64 can hold
 def as_texts(cells: Any) -> Any:
     """Returns cells as pyarrow strings `[num_cells]`, without surrounding blanks; null for an empty cell.
 
-    Floats are written as whole numbers if all of the column are whole and below 2**63.
+    Each cell is read by itself, so that no cell changes the text of another cell. Whole numbers below 2**63 are
+    written as digits, even if their column holds floats. Decimal numbers have no zeros at the end, because all cells
+    of a column share one number of digits. Bytes that are not UTF-8 become the replacement character U+FFFD.
+    """
+    pa = arrow()
+    cells = _decoded(cells)
+    if pa.types.is_floating(cells.type):
+        texts = _float_texts(cells)
+    elif pa.types.is_decimal(cells.type):
+        without_zeros = pa.compute.replace_substring_regex(
+            cells.cast(pa.string()), r"(\.\d*?)0+$", r"\1"
+        )
+        texts = pa.compute.replace_substring_regex(without_zeros, r"\.$", "")
+    else:
+        try:
+            texts = cells.cast(pa.string())
+        except (pa.ArrowInvalid, pa.ArrowNotImplementedError):  # lists, bytes that are no text
+            texts = pa.array(map(_text_of, cells.to_pylist()), pa.string())
+    return _trimmed(texts)
+
+
+def digest_texts(cells: Any) -> Any:
+    """Returns cells as `as_texts` of version 1 did, for the digests in ledgers, which must not change.
+
+    Floats are written as digits only if all of their column are whole. So a cell may change the text of another cell:
+    features must not be made of these texts.
     """
     pa = arrow()
     cells = _decoded(cells)
     if pa.types.is_floating(cells.type):
         values = cells.to_numpy(zero_copy_only=False)
-        finite = values[~np.isnan(values)]
         cells = pa.array(values, pa.float64(), from_pandas=True)
-        if np.all(np.abs(finite) < _WHOLE_BELOW) and not np.any(finite % 1):
+        if _are_whole(values[~np.isnan(values)]).all():
             cells = cells.cast(pa.int64(), safe=False)
     try:
         cells = cells.cast(pa.string())
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError):  # lists, bytes that are no text
         words = [None if value is None else str(value) for value in cells.to_pylist()]
         cells = pa.array(words, pa.string())
-    trimmed = pa.compute.utf8_trim_whitespace(cells)
-    return pa.compute.if_else(pa.compute.equal(trimmed, ""), pa.scalar(None, pa.string()), trimmed)
+    return _trimmed(cells)
 
 
 def as_numbers(cells: Any, spelling: CellSpelling = USUAL) -> NDArray[np.float64]:
@@ -67,8 +90,12 @@ def as_numbers(cells: Any, spelling: CellSpelling = USUAL) -> NDArray[np.float64
         pa.types.is_integer(cells.type)
         or pa.types.is_floating(cells.type)
         or pa.types.is_boolean(cells.type)
-        or pa.types.is_decimal(cells.type)
     )
+    if pa.types.is_decimal(
+        cells.type
+    ):  # by their digits: a conversion by the scale is rounded otherwise
+        cells = cells.cast(pa.string()).cast(pa.float64())
+        has_numbers = True
     if not has_numbers:
         return np.where(is_missing(cells), np.nan, np.inf)
     return np.asarray(cells.cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False))
@@ -88,7 +115,8 @@ def as_dates(
     def days_of_word(word: str) -> float:
         return days_of(date_text=word, date_orders=date_orders, first_year=first_year)
 
-    if cells.type == pa.string():
+    is_number = pa.types.is_integer(cells.type) or pa.types.is_floating(cells.type)
+    if cells.type == pa.string() or is_number:  # 20250131 is a date in a column of words, too
         return _parse(words=as_texts(cells), parse_all=_cast_days, parse_word=days_of_word)
     if not (pa.types.is_date(cells.type) or pa.types.is_timestamp(cells.type)):
         return np.where(is_missing(cells), np.nan, np.inf)
@@ -134,6 +162,38 @@ def _decoded(array: Any) -> Any:
         values = _decoded(array.dictionary)  # pyarrow takes nothing from views of strings
         array = pa.DictionaryArray.from_arrays(array.indices, values).dictionary_decode()
     return array.cast(pa.string()) if str(array.type) in _OTHER_TEXTS else array
+
+
+def _float_texts(cells: Any) -> Any:
+    """Returns a pyarrow array of floats as strings `[num_cells]`; whole numbers below 2**63 as digits."""
+    pa = arrow()
+    values = np.asarray(cells.cast(pa.float64()).to_numpy(zero_copy_only=False))
+    texts = pa.array(values, pa.float64(), from_pandas=True).cast(pa.string())
+    is_whole = _are_whole(values)
+    digits = pa.array(values[is_whole].astype(np.int64)).cast(pa.string())
+    return pa.compute.replace_with_mask(texts, is_whole, digits)
+
+
+def _are_whole(values: NDArray[np.float64]) -> NDArray[np.bool_]:
+    """Returns True for each whole number that an int64 can hold, bool `[num_values]`; False for NaN."""
+    with np.errstate(invalid="ignore"):  # infinity has no remainder
+        return np.asarray((np.abs(values) < _WHOLE_BELOW) & (values % 1 == 0))
+
+
+def _text_of(value: Any) -> str | None:
+    """Returns the text of a cell that pyarrow does not convert: of bytes, or of a list."""
+    if value is None:
+        return None
+    if isinstance(value, bytes):
+        return value.decode("utf-8", "replace")
+    return str(value).encode("utf-8", "replace").decode()
+
+
+def _trimmed(texts: Any) -> Any:
+    """Returns pyarrow strings without surrounding blanks; null for an empty string."""
+    pa = arrow()
+    trimmed = pa.compute.utf8_trim_whitespace(texts)
+    return pa.compute.if_else(pa.compute.equal(trimmed, ""), pa.scalar(None, pa.string()), trimmed)
 
 
 def _cast_numbers(words: Any) -> Any:

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from pate.data.copies import rounded
 from pate.data.table.arrow import arrow
-from pate.data.table.cells import as_texts
+from pate.data.table.cells import as_texts, digest_texts
 from pate.data.table.column import Column
 from pate.data.table.number_column import NumberColumn
 from pate.data.table.schema import TableSchema
@@ -73,7 +73,7 @@ def private_digest(batches: Iterable[NumberedBatch], *, cells_are_text: bool = F
     numbers = []
     for _, table in batches:
         names = sorted(table.column_names)
-        words = [as_texts(table.column(name)).fill_null(_MISSING_WORD) for name in names]
+        words = [digest_texts(table.column(name)).fill_null(_MISSING_WORD) for name in names]
         numbers.append(_hash_rows(list(map(with_points, words)) if cells_are_text else words))
     digest = hashlib.sha256(_CELL_SEPARATOR.join(names).encode())
     digest.update(np.sort(np.concatenate(numbers)).astype("<u8").tobytes())

@@ -9,6 +9,7 @@ from contextlib import contextmanager, suppress
 from typing import Any
 
 from pate.data.table.arrow import arrow
+from pate.data.table.cell_words import column_cells
 from pate.data.table.column_names import column_name, require_columns
 from pate.validation import InvalidValue
 
@@ -62,11 +63,7 @@ def as_table(data: Any) -> Any:
 
 
 def _as_array(column: Any) -> Any:
-    """Returns a column as a pyarrow array. A pandas series of several types becomes an array of words."""
-    pa = arrow()
-    try:
-        return pa.array(column, from_pandas=True)
-    except pa.ArrowException:
-        if not hasattr(column, "iloc"):
-            raise
-        return pa.array(column.astype("string"), pa.string(), from_pandas=True)
+    """Returns a column as a pyarrow array; a column of pandas by `column_cells`, each cell by itself."""
+    return (
+        column_cells(column) if hasattr(column, "iloc") else arrow().array(column, from_pandas=True)
+    )

@@ -99,4 +99,6 @@ class JsonLines:
         if isinstance(value, dict):
             return json.dumps(value)
         word = str(int(value) if isinstance(value, bool) else value)
-        return None if word in MISSING_WORDS else word
+        if word in MISSING_WORDS:
+            return None
+        return word.encode("utf-8", "replace").decode()  # half of a character such as \ud800

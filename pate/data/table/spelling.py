@@ -27,6 +27,8 @@ GROUPING = {".": r"\.", ",": ",", "'": "['\u2019]", "_": "_", " ": r"[\p{Zs}\s]"
 TRUTHS = {"false": 0.0, "true": 1.0}
 _NUMBER = re.compile(r"([+\-\u2212]?)(\d*)(?:\.(\d*))?(?:[eE]([+-]\d{1,3}))?")
 _MOMENT = re.compile(r"(\d{4}-\d\d-\d\d)[T ](\d\d:\d\d)(:\d\d)?(?:\.(\d+))? ?(Z|[+-]\d\d:?\d\d)?")
+# an interval of pandas, whose bounds are whole numbers or floats
+_INTERVAL = re.compile(r"([(\[])([^,\s]+), ([^,\s]+)([)\]])")
 # 7,0 is 7 under any setting; 7,000 may be seven thousand
 _COMMA_AND_ZEROS = re.compile(r"([+-]?\d+),0{1,2}")
 # words that are canonical as they are, but for true and false
@@ -37,8 +39,9 @@ def canonical_word(word: str) -> str:
     r"""Returns the canonical form of a word: words that denote the same value have the same form.
 
     3.0 becomes 3, 2.50 becomes 2.5, and 1e+16 is written as digits. A day at 00:00:00 becomes the day, a moment is
-    converted to UTC, and true becomes True. Letters and digits are composed and of normal width, any blank becomes one
-    blank, and invisible characters are removed. Codes such as 007 stay unchanged.
+    converted to UTC, and true becomes True. The bounds of an interval are canonical. Letters and digits are composed
+    and of normal width, any blank becomes one blank, and invisible characters are removed. Codes such as 007 stay
+    unchanged.
 
     >>> [canonical_word(word) for word in ("7.0", "7,0", " 7\u200b", "007", "2025-01-31T00:00:00", "TRUE")]
     ['7', '7', '7', '007', '2025-01-31', 'True']
@@ -53,6 +56,9 @@ def canonical_word(word: str) -> str:
         return _canonical_moment(moment_match)
     if comma_and_zeros := _COMMA_AND_ZEROS.fullmatch(word):
         return canonical_word(comma_and_zeros[1])
+    if interval := _INTERVAL.fullmatch(word):
+        opening, left, right, closing = interval.groups()
+        return f"{opening}{canonical_word(left)}, {canonical_word(right)}{closing}"
     return word
 
 

@@ -1,0 +1,174 @@
+"""Conversion of the columns of pandas to pyarrow arrays, each cell by itself.
+
+The reading of a cell depends on that cell alone. The price of a release covers one private record, so one private cell
+must not change how the cells of other records are read. In pandas it could: a column of datetime.time and one empty
+text have no common type, one missing cell makes whole numbers floats, and categories are shared by all rows. Two cells
+that pandas holds for equal, such as 1, 1.0 and True, or an interval of whole numbers and of floats, have one reading.
+
+A column becomes float64 if all of its cells are numbers, and otherwise words. Numbers among words are written so that
+`as_numbers` reads the same numbers again.
+"""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Iterable
+from decimal import Decimal
+from numbers import Real
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pate.data.table.arrow import arrow
+from pate.data.table.cells import as_texts
+
+_MISSING_TYPES = ("NAType", "NaTType")  # of pandas
+_MICROSECOND = datetime.timedelta(microseconds=1)
+_MICROSECONDS_IN_A_SECOND = 1e6
+
+
+def column_cells(column: Any) -> Any:
+    """Returns a column of pandas as a pyarrow array `[num_cells]`: float64 if all cells are numbers, otherwise strings.
+
+    Whole numbers of at least 2**53 are rounded to floats, as pandas does if a cell of their column is missing. Truth
+    values are 0 and 1, durations seconds, moments words in UTC with at most six digits after the second.
+    """
+    pa = arrow()
+    from pandas import CategoricalDtype
+
+    if isinstance(column.dtype, CategoricalDtype):
+        categories = column_cells(column.cat.categories.to_series())
+        codes = column.cat.codes.to_numpy()
+        return categories.take(pa.array(codes, mask=codes < 0))
+    numbers_or_words = _typed_cells(column)
+    return _cells_one_by_one(column.tolist()) if numbers_or_words is None else numbers_or_words
+
+
+def _typed_cells(column: Any) -> Any:
+    """Returns a column without a Python object for each cell; None if its type needs these.
+
+    The result is that of `_cells_one_by_one`.
+    """
+    pa = arrow()
+    from pandas import StringDtype
+    from pandas.api.types import infer_dtype
+
+    dtype = column.dtype
+    is_numpy_like = isinstance(dtype, np.dtype) or hasattr(dtype, "numpy_dtype")
+    if is_numpy_like and getattr(dtype, "kind", "O") in "iufb":
+        values = column.to_numpy(np.float64, na_value=np.nan)
+        return pa.array(values + 0.0, pa.float64(), from_pandas=True)  # -0 becomes 0
+    if isinstance(dtype, np.dtype) and dtype.kind == "M":
+        return _moment_words(column.to_numpy())
+    is_object = isinstance(dtype, np.dtype) and dtype.kind == "O"
+    are_words = is_object and infer_dtype(column, skipna=True) == "string"
+    if are_words or isinstance(dtype, StringDtype):
+        try:
+            return pa.array(column, pa.string(), from_pandas=True)
+        except (UnicodeEncodeError, pa.ArrowException):  # half of a character
+            return None
+    return None
+
+
+def _cells_one_by_one(cells: Iterable[Any]) -> Any:
+    """Returns Python objects as a pyarrow array, each read by itself."""
+    pa = arrow()
+    readings = [_reading(cell) for cell in cells]
+    is_number = np.array([isinstance(reading, float) for reading in readings], np.bool_)
+    is_moment = np.array([isinstance(reading, np.datetime64) for reading in readings], np.bool_)
+    numbers = [reading for reading in readings if isinstance(reading, float)]
+    if numbers and all(reading is None or isinstance(reading, float) for reading in readings):
+        return pa.array(readings, pa.float64())
+    words = np.array(readings, object)
+    words[is_number] = as_texts(pa.array(numbers, pa.float64())).to_pylist()
+    moments = [reading for reading in readings if isinstance(reading, np.datetime64)]
+    words[is_moment] = _moment_words(np.array(moments, "datetime64[us]")).to_pylist()
+    return pa.array(words, pa.string())
+
+
+def _reading(cell: Any) -> float | str | np.datetime64 | None:
+    """Returns the number, the moment or the word that a cell means; None for a missing cell."""
+    if cell is None or type(cell).__name__ in _MISSING_TYPES:
+        return None
+    if isinstance(cell, str):
+        return str.__str__(cell).encode("utf-8", "replace").decode()
+    if isinstance(cell, bytes | bytearray):
+        return bytes(cell).decode("utf-8", "replace")
+    if isinstance(cell, np.datetime64):
+        return None if np.isnat(cell) else cell.astype("datetime64[us]")
+    if isinstance(cell, datetime.datetime):
+        return _moment(cell)
+    if isinstance(cell, np.timedelta64):
+        return None if np.isnat(cell) else _seconds(cell.astype("timedelta64[us]").item())
+    if isinstance(cell, datetime.timedelta):
+        return _seconds(cell)
+    if isinstance(cell, datetime.time):
+        return cell.isoformat(timespec="microseconds")
+    number = _number(cell)
+    if number is None:
+        return _text(cell)
+    return None if np.isnan(number) else number + 0.0  # -0 becomes 0
+
+
+def _number(cell: Any) -> float | None:
+    """Returns the float that is nearest to a number, infinity for a number that no float holds; None for no number."""
+    if isinstance(cell, complex | np.complexfloating) and cell.imag == 0:
+        cell = cell.real
+    if isinstance(cell, np.bool_):
+        return float(cell)
+    if not isinstance(cell, Real | Decimal):
+        return None
+    try:
+        return float(cell)
+    except OverflowError:
+        return np.inf
+    except ValueError:  # a signaling NaN of decimal
+        return np.nan
+
+
+def _text(cell: Any) -> str:
+    """Returns the word for a cell that is no number, moment or text. Its parts are read as cells are."""
+    if isinstance(cell, np.ndarray):
+        cell = cell.tolist() if cell.dtype.kind != "O" else list(cell)
+    if isinstance(cell, list | tuple):
+        opening, closing = "[]" if isinstance(cell, list) else "()"
+        return f"{opening}{', '.join(map(_part, cell))}{closing}"
+    if all(hasattr(cell, name) for name in ("left", "right", "closed")):  # an interval of pandas
+        opening = "[" if cell.closed in ("left", "both") else "("
+        closing = "]" if cell.closed in ("right", "both") else ")"
+        return f"{opening}{_part(cell.left)}, {_part(cell.right)}{closing}"
+    return str(cell).encode("utf-8", "replace").decode()
+
+
+def _part(cell: Any) -> str:
+    """Returns the word for a part of a list or an interval, with quotation marks around a text."""
+    if isinstance(cell, str | bytes):
+        return repr(_reading(cell))
+    return str(_cells_one_by_one([cell]).cast(arrow().string())[0].as_py())
+
+
+def _moment(cell: datetime.datetime) -> np.datetime64:
+    """Returns a moment in UTC, rounded down to microseconds. A moment without a time zone is in UTC."""
+    if hasattr(
+        cell, "to_datetime64"
+    ):  # a Timestamp of pandas, which may lie beyond the years of Python
+        return np.datetime64(cell.to_datetime64().astype("datetime64[us]"))
+    if cell.tzinfo is None:
+        return np.datetime64(cell, "us")
+    local = np.datetime64(cell.replace(tzinfo=None), "us")
+    return np.datetime64(local - np.timedelta64(cell.utcoffset() or datetime.timedelta(), "us"))
+
+
+def _moment_words(moments: NDArray[np.datetime64]) -> Any:
+    """Returns moments `[num_cells]` as pyarrow words such as 2020-01-31 12:00:00.5; null for NaT."""
+    pa = arrow()
+    words = pa.array(moments.astype("datetime64[us]")).cast(pa.string())
+    without_zeros = pa.compute.replace_substring_regex(words, r"(\.\d*?)0+$", r"\1")
+    return pa.compute.replace_substring_regex(without_zeros, r"\.$", "")
+
+
+def _seconds(duration: datetime.timedelta | int) -> float:
+    """Returns a duration in seconds. Whole numbers are microseconds beyond the durations of Python."""
+    microseconds = duration if isinstance(duration, int) else duration // _MICROSECOND
+    return float(microseconds) / _MICROSECONDS_IN_A_SECOND

@@ -1,0 +1,250 @@
+"""The reading of tables: one private cell changes the features of its own record alone.
+
+The price of a release covers one private record. So the features of all other records, and the published schema, must
+be equal whatever a private cell is, in each form in which pandas may hold the column: the type that pandas infers, a
+column of Python objects, and categories.
+"""
+
+from __future__ import annotations
+
+import datetime
+import json
+import uuid
+from collections.abc import Callable
+from decimal import Decimal
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from pate.classifier.frames import encode_records, fit_schema
+from pate.data.table.cells import as_dates, as_numbers, as_texts
+from pate.data.table.frames import as_table
+from pate.data.table.schema import TableSchema
+from pate.validation import InvalidValue
+
+pd = pytest.importorskip("pandas")
+pa = pytest.importorskip("pyarrow")
+
+NUM_ROWS = 40
+CHANGED_ROW = 3
+MOMENT = pd.Timestamp("2020-01-01 01:02:03")
+NANOSECOND = pd.Timedelta(1, "ns")
+
+KINDS: dict[str, list[Any]] = {
+    "int": [1, 2, 5],
+    "int_beyond_floats": [2**53, 2**53 + 1, 2**62, -(2**62)],
+    "float": [0.1 + 0.2, 1e22, 1e-7, 5.0, 123456789.123],
+    "bool": [True, False],
+    "decimal": [Decimal("1.50"), Decimal("2E+3"), Decimal("1e-9")],
+    "word": ["a", "b", "c"],
+    "code": ["007", "7", "1_000", "1e3"],
+    "bytes": [b"aa", b"bb", "é".encode()],
+    "date": [datetime.date(2020, 1, 1), datetime.date(2021, 2, 2)],
+    "datetime": [datetime.datetime(2020, 1, 1, 5), datetime.datetime(2021, 2, 2, 0, 0, 0, 7)],
+    "timestamp": [MOMENT + NANOSECOND, MOMENT + 1234567 * NANOSECOND, MOMENT],
+    "zoned": [MOMENT.tz_localize("Asia/Tokyo"), pd.Timestamp("1950-01-02", tz="Asia/Tokyo")],
+    "numpy_date": [np.datetime64("2020-01-01"), np.datetime64("2021-01-01")],
+    "time": [datetime.time(8), datetime.time(9, 30), datetime.time(12, 0, 1, 500)],
+    "timedelta": [datetime.timedelta(1), datetime.timedelta(2, 3, 4), pd.Timedelta(5, "ms")],
+    "uuid": [uuid.UUID(int=number) for number in (1, 2, 3)],
+    "period": [pd.Period("2020-01"), pd.Period("2020-02")],
+    "interval": list(pd.interval_range(0, 3)),
+    "list": [[1, 2], [], ["a"]],
+}
+ODD_CELLS: list[Any] = [
+    *(None, np.nan, pd.NA, pd.NaT, np.datetime64("NaT"), "", "n/a", "x", "\ud800", "e\u0301"),
+    *("1,5", "1.5", "1e400", "inf", "1 234", "31.12.2020", "12/31/2020", "2020-13-45", "True"),
+    *(np.inf, -np.inf, -0.0, 0.1, 5, 2**62, 2**64, 10**400, -1, True, 1 + 2j, 1 + 0j),
+    *(np.float32(0.1), np.int8(1), np.bool_(True), Fraction(1, 3)),
+    *(Decimal("1.234567890123456789"), Decimal("NaN"), Decimal("sNaN"), b"\xff", "é".encode()),
+    *(datetime.date(1, 1, 1), datetime.datetime.max, MOMENT, MOMENT + NANOSECOND),
+    *(MOMENT.tz_localize("UTC"), pd.Timestamp(np.datetime64("20000-01-01", "s")), datetime.time(9)),
+    *(pd.Timedelta(3, "s"), datetime.timedelta.max, uuid.UUID(int=1), pd.Period("2020")),
+    *(pd.Interval(0.0, 1.0), pd.Interval(0, 1), (1, 2), [1.0], {"a": 1}, np.array([1.5])),
+]
+
+
+def inferred(cells: list[Any]) -> Any:
+    """Returns a column of the type that pandas infers from all cells."""
+    return pd.Series(cells)
+
+
+def of_objects(cells: list[Any]) -> Any:
+    """Returns a column of Python objects."""
+    column = pd.Series([None] * len(cells), dtype=object)
+    for row, cell in enumerate(cells):
+        column.iat[row] = cell
+    return column
+
+
+def of_categories(cells: list[Any]) -> Any:
+    """Returns a column of categories, which pandas learns from all cells."""
+    return of_objects(cells).astype("category")
+
+
+def of_inferred_categories(cells: list[Any]) -> Any:
+    """Returns a column of categories of the type that pandas infers from all cells."""
+    return pd.Series(cells).astype("category")
+
+
+FORMS = (inferred, of_objects, of_categories, of_inferred_categories)
+SLOW_FORMS = [pytest.param(form, marks=pytest.mark.slow) for form in FORMS]
+
+
+def repeated(kind: str, num_rows: int, seed: int) -> list[Any]:
+    """Returns random cells of a kind."""
+    choices = KINDS[kind]
+    places = np.random.default_rng(seed).integers(0, len(choices), num_rows)
+    return [choices[place] for place in places.tolist()]
+
+
+def frame_of(column: Any) -> Any:
+    """Returns a DataFrame of a column and of a column of numbers."""
+    return pd.DataFrame({"cell": column, "number": np.arange(float(len(column)))})
+
+
+def other_rows(features: Any) -> Any:
+    """Returns the features of all rows but the changed one."""
+    return np.delete(features, CHANGED_ROW, axis=0)
+
+
+def readings_of(frame: Any) -> list[Any]:
+    """Returns the texts, numbers and days of the first column of a DataFrame, without the changed row."""
+    cells = as_table(frame).column("cell")
+    texts = np.array(as_texts(cells).to_pylist(), dtype=object)
+    return [other_rows(values) for values in (texts, as_numbers(cells), as_dates(cells))]
+
+
+def arrays_are_equal(first: Any, second: Any) -> bool:
+    """Returns True if two arrays have equal entries, where NaN equals NaN."""
+    return bool(np.array_equal(first, second, equal_nan=first.dtype != object))
+
+
+def frames_with_odd_cells(kind: str, form: Callable[[list[Any]], Any]) -> list[tuple[Any, Any]]:
+    """Returns DataFrames that differ in one cell, each with the cell; pandas refuses to build some."""
+    frames = []
+    for odd_cell in (*KINDS[kind][:2], *ODD_CELLS):
+        cells = repeated(kind, NUM_ROWS, seed=1)
+        cells[CHANGED_ROW] = odd_cell
+        try:
+            frames.append((odd_cell, frame_of(form(cells))))
+        except (TypeError, ValueError, OverflowError, AttributeError):
+            continue  # as categories of lists, or dates that pandas refuses
+    return frames
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("kind", KINDS)
+def test_texts_numbers_and_dates_of_other_cells_are_equal_in_each_form(
+    kind: str, form: Callable[[list[Any]], Any]
+) -> None:
+    """The texts, numbers and days of all other rows are those of a column of objects without an odd cell."""
+    first = readings_of(frame_of(of_objects(repeated(kind, NUM_ROWS, seed=1))))
+    changed = [
+        repr(cell)
+        for cell, frame in frames_with_odd_cells(kind, form)
+        if not all(map(arrays_are_equal, readings_of(frame), first))
+    ]
+    assert not changed
+
+
+@pytest.mark.parametrize("public_form", [inferred, *SLOW_FORMS[1:]])
+@pytest.mark.parametrize("form", [of_objects, SLOW_FORMS[0], *SLOW_FORMS[2:]])
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_private_cell_leaves_the_features_of_other_records(
+    kind: str, form: Callable[[list[Any]], Any], public_form: Callable[[list[Any]], Any]
+) -> None:
+    """The features of all other rows are equal for each odd cell, under a schema of public cells of the kind."""
+    if kind == "list" and public_form in (of_categories, of_inferred_categories):
+        pytest.skip("lists are no categories")
+    schema = fit_schema(frame_of(public_form(repeated(kind, NUM_ROWS, seed=0))))
+    features = {
+        repr(cell): other_rows(schema.encode(as_table(frame)).features)
+        for cell, frame in frames_with_odd_cells(kind, form)
+    }
+    first = next(iter(features.values()), None)
+    changed = [cell for cell, rows in features.items() if not np.array_equal(rows, first)]
+    assert not changed
+
+
+@pytest.mark.parametrize("form", [of_categories, *SLOW_FORMS[:2], SLOW_FORMS[3]])
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_private_cell_leaves_the_published_schema(
+    kind: str, form: Callable[[list[Any]], Any]
+) -> None:
+    """The schema of the last rows, which are public, has equal bytes whatever a cell of the first rows is."""
+    schemas = {
+        repr(cell): json.dumps(fit_schema(frame[NUM_ROWS // 2 :]).plain())
+        for cell, frame in frames_with_odd_cells(kind, form)
+    }
+    assert len(set(schemas.values())) <= 1, schemas
+
+
+@pytest.mark.parametrize("odd_cell", ODD_CELLS, ids=range(len(ODD_CELLS)))
+def test_an_odd_cell_is_read_or_refused_as_wrong(odd_cell: object) -> None:
+    """A cell of a number's column is a number, missing, or refused with `InvalidValue`; no other error is raised."""
+    schema = fit_schema(frame_of(pd.Series(np.arange(float(NUM_ROWS)))))
+    cells = [1.0] * NUM_ROWS
+    cells[CHANGED_ROW] = odd_cell  # type: ignore[call-overload]
+    try:
+        encoded = encode_records(frame_of(of_objects(cells)), schema, name="X")
+    except InvalidValue as error:
+        assert error.name == "X.cell"
+    else:
+        assert np.isfinite(encoded.features).all()
+
+
+PARQUET_KINDS = {
+    "binary": (pa.binary(), [b"aa", b"bb", "é".encode()], [b"\xff", b"", None, b"\xe9t\xe9"]),
+    "string": (pa.string(), ["aa", "bb", "é"], ["", None, "1", "\ufffd"]),
+    "float": (pa.float64(), [1.0, 2.0, 7.0], [0.5, None, np.nan, np.inf, 1e300]),
+    "float32": (pa.float32(), [1.0, 2.0, 7.0], [0.5, None, np.nan, np.inf]),
+    "int": (pa.int64(), [1, 2, 2**53 + 1], [None, -1, 2**62]),
+    "decimal": (pa.decimal128(20, 5), [Decimal("1.5"), Decimal(2)], [None, Decimal("0.00001")]),
+    "moment": (pa.timestamp("us"), [0, 86_400_000_000, 1], [None, 2**62, -(2**62), 7]),
+    "nanosecond": (pa.timestamp("ns"), [0, 86_400_000_000, 1], [None, 2**62, -(2**62), 7]),
+    "date": (pa.date32(), [0, 365, 20_000], [None, 2**31 - 1, -(2**31)]),
+    "duration": (pa.duration("us"), [0, 1, 10**6], [None, 2**62, -1]),
+    "list": (pa.list_(pa.float64()), [[1.0], [2.0, 3.0]], [None, [], [0.5, None]]),
+}
+
+
+@pytest.mark.parametrize("public_kind", ["same", "word", "text", "date", "number"])
+@pytest.mark.parametrize("kind", PARQUET_KINDS)
+def test_a_cell_of_a_parquet_file_leaves_other_records(
+    kind: str, public_kind: str, tmp_path: Path
+) -> None:
+    """The features of all other rows of a typed file are equal for each odd cell and each kind of public column."""
+    from pyarrow import parquet
+
+    cell_type, usual_cells, odd_cells = PARQUET_KINDS[kind]
+    public_cells = {
+        "same": pa.array([usual_cells[row % len(usual_cells)] for row in range(60)], cell_type),
+        "word": pa.array(["aa", "1", "2.5"] * 20),
+        "text": pa.array([f"aa bb {row // 2} 1.0 2" for row in range(60)]),
+        "date": pa.array(["1970-01-01", "1971-01-01", "2000-01-01"] * 20),
+        "number": pa.array([0.0, 1.0, 2.5] * 20),
+    }
+    public = pa.table({"cell": public_cells[public_kind], "number": np.arange(60.0)})
+    schema = TableSchema.fit(public, text_columns=["cell"] if public_kind == "text" else [])
+    if public_kind == "text":
+        from pate.data.texts.tfidf import TfidfVectors
+
+        schema = schema.with_text_vectors(public, ["cell"], TfidfVectors.fit)
+    features = {}
+    for place, odd_cell in enumerate((*usual_cells[:1], *odd_cells)):
+        cells = [usual_cells[row % len(usual_cells)] for row in range(NUM_ROWS)]
+        cells[CHANGED_ROW] = odd_cell
+        path = tmp_path / f"{place}.parquet"
+        columns = {"cell": pa.array(cells, cell_type), "number": np.arange(float(NUM_ROWS))}
+        parquet.write_table(pa.table(columns), path)
+        encoded = schema.encode(parquet.read_table(path))
+        features[repr(odd_cell)] = other_rows(
+            np.concatenate([encoded.features, encoded.wrong.astype(np.float32)], axis=1)
+        )
+    first = next(iter(features.values()))
+    changed = [cell for cell, rows in features.items() if not np.array_equal(rows, first)]
+    assert not changed
