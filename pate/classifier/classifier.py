@@ -10,7 +10,7 @@ from copy import copy
 from dataclasses import KW_ONLY, dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any, Self
+from typing import Any, Self, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -49,7 +49,9 @@ from pate.classifier.inputs import (
     dense,
     is_frame,
     numbers_of,
+    only_column,
     require_frames,
+    require_order_of_rows,
     require_readable,
     rows_of,
     warn_of_shared_rows,
@@ -341,7 +343,10 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
         with shown_as(CLASSIFIER):
             reader = copy(self)  # this classifier stays as it is until the release is paid
             method = reader._method(X, y, X_public, groups=groups, groups_public=groups_public)
-            priced = method.price()
+            try:
+                priced = method.price()
+            except InvalidValue as error:
+                raise self._headed_by_epsilon(error) from error
         pools = method.pools
         self._warn_of_plan(method, priced, has_groups=groups is not None)
         streams = streams_of(self.random_state)
@@ -469,6 +474,8 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
             return settings
         price = f"epsilon <= {format_epsilon(self.epsilon_)} at delta = {format_delta(self.delta_)}"
         remark = "" if self._student_is_of_release else f"; {_NOT_OF_RELEASE}"
+        if self.spent_epsilon_ != self.epsilon_:
+            remark += f"; total of the ledger: epsilon {format_epsilon(self.spent_epsilon_)}"
         return f"{settings}, fitted: {price} ({self.adjacency_}, unit: {self.unit_}){remark}"
 
     def _repr_mimebundle_(self, **kwargs: Any) -> dict[str, str]:
@@ -481,6 +488,8 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
                 ("adjacency", str(self.adjacency_)),
                 ("unit of privacy", self.unit_),
             ]
+            if self.spent_epsilon_ != self.epsilon_:
+                rows.append(("total of the ledger", format_epsilon(self.spent_epsilon_)))
             if not self._student_is_of_release:
                 rows.append(("student", _NOT_OF_RELEASE))
             bundle["text/html"] += html_table("Fitted", rows)
@@ -789,9 +798,12 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
         groups_public: ArrayLike | None,
     ) -> FitMethod:
         """Checks the arguments and parameters of a fit, and returns its method."""
+        require_order_of_rows("y", y, X, rows_name="X")
+        require_order_of_rows("groups", groups, X, rows_name="X")
+        require_order_of_rows("groups_public", groups_public, X_public, rows_name="X_public")
         reads_tables = not self._has_estimators
         inputs = as_pandas(X) if reads_tables else X
-        labels = as_pandas(y) if reads_tables else y
+        labels = only_column(as_pandas(y) if reads_tables else y)
         public = as_pandas(X_public) if reads_tables else X_public
         task, pools = self._validated(
             inputs, labels, public, groups=groups, groups_public=groups_public
@@ -826,6 +838,23 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
             num_queries=num_queries or pools.public.shape[0],
             num_jobs=self.n_jobs,
             verbose=max(int(self.verbose) - 1, 0),  # of joblib
+        )
+
+    def _headed_by_epsilon(self, error: InvalidValue) -> InvalidValue:
+        """Returns the error for a useless release under the name `epsilon`, if the user named no number of teachers.
+
+        Args:
+            error: the error, which is returned unchanged if it is about another parameter.
+        """
+        if error.name != "num_teachers" or self.n_teachers is not None or self.epsilon is None:
+            return error
+        voters = "teachers" if self._has_estimators else "private groups"
+        return InvalidValue(
+            "target_epsilon",
+            self.epsilon,
+            rule=error.rule.replace(f"{error.value} teachers", f"{error.value} {voters}"),
+            remedies=error.remedies,
+            waiver=error.waiver,
         )
 
     def _num_queries(self, num_public: int) -> int | None:
@@ -917,15 +946,19 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
             InvalidValue: the ledger has no room for the fit, or has charges of runs, or an earlier fit in it had this
                 seed.
         """
-        ledger = Ledger(
-            self.ledger,
-            adjacency=priced.aggregator.adjacency,
-            target_delta=self.target_delta,
-            # In a file, fits of all methods are added up by one accountant.
-            accountant=method.budget.accountant if self.ledger is None else self._accountant,
-            max_epsilon=self.max_total_epsilon,
-            unit=unit,
-        )
+        is_new_file = self.ledger is not None and not os.path.lexists(self.ledger)
+        if is_new_file and self.max_total_epsilon is not None:
+            # Tried in memory first, so that a refused fit leaves no file with its cap.
+            require_room(self._opened_ledger(None, method, priced, unit), priced)
+        try:
+            ledger = self._opened_ledger(self.ledger, method, priced, unit)
+        except InvalidValue as error:
+            if error.name != "max_epsilon" or Ledger.stored(cast(str, self.ledger)).entries:
+                raise
+            rule = (
+                f"{error.rule}; the ledger has no charge: without the file, a fit sets a cap anew"
+            )
+            raise InvalidValue(error.name, error.value, rule=rule, owner=error.owner) from error
         rule = "a ledger of fits alone; one of runs keeps the records of each run apart, and folds share records"
         require(not any(entry.data for entry in ledger.entries), "ledger", self.ledger, rule)
         rule = "None or another number: an earlier fit in this ledger drew its noise from this seed"
@@ -933,6 +966,24 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
         require(is_new, "random_state", self.random_state, rule)
         require_room(ledger, priced)
         return ledger
+
+    def _opened_ledger(
+        self,
+        path: str | os.PathLike[str] | None,
+        method: FitMethod,
+        priced: PricedRelease,
+        unit: PrivacyUnit,
+    ) -> Ledger:
+        """Returns the ledger in a file with the settings of this classifier; None for a ledger in memory."""
+        return Ledger(
+            path,
+            adjacency=priced.aggregator.adjacency,
+            target_delta=self.target_delta,
+            # In a file, fits of all methods are added up by one accountant.
+            accountant=method.budget.accountant if self.ledger is None else self._accountant,
+            max_epsilon=self.max_total_epsilon,
+            unit=unit,
+        )
 
     @property
     def _accountant(self) -> Callable[[], Accountant]:

@@ -53,6 +53,37 @@ def column_labels(y: Any) -> tuple[str, ...]:
     return names if all(names) and len(set(names)) == len(names) else ()
 
 
+def only_column(labels: Any) -> Any:
+    """Returns the column of a DataFrame that has one column, which is one label; other labels unchanged."""
+    return labels.iloc[:, 0] if is_frame(labels) and labels.shape[1] == 1 else labels
+
+
+def require_order_of_rows(name: str, values: Any, rows: Any, *, rows_name: str) -> None:
+    """Raises `InvalidValue` if two pandas objects have the same index labels in another order.
+
+    Entries are taken by position. With the labels in another order, values would belong to other records, and other
+    persons would be protected. Objects whose labels differ altogether, or that have no index, are taken by position.
+
+    Args:
+        name: the name of the parameter that holds the values.
+        values: one entry for each row, such as groups.
+        rows: the inputs of the rows.
+        rows_name: the name of the parameter that holds the inputs.
+    """
+    if not (hasattr(values, "iloc") and hasattr(rows, "iloc")):
+        return
+    index = values.index
+    expected_index = rows.index
+    if len(index) != len(expected_index) or index.equals(expected_index):
+        return
+    has_same_labels = index.isin(expected_index).all() and expected_index.isin(index).all()
+    rule = (
+        f"the index of {rows_name} in the same order: {name}.reindex({rows_name}.index) takes its labels, "
+        f"{name}.to_numpy() the positions"
+    )
+    require(not has_same_labels, name, type(values).__name__, rule)
+
+
 def rows_of(inputs: Any, rows: Any) -> Any:
     """Returns some rows of inputs; rows of a sparse matrix are returned as a dense array.
 

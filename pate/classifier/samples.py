@@ -22,6 +22,7 @@ from pate.validation import (
     require_probability,
 )
 
+_LARGEST_EXACT = 2**53  # from which on a float does not hold each whole number
 _MISSING_TYPES = ("NAType", "NaTType")  # of pandas
 _GROUP_RULE = "a group for each record, none missing"
 _AT_LEAST_TWO = "at least 2, of which one is public"
@@ -128,6 +129,13 @@ def _group_names(name: str, groups: Any, *, num_rows: int) -> NDArray[Any]:
         num_rows: the number of rows.
     """
     group_names = require_array(name, groups, dtype_kinds=None)
+    if group_names.dtype.kind == "f" and bool((np.abs(group_names) >= _LARGEST_EXACT).any()):
+        if not isinstance(groups, list):
+            rule = "ids below 2**53 as floats: larger ids are rounded, and persons would become one; integers or words"
+            raise InvalidValue(f"{name}.dtype", group_names.dtype, rule=rule)
+        group_names = np.array(
+            groups, dtype=object
+        )  # read element by element, as floats would round ids
     rule = f"({num_rows},), one group for each record"
     require(group_names.shape == (num_rows,), f"{name}.shape", group_names.shape, rule)
     return group_names
@@ -143,7 +151,7 @@ def _numbered_apart(
     """
     rule = "None without groups, as then each row by itself is protected"
     require(groups is not None, "groups_public", "given", rule)
-    private_names = np.asarray(groups)
+    private_names = _group_names("groups", groups, num_rows=len(groups))
     public_names = _group_names("groups_public", public_groups, num_rows=num_public)
     try:
         names = np.concatenate([private_names, public_names])

@@ -120,9 +120,10 @@ def refusal(account: Ledger, priced: PricedRelease) -> InvalidValue:
         return BudgetExceeded("max_epsilon", account.max_epsilon, rule=rule, owner="ledger")
     price = format_epsilon(priced.epsilon)
     spent = format_epsilon(account.spent_epsilon)
+    place = "" if account.path is None else f" by ledger={account.path}"
     rule = (
         f"room for this release of epsilon {price} beside epsilon {spent}, which these records "
-        f"have cost by ledger={account.path}; nothing is spent"
+        f"have cost{place}; nothing is spent"
     )
     return BudgetExceeded("max_epsilon", account.max_epsilon, rule=rule, owner="ledger")
 

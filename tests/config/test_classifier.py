@@ -33,6 +33,8 @@ def plan_of_a_fit(num_public: int) -> Plan:
         adjacency=Adjacency.REPLACE_ONE,
         num_queries=None,
         label_names=task.label_names,
+        classes_from_labels=False,
+        classes_are_stated=False,
         table_schema=None,
     )
     return method.plan
