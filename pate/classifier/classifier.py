@@ -556,9 +556,9 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
 
         Raises:
             NotFittedError: `fit` was not called.
-            InvalidValue: the folder holds files; or the student is a scikit-learn estimator, which only a pickle holds;
-                or the last fit has made a release, and its student could not be fitted; or the names of classes were
-                read from y, and `public_classes` is false.
+            InvalidValue: the folder holds files; or the student is a scikit-learn estimator, which only a pickle holds.
+                The last fit has made a release, and its student could not be fitted. The names of classes were read
+                from y, and `public_classes` is false.
         """
         check_is_fitted(self, "student_")
         rule = f"a student of release_; {_NOT_OF_RELEASE}. release_.save(FILE) keeps the release, and a new fit costs"
