@@ -133,6 +133,8 @@ def rows_as_bytes(inputs: Any) -> NDArray[Any]:
         raise InvalidValue(
             "X", rule="cells that are numbers, dates or words, and no lists"
         ) from error
+    except UnicodeError:  # without the cause, which shows a cell
+        raise InvalidValue("X", rule="words of whole characters, and bytes as words") from None
     return np.ascontiguousarray(digests.to_numpy()[:, None])
 
 

@@ -149,3 +149,14 @@ def test_inputs_that_do_not_match_are_refused_in_one_line() -> None:
         model.fit(frame, survived[:-1], X_public=frame)
     with refused("X[0, 2]", rule="finite numbers"):
         model.fit(frame.assign(fare=np.inf), survived, X_public=frame)
+
+
+@pytest.mark.parametrize("odd_cell", ["\ud800", b"\xff"])
+def test_a_cell_that_is_no_text_is_refused_without_showing_it(odd_cell: object) -> None:
+    """Among numbers, half of a character or a byte that is not UTF-8 is refused, and not shown."""
+    frame = pandas.DataFrame({"cell": pandas.Series([0.5] * 60, dtype=object), "x": range(60)})
+    frame.at[0, "cell"] = odd_cell
+    labels = np.arange(120).reshape(60, 2) % 3 == 0
+    model = PATEClassifier(allow_useless=True)
+    with refused("X", rule="words of whole characters"):
+        model.fit(frame[:40], labels[:40], X_public=frame[40:])
