@@ -5,6 +5,7 @@ from pate.extras import require_extra
 require_extra("pate-train", "train")
 
 
+from collections.abc import Iterable
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -18,8 +19,10 @@ from pate.cli import run
 from pate.cli.app import command_of
 from pate.cli.sweep import enter_folder, sweep_row
 from pate.config.build import part_maker
+from pate.config.command_line import given_settings
 from pate.config.published import own_settings, public_settings
 from pate.data import Dataset
+from pate.errors import Remedy
 from pate.progress import Monitor
 from pate.report.console import print_report
 from pate.report.mlflow import log_release
@@ -67,6 +70,7 @@ def train_from_config(config: DictConfig) -> dict[str, Any]:
         public_settings=partial(public_settings, own_settings(config, settings)),
         tensorboard=logger == "tensorboard",
         heading=heading,
+        centered_votes=_centered_votes(hydra.overrides.task, train_settings.solved_epsilon),
         epsilon_on_votes=_epsilon_on_votes() if train_settings.data_dependent else None,
         target_epsilon=train_settings.solved_epsilon,
         **values_of(train_settings, settings_class=RunSettings, omitted_names=("target_epsilon",)),
@@ -88,6 +92,28 @@ def train_from_config(config: DictConfig) -> dict[str, Any]:
         log_release(release=output_dir / "release", report=report, folder=output_dir / "mlflow")
     print_report(report, path=output_dir / "report.html", scores=hydra.mode != RunMode.MULTIRUN)
     return sweep_row(report, folder=output_dir)
+
+
+def _centered_votes(arguments: Iterable[str], target_epsilon: float | None) -> Remedy | None:
+    """Returns the settings that release centered votes of all private groups; None if no noise is solved for.
+
+    Settings on the command line that the experiment would not replace are named, so that the user takes them away.
+
+    Args:
+        arguments: the arguments of the command line.
+        target_epsilon: the epsilon of the run; None if it has none, as its noise is given.
+    """
+    if target_epsilon is None:
+        return None
+    groups = {"teacher", "aggregator", "experiment", "way"}
+    replaced = [
+        f"{name}=" for name in given_settings(arguments) if name.partition(".")[0] in groups
+    ]
+    epsilon = Remedy("target_epsilon", target_epsilon)
+    if not replaced:
+        return Remedy("experiment", "centered_votes", also=(epsilon,))
+    experiment = f"centered_votes in place of {' and '.join(replaced)}"
+    return replace(epsilon, also=(Remedy("experiment", experiment),))
 
 
 def _epsilon_on_votes() -> EpsilonOnVotes:

@@ -38,6 +38,8 @@ def require_useful(
     num_groups: int | None = None,
     allow_useless: bool = False,
     search: RemedySearch | None = None,
+    refused_setting: tuple[str, object] | None = None,
+    other_method: Remedy | None = None,
 ) -> tuple[Doubt, ...]:
     """Returns doubts about a priced release, or raises `InvalidValue` if its noise would hide what teachers agree on.
 
@@ -52,6 +54,9 @@ def require_useful(
         num_groups: the number of private groups; None if unknown.
         allow_useless: whether to return the reason for a refusal as a doubt, in place of the error.
         search: the search for settings that work, which the error lists as remedies; None for a search of some seconds.
+        refused_setting: the name and the value of the parameter that the error is about; None for the number of
+            teachers.
+        other_method: settings of another method that works on these data, as the first remedy; None if there are none.
 
     Raises:
         InvalidValue: the release is refused.
@@ -75,11 +80,19 @@ def require_useful(
         doubts.extend(_doubts_of_noise(expected, priced))
         return tuple(doubts)
     reason = _reason(expected, priced)
+    name, value = refused_setting or ("num_teachers", num_teachers)
     if allow_useless:
-        doubt = Doubt(name="num_teachers", value=num_teachers, text=reason, waiver=ALLOW_USELESS)
+        doubt = Doubt(name=name, value=value, text=reason, waiver=ALLOW_USELESS)
         return (*doubts, doubt)
-    raise _refusal(
-        reason, start, priced, budget, num_groups=num_groups, search=search or RemedySearch()
+    refusal = InvalidValue(name, value, rule=f"a release that tells something: {reason}")
+    raise _with_remedies(
+        refusal,
+        start,
+        priced,
+        budget,
+        num_groups=num_groups,
+        search=search or RemedySearch(),
+        other_method=other_method,
     )
 
 
@@ -100,43 +113,46 @@ def _doubts_of_noise(expected: Expectation, priced: PricedRelease) -> Iterator[D
         yield Doubt(name="num_teachers", value=priced.shape.num_teachers, text=text)
 
 
-def _refusal(
-    reason: str,
+def _with_remedies(
+    refusal: InvalidValue,
     start: Aggregator,
     priced: PricedRelease,
     budget: Budget,
     *,
     num_groups: int | None,
     search: RemedySearch,
+    other_method: Remedy | None,
 ) -> InvalidValue:
     """Returns the error that refuses a release, with the remedies that a search has found.
 
     Args:
-        reason: the reason for the refusal, in words.
+        refusal: the error without remedies.
         start: the aggregator before its noise was solved for.
         priced: the priced release.
         budget: the budget that the release was planned for.
         num_groups: the number of private groups; None if unknown.
         search: the search for settings that work.
+        other_method: the first remedy, which is not searched for; None for none.
     """
-    num_teachers = priced.shape.num_teachers
-    rule = f"a release that tells something: {reason}"
     if search.report_refusal is not None:
-        refusal = InvalidValue("num_teachers", num_teachers, rule=rule)
         search.report_refusal(refusal, search.seconds)
     outcome = search_remedies(start, priced, budget, num_groups=num_groups, search=search)
-    if not outcome.changes and outcome.is_complete:
+    remedies = [change.remedy() for change in outcome.changes]
+    if other_method is not None:
+        remedies.insert(0, other_method)
+    rule = refusal.rule
+    if not remedies and outcome.is_complete:
         rule += f"; {_NOTHING}"
-    elif not outcome.changes:
+    elif not remedies:
         rule += (
             f"; a search of {search.seconds:g} s found nothing that works; "
             "pate-account suggest=true searches longer"
         )
     return InvalidValue(
-        "num_teachers",
-        num_teachers,
+        refusal.name,
+        refusal.value,
         rule=rule,
-        remedies=tuple(change.remedy() for change in outcome.changes),
+        remedies=tuple(remedies),
         waiver=ALLOW_USELESS,
     )
 

@@ -10,10 +10,11 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from pate.accounting import Budget, PrivacyUnit
+from pate.accounting import Adjacency, Budget, PrivacyUnit
 from pate.accounting.data_dependent_epsilon import DataDependentEpsilon
-from pate.aggregators import Aggregator
+from pate.aggregators import Aggregator, CenteredVotes
 from pate.data import Dataset
+from pate.errors import Remedy
 from pate.models import Engine, Student, Voter
 from pate.pricing import (
     PersonBudgets,
@@ -23,11 +24,14 @@ from pate.pricing import (
     plan_release,
     require_useful,
 )
+from pate.pricing.expectations import is_plan_heard
+from pate.pricing.priced_release import planned_or_none
 from pate.pricing.remedies import watched_search
 from pate.progress import Monitor
 from pate.report.report import Heading
 from pate.run.budget_classes import num_whole_groups, record_weights
 from pate.run.compatibility import (
+    protects_teachers,
     require_compatible,
     require_suitable,
     require_weighted_groups,
@@ -87,6 +91,9 @@ class Plan(ReleaseTerms, RunSettings):
         epsilon_on_votes: computes the cost of the release on its own votes, which the report shows; None leaves it out.
         tensorboard: true writes curves into the run's folder.
         heading: the name of the run in its report.
+        centered_votes: settings that release centered votes of all private groups in place of this plan, for the same
+            epsilon. The error that refuses the plan lists them if they would work. None if the user interface has no
+            such settings.
         classes: the epsilon of each budget class; `for_dataset` sets this field. None if all groups have one epsilon.
     """
 
@@ -99,6 +106,7 @@ class Plan(ReleaseTerms, RunSettings):
     epsilon_on_votes: EpsilonOnVotes | None = None
     tensorboard: bool = True
     heading: Heading = field(default_factory=Heading)
+    centered_votes: Remedy | None = None
     classes: Mapping[str, float] | None = None
 
     def __post_init__(self) -> None:
@@ -237,8 +245,46 @@ def price(plan: Plan, dataset: Dataset, monitor: Monitor) -> PricedRelease:
         num_groups=num_groups,
         allow_useless=plan.allow_useless,
         search=watched_search(monitor, spelling=TRAIN),
+        # the number of teachers follows from the data if the plan has none, so the user can only change epsilon
+        refused_setting=_epsilon_setting(plan) if plan.num_teachers is None else None,
+        other_method=_working_centered_votes(plan, dataset, shape),
     )
     return replace(priced, doubts=doubts)
+
+
+def _epsilon_setting(plan: Plan) -> tuple[str, object] | None:
+    """Returns the name and the value of the setting that limits a plan's epsilon; None if neither setting is used."""
+    if plan.max_epsilon is not None:
+        return "max_epsilon", plan.max_epsilon
+    if plan.target_epsilon is not None:
+        return "target_epsilon", plan.target_epsilon
+    return None
+
+
+def _working_centered_votes(plan: Plan, dataset: Dataset, shape: VoteShape) -> Remedy | None:
+    """Returns the settings for centered votes of all private groups; None if they do not suit, or would be useless.
+
+    Args:
+        plan: the plan that may be refused.
+        dataset: the data set.
+        shape: the shape of the plan's release.
+    """
+    is_suitable = (
+        dataset.kind == "features"
+        and dataset.budgets is None
+        and dataset.shared is None
+        and plan.holders is None
+        and plan.max_epsilon is None
+        and plan.aggregator.adjacency is Adjacency.REPLACE_ONE
+        and not plan.aggregator.single_label
+        and protects_teachers(plan.teacher)
+    )
+    if plan.centered_votes is None or not is_suitable:
+        return None
+    shape_of_groups = replace(shape, num_teachers=dataset.private.num_groups)
+    centered = CenteredVotes(noise_multiplier=1.0)
+    planned = planned_or_none(centered, shape=shape_of_groups, budget=plan.budget)
+    return plan.centered_votes if is_plan_heard(planned) else None
 
 
 def _require_part(name: str, part: object, kind: type) -> None:

@@ -5,6 +5,7 @@ import os
 import re
 from pathlib import Path
 
+import numpy as np
 import pytest
 from omegaconf import OmegaConf
 
@@ -237,3 +238,45 @@ def test_an_error_line_is_short_and_names_its_setting() -> None:
         line = in_a_line("account", arguments=[word])
         assert line.startswith(start) and len(line) < 1100
         assert "ALLOWLIST" not in line.partition(":")[0]
+
+
+@pytest.fixture(scope="module")
+def arrays(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
+    """Writes 2,000 private records in arrays, and returns the settings that name the files."""
+    folder = tmp_path_factory.mktemp("arrays")
+    rng = np.random.default_rng(0)
+    for split, num_rows in (("private", 2000), ("public", 200), ("test", 100)):
+        inputs = rng.standard_normal((num_rows, 6)).astype(np.float32)
+        labels = {} if split == "public" else {"labels": inputs[:, :4] > 0}
+        np.savez(folder / f"{split}.npz", inputs=inputs, **labels)
+    files = [f"data.{split}={folder / split}.npz" for split in ("private", "public", "test")]
+    return ["data=arrays", *files, f"output_dir={folder / 'run'}", "accountant=rdp"]
+
+
+def test_a_plan_refused_for_noise_names_centered_votes_first(arrays: list[str]) -> None:
+    """100 teachers are too few at epsilon 1. The first remedy is centered votes of all 2,000 groups."""
+    words = ["aggregator=gaussian_votes", "teacher.num_teachers=100", "target_epsilon=1"]
+    line = refused("train", arguments=[*arrays, *words])
+    assert "\nteacher.num_teachers=100: expected a release that tells something" in line
+    assert (
+        "what works: target_epsilon=1 experiment=centered_votes in place of aggregator= and "
+        "teacher.num_teachers=, or target_epsilon="
+    ) in line
+
+
+def test_centered_votes_are_no_remedy_under_another_adjacency(arrays: list[str]) -> None:
+    """Centered votes are priced for replaced records, so a plan for added and removed records does not name them."""
+    words = ["aggregator=gaussian_votes", "adjacency=add_remove", "teacher.num_teachers=100"]
+    line = refused("train", arguments=[*arrays, *words, "target_epsilon=1"])
+    assert "what works: " in line
+    assert "centered_votes" not in line
+
+
+def test_a_small_epsilon_is_named_where_the_data_set_the_number_of_teachers(
+    arrays: list[str],
+) -> None:
+    """One teacher per group cannot become more. The refusal begins with the epsilon, not with 2,000 teachers."""
+    words = ["experiment=centered_votes", "target_epsilon=.001"]
+    line = refused("train", arguments=[*arrays, *words])
+    assert "\ntarget_epsilon=0.001: expected a release that tells something" in line
+    assert "teacher.num_teachers=" not in line
