@@ -7,7 +7,7 @@ import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from copy import copy
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY, dataclass, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, Self, cast
@@ -55,6 +55,8 @@ from pate.classifier.inputs import (
     require_readable,
     rows_of,
     warn_of_shared_rows,
+    with_own_types,
+    with_public_types,
 )
 from pate.classifier.method import FitMethod
 from pate.classifier.past_fits import PlannedFit, warn_of_past_fits
@@ -786,6 +788,10 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
             fraction=self.public_fraction,
             public_groups=groups_public,
         )
+        if self._has_estimators and is_frame(pools.public):
+            public = with_own_types(pools.public)
+            private = with_public_types(pools.inputs, public)
+            pools = replace(pools, public=public, inputs=private)
         return task, pools
 
     def _method(

@@ -189,3 +189,72 @@ def warn_of_shared_rows(private: NDArray[np.float32], public: NDArray[np.float32
     if 2 * num_shared > num_public:
         line = f"{num_shared} of {num_public} rows of X_public are rows of X: inputs that are public are not protected"
         warnings.warn(line, SharedRows, stacklevel=4)
+
+
+def is_category(column_type: Any) -> bool:
+    """Returns True if the type of a column of pandas is a category."""
+    return hasattr(column_type, "categories")
+
+
+def with_own_types(public: Any) -> Any:
+    """Returns a DataFrame of pandas whose column types follow from its own cells.
+
+    Rows that were cut from a larger DataFrame keep its types. So the categories of the other rows are dropped, and
+    objects get the type of the cells that are left.
+    """
+    if not hasattr(public, "infer_objects"):
+        return public
+    inferred = public.infer_objects()
+    for name in public.columns:
+        if is_category(public[name].dtype):
+            inferred[name] = public[name].cat.remove_unused_categories()
+    return inferred
+
+
+def with_public_types(private: Any, public: Any) -> Any:
+    """Returns private records with the column types of the public samples; the samples are DataFrames of pandas.
+
+    The type of a column depends on all its cells: one text among numbers makes all of them objects, and one missing
+    cell makes whole numbers floats. Estimators read columns by type. So with its own type, a column of one teacher
+    would depend on the records of other teachers, and one record could change every vote.
+
+    Each cell is converted by itself. A word that is no category of the public samples becomes a missing value.
+
+    Args:
+        private: the private records, with the columns of `public`.
+        public: the public samples.
+
+    Raises:
+        InvalidValue: a private column has cells that do not fit the type of the public column.
+    """
+    if not hasattr(private, "astype"):
+        return private  # no DataFrame of pandas: its types are declared, not inferred
+    converted = private.copy(deep=False)
+    for name in private.columns:
+        public_type = public[name].dtype
+        private_type = private[name].dtype
+        if private_type == public_type:
+            continue
+        rule = (
+            f"cells of the type {public_type}, which the column has in X_public, not {private_type}; "
+            f"convert both alike, such as X[{name!r}].astype(float) and X_public[{name!r}].astype(float)"
+        )
+        if (
+            public_type.kind == "O"
+            and private_type.kind in "biufcmM"
+            and not is_category(public_type)
+        ):
+            raise InvalidValue(f"X[{name!r}]", rule=rule)
+        column = private[name]
+        if is_category(public_type):
+            column = column.astype(object)
+            column = column.where(column.isin(list(public_type.categories)))
+        try:
+            column = column.astype(public_type)
+        except (TypeError, ValueError):
+            raise InvalidValue(f"X[{name!r}]", rule=rule) from None
+        is_number = public_type.kind in "biu" and private_type.kind in "biuf"
+        if is_number and bool((column != private[name]).any()):
+            raise InvalidValue(f"X[{name!r}]", rule=rule)
+        converted[name] = column
+    return converted

@@ -216,7 +216,8 @@ class PATEMethod(Method):
     def _refusal(self, priced: PricedRelease, budget: Budget, bench: Bench) -> str:
         """Returns the reason why the release would be useless, from `require_useful`; empty if the release is useful.
 
-        The check is made as if there were as many teachers as separately protected parts of the private records.
+        The check counts the units whose influence on the release is bounded as the teachers. These are the private
+        groups if each group has a vote, and otherwise the teachers themselves.
         """
         groups = bench.dataset.private.num_groups
         num_protected = self.teacher.num_protected(priced.shape.num_teachers, num_groups=groups)

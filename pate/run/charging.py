@@ -173,7 +173,7 @@ class RunCharge:
 
     def record(self) -> LedgerRecord:
         """Returns the record of the present draw, which commits its first part and its charge together."""
-        return LedgerRecord(self.account, self.priced, key=self.keys.last, note=self._note)
+        return LedgerRecord(self.account, self.priced, key=self.keys.last_draw, note=self._note)
 
     def begin(self, monitor: Monitor, *, redraw: bool) -> None:
         """Makes or opens the ledger, enters the owners of the records, and shows what the records have cost so far.
@@ -200,7 +200,7 @@ class RunCharge:
         else:
             self._transfer_charges()
             self._write_place()
-        parts = self.account.parts(self.keys.last)
+        parts = self.account.parts(release=self.keys.last_draw)
         self._require_parts(parts)
         is_lost = _FILE_DIGEST in parts and not os.path.lexists(self._release_file)
         if redraw and is_lost and self.seed is None:
@@ -227,7 +227,7 @@ class RunCharge:
             InvalidValue: no part of the release was committed, so nothing was paid; or the price differs from the
                 charged price; or the existing file is not the file of this draw.
         """
-        key = self.keys.last
+        key = self.keys.last_draw
         parts = self.account.parts(key)
         aggregator_name = type(self.priced.aggregator).__name__
         rule = "one that draws by its `ReleaseRecord`, which pays for it"
@@ -257,7 +257,7 @@ class RunCharge:
         """
         self._ledger = _open_ledger(self._terms, self.priced, self._path)
         self.account = self._ledger.account(self.account.data, unit=self.unit)
-        parts = self.account.parts(self.keys.last)
+        parts = self.account.parts(release=self.keys.last_draw)
         rule = f"the charge of this release at its price; {CHARGES_STAY}"
         require(bool(parts), "ledger", self.account.path, rule)
         self._require_parts(parts)

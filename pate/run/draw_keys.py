@@ -32,7 +32,7 @@ class DrawKeys:
         return (self.run, *(f"{self.run}-{name}" for name in self.redraws))
 
     @property
-    def last(self) -> str:
+    def last_draw(self) -> str:
         """Returns the key of the last draw, which is the run's present release."""
         return self.all[-1]
 

@@ -229,10 +229,12 @@ class TeacherAttack:
 
     def _signs(self, rng: np.random.Generator) -> Signs:
         """Draws the signs of all canaries, 1 or -1: for each query, `[m, Q]`, or for each label, `[m, Q * L]`."""
-        width = self.shape.num_queries * (self.shape.num_labels if self.craft.is_by_bit else 1)
-        return (2 * rng.integers(0, 2, (self.num_canaries, width), dtype=np.int8) - 1).astype(
-            np.int8
+        signs_per_canary = self.shape.num_queries * (
+            self.shape.num_labels if self.craft.is_by_bit else 1
         )
+        return (
+            2 * rng.integers(0, 2, (self.num_canaries, signs_per_canary), dtype=np.int8) - 1
+        ).astype(np.int8)
 
     def _features(self, signed_coins: Signs, rng: np.random.Generator) -> Array:
         """Draws a release of artificial votes and returns its features, `[Q, F]`; by bit, `[Q * L, 1]`.

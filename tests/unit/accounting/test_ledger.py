@@ -569,7 +569,7 @@ def test_settings_are_read_back_from_the_file(path: Path, tmp_path: Path) -> Non
     assert again.filter.to_json() == {"name": "renyi"} | parameters
     assert again.epsilon == composed_epsilon(maker, events=[PURE], delta=1e-5)
     assert Ledger.stored(path, data="one").entries == again.entries
-    with refused("ledger", ANY, "ledger"):
+    with refused("ledger", ANY, rule="found no file"):
         Ledger.stored(tmp_path / "nowhere")
 
 
