@@ -139,6 +139,7 @@ class ExactAccountant(LossAccountant):
         steps: list[RepeatedStep] = []
         mu_squared = mu_squared_of_winners = 0.0
         for leaf, times in _leaves_in_order(by_accesses(event), num_releases=count):
+            # the Renyi bound is infinite for an event without protection, and so is the total
             if times == 0 or _has_no_protection(leaf):
                 continue
             if isinstance(leaf, events.GaussianEvent):
@@ -175,6 +176,7 @@ class ExactAccountant(LossAccountant):
         return work_of_maxima + cost_in_blocks(steps, any_order=self.any_order)
 
     def _epsilon(self, target_delta: float, bound: float) -> float:
+        # each way is a sound bound, by the worse of its two directions; the smallest bound counts
         ways = self._ways_to_compose(smallest_delta=target_delta * _MARGIN)
         epsilon = min(max(total.epsilon(target_delta) for total in totals) for totals in ways)
         return epsilon * (1 + _BOUND_ROUNDING)

@@ -62,6 +62,11 @@ class Ledger:
         * Releases with the same noise have no bound: `epsilon` and `spent_epsilon` are infinite, and a ledger with a
           cap refuses further charges.
 
+    Terms:
+        * An account is the ledger of one private data set; a file may hold several.
+        * A charge is the price of one release. It is one line of the file, and has a key, the name of the release.
+        * A release may be drawn in parts, each of which is committed under the key of its charge.
+
     Args:
         path: the file, which is created if it does not exist; None keeps the ledger in the memory of this process.
         adjacency: the adjacency of all prices.

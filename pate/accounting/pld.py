@@ -76,6 +76,7 @@ class PldAccountant(LossAccountant):
         return self._distribution().epsilon(target_delta) if is_in_reach else math.inf
 
     def _delta(self, target_epsilon: float, bound: float) -> float:
+        # the distribution needs no bound to begin with
         return self._distribution().delta(target_epsilon)
 
     def _distribution(self) -> LossDistribution:
@@ -93,7 +94,9 @@ class PldAccountant(LossAccountant):
                 elif isinstance(leaf, events.ZCdpEvent):
                     rhos.append(count * leaf.rho)
                 elif rdp_curve({type(leaf): ([leaf], [1])}, orders=DEFAULT_ORDERS).any():
-                    counted_events.append((leaf, count))  # without events that cost nothing
+                    counted_events.append(
+                        (leaf, count)
+                    )  # its Renyi curve is not 0, so it costs something
             if multipliers:
                 counted_events.append((events.GaussianEvent.composed(multipliers), 1))
             total_rho = math.fsum(rhos)

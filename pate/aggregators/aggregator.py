@@ -71,11 +71,12 @@ class Aggregator(Parameters, ABC):
     This class supplies the other methods. `release` checks the votes, charges the price, and only then draws. `fitted`
     finds the noise for a budget. `aggregate` takes the votes as an array.
 
-    A subclass is a frozen dataclass whose fields are public parameters. The metadata of a field may have three keys:
+    A subclass is a frozen dataclass whose fields are public parameters. The metadata of a field may have four keys:
         * `"noise": True` marks a noise, which calibration multiplies. Its value is a number > 0, or None if that is the
           default.
         * `"check": require_count`, for example, is called with the field's name and value, and raises for a bad value.
         * `"public": True` marks a string that may be published.
+        * `"solved": True` marks a number that calibration sets to fit the budget.
 
     One change of the private data replaces the votes of one teacher, or adds or removes a teacher. So it moves each
     count by at most 1. An aggregator that reads counts needs no other assumption for its price.

@@ -112,7 +112,8 @@ class ClippedVotes(Aggregator):
         """
         num_votes = np.arange(vote_bits.shape[2] + 1)
         exact_weights = np.sqrt(self.vote_clip / np.maximum(num_votes, self.vote_clip))
-        # rounded down to a grid: sums are exact, and the length is not exceeded
+        # Rounded down to a grid, so that sums are exact and the length is not exceeded. The factor below 1 is more than
+        # the rounding errors of the square root and the division.
         weights = np.floor(exact_weights * _GRID * (1 - 2.0**-50)) / _GRID
         weights[: self.vote_clip + 1] = 1.0
         weights_of_teachers = weights[np.count_nonzero(vote_bits, axis=-1)]  # [c, Q]

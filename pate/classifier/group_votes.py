@@ -1,4 +1,4 @@
-"""The method of a fit without estimators: that of `pate-train experiment=centered_votes`, on the code of a run.
+"""How a `PATEClassifier` without estimators votes: as `pate-train experiment=centered_votes`, on the code of a run.
 
 Each private group votes with its own records, along directions of the public pool and components of a kernel that
 public inputs determine. The votes are summed with noise in 20 rounds, at the price of one release. Plan, price and

@@ -65,8 +65,10 @@ def require_words(arguments: Sequence[str], setting_names: tuple[str, ...]) -> N
     """
     for word in arguments:
         name = word.partition("=")[0]
+        # Hydra's grammar takes a word that begins with "=" or "@" for an empty name, and stops with a parser's error.
         if _NO_TEXT.search(word) or word.startswith(("=", "@")):
             raise InvalidValue(ascii(word)[1:-1], rule="NAME=VALUE, text in UTF-8")
+        # argparse takes the beginning of an option's name for the option
         if word.startswith("--e") and "--experimental-rerun".startswith(name):
             raise InvalidValue(word, rule="another option: a pickled configuration is code")
         if name.startswith("--") and not any(option.startswith(name) for option in OPTIONS):
@@ -132,7 +134,9 @@ def require_sound(config: DictConfig, schema: type, command: str) -> None:
 
 
 def mistake_of(error: Exception, arguments: Iterable[str]) -> InvalidValue | None:
-    """Returns the user's mistake that caused an error in Hydra or OmegaConf; None if the error has another cause.
+    """Returns the user's mistake that a general Python error in Hydra or OmegaConf stands for; None if it is none.
+
+    The errors of Hydra's and OmegaConf's own types, which `explain` words, also give None.
 
     Both libraries raise general Python errors if a file holds no mapping or a name is missing. Such an error counts as
     a user's mistake unless it was raised in our own code.

@@ -58,6 +58,7 @@ def remove_partials(folder: Path, name_patterns: Iterable[str]) -> None:
     """
     if not folder.is_dir() or folder.is_symlink():
         return
+    # such as ".run.json.4711140.partial", as `atomic_write` names it
     own_names = re.compile(rf"\.{{1,2}}(?:{'|'.join(name_patterns)})(?:\.[\da-f]+\.partial){{1,2}}")
     for entry in os.scandir(folder):
         if own_names.fullmatch(entry.name) and entry.is_file(follow_symlinks=False):

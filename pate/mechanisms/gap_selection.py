@@ -261,6 +261,7 @@ class GapSelection(Parameters):
             return softmax_weights(deficits[row], noise_scale=self.noise_scale)
 
         indices = draw_index(floats, uniforms=uniforms, exact_weights_of_row=exact_weights)
+        # the index of a candidate is 0 for the smallest k
         return np.asarray(self.candidates[0] + indices)
 
     def probabilities(self, votes: NDArray[np.integer]) -> Array:

@@ -67,8 +67,8 @@ def require_useful(
     if WEAK_EPSILON < priced.epsilon < math.inf:
         text = f"above {WEAK_EPSILON} it promises one person little"
         doubts.append(Doubt(name="epsilon", value=format_epsilon(priced.epsilon), text=text))
-    # A release without noise has no queries, or answers that no vote changes. Its epsilon does not show that: at some
-    # deltas a release whose noise hides everything costs 0, too.
+    # A release that costs nothing has no queries, or answers that no vote changes: there is nothing to warn of. An
+    # epsilon of 0 alone does not show that: a release whose noise hides everything also has epsilon 0 at a large delta.
     if all(times == 0 or isinstance(leaf, NoOpEvent) for leaf, times in leaves(priced.event)):
         return tuple(doubts)
     try:

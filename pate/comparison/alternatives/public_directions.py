@@ -41,6 +41,8 @@ class PublicDirections:
         rows = _flat(np.asarray(public_inputs[:MOST_ROWS]))
         center = rows.mean(axis=0)
         rows = rows - center
+        # With fewer rows than entries the matrix of products of rows is the smaller one. It has the same variances, and
+        # its vectors are mapped back to directions of inputs below.
         wide = rows.shape[1] > len(rows)
         variances, vectors = np.linalg.eigh((rows @ rows.T if wide else rows.T @ rows) / len(rows))
         variances = variances[::-1]

@@ -36,7 +36,8 @@ def require_values(values: Any) -> Integers:
 class NoisyWhole(Parameters):
     """The base class of mechanisms that add discrete Laplace noise to whole numbers."""
 
-    # pure DP of one noisy number, >= 2**-31; the noise has the largest rate on its grid that is at most this
+    # The pure DP epsilon of one noisy number, >= 2**-31. The rate of the noise is epsilon / sensitivity, rounded down
+    # to the grid of rates of `DiscreteLaplace`. A subclass may override `sensitivity`.
     epsilon: float = field(metadata=POSITIVE)
     adjacency: Adjacency = Adjacency.REPLACE_ONE
 
