@@ -141,7 +141,7 @@ def test_category_setting_names_a_feature_column(wards: Table, column: str, rule
 def test_category_setting_beside_a_schema_file_is_refused(wards: Table, tmp_path: Path) -> None:
     """`data.category` is refused beside `data.schema`, as the schema decides which columns are categories."""
     wards.public_schema().write(tmp_path / "schema.yaml")
-    with refused("data.category", "['ward']"):
+    with refused("data.category", "[ward]"):
         replace(wards, category=("ward",), schema=str(tmp_path / "schema.yaml")).load()
 
 
