@@ -1,8 +1,10 @@
 """The settings of the aggregators that ship, composed once for all tests of a session."""
 
+from contextlib import nullcontext
 from functools import cache
 
 from hydra import compose, initialize_config_dir
+from hydra.core.global_hydra import GlobalHydra
 from omegaconf import DictConfig, OmegaConf
 
 from pate.config import CONFIG_FOLDER, register_configs
@@ -16,7 +18,11 @@ def settings_of_aggregator(name: str) -> DictConfig:
     Hydra takes a tenth of a second to compose them.
     """
     register_configs()
-    with initialize_config_dir(str(CONFIG_FOLDER), version_base="1.3"):
+    # a fixture of another module may have opened the same folder of configurations in this process
+    is_open = GlobalHydra.instance().is_initialized()
+    with (
+        nullcontext() if is_open else initialize_config_dir(str(CONFIG_FOLDER), version_base="1.3")
+    ):
         settings: DictConfig = compose("train", [f"aggregator={name}"]).aggregator
     OmegaConf.set_readonly(settings, True)
     return settings

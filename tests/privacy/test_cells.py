@@ -151,8 +151,15 @@ def test_texts_numbers_and_dates_of_other_cells_are_equal_in_each_form(
     assert not changed
 
 
-@pytest.mark.parametrize("public_form", [inferred, *SLOW_FORMS[1:]])
-@pytest.mark.parametrize("form", [of_objects, SLOW_FORMS[0], *SLOW_FORMS[2:]])
+@pytest.mark.parametrize(
+    ("form", "public_form"),
+    [
+        (of_objects, inferred),
+        *(pytest.param(form, form, marks=pytest.mark.slow) for form in FORMS),
+        pytest.param(inferred, of_categories, marks=pytest.mark.slow),
+        pytest.param(of_inferred_categories, of_objects, marks=pytest.mark.slow),
+    ],
+)
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_private_cell_leaves_the_features_of_other_records(
     kind: str, form: Callable[[list[Any]], Any], public_form: Callable[[list[Any]], Any]

@@ -93,8 +93,8 @@ def test_price_covers_all_neighbors_and_is_almost_attained(
     law = law_of_sum(aggregator, num_shares=aggregator.shares.num_counted)
     for size in product((1, 2, 3, 4), (1, 2, 3, 4)):
         exact = largest_divergence(*neighbors(*size, adjacency), law, aggregator.shares.steps)
-        assert assert_covered(exact[LOW], price=price_of(aggregator, *size)) > 0.99
-        assert_refuted(exact[LOW], price=0.9 * price_of(aggregator, *size))
+        assert assert_covered(exact[LOW], renyi_price=price_of(aggregator, *size)) > 0.99
+        assert_refuted(exact[LOW], renyi_price=0.9 * price_of(aggregator, *size))
 
 
 def capped_pairs(num_labels: int, most: int, adjacency: Adjacency) -> NDArray[np.int64]:
@@ -166,11 +166,11 @@ def test_price_without_dropouts_and_colluders_is_too_small(
     exact = largest_divergence(
         *neighbors(num_labels=3, num_teachers=3, adjacency=adjacency), law, naive.shares.steps
     )[LOW]
-    assert_refuted(exact, price=price_of(naive, num_labels=3, num_teachers=3))
+    assert_refuted(exact, renyi_price=price_of(naive, num_labels=3, num_teachers=3))
     counted = naive.shares.share_variance * (4 - sum(missing.values()))
     aware = replace(naive, noise_std=counted**0.5 / naive.shares.steps * (1 - 1e-9), **missing)
     assert (aware.shares.share, aware.shares.steps) == (naive.shares.share, naive.shares.steps)
-    assert_covered(exact, price=price_of(aware, num_labels=3, num_teachers=3))
+    assert_covered(exact, renyi_price=price_of(aware, num_labels=3, num_teachers=3))
 
 
 def test_price_covers_every_query_and_one_share_never_fails() -> None:
