@@ -789,7 +789,7 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
             public_groups=groups_public,
         )
         if self._has_estimators and is_frame(pools.public):
-            public = with_own_types(pools.public)
+            public = with_own_types(pools.public, is_cut=X_public is None)
             private = with_public_types(pools.inputs, public)
             pools = replace(pools, public=public, inputs=private)
         return task, pools

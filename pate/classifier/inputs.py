@@ -196,65 +196,78 @@ def is_category(column_type: Any) -> bool:
     return hasattr(column_type, "categories")
 
 
-def with_own_types(public: Any) -> Any:
+def with_own_types(public: Any, *, is_cut: bool) -> Any:
     """Returns a DataFrame of pandas whose column types follow from its own cells.
 
-    Rows that were cut from a larger DataFrame keep its types. So the categories of the other rows are dropped, and
-    objects get the type of the cells that are left.
+    Args:
+        public: the public samples.
+        is_cut: whether the samples were cut from a DataFrame with private records, and still have its column types.
+            Then categories of the other rows are dropped, objects get the type of the cells that are left, and whole
+            numbers become floats, which they would also be if a cell of the other rows were missing.
     """
-    if not hasattr(public, "infer_objects"):
-        return public
-    inferred = public.infer_objects()
+    own = public.infer_objects() if is_cut else public.copy(deep=False)
     for name in public.columns:
-        if is_category(public[name].dtype):
-            inferred[name] = public[name].cat.remove_unused_categories()
-    return inferred
+        column_type = own[name].dtype
+        if is_category(column_type):
+            own[name] = own[name].cat.remove_unused_categories()
+        elif is_cut and column_type.kind in "iu":
+            own[name] = own[name].astype(np.float64)
+        elif column_type.kind == "O":
+            own[name] = own[name].where(own[name].notna(), np.nan)
+    return own
 
 
 def with_public_types(private: Any, public: Any) -> Any:
-    """Returns private records with the column types of the public samples; the samples are DataFrames of pandas.
+    """Returns private records with the column types of the public samples; both are DataFrames of pandas.
 
     The type of a column depends on all its cells: one text among numbers makes all of them objects, and one missing
     cell makes whole numbers floats. Estimators read columns by type. So with its own type, a column of one teacher
     would depend on the records of other teachers, and one record could change every vote.
 
-    Each cell is converted by itself. A word that is no category of the public samples becomes a missing value.
+    Each cell is converted by itself. A word that is no category of the public samples becomes a missing value, and
+    each missing value of texts becomes NaN.
 
     Args:
         private: the private records, with the columns of `public`.
-        public: the public samples.
+        public: the public samples, as `with_own_types` returns them.
 
     Raises:
         InvalidValue: a private column has cells that do not fit the type of the public column.
     """
-    if not hasattr(private, "astype"):
-        return private  # no DataFrame of pandas: its types are declared, not inferred
     converted = private.copy(deep=False)
     for name in private.columns:
-        public_type = public[name].dtype
-        private_type = private[name].dtype
-        if private_type == public_type:
-            continue
-        rule = (
-            f"cells of the type {public_type}, which the column has in X_public, not {private_type}; "
-            f"convert both alike, such as X[{name!r}].astype(float) and X_public[{name!r}].astype(float)"
-        )
-        if (
-            public_type.kind == "O"
-            and private_type.kind in "biufcmM"
-            and not is_category(public_type)
-        ):
-            raise InvalidValue(f"X[{name!r}]", rule=rule)
-        column = private[name]
-        if is_category(public_type):
-            column = column.astype(object)
-            column = column.where(column.isin(list(public_type.categories)))
-        try:
-            column = column.astype(public_type)
-        except (TypeError, ValueError):
-            raise InvalidValue(f"X[{name!r}]", rule=rule) from None
-        is_number = public_type.kind in "biu" and private_type.kind in "biuf"
-        if is_number and bool((column != private[name]).any()):
-            raise InvalidValue(f"X[{name!r}]", rule=rule)
-        converted[name] = column
+        converted[name] = _with_type(private[name], public[name].dtype)
+    return converted
+
+
+def _with_type(column: Any, public_type: Any) -> Any:
+    """Returns a private column with the type of the public column; raises `InvalidValue` if a cell does not fit."""
+    name = f"X[{column.name!r}]"
+    rule = (
+        f"cells of the type {public_type}, which the column has in X_public, not {column.dtype}; "
+        f"convert both alike, such as {name}.astype(float) and X_public[{column.name!r}].astype(float)"
+    )
+    if is_category(public_type):
+        cells = column.astype(object)
+        return cells.where(cells.isin(list(public_type.categories))).astype(public_type)
+    if public_type.kind in "OmM":
+        # The text of a number depends on the type of its column: 1 is 1.0 where another cell is missing. And the way in
+        # which a column of texts is read as dates depends on other cells.
+        is_text = column.dtype.kind == "O"
+        fits = is_text if public_type.kind == "O" else column.dtype.kind == public_type.kind
+        if not fits:
+            raise InvalidValue(name, rule=rule)
+    is_missing = column.isna()
+    try:
+        converted = column.astype(public_type)
+    except (TypeError, ValueError):
+        raise InvalidValue(name, rule=rule) from None
+    if public_type.kind == "O":
+        return converted.where(~is_missing, np.nan)
+    if public_type.kind in "biu":
+        # numpy has no missing value of these types, would cut fractions off, and takes each text for True
+        is_lost = converted.isna() != is_missing
+        is_changed = (converted != column) & ~is_missing
+        if bool((is_lost | is_changed).any()):
+            raise InvalidValue(name, rule=rule)
     return converted

@@ -23,17 +23,29 @@ def frame(**columns: Any) -> pd.DataFrame:
         (np.arange(4.0), np.arange(NUM_ROWS)),
         (["a", "b", "c", "d"], ["a", "b"] * 4),
         (pd.Categorical(["a", "b", "a", "b"]), ["a", "b"] * 4),
+        ([1, 2, 1, 2], np.arange(NUM_ROWS)),
+        ([True, False] * 2, [True, False] * 4),
+        (pd.Series(["a", None, "b", 3], dtype=object), ["a", None] * 4),
+        (["1", "2", "3", "4"], np.arange(NUM_ROWS)),
+        (pd.to_datetime(["2024-01-02"] * 4), pd.to_datetime(["2024-03-04"] * NUM_ROWS)),
+        (pd.array([1, None, 2, 3], dtype="Int64"), np.arange(NUM_ROWS)),
     ],
-    ids=["float", "text", "category"],
+    ids=["float", "text", "category", "int", "bool", "object", "digits", "date", "nullable"],
 )
-@pytest.mark.parametrize("odd_cell", [2, "other", None], ids=["number", "text", "missing"])
+@pytest.mark.parametrize(
+    "odd_cell", [2, "other", None, 0.5], ids=["number", "text", "missing", "fraction"]
+)
 def test_one_private_cell_changes_no_other_row(public: Any, private: Any, odd_cell: Any) -> None:
     """One cell of a private column is replaced, so that pandas would give the column another type.
 
     The records are refused, or all other rows are read as before, with the public column's type.
     """
-    public_rows = with_own_types(frame(x=public))
-    before = with_public_types(frame(x=private), public_rows)
+    public_rows = with_own_types(frame(x=public), is_cut=False)
+    try:
+        before = with_public_types(frame(x=private), public_rows)
+    except InvalidValue as error:
+        assert error.name == "X['x']"
+        return
     changed = list(private)
     changed[3] = odd_cell
     try:
@@ -48,7 +60,7 @@ def test_one_private_cell_changes_no_other_row(public: Any, private: Any, odd_ce
 
 def test_whole_numbers_refuse_a_fraction() -> None:
     """The public column has whole numbers, and a private cell is 0.5: it is refused and not cut to 0."""
-    public = with_own_types(frame(x=[1, 2]))
+    public = with_own_types(frame(x=[1, 2]), is_cut=False)
     assert with_public_types(frame(x=[1.0, 3.0]), public)["x"].tolist() == [1, 3]
     with pytest.raises(InvalidValue) as caught:
         with_public_types(frame(x=[1.0, 0.5]), public)
@@ -58,5 +70,20 @@ def test_whole_numbers_refuse_a_fraction() -> None:
 def test_public_rows_drop_categories_of_other_rows() -> None:
     """Public rows are cut from a column of categories. The category of the private rows alone is gone."""
     column = pd.Series(pd.Categorical(["a", "b", "secret"]))
-    public = with_own_types(frame(x=column[:2]))
+    public = with_own_types(frame(x=column[:2]), is_cut=True)
     assert list(public["x"].cat.categories) == ["a", "b"]
+
+
+@pytest.mark.parametrize("private_cell", [5, None, "n/a", 0.5])
+def test_the_type_of_public_rows_does_not_depend_on_a_cut_cell(private_cell: Any) -> None:
+    """Public rows are cut from a column of whole numbers and one private cell. Their type is float for each cell."""
+    public = with_own_types(frame(x=[1, 2, private_cell])[:2], is_cut=True)
+    pd.testing.assert_frame_equal(public, frame(x=[1.0, 2.0]))
+
+
+def test_a_public_column_of_truth_values_refuses_words_and_gaps() -> None:
+    """numpy would read each word as True, and a missing cell as False."""
+    public = with_own_types(frame(x=[True, False]), is_cut=False)
+    for cell in ("no", None):
+        with pytest.raises(InvalidValue):
+            with_public_types(frame(x=[True, cell]), public)
