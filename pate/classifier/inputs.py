@@ -202,8 +202,8 @@ def with_own_types(public: Any, *, is_cut: bool) -> Any:
     Args:
         public: the public samples.
         is_cut: whether the samples were cut from a DataFrame with private records, and still have its column types.
-            Then categories of the other rows are dropped, objects get the type of the cells that are left, and whole
-            numbers become floats, which they would also be if a cell of the other rows were missing.
+            Then categories of the other rows are dropped, and objects get the type of the cells that are left. Whole
+            numbers become floats: they would be floats, too, if a cell of the other rows were missing.
     """
     own = public.infer_objects() if is_cut else public.copy(deep=False)
     for name in public.columns:
