@@ -14,14 +14,22 @@ def largest_count(is_affordable: Callable[[int], bool], *, maximum: int, guess: 
         maximum: the largest number that is tried.
         guess: the number where the search starts, >= 0.
     """
-    guess, step = min(guess, maximum), max(guess // 32, 1)
-    grows = guess == 0 or is_affordable(guess)
-    low, high = (guess, guess + step) if grows else (max(guess - step, 0), guess)
-    while (high <= maximum if grows else low > 0) and (
-        is_affordable(high if grows else low) == grows
-    ):
-        step *= 2
-        low, high = (high, high + step) if grows else (max(low - step, 0), low)
+    guess = min(guess, maximum)
+    step = max(guess // 32, 1)
+    if guess == 0 or is_affordable(guess):
+        low = guess
+        high = guess + step
+        while high <= maximum and is_affordable(high):
+            step *= 2
+            low = high
+            high += step
+    else:
+        high = guess
+        low = max(guess - step, 0)
+        while low > 0 and not is_affordable(low):
+            step *= 2
+            high = low
+            low = max(low - step, 0)
 
     def is_too_many(count: int) -> bool:
         return not is_affordable(count)
