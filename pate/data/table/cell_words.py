@@ -150,9 +150,8 @@ def _part(cell: Any) -> str:
 
 def _moment(cell: datetime.datetime) -> np.datetime64:
     """Returns a moment in UTC, rounded down to microseconds. A moment without a time zone is in UTC."""
-    if hasattr(
-        cell, "to_datetime64"
-    ):  # a Timestamp of pandas, which may lie beyond the years of Python
+    # a Timestamp of pandas may lie beyond the years of Python
+    if hasattr(cell, "to_datetime64"):
         return np.datetime64(cell.to_datetime64().astype("datetime64[us]"))
     if cell.tzinfo is None:
         return np.datetime64(cell, "us")
