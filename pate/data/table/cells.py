@@ -91,9 +91,8 @@ def as_numbers(cells: Any, spelling: CellSpelling = USUAL) -> NDArray[np.float64
         or pa.types.is_floating(cells.type)
         or pa.types.is_boolean(cells.type)
     )
-    if pa.types.is_decimal(
-        cells.type
-    ):  # by their digits: a conversion by the scale is rounded otherwise
+    # decimals are read by their digits: a conversion by the scale is rounded otherwise
+    if pa.types.is_decimal(cells.type):
         cells = cells.cast(pa.string()).cast(pa.float64())
         has_numbers = True
     if not has_numbers:
