@@ -96,7 +96,7 @@ class Box:
     def variance(self) -> float:
         """The largest second moment of the loss of a pair; used to choose grids, and not a rigorous bound."""
         with np.errstate(over="ignore", invalid="ignore"):
-            p_up, p_down = two_point_probabilities(up=self.ups, down=self.downs)
+            p_up, p_down = two_point_probabilities(upper_loss=self.ups, lower_loss=self.downs)
             return float(
                 np.fmax.reduce(p_up * self.ups * self.ups + p_down * self.downs * self.downs)
             )
@@ -121,17 +121,18 @@ DominatingPairs = Box | Span | ShiftedMaximum | FixedPair | Winner
 """The pairs of distributions that together dominate one event."""
 
 
-def two_point_probabilities(up: Any, down: Any) -> tuple[Any, Any]:
+def two_point_probabilities(upper_loss: Any, lower_loss: Any) -> tuple[Any, Any]:
     """Returns the probabilities, under P, of both outcomes of two-point pairs, given their privacy losses.
 
-    Q has the probabilities P e^-loss. Both distributions sum to 1 if P(up) = (1 - e^down) / (1 - e^(down - up)).
+    Q has the probabilities P e^-loss. Both distributions sum to 1 if P of the first outcome is
+    (1 - e^lower_loss) / (1 - e^(lower_loss - upper_loss)).
 
     Args:
-        up: the loss of the first outcome, > 0; a number or an array.
-        down: the loss of the second outcome, < 0.
+        upper_loss: the loss of the first outcome, > 0; a number or an array.
+        lower_loss: the loss of the second outcome, < 0.
     """
-    scale = np.expm1(down - up)
-    return np.expm1(down) / scale, np.exp(down) * np.expm1(-up) / scale
+    scale = np.expm1(lower_loss - upper_loss)
+    return np.expm1(lower_loss) / scale, np.exp(lower_loss) * np.expm1(-upper_loss) / scale
 
 
 def composition_step(
@@ -250,7 +251,7 @@ class _CoveredStep:
             if isinstance(pair, Box):
                 up = grid.rounded_outward(pair.up)
                 down = grid.rounded_outward(pair.down)
-                p_up, p_down = two_point_probabilities(up=up, down=down)
+                p_up, p_down = two_point_probabilities(upper_loss=up, lower_loss=down)
                 self._shifts_of_pair[pair] = (
                     grid.shift(up, probability=p_up),
                     grid.shift(down, probability=p_down),
@@ -332,7 +333,7 @@ def _span_step(grid: LossGrid, length: float) -> CompositionStep:
     losses = [(grid.rounded_outward(t), grid.rounded_outward(t - length)) for t in ends]
     num_padding = grid.padding(max(up - down for up, down in losses))
     moves = [
-        (grid.shift(up), grid.shift(down), two_point_probabilities(up=up, down=down))
+        (grid.shift(up), grid.shift(down), two_point_probabilities(upper_loss=up, lower_loss=down))
         for up, down in losses
     ]
     widths = [after - before for before, after in pairwise(ends)]

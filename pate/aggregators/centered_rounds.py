@@ -159,8 +159,8 @@ class CenteredRounds:
         label_variance = first_prevalence.shares * (1 - first_prevalence.shares)
         label_scale = (label_variance / label_variance.mean()) ** self.recipe.label_scale_power
         descent = Descent(
-            public=votes.public,
-            variances=votes.variances,
+            public_features=votes.public,
+            feature_variances=votes.variances,
             prevalence=first_prevalence.shares,
             clip_factor=self._clip_factor,
             num_steps=self.num_rounds,

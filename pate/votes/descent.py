@@ -49,17 +49,18 @@ class Descent:
     noise.
 
     Attributes:
-        public: float32 `[num_public, num_features]`, features of public inputs, of length 1; the last feature is the
-            constant `recipe.constant_feature`.
-        variances: `[num_features - 1]`, public: the variance that each feature but the constant is expected to explain.
+        public_features: float32 `[num_public, num_features]`, features of public inputs, of length 1; the last feature
+            is the constant `recipe.constant_feature`.
+        feature_variances: `[num_features - 1]`, public: the variance that each feature but the constant is expected to
+            explain.
         prevalence: `[num_labels]`, in (0, 1), public or released.
         clip_factor: the clip as a multiple of the usual length of a gradient.
         num_steps: the number of steps, >= 1.
         recipe: the tuned constants.
     """
 
-    public: Rows
-    variances: Array
+    public_features: Rows
+    feature_variances: Array
     prevalence: Array
     clip_factor: float
     num_steps: int
@@ -67,13 +68,13 @@ class Descent:
 
     def start(self) -> Array:
         """Returns the weights `[num_features, num_labels]` that give each label its prevalence on all inputs."""
-        weights = np.zeros((self.public.shape[1], len(self.prevalence)))
+        weights = np.zeros((self.public_features.shape[1], len(self.prevalence)))
         weights[-1] = np.log(self.prevalence / (1 - self.prevalence)) / self._constant
         return weights
 
     def probabilities(self, weights: Array) -> Rows:
         """Returns the model's probabilities on the public rows, float32 `[num_public, num_labels]`."""
-        return np.asarray(expit(self.public @ weights.astype(np.float32)))
+        return np.asarray(expit(self.public_features @ weights.astype(np.float32)))
 
     def pace(self, noise_rate: Array) -> LearningTimes:
         """Returns the learning time of each label.
@@ -82,7 +83,7 @@ class Descent:
             noise_rate: `[num_labels]`, the variance of the noise in a label's mean gradient, divided by the number of
                 steps.
         """
-        signal = np.sqrt(self.variances)
+        signal = np.sqrt(self.feature_variances)
         best = LearningTimes.best(
             feature_mean_squares=self._feature_mean_squares,
             signal_variances=self.recipe.signal_variance * signal / signal.sum(),
@@ -174,7 +175,7 @@ class Descent:
         learned = -np.expm1(-speeds * times)  # the share of the signal
         # as in `LearningTimes`, of a weight
         variance = noise_rate * times * -np.expm1(-2 * speeds * times) / (2 * speeds)
-        signal = self.variances**self.recipe.signal_power
+        signal = self.feature_variances**self.recipe.signal_power
         expected = (signal / self._feature_mean_squares)[:, None] * learned**2 / variance
         std = np.sqrt(variance)
         row_variances = expected.mean(axis=1)
@@ -189,7 +190,7 @@ class Descent:
             feature_weights: `[num_features - 1, num_labels]`, the weights of all other features.
             prevalence: `[num_labels]`.
         """
-        logits = self.public[:, :-1] @ feature_weights.astype(np.float32)
+        logits = self.public_features[:, :-1] @ feature_weights.astype(np.float32)
         usual = np.log(prevalence / (1 - prevalence))
         low = usual - logits.max(axis=0)
         high = usual - logits.min(axis=0)
@@ -213,5 +214,5 @@ class Descent:
     @cached_property
     def _feature_mean_squares(self) -> Array:
         """The mean square on the public rows of each feature but the constant, `[num_features - 1]`, > 0."""
-        mean_squares = np.square(self.public[:, :-1]).mean(axis=0, dtype=np.float64)
+        mean_squares = np.square(self.public_features[:, :-1]).mean(axis=0, dtype=np.float64)
         return np.asarray(mean_squares.clip(_NARROWEST))

@@ -30,6 +30,6 @@ DISTRIBUTIONS = (
         ),
         distribution=_distribution,
         tightness=0.7,
-        rename=rename_set,
+        ranks_to_labels=rename_set,
     ),
 )

@@ -30,9 +30,9 @@ _SMALL = {
 }
 
 
-def _rename(outcome: Any, order: list[int]) -> Any:
+def _rename(outcome: Any, label_of_rank: list[int]) -> Any:
     """Returns an outcome after its labels are permuted; an outcome in words has no labels."""
-    return outcome if isinstance(outcome, str) else rename_set(outcome, order)
+    return outcome if isinstance(outcome, str) else rename_set(outcome, label_of_rank)
 
 
 DISTRIBUTIONS = (
@@ -41,6 +41,6 @@ DISTRIBUTIONS = (
         subject=lambda shape: BoundaryTopK(adjacency=shape.adjacency, **_SMALL),
         tightness=0.3,
         min_labels=3,
-        rename=_rename,
+        ranks_to_labels=_rename,
     ),
 )

@@ -22,7 +22,7 @@ DISTRIBUTIONS = (
         ),
         distribution=confident_gnmax_distribution,
         tightness=0.45,
-        refuted_on=None,
-        rename=rename_set,
+        replace_one_refuted_at_size=None,
+        ranks_to_labels=rename_set,
     ),
 )

@@ -18,7 +18,7 @@ DISTRIBUTIONS = (
         subject=lambda shape: ConfidentVotes(adjacency=shape.adjacency, **SCREENED),
         distribution=confident_votes_distribution,
         tightness=0.8,
-        refuted_on=None,
-        rename=rename_bits,
+        replace_one_refuted_at_size=None,
+        ranks_to_labels=rename_bits,
     ),
 )

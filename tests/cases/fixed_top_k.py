@@ -23,7 +23,7 @@ DISTRIBUTIONS = tuple(
             k=min(2, s.num_labels), epsilon=2.0, mechanism=m, adjacency=s.adjacency
         ),
         tightness=0.4,
-        rename=rename_set,
+        ranks_to_labels=rename_set,
     )
     for mechanism in ("peeling", "joint")
 )

@@ -20,8 +20,8 @@ DISTRIBUTIONS = tuple(
         subject=lambda shape, std=std: GaussianVotes(noise_std=std, adjacency=shape.adjacency),
         distribution=_distribution,
         tightness=0.999,
-        refuted_on=None,
-        rename=rename_bits,
+        replace_one_refuted_at_size=None,
+        ranks_to_labels=rename_bits,
     )
     # with the first counts far from the threshold are drawn like nearer ones
     for std in (0.1, 0.5, 1.0, 3.0)

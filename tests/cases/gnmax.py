@@ -15,7 +15,7 @@ DISTRIBUTIONS = (
         ),
         distribution=gnmax_distribution,
         tightness=0.35,
-        refuted_on=None,
-        rename=rename_set,
+        replace_one_refuted_at_size=None,
+        ranks_to_labels=rename_set,
     ),
 )

@@ -7,7 +7,7 @@ from typing import Any
 from pate.aggregators import StableFixedTopK
 from tests.contract.case import Case
 from tests.privacy.case import Case as LawCase
-from tests.privacy.case import rename_indices, rename_set
+from tests.privacy.case import Size, rename_indices, rename_set
 from tests.privacy.rival_distributions import stable_fixed_top_k_distribution
 
 CONTRACT = (
@@ -32,20 +32,23 @@ CONTRACT = (
 )
 
 
-def _rename(step: Any, order: list[int]) -> Any:
+def _rename(step: Any, label_of_rank: list[int]) -> Any:
     """Returns an outcome, which is a set of labels and a sequence of labels, after the labels are permuted."""
-    return rename_set(step[0], order), rename_indices(step[1], order)
+    return rename_set(step[0], label_of_rank), rename_indices(step[1], label_of_rank)
+
+
+SMALL_SIZE = Size(num_labels=3, num_teachers=5)
 
 
 def _distribution(
     name: str,
     aggregator: StableFixedTopK,
     tightness: float = 0.0,
-    largest: tuple[int, int] = (3, 5),
+    largest_size: Size = SMALL_SIZE,
 ) -> LawCase:
     """Returns the case of an aggregator, which is made for the adjacency and the labels of each shape."""
     k = aggregator.k
-    refuted_on = (min(largest[0], 4), 3 + (k == 1))
+    refuted_at_size = Size(min(largest_size.num_labels, 4), num_teachers=3 + (k == 1))
     return LawCase(
         f"StableFixedTopK-{k}{name}",
         subject=lambda shape: replace(
@@ -53,10 +56,12 @@ def _distribution(
         ),
         distribution=stable_fixed_top_k_distribution,
         tightness=tightness,
-        largest=largest,
+        largest_size=largest_size,
         min_labels=k + 1,
-        refuted_on=None if aggregator.padded and aggregator.penalty == 0 else refuted_on,
-        rename=_rename,
+        replace_one_refuted_at_size=None
+        if aggregator.padded and aggregator.penalty == 0
+        else refuted_at_size,
+        ranks_to_labels=_rename,
     )
 
 
@@ -102,14 +107,16 @@ DISTRIBUTIONS = (
     ),
     *(
         _distribution(
-            name="-table-4.0-0.2-0.05", aggregator=replace(WITH_TABLE, k=k), largest=(4, 6)
+            name="-table-4.0-0.2-0.05",
+            aggregator=replace(WITH_TABLE, k=k),
+            largest_size=Size(num_labels=4, num_teachers=6),
         )
         for k in (1, 2)
     ),
     _distribution(
         name="-True-2-table-4.0-0.2-0.05",
         aggregator=replace(WITH_TABLE, k=3, padded=True, max_k=2),
-        largest=(4, 3),
+        largest_size=Size(num_labels=4, num_teachers=3),
     ),
     *(
         _distribution(
@@ -123,13 +130,13 @@ DISTRIBUTIONS = (
         name="-gaussian-10000.0-0.001-4.0",
         aggregator=UNINFORMATIVE_TEST,
         tightness=0.9,
-        largest=(2, 6),
+        largest_size=Size(num_labels=2, num_teachers=6),
     ),
     # the same with two picks of the peel
     _distribution(
         name="-gaussian-10000.0-0.001-4.0-10000.0",
         aggregator=replace(UNINFORMATIVE_TEST, k=2, selection_scale=1e4),
         tightness=0.9,
-        largest=(4, 4),
+        largest_size=Size(num_labels=4, num_teachers=4),
     ),
 )

@@ -6,8 +6,8 @@ from itertools import product
 from pate.aggregators import StableTopK
 from pate.mechanisms.gap_selection import SELECTION_NOISES
 from tests.contract.case import Case
+from tests.privacy.case import REFUTED_AT_SIZE, rename_set
 from tests.privacy.case import Case as LawCase
-from tests.privacy.case import rename_set
 from tests.privacy.rival_distributions import stable_top_k_distribution
 
 CONTRACT = (
@@ -52,8 +52,8 @@ def _distribution(name: str, aggregator: StableTopK, tightness: float = 0.0) -> 
         distribution=stable_top_k_distribution,
         tightness=tightness,
         min_labels=1 if aggregator.padded else 2,
-        refuted_on=None if is_wide_and_padded else (3, 4),
-        rename=rename_set,
+        replace_one_refuted_at_size=None if is_wide_and_padded else REFUTED_AT_SIZE,
+        ranks_to_labels=rename_set,
     )
 
 

@@ -43,7 +43,7 @@ DISTRIBUTIONS = (
         lambda subject, shape: LaplaceQuorum(noise_scale=1.0).event_for(
             num_queries=1, num_labels=shape.num_labels, num_teachers=shape.num_teachers
         ),
-        rename=rename_bits,
+        ranks_to_labels=rename_bits,
     ),
 )
 """

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,6 +25,17 @@ class Shape:
     num_teachers: int
 
 
+class Size(NamedTuple):
+    """The numbers of labels and teachers of a small instance, for both adjacencies."""
+
+    num_labels: int
+    num_teachers: int
+
+
+LARGEST_SIZE = Size(num_labels=4, num_teachers=6)
+REFUTED_AT_SIZE = Size(num_labels=3, num_teachers=4)
+
+
 def default_distribution(subject: Any, histogram: Counts, vote_shape: Shape) -> Distribution:
     """Returns the distribution that the mechanism or aggregator itself computes."""
     if isinstance(subject, Aggregator):
@@ -41,32 +52,32 @@ def default_event(subject: Any, vote_shape: Shape) -> Event:
     return subject.event
 
 
-def rename_indices(outcome: Any, order: list[int]) -> Any:
+def rename_indices(outcome: Any, label_of_rank: list[int]) -> Any:
     """Returns a sequence of ranks as a sequence of labels; -1 stands for no label."""
-    return tuple(order[rank] if rank >= 0 else -1 for rank in outcome)
+    return tuple(label_of_rank[rank] if rank >= 0 else -1 for rank in outcome)
 
 
-def rename_set(outcome: Any, order: list[int]) -> Any:
+def rename_set(outcome: Any, label_of_rank: list[int]) -> Any:
     """Returns a set of ranks as a sorted tuple of labels; None stands for no answer."""
-    return None if outcome is None else tuple(sorted(order[rank] for rank in outcome))
+    return None if outcome is None else tuple(sorted(label_of_rank[rank] for rank in outcome))
 
 
-def rename_short_set(outcome: Any, order: list[int]) -> Any:
+def rename_short_set(outcome: Any, label_of_rank: list[int]) -> Any:
     """Returns a set of ranks as a sorted tuple of labels, filled up with -1."""
-    chosen = sorted(order[rank] for rank in outcome if rank >= 0)
+    chosen = sorted(label_of_rank[rank] for rank in outcome if rank >= 0)
     return (*chosen, *[-1] * (len(outcome) - len(chosen)))
 
 
-def rename_bits(outcome: Any, order: list[int]) -> Any:
+def rename_bits(outcome: Any, label_of_rank: list[int]) -> Any:
     """Returns bits for each rank as bits for each label; None stands for no answer."""
     return (
         None
         if outcome is None
-        else tuple(outcome[order.index(label)] for label in range(len(order)))
+        else tuple(outcome[label_of_rank.index(label)] for label in range(len(label_of_rank)))
     )
 
 
-def rename_number(outcome: Any, order: list[int]) -> Any:
+def rename_number(outcome: Any, label_of_rank: list[int]) -> Any:
     """Returns a number unchanged, because it depends on no label."""
     return outcome
 
@@ -83,21 +94,24 @@ class Case:
     # on the largest instance some exact figure is at least this part of its price, so that a price smaller by this
     # factor would be found out
     tightness: float = 0.9
-    largest: tuple[int, int] = (4, 6)  # labels and teachers of that instance
+    largest_size: Size = LARGEST_SIZE  # the size of that instance
     min_labels: int = 1  # the fewest labels that it is made for
-    # labels and teachers where what is made for add/remove is refuted under replace-one; None where it is not
-    refuted_on: tuple[int, int] | None = (3, 4)
+    # the size at which what is made for add/remove is refuted under replace-one; None where it is not
+    replace_one_refuted_at_size: Size | None = REFUTED_AT_SIZE
     # an outcome over ranks as one over labels, given the label at each rank
-    rename: Callable[[Any, list[int]], Any] = rename_indices
+    ranks_to_labels: Callable[[Any, list[int]], Any] = rename_indices
 
     def largest_shape(self, adjacency: Adjacency) -> Shape:
         """Returns the shape of the largest instance."""
-        num_labels, num_teachers = self.largest
-        return Shape(adjacency, num_labels=num_labels, num_teachers=num_teachers)
+        return Shape(
+            adjacency,
+            num_labels=self.largest_size.num_labels,
+            num_teachers=self.largest_size.num_teachers,
+        )
 
 
 def by_rank(
-    distribution: Callable[[Counts], Distribution], rename: Callable[[Any, list[int]], Any]
+    distribution: Callable[[Counts], Distribution], ranks_to_labels: Callable[[Any, list[int]], Any]
 ) -> Callable[[Counts], Distribution]:
     """Returns a function from histograms to distributions, which calls `distribution` once for equal sorted counts.
 
@@ -113,7 +127,7 @@ def by_rank(
             of_sorted[falling] = distribution(np.array(falling))
         # stable: ties to the lowest index
         labels = sorted(range(len(counts)), key=counts.__getitem__, reverse=True)
-        return {rename(outcome, labels): p for outcome, p in of_sorted[falling].items()}
+        return {ranks_to_labels(outcome, labels): p for outcome, p in of_sorted[falling].items()}
 
     return renamed
 
@@ -126,7 +140,10 @@ def pairs_of_laws(case: Case, vote_shape: Shape) -> tuple[Array, Array, list[Any
         vote_shape.num_labels, vote_shape.num_teachers, vote_shape.adjacency
     ).up_to_names
     subject = case.subject(vote_shape)
-    law = by_rank(lambda histogram: case.distribution(subject, histogram, vote_shape), case.rename)
+    law = by_rank(
+        lambda histogram: case.distribution(subject, histogram, vote_shape),
+        ranks_to_labels=case.ranks_to_labels,
+    )
     laws = {
         row: law(pairs.histograms[row]) for row in np.unique([pairs.first, pairs.second]).tolist()
     }

@@ -219,15 +219,17 @@ def noisy_max_distribution(counts: Array, noise_std: float) -> Array:
 
 
 def bits_distribution(
-    counts: Counts, noise_std: float, num_teachers: int, *, stds: float = 9.0
+    counts: Counts, noise_std: float, num_teachers: int, *, cut_in_stds: float = 9.0
 ) -> Distribution:
     """Returns the probability of each pattern of bits.
 
-    A bit tells whether a noisy count reaches half of the teachers. A count more than `stds` noise stds away from this
-    threshold is moved to that distance, rounded away from the threshold to a whole vote.
+    A bit tells whether a noisy count reaches half of the teachers. A count more than `cut_in_stds` noise stds away from
+    this threshold is moved to that distance, rounded away from the threshold to a whole vote.
     """
     half = num_teachers / 2
-    cut = np.clip(counts, np.floor(half - stds * noise_std), np.ceil(half + stds * noise_std))
+    cut = np.clip(
+        counts, np.floor(half - cut_in_stds * noise_std), np.ceil(half + cut_in_stds * noise_std)
+    )
     ones = ndtr((cut - half) / noise_std)
     zeros = ndtr((half - cut) / noise_std)
     patterns = product((0, 1), repeat=len(counts))

@@ -38,10 +38,13 @@ from pate.mechanisms.noise.kinds import UNIT_NOISES
 from pate.mechanisms.vote_ranking import VoteRanking
 from tests.cases.discovery import CASE_FILES
 from tests.privacy.case import (
+    LARGEST_SIZE,
+    REFUTED_AT_SIZE,
     Case,
     Counts,
     Distribution,
     Shape,
+    Size,
     rename_bits,
     rename_indices,
     rename_number,
@@ -62,7 +65,7 @@ def _top_k(
     tightness: float,
     *,
     k: int = 2,
-    largest: tuple[int, int] = (4, 6),
+    largest_size: Size = LARGEST_SIZE,
     min_labels: int = 1,
 ) -> Case:
     """Returns the case of a top-k mechanism, which `make` builds from `k` and `adjacency`."""
@@ -80,10 +83,14 @@ def _top_k(
         f"{kind.__name__}-{k}-{_name_of_parameters(make)}",
         subject,
         tightness=tightness,
-        largest=largest,
+        largest_size=largest_size,
         min_labels=min_labels,
-        refuted_on=(largest[0], min(3, largest[1])) if tightness else None,
-        rename=rename,
+        replace_one_refuted_at_size=(
+            Size(largest_size.num_labels, num_teachers=min(3, largest_size.num_teachers))
+            if tightness
+            else None
+        ),
+        ranks_to_labels=rename,
     )
 
 
@@ -100,7 +107,7 @@ def _of_pure_dp(make: partial[Any], tightness: float) -> list[Case]:
                 partial(make, epsilon=epsilon),
                 tightness=0.0,
                 k=k,
-                largest=(4, 2),
+                largest_size=Size(num_labels=4, num_teachers=2),
                 min_labels=1 + (k == 1),
             )
             for k, epsilon in ((1, 2.5), (2, 0.5), (3, 2.0))
@@ -159,8 +166,8 @@ def _gaps(
         gap_selection_distribution,
         tightness=tightness,
         min_labels=1 if padded else 2,
-        refuted_on=(3, 4) if tightness else None,
-        rename=rename_number,
+        replace_one_refuted_at_size=REFUTED_AT_SIZE if tightness else None,
+        ranks_to_labels=rename_number,
     )
 
 
@@ -196,7 +203,9 @@ def _test_of_size(kind: str, k: int, failure_prob: float) -> Case:
         return {tuple(ranking.top(size)[0].tolist()): passed, None: 1 - passed}
 
     name = f"StabilityTest-{kind}-{k}-{failure_prob}"
-    return Case(name, subject, distribution, tightness=0.999, min_labels=2, rename=rename_bits)
+    return Case(
+        name, subject, distribution, tightness=0.999, min_labels=2, ranks_to_labels=rename_bits
+    )
 
 
 def _peel_distribution(
@@ -231,10 +240,15 @@ def _threshold(make: partial[Any], statistic: str) -> Case:
             probabilities = test.probabilities(value)
         return dict(enumerate(probabilities.tolist()))
 
-    refuted_on = None if statistic == "count" else (3, 4)
+    refuted_at_size = None if statistic == "count" else REFUTED_AT_SIZE
     name = f"{make.func.__name__}-{statistic}"
     return Case(
-        name, subject, distribution, min_labels=2, refuted_on=refuted_on, rename=rename_number
+        name,
+        subject,
+        distribution,
+        min_labels=2,
+        replace_one_refuted_at_size=refuted_at_size,
+        ranks_to_labels=rename_number,
     )
 
 
@@ -304,17 +318,27 @@ CASES = (
         for gamma in (0.0, 0.25, 0.5, 1.0)
     ),
     replace(
-        _top_k(partial(GammaTopK, epsilon=2.0), tightness=0.5, k=1, largest=(3, 3)),
+        _top_k(
+            partial(GammaTopK, epsilon=2.0),
+            tightness=0.5,
+            k=1,
+            largest_size=Size(num_labels=3, num_teachers=3),
+        ),
         distribution=_slow_distribution,
     ),
     replace(
-        _top_k(partial(GammaTopK, epsilon=4.0), tightness=0.9, k=1, largest=(3, 2)),
+        _top_k(
+            partial(GammaTopK, epsilon=4.0),
+            tightness=0.9,
+            k=1,
+            largest_size=Size(num_labels=3, num_teachers=2),
+        ),
         distribution=_slow_distribution,
     ),
     replace(
         _top_k(partial(LaplaceTopK, epsilon=0.2, failure_prob=1e-4), tightness=0.65),
-        rename=rename_set,
-        refuted_on=None,
+        ranks_to_labels=rename_set,
+        replace_one_refuted_at_size=None,
     ),
     _top_k(
         partial(TopStableTopK, epsilon=2.0, failure_prob=1e-3, domain_size=2),
@@ -338,7 +362,7 @@ CASES = (
         subject=lambda vote_shape: SubsetPeeling(noise_scale=1.0, adjacency=vote_shape.adjacency),
         distribution=_peel_distribution,
         tightness=0.4,
-        rename=rename_set,
+        ranks_to_labels=rename_set,
     ),
     *(
         _gaps(noise, tightness=GAPS[noise][padded], scale=scale, padded=padded)
@@ -369,15 +393,15 @@ CASES = (
         distribution=_boundary_distribution,
         tightness=0.6,
         min_labels=3,
-        refuted_on=(4, 4),
-        rename=rename_number,
+        replace_one_refuted_at_size=Size(num_labels=4, num_teachers=4),
+        ranks_to_labels=rename_number,
     ),
     Case(
         name="RunTwice",
         subject=lambda vote_shape: RunTwice(_selection(vote_shape)),
         distribution=_twice_distribution,
         min_labels=3,
-        rename=rename_number,
+        ranks_to_labels=rename_number,
     ),
     *(distribution for file in CASE_FILES for distribution in file.distributions),
 )

@@ -35,7 +35,7 @@ def largest_of_laws(aggregator: StableTopK, num_labels: int, num_teachers: int) 
         name="stable",
         subject=lambda _: aggregator,
         distribution=stable_top_k_distribution,
-        rename=rename_set,
+        ranks_to_labels=rename_set,
     )
     vote_shape = Shape(aggregator.adjacency, num_labels, num_teachers)
     first_laws, second_laws, outcomes = pairs_of_laws(case, vote_shape)

@@ -100,7 +100,7 @@ def ranked_distribution(case: Case, vote_shape: Shape) -> Any:
     def distribution(histogram: NDArray[np.int64]) -> Mapping[Any, float]:
         return case.distribution(subject, histogram, vote_shape)
 
-    return by_rank(distribution, case.rename)
+    return by_rank(distribution, case.ranks_to_labels)
 
 
 @pytest.mark.slow
@@ -129,7 +129,11 @@ def test_no_log_ratio_is_above_epsilon(adjacency: Adjacency, case: Case) -> None
 
     For cases with tight prices, the factor exp(3.2) is refuted.
     """
-    vote_shape = Shape(adjacency, num_labels=case.largest[0], num_teachers=min(3, case.largest[1]))
+    vote_shape = Shape(
+        adjacency,
+        num_labels=case.largest_size.num_labels,
+        num_teachers=min(3, case.largest_size.num_teachers),
+    )
     failure = failure_probability(case.event(case.subject(vote_shape), vote_shape))
     assert verdict_of(case, vote_shape, claim=Claim(deltas=((4.0, failure + 1e-12),))).sound
     if case.tightness == 0.9:
@@ -144,7 +148,7 @@ def test_no_log_ratio_is_above_epsilon(adjacency: Adjacency, case: Case) -> None
 def test_price_holds_on_smaller_instances(adjacency: Adjacency, case: Case) -> None:
     """The price of a case holds on all neighbors of instances of up to 4 labels and 6 teachers."""
     for num_labels, num_teachers in SMALLER:
-        if num_labels >= case.min_labels and (num_labels, num_teachers) <= case.largest:
+        if num_labels >= case.min_labels and (num_labels, num_teachers) <= case.largest_size:
             assert (
                 verdict_of(case, vote_shape=Shape(adjacency, num_labels, num_teachers))
                 .require()
@@ -153,15 +157,15 @@ def test_price_holds_on_smaller_instances(adjacency: Adjacency, case: Case) -> N
 
 
 @pytest.mark.parametrize(
-    "case", [case for case in CASES if case.refuted_on], ids=lambda case: case.name
+    "case", [case for case in CASES if case.replace_one_refuted_at_size], ids=lambda case: case.name
 )
 def test_add_remove_price_is_refuted_under_replace_one(case: Case) -> None:
     """The price of a case for add-remove holds on add-remove neighbors.
 
     Negative control: on replace-one neighbors the same price is refuted.
     """
-    assert case.refuted_on is not None
-    num_labels, num_teachers = case.refuted_on
+    assert case.replace_one_refuted_at_size is not None
+    num_labels, num_teachers = case.replace_one_refuted_at_size
     vote_shape = Shape(Adjacency.ADD_REMOVE, num_labels=num_labels, num_teachers=num_teachers)
     laws: dict[tuple[int, ...], Distribution] = {}
 
@@ -392,7 +396,9 @@ def test_distributions_treat_labels_alike_up_to_the_tie_break(case: Case) -> Non
         if tuple(counts) not in sorted_laws:
             sorted_laws[tuple(counts)] = case.distribution(subject, counts, vote_shape)
         renamed = sorted_laws[tuple(counts)]
-        expected = {case.rename(outcome, order.tolist()): p for outcome, p in renamed.items()}
+        expected = {
+            case.ranks_to_labels(outcome, order.tolist()): p for outcome, p in renamed.items()
+        }
         for outcome in distribution.keys() | expected.keys():
             assert math.isclose(
                 distribution.get(outcome, 0.0),
@@ -500,16 +506,18 @@ def test_a_regularizer_does_not_change_the_price(adjacency: Adjacency, noise: st
 
 
 def test_counts_that_are_not_cut_exceed_the_price_of_bits() -> None:
-    """The package rounds counts over 9 stds from the threshold to that distance, and the price of a
-    bit holds.
+    """The price of one released bit holds if counts far from the threshold are moved to within 9 noise
+    stds of it, as the package does.
 
-    Without this rounding, the same price is exceeded.
+    If counts are left where they are, the bit exceeds the same price.
     """
     event = GaussianVotes(noise_std=0.1).event_for(num_queries=1, num_labels=1, num_teachers=6)
-    for stds, refuted in ((9.0, False), (1e9, True)):
+    for cut_in_stds, refuted in ((9.0, False), (1e9, True)):
 
-        def distribution(counts: NDArray[np.int64], stds: float = stds) -> dict[Any, float]:
-            return bits_distribution(counts, noise_std=0.1, num_teachers=6, stds=stds)
+        def distribution(
+            counts: NDArray[np.int64], cut_in_stds: float = cut_in_stds
+        ) -> dict[Any, float]:
+            return bits_distribution(counts, noise_std=0.1, num_teachers=6, cut_in_stds=cut_in_stds)
 
         verdict = verify(
             distribution,

@@ -78,19 +78,19 @@ def test_centered_votes_of_zero_move_twice_as_far_as_absent_ones() -> None:
 
 
 def powerset_pairs(
-    kind: str, num_sets: int, num_teachers: int
+    replaced_by: str, num_sets: int, num_teachers: int
 ) -> Iterator[tuple[Histogram, Histogram]]:
-    """Yields all histograms of `num_teachers` votes for sets of labels, each with the histogram after one teacher
-    changed.
+    """Yields all histograms of `num_teachers` votes for sets of labels, each with the histogram without one vote.
 
-    Set 0 is the empty set. With kind "zero" the teacher votes for the empty set instead; with any other kind it leaves.
+    Set 0 is the empty set. If the vote is replaced by "the empty set", the teacher votes for that set instead; if it is
+    replaced by "nothing", the teacher leaves.
     """
     for counts in itertools.product(range(num_teachers + 1), repeat=num_sets):
         if sum(counts) == num_teachers:
             for vote in range(num_sets):
                 moved = list(counts)
                 moved[vote] -= 1
-                moved[0] += kind == "zero"
+                moved[0] += replaced_by == "the empty set"
                 if moved[vote] >= 0 and tuple(moved) != counts:
                     yield counts, tuple(moved)
 
@@ -101,15 +101,15 @@ def released(counts: Histogram) -> np.ndarray:
     return noisy_max_distribution(np.array(counts), noise_std=1.0)
 
 
-def worst_delta(kind: str, epsilon: float) -> float:
-    """Returns the largest delta at `epsilon` of one query by PowersetGNMax(noise_std=1) with 2 labels and 4 teachers.
+def worst_delta(replaced_by: str, epsilon: float) -> float:
+    """Returns the largest delta at `epsilon` of one answer of PowersetGNMax(noise_std=1), over all pairs of histograms.
 
-    The maximum is over both directions of all pairs of `powerset_pairs` of a kind.
+    The pairs are those of `powerset_pairs` for the 4 sets of 2 labels and for 4 teachers, each in both directions.
     """
     pairs = [
         pair
-        for pair_of_kind in powerset_pairs(kind, num_sets=4, num_teachers=4)
-        for pair in (pair_of_kind, pair_of_kind[::-1])
+        for neighbors_of_set in powerset_pairs(replaced_by, num_sets=4, num_teachers=4)
+        for pair in (neighbors_of_set, neighbors_of_set[::-1])
     ]
     return max(
         float(np.maximum(released(a) - math.exp(epsilon) * released(b), 0).sum()) for a, b in pairs
@@ -128,9 +128,9 @@ def test_the_empty_set_costs_powerset_votes_six_times_their_delta() -> None:
         num_queries=1, num_labels=2, num_teachers=4
     )
     paid = ExactAccountant().compose(event).get_delta(epsilon)
-    zero = worst_delta(kind="zero", epsilon=epsilon)
+    zero = worst_delta(replaced_by="the empty set", epsilon=epsilon)
     bound = gaussian_delta(math.sqrt(2), epsilon=epsilon)
-    assert worst_delta(kind="absent", epsilon=epsilon) <= paid < zero <= bound
+    assert worst_delta(replaced_by="nothing", epsilon=epsilon) <= paid < zero <= bound
     assert (paid, zero) == (pytest.approx(0.00815, abs=1e-5), pytest.approx(0.0500, abs=1e-4))
     assert zero / paid == pytest.approx(6.1, abs=0.05)
     assert bound / paid == pytest.approx(8.8, abs=0.05)

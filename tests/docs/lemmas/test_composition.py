@@ -13,23 +13,30 @@ EPSILONS = (0.2, 1.0, 3.0)
 
 
 def both_ways(p: np.ndarray, q: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Returns two distributions in both orders, as two arrays `[2, n]`."""
+    """Returns the pairs (p, q) and (q, p) of two distributions over n outcomes, each stacked to an array `[2, n]`."""
     return np.stack([p, q]), np.stack([q, p])
 
 
 def draw_step(
-    rng: np.random.Generator, closeness: float, failure: float
+    rng: np.random.Generator, closeness: float, failure_prob: float
 ) -> tuple[list[np.ndarray], np.ndarray]:
-    """Draws a release: its laws on both neighbors, and the Renyi divergences of the good parts of these laws.
+    """Returns the laws of a random release on both neighbors, and the Renyi divergences of their good parts.
 
-    A law is (1 - failure) * good + failure * bad, over `OUTCOMES` outcomes. The divergences are those of the worse
-    direction, at each Renyi order of `ORDERS`.
+    Each law is (1 - failure_prob) * good + failure_prob * bad, over `OUTCOMES` outcomes. The divergences are those of
+    the worse direction, at each Renyi order of `ORDERS`.
+
+    Args:
+        rng: the source of the good and bad parts.
+        closeness: the good parts differ by at most this in the logarithm of each probability, before normalization.
+        failure_prob: the probability of the bad part.
     """
     base = rng.dirichlet(np.ones(OUTCOMES)) + 0.05
     tilted = base * np.exp(rng.uniform(-closeness, closeness, OUTCOMES))
     distributions = (base / base.sum(), tilted / tilted.sum())
     bad = rng.permutation(np.eye(OUTCOMES))[:2]
-    mixtures = [(1 - failure) * g + failure * b for g, b in zip(distributions, bad, strict=True)]
+    mixtures = [
+        (1 - failure_prob) * g + failure_prob * b for g, b in zip(distributions, bad, strict=True)
+    ]
     return mixtures, largest_renyi(*both_ways(*distributions), ORDERS)
 
 
@@ -48,7 +55,7 @@ def walk(
         grown = []
         for p, q, curve, failure, last in paths:
             closeness, rate = parameters[0 if last == 0 else -1]
-            mixtures, step_curve = draw_step(rng, closeness, failure=rate)
+            mixtures, step_curve = draw_step(rng, closeness, failure_prob=rate)
             for outcome, (a, b) in enumerate(zip(*mixtures, strict=True)):
                 grown.append((p * a, q * b, curve + step_curve, failure + rate, outcome))
         paths = grown

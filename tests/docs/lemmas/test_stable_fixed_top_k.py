@@ -13,9 +13,9 @@ ORDERS = np.array([1.05, 1.5, 2.0, 4.0, 8.0, 30.0, 200.0])
 
 @pytest.mark.parametrize("width", [0.01, 0.1, 0.5, 2.0, 8.0])
 def test_j_picks_never_cost_more_than_the_limit_of_many(width: float) -> None:
-    """The cost of j picks of bounded range width / sqrt(j) does not fall as j rises, at every Renyi order.
+    """The RDP of j picks, each of the bounded range width / sqrt(j), rises with j toward a limit at every Renyi order.
 
-    It is at most width^2 / 8 times the Renyi order.
+    The limit is width^2 / 8 times the Renyi order. So the limit bounds the RDP of any number of picks.
     """
     curves = [
         j * bounded_range_rdp(width / math.sqrt(j), orders=ORDERS)
@@ -26,13 +26,14 @@ def test_j_picks_never_cost_more_than_the_limit_of_many(width: float) -> None:
     assert (curves[-1] <= ORDERS * width**2 / 8 * (1 + 1e-9)).all()
 
 
-def largest_delta(width: float, picks: int) -> float:
-    """Returns the largest delta at epsilon 0 of adaptive picks, each of the bounded range `width`, by dynamic
-    programming.
+def largest_delta(width: float, num_picks: int) -> float:
+    """Returns the largest delta at epsilon 0 of any sequence of picks, each of the bounded range `width`.
+
+    Each pick may depend on the picks before it. The delta is computed by dynamic programming.
     """
     x = np.linspace(-3, 3, 6001)
     values = np.maximum(0, -np.expm1(x))
-    for _ in range(picks):
+    for _ in range(num_picks):
         best = np.zeros_like(values)
         for up in np.linspace(0, width, 41)[1:-1]:
             # of the loss `up`, so that ratios average to 1
@@ -47,7 +48,7 @@ def test_many_picks_do_not_stand_for_one_in_delta() -> None:
     """At epsilon 0, one pick of range e has delta tanh(e / 4), and four picks of range e / 2 have
     less than 90% of it.
     """
-    one_pick = largest_delta(width=0.4, picks=1)
-    four = largest_delta(width=0.2, picks=4)
+    one_pick = largest_delta(width=0.4, num_picks=1)
+    four = largest_delta(width=0.2, num_picks=4)
     assert one_pick == pytest.approx(math.tanh(0.1), rel=1e-3)
     assert four < 0.9 * one_pick

@@ -27,45 +27,51 @@ def hockey_stick(grid: LossGrid) -> Array:
     return np.asarray(-np.expm1(np.minimum(grid.points, 0.0)))
 
 
-def stepped(pairs: DominatingPairs, grid: LossGrid, values: Array) -> Array:
-    """Returns, at each point of the grid, the delta of one event and then later events, given the deltas of the later
-    ones.
+def stepped(pairs: DominatingPairs, grid: LossGrid, later_deltas: Array) -> Array:
+    """Returns the deltas of one event followed by later events, at each point of the grid.
+
+    `later_deltas` has the deltas of the later events alone, at the same points.
     """
-    return composition_step(pairs, grid, negligible=1e-15)(values)
+    return composition_step(pairs, grid, negligible=1e-15)(later_deltas)
 
 
-def smooth(x: float, scale: float = 0.3) -> float:
-    """Returns the privacy profile of a Gaussian pair at epsilon x: convex in e^x, falling from 1 to 0."""
-    if x >= 0:
-        return gaussian_delta(scale, epsilon=x)
-    return -math.expm1(x) + math.exp(x) * gaussian_delta(scale, epsilon=-x)
+def smooth(epsilon: float, mu: float = 0.3) -> float:
+    """Returns the delta of a Gaussian pair at an epsilon of any sign: convex in e^epsilon, falling from 1 to 0."""
+    if epsilon >= 0:
+        return gaussian_delta(mu, epsilon=epsilon)
+    return -math.expm1(epsilon) + math.exp(epsilon) * gaussian_delta(mu, epsilon=-epsilon)
 
 
-def expectation(up: float, down: float, x: float) -> float:
-    """Returns the mean of `smooth(x - loss)` over the losses `up` and `down` of one two-point pair.
+def mean_later_delta(upper_loss: float, lower_loss: float, loss: float) -> float:
+    """Returns the mean delta of `smooth` after one two-point pair, at epsilon `loss` less the loss of the pair.
 
-    The probabilities of both losses are those under the pair's first distribution.
+    The pair has the losses `upper_loss` and `lower_loss`, with their probabilities under its first distribution.
     """
-    first, second = two_point_probabilities(up, down)
-    return first * smooth(x - up) + second * smooth(x - down)
+    first, second = two_point_probabilities(upper_loss, lower_loss)
+    return first * smooth(loss - upper_loss) + second * smooth(loss - lower_loss)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("spacing", [0.02, 0.2 / 7, 0.011])
-@pytest.mark.parametrize("length", [0.2, 0.015, 1.1])
-def test_a_span_step_is_a_close_upper_bound_over_its_pairs(spacing: float, length: float) -> None:
+@pytest.mark.parametrize("loss_range", [0.2, 0.015, 1.1])
+def test_a_span_step_is_a_close_upper_bound_over_its_pairs(
+    spacing: float, loss_range: float
+) -> None:
     """One composition step for a span of losses gives a value at least that of each of 198 two-point pairs.
 
     It exceeds the best pair's value by at most 1% plus 1e-4. Both are compared at seven losses of the grid.
     """
     grid = LossGrid(first=-200, size=500, spacing=rounded_spacing(spacing))
     values_after = stepped(
-        Span(length), grid, values=np.array([smooth(x) for x in grid.points.tolist()])
+        Span(length=loss_range),
+        grid,
+        later_deltas=np.array([smooth(x) for x in grid.points.tolist()]),
     )
     for index in range(150, 260, 18):
         x = float(grid.points[index])
         best = max(
-            expectation(t, t - length, x) for t in np.linspace(0, length, 200)[1:-1].tolist()
+            mean_later_delta(upper_loss=t, lower_loss=t - loss_range, loss=x)
+            for t in np.linspace(0, loss_range, 200)[1:-1].tolist()
         )
         assert best * (1 - 1e-12) <= values_after[index] <= best * (1 + 1e-2) + 1e-4
 
@@ -78,10 +84,10 @@ def test_the_bend_between_two_ends_of_a_piece_is_needed() -> None:
     """
     grid = LossGrid(first=-100, size=300, spacing=rounded_spacing(spacing=0.4))
     values = hockey_stick(grid)
-    values_after = stepped(Span(length=0.4), grid, values)
+    values_after = stepped(Span(length=0.4), grid, later_deltas=values)
     at = int(np.flatnonzero(grid.points == 0)[0])
     best = max(
-        two_point_probabilities(t, down=t - 0.4)[0] * -math.expm1(-t)
+        two_point_probabilities(upper_loss=t, lower_loss=t - 0.4)[0] * -math.expm1(-t)
         for t in np.linspace(0, 0.4, 400)[1:-1].tolist()
     )
     assert values[at] == 0
@@ -111,7 +117,12 @@ def test_the_step_of_a_box_bounds_every_pair_in_it() -> None:
         pending.extend(box.parts)
         pairs += [] if box.parts else [box]
     for index in range(200, 500, 11):
-        best = max(expectation(pair.up, pair.down, float(grid.points[index])) for pair in pairs)
+        best = max(
+            mean_later_delta(
+                upper_loss=pair.up, lower_loss=pair.down, loss=float(grid.points[index])
+            )
+            for pair in pairs
+        )
         for new in values_after:
             assert best * (1 - 1e-12) <= new[index] <= best * (1 + 1e-3) + 1e-6
 
@@ -123,10 +134,10 @@ def test_a_gaussian_is_never_below_its_closed_form(shift: float, cells: int) -> 
     spacing = rounded_spacing(shift / cells)
     grid = LossGrid(first=-8 * cells, size=18 * cells, spacing=spacing)
     values_after = stepped(
-        ShiftedMaximum(num_normals=1, mean_shift=shift), grid, values=hockey_stick(grid)
+        ShiftedMaximum(num_normals=1, mean_shift=shift), grid, later_deltas=hockey_stick(grid)
     )
     for multiple in range(0, 6 * cells, max(1, cells // 3)):
-        truth = gaussian_delta(shift, epsilon=multiple * spacing)
+        truth = gaussian_delta(mu=shift, epsilon=multiple * spacing)
         assert (
             truth * (1 - 1e-9) <= values_after[multiple - grid.first] <= truth * (1 + 1e-4) + 1e-13
         )
@@ -170,16 +181,19 @@ def test_losses_beyond_the_grid_count_as_infinite() -> None:
     For losses far beyond the grid, of a box and of a Gaussian, every delta is 1.
     """
     grid = LossGrid(first=-10, size=30, spacing=rounded_spacing(spacing=0.1))
-    first, _ = two_point_probabilities(up=50.0, down=-0.3)
+    first, _ = two_point_probabilities(upper_loss=50.0, lower_loss=-0.3)
     values_after = stepped(
-        Box(ups=np.array([50.0]), downs=np.array([-0.3])), grid, values=hockey_stick(grid)
+        Box(ups=np.array([50.0]), downs=np.array([-0.3])), grid, later_deltas=hockey_stick(grid)
     )
     assert values_after[-1] >= first * (1 - 1e-15)
     assert stepped(
-        Box(ups=np.array([1e305]), downs=np.array([-1e305])), grid, values=hockey_stick(grid)
+        Box(ups=np.array([1e305]), downs=np.array([-1e305])), grid, later_deltas=hockey_stick(grid)
     ) == pytest.approx(1.0)
     assert (
-        stepped(ShiftedMaximum(num_normals=1, mean_shift=1e4), grid, values=hockey_stick(grid)) == 1
+        stepped(
+            ShiftedMaximum(num_normals=1, mean_shift=1e4), grid, later_deltas=hockey_stick(grid)
+        )
+        == 1
     ).all()
 
 

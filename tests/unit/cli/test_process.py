@@ -116,7 +116,7 @@ def test_ignored_signal_stays_ignored() -> None:
 WITHOUT_THREAD = """
 import _thread, os, signal, sys, threading
 def start(*_):
-    {instead}
+    {failing_start}
 _thread.start_new_thread = threading._start_new_thread = start
 from pate.cli.process import Stopped, ended_by_signals, leave
 try:
@@ -130,16 +130,16 @@ except Stopped as stopped:
 
 
 @pytest.mark.parametrize(
-    "instead", ['raise RuntimeError("can\'t start new thread")', "raise MemoryError", "return 0"]
+    "failing_start",
+    ['raise RuntimeError("can\'t start new thread")', "raise MemoryError", "return 0"],
 )
-def test_command_continues_if_a_thread_cannot_start(instead: str) -> None:
-    """No thread can be started for the signals.
+def test_command_continues_if_a_thread_cannot_start(failing_start: str) -> None:
+    """A command that cannot start the thread for its signals works on, and ends by SIGTERM with its line and code 143.
 
-    The command works on, and ends by SIGTERM with its line.
-
-    Either no thread is started, or the thread finds no memory: `Thread.start` would wait for it forever.
+    Starting raises an error, or it starts no thread and raises nothing: `Thread.start` would wait for this thread
+    forever.
     """
-    done = ran(WITHOUT_THREAD.format(instead=instead))
+    done = ran(WITHOUT_THREAD.format(failing_start=failing_start))
     assert (done.returncode, done.stdout, done.stderr) == (
         143,
         f"went on\nended by SIGTERM{LINE}",

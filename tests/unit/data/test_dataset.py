@@ -15,15 +15,15 @@ from tests.refusals import Refusal, refused
 
 
 def split(
-    ids: Any, groups: Any = None, *, shape: tuple[int, ...] = (3,), num_labels: int = 2
+    ids: Any, group_ids: Any = None, *, input_shape: tuple[int, ...] = (3,), num_labels: int = 2
 ) -> Split:
-    """Returns a split of zeros whose records have these ids, and inputs of this shape each."""
+    """Returns a split of zeros whose records have the ids `ids` and inputs of the shape `input_shape`."""
     record_ids = np.asarray(ids, dtype=np.int64)
     return Split(
-        inputs=np.zeros((len(record_ids), *shape), dtype=np.float32),
+        inputs=np.zeros((len(record_ids), *input_shape), dtype=np.float32),
         labels=np.zeros((len(record_ids), num_labels), dtype=np.bool_),
         record_ids=record_ids,
-        group_ids=record_ids if groups is None else np.asarray(groups, dtype=np.int64),
+        group_ids=record_ids if group_ids is None else np.asarray(group_ids, dtype=np.int64),
     )
 
 
@@ -40,7 +40,7 @@ TOY = Dataset(
 
 def test_take_keeps_the_columns_of_a_row_together() -> None:
     """`take` selects rows of a split by indices or a slice, with their ids and groups."""
-    rows = split([10, 11, 12], groups=[7, 8, 9]).take(np.array([2, 0]))
+    rows = split([10, 11, 12], group_ids=[7, 8, 9]).take(np.array([2, 0]))
     assert (rows.record_ids.tolist(), rows.group_ids.tolist()) == ([12, 10], [9, 7])
     assert len(split([10, 11, 12]).take(slice(1))) == 1
 
@@ -60,11 +60,11 @@ def test_a_public_pool_without_any_label_counts_as_unlabeled() -> None:
     ("change", "refusal"),
     [
         (
-            partial(replace, test=split([2], groups=[9])),
+            partial(replace, test=split([2], group_ids=[9])),
             refused("record_ids", rule="record in"),
         ),
         (
-            partial(replace, test=split([5], groups=[4])),
+            partial(replace, test=split([5], group_ids=[4])),
             refused("group_ids", rule="group in one split, found 1 in public"),
         ),
         (
@@ -76,7 +76,10 @@ def test_a_public_pool_without_any_label_counts_as_unlabeled() -> None:
         (partial(replace, label_names=("red",)), refused("private.labels.shape[1]", 2)),
         (partial(replace, test=split([])), refused("len(test)", 0)),
         (partial(replace, kind="images"), refused("private.inputs.ndim", 2)),
-        (partial(replace, test=split([5], shape=(4,))), refused("test.inputs.shape[1:]", (4,))),
+        (
+            partial(replace, test=split([5], input_shape=(4,))),
+            refused("test.inputs.shape[1:]", (4,)),
+        ),
         (
             partial(replace, public=split([3], num_labels=3)),
             refused("public.labels.shape[1]", 3),
@@ -112,13 +115,13 @@ def test_shapes_that_disagree_are_refused(
 def test_arrays_of_wrong_type_or_length_are_refused(
     change: Callable[[Split], Split], refusal: Refusal
 ) -> None:
-    """An array of a split with another type, length or number of axes is refused by its name."""
+    """A split refuses an array whose type, length or number of axes is wrong; the refusal names the array."""
     with refusal:
         change(split([0, 1, 2]))
 
 
 def random_split(ids: Any, seed: int = 0) -> Split:
-    """Returns a split with random inputs and labels, in groups of the records 2g and 2g + 1."""
+    """Returns a split of records with the given ids and random inputs and labels; ids 2g and 2g + 1 form group g."""
     rng = np.random.default_rng(seed)
     num_records = len(ids)
     return Split(

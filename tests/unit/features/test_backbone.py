@@ -86,7 +86,7 @@ def test_features_are_the_inputs_of_the_last_layer(file: Path, tmp_path: Path) -
 
 
 def test_extractor_depends_on_weights_not_on_private_pictures(file: Path, tmp_path: Path) -> None:
-    """Unreadable private pictures give the same extractor. Other weights give another."""
+    """An extractor has the same digest if no private picture can be read, and another with other weights."""
     pictures = PublicPictures(dataset())
     usual = recipe(file).fit(pictures, unwatched).digest
     assert recipe(file).fit(PublicPictures(with_unreadable(dataset())), unwatched).digest == usual

@@ -28,20 +28,24 @@ def features(num_records: int, seed: int = 0) -> Array:
     return np.append(rows, np.full((num_records, 1), CONSTANT), axis=1)
 
 
-def descended(descent: Descent, noise: float, seed: int = 0, truth: Any = TRUE) -> Array:
+def descended(
+    descent: Descent, gradient_noise_std: float, seed: int = 0, true_weights: Any = TRUE
+) -> Array:
     """Returns the weights after all steps on many private records, half of each gradient clipped away.
 
-    The noise is the standard deviation of all steps together.
+    `gradient_noise_std` is the standard deviation of the noise of all steps together.
     """
     rows = features(num_records=40_000, seed=5)
     rng = np.random.default_rng(seed)
-    labels = rng.random(size=(len(rows), 2)) < expit(rows @ truth)
-    rate = np.full(2, noise**2)
+    labels = rng.random(size=(len(rows), 2)) < expit(rows @ true_weights)
+    rate = np.full(2, gradient_noise_std**2)
     pace = descent.pace(rate)
     weights = descent.start()
     for _ in range(descent.num_steps):
         gradient = descent.clip_factor * rows.T @ (labels - expit(rows @ weights)) / len(rows)
-        gradient += noise * np.sqrt(descent.num_steps) * rng.standard_normal(gradient.shape)
+        gradient += (
+            gradient_noise_std * np.sqrt(descent.num_steps) * rng.standard_normal(gradient.shape)
+        )
         weights = descent.moved(weights, gradient, pace)
     return descent.finished(weights, pace, rate, descent.prevalence)
 
@@ -51,8 +55,8 @@ def descent() -> Descent:
     """Returns a descent of 20 steps for two labels, whose prevalence is the true one."""
     prevalence = expit(features(num_records=100_000, seed=7) @ TRUE).mean(axis=0)
     return Descent(
-        features(num_records=4000).astype(np.float32),
-        variances=np.ones(3),
+        public_features=features(num_records=4000).astype(np.float32),
+        feature_variances=np.ones(3),
         prevalence=prevalence,
         clip_factor=0.5,
         num_steps=20,
@@ -67,7 +71,7 @@ def test_without_noise_more_steps_come_nearer_to_the_weights_of_the_records(
     still, within 0.15.
     """
     off = [
-        np.abs(descended(replace(descent, num_steps=steps), noise=0.0) - TRUE)
+        np.abs(descended(replace(descent, num_steps=steps), gradient_noise_std=0.0) - TRUE)
         for steps in (5, 20, 80)
     ]
     distances = [float((error * [[1], [1], [1], [CONSTANT]]).max()) for error in off]
@@ -75,14 +79,16 @@ def test_without_noise_more_steps_come_nearer_to_the_weights_of_the_records(
     assert distances[2] < 0.15
 
 
-@pytest.mark.parametrize("noise", [0.0, 1e-3, 1e-2, 1.0])
-def test_mean_probabilities_equal_the_prevalence(descent: Descent, noise: float) -> None:
-    """After a descent at any noise, the mean probability of each label over public records is the
+@pytest.mark.parametrize("gradient_noise_std", [0.0, 1e-3, 1e-2, 1.0])
+def test_mean_probabilities_equal_the_prevalence(
+    descent: Descent, gradient_noise_std: float
+) -> None:
+    """After a descent with any noise, the mean probability of each label over public records is the
     prevalence.
 
     The constant feature is fitted to it after the steps.
     """
-    weights = descended(descent, noise)
+    weights = descended(descent, gradient_noise_std)
     np.testing.assert_allclose(
         descent.probabilities(weights).mean(axis=0), descent.prevalence, atol=1e-5
     )
@@ -98,7 +104,8 @@ def test_learning_times_fall_with_the_noise(descent: Descent) -> None:
     assert (times[0] > times[1]).all() and (times[1] > times[2]).all()
     start_weights = descent.start()
     weights_by_seed = [
-        descended(descent, noise=0.1, seed=seed, truth=start_weights) for seed in range(5)
+        descended(descent, gradient_noise_std=0.1, seed=seed, true_weights=start_weights)
+        for seed in range(5)
     ]
     assert np.square([weights[:-1] for weights in weights_by_seed]).mean() < 0.4  # of 5
 
@@ -167,17 +174,17 @@ def test_learning_times_do_not_depend_on_blocks(monkeypatch: pytest.MonkeyPatch)
 
 def test_direction_absent_from_public_rows_is_harmless(descent: Descent) -> None:
     """A feature that is 0 in all public rows leaves the weights finite."""
-    public = descent.public.copy()
-    public[:, 1] = 0
+    public_features = descent.public_features.copy()
+    public_features[:, 1] = 0
     weights = descended(
         Descent(
-            public,
-            variances=np.ones(3),
+            public_features=public_features,
+            feature_variances=np.ones(3),
             prevalence=descent.prevalence,
             clip_factor=0.5,
             num_steps=20,
         ),
-        noise=1e-3,
+        gradient_noise_std=1e-3,
     )
     assert np.isfinite(weights).all()
 
