@@ -196,8 +196,9 @@ class RunSettings(AskingSettings, BudgetSettings):
         default=None,
     )
     all_records: bool | None = setting(
-        "false leaves out the model of all private records, which is the ceiling in the report; by default it is "
-        "trained unless that takes long",
+        "false leaves out the model of all private records, which is the ceiling in the report, and beyond 200,000 "
+        "records another release without noise; by default both take a sample of 200,000 records, and the model is "
+        "trained unless that takes long; true takes all records",
         default=None,
         may_change_when_continued=True,
     )

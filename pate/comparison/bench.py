@@ -132,4 +132,4 @@ class Bench:
     def all_records_model(self, seed: int) -> Trained:
         """Trains a model on all private records and their true labels, without privacy."""
         student_seed = RandomStreams(seed).seed("student")
-        return Trained(train_on_all_records(self.student, self.dataset, seed=student_seed))
+        return Trained(train_on_all_records(self.student, self.dataset.private, seed=student_seed))

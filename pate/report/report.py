@@ -31,6 +31,7 @@ NOT_COVERED = {
     "baselines.all_records_model": "trained on the private records without noise",
     "baselines.prior": "each label's majority is taken from true labels",
     "left_out": "says which labels and how many records there are",
+    "sampled": "the size of a sample depends on the sizes of private groups",
     "baselines.best_constant": "the labels' frequencies are taken from true labels",
     "intervals": "resampled from the true labels of the test split",
     "membership": "compares the student's losses on private records and on test records",
@@ -153,6 +154,8 @@ class Report:
     data_dependent: DataDependentEpsilon | None = None
     # why a model was not trained, by its key in `models`, and why there is no `data_dependent`
     left_out: Mapping[str, str] = field(default_factory=dict)
+    # the sample of the private records that a model learned from, by its key in `models`
+    sampled: Mapping[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         priced = self.privacy.num_queries

@@ -57,6 +57,7 @@ class StudentVerdict:
         num_answered: int,
         remedies: Mapping[str, str],
         better_model_remark: str = "",
+        ceiling_records: str = "all private records",
     ) -> Self:
         """Returns the verdict on a student.
 
@@ -66,6 +67,7 @@ class StudentVerdict:
             num_answered: the number of answered queries.
             remedies: advice against each cause of a loss, by the cause, as the aggregator names it.
             better_model_remark: a sentence that recommends another method, or "".
+            ceiling_records: the private records that the all-records model learned from, in words.
         """
         if student_scores is None or not num_answered:
             remedy = f"What helps: {remedies['noise']}, or another aggregator."
@@ -78,7 +80,9 @@ class StudentVerdict:
         }
         levels["student"] = getattr(student_scores, HEADLINE)
         has_ceiling = baseline_scores.all_records_model is not None
-        share, share_text = _share(score_of_model=levels, has_ceiling=has_ceiling)
+        share, share_text = _share(
+            score_of_model=levels, ceiling_records=ceiling_records if has_ceiling else None
+        )
         constants = {
             "the best constant": baseline_scores.best_constant,
             "the prior": baseline_scores.prior,
@@ -126,7 +130,7 @@ def _unbeaten_metrics(student: Scores, constant: Scores) -> list[str]:
 
 
 def _share(
-    score_of_model: Mapping[str, float | None], *, has_ceiling: bool
+    score_of_model: Mapping[str, float | None], *, ceiling_records: str | None
 ) -> tuple[float | None, str]:
     """Returns how much of the way from the constant `prior` up to the best model the student has reached, in words too.
 
@@ -134,11 +138,12 @@ def _share(
 
     Args:
         score_of_model: the level of each model, a score, by the model's name; None if the model was not trained.
-        has_ceiling: whether the best model is one of all private records.
+        ceiling_records: the private records that the best model learned from, in words; None if there is no such model,
+            and a student of true labels takes its place.
     """
-    name = "a model of all private records without privacy"
+    name = f"a model of {ceiling_records} without privacy"
     ceiling = "all_records_model"
-    if not has_ceiling:
+    if ceiling_records is None:
         name = "a student of the queries' true labels"
         ceiling = "true_label_student"
     low = score_of_model["prior"]

@@ -15,10 +15,12 @@ from pate.data import Dataset, Split
 from pate.data.split import enter_array
 from pate.models import StudentModel
 from pate.run.ceiling import ceilings, train_on_all_records
+from pate.run.record_sample import MOST_ROWS, is_sampled, sample_in_words, yardstick_rows
 from pate.run.reference_models import ReferenceModels, reference_key
 from pate.run.students import StudentTraining, TrainedStudent, digest_of_training
 
-# The names in report.json of the models that runs share.
+# The names of models in report.json; runs share the last two.
+_MAJORITY_VOTE_STUDENT = "majority_vote_student"
 _TRUE_LABEL_STUDENT = "true_label_student"
 _ALL_RECORDS_MODEL = "all_records_model"
 # The seed of models that several runs share. It needs no secrecy, as these models are never published.
@@ -35,10 +37,28 @@ class BaselineModels:
     Attributes:
         models: the trained models, by their names in report.json.
         left_out: for each model that was not trained, the reason, by the model's name in report.json.
+        sampled: for each model that learned from a sample of the private records, the sample in words, by the model's
+            name in report.json.
     """
 
     models: Mapping[str, StudentModel]
     left_out: Mapping[str, str]
+    sampled: Mapping[str, str]
+
+
+@dataclass(frozen=True, eq=False)
+class MajorityLabels:
+    """The labels of the queries by the votes without noise, from which a baseline learns.
+
+    Attributes:
+        training_set: the queries with these labels; None if nothing was computed.
+        reason: the reason why nothing was computed; "" if it was.
+        sample: the sample of private records that the votes came from, in words; "" if all records voted.
+    """
+
+    training_set: TrainingSet | None
+    reason: str = ""
+    sample: str = ""
 
 
 def train_baselines(
@@ -46,7 +66,7 @@ def train_baselines(
     dataset: Dataset,
     queries: Split,
     *,
-    majority: TrainingSet,
+    majority: MajorityLabels,
     all_records: bool | None,
     all_records_folder: Path,
     references: ReferenceModels,
@@ -64,13 +84,21 @@ def train_baselines(
         queries: the public samples that teachers voted on, with their true labels if these are known.
         majority: the queries, labeled by the majority of the votes without noise.
         all_records: true trains a model of all private records, and false does not; None trains the model if it is
-            quick.
+            quick, on a sample of many records.
         all_records_folder: the folder in which the run keeps its copy of the model of all private records.
         references: the models that runs in the same folder of outputs share.
         seed: the seed of the run; None if it has none.
     """
-    models = {"majority_vote_student": students.train("majority_vote_student", majority).model}
+    models: dict[str, StudentModel] = {}
     left_out: dict[str, str] = {}
+    sampled: dict[str, str] = {}
+    if majority.training_set is None:
+        left_out[_MAJORITY_VOTE_STUDENT] = majority.reason
+    else:
+        trained = students.train(_MAJORITY_VOTE_STUDENT, majority.training_set)
+        models[_MAJORITY_VOTE_STUDENT] = trained.model
+    if majority.sample:
+        sampled[_MAJORITY_VOTE_STUDENT] = majority.sample
     if dataset.public_labeled:
         true_labels = TrainingSet(queries.inputs, queries.labels)
         student_seed = _REFERENCE_SEED if seed is None else students.seed
@@ -81,24 +109,29 @@ def train_baselines(
         left_out[_TRUE_LABEL_STUDENT] = "the public samples have no labels"
     reason = reason_without_all_records(all_records, dataset)
     if reason is None:
+        private = dataset.private
+        if is_sampled(private, all_records):
+            private = private.take(yardstick_rows(private))
+            sampled[_ALL_RECORDS_MODEL] = sample_in_words(len(private), len(dataset.private))
         models[_ALL_RECORDS_MODEL] = _all_records_model(
-            students, dataset, all_records_folder, references
+            students, private, all_records_folder, references
         )
     else:
         left_out[_ALL_RECORDS_MODEL] = reason
-    return BaselineModels(models, left_out)
+    return BaselineModels(models, left_out, sampled)
 
 
 def reason_without_all_records(all_records: bool | None, dataset: Dataset) -> str | None:
     """Returns the reason why no model of all private records is trained, or None if the model is trained.
 
     Args:
-        all_records: the setting; None trains the model only if the private inputs hold few enough numbers.
+        all_records: the setting; None trains the model only if the private inputs, or their sample, hold few enough
+            numbers.
         dataset: the data set with the private records.
     """
     if all_records is not None:
         return None if all_records else "all_records=false"
-    num_values = len(dataset.private) * math.prod(dataset.input_shape)
+    num_values = min(len(dataset.private), MOST_ROWS) * math.prod(dataset.input_shape)
     if num_values <= _MAX_NUMBERS_UNASKED[dataset.kind]:
         return None
     return f"it takes long on {num_values:,} numbers of private inputs; all_records=true trains it"
@@ -136,13 +169,13 @@ def _true_label_student(
 
 
 def _all_records_model(
-    students: StudentTraining, dataset: Dataset, folder: Path, references: ReferenceModels
+    students: StudentTraining, private: Split, folder: Path, references: ReferenceModels
 ) -> StudentModel:
-    """Returns the model of all private records, and keeps a copy in the run's own folder.
+    """Returns the model of all private records, or of a sample, and keeps a copy in the run's own folder.
 
     Args:
         students: the training of the run's students.
-        dataset: the data set with the private records.
+        private: the records that the model learns from.
         folder: the folder of the run's own copy, which is read if it exists.
         references: the models that runs in the same folder of outputs share.
     """
@@ -153,7 +186,7 @@ def _all_records_model(
         with students.monitor.stage("training the all-records model") as advance:
             model = train_on_all_records(
                 students.student,
-                dataset,
+                private,
                 seed=_REFERENCE_SEED,
                 on_epoch=lambda epoch, _: advance(epoch),
             )
@@ -163,7 +196,7 @@ def _all_records_model(
         _ALL_RECORDS_MODEL,
         ceilings(students.student),
         seed=_REFERENCE_SEED,
-        records=(dataset.private.digest(),),
+        records=(private.digest(),),
     )
     model = references.model(_ALL_RECORDS_MODEL, key, train=train).model
     model.save(folder)

@@ -7,7 +7,7 @@ epsilon covers the ceiling.
 import numpy as np
 
 from pate.aggregators import TrainingSet
-from pate.data import Dataset, Split
+from pate.data import Split
 from pate.models import LogisticStudent, MLPStudent, Student, StudentModel
 from pate.models.student import OnEpoch
 from pate.report.metrics import average_precisions
@@ -32,9 +32,9 @@ def ceilings(student: Student) -> tuple[Student, ...]:
 
 
 def train_on_all_records(
-    student: Student, dataset: Dataset, *, seed: int, on_epoch: OnEpoch | None = None
+    student: Student, private: Split, *, seed: int, on_epoch: OnEpoch | None = None
 ) -> StudentModel:
-    """Trains the best of the recipes that `ceilings` returns on all private records and their true labels.
+    """Trains the best of the recipes that `ceilings` returns on private records and their true labels.
 
     The best recipe has the greatest mean average precision on a fifth of the private groups, which the recipes do not
     learn from. At most 12,000 records take part in this comparison, and no test record does. If the inputs hold more
@@ -42,12 +42,11 @@ def train_on_all_records(
 
     Args:
         student: the recipe of the run's student, from which the competing recipes derive.
-        dataset: the data set with the private records.
+        private: all private records, or a sample of them.
         seed: the seed of the training and of the choice of records.
         on_epoch: is called with the losses of each epoch of the training; None reports nothing.
     """
     recipes = ceilings(student)
-    private = dataset.private
     inputs = np.asarray(private.inputs)
     recipe = recipes[0]
     if len(recipes) > 1 and inputs.size <= _MAX_NUMBERS:

@@ -5,7 +5,7 @@ Checkpoints and votes are kept in the run's folder, so a run that was killed tra
 
 import os
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from shutil import rmtree
 from typing import Any
 
@@ -190,6 +190,32 @@ class Ensemble:
                 num_labels=num_labels,
             )
         return TrainedVotes(self, store)
+
+    @property
+    def reads_records_to_vote(self) -> bool:
+        """Whether votes are computed from the private records whenever they are read, as nothing is kept of them."""
+        return not isinstance(self.teacher, Teacher)
+
+    def of_rows(self, rows: NDArray[np.int64]) -> "Ensemble":
+        """Returns the ensemble with some of the private records alone; teachers that have none of them are left out.
+
+        Args:
+            rows: the row numbers of the records, of whole groups.
+        """
+        remaining, teacher_of = np.unique(self.partition.teacher_of[rows], return_inverse=True)
+        budgets = self.dataset.budgets
+        dataset = replace(
+            self.dataset,
+            private=self.dataset.private.take(rows),
+            budgets=None if budgets is None else budgets[rows],
+            shared=None,
+        )
+        return replace(
+            self,
+            dataset=dataset,
+            partition=Partition(teacher_of.astype(np.int64), num_teachers=len(remaining)),
+            weights=None if self.weights is None else self.weights[rows],
+        )
 
     def confidences(self) -> Iterator[NDArray[np.float32]]:
         """Yields the confidences of trained teachers in each label of each query, a block of teachers at a time.

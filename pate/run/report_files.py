@@ -83,6 +83,7 @@ def write_report(
         heading=heading,
         epsilon_on_votes=epsilon_on_votes,
         left_out=baselines.left_out,
+        sampled=baselines.sampled,
     )
     report = results.report(duration_s=time.monotonic() - started)
     figures = results.figures(report)

@@ -81,6 +81,7 @@ class Results:
         heading: the name of the run.
         epsilon_on_votes: computes the cost of the release on its own votes; None leaves it out of the report.
         left_out: for each baseline that was not trained, the reason, by the baseline's name.
+        sampled: for each baseline that learned from a sample of the private records, the sample in words.
     """
 
     dataset: Dataset
@@ -96,6 +97,7 @@ class Results:
     heading: Heading = field(default_factory=Heading)
     epsilon_on_votes: EpsilonOnVotes | None = None
     left_out: Mapping[str, str] = field(default_factory=dict)
+    sampled: Mapping[str, str] = field(default_factory=dict)
 
     def report(self, *, duration_s: float) -> Report:
         """Returns the report of the run; `duration_s` is the time that the run took, in seconds."""
@@ -141,6 +143,7 @@ class Results:
                 num_answered=self.release.num_answered,
                 remedies=remedies_of(self.priced.aggregator, self.teacher, dataset=data),
                 better_model_remark=self._better_method(),
+                ceiling_records=self.sampled.get("all_records_model", "all private records"),
             ),
             intervals=intervals,
             data=DataSummary(
@@ -163,6 +166,7 @@ class Results:
             membership=self.membership,
             data_dependent=data_dependent_epsilon,
             left_out=left_out,
+            sampled=self.sampled,
         )
 
     def _data_dependent_epsilon(self, epsilon_on_votes: EpsilonOnVotes) -> DataDependentEpsilon:

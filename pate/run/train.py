@@ -23,7 +23,7 @@ from pate.pricing import PricedRelease
 from pate.progress import Monitor
 from pate.report import Report
 from pate.report.tensorboard import RunWriter
-from pate.run.baselines import has_all_records_model, train_baselines
+from pate.run.baselines import MajorityLabels, has_all_records_model, train_baselines
 from pate.run.budget_classes import budget_class_remarks, record_weights, repeat_records
 from pate.run.charging import RunCharge, require_entered
 from pate.run.ensemble import Ensemble, training_progress
@@ -33,6 +33,7 @@ from pate.run.partition_manifest import deal
 from pate.run.plan import Plan, price
 from pate.run.plan_warnings import constant_student_warnings, plan_warnings
 from pate.run.random_streams import RandomStreams
+from pate.run.record_sample import is_sampled, sample_in_words, yardstick_rows
 from pate.run.reference_models import ReferenceModels
 from pate.run.report_files import write_report
 from pate.run.session_progress import watched
@@ -280,16 +281,16 @@ def _measure(
 ) -> Report:
     """Compares the student with models of the private records, attacks it, and writes and returns the report.
 
-    Private: `majority`, `baselines`, `attack` and the report; no epsilon covers them.
+    Private: `majority` with its labels, `baselines`, `attack` and the report; no epsilon covers them.
     """
     plan = run.plan
     queries = ensemble.queries
-    majority = run.priced.aggregator.noiseless_from(votes, record)
+    majority = _majority_labels(run, ensemble, votes, record)
     baselines = train_baselines(
         students,
         run.dataset,
         queries,
-        majority=majority.training_set(queries.inputs),
+        majority=majority,
         all_records=plan.all_records,
         all_records_folder=run.folder.all_records_model,
         references=ReferenceModels(Path(os.path.realpath(run.folder.path)).parent, run.monitor),
@@ -323,6 +324,29 @@ def _measure(
             events=events,
             started=started,
         )
+
+
+def _majority_labels(
+    run: _Run, ensemble: Ensemble, votes: VoteSource, record: ReleaseRecord
+) -> MajorityLabels:
+    """Returns the labels of the queries by the votes without noise; no epsilon covers them.
+
+    Votes that are computed from the private records whenever they are read would take a release's time once more. Of
+    many records a sample votes then, or none where the setting `all_records` is false.
+    """
+    private = ensemble.dataset.private
+    all_records = run.plan.all_records
+    sample = ""
+    if ensemble.reads_records_to_vote and is_sampled(private, all_records):
+        if all_records is False:
+            reason = f"all_records=false, and a release without noise of {len(private):,} private records takes long"
+            return MajorityLabels(None, reason=reason)
+        rows = yardstick_rows(private)
+        sample = sample_in_words(len(rows), len(private))
+        votes = ensemble.of_rows(rows).vote()
+    with run.monitor.stage("releasing without noise, to compare with"):
+        majority = run.priced.aggregator.noiseless_from(votes, record)
+    return MajorityLabels(majority.training_set(ensemble.queries.inputs), sample=sample)
 
 
 def _finished_report(plan: Plan, folder: RunFolder, monitor: Monitor) -> Report:

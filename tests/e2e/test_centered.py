@@ -354,3 +354,34 @@ def test_records_of_several_owners_count_so_that_each_owner_counts_once(tmp_path
         train(plan, tmp_path / "other")
     with refused("data.group", "['patient', 'doctor']"):
         require_dataset(changed)
+
+
+@pytest.mark.slow
+def test_many_records_have_yardsticks_of_a_sample(
+    in_rounds: Ended, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Beyond the most records, two models learn from a sample, as the report says; the release has the same bytes."""
+    monkeypatch.setattr("pate.run.record_sample.MOST_ROWS", 700)
+    report = train(replace(centered_plan(), all_records=None), tmp_path / "run")
+    words = "a random sample of whole groups, 700 of 960 private records"
+    assert report.sampled == {"majority_vote_student": words, "all_records_model": words}
+    assert words in report.verdict.text
+    assert report.baselines.majority_vote_student != in_rounds[1].baselines.majority_vote_student
+    release = in_rounds[0] / "release" / "release.npz"
+    assert (tmp_path / "run" / "release" / "release.npz").read_bytes() == release.read_bytes()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("all_records", "is_there"), [(False, False), (True, True)])
+def test_the_setting_asks_for_yardsticks_of_all_records_or_of_none(
+    all_records: bool, is_there: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Beyond the most records, `all_records` computes both yardsticks from all records, or neither, with the reason."""
+    monkeypatch.setattr("pate.run.record_sample.MOST_ROWS", 700)
+    report = train(replace(centered_plan(), all_records=all_records), tmp_path / "run")
+    yardsticks = ("majority_vote_student", "all_records_model")
+    assert report.sampled == {}
+    assert [getattr(report.baselines, name) is not None for name in yardsticks] == [is_there] * 2
+    assert all(
+        ("all_records=false" in report.reason_without(name)) != is_there for name in yardsticks
+    )

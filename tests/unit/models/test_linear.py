@@ -1,7 +1,5 @@
 """Linear teachers and students, by squares and by the logistic loss."""
 
-from types import SimpleNamespace
-
 import numpy as np
 import pytest
 from sklearn.linear_model import LogisticRegression, Ridge
@@ -164,5 +162,5 @@ def test_the_ceiling_is_the_best_on_held_out_private_groups(nonlinear: bool, kin
     labels = (score + 0.3 * rng.normal(size=1500) > 1)[:, None]
     private = Split(inputs, labels, np.arange(1500), np.arange(1500) // 2)
     # no test labels
-    model = train_on_all_records(LowRankStudent(), dataset=SimpleNamespace(private=private), seed=0)
+    model = train_on_all_records(LowRankStudent(), private, seed=0)
     assert (model.kind, model.num_rows) == (kind, 1500)

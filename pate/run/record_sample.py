@@ -1,0 +1,62 @@
+"""The sample of private records that the yardsticks of a report are computed from, where there are many records.
+
+A *yardstick* is a model that the student is compared with. Two of them read the private records once more: the student
+of the votes without noise, and the model of all private records. On many records each would take as long as the
+release, and a sample tells nearly the same. No epsilon covers a yardstick.
+"""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pate.data import Split
+
+MOST_ROWS = 200_000
+"""The most private records that a yardstick reads, unless the user asks for all."""
+
+# The sample needs no secrecy, as yardsticks are never published, and runs that share models need the same one.
+_SEED = 0
+
+
+def yardstick_rows(private: Split) -> NDArray[np.int64]:
+    """Returns the row numbers, ascending, of the private records that yardsticks read where these are a sample."""
+    return sampled_rows(private.group_ids, most_rows=MOST_ROWS)
+
+
+def sampled_rows(group_ids: NDArray[np.int64], *, most_rows: int) -> NDArray[np.int64]:
+    """Returns the row numbers, ascending, of a random sample of whole groups; of all records where they are few.
+
+    Groups are taken in a random order until the next one would exceed `most_rows`, and at least one is taken. Equal
+    arguments give equal samples.
+
+    Args:
+        group_ids: the group of each private record, `[num_records]`.
+        most_rows: the most records that are taken.
+    """
+    if len(group_ids) <= most_rows:
+        return np.arange(len(group_ids))
+    _, group_of, sizes = np.unique(group_ids, return_inverse=True, return_counts=True)
+    order = np.random.default_rng(_SEED).permutation(len(sizes))
+    num_groups = max(1, int(np.searchsorted(np.cumsum(sizes[order]), most_rows, side="right")))
+    is_taken = np.zeros(len(sizes), dtype=np.bool_)
+    is_taken[order[:num_groups]] = True
+    return np.flatnonzero(is_taken[group_of])
+
+
+def is_sampled(private: Split, all_records: bool | None) -> bool:
+    """Returns whether yardsticks take a sample of the private records: they are many, and `all_records` is not true.
+
+    Args:
+        private: the private records.
+        all_records: the setting `all_records`.
+    """
+    return not all_records and len(private) > MOST_ROWS
+
+
+def sample_in_words(num_taken: int, num_records: int) -> str:
+    """Returns a phrase on a sample of private records.
+
+    >>> sample_in_words(200_000, 1_500_000)
+    'a random sample of whole groups, 200,000 of 1,500,000 private records'
+    """
+    taken = f"{num_taken:,} of {num_records:,} private records"
+    return f"a random sample of whole groups, {taken}"

@@ -1,0 +1,36 @@
+"""The sample of private records for yardsticks has whole groups, is the same each time, and is taken of many alone."""
+
+import numpy as np
+import pytest
+
+from pate.run.record_sample import sampled_rows
+
+GROUPS = np.repeat(np.arange(300), np.arange(300) % 4 + 1)[::-1]  # 1 to 4 records each
+
+
+def test_a_sample_has_whole_groups_and_nearly_as_many_records_as_it_may() -> None:
+    """Every group is in the sample with all its records or with none, and no more than 100 records are."""
+    rows = sampled_rows(GROUPS, most_rows=100)
+    assert 97 <= len(rows) <= 100
+    assert (np.diff(rows) > 0).all()
+    others = np.delete(GROUPS, rows)
+    assert not np.isin(GROUPS[rows], others).any()
+
+
+def test_equal_records_have_equal_samples() -> None:
+    """A second call returns the same rows, and other groups have another sample."""
+    rows = sampled_rows(GROUPS, most_rows=100)
+    np.testing.assert_array_equal(sampled_rows(GROUPS, most_rows=100), rows)
+    assert len(np.unique(GROUPS[rows])) > 20
+
+
+@pytest.mark.parametrize("most_rows", [len(GROUPS), len(GROUPS) + 1])
+def test_few_records_are_all_taken(most_rows: int) -> None:
+    """All rows are taken where they are no more than the most."""
+    rows = sampled_rows(GROUPS, most_rows=most_rows)
+    np.testing.assert_array_equal(rows, np.arange(len(GROUPS)))
+
+
+def test_a_group_that_is_larger_than_a_sample_is_one() -> None:
+    """Of one group of 50 records, all are taken although a sample has 10."""
+    assert len(sampled_rows(np.zeros(50, dtype=np.int64), most_rows=10)) == 50
