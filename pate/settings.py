@@ -652,3 +652,14 @@ def names_with(mark: str, *commands: str) -> frozenset[str]:
         for dataclass_field in settings_of(command)
         if dataclass_field.metadata[mark]
     )
+
+
+def changeable_names(command: str) -> frozenset[str]:
+    """Returns the names of the settings and groups that may change when a run of a command is continued.
+
+    The group `engine` is among them: engines with equal chunk sizes leave the same bytes, others differ by rounding.
+
+    Args:
+        command: the name of the command, such as "train".
+    """
+    return names_with("may_change_when_continued", command) | {"engine"}

@@ -58,6 +58,9 @@ if TYPE_CHECKING:
         Teacher as Teacher,
     )
     from pate.models import (
+        ThreadsEngine as ThreadsEngine,
+    )
+    from pate.models import (
         TrainingJob as TrainingJob,
     )
     from pate.models import (
@@ -86,6 +89,7 @@ __all__ = [
     "StackedEngine",
     "State",
     "Teacher",
+    "ThreadsEngine",
     "TrainingJob",
     "Voter",
     "cast_votes",

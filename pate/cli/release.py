@@ -26,7 +26,7 @@ from pate.report.console import print_page
 from pate.run.cohort import Cohort
 from pate.run.queries import Queries
 from pate.run.votes_release import ReleasePlan, Terms, release_votes
-from pate.settings import NoiseSettings, ReleaseSettings, names_with, values_of
+from pate.settings import NoiseSettings, ReleaseSettings, changeable_names, values_of
 from pate.validation import InvalidValue, as_setting, require
 from pate.votes.foreign import ForeignVotes
 from pate.votes.shape import VoteShape
@@ -119,14 +119,14 @@ def plan_of(
     """
     make = part_maker(config)
     settings = run.plain_settings(config, excluded_settings)
-    changeable_names = names_with("may_change_when_continued", "release")
-    of_release = {name: value for name, value in settings.items() if name not in changeable_names}
+    free_names = changeable_names("release")
+    of_release = {name: value for name, value in settings.items() if name not in free_names}
     hydra = HydraConfig.get()
     heading = run.run_heading(
         settings,
         overrides=hydra.overrides.task,
         choices=hydra.runtime.choices,
-        changeable_names=changeable_names,
+        changeable_names=free_names,
     )
     told = own_settings(config, settings)
 

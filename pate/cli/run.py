@@ -76,7 +76,7 @@ def run_heading(
         settings: the settings of the run, as plain values.
         overrides: the settings on the command line.
         choices: the chosen member of each configuration group.
-        changeable_names: the names of settings that do not affect the release.
+        changeable_names: the names of settings and groups that do not affect the release.
     """
     overridden = given_settings(overrides)
     names: dict[str, str] = {}
@@ -86,7 +86,11 @@ def run_heading(
             continue
         file_name = None if f"{group}._target_" in overridden else choices.get(group)
         names[group] = str(file_name or str(settings[group]["_target_"]).rpartition(".")[2])
-    of_release = {name: value for name, value in overridden.items() if name not in changeable_names}
+    of_release = {
+        name: value
+        for name, value in overridden.items()
+        if name.partition(".")[0] not in changeable_names
+    }
     terms = {name: settings[name] for name in _TERMS if name in settings}
     terms["num_teachers"] = settings.get("teacher", {}).get("num_teachers")
     file = Path("aggregator", f"{names['aggregator']}.yaml")

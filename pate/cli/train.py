@@ -28,10 +28,10 @@ from pate.report.console import print_report
 from pate.report.mlflow import log_release
 from pate.run.plan import EpsilonOnVotes, Plan, price
 from pate.run.train import train
-from pate.settings import RunSettings, TrainSettings, names_with, values_of
+from pate.settings import RunSettings, TrainSettings, changeable_names, values_of
 from pate.validation import require_choice
 
-_CHANGEABLE_NAMES = names_with("may_change_when_continued", "train")
+_CHANGEABLE_NAMES = changeable_names("train")
 
 
 def train_from_config(config: DictConfig) -> dict[str, Any]:

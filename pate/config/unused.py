@@ -16,6 +16,7 @@ from pate.aggregators.aggregator import declared
 from pate.config.schema import members
 
 if TYPE_CHECKING:
+    from pate.aggregators import CenteredVotes
     from pate.aggregators.stable_aggregator import StableAggregator
 
 Make = Callable[[str], Any]
@@ -32,6 +33,8 @@ _TRAINING_FIELDS = (
     "flip",
     "precision",
 )
+# of an engine; votes are summed without them
+_ENGINE_TRAINING_FIELDS = ("chunk_size", "max_in_flight", "num_gpus")
 
 
 def unused_lines(
@@ -71,7 +74,7 @@ def _reasons(
     has_budget = config.get("target_epsilon") is not None or config.get("budgets") is not None
     is_solved = has_budget and config.get("noise") != "given"
     aggregator: Aggregator | None = None
-    reads_aggregator = groups & {"aggregator", "student", "teacher", "num_teachers"}
+    reads_aggregator = groups & {"aggregator", "engine", "student", "teacher", "num_teachers"}
     if config.get("aggregator") is not None and reads_aggregator:
         aggregator = build_part("aggregator")
     if aggregator is not None and any(
@@ -95,7 +98,7 @@ def _reasons(
     if trains_teachers and groups & {"engine", "teacher"}:
         teacher = build_part("teacher")
         reasons |= _prefixed(group="teacher", reasons=teacher_reasons(teacher, aggregator))
-        reasons |= engine_reasons(teacher, command_line_settings)
+        reasons |= engine_reasons(teacher, aggregator, command_line_settings)
     if config.get("student") is not None and "student" in groups:
         if command == "release" and aggregator is not None and not aggregator.expects_prior:
             reason = "this aggregator does not ask what a student predicts; pate-student trains on the release"
@@ -184,19 +187,32 @@ def teacher_reasons(teacher: Any, aggregator: Aggregator | None) -> Reasons:
         return {"penalty": "it is that of the head of frozen features"}
     if not isinstance(teacher, KernelTeacher) or not isinstance(aggregator, CenteredVotes):
         return {}
-    is_in_rounds = aggregator.rounds != 1 and aggregator.clip is None
-    return {} if is_in_rounds else {"nonlinear": "these votes are not cast in rounds"}
+    return {} if _is_in_rounds(aggregator) else {"nonlinear": "these votes are not cast in rounds"}
 
 
-def engine_reasons(teacher: Any, command_line_settings: Mapping[str, str]) -> Reasons:
-    """Returns the reasons why settings of the training engine have no effect for these teachers.
+def _is_in_rounds(aggregator: CenteredVotes) -> bool:
+    return aggregator.rounds != 1 and aggregator.clip is None
+
+
+def engine_reasons(
+    teacher: Any, aggregator: Aggregator | None, command_line_settings: Mapping[str, str]
+) -> Reasons:
+    """Returns the reasons why settings of the engine have no effect for these teachers.
+
+    An engine trains teachers, and sums the votes of kernel teachers in rounds.
 
     Args:
         teacher: the recipe for teachers.
+        aggregator: the aggregator that receives the teachers' votes; None if there is none, or it could not be built.
         command_line_settings: the settings on the command line as text, by name.
     """
-    from pate.models import Teacher
+    from pate.aggregators import CenteredVotes
+    from pate.models import KernelTeacher, Teacher
 
+    is_in_rounds = isinstance(aggregator, CenteredVotes) and _is_in_rounds(aggregator)
+    if is_in_rounds and isinstance(teacher, KernelTeacher):
+        reason = "no engine trains the teachers of KernelTeacher, engines sum their votes"
+        return {f"engine.{name}": reason for name in _ENGINE_TRAINING_FIELDS}
     if not isinstance(teacher, Teacher):
         reason = f"no engine trains the teachers of {type(teacher).__name__}"
         return {

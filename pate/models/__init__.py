@@ -10,7 +10,7 @@ from pate.extras import lazily, require_extra
 
 if TYPE_CHECKING:
     from pate.models.checkpoint import CheckpointStore, cast_votes
-    from pate.models.engines import Engine, SequentialEngine, StackedEngine
+    from pate.models.engines import Engine, SequentialEngine, StackedEngine, ThreadsEngine
     from pate.models.image_students import CNNStudent, ResNet50Student
     from pate.models.image_teachers import CNNTeacher, ResNet50Teacher
     from pate.models.kernel import ConvexTeacher, KernelTeacher
@@ -54,6 +54,7 @@ __all__ = [
     "Student",
     "StudentModel",
     "Teacher",
+    "ThreadsEngine",
     "TrainingJob",
     "Voter",
     "cast_votes",
@@ -63,7 +64,7 @@ __getattr__ = lazily(
     __name__,
     names_of_module={
         "checkpoint": "CheckpointStore cast_votes",
-        "engines": "Engine SequentialEngine StackedEngine",
+        "engines": "Engine SequentialEngine StackedEngine ThreadsEngine",
         "image_students": "CNNStudent ResNet50Student",
         "image_teachers": "CNNTeacher ResNet50Teacher",
         "kernel": "ConvexTeacher KernelTeacher",

@@ -37,14 +37,11 @@ class Engine(ABC):
 
 
 @dataclass(frozen=True)
-class StackedEngine(Engine):
-    """An engine that trains one chunk of teachers after another in this process, by batched matrix products.
-
-    It is the right engine for a GPU.
+class ThreadsEngine(Engine):
+    """An engine that works in this process: it trains one chunk of teachers after another, by batched matrix products.
 
     Attributes:
-        chunk_size: the number of teachers in a chunk. On a CPU, a chunk that exceeds the cache is slower. A GPU is fast
-            with hundreds of teachers.
+        chunk_size: the number of teachers in a chunk. On a CPU, a chunk that exceeds the cache is slower.
     """
 
     chunk_size: int = 16
@@ -58,7 +55,15 @@ class StackedEngine(Engine):
 
 
 @dataclass(frozen=True)
-class SequentialEngine(StackedEngine):
+class StackedEngine(ThreadsEngine):
+    """An engine for a GPU: it trains one chunk of teachers after another, by batched matrix products.
+
+    A GPU is fast with hundreds of teachers in a chunk.
+    """
+
+
+@dataclass(frozen=True)
+class SequentialEngine(ThreadsEngine):
     """An engine that trains one teacher after another in this process. It needs the least memory of all engines.
 
     The results of the other engines are compared with its results in tests.

@@ -38,7 +38,7 @@ class ProcessesEngine(Engine):
 
     Attributes:
         num_workers: the number of processes; None starts one for each core that this process may use.
-        chunk_size: the number of teachers in a chunk. With the chunk size of `StackedEngine`, checkpoints have the same
+        chunk_size: the number of teachers in a chunk. With the chunk size of `ThreadsEngine`, checkpoints have the same
             bytes.
         max_deaths: the number of times that workers may die; the run gives up when they die once more.
     """

@@ -199,7 +199,10 @@ def test_refusal_of_a_missing_launcher_names_its_package(composed: Composed) -> 
             ["accountant=null"],
             "accountant=null: expected one of auto, exact, joint_law, pld, pure_dp, rdp",
         ),
-        (["engine=2.5"], "engine=2.5: expected one of processes, ray, sequential, stacked"),
+        (
+            ["engine=2.5"],
+            "engine=2.5: expected one of processes, ray, sequential, stacked, threads",
+        ),
     ],
 )
 def test_refusal_of_an_unnamed_member_lists_the_group(words: list[str], line: str) -> None:

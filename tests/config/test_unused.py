@@ -14,7 +14,7 @@ from omegaconf import OmegaConf
 
 from pate.accounting import RdpAccountant
 from pate.accounting.event_json import event_to_json
-from pate.aggregators import Aggregator, StableFixedTopK, StableTopK
+from pate.aggregators import Aggregator, CenteredVotes, StableFixedTopK, StableTopK
 from pate.aggregators.record import MemoryRecord
 from pate.auditing.aggregator_cost import has_known_cost
 from pate.config.build import part_maker
@@ -235,21 +235,30 @@ def test_student_fields_reported_as_unused_change_nothing(
 
 
 def test_engine_settings_are_reported_for_teachers_without_engine() -> None:
-    """Settings of an engine are reported as unused for kernel and convex teachers, and not for linear and MLP teachers.
+    """Settings of an engine are reported as unused for convex teachers, and not for linear and MLP teachers.
 
     For unstacked CNNs only `engine.chunk_size` is unused.
     """
     settings = {"engine": "ray", "engine.num_cpus": "2", "teacher": "kernel"}
-    for teacher in (KernelTeacher(), ConvexTeacher()):
-        assert engine_reasons(teacher, command_line_settings=settings).keys() == {
-            "engine",
-            "engine.num_cpus",
-        }
+    rounds = CenteredVotes(noise_multiplier=1.0)
+    convex = engine_reasons(ConvexTeacher(), rounds, command_line_settings=settings)
+    assert convex.keys() == {"engine", "engine.num_cpus"}
     for trained in (LinearTeacher(device="cpu"), MLPTeacher(device="cpu")):
-        assert engine_reasons(trained, command_line_settings=settings) == {}
-    assert engine_reasons(
-        CNNTeacher(stacked=False, device="cpu"), command_line_settings=settings
-    ).keys() == {"engine.chunk_size"}
+        assert engine_reasons(trained, rounds, command_line_settings=settings) == {}
+    unstacked = CNNTeacher(stacked=False, device="cpu")
+    reasons = engine_reasons(unstacked, aggregator=None, command_line_settings=settings)
+    assert reasons.keys() == {"engine.chunk_size"}
+
+
+def test_engines_sum_votes_of_kernel_teachers_in_rounds_alone() -> None:
+    """For kernel teachers in rounds only settings of training are unused; for one round the engine is unused."""
+    settings = {"engine": "ray", "engine.num_cpus": "2", "teacher": "kernel"}
+    rounds = CenteredVotes(noise_multiplier=1.0)
+    reasons = engine_reasons(KernelTeacher(), rounds, command_line_settings=settings)
+    assert reasons.keys() == {"engine.chunk_size", "engine.max_in_flight", "engine.num_gpus"}
+    for at_once in (replace(rounds, rounds=1), replace(rounds, clip=1.0), None):
+        reasons = engine_reasons(KernelTeacher(), at_once, command_line_settings=settings)
+        assert reasons.keys() == {"engine", "engine.num_cpus"}
 
 
 def test_unused_fields_of_frozen_backbones_and_methods_are_reported() -> None:
@@ -271,11 +280,12 @@ def test_unused_fields_of_frozen_backbones_and_methods_are_reported() -> None:
 @pytest.mark.parametrize(
     ("words", "told"),
     [
-        ("experiment=centered_votes engine=ray", ["engine=ray"]),
+        ("experiment=centered_votes engine=ray", []),
         (
-            "experiment=centered_votes engine=processes engine.num_workers=2",
-            ["engine=processes", "engine.num_workers=2"],
+            "experiment=centered_votes engine=processes engine.num_workers=2 engine.chunk_size=3",
+            ["engine.chunk_size=3"],
         ),
+        ("experiment=centered_votes aggregator.rounds=1 engine=ray", ["engine=ray"]),
         ("experiment=centered_votes teacher=convex engine=sequential", ["engine=sequential"]),
         ("teacher=linear engine=sequential", []),
         ("aggregator=stable_top_k aggregator.table_order=4", ["aggregator.table_order=4"]),
@@ -330,9 +340,9 @@ def test_unused_setting_is_reported_before_data_are_read() -> None:
     """pate-train names an unused engine in its first line, before it refuses the missing data."""
     done = call(
         "train",
-        arguments=["data=table", "teacher=kernel", "aggregator=centered_votes", "engine=ray"],
+        arguments=["data=table", "teacher=convex", "aggregator=centered_votes", "engine=ray"],
     )
     assert done.returncode == 2
     first, refused = done.stderr.splitlines()
-    assert first == "engine=ray: changes nothing: no engine trains the teachers of KernelTeacher"
+    assert first == "engine=ray: changes nothing: no engine trains the teachers of ConvexTeacher"
     assert refused.startswith("data.private=None")

@@ -14,7 +14,7 @@ from pate.config.published import holder_settings, own_settings
 from pate.files.atomic import atomic_write
 from pate.files.paths import make_folder, require_no_links
 from pate.report.console import print_page
-from pate.settings import names_with
+from pate.settings import changeable_names
 from pate.validation import require
 from pate_federated import Question, answer_question
 from pate_federated.asked_data import AskedData
@@ -59,9 +59,7 @@ def _plan(
     queries_path = queries or config.queries
     if queries_path is not None:
         data = AskedData(data, path=Path(queries_path))
-    settings = run.plain_settings(
-        config, excluded_settings=names_with("may_change_when_continued", "vote")
-    )
+    settings = run.plain_settings(config, excluded_settings=changeable_names("vote"))
     return HolderPlan(
         load_dataset=run.watched_load(data, monitor, features=make("features"), folder=output_dir),
         teacher=make("teacher"),
