@@ -1,12 +1,17 @@
-"""A cap on the charges of one data set: a privacy filter, with the sum of the charges that it has counted."""
+"""Caps on the charges of one data set: each a privacy filter, with the sum of the charges that it has counted."""
 
 from __future__ import annotations
 
+import math
 from bisect import bisect_left
 from collections import Counter
+from collections.abc import Callable
 from typing import NamedTuple
 
 from pate import validation
+from pate.accounting.accountant import Accountant
+from pate.accounting.auto import AutoAccountant
+from pate.accounting.event_tree import failure_probability
 from pate.accounting.events import Event
 from pate.accounting.filters import FormerZCdpFilter, PrivacyFilter, Spent
 from pate.accounting.ledger_entry import LedgerEntry
@@ -141,6 +146,98 @@ class Cap:
 
         position = bisect_left(_SIX_DIGIT_CAPS, True, key=is_sufficient)
         return f"{_six_digit_cap(position):g}" if position in _SIX_DIGIT_CAPS else "inf"
+
+
+class Caps:
+    """The caps on the charges of one data set, all of which must admit a charge.
+
+    There is no cap, the cap of the file, or a smaller cap of the caller before that of the file.
+
+    Args:
+        rules: the filters before the first charge, the smallest cap first; empty without a cap.
+        entries: the charges of the data set. The caller appends later charges to this list, and the caps count them.
+        accountant: makes the empty accountant of the data set's ledger.
+        target_delta: the delta of every total.
+    """
+
+    def __init__(
+        self,
+        rules: list[PrivacyFilter],
+        entries: list[LedgerEntry],
+        *,
+        accountant: Callable[[], Accountant],
+        target_delta: float,
+    ) -> None:
+        self._caps = [Cap(rule=rule, entries=entries) for rule in rules]
+        self._entries = entries
+        self._accountant = accountant
+        self._target_delta = target_delta
+        # the smallest cap; None without a cap
+        self.max_epsilon = rules[0].max_epsilon if rules else None
+
+    @property
+    def filter(self) -> PrivacyFilter | None:
+        """The filter that enforces the smallest cap; None without a cap, and before the first charge."""
+        return self._caps[0].filter_and_spent()[0] if self._caps else None
+
+    @property
+    def left(self) -> float | None:
+        """The amount that can still be charged under the smallest cap; None without a cap, and before a charge."""
+        if not self._caps:
+            return None
+        fixed_filter, spent = self._caps[0].filter_and_spent()
+        return None if fixed_filter is None else fixed_filter.left(spent)
+
+    @property
+    def failures_left(self) -> float:
+        """The largest sum of the failure probabilities of all later charges; infinite without a cap.
+
+        0 under a cap before the first charge, which determines the filter.
+        """
+        return min((cap.failures_left or 0.0 for cap in self._caps), default=math.inf)
+
+    def affords(self, event: Event) -> float:
+        """Returns the number of times that an event can still be charged; infinity without a limit."""
+        first_epsilon = self._first_epsilon(event)
+        counts = (cap.affords(event, first_epsilon=first_epsilon) for cap in self._caps)
+        return min(counts, default=math.inf)
+
+    def require_room(self, event: Event) -> None:
+        """Raises `BudgetExceeded` where a charge of the event would exceed a cap, or the failures that are allowed."""
+        first_epsilon = self._first_epsilon(event)
+        for cap in self._caps:
+            cap.require_room(event, first_epsilon=first_epsilon)
+
+    def _first_epsilon(self, event: Event) -> float:
+        """Returns the epsilon of an event as the first charge of the data set.
+
+        Returns infinity if the data set has a charge already, or has no cap.
+
+        Any valid bound on a price that was fixed before the first release may be used (docs/proofs/filters.md). So the
+        default accountant is tried where the ledger's own accountant computes an epsilon above the cap.
+        """
+        if self._entries or self.max_epsilon is None:
+            return math.inf
+        epsilon = epsilon_of_one(
+            event, accountant=self._accountant, target_delta=self._target_delta
+        )
+        if epsilon <= self.max_epsilon or failure_probability(event) >= self._target_delta:
+            return epsilon
+        return min(epsilon, AutoAccountant().compose(event).get_epsilon(self._target_delta))
+
+
+def epsilon_of_one(
+    event: Event, *, accountant: Callable[[], Accountant], target_delta: float
+) -> float:
+    """Returns the epsilon of one event at `target_delta`, without other charges.
+
+    Returns infinity where the accountant cannot price the event, or where the failure probabilities of the event sum to
+    `target_delta` or more.
+    """
+    try:
+        return accountant().compose(event).get_epsilon(target_delta)
+    except InvalidValue:
+        return math.inf
 
 
 def _six_digit_cap(position: int) -> float:

@@ -11,6 +11,7 @@ import math
 import os
 import uuid
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
 from typing import Any
@@ -18,12 +19,11 @@ from typing import Any
 from pate import validation
 from pate.accounting.accountant import Accountant
 from pate.accounting.adjacency import Adjacency
-from pate.accounting.auto import AutoAccountant
-from pate.accounting.cap import BudgetExceeded, Cap
+from pate.accounting.cap import BudgetExceeded, Caps, epsilon_of_one
 from pate.accounting.event_json import event_from_json, event_to_json
 from pate.accounting.event_tree import failure_probability
 from pate.accounting.events import Event
-from pate.accounting.filters import FilterMaker, PrivacyFilter, Spent
+from pate.accounting.filters import FilterMaker, PrivacyFilter
 from pate.accounting.ledger_entry import (
     AccountStatement,
     ChargeNote,
@@ -36,12 +36,20 @@ from pate.accounting.rounding import format_delta, format_epsilon
 from pate.accounting.running_total import RunningTotal
 from pate.accounting.store import LineText
 from pate.accounting.unit import PrivacyUnit
-from pate.files.strict_json import plain, to_json_line
 from pate.html_table import html_table
 from pate.validation import InvalidValue, require
 
 _EMPTY_NOTE = ChargeNote()
 _NO_TOTAL = "a ledger without a cap: releases in it share their noise, and no epsilon covers them"
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Payment:
+    """How a commit is paid for: by an earlier charge of the same release, or else by a charge of its own."""
+
+    charge_key: str = ""  # of the earlier charge; empty for a charge of its own
+    total_epsilon: float = 0.0  # of all charges, with the commit's own
+    num_earlier_charges: int = -1  # of the account, when the total was computed
 
 
 class Ledger:
@@ -130,18 +138,22 @@ class Ledger:
         self.data = data
         self.path = file.path
         self._store = file.store
-        self._index = LedgerIndex(file.store, data=data, adjacency=file.adjacency)
+        self._index = LedgerIndex(file.store, data=data, adjacency=file.adjacency, unit=unit)
         self._running_total = RunningTotal(
             accountant=self._accountant,
             entries=self._index.entries,
             target_delta=self.target_delta,
         )
         self._stored_cap = file.stored_cap
-        self._caps = [Cap(rule=rule, entries=self._index.entries) for rule in file.rules]
-        self.max_epsilon = file.rules[0].max_epsilon if file.rules else None
-        self._unit = unit
+        self._caps = Caps(
+            rules=file.rules,
+            entries=self._index.entries,
+            accountant=self._accountant,
+            target_delta=self.target_delta,
+        )
+        self.max_epsilon = self._caps.max_epsilon
         self._index.add_read_lines()
-        self._require_one_unit()
+        self._index.require_one_unit()
 
     @classmethod
     def from_file(
@@ -208,7 +220,8 @@ class Ledger:
     @property
     def unit(self) -> PrivacyUnit | None:
         """The unit of privacy of all prices in this ledger; None where neither a charge nor the caller named a unit."""
-        return self._unit_of(self._index.read())
+        self._index.read()
+        return self._index.unit
 
     @property
     def accountant_name(self) -> str:
@@ -266,7 +279,8 @@ class Ledger:
     @property
     def filter(self) -> PrivacyFilter | None:
         """The privacy filter that enforces the cap; None without a cap, and before the first charge."""
-        return self._filter_and_spent()[0]
+        self._index.read()
+        return self._caps.filter
 
     @property
     def left(self) -> float | None:
@@ -274,18 +288,9 @@ class Ledger:
 
         None without a cap, and before the first charge; 0 where releases share their noise.
         """
-        deciding_filter, spent = self._filter_and_spent()
-        if deciding_filter is None:
-            return None
-        return 0.0 if self._index.shares_noise() else deciding_filter.left(spent)
-
-    def _filter_and_spent(self) -> tuple[PrivacyFilter | None, Spent]:
-        """Reads the file and returns the filter of the smallest cap, with the summed prices of all charges.
-
-        The filter is None without a cap, and before the first charge.
-        """
         self._index.read()
-        return self._caps[0].filter_and_spent() if self._caps else (None, Spent())
+        left = self._caps.left
+        return 0.0 if left is not None and self._index.shares_noise() else left
 
     def affords(self, event: Event) -> float:
         """Returns the number of times that an event can still be charged; infinity where no cap limits the charges.
@@ -294,13 +299,9 @@ class Ledger:
         event.
         """
         self._index.read()
-        if self._caps and self._index.shares_noise():
+        if self._caps.max_epsilon is not None and self._index.shares_noise():
             return 0
-        first_epsilon = self._first_epsilon(event)
-        return min(
-            (cap.affords(event, first_epsilon=first_epsilon) for cap in self._caps),
-            default=math.inf,
-        )
+        return self._caps.affords(event)
 
     def require_room(self, event: Event) -> None:
         """Raises `BudgetExceeded` where an event does not fit under the cap; charges nothing.
@@ -312,11 +313,9 @@ class Ledger:
 
     def _require_room(self, event: Event) -> None:
         """Raises `BudgetExceeded` where a cap does not admit an event, without reading the file again."""
-        if self._caps and self._index.shares_noise():
+        if self._caps.max_epsilon is not None and self._index.shares_noise():
             raise BudgetExceeded("max_epsilon", self.max_epsilon, rule=_NO_TOTAL, owner="ledger")
-        first_epsilon = self._first_epsilon(event)
-        for cap in self._caps:
-            cap.require_room(event, first_epsilon=first_epsilon)
+        self._caps.require_room(event)
 
     @property
     def failures_left(self) -> float:
@@ -329,24 +328,7 @@ class Ledger:
         if not self._index.entries:
             return self.target_delta
         charged = math.fsum(failure_probability(entry.event) for entry in self._index.entries)
-        left_by_caps = [cap.failures_left or 0.0 for cap in self._caps]
-        return max(0.0, min([self.target_delta - charged, *left_by_caps]))
-
-    def _first_epsilon(self, event: Event) -> float:
-        """Returns the epsilon of an event as the first charge of the account.
-
-        Returns infinity if the account has a charge already, or has no cap.
-
-        Any valid bound on a price that was fixed before the first release may be used (docs/proofs/filters.md). So the
-        default accountant is tried where the account's own accountant computes an epsilon above the cap.
-        """
-        if self._index.entries or not self._caps:
-            return math.inf
-        cap = min(cap.rule.max_epsilon for cap in self._caps)
-        epsilon = self.price(event)
-        if epsilon <= cap or failure_probability(event) >= self.target_delta:
-            return epsilon
-        return min(epsilon, AutoAccountant().compose(event).get_epsilon(self.target_delta))
+        return max(0.0, min(self.target_delta - charged, self._caps.failures_left))
 
     def price(self, event: Event) -> float:
         """Returns the epsilon of one event, without the earlier charges, computed by the ledger's accountant.
@@ -354,10 +336,7 @@ class Ledger:
         Returns infinity where the accountant cannot price the event, or where the failure probabilities of the event
         sum to `target_delta` or more.
         """
-        try:
-            return self._accountant().compose(event).get_epsilon(self.target_delta)
-        except InvalidValue:
-            return math.inf
+        return epsilon_of_one(event, accountant=self._accountant, target_delta=self.target_delta)
 
     def statement(self) -> AccountStatement:
         """Reads the file once and returns the total of the account, with the figures that explain the total."""
@@ -371,7 +350,7 @@ class Ledger:
             num_charges=len(entries),
             epsilon=epsilon,
             spent_epsilon=spent_epsilon,
-            unit=self._unit_of(entries),
+            unit=self._index.unit,
             num_without_unit=sum(entry.unit is None for entry in entries),
             noise_is_shared=noise_is_shared,
         )
@@ -433,7 +412,7 @@ class Ledger:
 
         Raises:
             BudgetExceeded: the event does not fit under the cap. Nothing is charged.
-            InvalidValue: a different release drew from the seed that `note.noise` names; or the key was charged at
+            InvalidValue: a different release drew from the seed that `note.seed_name` names; or the key was charged at
                 another price; or the adjacency is not that of the ledger.
         """
         rule = f"{self.adjacency}, as this ledger counts"
@@ -441,61 +420,82 @@ class Ledger:
         require_same_adjacency(event, self.adjacency)
         event_from_json(event_to_json(event))  # a charge that cannot be read back is never written
         pending = PendingCommit(key=key, event=event, content=content, note=note, release=release)
-        # The total with this charge, by the number of earlier charges. A total may take seconds, so it is computed
-        # before the lock is taken, and again under the lock only if another process has charged in between.
-        totals: dict[int, float] = {}
+        payment: _Payment | None = None
         if not self._index.charge_of(release):
             self._index.read()  # an unnamed account may learn its name
             if self._index.line_of(key) is None:
-                self._line_text(pending, totals=totals)  # raises the errors, and stores the total
+                # The total may take seconds, so it is computed before the lock is taken.
+                payment = self._payment_of(pending)
         existing_line = self._index.line_of(key)
         account = self._index.account if existing_line is None else existing_line.data
-        describe_line = partial(self._line_text, pending, totals=totals)
-        committed = self._store.commit(account, key, content, describe_line)
+        line_text = partial(self._line_text_under_lock, pending, payment_before_lock=payment)
+        committed = self._store.commit(account, key, content, line_text)
         self._index.add_read_lines()
         self._index.require_price(key, event, key)
         return committed
 
-    def _line_text(self, pending: PendingCommit, *, totals: dict[int, float]) -> LineText:
-        """Returns the text of the line for a commit: its price and note, or the earlier charge that covers it.
+    def _payment_of(
+        self, pending: PendingCommit, *, computed_before: _Payment | None = None
+    ) -> _Payment:
+        """Returns how a release, or a part of a release, is paid for; checks that it may be committed.
 
         First adds the lines that the store has read, such as those of other processes, to the index.
 
         Args:
-            pending: the release, or the part of a release.
-            totals: the total with this charge, by the number of earlier charges. A total that is missing is computed
-                and stored here.
+            pending: the release, or the part.
+            computed_before: the payment that an earlier call returned for the same commit. Its total is taken over
+                unless another process has charged since.
 
         Raises:
             BudgetExceeded: the event does not fit under the cap.
             InvalidValue: the reasons that `commit` names.
         """
         num_charges = len(self._index.add_read_lines())
-        charge_key = self._index.charge_covering(pending, has_cap=bool(self._caps))
+        charge_key = self._index.charge_covering(
+            pending, has_cap=self._caps.max_epsilon is not None
+        )
         if charge_key:
-            return LineText(under=charge_key)
-        note = pending.note
-        if self._index.charges_with_noise(note.noise, except_release=""):
+            return _Payment(charge_key=charge_key)
+        if self._index.charges_with_seed(pending.note.seed_name, except_release=""):
             total = math.inf
+        elif computed_before is not None and computed_before.num_earlier_charges == num_charges:
+            total = computed_before.total_epsilon
         else:
-            if num_charges not in totals:
-                totals[num_charges] = self._total_with(pending.event)
-            total = totals[num_charges]
-        earlier_draws = [
-            entry for entry in self._index.entries if note.run and entry.key.startswith(note.run)
-        ]
-        about = {
-            "description": note.description,
-            "epsilon": plain(total),
-            "draw": 1 + len(earlier_draws),
-            "noise": note.noise,
-        }
-        unit = self._require_one_unit()
-        if unit is not None:
-            about["unit"] = unit.to_json()
-        about["time"] = datetime.now(UTC).isoformat(timespec="milliseconds")
-        about |= charging_process(os.getpid())
-        return LineText(event=to_json_line(event_to_json(pending.event)), about=about)
+            total = self._total_with(pending.event)
+        self._index.require_one_unit()
+        return _Payment(total_epsilon=total, num_earlier_charges=num_charges)
+
+    def _line_text_under_lock(
+        self, pending: PendingCommit, *, payment_before_lock: _Payment | None
+    ) -> LineText:
+        """Returns the text of the line for a commit, after all checks; the store calls this method under its lock.
+
+        Args:
+            pending: the release, or the part of a release.
+            payment_before_lock: its payment as computed before the store took the lock; None where it was not computed.
+
+        Raises:
+            BudgetExceeded: the event does not fit under the cap.
+            InvalidValue: the reasons that `commit` names.
+        """
+        payment = self._payment_of(pending, computed_before=payment_before_lock)
+        if payment.charge_key:
+            return LineText(charge_key=payment.charge_key)
+        process = charging_process(os.getpid())
+        entry = LedgerEntry(
+            key=pending.key,
+            event=pending.event,
+            description=pending.note.description,
+            epsilon=payment.total_epsilon,
+            draw=1 + self._index.num_draws(pending.note.run),
+            seed_name=pending.note.seed_name,
+            time=datetime.now(UTC).isoformat(timespec="milliseconds"),
+            user=process.user,
+            host=process.host,
+            command=process.command,
+            unit=self._index.unit,
+        )
+        return entry.to_line_text()
 
     def _total_with(self, event: Event) -> float:
         """Returns the total epsilon of all charges and of one further event, without reading the file again.
@@ -536,12 +536,7 @@ class Ledger:
             release: the identifier of the release, with which the keys of its parts begin.
         """
         self._index.read()
-        prefix = f"{release}:"
-        return {
-            line.key.removeprefix(prefix): line.sha256
-            for line in self._index.lines
-            if line.key.startswith(prefix)
-        }
+        return self._index.parts(release)
 
     def charges_of(self, run: str) -> list[LedgerEntry]:
         """Returns the charges of all releases of a run, without reading the file again.
@@ -549,8 +544,7 @@ class Ledger:
         Args:
             run: the identifier of the run, with which the keys of its releases begin.
         """
-        paid_by = {line.under or line.key for line in self._index.lines if line.key.startswith(run)}
-        return [entry for entry in self._index.entries if entry.key in paid_by]
+        return self._index.charges_of(run)
 
     def require_charged(self, event: Event, release: str, *, remedy: str) -> None:
         """Raises `InvalidValue` unless a release is charged at exactly this price.
@@ -579,22 +573,19 @@ class Ledger:
         """
         return self._store.introduce(self._index.account, owners, anyway=anyway)
 
-    def has_noise(
-        self, noise: str, *, except_release: str = "", except_price: Event | None = None
+    def has_seed(
+        self, seed_name: str, *, except_release: str = "", except_price: Event | None = None
     ) -> bool:
-        """Returns True if the file holds another release, of any data set, whose noise was drawn from the seed `noise`.
+        """Returns True if the file holds another release, of any data set, whose noise was drawn from a seed.
 
         Args:
-            noise: the name of the seed.
+            seed_name: the name of the seed.
             except_release: the text with which the keys of the caller's own release begin; it is left out.
             except_price: the price of the caller's own release. A release of this data set at the same price is left
                 out too, because both may be the same release; None leaves out no release for its price.
         """
-        return any(
-            except_price is None
-            or line.data != self._index.account
-            or self._index.price_of(line.key) != except_price
-            for line in self._index.charges_with_noise(noise, except_release=except_release)
+        return self._index.has_seed(
+            seed_name, except_release=except_release, except_price=except_price
         )
 
     def _total(self, following: Sequence[Event]) -> float:
@@ -609,32 +600,6 @@ class Ledger:
         if self._index.shares_noise():
             return math.inf
         return self._running_total.epsilon(tuple(following), interleaved=self._index.interleaved)
-
-    def _unit_of(self, entries: list[LedgerEntry]) -> PrivacyUnit | None:
-        """Returns the unit that the caller named, or else the unit of the first of these charges that has a unit."""
-        charged_units = (entry.unit for entry in entries if entry.unit is not None)
-        return self._unit or next(charged_units, None)
-
-    def _require_one_unit(self) -> PrivacyUnit | None:
-        """Returns the unit of privacy of this account; None where neither the caller nor a charge named a unit.
-
-        Raises `InvalidValue` where the caller and the charges name different units. The file is not read again.
-        """
-        units = [] if self._unit is None else [self._unit]
-        units += [entry.unit for entry in self._index.entries if entry.unit is not None]
-        for unit in units:
-            if unit != units[0]:
-                account = (
-                    f"the account of records {self._index.account[:12]} in "
-                    if self._index.account
-                    else ""
-                )
-                rule = (
-                    f"{unit.words}, as {account}ledger={self.path} counts; "
-                    "prices of two units of privacy have no sum"
-                )
-                raise InvalidValue("unit", units[0].words, rule=rule, owner="ledger")
-        return next(iter(units), None)
 
 
 def require_ledger(ledger: Any) -> Ledger:

@@ -1,4 +1,4 @@
-"""The entries of a ledger: the charges that are read from the lines of the ledger's file."""
+"""The entries of a ledger: the charges, as the lines of the ledger's file store them."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 
-from pate.accounting.event_json import event_from_json
+from pate.accounting.event_json import event_from_json, event_to_json
 from pate.accounting.events import Event
-from pate.accounting.store import LedgerLine, damaged_ledger
+from pate.accounting.store import LedgerLine, LineText, damaged_ledger
 from pate.accounting.unit import PrivacyUnit
-from pate.files.strict_json import read_number
+from pate.files.strict_json import plain, read_number, to_json_line
 
 _LONGEST_COMMAND = 1000  # characters
 
@@ -33,7 +33,7 @@ class LedgerEntry:
     data: str = ""  # the digest of the private data; empty where the ledger counts for one data set
     # the number of the draw within its run, from 1 on; `redraw` makes a run draw again
     draw: int = 1
-    noise: str = ""  # the name of the seed of the noise; empty for noise that nothing can repeat
+    seed_name: str = ""  # of the seed of the noise; empty for noise that nothing can repeat
     time: str = ""  # UTC, ISO 8601
     user: str = ""  # the login name, or the number of a user who has no name
     host: str = ""  # the name of the machine
@@ -61,7 +61,7 @@ class LedgerEntry:
                 epsilon=read_number(about["epsilon"]),
                 data=line.data,
                 draw=int(about["draw"]),
-                noise=str(about["noise"]),
+                seed_name=str(about["noise"]),
                 time=str(about["time"]),
                 user=str(about["user"]),
                 host=str(about["host"]),
@@ -71,6 +71,27 @@ class LedgerEntry:
         except (AttributeError, KeyError, TypeError, ValueError, RecursionError) as error:
             raise damaged_ledger(path, f"a charge on line {line.number}") from error
 
+    def to_line_text(self) -> LineText:
+        """Returns the text of the line that stores this charge, which `from_line` reads.
+
+        The text lacks the key and the data set, which the line has in columns of their own.
+        """
+        about = {
+            "description": self.description,
+            "epsilon": plain(self.epsilon),
+            "draw": self.draw,
+            "noise": self.seed_name,
+        }
+        if self.unit is not None:
+            about["unit"] = self.unit.to_json()
+        about |= {
+            "time": self.time,
+            "user": self.user,
+            "host": self.host,
+            "command": self.command,
+        }
+        return LineText(event=to_json_line(event_to_json(self.event)), about=about)
+
 
 @dataclass(frozen=True, kw_only=True)
 class ChargeNote:
@@ -78,7 +99,7 @@ class ChargeNote:
 
     description: str = ""  # for people
     run: str = ""  # the beginning of all keys of one run, whose draws are numbered
-    noise: str = ""  # the name of the seed of the noise; empty for noise that nothing can repeat
+    seed_name: str = ""  # of the seed of the noise; empty for noise that nothing can repeat
     # True charges the release although another release drew from the seed. No epsilon covers both releases then.
     may_share_noise: bool = False
 
@@ -95,7 +116,7 @@ class AccountStatement:
     noise_is_shared: bool  # `Ledger.noise_is_shared`
 
 
-def noise_of_line(line: LedgerLine, path: Path | None) -> str:
+def seed_name_of_line(line: LedgerLine, path: Path | None) -> str:
     """Returns the name of the seed that the noise of a charged release was drawn from.
 
     Returns an empty string where the noise had no seed, so that nobody can draw the same noise again.
@@ -113,9 +134,18 @@ def noise_of_line(line: LedgerLine, path: Path | None) -> str:
         raise damaged_ledger(path, f"a charge on line {line.number}") from error
 
 
+@dataclass(frozen=True, kw_only=True)
+class ChargingProcess:
+    """The process that writes a charge."""
+
+    user: str  # the login name, or the number of a user who has no name
+    host: str  # the name of the machine
+    command: str  # the program and its words as a shell takes them, cut after 1,000 characters
+
+
 @lru_cache(maxsize=4)
-def charging_process(process_id: int) -> dict[str, str]:
-    """Returns the user, the host and the command line of this process, under the keys `user`, `host` and `command`.
+def charging_process(process_id: int) -> ChargingProcess:
+    """Returns the user, the host and the command line of this process.
 
     Args:
         process_id: the id of this process. The id is the key of the cache, so that a forked process does not get the
@@ -130,4 +160,4 @@ def charging_process(process_id: int) -> dict[str, str]:
     except (KeyError, OSError):
         user = str(os.getuid())
     command = shlex.join(map(str, getattr(sys, "argv", [])))[:_LONGEST_COMMAND]
-    return {"user": user, "host": platform.node(), "command": command}
+    return ChargingProcess(user=user, host=platform.node(), command=command)

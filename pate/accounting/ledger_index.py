@@ -13,9 +13,10 @@ from dataclasses import dataclass
 from pate.accounting.adjacency import Adjacency
 from pate.accounting.event_tree import count_leaves
 from pate.accounting.events import Event, SampledGaussianEvent
-from pate.accounting.ledger_entry import ChargeNote, LedgerEntry, noise_of_line
+from pate.accounting.ledger_entry import ChargeNote, LedgerEntry, seed_name_of_line
 from pate.accounting.store import LedgerLine, Store
-from pate.validation import require
+from pate.accounting.unit import PrivacyUnit
+from pate.validation import InvalidValue, require
 
 _FRESH_NOISE = "fresh noise, another release drew from this seed"
 
@@ -40,6 +41,7 @@ class LedgerIndex:
         store: the lines of the file.
         data: the digest of the private data; empty takes the digest from the lines, which must then be of one data set.
         adjacency: the adjacency of all prices.
+        unit: the unit of privacy that the caller named; None takes the unit of the charges.
 
     Attributes:
         account: `data`, or else the digest of the data set that the lines name; empty where no line names one.
@@ -47,18 +49,21 @@ class LedgerIndex:
         interleaved: the prices of releases with a part that was committed after the charge of a later release.
     """
 
-    def __init__(self, store: Store, *, data: str, adjacency: Adjacency) -> None:
+    def __init__(
+        self, store: Store, *, data: str, adjacency: Adjacency, unit: PrivacyUnit | None
+    ) -> None:
         self._store = store
         self._data = data
         self._adjacency = adjacency
+        self._unit = unit
         self.account = data
         self.entries: list[LedgerEntry] = []
         self.interleaved: set[Event] = set()
         self._num_read = (0, 0)  # lines of the file, and entries of this account among them
         self._entry_of_charge: dict[str, int] = {}  # the index in `entries` by key
         # The numbers of all charges of the file, whichever their data set, by the name of the seed of their noise.
-        self._charges_by_noise: dict[str, set[int]] = {}
-        self._noises: set[str] = set()  # the names of the seeds of this account
+        self._charges_by_seed: dict[str, set[int]] = {}
+        self._seed_names: set[str] = set()  # of the charges of this account
 
     def read(self) -> list[LedgerEntry]:
         """Reads the new lines of the file, and returns the charges of this account."""
@@ -89,14 +94,14 @@ class LedgerIndex:
 
         Of a line of another data set only the name of its seed is kept, to find noise that is shared.
         """
-        is_charge = not line.under
+        is_charge = not line.charge_key
         is_own = line.data in ("", self.account)
-        noise = noise_of_line(line, self._store.path) if is_charge else ""
-        if noise:
+        seed_name = seed_name_of_line(line, self._store.path) if is_charge else ""
+        if seed_name:
             # Sets, so that a line that an interrupted call has added counts once.
-            self._charges_by_noise.setdefault(noise, set()).add(line.number)
+            self._charges_by_seed.setdefault(seed_name, set()).add(line.number)
             if is_own:
-                self._noises.add(noise)
+                self._seed_names.add(seed_name)
         if not is_own:
             return
         if is_charge:
@@ -105,7 +110,7 @@ class LedgerIndex:
             self._entry_of_charge[line.key] = len(self.entries)
             self.entries.append(entry)
             return
-        index = self._entry_of_charge.get(line.under)
+        index = self._entry_of_charge.get(line.charge_key)
         if index is not None and index + 1 < len(self.entries):
             self.interleaved.add(self.entries[index].event)
 
@@ -128,7 +133,7 @@ class LedgerIndex:
         line = self.line_of(key)
         if line is None:
             return None
-        return self.entries[self._entry_of_charge[line.under or line.key]].event
+        return self.entries[self._entry_of_charge[line.charge_key or line.key]].event
 
     def require_price(self, charge_key: str, event: Event, key: str) -> None:
         """Raises `InvalidValue` unless a charge has the price `event`.
@@ -151,29 +156,77 @@ class LedgerIndex:
             return ""
         for line in self.lines:
             if line.key.startswith(f"{release}:"):
-                return line.under or line.key
+                return line.charge_key or line.key
         return ""
 
-    def charges_with_noise(self, noise: str, *, except_release: str) -> list[LedgerLine]:
+    def parts(self, release: str) -> dict[str, str]:
+        """Returns the SHA-256 of each part of a release, by the name of the part, in the order of commits."""
+        prefix = f"{release}:"
+        return {
+            line.key.removeprefix(prefix): line.sha256
+            for line in self.lines
+            if line.key.startswith(prefix)
+        }
+
+    def charges_of(self, run: str) -> list[LedgerEntry]:
+        """Returns the charges that paid for the releases of a run, whose keys begin with the text `run`."""
+        paying_keys = {
+            line.charge_key or line.key for line in self.lines if line.key.startswith(run)
+        }
+        return [entry for entry in self.entries if entry.key in paying_keys]
+
+    def num_draws(self, run: str) -> int:
+        """Returns the number of charges whose keys begin with the text `run`; 0 for an empty text."""
+        return sum(run != "" and entry.key.startswith(run) for entry in self.entries)
+
+    @property
+    def unit(self) -> PrivacyUnit | None:
+        """The unit that the caller named, or else that of the first charge that has a unit."""
+        charged_units = (entry.unit for entry in self.entries if entry.unit is not None)
+        return self._unit or next(charged_units, None)
+
+    def require_one_unit(self) -> None:
+        """Raises `InvalidValue` where the caller and the charges name different units of privacy."""
+        unit = self.unit
+        for entry in self.entries:
+            if entry.unit is None or unit is None or entry.unit == unit:
+                continue
+            account = f"the account of records {self.account[:12]} in " if self.account else ""
+            rule = (
+                f"{entry.unit.words}, as {account}ledger={self._store.path} counts; "
+                "prices of two units of privacy have no sum"
+            )
+            raise InvalidValue("unit", unit.words, rule=rule, owner="ledger")
+
+    def charges_with_seed(self, seed_name: str, *, except_release: str) -> list[LedgerLine]:
         """Returns all charges of the file, on any data set, whose noise was drawn from a seed.
 
         Args:
-            noise: the name of the seed; empty for noise without a seed, which no two charges share.
+            seed_name: the name of the seed; empty for noise without a seed, which no two charges share.
             except_release: keys that begin with this text are left out; empty leaves out none.
         """
-        if not noise:
+        if not seed_name:
             return []
         return [
             line
             for line in self._store.lines
-            if not line.under
+            if not line.charge_key
             and not (except_release and line.key.startswith(except_release))
-            and noise_of_line(line, self._store.path) == noise
+            and seed_name_of_line(line, self._store.path) == seed_name
         ]
+
+    def has_seed(self, seed_name: str, *, except_release: str, except_price: Event | None) -> bool:
+        """Returns True if a charge of the file drew its noise from a seed; `Ledger.has_seed` explains the arguments."""
+        return any(
+            except_price is None
+            or line.data != self.account
+            or self.price_of(line.key) != except_price
+            for line in self.charges_with_seed(seed_name, except_release=except_release)
+        )
 
     def shares_noise(self) -> bool:
         """Returns True if a charge of this account and another charge of the file drew from the same seed."""
-        return any(len(self._charges_by_noise[noise]) > 1 for noise in self._noises)
+        return any(len(self._charges_by_seed[seed_name]) > 1 for seed_name in self._seed_names)
 
     def charge_covering(self, commit: PendingCommit, *, has_cap: bool) -> str:
         """Returns the key of an earlier charge that covers a commit; an empty string where it must be charged.
@@ -192,14 +245,14 @@ class LedgerIndex:
         if charge_key:
             # Before the part is entered: a draw at another price would be read back at this price.
             self.require_price(charge_key, commit.event, commit.key)
-            if commit.note.noise == "" or self._agrees_with(charge_key, commit):
+            if commit.note.seed_name == "" or self._agrees_with(charge_key, commit):
                 return charge_key
         note = commit.note
-        same_noise = self.charges_with_noise(note.noise, except_release=note.run or commit.key)
-        twins = [line.key for line in same_noise if self._is_twin(line, commit)]
-        if charge_key or len(twins) < len(same_noise):
+        same_seed = self.charges_with_seed(note.seed_name, except_release=note.run or commit.key)
+        twins = [line.key for line in same_seed if self._is_twin(line, commit)]
+        if charge_key or len(twins) < len(same_seed):
             may_share_noise = note.may_share_noise and not has_cap
-            require(may_share_noise, "noise", note.noise, _FRESH_NOISE)
+            require(may_share_noise, "noise", note.seed_name, _FRESH_NOISE)
         return next(iter(twins), "")
 
     def _is_twin(self, charge: LedgerLine, commit: PendingCommit) -> bool:
@@ -247,7 +300,7 @@ class LedgerIndex:
 
     def _lines_under(self, charge_key: str) -> list[LedgerLine]:
         """Returns the line of a charge and the lines of all parts that are stored under this charge."""
-        return [line for line in self.lines if charge_key in (line.key, line.under)]
+        return [line for line in self.lines if charge_key in (line.key, line.charge_key)]
 
 
 def require_same_adjacency(event: Event, adjacency: Adjacency) -> None:

@@ -31,7 +31,9 @@ class SharedLedger(LedgerFile):
         """The charges on all data sets, in the order of their commits."""
         self.store.read()
         return [
-            LedgerEntry.from_line(line, self.path) for line in self.store.lines if not line.under
+            LedgerEntry.from_line(line, self.path)
+            for line in self.store.lines
+            if not line.charge_key
         ]
 
     @property

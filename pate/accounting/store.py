@@ -73,7 +73,8 @@ class LedgerLine:
     # the account, a digest of the private data; empty where the file counts for one data set
     data: str
     key: str  # the name of the release within its account
-    under: str  # the key of the charge that paid for the part; empty for a charge
+    # the key of the charge that paid for the part; empty for a charge. The column of the file is called `under`.
+    charge_key: str
     event: str  # the price as JSON; empty for a part
     about: str  # who, when and what for, as JSON
     sha256: str  # of the release
@@ -85,7 +86,7 @@ class LineText:
     """The text of a new line, without its key and the digest of its release."""
 
     event: str = ""  # the price of a charge as JSON; empty for a part
-    under: str = ""  # the key of the charge that paid for a part; empty for a charge
+    charge_key: str = ""  # of the charge that paid for a part; empty for a charge
     # who, when and what for, as plain values
     about: Mapping[str, Any] = field(default_factory=dict)
 
@@ -200,10 +201,9 @@ class Store:
         with self._transaction("BEGIN IMMEDIATE") as db:
             if (data, key) not in self.line_of:
                 text = describe_line()
-                if text.under and (data, text.under) not in self.line_of:
-                    raise InvalidValue(
-                        "under", text.under, rule=f"the key of a charge in ledger={self.path}"
-                    )
+                if text.charge_key and (data, text.charge_key) not in self.line_of:
+                    rule = f"the key of a charge in ledger={self.path}"
+                    raise InvalidValue("charge_key", text.charge_key, rule=rule)
                 line = self._insert(
                     db,
                     data=data,
@@ -306,12 +306,12 @@ class Store:
         last_number, last_digest = self._state
         number = last_number + 1
         about = json.dumps(text.about)
-        columns = [number, data, key, text.under, text.event, about, sha256]
+        columns = [number, data, key, text.charge_key, text.event, about, sha256]
         line = LedgerLine(
             number=number,
             data=data,
             key=key,
-            under=text.under,
+            charge_key=text.charge_key,
             event=text.event,
             about=about,
             sha256=sha256,
@@ -443,12 +443,12 @@ class Store:
 
 def _ledger_line(row: tuple[Any, ...]) -> LedgerLine:
     """Returns a row of the table `line`, with the columns `_COLUMNS`, as a `LedgerLine`."""
-    number, data, key, under, event, about, sha256, digest = row
+    number, data, key, charge_key, event, about, sha256, digest = row
     return LedgerLine(
         number=number,
         data=data,
         key=key,
-        under=under,
+        charge_key=charge_key,
         event=event,
         about=about,
         sha256=sha256,

@@ -47,7 +47,7 @@ class FitRecord(MemoryRecord):
         aggregator = self._priced.aggregator
         note = ChargeNote(
             description=f"a fit: {type(aggregator).__name__}",
-            noise=seed_name(self._planned_fit.seed),
+            seed_name=seed_name(self._planned_fit.seed),
         )
         self._ledger.commit(
             self._key, self._priced.event, b"", note, adjacency=aggregator.adjacency

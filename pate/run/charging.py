@@ -279,7 +279,7 @@ class RunCharge:
         return ChargeNote(
             description=f"{self.folder.path}: {type(self.priced.aggregator).__name__}{classes}",
             run=self.keys.run,
-            noise=seed_name(self.seed),
+            seed_name=seed_name(self.seed),
             may_share_noise=self._is_usual,
         )
 
@@ -399,7 +399,7 @@ class RunCharge:
         A release of the same records at the same price does not count: it may be this very release.
         """
         noise = seed_name(self.seed)
-        return self.account.has_noise(
+        return self.account.has_seed(
             noise, except_release=self._key_prefix, except_price=self.priced.event
         )
 
@@ -428,7 +428,7 @@ class RunCharge:
             yield (
                 f"seed={self.seed}: this release shares its noise with an earlier one in ledger={path}: {consequence}"
             )
-        if not paths and self.account.has_noise(noise, except_release=self._key_prefix):
+        if not paths and self.account.has_seed(noise, except_release=self._key_prefix):
             yield (
                 f"seed={self.seed}: an earlier release in ledger={self._path} drew its noise from this seed: "
                 f"unless this one is the same to the last byte, {consequence}"

@@ -122,7 +122,7 @@ class OtherLedger:
             data: the digest of the run's private records, which is the name of their account.
         """
         store = Store(path, settings=None)
-        charges = [line for line in store.lines if not line.under]
+        charges = [line for line in store.lines if not line.charge_key]
         num_charges = sum(line.data in ("", data) for line in charges)
         notes = [json.loads(line.about) for line in charges]
         return cls(

@@ -132,8 +132,8 @@ def releases_of(folder: Path) -> list[PaidRelease]:
             adjacency=ledger.adjacency,
             target_delta=ledger.target_delta,
             unit=entry.unit,
-            noise=entry.noise,
-            shares_noise_in_ledger=ledger.has_noise(entry.noise, except_release=entry.key),
+            noise=entry.seed_name,
+            shares_noise_in_ledger=ledger.has_seed(entry.seed_name, except_release=entry.key),
             accountant=ledger.accountant,
             ledger_total=ledger_total,
         )

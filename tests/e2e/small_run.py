@@ -82,7 +82,7 @@ def charges(folder: Path) -> list[dict[str, Any]]:
             "event": event_to_json(entry.event),
             "epsilon": entry.epsilon,
             "draw": entry.draw,
-            "noise": entry.noise,
+            "noise": entry.seed_name,
         }
         for entry in entries
     ]

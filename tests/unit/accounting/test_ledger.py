@@ -100,17 +100,17 @@ def commit_part(
     key: str,
     content: bytes,
     event: Event = GAUSSIAN,
-    noise: str = "",
+    seed_name: str = "",
     *,
     may_share_noise: bool = False,
 ) -> bytes:
     """Commits `content` as a part of a release to the ledger and returns the bytes that stand under
     the key.
 
-    The release is the text before the colon of the key. `noise` names the seed that drew the noise.
+    The release is the text before the colon of the key. `seed_name` names the seed of its noise.
     """
     release = key.partition(":")[0]
-    note = ChargeNote(run=release, noise=noise, may_share_noise=may_share_noise)
+    note = ChargeNote(run=release, seed_name=seed_name, may_share_noise=may_share_noise)
     return ledger.commit(key, event, content, note, adjacency=ledger.adjacency, release=release)
 
 
@@ -217,14 +217,14 @@ def test_a_seed_may_draw_one_release_only(ledger: Ledger) -> None:
     """
     first = b"1"
     second = b"2"
-    commit_part(ledger, key="a:first", content=first, noise="seed 3")
-    assert commit_part(ledger, key="b:first", content=first, noise="seed 3") == first
-    commit_part(ledger, key="b:second", content=second, noise="seed 3")
+    commit_part(ledger, key="a:first", content=first, seed_name="seed 3")
+    assert commit_part(ledger, key="b:first", content=first, seed_name="seed 3") == first
+    commit_part(ledger, key="b:second", content=second, seed_name="seed 3")
     assert (keys(ledger), ledger.epsilon) == (["a:first"], ONE_EPSILON)
     ledger.require_charged(GAUSSIAN, "b", remedy="restore it")
-    assert not ledger.has_noise("seed 3", except_release="c", except_price=GAUSSIAN)
-    assert ledger.has_noise("seed 3", except_release="c", except_price=BIT)
-    assert ledger.has_noise("seed 3", except_release="c") and not ledger.has_noise(
+    assert not ledger.has_seed("seed 3", except_release="c", except_price=GAUSSIAN)
+    assert ledger.has_seed("seed 3", except_release="c", except_price=BIT)
+    assert ledger.has_seed("seed 3", except_release="c") and not ledger.has_seed(
         "seed 4", except_release="c"
     )
     for key, content, event in (
@@ -234,8 +234,8 @@ def test_a_seed_may_draw_one_release_only(ledger: Ledger) -> None:
         ("a:second", b"other", GAUSSIAN),  # of the same release, after the other run went on
     ):
         with refused("noise", "seed 3"):
-            commit_part(ledger, key, content, event, noise="seed 3")
-    assert commit_part(ledger, key="a:second", content=second, noise="seed 3") == second
+            commit_part(ledger, key, content, event, seed_name="seed 3")
+    assert commit_part(ledger, key="a:second", content=second, seed_name="seed 3") == second
     assert len(ledger.entries) == 1
 
 
@@ -246,13 +246,13 @@ def test_a_run_with_the_same_seed_must_commit_every_part(ledger: Ledger) -> None
     "b" has gone on. Only one charge is counted.
     """
     for key in ("a:first", "a:round-0", "b:first"):
-        commit_part(ledger, key, content=b"1", noise="seed 3")
+        commit_part(ledger, key, content=b"1", seed_name="seed 3")
     with refused("noise", "seed 3"):
-        commit_part(ledger, key="b:release", content=b"2", noise="seed 3")
+        commit_part(ledger, key="b:release", content=b"2", seed_name="seed 3")
     for key in ("b:round-0", "b:release"):
-        commit_part(ledger, key, content=b"1", noise="seed 3")
+        commit_part(ledger, key, content=b"1", seed_name="seed 3")
     with refused("noise", "seed 3"):
-        commit_part(ledger, key="a:round-1", content=b"2", noise="seed 3")
+        commit_part(ledger, key="a:round-1", content=b"2", seed_name="seed 3")
     assert len(ledger.entries) == 1
 
 
@@ -260,10 +260,10 @@ def test_a_seed_used_for_two_data_sets_is_refused(shared: SharedLedger) -> None:
     """Two accounts of one file each commit a part with the same noise seed: the second part is
     refused.
     """
-    commit_part(shared.account("one"), key="a:first", content=b"1", noise="seed 3")
+    commit_part(shared.account("one"), key="a:first", content=b"1", seed_name="seed 3")
     with refused("noise", "seed 3"):
-        commit_part(shared.account("other"), key="b:first", content=b"1", noise="seed 3")
-    assert shared.account("other").has_noise("seed 3", except_price=GAUSSIAN)
+        commit_part(shared.account("other"), key="b:first", content=b"1", seed_name="seed 3")
+    assert shared.account("other").has_seed("seed 3", except_price=GAUSSIAN)
 
 
 def test_releases_that_share_their_noise_have_an_infinite_total(ledger: Ledger, path: Path) -> None:
@@ -272,12 +272,12 @@ def test_releases_that_share_their_noise_have_an_infinite_total(ledger: Ledger, 
     From then on every total is infinite, and a ledger with a cap on the same file admits no further
     charge. Exact repetitions of a release add no charge.
     """
-    commit_part(ledger, key="a:first", content=b"1", noise="seed 3", may_share_noise=True)
-    commit_part(ledger, key="twin:first", content=b"1", noise="seed 3", may_share_noise=True)
+    commit_part(ledger, key="a:first", content=b"1", seed_name="seed 3", may_share_noise=True)
+    commit_part(ledger, key="twin:first", content=b"1", seed_name="seed 3", may_share_noise=True)
     assert (ledger.epsilon, ledger.noise_is_shared) == (ONE_EPSILON, False)
     assert (
         commit_part(
-            ledger, key="b:first", content=b"1", event=BIT, noise="seed 3", may_share_noise=True
+            ledger, key="b:first", content=b"1", event=BIT, seed_name="seed 3", may_share_noise=True
         )
         == b"1"
     )  # at another price
@@ -287,23 +287,27 @@ def test_releases_that_share_their_noise_have_an_infinite_total(ledger: Ledger, 
     assert [entry.epsilon for entry in ledger.entries] == [ONE_EPSILON, math.inf]
     commit_part(ledger, key="c:first", content=b"1")
     assert (ledger.epsilon, ledger.affords(GAUSSIAN)) == (math.inf, math.inf)
-    commit_part(ledger, key="twin:second", content=b"2", noise="seed 3", may_share_noise=True)
-    commit_part(ledger, key="a:second", content=b"2", noise="seed 3", may_share_noise=True)
+    commit_part(ledger, key="twin:second", content=b"2", seed_name="seed 3", may_share_noise=True)
+    commit_part(ledger, key="a:second", content=b"2", seed_name="seed 3", may_share_noise=True)
     assert len(ledger.entries) == 3
-    commit_part(ledger, key="late:first", content=b"1", noise="seed 3", may_share_noise=True)
+    commit_part(ledger, key="late:first", content=b"1", seed_name="seed 3", may_share_noise=True)
     commit_part(
-        ledger, key="late:second", content=b"something else", noise="seed 3", may_share_noise=True
+        ledger,
+        key="late:second",
+        content=b"something else",
+        seed_name="seed 3",
+        may_share_noise=True,
     )
     assert keys(ledger) == ["a:first", "b:first", "c:first", "late:second"]
     assert [entry.key for entry in ledger.charges_of("late")] == ["a:first", "late:second"]
     commit_part(
-        ledger, key="twin of late:first", content=b"1", noise="seed 3", may_share_noise=True
+        ledger, key="twin of late:first", content=b"1", seed_name="seed 3", may_share_noise=True
     )
     commit_part(
         ledger,
         key="twin of late:second",
         content=b"something else",
-        noise="seed 3",
+        seed_name="seed 3",
         may_share_noise=True,
     )
     assert len(ledger.entries) == 4
@@ -317,7 +321,7 @@ def test_releases_that_share_their_noise_have_an_infinite_total(ledger: Ledger, 
         with refused("max_epsilon", 1000.0, "no epsilon", kind=BudgetExceeded):
             attempt()
     with refused("noise", "seed 3"):
-        commit_part(capped, key="e:first", content=b"3", noise="seed 3", may_share_noise=True)
+        commit_part(capped, key="e:first", content=b"3", seed_name="seed 3", may_share_noise=True)
     assert len(ledger.entries) == 4
 
 
@@ -328,9 +332,9 @@ def test_a_ledger_with_a_cap_refuses_shared_noise(path: Path) -> None:
     The total stays that of the first release, and the guaranteed epsilon stays the cap.
     """
     ledger = Ledger(path, target_delta=DELTA, max_epsilon=1000.0)
-    commit_part(ledger, key="a:first", content=b"1", noise="seed 3", may_share_noise=True)
+    commit_part(ledger, key="a:first", content=b"1", seed_name="seed 3", may_share_noise=True)
     with refused("noise", "seed 3"):
-        commit_part(ledger, key="b:first", content=b"2", noise="seed 3", may_share_noise=True)
+        commit_part(ledger, key="b:first", content=b"2", seed_name="seed 3", may_share_noise=True)
     assert (ledger.epsilon, ledger.guaranteed_epsilon) == (ONE_EPSILON, 1000.0)
 
 
@@ -343,9 +347,13 @@ def test_two_accounts_that_share_their_noise_have_infinite_totals(path: Path) ->
     shared = SharedLedger(path, target_delta=DELTA)
     for data in ("one", "other"):
         commit_part(
-            shared.account(data), key="a:first", content=b"1", noise="seed 3", may_share_noise=True
+            shared.account(data),
+            key="a:first",
+            content=b"1",
+            seed_name="seed 3",
+            may_share_noise=True,
         )
-    commit_part(shared.account("third"), key="c:first", content=b"1", noise="seed 4")
+    commit_part(shared.account("third"), key="c:first", content=b"1", seed_name="seed 4")
     totals = [shared.account(data).epsilon for data in ("one", "other", "third")]
     assert totals == [math.inf, math.inf, ONE_EPSILON]
     assert shared.account("one").guaranteed_epsilon is None

@@ -42,14 +42,14 @@ def changed(path: Path, *statements: str) -> None:
 
 
 def commit(
-    store: Store, data: str, key: str, content: bytes, event: str = "price", under: str = ""
+    store: Store, data: str, key: str, content: bytes, event: str = "price", charge_key: str = ""
 ) -> bytes:
     """Commits bytes under a key and returns the bytes that stand under the key.
 
-    With `under`, they are a part of the release whose charge has the key `under`; without it, they come with a charge
+    With `charge_key`, they are a part of the release whose charge has that key; without it, they come with a charge
     of their own.
     """
-    text = LineText(event="" if under else event, under=under)
+    text = LineText(event="" if charge_key else event, charge_key=charge_key)
     return store.commit(data, key, content, lambda: text)
 
 
@@ -75,13 +75,13 @@ def test_a_part_needs_the_charge_of_its_release(store: Store) -> None:
 
     The line of the part has no event of its own.
     """
-    with refused("under", "a"):
-        commit(store, data="people", key="b", content=b"part", under="a")
+    with refused("charge_key", "a"):
+        commit(store, data="people", key="b", content=b"part", charge_key="a")
     commit(store, data="people", key="a", content=b"whole")
-    with refused("under", "a"):
-        commit(store, data="others", key="b", content=b"part", under="a")
-    assert commit(store, data="people", key="b", content=b"part", under="a") == b"part"
-    assert [(line.key, line.event, line.under) for line in store.lines] == [
+    with refused("charge_key", "a"):
+        commit(store, data="others", key="b", content=b"part", charge_key="a")
+    assert commit(store, data="people", key="b", content=b"part", charge_key="a") == b"part"
+    assert [(line.key, line.event, line.charge_key) for line in store.lines] == [
         ("a", "price", ""),
         ("b", "", "a"),
     ]

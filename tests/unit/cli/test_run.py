@@ -320,7 +320,7 @@ def test_a_total_names_what_its_ledger_counts_in_all(tmp_path: Path, capsys: Any
     unit = PrivacyUnit("one row")
     ledger = Ledger(folder / "ledger.db", target_delta=1e-6, data="records", unit=unit)
     for key in (f"{run}:redrawn", f"{'f' * 32}:release"):
-        ledger.commit(key, gaussian, b"", ChargeNote(noise=""), adjacency=ledger.adjacency)
+        ledger.commit(key, gaussian, b"", ChargeNote(seed_name=""), adjacency=ledger.adjacency)
     swept(tmp_path / "sweep", jobs=[("seed=1", result(score=0.2))], folders=[folder])
     text = " ".join(capsys.readouterr().out.split())
     assert "2 releases of one private data set cost together at most epsilon 1.55" in text
@@ -388,7 +388,7 @@ def paid(
     run = f"{hash(folder) % 2**64:032x}"
     (folder / "run.id").write_text(f"{run}\n")
     key = f"{run}:release"
-    note = ChargeNote(noise=seed_name(seed))
+    note = ChargeNote(seed_name=seed_name(seed))
     ledger.commit(key, event, b"", note, adjacency=ledger.adjacency)
     return folder
 
