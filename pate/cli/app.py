@@ -6,7 +6,7 @@ import signal
 import sys
 import threading
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
@@ -16,7 +16,6 @@ from typing import Any, ClassVar
 
 from hydra.core.hydra_config import HydraConfig
 from hydra.core.utils import JobReturn, JobStatus
-from hydra.errors import HydraException
 from hydra.experimental.callback import Callback
 from hydra.types import RunMode
 from omegaconf import DictConfig
@@ -32,9 +31,10 @@ from pate.cli.process import (
     mend_streams,
     nobody_reads,
 )
-from pate.config import command_line, default_choices, mistakes, quoting
+from pate.config import checks, command_line, default_choices, quoting
 from pate.config.application import run_application
 from pate.config.build import part_maker
+from pate.config.mistakes import explain
 from pate.config.schema import command_schema
 from pate.config.unused import unused_lines
 from pate.errors import Spelling
@@ -121,7 +121,7 @@ def _run(task: Task, command: str, arguments: list[str]) -> tuple[str, int]:
             _say(default_choices.student_line(student_name=student, arguments=arguments))
         try:
             command_line.expand_home(config)
-            mistakes.require_sound(config, command_schema(command), command)
+            checks.require_sound(config, command_schema(command), command)
             job_settings = _given(arguments)
             command_line.require_noise_said(config, job_settings)
             for unused in _unused(config, command_line_settings=job_settings, command=command):
@@ -148,7 +148,7 @@ def _run(task: Task, command: str, arguments: list[str]) -> tuple[str, int]:
     warnings.filterwarnings("ignore", ".*Defaults list is missing `_self_`")
     try:
         names = tuple(field.name for field in dataclasses.fields(command_schema(command)))
-        mistakes.require_words(arguments, names)
+        checks.require_words(arguments, names)
         way = default_choices.default_way(arguments, command)
         student = default_choices.default_student(arguments, command)
         chosen = [] if way is None else [f"way={way}"]
@@ -163,8 +163,7 @@ def _run(task: Task, command: str, arguments: list[str]) -> tuple[str, int]:
         sys.stdout.flush()
     except Exception as error:
         is_of_job = any(frame.f_code is job.__code__ for frame, _ in walk_tb(error.__traceback__))
-        mistake = None if is_of_job else mistakes.mistake_of(error, arguments)
-        return _ended(error=mistake or error, spelling=spelling)
+        return _ended(error, spelling, arguments=None if is_of_job else arguments)
     first = next(iter([*ends, *SweepEnds.last]), JobEnd(note="", code=0))
     return first.note, first.code
 
@@ -246,16 +245,23 @@ def _has_known_cost(aggregator: Aggregator) -> bool:
     return has_known_cost(aggregator)
 
 
-def _ended(error: Exception, spelling: Spelling) -> tuple[str, int]:
-    """Returns the line and the exit code of an error that is not a bug of ours; raises any other error."""
+def _ended(
+    error: Exception, spelling: Spelling, arguments: Sequence[str] | None = None
+) -> tuple[str, int]:
+    """Returns the line and the exit code of an error that is not a bug of ours; raises any other error.
+
+    Args:
+        error: the error.
+        spelling: the names that the command has for parameters of the code.
+        arguments: the arguments whose composition raised the error; None for an error of the task.
+    """
     for cause in causes(error):
         # an interrupt within OmegaConf is hidden behind the errors that follow
         if isinstance(cause, KeyboardInterrupt):
             raise cause from None
-    if isinstance(error, InvalidValue):
-        return spelling.line(error), 2
-    if isinstance(error, (HydraException, OmegaConfBaseException)):
-        return mistakes.explain(error), 2
+    line = explain(error, spelling=spelling, arguments=arguments)
+    if line is not None:
+        return line, 2
     if isinstance(error, BrokenPipeError) and nobody_reads():
         return "", 141  # the code of a shell for a program that wrote to a closed pipe
     if isinstance(error, (OSError, MemoryError)):

@@ -1,7 +1,11 @@
 """The arguments of a command line: settings by name, and the paths and noise in a composed configuration.
 
-Three neighboring modules read the same arguments. `default_choices` makes the choices that are left open, `quoting`
-writes arguments as Hydra parses them, and `mistakes` explains arguments that cannot be parsed.
+Four neighboring modules read the same arguments:
+
+* `default_choices` makes the choices that are left open.
+* `quoting` writes arguments as Hydra parses them.
+* `checks` refuses what Hydra must not receive.
+* `mistakes` explains arguments that cannot be parsed.
 """
 
 import os

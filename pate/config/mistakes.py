@@ -1,46 +1,40 @@
-"""Mistakes on a command line or in a file of settings: each becomes one line that names the key, rule and value.
+"""Mistakes on a command line or in a file of settings that Hydra or OmegaConf finds, each explained in one line.
 
-Some mistakes are refused before Hydra receives the arguments. Others are found by Hydra or OmegaConf; the patterns in
-`said.yaml` turn their errors into our own lines.
+The line names the key, the rule and the value, as the line of an `InvalidValue` does.
 """
 
-import dataclasses
 import re
 import shlex
-from collections.abc import Iterable, Sequence
-from pathlib import Path
+from collections.abc import Iterable
+from dataclasses import dataclass
 from traceback import walk_tb
-from typing import Any
 
 import yaml
 from hydra.errors import HydraException, OverrideParseException
-from omegaconf import MISSING, DictConfig, OmegaConf
+from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
 from pate.config import papers_words
-from pate.config.application import OPTIONS
-from pate.config.classes import GROUPS_OF_CLASSES
+from pate.config.checks import require_choices
 from pate.config.quoting import NAME_SETTINGS
 from pate.config.schema import members
+from pate.errors import Spelling
 from pate.extras import how_to_install
-from pate.files.plain_yaml import read_yaml
+from pate.setting_names import COMMAND
 from pate.validation import InvalidValue, as_setting, nearest
 
-_PATTERNS = Path(__file__).with_name("said.yaml")
 _BETWEEN_COMMAS = re.compile(r"""(?:"[^"]*"|'[^']*'|[^,])+""")
 _NUMERAL = re.compile(r"[+-]?[\d.]+(?:[eE][+-]?\d+)?")
-# a zero byte, or half of a character, as Python reads bytes that are no UTF-8
-_NO_TEXT = re.compile("[\0\ud800-\udfff]")
 # the errors of Hydra and OmegaConf where a file holds no mapping, or a name is missing
-_STUMBLES = (AssertionError, AttributeError, LookupError, TypeError, ValueError)
+_GENERAL_ERRORS = (AssertionError, AttributeError, LookupError, TypeError, ValueError)
 _HINTS = {
     "data": "; files of a table are data=table data.private=FILE data.public=FILE data.test=FILE",
     "hydra/launcher": f"; submitit's come with {how_to_install('slurm')}",
     "teacher": "; teacher=sklearn takes any classifier of scikit-learn (pate-train teacher=sklearn --help)",
 }
 
-# What `PATEClassifier` and `pate-schema` call settings of a run.
-_WORDS_OF_OTHER_DOORS = {
+# The settings of a run that mean the same as parameters of `PATEClassifier` and of `pate-schema`.
+_SETTING_OF_PARAMETER = {
     "classes": "data.labels",
     "estimator": "teacher",
     "group": "data.group",
@@ -52,97 +46,127 @@ _WORDS_OF_OTHER_DOORS = {
 }
 
 
-def require_words(arguments: Sequence[str], setting_names: tuple[str, ...]) -> None:
-    """Checks arguments of a command line that Hydra must not receive.
+@dataclass(frozen=True)
+class _KnownMistake:
+    """A message of Hydra or OmegaConf, and the line that explains it to the user.
 
-    Args:
-        arguments: the arguments of the command line.
-        setting_names: the names of the command's settings.
-
-    Raises:
-        InvalidValue: an argument is not UTF-8, is a setting with leading dashes, or is the option that executes a
-            pickled configuration.
+    Attributes:
+        message: a regular expression that is searched for in the message. Its groups are `name` and `value` of a
+            setting, or `file`.
+        line: the line, in which the groups stand in braces. `{list}` is the setting with its value as a list.
     """
-    for word in arguments:
-        name = word.partition("=")[0]
-        # Hydra's grammar takes a word that begins with "=" or "@" for an empty name, and stops with a parser's error.
-        if _NO_TEXT.search(word) or word.startswith(("=", "@")):
-            raise InvalidValue(ascii(word)[1:-1], rule="NAME=VALUE, text in UTF-8")
-        # argparse takes the beginning of an option's name for the option
-        if word.startswith("--e") and "--experimental-rerun".startswith(name):
-            raise InvalidValue(word, rule="another option: a pickled configuration is code")
-        if name.startswith("--") and not any(option.startswith(name) for option in OPTIONS):
-            near = nearest(
-                name.lstrip("-").replace("-", "_").partition(".")[0], choices=setting_names
-            )
-            raise InvalidValue(word, rule=f"NAME=VALUE, without dashes{near}")
+
+    message: str
+    line: str
+
+    def explain(self, message: str) -> str:
+        """Returns the line for a message; an empty string for a message that is another."""
+        match = re.search(self.message, message, re.DOTALL)
+        if match is None:
+            return ""
+        groups = match.groupdict()
+        if {"name", "value"} <= groups.keys():
+            groups["list"] = _as_list(groups["name"], items=_words_of(groups["value"]))
+        return self.line.format(**groups)
 
 
-def require_choices(arguments: Iterable[str]) -> None:
-    """Raises `InvalidValue` if the value of a configuration group is no name of a member, such as null or a number.
+# The first that matches explains a message.
+_KNOWN_MISTAKES = (
+    _KnownMistake(
+        message=r"(?:Multiple values for |Error resolving interpolation '\$\{chosen:\$\{)(?P<name>\w+)",
+        line="{name}: expected one member, and no + before the name: {name}=NAME; -m {name}=A,B runs several",
+    ),
+    _KnownMistake(
+        message=r"Ambiguous value for argument '(?P<name>data\.split)=(?P<value>.*?)'\n",
+        line="{name}={value}: expected a column; pate-schema split={value} deals one file to three",
+    ),
+    _KnownMistake(
+        message=r"Ambiguous value for argument '(?P<name>[^=]+)=(?P<value>.*?)'\n",
+        line="{name}={value}: expected one value, a list as {list}, or -m before it, which runs each",
+    ),
+    _KnownMistake(
+        message=r"Missing mandatory value: \S+.*full_key: (?P<name>\S+)",
+        line="{name}: expected a value, none is assumed: {name}=…",
+    ),
+    _KnownMistake(
+        message=r"Missing mandatory value: (?P<name>\S+)",
+        line="{name}: expected a value, none is assumed: {name}=…",
+    ),
+    _KnownMistake(
+        message=r"Value '(?P<value>.*)' of type '[^']*' could not be converted to Integer.*full_key: (?P<name>\S+)",
+        line="{name}={value}: expected a whole number",
+    ),
+    _KnownMistake(
+        message=r"Value '(?P<value>.*)' of type '[^']*' could not be converted to Float.*full_key: (?P<name>\S+)",
+        line="{name}={value}: expected a number",
+    ),
+    _KnownMistake(
+        message=r"Value '(?P<value>.*)' (?:is not a valid bool|of .* to Boolean).*full_key: (?P<name>\S+)",
+        line="{name}={value}: expected true or false",
+    ),
+    _KnownMistake(
+        message=r"Value '(?P<value>.*)' of type '[^']*' could not be converted to.*full_key: (?P<name>\S+)",
+        line="{name}={value}: expected another kind of value",
+    ),
+    _KnownMistake(
+        message=r"field '[^']*' is not Optional.*full_key: (?P<name>\S+)",
+        line="{name}=null: expected a value",
+    ),
+    _KnownMistake(
+        message=r"Cannot convert '\w+' to string: '(?P<value>.*)'.*full_key: (?P<name>\S+)",
+        line="{name}={value}: expected text, and no setting below it",
+    ),
+    _KnownMistake(
+        message=r"is not a ListConfig, list or tuple.*full_key: (?P<name>\S+)",
+        line="{name}: expected a list: '{name}=[VALUE,VALUE]'",
+    ),
+    _KnownMistake(
+        message=r"In '(?P<file>[^']*)': ConfigKeyError.*full_key: (?P<name>\S+)",
+        line="{name}: expected a key of the configuration, in {file}.yaml; --help lists them",
+    ),
+    _KnownMistake(
+        message=r"In '(?P<file>[^']*)': ConfigTypeError",
+        line="{file}.yaml: expected settings, NAME: VALUE on each line",
+    ),
+    _KnownMistake(
+        message=r"Cannot find primary config '(?P<file>[^']*)'",
+        line="--config-name={file}: expected the name of a file in the folder of configurations",
+    ),
+)
 
-    Args:
-        arguments: the arguments of the command line.
-    """
-    for word in arguments:
-        group, _, value = word.partition("=")
-        names = members(group)
-        if names and value not in names:
-            raise InvalidValue(group, value, rule=f"one of {', '.join(names)}")
 
+def explain(
+    error: Exception, *, spelling: Spelling = COMMAND, arguments: Iterable[str] | None = None
+) -> str | None:
+    """Returns one line on a user's mistake in the settings of a command; None for an error that is no such mistake.
 
-def require_sound(config: DictConfig, schema: type, command: str) -> None:
-    """Checks the keys and texts of a composed configuration.
-
-    Args:
-        config: the composed configuration.
-        schema: the dataclass that describes the configuration of the command.
-        command: the name of the command.
-
-    Raises:
-        InvalidValue: the command has no such key, a setting has no value, a part has no `_target_`, or a text is not
-            UTF-8.
-    """
-    fields = {field.name: field for field in dataclasses.fields(schema)}
-    names = tuple(fields)
-    for key in map(str, config):
-        if key not in fields:
-            near = papers_words.hint(word=key, known_settings=names, part_name="") or nearest(
-                key, choices=names
-            )
-            rule = f"a key of the configuration, + or not: one of {', '.join(names)}{near}"
-            raise InvalidValue(key, rule=rule)
-    for name, field in fields.items():
-        if OmegaConf.is_missing(config, name):
-            continue
-        if name not in config:
-            rule = f"a value, found none; a file for --config-name begins with defaults: [{command}, _self_]"
-            raise InvalidValue(name, rule=rule)
-        is_part = name in GROUPS_OF_CLASSES and field.default == MISSING and field.type is Any
-        if is_part and not isinstance(config[name], DictConfig):
-            rule = f"a _target_ and its settings, or {name}=NAME"
-            raise InvalidValue(name, config[name], rule=rule)
-    waiting: list[Any] = [OmegaConf.to_container(config, resolve=False)]
-    while waiting:
-        node = waiting.pop(0)
-        if isinstance(node, dict):
-            waiting[:0] = node.values()
-        elif isinstance(node, list):
-            waiting[:0] = node
-        elif isinstance(node, str) and _NO_TEXT.search(node):
-            raise InvalidValue(f"{node!a}", rule="text in UTF-8 without a zero byte")
-
-
-def mistake_of(error: Exception, arguments: Iterable[str]) -> InvalidValue | None:
-    """Returns the user's mistake that a general Python error in Hydra or OmegaConf stands for; None if it is none.
-
-    The errors of Hydra's and OmegaConf's own types, which `explain` words, also give None.
-
-    Both libraries raise general Python errors if a file holds no mapping or a name is missing. Such an error counts as
-    a user's mistake unless it was raised in our own code.
+    Hydra and OmegaConf have errors of their own. They also raise general Python errors if a file holds no mapping or a
+    name is missing. Such an error counts as a mistake if it was raised while a configuration was composed, and not in
+    our own code.
 
     Args:
         error: the error.
+        spelling: the names that the command has for parameters of the code.
+        arguments: the arguments of the command line whose composition raised the error; None for an error that was
+            raised later.
+    """
+    if isinstance(error, InvalidValue):
+        return spelling.line(error)
+    if isinstance(error, OverrideParseException):
+        return _explain_grammar(error.override)
+    if isinstance(error, (HydraException, OmegaConfBaseException)):
+        return _explain_composition(error)
+    if arguments is None:
+        return None
+    mistake = _mistake_while_composing(error, arguments)
+    return None if mistake is None else spelling.line(mistake)
+
+
+def _mistake_while_composing(error: Exception, arguments: Iterable[str]) -> InvalidValue | None:
+    """Returns the mistake that a general Python error in Hydra or OmegaConf stands for; None if it is none.
+
+    Args:
+        error: the error, of neither Hydra's nor OmegaConf's own types.
         arguments: the arguments of the command line.
     """
     if isinstance(error, yaml.YAMLError):
@@ -155,8 +179,7 @@ def mistake_of(error: Exception, arguments: Iterable[str]) -> InvalidValue | Non
     if isinstance(error, RecursionError):
         rule = "files that do not include themselves, nor values too deep"
         return InvalidValue("defaults", rule=rule)
-    is_explained = isinstance(error, (InvalidValue, HydraException, OmegaConfBaseException))
-    if is_explained or not isinstance(error, _STUMBLES):
+    if not isinstance(error, _GENERAL_ERRORS):
         return None
     *_, (frame, _) = walk_tb(error.__traceback__)
     if str(frame.f_globals.get("__name__")).startswith("pate."):
@@ -170,33 +193,41 @@ def mistake_of(error: Exception, arguments: Iterable[str]) -> InvalidValue | Non
     return InvalidValue("settings", rule=rule)
 
 
-def explain(error: Exception) -> str:
-    """Returns an error of Hydra or OmegaConf as one line, which names the key or group, the rule and the value."""
-    if isinstance(error, OverrideParseException):
-        return _explain_grammar(error.override)
+def _explain_composition(error: Exception) -> str:
+    """Returns one line on an error of Hydra or OmegaConf, which names the key or group, the rule and the value."""
     messages = [str(part) for part in (error, error.__cause__) if part is not None]
     # the rest names the folders of an installation
-    text = "\n".join(messages).partition("Config search path:")[0]
-    match = re.search(r"Could not find '([^']+)'", text)
-    if match is not None:
-        group, _, name = match[1].rpartition("/")
-        # members of the folder of `--config-dir` as well
-        names = tuple(sorted({*(getattr(error, "options", None) or ()), *members(group)}))
-        if group and names:
-            hint = nearest(name, choices=names) + _HINTS.get(group, "")
-            return f"{group}={name}: expected one of {', '.join(names)}{hint}"
-    match = re.search(r"Could not override '([^']+)'", text)
-    if match is not None:
-        return f"{match[1]}: expected a key of the configuration{_key_hint(error, key=match[1])}"
-    patterns = read_yaml(_PATTERNS.read_text(encoding="utf-8"), _PATTERNS.name, rule="YAML")
-    for pattern, line in patterns.items():
-        match = re.search(pattern, text, re.DOTALL)
-        if match is not None:
-            groups = match.groupdict()
-            if {"name", "value"} <= groups.keys():
-                groups["list"] = _as_list(groups["name"], items=_words_of(groups["value"]))
-            return str(line.format(**groups))
-    return _first_line(text)
+    message = "\n".join(messages).partition("Config search path:")[0]
+    line = _explain_member(error, message) or _explain_key(error, message)
+    if line:
+        return line
+    for mistake in _KNOWN_MISTAKES:
+        line = mistake.explain(message)
+        if line:
+            return line
+    return _first_line(message)
+
+
+def _explain_member(error: Exception, message: str) -> str:
+    """Returns one line on a member that a configuration group does not have; empty for another mistake."""
+    match = re.search(r"Could not find '([^']+)'", message)
+    if match is None:
+        return ""
+    group, _, name = match[1].rpartition("/")
+    # members of the folder of `--config-dir` as well
+    names = tuple(sorted({*(getattr(error, "options", None) or ()), *members(group)}))
+    if not group or not names:
+        return ""
+    hint = nearest(name, choices=names) + _HINTS.get(group, "")
+    return f"{group}={name}: expected one of {', '.join(names)}{hint}"
+
+
+def _explain_key(error: Exception, message: str) -> str:
+    """Returns one line on a key that a configuration does not have; empty for another mistake."""
+    match = re.search(r"Could not override '([^']+)'", message)
+    if match is None:
+        return ""
+    return f"{match[1]}: expected a key of the configuration{_key_hint(error, key=match[1])}"
 
 
 def _explain_grammar(override: str) -> str:
@@ -275,7 +306,7 @@ def _other_place(key: str, settings: DictConfig) -> str:
         key: the unknown key.
         settings: the known settings and parts, none of which is called `key`.
     """
-    place = _WORDS_OF_OTHER_DOORS.get(key, "")
+    place = _SETTING_OF_PARAMETER.get(key, "")
     if place.partition(".")[0] not in settings:
         parts = [name for name in map(str, settings) if _has_key(settings, part=name, key=key)]
         place = f"{parts[0]}.{key}" if parts else ""
@@ -283,7 +314,7 @@ def _other_place(key: str, settings: DictConfig) -> str:
 
 
 def _has_key(settings: DictConfig, part: str, key: str) -> bool:
-    """Returns whether a setting is a part with settings of its own, of which one is called `key`."""
+    """Returns True if a setting is a part with settings of its own, of which one is called `key`."""
     if OmegaConf.is_missing(settings, part) or OmegaConf.is_interpolation(settings, part):
         return False
     node = settings[part]

@@ -12,7 +12,8 @@ from omegaconf import MISSING, OmegaConf
 from omegaconf.errors import MissingMandatoryValue
 
 from pate.config import build
-from pate.config.mistakes import explain, require_choices, require_sound, require_words
+from pate.config.checks import require_choices, require_sound, require_words
+from pate.config.mistakes import explain
 from pate.config.quoting import quoted
 from pate.config.schema import command_schema
 from pate.extras import how_to_install
@@ -25,7 +26,9 @@ def unread(word: str) -> str:
     """Returns the one-line error for an argument that Hydra cannot parse."""
     with pytest.raises(OverrideParseException) as raised:
         OverridesParser.create().parse_overrides([word])
-    return explain(raised.value)
+    line = explain(raised.value)
+    assert line is not None
+    return line
 
 
 def read(word: str) -> object:
@@ -51,6 +54,16 @@ def test_unparsable_value_is_answered_with_a_quoted_form() -> None:
     )
     assert unread("data.labels=[flu,").endswith(
         " where it has a blank or any of ~ ( ) [ ] { } , = ': 'data.labels=[flu]'"
+    )
+
+
+def test_a_general_error_is_a_mistake_only_while_composing() -> None:
+    """A TypeError of OmegaConf is explained with the arguments that were composed, and is no mistake without them."""
+    with pytest.raises(TypeError) as raised:
+        OmegaConf.load(3)  # type: ignore[arg-type]
+    assert explain(raised.value) is None
+    assert explain(raised.value, arguments=[]) == (
+        f"settings: expected what Hydra can compose (TypeError: {raised.value})"
     )
 
 
@@ -179,7 +192,7 @@ def test_uncomposable_setting_is_answered_with_advice(
     """A setting that Hydra cannot compose, such as `num_queries=abc`, gives one line that says what is expected."""
     with pytest.raises(HydraException) as raised:
         composed(arguments=override.split())
-    assert re.fullmatch(line, explain(raised.value))
+    assert re.fullmatch(line, explain(raised.value) or "")
 
 
 @pytest.mark.slow

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from hydra.core.override_parser.overrides_parser import OverridesParser
+from hydra.errors import HydraException
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from omegaconf import OmegaConf
@@ -110,7 +111,8 @@ def test_refusal_of_a_value_suggests_quotes() -> None:
 def test_refusal_of_a_list_suggests_a_parsable_list() -> None:
     """Hydra's error about a list without brackets becomes a line whose suggestion Hydra reads as the list."""
     message = "Ambiguous value for argument 'data.labels=flu,\"chest pain\",2019'\n"
-    line = explain(ValueError(message))
+    line = explain(HydraException(message))
+    assert line is not None
     (told,) = shlex.split(line[line.index("'data.labels=") : line.index(", or -m")])
     assert OverridesParser.create().parse_override(told).value() == ["flu", "chest pain", "2019"]
 
