@@ -39,6 +39,8 @@ class TrainingSet:
             them. Features times weights are logits; the features are `PublicPCA.with_constant` of the directions of the
             public pool.
         recipe: the constants of the aggregator that released scores or weights.
+        known: bool `[num_answered, num_labels]`, which labels are known; None where all are, as in every release. True
+            labels, which reference models learn from, may have gaps.
     """
 
     inputs: NDArray[np.float32]
@@ -46,3 +48,4 @@ class TrainingSet:
     scores: NoisyScores | None = None
     weights: NDArray[np.float64] | None = None
     recipe: Recipe = DEFAULT_RECIPE
+    known: NDArray[np.bool_] | None = None

@@ -99,12 +99,22 @@ class Bench:
         if not (answered.any() and self.dataset.public_labeled):
             return None
         correct = (labels == self.queries.labels)[answered]
-        return float(correct.mean())
+        if self.queries.known is not None:
+            correct = correct[self.queries.known[answered]]
+        return float(correct.mean()) if correct.size > 0 else None
 
-    def student_of_labels(self, labels: NDArray[np.bool_], seed: int) -> Trained:
-        """Trains the student of the comparison on given labels of all queries, `[Q, L]`, without privacy."""
+    def student_of_labels(
+        self, labels: NDArray[np.bool_], seed: int, known: NDArray[np.bool_] | None = None
+    ) -> Trained:
+        """Trains the student of the comparison on given labels of all queries, without privacy.
+
+        Args:
+            labels: the labels of the queries, `[Q, L]`.
+            seed: the seed of the training.
+            known: which of the labels are known, `[Q, L]`; None where all are.
+        """
         model = self.student.learn(
-            TrainingSet(self.queries.inputs, labels),
+            TrainingSet(self.queries.inputs, labels, known=known),
             pool=self.pool,
             seed=RandomStreams(seed).seed("student"),
         )
@@ -116,8 +126,8 @@ class Bench:
         )
 
     def true_label_student(self, seed: int) -> Trained:
-        """Trains the student of the comparison on the true labels of the queries, without privacy."""
-        return self.student_of_labels(self.queries.labels, seed)
+        """Trains the student of the comparison on the known true labels of the queries, without privacy."""
+        return self.student_of_labels(self.queries.labels, seed, known=self.queries.known)
 
     def ceiling(self, name: str) -> Reference:
         """Returns the reference with a given name that trains a model on all private records, without privacy."""

@@ -111,8 +111,12 @@ class Trial:
             test = self.bench.dataset.test
             predicted = trained.model.predict(test.inputs)
             probabilities = trained.model.predict_proba(test.inputs).astype(np.float64)
-            scores = multilabel_metrics(predicted, scores=probabilities, true_labels=test.labels)
-            intervals = metric_intervals(predicted, scores=probabilities, true_labels=test.labels)
+            scores = multilabel_metrics(
+                predicted, scores=probabilities, true_labels=test.labels, known=test.known
+            )
+            intervals = metric_intervals(
+                predicted, scores=probabilities, true_labels=test.labels, known=test.known
+            )
         except InvalidValue as error:  # data that the method is not made for
             if blank.is_baseline:
                 raise
@@ -218,15 +222,19 @@ def baseline_trials(plan: ComparisonPlan, bench: Bench) -> list[Trial]:
 
 def constant_runs(bench: Bench) -> Iterator[Run]:
     """Yields the scores of models that predict the same labels for every sample, from label frequencies."""
-    true = bench.dataset.test.labels
-    frequencies = bench.dataset.private.labels.mean(axis=0)
+    test = bench.dataset.test
+    frequencies = bench.dataset.private.label_shares
     for name, constant in CONSTANTS.items():
-        predicted, probabilities = constant(frequencies).for_samples(len(true))
-        scores = multilabel_metrics(predicted, scores=probabilities, true_labels=true)
+        predicted, probabilities = constant(frequencies).for_samples(len(test))
+        scores = multilabel_metrics(
+            predicted, scores=probabilities, true_labels=test.labels, known=test.known
+        )
         yield Run(
             aggregator=name,
             num_queries=bench.num_queries,
-            intervals=metric_intervals(predicted, scores=probabilities, true_labels=true),
+            intervals=metric_intervals(
+                predicted, scores=probabilities, true_labels=test.labels, known=test.known
+            ),
             accuracy=scores.accuracy,
             balanced_accuracy=scores.balanced_accuracy,
             micro_f1=scores.micro_f1,

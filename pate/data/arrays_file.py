@@ -34,6 +34,7 @@ _ONE_GROUP = PrivacyUnit(
 _ONE_ROW = PrivacyUnit("one row")
 _FORMS = {"inputs": ArrayForm("biuf"), "labels": ArrayForm(kind="biu", shape=(None, None))}
 _OPTIONAL_FORMS = {
+    "known": ArrayForm(kind="biu", shape=(None, None)),
     "groups": ArrayForm(kind="iu", shape=(None,)),
     "ids": ArrayForm(kind="iu", shape=(None,)),
     "label_names": ArrayForm(kind="U", shape=(None,)),
@@ -49,6 +50,8 @@ class Arrays:
 
     * `inputs`: features `[n, d]`, or images `[n, channels, height, width]` as bytes or as floats in [0, 1];
     * `labels`: 0 and 1, `[n, L]`. Public records may lack labels, which are only used to measure;
+    * `known`, optional: 0 and 1, `[n, L]`, 1 for each label that is known. Labels that are not known are neither
+      learned nor measured; what `labels` holds for them is not read;
     * `groups`, optional: whole numbers `[n]`, equal for records that belong together, such as those of one person;
     * `budgets`, optional, of private records: the epsilon of the record's group, or the name of a class in `budgets=`;
     * `ids`, optional: whole numbers `[n]` that name the records. The ids of public records are published;
@@ -217,11 +220,10 @@ def _split(name: str, index: int, arrays: dict[str, NDArray[Any]]) -> Split:
     require(inputs.ndim in (2, 4), f"{name}.inputs", inputs.shape, rule)
     if inputs.ndim == 4:
         require_image_levels(f"{name}.inputs", inputs)
-    if labels.dtype != np.bool_:
-        num_wrong = int((~np.isin(labels, (0, 1))).any(axis=1).sum())
-        rule = f"0 and 1, {num_wrong} of {len(labels)} rows hold something else"
-        if num_wrong > 0:
-            raise InvalidValue(f"{name}.labels", rule=rule)
+    known = _known(name, arrays["known"], labels.shape) if "known" in arrays else None
+    if known is not None:
+        labels = np.where(known, labels, 0).astype(labels.dtype)
+    _require_bits(f"{name}.labels", labels)
     for column in ("ids", "groups", "budgets"):
         length = len(arrays.get(column, inputs))
         rule = f"{len(inputs)}, one for each record"
@@ -236,6 +238,7 @@ def _split(name: str, index: int, arrays: dict[str, NDArray[Any]]) -> Split:
             labels=labels.astype(np.bool_),
             record_ids=ids,
             group_ids=groups,
+            known=known,
         )
     numbers = inputs.astype(np.float32, copy=False)
     if not all(np.isfinite(block).all() for block in row_blocks(array=numbers)):
@@ -247,4 +250,23 @@ def _split(name: str, index: int, arrays: dict[str, NDArray[Any]]) -> Split:
         labels=labels.astype(np.bool_, copy=False),
         record_ids=ids,
         group_ids=groups,
+        known=known,
     )
+
+
+def _known(name: str, array: NDArray[Any], labels_shape: tuple[int, ...]) -> NDArray[np.bool_]:
+    """Returns which labels are known, or raises `InvalidValue`; `name` is the setting that holds the split's path."""
+    rule = f"{list(labels_shape)}, as labels"
+    require(array.shape == labels_shape, f"{name}.known", array.shape, rule)
+    _require_bits(f"{name}.known", array)
+    return array.astype(np.bool_, copy=False)
+
+
+def _require_bits(name: str, bits: NDArray[Any]) -> None:
+    """Raises `InvalidValue` unless all entries of an array `[n, num_labels]` are 0 or 1."""
+    if bits.dtype == np.bool_:
+        return
+    num_wrong = int((~np.isin(bits, (0, 1))).any(axis=1).sum())
+    rule = f"0 and 1, {num_wrong} of {len(bits)} rows hold something else"
+    if num_wrong > 0:
+        raise InvalidValue(name, rule=rule)

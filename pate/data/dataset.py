@@ -70,7 +70,7 @@ class Dataset:
     # a digest of the private records as they were before any preprocessing, so that a budget over several runs knows
     # them again; None for that of `private`. No epsilon covers it.
     private_cells: str | None = None
-    # whether the labels of the public pool are known; never where all of them are False. By labels that are not known
+    # whether some labels of the public pool are known; never where all of them are False. By labels that are not known
     # nothing is measured, neither release nor student.
     public_labeled: bool = True
     # lines for the owner of the records on how they were read; not published
@@ -92,6 +92,9 @@ class Dataset:
         self._require_label_names()
         for name, split in self._splits():
             self._require_split(name, split)
+        if self.test.known is not None:
+            rule = "at least one label that is known"
+            require(bool(self.test.known.any()), "test.known", 0, rule)
         # a pool in which nothing is present measures nothing, whoever filled it in
         if not self.public.labels.any():
             normalize_field(self, "public_labeled", value=False)
@@ -202,6 +205,9 @@ class Dataset:
         for _, split in self._splits():
             for array in (split.inputs, split.labels, split.record_ids, split.group_ids):
                 enter_array(digest, array)
+            if split.known is not None and not split.known.all():
+                digest.update(b"known")
+                enter_array(digest, array=split.known)
         if self.budgets is not None:
             digest.update(repr(self.budgets.tolist()).encode())
         if self.weights is not None:

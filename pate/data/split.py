@@ -24,9 +24,14 @@ SPLITS = ("private", "public", "test")
 class Split:
     """Labeled records of one of the three roles: the private pool, the public pool or the test set.
 
+    A label of a record may be unknown: the field `known` says which ones are known. Which labels of a private record
+    are known is as private as the labels. That there are gaps at all, so whether `known` is None, is public, as the
+    names of the labels are.
+
     Raises:
-        InvalidValue: an array has the wrong dtype, rank or length, is masked, or has no features or labels; or an input
-            is not finite or beyond 1e12 (the sum of such squares overflows float32).
+        InvalidValue: an array has the wrong dtype, rank or length, is masked, or has no features or labels; or a label
+            that is not known is True. Also if an input is not finite or beyond 1e12 (the sum of such squares overflows
+            float32).
     """
 
     # float32 `[n, d]` features, or `[n, channels, height, width]` images in [0, 1], in whose place `Pixels` may stand.
@@ -36,12 +41,16 @@ class Split:
     record_ids: NDArray[np.int64]  # int64 `[n]`, the name of each record in its source
     # int64 `[n]`, what must stay together: records of one person, one text, one image
     group_ids: NDArray[np.int64]
+    # bool `[n, num_labels]`, which labels of each record are known; None where all are. Unknown labels are False.
+    known: NDArray[np.bool_] | None = None
 
     def __post_init__(self) -> None:
         self._require_form(name="inputs", dtype="float32", ranks=(2, 3, 4))
         self._require_form(name="labels", dtype="bool", ranks=(2,))
         self._require_form(name="record_ids", dtype="int64", ranks=(1,))
         self._require_form(name="group_ids", dtype="int64", ranks=(1,))
+        if self.known is not None:
+            self._require_known(self.known)
         if isinstance(self.inputs, np.ndarray):
             try:
                 for block in row_blocks(self.inputs):
@@ -63,6 +72,13 @@ class Split:
         has_values = 0 not in array.shape[1:]
         require(has_values, f"{name}.shape", array.shape, "at least one value per record")
 
+    def _require_known(self, known: NDArray[np.bool_]) -> None:
+        self._require_form(name="known", dtype="bool", ranks=(2,))
+        rule = f"{self.labels.shape}, one for each label of each record"
+        require(known.shape == self.labels.shape, "known.shape", known.shape, rule)
+        num_wrong = np.count_nonzero(self.labels & ~known)
+        require(num_wrong == 0, "labels", f"{num_wrong} True", "False where a label is not known")
+
     @classmethod
     def from_pictures(
         cls,
@@ -72,6 +88,7 @@ class Split:
         labels: NDArray[np.bool_],
         record_ids: NDArray[np.int64],
         group_ids: NDArray[np.int64],
+        known: NDArray[np.bool_] | None = None,
     ) -> Split:
         """Returns a split of some of m pictures. The pictures are not copied, and stay bytes.
 
@@ -81,6 +98,7 @@ class Split:
             labels: the labels of all m pictures, bool `[m, num_labels]`.
             record_ids: the ids of all m pictures, int64 `[m]`.
             group_ids: the groups of all m pictures, int64 `[m]`.
+            known: which labels of all m pictures are known, bool `[m, num_labels]`; None where all are.
         """
         # which reads like an array
         pixels = cast("NDArray[np.float32]", Pixels(levels=all_pictures, rows=row_numbers))
@@ -89,6 +107,7 @@ class Split:
             labels=labels[row_numbers],
             record_ids=record_ids[row_numbers],
             group_ids=group_ids[row_numbers],
+            known=None if known is None else known[row_numbers],
         )
 
     def __len__(self) -> int:
@@ -102,6 +121,17 @@ class Split:
         """
         return len(np.unique(self.group_ids))
 
+    @property
+    def label_shares(self) -> NDArray[np.float64]:
+        """The share of records with each label among those for which it is known, `[num_labels]`; 0 if there are none.
+
+        No epsilon covers the shares of a private split.
+        """
+        if self.known is None:
+            return np.asarray(self.labels.mean(axis=0))
+        num_known = np.count_nonzero(self.known, axis=0)
+        return np.asarray(np.count_nonzero(self.labels, axis=0) / np.maximum(num_known, 1))
+
     def take(self, row_numbers: NDArray[np.int64] | slice) -> Split:
         """Returns a split that consists of the given rows, in the given order."""
         return Split(
@@ -109,10 +139,14 @@ class Split:
             labels=self.labels[row_numbers],
             record_ids=self.record_ids[row_numbers],
             group_ids=self.group_ids[row_numbers],
+            known=None if self.known is None else self.known[row_numbers],
         )
 
     def digest(self) -> str:
-        """Returns the SHA-256 digest of the records, ordered by id, in hexadecimal. No epsilon covers the digest."""
+        """Returns the SHA-256 digest of the records, ordered by id, in hexadecimal. No epsilon covers the digest.
+
+        A mask that says that all labels are known changes no digest.
+        """
         digest = hashlib.sha256(b"records")
         order = np.argsort(self.record_ids, kind="stable")
         inputs = self.inputs
@@ -122,6 +156,8 @@ class Split:
             inputs = inputs[order]
         for array in (self.record_ids[order], self.group_ids[order], self.labels[order], inputs):
             enter_array(digest, array)
+        if self.known is not None and not self.known.all():
+            enter_array(digest, array=self.known[order])
         return digest.hexdigest()
 
 

@@ -10,6 +10,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from pate.aggregators.training_set import TrainingSet
 from pate.models.linear import LinearModel, require_penalties
 from pate.models.student import OnEpoch, require_rows
 from pate.models.student_model import FlatModel, Labels, Rows
@@ -69,19 +70,36 @@ class LogisticStudent(ThresholdedStudent):
         self, inputs: Rows, labels: Labels, *, seed: int, on_epoch: OnEpoch | None = None
     ) -> FlatModel:
         """Fits the model by L-BFGS, and reports the held-out loss once; the seed draws the held-out rows."""
-        rows, labels = require_rows(inputs, labels, seed)
+        return self.fit_known(TrainingSet(inputs, labels), seed=seed, on_epoch=on_epoch)
+
+    def fit_known(
+        self, training: TrainingSet, *, seed: int, on_epoch: OnEpoch | None = None
+    ) -> FlatModel:
+        """Fits the model as `fit` does, by the loss on known labels alone."""
+        inputs = training.inputs
+        rows, labels = require_rows(inputs, training.labels, seed)
+        known = training.known
         if len(rows) < _FEWEST_ROWS:  # predicts the labels that most of a few rows have, or none
             return LinearModel.constant(2 * labels.sum(axis=0) > len(rows), inputs)
         order = np.random.default_rng(seed).permutation(len(rows))
         white = WhiteCoordinates(rows)
         features = white.features(rows, order)
         labels = labels[order]
+        known = None if known is None else known[order]
         choice = self._choose(
-            coordinates=white, features=features[:_MANY_ROWS], labels=labels[:_MANY_ROWS]
+            coordinates=white,
+            features=features[:_MANY_ROWS],
+            labels=labels[:_MANY_ROWS],
+            known=None if known is None else known[:_MANY_ROWS],
         )
         num_held_out = len(choice.probabilities)
-        threshold = self._place(choice.probabilities, labels[:num_held_out])
-        weights = white.fit(features, labels, choice.penalty, initial_weights=choice.weights)
+        probabilities = choice.probabilities
+        if known is not None:  # where a label is unknown, it is never predicted
+            probabilities = probabilities * known[:num_held_out]
+        threshold = self._place(probabilities, labels[:num_held_out])
+        weights = white.fit(
+            features, labels, choice.penalty, initial_weights=choice.weights, known=known
+        )
         if on_epoch is not None:
             on_epoch(0, {"loss": choice.loss})
         input_weights = white.directions @ weights[:-1]
@@ -95,27 +113,41 @@ class LogisticStudent(ThresholdedStudent):
             choices={"penalty": float(choice.penalty)},
         )
 
-    def _choose(self, coordinates: WhiteCoordinates, features: Rows, labels: Labels) -> _Choice:
+    def _choose(
+        self,
+        coordinates: WhiteCoordinates,
+        features: Rows,
+        labels: Labels,
+        known: Labels | None,
+    ) -> _Choice:
         """Returns the penalty with the least loss on held-out rows, and the model that was fitted to the other rows.
 
         Args:
             coordinates: the white coordinates of all rows.
             features: the rows in white coordinates, with a constant; the held-out rows come first.
             labels: the labels of these rows, bool `[num_rows, num_labels]`.
+            known: which of these labels are known, bool `[num_rows, num_labels]`; None where all are.
         """
         num_held_out = max(1, round(self.held_out * len(features)))
         held_features = features[:num_held_out]
         held_labels = labels[:num_held_out]
-        frequency = labels.mean(axis=0).clip(_LEAST_FREQUENCY, 1 - _LEAST_FREQUENCY)
+        frequency = _frequencies(labels, known)
+        held_known = None if known is None else known[:num_held_out]
+        other_known = None if known is None else known[num_held_out:]
         weights = np.zeros((features.shape[1], labels.shape[1]))
         weights[-1] = np.log(frequency / (1 - frequency))
         least_loss = math.inf
         for penalty in sorted(self.penalties, reverse=True):
             weights = coordinates.fit(
-                features[num_held_out:], labels[num_held_out:], penalty, initial_weights=weights
+                features[num_held_out:],
+                labels[num_held_out:],
+                penalty,
+                initial_weights=weights,
+                known=other_known,
             )
             scores = held_features @ weights.astype(np.float32)
-            loss = float((np.logaddexp(0, scores) - scores * held_labels).mean())
+            losses = np.logaddexp(0, scores) - scores * held_labels
+            loss = float(losses.mean() if held_known is None else (losses * held_known).mean())
             if loss >= least_loss < math.inf:
                 break
             least_loss = loss
@@ -124,6 +156,14 @@ class LogisticStudent(ThresholdedStudent):
                 penalty=penalty, weights=weights, probabilities=probabilities, loss=loss
             )
         return choice
+
+
+def _frequencies(labels: Labels, known: Labels | None) -> Floats:
+    """Returns the share of rows with each label among those for which it is known, a little inside of (0, 1)."""
+    shares = labels.mean(axis=0)
+    if known is not None:
+        shares = shares / np.maximum(known.mean(axis=0), 1 / len(known))
+    return np.asarray(shares.clip(_LEAST_FREQUENCY, 1 - _LEAST_FREQUENCY))
 
 
 @dataclass(frozen=True, eq=False)
@@ -201,7 +241,13 @@ class WhiteCoordinates:
         return features
 
     def fit(
-        self, features: Rows, labels: Labels, penalty: float, *, initial_weights: Floats
+        self,
+        features: Rows,
+        labels: Labels,
+        penalty: float,
+        *,
+        initial_weights: Floats,
+        known: Labels | None = None,
     ) -> Floats:
         """Returns the weights with the least penalized loss, `[r + 1, num_labels]`.
 
@@ -210,11 +256,18 @@ class WhiteCoordinates:
             labels: the labels of the rows, bool `[n, num_labels]`.
             penalty: the penalty of the squared weights.
             initial_weights: the weights at which the search begins, `[r + 1, num_labels]`.
+            known: which labels are known, bool `[n, num_labels]`; the mean loss of a label is over these rows. None
+                where all are.
         """
         from scipy.optimize import minimize  # loads slowly
 
         penalties = penalty * self.penalized
-        frequency = labels.mean(axis=0).clip(_LEAST_FREQUENCY, 1 - _LEAST_FREQUENCY)
+        frequency = _frequencies(labels, known)
+        # what a known row counts in the mean loss of each label, against a row where all are known
+        counts = None
+        if known is not None:
+            shares = np.maximum(known.mean(axis=0), 1 / len(known))
+            counts = np.where(known, 1 / shares, 0.0).astype(np.float32)
         # White inputs have the second moment 1, so the loss bends by about f (1 - f) + penalty in a label's weights:
         # in units of that curvature's root all weights are alike, and the search takes a fifth of the steps.
         units = 1 / np.sqrt(frequency * (1 - frequency) + penalties)
@@ -234,6 +287,9 @@ class WhiteCoordinates:
                 # log(1 + e^z) = max(z, 0) + log(1 + e^-|z|), which does not overflow; its derivative is expit(z)
                 losses = np.maximum(scores, 0) + np.log1p(small) - scores * true
                 slopes = np.where(scores >= 0, 1, small) / (1 + small) - true
+                if counts is not None:
+                    losses = losses * counts[first_row : first_row + _MANY_ROWS]
+                    slopes = slopes * counts[first_row : first_row + _MANY_ROWS]
                 return float(losses.sum(dtype=np.float64)), np.asarray(rows.T @ slopes)
 
             loss = 0.0

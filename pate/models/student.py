@@ -82,6 +82,22 @@ class Student(ABC):
             seed: the seed of all random numbers, >= 0.
             on_epoch: is called with the losses of each epoch; None reports nothing.
         """
+        if training.known is None:
+            return self.fit(training.inputs, training.labels, seed=seed, on_epoch=on_epoch)
+        return self.fit_known(training, seed=seed, on_epoch=on_epoch)
+
+    def fit_known(
+        self, training: TrainingSet, *, seed: int, on_epoch: OnEpoch | None = None
+    ) -> StudentModel:
+        """Trains a model on true labels with gaps; used for reference models, as a release has no gaps.
+
+        Here, labels that are not known count as absent; a subclass that can leave them out overrides the method.
+
+        Args:
+            training: inputs, labels, and which labels are known.
+            seed: the seed of all random numbers, >= 0.
+            on_epoch: is called with the losses of each epoch; None reports nothing.
+        """
         return self.fit(training.inputs, training.labels, seed=seed, on_epoch=on_epoch)
 
     @property

@@ -6,6 +6,7 @@ n is the number of samples, L the number of labels, B the number of resamples, a
 import math
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
+from itertools import repeat
 from typing import Any
 
 import numpy as np
@@ -31,6 +32,7 @@ def metric_intervals(
     scores: ArrayLike,
     true_labels: ArrayLike,
     *,
+    known: Bits | None = None,
     num_resamples: int | None = None,
     confidence_level: float = 0.95,
     seed: int = 0,
@@ -44,7 +46,8 @@ def metric_intervals(
     Args:
         predicted_labels: the predicted labels, bool `[n, L]`.
         scores: the score of each label, float `[n, L]`.
-        true_labels: the true labels, bool `[n, L]`.
+        true_labels: the true labels, bool `[n, L]`; False where they are unknown.
+        known: which true labels are known, bool `[n, L]`; None where all are.
         num_resamples: the number of resamples; None for 200, or for fewer if the arrays are large, but at least 50.
         confidence_level: the share of resamples inside an interval, in (0, 1).
         seed: the seed of the draws, so that two reports of one run are equal.
@@ -69,6 +72,7 @@ def metric_intervals(
             predicted_labels=bits,
             scores=values,
             true_labels=truth,
+            known=known,
             weight_blocks=_weights(num_samples=len(truth), num_resamples=num_resamples, seed=seed),
         )
     else:
@@ -77,6 +81,7 @@ def metric_intervals(
             predicted_labels=bits,
             scores=values,
             true_labels=truth,
+            known=known,
             sample_indices=part,
             num_resamples=num_resamples,
             seed=seed,
@@ -92,6 +97,7 @@ def _metrics_from_part(
     predicted_labels: Bits,
     scores: Floats,
     true_labels: Bits,
+    known: Bits | None,
     *,
     sample_indices: NDArray[np.intp],
     num_resamples: int,
@@ -107,6 +113,7 @@ def _metrics_from_part(
         predicted_labels=predicted_labels[sample_indices],
         scores=scores[sample_indices],
         true_labels=true_labels[sample_indices],
+        known=None if known is None else known[sample_indices],
     )
     part_metrics = metrics_of_part(
         weight_blocks=_weights(
@@ -118,6 +125,7 @@ def _metrics_from_part(
         predicted_labels,
         scores,
         true_labels,
+        known,
         weight_blocks=[np.ones((len(true_labels), 1), np.float32)],
     )
     shrink = math.sqrt(len(sample_indices) / len(true_labels))
@@ -131,6 +139,7 @@ def _metrics_of_resamples(
     predicted_labels: Bits,
     scores: Floats,
     true_labels: Bits,
+    known: Bits | None,
     *,
     weight_blocks: Iterable[NDArray[np.float32]],
 ) -> dict[str, Floats]:
@@ -139,11 +148,16 @@ def _metrics_of_resamples(
     `weight_blocks` are the weights of the samples in b resamples each, `[n, b]`.
     """
     columns = zip(np.asfortranarray(scores).T, np.asfortranarray(true_labels).T, strict=True)
+    known_columns = repeat(None) if known is None else np.asfortranarray(known).T
     precisions = [
-        _precision_of(label_scores, true_labels=labels) for label_scores, labels in columns
+        _precision_of(label_scores, true_labels=labels, is_known=is_known)
+        for (label_scores, labels), is_known in zip(columns, known_columns, strict=False)
     ]
+    if known is not None:
+        predicted_labels = predicted_labels & known
     metrics_of_blocks = [
-        _resampled(weights, predicted_labels, true_labels, precisions) for weights in weight_blocks
+        _resampled(weights, predicted_labels, true_labels, precisions, known)
+        for weights in weight_blocks
     ]
     return {
         name: np.concatenate([metrics[name] for metrics in metrics_of_blocks])
@@ -169,14 +183,16 @@ def _resampled(
     predicted_labels: Bits,
     true_labels: Bits,
     precisions: list[Precision],
+    known: Bits | None = None,
 ) -> dict[str, Floats]:
     """Returns the metrics of each of b resamples by name, `[b]` each; NaN if a metric is undefined.
 
     Args:
         weights: how often each resample has each test sample, `[n, b]`.
-        predicted_labels: the predicted labels, `[n, num_labels]`.
+        predicted_labels: the predicted labels, `[n, num_labels]`; False where the true label is unknown.
         true_labels: the true labels, `[n, num_labels]`.
         precisions: for each label a function of `weights` that returns its average precision in each resample.
+        known: which true labels are known, `[n, num_labels]`; None where all are.
     """
     n = len(true_labels)
     rows = np.ascontiguousarray(weights.T)
@@ -188,17 +204,22 @@ def _resampled(
     hits = counts(predicted_labels & true_labels)
     num_predicted = counts(predicted_labels)
     num_true = counts(true_labels)
+    num_known = np.full(num_true.shape, float(n)) if known is None else counts(known)
     scores = metrics_of_counts(
-        hits=hits, num_predicted=num_predicted, num_true=num_true, num_samples=n
+        hits=hits, num_predicted=num_predicted, num_true=num_true, num_samples=num_known
     )
+    num_right = num_known - num_predicted - num_true + 2 * hits
+    is_known = num_known > 0
     with np.errstate(invalid="ignore"):
         micro = 2 * hits.sum(axis=1) / (num_predicted + num_true).sum(axis=1)
+        macro = np.where(is_known, scores["f1"], np.nan)
+        accuracy = num_right.sum(axis=1) / num_known.sum(axis=1)
     average_precision = np.stack([precision(weights) for precision in precisions])  # [L, B]
     return {
-        "accuracy": (n - num_predicted - num_true + 2 * hits).mean(axis=1) / n,
+        "accuracy": accuracy,
         "balanced_accuracy": _means_of_defined(scores["balanced_accuracy"].T),
         "micro_f1": np.nan_to_num(micro),
-        "macro_f1": scores["f1"].mean(axis=1),
+        "macro_f1": _means_of_defined(macro.T),
         "mean_average_precision": _means_of_defined(average_precision),
     }
 
@@ -211,7 +232,7 @@ def _means_of_defined(values: Floats) -> Floats:
     return np.where(num_defined > 0, sums / np.maximum(num_defined, 1), np.nan)
 
 
-def _precision_of(scores: Floats, true_labels: Bits) -> Precision:
+def _precision_of(scores: Floats, true_labels: Bits, is_known: Bits | None = None) -> Precision:
     """Returns a function that computes the average precision of one label in each resample.
 
     Samples are sorted by descending score. A cut is made after each group of equal scores that has a positive sample.
@@ -220,18 +241,26 @@ def _precision_of(scores: Floats, true_labels: Bits) -> Precision:
     Args:
         scores: the scores of the label, `[n]`.
         true_labels: true for samples that have the label, `[n]`.
+        is_known: true for samples for which the label is known, `[n]`; None for all.
     """
     order = np.argsort(scores)[::-1]
+    if is_known is not None:
+        order = order[is_known[order]]
+    if len(order) == 0:
+        return _undefined_precision
     ends = np.append(np.flatnonzero(np.diff(scores[order])) + 1, len(order))  # of equal scores
     num_positives = np.cumsum(true_labels[order])[ends - 1]  # up to each end
+    num_samples = len(scores)
     has_positive = num_positives > np.append(0, num_positives[:-1])
-    one_score = len(ends) == 1
+    one_score = len(ends) == 1 and is_known is None
     # `[C, n]`, 1 for the samples between two of the C cuts, and for the positive ones among them
-    segments = _rows(sorted_samples=order, cut_positions=ends[has_positive], num_samples=len(order))
+    segments = _rows(
+        sorted_samples=order, cut_positions=ends[has_positive], num_samples=num_samples
+    )
     positives = _rows(
         sorted_samples=order[true_labels[order]],
         cut_positions=num_positives[has_positive],
-        num_samples=len(order),
+        num_samples=num_samples,
     )
 
     def average_precision(weights: NDArray[np.float32]) -> Floats:
@@ -249,6 +278,11 @@ def _precision_of(scores: Floats, true_labels: Bits) -> Precision:
             return np.asarray((hits * precision).sum(axis=0, dtype=np.float64) / total[-1])
 
     return average_precision
+
+
+def _undefined_precision(weights: NDArray[np.float32]) -> Floats:
+    """Returns NaN for each of b resamples, `[b]`: the average precision of a label that is known for no sample."""
+    return np.full(weights.shape[1], np.nan)
 
 
 def _rows(

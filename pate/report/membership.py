@@ -125,27 +125,34 @@ def _true_positive_rates(
     return tuple((hits / len(private_losses)).tolist())
 
 
-def label_losses(probabilities: NDArray[np.floating], true_labels: Bits) -> Floats:
-    """Returns the binary cross-entropy of each sample, summed over labels, `[num_samples]`.
+def label_losses(
+    probabilities: NDArray[np.floating], true_labels: Bits, known: Bits | None = None
+) -> Floats:
+    """Returns the binary cross-entropy of each sample, summed over its known labels, `[num_samples]`.
 
     Args:
         probabilities: the predicted probabilities, `[num_samples, num_labels]`.
         true_labels: the true labels, bool `[num_samples, num_labels]`.
+        known: which true labels are known, bool `[num_samples, num_labels]`; None where all are.
     """
     confidence = np.where(true_labels, probabilities, 1 - probabilities.astype(np.float64))
-    losses: Floats = -np.log(np.maximum(confidence, 1e-12)).sum(axis=1)
+    logs = np.log(np.maximum(confidence, 1e-12))
+    losses: Floats = -(logs if known is None else logs * known).sum(axis=1)
     return losses
 
 
-def log_odds(probabilities: NDArray[np.floating], true_labels: Bits) -> Floats:
-    """Returns the log-odds of the true value of each label, summed over labels, `[num_samples]`.
+def log_odds(
+    probabilities: NDArray[np.floating], true_labels: Bits, known: Bits | None = None
+) -> Floats:
+    """Returns the log-odds of the true value of each known label, summed over labels, `[num_samples]`.
 
     Args:
         probabilities: the predicted probabilities, `[num_samples, num_labels]`.
         true_labels: the true labels, bool `[num_samples, num_labels]`.
+        known: which true labels are known, bool `[num_samples, num_labels]`; None where all are.
     """
-    return label_losses(probabilities, true_labels=~true_labels) - label_losses(
-        probabilities, true_labels
+    return label_losses(probabilities, true_labels=~true_labels, known=known) - label_losses(
+        probabilities, true_labels, known
     )
 
 

@@ -29,7 +29,11 @@ class Scores:
 
 
 def multilabel_metrics(
-    predicted_labels: ArrayLike, scores: ArrayLike, true_labels: ArrayLike
+    predicted_labels: ArrayLike,
+    scores: ArrayLike,
+    true_labels: ArrayLike,
+    *,
+    known: Bits | None = None,
 ) -> Scores:
     """Computes the five metrics of a multi-label prediction, each in [0, 1]; None for a mean over no label.
 
@@ -41,22 +45,27 @@ def multilabel_metrics(
       is neither a predicted nor a true positive.
     - `mean_average_precision`: the mean of the average precision of `scores` over the labels that some sample has.
 
+    Where some true labels are unknown, each metric is computed from the known ones alone, and means over labels leave
+    out the labels that are known for no sample.
+
     n is the number of samples and L the number of labels.
 
     Args:
         predicted_labels: the predicted labels, bool `[n, L]`.
         scores: the score of each label, finite float `[n, L]`; a higher score means that the label is more likely.
-        true_labels: the true labels, bool `[n, L]`.
+        true_labels: the true labels, bool `[n, L]`; False where they are unknown.
+        known: which true labels are known, bool `[n, L]`; None where all are.
 
     Raises:
-        InvalidValue: an array has another type, or is empty; or the shapes differ; or a score is not finite.
+        InvalidValue: an array has another type, or is empty; or the shapes differ; or a score is not finite; or no
+            label is known.
     """
     predicted_labels, scores, true_labels = require_predictions(
         predicted_labels, scores, true_labels
     )
     return summarized(
-        _per_label(predicted_labels, scores, true_labels),
-        micro_f1=micro_f1(predicted_labels, true_labels),
+        _per_label(predicted_labels, scores, true_labels, known),
+        micro_f1=micro_f1(predicted_labels, true_labels, known),
     )
 
 
@@ -67,11 +76,16 @@ def summarized(per_label: Mapping[str, Floats], *, micro_f1: float) -> Scores:
         per_label: the metrics of each label, as `per_label_metrics` returns them.
         micro_f1: the F1 of all bits together.
     """
+    num_known = per_label["num_known"]
+    is_known = num_known > 0
+    require(bool(is_known.any()), "known", 0, "at least one label that is known")
+    # the share of right bits; every label has the same weight where all are known
+    weights = None if (num_known == num_known[0]).all() else num_known[is_known]
     return Scores(
-        accuracy=float(np.mean(per_label["accuracy"])),
+        accuracy=float(np.average(per_label["accuracy"][is_known], weights=weights)),
         balanced_accuracy=_mean_of_defined(per_label["balanced_accuracy"]),
         micro_f1=micro_f1,
-        macro_f1=float(np.mean(per_label["f1"])),
+        macro_f1=float(np.mean(per_label["f1"][is_known])),
         mean_average_precision=_mean_of_defined(per_label["average_precision"]),
     )
 
@@ -82,11 +96,13 @@ def _mean_of_defined(values: Floats) -> float | None:
     return float(np.mean(values[is_defined])) if is_defined.any() else None
 
 
-def micro_f1(predicted_labels: Bits, true_labels: Bits) -> float:
-    """Returns the F1 of all bits together; 0 if there is neither a predicted nor a true positive.
+def micro_f1(predicted_labels: Bits, true_labels: Bits, known: Bits | None = None) -> float:
+    """Returns the F1 of all known bits together; 0 if there is neither a predicted nor a true positive.
 
-    Both arrays are bool `[num_samples, num_labels]`.
+    All arrays are bool `[num_samples, num_labels]`; None for `known` if all true labels are known.
     """
+    if known is not None:
+        predicted_labels = predicted_labels & known
     num_positives = np.count_nonzero(predicted_labels) + np.count_nonzero(true_labels)
     return (
         2 * np.count_nonzero(predicted_labels & true_labels) / num_positives
@@ -96,36 +112,56 @@ def micro_f1(predicted_labels: Bits, true_labels: Bits) -> float:
 
 
 def per_label_metrics(
-    predicted_labels: ArrayLike, scores: ArrayLike, true_labels: ArrayLike
+    predicted_labels: ArrayLike,
+    scores: ArrayLike,
+    true_labels: ArrayLike,
+    *,
+    known: Bits | None = None,
 ) -> dict[str, Floats]:
     """Computes the metrics of each label, with the arguments and definitions of `multilabel_metrics`.
 
     Returns:
-        `accuracy`, `balanced_accuracy`, `precision`, `recall`, `f1`, `average_precision` and `prevalence` (the share of
-        samples with the label), each float64 `[num_labels]`. An undefined metric is NaN.
+        `accuracy`, `balanced_accuracy`, `precision`, `recall`, `f1`, `average_precision`, `prevalence` (the share of
+        samples with the label) and `num_known` (the number of samples for which the label is known), each float64
+        `[num_labels]`. An undefined metric is NaN.
     """
     predicted_bits, valid_scores, true_bits = require_predictions(
         predicted_labels, scores, true_labels
     )
-    return _per_label(predicted_labels=predicted_bits, scores=valid_scores, true_labels=true_bits)
+    return _per_label(
+        predicted_labels=predicted_bits, scores=valid_scores, true_labels=true_bits, known=known
+    )
 
 
-def _per_label(predicted_labels: Bits, scores: Floats, true_labels: Bits) -> dict[str, Floats]:
-    """Returns the metrics of each label; the arrays have been checked before."""
+def _per_label(
+    predicted_labels: Bits, scores: Floats, true_labels: Bits, known: Bits | None
+) -> dict[str, Floats]:
+    """Returns the metrics of each label; the arrays but `known` have been checked before."""
+    num_samples, num_labels = true_labels.shape
+    num_known = np.full(num_labels, num_samples)
+    if known is not None:
+        fits = known.dtype == np.bool_ and known.shape == true_labels.shape
+        rule = f"bool {true_labels.shape}, and no true label that is unknown"
+        is_valid = fits and not (true_labels & ~known).any()
+        require(is_valid, "known", f"{known.dtype} {known.shape}", rule)
+        num_known = np.count_nonzero(known, axis=0)
+        predicted_labels = predicted_labels & known
     num_true = np.count_nonzero(true_labels, axis=0)
     metrics = metrics_of_counts(
         hits=np.count_nonzero(predicted_labels & true_labels, axis=0),
         num_predicted=np.count_nonzero(predicted_labels, axis=0),
         num_true=num_true,
-        num_samples=len(true_labels),
+        num_samples=num_known,
     )
-    metrics["average_precision"] = average_precisions(scores, true_labels)
-    metrics["prevalence"] = num_true / len(true_labels)
+    metrics["average_precision"] = average_precisions(scores, true_labels, known)
+    with np.errstate(invalid="ignore"):
+        metrics["prevalence"] = num_true / num_known
+    metrics["num_known"] = num_known.astype(np.float64)
     return metrics
 
 
 def metrics_of_counts(
-    *, hits: Any, num_predicted: Any, num_true: Any, num_samples: int
+    *, hits: Any, num_predicted: Any, num_true: Any, num_samples: Any
 ) -> dict[str, Floats]:
     """Returns the metrics of each label from numbers of samples, arrays `[…, num_labels]`.
 
@@ -133,7 +169,7 @@ def metrics_of_counts(
         hits: the number of samples that have the label and for which it is predicted.
         num_predicted: the number of samples for which the label is predicted.
         num_true: the number of samples that have the label.
-        num_samples: the number of all samples.
+        num_samples: the number of samples for which the label is known.
     """
     true_negatives = num_samples - num_predicted - num_true + hits
     num_positives = num_predicted + num_true
@@ -148,7 +184,9 @@ def metrics_of_counts(
         }
 
 
-def average_precisions(scores: NDArray[np.floating], true_labels: Bits) -> Floats:
+def average_precisions(
+    scores: NDArray[np.floating], true_labels: Bits, known: Bits | None = None
+) -> Floats:
     """Returns the average precision of each label, `[num_labels]`; NaN for a label that no sample has.
 
     For each sample with the label, take the samples whose score is at least as high. Their precision is the share that
@@ -156,8 +194,12 @@ def average_precisions(scores: NDArray[np.floating], true_labels: Bits) -> Float
 
     Args:
         scores: the score of each label, `[num_samples, num_labels]`.
-        true_labels: the true labels, bool `[num_samples, num_labels]`.
+        true_labels: the true labels, bool `[num_samples, num_labels]`; False where they are unknown.
+        known: which true labels are known, bool `[num_samples, num_labels]`; None where all are.
     """
+    if known is not None:
+        # below every score of a positive sample, so never counted
+        scores = np.where(known, scores, -np.inf)
     sorted_scores = np.sort(np.ascontiguousarray(scores.T), axis=1)  # [L, n]
     precisions = np.full(scores.shape[1], np.nan)
     for label, is_positive in enumerate(np.ascontiguousarray(true_labels.T)):

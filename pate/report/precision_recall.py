@@ -31,6 +31,7 @@ class PrecisionRecall:
         *,
         constant_labels: Bits,
         threshold: Any,
+        known: Bits | None = None,
     ) -> Self | None:
         """Returns the curve at up to 200 values of recall; None if no sample has a label.
 
@@ -40,11 +41,13 @@ class PrecisionRecall:
             true_labels: the true labels, bool `[num_samples, num_labels]`.
             constant_labels: the labels of the best constant prediction, bool `[num_labels]`.
             threshold: the threshold of the model: one number, or one for each label.
+            known: which true labels are known, bool `[num_samples, num_labels]`; None where all are.
         """
+        is_counted = np.ones(true_labels.shape, np.bool_) if known is None else known
         if not true_labels.any():
             return None
         true_scores = np.sort(scores[true_labels])
-        all_scores = np.sort(scores, axis=None)
+        all_scores = np.sort(scores[is_counted])
         num_true = len(true_scores)
         ranks = np.unique(np.linspace(1, num_true, min(_POINTS, num_true)).round().astype(int))
         levels = true_scores[-ranks]
@@ -53,9 +56,9 @@ class PrecisionRecall:
         return cls(
             recall=hits / num_true,
             precision=hits / num_predicted,
-            chosen=_recall_and_precision(predicted_labels, true_labels),
+            chosen=_recall_and_precision(predicted_labels & is_counted, true_labels),
             constant=_recall_and_precision(
-                predicted_labels=np.broadcast_to(constant_labels, true_labels.shape),
+                predicted_labels=constant_labels & is_counted,
                 true_labels=true_labels,
             ),
             threshold=threshold,

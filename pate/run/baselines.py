@@ -100,7 +100,7 @@ def train_baselines(
     if majority.sample:
         sampled[_MAJORITY_VOTE_STUDENT] = majority.sample
     if dataset.public_labeled:
-        true_labels = TrainingSet(queries.inputs, queries.labels)
+        true_labels = TrainingSet(queries.inputs, queries.labels, known=queries.known)
         student_seed = _REFERENCE_SEED if seed is None else students.seed
         models[_TRUE_LABEL_STUDENT] = _true_label_student(
             students, true_labels, references, seed=student_seed

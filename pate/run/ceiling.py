@@ -51,7 +51,7 @@ def train_on_all_records(
     recipe = recipes[0]
     if len(recipes) > 1 and inputs.size <= _MAX_NUMBERS:
         recipe = _best_recipe(recipes, private, seed=seed)
-    training_set = TrainingSet(inputs, private.labels)
+    training_set = TrainingSet(inputs, private.labels, known=private.known)
     return recipe.learn(training_set, pool=inputs[:0], seed=seed, on_epoch=on_epoch)
 
 
@@ -64,14 +64,19 @@ def _best_recipe(recipes: tuple[Student, ...], private: Split, *, seed: int) -> 
     rows = np.linspace(0, len(private) - 1, num_compared).astype(np.int64)
     sample = private.take(rows)
     is_held_out = np.isin(sample.group_ids, np.unique(sample.group_ids)[::_HELD_OUT_EVERY])
-    true_labels = sample.labels[is_held_out]
+    held_out = sample.take(np.flatnonzero(is_held_out))
+    others = sample.take(np.flatnonzero(~is_held_out))
+    training_set = TrainingSet(np.asarray(others.inputs), others.labels, known=others.known)
 
     def precision(recipe: Student) -> float:
         """Trains a recipe and returns its mean average precision over the labels, on the held-out records."""
-        model = recipe.fit(sample.inputs[~is_held_out], sample.labels[~is_held_out], seed=seed)
-        probabilities = model.predict_proba(sample.inputs[is_held_out])
-        return float(np.nanmean(average_precisions(probabilities, true_labels=true_labels)))
+        model = recipe.learn(training_set, pool=others.inputs[:0], seed=seed)
+        probabilities = model.predict_proba(held_out.inputs)
+        precisions = average_precisions(
+            probabilities, true_labels=held_out.labels, known=held_out.known
+        )
+        return float(np.nanmean(precisions))
 
-    if not true_labels.any():
+    if not held_out.labels.any():
         return recipes[0]
     return max(recipes, key=precision)

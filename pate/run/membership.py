@@ -41,28 +41,36 @@ def membership(
     splits = [_one_of_each_group(split) for split in (dataset.private, dataset.test)]
     predictions = [model.predict_proba(split.inputs) for split in splits]
     private_losses, test_losses = (
-        label_losses(probabilities, true_labels=split.labels)
+        label_losses(probabilities, true_labels=split.labels, known=split.known)
         for probabilities, split in zip(predictions, splits, strict=True)
     )
     # Reference models learn the true labels of public records, or the released ones where the pool has no labels.
     inputs = training.inputs
     labels = training.labels
+    known = None
     if dataset.public_labeled:
         inputs = dataset.public.inputs
         labels = dataset.public.labels
+        known = dataset.public.known
     has_enough = len(inputs) >= _MIN_REFERENCE_RECORDS and all(map(len, splits))
     is_cheap = (
         dataset.kind == "features" and inputs.shape[1] * labels.shape[1] <= _MAX_REFERENCE_WEIGHTS
     )
     if not (has_enough and is_cheap):
         return Membership.from_losses(private_losses, test_losses=test_losses)
-    references = _reference_models(inputs, labels, seed=seed)
+    references = _reference_models(inputs, labels, known, seed=seed)
     true_labels = np.concatenate([split.labels for split in splits])
+    # None where all labels of both splits are known
+    is_known = None
+    if any(split.known is not None for split in splits):
+        is_known = np.concatenate(
+            [np.ones_like(split.labels) if split.known is None else split.known for split in splits]
+        )
     reference_odds = []
     for reference in references:
         probabilities = np.concatenate([reference.predict_proba(split.inputs) for split in splits])
-        reference_odds.append(log_odds(probabilities, true_labels=true_labels))
-    student_odds = log_odds(np.concatenate(predictions), true_labels=true_labels)
+        reference_odds.append(log_odds(probabilities, true_labels=true_labels, known=is_known))
+    student_odds = log_odds(np.concatenate(predictions), true_labels=true_labels, known=is_known)
     odds = unusual(student_odds, reference_log_odds=np.stack(reference_odds))
     private_unusual, test_unusual = np.split(odds, [len(splits[0])])
     return Membership.from_losses(
@@ -84,16 +92,33 @@ def _one_of_each_group(split: Split) -> Split:
 
 
 def _reference_models(
-    inputs: NDArray[np.float32], labels: NDArray[np.bool_], *, seed: int
+    inputs: NDArray[np.float32],
+    labels: NDArray[np.bool_],
+    known: NDArray[np.bool_] | None,
+    *,
+    seed: int,
 ) -> list[StudentModel]:
     """Trains several models, each on a random half of the first public records.
 
     Args:
         inputs: the inputs of public records, `[num_records, num_features]`.
         labels: the labels of these records, `[num_records, num_labels]`.
+        known: which of these labels are known, `[num_records, num_labels]`; None where all are.
         seed: the seed of the halves and of the training.
     """
     num_records = min(len(inputs), _MAX_REFERENCE_RECORDS)
     rng = np.random.default_rng(seed)
     halves = [rng.permutation(num_records)[: num_records // 2] for _ in range(_NUM_REFERENCES)]
-    return [_REFERENCE.fit(np.asarray(inputs[half]), labels[half], seed=seed) for half in halves]
+    no_pool = inputs[:0]
+    return [
+        _REFERENCE.learn(
+            TrainingSet(
+                np.asarray(inputs[half]),
+                labels[half],
+                known=None if known is None else known[half],
+            ),
+            pool=no_pool,
+            seed=seed,
+        )
+        for half in halves
+    ]

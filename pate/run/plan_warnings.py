@@ -109,15 +109,15 @@ def uneven_records_warnings(dataset: Dataset) -> Iterator[str]:
     One kind names the labels that no record or every record of a split has. The other kind is for a group that has a
     fifth of the private records or more, if there are at least 6 groups.
     """
-    for split, labels in (("private", dataset.private.labels), ("test", dataset.test.labels)):
+    for name, split in (("private", dataset.private), ("test", dataset.test)):
         for share, whose, effect in ((0.0, "no", "no positive"), (1.0, "every", "nothing else")):
-            columns = np.flatnonzero(labels.mean(axis=0) == share)
+            columns = np.flatnonzero(split.label_shares == share)
             names = [dataset.label_names[column] for column in columns]
             if names:
                 listed = ", ".join(names[:_MAX_NAMES])
                 if len(names) > _MAX_NAMES:
                     listed += f" and {len(names) - _MAX_NAMES} more"
-                yield f"data.labels: {whose} {split} record has {listed}: there is {effect} to {_PURPOSE[split]}"
+                yield f"data.labels: {whose} {name} record has {listed}: there is {effect} to {_PURPOSE[name]}"
     groups, counts = np.unique(dataset.private.group_ids, return_counts=True)
     if len(groups) >= _MIN_GROUPS and counts.max() >= _LARGE_SHARE * counts.sum():
         largest = f"one has {counts.max()} of {counts.sum()} private records"

@@ -6,12 +6,12 @@ from pathlib import Path
 from typing import Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
 from pate.accounting import Budget, PrivacyUnit
 from pate.accounting.event_tree import failure_probability
 from pate.aggregators import Release
 from pate.aggregators.release import ChargedRelease
+from pate.data import Split
 from pate.files.atomic import write_text
 from pate.files.published_fields import published_fields
 from pate.pricing import PricedRelease
@@ -92,20 +92,24 @@ def privacy_of(release: Release, charge: Charge) -> Privacy:
     )
 
 
-def summary_of(release: Release, true: NDArray[np.bool_] | None = None) -> ReleaseSummary:
+def summary_of(release: Release, queries: Split | None = None) -> ReleaseSummary:
     """Returns how many queries were answered, how accurate the released labels are and, for a session, its hits.
 
     Args:
         release: the drawn release.
-        true: the true labels, `[num_queries, num_labels]`; None if they are not known, and then there is no accuracy.
+        queries: the queries with their true labels; None if no label is known, and then there is no accuracy.
     """
     labels = release.labels[release.answered]
     label_accuracy = None
     answer_f1 = None
-    if true is not None and len(labels):
-        true_labels = true[release.answered]
-        label_accuracy = float(np.mean(labels == true_labels))
-        answer_f1 = micro_f1(labels, true_labels=true_labels)
+    if queries is not None and len(labels):
+        true_labels = queries.labels[release.answered]
+        known = None if queries.known is None else queries.known[release.answered]
+        is_right = labels == true_labels
+        is_right = is_right if known is None else is_right[known]
+        if is_right.size > 0:
+            label_accuracy = float(np.mean(is_right))
+            answer_f1 = micro_f1(labels, true_labels=true_labels, known=known)
     summary = ReleaseSummary(
         num_queries=release.num_queries,
         num_answered=release.num_answered,

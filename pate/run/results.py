@@ -104,13 +104,17 @@ class Results:
         data = self.dataset
         shape = self.priced.shape
         true_labels = self.dataset.test.labels
+        known = self.dataset.test.known
         scores = {}
         intervals = {}
         for name, prediction in self._predictions.items():
-            f1 = micro_f1(prediction.labels, true_labels=true_labels)
+            f1 = micro_f1(prediction.labels, true_labels=true_labels, known=known)
             scores[name] = summarized(self._metrics_by_label[name], micro_f1=f1)
             intervals[name] = metric_intervals(
-                prediction.labels, scores=prediction.probabilities, true_labels=true_labels
+                prediction.labels,
+                scores=prediction.probabilities,
+                true_labels=true_labels,
+                known=known,
             )
         baselines = Baselines(
             **{
@@ -127,9 +131,7 @@ class Results:
                 left_out["data_dependent"] = str(error)
         return Report(
             privacy=privacy_of(self.release, self.charge),
-            release=summary_of(
-                self.release, true=self.queries.labels if data.public_labeled else None
-            ),
+            release=summary_of(self.release, queries=self.queries if data.public_labeled else None),
             teachers=TeacherSummary(
                 num_teachers=shape.num_teachers,
                 mean_accuracy=float(self.accuracies.mean()) if len(self.accuracies) else None,
@@ -210,8 +212,9 @@ class Results:
                 student.probabilities,
                 student.labels,
                 data.test.labels,
-                constant_labels=Constant.best(data.private.labels.mean(axis=0)).labels,
+                constant_labels=Constant.best(data.private.label_shares).labels,
                 threshold=student.threshold,
+                known=data.test.known,
             ),
             student_curve={
                 name: np.array([values[name] for values in self.curve]) for name in value_names
@@ -231,7 +234,7 @@ class Results:
     @cached_property
     def _predictions(self) -> dict[str, Prediction]:
         """Returns the predictions for the test split of all trained models and all constant models, by name."""
-        frequencies = self.dataset.private.labels.mean(axis=0)
+        frequencies = self.dataset.private.label_shares
         inputs = self.dataset.test.inputs
         predictions = {}
         for name, make_constant in CONSTANTS.items():
@@ -248,10 +251,13 @@ class Results:
     @cached_property
     def _metrics_by_label(self) -> dict[str, dict[str, NDArray[np.float64]]]:
         """Returns the metrics of each model: by the model's name and the metric's name, an array `[num_labels]`."""
-        true_labels = self.dataset.test.labels
+        test = self.dataset.test
         return {
             name: per_label_metrics(
-                prediction.labels, scores=prediction.probabilities, true_labels=true_labels
+                prediction.labels,
+                scores=prediction.probabilities,
+                true_labels=test.labels,
+                known=test.known,
             )
             for name, prediction in self._predictions.items()
         }

@@ -190,7 +190,7 @@ def digest_of_training(training: TrainingSet, seed: int) -> str:
     for start in range(0, len(training.inputs), _BLOCK_ROWS):
         digest.update(np.ascontiguousarray(training.inputs[start : start + _BLOCK_ROWS]).tobytes())
     scores = training.scores
-    arrays = [training.labels, training.weights]
+    arrays = [training.labels, training.weights, training.known]
     if scores is not None:
         digest.update(f"{scores.noise_std!r} {scores.num_directions}".encode())
         arrays += [scores.values, scores.prevalence]

@@ -234,3 +234,25 @@ def test_refusal_names_missing_files(tmp_path: Path) -> None:
         Arrays(private="nowhere.npz").load()
     with refused("data.private", ANY, "an .npz file"):
         Arrays(private=str(tmp_path)).load()
+
+
+def test_labels_outside_of_the_mask_are_not_read(tmp_path: Path) -> None:
+    """The array `known` becomes the mask; labels that are not known may hold any number, and are False."""
+    labels = np.array([[1, 0, -1], [0, 1, 1], [1, -1, 0], [0, 0, 0], [1, 1, 1], [0, 1, 0]])
+    known = labels >= 0
+    private = reader(tmp_path, {"labels": labels, "known": known.astype(np.uint8)}).load().private
+    assert private.known is not None and np.array_equal(private.known, known)
+    assert np.array_equal(private.labels, labels == 1)
+
+
+@pytest.mark.parametrize(
+    ("known", "refusal"),
+    [
+        (np.ones((6, 2), np.uint8), refused("data.private.known", (6, 2))),
+        (np.full((6, 3), 2), refused("data.private.known", ANY, rule="6 of 6 rows")),
+    ],
+)
+def test_a_mask_of_another_form_is_refused(tmp_path: Path, known: Any, refusal: Refusal) -> None:
+    """A mask has the shape of the labels, and holds 0 and 1."""
+    with refusal:
+        reader(tmp_path, {"known": known}).load()

@@ -222,3 +222,49 @@ def test_split_of_pixels_equals_split_of_an_array() -> None:
         Pixels(LEVELS / 1.0, ROWS)
     with refused("levels.ndim", 3):
         Pixels(LEVELS[0], ROWS)
+
+
+GAPS = np.array([[True, False], [False, True], [True, True]])
+
+
+def test_a_mask_stays_with_its_rows_and_changes_no_digest_where_all_is_known() -> None:
+    """`take` takes the mask along; a mask without gaps has the digests of no mask, one with gaps others."""
+    rows = split([0, 1, 2])
+    masked = replace(rows, known=GAPS)
+    taken = masked.take(np.array([2, 0])).known
+    assert taken is not None and taken.tolist() == GAPS[[2, 0]].tolist()
+    whole = replace(rows, known=np.ones((3, 2), np.bool_))
+    assert whole.digest() == rows.digest() != masked.digest()
+    digests = {replace(TOY, private=private).digest() for private in (TOY.private, whole, masked)}
+    assert len(digests) == 2
+    other = replace(rows, known=GAPS[::-1].copy())
+    assert other.digest() != masked.digest()
+
+
+def test_label_shares_are_those_of_known_labels() -> None:
+    """The share of a label is over the records for which it is known, and 0 if there are none."""
+    rows = replace(split([0, 1, 2]), labels=GAPS & [[True, False]])
+    assert rows.label_shares.tolist() == [2 / 3, 0.0]
+    assert replace(rows, known=GAPS).label_shares.tolist() == [1.0, 0.0]
+
+
+@pytest.mark.parametrize(
+    ("labels", "known", "refusal"),
+    [
+        (np.zeros((3, 2), np.bool_), GAPS.astype(int), refused("known.dtype", "int64")),
+        (np.zeros((3, 2), np.bool_), GAPS[:, :1], refused("known.shape", (3, 1))),
+        (np.zeros((3, 2), np.bool_), GAPS[:2], refused("len(known)", 2)),
+        (np.ones((3, 2), np.bool_), GAPS, refused("labels", "2 True")),
+    ],
+)
+def test_masks_that_do_not_fit_are_refused(labels: Any, known: Any, refusal: Refusal) -> None:
+    """A mask of another type or shape, and a label that is True although unknown, are refused."""
+    with refusal:
+        replace(split([0, 1, 2]), labels=labels, known=known)
+
+
+def test_a_test_split_without_any_known_label_is_refused() -> None:
+    """Nothing could be measured by it, which the data set says before anything is spent."""
+    nothing = replace(split([5]), known=np.zeros((1, 2), np.bool_))
+    with refused("test.known", 0):
+        replace(TOY, test=nothing)

@@ -5,9 +5,9 @@ from itertools import product
 import numpy as np
 import pytest
 from numpy.typing import NDArray
-from sklearn.metrics import average_precision_score
+from sklearn.metrics import average_precision_score, f1_score
 
-from pate.report import metric_intervals, multilabel_metrics
+from pate.report import metric_intervals, multilabel_metrics, per_label_metrics
 from pate.report.constants import Constant
 from pate.report.intervals import _precision_of, _resampled, _weights
 from pate.report.membership import Membership, label_losses, unusual
@@ -218,3 +218,63 @@ def test_reference_models_find_members_that_losses_alone_do_not() -> None:
         assert (attack.tpr_by_reference[place] > attack.high[place]) is beyond
         assert attack.tpr[place] <= attack.high[place]
         assert "by reference models, " + ("beyond" if beyond else "nothing beyond") in attack.text
+
+
+KNOWN = np.random.default_rng(5).random((60, 4)) < [0.5, 0.2, 1.0, 0.0]
+
+
+def test_unknown_labels_are_left_out_of_every_metric() -> None:
+    """Metrics of each label are those of the samples for which it is known, with their number."""
+    rng = np.random.default_rng(3)
+    true = (rng.random(KNOWN.shape) < 0.4) & KNOWN
+    scores = rng.random(KNOWN.shape).round(1)
+    predicted = scores > 0.6
+    by_label = per_label_metrics(predicted, scores, true, known=KNOWN)
+    for label in range(3):
+        rows = KNOWN[:, label]
+        one_label = slice(label, label + 1)
+        alone = per_label_metrics(
+            predicted[rows, one_label], scores[rows, one_label], true[rows, one_label]
+        )
+        for name, values in alone.items():
+            assert by_label[name][label] == pytest.approx(values[0]), name
+    assert by_label["num_known"].tolist() == KNOWN.sum(axis=0).tolist()
+    metrics = multilabel_metrics(predicted, scores, true, known=KNOWN)
+    assert metrics.accuracy == pytest.approx((predicted == true)[KNOWN].mean())
+    assert metrics.micro_f1 == pytest.approx(f1_score(true[KNOWN], predicted[KNOWN]))
+    assert metrics.macro_f1 == pytest.approx(by_label["f1"][:3].mean())
+
+
+def test_an_unknown_label_that_is_true_is_refused() -> None:
+    """A mask that hides a true label, or has another shape, is refused."""
+    for known in (~TRUE, np.ones((2, 3), np.bool_)):
+        with refused("known", ANY):
+            multilabel_metrics(PREDICTED, SCORES, TRUE, known=known)
+    nothing = np.zeros(TRUE.shape, np.bool_)
+    with refused("known", 0, rule="at least one label that is known"):
+        multilabel_metrics(PREDICTED, SCORES, nothing, known=nothing)
+
+
+@pytest.mark.slow
+def test_resamples_leave_unknown_labels_out() -> None:
+    """Each resample has the metrics of its samples, with the mask of the samples that were drawn."""
+    rng = np.random.default_rng(4)
+    known = KNOWN[:, :3]
+    true = (rng.random(known.shape) < 0.4) & known
+    scores = rng.random(known.shape).round(1)
+    scores[:, 2] = 0.5
+    predicted = scores > 0.4
+    weights = next(_weights(num_samples=len(true), num_resamples=9, seed=1))
+    precisions = [
+        _precision_of(scores[:, label], true[:, label], known[:, label]) for label in range(3)
+    ]
+    resampled = _resampled(weights, predicted & known, true, precisions, known)
+    for number, weight in enumerate(weights.T.astype(int)):
+        rows = np.repeat(np.arange(len(true)), weight)
+        expected = multilabel_metrics(predicted[rows], scores[rows], true[rows], known=known[rows])
+        for name, value in vars(expected).items():
+            assert resampled[name][number] == pytest.approx(value, abs=1e-6), name
+    intervals = metric_intervals(predicted, scores, true, known=known)
+    expected = multilabel_metrics(predicted, scores, true, known=known)
+    for name, (low, high) in intervals.items():
+        assert low <= vars(expected)[name] <= high, name
