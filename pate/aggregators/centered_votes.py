@@ -237,7 +237,7 @@ class CenteredVotes(Aggregator):
         require_generator(rng)
         votes = votes.require_type(CenterableVotes)
         prevalence_rng, votes_rng = rng.spawn(2)
-        rounds = self._in_rounds(votes)
+        rounds = self.in_rounds(votes)
         if rounds is None:
             return self._release_at_once(
                 votes, record, prevalence_rng=prevalence_rng, votes_rng=votes_rng
@@ -327,7 +327,7 @@ class CenteredVotes(Aggregator):
         source = source.require_type(CenterableVotes)
         released = record.committed("prevalence")
         center = self.center if released is None else released["prevalence"]
-        rounds = self._in_rounds(source)
+        rounds = self.in_rounds(source)
         if rounds is not None:
             first_prevalence = self._first_prevalence(rounds, center)
             return self._rounds.release(rounds, first_prevalence, num_queries=source.num_queries)
@@ -352,7 +352,7 @@ class CenteredVotes(Aggregator):
         teachers.
         """
         votes = votes.require_type(CenterableVotes)
-        is_in_rounds = self._in_rounds(votes) is not None
+        is_in_rounds = self.in_rounds(votes) is not None
         if self.prevalence_share > 0:
             votes.share_sums()
         if not is_in_rounds:
@@ -383,8 +383,15 @@ class CenteredVotes(Aggregator):
         """The number of rounds for teachers that can vote in rounds: `rounds`, or its default."""
         return self.rounds or self.recipe.num_rounds
 
-    def _in_rounds(self, source: CenterableVotes) -> RoundVotes | None:
-        """Returns the votes of teachers that vote in rounds; None if they vote once."""
+    def in_rounds(self, source: CenterableVotes) -> RoundVotes | None:
+        """Returns the votes of teachers that vote in rounds; None if they vote once.
+
+        Args:
+            source: the private votes.
+
+        Raises:
+            InvalidValue: the votes or this aggregator do not fit rounds.
+        """
         has_few_teachers = source.num_teachers < self.recipe.fewest_teachers_in_rounds
         is_once = self.rounds == 1 or (self.rounds is None and has_few_teachers)
         center_axes = np.ndim(self.center)

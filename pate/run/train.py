@@ -36,6 +36,7 @@ from pate.run.random_streams import RandomStreams
 from pate.run.record_sample import is_sampled, sample_in_words, yardstick_rows
 from pate.run.reference_models import ReferenceModels
 from pate.run.report_files import write_report
+from pate.run.round_progress import Rounds, WatchedRounds
 from pate.run.session_progress import watched
 from pate.run.sources import Sources, require_same_data
 from pate.run.student_prior import StudentPrior
@@ -232,10 +233,18 @@ def _release(
         never_empty=run.priced.aggregator.never_empty,
     )
     aggregator = run.priced.aggregator.with_prior(prior)
-    with run.monitor.stage("releasing labels", num_queries) as advance:
-        # `record`; for a session, each round is reported to `advance` and `events`, too
-        watched_record = watched(record, run.priced, advance, events)
-        release = aggregator.release(votes, run.streams.generator("noise"), watched_record)
+    rng = run.streams.generator("noise")
+    rounds = Rounds.of_release(aggregator, votes)
+    if rounds is not None:
+        with run.monitor.stage("releasing labels in rounds", rounds.num_rounds) as advance:
+            # `record`; each round is reported to `advance`, too
+            num_rows = len(ensemble.dataset.private)
+            release = aggregator.release(votes, rng, WatchedRounds(record, num_rows, advance))
+    else:
+        with run.monitor.stage("releasing labels", num_queries) as advance:
+            # `record`; for a session, each round is reported to `advance` and `events`, too
+            watched_record = watched(record, run.priced, advance, events)
+            release = aggregator.release(votes, rng, watched_record)
     run.charge.publish(release, ensemble.public_names, run.monitor)
     return release
 

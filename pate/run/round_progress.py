@@ -1,0 +1,90 @@
+"""The progress of a release in rounds: the rounds that are drawn, and the private records that a second goes through.
+
+Times of rounds and numbers of records are for the owner's console alone.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from pate.aggregators import Aggregator, CenteredVotes, ReleaseRecord
+from pate.aggregators.record import Arrays
+from pate.progress import Advance
+from pate.votes.round_votes import RoundVotes
+from pate.votes.source import CenterableVotes, VoteSource
+
+
+class WatchedRounds:
+    """A release record that wraps another record and reports the progress after each round.
+
+    Args:
+        record: the record of the release.
+        num_rows: the number of private records.
+        advance: is called with the number of rounds that are drawn, and with the speed of the last one.
+        clock: returns the time in seconds.
+    """
+
+    def __init__(
+        self,
+        record: ReleaseRecord,
+        num_rows: int,
+        advance: Advance,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._record = record
+        self._num_rows = num_rows
+        self._advance = advance
+        self._clock = clock
+        self._num_rounds = 0
+        self._is_drawn = False
+
+    def part(self, name: str, draw: Callable[[], Arrays]) -> Arrays:
+        """Returns the arrays of a part from the wrapped record. If the part is a round, the progress is reported."""
+        self._is_drawn = False
+        started = self._clock()
+
+        def watched_draw() -> Arrays:
+            self._is_drawn = True
+            return draw()
+
+        arrays = self._record.part(name, watched_draw)
+        if "total" in arrays:  # the sum of a round
+            self._num_rounds += 1
+            seconds = self._clock() - started
+            # a round that was read back says nothing of the speed
+            has_speed = self._is_drawn and seconds > 0
+            speed = f"{self._num_rows / seconds:,.0f} rows per second" if has_speed else ""
+            self._advance(self._num_rounds, speed)
+        return arrays
+
+    def committed(self, name: str) -> Arrays | None:
+        """Returns the arrays of a part that was committed before; None if no such part was."""
+        return self._record.committed(name)
+
+
+@dataclass(frozen=True, eq=False)
+class Rounds:
+    """The rounds of a release that is drawn in rounds.
+
+    Attributes:
+        votes: the private votes in rounds.
+        num_rounds: the number of rounds.
+    """
+
+    votes: RoundVotes
+    num_rounds: int
+
+    @classmethod
+    def of_release(cls, aggregator: Aggregator, votes: VoteSource) -> Rounds | None:
+        """Returns the rounds of a release; None for a release that is not drawn in rounds.
+
+        Args:
+            aggregator: the aggregator of the release.
+            votes: the private votes.
+        """
+        if not (isinstance(aggregator, CenteredVotes) and isinstance(votes, CenterableVotes)):
+            return None
+        round_votes = aggregator.in_rounds(votes)
+        return None if round_votes is None else cls(round_votes, aggregator.num_rounds)

@@ -1,0 +1,50 @@
+"""The progress of a release in rounds: a step for each round, and a speed for each round that is drawn."""
+
+from collections.abc import Callable
+
+import numpy as np
+
+from pate.aggregators.record import Arrays, MemoryRecord
+from pate.run.round_progress import WatchedRounds
+
+
+def test_each_round_is_a_step_with_its_speed() -> None:
+    """Of 1,000 rows a round of two seconds goes through 500 a second. A part that is no round is no step."""
+    steps: list[tuple[int, str]] = []
+    record = watched(MemoryRecord(), steps=steps)
+    record.part("prevalence", lambda: {"prevalence": np.zeros(2)})
+    record.part("step-0", drawn_total)
+    record.part("step-1", drawn_total)
+    assert steps == [(1, "500 rows per second"), (2, "500 rows per second")]
+    assert record.committed("step-1") is not None
+
+
+def test_a_round_that_is_read_back_has_no_speed() -> None:
+    """A round that the wrapped record holds is a step without a speed."""
+    held = MemoryRecord()
+    held.part("step-0", drawn_total)
+    steps: list[tuple[int, str]] = []
+    record = watched(held, steps=steps)
+    record.part("step-0", drawn_total)
+    record.part("step-1", drawn_total)
+    assert steps == [(1, ""), (2, "500 rows per second")]
+
+
+def drawn_total() -> Arrays:
+    """Returns the arrays of a round."""
+    return {"total": np.zeros((2, 2))}
+
+
+def watched(record: MemoryRecord, *, steps: list[tuple[int, str]]) -> WatchedRounds:
+    """Returns a record of 1,000 rows that adds its steps to a list, with a clock that is read every two seconds."""
+
+    def advance(done: int, note: str = "") -> None:
+        steps.append((done, note))
+
+    return WatchedRounds(record, num_rows=1000, advance=advance, clock=ticking_clock(seconds=2.0))
+
+
+def ticking_clock(seconds: float) -> Callable[[], float]:
+    """Returns a clock that goes on by some seconds whenever it is read."""
+    times = iter(np.arange(100) * seconds)
+    return lambda: float(next(times))
