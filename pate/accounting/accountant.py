@@ -1,14 +1,28 @@
 """Accountants: they compose events and convert the sum into an epsilon or a delta once."""
 
 import copy
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
 from typing import Any, ClassVar, Self
 
+from pate.accounting.conversion import gaussian_delta
 from pate.accounting.events import Event
+from pate.accounting.trade_off import (
+    UNBOUNDED,
+    GaussianBounds,
+    gaussian_trade_off,
+    largest_line,
+    least_advantage,
+    least_mu,
+)
 from pate.validation import InvalidValue, require_probability
 
 _LONGEST = 100  # characters of a value in a `repr`
+# Where the search of the trade-off curve ends: a larger epsilon gains at most this share of alpha.
+_NEGLIGIBLE_SHARE = 1e-6
+_LARGEST_EXPONENT = 700.0
+_NEGLIGIBLE_DELTA = 1e-20  # the delta of the last line of the search of mu
 
 
 class Accountant(ABC):
@@ -42,6 +56,81 @@ class Accountant(ABC):
 
         The delta includes the failure probabilities of the events, and is at most 1.
         """
+
+    def trade_off(self, alpha: float) -> float:
+        """Returns the least probability of a miss of all attacks that give a false alarm with probability `alpha`.
+
+        An attack decides between two neighboring data sets by the releases, such as whether one member takes part. The
+        attack finds a member with a probability of at most 1 - `trade_off(alpha)`. The returned bound is rounded down.
+        For Gaussian releases alone it is the exact curve of Dong, Roth & Su (2022).
+
+        Args:
+            alpha: the probability of a false alarm, in (0, 1).
+
+        Source: docs/proofs/trade_off.md.
+
+        >>> from pate.accounting import AutoAccountant, GaussianEvent
+        >>> round(1 - AutoAccountant().compose(GaussianEvent(1.0)).trade_off(0.01), 3)
+        0.092
+        """
+        require_probability("alpha", alpha)
+        bounds = self._gaussian_bounds()
+        by_gaussian = gaussian_trade_off(bounds.mu, alpha=alpha)
+        if bounds.is_exact:
+            return by_gaussian
+        negligible = _NEGLIGIBLE_SHARE * min(alpha, 1 - alpha)
+        largest_epsilon = self._largest_useful_epsilon(negligible)
+        by_lines = largest_line(self._delta_of_line, alpha=alpha, largest_epsilon=largest_epsilon)
+        return max(by_gaussian, by_lines)
+
+    def advantage(self) -> float:
+        """Returns the largest difference of the probabilities of a right and of a false alarm, of all attacks.
+
+        That is the total variation distance between the releases on two neighboring data sets, rounded up. An attack
+        that decides between two equally likely neighbors is right with a probability of at most (1 + advantage) / 2.
+        """
+        bounds = self._gaussian_bounds()
+        by_gaussian = gaussian_delta(bounds.mu, epsilon=0.0) if bounds.mu < math.inf else 1.0
+        if bounds.is_exact:
+            return by_gaussian
+        largest_epsilon = self._largest_useful_epsilon(_NEGLIGIBLE_SHARE)
+        return min(
+            by_gaussian, least_advantage(self._delta_of_line, largest_epsilon=largest_epsilon)
+        )
+
+    def gdp_mu(self) -> float:
+        """Returns the smallest known mu for which all composed events together are mu-GDP, rounded up.
+
+        A Gaussian release with l2 sensitivity / noise std = mu hides a member no better than the events do. For
+        Gaussian releases alone, mu is exact: mu^2 is the sum of the squares. The mu is infinite where no mu is known,
+        such as for events that may fail, because a Gaussian release never shows a member with certainty.
+
+        >>> from pate.accounting import GaussianEvent, RdpAccountant
+        >>> round(RdpAccountant().compose(GaussianEvent(2.0), 16).gdp_mu(), 6)
+        2.0
+        """
+        bounds = self._gaussian_bounds()
+        if bounds.is_exact or bounds.rho == math.inf:
+            return bounds.mu
+        largest_epsilon = self._largest_useful_epsilon(_NEGLIGIBLE_DELTA)
+        return least_mu(self._delta_of_line, largest_epsilon=largest_epsilon, bounds=bounds)
+
+    def _gaussian_bounds(self) -> GaussianBounds:
+        """Returns bounds on all composed events that hold for arbitrarily small alpha; infinite where none is known."""
+        return UNBOUNDED
+
+    def _delta_of_line(self, epsilon: float) -> float:
+        """Returns the delta at an epsilon for the trade-off curve, which takes hundreds of them."""
+        return self.get_delta(epsilon)
+
+    def _largest_useful_epsilon(self, negligible_delta: float) -> float:
+        """Returns the epsilon at a delta that no longer matters; 0 where that epsilon is infinite.
+
+        The delta is at least twice the failure probabilities of the events, which every epsilon needs.
+        """
+        delta = max(negligible_delta, 2 * getattr(self, "failure_prob", 0.0))
+        epsilon = self.get_epsilon(delta) if delta < 1 else math.inf
+        return min(epsilon, _LARGEST_EXPONENT) if epsilon < math.inf else 0.0
 
     def winner(self, target_delta: float) -> str:
         """Returns the name of the accountant that computed the epsilon of `get_epsilon(target_delta)`.

@@ -95,6 +95,12 @@ class AutoAccountant(AccountantBesideRenyi):
         """Returns the relative numerical error of the epsilon at `target_delta` (`Accountant.resolution`)."""
         return self._least(target_delta).accountant.resolution(target_delta)
 
+    def _delta_of_line(self, epsilon: float) -> float:
+        return min(accountant._delta_of_line(epsilon) for accountant in self._chosen_accountants())
+
+    def _largest_useful_epsilon(self, negligible_delta: float) -> float:
+        return self._rdp._largest_useful_epsilon(negligible_delta)
+
     def _least(self, target_delta: float) -> _LeastEpsilon:
         """Returns the smallest epsilon at `target_delta`, with its accountant: the first of those that compute it."""
         require_probability("target_delta", target_delta)

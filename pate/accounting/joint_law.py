@@ -11,12 +11,13 @@ from __future__ import annotations
 
 import math
 from collections import Counter
+from dataclasses import dataclass
 from functools import cache, lru_cache
 from typing import Self
 
 import numpy as np
 
-from pate.accounting.conversion import rdp_to_epsilons
+from pate.accounting.conversion import rdp_to_deltas, rdp_to_epsilons
 from pate.accounting.event_tree import count_leaves, nodes
 from pate.accounting.events import Event, SelectThenTestEvent
 from pate.accounting.loss_accountant import AccountantBesideRenyi
@@ -41,7 +42,18 @@ _LARGEST_LOG = 700.0
 _LEAST_DELTA = 1e-30
 _CLOSE = 1.01
 _RESOLUTION = 0.003
+# of trade-off curves: deltas for whose best orders the curve is computed, and the steps from order to order
+_DELTAS_OF_LINES = (0.3, 1e-4)
+_STEPS_OF_LINES = 4
 _WORTH_SEARCHING = 0.99  # of the Renyi accountant's price at the first order
+
+
+@dataclass(frozen=True, eq=False)
+class _CurveAtOrders:
+    """A Renyi curve at some orders."""
+
+    orders: Array  # `[num_orders]`
+    rdp: Array  # `[num_orders]`
 
 
 class JointLawAccountant(AccountantBesideRenyi):
@@ -64,6 +76,8 @@ class JointLawAccountant(AccountantBesideRenyi):
     def __init__(self) -> None:
         super().__init__()
         self._joint: Counter[SelectThenTestEvent] = Counter()
+        # The Renyi curve at a few orders, for the trade-off curve; None until it is needed.
+        self._coarse_curve: _CurveAtOrders | None = None
 
     def compose(self, event: Event, count: int = 1) -> Self:
         """Adds an event to the total, `count` times, and returns this accountant.
@@ -75,6 +89,7 @@ class JointLawAccountant(AccountantBesideRenyi):
         for kind, times in select_then_tests(event, count).items():
             if kind.num_teachers <= MOST_TEACHERS:
                 self._joint[kind] += times
+        self._coarse_curve = None
         return self
 
     def resolution(self, target_delta: float) -> float:
@@ -136,6 +151,29 @@ class JointLawAccountant(AccountantBesideRenyi):
             else:
                 low = middle
         return least_delta
+
+    def _delta_of_line(self, epsilon: float) -> float:
+        renyi_delta = self._rdp.get_delta(epsilon)
+        if not self._joint or not self.failure_prob < renyi_delta < 1:
+            return renyi_delta
+        if self._coarse_curve is None:
+            self._coarse_curve = self._curve_at_few_orders()
+        orders = self._coarse_curve.orders
+        deltas = rdp_to_deltas(orders, self._coarse_curve.rdp, target_epsilon=epsilon)
+        return min(renyi_delta, float(deltas.min()) + self.failure_prob)
+
+    def _largest_useful_epsilon(self, negligible_delta: float) -> float:
+        return self._rdp._largest_useful_epsilon(negligible_delta)
+
+    def _curve_at_few_orders(self) -> _CurveAtOrders:
+        """Returns the Renyi curve at orders around the best orders of many deltas, which take a second."""
+        steps: list[int] = []
+        for delta in _DELTAS_OF_LINES:
+            best_order = self._rdp.best_order(max(delta, 2 * self.failure_prob))
+            steps.append(round(math.log(best_order - 1) / math.log(_ORDER_RATIO)))
+        chosen_steps = range(min(steps), max(steps) + _FARTHEST, _STEPS_OF_LINES)
+        orders = np.array([1 + _ORDER_RATIO**step for step in chosen_steps])
+        return _CurveAtOrders(orders=orders, rdp=self._curve(orders))
 
     def _curve(self, orders: Array) -> Array:
         """Returns the Renyi curve of all events, with gap selections priced by their joint law, `[num_orders]`."""

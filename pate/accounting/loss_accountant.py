@@ -9,6 +9,7 @@ from pate.accounting.accountant import Accountant
 from pate.accounting.event_tree import by_accesses
 from pate.accounting.events import Event
 from pate.accounting.rdp import RdpAccountant
+from pate.accounting.trade_off import GaussianBounds
 
 
 class AccountantBesideRenyi(Accountant):
@@ -24,6 +25,9 @@ class AccountantBesideRenyi(Accountant):
     @property
     def _counts_in_words(self) -> dict[str, str]:
         return self._rdp._counts_in_words | super()._counts_in_words
+
+    def _gaussian_bounds(self) -> GaussianBounds:
+        return self._rdp._gaussian_bounds().with_failures(self.failure_prob)
 
     def copy(self) -> Self:
         """Returns an independent accountant with the same events; adding events to the copy leaves this one as is."""

@@ -28,6 +28,7 @@ from pate.accounting.events import Event, LeafEvent
 from pate.accounting.sampled_gaussian import sampled_gaussian_rdp
 from pate.accounting.session_rdp import session_rdp
 from pate.accounting.special import Array
+from pate.accounting.trade_off import GaussianBounds
 from pate.accounting.winner import winner_rdp
 from pate.validation import require, require_count, require_each
 
@@ -131,6 +132,14 @@ class RdpAccountant(Accountant):
     def curve(self, orders: Array) -> Array:
         """Returns the sum of the Renyi curves of all events at any orders > 1, one entry for each of `orders`."""
         return rdp_curve(self._spent, orders)
+
+    def _gaussian_bounds(self) -> GaussianBounds:
+        counted_leaves = (
+            (leaf, times)
+            for parts, all_times in self._spent.values()
+            for leaf, times in zip(parts, all_times, strict=True)
+        )
+        return GaussianBounds.from_leaves(counted_leaves).with_failures(self.failure_prob)
 
     def best_order(self, target_delta: float) -> float:
         """Returns the order that gives the epsilon of `get_epsilon(target_delta)`."""

@@ -1,0 +1,281 @@
+"""The trade-off curve of a release: the errors that every attack makes, whatever it knows besides the release.
+
+An attacker looks at the release and decides between two neighboring data sets, for instance whether one member takes
+part. Let alpha be the probability of a false alarm, and beta the probability that the attacker misses the member. The
+*trade-off curve* f(alpha) is the least beta of any attack (Dong, Roth & Su 2022). An accountant bounds delta at every
+epsilon for both orders of two neighbors, and so each epsilon >= 0 gives two lines below the curve:
+
+    f(alpha) >= 1 - delta(epsilon) - e^epsilon alpha,
+    f(alpha) >= e^-epsilon (1 - delta(epsilon) - alpha).
+
+The largest of these lines is convex and its own mirror image, and lies below the curves of both orders. A release is
+*mu-GDP* if the curve is nowhere below that of a Gaussian release with l2 sensitivity / noise std = mu. All functions
+err to the safe side (docs/proofs/trade_off.md).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from pate.accounting import events
+from pate.accounting.events import LeafEvent
+from pate.accounting.special import Array, few_ndtr, lower_hull, ndtri
+from pate.validation import require_non_negative, require_probability
+
+DeltaAt = Callable[[float], float]
+"""The delta of a release at an epsilon >= 0, for both orders of two neighbors."""
+
+_GOLDEN = (math.sqrt(5) - 1) / 2
+_NUM_STEPS = 40  # of a search, each of which shortens the interval to 0.618 of its length
+_ABSOLUTE_ROUNDING = 2.0**-50
+_RELATIVE_ROUNDING = 2.0**-40
+_LARGEST_EXPONENT = 700.0
+_NUM_LINES = 256  # below the curve, for the search of mu
+_MU_ROUNDING = 1e-9  # relative
+_SMALLEST_MU_ROUNDING = 1e-12  # absolute
+
+
+def gaussian_trade_off(mu: float, *, alpha: float) -> float:
+    """Returns the trade-off curve of a Gaussian release, Phi(Phi^-1(1 - alpha) - mu), rounded down.
+
+    Args:
+        mu: the l2 sensitivity / noise std, >= 0; infinity for no noise.
+        alpha: the probability of a false alarm, in (0, 1).
+
+    >>> round(1 - gaussian_trade_off(1.0, alpha=0.01), 3)
+    0.092
+    """
+    require_probability("alpha", alpha)
+    if mu == math.inf:
+        return 0.0
+    require_non_negative("mu", mu)
+    return float(few_ndtr(-float(ndtri(alpha)) - mu)) * (1 - _RELATIVE_ROUNDING)
+
+
+def largest_line(delta_at: DeltaAt, *, alpha: float, largest_epsilon: float) -> float:
+    """Returns the largest value at alpha of all lines below a trade-off curve, rounded down and at least 0.
+
+    Args:
+        delta_at: the delta at each epsilon.
+        alpha: the probability of a false alarm, in (0, 1).
+        largest_epsilon: the epsilon where the search ends, >= 0 and finite.
+    """
+
+    def steep_line(epsilon: float) -> float:
+        return 1 - delta_at(epsilon) - math.exp(epsilon) * alpha
+
+    def flat_line(epsilon: float) -> float:
+        return math.exp(-epsilon) * (1 - delta_at(epsilon) - alpha)
+
+    # beyond log(1 / alpha) a steep line is below 0
+    steep = _largest(steep_line, high=min(largest_epsilon, math.log(1 / alpha)))
+    flat = _largest(flat_line, high=largest_epsilon)
+    return max(steep - _ABSOLUTE_ROUNDING, flat - _ABSOLUTE_ROUNDING, 0.0)
+
+
+def least_advantage(delta_at: DeltaAt, *, largest_epsilon: float) -> float:
+    """Returns the largest 1 - alpha - f(alpha) that a curve above all lines can have, rounded up and at most 1.
+
+    The two lines of one epsilon cross at alpha = beta = (1 - delta) / (1 + e^epsilon), where 1 - alpha - beta is
+    largest. Source: Kairouz, Oh & Viswanath 2015.
+
+    Args:
+        delta_at: the delta at each epsilon.
+        largest_epsilon: the epsilon where the search ends, >= 0 and finite.
+    """
+
+    def crossing(epsilon: float) -> float:
+        return (1 - delta_at(epsilon)) / (1 + math.exp(epsilon))
+
+    crossing_alpha = _largest(crossing, high=largest_epsilon)
+    return min(1 - 2 * crossing_alpha + _ABSOLUTE_ROUNDING, 1.0)
+
+
+def _largest(function: Callable[[float], float], *, high: float) -> float:
+    """Returns the largest value of a function between 0 and `high` that a golden-section search finds.
+
+    The search is exact for a function with one local maximum. Any value is a bound, so a miss only costs tightness.
+    """
+    low = 0.0
+    best = max(function(low), function(high))
+    left = high - _GOLDEN * (high - low)
+    right = low + _GOLDEN * (high - low)
+    at_left = function(left)
+    at_right = function(right)
+    for _ in range(_NUM_STEPS):
+        best = max(best, at_left, at_right)
+        if at_left > at_right:
+            high, right, at_right = right, left, at_left
+            left = high - _GOLDEN * (high - low)
+            at_left = function(left)
+        else:
+            low, left, at_left = left, right, at_right
+            right = low + _GOLDEN * (high - low)
+            at_right = function(right)
+    return max(best, at_left, at_right)
+
+
+@dataclass(frozen=True)
+class GaussianBounds:
+    """Bounds on several releases together that hold for arbitrarily small alpha; each is infinite where unknown.
+
+    Attributes:
+        mu: a mu for which the releases are mu-GDP, by the composition of each release's own.
+        rho: a rho for which the releases are rho-zCDP at all orders.
+        epsilon: an epsilon for which the releases are epsilon-DP, with delta = 0.
+        is_exact: whether no smaller mu holds, as all releases are Gaussian.
+    """
+
+    mu: float
+    rho: float
+    epsilon: float
+    is_exact: bool = False
+
+    @classmethod
+    def from_leaves(cls, counted_leaves: Iterable[tuple[LeafEvent, float]]) -> GaussianBounds:
+        """Returns the bounds of several releases, which add in squares (mu) or plainly (rho).
+
+        Args:
+            counted_leaves: pairs of the price of a release and the number of such releases, > 0.
+        """
+        mu_squared = 0.0
+        rho = 0.0
+        epsilon = 0.0
+        is_exact = True
+        for leaf, count in counted_leaves:
+            bounds = _bounds_of_leaf(leaf)
+            mu_squared += count * bounds.mu * bounds.mu
+            rho += count * bounds.rho
+            epsilon += count * bounds.epsilon
+            is_exact = is_exact and isinstance(leaf, (events.GaussianEvent, events.NoOpEvent))
+        rounding = 1 + _RELATIVE_ROUNDING
+        mu = math.sqrt(mu_squared) * rounding
+        return cls(mu=mu, rho=rho * rounding, epsilon=epsilon * rounding, is_exact=is_exact)
+
+    def with_failures(self, failure_prob: float) -> GaussianBounds:
+        """Returns these bounds, or infinite ones where the releases fail with a probability above 0."""
+        return UNBOUNDED if failure_prob > 0 else self
+
+
+UNBOUNDED = GaussianBounds(mu=math.inf, rho=math.inf, epsilon=math.inf)
+"""The bounds of releases about which nothing is known at arbitrarily small alpha."""
+
+
+def _bounds_of_leaf(leaf: LeafEvent) -> GaussianBounds:
+    """Returns the bounds of one release."""
+    from pate.accounting.pure_dp import pure_epsilon  # which imports this module
+
+    match leaf:
+        case events.NoOpEvent():
+            return GaussianBounds(mu=0.0, rho=0.0, epsilon=0.0)
+        case events.GaussianEvent() | events.SampledGaussianEvent():
+            # a sample hides more than all units would
+            return _of_gaussian(leaf.noise_multiplier)
+        case events.WinnerEvent():
+            # post-processing of the noisy counts
+            return _of_gaussian(leaf.noise_multiplier / math.sqrt(leaf.num_moving))
+        case events.NoisyMaxGaussianEvent():
+            return _of_gaussian(leaf.noise_multiplier / math.sqrt(leaf.num_candidates))
+        case events.ZCdpEvent():
+            return GaussianBounds(mu=math.inf, rho=leaf.rho, epsilon=math.inf)
+        case events.BoundedRangeEvent():
+            # epsilon^2 / 8 by Dong, Durfee & Rogers 2020
+            bounds = _of_pure_dp(leaf.epsilon, num_releases=1)
+            return replace(bounds, rho=leaf.epsilon * leaf.epsilon / 8)
+        case events.ThresholdEvent():
+            # post-processing of the noisy integer
+            return replace(_of_gaussian(leaf.noise_std), epsilon=pure_epsilon(leaf))
+        case events.PureDpEvent() | events.OneBitEvent():
+            return _of_pure_dp(pure_epsilon(leaf), num_releases=1)
+        case events.SessionEvent():
+            return _of_pure_dp(leaf.epsilon, num_releases=leaf.num_calls)
+    return UNBOUNDED
+
+
+def _of_gaussian(noise_multiplier: float) -> GaussianBounds:
+    """Returns the bounds of a release with Gaussian noise, given noise std / l2 sensitivity, >= 0."""
+    mu = 1 / noise_multiplier if noise_multiplier else math.inf
+    return GaussianBounds(mu=mu, rho=mu * mu / 2, epsilon=math.inf)
+
+
+def _of_pure_dp(epsilon: float, num_releases: float) -> GaussianBounds:
+    """Returns the bounds of several epsilon-DP releases.
+
+    Args:
+        epsilon: the epsilon of each release, >= 0; infinity is allowed.
+        num_releases: the number of releases, >= 0; infinity is allowed.
+    """
+    if epsilon == 0 or num_releases == 0:
+        return GaussianBounds(mu=0.0, rho=0.0, epsilon=0.0)
+    # epsilon^2 / 2 by Bun & Steinke 2016
+    return GaussianBounds(
+        mu=math.sqrt(num_releases) * _mu_of_pure_dp(epsilon),
+        rho=num_releases * epsilon * epsilon / 2,
+        epsilon=num_releases * epsilon,
+    )
+
+
+def _mu_of_pure_dp(epsilon: float) -> float:
+    """Returns the least mu for which every epsilon-DP release is mu-GDP, 2 Phi^-1(1 - alpha), alpha = 1/(1+e^epsilon).
+
+    The lines of epsilon and delta = 0 cross at alpha, and the Gaussian curve must not lie above that point.
+    """
+    log_alpha = -float(np.logaddexp(0.0, epsilon))
+    return -2 * float(ndtri(math.exp(log_alpha))) if log_alpha > -700 else math.inf
+
+
+def least_mu(delta_at: DeltaAt, *, largest_epsilon: float, bounds: GaussianBounds) -> float:
+    """Returns a mu for which a release is mu-GDP, rounded up; infinity where none is found.
+
+    The lines of 256 epsilons bound the curve from below by a chain of segments. The Gaussian curve is convex, so it is
+    below a segment if it is below both ends. To the left of the first end, that of the least alpha, the curve is
+    bounded by rho. Every end may be the first, and the least mu counts.
+
+    Args:
+        delta_at: the delta at each epsilon.
+        largest_epsilon: the largest epsilon of a line, >= 0 and finite.
+        bounds: the bounds that hold for arbitrarily small alpha.
+    """
+    epsilons = np.linspace(0.0, min(largest_epsilon, bounds.epsilon), _NUM_LINES)
+    deltas = np.array([delta_at(float(epsilon)) for epsilon in epsilons])
+    if bounds.epsilon <= largest_epsilon:
+        deltas[-1] = 0.0
+    elif bounds.epsilon < _LARGEST_EXPONENT:
+        epsilons = np.append(epsilons, bounds.epsilon)
+        deltas = np.append(deltas, 0.0)
+    slopes = np.exp(epsilons)
+    on_hull = lower_hull(slopes, deltas)
+    slopes = slopes[on_hull]
+    deltas = deltas[on_hull]
+    # the ends where neighboring lines cross, from the largest alpha to the least
+    alphas = (deltas[:-1] - deltas[1:]) / np.diff(slopes)
+    powers = deltas[:-1] + slopes[:-1] * alphas
+    # the end where alpha = beta; the mirror image covers what lies to its right
+    middle = float(np.max((1 - deltas) / (1 + slopes)))
+    is_left = (alphas < middle) & (alphas > 0)
+    alphas = np.append(middle, alphas[is_left])
+    powers = np.append(1 - middle, powers[is_left])
+    with np.errstate(invalid="ignore"):
+        mus = np.maximum.accumulate(ndtri(np.minimum(powers, 1.0)) - ndtri(alphas))
+    mus_left_of_ends = _mus_by_rho(alphas, bounds.rho)
+    if deltas[-1] == 0:  # the last line begins at beta = 1, where every curve does
+        mus_left_of_ends[-1] = 0.0
+    mu = float(np.min(np.maximum(mus, mus_left_of_ends)))
+    return min(mu * (1 + _MU_ROUNDING) + _SMALLEST_MU_ROUNDING, bounds.mu)
+
+
+def _mus_by_rho(alphas: Array, rho: float) -> Array:
+    """Returns, for each alpha, a mu whose Gaussian curve is below that of every rho-zCDP release from 0 to alpha.
+
+    The power p of a test of a rho-zCDP release is at most exp(-(sqrt(log 1/alpha) - sqrt(rho))^2) while log 1/alpha is
+    above rho. The difference Phi^-1(1 - alpha) - Phi^-1(1 - p) falls with alpha. Entries are infinite where log 1/alpha
+    is at most rho.
+    """
+    roots = np.sqrt(-np.log(alphas)) - math.sqrt(rho)
+    with np.errstate(invalid="ignore"):
+        powers = np.where(roots > 0, np.exp(-roots * roots), 1.0)
+    return np.asarray(np.where(roots > 0, ndtri(powers) - ndtri(alphas), np.inf))

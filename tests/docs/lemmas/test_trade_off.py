@@ -1,0 +1,58 @@
+"""Steps of docs/proofs/trade_off.md: the inequality of Claim 4, and the success of guesses in Claim 5."""
+
+import numpy as np
+import pytest
+from scipy.special import log_ndtr, ndtr, ndtri
+from scipy.stats import norm
+
+import pate.accounting as pa
+
+
+def test_product_exceeds_one_on_every_interval() -> None:
+    """-2 log Phi(-z) (1 - z R(z)) > 1.1 on each interval from -3 to 1.8, by its monotone factors."""
+    z = np.linspace(-3.0, 1.8, 1001)
+    ratio = ndtr(-z) / norm.pdf(z)
+    growing = -2 * log_ndtr(-z)
+    falling = 1 - z * ratio
+    assert (np.diff(growing) > 0).all()
+    assert (np.diff(falling) < 0).all()
+    assert (growing[:-1] * falling[1:] > 1.1).all()
+
+
+def test_bounds_of_the_far_cases() -> None:
+    """The bounds beyond 1.8 and below -3 hold where they are used."""
+    assert np.log(2 * np.pi * 1.8**2) > 3
+    z = np.linspace(1.8, 30.0, 500)
+    ratio = np.exp(log_ndtr(-z)) / norm.pdf(z)
+    assert (ratio < (z**2 + 2) / (z**3 + 3 * z)).all()
+    assert 2 * (9 / 10) * ndtr(3.0) > 1
+
+
+def test_difference_falls_with_alpha() -> None:
+    """Phi^-1(1 - alpha) - Phi^-1(1 - p(alpha)) falls as alpha falls, for several rho."""
+    for rho in (0.01, 0.5, 3.0):
+        logs = np.linspace(rho * 1.01, 600, 4000)
+        powers = np.exp(-((np.sqrt(logs) - np.sqrt(rho)) ** 2))
+        differences = ndtri(powers) - ndtri(np.exp(-logs))
+        assert (np.diff(differences) < 1e-9).all()
+
+
+@pytest.mark.parametrize("num_values", [2, 5, 100])
+def test_best_guess_of_a_value_succeeds_within_the_bound(num_values: int) -> None:
+    """The best guess of one of n equally likely one-hot values from a noisy sum succeeds with at most g(1 / n)."""
+    noise_std = 0.8
+    rng = np.random.default_rng(3)
+    outcomes = rng.normal(scale=noise_std, size=(20_000, num_values))
+    outcomes[:, 0] += 1  # the value is the first one; by symmetry the success is the same for all
+    success = float((outcomes.argmax(axis=1) == 0).mean())
+    # one value in place of another moves the sum by the root of 2
+    spent = pa.AutoAccountant().compose(pa.GaussianEvent(noise_std / np.sqrt(2)))
+    assert success <= 1 - spent.trade_off(1 / num_values)
+    assert success > 1 / num_values
+
+
+def test_smaller_price_is_broken_by_the_best_guess() -> None:
+    """Control: the best guess of two values exceeds the bound of a release with four times the noise."""
+    spent = pa.AutoAccountant().compose(pa.GaussianEvent(4 * 0.8 / np.sqrt(2)))
+    success = norm.cdf(1 / np.sqrt(2) / 0.8)
+    assert success > 1 - spent.trade_off(0.5)

@@ -1,0 +1,107 @@
+"""Trade-off curves: closed forms of Gaussians, limits, and what is infinite."""
+
+import math
+
+import pytest
+from scipy.stats import norm
+
+import pate.accounting as pa
+from pate.accounting.trade_off import gaussian_trade_off
+from tests.refusals import refused
+
+ACCOUNTANTS = [pa.AutoAccountant, pa.ExactAccountant, pa.RdpAccountant]
+
+
+@pytest.mark.parametrize("accountant", ACCOUNTANTS)
+@pytest.mark.parametrize("noise_multiplier", [0.2, 0.5, 1.0, 3.0, 100.0])
+def test_gaussian_has_its_closed_form(
+    accountant: type[pa.Accountant], noise_multiplier: float
+) -> None:
+    """Curve, advantage and mu of a Gaussian are within 1e-6 of their closed forms, on the safe side."""
+    spent = accountant().compose(pa.GaussianEvent(noise_multiplier))
+    mu = 1 / noise_multiplier
+    assert 0 <= spent.gdp_mu() - mu < 1e-6 * mu
+    for alpha in (1e-9, 1e-3, 0.01, 0.1, 0.5, 0.9):
+        exact = norm.cdf(norm.isf(alpha) - mu)
+        assert exact - 1e-6 <= spent.trade_off(alpha) <= exact
+    assert 0 <= spent.advantage() - (2 * norm.cdf(mu / 2) - 1) < 1e-6
+
+
+def test_recorded_values_of_other_libraries() -> None:
+    """Epsilon 8 and 1 at delta 1e-6 permit 21.3% and 1.8% at 1% false alarms, as gdpnum and riskcal compute."""
+    # mu of (8, 1e-6) and of (1, 1e-6), from the definition of delta by Balle & Wang in mpmath
+    for mu, found in ((1.531545, 0.213364), (0.236704, 0.018325)):
+        spent = pa.AutoAccountant().compose(pa.GaussianEvent(1 / mu))
+        assert 1 - spent.trade_off(0.01) == pytest.approx(found, abs=1e-6)
+
+
+def test_mu_of_gaussians_adds_in_squares() -> None:
+    """Releases of mu 3 and 4 are together one of mu 5."""
+    spent = pa.RdpAccountant().compose(pa.GaussianEvent(1 / 3)).compose(pa.GaussianEvent(0.25))
+    assert spent.gdp_mu() == pytest.approx(5.0, rel=1e-9)
+
+
+def test_lines_of_a_gaussian_profile_reach_its_closed_form() -> None:
+    """The search over lines, which other events need, is within 1e-9 of a Gaussian's closed form."""
+    # sampling with probability nearly 1: the same release, priced on a grid by its pair
+    spent = pa.AutoAccountant().compose(pa.GaussianEvent(1.0))
+    spent._gaussian_bounds = lambda: pa.RdpAccountant()._gaussian_bounds().with_failures(1e-9)  # type: ignore[method-assign]
+    for alpha in (1e-3, 0.01, 0.1, 0.5, 0.9):
+        exact = norm.cdf(norm.isf(alpha) - 1.0)
+        assert exact - 1e-9 <= spent.trade_off(alpha) <= exact
+    assert 0 <= spent.advantage() - (2 * norm.cdf(0.5) - 1) < 1e-6
+
+
+@pytest.mark.parametrize("accountant", ACCOUNTANTS)
+def test_nothing_composed_is_perfectly_private(accountant: type[pa.Accountant]) -> None:
+    """Before the first event an attack guesses: its misses are 1 - alpha, its advantage 0 and mu 0."""
+    empty = accountant()
+    assert empty.trade_off(0.25) == pytest.approx(0.75)
+    assert empty.advantage() == 0
+    assert empty.gdp_mu() == 0
+
+
+@pytest.mark.parametrize("event", [pa.NonPrivateEvent(), pa.GaussianEvent(0.0)])
+def test_release_without_noise_shows_everything(event: pa.Event) -> None:
+    """Without noise no attack misses a member, and mu is infinite."""
+    spent = pa.AutoAccountant().compose(event)
+    assert spent.trade_off(0.01) == 0
+    assert spent.advantage() == 1
+    assert spent.gdp_mu() == math.inf
+
+
+def test_mu_is_infinite_where_none_is_known() -> None:
+    """A release that may fail, and one by smooth sensitivity, have a curve and no mu."""
+    for event in (
+        pa.ApproximateEvent(pa.GaussianEvent(2.0), failure_prob=1e-7),
+        pa.SmoothSensitivityEvent(noise_multiplier=20.0, beta=1e-3),
+    ):
+        spent = pa.AutoAccountant().compose(event)
+        assert 0 < spent.trade_off(0.01) < 0.99
+        assert spent.gdp_mu() == math.inf
+
+
+def test_zcdp_mu_is_above_that_of_a_gaussian() -> None:
+    """A release that is 1/2-zCDP has a finite mu above 1, which the Gaussian with that rho has."""
+    mu = pa.AutoAccountant().compose(pa.ZCdpEvent(0.5)).gdp_mu()
+    assert 1 < mu < 1.6
+
+
+@pytest.mark.parametrize("alpha", [0.0, 1.0, -0.1, math.nan])
+def test_alpha_is_a_probability(alpha: float) -> None:
+    """An alpha outside (0, 1) is refused by its name."""
+    with refused("alpha", alpha):
+        pa.RdpAccountant().trade_off(alpha)
+    with refused("alpha", alpha):
+        gaussian_trade_off(1.0, alpha=alpha)
+
+
+def test_curve_falls_with_alpha_and_with_more_releases() -> None:
+    """More false alarms and more releases leave fewer misses."""
+    spent = pa.AutoAccountant().compose(pa.BoundedRangeEvent(0.3), 5)
+    more = spent.copy().compose(pa.BoundedRangeEvent(0.3), 5)
+    alphas = (0.001, 0.01, 0.1, 0.5, 0.9)
+    curve = [spent.trade_off(alpha) for alpha in alphas]
+    assert curve == sorted(curve, reverse=True)
+    assert all(more.trade_off(alpha) < beta for alpha, beta in zip(alphas, curve, strict=True))
+    assert more.gdp_mu() > spent.gdp_mu()
