@@ -10,7 +10,7 @@ import resource
 import statistics
 import time
 import tracemalloc
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from importlib.metadata import version
 from pathlib import Path
 
@@ -23,6 +23,8 @@ from benchmarks.busy import MOST, ROWS, measure_busy_core
 from benchmarks.generators import generator_jobs
 from benchmarks.growth import measure_growth
 from benchmarks.jobs import Job, large_jobs, quick_jobs
+from benchmarks.large import NUM_ROWS as LARGE_ROWS
+from benchmarks.large import WANTED_S, large_run
 from benchmarks.reports import report_jobs
 from benchmarks.rounds import round_jobs
 from benchmarks.sessions import session_jobs
@@ -39,10 +41,16 @@ def main() -> None:
     parser.add_argument(
         "part",
         nargs="?",
-        choices=["busy", "teachers", "generators", "growth", "quick", "rounds", "starts", "table"],
+        choices=[
+            *("busy", "generators", "growth", "large", "quick", "rounds", "starts", "table"),
+            "teachers",
+        ],
     )
     parser.add_argument("--json", type=Path, help="a file for the figures of the jobs")
-    parser.add_argument("--rows", type=int, default=NUM_ROWS, help="of the large table")
+    parser.add_argument("--rows", type=int, default=NUM_ROWS, help="of the parts table and large")
+    parser.add_argument(
+        "--setting", action="append", default=[], help="of pate-train, for the part large"
+    )
     chosen = parser.parse_args()
     console = Console(width=160)
     jobs = {
@@ -50,6 +58,7 @@ def main() -> None:
         "busy": list[Job],
         "generators": generator_jobs,
         "growth": list[Job],
+        "large": list[Job],
         "quick": quick_jobs,
         "rounds": round_jobs,
         "starts": start_jobs,
@@ -63,6 +72,8 @@ def main() -> None:
         print_growth(console)
     if chosen.part in (None, "busy"):
         print_busy(console)
+    if chosen.part in (None, "large"):
+        print_large(console, chosen.rows, settings=chosen.setting)
     if chosen.part in (None, "table"):
         print_table(console, chosen.rows)
     if chosen.json:
@@ -81,6 +92,20 @@ def print_table(console: Console, rows: int) -> None:
         *peaks
     )
     console.print(f"{subject}, {took}, {memory}", soft_wrap=True)
+
+
+def print_large(console: Console, rows: int, settings: Sequence[str]) -> None:
+    """Prints the time of a run from Parquet files to the release, the time of its stages, and its peak memory."""
+    run = large_run(rows, *settings)
+    words = " ".join(("pate-train experiment=centered_votes", *settings))
+    wanted = f", wanted {WANTED_S} on two idle cores" if rows == LARGE_ROWS else ""
+    console.print(
+        f"{words}, {run.rows:,} rows of Parquet files: {run.seconds_to_release:.0f} s to the release{wanted}; "
+        f"{run.seconds:.0f} s in all, {run.processor_seconds:.0f} s of processors, {run.peak_mib:,.0f} MiB at most",
+        soft_wrap=True,
+    )
+    for name, seconds in run.stages.items():
+        console.print(f"  {name}: {seconds:.1f} s", soft_wrap=True)
 
 
 def print_busy(console: Console) -> None:
