@@ -9,6 +9,7 @@ from pate.votes.clipped_moments import ClippedMoments
 from pate.votes.convex_votes import ConvexVotes
 from pate.votes.moment_votes import MomentVotes
 from pate.votes.public_pca import PublicPCA
+from pate.votes.round_votes import RoundQuestion
 
 _RECORDS = 60_000
 _INPUTS = 128
@@ -63,12 +64,13 @@ def _round(name: str, votes: MomentVotes, left_out: str) -> Job:
     weights = rng.normal(size=(votes.width, NUM_LABELS)) * 0.05
     scale = np.ones(NUM_LABELS)
     clipped = ClippedMoments(clip=1.0, num_teachers=votes.num_teachers)
+    question = RoundQuestion(weights, scale, clipped)
     features = rng.normal(size=(_RECORDS, votes.width))
-    votes.total(weights, scale, clipped)  # features are computed once for all rounds
+    votes.total(question)  # features are computed once for all rounds
 
     return Job(
         name=f"a round, {_RECORDS:,} x {_INPUTS} x {NUM_LABELS}, {name}",
-        run=lambda: votes.total(weights, scale, clipped),
+        run=lambda: votes.total(question),
         floor=lambda: features.T @ (features @ weights),
         floor_name="two products in doubles, of features with weights and with residuals",
         left_out=left_out,

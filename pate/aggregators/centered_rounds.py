@@ -37,7 +37,7 @@ from pate.votes.clipped_moments import ClippedMoments
 from pate.votes.descent import Descent
 from pate.votes.f1_threshold import expected_f1_threshold
 from pate.votes.recipe import DEFAULT_RECIPE, Recipe
-from pate.votes.round_votes import RoundVotes
+from pate.votes.round_votes import RoundQuestion, RoundVotes
 
 Array = NDArray[np.float64]
 
@@ -171,7 +171,8 @@ class CenteredRounds:
         for round_number in range(self.num_rounds):
             probabilities = descent.probabilities(weights)
             clipped_moments = self._clip_against(probabilities, label_variance, label_scale, votes)
-            sum_votes = partial(votes.total, weights, label_scale, clipped_moments)
+            question = RoundQuestion(weights, label_scale, clipped_moments)
+            sum_votes = partial(votes.total, question)
             if rng is None:
                 noise_std = 0.0
                 total = sum_votes()

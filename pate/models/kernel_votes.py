@@ -157,6 +157,8 @@ class KernelVotes(FunctionVotes):
             records_per_teacher=self.records_per_teacher
             * records_per_group(public_split=self.public, recipe=recipe),
             weights=self.weights,
+            round_sums=self.round_sums,
+            storage=self.storage,
         )
         key = ("moments", directions.width, recipe)
         moments: MomentVotes = self.cached(key, compute=make_moments)

@@ -23,11 +23,12 @@ from pate.run.folder import EnsembleFolder
 from pate.run.trained_votes import TrainedVotes
 from pate.validation import InvalidValue, require
 from pate.votes import VoteStore
+from pate.votes.feature_rows import FeatureStorage
 from pate.votes.label_shares import mean_labels
 from pate.votes.moment_votes import MomentVotes
 from pate.votes.pool_answers import PoolAnswers, beyond_own
 from pate.votes.public_pca import PublicPCA
-from pate.votes.source import VoteSource
+from pate.votes.source import VotesInRounds, VoteSource
 from pate.votes.weighted import Array
 
 OnLosses = Callable[[NDArray[np.float64]], None]
@@ -51,6 +52,8 @@ class Ensemble:
         monitor: receives the progress of training and voting.
         weights: the weight in (0, 1] of the teacher that each private record belongs to, `[num_private]`; the weights
             are public. With weights each teacher has one group. None gives every teacher weight 1.
+        scratch: whether the features of private records are kept between rounds, in memory or a scratch file; false
+            makes them anew in each round.
     """
 
     teacher: Voter
@@ -60,6 +63,7 @@ class Ensemble:
     folder: EnsembleFolder
     monitor: Monitor
     weights: Array | None = None
+    scratch: bool = True
 
     @classmethod
     def train(
@@ -75,6 +79,7 @@ class Ensemble:
         monitor: Monitor,
         on_losses: OnLosses | None = None,
         weights: Array | None = None,
+        scratch: bool = True,
     ) -> "Ensemble":
         """Trains the teachers whose checkpoints are missing in `folder`, and returns the ensemble.
 
@@ -93,6 +98,7 @@ class Ensemble:
             on_losses: is called after the training of each teacher, with its mean loss in each epoch; None if nobody
                 needs it.
             weights: the weight of the teacher that each private record belongs to, `[num_private]`; None for weight 1.
+            scratch: whether the features of private records are kept between rounds.
         """
         if isinstance(teacher, Teacher):
             teacher = teacher.for_data(dataset, num_queries)
@@ -104,6 +110,7 @@ class Ensemble:
             folder=folder,
             monitor=monitor,
             weights=weights,
+            scratch=scratch,
         )
         if isinstance(teacher, Teacher) and not os.path.lexists(folder.votes):
             ensemble._train(teacher, seeds, engine, on_losses)
@@ -142,6 +149,11 @@ class Ensemble:
         return self.partition.num_teachers
 
     @property
+    def storage(self) -> FeatureStorage:
+        """Where the features of private records lie between rounds: beside the ensemble's other files."""
+        return FeatureStorage(is_kept=self.scratch, folder=self.folder.path)
+
+    @property
     def queries(self) -> Split:
         """The public samples that the teachers vote on."""
         return self.dataset.public.take(slice(0, self.num_queries))
@@ -161,6 +173,8 @@ class Ensemble:
             if self.weights is not None:
                 votes.weights = np.zeros(self.num_teachers)
                 votes.weights[self.partition.teacher_of] = self.weights
+            if isinstance(votes, VotesInRounds):
+                votes.storage = self.storage
             return votes
         path = self.folder.votes
         num_labels = self.dataset.num_labels
@@ -301,6 +315,7 @@ class Ensemble:
             ask=ask,
             num_teachers=self.num_teachers,
             records_per_teacher=records_per_teacher,
+            storage=self.storage,
         )
 
     def label_shares(self) -> Array:

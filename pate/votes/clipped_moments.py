@@ -36,6 +36,7 @@ from pate.votes.clipping import (
 from pate.votes.weighted import Integers
 
 Array = NDArray[np.float64]
+Floats = NDArray[np.floating]
 
 FEATURE_STEPS = 2.0**14
 """Steps of the grid in a feature vector of length 1."""
@@ -94,7 +95,7 @@ class ClippedMoments:
         return self.adjacency.num_moved * self.clip / self.step * (1 + FLOAT_ERROR)
 
     def sum_of_single(
-        self, features: NDArray[np.float32], residuals: Array, weights: Array | float = 1.0
+        self, features: Floats, residuals: Array, weights: Array | float = 1.0
     ) -> Integers:
         """Returns the sum of the clipped votes of teachers with one record, `[num_features, num_labels]` in steps.
 
@@ -106,10 +107,10 @@ class ClippedMoments:
         clipped = residuals * (self._factors(residuals) * weights)[:, None]
         # products are exact in any order; this one is the fastest
         whole = np.trunc(clipped * self._residual_steps)
-        return np.asarray((whole.T @ features.astype(np.float64)).T.astype(np.int64))
+        return np.asarray((whole.T @ features.astype(np.float64, copy=False)).T.astype(np.int64))
 
     def sum_of_small(
-        self, features: NDArray[np.float32], residuals: Array, weights: Array | float = 1.0
+        self, features: Floats, residuals: Array, weights: Array | float = 1.0
     ) -> Integers:
         """Returns the sum of the clipped votes of teachers with few records, `[num_features, num_labels]` in steps.
 
@@ -125,7 +126,7 @@ class ClippedMoments:
         num_teachers, num_records, num_labels = residuals.shape
         teacher_weights = np.broadcast_to(weights, num_teachers)
         parts = residuals / num_records * teacher_weights[:, None, None]
-        wide = features.astype(np.float64)
+        wide = features.astype(np.float64, copy=False)
         # |sum_i f_i r_i^T|^2 = sum_ij (f_i . f_j) (r_i . r_j)
         feature_products = wide @ wide.transpose(0, 2, 1)
         part_products = parts @ parts.transpose(0, 2, 1)

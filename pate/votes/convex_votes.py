@@ -20,14 +20,18 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import pairwise
 
 import numpy as np
 
 from pate.pool import in_order
 from pate.validation import require
-from pate.votes.clipped_moments import FEATURE_STEPS, ClippedMoments
+from pate.votes.clipped_moments import FEATURE_STEPS
 from pate.votes.convex_fit import convex_fit, steps_to_minimum
-from pate.votes.moment_votes import Array, MomentVotes, RowNumbers
+from pate.votes.moment_votes import MomentVotes, RowNumbers
+from pate.votes.round_records import ShardRecords
+from pate.votes.round_shard import PublicStudent
+from pate.votes.round_votes import RoundQuestion
 from pate.votes.weighted import Integers
 
 # Of a teacher's training, in clips; the clip is smaller by four times as much: docs/proofs/vote_rounds.md.
@@ -104,24 +108,22 @@ class ConvexVotes(MomentVotes):
         rule = "more teachers, or a larger penalty: these have too many groups"
         require(is_precise, "num_teachers", self.num_learners, rule)
 
-    def total(
-        self, weights: Array, label_scale: Array, clipped_moments: ClippedMoments
-    ) -> Integers:
+    def total(self, question: RoundQuestion) -> Integers:
         """Returns the sum of the votes of a round, `[num_features, num_labels]` in steps; see `RoundVotes.total`."""
-        residuals = self._residuals(weights) * label_scale
+        student = PublicStudent.of(question.weights)
+        clipped_moments = question.clipped_moments
         gain = 1 + 1 / self.penalty
         clip = clipped_moments.clip / gain * (1 - 4 * _TOLERANCE)
-        groups = self.teacher_of[self._order]
-        num_records = np.bincount(groups, minlength=self.num_teachers)
-        sizes = np.minimum(num_records, self.most_records)[groups]  # of the group of each record
+        shard = self._shard
+        sizes = self._group_sizes
         counted = np.sqrt(sizes / self.records_per_teacher)  # what the group of each record counts
-        all_features = self._features
 
-        def vote_of(rows: RowNumbers) -> Integers:
+        def vote_of(rows: slice) -> Integers:
             """Returns the vote of the teacher with these records, `[num_features, num_labels]`, in steps."""
+            features = shard.features(rows)
             fit = convex_fit(
-                features=all_features[rows].astype(np.float64) / FEATURE_STEPS,
-                targets=residuals[rows],
+                features=features / FEATURE_STEPS,
+                targets=shard.residuals(student, features, rows) * question.label_scale,
                 record_weights=counted[rows] / sizes[rows],
                 limits=clip / counted[rows],
                 ridge=self._ridge,
@@ -131,20 +133,33 @@ class ConvexVotes(MomentVotes):
             vote = fit * (gain * self._ridge / clipped_moments.step)
             return np.asarray(np.trunc(vote).astype(np.int64))
 
-        total = np.zeros(weights.shape, dtype=np.int64)
-        rows_of_learners = filter(len, self._rows_of_learners)
+        bounds = np.append(0, np.cumsum(self._shard_records.sizes))
+        rows_of_learners = (slice(first, last) for first, last in pairwise(bounds.tolist()))
+        total = np.zeros(question.weights.shape, dtype=np.int64)
         for vote in in_order(vote_of, items=rows_of_learners):
             total += vote
         return total
 
     @cached_property
-    def _rows_of_learners(self) -> list[RowNumbers]:
-        """The row numbers, in `_features`, of each teacher's records; at most `most_records` of each group."""
-        groups = self.teacher_of[self._order]  # all records of a group side by side
+    def _shard_records(self) -> ShardRecords:
+        """The records of all learners that have any; at most `most_records` of each group."""
+        learner_of_row = self.learner_of[self.teacher_of]
+        order = np.lexsort((self.teacher_of, self._num_records[self.teacher_of], learner_of_row))
+        groups = self.teacher_of[order]  # all records of a group side by side
         firsts = np.flatnonzero(np.diff(groups, prepend=-1))
         starts = np.repeat(firsts, np.diff(firsts, append=len(groups)))
         place_in_group = np.arange(len(groups)) - starts
-        rows = np.flatnonzero(place_in_group < self.most_records)
-        learners = self.learner_of[groups[rows]]
-        ends = np.cumsum(np.bincount(learners, minlength=self.num_learners))
-        return np.split(rows[np.argsort(learners, kind="stable")], ends[:-1])
+        rows = order[place_in_group < self.most_records]
+        learners, sizes = np.unique(learner_of_row[rows], return_counts=True)
+        return ShardRecords(records=self._records, teachers=learners, sizes=sizes, rows=rows)
+
+    @cached_property
+    def _group_sizes(self) -> RowNumbers:
+        """The number of records that are read of the group of each record of the shard, `[num_rows]`."""
+        sizes = np.minimum(self._num_records, self.most_records)
+        return np.asarray(sizes[self.teacher_of[self._shard_records.rows]])
+
+    @cached_property
+    def _num_records(self) -> RowNumbers:
+        """The number of records of each group, `[num_teachers]`."""
+        return np.bincount(self.teacher_of, minlength=self.num_teachers)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,6 +13,21 @@ from pate.votes.weighted import Integers, Weighted
 
 Array = NDArray[np.float64]
 Floats = NDArray[np.float32]
+
+
+@dataclass(frozen=True, eq=False)
+class RoundQuestion:
+    """The public question of a round, which all teachers answer with a clipped vote.
+
+    Attributes:
+        weights: `[num_features, num_labels]`, the weights of the student.
+        label_scale: `[num_labels]`, the factor of each label's residuals before the clip.
+        clipped_moments: the clip and the grid of the sum.
+    """
+
+    weights: Array
+    label_scale: Array
+    clipped_moments: ClippedMoments
 
 
 class RoundVotes(Weighted):
@@ -34,13 +50,5 @@ class RoundVotes(Weighted):
         return int(self.public.shape[1])
 
     @abstractmethod
-    def total(
-        self, weights: Array, label_scale: Array, clipped_moments: ClippedMoments
-    ) -> Integers:
-        """Returns the sum of the clipped votes on the errors of a student, `[num_features, num_labels]`, in steps.
-
-        Args:
-            weights: `[num_features, num_labels]`, the public weights of the student.
-            label_scale: `[num_labels]`, public: the factor of each label's residuals before the clip.
-            clipped_moments: the public clip and the grid of the sum.
-        """
+    def total(self, question: RoundQuestion) -> Integers:
+        """Returns the sum of the clipped votes on the errors of a student, `[num_features, num_labels]`, in steps."""

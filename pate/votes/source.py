@@ -19,12 +19,15 @@ from numpy.typing import NDArray
 
 from pate.validation import InvalidValue
 from pate.votes.counts import Bits, histogram, limited
+from pate.votes.feature_rows import DEFAULT_STORAGE, FeatureStorage
 from pate.votes.label_shares import ShareSums, TeacherShares
 from pate.votes.recipe import DEFAULT_RECIPE, Recipe
+from pate.votes.round_sums import RoundSums, ThreadSums
 from pate.votes.shape import VoteShape
 from pate.votes.weighted import Array, Weighted
 
 if TYPE_CHECKING:
+    from pate.votes.round_records import RoundRecords
     from pate.votes.round_votes import RoundVotes
 
 V = TypeVar("V", bound="VoteSource")
@@ -155,7 +158,15 @@ class CenterableVotes(VoteSource):
 
 
 class VotesInRounds(CenterableVotes):
-    """Votes that can be cast in rounds, on the errors of a student."""
+    """Votes that can be cast in rounds, on the errors of a student.
+
+    Attributes:
+        round_sums: makes the sums over all records, in threads, processes or on several machines.
+        storage: where the features of records lie between rounds.
+    """
+
+    round_sums: Callable[[RoundRecords], RoundSums] = ThreadSums
+    storage: FeatureStorage = DEFAULT_STORAGE
 
     @abstractmethod
     def in_rounds(self, *, noise_multiplier: float, recipe: Recipe = DEFAULT_RECIPE) -> RoundVotes:

@@ -14,6 +14,7 @@ from pate.votes import convex_votes
 from pate.votes.clipped_moments import ClippedMoments
 from pate.votes.convex_votes import ConvexVotes
 from pate.votes.public_pca import PublicPCA
+from pate.votes.round_votes import RoundQuestion
 from tests.privacy.divergences import furthest
 from tests.privacy.two_rounds import ROUNDS, require_price_of_two_rounds
 from tests.refusals import ANY, refused
@@ -77,7 +78,7 @@ def sums_with_any_first_group(
                 learner_of=[0] * (1 + num_others),
                 penalty=penalty,
             )
-            found.append(votes.total(WEIGHTS * flip, SCALE * 40, sums).ravel())
+            found.append(votes.total(RoundQuestion(WEIGHTS * flip, SCALE * 40, sums)).ravel())
     return np.array(found, dtype=np.float64).reshape(-1, 2, 4, 10), sums
 
 
@@ -175,8 +176,10 @@ def test_one_group_of_any_number_of_records_ends_and_moves_a_sum_no_further(pena
             learner_of=[0] * 21,
             penalty=penalty,
         )
-        found.append(votes.total(WEIGHTS, SCALE * 40, sums).ravel())
-        np.testing.assert_array_equal(found[-1], kept.total(WEIGHTS, SCALE * 40, sums).ravel())
+        found.append(votes.total(RoundQuestion(WEIGHTS, SCALE * 40, sums)).ravel())
+        np.testing.assert_array_equal(
+            found[-1], kept.total(RoundQuestion(WEIGHTS, SCALE * 40, sums)).ravel()
+        )
     assert (
         0
         < furthest(np.array(found, dtype=np.float64), adjacency=Adjacency.REPLACE_ONE)
@@ -209,12 +212,14 @@ def test_where_a_group_goes_the_sum_moves_by_half_of_that() -> None:
     inputs = rng.normal(size=(6, 3))
     labels = rng.random(size=(6, 2)) < 0.5
     group_of = np.arange(6)
-    whole = votes_of(inputs, labels, group_of, learner_of=[0] * 6).total(WEIGHTS, SCALE * 40, sums)
+    whole = votes_of(inputs, labels, group_of, learner_of=[0] * 6).total(
+        RoundQuestion(WEIGHTS, SCALE * 40, sums)
+    )
     moved = 0.0
     for gone in range(6):
         left = np.flatnonzero(group_of != gone)
         without = votes_of(inputs[left], labels[left], group_of[left], learner_of=[0] * 6).total(
-            WEIGHTS, SCALE * 40, sums
+            RoundQuestion(WEIGHTS, SCALE * 40, sums)
         )
         moved = max(moved, float(np.linalg.norm(without - whole)))
     assert 0.5 * sums.l2_sensitivity < moved <= sums.l2_sensitivity
@@ -231,7 +236,7 @@ def test_no_other_teacher_moves() -> None:
 
     def total(rows: Any) -> Any:
         return votes_of(inputs[rows], labels[rows], group_of[rows], learner_of).total(
-            WEIGHTS, SCALE, sums
+            RoundQuestion(WEIGHTS, SCALE, sums)
         )
 
     alone = [total(np.flatnonzero(learner_of[group_of] == teacher)) for teacher in range(3)]

@@ -15,6 +15,7 @@ from pate.votes.clipped_moments import ClippedMoments
 from pate.votes.moment_votes import MomentVotes
 from pate.votes.pool_answers import PoolAnswers
 from pate.votes.public_pca import PublicPCA
+from pate.votes.round_votes import RoundQuestion
 from tests.privacy.divergences import assert_reached, recorded, verdict_on_shift
 from tests.privacy.two_rounds import ROUNDS, require_price_of_two_rounds
 
@@ -82,7 +83,9 @@ def test_no_teacher_moves_a_sum_further_than_its_weight(
             inputs, labels=[labels] * size, teacher_of=[0] * size, num_teachers=1, expected=expected
         )
         alone.weights = None if weight == 1 else np.array([weight])
-        parts.append(alone.total(weights, scale * 40 * max(expected, 1.0), sums).ravel())
+        parts.append(
+            alone.total(RoundQuestion(weights, scale * 40 * max(expected, 1.0), sums)).ravel()
+        )
         parts.append(-parts[-1])  # a teacher may say the opposite under another student
     assert_reached(parts, adjacency, claimed=weight * sums.l2_sensitivity)
 
@@ -110,7 +113,7 @@ def test_no_trained_teacher_moves_a_sum_further_than_its_weight(adjacency: Adjac
                 num_teachers=1,
                 said=[sign * said],
             )
-            parts.append(alone.total(weights, np.array([120.0, 16.0]), sums).ravel())
+            parts.append(alone.total(RoundQuestion(weights, np.array([120.0, 16.0]), sums)).ravel())
     assert_reached(parts, adjacency, claimed=sums.l2_sensitivity)
 
 
@@ -142,7 +145,7 @@ def test_change_of_one_teacher_moves_the_sum_by_its_votes_alone(
             said=its,
         )
         votes.weights = None if counted is None else counted[teachers]
-        return votes.total(student, np.ones(2), sums)
+        return votes.total(RoundQuestion(student, np.ones(2), sums))
 
     together = total(slice(None), slice(None), teacher_of)
     rows = [np.flatnonzero(teacher_of == teacher) for teacher in range(6)]
@@ -173,7 +176,7 @@ def test_votes_of_a_teacher_do_not_depend_on_other_teachers(count: int) -> None:
         said = votes_of(
             inputs[rows], labels[rows], teacher_of[rows], num_teachers, directions=count, pool=pool
         )
-        return said.total(weights, np.ones(num_labels), sums).astype(np.float64)
+        return said.total(RoundQuestion(weights, np.ones(num_labels), sums)).astype(np.float64)
 
     alone = [total(np.flatnonzero(teacher_of == teacher)) for teacher in np.unique(teacher_of)]
     np.testing.assert_array_equal(total(np.arange(len(teacher_of))), np.sum(alone, axis=0))

@@ -17,6 +17,7 @@ from pate.votes.convex_votes import ConvexVotes
 from pate.votes.moment_votes import MomentVotes
 from pate.votes.public_kernel import PublicKernel
 from pate.votes.public_pca import PublicPCA
+from pate.votes.round_votes import RoundQuestion
 
 
 def later_the_smaller(item: int) -> int:
@@ -128,7 +129,8 @@ def of_rounds(kind: type[MomentVotes], num_teachers: int, **options: object) -> 
         **options,
     )
     weights = rng.normal(size=(votes.width, 2))
-    total = votes.total(weights, np.ones(2), ClippedMoments(clip=0.5, num_teachers=num_teachers))
+    clipped_moments = ClippedMoments(clip=0.5, num_teachers=num_teachers)
+    total = votes.total(RoundQuestion(weights, np.ones(2), clipped_moments))
     return votes.public.tobytes() + total.tobytes()
 
 

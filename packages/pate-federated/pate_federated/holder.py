@@ -24,6 +24,7 @@ from pate.validation import require
 from pate.votes.label_shares import TeacherShares
 from pate.votes.pool_answers import PoolAnswers
 from pate.votes.public_pca import PublicPCA
+from pate.votes.round_votes import RoundQuestion
 from pate.votes.source import GroupVotes, VotesInRounds
 from pate.votes.weighted import Integers
 from pate_federated.asked_data import AskedData
@@ -204,7 +205,9 @@ def _total(ensemble: Ensemble, question: Question, folder: Path) -> Integers:
             records_per_teacher=float(state["records_per_teacher"]),
             ask=ask,
         )
-        return moments.total(state["weights"], state["label_scale"], question.clipped)
+        return moments.total(
+            RoundQuestion(state["weights"], state["label_scale"], clipped_moments=question.clipped)
+        )
     if question.kind == LENGTHS:
         return TeacherShares(ensemble.label_shares()).lengths()
     if question.kind == SHARES:

@@ -36,12 +36,11 @@ from pate.run.votes_release import ReleasePlan, Terms, release_votes
 from pate.threads import all_cores
 from pate.validation import require, require_count
 from pate.votes.arrays import CountedVotes
-from pate.votes.clipped_moments import ClippedMoments
 from pate.votes.clipping import ClippedSum
 from pate.votes.label_shares import ShareSums
 from pate.votes.public_pca import PublicPCA, affordable_directions
 from pate.votes.recipe import DEFAULT_RECIPE, Recipe
-from pate.votes.round_votes import RoundVotes
+from pate.votes.round_votes import RoundQuestion, RoundVotes
 from pate.votes.source import VotesInRounds, VoteSource
 from pate.votes.weighted import Array, Integers
 from pate_federated.cohorts import cohort_of_heads
@@ -893,20 +892,15 @@ class AskedMoments(RoundVotes):
         self.num_labels = votes.num_labels
         self.records_per_teacher = votes.records_per_teacher
 
-    def total(
-        self, weights: Array, label_scale: Array, clipped_moments: ClippedMoments
-    ) -> Integers:
-        """Asks the holders for the sum of their teachers' clipped votes, and returns the sum over holders.
-
-        The arguments are those of `RoundVotes.total`.
-        """
+    def total(self, question: RoundQuestion) -> Integers:
+        """Asks the holders for the sum of their teachers' clipped votes, and returns the sum over holders."""
         directions = self._directions
         return self._votes.sum_of(
             MOMENTS,
             records_per_teacher=self.records_per_teacher,
-            weights=weights,
-            label_scale=label_scale,
-            clip=clipped_moments.clip,
+            weights=question.weights,
+            label_scale=question.label_scale,
+            clip=question.clipped_moments.clip,
             pool_center=directions.center,
             projection=directions.projection,
             variances=directions.variances,

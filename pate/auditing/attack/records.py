@@ -19,8 +19,8 @@ from pate.models.kernel_votes import KernelVotes
 from pate.validation import (
     require,
 )
-from pate.votes.clipped_moments import ClippedMoments
 from pate.votes.moment_votes import MomentVotes
+from pate.votes.round_votes import RoundQuestion
 from pate.votes.weighted import Integers
 
 Bits = NDArray[np.bool_]
@@ -33,19 +33,10 @@ _EXACT = 1e-3  # of a canary's length: the noise of what is released without any
 
 
 @dataclass(frozen=True, eq=False)
-class AttackQuestion:
-    """The public input of one round of votes; each teacher votes with a clipped mean of features times residuals."""
-
-    weights: Array  # [D, L], the student's weights for D features and L labels
-    label_scale: Array  # [L], the scale of each label's residual
-    clipped_moments: ClippedMoments  # the rule by which votes are clipped and summed
-
-
-@dataclass(frozen=True, eq=False)
 class AttackRound:
     """One round of a release: the sum of all votes before and after noise is added."""
 
-    question: AttackQuestion
+    question: RoundQuestion  # the public input of the round
     exact: Integers  # [D, L], the sum of the votes before noise, in steps of the grid
     released: Integers  # [D, L], the sum after noise is added, in steps
     noise_std: float  # the standard deviation of the noise, in steps
@@ -61,43 +52,32 @@ class _RecordedVotes(MomentVotes):
     def __init__(self, clip_factor: int, **arguments: Any) -> None:
         super().__init__(**arguments)
         self.clip_factor = clip_factor
-        self.recorded: list[tuple[AttackQuestion, Integers]] = []
+        self.recorded: list[tuple[RoundQuestion, Integers]] = []
 
-    def total(
-        self, weights: Array, label_scale: Array, clipped_moments: ClippedMoments
-    ) -> Integers:
-        """Returns the exact sum of the votes of a round, `[D, L]`, in steps, and records the sum.
-
-        Args:
-            weights: the student's weights, `[D, L]`.
-            label_scale: the scale of each label's residual, `[L]`.
-            clipped_moments: the rule by which votes are clipped and summed.
-        """
-        exact = self.clip_factor * super().total(
-            weights,
-            label_scale,
-            replace(clipped_moments, clip=self.clip_factor * clipped_moments.clip),
-        )
-        question = AttackQuestion(
-            weights=weights, label_scale=label_scale, clipped_moments=clipped_moments
-        )
+    def total(self, question: RoundQuestion) -> Integers:
+        """Returns the exact sum of the votes of a round, `[D, L]`, in steps, and records the sum."""
+        exact = self.clip_factor * super().total(self._with_wider_clip(question))
         self.recorded.append((question, exact))
         return exact
 
     def moved(
-        self, inputs: NDArray[np.float32], labels: NDArray[np.bool_], question: AttackQuestion
+        self, inputs: NDArray[np.float32], labels: NDArray[np.bool_], question: RoundQuestion
     ) -> tuple[Array, Array]:
         """Returns the features `[m, D]` and residuals `[m, L]` of m records in a round.
 
         Each record adds the outer product of its features and residuals, a matrix `[D, L]` in steps, to the sum of the
         round.
         """
-        clipped = question.clipped_moments
-        wider = replace(clipped, clip=self.clip_factor * clipped.clip)
-        features, residuals = self.record_factors(
-            inputs, labels, question.weights, question.label_scale, clipped_moments=wider
-        )
+        wider = self._with_wider_clip(question)
+        features, residuals = self.record_factors(inputs, labels, question=wider)
         return features, self.clip_factor * residuals
+
+    def _with_wider_clip(self, question: RoundQuestion) -> RoundQuestion:
+        """Returns the question with `clip_factor` times its clip."""
+        clipped = question.clipped_moments
+        return replace(
+            question, clipped_moments=replace(clipped, clip=self.clip_factor * clipped.clip)
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -266,7 +246,7 @@ class _Canaries:
     def evidence(
         self,
         votes: _RecordedVotes,
-        question: AttackQuestion,
+        question: RoundQuestion,
         *,
         remaining_sum: Array | Integers,
         noise_std: float,

@@ -12,6 +12,7 @@ from pate.votes.moment_votes import MomentVotes
 from pate.votes.pool_answers import PoolAnswers, beyond_own
 from pate.votes.public_pca import PublicPCA
 from pate.votes.recipe import DEFAULT_RECIPE, Recipe
+from pate.votes.round_votes import RoundQuestion
 
 Array = NDArray[np.float64]
 POOL = np.random.default_rng(0).normal(size=(300, 4)).astype(np.float32)
@@ -41,7 +42,7 @@ def vote_of_one(
         records_per_teacher=expected_records,
         ask=ask,
     )
-    return votes.total(student, np.ones(2), clipped) * clipped.step
+    return votes.total(RoundQuestion(student, np.ones(2), clipped)) * clipped.step
 
 
 def length(

@@ -1,0 +1,179 @@
+"""The private records of teachers that vote in rounds, and their distribution over shards."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from functools import cached_property
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pate.votes.feature_rows import DEFAULT_STORAGE, FeatureStorage
+from pate.votes.public_pca import PublicPCA
+from pate.votes.round_shard import RoundShard
+
+Array = NDArray[np.float64]
+Bits = NDArray[np.bool_]
+Floats = NDArray[np.float32]
+RowNumbers = NDArray[np.int64]
+
+_ROWS_AT_ONCE = 2**14  # that are read from a data set
+
+
+@dataclass(frozen=True, eq=False)
+class RecordBlock:
+    """Some records of a shard.
+
+    Attributes:
+        inputs: float32 `[n, ...]`.
+        labels: bool `[n, num_labels]`.
+    """
+
+    inputs: Floats
+    labels: Bits
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class RoundRecords:
+    """All private records of teachers that vote in rounds.
+
+    Attributes:
+        inputs: float32 `[num_records, ...]`, an array or an object that reads rows from a disk as an array does.
+        labels: bool `[num_records, num_labels]`.
+        teacher_of: `[num_records]`, the index of each record's teacher.
+        num_teachers: the number of teachers.
+        directions: the public directions, which make features of inputs.
+        records_per_teacher: a mean over n records is multiplied by sqrt(n / records_per_teacher); None for a factor of
+            1.
+        weights: public, `[num_teachers]` in [0, 1], the weight of each teacher; None for 1.
+        storage: where the features lie between rounds.
+    """
+
+    inputs: Any
+    labels: Bits
+    teacher_of: RowNumbers
+    num_teachers: int
+    directions: PublicPCA
+    records_per_teacher: float | None
+    weights: Array | None = None
+    storage: FeatureStorage = DEFAULT_STORAGE
+
+    def shards(self, num_shards: int) -> list[ShardRecords]:
+        """Returns a distribution of all teachers over shards with about equal numbers of records.
+
+        A shard has no teacher if there are fewer teachers than shards.
+
+        Args:
+            num_shards: the number of shards, >= 1.
+        """
+        all_teachers = self._all_teachers
+        ends = np.cumsum(all_teachers.sizes)
+        goals = np.arange(1, num_shards) * len(self.labels) / num_shards
+        cuts = np.searchsorted(ends, goals, side="left")
+        bounds = [0, *cuts.tolist(), len(ends)]
+        return [all_teachers.part(slice(first, last)) for first, last in pairwise(bounds)]
+
+    @property
+    def width(self) -> int:
+        """The number of features of a record, the constant included."""
+        return self.directions.width + 1
+
+    @cached_property
+    def _all_teachers(self) -> ShardRecords:
+        """The records of all teachers that have any.
+
+        Teachers stand in the order of their numbers of records, and teachers of equal size in the order of their first
+        records. So the records of teachers with one record stand as they do in the data set.
+        """
+        teachers, first_rows, sizes = np.unique(
+            self.teacher_of, return_index=True, return_counts=True
+        )
+        order = np.lexsort((first_rows, sizes))
+        teachers = teachers[order]
+        places = np.empty(self.num_teachers, dtype=np.int64)
+        places[teachers] = np.arange(len(teachers))
+        return ShardRecords(
+            records=self,
+            teachers=teachers,
+            sizes=sizes[order],
+            rows=np.argsort(places[self.teacher_of], kind="stable"),
+        )
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class ShardRecords:
+    """The records of some whole teachers, in the order of a shard.
+
+    Attributes:
+        records: all private records.
+        teachers: `[num_teachers]`, the indices of the shard's teachers.
+        sizes: `[num_teachers]`, the number of records of each of these teachers, >= 1; teachers of equal size stand
+            together.
+        rows: `[num_rows]`, the row of each record in the data set, sorted by teacher.
+    """
+
+    records: RoundRecords
+    teachers: RowNumbers
+    sizes: RowNumbers
+    rows: RowNumbers
+
+    def empty_shard(self) -> RoundShard:
+        """Returns the shard without its records, which can be pickled."""
+        records = self.records
+        weights = None if records.weights is None else records.weights[self.teachers]
+        return RoundShard(
+            directions=records.directions,
+            sizes=self.sizes,
+            num_labels=records.labels.shape[1],
+            records_per_teacher=records.records_per_teacher,
+            teacher_weights=weights,
+            storage=records.storage,
+        )
+
+    def blocks(self) -> Iterator[RecordBlock]:
+        """Yields the records in the order in which the shard appends them."""
+        for first in range(0, len(self.rows), _ROWS_AT_ONCE):
+            rows = slice(first, min(first + _ROWS_AT_ONCE, len(self.rows)))
+            yield RecordBlock(inputs=self._inputs(rows), labels=self._labels(rows))
+
+    def filled_shard(self) -> RoundShard:
+        """Returns the shard with its records, in this process.
+
+        Where features are made anew in each round, the shard reads the inputs from the data set and keeps no copy.
+        """
+        shard = self.empty_shard()
+        if self.records.storage.is_kept:
+            for block in self.blocks():
+                shard.append(block.inputs, block.labels)
+        else:
+            shard.read_from(self._inputs, labels=self._labels(slice(0, len(self.rows))))
+        return shard
+
+    def part(self, teachers: slice) -> ShardRecords:
+        """Returns the records of a range of the teachers."""
+        first_row = int(self.sizes[: teachers.start].sum())
+        num_rows = int(self.sizes[teachers].sum())
+        return replace(
+            self,
+            teachers=self.teachers[teachers],
+            sizes=self.sizes[teachers],
+            rows=self.rows[first_row : first_row + num_rows],
+        )
+
+    def _inputs(self, rows: slice) -> Floats:
+        """Returns the inputs of a range of the shard's rows, float32 `[n, ...]`."""
+        return np.asarray(self.records.inputs[self._places(rows)], dtype=np.float32)
+
+    def _labels(self, rows: slice) -> Bits:
+        """Returns the labels of a range of the shard's rows, bool `[n, num_labels]`."""
+        return self.records.labels[self._places(rows)]
+
+    def _places(self, rows: slice) -> RowNumbers | slice:
+        """Returns where a range of the shard's rows lies in the data set; a slice where the rows lie side by side."""
+        places = self.rows[rows]
+        if len(places) > 0 and bool((np.diff(places) == 1).all()):
+            return slice(int(places[0]), int(places[-1]) + 1)
+        return places

@@ -1,0 +1,319 @@
+"""The sum of the votes in a round over a shard: the records of some whole teachers, sorted by teacher.
+
+In every round each record's features are multiplied by the student's weights, and then by what the student gets wrong.
+A shard holds the features as whole numbers. It goes through its records by blocks that fit into a processor's cache.
+Each block is read, predicted, clipped, cut to the grid and multiplied in one pass, so no array of the features or
+residuals of all records exists. Blocks are distributed over threads (`pate.pool.in_order`).
+
+The sum of a shard is a sum of whole numbers below 2**53. So the sum over all shards does not depend on how teachers are
+distributed over shards, blocks, threads, processes or machines.
+
+Source: docs/proofs/vote_rounds.md.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from itertools import pairwise
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pate.pool import in_order
+from pate.validation import require
+from pate.votes.clipped_moments import FEATURE_STEPS
+from pate.votes.feature_rows import DEFAULT_STORAGE, FeatureRows, FeaturesMadeAnew, FeatureStorage
+from pate.votes.public_pca import PublicPCA
+from pate.votes.round_votes import RoundQuestion
+from pate.votes.weighted import Integers
+
+Array = NDArray[np.float64]
+Bits = NDArray[np.bool_]
+Floats = NDArray[np.float32]
+RowNumbers = NDArray[np.int64]
+
+_BLOCK_ROWS = 512  # whose features as doubles fit into a processor's cache
+_CHUNK_ROWS = 8 * _BLOCK_ROWS  # that a thread goes through at a time
+_MOST_OF_SMALL = 32  # records of a teacher whose products are not formed one by one
+_MOST_OF_PRODUCT = 2**15  # records of a larger teacher that are multiplied at a time
+_VECTOR_ROWS = 64  # a multiple of the numbers that a processor computes at once
+_WEIGHT_BITS = 38  # of a column's length; a row of features has 14, so products have 52
+
+
+@dataclass(frozen=True, eq=False)
+class PublicStudent:
+    """The student of a round, in whole numbers, and what it gets wrong.
+
+    Features and weights are whole numbers, and doubles hold the sums of their products exactly, as in `exact_product`.
+
+    Attributes:
+        half_weights: `[num_features, num_labels]`, half of the weights for features in steps, cut to 38 bits of the
+            longest column.
+    """
+
+    half_weights: Array
+
+    @classmethod
+    def of(cls, weights: Array) -> PublicStudent:
+        """Returns the student with the given weights, `[num_features, num_labels]`."""
+        half_weights = weights / (2 * FEATURE_STEPS)
+        largest = np.linalg.norm(half_weights, axis=0).max()
+        bits = _WEIGHT_BITS - int(np.frexp(largest)[1])
+        whole_weights = np.trunc(np.ldexp(half_weights, bits))
+        return cls(np.ldexp(whole_weights, -bits))
+
+    def residuals(self, features: Array, labels: Bits) -> Floats:
+        """Returns labels minus the student's probabilities, float32 `[num_rows, num_labels]`.
+
+        Args:
+            features: `[num_rows, num_features]`, whole numbers of steps.
+            labels: bool `[num_rows, num_labels]`.
+        """
+        # Rows of zeros stand last, as some processors compute the last numbers of an array in another way.
+        num_rows, num_labels = labels.shape
+        shape = (num_rows + -num_rows % _VECTOR_ROWS, num_labels)
+        probabilities = np.zeros(shape, dtype=np.float32)
+        probabilities[:num_rows] = features @ self.half_weights
+        # numpy's tanh takes a fifth of the time of a logistic function: p = (1 + tanh(logit / 2)) / 2
+        np.tanh(probabilities, out=probabilities)
+        probabilities += 1
+        probabilities *= 0.5
+        return np.asarray(labels - probabilities[:num_rows])
+
+
+@dataclass(frozen=True, eq=False)
+class PoolPart:
+    """The part of the votes of trained teachers that comes from their confidences on the public pool.
+
+    Attributes:
+        trust: the share of the student's probabilities that the confidences of a teacher replace, in [0, 1].
+        votes_of: returns the part of the votes of a range of the shard's teachers, `[num_teachers_in_range,
+            num_features, num_labels]`.
+    """
+
+    trust: float
+    votes_of: Callable[[slice], Array]
+
+
+@dataclass(eq=False, repr=False, kw_only=True)
+class RoundShard:
+    """The records of some whole teachers, and the sum of these teachers' votes in a round.
+
+    A shard without records can be pickled. A worker process fills its shard with `append`, and answers the question of
+    each round with `total`.
+
+    Attributes:
+        directions: the public directions, which make features of inputs.
+        sizes: `[num_teachers]`, the number of records of each teacher, >= 1; teachers of equal size stand together.
+        num_labels: the number of labels.
+        records_per_teacher: a mean over n records is multiplied by sqrt(n / records_per_teacher); None for a factor of
+            1.
+        teacher_weights: public, `[num_teachers]` in [0, 1], the weight of each teacher; None for 1.
+        storage: where the features lie between rounds.
+    """
+
+    directions: PublicPCA
+    sizes: RowNumbers
+    num_labels: int
+    records_per_teacher: float | None
+    teacher_weights: Array | None = None
+    storage: FeatureStorage = DEFAULT_STORAGE
+
+    def __post_init__(self) -> None:
+        self.num_rows = int(self.sizes.sum())
+        self._num_appended = 0
+
+    def append(self, inputs: Floats, labels: Bits) -> None:
+        """Adds the next records, and makes their features if the storage keeps features.
+
+        Args:
+            inputs: float32 `[n, ...]`, in the order of the teachers in `sizes`.
+            labels: bool `[n, num_labels]`.
+        """
+        if self._num_appended == 0:
+            self._features: FeatureRows = self.storage.empty_rows(self.num_rows, self.directions)
+            self._labels: Bits = np.empty((self.num_rows, self.num_labels), dtype=np.bool_)
+        end = self._num_appended + len(labels)
+        self._labels[self._num_appended : end] = labels
+        self._features.append(inputs)
+        self._num_appended = end
+
+    def read_from(self, read_inputs: Callable[[slice], Floats], labels: Bits) -> None:
+        """Sets all records at once; their features are made anew in each round.
+
+        Args:
+            read_inputs: returns the inputs of a range of rows, float32 `[n, ...]`; threads call it at the same time.
+            labels: bool `[num_rows, num_labels]`.
+        """
+        self._features = FeaturesMadeAnew(self.directions, read_inputs)
+        self._labels = labels
+        self._num_appended = len(labels)
+
+    def close(self) -> None:
+        """Releases memory and files."""
+        if self._num_appended > 0:
+            self._num_appended = 0
+            self._features.close()
+            del self._features, self._labels
+
+    def features(self, rows: slice) -> Array:
+        """Returns the features of a range of rows, `[n, num_features]`, whole numbers of steps."""
+        return self._features.read(rows).astype(np.float64)
+
+    def residuals(self, student: PublicStudent, features: Array, rows: slice) -> Floats:
+        """Returns what the student gets wrong on a range of rows, float32 `[n, num_labels]`.
+
+        Args:
+            student: the student of the round.
+            features: `[n, num_features]`, the features of these rows.
+            rows: the range of rows.
+        """
+        return student.residuals(features, self._labels[rows])
+
+    def total(self, question: RoundQuestion, pool_part: PoolPart | None = None) -> Integers:
+        """Returns the sum of the clipped votes of the shard's teachers, `[num_features, num_labels]`, in steps.
+
+        Args:
+            question: the question of the round.
+            pool_part: the part of the votes of trained teachers that comes from the pool; None for other teachers.
+
+        Raises:
+            InvalidValue: the number of added records is not the sum of `sizes`.
+        """
+        rule = f"{self.num_rows}, the records of the shard's teachers"
+        require(self._num_appended == self.num_rows, "num_records", self._num_appended, rule)
+        student = PublicStudent.of(question.weights)
+
+        def sum_of(chunk: _EqualSizes) -> Integers:
+            """Returns the sum of the clipped votes of some teachers with equal numbers of records."""
+            if pool_part is None and chunk.size <= _MOST_OF_SMALL:
+                parts = [self._sum_of_small(part, question, student) for part in chunk.blocks()]
+                return np.asarray(sum(parts))
+            means = self._means(chunk, question, student, pool_part)
+            return question.clipped_moments.sum_of_means(means, self._weights_of(chunk))
+
+        total = np.zeros(question.weights.shape, dtype=np.int64)
+        for votes in in_order(sum_of, items=_chunks(self.sizes)):
+            total += votes
+        return total
+
+    def _sum_of_small(
+        self, block: _EqualSizes, question: RoundQuestion, student: PublicStudent
+    ) -> Integers:
+        """Returns the sum of the clipped votes of teachers with few records."""
+        features = self.features(block.rows)
+        residuals = self.residuals(student, features, block.rows) * self._scale(question, block)
+        weights = self._weights_of(block)
+        if block.size == 1:
+            return question.clipped_moments.sum_of_single(features, residuals, weights)
+        return question.clipped_moments.sum_of_small(
+            features.reshape(block.num_teachers, block.size, -1),
+            residuals.reshape(block.num_teachers, block.size, -1),
+            weights,
+        )
+
+    def _means(
+        self,
+        chunk: _EqualSizes,
+        question: RoundQuestion,
+        student: PublicStudent,
+        pool_part: PoolPart | None,
+    ) -> Array:
+        """Returns the votes of teachers before the clip, `[num_teachers, num_features, num_labels]`.
+
+        They are the means over the teachers' records of features x residual^T.
+        """
+        num_teachers = chunk.num_teachers
+        scale = self._scale(question, chunk)
+        sums = np.zeros((num_teachers, *question.weights.shape))
+        for rows in chunk.parts():
+            features = self.features(rows)
+            residuals = self.residuals(student, features, rows).astype(np.float64)
+            if pool_part is not None:
+                # y - (1 - trust) p; the pool has the rest
+                residuals *= 1 - pool_part.trust
+                residuals += pool_part.trust * self._labels[rows]
+            residuals *= scale
+            by_teacher = features.reshape(num_teachers, -1, features.shape[1])
+            sums += by_teacher.transpose(0, 2, 1) @ residuals.reshape(num_teachers, -1, len(scale))
+        means = sums / (FEATURE_STEPS * chunk.size)
+        if pool_part is not None:
+            means += pool_part.votes_of(chunk.teachers) * question.label_scale
+        return means
+
+    def _scale(self, question: RoundQuestion, chunk: _EqualSizes) -> Array:
+        """Returns the factor of each label's residuals of teachers with equal numbers of records, `[num_labels]`."""
+        if self.records_per_teacher is None:
+            return question.label_scale
+        return question.label_scale * vote_factor(chunk.size, self.records_per_teacher)
+
+    def _weights_of(self, chunk: _EqualSizes) -> Array | float:
+        """Returns the weights of some teachers, `[num_teachers]`; the number 1 if teachers have no weights."""
+        return 1.0 if self.teacher_weights is None else self.teacher_weights[chunk.teachers]
+
+
+def vote_factor(num_records: int, records_per_teacher: float) -> float:
+    """Returns the factor by which a vote multiplies the mean over `num_records` records."""
+    return math.sqrt(num_records / records_per_teacher)
+
+
+@dataclass(frozen=True)
+class _EqualSizes:
+    """Some teachers with equal numbers of records, which stand side by side.
+
+    Attributes:
+        size: the number of records of each teacher.
+        teachers: the range of the teachers.
+        first_row: the row of the first teacher's first record.
+    """
+
+    size: int
+    teachers: slice
+    first_row: int
+
+    @property
+    def num_teachers(self) -> int:
+        """The number of teachers."""
+        return int(self.teachers.stop - self.teachers.start)
+
+    @property
+    def rows(self) -> slice:
+        """The range of the teachers' records."""
+        return slice(self.first_row, self.first_row + self.size * self.num_teachers)
+
+    def blocks(self, most_rows: int = _BLOCK_ROWS) -> Iterator[_EqualSizes]:
+        """Yields the teachers in blocks of at most `most_rows` records, or of one teacher."""
+        first, last = self.teachers.start, self.teachers.stop
+        at_once = max(1, most_rows // self.size)
+        for start in range(first, last, at_once):
+            yield _EqualSizes(
+                size=self.size,
+                teachers=slice(start, min(start + at_once, last)),
+                first_row=self.first_row + (start - first) * self.size,
+            )
+
+    def parts(self) -> Iterator[slice]:
+        """Yields the range of all records; that of a teacher with more than 2**15 in parts."""
+        rows = self.rows
+        step = max(
+            _MOST_OF_PRODUCT, len(range(rows.start, rows.stop)) if self.num_teachers > 1 else 0
+        )
+        for start in range(rows.start, rows.stop, step):
+            yield slice(start, min(start + step, rows.stop))
+
+
+def _chunks(sizes: RowNumbers) -> Iterator[_EqualSizes]:
+    """Yields teachers with equal numbers of records, as many as a thread goes through at a time.
+
+    Args:
+        sizes: `[num_teachers]`, the number of records of each teacher.
+    """
+    bounds = np.flatnonzero(np.diff(sizes, prepend=0, append=0))
+    first_row = 0
+    for first, last in pairwise(bounds.tolist()):
+        size = int(sizes[first])
+        equal = _EqualSizes(size=size, teachers=slice(first, last), first_row=first_row)
+        yield from equal.blocks(most_rows=_CHUNK_ROWS)
+        first_row = equal.rows.stop

@@ -1,0 +1,54 @@
+"""The sums of the votes in rounds over all private records, wherever the records are."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from functools import cached_property
+
+from pate.votes.round_records import RoundRecords
+from pate.votes.round_shard import RoundShard
+from pate.votes.round_votes import RoundQuestion
+from pate.votes.weighted import Integers
+
+
+class RoundSums(ABC):
+    """The sums of all teachers' votes in rounds.
+
+    An engine computes them in threads, processes or on several machines (`Engine.round_sums`). Every engine returns the
+    same whole numbers.
+    """
+
+    @abstractmethod
+    def total(self, question: RoundQuestion) -> Integers:
+        """Returns the sum of all clipped votes, `[num_features, num_labels]`, in steps.
+
+        Args:
+            question: the question of the round.
+        """
+
+    @abstractmethod
+    def close(self) -> None:
+        """Releases memory, files and processes; no round can be asked afterwards."""
+
+
+class ThreadSums(RoundSums):
+    """The sums over a single shard in this process, whose blocks are distributed over threads (`pate.pool.in_order`).
+
+    The shard is filled when the first round is asked.
+    """
+
+    def __init__(self, records: RoundRecords) -> None:
+        """Keeps the records, which are read in the first round."""
+        self._records = records
+
+    def total(self, question: RoundQuestion) -> Integers:
+        """Returns the sum of all clipped votes, `[num_features, num_labels]`, in steps."""
+        return self._shard.total(question)
+
+    def close(self) -> None:
+        """Releases the features, and their scratch file."""
+        self._shard.close()
+
+    @cached_property
+    def _shard(self) -> RoundShard:
+        return self._records.shards(1)[0].filled_shard()
