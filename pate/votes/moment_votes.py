@@ -101,7 +101,7 @@ class MomentVotes(RoundVotes):
         return self._shard.total(question, PoolPart(trust=trust, votes_of=votes_of))
 
     def close(self) -> None:
-        """Releases what the rounds needed: features, scratch files and processes."""
+        """Releases features, scratch files and processes; the next round makes them again."""
         for name in ("_sums", "_shard"):
             if name in self.__dict__:
                 self.__dict__.pop(name).close()

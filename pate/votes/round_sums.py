@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from functools import cached_property
 
 from pate.votes.round_records import RoundRecords
 from pate.votes.round_shard import RoundShard
@@ -28,7 +27,7 @@ class RoundSums(ABC):
 
     @abstractmethod
     def close(self) -> None:
-        """Releases memory, files and processes; no round can be asked afterwards."""
+        """Releases memory, files and processes. No round can be asked afterwards; a second call does nothing."""
 
 
 class ThreadSums(RoundSums):
@@ -40,15 +39,16 @@ class ThreadSums(RoundSums):
     def __init__(self, records: RoundRecords) -> None:
         """Keeps the records, which are read in the first round."""
         self._records = records
+        self._shard: RoundShard | None = None
 
     def total(self, question: RoundQuestion) -> Integers:
         """Returns the sum of all clipped votes, `[num_features, num_labels]`, in steps."""
+        if self._shard is None:
+            self._shard = self._records.shards(1)[0].filled_shard()
         return self._shard.total(question)
 
     def close(self) -> None:
         """Releases the features, and their scratch file."""
-        self._shard.close()
-
-    @cached_property
-    def _shard(self) -> RoundShard:
-        return self._records.shards(1)[0].filled_shard()
+        if self._shard is not None:
+            self._shard.close()
+        self._shard = None

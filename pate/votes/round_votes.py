@@ -52,3 +52,6 @@ class RoundVotes(Weighted):
     @abstractmethod
     def total(self, question: RoundQuestion) -> Integers:
         """Returns the sum of the clipped votes on the errors of a student, `[num_features, num_labels]`, in steps."""
+
+    def close(self) -> None:
+        """Releases memory, files and processes; they are made again if another round is asked."""

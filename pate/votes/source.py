@@ -23,12 +23,12 @@ from pate.votes.feature_rows import DEFAULT_STORAGE, FeatureStorage
 from pate.votes.label_shares import ShareSums, TeacherShares
 from pate.votes.recipe import DEFAULT_RECIPE, Recipe
 from pate.votes.round_sums import RoundSums, ThreadSums
+from pate.votes.round_votes import RoundVotes
 from pate.votes.shape import VoteShape
 from pate.votes.weighted import Array, Weighted
 
 if TYPE_CHECKING:
     from pate.votes.round_records import RoundRecords
-    from pate.votes.round_votes import RoundVotes
 
 V = TypeVar("V", bound="VoteSource")
 
@@ -87,6 +87,12 @@ class VoteSource(Weighted):
         if key not in self._cache:
             self._cache[key] = compute()
         return self._cache[key]
+
+    def close(self) -> None:
+        """Releases the memory, files and processes of votes in rounds; they are made again if they are needed again."""
+        for value in self._cache.values():
+            if isinstance(value, RoundVotes):
+                value.close()
 
     @cached_property
     def _cache(self) -> dict[Hashable, Any]:
