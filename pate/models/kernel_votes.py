@@ -15,7 +15,7 @@ from pate.pool import in_order
 from pate.validation import InvalidValue, require, require_each
 from pate.votes.blocks import LowRankVotes
 from pate.votes.counts import Bits
-from pate.votes.label_shares import mean_labels
+from pate.votes.label_shares import RecordShares, mean_labels
 from pate.votes.moment_votes import MomentVotes
 from pate.votes.public_pca import PublicPCA, affordable_directions
 from pate.votes.recipe import DEFAULT_RECIPE, Recipe
@@ -71,6 +71,15 @@ class KernelVotes(FunctionVotes):
         """Returns the share of each teacher's records that have each label, `[num_teachers, num_labels]`."""
         return mean_labels(
             labels=self.private.labels, teacher_of=self.teacher_of, num_teachers=self.num_teachers
+        )
+
+    def share_sums(self) -> RecordShares:
+        """Returns an object that computes sums of the teachers' label shares, a block of teachers at a time."""
+        return RecordShares(
+            labels=self.private.labels,
+            teacher_of=self.teacher_of,
+            num_teachers=self.num_teachers,
+            weights=self.weights,
         )
 
     def span(self, *, noise_multiplier: float, recipe: Recipe = DEFAULT_RECIPE) -> Array:

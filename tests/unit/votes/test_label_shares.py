@@ -1,0 +1,53 @@
+"""Label shares: those of records by blocks of teachers are those of one array, and so are their sums."""
+
+import numpy as np
+import pytest
+
+from pate.votes import label_shares
+from pate.votes.clipping import ClippedSum
+from pate.votes.label_shares import RecordShares, TeacherShares, mean_labels
+
+NUM_TEACHERS = 40
+LABELS = np.random.default_rng(0).random((300, 5)) < 0.3
+# every teacher has a record, in no order
+TEACHER_OF = np.random.default_rng(1).permutation(np.arange(300) ** 2 % 37 % NUM_TEACHERS)
+TEACHER_OF[:NUM_TEACHERS] = np.arange(NUM_TEACHERS)
+
+
+def test_a_share_is_the_mean_of_a_teachers_labels() -> None:
+    """The share of a label is the mean of that label over the records of a teacher."""
+    shares = mean_labels(LABELS, teacher_of=TEACHER_OF, num_teachers=NUM_TEACHERS)
+    expected = [labels_of(teacher).mean(axis=0) for teacher in range(NUM_TEACHERS)]
+    np.testing.assert_allclose(shares, expected, rtol=1e-15)
+
+
+def test_teachers_of_one_record_have_its_labels() -> None:
+    """Where each teacher has a record, the shares are the labels of the records, in the order of the teachers."""
+    order = np.random.default_rng(2).permutation(300)
+    shares = mean_labels(LABELS, teacher_of=order, num_teachers=300)
+    np.testing.assert_array_equal(shares[order], LABELS)
+
+
+@pytest.mark.parametrize("weights", [None, np.linspace(0.1, 1, NUM_TEACHERS)])
+@pytest.mark.parametrize("most_records", [1, 40, 10_000])
+def test_sums_by_blocks_are_the_sums_of_all(
+    weights: np.ndarray | None, most_records: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Lengths and clipped sums do not depend on the size of a block, with weights or without."""
+    monkeypatch.setattr(label_shares, "_BLOCK_RECORDS", most_records)
+    expected = [labels_of(teacher).mean(axis=0) for teacher in range(NUM_TEACHERS)]
+    whole = TeacherShares(np.array(expected), weights=weights)
+    by_block = RecordShares(LABELS, TEACHER_OF, num_teachers=NUM_TEACHERS, weights=weights)
+    np.testing.assert_array_equal(by_block.lengths(), whole.lengths())
+    assert by_block.lengths().sum() > 0
+    clipped_sum = ClippedSum(clip=0.5, shape=(1, 5))
+    center = np.full(5, 0.3)
+    np.testing.assert_array_equal(
+        by_block.total(clipped_sum, center), whole.total(clipped_sum, center)
+    )
+
+
+def labels_of(teacher: int) -> np.ndarray:
+    """Returns the labels of a teacher's records."""
+    is_own = np.isin(TEACHER_OF, [teacher])
+    return LABELS[is_own]
