@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 import os
 import uuid
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
@@ -560,7 +560,7 @@ class Ledger:
         require(charge != "" and self._index.price_of(charge) == event, "ledger", self.path, rule)
 
     def introduce(
-        self, owners: Mapping[str, frozenset[bytes]], *, anyway: bool = False
+        self, owners: Mapping[str, Set[bytes]], *, anyway: bool = False
     ) -> dict[str, int]:
         """Stores keyed digests of the names of this data set's owners in the file, unless other accounts have some.
 

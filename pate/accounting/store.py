@@ -25,7 +25,7 @@ import sqlite3
 import stat
 import threading
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -220,7 +220,7 @@ class Store:
         return self.release(self.line_of[data, key])
 
     def introduce(
-        self, data: str, owners: Mapping[str, frozenset[bytes]], *, anyway: bool
+        self, data: str, owners: Mapping[str, Set[bytes]], *, anyway: bool
     ) -> dict[str, int]:
         """Stores the owners of a new account, unless another account has some of the same owners.
 
@@ -237,15 +237,13 @@ class Store:
             The number of these owners in each other account, by account; empty where the owners were stored now or by
             an earlier call.
         """
-        keyed = self._keyed(owners)
         with self._transaction("BEGIN IMMEDIATE") as db:
-            if not keyed or _has_owners(db, data):
+            if not any(owners.values()) or _has_owners(db, data):
                 return {}
-            counts = Counter() if anyway else _counts_of_known(db, keyed)
+            counts = Counter() if anyway else _counts_of_known(db, self._keyed(owners))
             if not counts:
-                db.executemany(
-                    "INSERT INTO owner VALUES (?, ?, ?)", [(data, *row) for row in keyed]
-                )
+                rows = ((data, *row) for row in self._keyed(owners))
+                db.executemany("INSERT INTO owner VALUES (?, ?, ?)", rows)
                 db.execute("COMMIT")
         return counts
 
@@ -259,7 +257,7 @@ class Store:
             return _has_owners(db, data)
 
     def accounts_that_know(
-        self, owners: Mapping[str, frozenset[bytes]], *, except_account: str
+        self, owners: Mapping[str, Set[bytes]], *, except_account: str
     ) -> dict[str, int]:
         """Returns the number of these owners in each account that has some of them, by account; stores nothing.
 
@@ -271,17 +269,13 @@ class Store:
             counts = _counts_of_known(db, self._keyed(owners))
         return {data: count for data, count in counts.items() if data != except_account}
 
-    def _keyed(self, owners: Mapping[str, frozenset[bytes]]) -> list[tuple[str, bytes]]:
-        """Returns owners as the file stores them: pairs of a kind and the keyed digest of a name."""
+    def _keyed(self, owners: Mapping[str, Set[bytes]]) -> Iterator[tuple[str, bytes]]:
+        """Yields owners as the file stores them: pairs of a kind and the keyed digest of a name."""
         secret = self.settings["name"].encode()
-        return [
-            (
-                kind,
-                hashlib.blake2b(kind.encode() + b"\0" + name, key=secret, digest_size=16).digest(),
-            )
-            for kind, names in owners.items()
-            for name in names
-        ]
+        for kind, names in owners.items():
+            for name in names:
+                content = kind.encode() + b"\0" + name
+                yield kind, hashlib.blake2b(content, key=secret, digest_size=16).digest()
 
     def _insert(
         self,
@@ -463,7 +457,7 @@ def _has_owners(db: sqlite3.Connection, data: str) -> bool:
 
 
 def _counts_of_known(
-    db: sqlite3.Connection, owner_digests: list[tuple[str, bytes]]
+    db: sqlite3.Connection, owner_digests: Iterable[tuple[str, bytes]]
 ) -> Counter[str]:
     """Returns the number of these owners in each account; `owner_digests` has pairs of a kind and a keyed digest."""
     query = "SELECT data FROM owner WHERE kind = ? AND name = ?"

@@ -96,7 +96,10 @@ class Arrays:
         files = {split: _read(f"data.{split}", file=getattr(self, split)) for split in SPLITS}
         paths = {split: Path(getattr(self, split)) for split in SPLITS}
         require_files_apart(
-            {split: path / "inputs.npy" if path.is_dir() else path for split, path in paths.items()}
+            {
+                split: [path / "inputs.npy" if path.is_dir() else path]
+                for split, path in paths.items()
+            }
         )
         grouped = [split for split in SPLITS if "groups" in files[split]]
         if 0 < len(grouped) < len(SPLITS):

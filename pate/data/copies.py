@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pate.data.pixels import Pixels
-from pate.data.split import Split
+from pate.data.split import Split, distinct
 from pate.files.array_rows import row_blocks
 
 CellNumbers = Callable[[str], NDArray[np.uint64]]
@@ -58,7 +58,7 @@ class Inputs:
         """The number of records whose input also occurs in another group of the split."""
         _, input_of_record = np.unique(self.numbers, return_inverse=True)
         num_groups = int(self.groups.max()) + 1
-        pairs = np.unique(input_of_record * num_groups + self.groups)  # distinct (input, group)
+        pairs = distinct(input_of_record * num_groups + self.groups)  # distinct (input, group)
         groups_with_input = np.bincount(pairs // num_groups)
         return int((groups_with_input[input_of_record] > 1).sum())
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 from dataclasses import dataclass, field, replace
 from inspect import signature
 from itertools import combinations
@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from pate.accounting import PrivacyUnit
 from pate.data.preprocessing import Preprocessing
 from pate.data.shared_records import SharedRecords
-from pate.data.split import Split, enter_array
+from pate.data.split import Split, count_shared, distinct, enter_array
 from pate.progress import StageOpener, unwatched
 from pate.validation import (
     InvalidValue,
@@ -77,7 +77,7 @@ class Dataset:
     notes: tuple[str, ...] = ()
     # names of the people and records of the private split, as bytes, by kind: as far as the source has any, a ledger of
     # several runs knows people again by them in another table. No epsilon covers them.
-    owners: Mapping[str, frozenset[bytes]] = field(default_factory=dict)
+    owners: Mapping[str, Set[bytes]] = field(default_factory=dict)
     # texts `[num_private]`, the budget class of each private record, public and one per group; None where all have one
     budgets: NDArray[np.str_] | None = None
     shared: SharedRecords | None = None  # of private records that have several owners each
@@ -138,9 +138,11 @@ class Dataset:
         are_texts = group_budgets.dtype.kind == "U" and group_budgets.shape == (len(self.private),)
         rule = "texts, one for each private record"
         require(are_texts, "budgets", f"{group_budgets.dtype} {group_budgets.shape}", rule)
-        classes = set(zip(self.private.group_ids.tolist(), group_budgets, strict=True))
-        num_classes = Counter(group for group, _ in classes)
-        num_mixed = sum(count > 1 for count in num_classes.values())
+        group_ids = self.private.group_ids
+        order = np.argsort(group_ids, kind="stable")
+        is_same_group = np.diff(group_ids[order]) == 0
+        is_other_class = group_budgets[order][1:] != group_budgets[order][:-1]
+        num_mixed = len(distinct(group_ids[order][1:][is_same_group & is_other_class]))
         if num_mixed > 0:
             rule = f"one class in all records of a group, {num_mixed} groups have several"
             raise InvalidValue("data.budget", rule=rule)
@@ -293,20 +295,7 @@ def _require_disjoint(
         other_ids: the ids in the second split, int64 `[num_other_records]`.
         split_names: the names of both splits, for the message.
     """
-    num_shared = _count_shared(ids, other_ids)
+    num_shared = count_shared(ids, other_ids)
     if num_shared > 0:
         rule = f"each {id_kind} in one split, found {num_shared} in {split_names}"
         raise InvalidValue(f"{id_kind}_ids", rule=rule)
-
-
-def _count_shared(ids: NDArray[np.int64], other_ids: NDArray[np.int64]) -> int:
-    """Returns the number of distinct ids that occur in both arrays.
-
-    The longer array is sorted and searched. Sets of numpy take ten times as long for a million integers.
-    """
-    shorter, longer = sorted((ids, other_ids), key=len)
-    if shorter.max() < longer.min() or longer.max() < shorter.min():
-        return 0
-    longer = np.sort(longer)
-    places = np.minimum(np.searchsorted(longer, shorter), len(longer) - 1)
-    return len(np.unique(shorter[longer[places] == shorter]))

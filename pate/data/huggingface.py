@@ -361,7 +361,9 @@ class HuggingFace(TextReader):
             first = np.cumsum(items_per_row) - items_per_row
             other = items_per_row != len(names)
             listed = [flat.take(pa.array(first + place, mask=other)) for place in range(len(names))]
-            bits, wrong = Labels(names).read(pa.table(listed, names=names))
+            read = Labels(names).read(pa.table(listed, names=names))
+            bits = read.bits
+            wrong = read.wrong
         table = table.drop_columns([self.labels[0]])
         columns = zip(names, bits.T.astype(np.int8), wrong.T, strict=True)
         for name, column_bits, is_unknown in columns:

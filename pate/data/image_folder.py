@@ -16,6 +16,7 @@ from pate.data.pictures import UNREADABLE, is_white
 from pate.data.pixels import Pixels
 from pate.data.shared_records import owner_names
 from pate.data.split import SPLITS, Split
+from pate.data.table.cells import as_texts
 from pate.data.table.column import Column, Encoded
 from pate.data.table.column_names import as_column_names, as_name, require_column, require_columns
 from pate.data.table.labels import Labels
@@ -155,10 +156,12 @@ class ImageFolder:
         whose = files
         remarks: list[str] = []
         if self.group is not None:
-            people = People.from_words([rows.groups[0] for rows in read.values()])
+            people = People.from_names([rows.groups[0] for rows in read.values()])
             require_apart("group", self.group, list(people.person_of_row))
             remarks += people.remarks(f"data.group={self.group}")
-            words = [word for rows in read.values() for word in rows.groups[0].to_pylist()]
+            words = [
+                word for rows in read.values() for word in as_texts(rows.groups[0]).to_pylist()
+            ]
             whose = np.array([canonical_word(word) for word in words])
         in_order = np.unique(whose, return_inverse=True)[1].astype(np.int64)
         if self.group is not None:

@@ -135,7 +135,7 @@ class Extractor(FittedTransform):
         for first_index, batch in zip(first_indices, batches, strict=True):
             measurements.append(batch)
             advance(first_index + len(batch))
-        return measurements.whole()
+        return np.asarray(measurements.whole())
 
     def extract(self, images: Any) -> Array:
         """Returns the features of images in memory, float32 `[num_images, num_features]`.

@@ -1,20 +1,23 @@
 """The rows of large arrays: rows that move to a temporary file when they are many, and rows of mapped arrays.
 
-A mapped array stays on the disk. The functions below drop its pages from memory after their use.
+Rows in a temporary file are read when they are asked for (`FileRows`). A mapped array stays on the disk, too, but the
+pages of it that were read count as memory. So the functions below drop them after their use.
 """
 
 import math
 import mmap
 import os
 import tempfile
+from collections.abc import Iterator
+from itertools import pairwise
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 # The most bytes of rows that `Spilled` holds in memory.
-_MAX_BYTES_IN_MEMORY = 2**28
+_MAX_BYTES_IN_MEMORY = 2**27
 # Large temporary files go here, since /tmp often lies in memory.
 _PERSISTENT = Path("/var/tmp")
 # The number of rows of a mapped array that are copied at once.
@@ -23,10 +26,135 @@ _COPIED_ROWS = 4096
 _BLOCK_BYTES = 2**24
 
 
+# Rows of a file that lie closer to each other than this number of bytes are read together.
+_CLOSE_BYTES = 2**12
+
+
+class _ScratchFile:
+    """A file without a name, which is closed when nobody refers to this object any more.
+
+    Args:
+        file: the open file; it is closed, and only its descriptor stays open.
+    """
+
+    def __init__(self, file: BinaryIO) -> None:
+        file.flush()
+        self.descriptor = os.dup(file.fileno())
+        file.close()
+
+    def __del__(self) -> None:
+        os.close(self.descriptor)
+
+
+class FileRows:
+    """The rows of an array in a file, which behave like a read-only array `[n, ...]` that takes no memory.
+
+    `rows[places]` reads the rows of a slice, of an array of row numbers or of an array of bits, and `rows[place]` one
+    row. `np.asarray(rows)` reads all rows, which is needed before arithmetic. The rows may be read by several threads
+    at once. A pickle holds all rows, as another process cannot open the file.
+
+    Args:
+        file: the file, whose first byte is that of the first row.
+        dtype: the type of an entry.
+        shape: the number of rows, and the shape of a row.
+    """
+
+    __array_ufunc__: ClassVar[None] = (
+        None  # numpy refuses arithmetic instead of reading each entry by itself
+    )
+
+    def __init__(self, file: _ScratchFile, dtype: np.dtype[Any], shape: tuple[int, ...]) -> None:
+        self._file = file
+        self.dtype = dtype
+        self.shape = shape
+
+    @property
+    def ndim(self) -> int:
+        """The number of axes."""
+        return len(self.shape)
+
+    @property
+    def itemsize(self) -> int:
+        """The number of bytes of an entry."""
+        return self.dtype.itemsize
+
+    @property
+    def nbytes(self) -> int:
+        """The number of bytes of all rows in the file."""
+        return len(self) * self._row_bytes
+
+    @property
+    def _row_bytes(self) -> int:
+        return self.itemsize * math.prod(self.shape[1:])
+
+    def __len__(self) -> int:
+        return self.shape[0]
+
+    def __getitem__(self, places: Any) -> NDArray[Any]:
+        if isinstance(places, slice):
+            start, stop, step = places.indices(len(self))
+            if step == 1:
+                return self._read(start, num_rows=max(0, stop - start))
+            return self._gather(np.arange(start, stop, step))
+        if isinstance(places, (int, np.integer)):
+            return np.asarray(self._gather(np.array([places]))[0])
+        places = np.asarray(places)
+        if places.dtype == np.bool_:
+            if places.shape != self.shape[:1]:
+                raise IndexError(f"{places.shape} bits for {len(self)} rows")
+            places = np.flatnonzero(places)
+        return self._gather(places)
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
+        return self[:].astype(dtype or self.dtype, copy=False)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return np.asarray, (self[:],)
+
+    def reshape(self, *shape: int) -> "FileRows":
+        """Returns the same rows with another shape of a row; the first number of `shape` is that of the rows, or -1."""
+        if math.prod(shape[1:]) != math.prod(self.shape[1:]) or shape[0] not in (-1, len(self)):
+            raise ValueError(f"cannot reshape rows of shape {self.shape} into {shape}")
+        return FileRows(self._file, self.dtype, (len(self), *shape[1:]))
+
+    def _read(self, first: int, num_rows: int) -> NDArray[Any]:
+        """Returns adjacent rows, `[num_rows, ...]`."""
+        rows = np.empty((num_rows, *self.shape[1:]), self.dtype)
+        buffer = rows.reshape(-1).view(np.uint8).data
+        offset = first * self._row_bytes
+        done = 0
+        while done < len(buffer):
+            num_bytes = os.preadv(self._file.descriptor, [buffer[done:]], offset + done)
+            if num_bytes == 0:
+                raise OSError(f"the file ends before row {first + num_rows}")
+            done += num_bytes
+        return rows
+
+    def _gather(self, places: NDArray[Any]) -> NDArray[Any]:
+        """Returns the rows with the given numbers, `[num_places, ...]`. Numbers below 0 count from the end."""
+        num_rows = len(self)
+        places = places.astype(np.int64)
+        places = np.where(places < 0, places + num_rows, places)
+        if ((places < 0) | (places >= num_rows)).any():
+            raise IndexError(f"a row beyond the {num_rows} rows")
+        rows = np.empty((*places.shape, *self.shape[1:]), self.dtype)
+        order = np.argsort(places, kind="stable")
+        ascending = places[order]
+        most_apart = max(1, _CLOSE_BYTES // max(1, self._row_bytes))
+        is_break = np.diff(ascending) > most_apart
+        bounds = [0, *(np.flatnonzero(is_break) + 1).tolist(), len(ascending)]
+        for first, last in pairwise(bounds):
+            if last > first:
+                start = int(ascending[first])
+                near = self._read(start, num_rows=int(ascending[last - 1]) + 1 - start)
+                rows[order[first:last]] = near[ascending[first:last] - start]
+        return rows
+
+
 class Spilled:
     """A collection of blocks of rows, all of one shape and dtype, that become one array.
 
-    If the rows exceed `most_bytes`, by default 256 MiB, they move to a temporary file. It lies in TMPDIR if this
+    If the rows exceed `most_bytes`, by default 128 MiB, they move to a temporary file. It lies in TMPDIR if this
     variable is set, and otherwise in /var/tmp if that can be written. The file has no name, so no other process can
     open it, and it is gone when the process ends.
     """
@@ -55,16 +183,14 @@ class Spilled:
                 self._file.write(np.ascontiguousarray(waiting_block).data)
             self._blocks.clear()
 
-    def whole(self) -> NDArray[Any]:
-        """Returns all rows as one array, or as a read-only `np.memmap` that takes no memory.
+    def whole(self) -> Any:
+        """Returns all rows as one array, or as `FileRows` if they are in the temporary file.
 
         At least one block must have been added. The method may be called only once.
         """
         shape = (self._num_rows, *self._shape)
         if self._file is not None:
-            self._file.flush()
-            with self._file as file:
-                return np.memmap(file, self._dtype, mode="r", shape=shape)
+            return FileRows(_ScratchFile(self._file), self._dtype, shape)
         joined = np.empty(shape, self._dtype)
         filled = 0
         self._blocks.reverse()
@@ -98,7 +224,7 @@ def take_rows(array: Any, rows: NDArray[np.int64] | slice) -> Any:
     return copy
 
 
-def row_blocks(array: NDArray[Any]) -> Any:
+def row_blocks(array: Any) -> Iterator[NDArray[Any]]:
     """Yields the rows of an array in order, in blocks of 16 MB; mapped blocks leave memory after their use."""
     rows = max(1, _BLOCK_BYTES // max(1, array.itemsize * math.prod(array.shape[1:])))
     for first in range(0, len(array), rows):

@@ -1,6 +1,7 @@
 """Paths: folders that their owner alone can read, links that are refused, and the identity of a file."""
 
 import errno
+import glob
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -14,6 +15,27 @@ from pate.validation import InvalidValue
 def at_home(path: Any) -> Any:
     """Returns a path with the home folder in place of a leading `~`; values that are no text are unchanged."""
     return os.path.expanduser(path) if isinstance(path, str) else path
+
+
+def files_named(path: Path | str) -> list[Path]:
+    """Returns the paths of the files that a path names, in the order of their names.
+
+    A folder names all that lies directly in it, except names that begin with a point or an underscore, which programs
+    give to files of their own. A pattern such as `data/part-*.parquet` names all paths that match it, if no file has
+    the pattern itself as its name. Any other path names itself, whether it exists or not.
+    """
+    path = Path(path)
+    if path.is_dir():
+        names = (entry.name for entry in os.scandir(path))
+        return sorted(path / name for name in names if not name.startswith((".", "_")))
+    if is_pattern(path):
+        return sorted(map(Path, glob.glob(str(path), recursive=True)))
+    return [path]
+
+
+def is_pattern(path: Path | str) -> bool:
+    """Returns True if a path is a pattern of names: it has a sign `*`, `?` or `[`, and no file is called so."""
+    return glob.has_magic(str(path)) and not os.path.lexists(path)
 
 
 def is_regular(path: Path | str) -> bool:

@@ -12,7 +12,7 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
@@ -133,7 +133,7 @@ class OtherLedger:
         )
 
     def accounts_that_know(
-        self, owners: Mapping[str, frozenset[bytes]], *, except_account: str
+        self, owners: Mapping[str, Set[bytes]], *, except_account: str
     ) -> dict[str, int]:
         """Returns, for each account of the ledger, how many of these owners it has records of.
 

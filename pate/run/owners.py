@@ -8,7 +8,7 @@ user has not chosen the ledger and has set no cap.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -18,7 +18,7 @@ from pate.progress import Monitor
 from pate.run.ledger_place import OtherLedger
 from pate.validation import InvalidValue
 
-Owners = Mapping[str, frozenset[bytes]]
+Owners = Mapping[str, Set[bytes]]
 """Ids and groups of private records as bytes, by kind (`id`, `group`). Names of two kinds are never compared."""
 
 

@@ -22,6 +22,7 @@ from pate.data.table.spelling import TRUTHS, USUAL, CellSpelling, canonical_word
 _OTHER_TEXTS = ("null", "large_string", "string_view")
 _UNITS_OF_A_SECOND = {"s": 1.0, "ms": 1e3, "us": 1e6, "ns": 1e9}
 _WHOLE_BELOW = 2.0**63  # floats that an int64 can hold
+_FIRST_NUMBERS = 64
 
 
 def as_texts(cells: Any) -> Any:
@@ -33,6 +34,8 @@ def as_texts(cells: Any) -> Any:
     """
     pa = arrow()
     cells = _decoded(cells)
+    if pa.types.is_integer(cells.type):
+        return cells.cast(pa.string())  # without blanks around it
     if pa.types.is_floating(cells.type):
         texts = _float_texts(cells)
     elif pa.types.is_decimal(cells.type):
@@ -59,8 +62,12 @@ def digest_texts(cells: Any) -> Any:
     if pa.types.is_floating(cells.type):
         values = cells.to_numpy(zero_copy_only=False)
         cells = pa.array(values, pa.float64(), from_pandas=True)
-        if _are_whole(values[~np.isnan(values)]).all():
+        values = values[~np.isnan(values)]
+        # most columns show by their first numbers that they are not whole
+        if _are_whole(values[:_FIRST_NUMBERS]).all() and _are_whole(values).all():
             cells = cells.cast(pa.int64(), safe=False)
+    if pa.types.is_floating(cells.type) or pa.types.is_integer(cells.type):
+        return cells.cast(pa.string())  # without blanks around it
     try:
         cells = cells.cast(pa.string())
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError):  # lists, bytes that are no text
@@ -175,8 +182,7 @@ def _float_texts(cells: Any) -> Any:
 
 def _are_whole(values: NDArray[np.float64]) -> NDArray[np.bool_]:
     """Returns True for each whole number that an int64 can hold, bool `[num_values]`; False for NaN."""
-    with np.errstate(invalid="ignore"):  # infinity has no remainder
-        return np.asarray((np.abs(values) < _WHOLE_BELOW) & (values % 1 == 0))
+    return np.asarray((np.abs(values) < _WHOLE_BELOW) & (np.trunc(values) == values))
 
 
 def _text_of(value: Any) -> str | None:

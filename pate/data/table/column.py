@@ -21,15 +21,20 @@ Block = NDArray[np.float32]
 """Features `[n, d]` of one column or of several."""
 
 
-def wrong_cells_in_words(num_wrong: int, *, num_rows: int, first_row: int) -> str:
+def wrong_cells_in_words(num_wrong: int, *, num_rows: int, first_row: str) -> str:
     """Returns the end of an error message: the number of wrong cells and the first row with one, but no cell's value.
 
     Args:
         num_wrong: the number of wrong cells.
         num_rows: the number of rows of the table.
-        first_row: the number of the first row with a wrong cell, from 0.
+        first_row: the first row with a wrong cell, such as `row 3`.
     """
-    return f"{num_wrong} of {num_rows} rows hold something else, row {first_row + 1} is the first"
+    return f"{num_wrong} of {num_rows} rows hold something else, {first_row} is the first"
+
+
+def row_in_words(number: int) -> str:
+    """Returns the number of a row for a message, counted from 1; `number` counts from 0."""
+    return f"row {number + 1}"
 
 
 class Encoded(NamedTuple):

@@ -106,7 +106,7 @@ class Dealing:
         if words.null_count:
             rule = f"a value in each row, {words.null_count} of {len(words)} rows have none"
             raise InvalidValue("group", self.group, rule=rule)
-        return People.from_words(columns=[words], spelling=spelling).merged_by_looks()[0]
+        return People.from_names(columns=[words], spelling=spelling).merged_by_looks()[0]
 
     def part_of_row(self) -> NDArray[np.int64]:
         """Returns the split of each row as an index into `SPLITS`, `[num_rows]`."""
@@ -169,7 +169,7 @@ def _json_writer(text: io.TextIOWrapper) -> Write:
 
 
 def _csv_writer(text: io.TextIOWrapper, file: TableFile) -> Write:
-    head = read_head(file)
+    head = read_head(file.files[0])
     rows = csv.writer(text, delimiter=head.separator, lineterminator="\n")
     rows.writerow(head.names)
 

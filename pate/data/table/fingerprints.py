@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import numpy as np
@@ -59,24 +59,53 @@ def _values_of(cells: Any, column: Column, spelling: CellSpelling) -> Any:
     return canonical_words(words=as_texts(cells), spelling=spelling).fill_null(_MISSING_WORD)
 
 
-def private_digest(batches: Iterable[NumberedBatch], *, cells_are_text: bool = False) -> str:
-    """Returns the SHA-256 digest of all cells of the private rows, in hexadecimal.
+class CellDigest:
+    """A SHA-256 digest of all cells of the private rows, which does not depend on the order of the rows.
 
-    The digest does not depend on the order of the rows. No epsilon covers it.
+    No epsilon covers the digest. `hashes` may be called by several threads at once, and `add` in any order.
 
     Args:
-        batches: the private rows.
         cells_are_text: whether the cells are text, as in CSV. A decimal comma then counts as a point, whatever
             settings say, so that no setting makes a ledger take the records for new records.
     """
-    names: list[str] = []
-    numbers = []
-    for _, table in batches:
-        names = sorted(table.column_names)
-        words = [digest_texts(table.column(name)).fill_null(_MISSING_WORD) for name in names]
-        numbers.append(_hash_rows(list(map(with_points, words)) if cells_are_text else words))
-    digest = hashlib.sha256(_CELL_SEPARATOR.join(names).encode())
-    digest.update(np.sort(np.concatenate(numbers)).astype("<u8").tobytes())
+
+    def __init__(self, *, cells_are_text: bool = False) -> None:
+        self._cells_are_text = cells_are_text
+        self._names: list[str] = []
+        self._hashes: list[NDArray[np.uint64]] = []
+
+    def hashes(self, batch: Any) -> NDArray[np.uint64]:
+        """Returns the hash of the cells in each row of a pyarrow table, `[num_rows]`."""
+        self._names = names = sorted(batch.column_names)
+        words = [digest_texts(batch.column(name)).fill_null(_MISSING_WORD) for name in names]
+        return _hash_rows(list(map(with_points, words)) if self._cells_are_text else words)
+
+    def add(self, hashes: NDArray[np.uint64]) -> None:
+        """Adds rows with the given hashes."""
+        self._hashes.append(hashes)
+
+    def add_all(self, batches: Iterable[NumberedBatch]) -> None:
+        """Adds the rows of all batches."""
+        for _ in self.watched(batches):
+            pass
+
+    def watched(self, batches: Iterable[NumberedBatch]) -> Iterator[NumberedBatch]:
+        """Yields batches, and adds the rows of each."""
+        for numbers, batch in batches:
+            self.add(self.hashes(batch))
+            yield numbers, batch
+
+    def hexdigest(self) -> str:
+        """Returns the digest of all rows that were added, in hexadecimal."""
+        digest = hashlib.sha256(_CELL_SEPARATOR.join(self._names).encode())
+        digest.update(np.sort(np.concatenate(self._hashes)).astype("<u8").tobytes())
+        return digest.hexdigest()
+
+
+def private_digest(batches: Iterable[NumberedBatch], *, cells_are_text: bool = False) -> str:
+    """Returns the digest of all cells of the private rows, see `CellDigest`."""
+    digest = CellDigest(cells_are_text=cells_are_text)
+    digest.add_all(batches)
     return digest.hexdigest()
 
 
@@ -88,6 +117,7 @@ def _hash_rows(columns: list[Any]) -> NDArray[np.uint64]:
     """
     from pandas.util import hash_array  # loads slowly
 
-    lines = arrow().compute.binary_join_element_wise(*columns, _CELL_SEPARATOR)
-    words = np.array(lines.to_pylist(), dtype=object)
-    return np.asarray(hash_array(words, categorize=False), np.uint64)
+    pa = arrow()
+    lines = pa.compute.binary_join_element_wise(*columns, _CELL_SEPARATOR).cast(pa.binary())
+    # pandas hashes a text by its bytes in UTF-8
+    return np.asarray(hash_array(lines.to_numpy(zero_copy_only=False), categorize=False), np.uint64)

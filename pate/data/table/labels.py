@@ -44,6 +44,7 @@ class ReadLabels(NamedTuple):
 
     bits: Bits  # [n, num_labels]
     wrong: Bits  # [n, num_labels], cells that are no label
+    num_unknown: int = 0  # cells that list a label which is none of the names
 
 
 @dataclass
@@ -60,7 +61,8 @@ class Labels:
         hint: the end of an error message on a cell that is no label. `read` replaces it if cells are lists.
         column: the column that lists all labels; None if each label has a column.
         separator: the mark between two labels in that column.
-        num_unknown: the number of cells read so far that listed a label which `names` lacks. Such labels are left out.
+        num_unknown: the number of private, public and test cells that list a label which `names` lacks. Such labels are
+            left out. `Rows` adds up the counts of `read`.
     """
 
     names: tuple[str, ...]
@@ -81,7 +83,7 @@ class Labels:
         return naming_rule(self.separator)
 
     def read(self, table: Any, spelling: CellSpelling = USUAL) -> ReadLabels:
-        """Returns the labels of the rows in a pyarrow table, and counts labels that are unknown.
+        """Returns the labels of the rows in a pyarrow table, and the number of cells with labels that are unknown.
 
         Args:
             table: a table that has the columns of the labels.
@@ -111,7 +113,7 @@ class Labels:
             return self._read_words(column, value_of_word=truth_of)
         numbers = as_numbers(cells=column, spelling=spelling)
         bits = numbers == 1
-        wrong = ~np.isin(numbers, (0, 1))
+        wrong = ~(bits | (numbers == 0))
         if wrong.any():
             word_bits, is_no_word = self._read_words(column, value_of_word=_USUAL_TRUTHS)
             bits = np.where(is_no_word, bits, word_bits)
@@ -159,8 +161,7 @@ class Labels:
             bits[row, [place_of[name] for name in names if name in place_of]] = True
             has_unknown[row] = not place_of.keys() >= set(names)
         codes = coded.indices.fill_null(len(cells)).to_numpy(zero_copy_only=False)
-        self.num_unknown += int(has_unknown[codes].sum())
-        return ReadLabels(bits[codes], wrong[codes])
+        return ReadLabels(bits[codes], wrong[codes], num_unknown=int(has_unknown[codes].sum()))
 
 
 def naming_rule(separator: str) -> str:

@@ -10,8 +10,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pate.data.split import SPLITS
-from pate.data.table.arrow import arrow
+from pate.data.split import SPLITS, count_shared, distinct
+from pate.data.table.arrow import arrow, codes_among
+from pate.data.table.cells import as_texts
 from pate.data.table.spelling import USUAL, CellSpelling, canonical_word, canonical_words
 
 Numbers = NDArray[np.int64]
@@ -117,25 +118,44 @@ class People:
     look_codes: Numbers
 
     @classmethod
-    def from_words(cls, columns: Sequence[Any], spelling: CellSpelling = USUAL) -> People:
+    def from_names(cls, columns: Sequence[Any], spelling: CellSpelling = USUAL) -> People:
         """Returns the persons whom the cells of a column name.
 
         Args:
-            columns: for each split, a chunked pyarrow array of the cells; no cell is missing.
+            columns: for each split, a chunked pyarrow array of the cells, words or int64; no cell is missing. A whole
+                number names the same person as the word of its digits.
             spelling: the notation of numbers and dates.
         """
-        words = arrow().chunked_array([chunk for column in columns for chunk in column.chunks])
-        chunks = words.dictionary_encode().unify_dictionaries().chunks
-        distinct_words = chunks[-1].dictionary
+        pa = arrow()
+        if all(column.type == pa.int64() for column in columns):
+            return cls._from_numbers([column.to_numpy() for column in columns])
+        texts = [as_texts(column) for column in columns]
+        words = pa.chunked_array(texts)
+        distinct_words = words.unique()
         names = person_names(distinct_words, spelling)
         coded = names.dictionary_encode(null_encoding="encode")
         person_of_word = coded.indices.to_numpy().astype(np.int64)
-        numbers = np.concatenate([person_of_word[chunk.indices.to_numpy()] for chunk in chunks])
-        ends = np.cumsum([len(column) for column in columns])[:-1]
+        numbers = person_of_word[codes_among(words, categories=distinct_words)]
         return cls(
-            person_of_row=tuple(np.split(numbers, ends)),
+            person_of_row=_parts(numbers, columns),
             lowercase_codes=_codes(_in_small_letters(coded.dictionary)),
             look_codes=_codes(looks_of(coded.dictionary)),
+        )
+
+    @classmethod
+    def _from_numbers(cls, columns: Sequence[Numbers]) -> People:
+        """Returns the persons whom whole numbers name. Two numbers look alike if they differ in their sign alone."""
+        names, first_rows, name_of_row = np.unique(
+            np.concatenate(columns), return_index=True, return_inverse=True
+        )
+        order = np.argsort(first_rows)
+        person_of_name = np.empty_like(order)
+        person_of_name[order] = np.arange(len(order))
+        sizes = np.abs(names[order])
+        return cls(
+            person_of_row=_parts(person_of_name[name_of_row], columns),
+            lowercase_codes=np.arange(len(names)),
+            look_codes=np.unique(sizes, return_inverse=True)[1].astype(np.int64),
         )
 
     def groups(self) -> list[Numbers]:
@@ -158,8 +178,7 @@ class People:
             person_of_row=np.concatenate(self.person_of_row), code_of_person=self.look_codes
         )
         _, groups = np.unique(merged, return_inverse=True)
-        ends = np.cumsum([len(numbers) for numbers in self.person_of_row])[:-1]
-        return np.split(groups.astype(np.int64), ends)
+        return list(_parts(groups.astype(np.int64), self.person_of_row))
 
     def remarks(self, setting: str) -> Iterator[str]:
         """Yields remarks for the owner of the records on persons with similar names. Remarks have counts, but no name.
@@ -171,20 +190,25 @@ class People:
             "they differ in letter case, accents, signs or leading zeros alone; where two are one person, "
             "write them alike"
         )
-        persons = [np.unique(numbers) for numbers in self.person_of_row]
+        persons = [distinct(numbers) for numbers in self.person_of_row]
         for first in range(len(persons)):
             for second in range(first + 1, len(persons)):
-                look_codes = np.intersect1d(
+                num_shared = count_shared(
                     self.look_codes[persons[first]], self.look_codes[persons[second]]
                 )
-                if len(look_codes):
+                if num_shared:
                     splits = f"{SPLITS[first]} and {SPLITS[second]}"
-                    yield f"{setting}: {len(look_codes)} values of {splits} look alike, {reason}"
-        private = np.unique(_merged(person_of_row=persons[0], code_of_person=self.lowercase_codes))
+                    yield f"{setting}: {num_shared} values of {splits} look alike, {reason}"
+        private = distinct(_merged(person_of_row=persons[0], code_of_person=self.lowercase_codes))
         _, counts = np.unique(self.look_codes[private], return_counts=True)
         num_alike = int(counts[counts > 1].sum())
         if num_alike:
             yield f"{setting}: {num_alike} values of private look like another, {reason}"
+
+
+def _parts(numbers: Numbers, columns: Sequence[Any]) -> tuple[Numbers, ...]:
+    """Returns the numbers of all rows, `[num_rows]`, as one array for each of the columns that follow each other."""
+    return tuple(np.split(numbers, np.cumsum([len(column) for column in columns])[:-1]))
 
 
 def smallest_of_group(group_of_row: Numbers, number_of_row: Numbers) -> Numbers:
@@ -213,7 +237,7 @@ def _merged(person_of_row: Numbers, code_of_person: Numbers) -> Numbers:
         person_of_row: the person of each row, `[num_rows]`.
         code_of_person: the code of each person, `[num_persons]`.
     """
-    persons = np.unique(person_of_row)
+    persons = distinct(person_of_row)
     _, first, person_codes = np.unique(
         code_of_person[persons], return_index=True, return_inverse=True
     )

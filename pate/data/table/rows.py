@@ -3,21 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from pate.accounting import PrivacyUnit
-from pate.data.table.arrow import arrow, is_missing
+from pate.data.table.arrow import arrow, is_missing, joined
 from pate.data.table.cells import as_texts, with_missing
-from pate.data.table.column import wrong_cells_in_words
-from pate.data.table.labels import Labels
+from pate.data.table.column import Encoded, row_in_words, wrong_cells_in_words
+from pate.data.table.fingerprints import CellDigest
+from pate.data.table.labels import Labels, ReadLabels
 from pate.data.table.schema import TableSchema
 from pate.data.table.table_file import NumberedBatch
 from pate.data.texts.reading import as_strings
 from pate.data.texts.vectors import NUM_COUNTED_TEXTS
 from pate.files.array_rows import Spilled
+from pate.pool import in_order
 from pate.validation import InvalidValue
 
 Numbers = NDArray[np.int64]
@@ -72,18 +75,42 @@ class _WrongCells:
         self.counts += is_wrong.sum(axis=0)
 
 
+@dataclass(frozen=True, eq=False)
+class _ReadBatch:
+    """What is read of some thousand rows.
+
+    Attributes:
+        numbers: the numbers of the rows, `[num_rows]`.
+        encoded: the features, with counts of cells.
+        labels: the labels; None if the rows lack columns of labels, which public rows may do.
+        has_label: whether a cell of a label is not missing.
+        cells: the cells of each column that names records, owners or budgets, see `_names`.
+        texts: the first cells of each column of free text.
+        hashes: the hash of all cells of each row for the digest, `[num_rows]`; None if there is no digest.
+    """
+
+    numbers: Numbers
+    encoded: Encoded
+    labels: ReadLabels | None
+    has_label: bool
+    cells: dict[str, Any]
+    texts: dict[str, list[str]]
+    hashes: NDArray[np.uint64] | None
+
+
 class Rows:
     """The rows of one split, read from a table.
 
     n is the number of rows.
 
     Attributes:
-        inputs: features `[n, num_features]`; a read-only `np.memmap` if the table is large.
+        inputs: features `[n, num_features]`; `FileRows` if the table is large.
         labels: bool `[n, num_labels]`.
         labeled: False if all labels of public rows are missing; all of `labels` are False then.
-        numbers: int64 `[n]`, the numbers of the rows in the file, from 0.
-        groups: for each kind of owner, pyarrow words `[n]` that name the owner of each row.
-        ids: pyarrow words `[n]` that name the records; None if no column does.
+        numbers: int64 `[n]`, the numbers of the rows in the table, from 0.
+        groups: for each kind of owner, a chunked pyarrow array `[n]` that names the owner of each row: whole numbers
+            where the column has such a type, and otherwise words.
+        ids: the names of the records in the same form; None if no column names them.
         budgets: pyarrow words `[n]`; None if no column has budgets.
         texts: the first 2,000 texts of each column of free text, by the column's name.
         unknown_and_missing: the numbers of unknown and of missing cells, `[num_columns, 2]`, see `Encoded`.
@@ -93,8 +120,11 @@ class Rows:
         schema: encodes the features.
         labels: reads the labels.
         roles: the columns that name records and owners.
-        name: the name of the setting that names the file, for messages.
+        name: the name of the setting that names the table, for messages.
         split: the split that the rows belong to.
+        cell_digest: receives all cells of the batches; None if no digest of them is needed.
+        in_threads: whether several batches are encoded at a time, by the pool of threads that is open.
+        place_of_row: returns the words for a row in a message, from its number.
 
     Raises:
         InvalidValue: a cell, label, group or id is wrong. The message has the column and a count, but no cell.
@@ -109,80 +139,99 @@ class Rows:
         *,
         name: str,
         split: str,
+        cell_digest: CellDigest | None = None,
+        in_threads: bool = False,
+        place_of_row: Callable[[int], str] = row_in_words,
     ) -> None:
         self._schema = schema
         self._label_form = labels
         self._name = name
+        self._place_of_row = place_of_row
         self._wrong_cells = _WrongCells(len(schema.columns))
         self._wrong_labels = _WrongCells(len(labels.names))
         self.unknown_and_missing = np.zeros((len(schema.columns), 2), np.int64)
         self.texts: dict[str, list[str]] = {column: [] for column in schema.texts}
         self.labeled = split != "public"
         inputs = Spilled()
-        bits = Spilled()
+        bits: list[NDArray[np.bool_]] = []
         numbers = [np.zeros(0, np.int64)]
-        words: dict[str, list[Any]] = {column: [] for column in roles.columns}
-        for batch_numbers, batch in batches:
-            numbers.append(batch_numbers)
-            inputs.append(self._encode(row_numbers=batch_numbers, batch=batch))
-            cells = self._other_columns(batch, roles)
-            bits.append(self._read_labels(row_numbers=batch_numbers, table=cells))
-            for column, chunks in words.items():
-                chunks.append(as_texts(cells.column(column)))
+        names: dict[str, list[Any]] = {column: [] for column in roles.columns}
+
+        def read(numbered_batch: NumberedBatch) -> _ReadBatch:
+            return self._read(numbered_batch, roles, cell_digest)
+
+        for part in in_order(read, batches) if in_threads else map(read, batches):
+            numbers.append(part.numbers)
+            inputs.append(part.encoded.features)
+            bits.append(self._add(part))
+            for column, chunks in names.items():
+                chunks.append(part.cells[column])
+            if cell_digest is not None and part.hashes is not None:
+                cell_digest.add(part.hashes)
         self.numbers = np.concatenate(numbers)
         schema.require_no_wrong_cell(
             name,
             num_wrong=self._wrong_cells.counts,
             first_wrong=self._wrong_cells.first_rows,
             num_rows=len(self.numbers),
+            place_of_row=place_of_row,
         )
         self._require_labels()
-        joined = {column: arrow().chunked_array(chunks) for column, chunks in words.items()}
-        for column, column_words in joined.items():
-            self._require_values(column, column_words)
-        self.groups = [joined[column] for column in roles.group]
-        self.ids = None if roles.id is None else joined[roles.id]
-        self.budgets = None if roles.budget is None else joined[roles.budget]
+        names_of = {column: arrow().chunked_array(chunks) for column, chunks in names.items()}
+        for column, column_names in names_of.items():
+            self._require_values(column, column_names)
+        self.groups = [names_of[column] for column in roles.group]
+        self.ids = None if roles.id is None else names_of[roles.id]
+        self.budgets = None if roles.budget is None else as_texts(names_of[roles.budget])
         self.inputs: Any = inputs.whole()
-        self.labels = bits.whole()
+        self.labels = np.concatenate(bits)
 
     @property
     def record_names(self) -> list[str]:
         """The names of the records; an empty list if no column names them."""
-        return [] if self.ids is None else list(self.ids.to_pylist())
+        return [] if self.ids is None else list(as_texts(self.ids).to_pylist())
 
-    def _encode(self, row_numbers: Numbers, batch: Any) -> NDArray[np.float32]:
-        encoded = self._schema.encode(batch)
-        self._wrong_cells.add(encoded.wrong, row_numbers)
-        self.unknown_and_missing += encoded.unknown_and_missing
-        for column, texts in self.texts.items():
-            cells = batch.column(column)[: NUM_COUNTED_TEXTS - len(texts)]
-            texts += as_strings(as_texts(cells))
-        return encoded.features
+    def _read(
+        self, numbered_batch: NumberedBatch, roles: Roles, cell_digest: CellDigest | None
+    ) -> _ReadBatch:
+        """Reads a batch; several threads may do so at once."""
+        numbers, batch = numbered_batch
+        form = self._label_form
+        label_columns = [column for column in form.columns if column in batch.column_names]
+        columns = list(dict.fromkeys((*label_columns, *roles.columns)))
+        cells = with_missing(table=batch.select(columns), spelling=self._schema.spelling)
+        has_label = self.labeled or any(
+            not is_missing(as_texts(cells.column(column))).all() for column in label_columns
+        )
+        labels = None
+        if len(label_columns) == len(form.columns):
+            labels = form.read(cells, self._schema.spelling)
+        return _ReadBatch(
+            numbers=numbers,
+            encoded=self._schema.encode(batch),
+            labels=labels,
+            has_label=has_label,
+            cells={column: _names(cells.column(column)) for column in roles.columns},
+            texts={
+                column: as_strings(as_texts(batch.column(column)[:NUM_COUNTED_TEXTS]))
+                for column, texts in self.texts.items()
+                if len(texts) < NUM_COUNTED_TEXTS
+            },
+            hashes=None if cell_digest is None else cell_digest.hashes(batch),
+        )
 
-    def _other_columns(self, batch: Any, roles: Roles) -> Any:
-        """Returns a pyarrow table of the columns of labels and roles, in which missing cells are null."""
-        labels = [column for column in self._label_form.columns if column in batch.column_names]
-        columns = list(dict.fromkeys((*labels, *roles.columns)))
-        return with_missing(table=batch.select(columns), spelling=self._schema.spelling)
-
-    def _read_labels(self, row_numbers: Numbers, table: Any) -> NDArray[np.bool_]:
-        """Returns the labels of a batch, bool `[num_rows, num_labels]`.
-
-        All are False if the columns of labels are missing, which public rows may lack.
-
-        Args:
-            row_numbers: the numbers of the rows, `[num_rows]`.
-            table: the rows as a pyarrow table.
-        """
-        bits = np.zeros((len(row_numbers), len(self._label_form.names)), np.bool_)
-        columns = [column for column in self._label_form.columns if column in table.column_names]
-        if len(columns) == len(self._label_form.columns):
-            bits, wrong = self._label_form.read(table, self._schema.spelling)
-            self._wrong_labels.add(wrong, row_numbers)
-        has_cells = any(not is_missing(as_texts(table.column(column))).all() for column in columns)
-        self.labeled = self.labeled or has_cells
-        return bits
+    def _add(self, part: _ReadBatch) -> NDArray[np.bool_]:
+        """Adds the counts of a batch, and returns its labels `[num_rows, num_labels]`; all are False if it has none."""
+        self._wrong_cells.add(part.encoded.wrong, part.numbers)
+        self.unknown_and_missing += part.encoded.unknown_and_missing
+        self.labeled = self.labeled or part.has_label
+        for column, texts in part.texts.items():
+            self.texts[column] += texts[: NUM_COUNTED_TEXTS - len(self.texts[column])]
+        if part.labels is None:
+            return np.zeros((len(part.numbers), len(self._label_form.names)), np.bool_)
+        self._wrong_labels.add(part.labels.wrong, part.numbers)
+        self._label_form.num_unknown += part.labels.num_unknown
+        return part.labels.bits
 
     def _require_labels(self) -> None:
         """Raises `InvalidValue` if a cell is no label, unless the rows are public and all their labels are missing."""
@@ -199,7 +248,7 @@ class Rows:
             if not count:
                 continue
             wrong_cells = wrong_cells_in_words(
-                num_wrong=count, num_rows=len(self.numbers), first_row=row
+                num_wrong=count, num_rows=len(self.numbers), first_row=self._place_of_row(row)
             )
             if form.column is not None:
                 rule = f"{form.rule}, {wrong_cells}"
@@ -207,14 +256,24 @@ class Rows:
             rule = f"0 or 1 in a label's column, {wrong_cells}{form.hint}"
             raise InvalidValue(f"{self._name}.{label}", rule=rule)
 
-    def _require_values(self, column: str, words: Any) -> None:
+    def _require_values(self, column: str, names: Any) -> None:
         """Raises `InvalidValue` if a cell of a column is missing or has only invisible characters."""
-        compute = arrow().compute
-        num_unseen = compute.sum(compute.match_substring_regex(words, _UNSEEN)).as_py() or 0
-        num_missing = words.null_count + num_unseen
+        pa = arrow()
+        num_missing = names.null_count
+        if names.type == pa.string():
+            is_unseen = pa.compute.match_substring_regex(names, _UNSEEN)
+            num_missing += pa.compute.sum(is_unseen).as_py() or 0
         if num_missing:
-            rule = f"a value in each row, {num_missing} of {len(words)} rows have none"
+            rule = f"a value in each row, {num_missing} of {len(names)} rows have none"
             raise InvalidValue(f"{self._name}.{column}", rule=rule)
+
+
+def _names(cells: Any) -> Any:
+    """Returns the cells of a column as names `[num_rows]`: int64 if they are typed as whole numbers, else words."""
+    pa = arrow()
+    if pa.types.is_integer(cells.type) and cells.type != pa.uint64():
+        return joined(cells).cast(pa.int64())
+    return as_texts(cells)
 
 
 def gather_batches(

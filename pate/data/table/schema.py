@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, ClassVar, Self
@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from pate.data.preprocessing import Preprocessing
 from pate.data.table.cells import as_texts, with_missing
-from pate.data.table.column import Block, Column, Encoded, wrong_cells_in_words
+from pate.data.table.column import Block, Column, Encoded, row_in_words, wrong_cells_in_words
 from pate.data.table.column_kinds import fit_column, read_column
 from pate.data.table.column_names import column_name, require_columns
 from pate.data.table.date_column import DateColumn
@@ -316,6 +316,7 @@ class TableSchema(Preprocessing):
         first_wrong: NDArray[np.int64],
         *,
         num_rows: int,
+        place_of_row: Callable[[int], str] = row_in_words,
     ) -> None:
         """Raises `InvalidValue` if a cell is wrong. The message does not show the cell.
 
@@ -324,12 +325,13 @@ class TableSchema(Preprocessing):
             num_wrong: the number of wrong cells in each column, `[num_columns]`.
             first_wrong: the number of the first row with a wrong cell in each column, from 0, `[num_columns]`.
             num_rows: the number of rows of the table.
+            place_of_row: returns the words for a row in the message, from its number.
         """
         rows = zip(self.columns, num_wrong.tolist(), first_wrong.tolist(), strict=True)
         for column, count, row in rows:
             if count:
                 wrong_cells = wrong_cells_in_words(
-                    num_wrong=count, num_rows=num_rows, first_row=row
+                    num_wrong=count, num_rows=num_rows, first_row=place_of_row(row)
                 )
                 rule = f"{column.expects}, {wrong_cells}"
                 prefix = "data." if "." in name else ""  # other commands have no such prefix

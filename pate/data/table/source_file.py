@@ -164,4 +164,14 @@ class SourceFile:
 
     def setting_name(self, name: str) -> str:
         """Returns the full name of a setting of this file: `data.NAME` in pate-train, `NAME` in other commands."""
-        return f"data.{name}" if "." in self.name else name
+        return setting_beside(self.name, name)
+
+
+def setting_beside(file_setting: str, name: str) -> str:
+    """Returns the full name of a setting that describes a file.
+
+    Args:
+        file_setting: the name of the setting that names the file: `data.private` in pate-train, `data` elsewhere.
+        name: the name of the setting, such as `encoding`.
+    """
+    return f"data.{name}" if "." in file_setting else name

@@ -23,7 +23,7 @@ from pate.data.table.column_names import (
 )
 from pate.data.table.column_remarks import remarks_on_columns
 from pate.data.table.encoding import UTF_8, require_encoding
-from pate.data.table.fingerprints import private_digest, row_numbers
+from pate.data.table.fingerprints import CellDigest, row_numbers
 from pate.data.table.label_form import labels_in_one_column, labels_with_columns
 from pate.data.table.labels import Labels
 from pate.data.table.number_column import NumberColumn
@@ -36,7 +36,7 @@ from pate.data.table.table_file import NumberedBatch, TableFile
 from pate.data.table.table_settings import TableSettings
 from pate.data.texts.tfidf import TfidfVectors
 from pate.data.texts.vectors import TextReader
-from pate.files.paths import at_home
+from pate.files.paths import at_home, files_named
 from pate.progress import StageOpener, unwatched
 from pate.validation import (
     InvalidValue,
@@ -67,7 +67,10 @@ class _PublicReading(NamedTuple):
 
 @dataclass(frozen=True)
 class Table(TextReader):
-    """A reader of CSV, JSON, Parquet, Feather or Arrow files: one file per split, or one file with a column of splits.
+    """A reader of CSV, JSON, Parquet, Feather or Arrow files: those of each split, or a table with a column of splits.
+
+    A folder or a pattern such as `data/part-*.parquet` may be named in place of a file. Its files are read in the order
+    of their names, as if they were one file. They must be of one kind and have the same columns.
 
     Every column becomes features, except labels, group, id, split and dropped columns. A schema determines the
     features. The schema is learned from the public file alone and depends on no private cell. Numbers and dates are
@@ -232,7 +235,7 @@ class Table(TextReader):
             for split, path in paths.items():
                 is_alone = path is not None and self.split is None
                 require(is_alone, f"data.{split}", path, _FILES_RULE)
-            require_files_apart({split: str(path) for split, path in paths.items()})
+            require_files_apart({split: files_named(str(path)) for split, path in paths.items()})
         labels = self.labels or self._schema_settings.labels
         require(len(labels) > 0, "data.labels", list(labels), _LABELS_RULE)
 
@@ -275,8 +278,13 @@ class Table(TextReader):
         self._require_columns()
         schema = self._with_text_vectors(self._usable_schema(), stage)
         spelled = replace(schema, spelling=self._public_file.spelling(schema.spelling))
-        private_file = self._files["private"]
-        rows = {split: self._rows(split, schema=spelled, stage=stage) for split in SPLITS}
+        digest = CellDigest(cells_are_text=self._files["private"].is_text)
+        rows = {
+            split: self._rows(
+                split, spelled, stage=stage, cell_digest=digest if split == "private" else None
+            )
+            for split in SPLITS
+        }
 
         def fingerprints_of_split(split: str) -> NDArray[np.uint64]:
             return row_numbers(batches=self._files[split].rows(list(schema.names)), schema=spelled)
@@ -291,9 +299,7 @@ class Table(TextReader):
             seed=self.seed,
             notes=self._notes(),
             preprocessing=schema,
-            private_cell_digest=private_digest(
-                batches=private_file.rows(), cells_are_text=private_file.is_text
-            ),
+            private_cell_digest=digest.hexdigest(),
             fingerprints_of_split=fingerprints_of_split,
         )
 
@@ -316,14 +322,15 @@ class Table(TextReader):
         schema = TableSchema.load(Path(self.schema or "")).without(self._no_features)
         file = self._files["private"]
         spelling = file.spelling(schema.spelling)
-        rows = self._rows(split="private", schema=replace(schema, spelling=spelling))
+        digest = CellDigest(cells_are_text=file.is_text)
+        rows = self._rows("private", replace(schema, spelling=spelling), cell_digest=digest)
         ids = rows.numbers
         if self.id is not None:
-            ids = People.from_words(columns=[rows.ids], spelling=spelling).person_of_row[0]
+            ids = People.from_names(columns=[rows.ids], spelling=spelling).person_of_row[0]
         groups = ids
         remarks: list[str] = []
         if owners:
-            people = People.from_words(columns=rows.groups, spelling=spelling)
+            people = People.from_names(columns=rows.groups, spelling=spelling)
             groups = people.groups()[0]
             remarks += people.remarks(f"data.group={owners[0]}")
         remarks += remarks_on_lost_columns(
@@ -334,7 +341,7 @@ class Table(TextReader):
             label_names=self._label_form.names,
             records=Split(inputs=rows.inputs, labels=rows.labels, record_ids=ids, group_ids=groups),
             preprocessing=schema,
-            private_cells=private_digest(batches=file.rows(), cells_are_text=file.is_text),
+            private_cells=digest.hexdigest(),
             notes=(*self._notes(), *remarks),
             group_unit=Roles(group=owners, id=self.id).group_unit,
         )
@@ -539,32 +546,58 @@ class Table(TextReader):
                     rule = f"it in every file, data.{lacking[0]} lacks it; {remedy}"
                     raise InvalidValue(f"{file.name}.{name}", rule=rule)
 
-    def _rows(self, split: str, schema: TableSchema, stage: StageOpener = unwatched) -> Rows:
+    def _rows(
+        self,
+        split: str,
+        schema: TableSchema,
+        *,
+        stage: StageOpener = unwatched,
+        cell_digest: CellDigest | None = None,
+    ) -> Rows:
         """Reads the rows of a split.
 
         Args:
             split: private, public or test.
             schema: encodes the features.
             stage: opens the stage that reports progress.
+            cell_digest: receives all cells of the split, with columns that become no features; None if none is needed.
         """
-        file = self._files[split]
-        if self._label_form.column is not None:
-            file = replace(file, whole_lists=(self._label_form.column,))
-        columns = list(dict.fromkeys((*schema.names, *self._role_columns(split))))
-        require_columns(file.name, file.names, columns)
+        table = self._files[split]
+        required_columns = list(dict.fromkeys((*schema.names, *self._role_columns(split))))
+        require_columns(table.name, table.names, required_columns)
+        columns: list[str] | None = required_columns
+        if cell_digest is not None:
+            columns = None
+        if self._label_form.column is not None and table.kind == "json":
+            # A list of labels is read as it is, and the digest is that of its items as one word.
+            if cell_digest is not None:
+                cell_digest.add_all(table.rows())
+                cell_digest = None
+                columns = required_columns
+            table = replace(table, whole_lists=(self._label_form.column,))
         budget = self.budget if split == "private" else None
         roles = Roles(group=self._columns_of("group"), id=self.id, budget=budget)
-        name = file.name if self.path is None else f"data.path, {split}"
+        batches = table.rows(columns)
 
         def read(batches: Iterable[NumberedBatch]) -> Rows:
             return Rows(
-                batches, schema, labels=self._label_form, roles=roles, name=name, split=split
+                batches,
+                schema,
+                labels=self._label_form,
+                roles=roles,
+                name=table.name if self.path is None else f"data.path, {split}",
+                split=split,
+                cell_digest=cell_digest,
+                in_threads=not schema.texts,  # vectors of texts take all threads for one batch
+                place_of_row=table.row_in_words,
             )
 
-        batches = file.rows(columns)
         if not schema.texts:
             return read(batches)
-        size_kb = file.path.stat().st_size // 1000
+        if cell_digest is not None:  # which depends on the batches as they are in the file
+            batches = cell_digest.watched(batches)
+            cell_digest = None
+        size_kb = table.num_bytes // 1000
         with stage(f"texts of {split} records, kB", size_kb) as advance:
             return read(gather_batches(batches, file_size_kb=size_kb, report_progress=advance))
 
@@ -595,8 +628,8 @@ class Table(TextReader):
             notes.append(
                 f"{setting}: {form.num_unknown} rows name a label that is none of {names}: it is left out"
             )
-        remarks = [file.encoding_remark() for file in self._files.values()]
-        notes += dict.fromkeys(remark for remark in remarks if remark is not None)
+        remarks = [line for table in self._files.values() for line in table.encoding_remarks()]
+        notes += dict.fromkeys(remarks)
         if self.schema is None:
             notes += self.public_remarks()
         elif self.group is None:

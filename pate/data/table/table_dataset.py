@@ -11,8 +11,10 @@ from numpy.typing import NDArray
 from pate.data.copies import CellNumbers, remarks_on_copies
 from pate.data.dataset import Dataset, Kind
 from pate.data.preprocessing import Preprocessing
-from pate.data.shared_records import SharedRecords, linked_groups
-from pate.data.split import SPLITS, Split
+from pate.data.shared_records import OwnerNames, SharedRecords, linked_groups
+from pate.data.split import SPLITS, Split, count_shared
+from pate.data.table.arrow import arrow, joined
+from pate.data.table.cells import as_texts
 from pate.data.table.column import Column
 from pate.data.table.people import People, person_names
 from pate.data.table.rows import Numbers, Roles, Rows
@@ -27,6 +29,7 @@ UNGROUPED = (
 )
 _SPLIT_STEP = 2**48  # between the numbers of two splits: more than a file has rows
 _FEWEST_RECORDS = 100  # fewer may all be rare ones
+_NAMES_AT_ONCE = 2**14  # names that are Python's texts at the same time
 
 
 def make_dataset(
@@ -124,7 +127,7 @@ def _remarks_on_content(
     return remarks + identities.remarks
 
 
-def _owners(private: Rows, spelling: CellSpelling) -> dict[str, frozenset[bytes]]:
+def _owners(private: Rows, spelling: CellSpelling) -> dict[str, OwnerNames]:
     """Returns the names of the private records ("id") and of their owners ("group"), as far as columns name them."""
     columns_of = {"id": [] if private.ids is None else [private.ids], "group": private.groups}
     return {
@@ -138,27 +141,34 @@ def _budget_classes(private: Rows, spelling: CellSpelling) -> NDArray[np.str_] |
     """Returns the name of each private record's budget class, `[num_private]`; None if no column names the classes."""
     if private.budgets is None:
         return None
-    return np.array(canonical_words(private.budgets, spelling).to_pylist(), np.str_)
+    coded = joined(private.budgets).dictionary_encode()
+    classes = canonical_words(coded.dictionary, spelling).to_pylist()
+    return np.asarray(np.array(classes, np.str_)[coded.indices.to_numpy()])
 
 
-def _names_for_ledgers(columns: Sequence[Any], spelling: CellSpelling) -> frozenset[bytes]:
+def _names_for_ledgers(columns: Sequence[Any], spelling: CellSpelling) -> OwnerNames:
     """Returns the names by which ledgers recognize owners or records.
 
     Each owner has up to three names: a canonical word, as in older ledgers; the normalized name of a person; and that
-    name in lower case.
+    name in lower case. Whole numbers have one name, their digits.
 
     Args:
-        columns: pyarrow arrays of words that name owners or records.
+        columns: chunked pyarrow arrays, words or int64, that name owners or records.
         spelling: the notation of the words.
     """
-    names: set[str] = set()
+    pa = arrow()
+    names = []
     for column in columns:
-        words = column.unique()
-        persons = person_names(words, spelling).to_pylist()
-        names.update(canonical_words(words, spelling).to_pylist())
-        names.update(persons)
-        names.update(map(str.casefold, persons))
-    return frozenset(name.encode() for name in names)
+        distinct_cells = column.unique()
+        if len(columns) == 1 and column.type == pa.int64():
+            return OwnerNames(distinct_cells)
+        distinct_cells = as_texts(distinct_cells)
+        for first in range(0, len(distinct_cells), _NAMES_AT_ONCE):
+            words = distinct_cells[first : first + _NAMES_AT_ONCE]
+            persons = person_names(words, spelling)
+            folded = [name.casefold() for name in persons.to_pylist()]
+            names += [canonical_words(words, spelling), persons, pa.array(folded, pa.string())]
+    return OwnerNames(pa.chunked_array(names, pa.string()).unique())
 
 
 def remarks_on_lost_columns(
@@ -195,7 +205,7 @@ def require_apart(role: str, column: str | None, ids: Sequence[Numbers]) -> None
         ids: for each split, the number of each row's owner or record, `[num_rows]`.
     """
     for first, second in ((0, 1), (0, 2), (1, 2)):
-        num_shared = len(np.intersect1d(ids[first], ids[second]))
+        num_shared = count_shared(ids[first], ids[second])
         if num_shared:
             splits = f"{SPLITS[first]} and {SPLITS[second]}"
             rule = f"each {column} in one split, {num_shared} are in {splits}"
@@ -241,7 +251,7 @@ def _identify(rows_per_split: Sequence[Rows], roles: Roles, spelling: CellSpelli
     remarks: list[str] = []
     ids = split_numbers([part.numbers for part in rows_per_split])
     if roles.id is not None:
-        records = People.from_words(
+        records = People.from_names(
             columns=[part.ids for part in rows_per_split], spelling=spelling
         )
         ids = list(records.person_of_row)
@@ -250,7 +260,7 @@ def _identify(rows_per_split: Sequence[Rows], roles: Roles, spelling: CellSpelli
             remarks += records.remarks(f"data.id={roles.id}")
     owners: list[list[Numbers]] = []  # of each column, by split
     for place, column in enumerate(roles.group):
-        people = People.from_words(
+        people = People.from_names(
             columns=[part.groups[place] for part in rows_per_split], spelling=spelling
         )
         require_apart("group", column, people.person_of_row)
@@ -300,7 +310,9 @@ def _with_ids_of_repeats(
     different_ids = []
     for place, (split, numbers) in enumerate(zip(SPLITS, ids, strict=True)):
         _, first, id_of_row = np.unique(numbers, return_index=True, return_inverse=True)
-        repeats = np.setdiff1d(np.arange(len(numbers)), first)
+        is_repeat = np.ones(len(numbers), np.bool_)
+        is_repeat[first] = False
+        repeats = np.flatnonzero(is_repeat)
         if len(repeats):
             is_protected = (
                 split != "public"

@@ -1,4 +1,4 @@
-"""A table in a file, or its rows of one split, read batch by batch."""
+"""A table in a file or in several, or its rows of one split, read batch by batch."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -15,34 +16,45 @@ from numpy.typing import NDArray
 from pate.data.split import SPLITS
 from pate.data.table.arrow import arrow
 from pate.data.table.cells import as_texts
+from pate.data.table.column import row_in_words
 from pate.data.table.column_names import require_column
 from pate.data.table.csv_table import QUOTES_RULE, csv_batches
-from pate.data.table.encoding import require_encoding
+from pate.data.table.encoding import UTF_8, require_encoding
 from pate.data.table.json_lines import JsonLines
-from pate.data.table.source_file import SourceFile
+from pate.data.table.source_file import BATCH_ROWS, Kind, SourceFile, setting_beside
 from pate.data.table.spelling import USUAL, CellSpelling
-from pate.data.table.typed_table import typed_batches
-from pate.validation import InvalidValue
+from pate.data.table.typed_table import common_schema, typed_batches
+from pate.files.paths import files_named, is_pattern
+from pate.validation import InvalidValue, require
 
 NumberedBatch = tuple[NDArray[np.int64], Any]
 """The numbers `[n]` that rows have in their file, from 0, and a pyarrow table of these rows."""
 
 
 @dataclass(frozen=True)
-class TableFile(SourceFile):
-    """A file that holds a table, or the rows of one split in a file of several splits.
+class TableFile:
+    """A file that holds a table, or several files of one kind that hold its rows one after the other.
+
+    All files have the same columns. The rows are those of one file into which the files are joined in the order of
+    their names. The object may also stand for the rows of one split in a table of several splits.
 
     Attributes:
+        path: the path of the file; or a folder, or a pattern such as `data/part-*.parquet`, see `files_named`.
+        name: the name of the setting that names the path, for messages.
+        encoding: the encoding of files of text that are not UTF-8, see `SourceFile.read_in`.
         decimal: `comma` for numbers such as 3,5; None if no setting names the decimal mark.
         thousands: the mark between thousands; None if no setting names one.
         missing: the words that mean a missing cell, in addition to `MISSING_WORDS`; empty if no setting lists any.
-        split: the column that names the split of a row; None if the file holds one split.
-        part: the split whose rows are read; None if the file holds one split.
+        split: the column that names the split of a row; None if the table holds one split.
+        part: the split whose rows are read; None if the table holds one split.
         date_order: the order of day, month and year in dates such as 04.03.2024; None if no setting names one.
         first_year: the earliest year that two digits can mean; None if no setting names one.
         whole_lists: the columns in which a JSON list stays a list, see `JsonLines`.
     """
 
+    path: Path
+    name: str
+    encoding: str = UTF_8
     decimal: str | None = None
     thousands: str | None = None
     missing: tuple[str, ...] = ()
@@ -55,6 +67,85 @@ class TableFile(SourceFile):
     def __post_init__(self) -> None:
         self.spelling().require(self.setting_name)
         require_encoding(self.setting_name("encoding"), self.encoding)
+
+    def setting_name(self, name: str) -> str:
+        """Returns the full name of a setting of this table: `data.NAME` in pate-train, `NAME` in other commands."""
+        return setting_beside(self.name, name)
+
+    @cached_property
+    def files(self) -> tuple[SourceFile, ...]:
+        """The files that hold the rows, in the order of their names; at least one, and all of one kind.
+
+        Raises:
+            InvalidValue: the path names no file, or a file is missing or of an unknown or another kind.
+        """
+        files = tuple(
+            SourceFile(path=path, name=self.name, encoding=self.encoding)
+            for path in files_named(self.path)
+        )
+        rule = "a folder with a file in it, or a pattern that a file matches"
+        require(len(files) > 0, self.name, self.path, rule)
+        if len(files) > 1 or files[0].path != self.path:
+            for file in files:
+                kind = files[0].kind
+                if file.kind != kind:
+                    raise file.refusal(
+                        f"files of one kind, and {files[0].path.name} is {kind}; a pattern such as "
+                        f"{self._folder / '*'}{file.ending} names some files of a folder"
+                    )
+        return files
+
+    @property
+    def _folder(self) -> Path:
+        return self.path.parent if is_pattern(self.path) else self.path
+
+    @property
+    def kind(self) -> Kind:
+        """The kind of the files."""
+        return self.files[0].kind
+
+    @property
+    def ending(self) -> str:
+        """The ending of the first file's name, such as `.csv` or `.csv.gz`."""
+        return self.files[0].ending
+
+    @property
+    def is_text(self) -> bool:
+        """Whether the files hold cells as text (CSV, JSON), and not typed values."""
+        return self.files[0].is_text
+
+    @property
+    def read_in(self) -> str:
+        """The encoding in which all files of text are read; UTF-8 where they are in several."""
+        encodings = {file.read_in for file in self.files}
+        return encodings.pop() if len(encodings) == 1 else UTF_8
+
+    @property
+    def num_bytes(self) -> int:
+        """The size of all files."""
+        return sum(file.path.stat().st_size for file in self.files)
+
+    def encoding_remarks(self) -> list[str]:
+        """Returns remarks for the owner on files that are not read in UTF-8, or not in the named encoding."""
+        remarks = [file.encoding_remark() for file in self.files]
+        return list(dict.fromkeys(remark for remark in remarks if remark is not None))
+
+    def row_in_words(self, number: int) -> str:
+        """Returns the place of a row for a message: its number in its file, from 1, and the file if there are several.
+
+        Args:
+            number: the number of the row in the table, from 0.
+        """
+        if self.split is not None or len(self.files) == 1:
+            return row_in_words(number)
+        for file in self.files:
+            num_rows = sum(
+                table.num_rows for table in self._batches_of(file, columns=self.names[:1])
+            )
+            if number < num_rows:
+                return f"{row_in_words(number)} of {file.path}"
+            number -= num_rows
+        return row_in_words(number)
 
     def spelling(self, default_spelling: CellSpelling = USUAL) -> CellSpelling:
         """Returns the notation of the cells.
@@ -84,18 +175,40 @@ class TableFile(SourceFile):
         return [name for name in self._all_names if name != self.split]
 
     @cached_property
-    def _json_lines(self) -> JsonLines:
-        return JsonLines(self, self.whole_lists)
+    def _json_lines(self) -> dict[Path, JsonLines]:
+        """The reader of each file of JSON lines, which knows the fields of the file once it has read them."""
+        return {file.path: JsonLines(file, self.whole_lists) for file in self.files}
 
     @cached_property
     def _all_names(self) -> list[str]:
-        return list(next(self.batches()).column_names)
+        """The names of all columns.
+
+        Raises:
+            InvalidValue: a file has another column than the first one, or lacks one of its columns.
+        """
+        first, *others = self.files
+        names = list(next(self._batches_of(first)).column_names)
+        for file in others:
+            names_of_file = next(self._batches_of(file)).column_names
+            for column in dict.fromkeys([*names, *names_of_file]):
+                if column not in names_of_file or column not in names:
+                    difference = "lacks" if column in names else "also has"
+                    raise file.refusal(
+                        f"the columns of {first.path.name} and no others, it {difference} {column}"
+                    )
+        return names
+
+    @cached_property
+    def _schema(self) -> Any:
+        """The pyarrow schema of all columns of typed files, whose types hold the cells of all files."""
+        empty_tables = [next(self._batches_of(file)) for file in self.files]
+        return common_schema(self.files, [table.schema for table in empty_tables])
 
     def rows(self, columns: list[str] | None = None) -> Iterator[NumberedBatch]:
         """Yields batches of this split's rows, with the numbers of the rows.
 
-        Rows are numbered in their file, from 0. Public rows are numbered among public rows, so that neither a published
-        number nor a number in an error depends on the private rows of the same file.
+        Rows are numbered from 0, over all files. Public rows are numbered among public rows, so that neither a
+        published number nor a number in an error depends on the private rows of the same file.
 
         Args:
             columns: the names of the columns to read; None for all columns.
@@ -127,8 +240,8 @@ class TableFile(SourceFile):
             parts = as_texts(batch.column(split)).to_numpy(zero_copy_only=False)
             is_no_split = ~np.isin(parts, SPLITS)
             if is_no_split.any():
-                row = numbers[is_no_split][0] + 1
-                rule = f"private, public or test, row {row} has something else"
+                row = row_in_words(int(numbers[is_no_split][0]))
+                rule = f"private, public or test, {row} has something else"
                 raise InvalidValue("data.split", split, rule=rule)
             is_of_part = parts == self.part
             batch = batch.select(columns).filter(arrow().array(is_of_part))
@@ -158,26 +271,70 @@ class TableFile(SourceFile):
         Raises:
             InvalidValue: the file cannot be read, is damaged, or is in another encoding.
         """
+        if len(self.files) == 1:
+            yield from self._batches_of(self.files[0], columns)
+            return
+        columns = columns or self._all_names
+        if self.is_text:
+            for file in self.files:
+                yield from self._batches_of(file, columns)
+        else:
+            yield from _of_equal_length(self._typed_alike(columns))
+
+    def _typed_alike(self, columns: list[str]) -> Iterator[Any]:
+        """Yields the batches of all typed files, in which a column has one type."""
+        schema = arrow().schema([self._schema.field(column) for column in columns])
+        for file in self.files:
+            for batch in self._batches_of(file, columns):
+                try:
+                    alike = batch.cast(schema)
+                except arrow().ArrowInvalid:  # without the cause: pyarrow's messages show cells
+                    rule = "columns of one type in each file, or whole numbers below 2**53 beside decimals"
+                    raise file.refusal(rule) from None
+                yield alike
+
+    def _batches_of(self, file: SourceFile, columns: list[str] | None = None) -> Iterator[Any]:
+        """Yields pyarrow tables with the rows of one file, as `batches` does."""
         pa = arrow()
-        kind = self.kind
+        kind = file.kind
         try:
             if kind == "csv":
-                yield from csv_batches(self, columns)
+                yield from csv_batches(file, columns)
             elif kind == "json":
-                yield from self._json_lines.batches(columns)
+                yield from self._json_lines[file.path].batches(columns)
             else:
-                yield from typed_batches(self, columns)
+                yield from typed_batches(file, columns)
         except UnicodeError as error:
-            raise self.encoding_refusal() from error
+            raise file.encoding_refusal() from error
         except (pa.ArrowException, EOFError, gzip.BadGzipFile) as error:
             # without the cause: pyarrow's messages show cells
             if re.search("UTF-?8", str(error)):
-                raise self.encoding_refusal() from None
+                raise file.encoding_refusal() from None
             quotes = f", with {QUOTES_RULE}" if kind == "csv" else ""
-            raise self.refusal(f"a whole {kind} file{quotes}") from None
+            raise file.refusal(f"a whole {kind} file{quotes}") from None
         except OSError as error:
             reason = error.strerror or "damaged, or of another kind"
-            raise self.refusal(f"a file that can be read ({reason})") from None
+            raise file.refusal(f"a file that can be read ({reason})") from None
+
+
+def _of_equal_length(batches: Iterator[Any]) -> Iterator[Any]:
+    """Yields pyarrow tables of `BATCH_ROWS` rows, as a file has into which all rows are joined; the last has the rest.
+
+    The first table has no rows. Digests of private cells depend on which floats lie in one batch.
+    """
+    pa = arrow()
+    waiting = [next(batches)]
+    yield waiting[0].slice(0, 0)
+    num_waiting = waiting[0].num_rows
+    for batch in batches:
+        waiting.append(batch)
+        num_waiting += batch.num_rows
+        while num_waiting >= BATCH_ROWS:
+            whole = pa.concat_tables(waiting)
+            yield whole.slice(0, BATCH_ROWS)
+            waiting = [whole.slice(BATCH_ROWS)]
+            num_waiting -= BATCH_ROWS
+    yield pa.concat_tables(waiting)
 
 
 def _numbered(batches: Iterator[Any]) -> Iterator[NumberedBatch]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from typing import Any
 
@@ -31,7 +31,8 @@ def typed_batches(file: SourceFile, columns: list[str] | None) -> Iterator[Any]:
             schema = source.schema_arrow
             batches = None  # once the columns are known
         else:
-            schema, batches = _open_arrow(stack.enter_context(pa.memory_map(str(file.path))))
+            # a map of the file would count as memory
+            schema, batches = _open_arrow(stack.enter_context(pa.OSFile(str(file.path))))
         names = list(map(column_name, schema.names))
         require_columns(file.name, names)
         columns = columns or names
@@ -44,6 +45,34 @@ def typed_batches(file: SourceFile, columns: list[str] | None) -> Iterator[Any]:
             yield pa.Table.from_batches([batch]).select(names_in_file).rename_columns(columns)
             # else it keeps several times what is in use
             pa.default_memory_pool().release_unused()
+
+
+def common_schema(files: Sequence[SourceFile], schemas: Sequence[Any]) -> Any:
+    """Returns a pyarrow schema with the columns of the first file, whose types hold the cells of all files.
+
+    A column of whole numbers in one file and of floats in another has floats, for example, as pandas writes a column
+    with missing cells.
+
+    Args:
+        files: the files, for messages.
+        schemas: the schema of each file; all have the same names of columns.
+
+    Raises:
+        InvalidValue: no type holds the cells of a column in all files, such as numbers and texts.
+    """
+    pa = arrow()
+    fields = {field.name: pa.field(field.name, field.type) for field in schemas[0]}
+    for file, schema in zip(files, schemas, strict=True):
+        for name, field in fields.items():
+            types = [pa.schema([field]), pa.schema([pa.field(name, schema.field(name).type)])]
+            try:
+                fields[name] = pa.unify_schemas(types, promote_options="permissive").field(0)
+            except (pa.ArrowTypeError, pa.ArrowInvalid):
+                raise file.refusal(
+                    f"one type in each file for the column {name}, it has {types[1].field(0).type} and "
+                    f"{files[0].path.name} {field.type}"
+                ) from None
+    return pa.schema(list(fields.values()))
 
 
 def _open_arrow(source: Any) -> tuple[Any, Iterator[Any]]:

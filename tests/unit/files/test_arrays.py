@@ -1,16 +1,19 @@
 """Files read back, damaged or whole; rows that are spilled."""
 
 import io
+import os
+import pickle
 import subprocess
 import sys
 import zipfile
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
 from pate.data import Split
-from pate.files.array_rows import Spilled, let_go, row_blocks, take_rows
+from pate.files.array_rows import FileRows, Spilled, let_go, row_blocks, take_rows
 from pate.files.arrays import (
     ArrayForm,
     arrays_of,
@@ -144,7 +147,7 @@ def test_arrays_of_another_form_are_refused_by_name(tmp_path: Path) -> None:
             read_arrays(path, forms)
 
 
-def spilled(most_bytes: int, rows: np.ndarray = ROWS) -> np.ndarray:
+def spilled(most_bytes: int, rows: np.ndarray = ROWS) -> Any:
     """Returns rows after they were collected in blocks of 90; more than `most_bytes` go to the disk."""
     collected = Spilled(most_bytes)
     for first in range(0, len(rows), 90):
@@ -152,31 +155,90 @@ def spilled(most_bytes: int, rows: np.ndarray = ROWS) -> np.ndarray:
     return collected.whole()
 
 
-@pytest.mark.parametrize(("most_bytes", "mapped"), [(10**6, False), (10**4, True), (0, True)])
+@pytest.mark.parametrize(("most_bytes", "on_disk"), [(10**6, False), (10**4, True), (0, True)])
 def test_spilled_rows_equal_the_appended_rows(
-    most_bytes: int, mapped: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    most_bytes: int, on_disk: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Rows within the limit stay in memory; others become a read-only memory map of a file without a name.
-
-    They are equal.
-    """
+    """Rows within the limit stay in memory; others lie in a file without a name. They are equal."""
     monkeypatch.setenv("TMPDIR", str(tmp_path))
     monkeypatch.setattr("tempfile.tempdir", None)
     rows = spilled(most_bytes)
-    assert isinstance(rows, np.memmap) is mapped
+    assert isinstance(rows, FileRows) is on_disk
     assert np.array_equal(rows, ROWS) and rows.dtype == np.float32
+    assert rows.shape == ROWS.shape and len(rows) == len(ROWS) and rows.nbytes == ROWS.nbytes
     assert not list(tmp_path.iterdir()), "the file has a name"
-    if mapped:
-        with pytest.raises(ValueError, match="read-only"):
-            rows[0] = 0
 
 
-def test_taken_rows_are_a_copy_and_blocks_keep_their_order() -> None:
+@pytest.mark.parametrize(
+    "places",
+    [
+        slice(3, 900, 7),
+        slice(990, None),
+        slice(5, 2),
+        slice(None, None, -1),
+        -3,
+        np.int64(7),
+        np.array([5, 999, -1, 5, 0]),
+        [2, 1],
+        np.arange(1000) % 3 == 0,
+        np.array([], np.int64),
+    ],
+    ids=str,
+)
+def test_rows_in_a_file_are_indexed_as_an_array(
+    places: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Slices, row numbers and bits give the rows of an array, whether rows are read one by one or together."""
+    rows = spilled(most_bytes=0)
+    for close_bytes in (0, 2**12, 2**30):
+        monkeypatch.setattr("pate.files.array_rows._CLOSE_BYTES", close_bytes)
+        taken = rows[places]
+        assert type(taken) is np.ndarray
+        assert np.array_equal(taken, ROWS[places])
+
+
+@pytest.mark.parametrize("places", [1000, [0, -1001], np.ones(3, np.bool_)], ids=str)
+def test_rows_beyond_the_file_are_an_index_error(places: Any) -> None:
+    """A row number beyond the rows, and bits for fewer rows, are refused as by an array."""
+    with pytest.raises(IndexError):
+        spilled(most_bytes=0)[places]
+
+
+def test_rows_in_a_file_are_a_pickled_array_and_refuse_arithmetic() -> None:
+    """A pickle holds the rows as an array. Arithmetic needs `np.asarray`, and raises an error without it."""
+    rows = spilled(most_bytes=0)
+    restored = pickle.loads(pickle.dumps(rows))
+    assert type(restored) is np.ndarray and np.array_equal(restored, ROWS)
+    with pytest.raises(TypeError):
+        rows + 1
+    with pytest.raises(TypeError):
+        np.ones(ROWS.shape) * rows
+    wide = rows.reshape(-1, 1, ROWS.shape[1])
+    assert np.array_equal(wide[3:5], ROWS[3:5, None])
+    with pytest.raises(ValueError, match="cannot reshape"):
+        rows.reshape(-1, ROWS.shape[1] + 1)
+
+
+def test_a_file_of_rows_is_closed_with_the_last_reader() -> None:
+    """The file stays open as long as one of two arrays reads it, and is closed then."""
+    rows = spilled(most_bytes=0)
+    wide = rows.reshape(-1, 1, ROWS.shape[1])
+    descriptor = rows._file.descriptor
+    del rows
+    os.fstat(descriptor)
+    del wide
+    with pytest.raises(OSError, match="descriptor"):
+        os.fstat(descriptor)
+
+
+def test_taken_rows_are_a_copy_and_blocks_keep_their_order(tmp_path: Path) -> None:
     """Rows taken from a memory map are a copy, and can be read again after the map was let go.
 
     Blocks together are the array.
     """
-    whole = spilled(most_bytes=0)
+    whole = np.memmap(tmp_path / "rows", ROWS.dtype, mode="w+", shape=ROWS.shape)
+    whole[:] = ROWS
+    whole.flush()
     for rows in (
         slice(3, 900, 7),
         np.array([5, 999, 5, 0]),
@@ -188,21 +250,25 @@ def test_taken_rows_are_a_copy_and_blocks_keep_their_order() -> None:
         assert np.array_equal(copy, ROWS[rows])
         let_go(whole)
         assert np.array_equal(whole, ROWS), "what was let go is read again"
-    for array in (ROWS, spilled(most_bytes=0), np.arange(5), np.zeros((0, 4))):
+    for array in (ROWS, whole, spilled(most_bytes=0), np.arange(5), np.zeros((0, 4))):
         assert np.array_equal(np.concatenate([np.zeros_like(array[:0]), *row_blocks(array)]), array)
 
 
-def test_a_split_of_mapped_inputs_is_that_of_the_same_in_memory() -> None:
-    """A split of memory-mapped inputs has the digest, and taken rows, of one in memory.
+def test_a_split_of_inputs_in_a_file_is_that_of_the_same_in_memory() -> None:
+    """A split of inputs in a file has the digest, and taken rows, of one in memory.
 
     Infinity is refused with its place.
     """
     labels = ROWS[:, :2] > 0
     ids = np.arange(1000)
-    held, mapped = (Split(inputs, labels, ids, ids) for inputs in (ROWS, spilled(most_bytes=0)))
-    assert mapped.digest() == held.digest()
-    assert type(mapped.take(ids[:5]).inputs) is np.ndarray
-    assert mapped.take(ids[::-3]).digest() == held.take(ids[::-3]).digest()
+    held, on_disk = (Split(inputs, labels, ids, ids) for inputs in (ROWS, spilled(most_bytes=0)))
+    assert on_disk.digest() == held.digest()
+    assert type(on_disk.take(ids[:5]).inputs) is np.ndarray
+    assert on_disk.take(ids[::-3]).digest() == held.take(ids[::-3]).digest()
+    held, on_disk = (
+        Split(inputs, labels, ids[::-1].copy(), ids) for inputs in (ROWS, spilled(most_bytes=0))
+    )
+    assert on_disk.digest() == held.digest()
     wrong = ROWS.copy()
     wrong[901, 3] = np.inf
     with refused("inputs[901, 3]", rule="finite numbers"):

@@ -258,8 +258,8 @@ def test_names_garbled_by_a_wrong_encoding_yield_a_remark(
         else "person,age\nRen\u00e9e,1\nB\u00e4r,2\nX,3\n"
     )
     path.write_bytes(text.encode(encoding))
-    remark = TableFile(path, name="data.private", encoding="latin-1").encoding_remark()
-    assert remark is not None
+    remarks = TableFile(path, name="data.private", encoding="latin-1").encoding_remarks()
+    (remark,) = remarks
     assert remark.startswith("data.private: read in cp1252, as it is not in UTF-8")
     assert ("2 of its lines have signs within words" in remark) == has_signs
 

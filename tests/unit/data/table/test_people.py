@@ -172,7 +172,7 @@ def test_similar_names_are_divided_into_the_same_split(tmp_path: Path) -> None:
 def test_persons_are_numbered_in_order_of_first_row() -> None:
     """Words of two files get numbers in the order of their first row. Words that differ in case get two numbers."""
     columns = [pa.chunked_array([["b", "a", "B", "b"]]), pa.chunked_array([["c", "C"]])]
-    people = People.from_words(columns)
+    people = People.from_names(columns)
     assert [numbers.tolist() for numbers in people.person_of_row] == [[0, 1, 2, 0], [3, 4]]
 
 
@@ -182,7 +182,7 @@ def test_merged_persons_take_the_smallest_number() -> None:
     By looks, persons of two files are merged too.
     """
     columns = [pa.chunked_array([["b", "a", "B", "b"]]), pa.chunked_array([["c", "C"]])]
-    people = People.from_words(columns)
+    people = People.from_names(columns)
     assert [groups.tolist() for groups in people.groups()] == [[0, 1, 0, 0], [3, 4]]
     assert [groups.tolist() for groups in people.merged_by_looks()] == [[0, 1, 0, 0], [2, 2]]
 

@@ -19,7 +19,7 @@ from pate.data.table.column_names import require_columns
 from pate.data.table.schema import load_settings
 from pate.data.table.table_file import TableFile
 from pate.data.table.table_settings import TableSettings
-from pate.files.array_rows import Spilled
+from pate.files.array_rows import FileRows, Spilled
 from pate.validation import InvalidValue
 from tests.refusals import ANY, Refusal, refused
 
@@ -738,16 +738,16 @@ def test_column_of_distinct_numbers_yields_a_remark(tmp_path: Path) -> None:
     )
 
 
-def test_memory_mapped_table_equals_the_one_in_memory(
+def test_a_table_in_a_scratch_file_equals_the_one_in_memory(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Private inputs that are written to disk are memory-mapped. The data set has the digest of one in memory."""
+    """Inputs that are written to disk are `FileRows`. The data set has the digest of one in memory."""
     table = write_foreign(tmp_path)
     in_memory = table.load()
     monkeypatch.setattr("pate.data.table.rows.Spilled", partial(Spilled, 0))
-    mapped = table.load()
-    assert isinstance(mapped.private.inputs, np.memmap)
-    assert mapped.digest() == in_memory.digest()
+    on_disk = table.load()
+    assert isinstance(on_disk.private.inputs, FileRows)
+    assert on_disk.digest() == in_memory.digest()
 
 
 @pytest.mark.slow
