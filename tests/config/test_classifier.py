@@ -4,6 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+import pytest
 
 from pate.accounting import Adjacency, Budget, ExactAccountant
 from pate.classifier.group_votes import GroupVotesMethod
@@ -40,6 +41,7 @@ def plan_of_a_fit(num_public: int) -> Plan:
     return method.plan
 
 
+@pytest.mark.slow
 def test_the_parts_are_those_of_the_experiment(composed: Callable[..., Any]) -> None:
     """A fit without estimators has the teacher, aggregator, student and accountant of `experiment=centered_votes`.
 

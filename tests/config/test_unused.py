@@ -209,8 +209,12 @@ def of_rows(fit: Callable[[Any, Any], Any]) -> bytes:
         (LinearStudent(labels_per_sample=1.0), {"threshold_each_label": True}),
         (LogisticStudent(), {"held_out": 0.4}),
         (LogisticStudent(threshold=0.3), {"threshold_each_label": True}),
-        (MLPStudent(hidden=4, epochs=5), {"hidden": 5}),
-        (MLPStudent(hidden=4, epochs=5, threshold=0.3), {"threshold_each_label": True}),
+        pytest.param(MLPStudent(hidden=4, epochs=5), {"hidden": 5}, marks=pytest.mark.slow),
+        pytest.param(
+            MLPStudent(hidden=4, epochs=5, threshold=0.3),
+            {"threshold_each_label": True},
+            marks=pytest.mark.slow,
+        ),
     ],
     ids=str,
 )

@@ -120,6 +120,7 @@ def test_one_round_scores_worse_than_twenty(dataset: Dataset) -> None:
     assert ablation.score(DEFAULT_RECIPE, seed=0) == usual
 
 
+@pytest.mark.slow
 def test_convex_teachers_are_ablated_too(dataset: Dataset) -> None:
     """With 20 convex teachers, the default recipe has a mean average precision above the frequency of the labels."""
     ablation = Ablation(

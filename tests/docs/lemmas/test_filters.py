@@ -235,6 +235,7 @@ def delta_of_stopping(step: float, bounds: list[float]) -> float:
     return float(value[most])
 
 
+@pytest.mark.slow
 def test_a_cap_but_no_total_bounds_adaptive_stopping() -> None:
     """An adversary who stops adaptively has over 3 times delta at the accountant's total for its number of releases.
 

@@ -132,6 +132,7 @@ def test_one_step_is_above_every_law_for_convex_functions(shift: float, num_movi
             assert (v(x) + 0.97 * (stepped - v(x)) < truth).any()
 
 
+@pytest.mark.slow
 def test_bends_are_bounded() -> None:
     """Second differences of winning probabilities and of their derivatives, at random places in
     random ranges, are at most the proven bounds.

@@ -187,6 +187,7 @@ def test_in_any_order_replaces_only_an_accountant_whose_bound_depends_on_the_ord
     ).get_epsilon(target_delta=1e-6)
 
 
+@pytest.mark.slow
 def test_releases_in_an_unknown_order_are_bounded_in_every_order() -> None:
     """60 pure releases of 0.1 and then 60 ranges of 0.2 cost epsilon 5.3720, more than in the
     reverse order of the events.

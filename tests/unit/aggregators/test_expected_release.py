@@ -61,6 +61,7 @@ def test_expectation_falls_with_the_noise(name: str) -> None:
     assert expected_release(loud, SHAPE).success < 0.6
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", NAMES)
 def test_expectation_is_repeatable_and_leaves_numpys_generator_alone(name: str) -> None:
     """Two expectations of one release are equal and leave NumPy's global generator as it was.
@@ -76,6 +77,7 @@ def test_expectation_is_repeatable_and_leaves_numpys_generator_alone(name: str) 
     assert state == str(np.random.get_state())  # noqa: NPY002
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", NAMES)
 def test_expectation_grows_with_agreement(name: str) -> None:
     """As the teachers' agreement grows from 0.6 to 1, the expected success does not fall by more
@@ -209,6 +211,7 @@ class _Plain(Aggregator):
         return GaussianVotes(noise_std=3.0).draw(summary, shape, rng)
 
 
+@pytest.mark.slow
 def test_custom_aggregator_has_an_expectation_by_drawing() -> None:
     """A user's aggregator without an expectation is judged by a draw from made-up votes: its success is 1."""
     assert expected_release(_Plain(), SHAPE).success == 1.0

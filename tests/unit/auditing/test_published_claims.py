@@ -111,6 +111,7 @@ def test_data_dependent_and_expected_claims_are_below_the_bound_and_marked_priva
         assert "private" in finding.claim
 
 
+@pytest.mark.slow
 def test_no_noise_is_infinite_whatever_is_claimed() -> None:
     """A noise std of 0 has an infinite price, although published code claims epsilon 0.
 
@@ -240,6 +241,7 @@ def test_powerset_votes_are_not_priced_for_counts_of_labels() -> None:
         findings_of(counts, aggregator=PowersetGNMax(noise_std=40.0))
 
 
+@pytest.mark.slow
 def test_given_only_leaves_out_releases_with_assumed_parameters() -> None:
     """With `given_only`, the findings are those whose parameters are all known, or the audited aggregator alone.
 

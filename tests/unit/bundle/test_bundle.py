@@ -80,7 +80,7 @@ STUDENTS = (
     LinearStudent(),
     LogisticStudent(),
     LowRankStudent(),
-    MLPStudent(epochs=3, threshold_each_label=True),
+    pytest.param(MLPStudent(epochs=3, threshold_each_label=True), marks=pytest.mark.slow),
 )
 
 

@@ -25,6 +25,7 @@ def fitted(labels: Any, classes: Any = None) -> PATEClassifier:
     return PATEClassifier(epsilon=8.0, classes=classes).fit(INPUTS[:600], labels, INPUTS[600:])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "labels", [WORDS, [{"ill"} if is_ill else {"healthy"} for is_ill in IS_POSITIVE]]
 )

@@ -590,6 +590,7 @@ def test_a_fitted_model_states_its_unit_of_privacy(labels: Data) -> None:
     )
 
 
+@pytest.mark.slow
 def test_a_ledger_of_fits_adds_up_prices_of_one_unit(labels: Data, tmp_path: Path) -> None:
     """A ledger has a fit that protects groups. A fit that protects rows is refused, and the file stays as it is."""
     inputs, bits, public = labels

@@ -53,6 +53,7 @@ def epsilon_of_release(model: PATEClassifier) -> float:
     return Ledger(target_delta=1e-6).price(model.release_.event)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("error", [ValueError, KeyError, UserWarning])
 def test_a_failed_student_leaves_the_price_of_the_new_release(
     error: type[Exception], tmp_path: Path
@@ -131,6 +132,7 @@ def test_a_fit_that_spends_nothing_leaves_the_model_whole() -> None:
     np.testing.assert_array_equal(model.predict(data()[2]), before)
 
 
+@pytest.mark.slow
 def test_a_fit_that_is_stopped_before_its_charge_is_no_release(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

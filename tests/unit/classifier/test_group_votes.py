@@ -76,6 +76,7 @@ def fitted_to_patients(**parameters: Any) -> tuple[PATEClassifier, pd.DataFrame,
     return model, frame[public.stop :], labels[public.stop :]
 
 
+@pytest.mark.slow
 def test_one_epsilon_pays_for_votes_of_all_groups() -> None:
     """A fit without estimators at epsilon 1 spends at least 0.99, by the exact accountant.
 
@@ -114,6 +115,7 @@ def test_a_part_of_an_ensemble_means_teachers_that_are_estimators(part: dict[str
     assert isinstance(model.aggregator_, GaussianVotes)
 
 
+@pytest.mark.slow
 def test_the_number_of_teachers_may_be_smaller_than_that_of_groups() -> None:
     """2,000 records are divided among 400 teachers, with over 80% right. More teachers than records are refused."""
     inputs, labels = arrays()
@@ -178,6 +180,7 @@ def test_what_the_votes_of_groups_cannot_do_is_refused_before_the_charge(
     assert not path.exists() or not Ledger.stored(path).entries
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::pate.classifier.ClassesFromLabels")
 def test_one_class_per_sample_is_the_most_probable_class() -> None:
     """Of digits, the predicted class has the largest probability; probabilities add up to 1.
@@ -294,6 +297,7 @@ def test_columns_that_are_no_features_are_refused(cells: list[Any], refusal: Ref
         PATEClassifier().fit(frame[:300], labels[:300], X_public=frame[300:])
 
 
+@pytest.mark.slow
 def test_a_fitted_classifier_holds_no_private_record() -> None:
     """With twice the private records, the size of the pickle changes by less than 500 bytes."""
     inputs, labels = arrays()
@@ -310,6 +314,7 @@ def test_a_fitted_classifier_holds_no_private_record() -> None:
     assert abs(sizes[0] - sizes[1]) < 500
 
 
+@pytest.mark.slow
 def test_equal_rows_of_a_table_of_few_words_are_no_copies() -> None:
     """A table of two columns with few words has many equal rows. The fit does not warn of shared rows."""
     frame, labels = patients()
@@ -321,6 +326,7 @@ def test_equal_rows_of_a_table_of_few_words_are_no_copies() -> None:
     )
 
 
+@pytest.mark.slow
 def test_a_table_is_read_as_pate_train_reads_its_files(tmp_path: Path) -> None:
     """A DataFrame gets the schema and the inputs that `data=table` gives its files.
 
@@ -348,6 +354,7 @@ def test_a_table_is_read_as_pate_train_reads_its_files(tmp_path: Path) -> None:
     np.testing.assert_array_equal(private.features, data.private.inputs)
 
 
+@pytest.mark.slow
 def test_a_cell_of_another_kind_is_refused_without_being_shown(tmp_path: Any) -> None:
     """A private cell of a number has a word. The column is refused, the word is not shown, and nothing is charged."""
     frame, labels = patients()
@@ -431,6 +438,7 @@ def test_a_clone_without_groups_warns() -> None:
         )
 
 
+@pytest.mark.slow
 def test_a_published_model_of_a_table_predicts_data_frames_as_before(tmp_path: Path) -> None:
     """A fit on a DataFrame is published.
 
@@ -451,6 +459,7 @@ def test_a_published_model_of_a_table_predicts_data_frames_as_before(tmp_path: P
     assert "| age | number |" in card
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::pate.classifier.ClassesFromLabels")
 def test_a_published_model_of_classes_predicts_one_class(tmp_path: Path) -> None:
     """A fit on digits is published.
@@ -484,6 +493,7 @@ def test_a_published_model_of_classes_predicts_one_class(tmp_path: Path) -> None
         bundle.to_onnx(tmp_path / "model.onnx")
 
 
+@pytest.mark.slow
 def test_a_folder_with_files_is_no_place_to_publish(tmp_path: Path) -> None:
     """A second `publish` into the same folder is refused, and so is a classifier that is not fitted."""
     inputs, labels = arrays()
@@ -498,6 +508,7 @@ def test_a_folder_with_files_is_no_place_to_publish(tmp_path: Path) -> None:
     assert not (tmp_path / "other").exists()
 
 
+@pytest.mark.slow
 def test_an_estimator_is_not_published_but_its_price_is_reported(tmp_path: Path) -> None:
     """A fit with estimators cannot be published. Its report states epsilon, mechanism and unit."""
     inputs, labels = arrays()
@@ -511,6 +522,7 @@ def test_an_estimator_is_not_published_but_its_price_is_reported(tmp_path: Path)
     assert statement.unit == "one row"
 
 
+@pytest.mark.slow
 def test_no_file_of_a_published_fit_has_the_seed_or_the_path_of_the_ledger(tmp_path: Path) -> None:
     """A seeded fit with a ledger is published.
 

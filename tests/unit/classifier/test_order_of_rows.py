@@ -58,6 +58,7 @@ def test_float_ids_that_are_rounded_are_refused() -> None:
     assert pools.num_groups == 3
 
 
+@pytest.mark.slow
 def test_one_column_of_labels_is_one_label() -> None:
     """A DataFrame of one column is read as its column."""
     inputs = FRAME.to_numpy()
@@ -73,6 +74,7 @@ def test_one_column_of_labels_is_one_label() -> None:
     np.testing.assert_array_equal(models[0].release_.labels, models[1].release_.labels)
 
 
+@pytest.mark.slow
 def test_a_refused_first_fit_leaves_no_cap(tmp_path: Path) -> None:
     """A fit at epsilon 2 is refused under a cap of 1. No file is left, so the next fit sets a cap of 10."""
     path = tmp_path / "ledger"
@@ -96,6 +98,7 @@ def test_the_cap_of_an_empty_ledger_names_the_way_out(tmp_path: Path) -> None:
         model.fit(FRAME, LABELS, PUBLIC)
 
 
+@pytest.mark.slow
 def test_a_useless_default_fit_is_refused_by_its_epsilon() -> None:
     """A fit without a number of teachers has a tiny epsilon. The error is about epsilon and private groups."""
     with refused("target_epsilon", 0.001, "private groups"):

@@ -416,6 +416,7 @@ def test_prices_and_claims_of_a_vote_file(audited: Callable[..., str]) -> None:
     assert page.index("clipped_votes") < page.index("gaussian_votes")
 
 
+@pytest.mark.slow
 def test_audit_without_noise_is_infinite_and_histogram_needs_num_teachers(
     audited: Callable[..., str],
 ) -> None:

@@ -92,6 +92,7 @@ class Overshooting(GaussianVotes):
         return replace(self, noise_std=0.99 * super().fitted(budget, shape).noise_std)
 
 
+@pytest.mark.slow
 def test_a_calibrator_that_overshoots_is_refused(tmp_path: Path) -> None:
     """A user's aggregator whose fitted noise is 1% too small is refused.
 

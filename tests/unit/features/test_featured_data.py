@@ -169,6 +169,7 @@ def test_features_do_not_depend_on_the_number_of_cores(
     assert bytes_of(tmp_path / "some") == bytes_of(tmp_path / "more")
 
 
+@pytest.mark.slow
 def test_measurements_of_the_fit_are_reused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -52,6 +52,7 @@ def test_fit_is_deterministic_and_depends_on_settings() -> None:
     assert len({recipe.identity(pictures) for recipe in (SMALL, *other_recipes)}) == 7
 
 
+@pytest.mark.slow
 def test_extractor_does_not_depend_on_private_pictures() -> None:
     """Other or unreadable private pictures give the same extractor; other public pictures do not."""
     usual = fitted().content

@@ -72,6 +72,7 @@ def page(quote: Quote) -> str:
     return str(console.file.getvalue())
 
 
+@pytest.mark.slow
 def test_other_accountants_without_a_price_give_a_reason() -> None:
     """A quote lists further accountants: one whose package is missing and one that refuses the
     event have a reason in place of a price.

@@ -178,6 +178,7 @@ def test_all_text_is_escaped(report: Report, figures: RunFigures) -> None:
     assert any(text.startswith(attack) for text in page.texts("tr"))
 
 
+@pytest.mark.slow
 def test_the_page_begins_with_the_verdict_and_a_line_of_warnings(
     page: Page, report: Report
 ) -> None:

@@ -86,6 +86,7 @@ def test_odd_names_are_text_and_nothing_else(figures: RunFigures) -> None:
         assert "<script>" not in svg
 
 
+@pytest.mark.slow
 def test_small_runs_have_whole_numbers_on_their_axes() -> None:
     """A run with one label and two queries has whole numbers on its axes. One epoch gives no curve."""
     small_run = RunFigures(

@@ -127,6 +127,7 @@ def test_a_run_that_is_killed_while_it_trains_leaves_no_model(tmp_path: Path) ->
     assert training.num_calls == 1
 
 
+@pytest.mark.slow
 def test_a_second_run_waits_for_the_first_and_reads_its_model(tmp_path: Path) -> None:
     """While one run trains the model, a second waits, and reads it without training."""
     started = threading.Event()

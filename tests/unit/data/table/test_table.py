@@ -189,6 +189,7 @@ def test_power_outside_0_to_2_is_refused(scales: Table) -> None:
         TableSchema.read({"columns": columns}, name="x")
 
 
+@pytest.mark.slow
 def test_public_rows_are_shuffled_with_their_ids(write: Write) -> None:
     """Public rows are in another order than in the file, together with their published ids.
 
@@ -236,6 +237,7 @@ def test_private_digest_depends_on_private_cells_alone(write: Write) -> None:
     assert write(private=PRIVATE[:2]).load().private_digest() != digest
 
 
+@pytest.mark.slow
 def test_the_private_digest_does_not_depend_on_the_order_of_rows(tmp_path: Path) -> None:
     """One file with all splits, in two orders of rows, has one private digest."""
     parts = {"private": PRIVATE, "public": PUBLIC, "test": TEST}
