@@ -64,7 +64,7 @@ def _round(name: str, votes: MomentVotes, left_out: str) -> Job:
     weights = rng.normal(size=(votes.width, NUM_LABELS)) * 0.05
     scale = np.ones(NUM_LABELS)
     clipped = ClippedMoments(clip=1.0, num_teachers=votes.num_teachers)
-    question = RoundQuestion(weights, scale, clipped)
+    question = RoundQuestion(weights, label_scale=scale, clipped_moments=clipped)
     features = rng.normal(size=(_RECORDS, votes.width))
     votes.total(question)  # features are computed once for all rounds
 

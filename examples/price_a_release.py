@@ -18,7 +18,7 @@ event = aggregator.event_for(num_queries=600, num_labels=40, num_teachers=800)
 print(f"StableTopK: epsilon {RdpAccountant().compose(event).get_epsilon(target_delta=1e-6):.3f}")
 
 # Mechanisms of other projects: say what they are. Here 1,000 Gaussian releases of noise 50 sensitivities.
-gaussians = SelfComposedEvent(GaussianEvent(noise_multiplier=50.0), 1000)
+gaussians = SelfComposedEvent(GaussianEvent(noise_multiplier=50.0), count=1000)
 for accountant in (RdpAccountant(), ExactAccountant()):
     print(
         f"Gaussians by {accountant.name}: epsilon {accountant.compose(gaussians).get_epsilon(target_delta=1e-6):.3f}"
@@ -26,7 +26,7 @@ for accountant in (RdpAccountant(), ExactAccountant()):
 
 # The noise for a budget.
 noise = calibrate(
-    lambda noise: SelfComposedEvent(GaussianEvent(noise), 1000),
+    lambda noise: SelfComposedEvent(GaussianEvent(noise), count=1000),
     target_epsilon=2.0,
     target_delta=1e-6,
 )

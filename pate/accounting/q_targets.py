@@ -157,15 +157,15 @@ def common_target(targets: Iterable[QTarget]) -> QTarget:
 
 
 def exact_hit_prob(
-    first: ArrayLike, second: ArrayLike, *, in_target: ArrayLike, epsilon: float
+    first_law: ArrayLike, second_law: ArrayLike, *, in_target: ArrayLike, epsilon: float
 ) -> float:
     """Returns the largest q for which a set of outcomes is a q-target of a call, for one pair of neighbors.
 
     Returns 1 where both distributions are equal.
 
     Args:
-        first: the probability of each outcome on one data set, `[num_outcomes]`.
-        second: the probability of each outcome on the neighbor of that data set, `[num_outcomes]`.
+        first_law: the probability of each outcome on one data set, `[num_outcomes]`.
+        second_law: the probability of each outcome on the neighbor of that data set, `[num_outcomes]`.
         in_target: True for each outcome in the set, bool `[num_outcomes]`.
         epsilon: the epsilon of the call, > 0.
 
@@ -174,8 +174,8 @@ def exact_hit_prob(
     """
     distributions = np.stack(
         [
-            _distributions(name="first", values=first, rank=1),
-            _distributions(name="second", values=second, rank=1),
+            _distributions(name="first", values=first_law, rank=1),
+            _distributions(name="second", values=second_law, rank=1),
         ]
     )
     target = np.asarray(in_target, dtype=bool)

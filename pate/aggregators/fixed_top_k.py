@@ -72,7 +72,7 @@ class FixedTopK(Aggregator):
         rule = f"at most {shape.num_labels}, the number of labels"
         require(self.k <= shape.num_labels, "k", self.k, rule)
         query_event = self.top_k.event if self.k < shape.num_labels else NoOpEvent()
-        return SelfComposedEvent(query_event, shape.num_queries)
+        return SelfComposedEvent(query_event, count=shape.num_queries)
 
     def scaled(self, factor: float) -> FixedTopK:
         """Returns the same aggregator with its epsilon divided by `factor`."""

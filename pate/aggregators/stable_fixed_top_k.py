@@ -108,12 +108,12 @@ class StableFixedTopK(StableAggregator):
         """Returns the price of both steps for each query; raises `InvalidValue` if there are fewer than k labels."""
         self._require_labels(shape.num_labels)
         if self.k == shape.num_labels:
-            return SelfComposedEvent(NoOpEvent(), shape.num_queries)
+            return SelfComposedEvent(NoOpEvent(), count=shape.num_queries)
         steps = self.stable_top_k.steps(
             num_labels=shape.num_labels, num_teachers=shape.num_teachers
         )
         query_event = ComposedEvent(events=(*steps.event.events, self.peeling.event))
-        return SelfComposedEvent(query_event, shape.num_queries)
+        return SelfComposedEvent(query_event, count=shape.num_queries)
 
     def _require_labels(self, num_labels: int) -> None:
         """Raises `InvalidValue` if there are fewer than k labels."""

@@ -106,7 +106,7 @@ class StableTopK(StableAggregator):
     def event(self, shape: VoteShape) -> Event:
         """Returns the price of both steps for each query; see `Aggregator.event`."""
         steps = self.steps(num_labels=shape.num_labels, num_teachers=shape.num_teachers)
-        return SelfComposedEvent(steps.event, shape.num_queries)
+        return SelfComposedEvent(steps.event, count=shape.num_queries)
 
     def fitted(self, budget: Budget, shape: VoteShape) -> StableTopK:
         """Returns a copy of the aggregator with the least noise of selection and test that meets a budget.

@@ -364,7 +364,9 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
         num_teachers = method.num_teachers
         partition = Partition.draw(pools.groups, num_teachers, streams.generator("partition"))
         with stage(f"{num_teachers} teachers", self.verbose):
-            votes = method.vote(priced, partition, streams.seeds("teachers", num_teachers))
+            votes = method.vote(
+                priced, partition, streams.seeds("teachers", num_seeds=num_teachers)
+            )
 
         # 3. The only way out: `aggregator.release` draws noise around the votes, and `record` charges the ledger before
         #    it. A kill after the charge has paid for a release that nobody has seen.

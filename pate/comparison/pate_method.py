@@ -114,7 +114,7 @@ class PATEMethod(Method):
             bench.dataset,
             self._partition(bench),
             num_queries=bench.num_queries,
-            seeds=streams.seeds("teachers", self._shape(bench).num_teachers),
+            seeds=streams.seeds("teachers", num_seeds=self._shape(bench).num_teachers),
             engine=bench.engine,
             folder=folder,
             monitor=monitor or Monitor(),

@@ -84,20 +84,20 @@ class RandomStreams:
             return cipher_generator(hmac.digest(self.entropy, f"pate {purpose}".encode(), "sha256"))
         return np.random.default_rng(self._sequence(purpose, seed=self.entropy))
 
-    def seeds(self, purpose: str, count: int) -> list[int]:
-        """Returns `count` seeds of 32 bits from the stream of a purpose.
+    def seeds(self, purpose: str, num_seeds: int) -> list[int]:
+        """Returns `num_seeds` seeds of 32 bits from the stream of a purpose.
 
-        The first seeds do not depend on `count`.
+        The first seeds do not depend on `num_seeds`.
         """
         if isinstance(self.entropy, bytes):
-            words = self.generator(purpose).integers(2**32, size=count, dtype=np.uint32)
+            words = self.generator(purpose).integers(2**32, size=num_seeds, dtype=np.uint32)
             return [int(word) for word in words]
         sequence = self._sequence(purpose, seed=self.entropy)
-        return [int(word) for word in sequence.generate_state(count, dtype=np.uint32)]
+        return [int(word) for word in sequence.generate_state(num_seeds, dtype=np.uint32)]
 
     def seed(self, purpose: str) -> int:
         """Returns the first seed of 32 bits from the stream of a purpose."""
-        return self.seeds(purpose, 1)[0]
+        return self.seeds(purpose, num_seeds=1)[0]
 
     @staticmethod
     def _sequence(purpose: str, seed: int) -> np.random.SeedSequence:

@@ -208,7 +208,7 @@ def _train_teachers(run: _Run, events: RunWriter) -> Ensemble:
         training_data,
         partition,
         num_queries=run.priced.shape.num_queries,
-        seeds=run.streams.seeds("teachers", num_teachers),
+        seeds=run.streams.seeds("teachers", num_seeds=num_teachers),
         engine=run.plan.engine,
         folder=run.folder,
         monitor=run.monitor,

@@ -141,7 +141,7 @@ def _largest_precision(event_for: Callable[[float], Event], budget: SharedBudget
 
     def by(accountant: type[RdpAccountant] | type[PureDpAccountant]) -> float:
         return 1 / calibrate(
-            lambda noise: SelfComposedEvent(event_for(1 / noise), budget.releases),
+            lambda noise: SelfComposedEvent(event_for(1 / noise), count=budget.releases),
             target_epsilon=budget.epsilon,
             target_delta=budget.delta,
             accountant=accountant,

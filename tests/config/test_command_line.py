@@ -50,7 +50,7 @@ def composed(tmp_path: Path) -> Iterator[Composed]:
         f"experiment/{name}": f"# @package _global_\n{text}\n" for name, text in EXPERIMENTS.items()
     }
     files |= {"budget/tight": "target_epsilon: 0.5\n"}
-    with with_files(tmp_path, files, allowed_targets=[__name__]):
+    with with_files(tmp_path, texts=files, allowed_targets=[__name__]):
 
         def compose_command(arguments: Arguments = (), app: str = "train") -> DictConfig:
             """Composes the configuration of `pate-APP` with these settings from the command line."""

@@ -106,14 +106,14 @@ def test_classes_that_are_not_there_are_named() -> None:
 def test_mistakes_in_a_users_file_name_the_file(tmp_path: Path, text: str, line: str) -> None:
     """An unknown key or a wrong type in a user's experiment gives one line, which names the file."""
     files = {"experiment/mine": f"# @package _global_\n{text}\n"}
-    with with_files(tmp_path, files), pytest.raises(HydraException) as raised:
+    with with_files(tmp_path, texts=files), pytest.raises(HydraException) as raised:
         compose("train", ["experiment=mine"])
     assert explain(raised.value) == line
 
 
 def test_missing_configuration_is_named_by_its_option(tmp_path: Path) -> None:
     """Composing a command `nowhere` without a file gives a line about `--config-name=nowhere`."""
-    with with_files(tmp_path, {}), pytest.raises(HydraException) as raised:
+    with with_files(tmp_path, texts={}), pytest.raises(HydraException) as raised:
         compose("nowhere")
     assert (
         explain(raised.value)
@@ -229,9 +229,11 @@ def test_refusal_of_an_unnamed_member_lists_the_group(words: list[str], line: st
 @pytest.mark.slow
 def test_a_key_that_nothing_reads_is_refused(composed: Composed) -> None:
     """A key that a user adds with `+`, and that is no setting of the command, is refused."""
-    require_sound(composed(), command_schema("train"), "train")
+    require_sound(composed(), schema=command_schema("train"), command="train")
     with refused("num_query", rule="a key of"):
-        require_sound(composed(arguments=["+num_query=5"]), command_schema("train"), "train")
+        require_sound(
+            composed(arguments=["+num_query=5"]), schema=command_schema("train"), command="train"
+        )
 
 
 @pytest.mark.parametrize(
@@ -255,10 +257,13 @@ def test_forbidden_arguments_are_refused_before_hydra(words: list[str], line: st
     Hydra's own options pass.
     """
     with pytest.raises(InvalidValue) as raised:
-        require_words(words, ("target_epsilon", "num_queries", "seed", "data"))
+        require_words(
+            arguments=words, setting_names=("target_epsilon", "num_queries", "seed", "data")
+        )
     assert str(raised.value) == line
     require_words(
-        ["--help", "--cfg", "job", "--multi", "-m", "--config-dir=x", "seed=3"], ("seed",)
+        arguments=["--help", "--cfg", "job", "--multi", "-m", "--config-dir=x", "seed=3"],
+        setting_names=("seed",),
     )
 
 

@@ -139,7 +139,7 @@ def test_commands_compose_with_the_home_folder(
     monkeypatch.setenv("HOME", str(tmp_path))
     from hydra import compose
 
-    with with_files(tmp_path, {}):
+    with with_files(tmp_path, texts={}):
         words = [
             "data=table",
             "data.private=~/a.csv",

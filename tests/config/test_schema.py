@@ -100,7 +100,9 @@ def hydra_config(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[No
     mine = "# Ours with less.\ndefaults: [stable_top_k_table, _self_]\nmax_k: 3\n"
     texts = {"mine": mine, "broken": "_target_: lacking.Thing\n", "untargeted": "x: 1\n"}
     with with_files(
-        tmp_path, {f"aggregator/{name}": text for name, text in texts.items()}, "lacking."
+        tmp_path,
+        texts={f"aggregator/{name}": text for name, text in texts.items()},
+        allowed_targets="lacking.",
     ):
         yield
 

@@ -74,8 +74,8 @@ UNSURE = np.array([[34, 26, 18, 10]])
 TIED = np.array([[20, 20, 20, 20]])
 
 
-def rows(votes: NDArray[np.int64], count: int) -> NDArray[np.int64]:
-    """Returns the histogram `votes` `[1, num_labels]` repeated `count` times, `[count,
+def rows(votes: NDArray[np.int64], num_queries: int) -> NDArray[np.int64]:
+    """Returns the histogram `votes` `[1, num_labels]` repeated `num_queries` times, `[count,
     num_labels]`.
     """
-    return np.repeat(votes, count, axis=0)
+    return np.repeat(votes, num_queries, axis=0)

@@ -71,11 +71,11 @@ def tripwire() -> Tripwire:
     return Tripwire(np.random.PCG64(0))
 
 
-def traced(make: Callable[[], Any]) -> tuple[Any, int]:
+def traced(compute: Callable[[], Any]) -> tuple[Any, int]:
     """Returns the result of `make()` and the peak of the memory that was allocated during the call, in bytes."""
     tracemalloc.start()
     try:
-        return make(), tracemalloc.get_traced_memory()[1]
+        return compute(), tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()
 
@@ -136,14 +136,14 @@ def test_price_is_independent_of_votes_generator_and_refusals(case: Case) -> Non
     expected = case.event(num_queries=50)
     answered = []
     for seed, votes in enumerate((CLEAR, UNSURE, TIED)):
-        release = case.released(rows(votes, count=50), seed)
+        release = case.released(rows(votes, num_queries=50), seed)
         assert release.event == expected
         assert release.adjacency == case.aggregator.adjacency
         answered.append(release.num_answered)
     # there were refusals, and they did not matter
     assert len(set(answered)) > 1 or not case.refuses
     fifty, price_of_query = (
-        price_curve(event, orders=np.array([8.0]))[0]
+        price_curve(event, renyi_orders=np.array([8.0]))[0]
         for event in (expected, case.event(num_queries=1))
     )
     assert fifty == pytest.approx(price_of_query if case.flat else 50 * price_of_query, rel=1e-12)
@@ -156,7 +156,13 @@ def test_refused_rows_are_all_false(case: Case) -> None:
     Some queries are answered; all are answered exactly if the aggregator cannot abstain.
     """
     release = case.released(
-        np.concatenate([rows(CLEAR, count=100), rows(UNSURE, count=100), rows(TIED, count=100)])
+        np.concatenate(
+            [
+                rows(CLEAR, num_queries=100),
+                rows(UNSURE, num_queries=100),
+                rows(TIED, num_queries=100),
+            ]
+        )
     )
     assert release.labels.dtype == release.answered.dtype == np.bool_
     assert release.labels.shape == (300, NUM_LABELS)
@@ -220,7 +226,9 @@ def test_blocks_of_teachers_give_the_release_of_the_whole(case: Case) -> None:
     """Votes given in three blocks of teachers give the same release as the whole array under one
     seed.
     """
-    votes = case.votes_with(np.concatenate([rows(CLEAR, count=5), rows(UNSURE, count=5)]))
+    votes = case.votes_with(
+        np.concatenate([rows(CLEAR, num_queries=5), rows(UNSURE, num_queries=5)])
+    )
     expected = case.aggregator.aggregate(
         votes, num_teachers=NUM_TEACHERS, rng=np.random.default_rng(3)
     )
@@ -310,7 +318,7 @@ def test_noise_is_fresh_for_each_query(case: Case) -> None:
     Fewer than 95% of the queries have the outcome of the query 1, 1000 or 16,384 places before, or 1 or 100 places in
     a session.
     """
-    release = case.released(rows(UNSURE, count=2 * 16384 + 2000))
+    release = case.released(rows(UNSURE, num_queries=2 * 16384 + 2000))
     outcomes = np.column_stack([release.labels, release.answered])
     if case.halts:
         outcomes = outcomes[: release.num_asked]
@@ -332,7 +340,7 @@ def test_the_generator_decides_the_release_and_each_call_is_charged(case: Case) 
     moved_on = np.random.default_rng(7)
     rngs = (moved_on, moved_on, 7, 8)
     first, later, again, other = (
-        case.released(rows(UNSURE, count=200), rng, ledger=ledger) for rng in rngs
+        case.released(rows(UNSURE, num_queries=200), rng, ledger=ledger) for rng in rngs
     )
     np.testing.assert_array_equal(first.labels, again.labels)
     np.testing.assert_array_equal(first.answered, again.answered)
@@ -434,9 +442,12 @@ def test_calibration_changes_the_fields_declared_as_noise(kind: type[Aggregator]
     for case in CASES:
         if type(case.aggregator) is kind:
             aggregator = _with_small_failure(at_scale(case))
-            scaled |= _changed(aggregator, aggregator.scaled(factor=2.0))
+            scaled |= _changed(
+                first_aggregator=aggregator, second_aggregator=aggregator.scaled(factor=2.0)
+            )
             solved |= _changed(
-                aggregator, calibrated_at_scale(aggregator, accountant=RdpAccountant)
+                first_aggregator=aggregator,
+                second_aggregator=calibrated_at_scale(aggregator, accountant=RdpAccountant),
             )
     noise = declared(kind)
     assert scaled <= noise
@@ -463,7 +474,7 @@ def test_aggregators_are_frozen_values_whose_events_survive_json(case: Case) -> 
 @pytest.mark.parametrize("dtype", [np.int16, np.uint16, np.uint64, np.int64])
 def test_any_integer_type_gives_the_same_release(case: Case, dtype: type) -> None:
     """Votes of another integer type, stored by columns, give the same release under one seed."""
-    votes = np.concatenate([rows(CLEAR, count=20), rows(UNSURE, count=20)])
+    votes = np.concatenate([rows(CLEAR, num_queries=20), rows(UNSURE, num_queries=20)])
     expected = case.released(votes)
     release = case.released(np.asfortranarray(votes.astype(dtype)))
     np.testing.assert_array_equal(release.labels, expected.labels)
@@ -493,10 +504,10 @@ def test_twice_the_queries_need_no_more_memory(case: Case) -> None:
     assert large - small < 75_000 * 52  # bytes for each query of 40 counts
 
 
-def _changed(first: Aggregator, second: Aggregator) -> set[str]:
+def _changed(first_aggregator: Aggregator, second_aggregator: Aggregator) -> set[str]:
     """Returns the names of the fields in which two aggregators differ."""
-    before = _fields(first)
-    after = _fields(second)
+    before = _fields(first_aggregator)
+    after = _fields(second_aggregator)
     return {name for name in before if before[name] != after[name]}
 
 

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from dataclasses import replace
 from itertools import permutations, product
 from typing import Any
@@ -42,22 +43,26 @@ PLAIN = StableTopK(selection_scale=40.0, test_std=60.0)
 VOTES = GaussianVotes(noise_std=50.0)
 
 
-def caught(check: Callable[..., None], *arguments: Any) -> None:
-    """Fails unless the check, called with these arguments, raises the AssertionError of a fault."""
-    with pytest.raises(AssertionError, match=r"^fault: |of its price"):
-        check(*arguments)
+def fault_found() -> AbstractContextManager[object]:
+    """Returns a context that fails unless a check within it raises the AssertionError of a fault."""
+    return pytest.raises(AssertionError, match=r"^fault: |of its price")
 
 
-def check_bits(event: pa.Event, first: Array, second: Array) -> None:
+def check_bits(event: pa.Event, first_probs: Array, second_probs: Array) -> None:
     """Fails if the event's price is below the Renyi divergence of independent bits.
 
-    `first` and `second` are the probabilities of a 1 of each bit, on two neighbors; both directions
+    `first_probs` and `second_probs` are the probabilities of a 1 of each bit, on two neighbors; both directions
     are compared.
     """
-    patterns = np.array(list(product((False, True), repeat=len(first))))
-    first_law, second_law = (np.where(patterns, p, 1 - p).prod(axis=1) for p in (first, second))
+    patterns = np.array(list(product((False, True), repeat=len(first_probs))))
+    first_law, second_law = (
+        np.where(patterns, p, 1 - p).prod(axis=1) for p in (first_probs, second_probs)
+    )
     assert_covered(
-        largest_renyi(np.stack([first_law, second_law]), np.stack([second_law, first_law])),
+        largest_renyi(
+            first_laws=np.stack([first_law, second_law]),
+            second_laws=np.stack([second_law, first_law]),
+        ),
         renyi_price=price_curve(event),
     )
 
@@ -120,7 +125,8 @@ def test_1_thresholds_do_not_depend_on_the_votes() -> None:
     """
     for aggregator in (VOTES, PLAIN):
         check_label_probabilities(aggregator, bits=label_probabilities)
-    caught(check_label_probabilities, VOTES, adaptive_threshold_bits)
+    with fault_found():
+        check_label_probabilities(VOTES, bits=adaptive_threshold_bits)
 
 
 # 2. One seed for all queries
@@ -135,9 +141,9 @@ def check_fresh_noise(draw: Callable[[Counts, Any], NDArray[np.bool_]], source: 
     assert len(np.unique(outcomes, axis=0)) == 16, "fault: every query has the same noise"
 
 
-def bits_of(counts: Counts, rng: Any, std: float = 3.0) -> NDArray[np.bool_]:
+def bits_of(counts: Counts, rng: Any, noise_std: float = 3.0) -> NDArray[np.bool_]:
     """Returns the labels that Gaussian votes release."""
-    return GaussianVotes(noise_std=std).aggregate(counts, num_teachers=40, rng=rng).labels
+    return GaussianVotes(noise_std=noise_std).aggregate(counts, num_teachers=40, rng=rng).labels
 
 
 def test_2_noise_is_fresh_for_every_query() -> None:
@@ -157,7 +163,8 @@ def test_2_noise_is_fresh_for_every_query() -> None:
 
     check_fresh_noise(bits_of, source=np.random.default_rng(0))
     seed = 7
-    caught(check_fresh_noise, seeded, seed)
+    with fault_found():
+        check_fresh_noise(seeded, source=seed)
     with refused("rng", 7):
         bits_of(np.full((400, 4), 20), rng=7)
 
@@ -182,7 +189,12 @@ def test_3_a_record_that_changes_can_trade_tau_votes_for_tau_others() -> None:
             bits,
             traded_bits,
         )
-    caught(check_bits, pa.GaussianEvent(noise_multiplier=20.0 / 2**0.5), bits, traded_bits)
+    with fault_found():
+        check_bits(
+            event=pa.GaussianEvent(noise_multiplier=20.0 / 2**0.5),
+            first_probs=bits,
+            second_probs=traded_bits,
+        )
 
 
 def test_3_the_size_of_the_fault_at_a_published_figure() -> None:
@@ -210,7 +222,12 @@ def test_5_every_label_is_charged() -> None:
         bits,
         moved_bits,
     )
-    caught(check_bits, pa.GaussianEvent(noise_multiplier=5.0 / 2**0.5), bits, moved_bits)
+    with fault_found():
+        check_bits(
+            event=pa.GaussianEvent(noise_multiplier=5.0 / 2**0.5),
+            first_probs=bits,
+            second_probs=moved_bits,
+        )
 
 
 # 4. A conjunction of noisy counts charged as one
@@ -226,7 +243,7 @@ def conjunction_ratio(num_counts: int, price: pa.Event) -> float:
     laws = np.stack([ones, 1 - ones], axis=1)
     first = np.concatenate([laws[1:], laws[:-1]])
     second = np.concatenate([laws[:-1], laws[1:]])
-    return float((largest_renyi(first, second) / price_curve(price)).max())
+    return float((largest_renyi(first_laws=first, second_laws=second) / price_curve(price)).max())
 
 
 def test_4_a_conjunction_of_noisy_counts_costs_more_than_one() -> None:
@@ -253,12 +270,12 @@ def test_4_screening_draws_one_noise() -> None:
 # 6. No noise costs nothing
 
 
-def epsilon_of_rdp(orders: Array, rdp: Array, delta: float) -> float:
+def epsilon_of_rdp(renyi_orders: Array, rdp: Array, delta: float) -> float:
     """Returns the epsilon of given Renyi divergences as faulty code does: 0 if all divergences are 0.
 
     That code writes a divergence of 0 for a release without noise.
     """
-    return 0.0 if np.sum(rdp) == 0 else float((rdp - math.log(delta) / (orders - 1)).min())
+    return 0.0 if np.sum(rdp) == 0 else float((rdp - math.log(delta) / (renyi_orders - 1)).min())
 
 
 def check_no_noise(epsilon: float) -> None:
@@ -277,7 +294,8 @@ def test_6_no_noise_costs_infinity() -> None:
         .get_epsilon(target_delta=1e-6)
     )
     orders = np.arange(2.0, 60.0)
-    caught(check_no_noise, epsilon_of_rdp(orders, rdp=np.zeros_like(orders), delta=1e-6))
+    with fault_found():
+        check_no_noise(epsilon=epsilon_of_rdp(orders, rdp=np.zeros_like(orders), delta=1e-6))
 
 
 # 7. A variance called a standard deviation
@@ -294,7 +312,7 @@ def check_scale(draw: Callable[[Counts, Any, float], NDArray[np.bool_]]) -> None
 def renyi_at_8(aggregator: Aggregator) -> float:
     """Returns the price of a release of 600 queries and 40 labels by 800 teachers, at Renyi order 8."""
     event = aggregator.event_for(num_queries=600, num_labels=40, num_teachers=800)
-    return float(price_curve(event, orders=np.array([8.0]))[0])
+    return float(price_curve(event, renyi_orders=np.array([8.0]))[0])
 
 
 def test_7_a_std_is_a_std_and_in_votes() -> None:
@@ -308,7 +326,8 @@ def test_7_a_std_is_a_std_and_in_votes() -> None:
     def with_root_of_the_std(counts: Counts, rng: Any, std: float) -> NDArray[np.bool_]:
         return counts + rng.normal(loc=0, scale=math.sqrt(std), size=counts.shape) > 20
 
-    caught(check_scale, with_root_of_the_std)
+    with fault_found():
+        check_scale(with_root_of_the_std)
     assert renyi_at_8(VOTES) == pytest.approx(4 * renyi_at_8(VOTES.scaled(factor=2.0)), rel=0.01)
     gap = np.array(2 + round(60 * 5.9978))  # sens + std * Phi^-1(1 - 1e-9): passes half the time
     assert PLAIN.stability_test(num_teachers=800).pass_probabilities(gap) == pytest.approx(
@@ -347,7 +366,8 @@ def test_8_an_expected_cost_is_no_price() -> None:
     def expected_cost(counts: Counts) -> float:
         return float((ndtr((counts.max(axis=1) - 34) / 2.0) * (8 / 36)).sum())
 
-    caught(check_price_is_blind, expected_cost)
+    with fault_found():
+        check_price_is_blind(expected_cost)
 
 
 def test_10_a_data_dependent_epsilon_is_no_guarantee() -> None:
@@ -365,7 +385,8 @@ def test_10_a_data_dependent_epsilon_is_no_guarantee() -> None:
         return epsilon_of_rdp(orders, rdp, delta=1e-5)
 
     check_price_is_blind(spent(GNMax(noise_std=8.0)))
-    caught(check_price_is_blind, printed)
+    with fault_found():
+        check_price_is_blind(printed)
     cost = gnmax_cost(np.array([[40, 0, 0]]), noise_std=8.0, num_teachers=40, orders=[2.0, 8.0])
     with refused("event", "DataDependentCost"):
         pa.RdpAccountant().compose(cost)
@@ -392,12 +413,16 @@ def test_9_screening_and_answer_are_charged_together() -> None:
 
     def check(event: pa.Event) -> None:
         assert_covered(
-            largest_renyi(np.stack([first_law, second_law]), np.stack([second_law, first_law])),
+            largest_renyi(
+                first_laws=np.stack([first_law, second_law]),
+                second_laws=np.stack([second_law, first_law]),
+            ),
             renyi_price=price_curve(event),
         )
 
     check(aggregator.event_for(num_queries=1, num_labels=2, num_teachers=4))
-    caught(check, pa.GaussianEvent(noise_multiplier=50.0 / 2**0.5))
+    with fault_found():
+        check(event=pa.GaussianEvent(noise_multiplier=50.0 / 2**0.5))
 
 
 # 11. A smooth sensitivity that knows class 0 only
@@ -426,7 +451,8 @@ def test_11_smooth_sensitivity_does_not_depend_on_which_class_wins() -> None:
     def right_for_class_0(votes: Counts) -> float:
         return ours(votes) if (votes.argmax(axis=1) == 0).all() else 0.0
 
-    caught(check_classes_alike, right_for_class_0)
+    with fault_found():
+        check_classes_alike(right_for_class_0)
 
 
 # 12. Teachers that share a person: records dealt without looking at whose they are
@@ -449,13 +475,15 @@ def test_12_a_person_has_one_teacher() -> None:
     people = np.repeat(np.arange(30), 3)
     shared = np.arange(90) % 7
     check_one_teacher_a_person(
-        Partition.draw(people, 7, np.random.default_rng(0)).teacher_of, group_ids=people
+        Partition.draw(people, num_teachers=7, rng=np.random.default_rng(0)).teacher_of,
+        group_ids=people,
     )
-    caught(check_one_teacher_a_person, shared, people)
+    with fault_found():
+        check_one_teacher_a_person(shared, group_ids=people)
     inputs = np.zeros((90, 1), np.float32)
     labels = np.zeros((90, 1), bool)
     with refused("group_ids", rule="group"):
-        Partition(shared, 7).verify(
+        Partition(shared, num_teachers=7).verify(
             Split(inputs=inputs, labels=labels, record_ids=np.arange(90), group_ids=people)
         )
 
@@ -482,7 +510,7 @@ def test_13_a_price_that_is_no_number_is_refused() -> None:
     """
 
     def data_dependent(rdp: Array) -> object:
-        return DataDependentCost(np.array([2.0, 3.0]), rdp)
+        return DataDependentCost(orders=np.array([2.0, 3.0]), rdp=rdp)
 
     def zcdp_events(rdp: Array) -> object:
         return [pa.ZCdpEvent(float(rho)) for rho in rdp]
@@ -492,7 +520,8 @@ def test_13_a_price_that_is_no_number_is_refused() -> None:
 
     check_curve(data_dependent)
     check_curve(zcdp_events)
-    caught(check_curve, with_zeros)
+    with fault_found():
+        check_curve(with_zeros)
     with refused("logits", "0.0, nan"):
         pa.OneBitEvent(logits=(0.0, math.nan), reach=1)
 
@@ -531,9 +560,10 @@ def test_13_no_loop_runs_on_a_price_that_is_not_a_number() -> None:
     def price_that_is_nan(num_queries: int) -> float:
         return math.nan
 
-    caught(
-        check_budget, queries_until_spent(price_that_is_nan, max_epsilon=8.0, max_queries=10_000)
-    )
+    with fault_found():
+        check_budget(
+            num_queries=queries_until_spent(price_that_is_nan, max_epsilon=8.0, max_queries=10_000)
+        )
 
 
 @pytest.mark.parametrize("case", CASES, ids=[case.name for case in CASES])
@@ -553,12 +583,14 @@ def test_13_no_price_is_nan_or_negative(case: Case) -> None:
 # 14. One price for two adjacencies
 
 
-def check_two_adjacencies(price: Callable[[pa.Adjacency], pa.Event], factor: float) -> None:
-    """Checks that the price under replace-one is at least `factor` times that under add-remove."""
+def check_two_adjacencies(
+    price_under: Callable[[pa.Adjacency], pa.Event], min_price_ratio: float
+) -> None:
+    """Checks that the price under replace-one is at least `min_price_ratio` times that under add-remove."""
     replaced, removed = (
-        price_curve(price(adjacency)) for adjacency in (REPLACE, pa.Adjacency.ADD_REMOVE)
+        price_curve(price_under(adjacency)) for adjacency in (REPLACE, pa.Adjacency.ADD_REMOVE)
     )
-    assert (replaced >= factor * removed * (1 - 1e-9)).all(), (
+    assert (replaced >= min_price_ratio * removed * (1 - 1e-9)).all(), (
         "fault: a record costs what a teacher costs"
     )
 
@@ -581,12 +613,16 @@ def test_14_replace_one_costs_more_where_votes_are_traded(aggregator: Any, facto
     The fault charges add-remove's price for both.
     """
     check_two_adjacencies(
-        lambda adjacency: replace(aggregator, adjacency=adjacency).event_for(
+        price_under=lambda adjacency: replace(aggregator, adjacency=adjacency).event_for(
             num_queries=9, num_labels=40, num_teachers=800
         ),
-        factor,
+        min_price_ratio=factor,
     )
-    caught(check_two_adjacencies, lambda adjacency: pa.GaussianEvent(noise_multiplier=50.0), factor)
+    with fault_found():
+        check_two_adjacencies(
+            price_under=lambda adjacency: pa.GaussianEvent(noise_multiplier=50.0),
+            min_price_ratio=factor,
+        )
 
 
 def test_14_plain_votes_cost_the_same_under_both_adjacencies() -> None:
@@ -625,7 +661,10 @@ def check_flip(event: pa.Event) -> None:
         for moved in product(*[[c for c in (h - 1, h, h + 1) if 0 <= c <= 4] for h in counts]):
             first.append(permute_and_flip(np.array(counts, float), epsilon=0.5))
             second.append(permute_and_flip(np.array(moved, float), epsilon=0.5))
-    assert_covered(largest_renyi(np.array(first), np.array(second)), renyi_price=price_curve(event))
+    assert_covered(
+        largest_renyi(first_laws=np.array(first), second_laws=np.array(second)),
+        renyi_price=price_curve(event),
+    )
 
 
 def test_15_permute_and_flip_has_no_bounded_range() -> None:
@@ -634,4 +673,5 @@ def test_15_permute_and_flip_has_no_bounded_range() -> None:
     The fault charges it as an exponential mechanism of bounded range epsilon.
     """
     check_flip(PermuteAndFlipTopK(k=1, epsilon=0.5).event)
-    caught(check_flip, pa.ZCdpEvent(rho=0.5**2 / 8))
+    with fault_found():
+        check_flip(event=pa.ZCdpEvent(rho=0.5**2 / 8))

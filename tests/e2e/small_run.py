@@ -39,7 +39,12 @@ def dataset_cut_at(
     """Returns a data set whose private, public and test records end at the three stops."""
     ids = np.arange(len(inputs))
     private, public, test = (
-        Split(inputs[start:stop], labels[start:stop], ids[start:stop], ids[start:stop])
+        Split(
+            inputs[start:stop],
+            labels[start:stop],
+            record_ids=ids[start:stop],
+            group_ids=ids[start:stop],
+        )
         for start, stop in pairwise((0, *stops))
     )
     return Dataset(

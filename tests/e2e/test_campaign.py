@@ -148,9 +148,9 @@ def test_what_is_wrong_with_a_finished_run_is_found(
         shutil.rmtree(copy)
         return {finding.sort for finding in findings}
 
-    def edited(name: str, old: str, new: str) -> Callable[[Path], object]:
-        return lambda run: (run / RUN / name).write_text(
-            (run / RUN / name).read_text(encoding="utf-8").replace(old, new)
+    def edited(file_name: str, old_text: str, new_text: str) -> Callable[[Path], object]:
+        return lambda run: (run / RUN / file_name).write_text(
+            (run / RUN / file_name).read_text(encoding="utf-8").replace(old_text, new_text)
         )
 
     def without_charges(run: Path) -> None:
@@ -170,7 +170,13 @@ def test_what_is_wrong_with_a_finished_run_is_found(
     assert LOW_PRICE in sorts(lambda run: (run / "ledger.db").unlink())
     assert LOW_PRICE in sorts(lambda run: damage(run / "ledger.db", "empty", run, random.Random(0)))
     assert sorts(lambda run: (run / RUN / "report.json").unlink()) == {LOW_PRICE}
-    assert sorts(edited("report.json", '"epsilon": ', '"epsilon": 0.00')) == {LOW_PRICE}
     assert sorts(
-        edited("release/privacy_card.md", "| epsilon | 20.00 |", "| epsilon | 2.00 |")
+        edited(file_name="report.json", old_text='"epsilon": ', new_text='"epsilon": 0.00')
+    ) == {LOW_PRICE}
+    assert sorts(
+        edited(
+            file_name="release/privacy_card.md",
+            old_text="| epsilon | 20.00 |",
+            new_text="| epsilon | 2.00 |",
+        )
     ) == {LOW_PRICE}

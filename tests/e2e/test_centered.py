@@ -130,7 +130,7 @@ def test_a_run_killed_between_rounds_asks_for_the_others(
 
     with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
         patch.setattr(MomentVotes, "total", total_thrice)
-        train(centered_plan(), tmp_path / "run")
+        train(centered_plan(), output_dir=tmp_path / "run")
     assert charges(tmp_path / "run") == charges(in_rounds[0])
     assert [part for part in parts(tmp_path / "run") if part.startswith("step-")] == [
         "step-0",
@@ -162,7 +162,7 @@ def test_trained_teachers_in_rounds_know_more(tmp_path: Path) -> None:
             num_teachers=60,
             target_epsilon=8.0,
         )
-        ended[rounds] = train(plan, tmp_path / str(rounds) / "run")
+        ended[rounds] = train(plan, output_dir=tmp_path / str(rounds) / "run")
     first, second = (charges(tmp_path / name / "run") for name in "12")
     assert first[-1]["epsilon"] == second[-1]["epsilon"]
     assert ended[2].student.mean_average_precision > ended[1].student.mean_average_precision + 0.02
@@ -235,7 +235,11 @@ def test_each_budget_class_has_its_epsilon(
     Report, card and ledger state an epsilon for each class, at most its budget and at least 99% of it.
     """
     monitor = SilentMonitor()
-    report = train(replace(with_budgets(), ledger=tmp_path / "all.db"), tmp_path / "run", monitor)
+    report = train(
+        replace(with_budgets(), ledger=tmp_path / "all.db"),
+        output_dir=tmp_path / "run",
+        monitor=monitor,
+    )
     epsilons = report.privacy.classes
     assert all(
         0.99 * CLASSES[name] < epsilon <= CLASSES[name] for name, epsilon in epsilons.items()
@@ -326,7 +330,7 @@ def test_an_impossible_plan_is_refused_before_a_charge(
 ) -> None:
     """A plan that contradicts itself is refused with this message, and the ledger has no charge."""
     with pytest.raises(InvalidValue, match=re.escape(message)):
-        train(plan(), tmp_path / "run")
+        train(plan(), output_dir=tmp_path / "run")
     assert not charges(tmp_path / "run")
 
 
@@ -345,13 +349,15 @@ def test_records_of_several_owners_count_so_that_each_owner_counts_once(tmp_path
     assert shared.weights is not None and shared.num_groups == 1
     private = replace(dataset.private, group_ids=dataset.private.record_ids)
     changed = replace(dataset, private=private, shared=shared)
-    report = train(replace(centered_plan(), load_dataset=lambda: changed), tmp_path / "run")
+    report = train(
+        replace(centered_plan(), load_dataset=lambda: changed), output_dir=tmp_path / "run"
+    )
     assert report.privacy.unit.startswith(
         "one value of the column patient, or one of the column doctor"
     )
     plan = replace(small_plan(), load_dataset=lambda: changed)
     with refused("data.group", "[patient,doctor]", "linked records are 1 groups"):
-        train(plan, tmp_path / "other")
+        train(plan, output_dir=tmp_path / "other")
     with refused("data.group", "['patient', 'doctor']"):
         require_dataset(changed)
 

@@ -60,7 +60,7 @@ def bytes_in(folder: Path) -> dict[str, bytes]:
 def test_a_published_fit_is_the_release_of_a_run(tmp_path: Path) -> None:
     """A classifier's published folder has the same files, byte for byte, as the release of a run with the same seed."""
     write_data(tmp_path)
-    released = run_of(tmp_path, tmp_path / "run")
+    released = run_of(tmp_path, output=tmp_path / "run")
     fitted_to(tmp_path).publish(tmp_path / "release")
     assert bytes_in(tmp_path / "release") == bytes_in(released)
 
@@ -77,7 +77,7 @@ def test_groups_give_the_release_and_student_of_a_run(tmp_path: Path) -> None:
         arrays["groups"] = first_group + np.arange(len(arrays["inputs"])) // 2
         first_group += len(arrays["inputs"])
         np.savez(tmp_path / f"{split}.npz", **arrays)
-    released = bytes_in(run_of(tmp_path, tmp_path / "run"))
+    released = bytes_in(run_of(tmp_path, output=tmp_path / "run"))
     fitted_to(tmp_path).publish(tmp_path / "release")
     published = bytes_in(tmp_path / "release")
     assert published.keys() == released.keys()

@@ -74,8 +74,8 @@ def test_a_student_that_is_read_back_leaves_the_same_bytes(
     """
     plan = replace(small_plan(), student=MLPStudent(hidden=4, epochs=3))
     run_until(plan, folder=tmp_path / "run", stage="writing the report")
-    report = train(plan, tmp_path / "run")
-    uninterrupted = train(plan, tmp_path / "whole")
+    report = train(plan, output_dir=tmp_path / "run")
+    uninterrupted = train(plan, output_dir=tmp_path / "whole")
     assert release_bytes(tmp_path / "run") == release_bytes(tmp_path / "whole")
     for name in ("student.safetensors", "student.json"):
         path = Path("release/student", name)
@@ -112,7 +112,7 @@ def test_ten_of_thirty_teachers_are_not_trained_again(
     plan = replace(small_plan(), num_teachers=30, engine=SequentialEngine())
     with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
         patch.setattr(LinearTeacher, "fit_many", fit_ten)
-        train(plan, tmp_path / "run")
+        train(plan, output_dir=tmp_path / "run")
     monitor = SilentMonitor()
-    train(plan, tmp_path / "run", monitor)
+    train(plan, output_dir=tmp_path / "run", monitor=monitor)
     assert any(line.endswith(f"{FOUND}10 of 30 teachers are there") for line in monitor.lines)

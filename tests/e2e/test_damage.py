@@ -109,7 +109,7 @@ def test_any_damage_is_repaired_or_refused_in_one_line(state: Path, tmp_path: Pa
             continue  # has a test of its own, below
         tried += 1
         try:
-            train(plan(), state)
+            train(plan(), output_dir=state)
         except (InvalidValue, OSError) as error:
             turned_down = turned_down + 1
             message = str(error)
@@ -209,7 +209,7 @@ def test_a_folder_that_vanishes_is_not_made_again(
             return super().stage(name, total)
 
     with pytest.raises((InvalidValue, OSError), match="run"):
-        train(plan(), tmp_path / "run", Vanishing())
+        train(plan(), output_dir=tmp_path / "run", monitor=Vanishing())
     assert not (tmp_path / "run").exists()
 
 
@@ -254,10 +254,10 @@ def test_a_changed_lost_or_foreign_file_is_named(folder: Path) -> None:
     """
     before = contents(folder)
 
-    def require_named(path: Path, words: str) -> None:
+    def require_named(damaged_path: Path, refusal_words: str) -> None:
         """Fails unless the run is refused because of a file, and leaves the folder as it is."""
         contents_before = contents(folder)
-        with refusal_of(name="manifest", value=path, rule=words):
+        with refusal_of(name="manifest", value=damaged_path, rule=refusal_words):
             train(small_plan(), folder)
         assert contents(folder) == contents_before
 
@@ -265,14 +265,14 @@ def test_a_changed_lost_or_foreign_file_is_named(folder: Path) -> None:
         content = bytearray(before[name])
         content[len(content) // 2] ^= 1
         (folder / name).write_bytes(content)
-        require_named(folder / name, "restore it from a backup")
+        require_named(damaged_path=folder / name, refusal_words="restore it from a backup")
         if name != "report.json":  # without its report a run is not finished
             (folder / name).unlink()
-            require_named(folder / name, "restore it from a backup")
+            require_named(damaged_path=folder / name, refusal_words="restore it from a backup")
         (folder / name).write_bytes(before[name])
     foreign = folder / "release" / "votes.npz"
     shutil.copy(folder / "votes.npz", foreign)
-    require_named(foreign, "move it elsewhere")
+    require_named(damaged_path=foreign, refusal_words="move it elsewhere")
 
 
 def test_the_remedy_for_a_lost_manifest_works(

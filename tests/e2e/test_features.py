@@ -60,7 +60,7 @@ def plan(cache: Path) -> Plan:
 def finished(tmp_path_factory: pytest.TempPathFactory) -> Ended:
     """Returns the folder and report of a finished run on features."""
     folder = tmp_path_factory.mktemp("features")
-    return folder / "run", train(plan(folder / "cache"), folder / "run")
+    return folder / "run", train(plan(folder / "cache"), output_dir=folder / "run")
 
 
 def test_report_card_and_schema_say_what_features_were_fitted_on(finished: Ended) -> None:
@@ -158,8 +158,8 @@ def test_a_run_that_was_killed_ends_with_the_same_release(finished: Ended, tmp_p
             plan(tmp_path / "cache"), load_dataset=partial(reader.load, monitor.stage)
         )
         with pytest.raises(KeyboardInterrupt):
-            train(watched, tmp_path / "run", monitor)
-    train(plan(tmp_path / "cache"), tmp_path / "run")
+            train(watched, output_dir=tmp_path / "run", monitor=monitor)
+    train(plan(tmp_path / "cache"), output_dir=tmp_path / "run")
     for name in (
         "release/release.npz",
         "release/extractor.safetensors",

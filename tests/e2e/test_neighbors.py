@@ -26,8 +26,8 @@ MORE = (
 )
 
 
-def _write(path: Path, times: int) -> None:
-    """Writes 300 people with a row each, but for one private person with `times` rows."""
+def _write(path: Path, rows_of_changed_person: int) -> None:
+    """Writes 300 people with a row each, but for one private person with `rows_of_changed_person` rows."""
     rng = np.random.default_rng(0)
     lines = ["part,person,age,dose,flu,cough"]
     for person in range(300):
@@ -35,19 +35,19 @@ def _write(path: Path, times: int) -> None:
         dose = rng.normal()
         part = ("private", "public", "private", "private", "test", "private")[person % 6]
         cells = f"{part},{person},{age:.1f},{dose:.3f},{int(age > 50)},{int(dose > 0)}"
-        lines += [cells] * (times if person == 0 else 1)
+        lines += [cells] * (rows_of_changed_person if person == 0 else 1)
     path.write_text("\n".join(lines) + "\n")
 
 
-def _release(folder: Path, times: int) -> Path:
+def _release(folder: Path, rows_of_changed_person: int) -> Path:
     """Runs `pate-train` on the 300 people in a folder, and returns its folder `release`.
 
     Args:
         folder: the folder of the table and the run.
-        times: the number of rows of the first private person.
+        rows_of_changed_person: the number of rows of the first private person.
     """
     folder.mkdir()
-    _write(folder / "all.csv", times)
+    _write(folder / "all.csv", rows_of_changed_person)
     ended = call(
         "train",
         arguments=[
@@ -71,8 +71,8 @@ def test_a_private_person_with_more_rows_changes_only_votes(
 
     They publish the same files, which are equal but for labels, student, digests and the threshold.
     """
-    first = _release(tmp_path / "one", times=1)
-    second = _release(tmp_path / "other", times=8)
+    first = _release(tmp_path / "one", rows_of_changed_person=1)
+    second = _release(tmp_path / "other", rows_of_changed_person=8)
     names = [
         sorted(path.relative_to(folder).as_posix() for path in folder.rglob("*"))
         for folder in (first, second)

@@ -167,7 +167,7 @@ def test_a_kill_at_any_commit_leaves_both_release_and_charge_or_neither(
         with monkeypatch.context() as patch:
             kill_at(patch, commit_number=0, committed=committed)
             try:
-                train(plan, folder, SilentMonitor(stop_at="training the student"))
+                train(plan, folder, monitor=SilentMonitor(stop_at="training the student"))
             except Killed:
                 pass
             except KeyboardInterrupt:
@@ -243,7 +243,7 @@ def test_a_round_is_released_around_one_sum_only(
         train(plan, folder)
     shutil.copytree(folder.parent, copy.parent)
     train(plan, folder)
-    train(replace(plan, ledger=ledger_of(copy)), copy)
+    train(replace(plan, ledger=ledger_of(copy)), output_dir=copy)
     first, second = (
         {key: account_of(each).read(key) for key in account_of(each).keys}
         for each in (folder, copy)
@@ -266,7 +266,7 @@ def test_copies_are_one_release_until_they_draw_again(name: str, tmp_path: Path)
     run_until(plan, folder=tmp_path / "a", stage="releasing labels")
     shutil.copytree(tmp_path / "a", tmp_path / "b")
     for each in "ab":
-        train(plan, tmp_path / each)
+        train(plan, output_dir=tmp_path / each)
     assert release_bytes(tmp_path / "a") == release_bytes(tmp_path / "b")
     assert num_charges(ledger) == 1
     for each in "cd":
@@ -350,17 +350,17 @@ def test_a_redrawn_release_costs_two_draws(run: Run, tmp_path: Path) -> None:
     twice = without_report(folder, to=tmp_path / "twice")
     ledger.write_bytes(once)
     with refused("ledger", ledger, f"the one that {twice / 'release' / 'release.npz'} came from"):
-        train(later, twice)
+        train(later, output_dir=twice)
 
 
 def test_a_seeded_release_is_the_same_in_another_folder_and_on_request(tmp_path: Path) -> None:
     """A seeded run in two folders has one release and one charge, even if one draws again by `redraw=true`."""
     plan = replace(plan_of("rounds"), seed=3, redraw=True)
-    report = train(plan, tmp_path / "a")
-    train(plan, tmp_path / "b")
+    report = train(plan, output_dir=tmp_path / "a")
+    train(plan, output_dir=tmp_path / "b")
     for name in ("report.json", "release/release.npz"):
         (tmp_path / "b" / name).unlink()
-    assert train(plan, tmp_path / "b").privacy == report.privacy
+    assert train(plan, output_dir=tmp_path / "b").privacy == report.privacy
     assert release_bytes(tmp_path / "a") == release_bytes(tmp_path / "b")
     assert num_charges(tmp_path / "ledger.db") == 1, "they are one release"
 
@@ -455,7 +455,7 @@ def test_a_ledger_changed_during_training_is_noticed_before_the_report(
             return super().stage(stage, total)
 
     with refused("ledger", ANY):
-        train(plan_of("labels"), folder, Damaging())
+        train(plan_of("labels"), folder, monitor=Damaging())
     assert not (folder / "report.json").exists()
     assert not (folder / "release" / "privacy_card.md").exists()
 
@@ -511,4 +511,4 @@ def test_a_run_that_was_killed_does_not_go_on_with_another_aggregator(tmp_path: 
     run_until(plan, folder=tmp_path / "run", stage="releasing")
     other = replace(plan, aggregator=ClippedVotes(noise_std=5.0, vote_clip=1))
     with refused("release", "another", "the release that this run began with"):
-        train(other, tmp_path / "run")
+        train(other, output_dir=tmp_path / "run")

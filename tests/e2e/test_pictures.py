@@ -28,14 +28,14 @@ SMALL = [
 SMALL += ["all_records=false", "accountant=rdp"]
 
 
-def draw(folder: Path, count: int, rng: np.random.Generator) -> list[tuple[str, np.ndarray]]:
+def draw(folder: Path, num_pictures: int, rng: np.random.Generator) -> list[tuple[str, np.ndarray]]:
     """Writes random pictures, and returns the name and the labels of each.
 
     Red and green are bright where the label of this color is true.
     """
     folder.mkdir(parents=True)
     pictures = []
-    for number in range(count):
+    for number in range(num_pictures):
         labels = rng.random(2) < 0.5
         levels = rng.integers(0, 60, (20, 24, 3), dtype=np.uint8)
         levels[..., :2] += (labels * 180).astype(np.uint8)
@@ -51,7 +51,7 @@ def test_pictures_in_a_folder(tmp_path: Path) -> None:
     pictures is refused.
     """
     rng = np.random.default_rng(0)
-    pictures = draw(tmp_path / "pictures", count=500, rng=rng)
+    pictures = draw(tmp_path / "pictures", num_pictures=500, rng=rng)
     splits = ["private"] * 360 + ["public"] * 90 + ["test"] * 50
     with (tmp_path / "labels.csv").open("w") as file:
         rows = csv.writer(file)
@@ -79,7 +79,7 @@ def test_pictures_in_a_folder(tmp_path: Path) -> None:
         f"output_dir={tmp_path / 'run'}",
     ]
     succeeded("train", arguments=["data=image_folder", *settings, *student, *teacher, *SMALL])
-    expected = dict(draw(tmp_path / "new", count=40, rng=rng))
+    expected = dict(draw(tmp_path / "new", num_pictures=40, rng=rng))
     words = [
         f"data={tmp_path / 'new'}",
         f"output={tmp_path / 'p.csv'}",
@@ -141,7 +141,8 @@ def test_cartoons_run_and_the_report_says_that_they_are_synthetic(
     """A run on drawn faces in the form of CelebA reports 40 labels and data that are not real."""
     data = CelebA(drawn_faces, image_size=12, limit=120)
     report = train(
-        replace(small_plan(), load_dataset=data.load, num_queries=NUM_QUERIES), tmp_path / "run"
+        replace(small_plan(), load_dataset=data.load, num_queries=NUM_QUERIES),
+        output_dir=tmp_path / "run",
     )
     assert (report.data.name, report.data.real, report.data.num_labels) == (
         "celeba",

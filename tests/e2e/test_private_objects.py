@@ -27,7 +27,9 @@ def test_no_object_holds_private_records_after_a_run(tmp_path: Path) -> None:
         private_objects.append(weakref.ref(private.inputs))
         return dataset
 
-    report = train(replace(plan, load_dataset=load), tmp_path / "run", SilentMonitor())
+    report = train(
+        replace(plan, load_dataset=load), output_dir=tmp_path / "run", monitor=SilentMonitor()
+    )
     gc.collect()
     assert report.release.num_queries == plan.num_queries
     assert len(private_objects) == 3

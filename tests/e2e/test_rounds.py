@@ -151,7 +151,7 @@ def test_a_run_stopped_between_rounds_ends_with_the_same_release(
     run_folder = tmp_path / "run"
     name, folder, _ = finished
     with pytest.raises(KeyboardInterrupt):
-        train(plan_of(name), run_folder, StopAfterRounds())
+        train(plan_of(name), run_folder, monitor=StopAfterRounds())
     assert len(rounds_of(run_folder)) == ROUNDS
     assert not (run_folder / "release" / "release.npz").exists()
     train(plan_of(name), run_folder)
@@ -167,8 +167,8 @@ def test_a_student_expects_nothing_before_anything_was_answered() -> None:
     inputs = np.eye(6, dtype=np.float32)
     prior = StudentPrior(LinearStudent(), inputs, seed=0, never_empty=True)
     labels = np.array([[True, False], [False, True]])
-    assert not prior(labels[:0], np.zeros(0, bool), 3).any()
-    assert not prior(labels & False, np.zeros(2, bool), 3).any()
-    expected = prior(labels, np.ones(2, bool), 4)
+    assert not prior(labels[:0], answered=np.zeros(0, bool), num_queries=3).any()
+    assert not prior(labels & False, answered=np.zeros(2, bool), num_queries=3).any()
+    expected = prior(labels, answered=np.ones(2, bool), num_queries=4)
     assert expected.shape == (4, 2)
     assert expected.any(axis=1).all()

@@ -155,7 +155,7 @@ def test_every_published_file_states_the_unit_of_privacy(
 ) -> None:
     """A run's report, published files, page and console state the unit of privacy in the same words."""
     plan = replace(small_plan(), load_dataset=lambda: replace(small_dataset(), group_unit=unit))
-    report = train(plan, tmp_path / "run")
+    report = train(plan, output_dir=tmp_path / "run")
     assert (report.privacy.unit, report.privacy.unit_columns) == (words, unit.columns)
     release = tmp_path / "run" / "release"
     values = json.loads((release / "privacy.json").read_text())
@@ -193,7 +193,7 @@ def test_a_finished_run_is_read_again_at_no_cost(finished: Path) -> None:
     """
     before = ledger_of(finished).read_bytes()
     monitor = SilentMonitor()
-    report = train(small_plan(), finished, monitor)
+    report = train(small_plan(), output_dir=finished, monitor=monitor)
     assert monitor.stages == []
     assert monitor.lines == [
         f"output_dir={finished}: this run is finished; nothing was trained, drawn or spent again"
@@ -201,7 +201,7 @@ def test_a_finished_run_is_read_again_at_no_cost(finished: Path) -> None:
     assert report.privacy.num_queries == NUM_QUERIES
     assert ledger_of(finished).read_bytes() == before
     with refused("output_dir", ANY, "new folder or this run's own"):
-        train(replace(small_plan(), settings={"name": "other"}), finished)
+        train(replace(small_plan(), settings={"name": "other"}), output_dir=finished)
 
 
 @pytest.mark.parametrize("stage", STAGES)
@@ -231,7 +231,7 @@ def test_folder_of_somebody_else_is_refused_and_left_alone(tmp_path: Path) -> No
     (tmp_path / "mine.txt").write_text("mine")
     tmp_path.chmod(0o755)
     with refused("output_dir", tmp_path, "a new folder or a run's own, found mine.txt in it"):
-        train(small_plan(), tmp_path)
+        train(small_plan(), output_dir=tmp_path)
     assert stat.S_IMODE(os.stat(tmp_path).st_mode) == 0o755
     assert [path.name for path in tmp_path.iterdir()] == ["mine.txt"]
 
@@ -253,7 +253,7 @@ def test_changed_data_and_a_second_process_are_refused(tmp_path: Path) -> None:
             raise AssertionError("the folder was not locked")
 
     with refused("output_dir", ANY, "folder that"):
-        train(small_plan(), folder, Nested())
+        train(small_plan(), folder, monitor=Nested())
 
 
 def test_partition_of_another_run_is_refused(tmp_path: Path) -> None:
@@ -345,7 +345,7 @@ def test_nothing_is_spent_before_a_refusal(case: str, tmp_path: Path) -> None:
     """An impossible plan, of each kind, is refused by its field. No ledger is made."""
     change, refusal = REFUSED[case]
     with refusal:
-        train(change(small_plan()), tmp_path / "run")
+        train(change(small_plan()), output_dir=tmp_path / "run")
     assert not list(tmp_path.rglob("ledger.db"))
 
 
@@ -386,15 +386,23 @@ def test_a_useless_plan_is_refused_with_a_suggestion_that_works(
     With `allow_useless` the plan runs.
     """
     with refused("num_teachers", 24) as no:
-        train(useless_plan(), tmp_path / "no")
+        train(useless_plan(), output_dir=tmp_path / "no")
     assert not [path for path in (tmp_path / "no").rglob("*") if path.name != "run.lock"]
     epsilon = suggested(no.value, setting="target_epsilon")
     monitor = SilentMonitor()
-    report = train(replace(useless_plan(), target_epsilon=epsilon), tmp_path / "yes", monitor)
+    report = train(
+        replace(useless_plan(), target_epsilon=epsilon),
+        output_dir=tmp_path / "yes",
+        monitor=monitor,
+    )
     assert report.privacy.epsilon <= epsilon
     assert not [line for line in monitor.lines if "90% or 70%" in line and "in 8" in line]
     assert report.release.label_accuracy > 0.75
-    report = train(replace(useless_plan(), allow_useless=True), tmp_path / "allowed", monitor)
+    report = train(
+        replace(useless_plan(), allow_useless=True),
+        output_dir=tmp_path / "allowed",
+        monitor=monitor,
+    )
     assert report.privacy.epsilon <= 2.0
     assert any(line.endswith("allowed by allow_useless=true") for line in monitor.lines)
 
@@ -458,7 +466,9 @@ def test_a_useless_method_is_a_row_with_its_reason(tmp_path: Path) -> None:
     )
 
     def compared(allow_useless: bool = False) -> list[Any]:
-        frontier = compare(replace(plan, allow_useless=allow_useless), tmp_path, SilentMonitor())
+        frontier = compare(
+            replace(plan, allow_useless=allow_useless), output_dir=tmp_path, monitor=SilentMonitor()
+        )
         return [run for run in frontier.runs if run.epsilon is not None]
 
     first = compared()

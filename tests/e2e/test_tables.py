@@ -26,7 +26,7 @@ LABELS = ("hypertension", "diabetes", "old")
 CANARY = "Zanzibar"  # a town that only private patients live in
 
 
-def visits(rng: random.Random, number: int, towns: list[str]) -> Iterator[dict[str, Any]]:
+def visits(rng: random.Random, patient_number: int, towns: list[str]) -> Iterator[dict[str, Any]]:
     """Yields rows of one to three visits of a patient."""
     age = rng.randint(18, 95)
     sex = rng.choice(["M", "F", "", "unknown"])
@@ -34,8 +34,8 @@ def visits(rng: random.Random, number: int, towns: list[str]) -> Iterator[dict[s
         pressure = rng.gauss(120 + age * 0.3, 12)
         sugar = rng.gauss(5.4 + (age > 60) * 0.6, 0.7)
         yield {
-            "visit": f"v{number}-{rng.randint(0, 10**9)}",
-            "patient": f"p{number:05}",
+            "visit": f"v{patient_number}-{rng.randint(0, 10**9)}",
+            "patient": f"p{patient_number:05}",
             "date": f"2025-{rng.randint(1, 12):02}-{rng.randint(1, 28):02}",
             "age": age if rng.random() > 0.03 else "",
             "sex": sex,

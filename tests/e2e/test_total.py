@@ -105,12 +105,14 @@ def test_a_cap_refuses_a_run_before_its_teachers_and_spends_nothing(
     run_until_released(plan, folder=tmp_path / "a")
     spent = ledger.read_bytes()
     with refused("max_epsilon", ANY, "beside epsilon"):
-        train(plan_of(ledger), tmp_path / "b", monitor)  # the file has kept the cap
+        train(
+            plan_of(ledger), output_dir=tmp_path / "b", monitor=monitor
+        )  # the file has kept the cap
     assert "training teachers" not in monitor.stages
     assert not (tmp_path / "b" / "run.json").exists(), "the folder is free for a plan that has room"
     assert ledger.read_bytes() == spent
     with refused("max_epsilon", 2 * cap, "at most"):
-        train(replace(plan, max_total_epsilon=2 * cap), tmp_path / "c")
+        train(replace(plan, max_total_epsilon=2 * cap), output_dir=tmp_path / "c")
 
 
 def test_a_refusal_before_the_draw_spends_nothing(ledger: Path, tmp_path: Path) -> None:
@@ -127,7 +129,7 @@ def test_a_refusal_before_the_draw_spends_nothing(ledger: Path, tmp_path: Path) 
             return super().stage(name, total)
 
     with refused("max_epsilon", ANY, "nothing is spent"):
-        train(plan_of(ledger), tmp_path / "run", Slow())
+        train(plan_of(ledger), output_dir=tmp_path / "run", monitor=Slow())
     assert [entry.key for entry in other.entries] == ["another run"]
     assert not (tmp_path / "run" / "release").exists()
 
@@ -161,8 +163,8 @@ def test_prices_for_a_visit_and_for_a_patient_are_not_added_up(
     with refused("unit", second.words, "two units of privacy have no sum") as caught:
         train(
             replace(plan_of(ledger), load_dataset=protecting(second)),
-            tmp_path / "b" / "run",
-            monitor,
+            output_dir=tmp_path / "b" / "run",
+            monitor=monitor,
         )
     assert "; take the same data.group= (and data.budget=, holders=), or" in str(caught.value)
     assert "training teachers" not in monitor.stages and ledger.read_bytes() == spent
@@ -240,7 +242,9 @@ def test_a_run_with_another_unit_in_the_same_folder_is_refused(tmp_path: Path) -
     """A run with another unit of privacy than the folder's ledger is refused, and makes no folder."""
     run_until_released(plan_of(ledger=None), folder=tmp_path / "a")
     with refused("unit", "one row", "one group of records"):
-        train(replace(plan_of(ledger=None), load_dataset=protecting(VISIT)), tmp_path / "e")
+        train(
+            replace(plan_of(ledger=None), load_dataset=protecting(VISIT)), output_dir=tmp_path / "e"
+        )
     assert not (tmp_path / "e").exists()
     assert len(SharedLedger.stored(tmp_path / "ledger.db").entries) == 1
 
@@ -309,7 +313,7 @@ def test_a_named_ledger_refuses_a_run_under_other_terms(name: str, tmp_path: Pat
     run_until_released(plan_of(ledger=None), folder=tmp_path / "a")
     run_until_released(other_terms(plan_of(ledger=None)), folder=tmp_path / "b")
     with REFUSED_TERMS[name]:
-        train(other_terms(plan_of(tmp_path / "ledger.db")), tmp_path / "e")
+        train(other_terms(plan_of(tmp_path / "ledger.db")), output_dir=tmp_path / "e")
 
 
 @pytest.mark.parametrize("name", OTHER_TERMS)
@@ -322,13 +326,13 @@ def test_moved_runs_keep_the_second_ledger_that_is_moved_with_them(
     """
     other_plan = OTHER_TERMS[name](plan_of(ledger=None))
     run_until_released(plan_of(ledger=None), folder=tmp_path / "a")
-    train(other_plan, tmp_path / "b")
+    train(other_plan, output_dir=tmp_path / "b")
     run_until_released(other_plan, folder=tmp_path / "c")
     (tmp_path / "new").mkdir()
     for moved in ("b", "c", name):
         (tmp_path / moved).rename(tmp_path / "new" / moved)
-    train(other_plan, tmp_path / "new" / "b")
-    train(other_plan, tmp_path / "new" / "c")
+    train(other_plan, output_dir=tmp_path / "new" / "b")
+    train(other_plan, output_dir=tmp_path / "new" / "c")
     run_until_released(other_plan, folder=tmp_path / "new" / "d")
     assert len(SharedLedger.stored(tmp_path / "new" / name).entries) == 3
     assert not (tmp_path / "new" / "ledger.db").exists()
@@ -346,12 +350,12 @@ def test_a_cap_cannot_be_avoided_by_other_terms(first_cap: float | None, tmp_pat
     cap = None if first_cap else 100.0
     with refused("adjacency", "add_remove", "replace_one, as ledger="):
         plan = replace(with_another_adjacency(plan_of(ledger=None)), max_total_epsilon=cap)
-        train(plan, tmp_path / "b")
+        train(plan, output_dir=tmp_path / "b")
     assert [path.name for path in tmp_path.glob("*.db")] == ["ledger.db"]
     if first_cap is None:
         run_until_released(with_another_adjacency(plan_of(ledger=None)), folder=tmp_path / "b")
         with refused("max_epsilon", 100.0, "no cap, which would not count 1 charge for these"):
-            train(replace(plan_of(ledger=None), max_total_epsilon=100.0), tmp_path / "c")
+            train(replace(plan_of(ledger=None), max_total_epsilon=100.0), output_dir=tmp_path / "c")
 
 
 def _release(folder: Path, target_delta: float) -> None:
@@ -406,7 +410,7 @@ def test_a_run_that_is_moved_before_its_release_keeps_its_ledger(tmp_path: Path)
     assert len(SharedLedger.stored(tmp_path / "a" / "ledger.db").entries) == 1
     (tmp_path / "a").rename(tmp_path / "c")
     moved.rename(tmp_path / "c" / "run")
-    train(plan_of(ledger=None), tmp_path / "c" / "run")
+    train(plan_of(ledger=None), output_dir=tmp_path / "c" / "run")
     place = LedgerPlace.read(RunFolder(tmp_path / "c" / "run"))
     assert place is not None and place.path == tmp_path / "c" / "ledger.db"
 
@@ -419,17 +423,17 @@ def test_a_moved_finished_run_is_shown_as_long_as_its_ledger_stays(tmp_path: Pat
     earlier = tmp_path / "c" / "ledger.db"
     moved = tmp_path / "b" / "run"
     moved.parent.mkdir()
-    report = train(plan_of(ledger=None), tmp_path / "c" / "run")
+    report = train(plan_of(ledger=None), output_dir=tmp_path / "c" / "run")
     (tmp_path / "c" / "run").rename(moved)
-    assert train(plan_of(ledger=None), moved) == report
+    assert train(plan_of(ledger=None), output_dir=moved) == report
     earlier.rename(tmp_path / "elsewhere.db")
     present = tmp_path / "b" / "ledger.db"
     with refused("ledger", present, f"this finished run is charged to, {earlier}; or"):
-        train(plan_of(ledger=None), moved)
+        train(plan_of(ledger=None), output_dir=moved)
     (moved / "report.json").unlink()
     with refused("ledger", earlier, "the run's ledger, which is gone"):
-        train(plan_of(ledger=None), moved)
-    train(plan_of(tmp_path / "elsewhere.db"), moved)
+        train(plan_of(ledger=None), output_dir=moved)
+    train(plan_of(tmp_path / "elsewhere.db"), output_dir=moved)
 
 
 def test_a_folder_that_cannot_be_written_has_no_ledger(
@@ -441,7 +445,7 @@ def test_a_folder_that_cannot_be_written_has_no_ledger(
     """
     monkeypatch.setattr("os.access", lambda *_: False)  # root may write anywhere
     with refused("ledger", tmp_path / "ledger.db", "; ledger=PATH names another file"):
-        train(plan_of(ledger=None), tmp_path / "run")
+        train(plan_of(ledger=None), output_dir=tmp_path / "run")
     run_until_released(plan_of(tmp_path / "elsewhere" / "ledger.db"), folder=tmp_path / "run")
 
 
@@ -456,7 +460,7 @@ def test_ledger_card_and_report_state_the_same_price(
     price = accountant().compose(EVENT).get_epsilon(target_delta=1e-5)
     monitor = SilentMonitor()
     plan = replace(plan_of(ledger), accountant=accountant, max_total_epsilon=2 * price)
-    report = train(plan, tmp_path / "run", monitor)
+    report = train(plan, output_dir=tmp_path / "run", monitor=monitor)
     (said,) = [line for line in monitor.lines if "this first release costs" in line]
     (account,) = map(charges_of, ledgers_in(ledger))
     (charge,) = account["charges"]
@@ -528,7 +532,7 @@ def test_owners_that_another_account_knows_are_refused(ledger: Path, tmp_path: P
     monitor = SilentMonitor()
     for _ in range(2):
         with refused("ledger", ANY, "which knows 95 of these 100 ids and groups"):
-            train(again, tmp_path / "b", monitor)
+            train(again, output_dir=tmp_path / "b", monitor=monitor)
     assert "training teachers" not in monitor.stages
     assert len(SharedLedger.stored(ledger).entries) == 1
     run_until_released(
@@ -576,13 +580,13 @@ def test_owners_that_a_usual_account_knows_give_a_warning(
         plan_of(ledger=None), load_dataset=spelled("b", ids=range(5, 105)), max_total_epsilon=100.0
     )
     with refused("ledger", tmp_path / "ledger.db", rule):
-        train(capped, tmp_path / "b")
+        train(capped, output_dir=tmp_path / "b")
     knows = "not the data of account aaaaaaaaaaaa, which knows 95 of these 100 ids and groups"
     monitor = SilentMonitor()
-    train(again, tmp_path / "c", monitor)
+    train(again, output_dir=tmp_path / "c", monitor=monitor)
     assert [knows in line for line in monitor.lines].count(True) == 1
     monitor = SilentMonitor()
-    train(again, tmp_path / "d", monitor)  # the warning comes once
+    train(again, output_dir=tmp_path / "d", monitor=monitor)  # the warning comes once
     assert not any("which knows" in line for line in monitor.lines)
     run_until_released(replace(with_another_delta(usual), new_account=True), folder=tmp_path / "e")
     capped = replace(
@@ -592,7 +596,7 @@ def test_owners_that_a_usual_account_knows_give_a_warning(
     )
     other = tmp_path / "ledger-replace_one-0.0001.db"
     with refused("ledger", other, "the data of account bbbbbbbbbbbb, which knows 5 of"):
-        train(capped, tmp_path / "f")
+        train(capped, output_dir=tmp_path / "f")
 
 
 @pytest.mark.parametrize("has_cap", [False, True])
@@ -611,11 +615,11 @@ def test_a_ledger_or_cap_refuses_a_seed_twice(has_cap: bool, tmp_path: Path) -> 
     seeded = replace(plan_of(name), seed=3)
     for plan in (replace(seeded, num_queries=30), replace(seeded, load_dataset=spelled("c"))):
         with refused("ledger", ANY, "another seed"):
-            train(plan, tmp_path / "b", monitor)
+            train(plan, output_dir=tmp_path / "b", monitor=monitor)
     assert "training teachers" not in monitor.stages
     teacher = LinearTeacher(device="cpu", penalty=100.0)  # whose votes are known late
     with refused("noise", "seed 3", "fresh noise, another release drew from this seed"):
-        train(replace(plan_of(name), seed=3, teacher=teacher), tmp_path / "d")
+        train(replace(plan_of(name), seed=3, teacher=teacher), output_dir=tmp_path / "d")
     assert not (tmp_path / "d" / "release").exists()
     assert len(SharedLedger.stored(ledger).entries) == 1
     run_until_released(replace(plan_of(name), seed=4, num_queries=30), folder=tmp_path / "c")
@@ -650,9 +654,9 @@ def test_releases_that_share_their_noise_have_no_total(
     plan = change(replace(plan_of(ledger=None), seed=3))
     begun = run_until(plan, folder=tmp_path / "b", stage="training teachers")
     assert [line for line in begun.lines if line.startswith(warning)], begun.lines
-    report = train(plan, tmp_path / "b")
+    report = train(plan, output_dir=tmp_path / "b")
     assert math.isfinite(report.privacy.epsilon), "that of the release alone"
-    assert train(plan, tmp_path / "b") == report
+    assert train(plan, output_dir=tmp_path / "b") == report
     of_other_records = plan.load_dataset().private_cells is not None
     for ledger in ledgers_in(tmp_path / "ledger.db"):
         account = plain(charges_of(ledger))
@@ -667,7 +671,7 @@ def test_releases_that_share_their_noise_have_no_total(
     assert " cost epsilon inf at " in total and total.endswith("two share their noise")
     rule = f"no cap, as releases in ledger={tmp_path / 'ledger.db'} share their noise"
     with refused("max_epsilon", 1000.0, rule):
-        train(replace(plan_of(ledger=None), max_total_epsilon=1000.0), tmp_path / "e")
+        train(replace(plan_of(ledger=None), max_total_epsilon=1000.0), output_dir=tmp_path / "e")
 
 
 def test_the_same_seeded_run_in_two_folders_is_one_release(tmp_path: Path) -> None:
@@ -676,13 +680,13 @@ def test_the_same_seeded_run_in_two_folders_is_one_release(tmp_path: Path) -> No
     All three have the same privacy statement.
     """
     plan = replace(plan_of(ledger=None), seed=3)
-    train(plan, tmp_path / "a")
-    report = train(plan, tmp_path / "b")
+    train(plan, output_dir=tmp_path / "a")
+    report = train(plan, output_dir=tmp_path / "b")
     student = LinearStudent(penalties=(1.0,))
-    other = train(replace(plan, student=student), tmp_path / "c")  # of the same votes
+    other = train(replace(plan, student=student), output_dir=tmp_path / "c")  # of the same votes
     assert len(SharedLedger.stored(tmp_path / "ledger.db").entries) == 1
     assert report.privacy == other.privacy
-    assert train(plan, tmp_path / "b") == report
+    assert train(plan, output_dir=tmp_path / "b") == report
     entered = totals_of([release for each in "abc" for release in releases_of(tmp_path / each)])
     assert [total.count for total in entered] == [3], "a sweep leaves out what has the same key"
 
@@ -711,7 +715,7 @@ def test_a_file_in_a_folder_of_a_run_is_no_ledger(tmp_path: Path) -> None:
         with refused("ledger", ledger, "a file outside of runs' folders"):
             train(plan_of(ledger), folder)
     with refused("ledger", tmp_path / "a" / "ledger.db", "; ledger=PATH names one"):
-        train(plan_of(ledger=None), tmp_path / "a" / "b")
+        train(plan_of(ledger=None), output_dir=tmp_path / "a" / "b")
     assert not list(tmp_path.glob("*/ledger.db"))
 
 
@@ -721,7 +725,7 @@ def test_a_run_whose_name_was_changed_is_refused(tmp_path: Path) -> None:
     run_until(plan, folder=tmp_path / "run", stage="training teachers")
     (tmp_path / "run" / "run.id").write_text("fresh\n")
     with refused("file", tmp_path / "run" / "run.id", "the names of the run"):
-        train(plan, tmp_path / "run")
+        train(plan, output_dir=tmp_path / "run")
 
 
 def _run(ledger: Path, folder: Path) -> str:

@@ -326,21 +326,23 @@ EVALUATORS: dict[str, Callable[[Inputs], Any]] = {
         inputs["eps"], count=inputs["n"], target_delta=inputs["delta"]
     ),
     "tct_exact_q_pair": lambda inputs: exact_hit_prob(
-        inputs["P0"],
-        inputs["P1"],
+        first_law=inputs["P0"],
+        second_law=inputs["P1"],
         in_target=np.isin(np.arange(len(inputs["P0"])), inputs["target"]),
         epsilon=inputs["eps"],
     ),
     "peel_ordered_probs_gumbel": lambda inputs: _top_k_distribution(
-        PeelingTopK(**_top_k_price(inputs)), inputs
+        mechanism=PeelingTopK(**_top_k_price(inputs)), inputs=inputs
     ),
     "peel_ordered_probs_expo": lambda inputs: _top_k_distribution(
-        PermuteAndFlipTopK(**_top_k_price(inputs)), inputs
+        mechanism=PermuteAndFlipTopK(**_top_k_price(inputs)), inputs=inputs
     ),
     "oneshot_set_probs": _oneshot_set_probs,
-    "joint_em_probs": lambda inputs: _top_k_distribution(JointTopK(**_joint_price(inputs)), inputs),
+    "joint_em_probs": lambda inputs: _top_k_distribution(
+        mechanism=JointTopK(**_joint_price(inputs)), inputs=inputs
+    ),
     "pnf_joint_probs": lambda inputs: _top_k_distribution(
-        PermuteAndFlipJointTopK(**_joint_price(inputs)), inputs
+        mechanism=PermuteAndFlipJointTopK(**_joint_price(inputs)), inputs=inputs
     ),
     "joint_class_counts": lambda inputs: {
         str(loss): size

@@ -18,26 +18,28 @@ Array = NDArray[np.float64]
 Pair = tuple[Array, Array]
 
 
-def laplace_mass(rate: float, values: Array) -> Array:
+def laplace_mass(noise_rate: float, values: Array) -> Array:
     """Returns P(z = value) for discrete Laplace noise z, from weights that are normalized by their sum over all
     whole numbers.
     """
     return np.asarray(
-        np.exp(-rate * np.abs(values)) * (1 - math.exp(-rate)) / (1 + math.exp(-rate))
+        np.exp(-noise_rate * np.abs(values))
+        * (1 - math.exp(-noise_rate))
+        / (1 + math.exp(-noise_rate))
     )
 
 
 @lru_cache(maxsize=4096)
-def three_lumps(rate: float, value: int, edges: tuple[int, ...]) -> Array:
-    """Returns the probability that value + z lies in each piece between the edges, for discrete Laplace noise z.
+def three_lumps(noise_rate: float, statistic: int, outcome_edges: tuple[int, ...]) -> Array:
+    """Returns the probability of each piece between the edges for `statistic` plus discrete Laplace noise.
 
     The first and last piece are infinite. Probabilities are sums over 40 scales.
     """
-    reach = math.ceil(40 / rate) + max(abs(edge - value) for edge in edges)
+    reach = math.ceil(40 / noise_rate) + max(abs(edge - statistic) for edge in outcome_edges)
     noise = np.arange(-reach, reach + 1)
-    masses = laplace_mass(rate, values=noise)
-    pieces = np.searchsorted(np.array(edges), value + noise, side="right")
-    return np.bincount(pieces, masses, minlength=len(edges) + 1)
+    masses = laplace_mass(noise_rate, values=noise)
+    pieces = np.searchsorted(np.array(outcome_edges), statistic + noise, side="right")
+    return np.bincount(pieces, masses, minlength=len(outcome_edges) + 1)
 
 
 def smallest(pairs: Iterator[tuple[Pair, Array]], epsilon: float) -> float:
@@ -73,7 +75,7 @@ def threshold_pairs(test: AboveThreshold | BetweenThresholds) -> Iterator[tuple[
                 else (low, high)
             )
             first, second = (
-                three_lumps(rate, value=at, edges=edges) for at in (value, value + move)
+                three_lumps(rate, statistic=at, outcome_edges=edges) for at in (value, value + move)
             )
             yield (first, second), np.arange(len(first)) > 0 if above else np.arange(3) == 1
 
@@ -86,10 +88,10 @@ def twice(pair: Pair) -> tuple[Pair, Array]:
     return (first, second), ~np.eye(len(pair[0]), dtype=bool).ravel()
 
 
-def selection(noise: str, adjacency: Adjacency, scale: float) -> GapSelection:
+def selection(noise: str, adjacency: Adjacency, noise_scale: float) -> GapSelection:
     """Returns a padded gap selection for 3 labels and 4 teachers."""
     return GapSelection(
-        noise_scale=scale,
+        noise_scale=noise_scale,
         noise=noise,
         num_labels=3,
         num_teachers=4,

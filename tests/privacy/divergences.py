@@ -20,25 +20,27 @@ Array = NDArray[np.float64]
 ORDERS: Array = np.array(_ORDERS)
 
 
-def largest_renyi(first: Array, second: Array, orders: Array = ORDERS) -> Array:
-    """Returns the largest D_a(first || second) over all pairs of distributions `[N, n]`: `[len(orders)]`."""
-    return np.asarray(renyi(logs(first), log_second=logs(second), orders=orders).max(axis=0))
+def largest_renyi(first_laws: Array, second_laws: Array, renyi_orders: Array = ORDERS) -> Array:
+    """Returns the largest Renyi divergence of N first laws `[N, n]` from the second, for each Renyi order."""
+    return np.asarray(
+        renyi(logs(first_laws), log_second=logs(second_laws), orders=renyi_orders).max(axis=0)
+    )
 
 
-def largest_delta(first: Array, second: Array, epsilon: float) -> float:
+def largest_delta(first_laws: Array, second_laws: Array, epsilon: float) -> float:
     """Returns the largest hockey-stick divergence over all pairs of distributions `[N, n]`."""
-    return float(hockey_stick(first, second, epsilon).max())
+    return float(hockey_stick(first_laws, second_laws, epsilon).max())
 
 
-def largest_log_ratio(first: Array, second: Array) -> float:
+def largest_log_ratio(first_laws: Array, second_laws: Array) -> float:
     """Returns the largest log-likelihood ratio over all pairs and outcomes: the exact epsilon of pure DP."""
-    return float(_log_ratios(first, second, missing=-np.inf).max())
+    return float(_log_ratios(first_laws, second_laws, missing=-np.inf).max())
 
 
-def largest_range(first: Array, second: Array) -> float:
+def largest_range(first_laws: Array, second_laws: Array) -> float:
     """Returns the largest spread of log-likelihood ratios within one pair: the exact bounded range."""
-    high = _log_ratios(first, second, missing=-np.inf)
-    low = _log_ratios(first, second, missing=np.inf)
+    high = _log_ratios(first_laws, second_laws, missing=-np.inf)
+    low = _log_ratios(first_laws, second_laws, missing=np.inf)
     return float((high.max(axis=1) - low.min(axis=1)).max())
 
 
@@ -50,11 +52,11 @@ def _log_ratios(first: Array, second: Array, *, missing: float) -> Array:
         return np.where((first == 0) & (second == 0), missing, logs(first) - logs(second))
 
 
-def price_curve(event: Event, orders: Array = ORDERS) -> Array:
+def price_curve(event: Event, renyi_orders: Array = ORDERS) -> Array:
     """Returns the price of an event at each order, a Renyi divergence that holds except with the failure
     probability.
     """
-    return rdp_curve(count_leaves(event), orders)
+    return rdp_curve(count_leaves(event), renyi_orders)
 
 
 def assert_covered(divergence: Array, renyi_price: Array) -> float:
@@ -75,39 +77,41 @@ def assert_refuted(divergence: Array, renyi_price: Array) -> None:
         assert_covered(divergence, renyi_price)
 
 
-def assert_delta_covered(first: Array, second: Array, event: Event) -> float:
+def assert_delta_covered(first_laws: Array, second_laws: Array, event: Event) -> float:
     """Fails if an exact hockey-stick divergence exceeds the delta of the accountant.
 
     Returns the largest ratio of the two.
     """
-    verdict = verify_distributions(first, second, event=Claim.from_event(event, orders=()))
+    verdict = verify_distributions(
+        first_laws, second_laws, event=Claim.from_event(event, orders=())
+    )
     assert verdict.sound, f"the exact figure is {verdict.ratio:.4f} of its price: {verdict.worst}"
     return verdict.ratio
 
 
-def verdict_on_shift(shift: float, event: Event) -> Verdict:
+def verdict_on_shift(mean_shift: float, event: Event) -> Verdict:
     """Returns the verdict on a price for standard normal noise and the same noise moved by a shift."""
     return verify_densities(
-        norm(0, 1).logpdf, norm(shift, 1).logpdf, low=-40.0, high=40.0, event=event
+        norm(0, 1).logpdf, norm(mean_shift, 1).logpdf, low=-40.0, high=40.0, event=event
     )
 
 
-def furthest(parts: Array, adjacency: Adjacency) -> float:
-    """Returns the largest l2 distance by which one contribution, a row of `parts` `[n, D]`, can
+def furthest(contributions: Array, adjacency: Adjacency) -> float:
+    """Returns the largest l2 distance by which one contribution, a row of `contributions` `[n, D]`, can
     move the sum.
 
     Under replace-one the row is replaced by any other row; under add/remove it is added or removed.
     """
     if adjacency is Adjacency.ADD_REMOVE:
-        return float(np.linalg.norm(parts, axis=1).max())
-    return float(max(np.linalg.norm(parts - part, axis=1).max() for part in parts))
+        return float(np.linalg.norm(contributions, axis=1).max())
+    return float(max(np.linalg.norm(contributions - part, axis=1).max() for part in contributions))
 
 
-def assert_reached(parts: ArrayLike, adjacency: Adjacency, claimed: float) -> None:
+def assert_reached(contributions: ArrayLike, adjacency: Adjacency, claimed: float) -> None:
     """Fails if one contribution, a row of an array `[n, D]`, can move a sum by more than the claimed distance,
     or if no contribution moves the sum by 90% of this distance.
     """
-    moved = furthest(np.asarray(parts, dtype=np.float64), adjacency)
+    moved = furthest(np.asarray(contributions, dtype=np.float64), adjacency)
     assert 0.9 * claimed < moved <= claimed
 
 

@@ -65,4 +65,4 @@ def gap_pairs(
     gaps = [gaps_of(counts, num_teachers=num_teachers, padded=padded) for counts in (first, second)]
     columns = np.unique(np.concatenate([*gaps, same if padded else same[:, 1:-1]], axis=1), axis=0)
     parts = np.split(columns, 3, axis=1)
-    return GapPairs(parts[0], parts[1], parts[2].astype(bool))
+    return GapPairs(first=parts[0], second=parts[1], same_set=parts[2].astype(bool))

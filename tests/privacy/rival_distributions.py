@@ -16,28 +16,28 @@ from tests.privacy.histograms import gaps_of
 Array = NDArray[np.float64]
 
 
-def selection_distribution(noise: str, utilities: NDArray[np.number], scale: float) -> Array:
+def selection_distribution(noise: str, utilities: NDArray[np.number], noise_scale: float) -> Array:
     """Returns the probability of each of n candidates to have the largest noisy utility, `[N, n]`.
 
     Utilities are multiples of 1/2, so that kinks of the Laplace density are nodes.
     """
     kinds, rows = np.unique(utilities.astype(np.float64), axis=0, return_inverse=True)
-    return np.asarray(_SELECTIONS[noise](kinds, scale)[rows.reshape(-1)])
+    return np.asarray(_SELECTIONS[noise](kinds, noise_scale)[rows.reshape(-1)])
 
 
-def _gumbel(utilities: Array, scale: float) -> Array:
+def _gumbel(utilities: Array, noise_scale: float) -> Array:
     """Returns the probability that each candidate wins with Gumbel noise: the exponential
     mechanism.
     """
-    weights = np.exp((utilities - utilities.max(axis=1, keepdims=True)) / scale)
+    weights = np.exp((utilities - utilities.max(axis=1, keepdims=True)) / noise_scale)
     return np.asarray(weights / weights.sum(axis=1, keepdims=True))
 
 
-def _exponential(utilities: Array, scale: float) -> Array:
+def _exponential(utilities: Array, noise_scale: float) -> Array:
     """Returns the probability that each candidate wins with exponential noise, by inclusion and
     exclusion over the product in the permute-and-flip integral.
     """
-    weights = np.exp((utilities - utilities.max(axis=1, keepdims=True)) / scale)
+    weights = np.exp((utilities - utilities.max(axis=1, keepdims=True)) / noise_scale)
     distribution = np.zeros_like(weights)
     candidates = range(weights.shape[1])
     for i in candidates:
@@ -50,13 +50,13 @@ def _exponential(utilities: Array, scale: float) -> Array:
     return np.asarray(distribution * weights)
 
 
-def _gaussian(utilities: Array, scale: float) -> Array:
+def _gaussian(utilities: Array, noise_scale: float) -> Array:
     """Returns the probability that each candidate wins with Gaussian noise, by a trapezoid sum over
     the winning value.
 
     The sum converges exponentially for smooth densities.
     """
-    values = utilities / scale
+    values = utilities / noise_scale
     points = np.arange(values.min() - 10, values.max() + 10, 0.05)
     shifted = points - values[:, :, None]  # [N, n, G]
     logs = log_ndtr(shifted)
@@ -65,15 +65,15 @@ def _gaussian(utilities: Array, scale: float) -> Array:
     return np.asarray(distribution / distribution.sum(axis=1, keepdims=True))
 
 
-def _laplace(utilities: Array, scale: float) -> Array:
+def _laplace(utilities: Array, noise_scale: float) -> Array:
     """Returns the probability that each candidate wins with Laplace noise, by Gauss-Legendre
     quadrature between the kinks of all densities.
     """
     nodes, weights = np.polynomial.legendre.leggauss(8)
-    reach = 2 * np.ceil(40 * scale)
+    reach = 2 * np.ceil(40 * noise_scale)
     edges = np.arange(2 * utilities.min() - reach, 2 * utilities.max() + reach) / 2  # [E]
     points = (edges[:, None] + 0.25 + 0.25 * nodes).ravel()
-    shifted = (points - utilities[:, :, None]) / scale
+    shifted = (points - utilities[:, :, None]) / noise_scale
     tail = 0.5 * np.exp(-np.abs(shifted))
     cdf = np.where(shifted < 0, tail, 1 - tail)
     candidates = range(utilities.shape[1])
@@ -91,9 +91,11 @@ _SELECTIONS = {
 
 
 @cache
-def _selection_of_gaps(noise: str, utilities: tuple[float, ...], scale: float) -> Array:
+def _selection_of_gaps(noise: str, utilities: tuple[float, ...], noise_scale: float) -> Array:
     """Returns the probability that each utility of one query is the largest with noise."""
-    return selection_distribution(noise, utilities=np.array([utilities]), scale=scale)[0]
+    return selection_distribution(noise, utilities=np.array([utilities]), noise_scale=noise_scale)[
+        0
+    ]
 
 
 @cache
@@ -106,20 +108,27 @@ def _gaps(counts: tuple[int, ...], num_teachers: int) -> list[int]:
 
 
 def _chosen(
-    by: Any, counts: Counts, noise: str, scale: float, num_teachers: int, offset: Any
+    selection: Any,
+    counts: Counts,
+    noise: str,
+    noise_scale: float,
+    num_teachers: int,
+    regularizer: Any,
 ) -> dict[int, float]:
     """Returns the probability that gap selection chooses each size k, for one histogram.
 
-    `by` has the fields `padded` and `max_k`, and `offset` is the regularizer, a function of k.
+    `selection` has the fields `padded` and `max_k`, and `regularizer` is the regularizer, a function of k.
     """
     labels = len(counts)
-    padded = by.padded
+    padded = selection.padded
     sizes = [
-        k for k in range(labels + 1) if (padded or 0 < k < labels) and k <= (by.max_k or labels)
+        k
+        for k in range(labels + 1)
+        if (padded or 0 < k < labels) and k <= (selection.max_k or labels)
     ]
     gaps = _gaps(tuple(counts.tolist()), num_teachers)
-    utilities = tuple(float(gaps[k] + offset(k)) for k in sizes)
-    return dict(zip(sizes, _selection_of_gaps(noise, utilities, scale).tolist(), strict=True))
+    utilities = tuple(float(gaps[k] + regularizer(k)) for k in sizes)
+    return dict(zip(sizes, _selection_of_gaps(noise, utilities, noise_scale).tolist(), strict=True))
 
 
 def gap_selection_distribution(
@@ -197,11 +206,11 @@ def stable_fixed_top_k_distribution(
     return steps
 
 
-def fixed_set(step: tuple[tuple[int, ...] | None, tuple[int, ...]], k: int) -> tuple[int, ...]:
-    """Returns the k labels that are released, given `step`: the stable set, or None, and the sequence of peeled
-    labels.
-    """
-    stable, picks = step
+def fixed_set(
+    stable_and_peeled: tuple[tuple[int, ...] | None, tuple[int, ...]], k: int
+) -> tuple[int, ...]:
+    """Returns the k released labels, given the stable set, or None, and the sequence of peeled labels."""
+    stable, picks = stable_and_peeled
     return tuple(sorted(picks if stable is None or len(stable) > k else {*stable, *picks}))
 
 

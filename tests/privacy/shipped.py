@@ -54,33 +54,35 @@ from tests.privacy.case import (
 from tests.privacy.rival_distributions import gap_selection_distribution
 
 
-def _name_of_parameters(make: partial[Any]) -> str:
+def _name_of_parameters(make_mechanism: partial[Any]) -> str:
     """Returns the parameters of a mechanism as `name=value`, those of its noise last."""
-    parameters = sorted(make.keywords.items(), key=lambda item: item[0] in ("noise", "gamma"))
+    parameters = sorted(
+        make_mechanism.keywords.items(), key=lambda item: item[0] in ("noise", "gamma")
+    )
     return "-".join(f"{name}={value}" for name, value in parameters)
 
 
 def _top_k(
-    make: partial[Any],
+    make_mechanism: partial[Any],
     tightness: float,
     *,
     k: int = 2,
     largest_size: Size = LARGEST_SIZE,
     min_labels: int = 1,
 ) -> Case:
-    """Returns the case of a top-k mechanism, which `make` builds from `k` and `adjacency`."""
+    """Returns the case of a top-k mechanism, which `make_mechanism` builds from `k` and `adjacency`."""
 
     def subject(vote_shape: Shape) -> Any:
-        return make(k=min(k, vote_shape.num_labels), adjacency=vote_shape.adjacency)
+        return make_mechanism(k=min(k, vote_shape.num_labels), adjacency=vote_shape.adjacency)
 
-    kind = make.func
+    kind = make_mechanism.func
     rename: Callable[[Any, list[int]], Any] = rename_indices
     if kind is CanonicalTopK:
         rename = rename_set
     elif kind is TopStableTopK:
         rename = rename_short_set
     return Case(
-        f"{kind.__name__}-{k}-{_name_of_parameters(make)}",
+        f"{kind.__name__}-{k}-{_name_of_parameters(make_mechanism)}",
         subject,
         tightness=tightness,
         largest_size=largest_size,
@@ -94,17 +96,17 @@ def _top_k(
     )
 
 
-def _of_pure_dp(make: partial[Any], tightness: float) -> list[Case]:
-    """Returns the cases of a pure-DP top-k mechanism, which `make` builds from `epsilon`, `k` and `adjacency`.
+def _of_pure_dp(make_mechanism: partial[Any], tightness: float) -> list[Case]:
+    """Returns the cases of a pure-DP top-k mechanism, which `make_mechanism` builds from an epsilon, k and adjacency.
 
     For two labels at epsilon 4, the share `tightness` of the price must be attained. Three other cases have smaller
     instances.
     """
     return [
-        _top_k(partial(make, epsilon=4.0), tightness),
+        _top_k(make_mechanism=partial(make_mechanism, epsilon=4.0), tightness=tightness),
         *(
             _top_k(
-                partial(make, epsilon=epsilon),
+                make_mechanism=partial(make_mechanism, epsilon=epsilon),
                 tightness=0.0,
                 k=k,
                 largest_size=Size(num_labels=4, num_teachers=2),
@@ -137,7 +139,7 @@ def _gaps(
     tightness: float,
     *,
     padded: bool,
-    scale: float = 1.0,
+    noise_scale: float = 1.0,
     max_k: int | None = None,
     regularizer: Callable[[int], float] | None = None,
 ) -> Case:
@@ -146,7 +148,7 @@ def _gaps(
     def subject(vote_shape: Shape) -> GapSelection:
         return GapSelection(
             noise=noise,
-            noise_scale=scale,
+            noise_scale=noise_scale,
             adjacency=vote_shape.adjacency,
             num_labels=vote_shape.num_labels,
             num_teachers=vote_shape.num_teachers,
@@ -155,7 +157,7 @@ def _gaps(
             regularizer=regularizer,
         )
 
-    name = f"GapSelection-{noise}-{scale}-padded={padded}"
+    name = f"GapSelection-{noise}-{noise_scale}-padded={padded}"
     if max_k is not None:
         name += f"-max_k={max_k}"
     if regularizer is not None:
@@ -176,11 +178,11 @@ def _falls_away_from_2(k: int) -> float:
     return -1.5 * abs(k - 2)
 
 
-def _test_of_size(kind: str, k: int, failure_prob: float) -> Case:
+def _test_of_size(test_kind: str, k: int, failure_prob: float) -> Case:
     """Returns the case of a stability test of the gap below the k largest counts."""
 
     def subject(vote_shape: Shape) -> StabilityTest:
-        if kind == "table":
+        if test_kind == "table":
             return StabilityTest.from_table(
                 optimal_stability_table(
                     failure_prob=failure_prob, order=4.0, rdp_budget=0.5, num_levels=7
@@ -188,7 +190,7 @@ def _test_of_size(kind: str, k: int, failure_prob: float) -> Case:
                 num_teachers=vote_shape.num_teachers,
                 adjacency=vote_shape.adjacency,
             )
-        return getattr(StabilityTest, kind)(
+        return getattr(StabilityTest, test_kind)(
             test_std=1.0,
             failure_prob=failure_prob,
             num_teachers=vote_shape.num_teachers,
@@ -202,7 +204,7 @@ def _test_of_size(kind: str, k: int, failure_prob: float) -> Case:
         passed = float(test.pass_probabilities(gap)[0])
         return {tuple(ranking.top(size)[0].tolist()): passed, None: 1 - passed}
 
-    name = f"StabilityTest-{kind}-{k}-{failure_prob}"
+    name = f"StabilityTest-{test_kind}-{k}-{failure_prob}"
     return Case(
         name, subject, distribution, tightness=0.999, min_labels=2, ranks_to_labels=rename_bits
     )
@@ -213,7 +215,9 @@ def _peel_distribution(
 ) -> Distribution:
     """Returns the distribution of two labels that subset peeling picks among all labels."""
     return peeling.distribution_of(
-        histogram, np.ones(vote_shape.num_labels, dtype=bool), min(2, vote_shape.num_labels)
+        histogram,
+        candidate_mask=np.ones(vote_shape.num_labels, dtype=bool),
+        num_picks=min(2, vote_shape.num_labels),
     )
 
 
@@ -223,14 +227,14 @@ def _value_of(statistic: str, histogram: Counts) -> Any:
     return falling[0] if statistic == "count" else falling[0] - falling[1]
 
 
-def _threshold(make: partial[Any], statistic: str) -> Case:
+def _threshold(make_mechanism: partial[Any], statistic: str) -> Case:
     """Returns the case of a threshold call on the largest count or on the largest gap.
 
-    `make` builds the call from `epsilon`, `statistic` and `adjacency`.
+    `make_mechanism` builds the call from `epsilon`, `statistic` and `adjacency`.
     """
 
     def subject(vote_shape: Shape) -> Any:
-        return make(epsilon=1.0, statistic=statistic, adjacency=vote_shape.adjacency)
+        return make_mechanism(epsilon=1.0, statistic=statistic, adjacency=vote_shape.adjacency)
 
     def distribution(test: Any, histogram: Counts, vote_shape: Shape) -> Distribution:
         value = _value_of(statistic, histogram)
@@ -241,7 +245,7 @@ def _threshold(make: partial[Any], statistic: str) -> Case:
         return dict(enumerate(probabilities.tolist()))
 
     refuted_at_size = None if statistic == "count" else REFUTED_AT_SIZE
-    name = f"{make.func.__name__}-{statistic}"
+    name = f"{make_mechanism.func.__name__}-{statistic}"
     return Case(
         name,
         subject,
@@ -291,35 +295,39 @@ CASES = (
     *(
         case
         for kind in (PeelingTopK, PermuteAndFlipTopK, OneShotTopK)
-        for case in _of_pure_dp(partial(kind), tightness=0.9)
+        for case in _of_pure_dp(make_mechanism=partial(kind), tightness=0.9)
     ),
-    *_of_pure_dp(partial(LaplaceTopK), tightness=0.84),
-    *_of_pure_dp(partial(JointTopK), tightness=0.63),
-    *_of_pure_dp(partial(PermuteAndFlipJointTopK), tightness=0.66),
+    *_of_pure_dp(make_mechanism=partial(LaplaceTopK), tightness=0.84),
+    *_of_pure_dp(make_mechanism=partial(JointTopK), tightness=0.63),
+    *_of_pure_dp(make_mechanism=partial(PermuteAndFlipJointTopK), tightness=0.66),
     *(
         case
         for noise, tightness in LIPSCHITZ.items()
-        for case in _of_pure_dp(partial(LipschitzTopK, noise=noise), tightness)
+        for case in _of_pure_dp(
+            make_mechanism=partial(LipschitzTopK, noise=noise), tightness=tightness
+        )
     ),
     *(
         case
         for noise in UNIT_NOISES
         for gamma, tightness in ((1.0, 0.9), (0.5, 0.49))
-        for case in _of_pure_dp(partial(CanonicalTopK, noise=noise, gamma=gamma), tightness)
+        for case in _of_pure_dp(
+            make_mechanism=partial(CanonicalTopK, noise=noise, gamma=gamma), tightness=tightness
+        )
     ),
     *(
-        _top_k(partial(kind, rho=rho), tightness=0.9)
+        _top_k(make_mechanism=partial(kind, rho=rho), tightness=0.9)
         for kind in (PeelingTopK, OneShotTopK)
         for rho in (0.01, 0.5)
     ),
-    *(_top_k(partial(JointTopK, rho=rho), tightness=0.4) for rho in (0.01, 0.5)),
+    *(_top_k(make_mechanism=partial(JointTopK, rho=rho), tightness=0.4) for rho in (0.01, 0.5)),
     *(
-        _top_k(partial(CanonicalTopK, rho=0.5, gamma=gamma), tightness=0.4)
+        _top_k(make_mechanism=partial(CanonicalTopK, rho=0.5, gamma=gamma), tightness=0.4)
         for gamma in (0.0, 0.25, 0.5, 1.0)
     ),
     replace(
         _top_k(
-            partial(GammaTopK, epsilon=2.0),
+            make_mechanism=partial(GammaTopK, epsilon=2.0),
             tightness=0.5,
             k=1,
             largest_size=Size(num_labels=3, num_teachers=3),
@@ -328,7 +336,7 @@ CASES = (
     ),
     replace(
         _top_k(
-            partial(GammaTopK, epsilon=4.0),
+            make_mechanism=partial(GammaTopK, epsilon=4.0),
             tightness=0.9,
             k=1,
             largest_size=Size(num_labels=3, num_teachers=2),
@@ -336,18 +344,18 @@ CASES = (
         distribution=_slow_distribution,
     ),
     replace(
-        _top_k(partial(LaplaceTopK, epsilon=0.2, failure_prob=1e-4), tightness=0.65),
+        _top_k(make_mechanism=partial(LaplaceTopK, epsilon=0.2, failure_prob=1e-4), tightness=0.65),
         ranks_to_labels=rename_set,
         replace_one_refuted_at_size=None,
     ),
     _top_k(
-        partial(TopStableTopK, epsilon=2.0, failure_prob=1e-3, domain_size=2),
+        make_mechanism=partial(TopStableTopK, epsilon=2.0, failure_prob=1e-3, domain_size=2),
         tightness=0.9,
         min_labels=3,
     ),
     *(
         _top_k(
-            partial(
+            make_mechanism=partial(
                 LimitedDomainTopK, domain_size=size, epsilon=epsilon, failure_prob=failure_prob
             ),
             tightness=0.9 if size < 3 else 0.0,  # larger domains fail rarely, or never
@@ -365,11 +373,11 @@ CASES = (
         ranks_to_labels=rename_set,
     ),
     *(
-        _gaps(noise, tightness=GAPS[noise][padded], scale=scale, padded=padded)
+        _gaps(noise, tightness=GAPS[noise][padded], noise_scale=scale, padded=padded)
         for noise, padded, scale in product(GAPS, (False, True), (0.5, 1.0, 3.0))
     ),
     *(
-        _gaps(noise, tightness=0.0, scale=0.5, padded=padded, max_k=max_k)
+        _gaps(noise, tightness=0.0, noise_scale=0.5, padded=padded, max_k=max_k)
         for noise, padded, max_k in product(GAPS, (False, True), (1, 2, 3))
     ),
     *(_gaps(noise, tightness=0.0, padded=True, regularizer=_falls_away_from_2) for noise in GAPS),
@@ -380,11 +388,11 @@ CASES = (
         )
     ),
     *(
-        _threshold(partial(AboveThreshold, threshold=2), statistic)
+        _threshold(make_mechanism=partial(AboveThreshold, threshold=2), statistic=statistic)
         for statistic in ("count", "gap")
     ),
     *(
-        _threshold(partial(BetweenThresholds, lower=1, upper=3), statistic)
+        _threshold(make_mechanism=partial(BetweenThresholds, lower=1, upper=3), statistic=statistic)
         for statistic in ("count", "gap")
     ),
     Case(

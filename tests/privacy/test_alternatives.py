@@ -17,20 +17,26 @@ Array = NDArray[np.float64]
 CLIP = 0.4
 
 
-def plane_sticks(q: float, first: Array, second: Array, epsilons: Array) -> Array:
+def plane_sticks(
+    sampling_prob: float, first_mean: Array, second_mean: Array, epsilons: Array
+) -> Array:
     """Returns the hockey-stick divergences of two Gaussian mixtures in the plane, by quadrature, at given epsilons.
 
-    With probability `q`, the sampling probability, the mean of a mixture is `first` or `second`, and else 0.
+    With probability `sampling_prob`, the mean of a mixture is `first_mean` or `second_mean`, and else 0.
     """
-    axis = np.linspace(-10, 10 + np.abs(first).max() + np.abs(second).max(), 801)
+    axis = np.linspace(-10, 10 + np.abs(first_mean).max() + np.abs(second_mean).max(), 801)
     x, y = np.meshgrid(axis, axis)
     still = np.exp(-(x * x + y * y) / 2) / (2 * math.pi) * (axis[1] - axis[0]) ** 2
 
     def mass(place: Array) -> Array:
-        return still * (1 - q + q * np.exp(place[0] * x + place[1] * y - place @ place / 2))
+        return still * (
+            1
+            - sampling_prob
+            + sampling_prob * np.exp(place[0] * x + place[1] * y - place @ place / 2)
+        )
 
-    p = mass(first)
-    other = mass(second)
+    p = mass(first_mean)
+    other = mass(second_mean)
     return np.array(
         [float(np.maximum(p - math.exp(epsilon) * other, 0).sum()) for epsilon in epsilons]
     )
@@ -66,7 +72,15 @@ def test_no_pair_in_the_plane_has_a_larger_divergence_than_the_worst_pair(
         epsilons,
     )
     found = np.array(
-        [plane_sticks(q, longest * first, longest * second, epsilons) for first, second in PLANE]
+        [
+            plane_sticks(
+                sampling_prob=q,
+                first_mean=longest * first,
+                second_mean=longest * second,
+                epsilons=epsilons,
+            )
+            for first, second in PLANE
+        ]
     )
     assert (found.max(axis=0) <= profile + 5e-5).all()
     assert (found.max(axis=0) > too_close + 5e-5).any()
@@ -82,16 +96,18 @@ def test_no_pair_in_the_plane_has_a_larger_divergence_than_the_worst_pair(
     assert (found.max(axis=0) > comes + 5e-5).any()
 
 
-def summed_losses(p: Array, other: Array, num_releases: int, target_delta: float) -> float:
+def summed_losses(
+    density: Array, other_density: Array, num_releases: int, target_delta: float
+) -> float:
     """Returns the epsilon of `num_releases` releases for a pair of densities on a grid.
 
     Each privacy loss is rounded to the nearest of many fine steps.
     """
-    loss = np.log(p) - np.log(other)
+    loss = np.log(density) - np.log(other_density)
     size = 2**18
     step = max(np.abs(loss).max() * 12 / size, 2e-5)
     masses = np.bincount(
-        np.rint(loss / step).astype(int) % size, weights=p / p.sum(), minlength=size
+        np.rint(loss / step).astype(int) % size, weights=density / density.sum(), minlength=size
     )
     total = np.roll(np.fft.irfft(np.fft.rfft(masses) ** num_releases, size), size // 2)
     places = (np.arange(size) - size // 2) * step
@@ -303,13 +319,15 @@ def test_a_group_moves_the_rounded_sum_by_at_most_the_sensitivity() -> None:
     sums = []
     for features, given in adversaries(rng):
         groups = GroupGradients.from_records(
-            np.concatenate([rest, features]),
-            np.concatenate([labels, given]),
-            np.concatenate([ids, np.full(len(features), 99)]),
+            features=np.concatenate([rest, features]),
+            labels=np.concatenate([labels, given]),
+            group_ids=np.concatenate([ids, np.full(len(features), 99)]),
         )
         assert len(groups.sizes) == 16
         sums.append(np.rint(groups.clipped_sum(weights, bias, clip=CLIP) / noisy.step(6)))
-    without = GroupGradients.from_records(rest, labels, ids).clipped_sum(weights, bias, clip=CLIP)
+    without = GroupGradients.from_records(features=rest, labels=labels, group_ids=ids).clipped_sum(
+        weights, bias, clip=CLIP
+    )
     alone = max(float(np.linalg.norm(one - np.rint(without / noisy.step(6)))) for one in sums)
     # what a group that takes part adds
     assert 0.45 * noisy.sensitivity(6) < alone <= noisy.sensitivity(6) / 2
@@ -325,11 +343,11 @@ def test_unclipped_sums_of_a_groups_records_would_move_further() -> None:
     """
     features = np.tile([1.0, 0.0], (40, 1))
     labels = np.ones((40, 2), bool)
-    apart = GroupGradients.from_records(features, labels, np.arange(40)).clipped_sum(
+    apart = GroupGradients.from_records(features, labels, group_ids=np.arange(40)).clipped_sum(
         np.zeros((2, 2)), bias=np.zeros(2), clip=CLIP
     )
-    together = GroupGradients.from_records(features, labels, np.zeros(40, int)).clipped_sum(
-        np.zeros((2, 2)), bias=np.zeros(2), clip=CLIP
-    )
+    together = GroupGradients.from_records(
+        features, labels, group_ids=np.zeros(40, int)
+    ).clipped_sum(np.zeros((2, 2)), bias=np.zeros(2), clip=CLIP)
     assert np.linalg.norm(together) <= CLIP * (1 + 1e-12)
     assert np.linalg.norm(apart) == pytest.approx(40 * CLIP)

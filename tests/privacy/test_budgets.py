@@ -66,7 +66,8 @@ def test_every_step_of_a_prevalence_moves_by_a_groups_weight(
     moves = [furthest(lengths, adjacency)]
     for each in sums[1:]:
         parts = [
-            TeacherShares(c[None], weights=held).total(each, c[::-1] * 0.5).ravel() for c in corners
+            TeacherShares(c[None], weights=held).total(each, center=c[::-1] * 0.5).ravel()
+            for c in corners
         ]
         moves.append(furthest(np.array(parts, dtype=np.float64), adjacency))
         assert moves[-1] <= weight * each.l2_sensitivity
@@ -156,7 +157,7 @@ def test_a_group_is_with_as_many_teachers_as_its_budget_pays_for() -> None:
         budgets=np.array(["cautious", "usual"])[small_dataset().private.group_ids % 2],
     )
     spread = repeat_records(dataset, priced).private
-    groups = Partition.draw(spread.group_ids, 40, np.random.default_rng(0))
+    groups = Partition.draw(spread.group_ids, num_teachers=40, rng=np.random.default_rng(0))
     groups.verify(spread)
     for inputs, teachers in zip(
         dataset.private.inputs[:8],

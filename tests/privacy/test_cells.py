@@ -97,9 +97,9 @@ MARKED_KINDS = [
 ]
 
 
-def repeated(kind: str, num_rows: int, seed: int) -> list[Any]:
+def repeated(cell_kind: str, num_rows: int, seed: int) -> list[Any]:
     """Returns random cells of a kind."""
-    choices = KINDS[kind]
+    choices = KINDS[cell_kind]
     places = np.random.default_rng(seed).integers(0, len(choices), num_rows)
     return [choices[place] for place in places.tolist()]
 

@@ -77,27 +77,32 @@ def unstable(wrapped: Array, pairs: GapPairs) -> float:
     return float(np.where(pairs.same_set, 0.0, wrapped[:, :-2]).sum(axis=1).max())
 
 
-def largest_ratio(first: Array, second: Array) -> float:
+def largest_ratio(first_laws: Array, second_laws: Array) -> float:
     """Returns the largest absolute logarithm of a ratio of probabilities."""
-    return float(np.abs(np.log(first / second)).max())
+    return float(np.abs(np.log(first_laws / second_laws)).max())
 
 
-def wrapped_within_target(first: Array, second: Array, epsilon: float, *, every: int) -> Array:
+def wrapped_within_target(
+    first_laws: Array, second_laws: Array, epsilon: float, *, checks_one_pair_of: int
+) -> Array:
     """Checks calls inside the boundary wrapper against the target of the wrapper, and returns their distributions.
 
-    For all pairs, the log ratios are at most the target's epsilon. For one of `every` pairs, the exact hit
+    For all pairs, the log ratios are at most the target's epsilon. For one pair of `checks_one_pair_of`, the exact hit
     probability is at least the target's.
     """
     target = tight_boundary(epsilon)
-    wrapped = inside_wrapper(first)
-    other = inside_wrapper(second)
-    assert largest_ratio(wrapped, other) <= target.epsilon
+    wrapped = inside_wrapper(first_laws)
+    other = inside_wrapper(second_laws)
+    assert largest_ratio(first_laws=wrapped, second_laws=other) <= target.epsilon
     at_boundary = np.arange(wrapped.shape[1]) == wrapped.shape[1] - 1
     for one, two in {
-        (tuple(a), tuple(b)) for a, b in zip(wrapped[::every], other[::every], strict=True)
+        (tuple(a), tuple(b))
+        for a, b in zip(wrapped[::checks_one_pair_of], other[::checks_one_pair_of], strict=True)
     }:
         assert (
-            exact_hit_prob(one, two, in_target=at_boundary, epsilon=target.epsilon)
+            exact_hit_prob(
+                first_law=one, second_law=two, in_target=at_boundary, epsilon=target.epsilon
+            )
             >= target.hit_prob
         )
     return wrapped
@@ -116,8 +121,8 @@ def test_a_boundary_call_keeps_its_epsilon_its_target_and_its_failure(
     """
     aggregator, pairs, (first, second) = boundary_top_k(setting, adjacency, padded=padded)
     epsilon = aggregator.call_epsilon_for(num_labels=3, num_teachers=6)
-    assert largest_ratio(first, second) <= epsilon * (1 + 1e-6)
-    wrapped = wrapped_within_target(first, second, epsilon, every=7)
+    assert largest_ratio(first_laws=first, second_laws=second) <= epsilon * (1 + 1e-6)
+    wrapped = wrapped_within_target(first, second, epsilon, checks_one_pair_of=7)
     assert unstable(wrapped, pairs) <= aggregator.failure_prob * (1 + 1e-12)
     counts = [5, 3, 0]
     (row,) = np.flatnonzero(
@@ -140,7 +145,11 @@ def test_a_call_epsilon_or_a_failure_10_percent_too_small_fails(adjacency: Adjac
         setting=(20.0, 1.0, 0.05), adjacency=adjacency, num_labels=4
     )
     epsilon = aggregator.call_epsilon_for(num_labels=4, num_teachers=6)
-    assert 0.9 * epsilon < largest_ratio(first_law, second_law) <= epsilon * (1 + 1e-6)
+    assert (
+        0.9 * epsilon
+        < largest_ratio(first_laws=first_law, second_laws=second_law)
+        <= epsilon * (1 + 1e-6)
+    )
     aggregator, pairs, (first_law, second_law) = boundary_top_k(
         setting=(3.0, 0.4, 1e-3), adjacency=adjacency, num_labels=2
     )
@@ -164,19 +173,23 @@ def test_a_single_label_call_keeps_its_epsilon_and_its_target(
     aggregator = BoundaryMax(selection_scale=scale, adjacency=adjacency)
     first, second = neighbors(num_labels=3, num_teachers=5, adjacency=adjacency)
     first_law, second_law = (softmax(counts / scale, axis=1) for counts in (first, second))
-    assert 0.6 * aggregator.call_epsilon < largest_ratio(first_law, second_law)
-    assert largest_ratio(first_law, second_law) <= aggregator.call_epsilon
-    wrapped = wrapped_within_target(first_law, second_law, aggregator.call_epsilon, every=11)
+    assert 0.6 * aggregator.call_epsilon < largest_ratio(
+        first_laws=first_law, second_laws=second_law
+    )
+    assert largest_ratio(first_laws=first_law, second_laws=second_law) <= aggregator.call_epsilon
+    wrapped = wrapped_within_target(
+        first_law, second_law, aggregator.call_epsilon, checks_one_pair_of=11
+    )
     np.testing.assert_allclose(aggregator.distribution(first[17]), wrapped[17], rtol=1e-12)
     after = [1, 59, 0] if adjacency is Adjacency.REPLACE_ONE else [1, 60, 0]
     sure_law, moved_law = (softmax(np.array(counts) / scale) for counts in ([0, 60, 0], after))
-    far = largest_ratio(sure_law, moved_law)
+    far = largest_ratio(first_laws=sure_law, second_laws=moved_law)
     assert 0.9 * aggregator.call_epsilon < far <= aggregator.call_epsilon * (1 + 1e-12)
 
 
 def prior_check(
     adjacency: Adjacency,
-    scale: float,
+    noise_scale: float,
     *,
     margin: float = -1.0,
     target_hits: int = 1,
@@ -186,7 +199,7 @@ def prior_check(
 ) -> NotPriorTopK:
     """Returns an aggregator that checks every query against the prior."""
     return NotPriorTopK(
-        prior_scale=scale,
+        prior_scale=noise_scale,
         prior_margin=margin,
         adjacency=adjacency,
         first_queries=0,
@@ -237,9 +250,14 @@ def test_a_check_keeps_its_target_and_a_q_5_percent_larger_is_refuted(
         for one, two in zip(kept[move:], kept[:-move], strict=True):
             first_law = np.array([one, 1 - one])
             second_law = np.array([two, 1 - two])
-            assert largest_ratio(first_law, second_law) <= epsilon * (1 + 1e-12)
+            assert largest_ratio(first_laws=first_law, second_laws=second_law) <= epsilon * (
+                1 + 1e-12
+            )
             hit_prob = exact_hit_prob(
-                first_law.tolist(), second_law.tolist(), in_target=[False, True], epsilon=epsilon
+                first_law=first_law.tolist(),
+                second_law=second_law.tolist(),
+                in_target=[False, True],
+                epsilon=epsilon,
             )
             worst = min(worst, hit_prob)
     assert target.hit_prob <= worst * (1 + 1e-6)
@@ -259,11 +277,13 @@ def session_distribution(
     return distribution
 
 
-def excess(first: dict[object, float], second: dict[object, float], epsilon: float) -> float:
+def excess(
+    first_law: dict[object, float], second_law: dict[object, float], epsilon: float
+) -> float:
     """Returns the hockey-stick divergence at epsilon of two distributions, given as dictionaries."""
     return sum(
-        max(0.0, mass - math.exp(epsilon) * second.get(outcome, 0.0))
-        for outcome, mass in first.items()
+        max(0.0, mass - math.exp(epsilon) * second_law.get(outcome, 0.0))
+        for outcome, mass in first_law.items()
     )
 
 
@@ -275,7 +295,7 @@ def test_a_whole_session_with_its_release_is_covered(adjacency: Adjacency, count
     Its exact delta, a sum over all transcripts, is at most the claimed delta, priced by hits or by
     accesses (`counted`).
     """
-    aggregator = prior_check(adjacency, scale=6.0)
+    aggregator = prior_check(adjacency, noise_scale=6.0)
     num_queries = 40
     event = aggregator.event_for(num_queries=num_queries, num_labels=3, num_teachers=6)
     assert any(isinstance(leaf, SessionEvent) for leaf, _ in leaves(event))
@@ -314,7 +334,7 @@ def test_paying_for_one_access_a_hit_is_refuted(adjacency: Adjacency) -> None:
     """Negative control: a session of one hit that is priced as a single check has an exact delta
     above 0.02, where the claim is 0.
     """
-    kept = prior_check(adjacency, scale=6.0, margin=-4.0).agreement(num_teachers=6)
+    kept = prior_check(adjacency, noise_scale=6.0, margin=-4.0).agreement(num_teachers=6)
     epsilon = bit_epsilon(kept, sensitivity=adjacency.gap_sensitivity)
     sens = adjacency.gap_sensitivity
     low = kept[6 - sens]
@@ -357,10 +377,15 @@ def test_a_session_of_boundary_calls_is_covered(adjacency: Adjacency) -> None:
         ]
         for one, two in (pair, pair[::-1]):
             for epsilon, delta in claimed.items():
-                assert boundary_excess(one, two, num_queries, epsilon) <= delta
+                assert (
+                    boundary_excess(
+                        first_law=one, second_law=two, num_queries=num_queries, epsilon=epsilon
+                    )
+                    <= delta
+                )
 
 
-def boundary_excess(one: Array, two: Array, num_queries: int, epsilon: float) -> float:
+def boundary_excess(first_law: Array, second_law: Array, num_queries: int, epsilon: float) -> float:
     """Returns the hockey-stick divergence of a session of two labels and the boundary, which ends the session."""
     total = 0.0
     for asked in range(num_queries + 1):
@@ -368,12 +393,12 @@ def boundary_excess(one: Array, two: Array, num_queries: int, epsilon: float) ->
             ways = math.comb(asked, firsts)
             masses = [
                 distribution[0] ** firsts * distribution[1] ** (asked - firsts)
-                for distribution in (one, two)
+                for distribution in (first_law, second_law)
             ]
             if asked < num_queries:
                 masses = [
                     mass * distribution[2]
-                    for mass, distribution in zip(masses, (one, two), strict=True)
+                    for mass, distribution in zip(masses, (first_law, second_law), strict=True)
                 ]
             total += ways * max(0.0, masses[0] - math.exp(epsilon) * masses[1])
     return total

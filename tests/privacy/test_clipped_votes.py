@@ -117,12 +117,13 @@ def test_price_covers_all_ensembles(adjacency: Adjacency, norm: str, noise_std: 
         event = aggregator.event_for(num_queries=1, num_labels=3, num_teachers=3)
         both = neighboring_counts(adjacency, vote_clip, norm)
         distributions = [joint_distribution(counts, noise_std) for counts in both]
-        exact = largest_renyi(*distributions)
+        first_laws, second_laws = distributions
+        exact = largest_renyi(first_laws, second_laws)
         price = price_curve(event)
         ratio = assert_covered(exact, price)
         assert ratio == pytest.approx(1, rel=1e-9) if norm == "l1" else ratio > 0.3
         assert_refuted(exact, renyi_price=(0.9 if norm == "l1" else 0.3) * price)
-        assert_delta_covered(*distributions, event)
+        assert_delta_covered(first_laws, second_laws, event)
 
 
 def test_what_one_teacher_keeps_is_independent_of_the_other_teachers() -> None:

@@ -78,7 +78,13 @@ def sums_with_any_first_group(
                 learner_of=[0] * (1 + num_others),
                 penalty=penalty,
             )
-            found.append(votes.total(RoundQuestion(WEIGHTS * flip, SCALE * 40, sums)).ravel())
+            found.append(
+                votes.total(
+                    RoundQuestion(
+                        weights=WEIGHTS * flip, label_scale=SCALE * 40, clipped_moments=sums
+                    )
+                ).ravel()
+            )
     return np.array(found, dtype=np.float64).reshape(-1, 2, 4, 10), sums
 
 
@@ -176,9 +182,16 @@ def test_one_group_of_any_number_of_records_ends_and_moves_a_sum_no_further(pena
             learner_of=[0] * 21,
             penalty=penalty,
         )
-        found.append(votes.total(RoundQuestion(WEIGHTS, SCALE * 40, sums)).ravel())
+        found.append(
+            votes.total(
+                RoundQuestion(weights=WEIGHTS, label_scale=SCALE * 40, clipped_moments=sums)
+            ).ravel()
+        )
         np.testing.assert_array_equal(
-            found[-1], kept.total(RoundQuestion(WEIGHTS, SCALE * 40, sums)).ravel()
+            found[-1],
+            kept.total(
+                RoundQuestion(weights=WEIGHTS, label_scale=SCALE * 40, clipped_moments=sums)
+            ).ravel(),
         )
     assert (
         0
@@ -213,13 +226,13 @@ def test_where_a_group_goes_the_sum_moves_by_half_of_that() -> None:
     labels = rng.random(size=(6, 2)) < 0.5
     group_of = np.arange(6)
     whole = votes_of(inputs, labels, group_of, learner_of=[0] * 6).total(
-        RoundQuestion(WEIGHTS, SCALE * 40, sums)
+        RoundQuestion(weights=WEIGHTS, label_scale=SCALE * 40, clipped_moments=sums)
     )
     moved = 0.0
     for gone in range(6):
         left = np.flatnonzero(group_of != gone)
         without = votes_of(inputs[left], labels[left], group_of[left], learner_of=[0] * 6).total(
-            RoundQuestion(WEIGHTS, SCALE * 40, sums)
+            RoundQuestion(weights=WEIGHTS, label_scale=SCALE * 40, clipped_moments=sums)
         )
         moved = max(moved, float(np.linalg.norm(without - whole)))
     assert 0.5 * sums.l2_sensitivity < moved <= sums.l2_sensitivity
@@ -236,7 +249,7 @@ def test_no_other_teacher_moves() -> None:
 
     def total(rows: Any) -> Any:
         return votes_of(inputs[rows], labels[rows], group_of[rows], learner_of).total(
-            RoundQuestion(WEIGHTS, SCALE, sums)
+            RoundQuestion(weights=WEIGHTS, label_scale=SCALE, clipped_moments=sums)
         )
 
     alone = [total(np.flatnonzero(learner_of[group_of] == teacher)) for teacher in range(3)]

@@ -40,15 +40,15 @@ def test_gaps_and_top_sets_agree_with_the_ranking(padded: bool) -> None:
         )
 
 
-def renyi_of_each(first: Array, second: Array) -> Array:
-    """Returns the Renyi divergence D_a(first || second) of each of N pairs of distributions at each
+def renyi_of_each(first_laws: Array, second_laws: Array) -> Array:
+    """Returns the Renyi divergence D_a(first_laws || second_laws) of each of N pairs of distributions at each
     Renyi order, `[N, A]`.
     """
-    return np.asarray(renyi(logs(first), log_second=logs(second), orders=ORDERS))
+    return np.asarray(renyi(logs(first_laws), log_second=logs(second_laws), orders=ORDERS))
 
 
 def selection_costs(
-    adjacency: Adjacency, *, scale: float, padded: bool
+    adjacency: Adjacency, *, noise_scale: float, padded: bool
 ) -> tuple[Array, Array, Array, Array]:
     """Returns four arrays `[N, A]` for the pairs of neighbors, all at A Renyi orders.
 
@@ -57,11 +57,16 @@ def selection_costs(
     of the first histogram.
     """
     pairs = gap_pairs(num_labels=4, num_teachers=6, adjacency=adjacency, padded=padded)
-    utilities = [gaps / scale for gaps in (pairs.first, pairs.second)]
+    utilities = [gaps / noise_scale for gaps in (pairs.first, pairs.second)]
     first, second = (softmax(side, axis=1) for side in utilities)
-    event = BoundedRangeEvent(epsilon=adjacency.gap_range / scale)
+    event = BoundedRangeEvent(epsilon=adjacency.gap_range / noise_scale)
     forward, backward = gap_selection_rdp(top_log_odds(utilities[0]), event=event, orders=ORDERS)
-    return renyi_of_each(first, second), forward, renyi_of_each(second, first), backward
+    return (
+        renyi_of_each(first_laws=first, second_laws=second),
+        forward,
+        renyi_of_each(first_laws=second, second_laws=first),
+        backward,
+    )
 
 
 @pytest.mark.slow
@@ -77,7 +82,7 @@ def test_gap_selection_covers_every_neighbor(
     Negative control: for one setting, 90% of the cost is exceeded.
     """
     exact_forward, forward, exact_backward, backward = selection_costs(
-        adjacency, scale=scale, padded=padded
+        adjacency, noise_scale=scale, padded=padded
     )
     for exact, cost in ((exact_forward, forward), (exact_backward, backward)):
         assert_covered(exact, renyi_price=cost)
@@ -106,8 +111,8 @@ def test_gap_selection_is_attained_by_a_distribution_with_the_same_largest_proba
     costs = gap_selection_rdp(logit(first[0, :1]), event=BoundedRangeEvent(epsilon), orders=ORDERS)
     some = (ORDERS >= 4) & (ORDERS <= 16)  # elsewhere a part of the 0.1 does worse
     divergences = (
-        [renyi_of_each(first, neighbor)[0, some] for neighbor in second],
-        [renyi_of_each(neighbor, first)[0, some] for neighbor in second],
+        [renyi_of_each(first_laws=first, second_laws=neighbor)[0, some] for neighbor in second],
+        [renyi_of_each(first_laws=neighbor, second_laws=first)[0, some] for neighbor in second],
     )
     for cost, exact in zip(costs, divergences, strict=True):
         np.testing.assert_allclose(np.max(exact, axis=0), cost[0, some])
@@ -142,26 +147,29 @@ def test_one_bit_covers_every_gap_within_reach_and_is_attained(adjacency: Adjace
         )
         first = np.hstack([p, 1 - p])
         second = np.hstack([q, 1 - q])
-        exact = np.maximum(renyi_of_each(first, second), renyi_of_each(second, first)).max(axis=0)
+        exact = np.maximum(
+            renyi_of_each(first_laws=first, second_laws=second),
+            renyi_of_each(first_laws=second, second_laws=first),
+        ).max(axis=0)
         cost = one_bit_cost(np.array([gap]), event=bit, orders=ORDERS).rdp
         assert_covered(exact, renyi_price=cost)
         if cost.max() > 0:
             assert_refuted(exact, renyi_price=0.9 * cost)
 
 
-def votes_distributions(votes: NDArray[np.int64], *, num_teachers: int, std: float) -> Array:
+def votes_distributions(votes: NDArray[np.int64], *, num_teachers: int, noise_std: float) -> Array:
     """Returns the distribution over all bit vectors of the labels, `[N, 2**L]`.
 
     A bit tells whether a noisy count reaches half of the teachers.
     """
     num_labels = votes.shape[1]
-    z = (votes - num_teachers / 2) / std
+    z = (votes - num_teachers / 2) / noise_std
     bits = (np.arange(2**num_labels)[:, None] >> np.arange(num_labels)) & 1  # [2**L, L]
     return np.exp(np.where(bits, log_ndtr(z)[:, None], log_ndtr(-z)[:, None]).sum(axis=2))
 
 
 def votes_costs(
-    num_teachers: int, num_labels: int, std: float, adjacency: Adjacency
+    num_teachers: int, num_labels: int, noise_std: float, adjacency: Adjacency
 ) -> tuple[Array, Array, Array]:
     """Returns three arrays `[N, A]` for all pairs of neighbors, in which one teacher may change all its votes.
 
@@ -170,16 +178,17 @@ def votes_costs(
     """
     first, second = neighbors(num_labels, num_teachers, adjacency)
     first_laws, second_laws = (
-        votes_distributions(side, num_teachers=num_teachers, std=std) for side in (first, second)
+        votes_distributions(side, num_teachers=num_teachers, noise_std=noise_std)
+        for side in (first, second)
     )
-    event = GaussianVotes(noise_std=std).event_for(
+    event = GaussianVotes(noise_std=noise_std).event_for(
         num_queries=1, num_labels=1, num_teachers=num_teachers
     )
     bit = event.event
     rows, which = np.unique(first, axis=0, return_inverse=True)
     costs = np.array([one_bit_cost(row[None], event=bit, orders=ORDERS).rdp for row in rows])
     forward = renyi_of_each(first_laws, second_laws)
-    backward = renyi_of_each(second_laws, first_laws)
+    backward = renyi_of_each(first_laws=second_laws, second_laws=first_laws)
     return forward, backward, costs[which.ravel()]
 
 
@@ -214,7 +223,7 @@ def test_two_queries_at_once_cost_the_larger_sum() -> None:
     teachers = 3
     first, second = neighbors(num_labels=1, num_teachers=teachers, adjacency=Adjacency.REPLACE_ONE)
     distributions = [
-        votes_distributions(side, num_teachers=teachers, std=std) for side in (first, second)
+        votes_distributions(side, num_teachers=teachers, noise_std=std) for side in (first, second)
     ]
     event = GaussianVotes(noise_std=std).event_for(
         num_queries=1, num_labels=1, num_teachers=teachers
@@ -227,7 +236,7 @@ def test_two_queries_at_once_cost_the_larger_sum() -> None:
         for distribution in distributions
     )
     forward = renyi_of_each(first_laws, second_laws)
-    backward = renyi_of_each(second_laws, first_laws)
+    backward = renyi_of_each(first_laws=second_laws, second_laws=first_laws)
     statistics = np.stack([first[one.ravel(), 0], first[two.ravel(), 0]], axis=1)
     bit = event.event
     cost = np.array([one_bit_cost(row, event=bit, orders=ORDERS).rdp for row in statistics])
@@ -252,7 +261,7 @@ def log_gnmax_distributions(votes: NDArray[np.int64], noise_std: float) -> Array
 
 
 def gnmax_divergences(
-    num_teachers: int, num_classes: int, std: float
+    num_teachers: int, num_classes: int, noise_std: float
 ) -> tuple[Array, Array, Array]:
     """Returns both exact Renyi divergences of every kind of pair, `[N, A]` each, and log q of the first histogram,
     `[N]`.
@@ -265,14 +274,14 @@ def gnmax_divergences(
     ).up_to_names
     used, rows = np.unique(np.concatenate([pairs.first, pairs.second]), return_inverse=True)
     log_p, log_q = np.split(
-        log_gnmax_distributions(pairs.histograms[used], noise_std=std)[rows][:, :, None], 2
+        log_gnmax_distributions(pairs.histograms[used], noise_std=noise_std)[rows][:, :, None], 2
     )
     moments = [
         np.logaddexp.reduce(ORDERS * one - (ORDERS - 1) * two, axis=1)
         for one, two in ((log_p, log_q), (log_q, log_p))
     ]
     forward, backward = (np.maximum(moment - 1e-12, 0.0) / (ORDERS - 1) for moment in moments)
-    return forward, backward, gnmax_log_q(pairs.histograms[pairs.first], noise_std=std)
+    return forward, backward, gnmax_log_q(pairs.histograms[pairs.first], noise_std=noise_std)
 
 
 @pytest.mark.parametrize("std", [1.5, 3.0, 8.0])

@@ -46,9 +46,9 @@ class ChosenWords:
         return np.array(drawn, dtype=dtype).reshape(size)
 
 
-def chosen(words: list[int]) -> Any:
-    """Returns a generator of 64-bit words that returns `words` and then zeros."""
-    return ChosenWords(words)
+def chosen(random_words: list[int]) -> Any:
+    """Returns a generator of 64-bit words that returns `random_words` and then zeros."""
+    return ChosenWords(random_words)
 
 
 def old_draw(deficits: np.ndarray, uniform: float) -> int:
@@ -102,7 +102,7 @@ def test_an_outcome_of_any_probability_is_possible(deficit: float) -> None:
         assert selection(votes, rng=_generator([ONES] * ones)) == k
 
 
-def _generator(words: list[int]) -> Any:
+def _generator(random_words: list[int]) -> Any:
     """Returns a real numpy generator whose integers are chosen by the test, for calls that check the type of
     their generator.
     """
@@ -111,7 +111,7 @@ def _generator(words: list[int]) -> Any:
         def integers(self, *args: Any, **options: Any) -> Any:  # type: ignore[override]
             return source.integers(*args, **options)
 
-    source = ChosenWords(words)
+    source = ChosenWords(random_words)
     return Chosen(np.random.PCG64(0))
 
 

@@ -37,7 +37,7 @@ def largest_moments(
     laws: Laws,
     num_calls: int,
     target_hits: int,
-    orders: Array = ORDERS,
+    renyi_orders: Array = ORDERS,
     after_hit: Array | float = 1.0,
 ) -> Array:
     """Returns the logarithm of the largest moment of all adaptive sessions, `[A]` for A Renyi
@@ -51,18 +51,18 @@ def largest_moments(
             is the hit.
         num_calls: the largest number of calls.
         target_hits: the number of hits after which the session ends.
-        orders: the Renyi orders, `[A]`.
+        renyi_orders: the Renyi orders, `[A]`.
         after_hit: the largest moment of the release that follows each hit, `[A]`.
     """
     with np.errstate(divide="ignore", invalid="ignore"):
         first = np.log(laws[0])[:, :, None]
         second = np.log(laws[1])[:, :, None]
-        terms = np.exp(orders * first + (1 - orders) * second)
+        terms = np.exp(renyi_orders * first + (1 - renyi_orders) * second)
     terms = np.where(np.isneginf(first), 0.0, terms)
     missed = terms[:, :-1].sum(axis=1)
     hit = terms[:, -1]
-    scale = np.zeros(len(orders))
-    left = np.ones((target_hits + 1, len(orders)))  # by hits that are left
+    scale = np.zeros(len(renyi_orders))
+    left = np.ones((target_hits + 1, len(renyi_orders)))  # by hits that are left
     for _ in range(num_calls):
         best = [left[0] * 1.0]
         for hits in range(1, target_hits + 1):
@@ -82,13 +82,13 @@ def session_of(event: Event) -> SessionEvent:
 
 @lru_cache(maxsize=8)
 def single_label_laws(
-    adjacency: Adjacency, scale: float, num_labels: int, num_teachers: int
+    adjacency: Adjacency, noise_scale: float, num_labels: int, num_teachers: int
 ) -> Laws:
     """Returns the distributions of a call inside the boundary wrapper on all neighbors, each kind
     of pair once.
     """
     pairs = neighbors(num_labels, num_teachers, adjacency)
-    distributions = [inside_wrapper(softmax(counts / scale, axis=1)) for counts in pairs]
+    distributions = [inside_wrapper(softmax(counts / noise_scale, axis=1)) for counts in pairs]
     first, second = np.split(np.unique(np.concatenate(distributions, axis=1), axis=0), 2, axis=1)
     return first, second
 
@@ -131,7 +131,7 @@ def test_a_price_of_hits_5_percent_too_small_is_refuted(adjacency: Adjacency) ->
         single_label_laws(adjacency, scale, num_labels=2, num_teachers=40),
         num_calls=20_000,
         target_hits=1,
-        orders=orders,
+        renyi_orders=orders,
     )
     price = session_rdp(replace(session, num_calls=math.inf), orders) * (orders - 1)
     assert (exact <= price).all()
@@ -188,7 +188,7 @@ def test_no_adaptive_session_of_checks_exceeds_the_price(
     With 300 calls and 3 hits, it exceeds 70% of the price at the six largest Renyi orders.
     """
     calls, hits = size
-    aggregator = prior_check(adjacency, scale=6.0, margin=0.0)
+    aggregator = prior_check(adjacency, noise_scale=6.0, margin=0.0)
     target = not_prior(
         bit_epsilon(aggregator.agreement(num_teachers=40), sensitivity=adjacency.gap_sensitivity)
     )
@@ -197,7 +197,7 @@ def test_no_adaptive_session_of_checks_exceeds_the_price(
     )
     orders = ORDERS[:12]
     exact = largest_moments(
-        check_laws(aggregator), num_calls=calls, target_hits=hits, orders=orders
+        check_laws(aggregator), num_calls=calls, target_hits=hits, renyi_orders=orders
     )
     price = session_rdp(event, orders) * (orders - 1)
     assert (exact <= price * (1 + 1e-9)).all()
@@ -219,7 +219,7 @@ def test_price_adds_the_release_that_follows_each_hit(
     orders = ORDERS[:12]
     aggregator = prior_check(
         adjacency,
-        scale=30.0,
+        noise_scale=30.0,
         margin=0.0,
         selection_scale=20.0,
         target_hits=hits,
@@ -235,7 +235,7 @@ def test_price_adds_the_release_that_follows_each_hit(
         check_laws(aggregator),
         num_calls=calls,
         target_hits=hits,
-        orders=orders,
+        renyi_orders=orders,
         after_hit=np.exp(release_cost),
     )
     assert (session.target_hits, session.num_calls) == (hits, calls)

@@ -40,7 +40,9 @@ def largest_of_laws(aggregator: StableTopK, num_labels: int, num_teachers: int) 
     vote_shape = Shape(aggregator.adjacency, num_labels, num_teachers)
     first_laws, second_laws, outcomes = pairs_of_laws(case, vote_shape)
     first_kept, second_kept, _ = outside_failure(first_laws, second_laws, outcomes)
-    return largest_renyi(first_kept, second_kept, np.array(ORDERS))
+    return largest_renyi(
+        first_laws=first_kept, second_laws=second_kept, renyi_orders=np.array(ORDERS)
+    )
 
 
 def aggregators(adjacency: pa.Adjacency) -> list[StableTopK]:
@@ -124,7 +126,10 @@ def test_price_is_close_to_the_divergence_of_one_large_pair() -> None:
     )
     p, q = (np.array([[law[labels] for labels in one]]) for law in (one, other))
     orders = np.array([3.0])
-    shown = max(largest_renyi(p, q, orders)[0], largest_renyi(q, p, orders)[0])
+    shown = max(
+        largest_renyi(first_laws=p, second_laws=q, renyi_orders=orders)[0],
+        largest_renyi(first_laws=q, second_laws=p, renyi_orders=orders)[0],
+    )
     event = event_of(aggregator, num_labels=40, num_teachers=800)
     parts = float(rdp_curve(count_leaves(event), orders=np.array([3.0]))[0])
     assert shown <= joint_rdp(event, order=3.0) < 1.05 * shown < 0.75 * parts

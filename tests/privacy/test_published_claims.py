@@ -32,7 +32,7 @@ Distribution = Mapping[object, float]
 
 def selection_verdict(
     noise: str,
-    scale: float,
+    noise_scale: float,
     adjacency: pa.Adjacency,
     event: pa.Event | Claim,
     *,
@@ -40,7 +40,11 @@ def selection_verdict(
 ) -> Verdict:
     """Returns the verdict on a claim about a gap selection of six teachers."""
     selection = GapSelection(
-        noise=noise, noise_scale=scale, num_labels=num_labels, num_teachers=6, adjacency=adjacency
+        noise=noise,
+        noise_scale=noise_scale,
+        num_labels=num_labels,
+        num_teachers=6,
+        adjacency=adjacency,
     )
     return verify(
         lambda histogram: dict(enumerate(selection.probabilities(histogram))),
@@ -62,7 +66,7 @@ def test_noisy_max_is_no_gaussian_release_of_one_gap(adjacency: pa.Adjacency) ->
     """
     verdict = selection_verdict(
         noise="gaussian",
-        scale=3.0,
+        noise_scale=3.0,
         adjacency=adjacency,
         event=pa.GaussianEvent(noise_multiplier=3.0 / adjacency.gap_sensitivity),
     )
@@ -78,7 +82,7 @@ def test_noisy_max_with_three_labels_names_the_pair_of_opposite_moves() -> None:
     """
     claim = Claim(renyi=((8.0, 8 / (2 * 50.0**2)),))
     worst = selection_verdict(
-        noise="gaussian", scale=50.0, adjacency=PAPERS, event=claim, num_labels=3
+        noise="gaussian", noise_scale=50.0, adjacency=PAPERS, event=claim, num_labels=3
     ).worst
     assert worst.ratio == pytest.approx(1.27, abs=0.01)
     gaps = [-np.diff(-np.sort(-np.array(side))) for side in (worst.first, worst.second)]
@@ -111,13 +115,13 @@ def test_noisy_max_over_39_tied_gaps_refutes_twice_the_sensitivity_too(
     assert (verdict.renyi.first, verdict.renyi.second) == ("tied", "moved")
 
 
-def noisy_count(std: float, histogram: Counts) -> Distribution:
+def noisy_count(noise_std: float, histogram: Counts) -> Distribution:
     """Returns the distribution of the interval, 0.05 wide, in which a noisy count lies.
 
     The interval is a function of a Gaussian release.
     """
     edges = np.concatenate([[-np.inf], np.arange(-30, 34, 0.05), [np.inf]])
-    return dict(enumerate(np.diff(ndtr((edges - histogram[0]) / std))))
+    return dict(enumerate(np.diff(ndtr((edges - histogram[0]) / noise_std))))
 
 
 @pytest.mark.parametrize(
@@ -286,7 +290,7 @@ def test_the_range_of_one_gap_is_not_enough(adjacency: pa.Adjacency, noise: str)
     kind = pa.BoundedRangeEvent if noise == "gumbel" else pa.PureDpEvent
     price = kind(adjacency.gap_sensitivity / 1.0)
     assert selection_verdict(
-        noise, scale=1.0, adjacency=adjacency, event=price, num_labels=3
+        noise, noise_scale=1.0, adjacency=adjacency, event=price, num_labels=3
     ).refuted
 
 

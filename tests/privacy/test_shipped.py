@@ -326,7 +326,7 @@ def test_curve_holds_without_sets_that_the_neighbor_does_not_have(
     first_laws, second_laws, outcomes = pairs_of_laws(case, vote_shape)
     first_kept, second_kept, failed = outside_failure(first_laws, second_laws, outcomes)
     event = case.event(case.subject(vote_shape), vote_shape)
-    exact = largest_renyi(first_kept, second_kept)
+    exact = largest_renyi(first_laws=first_kept, second_laws=second_kept)
     price = price_curve(event)
     assert failed.max() <= failure_probability(event) * (1 + 1e-9)
     assert_covered(exact, price)
@@ -377,7 +377,7 @@ def test_a_domain_of_all_labels_fails_never_and_attains_nearly_its_epsilon(
     first, second, _ = pairs_of_laws(
         case, vote_shape=Shape(adjacency, num_labels=4, num_teachers=4)
     )
-    assert 0.93 * 4.0 < largest_log_ratio(first, second) <= 4.0 * (1 + 1e-9)
+    assert 0.93 * 4.0 < largest_log_ratio(first_laws=first, second_laws=second) <= 4.0 * (1 + 1e-9)
 
 
 @every_case
@@ -466,8 +466,8 @@ def test_a_table_costs_its_budget_at_its_order_and_rho_is_the_zcdp_of_a_release(
     """
     table = optimal_stability_table(order=4.0, rdp_budget=0.5, failure_prob=0.05, num_levels=7)
     price = StabilityTest.from_table(table, num_teachers=20, adjacency=adjacency).event
-    assert price_curve(price, orders=np.array([4.0]))[0] == pytest.approx(0.5, rel=1e-6)
-    assert price_curve(price, orders=np.array([8.0]))[0] > 0.5
+    assert price_curve(price, renyi_orders=np.array([4.0]))[0] == pytest.approx(0.5, rel=1e-6)
+    assert price_curve(price, renyi_orders=np.array([8.0]))[0] > 0.5
     for rho in (0.01, 0.5):
         gammas = (
             CanonicalTopK(gamma=gamma, k=2, rho=rho, adjacency=adjacency)

@@ -134,26 +134,31 @@ def run_twice_pairs(epsilon: float) -> Iterator[tuple[Pair, Array]]:
     return map(twice, neighbors(epsilon))
 
 
-def laplace_pairs(epsilon: float, *, width: float = 2.0) -> Iterator[tuple[Pair, Array]]:
+def laplace_pairs(
+    epsilon: float, *, threshold_distance: float = 2.0
+) -> Iterator[tuple[Pair, Array]]:
     """Yields pairs for values f and f + move with Laplace noise: below, between and above the thresholds 0 and
-    `width`.
+    `threshold_distance`.
     """
     for value in np.linspace(-10 / epsilon, 10 / epsilon, 401):
         for move in (0.3, 1.0):
             first, second = (
-                three_way(float(position), epsilon, width) for position in (value, value + move)
+                three_way(float(position), epsilon, threshold_distance)
+                for position in (value, value + move)
             )
             yield (first, second), np.array([False, True, False])
 
 
-def three_way(value: float, epsilon: float, width: float) -> Array:
+def three_way(value: float, epsilon: float, threshold_distance: float) -> Array:
     """Returns the probabilities of below, between and above, computed without cancellation in the tails."""
     below = laplace_tail(value * epsilon)
-    above = laplace_tail((width - value) * epsilon)
-    if 0 < value < width:
+    above = laplace_tail((threshold_distance - value) * epsilon)
+    if 0 < value < threshold_distance:
         return np.array([below, 1 - below - above, above])
-    outside = max(-value, value - width) * epsilon
-    return np.array([below, -math.exp(-outside) * math.expm1(-width * epsilon) / 2, above])
+    outside = max(-value, value - threshold_distance) * epsilon
+    return np.array(
+        [below, -math.exp(-outside) * math.expm1(-threshold_distance * epsilon) / 2, above]
+    )
 
 
 def laplace_tail(x: float) -> float:
@@ -217,7 +222,10 @@ def test_q_of_threshold_calls_holds_and_5_percent_more_is_refuted(
     assert test.target.hit_prob <= exact * (1 + 1e-9) < test.target.hit_prob * 1.05
     # a gap that moves by 2 is not charged like this
     if (kind, statistic) == (AboveThreshold, "count"):
-        first, second = (three_lumps(float(test.noise.rate), value, edges=(3,)) for value in (0, 2))
+        first, second = (
+            three_lumps(float(test.noise.rate), statistic=value, outcome_edges=(3,))
+            for value in (0, 2)
+        )
         assert np.abs(np.log(first / second)).max() > 1.5 * epsilon
 
 
@@ -261,7 +269,9 @@ def test_the_worst_pairs_of_both_wrappers_attain_their_targets(epsilon: float) -
     second = boundary_distribution([0.5, 0.5 - rare, rare])
     assert math.log(first[2] / second[2]) == pytest.approx(target.epsilon, rel=1e-5)
     near, far = (boundary_distribution([1 - p, p]) for p in (rare, growth * rare))
-    exact = exact_hit_prob(near, far, in_target=[False, False, True], epsilon=target.epsilon)
+    exact = exact_hit_prob(
+        first_law=near, second_law=far, in_target=[False, False, True], epsilon=target.epsilon
+    )
     assert exact == pytest.approx(target.hit_prob, rel=1e-5)
     coins = [
         np.array([[1 - p, p], [1 - q, q]]) for p, q in ((rare, growth * rare), (even, 1 - even))
@@ -282,7 +292,9 @@ def test_second_question_about_a_noisy_count_is_covered(epsilon: float) -> None:
     pairs = []
     for (known, asked), value in product(((5, 4), (5, 0), (5, -20), (0, -1)), range(-30, 30)):
         edges = (asked, *range(asked + 1, known + 1))
-        first, second = (three_lumps(rate, value=at, edges=edges)[:-1] for at in (value, value + 1))
+        first, second = (
+            three_lumps(rate, statistic=at, outcome_edges=edges)[:-1] for at in (value, value + 1)
+        )
         pair = (first / first.sum(), second / second.sum())
         assert np.abs(np.log(pair[0] / pair[1])).max() <= 2 * epsilon * (1 + 1e-9)
         pairs.append((pair, np.arange(len(pair[0])) > 0))
@@ -421,13 +433,17 @@ def test_two_counters_keep_their_price_and_their_event(hits: int) -> None:
     rare = np.array([0.08, 0.08])
     first, second = (np.append(1 - hit.sum(), hit) for hit in (rare * math.exp(epsilon), rare))
     hit_prob = min(
-        exact_hit_prob(first, second, in_target=np.arange(3) == one, epsilon=epsilon)
+        exact_hit_prob(
+            first_law=first, second_law=second, in_target=np.arange(3) == one, epsilon=epsilon
+        )
         for one in (1, 2)
     )
     session = TargetCharging(
         epsilon, target_hits=hits, hit_prob=hit_prob, target_delta=1e-2, num_counters=2
     )
-    distributions = two_counter_distributions((first, second), targets, hits, num_calls=14)
+    distributions = two_counter_distributions(
+        (first, second), targets, target_hits=hits, num_calls=14
+    )
     assert distributions[0].sum() == pytest.approx(1)
 
     def exact(at: float) -> float:

@@ -37,19 +37,23 @@ EPSILONS = (0.5, 1.0, 2.0, 3.0)
 
 
 def assert_priced(
-    pairs: Iterable[Pair], *, call_epsilon: float, count: int, too_few: tuple[float, int]
+    pairs: Iterable[Pair],
+    *,
+    call_epsilon: float,
+    num_accesses: int,
+    refuted_accesses: tuple[float, int],
 ) -> None:
     """Fails if the exact delta of some pair exceeds the price at some epsilon, or if a smaller price is not exceeded.
 
-    The price is that of `count` accesses of `call_epsilon`. The smaller price has the epsilon and the number of
-    accesses of `too_few`. Both have the failure probability 1e-6.
+    The price is that of `num_accesses` accesses of `call_epsilon`. The smaller price has the epsilon and the number of
+    accesses in `refuted_accesses`. Both have the failure probability 1e-6.
     """
     exact = np.array(
         [hockey_stick(first[None], second[None], EPSILONS)[0] for first, second in pairs]
     )
-    small_epsilon, small_count = too_few
+    small_epsilon, small_count = refuted_accesses
     accountants = [
-        PureDpAccountant().compose(PureDpEvent(epsilon=call_epsilon), count=count),
+        PureDpAccountant().compose(PureDpEvent(epsilon=call_epsilon), count=num_accesses),
         PureDpAccountant().compose(PureDpEvent(epsilon=small_epsilon), count=small_count),
     ]
     price, small = (
@@ -108,7 +112,9 @@ def near_worst(pairs: Iterator[tuple[Pair, Array]], epsilon: float) -> list[tupl
 
     def hit_prob(pair_in_target: tuple[Pair, Array]) -> float:
         (first, second), in_target = pair_in_target
-        return exact_hit_prob(first, second, in_target=in_target, epsilon=epsilon)
+        return exact_hit_prob(
+            first_law=first, second_law=second, in_target=in_target, epsilon=epsilon
+        )
 
     frequently_hit = [
         (pair, in_target)
@@ -141,7 +147,7 @@ def test_sessions_of_threshold_calls_keep_their_price_and_not_that_of_their_hits
     assert (
         0
         <= max(
-            session_delta(pair, in_target, hits, price.epsilon, num_calls=60)
+            session_delta(pair, in_target, target_hits=hits, epsilon=price.epsilon, num_calls=60)
             for pair, in_target in worst
         )
         <= price.delta
@@ -165,7 +171,7 @@ def test_sessions_of_wrapped_selections_keep_their_price(adjacency: Adjacency) -
 
     Their exact delta is at most the price's.
     """
-    wrapper = BoundaryWrapper(selection(noise="gumbel", adjacency=adjacency, scale=4.0))
+    wrapper = BoundaryWrapper(selection(noise="gumbel", adjacency=adjacency, noise_scale=4.0))
     first, second = distribution_pairs(wrapper, adjacency)
     session = TargetCharging.of_targets([wrapper.target], target_hits=2, target_delta=1e-3)
     likeliest = [int(np.argmax(law[:-1])) for law in first]
@@ -209,12 +215,15 @@ def test_sessions_of_two_runs_keep_their_price(hits: int) -> None:
 
 
 @lru_cache(maxsize=256)
-def sweep_distribution(counts: tuple[int, ...], k: int, rate: float, *, reach: int) -> Array:
-    """Returns the distribution of (indices, scores) for scores in -reach..reach; other scores have a negligible
-    probability.
+def sweep_distribution(
+    counts: tuple[int, ...], k: int, noise_rate: float, *, score_reach: int
+) -> Array:
+    """Returns the distribution of (indices, scores) of a sweep for scores of at most `score_reach` in absolute value.
+
+    Other scores have a negligible probability.
     """
-    scores = np.arange(-reach, reach + 1)
-    noisy = [laplace_mass(rate, values=scores - count) for count in counts]
+    scores = np.arange(-score_reach, score_reach + 1)
+    noisy = [laplace_mass(noise_rate, values=scores - count) for count in counts]
     below = [np.append(0.0, np.cumsum(mass)) for mass in noisy]  # P(noisy < score), then one more
     distribution = []
     for order in permutations(range(len(counts)), k):
@@ -252,14 +261,16 @@ def test_a_sweep_keeps_its_price_and_not_that_of_k_noisy_counts(
         map(tuple, side.tolist())
         for side in neighbors(num_labels=3, num_teachers=2, adjacency=adjacency)
     )
-    law = partial(sweep_distribution, k=k, rate=float(sweep.noise.rate), reach=26)
+    law = partial(sweep_distribution, k=k, noise_rate=float(sweep.noise.rate), score_reach=26)
     pairs = [
         (law(first_counts), law(second_counts))
         for first_counts, second_counts in set(zip(first_side, second_side, strict=True))
     ]
     assert all(first.sum() == pytest.approx(1, abs=1e-8) for first, _ in pairs)
     count = sweep.event.event.count
-    assert_priced(pairs, call_epsilon=sweep.target.epsilon, count=count, too_few=(1.0, k))
+    assert_priced(
+        pairs, call_epsilon=sweep.target.epsilon, num_accesses=count, refuted_accesses=(1.0, k)
+    )
 
 
 # ------------------------------------------------------------------------------------------------ sparse vector
@@ -269,21 +280,21 @@ OTHERS = 2  # items with every bit; they drop out as well
 
 
 def sparse_vector_distributions(
-    first: tuple[int, ...], second: tuple[int, ...], rate: float, item_hits: int
+    first_bits: tuple[int, ...], second_bits: tuple[int, ...], noise_rate: float, item_hits: int
 ) -> Pair:
     """Returns the distributions of all transcripts of a session, with either of two rows of bits of one item.
 
     `OTHERS` further items have every bit. Transcripts with equal likelihood ratios are merged.
 
     Args:
-        first: the bits of the item, one for each query, in the first world.
-        second: the bits of the item in the second world.
-        rate: the rate of the discrete Laplace noise, 1 / scale.
+        first_bits: the bits of the item, one for each query, in the first world.
+        second_bits: the bits of the item in the second world.
+        noise_rate: the rate of the discrete Laplace noise, 1 / scale.
         item_hits: the number of hits after which an item no longer counts.
     """
     # probabilities, hits of the item in either world, hits of the others
     transcripts = [(1.0, 1.0, 0, 0, 0)]
-    for bits in zip(first, second, strict=True):
+    for bits in zip(first_bits, second_bits, strict=True):
         longer = []
         for one, other, hits_one, hits_other, hits_rest in transcripts:
             rest = OTHERS if hits_rest < item_hits else 0
@@ -293,7 +304,9 @@ def sparse_vector_distributions(
             ]
             low = max(min(rest + counted[0], rest + counted[1]), THRESHOLD - 1)
             distributions = [
-                three_lumps(rate, value=rest + int(own), edges=(THRESHOLD, low + 1))
+                three_lumps(
+                    noise_rate, statistic=rest + int(own), outcome_edges=(THRESHOLD, low + 1)
+                )
                 for own in counted
             ]
             for outcome in range(3):
@@ -340,7 +353,9 @@ def test_sparse_vector_keeps_its_price_and_not_that_of_its_hits(
     )
     rate = float(mechanism.noise.rate)
     pairs = (
-        sparse_vector_distributions(first_bits, second_bits, rate=rate, item_hits=item_hits)
+        sparse_vector_distributions(first_bits, second_bits, noise_rate=rate, item_hits=item_hits)
         for first_bits, second_bits in sparse_vector_pairs(adjacency, num_queries)
     )
-    assert_priced(pairs, call_epsilon=1.0, count=mechanism.event.event.count, too_few=(1.0, 1))
+    assert_priced(
+        pairs, call_epsilon=1.0, num_accesses=mechanism.event.event.count, refuted_accesses=(1.0, 1)
+    )

@@ -29,30 +29,30 @@ def votes_of(
     labels: Any,
     teacher_of: Any,
     num_teachers: int,
-    directions: int = 3,
-    said: Any = None,
-    expected: float = 1.0,
-    pool: NDArray[np.float32] = POOL,
+    num_directions: int = 3,
+    pool_answers: Any = None,
+    expected_records: float = 1.0,
+    pool_inputs: NDArray[np.float32] = POOL,
 ) -> MomentVotes:
     """Returns the votes of kernel teachers, or of trained teachers whose answers beyond their own
-    records are `said` `[N, D, L]`.
+    records are `pool_answers` `[N, D, L]`.
 
     A kernel teacher's vote is multiplied by the root of its number of records over the expected
     number.
     """
-    known = PublicPCA.fit(pool, directions)
-    asked = known.with_constant(pool).astype(np.float32)
+    known = PublicPCA.fit(pool_inputs, num_directions)
+    asked = known.with_constant(pool_inputs).astype(np.float32)
     return MomentVotes(
         inputs=np.asarray(inputs, dtype=np.float32),
         labels=np.asarray(labels, dtype=np.bool_),
         teacher_of=np.asarray(teacher_of, dtype=np.int64),
         num_teachers=num_teachers,
         directions=known,
-        public_inputs=pool,
-        records_per_teacher=expected,
+        public_inputs=pool_inputs,
+        records_per_teacher=expected_records,
         ask=None
-        if said is None
-        else lambda: PoolAnswers(np.asarray(said, dtype=np.float32), asked),
+        if pool_answers is None
+        else lambda: PoolAnswers(beyond=np.asarray(pool_answers, dtype=np.float32), asked=asked),
     )
 
 
@@ -80,11 +80,19 @@ def test_no_teacher_moves_a_sum_further_than_its_weight(
     ):
         inputs = np.repeat(rng.normal(size=(1, 3)) * far, size, axis=0)
         alone = votes_of(
-            inputs, labels=[labels] * size, teacher_of=[0] * size, num_teachers=1, expected=expected
+            inputs,
+            labels=[labels] * size,
+            teacher_of=[0] * size,
+            num_teachers=1,
+            expected_records=expected,
         )
         alone.weights = None if weight == 1 else np.array([weight])
         parts.append(
-            alone.total(RoundQuestion(weights, scale * 40 * max(expected, 1.0), sums)).ravel()
+            alone.total(
+                RoundQuestion(
+                    weights, label_scale=scale * 40 * max(expected, 1.0), clipped_moments=sums
+                )
+            ).ravel()
         )
         parts.append(-parts[-1])  # a teacher may say the opposite under another student
     assert_reached(parts, adjacency, claimed=weight * sums.l2_sensitivity)
@@ -111,9 +119,15 @@ def test_no_trained_teacher_moves_a_sum_further_than_its_weight(adjacency: Adjac
                 labels=[labels] * size,
                 teacher_of=[0] * size,
                 num_teachers=1,
-                said=[sign * said],
+                pool_answers=[sign * said],
             )
-            parts.append(alone.total(RoundQuestion(weights, np.array([120.0, 16.0]), sums)).ravel())
+            parts.append(
+                alone.total(
+                    RoundQuestion(
+                        weights, label_scale=np.array([120.0, 16.0]), clipped_moments=sums
+                    )
+                ).ravel()
+            )
     assert_reached(parts, adjacency, claimed=sums.l2_sensitivity)
 
 
@@ -142,10 +156,12 @@ def test_change_of_one_teacher_moves_the_sum_by_its_votes_alone(
             labels[rows],
             teacher_of=numbers,
             num_teachers=6 if teachers == slice(None) else 1,
-            said=its,
+            pool_answers=its,
         )
         votes.weights = None if counted is None else counted[teachers]
-        return votes.total(RoundQuestion(student, np.ones(2), sums))
+        return votes.total(
+            RoundQuestion(weights=student, label_scale=np.ones(2), clipped_moments=sums)
+        )
 
     together = total(slice(None), slice(None), teacher_of)
     rows = [np.flatnonzero(teacher_of == teacher) for teacher in range(6)]
@@ -174,9 +190,16 @@ def test_votes_of_a_teacher_do_not_depend_on_other_teachers(count: int) -> None:
 
     def total(rows: Array) -> Array:
         said = votes_of(
-            inputs[rows], labels[rows], teacher_of[rows], num_teachers, directions=count, pool=pool
+            inputs[rows],
+            labels[rows],
+            teacher_of[rows],
+            num_teachers,
+            num_directions=count,
+            pool_inputs=pool,
         )
-        return said.total(RoundQuestion(weights, np.ones(num_labels), sums)).astype(np.float64)
+        return said.total(
+            RoundQuestion(weights, label_scale=np.ones(num_labels), clipped_moments=sums)
+        ).astype(np.float64)
 
     alone = [total(np.flatnonzero(teacher_of == teacher)) for teacher in np.unique(teacher_of)]
     np.testing.assert_array_equal(total(np.arange(len(teacher_of))), np.sum(alone, axis=0))
@@ -230,7 +253,7 @@ def test_draws_of_a_whole_release_in_two_rounds_do_not_refute_its_price(
     inputs = np.repeat(POOL[:1], 3, axis=0)
     require_price_of_two_rounds(
         lambda held: votes_of(
-            inputs, labels=held, teacher_of=np.arange(3), num_teachers=3, directions=1
+            inputs, labels=held, teacher_of=np.arange(3), num_teachers=3, num_directions=1
         ),
         GaussianEvent(noise_multiplier=ROUNDS.noise_multiplier * math.sqrt(2)),
         monkeypatch,

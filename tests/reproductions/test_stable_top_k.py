@@ -125,7 +125,7 @@ def experiment(tmp_path: Path) -> StudentExperiment:
         num_labels=NUM_LABELS,
     )
     ids = np.arange(200)
-    test = Split(inputs[NUM_QUERIES:], labels[NUM_QUERIES:], ids, ids)
+    test = Split(inputs[NUM_QUERIES:], labels[NUM_QUERIES:], record_ids=ids, group_ids=ids)
     return StudentExperiment(
         store,
         queries=inputs[:NUM_QUERIES],

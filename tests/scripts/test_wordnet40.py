@@ -48,13 +48,30 @@ def synset(offset: int, lemma: str, pointers: list[tuple[str, int, str]], gloss:
 @pytest.fixture(scope="session")
 def dictionary() -> list[str]:
     """Returns a root (1), three kinds under the root (2..4) and 48 things (100..147), a third of each kind."""
-    lines = [*LICENCE, synset(1, "entity", [("~", 2, "n"), ("~", 3, "n")], "that which exists")]
+    lines = [
+        *LICENCE,
+        synset(
+            offset=1,
+            lemma="entity",
+            pointers=[("~", 2, "n"), ("~", 3, "n")],
+            gloss="that which exists",
+        ),
+    ]
     for kind, (lemma, gloss) in KINDS.items():
-        lines.append(synset(kind, lemma, [("@", 1, "n"), ("+", 7, "v")], gloss))
+        lines.append(
+            synset(offset=kind, lemma=lemma, pointers=[("@", 1, "n"), ("+", 7, "v")], gloss=gloss)
+        )
     for number in range(48):
         kind = 2 + number % 3
         gloss = f'{KINDS[kind][1]} of the {PLACES[number % 4]}; thing {number // 3}; "we saw it {number} times"'
-        lines.append(synset(100 + number, f"thing{number}", [("@", kind, "n")], gloss))
+        lines.append(
+            synset(
+                offset=100 + number,
+                lemma=f"thing{number}",
+                pointers=[("@", kind, "n")],
+                gloss=gloss,
+            )
+        )
     return lines
 
 

@@ -7,13 +7,15 @@ from scipy.stats import chi2
 _SMALLEST_EXPECTED = 10.0
 
 
-def p_value(counts: Mapping[Hashable, int], distribution: Mapping[Hashable, float]) -> float:
+def p_value(
+    outcome_counts: Mapping[Hashable, int], distribution: Mapping[Hashable, float]
+) -> float:
     """Returns the p-value of a chi-square test of counted outcomes against an exact distribution.
 
     Rare outcomes are pooled; an impossible outcome gives 0.
     """
-    total = sum(counts.values())
-    if any(distribution.get(outcome, 0.0) == 0 for outcome in counts):
+    total = sum(outcome_counts.values())
+    if any(distribution.get(outcome, 0.0) == 0 for outcome in outcome_counts):
         return 0.0
     pooled_count = 0.0
     pooled_expected = 0.0
@@ -21,7 +23,7 @@ def p_value(counts: Mapping[Hashable, int], distribution: Mapping[Hashable, floa
     cells = 0
     for outcome, probability in distribution.items():
         expected = total * probability
-        count = counts.get(outcome, 0)
+        count = outcome_counts.get(outcome, 0)
         if expected < _SMALLEST_EXPECTED:
             pooled_count = pooled_count + count
             pooled_expected = pooled_expected + expected

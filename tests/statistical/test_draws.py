@@ -73,14 +73,14 @@ def test_drawn_k_follows_the_exact_distribution_and_not_that_of_another_scale(
         distribution = dict(
             zip(
                 selection.candidates.tolist(),
-                selection_distribution(noise, utilities=gaps, scale=scale)[0].tolist(),
+                selection_distribution(noise, utilities=gaps, noise_scale=scale)[0].tolist(),
                 strict=True,
             )
         )
         assert (
-            (p_value(drawn, distribution) > ACCEPTED)
+            (p_value(outcome_counts=drawn, distribution=distribution) > ACCEPTED)
             if fits
-            else (p_value(drawn, distribution) < REJECTED)
+            else (p_value(outcome_counts=drawn, distribution=distribution) < REJECTED)
         )
 
 
@@ -95,12 +95,24 @@ def test_released_sets_follow_the_exact_distribution_and_not_that_of_another_sca
     """
     aggregator = AGGREGATORS[name]
     drawn = drawn_sets(aggregator)
-    assert p_value(drawn, aggregator.distribution(VOTES, num_teachers=NUM_TEACHERS)) > ACCEPTED
+    assert (
+        p_value(
+            outcome_counts=drawn,
+            distribution=aggregator.distribution(VOTES, num_teachers=NUM_TEACHERS),
+        )
+        > ACCEPTED
+    )
     for wrong in (
         dataclasses.replace(aggregator, selection_scale=2.7),
         dataclasses.replace(aggregator, failure_prob=1.5 * aggregator.failure_prob),
     ):
-        assert p_value(drawn, wrong.distribution(VOTES, num_teachers=NUM_TEACHERS)) < REJECTED
+        assert (
+            p_value(
+                outcome_counts=drawn,
+                distribution=wrong.distribution(VOTES, num_teachers=NUM_TEACHERS),
+            )
+            < REJECTED
+        )
 
 
 @pytest.mark.slow
@@ -118,7 +130,13 @@ def test_sets_of_a_fixed_size_follow_the_exact_distribution_and_not_that_of_anot
         k=k, selection_scale=3.0, test_std=1.5, failure_prob=0.05, peel_scale=8.0
     )
     drawn = drawn_sets(aggregator, draws=3 * DRAWS if k == 1 else DRAWS)
-    assert p_value(drawn, aggregator.distribution(VOTES, num_teachers=NUM_TEACHERS)) > ACCEPTED
+    assert (
+        p_value(
+            outcome_counts=drawn,
+            distribution=aggregator.distribution(VOTES, num_teachers=NUM_TEACHERS),
+        )
+        > ACCEPTED
+    )
     for wrong in (
         {"selection_scale": 2.4},
         {"peel_scale": 7.2},
@@ -128,7 +146,7 @@ def test_sets_of_a_fixed_size_follow_the_exact_distribution_and_not_that_of_anot
         distribution = dataclasses.replace(aggregator, **wrong).distribution(
             VOTES, num_teachers=NUM_TEACHERS
         )
-        assert p_value(drawn, distribution) < REJECTED
+        assert p_value(outcome_counts=drawn, distribution=distribution) < REJECTED
 
 
 @pytest.mark.parametrize("make", [StabilityTest.gaussian, StabilityTest.laplace])
@@ -181,8 +199,8 @@ def test_bits_follow_the_normal_distribution_and_are_independent() -> None:
             for code in range(8)
         }
 
-    assert p_value(codes, distribution(std=3.0)) > ACCEPTED
-    assert p_value(codes, distribution(std=2.7)) < REJECTED
+    assert p_value(outcome_counts=codes, distribution=distribution(std=3.0)) > ACCEPTED
+    assert p_value(outcome_counts=codes, distribution=distribution(std=2.7)) < REJECTED
 
 
 def test_outcomes_of_neighboring_queries_are_independent() -> None:
@@ -201,4 +219,6 @@ def test_outcomes_of_neighboring_queries_are_independent() -> None:
         for a in (0, 1)
         for b in (0, 1)
     }
-    assert p_value(counts_of(2 * first + second), distribution) > ACCEPTED
+    assert (
+        p_value(outcome_counts=counts_of(2 * first + second), distribution=distribution) > ACCEPTED
+    )

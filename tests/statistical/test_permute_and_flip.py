@@ -35,9 +35,9 @@ def test_coins_follow_the_exact_distribution() -> None:
     mechanism = PermuteAndFlipTopK(k=3, epsilon=4.0)
     rng = np.random.default_rng(3)
     drawn = Counter(map(tuple, mechanism(np.tile(TIED, (3 * DRAWS, 1)), rng=rng).indices.tolist()))
-    assert p_value(drawn, mechanism.distribution(TIED)) > ACCEPTED
+    assert p_value(outcome_counts=drawn, distribution=mechanism.distribution(TIED)) > ACCEPTED
     for wrong in (PeelingTopK(k=3, epsilon=4.0), dataclasses.replace(mechanism, epsilon=5.2)):
-        assert p_value(drawn, wrong.distribution(TIED)) < REJECTED
+        assert p_value(outcome_counts=drawn, distribution=wrong.distribution(TIED)) < REJECTED
 
 
 def distribution_of_two_picks(scale: float, noise: str) -> dict[tuple[int, int], float]:
@@ -78,14 +78,25 @@ def test_a_long_row_follows_the_distribution_of_its_classes_and_members_of_a_cla
     assert all(len(set(row)) == 5 for row in draws.tolist())
     drawn = Counter(map(tuple, LONG[draws[:, :2]].tolist()))
     assert (
-        p_value(drawn, distribution=distribution_of_two_picks(scale=5.0, noise="exponential"))
+        p_value(
+            outcome_counts=drawn,
+            distribution=distribution_of_two_picks(scale=5.0, noise="exponential"),
+        )
         > ACCEPTED
     )
     assert (
-        p_value(drawn, distribution=distribution_of_two_picks(scale=6.0, noise="exponential"))
+        p_value(
+            outcome_counts=drawn,
+            distribution=distribution_of_two_picks(scale=6.0, noise="exponential"),
+        )
         < REJECTED
     )
-    assert p_value(drawn, distribution=distribution_of_two_picks(scale=5.0, noise="gumbel")) < 1e-6
+    assert (
+        p_value(
+            outcome_counts=drawn, distribution=distribution_of_two_picks(scale=5.0, noise="gumbel")
+        )
+        < 1e-6
+    )
     seen = [int((draws == member).sum()) for member in np.flatnonzero(LONG == 48)]
     assert chisquare(seen).pvalue > ACCEPTED
     first_half = np.flatnonzero(LONG == 10)[: 9_967 // 2]
@@ -124,7 +135,10 @@ def test_the_lucky_one_follows_the_exact_distribution_of_its_number(
     alive = np.ones(len(numbers), dtype=np.bool_)
     alive[[0, 3]] = False  # picked before
     living = np.flatnonzero(alive)
-    drawn = [draw_lucky_place(numbers, 1, alive, scale, rng) for _ in range(2_500)]
+    drawn = [
+        draw_lucky_place(numbers, first_place=1, candidate_mask=alive, noise_scale=scale, rng=rng)
+        for _ in range(2_500)
+    ]
     assert alive[drawn].all()
     found = Counter((int(numbers[place]),) for place in drawn)
 
@@ -136,8 +150,8 @@ def test_the_lucky_one_follows_the_exact_distribution_of_its_number(
             chances[(int(numbers[place]),)] += float(chance)
         return dict(chances)
 
-    assert p_value(found, distribution=expected(scale)) > ACCEPTED
-    assert p_value(found, distribution=expected(1.4 * scale)) < 1e-9
+    assert p_value(outcome_counts=found, distribution=expected(scale)) > ACCEPTED
+    assert p_value(outcome_counts=found, distribution=expected(1.4 * scale)) < 1e-9
     same = [
         drawn.count(place)
         for place in np.flatnonzero(numbers == (4 if scale == 3.0 else 19))[:40].tolist()
@@ -155,7 +169,9 @@ def test_thinning_leaves_each_place_with_its_share(level: int) -> None:
     rng = np.random.default_rng(level)
     count = 3_001
     times = 40
-    found = [draw_thinned_places(count, level, rng) for _ in range(times)]
+    found = [
+        draw_thinned_places(num_places=count, num_halvings=level, rng=rng) for _ in range(times)
+    ]
     for places in found:
         assert (np.diff(places) > 0).all()
         assert len(places) == 0 or 0 <= places[0] <= places[-1] < count

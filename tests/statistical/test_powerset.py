@@ -42,9 +42,9 @@ def test_released_sets_follow_the_distribution_of_noise_on_every_set(max_size: i
             4 * a + 2 * b + c: p for (a, b, c), p in zip(sets, distribution.tolist(), strict=True)
         }
         assert (
-            (p_value(drawn, distribution=named) > ACCEPTED)
+            (p_value(outcome_counts=drawn, distribution=named) > ACCEPTED)
             if fits
-            else (p_value(drawn, distribution=named) < REJECTED)
+            else (p_value(outcome_counts=drawn, distribution=named) < REJECTED)
         )
 
 

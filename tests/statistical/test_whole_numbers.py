@@ -44,8 +44,8 @@ def test_whole_numbers_have_their_mass_and_not_that_of_wider_noise(
     The distribution of noise wider by the factor `wrong` is rejected.
     """
     drawn = Counter(kind(width).sample(shape=(60_000,), rng=np.random.default_rng(5)).tolist())
-    assert p_value(drawn, distribution=law(width)) > 1e-3
-    assert width < 0.1 or p_value(drawn, distribution=law(width * wrong)) < 1e-6
+    assert p_value(outcome_counts=drawn, distribution=law(width)) > 1e-3
+    assert width < 0.1 or p_value(outcome_counts=drawn, distribution=law(width * wrong)) < 1e-6
 
 
 @pytest.mark.slow

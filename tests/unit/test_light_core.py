@@ -203,9 +203,22 @@ def test_a_linear_model_predicts_without_torch_and_scikit_learn(tmp_path: Path) 
 
     weights = np.array([[0.25, -1.0], [0.5, 0.0]], np.float32)
     bias = np.array([0.5, 1.0], np.float32)
-    LinearModel({"weights": weights, "bias": bias}, 0.5, (2,), 10, {}).save(tmp_path / "student")
+    LinearModel(
+        arrays={"weights": weights, "bias": bias},
+        threshold=0.5,
+        input_shape=(2,),
+        num_rows=10,
+        choices={},
+    ).save(tmp_path / "student")
     ModelForm(
-        "two numbers", "features", ("flu", "cough"), (2,), ("a", "b"), None, 0.5, "linear"
+        name="two numbers",
+        kind="features",
+        labels=("flu", "cough"),
+        input_shape=(2,),
+        features=("a", "b"),
+        preprocessing=None,
+        threshold=0.5,
+        model="linear",
     ).write(tmp_path)
     names = ["schema.json", "student/student.json", "student/student.safetensors"]
     Manifest.from_files(tmp_path, names, remedy="").write(tmp_path)

@@ -130,7 +130,9 @@ def of_rounds(kind: type[MomentVotes], num_teachers: int, **options: object) -> 
     )
     weights = rng.normal(size=(votes.width, 2))
     clipped_moments = ClippedMoments(clip=0.5, num_teachers=num_teachers)
-    total = votes.total(RoundQuestion(weights, np.ones(2), clipped_moments))
+    total = votes.total(
+        RoundQuestion(weights, label_scale=np.ones(2), clipped_moments=clipped_moments)
+    )
     return votes.public.tobytes() + total.tobytes()
 
 

@@ -59,7 +59,7 @@ def test_without_a_terminal_a_line_comes_at_least_every_30_s() -> None:
     console = Console(file=io.StringIO(), width=200)
     clock = Clock()
     monitor = ConsoleMonitor(console, clock=clock, watches=False)
-    with monitor.stage("releases and students", 4) as advance:
+    with monitor.stage("releases and students", total=4) as advance:
         due = monitor.show_if_due()
         assert due <= 30
         assert not _shown(console)
@@ -81,7 +81,7 @@ def test_on_a_terminal_bars_are_shown_and_no_such_lines() -> None:
     console = Console(file=io.StringIO(), width=200, force_terminal=True)
     clock = Clock()
     monitor = ConsoleMonitor(console, clock=clock, watches=False)
-    with monitor.stage("training teachers", 2) as advance:
+    with monitor.stage("training teachers", total=2) as advance:
         clock.seconds = 60.0
         advance(1)
     assert "passed" not in console.file.getvalue()

@@ -59,7 +59,7 @@ STRANGE = {
     "text": np.array([["alice"] * 4] * 30),
 }
 TAKES: dict[str, Callable[[Any], Any]] = {
-    "split": lambda rows: Split(rows, LABELS, IDS, IDS),
+    "split": lambda rows: Split(rows, LABELS, record_ids=IDS, group_ids=IDS),
     "student": lambda rows: LinearStudent().fit(rows, LABELS, seed=0),
     "model": MODEL.predict,
     "teacher": lambda rows: Shard(rows, LABELS),
@@ -152,7 +152,7 @@ def test_votes_of_teachers(votes: Any) -> None:
 )
 def test_data_sets(change: dict[str, Any], refusal: Refusal) -> None:
     """A data set with one strange field is refused under its name."""
-    split = Split(ROWS, LABELS, IDS, IDS)
+    split = Split(ROWS, LABELS, record_ids=IDS, group_ids=IDS)
     parts = {
         "private": split.take(slice(10)),
         "public": split.take(slice(10, 20)),
@@ -172,7 +172,10 @@ def test_images_are_within_their_range() -> None:
     """Images with a value above 1 are refused with its place."""
     images = np.full((3, 1, 2, 2), 0.5, np.float32)
     images[1, 0, 1, 1] = 1.5
-    parts = [Split(images, LABELS[:3], IDS[:3] + 3 * part, IDS[:3] + 3 * part) for part in range(3)]
+    parts = [
+        Split(images, LABELS[:3], record_ids=IDS[:3] + 3 * part, group_ids=IDS[:3] + 3 * part)
+        for part in range(3)
+    ]
     with refused("private.inputs[1, 0, 1, 1]", rule="images with values in [0"):
         Dataset("a", False, "images", ("a", "b", "c"), *parts)
 
@@ -181,9 +184,9 @@ def test_partitions() -> None:
     """A partition from a list or tensor, and a number in place of a generator, are refused."""
     for teacher_of in ([0, 1], torch.arange(2)):
         with refused("teacher_of", ANY, "a numpy array"):
-            Partition(teacher_of, 2)
+            Partition(teacher_of, num_teachers=2)
     with refused("rng", 0):
-        Partition.draw(IDS, 2, 0)
+        Partition.draw(IDS, num_teachers=2, rng=0)
 
 
 @pytest.mark.parametrize(
@@ -223,7 +226,9 @@ CALLS: dict[str, Callable[[], Any]] = {
     "logits": lambda: OneBitEvent({"a": 1}, reach=3),
     "pass_probs": lambda: StabilityTest(pass_probs=ENORMOUS, failure_prob=1e-9),
     "probabilities": lambda: boundary_distribution(ENORMOUS),
-    "first": lambda: exact_hit_prob(ENORMOUS, [1.0], in_target=[True], epsilon=0.5),
+    "first": lambda: exact_hit_prob(
+        first_law=ENORMOUS, second_law=[1.0], in_target=[True], epsilon=0.5
+    ),
 }
 
 

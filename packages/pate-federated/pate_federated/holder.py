@@ -206,7 +206,11 @@ def _total(ensemble: Ensemble, question: Question, folder: Path) -> Integers:
             ask=ask,
         )
         return moments.total(
-            RoundQuestion(state["weights"], state["label_scale"], clipped_moments=question.clipped)
+            RoundQuestion(
+                weights=state["weights"],
+                label_scale=state["label_scale"],
+                clipped_moments=question.clipped,
+            )
         )
     if question.kind == LENGTHS:
         return TeacherShares(ensemble.label_shares()).lengths()

@@ -214,7 +214,9 @@ class HolderShare:
         rng = streams.generator("partition")
         if plan.holders is None:
             partition = deal(dataset.private, num_teachers, manifest=folder.partition, rng=rng)
-            return cls(plan.teacher, dataset, partition, streams.seeds("teachers", num_teachers))
+            return cls(
+                plan.teacher, dataset, partition, streams.seeds("teachers", num_seeds=num_teachers)
+            )
         first = (int(plan.holder) - 1) * num_teachers
         last = first + num_teachers
         teacher = plan.teacher
@@ -230,7 +232,7 @@ class HolderShare:
         partition = Partition(partition_of_all.teacher_of[rows] - first, num_teachers)
         if not os.path.lexists(folder.partition):
             write_text(folder.partition, text=partition.to_json(dataset.private))
-        return cls(teacher, dataset, partition, streams.seeds("teachers", last)[first:])
+        return cls(teacher, dataset, partition, streams.seeds("teachers", num_seeds=last)[first:])
 
     def train(
         self, num_queries: int, *, engine: Engine, folder: EnsembleFolder, monitor: Monitor

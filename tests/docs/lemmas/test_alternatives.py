@@ -58,7 +58,7 @@ def test_the_stick_rises_along_the_way_to_the_worst_pair(q: float, gamma: float)
         start = np.array([[first**2, mixed], [mixed, second**2]])
         gains = [expected_gain(gamma, b, (1 - t) * start + t * worst) for t in np.linspace(0, 1, 9)]
         assert all(later >= before - 1e-9 for before, later in pairwise(gains))
-    event = SampledGaussianEvent(0.5 / 1.2, sampling_prob=q)
+    event = SampledGaussianEvent(noise_multiplier=0.5 / 1.2, sampling_prob=q)
     assert q * expected_gain(gamma, b, worst) == pytest.approx(
         sampled_gaussian_profiles(event, epsilons=np.array([math.log(gamma)]))[0][0],
         rel=1e-4,
@@ -66,24 +66,32 @@ def test_the_stick_rises_along_the_way_to_the_worst_pair(q: float, gamma: float)
     )
 
 
-def moment(order: float, q: float, shift: float, adjacency: Adjacency) -> mpmath.mpf:
+def moment(
+    renyi_order: float, sampling_prob: float, mean_shift: float, adjacency: Adjacency
+) -> mpmath.mpf:
     """Returns the Renyi divergence of the pair of laws of a sampled Gaussian at a Renyi order.
 
-    It is integrated by quadrature with 30 digits. `q` is the sampling probability, and `shift` the move of a mean in
-    standard deviations.
+    It is integrated by quadrature with 30 digits. A mean moves by `mean_shift` standard deviations with probability
+    `sampling_prob`.
     """
     with mpmath.workdps(30):
-        a, q, shift = (mpmath.mpf(number) for number in (order, q, shift))
+        a, sampling_prob, mean_shift = (
+            mpmath.mpf(number) for number in (renyi_order, sampling_prob, mean_shift)
+        )
 
         def ratio(x: mpmath.mpf) -> mpmath.mpf:
-            return 1 - q + q * mpmath.exp(shift * x - shift * shift / 2)
+            return (
+                1
+                - sampling_prob
+                + sampling_prob * mpmath.exp(mean_shift * x - mean_shift * mean_shift / 2)
+            )
 
         def excess(x: mpmath.mpf) -> mpmath.mpf:
             first = ratio(x)
             second = ratio(-x) if adjacency is REPLACED else 1
             return mpmath.npdf(x) * (first**a * second ** (1 - a) - a * first + (a - 1) * second)
 
-        ends = np.linspace(-float(shift) - 20, float(2 * a * shift) + 20, 24).tolist()
+        ends = np.linspace(-float(mean_shift) - 20, float(2 * a * mean_shift) + 20, 24).tolist()
         return mpmath.log1p(mpmath.quad(excess, ends)) / (a - 1)
 
 
@@ -110,7 +118,9 @@ def test_curves_are_those_of_the_pair_from_above(
     divergence.
     """
     event = SampledGaussianEvent(
-        (0.5 if adjacency is REPLACED else 1.0) / shift, sampling_prob=q, adjacency=adjacency
+        noise_multiplier=(0.5 if adjacency is REPLACED else 1.0) / shift,
+        sampling_prob=q,
+        adjacency=adjacency,
     )
     for order, curve in zip(
         orders, sampled_gaussian_rdp(event, orders=np.array(orders)).tolist(), strict=True
@@ -130,7 +140,8 @@ def test_the_smallest_and_largest_noises_and_samples_have_curves(adjacency: Adja
     for noise in (5e-324, 1e-200, 1e-3, 1.0, 1e5, 1e308):
         for q in (5e-324, 1e-300, 1e-9, 0.5, 1 - 2**-53, 1.0):
             curve = sampled_gaussian_rdp(
-                SampledGaussianEvent(noise, sampling_prob=q, adjacency=adjacency), orders
+                SampledGaussianEvent(noise_multiplier=noise, sampling_prob=q, adjacency=adjacency),
+                orders,
             )
             with np.errstate(over="ignore"):
                 assert (curve >= 0).all()

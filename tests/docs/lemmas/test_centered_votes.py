@@ -7,15 +7,15 @@ import pytest
 from scipy.special import log_softmax, logsumexp, ndtr
 
 
-def rounded_distribution(std: float, at: int = 0) -> np.ndarray:
-    """Returns the probability of each whole number from -60 to 60 under a rounded Gaussian with mean `at`."""
-    values = np.abs(np.arange(-60, 61) - at)
+def rounded_distribution(std: float, mean: int = 0) -> np.ndarray:
+    """Returns the probability of each whole number from -60 to 60 under a rounded Gaussian with mean `mean`."""
+    values = np.abs(np.arange(-60, 61) - mean)
     return np.asarray(ndtr(-(values - 0.5) / std) - ndtr(-(values + 0.5) / std))
 
 
-def hockey_stick(one: np.ndarray, other: np.ndarray, epsilon: float) -> float:
+def hockey_stick(first_law: np.ndarray, second_law: np.ndarray, epsilon: float) -> float:
     """Returns the hockey-stick divergence of two distributions at epsilon."""
-    return float(np.maximum(one - math.exp(epsilon) * other, 0).sum())
+    return float(np.maximum(first_law - math.exp(epsilon) * second_law, 0).sum())
 
 
 def gaussian_delta(mu: float, epsilon: float) -> float:
@@ -34,13 +34,17 @@ def test_rounded_noise_costs_no_more_than_the_gaussian(std: float) -> None:
     for shift in (1, 2, 3):
         for epsilon in np.linspace(0, 6, 25):
             spent = hockey_stick(
-                rounded_distribution(std, at=shift), rounded_distribution(std), epsilon
+                first_law=rounded_distribution(std, mean=shift),
+                second_law=rounded_distribution(std),
+                epsilon=epsilon,
             )
-            assert spent <= gaussian_delta(shift / std, epsilon) + 1e-15
+            assert spent <= gaussian_delta(mu=shift / std, epsilon=epsilon) + 1e-15
     if std >= 1:  # on a coarser grid rounding hides more than a tenth of the noise
         assert hockey_stick(
-            rounded_distribution(std * 0.9, at=1), rounded_distribution(std * 0.9), 1.0
-        ) > gaussian_delta(1 / std, epsilon=1.0)
+            first_law=rounded_distribution(std * 0.9, mean=1),
+            second_law=rounded_distribution(std * 0.9),
+            epsilon=1.0,
+        ) > gaussian_delta(mu=1 / std, epsilon=1.0)
 
 
 def test_the_discrete_gaussian_exceeds_the_profile_of_the_continuous_one() -> None:
@@ -61,6 +65,7 @@ def test_the_discrete_gaussian_exceeds_the_profile_of_the_continuous_one() -> No
         for epsilon in np.linspace(0, 6, 121):
             worst = max(
                 worst,
-                hockey_stick(shifted, unshifted, epsilon) / gaussian_delta(shift / std, epsilon),
+                hockey_stick(first_law=shifted, second_law=unshifted, epsilon=epsilon)
+                / gaussian_delta(mu=shift / std, epsilon=epsilon),
             )
     assert worst > 1.01

@@ -67,9 +67,9 @@ def exact_delta(distributions: list, epsilon: float) -> float:
     return largest_delta(*both_ways(*np.array(distributions).T), epsilon)
 
 
-def claimed_delta(curve: np.ndarray, epsilon: float, orders: np.ndarray = ORDERS) -> float:
+def claimed_delta(curve: np.ndarray, epsilon: float, renyi_orders: np.ndarray = ORDERS) -> float:
     """Returns the delta at epsilon to which a Renyi curve converts, the smallest over the Renyi orders."""
-    return float(rdp_to_deltas(orders, rdp=curve, target_epsilon=epsilon).min())
+    return float(rdp_to_deltas(renyi_orders, rdp=curve, target_epsilon=epsilon).min())
 
 
 @pytest.mark.parametrize("seed", range(40))
@@ -85,7 +85,7 @@ def test_prices_that_depend_on_the_past_hold_at_every_single_order(seed: int) ->
     for epsilon in EPSILONS:
         for index in range(len(ORDERS)):
             largest = np.array([max(curve[index] for curve in curves)])
-            claim = claimed_delta(largest, epsilon, orders=ORDERS[index : index + 1]) + max(
+            claim = claimed_delta(largest, epsilon, renyi_orders=ORDERS[index : index + 1]) + max(
                 failures
             )
             assert exact_delta(distributions, epsilon) <= claim + 1e-12

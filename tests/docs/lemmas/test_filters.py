@@ -68,17 +68,17 @@ def worst_delta(admits: Callable[[Counts], bool], cap: float) -> float:
 
 
 def by_total(
-    make: Callable[[], Accountant], *, cap: float, delta: float
+    make_accountant: Callable[[], Accountant], *, cap_epsilon: float, delta: float
 ) -> Callable[[Counts], bool]:
     """Returns a rule that admits numbers of releases at each epsilon if an accountant's total epsilon is within the
     cap.
     """
 
     def admits(counts: Counts) -> bool:
-        accountant = make()
+        accountant = make_accountant()
         for epsilon, count in zip(EPSILONS, counts, strict=True):
             accountant.compose(PureDpEvent(epsilon), count)
-        return accountant.get_epsilon(delta) <= cap
+        return accountant.get_epsilon(delta) <= cap_epsilon
 
     return admits
 
@@ -90,7 +90,7 @@ def by_filter(filter_of_cap: PrivacyFilter) -> Callable[[Counts], bool]:
     def admits(counts: Counts) -> bool:
         spent = Spent()
         for price, count in zip(prices, counts, strict=True):
-            spent = spent.plus(price, count)
+            spent = spent.plus(price, num_times=count)
         return filter_of_cap.admits(spent, event=NoOpEvent())
 
     return admits
@@ -108,7 +108,9 @@ def test_an_adaptive_adversary_breaks_a_cap_on_the_total(
 
     It chooses as long as the accountant's total is within the cap: each path keeps the cap, but their mixture does not.
     """
-    assert worst_delta(by_total(make, cap=cap, delta=delta), cap) > excess * delta
+    assert (
+        worst_delta(admits=by_total(make, cap_epsilon=cap, delta=delta), cap=cap) > excess * delta
+    )
 
 
 @pytest.mark.slow
@@ -131,7 +133,7 @@ def test_an_adaptive_adversary_keeps_the_cap_of_a_filter(
     At the larger cap it has more than a hundredth of delta (a thousandth for the Gaussian filter).
     """
     filter_of_kind = kind(cap, delta)
-    delta_reached = worst_delta(by_filter(filter_of_kind), cap)
+    delta_reached = worst_delta(admits=by_filter(filter_of_kind), cap=cap)
     assert delta_reached <= delta
     if cap > 2:
         # a Gaussian filter counts pure releases as Gaussians, which is loose
@@ -160,7 +162,7 @@ def test_a_filter_that_counts_less_fails(kind: Callable[[float, float], PrivacyF
     """Negative control: with a filter that counts half of the cost, or a quarter of mu squared, the
     adversary exceeds delta.
     """
-    assert worst_delta(by_filter(kind(4.0, 1e-2)), cap=4.0) > 1e-2
+    assert worst_delta(admits=by_filter(kind(4.0, 1e-2)), cap=4.0) > 1e-2
 
 
 def test_one_order_bounds_the_hockey_stick_by_a_power_of_the_ratio() -> None:
@@ -183,18 +185,19 @@ def test_one_order_bounds_the_hockey_stick_by_a_power_of_the_ratio() -> None:
         assert (stick - bound).max() > -0.02, "the bound is attained"
 
 
-def best_second_gaussian(first: float, total: float, cap: float) -> float:
-    """Returns the largest delta at epsilon `cap` of a Gaussian of mu `first` and a second one chosen after its outcome.
+def best_second_gaussian(first_mu: float, mu_squared_budget: float, cap_epsilon: float) -> float:
+    """Returns the largest delta at epsilon `cap_epsilon` of a Gaussian and a second one chosen after its outcome.
 
-    The squares of both mus sum to at most `total`. The adversary may also stop after the first.
+    The first has mu `first_mu`. The squares of both mus sum to at most `mu_squared_budget`. The adversary may also stop
+    after the first.
     """
-    loss = first * np.linspace(-9, 9, 4001) + first * first / 2
+    loss = first_mu * np.linspace(-9, 9, 4001) + first_mu * first_mu / 2
     weights = norm.pdf(np.linspace(-9, 9, 4001)) * 18 / 4000
-    best = np.maximum(0.0, -np.expm1(cap - loss))
-    for second in np.sqrt(np.linspace(0, total - first * first, 12)[1:]):
-        upper = (loss - cap) / second + second / 2
-        lower = (loss - cap) / second - second / 2
-        best = np.maximum(best, norm.cdf(upper) - np.exp(cap - loss) * norm.cdf(lower))
+    best = np.maximum(0.0, -np.expm1(cap_epsilon - loss))
+    for second in np.sqrt(np.linspace(0, mu_squared_budget - first_mu * first_mu, 12)[1:]):
+        upper = (loss - cap_epsilon) / second + second / 2
+        lower = (loss - cap_epsilon) / second - second / 2
+        best = np.maximum(best, norm.cdf(upper) - np.exp(cap_epsilon - loss) * norm.cdf(lower))
     return float(weights @ best)
 
 
@@ -207,30 +210,37 @@ def test_a_sum_of_mu_squared_bounds_adaptive_gaussians(cap: float, delta: float)
     Its delta at the cap is that of one Gaussian of the whole budget, at most the filter's delta. With 10% more budget
     it exceeds 1.2 times delta.
     """
-    budget = GaussianFilter(cap, delta).budget
+    budget = GaussianFilter(max_epsilon=cap, target_delta=delta).budget
     for share in (0.1, 0.5, 0.9):
-        delta_reached = best_second_gaussian(math.sqrt(share * budget), budget, cap)
+        delta_reached = best_second_gaussian(
+            first_mu=math.sqrt(share * budget), mu_squared_budget=budget, cap_epsilon=cap
+        )
         assert delta_reached <= delta * (1 + 1e-6)
         assert delta_reached == pytest.approx(
             gaussian_delta(math.sqrt(budget), epsilon=cap), rel=1e-4
         ), "the bound is attained"
-        assert best_second_gaussian(math.sqrt(share * budget), 1.1 * budget, cap) > 1.2 * delta
+        assert (
+            best_second_gaussian(
+                first_mu=math.sqrt(share * budget), mu_squared_budget=1.1 * budget, cap_epsilon=cap
+            )
+            > 1.2 * delta
+        )
 
 
-def delta_of_stopping(step: float, bounds: list[float]) -> float:
-    """Returns the delta of an adversary who stops adaptively, at the epsilon `bounds[t]` if it stops after t releases.
+def delta_of_stopping(epsilon_per_release: float, epsilon_bounds: list[float]) -> float:
+    """Returns the delta of an adversary who stops adaptively, at the epsilon `epsilon_bounds[t]` if after t releases.
 
-    Every release is randomized response of epsilon `step`. After each outcome the better of stopping and going on is
-    taken, backwards from the last release, with all losses at once.
+    Every release is randomized response of epsilon `epsilon_per_release`. After each outcome the better of stopping and
+    going on is taken, backwards from the last release, with all losses at once.
     """
-    most = len(bounds) - 1
-    losses = np.arange(-most, most + 1) * step
-    truth = 1 / (1 + math.exp(-step))
-    value = np.maximum(0.0, -np.expm1(bounds[most] - losses))
+    most = len(epsilon_bounds) - 1
+    losses = np.arange(-most, most + 1) * epsilon_per_release
+    truth = 1 / (1 + math.exp(-epsilon_per_release))
+    value = np.maximum(0.0, -np.expm1(epsilon_bounds[most] - losses))
     for number in range(most - 1, -1, -1):
         higher = np.append(value[1:], 1.0)
         lower = np.append(0.0, value[:-1])
-        stopped = np.maximum(0.0, -np.expm1(bounds[number] - losses))
+        stopped = np.maximum(0.0, -np.expm1(epsilon_bounds[number] - losses))
         value = np.maximum(stopped, truth * higher + (1 - truth) * lower)
     return float(value[most])
 
@@ -246,19 +256,19 @@ def test_a_cap_but_no_total_bounds_adaptive_stopping() -> None:
     delta = 1e-3
     ledger = Ledger(target_delta=delta, max_epsilon=6.0, accountant=PureDpAccountant)
     totals = [0.0]
-    while len(totals) <= most and ledger.affords(PureDpEvent(step)):
-        ledger.charge(PureDpEvent(step), adjacency=ledger.adjacency)
+    while len(totals) <= most and ledger.affords(PureDpEvent(epsilon=step)):
+        ledger.charge(PureDpEvent(epsilon=step), adjacency=ledger.adjacency)
         totals.append(ledger.spent_epsilon)
     assert len(totals) > 20
     fixed = [math.inf] * (len(totals) - 1) + [totals[-1]]
-    assert delta_of_stopping(step, bounds=fixed) == pytest.approx(delta, rel=0.02), (
+    assert delta_of_stopping(step, epsilon_bounds=fixed) == pytest.approx(delta, rel=0.02), (
         "the delta of a fixed number is exact"
     )
-    assert delta_of_stopping(step, bounds=totals) > 3 * delta, (
+    assert delta_of_stopping(step, epsilon_bounds=totals) > 3 * delta, (
         "spent_epsilon is for prices that were fixed beforehand"
     )
     assert ledger.guaranteed_epsilon == 6.0
-    assert delta_of_stopping(step, bounds=[6.0] * len(totals)) <= delta
+    assert delta_of_stopping(step, epsilon_bounds=[6.0] * len(totals)) <= delta
 
 
 def test_a_release_at_the_whole_cap_leaves_room_for_none() -> None:
@@ -269,14 +279,16 @@ def test_a_release_at_the_whole_cap_leaves_room_for_none() -> None:
     step = 0.2
     count = 40
     delta = 1e-3
-    first = SelfComposedEvent(PureDpEvent(step), count)
+    first = SelfComposedEvent(PureDpEvent(epsilon=step), count)
     cap = PureDpAccountant().compose(first).get_epsilon(delta)
-    assert not RenyiFilter(cap, delta).admits(Spent(), event=first)
+    assert not RenyiFilter(max_epsilon=cap, target_delta=delta).admits(Spent(), event=first)
     ledger = Ledger(target_delta=delta, max_epsilon=cap, accountant=PureDpAccountant)
     assert ledger.affords(first) == 1
     ledger.charge(first, adjacency=ledger.adjacency)
-    assert ledger.affords(PureDpEvent(step)) == ledger.affords(NoOpEvent()) == 0
+    assert ledger.affords(PureDpEvent(epsilon=step)) == ledger.affords(NoOpEvent()) == 0
     at_the_end = [math.inf] * count
-    assert delta_of_stopping(step, bounds=[*at_the_end, cap]) == pytest.approx(delta, rel=0.02)
-    control = delta_of_stopping(step, bounds=[*at_the_end, cap, cap])
+    assert delta_of_stopping(step, epsilon_bounds=[*at_the_end, cap]) == pytest.approx(
+        delta, rel=0.02
+    )
+    control = delta_of_stopping(step, epsilon_bounds=[*at_the_end, cap, cap])
     assert control > 1.05 * delta, "the control: one more adaptive release exceeds delta"

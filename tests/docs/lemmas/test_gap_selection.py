@@ -19,16 +19,16 @@ def mills(x: Array) -> Array:
     return np.exp(-0.5 * x * x - 0.5 * np.log(2 * np.pi) - log_ndtr(x))
 
 
-def roc_up(p: Array, shift: float, count: int) -> Array:
-    """Returns P[M + shift > x] where P[M > x] = p, for M the largest of `count` normals."""
-    x = ndtri(np.exp(np.log1p(-p) / count))
-    return -np.expm1(count * log_ndtr(x - shift))
+def roc_up(tail_prob: Array, mean_shift: float, num_normals: int) -> Array:
+    """Returns P[M + mean_shift > x] where P[M > x] = tail_prob, for M the largest of `num_normals` normals."""
+    x = ndtri(np.exp(np.log1p(-tail_prob) / num_normals))
+    return -np.expm1(num_normals * log_ndtr(x - mean_shift))
 
 
-def roc_down(p: Array, shift: float, count: int) -> Array:
-    """Returns P[M - shift <= x] where P[M <= x] = p, for M the largest of `count` normals."""
-    x = ndtri(np.exp(np.log(p) / count))
-    return np.exp(count * log_ndtr(x + shift))
+def roc_down(lower_prob: Array, mean_shift: float, num_normals: int) -> Array:
+    """Returns P[M - mean_shift <= x] where P[M <= x] = lower_prob, for M the largest of `num_normals` normals."""
+    x = ndtri(np.exp(np.log(lower_prob) / num_normals))
+    return np.exp(num_normals * log_ndtr(x + mean_shift))
 
 
 def test_the_hazard_is_concave_in_the_level() -> None:
@@ -85,11 +85,12 @@ def test_every_event_obeys_both_curves(seed: int) -> None:
                 mass = p[list(subset)].sum()
                 moved_mass = q[list(subset)].sum()
                 tight = min(
-                    roc_up(mass, shift, count=size), roc_down(mass, shift, count=candidates - size)
+                    roc_up(tail_prob=mass, mean_shift=shift, num_normals=size),
+                    roc_down(lower_prob=mass, mean_shift=shift, num_normals=candidates - size),
                 )
                 loose = min(
-                    roc_up(mass, shift, count=candidates - 1),
-                    roc_down(mass, shift, count=candidates - 1),
+                    roc_up(tail_prob=mass, mean_shift=shift, num_normals=candidates - 1),
+                    roc_down(lower_prob=mass, mean_shift=shift, num_normals=candidates - 1),
                 )
                 assert moved_mass <= tight * (1 + 1e-8)
                 assert tight <= loose * (1 + 1e-8)
@@ -108,8 +109,8 @@ def test_a_curve_for_half_the_shift_would_be_exceeded() -> None:
     forbids, is exceeded.
     """
     p, q = (noisy_max_distribution(np.array(u), noise_std=1.0) for u in ([1.0, 1.0], [0.0, 2.0]))
-    assert q[1] > roc_up(p[1], shift=1.0, count=1) * 1.01
-    assert q[1] <= roc_up(p[1], shift=2.0, count=1)
+    assert q[1] > roc_up(tail_prob=p[1], mean_shift=1.0, num_normals=1) * 1.01
+    assert q[1] <= roc_up(tail_prob=p[1], mean_shift=2.0, num_normals=1)
 
 
 def test_opposed_maxima_dominate_all_sets_and_their_moves() -> None:

@@ -56,13 +56,13 @@ def orders_for(epsilon: float) -> Array:
     return 1 + np.geomspace(1e-2, 3 / epsilon, 40)
 
 
-def weigh(first: Array | float, second: Array | float, orders: Array) -> Array:
-    """Returns first**a second**(1 - a) for each Renyi order a, with the Renyi orders along the last
+def weigh(first_probs: Array | float, second_probs: Array | float, renyi_orders: Array) -> Array:
+    """Returns first_probs**a second_probs**(1 - a) for each Renyi order a, with the Renyi orders along the last
     axis.
     """
-    log_first = np.log(np.asarray(first, dtype=np.float64))[..., None]
-    log_second = np.log(np.asarray(second, dtype=np.float64))[..., None]
-    return np.asarray(np.exp(orders * log_first + (1 - orders) * log_second))
+    log_first = np.log(np.asarray(first_probs, dtype=np.float64))[..., None]
+    log_second = np.log(np.asarray(second_probs, dtype=np.float64))[..., None]
+    return np.asarray(np.exp(renyi_orders * log_first + (1 - renyi_orders) * log_second))
 
 
 def draw_laws(rng: np.random.Generator, num: int, num_outcomes: int) -> Array:
@@ -105,11 +105,11 @@ def calls(epsilon: float, *, bounded_range: bool, num: int = 3000) -> list[Pair]
     return pairs
 
 
-def moments(pair: Pair, orders: Array) -> Pair:
+def moments(pair: Pair, renyi_orders: Array) -> Pair:
     """Returns the moments of a wrapped call at each Renyi order, `[N, A]` each: over outcomes that
     are no hit, and of the hit.
     """
-    terms = weigh(*(boundary_distribution(law) for law in pair), orders)
+    terms = weigh(*(boundary_distribution(law) for law in pair), renyi_orders)
     return terms[:, :-1].sum(axis=1), terms[:, -1]
 
 
@@ -174,7 +174,10 @@ def test_the_worst_q_target_call_is_a_corner(target: QTarget) -> None:
     limited = cost < 1
     high = growth / (growth + 1)
     low = 1 / (growth + 1)
-    ends = weigh(growth, 1.0, orders), weigh(1.0, growth, orders)
+    ends = (
+        weigh(first_probs=growth, second_probs=1.0, renyi_orders=orders),
+        weigh(first_probs=1.0, second_probs=growth, renyi_orders=orders),
+    )
     attained = np.full_like(orders, -np.inf)
     grid = np.linspace(0, 1, 60)
     for first, second in np.stack(np.meshgrid(grid, grid), axis=-1).reshape(-1, 2):

@@ -13,12 +13,14 @@ from pate.accounting.worst_joint_law import CandidateTypes, largest_divergence
 Array = np.ndarray
 
 
-def renyi(order: float) -> Callable[[Array], Array]:
+def renyi(renyi_order: float) -> Callable[[Array], Array]:
     """Returns a convex function of the ratio x = Q/P.
 
-    Its mean under P is e^((order - 1) D) - 1, where D is the Renyi divergence of P from Q at the Renyi order.
+    Its mean under P is e^((renyi_order - 1) D) - 1, where D is the Renyi divergence of P from Q at the Renyi order.
     """
-    return lambda x: np.exp((1 - order) * np.log(np.maximum(x, 1e-300))) - 1 + (order - 1) * (x - 1)
+    return lambda x: (
+        np.exp((1 - renyi_order) * np.log(np.maximum(x, 1e-300))) - 1 + (renyi_order - 1) * (x - 1)
+    )
 
 
 def hockey_stick(epsilon: float) -> Callable[[Array], Array]:
@@ -35,30 +37,32 @@ def hockey_stick(epsilon: float) -> Callable[[Array], Array]:
 
 
 DIVERGENCES = [
-    renyi(order=1.5),
-    renyi(order=4.0),
-    renyi(order=12.0),
+    renyi(renyi_order=1.5),
+    renyi(renyi_order=4.0),
+    renyi(renyi_order=12.0),
     hockey_stick(epsilon=0.05),
     hockey_stick(epsilon=0.3),
     hockey_stick(epsilon=-0.1),
 ]
 
 
-def divergence_of(types: CandidateTypes, law: Array, f: Callable[[Array], Array]) -> float:
+def divergence_of(
+    types: CandidateTypes, type_weights: Array, convex_function: Callable[[Array], Array]
+) -> float:
     """Returns the divergence F of docs/proofs/joint_law.md by its definition.
 
     Args:
-        law: the weight of each candidate type.
-        f: a convex function of the ratio of two probabilities.
+        type_weights: the weight of each candidate type.
+        convex_function: a convex function of the ratio of two probabilities.
     """
-    growth = float(law @ types.moved)
-    refused = float(law @ types.fails)
-    refused_after = float(law @ (types.moved * types.moved_fails)) / growth
+    growth = float(type_weights @ types.moved)
+    refused = float(type_weights @ types.fails)
+    refused_after = float(type_weights @ (types.moved * types.moved_fails)) / growth
     passed = types.passes > 0
     ratios = types.moved[passed] * types.moved_passes[passed] / growth / types.passes[passed]
     return float(
-        (law[passed] * types.passes[passed]) @ f(ratios)
-        + refused * f(np.array(refused_after / refused))
+        (type_weights[passed] * types.passes[passed]) @ convex_function(ratios)
+        + refused * convex_function(np.array(refused_after / refused))
     )
 
 
@@ -78,12 +82,12 @@ def extreme_law(types: CandidateTypes, rng: np.random.Generator) -> Array:
     return np.asarray(np.maximum(solved.x, 0.0) / np.maximum(solved.x, 0.0).sum())
 
 
-def some_types(reach: int, num_teachers: int, num_candidates: int) -> CandidateTypes:
+def some_types(logit_reach: int, num_teachers: int, num_candidates: int) -> CandidateTypes:
     """Returns the candidate types of a selection with a test whose logits rise evenly with the
     votes.
     """
     logits = tuple(np.linspace(-6.0, 6.0, num_teachers + 1).tolist())
-    test = ApproximateEvent(OneBitEvent(logits, reach), 1e-3)
+    test = ApproximateEvent(OneBitEvent(logits, logit_reach), failure_prob=1e-3)
     return CandidateTypes.from_event(
         SelectThenTestEvent((BoundedRangeEvent(epsilon=0.6), test), num_candidates)
     )
@@ -116,7 +120,7 @@ def test_no_law_that_satisfies_the_rows_is_above_the_bound(number: int, reach: i
     for move in (types.moved.max(), types.moved.min()):
         lawless[middle[types.moved[middle] == move][0]] = 0.5
     # without the rows the bound does not hold
-    assert divergence_of(types, law=lawless, f=f) > bound or number != 1
+    assert divergence_of(types, type_weights=lawless, convex_function=f) > bound or number != 1
 
 
 def test_rows_allow_a_small_part_of_one_candidate() -> None:
@@ -124,7 +128,7 @@ def test_rows_allow_a_small_part_of_one_candidate() -> None:
 
     So the largest gap may have a weight that stands for only e^-4.5 of a candidate.
     """
-    types = some_types(reach=2, num_teachers=30, num_candidates=20)
+    types = some_types(logit_reach=2, num_teachers=30, num_candidates=20)
     law = np.zeros(len(types.moved))
     still = np.flatnonzero(types.moved == 1.0)
     law[[still[types.passes[still].argmin()], still[types.passes[still].argmax()]]] = 0.5

@@ -27,9 +27,9 @@ def gaussian_delta(epsilon: float, mu: float) -> float:
     return float(ndtr(mu / 2 - epsilon / mu) - math.exp(epsilon + log_ndtr(-mu / 2 - epsilon / mu)))
 
 
-def hockey_stick(epsilon: float, first: np.ndarray, second: np.ndarray) -> float:
+def hockey_stick(epsilon: float, first_law: np.ndarray, second_law: np.ndarray) -> float:
     """Returns the hockey-stick divergence of two distributions at epsilon."""
-    return float(np.maximum(first - math.exp(epsilon) * second, 0).sum())
+    return float(np.maximum(first_law - math.exp(epsilon) * second_law, 0).sum())
 
 
 def together(*units: dict[int, float]) -> np.ndarray:
@@ -44,12 +44,12 @@ def together(*units: dict[int, float]) -> np.ndarray:
     ("event", "mu"),
     [
         (GaussianEvent(noise_multiplier=5.0), 1 / 5),
-        (SelfComposedEvent(GaussianEvent(noise_multiplier=40.0), 25), 5 / 40),
+        (SelfComposedEvent(GaussianEvent(noise_multiplier=40.0), count=25), 5 / 40),
         (
             ComposedEvent(
                 (
                     GaussianEvent(noise_multiplier=10.0),
-                    SelfComposedEvent(GaussianEvent(noise_multiplier=20.0), 3),
+                    SelfComposedEvent(GaussianEvent(noise_multiplier=20.0), count=3),
                 )
             ),
             (1 / 100 + 3 / 400) ** 0.5,
@@ -79,7 +79,7 @@ def test_a_group_of_randomized_responses_is_never_dearer_than_said(size: int) ->
     bound = group_epsilon(PureDpEvent(epsilon), size, budget=Budget(delta=DELTA))
     keep = math.exp(epsilon) / (1 + math.exp(epsilon))
     first, second = (together(*[{bit: keep, 1 - bit: 1 - keep}] * size) for bit in (0, 1))
-    assert hockey_stick(bound, first, second) <= DELTA
+    assert hockey_stick(bound, first_law=first, second_law=second) <= DELTA
     assert bound >= size * epsilon - 0.02, "as each response is spent to the full"
 
 

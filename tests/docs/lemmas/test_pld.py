@@ -24,11 +24,12 @@ from pate.mechanisms.noise.maxima import gaussian_argmax
 EPSILONS = np.linspace(-3.0, 3.0, 241)
 
 
-def hockey_sticks(p: np.ndarray, q: np.ndarray) -> np.ndarray:
+def hockey_sticks(first_law: np.ndarray, second_law: np.ndarray) -> np.ndarray:
     """Returns the larger hockey stick of the two directions at each epsilon of `EPSILONS`."""
     factor = np.exp(EPSILONS)[:, None]
     return np.maximum(
-        np.maximum(p - factor * q, 0).sum(axis=1), np.maximum(q - factor * p, 0).sum(axis=1)
+        np.maximum(first_law - factor * second_law, 0).sum(axis=1),
+        np.maximum(second_law - factor * first_law, 0).sum(axis=1),
     )
 
 
@@ -132,7 +133,7 @@ def test_a_profile_of_zcdp_is_above_the_gaussian_of_that_rho() -> None:
     gaussian = privacy_profile(GaussianEvent(1 / math.sqrt(2 * rho)), epsilons=EPSILONS)
     assert (
         gaussian
-        <= convex_minorant(np.exp(EPSILONS), privacy_profile(ZCdpEvent(rho), epsilons=EPSILONS))
+        <= convex_minorant(x=np.exp(EPSILONS), y=privacy_profile(ZCdpEvent(rho), epsilons=EPSILONS))
         + 1e-12
     ).all()
     assert (gaussian > privacy_profile(ZCdpEvent(0.5 * rho), epsilons=EPSILONS)).any()

@@ -12,18 +12,19 @@ from pate.mechanisms import StabilityTest, optimal_stability_table
 Probability = float | np.ndarray
 
 
-def divergence(p: Probability, q: Probability, order: float) -> np.ndarray:
-    """Returns the Renyi divergence at a Renyi order between bits with probabilities p and q of a 1."""
-    ones = p**order * q ** (1 - order)
-    zeros = (1 - p) ** order * (1 - q) ** (1 - order)
-    return np.log(ones + zeros) / (order - 1)
+def divergence(first_prob: Probability, second_prob: Probability, renyi_order: float) -> np.ndarray:
+    """Returns the Renyi divergence at a Renyi order between two bits, given their probabilities of a 1."""
+    ones = first_prob**renyi_order * second_prob ** (1 - renyi_order)
+    zeros = (1 - first_prob) ** renyi_order * (1 - second_prob) ** (1 - renyi_order)
+    return np.log(ones + zeros) / (renyi_order - 1)
 
 
-def both_ways(p: Probability, q: Probability, order: float) -> np.ndarray:
-    """Returns the larger Renyi divergence of both directions between bits with probabilities p and
-    q.
-    """
-    return np.maximum(divergence(p, q, order), divergence(q, q=p, order=order))
+def both_ways(first_prob: Probability, second_prob: Probability, renyi_order: float) -> np.ndarray:
+    """Returns the larger Renyi divergence of both directions between two bits, given their probabilities of a 1."""
+    return np.maximum(
+        divergence(first_prob, second_prob, renyi_order),
+        divergence(first_prob=second_prob, second_prob=first_prob, renyi_order=renyi_order),
+    )
 
 
 @pytest.mark.slow
@@ -46,7 +47,9 @@ def test_no_random_admissible_table_is_above_the_optimal_one() -> None:
         for _ in best:
             levels.append(level)
             proposals = expit(logit(level) + np.linspace(-0.5, 4, 400))
-            allowed = proposals[both_ways(proposals, q=level, order=order) <= budget]
+            allowed = proposals[
+                both_ways(first_prob=proposals, second_prob=level, renyi_order=order) <= budget
+            ]
             level = float(rng.choice(allowed[-20:]))
         assert (np.array(levels) <= best * (1 + 1e-9)).all()
 

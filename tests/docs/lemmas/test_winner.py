@@ -25,11 +25,11 @@ def density(x: float) -> float:
 
 
 @cache
-def law(a: float, b: float) -> Array:
+def law(first_mean: float, second_mean: float) -> Array:
     """Returns the probabilities `[3]` that the first count wins, that the second wins, and that another wins.
 
-    The first count has mean `a`, the second mean `b`, both with unit normal noise; the others stand at 0. They are
-    computed by adaptive quadrature.
+    The first count has mean `first_mean`, the second mean `second_mean`, both with unit normal noise; the others stand
+    at 0. The probabilities are computed by adaptive quadrature.
     """
 
     def wins(mean: float, rival_mean: float) -> float:
@@ -41,29 +41,44 @@ def law(a: float, b: float) -> Array:
         peaks = [point for point in (mean, rival_mean) if low < point < high]
         return float(quad(integrand, low, high, points=peaks, epsabs=0, epsrel=1e-12, limit=300)[0])
 
-    return np.array([wins(a, b), wins(b, a), float(ndtr(-a) * ndtr(-b))])
+    return np.array(
+        [
+            wins(first_mean, rival_mean=second_mean),
+            wins(second_mean, rival_mean=first_mean),
+            float(ndtr(-first_mean) * ndtr(-second_mean)),
+        ]
+    )
 
 
-def laws(shift: float, num_moving: int) -> list[tuple[Array, Array]]:
-    """Returns pairs of laws of the winner before and after a move of `shift`, for counts in `PLACES`, in both
+def laws(mean_shift: float, num_moving: int) -> list[tuple[Array, Array]]:
+    """Returns pairs of laws of the winner before and after a move of `mean_shift`, for counts in `PLACES`, in both
     directions.
 
     With `num_moving` 1, one count falls, and a law has two outcomes; with 2, a second count rises, and it has three.
     """
     if num_moving == 1:
         bits = [
-            (np.array([ndtr(a), ndtr(-a)]), np.array([ndtr(a - shift), ndtr(shift - a)]))
+            (np.array([ndtr(a), ndtr(-a)]), np.array([ndtr(a - mean_shift), ndtr(mean_shift - a)]))
             for a in PLACES
         ]
         return [*bits, *((q, p) for p, q in bits)]
-    pairs = [(law(a, b), law(a - shift, b + shift)) for a in PLACES for b in PLACES]
+    pairs = [
+        (
+            law(first_mean=a, second_mean=b),
+            law(first_mean=a - mean_shift, second_mean=b + mean_shift),
+        )
+        for a in PLACES
+        for b in PLACES
+    ]
     return [*pairs, *((q, p) for p, q in pairs)]
 
 
-def divergence(p: Array, q: Array) -> Array:
+def divergence(first_law: Array, second_law: Array) -> Array:
     """Returns the Renyi divergence of two laws at each Renyi order of `ORDERS`."""
-    support = (p > 1e-250) & (q > 1e-250)
-    terms = ORDERS[:, None] * np.log(p[support]) - (ORDERS[:, None] - 1) * np.log(q[support])
+    support = (first_law > 1e-250) & (second_law > 1e-250)
+    terms = ORDERS[:, None] * np.log(first_law[support]) - (ORDERS[:, None] - 1) * np.log(
+        second_law[support]
+    )
     return np.logaddexp.reduce(terms, axis=1) / (ORDERS - 1)
 
 
@@ -78,7 +93,7 @@ def test_no_law_costs_more_and_a_price_3_percent_smaller_fails(
 
     For the smallest shift, some pair exceeds 97% of the price at one of the five smallest Renyi orders.
     """
-    price = winner_rdp(1 / shift, num_moving, orders=ORDERS)
+    price = winner_rdp(noise_multiplier=1 / shift, num_moving=num_moving, orders=ORDERS)
     worst = np.max([divergence(p, q) for p, q in laws(shift, num_moving)], axis=0)
     assert (worst <= price * (1 + 1e-9) + 1e-12).all()
     assert (price <= ORDERS * (num_moving * shift * shift / 2) * (1 + 1e-12)).all()
@@ -99,7 +114,9 @@ def test_one_step_is_above_every_law_for_convex_functions(shift: float, num_movi
     spacing = rounded_spacing(shift / 14)
     grid = LossGrid(first=-400, size=900, spacing=spacing)
     step = composition_step(
-        dominating_pairs(WinnerEvent(1 / shift, num_moving)), grid, negligible=1e-18
+        dominating_pairs(WinnerEvent(noise_multiplier=1 / shift, num_moving=num_moving)),
+        grid,
+        negligible=1e-18,
     )
     rng = np.random.default_rng(3)
     pairs = laws(shift, num_moving)
@@ -170,7 +187,7 @@ def test_bends_are_bounded() -> None:
         if trial % 20 == 0:
             wide = 0.05
             first = [
-                [law(a + i * wide, b + j * wide)[0] for i, j in places]
+                [law(first_mean=a + i * wide, second_mean=b + j * wide)[0] for i, j in places]
                 for places in (((1, 0), (0, 0), (-1, 0)), ((0, 1), (0, 0), (0, -1)))
             ]
             size = sum(abs(x - 2 * y + z) for x, y, z in first) / wide**2

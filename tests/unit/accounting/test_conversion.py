@@ -176,7 +176,7 @@ def test_other_accountants_bound_the_true_delta_of_gaussians(accountant: Any) ->
         spent = accountant().compose(pa.GaussianEvent(multiplier), count=count)
         mu = true_mu(multiplier, count)
         for delta in (1e-300, 1e-9, 1e-3):
-            assert true_delta(mu, spent.get_epsilon(delta)) <= delta
+            assert true_delta(mu, epsilon=spent.get_epsilon(delta)) <= delta
 
 
 def test_the_sum_of_many_different_gaussians_is_rounded_up() -> None:
@@ -192,7 +192,7 @@ def test_the_sum_of_many_different_gaussians_is_rounded_up() -> None:
     with mpmath.workdps(100):
         mu = mpmath.sqrt(mpmath.fsum(1 / mpmath.mpf(m) ** 2 for m in multipliers.tolist()))
     for delta in (1e-200, 1e-6):
-        assert true_delta(mu, spent.get_epsilon(delta)) <= delta
+        assert true_delta(mu, epsilon=spent.get_epsilon(delta)) <= delta
 
 
 @pytest.mark.slow
@@ -223,7 +223,9 @@ def test_gaussians_with_pure_releases_are_bounded_from_above(pure: float) -> Non
                 with mpmath.workdps(100):
                     losses = [(2 * k - count) * mpmath.mpf(pure) for k in range(count + 1)]
                     deltas = [
-                        true_delta(1 / mpmath.mpf(multiplier), epsilon, earlier_loss=loss)
+                        true_delta(
+                            mu=1 / mpmath.mpf(multiplier), epsilon=epsilon, earlier_loss=loss
+                        )
                         for loss in losses
                     ]
                     truth = mpmath.fsum(map(operator.mul, chances, deltas))

@@ -136,7 +136,11 @@ def test_denormal_passing_probabilities_cost_the_sum_of_parts(lowest: float) -> 
     )
     for order in (2.0, 40.0):
         parts = float(rdp_curve(count_leaves(event), orders=np.array([order]))[0])
-        assert joint_rdp(event, order) == parts >= bit_rdp(logits[2], logits[1], order)
+        assert (
+            joint_rdp(event, order)
+            == parts
+            >= bit_rdp(logit=logits[2], other=logits[1], order=order)
+        )
 
 
 def bit_rdp(logit: float, other: float, order: float) -> float:
@@ -285,7 +289,7 @@ def test_the_optimum_agrees_with_the_solver_of_scipy(num_rows: int, num_types: i
     for value, row, prices in zip(values, rows, row_prices(values, rows), strict=True):
         expected = largest_mean(value, rows=row)
         assert prices[-1] == pytest.approx(expected, abs=1e-5)
-        assert bound(value, row, prices) == pytest.approx(expected, abs=1e-5)
+        assert bound(values=value, rows=row, prices=prices) == pytest.approx(expected, abs=1e-5)
         assert (prices[1:-1] >= -1e-9).all()
         assert np.abs(prices[:-1]).max() <= PENALTY * (1 + 1e-9)
 

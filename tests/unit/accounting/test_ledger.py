@@ -92,7 +92,7 @@ def committed_bytes(
     """Returns the bytes under a key: those of an earlier commit, or else those of `draw`, which are committed."""
     committed = ledger.read(key)
     content = draw() if committed is None else committed
-    return ledger.commit(key, event, content, ChargeNote(run=run), adjacency=ledger.adjacency)
+    return ledger.commit(key, event, content, note=ChargeNote(run=run), adjacency=ledger.adjacency)
 
 
 def commit_part(

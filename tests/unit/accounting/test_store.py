@@ -50,7 +50,7 @@ def commit(
     of their own.
     """
     text = LineText(event="" if charge_key else event, charge_key=charge_key)
-    return store.commit(data, key, content, lambda: text)
+    return store.commit(data, key, content, describe_line=lambda: text)
 
 
 def test_a_key_is_committed_once_and_all_stores_read_it(store: Store, path: Path) -> None:
@@ -101,9 +101,11 @@ def test_a_concurrent_charge_is_counted_before_the_commit(store: Store, path: Pa
 
     commit(Store(path, settings=SETTINGS), data="people", key="b", content=b"winner")
     with refused("max_epsilon", "1"):
-        store.commit("people", "a", b"loser", describe)
+        store.commit(data="people", key="a", content=b"loser", describe_line=describe)
     assert [line.key for line in store.lines] == ["b"]
-    assert store.commit("people", "b", b"loser", describe) == b"winner"
+    assert (
+        store.commit(data="people", key="b", content=b"loser", describe_line=describe) == b"winner"
+    )
     assert len(store.lines) == 1
 
 
@@ -305,22 +307,28 @@ def test_owners_are_recognized_and_not_listed(store: Store, path: Path) -> None:
     """
     first = frozenset({b"ada lovelace", b"grace hopper"})
     second = frozenset({b"grace hopper", b"emmy noether"})
-    assert store.introduce("first", {"ids": first}, anyway=False) == {}
+    assert store.introduce(data="first", owners={"ids": first}, anyway=False) == {}
     for _ in range(2):  # what was refused is not entered
-        assert store.introduce("second", {"ids": second}, anyway=False) == {"first": 1}
-    assert store.introduce("third", {"groups": second}, anyway=False) == {}  # an id is no group
+        assert store.introduce(data="second", owners={"ids": second}, anyway=False) == {"first": 1}
+    assert (
+        store.introduce(data="third", owners={"groups": second}, anyway=False) == {}
+    )  # an id is no group
     # was introduced, and is not asked again
-    assert store.introduce("third", {"ids": first}, anyway=False) == {}
-    assert store.introduce("fourth", {"ids": second, "groups": second}, anyway=False) == {
+    assert store.introduce(data="third", owners={"ids": first}, anyway=False) == {}
+    assert store.introduce(
+        data="fourth", owners={"ids": second, "groups": second}, anyway=False
+    ) == {
         "first": 1,
         "third": 2,
     }
-    assert store.introduce("second", {"ids": second}, anyway=True) == {}
-    assert Store(path, settings=None).introduce("fifth", {"ids": second}, anyway=False) == {
+    assert store.introduce(data="second", owners={"ids": second}, anyway=True) == {}
+    assert Store(path, settings=None).introduce(
+        data="fifth", owners={"ids": second}, anyway=False
+    ) == {
         "first": 1,
         "second": 2,
     }
-    assert store.introduce("sixth", {"ids": frozenset()}, anyway=False) == {}
+    assert store.introduce(data="sixth", owners={"ids": frozenset()}, anyway=False) == {}
     assert b"lovelace" not in path.read_bytes()
 
 

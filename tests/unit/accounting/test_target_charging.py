@@ -67,7 +67,12 @@ def test_the_hit_probabilities_of_targets_have_their_limits() -> None:
     accesses whose overrun probability is at most 1e-7.
     """
     assert boundary_distribution([1.0, 0.0]).tolist() == [1.0, 0.0, 0.0]
-    assert exact_hit_prob([1.0, 0.0], [1.0, 0.0], in_target=[False, True], epsilon=0.1) == 1.0
+    assert (
+        exact_hit_prob(
+            first_law=[1.0, 0.0], second_law=[1.0, 0.0], in_target=[False, True], epsilon=0.1
+        )
+        == 1.0
+    )
     assert not_prior(epsilon=1e-9).hit_prob == pytest.approx(1 / 2)
     assert boundary(epsilon=1e-9).hit_prob == pytest.approx(2 / 7)
     assert tight_boundary(epsilon=1e-9).hit_prob == pytest.approx(4 / 13)
@@ -149,12 +154,16 @@ def test_the_deltas_of_calls_are_limited_by_the_session() -> None:
         (
             "epsilon",
             0.1,
-            lambda: exact_hit_prob([0.5, 0.5], [0.9, 0.1], in_target=[True, False], epsilon=0.1),
+            lambda: exact_hit_prob(
+                first_law=[0.5, 0.5], second_law=[0.9, 0.1], in_target=[True, False], epsilon=0.1
+            ),
         ),
         (
             "in_target.shape",
             (1,),
-            lambda: exact_hit_prob([0.5, 0.5], [0.5, 0.5], in_target=[True], epsilon=0.1),
+            lambda: exact_hit_prob(
+                first_law=[0.5, 0.5], second_law=[0.5, 0.5], in_target=[True], epsilon=0.1
+            ),
         ),
         ("targets", "[]", lambda: common_target([])),
         ("hit_prob", 1e-20, lambda: min_accesses(target_hits=1, hit_prob=1e-20, overrun_prob=1e-6)),

@@ -38,10 +38,10 @@ def kernel_votes(
     ids = np.arange(NUM_RECORDS)
     public_ids = np.arange(1000)
     return KernelVotes(
-        private=Split(INPUTS[:NUM_RECORDS], labels, ids, ids),
+        private=Split(INPUTS[:NUM_RECORDS], labels, record_ids=ids, group_ids=ids),
         teacher_of=ids if teacher_of is None else teacher_of,
         num_teachers=num_teachers,
-        public=Split(INPUTS[PUBLIC], LABELS[PUBLIC], public_ids, public_ids),
+        public=Split(INPUTS[PUBLIC], LABELS[PUBLIC], record_ids=public_ids, group_ids=public_ids),
         num_queries=100,
     )
 

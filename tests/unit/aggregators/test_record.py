@@ -33,9 +33,9 @@ def test_the_first_part_charges_and_a_part_is_drawn_once() -> None:
         return part_of(number)
 
     assert record.committed("first") is None
-    first = record.part("first", partial(draw, 1))
-    record.part("second", partial(draw, 2))
-    assert record.part("first", partial(draw, 3)) is first is record.committed("first")
+    first = record.part("first", draw=partial(draw, 1))
+    record.part("second", draw=partial(draw, 2))
+    assert record.part("first", draw=partial(draw, 3)) is first is record.committed("first")
     assert events == ["charge", "draw 1", "draw 2"]
 
 
@@ -47,7 +47,7 @@ def test_refused_charge_draws_nothing() -> None:
     )
     for _ in range(2):
         with pytest.raises(BudgetExceeded):
-            record.part("release", lambda: pytest.fail("it was drawn"))
+            record.part("release", draw=lambda: pytest.fail("it was drawn"))
     assert record.parts == {}
 
 
@@ -59,7 +59,7 @@ def test_nested_parts_are_charged_once() -> None:
     """
     charges = list[int]()
     record = MemoryRecord(charge=lambda: charges.append(1))
-    record.part("whole", lambda: record.part("step", lambda: part_of(number=1)))
+    record.part("whole", draw=lambda: record.part("step", draw=lambda: part_of(number=1)))
     assert (charges, list(record.parts)) == ([1], ["step", "whole"])
 
 

@@ -59,9 +59,9 @@ def test_release_computes_its_epsilon() -> None:
     labels = np.ones((3, 2), dtype=bool)
     release = Release(
         labels,
-        labels[:, 0],
-        GaussianEvent(noise_multiplier=2.0),
-        release_of(GaussianVotes(noise_std=50.0)).adjacency,
+        answered=labels[:, 0],
+        event=GaussianEvent(noise_multiplier=2.0),
+        adjacency=release_of(GaussianVotes(noise_std=50.0)).adjacency,
     )
     assert gaussian_delta(mu=0.5, epsilon=release.get_epsilon(target_delta=1e-6)) == pytest.approx(
         1e-6, rel=1e-3

@@ -134,7 +134,9 @@ def test_committed_round_replaces_a_round_drawn_anew() -> None:
     """The record already has a round of another process: its labels are released in place of a new
     draw.
     """
-    other = Round(np.ones((20, 4), bool), np.ones(20, bool), np.zeros(20, bool))
+    other = Round(
+        labels=np.ones((20, 4), bool), answered=np.ones(20, bool), hits=np.zeros(20, bool)
+    )
     release = from_source(boundary_max(), votes=[UNSURE] * 60, record=Stopping(round_0=other))
     assert release.labels[:20].all()
     assert not release.hits[:20].any()
@@ -180,7 +182,9 @@ def test_stored_round_that_does_not_fit_the_session_is_refused() -> None:
     """A committed round has a wrong number of queries or more hits than the session has: it is
     refused.
     """
-    round_of_nothing = Round(np.zeros((20, 4), bool), np.zeros(20, bool), np.zeros(20, bool))
+    round_of_nothing = Round(
+        labels=np.zeros((20, 4), bool), answered=np.zeros(20, bool), hits=np.zeros(20, bool)
+    )
     for changes, refusal in (
         ({"labels": np.zeros((19, 4), bool)}, refused("round", (19, 4))),
         ({"hits": np.arange(20) < 6}, refused("round", "6 hits")),

@@ -31,10 +31,18 @@ def dataset(num_groups: int = 2000, num_inputs: int = 40, num_labels: int = 20) 
         inputs = rng.normal(size=(num_records, num_inputs)).astype(np.float32)
         ids = np.arange(start, start + num_records)
         start += num_records
-        return Split(inputs, inputs[:, :num_labels] > 1.5, ids, ids)
+        return Split(inputs, inputs[:, :num_labels] > 1.5, record_ids=ids, group_ids=ids)
 
     names = tuple(f"label{number}" for number in range(num_labels))
-    return Dataset("drawn", False, "features", names, split(num_groups), split(600), split(50))
+    return Dataset(
+        name="drawn",
+        real=False,
+        kind="features",
+        label_names=names,
+        private=split(num_groups),
+        public=split(600),
+        test=split(50),
+    )
 
 
 def attacked(

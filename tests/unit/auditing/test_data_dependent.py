@@ -133,7 +133,9 @@ def test_bound_equals_the_formula_of_the_proof(std: float) -> None:
     log_q = -rng.uniform(low=0.3, high=60, size=40)
     orders = 1 + np.r_[rng.exponential(scale=10, size=12), 0.01, 150.0]
     ours = gnmax_rdp(log_q, noise_std=std, orders=orders)
-    theirs = np.array([[float(formula(value, std, a)) for a in orders] for value in log_q])
+    theirs = np.array(
+        [[float(formula(log_q=value, std=std, a=a)) for a in orders] for value in log_q]
+    )
     np.testing.assert_allclose(ours, theirs, rtol=1e-9, atol=1e-13)
 
 

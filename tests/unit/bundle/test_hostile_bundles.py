@@ -88,7 +88,7 @@ def made(kind: str, folder: Path) -> Path:
         return bundle_of(folder)
     pictures = rng.random((12, 1, 8, 8)).astype(np.float32)
     labels = rng.random((12, 2)) < 0.5
-    form: Preprocessing = ImageForm(1, 8, 8)
+    form: Preprocessing = ImageForm(channels=1, height=8, width=8)
     if kind == "extracted":
         filters = rng.standard_normal((4, 1, 4, 4)).astype(np.float32)
         arrays = {
@@ -100,7 +100,8 @@ def made(kind: str, folder: Path) -> Path:
         settings = {"picture_shape": [1, 8, 8], "stride": 1, "grid": 2, "overlap": True}
         settings |= {"threshold": 0.5, "compression": 5.0}
         form = ExtractedForm(
-            ImageForm(1, 8, 8), PatchExtractor(arrays, settings, origin={"fitted": "here"})
+            ImageForm(channels=1, height=8, width=8),
+            PatchExtractor(arrays, settings, origin={"fitted": "here"}),
         )
         model: StudentModel = LinearStudent().fit(form.inputs(pictures), labels, seed=0)
     else:

@@ -70,7 +70,9 @@ def exported(folder: Path, model: StudentModel) -> Bundle:
     release = folder / "release"
     model.save(release / "student")
     form, kind = (
-        (ImageForm(3, 16, 16), "images") if len(model.input_shape) == 3 else (None, "features")
+        (ImageForm(channels=3, height=16, width=16), "images")
+        if len(model.input_shape) == 3
+        else (None, "features")
     )
     ModelForm(
         name="x",

@@ -66,9 +66,9 @@ def source(
     return train_and_vote(
         EstimatorLearner(task=task, estimator=GaussianNB() if estimator is None else estimator),
         pools,
-        partition=Partition.draw(groups, 10, streams.generator("partition")),
+        partition=Partition.draw(groups, num_teachers=10, rng=streams.generator("partition")),
         queries=QUERIES,
-        seeds=streams.seeds("teachers", 10),
+        seeds=streams.seeds("teachers", num_seeds=10),
         keep_confidences=keep_confidences,
         num_jobs=jobs,
         verbose=0,

@@ -12,7 +12,7 @@ from tests.refusals import ANY, Refusal, refused
 @pytest.mark.parametrize("y", [["x", "z", "y"], [5, 9, 7], [True, False, True]])
 def test_a_vector_of_labels_is_one_class_per_sample(y: list[Any]) -> None:
     """A vector of three labels becomes three classes in sorted order, one bit a sample, and is decoded back."""
-    task, bits = task_of(np.array(y), None)
+    task, bits = task_of(np.array(y), classes=None)
     assert task.classes.tolist() == sorted(set(y))
     assert bits.sum(axis=1).tolist() == [1, 1, 1]
     assert task.decode(bits).tolist() == y
@@ -66,18 +66,18 @@ def test_sets_of_words_are_encoded_as_labels(kind: Any) -> None:
     Unknown words, other values and a single text as classes are refused; other labels are no sets.
     """
     y = [kind(["flu", "cold"]), kind([]), kind(["mumps"])]
-    task = LabelSets.from_labels(y, None)
+    task = LabelSets.from_labels(y, classes=None)
     assert task is not None
     assert task.classes.tolist() == ["cold", "flu", "mumps"]
     assert task.decode(task.encode(y).astype(bool)) == [("cold", "flu"), (), ("mumps",)]
     with refused("y[2]", rule="words among the"):
         LabelSets(["flu", "cold"]).encode(y)
     with refused("y[1]", rule="a set of"):
-        LabelSets.from_labels([kind(["flu"]), 3], None)
+        LabelSets.from_labels([kind(["flu"]), 3], classes=None)
     with refused("classes", "flu"):
-        LabelSets.from_labels(y, "flu")
+        LabelSets.from_labels(y, classes="flu")
     assert all(
-        LabelSets.from_labels(other, None) is None
+        LabelSets.from_labels(other, classes=None) is None
         for other in ([[0, 1], [1, 0]], ["flu", "cold"], "flu", np.eye(2), [])
     )
 

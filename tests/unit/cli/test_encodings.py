@@ -66,7 +66,7 @@ def test_tables_and_bars_are_printed_in_any_encoding(
         command="pate-train",
     )
     monitor = ConsoleMonitor(console)
-    with monitor.stage("Größe … 日", 3) as advance:
+    with monitor.stage("Größe … 日", total=3) as advance:
         advance(1, "±")
     monitor.say("… 日")
     assert rb"\u65e5" in written(stream)

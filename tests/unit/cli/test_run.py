@@ -130,9 +130,9 @@ def test_nested_stage_is_shown_with_its_parent() -> None:
     """An inner stage is shown before the outer one ends, each with its seconds."""
     console = Console(file=io.StringIO(), force_terminal=True, width=100)
     monitor = ConsoleMonitor(console)
-    with monitor.stage("outer"), monitor.stage("inner", 3) as advance:
+    with monitor.stage("outer"), monitor.stage("inner", total=3) as advance:
         advance(3, "done")
-    with monitor.stage("next", 1) as advance:
+    with monitor.stage("next", total=1) as advance:
         advance(1)
     text = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", console.file.getvalue())
     places = [
@@ -406,9 +406,9 @@ def test_shares_of_different_reference_scores_are_not_mixed(tmp_path: Path, caps
     rows = swept(
         tmp_path,
         jobs=[
-            ("seed=0", reached(0.439, "all_records_model")),
-            ("seed=1", reached(1.109, "true_label_student")),
-            ("seed=2", reached(0.451, "all_records_model")),
+            ("seed=0", reached(share=0.439, ceiling="all_records_model")),
+            ("seed=1", reached(share=1.109, ceiling="true_label_student")),
+            ("seed=2", reached(share=0.451, ceiling="all_records_model")),
         ],
     )
     text = capsys.readouterr().out
@@ -421,7 +421,7 @@ def test_shares_of_different_reference_scores_are_not_mixed(tmp_path: Path, caps
         "true_label_student",
         "all_records_model",
     ]
-    by_student = reached(1.109, "true_label_student")
+    by_student = reached(share=1.109, ceiling="true_label_student")
     swept(tmp_path, jobs=[("seed=0", by_student), ("seed=1", by_student)])
     text = capsys.readouterr().out
     assert text.count("110.9%") == 2 and "reached: 100%" not in text

@@ -62,7 +62,7 @@ def run(
         ensemble_seed=ensemble_seed,
         name=name,
     )
-    return compare(comparison_plan, folder, SilentMonitor())
+    return compare(comparison_plan, output_dir=folder, monitor=SilentMonitor())
 
 
 @pytest.fixture(scope="module")
@@ -180,7 +180,7 @@ def test_centered_votes_of_teachers_without_bits_are_those_of_the_training_comma
         target_epsilon=3.0,
         seed=4,
     )
-    report = train(training_plan, tmp_path / "train", SilentMonitor())
+    report = train(training_plan, output_dir=tmp_path / "train", monitor=SilentMonitor())
     assert first.num_teachers == report.teachers.num_teachers
     assert first.priced_epsilon == pytest.approx(report.privacy.epsilon, rel=1e-9)
     assert first.micro_f1 == pytest.approx(report.student.micro_f1, abs=1e-9)

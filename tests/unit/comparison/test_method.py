@@ -67,7 +67,11 @@ class NoisyShares(Method):
             noise = np.random.default_rng(seed).normal(scale=std, size=labels.shape[1])
             return Trained(Constant(np.clip(labels.mean(axis=0) + noise, 0, 1)))
 
-        return Contender(budget.epsilon_of(GaussianEvent(**parameters)), parameters, train=trained)
+        return Contender(
+            epsilon=budget.epsilon_of(GaussianEvent(**parameters)),
+            parameters=parameters,
+            train=trained,
+        )
 
 
 @pytest.mark.slow
@@ -84,7 +88,7 @@ def test_own_method_is_compared_with_pate(tmp_path: Path) -> None:
         allow_useless=False,
     )
     monitor = SilentMonitor()
-    frontier = compare(comparison_plan, tmp_path, monitor)
+    frontier = compare(comparison_plan, output_dir=tmp_path, monitor=monitor)
     rows = [
         run for run in read_runs(tmp_path / "comparison.csv") if run.aggregator == "noisy_shares"
     ]
@@ -105,5 +109,5 @@ def test_own_method_is_compared_with_pate(tmp_path: Path) -> None:
     assert "noisy_shares" in page
     assert "noise_multiplier" in page
     kept = (tmp_path / "comparison.csv").read_bytes()
-    compare(comparison_plan, tmp_path, SilentMonitor())
+    compare(comparison_plan, output_dir=tmp_path, monitor=SilentMonitor())
     assert (tmp_path / "comparison.csv").read_bytes() == kept

@@ -75,9 +75,9 @@ def test_arrays_without_names_and_groups_are_features_in_numbered_rows(tmp_path:
 def folders_of(files: Arrays) -> Arrays:
     """Writes each .npz file as a folder of .npy files, and returns the folders' reader."""
     return Arrays(
-        private=as_folder(path_of(files, "private")),
-        public=as_folder(path_of(files, "public")),
-        test=as_folder(path_of(files, "test")),
+        private=as_folder(path_of(files, split="private")),
+        public=as_folder(path_of(files, split="public")),
+        test=as_folder(path_of(files, split="test")),
     )
 
 
@@ -94,8 +94,8 @@ def test_public_records_may_lack_labels(tmp_path: Path) -> None:
     folders = folders_of(files)
     dataset = files.load()
     assert dataset.public_labeled
-    Path(path_of(folders, "public"), "labels.npy").unlink()
-    np.savez(path_of(files, "public"), inputs=dataset.public.inputs)
+    Path(path_of(folders, split="public"), "labels.npy").unlink()
+    np.savez(path_of(files, split="public"), inputs=dataset.public.inputs)
     assert not folders.load().public_labeled
     assert not replace(files).load().public_labeled
 
@@ -128,7 +128,7 @@ def test_folder_of_npy_files_is_checked_like_an_archive(
     Without the check, the groups .5 and .7 would both become person 0.
     """
     files = reader(tmp_path)
-    folder = as_folder(path_of(files, "private"), changes={name: array})
+    folder = as_folder(path_of(files, split="private"), changes={name: array})
     with refusal:
         replace(files, private=folder).load()
 

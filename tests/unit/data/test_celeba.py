@@ -197,7 +197,7 @@ def test_partition_by_identity_groups_photographs_by_person(text_copy: Path) -> 
     assert dataset.owners["group"] == {b"5", b"6", b"7"}
     assert dataset.owners["id"] == {b"000001.jpg", b"000002.jpg", b"000003.jpg", b"000004.jpg"}
     assert people.group_ids.tolist() == [5, 5, 6, 7]
-    partition = Partition.draw(people.group_ids, 3, np.random.default_rng(0))
+    partition = Partition.draw(people.group_ids, num_teachers=3, rng=np.random.default_rng(0))
     assert partition.teacher_of[0] == partition.teacher_of[1]
 
 

@@ -21,7 +21,7 @@ def _split(inputs: NDArray[np.float32], groups: Any = None, first: int = 0) -> S
     """Returns a split of these inputs, whose record ids begin at `first`; groups are the ids by default."""
     rows = first + np.arange(len(inputs))
     group_ids = rows if groups is None else np.asarray(groups)
-    return Split(inputs, np.zeros((len(inputs), 1), np.bool_), rows, group_ids)
+    return Split(inputs, np.zeros((len(inputs), 1), np.bool_), record_ids=rows, group_ids=group_ids)
 
 
 def _lines(
@@ -99,7 +99,12 @@ def test_public_copies_of_private_pictures_are_counted(count: int) -> None:
     private = np.arange(30)
     public = np.arange(30 - count, 60 - count)
     splits = [
-        Split(Pixels(levels, rows), np.zeros((30, 1), np.bool_), first + rows, first + rows)  # type: ignore[arg-type]
+        Split(
+            Pixels(levels, rows),
+            np.zeros((30, 1), np.bool_),
+            record_ids=first + rows,
+            group_ids=first + rows,
+        )  # type: ignore[arg-type]
         for rows, first in ((private, 0), (public, 1000))
     ]
     (line,) = remarks_on_copies(*splits)

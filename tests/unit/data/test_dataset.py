@@ -127,8 +127,8 @@ def random_split(ids: Any, seed: int = 0) -> Split:
     return Split(
         rng.standard_normal((num_records, 3)).astype(np.float32),
         rng.random((num_records, 2)) < 0.5,
-        np.asarray(ids, dtype=np.int64),
-        np.asarray(ids, dtype=np.int64) // 2,
+        record_ids=np.asarray(ids, dtype=np.int64),
+        group_ids=np.asarray(ids, dtype=np.int64) // 2,
     )
 
 
@@ -164,7 +164,9 @@ ROWS = np.array([4, 0, 2])
 
 def pixel_split(levels: np.ndarray, rows: np.ndarray) -> Split:
     """Returns a split of the pictures in some rows of an array of levels."""
-    return Split(Pixels(levels, rows), np.ones((len(rows), 1), np.bool_), rows, rows)
+    return Split(
+        Pixels(levels, rows), np.ones((len(rows), 1), np.bool_), record_ids=rows, group_ids=rows
+    )
 
 
 def pixel_dataset(levels: np.ndarray) -> Dataset:
@@ -182,7 +184,7 @@ def pixel_dataset(levels: np.ndarray) -> Dataset:
 
 def test_pixels_behave_like_a_float_array() -> None:
     """`Pixels` over bytes has shape, type, indexing and values of the array of bytes divided by 255."""
-    pixels = Pixels(LEVELS, ROWS)
+    pixels = Pixels(levels=LEVELS, rows=ROWS)
     array = LEVELS[ROWS] / np.float32(255)
     assert (pixels.shape, pixels.ndim, len(pixels)) == (array.shape, array.ndim, len(array))
     assert pixels.dtype == array.dtype == np.float32
@@ -196,7 +198,7 @@ def test_pixels_behave_like_a_float_array() -> None:
         assert pixels[rows].tolist() == array[rows].tolist()
         assert pixels[rows].dtype == np.float32
     assert np.asarray(pixels).tolist() == array.tolist()
-    assert Pixels(np.full((1, 1, 1, 1), 255, np.uint8), np.array([0]))[:].item() == 1.0
+    assert Pixels(levels=np.full((1, 1, 1, 1), 255, np.uint8), rows=np.array([0]))[:].item() == 1.0
     assert np.asarray(pixels, np.float64).dtype == np.float64
     assert np.isfinite(pixels).all()
     assert np.concatenate(list(pixels.blocks())).tolist() == LEVELS[ROWS].tolist()
@@ -219,9 +221,9 @@ def test_split_of_pixels_equals_split_of_an_array() -> None:
     other[3, 0, 0, 0] += 1
     assert first.digest() != pixel_dataset(other).digest()
     with refused("levels.dtype", "float64", "uint8"):
-        Pixels(LEVELS / 1.0, ROWS)
+        Pixels(levels=LEVELS / 1.0, rows=ROWS)
     with refused("levels.ndim", 3):
-        Pixels(LEVELS[0], ROWS)
+        Pixels(levels=LEVELS[0], rows=ROWS)
 
 
 GAPS = np.array([[True, False], [False, True], [True, True]])

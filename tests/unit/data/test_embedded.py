@@ -55,7 +55,9 @@ def test_no_base_digit_is_in_two_groups(digits: Dataset) -> None:
     counts = np.bincount(digits.private.group_ids)
     assert len(counts) == SMALL.num_pools == 99
     assert set(counts.tolist()) == {6, 7}
-    Partition.draw(digits.private.group_ids, 99, np.random.default_rng(0)).verify(digits.private)
+    Partition.draw(digits.private.group_ids, num_teachers=99, rng=np.random.default_rng(0)).verify(
+        digits.private
+    )
 
 
 def test_labels_match_the_digits_in_the_pixels(digits: Dataset) -> None:

@@ -137,7 +137,7 @@ def test_picture_columns_are_read(tmp_path: Path) -> None:
     pictures_reader = reader(path, inputs=["picture"], labels=["flu"])
     dataset = replace(pictures_reader, image_size=8).load()
     assert dataset.kind == "images"
-    assert dataset.preprocessing == ImageForm(3, 8, 8)
+    assert dataset.preprocessing == ImageForm(channels=3, height=8, width=8)
     pictures = np.asarray(dataset.private.inputs[np.arange(12)])
     assert np.allclose(pictures, levels[:12].transpose(0, 3, 1, 2) / 255, atol=1e-6)
 

@@ -58,7 +58,7 @@ def test_pictures_are_read_with_their_labels(folder: Path) -> None:
     assert dataset.private.labels.tolist() == [[True, False], [False, True]]
     assert dataset.private.group_ids[0] == dataset.private.group_ids[1]
     assert sorted(dataset.published_ids.tolist()) == ["d.png", "e.png"]
-    assert dataset.preprocessing == ImageForm(3, 8, 8, "crop")
+    assert dataset.preprocessing == ImageForm(channels=3, height=8, width=8, fit="crop")
     digests = {
         f"sha256:{sha256((folder / name).read_bytes()).hexdigest()}".encode()
         for name in ("a.png", "b/c.jpg")
@@ -90,7 +90,8 @@ def test_image_form_treats_files_and_images_alike(folder: Path) -> None:
     half = np.zeros((8, 24), np.uint8)
     half[:, :8] = 255  # the left third
     cropped, stretched = (
-        ImageForm(1, 8, 8, fit).inputs([Image.fromarray(half)]) for fit in ("crop", "stretch")
+        ImageForm(channels=1, height=8, width=8, fit=fit).inputs([Image.fromarray(half)])
+        for fit in ("crop", "stretch")
     )
     assert not cropped.any()
     assert stretched[0, 0, 0, 0] == 1

@@ -61,7 +61,7 @@ def _write_table(path: Path, people: list[int]) -> str:
 
 def _one_table(folder: Path, times: int) -> Dataset:
     """Loads the people from one table with a split column."""
-    path = _write_table(folder / "all.csv", _people(times))
+    path = _write_table(folder / "all.csv", people=_people(times))
     return Table(path=path, split="split", labels=("flu", "cough"), group="person").load()
 
 
@@ -113,7 +113,7 @@ def _write_pictures(folder: Path, times: int, ending: str) -> list[str]:
 
 def _image_folder(folder: Path, times: int) -> Dataset:
     """Loads the people from a folder of pictures and a table of labels."""
-    names = _write_pictures(folder / "pictures", times, ending=".png")
+    names = _write_pictures(folder=folder / "pictures", times=times, ending=".png")
     rows = [
         f"{name},{_split_of(person)},{_cells(person)}"
         for name, person in zip(names, _people(times), strict=True)
@@ -132,7 +132,7 @@ def _image_folder(folder: Path, times: int) -> Dataset:
 
 def _celeba(folder: Path, times: int) -> Dataset:
     """Loads the people from a folder in CelebA's layout."""
-    names = _write_pictures(folder / "img_align_celeba", times, ending=".jpg")
+    names = _write_pictures(folder=folder / "img_align_celeba", times=times, ending=".jpg")
     codes = {"private": 0, "public": 1, "test": 2}
     people = _people(times)
     attributes = [
@@ -194,7 +194,7 @@ def test_error_in_public_rows_reveals_no_private_count(tmp_path: Path) -> None:
     lines = []
     for times in (1, 8):
         path = tmp_path / f"{times}.csv"
-        _write_table(path, _people(times))
+        _write_table(path, people=_people(times))
         path.write_text(path.read_text().replace("p11,31,2,1,1", "p11,31,2,1,7"))
         with refused("data.path, public.cough", rule="row 4 is the") as error:
             Table(path=str(path), split="split", labels=("flu", "cough"), group="person").load()

@@ -28,7 +28,7 @@ def partition(teachers: list[int], num_teachers: int) -> Partition:
 def test_draw_keeps_groups_whole_and_balances_group_counts() -> None:
     """50 groups are drawn among 7 teachers. No group is divided, and teachers differ by at most one group."""
     groups = np.repeat(np.arange(50, dtype=np.int64) * 3, np.arange(50) % 4 + 1)
-    partition_drawn = Partition.draw(groups, 7, np.random.default_rng(0))
+    partition_drawn = Partition.draw(groups, num_teachers=7, rng=np.random.default_rng(0))
     partition_drawn.verify(split(groups.tolist()))
     groups_of = [
         len(set(groups[partition_drawn.indices(teacher)].tolist())) for teacher in range(7)
@@ -39,15 +39,22 @@ def test_draw_keeps_groups_whole_and_balances_group_counts() -> None:
 
 def test_draw_does_not_depend_on_group_sizes() -> None:
     """If a group is replaced by a group of another size, all other groups keep their teachers."""
-    small = Partition.draw(np.array([0, 1, 2, 3, 4, 5]), 3, np.random.default_rng(5))
-    grown = Partition.draw(np.array([0, 1, 2, 2, 2, 2, 3, 4, 5]), 3, np.random.default_rng(5))
+    small = Partition.draw(
+        np.array([0, 1, 2, 3, 4, 5]), num_teachers=3, rng=np.random.default_rng(5)
+    )
+    grown = Partition.draw(
+        np.array([0, 1, 2, 2, 2, 2, 3, 4, 5]), num_teachers=3, rng=np.random.default_rng(5)
+    )
     assert small.teacher_of.tolist() == grown.teacher_of[[0, 1, 2, 6, 7, 8]].tolist()
 
 
 def test_draw_is_uniform_over_teachers() -> None:
     """Over 3,000 draws of 6 groups among the teachers 0, 1 and 2, each group's mean teacher is 1 within 0.075."""
     rng = np.random.default_rng(2)
-    mean_teacher = sum(Partition.draw(np.arange(6), 3, rng).teacher_of for _ in range(3000)) / 3000
+    mean_teacher = (
+        sum(Partition.draw(np.arange(6), num_teachers=3, rng=rng).teacher_of for _ in range(3000))
+        / 3000
+    )
     # each mean of 3000 draws of a uniform teacher in {0, 1, 2} has standard deviation 0.015
     assert np.abs(mean_teacher - 1.0).max() < 0.075
 
@@ -56,7 +63,7 @@ def test_more_teachers_than_groups_are_refused() -> None:
     """Three groups can have three teachers. Four and zero teachers are refused."""
     groups = np.array([4, 4, 9, 2])
     rng = np.random.default_rng(0)
-    assert Partition.draw(groups, 3, rng).sizes().min() == 1
+    assert Partition.draw(groups, num_teachers=3, rng=rng).sizes().min() == 1
     for num_teachers, rule in (
         (4, "at most 3, the number of private groups"),
         (0, "a whole number >= 1"),
@@ -84,7 +91,7 @@ def test_impossible_assignments_are_refused() -> None:
         (np.zeros(0, np.int64), refused("teacher_of.shape", (0,))),
     ):
         with refusal:
-            Partition(teachers, 2)  # type: ignore[arg-type]
+            Partition(teachers, num_teachers=2)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
@@ -130,7 +137,7 @@ def test_manifest_does_not_depend_on_the_order_of_records() -> None:
     text = partition([0, 0, 1, 2], num_teachers=3).to_json(
         split([5, 5, 6, 7], records=[10, 11, 12, 13])
     )
-    back = Partition.from_json(text, split([7, 5, 6, 5], records=[13, 11, 12, 10]))
+    back = Partition.from_json(text, split=split([7, 5, 6, 5], records=[13, 11, 12, 10]))
     assert back.teacher_of.tolist() == [2, 0, 1, 0]
 
 
@@ -171,7 +178,7 @@ def test_a_tampered_manifest_is_refused(
     content = json.loads(partition([0, 0, 1, 2], num_teachers=3).to_json(pool))
     tamper(content)
     with refusal:
-        Partition.from_json(json.dumps(content), pool)
+        Partition.from_json(json.dumps(content), split=pool)
 
 
 def test_a_manifest_of_other_records_is_refused(
@@ -183,7 +190,7 @@ def test_a_manifest_of_other_records_is_refused(
     """
     text = partition([0, 1], num_teachers=2).to_json(split([5, 6]))
     with refused("manifest", "JSONDecodeError"):
-        Partition.from_json(text[:-5], split([5, 6]))
+        Partition.from_json(text[:-5], split=split([5, 6]))
     for other_split in (split([5, 9]), split([5]), split([5, 6, 7]), split([5, 6], records=[3, 4])):
         with refused("manifest", "others"):
             Partition.from_json(text, other_split)
@@ -192,4 +199,4 @@ def test_a_manifest_of_other_records_is_refused(
         unchecked.setattr(Partition, "verify", lambda self, split: None)
         text = partition([0, 0, 2], num_teachers=3).to_json(pool)
     with refused("teacher", 1):
-        Partition.from_json(text, pool)
+        Partition.from_json(text, split=pool)

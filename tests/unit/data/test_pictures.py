@@ -22,7 +22,9 @@ ORIENTATION = 0x0112  # the EXIF tag
 
 def levels(picture: Any, *, white: float | None = None) -> Any:
     """Returns the gray levels of a picture, `[16, 16]`, as `ImageForm` reads them."""
-    return ImageForm(1, 16, 16, white=white).levels(picture, "picture")[0]
+    return ImageForm(channels=1, height=16, width=16, white=white).levels(picture, name="picture")[
+        0
+    ]
 
 
 # A level of 8 bits is 257 levels of 16, and 4095 / 255 of 12.
@@ -99,16 +101,20 @@ def test_colors_of_16_bits_keep_their_upper_8_bits(
 
     pixel = zlib.compress(b"\0" + struct.pack(">3H", 0x0100, 0x8000, 0xFF00))
     content = (
-        chunk(b"IHDR", struct.pack(">2I5B", 1, 1, 16, 2, 0, 0, 0))
-        + chunk(b"IDAT", pixel)
-        + chunk(b"IEND", b"")
+        chunk(kind=b"IHDR", content=struct.pack(">2I5B", 1, 1, 16, 2, 0, 0, 0))
+        + chunk(kind=b"IDAT", content=pixel)
+        + chunk(kind=b"IEND", content=b"")
     )
     path = tmp_path / "16.png"
     path.write_bytes(b"\x89PNG\r\n\x1a\n" + content)
-    assert ImageForm(3, 1, 1).levels(path, "picture").ravel().tolist() == [1, 128, 255]
-    assert ImageForm(3, 1, 1, white=65535).levels(path, "picture").ravel().tolist() == [1, 128, 255]
+    assert ImageForm(channels=3, height=1, width=1).levels(
+        path, name="picture"
+    ).ravel().tolist() == [1, 128, 255]
+    assert ImageForm(channels=3, height=1, width=1, white=65535).levels(
+        path, name="picture"
+    ).ravel().tolist() == [1, 128, 255]
     with refused("picture", rule="data.white=65535 beside"):
-        ImageForm(3, 1, 1, white=4095).levels(path, "picture")
+        ImageForm(channels=3, height=1, width=1, white=4095).levels(path, name="picture")
 
 
 # What is done to the stored rows and columns so that they are upright, by the standard's eight values.
@@ -226,8 +232,14 @@ def test_folder_of_pictures_over_8_bits_needs_white(tmp_path: Path) -> None:
     np.testing.assert_allclose(dataset.private.inputs[:][0, 0], RAMP / 255, atol=1e-6)
     form = dataset.preprocessing
     assert isinstance(form, ImageForm)
-    assert ImageForm.from_plain(form.plain()) == form == ImageForm(1, 16, 16, "crop", 65535)
-    assert "white" not in ImageForm(1, 16, 16).plain()  # as bundles had it before
+    assert (
+        ImageForm.from_plain(form.plain())
+        == form
+        == ImageForm(channels=1, height=16, width=16, fit="crop", white=65535)
+    )
+    assert (
+        "white" not in ImageForm(channels=1, height=16, width=16).plain()
+    )  # as bundles had it before
 
 
 def test_hugging_face_pictures_are_read_like_files(tmp_path: Path) -> None:

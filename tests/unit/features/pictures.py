@@ -36,10 +36,10 @@ def dataset(*, private_seed: int = 0, public_seed: int = 1) -> Dataset:
         seed = {"private": private_seed, "public": public_seed}.get(name, place)
         levels, labels = drawn(count, seed)
         ids = np.arange(first, first + count)
-        inputs: Any = Pixels(levels, np.arange(count))
-        parts[name] = Split(inputs, labels, ids, ids)
+        inputs: Any = Pixels(levels, rows=np.arange(count))
+        parts[name] = Split(inputs, labels, record_ids=ids, group_ids=ids)
         first += count
-    form = ImageForm(3, SIDE, SIDE)
+    form = ImageForm(channels=3, height=SIDE, width=SIDE)
     return Dataset(
         name="bars",
         real=False,

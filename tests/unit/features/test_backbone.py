@@ -99,7 +99,10 @@ def test_both_file_formats_and_gray_pictures_are_accepted(file: Path, tmp_path: 
     """Weights as `.pth` and as safetensors give the same features, also of gray pictures."""
     plain = saved(tmp_path, form=".safetensors")
     images = np.random.default_rng(0).random((2, 1, 16, 16), dtype=np.float32)
-    measured = [recipe(path)._network((1, 16, 16), {}).measure(images) for path in (file, plain)]
+    measured = [
+        recipe(path)._network(picture_shape=(1, 16, 16), origin={}).measure(images)
+        for path in (file, plain)
+    ]
     np.testing.assert_array_equal(*measured)
     assert measured[0].shape == (2, 1024)
 

@@ -114,7 +114,7 @@ def test_features_match_a_direct_computation(stride: int) -> None:
 def test_regions_cover_all_positions_equally(count: int, grid: int) -> None:
     """The weights of the regions add up to 1 at each position, with overlap and without. They are symmetric."""
     for overlap in (False, True):
-        weights = region_weights(count, grid, overlap=overlap)
+        weights = region_weights(num_positions=count, num_regions=grid, overlap=overlap)
         np.testing.assert_allclose(weights.sum(axis=0), 1)
         assert (weights >= 0).all()
         assert (weights.sum(axis=1) > 0).all()

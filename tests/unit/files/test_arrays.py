@@ -272,7 +272,7 @@ def test_a_split_of_inputs_in_a_file_is_that_of_the_same_in_memory() -> None:
     wrong = ROWS.copy()
     wrong[901, 3] = np.inf
     with refused("inputs[901, 3]", rule="finite numbers"):
-        Split(spilled(most_bytes=0, rows=wrong), labels, ids, ids)
+        Split(spilled(most_bytes=0, rows=wrong), labels, record_ids=ids, group_ids=ids)
 
 
 @pytest.mark.process

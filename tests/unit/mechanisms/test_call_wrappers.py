@@ -109,7 +109,7 @@ def test_two_runs_are_independent_and_compared_in_order() -> None:
     distribution = selection().probabilities(VOTES)
     pairs = Counter(zip(twice.first.tolist(), twice.second.tolist(), strict=True))
     joint = {(i, j): float(distribution[i] * distribution[j]) for i in range(4) for j in range(4)}
-    assert p_value(pairs, distribution=joint) > 1e-4
+    assert p_value(outcome_counts=pairs, distribution=joint) > 1e-4
     np.testing.assert_array_equal(twice.in_target, twice.first != twice.second)
     ranked = RunTwice(OneShotTopK(k=2, epsilon=1.0))(
         np.tile(VOTES, (500, 1)), rng=np.random.default_rng(7)

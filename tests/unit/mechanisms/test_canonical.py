@@ -36,7 +36,7 @@ def kinds_of_classes(falling: np.ndarray, k: int) -> list[CanonicalClasses]:
     )
     return [
         CanonicalClasses.all(len(falling), k),
-        CanonicalClasses.by_worst(len(falling), k),
+        CanonicalClasses.by_worst(num_ranks=len(falling), k=k),
         *likely,
     ]
 
@@ -63,11 +63,13 @@ def test_members_are_uniform_and_all_sets_occur(kind: int) -> None:
     """
     rng = np.random.default_rng(0)
     draws = 2_000
-    classes = kinds_of_classes(np.array([5, 5, 3, 3, 3, 1]), 3)[kind]
+    classes = kinds_of_classes(np.array([5, 5, 3, 3, 3, 1]), k=3)[kind]
     seen: set[tuple[int, ...]] = set()
     for place in range(len(classes.first)):
         size = classes.size(place)
-        members = Counter(map(tuple, classes.draw_members(np.full(draws, place), rng).tolist()))
+        members = Counter(
+            map(tuple, classes.draw_members(class_indices=np.full(draws, place), rng=rng).tolist())
+        )
         assert len(members) == size
         assert max(abs(n - draws / size) for n in members.values()) <= 6 * np.sqrt(draws / size)
         assert not seen & members.keys()
@@ -86,7 +88,10 @@ def test_classes_that_weigh_nothing_are_left_out(weight: float, gamma: float) ->
     k = 8
     every = CanonicalClasses.all(400, 8)
     likely = CanonicalClasses.likely(falling, k, loss_weight=weight, gamma=gamma)
-    weights = [c.log_sizes - weight * c.losses(falling[None], gamma)[0] for c in (every, likely)]
+    weights = [
+        c.log_sizes - weight * c.losses(falling_counts=falling[None], gamma=gamma)[0]
+        for c in (every, likely)
+    ]
     assert np.logaddexp.reduce(weights[0]) == pytest.approx(
         np.logaddexp.reduce(weights[1]), rel=1e-12
     )
@@ -110,7 +115,10 @@ def test_few_and_many_classes_have_the_same_distribution(noise: str, gamma: floa
         [mechanism._draw_block(rng, counts[None], has_few_classes=False) for _ in range(3_000)]
     )
     for drawn in (block, single):
-        assert p_value(Counter(map(tuple, drawn.tolist())), distribution) > 1e-4
+        assert (
+            p_value(outcome_counts=Counter(map(tuple, drawn.tolist())), distribution=distribution)
+            > 1e-4
+        )
 
 
 @pytest.mark.parametrize("gamma", [0.0, 0.3, 0.5, 1.0])
@@ -130,7 +138,7 @@ def test_distribution_is_the_noisy_minimum_of_the_loss_over_all_sets(
             for chosen in sets
         ]
     )
-    expected = ordered_distribution(values, 1, UNIT_NOISES[noise])
+    expected = ordered_distribution(values, k=1, noise_kind=UNIT_NOISES[noise])
     distribution = mechanism.distribution(counts)
     assert distribution.keys() == set(sets)
     for place, chosen in enumerate(sets):
@@ -154,13 +162,17 @@ def test_losses_times_their_weight_move_by_the_price_at_most(k: int, d: int, gam
             if list(counts) != sorted(counts, reverse=True):
                 continue
             before = np.array(
-                [loss_by_definition(np.array(counts), chosen, gamma) for chosen in sets]
+                [
+                    loss_by_definition(counts=np.array(counts), chosen=chosen, gamma=gamma)
+                    for chosen in sets
+                ]
             )
             for move in product(moves, repeat=d):
                 if min(np.array(counts) + move) < 0:
                     continue
                 after = [
-                    loss_by_definition(np.array(counts) + move, chosen, gamma) for chosen in sets
+                    loss_by_definition(counts=np.array(counts) + move, chosen=chosen, gamma=gamma)
+                    for chosen in sets
                 ]
                 widest = max(widest, float(np.ptp(np.array(after) - before)))
         assert weight * widest <= 1 + 1e-12

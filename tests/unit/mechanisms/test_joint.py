@@ -49,8 +49,8 @@ def test_class_counts_agree_with_all_sequences() -> None:
         expected = Counter(losses_by_definition(counts, k).values())
         assert JointTopK(k=k, epsilon=1.0).class_counts(counts) == dict(expected)
         for classes in (
-            JointClasses.from_counts(-np.sort(-counts)[None], k, splits_ties=True),
-            JointClasses.likely(-np.sort(-counts)[None], k, loss_weight=0.01),
+            JointClasses.from_counts(falling_counts=-np.sort(-counts)[None], k=k, splits_ties=True),
+            JointClasses.likely(falling_counts=-np.sort(-counts)[None], k=k, loss_weight=0.01),
         ):
             sizes = np.zeros(int(classes.losses.max()) + 1)
             np.add.at(sizes, classes.losses[0], np.exp(classes.log_sizes[0]))
@@ -67,11 +67,11 @@ def test_members_of_a_class_have_its_loss_and_are_uniform(likely: bool) -> None:
     falling = np.array([[3, 3, 1, 1, 0]])
     k = 3
     draws = 3_000
-    losses = losses_by_definition(falling[0], k)
+    losses = losses_by_definition(counts=falling[0], k=k)
     classes = (
-        JointClasses.likely(falling, k, loss_weight=0.01)
+        JointClasses.likely(falling_counts=falling, k=k, loss_weight=0.01)
         if likely
-        else JointClasses.from_counts(falling, k, splits_ties=True)
+        else JointClasses.from_counts(falling_counts=falling, k=k, splits_ties=True)
     )
     seen: set[Sequence] = set()
     many = dataclasses.replace(
@@ -110,7 +110,7 @@ def test_losses_that_weigh_nothing_are_left_out_and_no_others(
     `both_ends` says that small losses are left out too.
     """
     falling = -np.sort(-np.random.default_rng(2).integers(low=0, high=2_000, size=300))
-    classes = JointClasses.likely(falling[None], k, loss_weight=weight)
+    classes = JointClasses.likely(falling_counts=falling[None], k=k, loss_weight=weight)
     lowest = classes.losses[0, 1]
     highest = classes.losses[0, -1]
     counted = JointTopK(k=k, epsilon=1.0).class_counts(falling)
@@ -150,7 +150,12 @@ def test_few_and_many_places_have_the_same_distribution() -> None:
             ]
         )
         for block in (every, likely):
-            assert p_value(Counter(map(tuple, block.tolist())), distribution) > 1e-4
+            assert (
+                p_value(
+                    outcome_counts=Counter(map(tuple, block.tolist())), distribution=distribution
+                )
+                > 1e-4
+            )
 
 
 def test_permute_and_flip_is_the_noisy_maximum_over_sequences() -> None:
@@ -159,9 +164,9 @@ def test_permute_and_flip_is_the_noisy_maximum_over_sequences() -> None:
     """
     counts = np.array([2, 1, 1])
     mechanism = PermuteAndFlipJointTopK(k=2, epsilon=3.0)
-    losses = losses_by_definition(counts, 2)
+    losses = losses_by_definition(counts, k=2)
     values = -mechanism.weight * np.array(list(losses.values()), dtype=float)
-    distribution = ordered_distribution(values, 1, UNIT_NOISES["exponential"])
+    distribution = ordered_distribution(values, k=1, noise_kind=UNIT_NOISES["exponential"])
     for place, sequence in enumerate(losses):
         assert mechanism.distribution(counts)[sequence] == pytest.approx(
             distribution[(place,)], rel=1e-10

@@ -32,7 +32,7 @@ def test_one_shot_gumbel_is_peeling() -> None:
     """
     counts = np.array([4, 0, 3, 3])
     values = (counts - counts.max()) / PeelingTopK(k=3, epsilon=4.0).noise_scale
-    by_quadrature = ordered_distribution(values, 3, UNIT_NOISES["gumbel"])
+    by_quadrature = ordered_distribution(values, k=3, noise_kind=UNIT_NOISES["gumbel"])
     peeled = PeelingTopK(k=3, epsilon=4.0).distribution(counts)
     assert by_quadrature.keys() == peeled.keys()
     for outcome, probability in peeled.items():
@@ -100,7 +100,7 @@ def test_j_picks_of_subset_peeling_have_the_distribution_of_peeling(size: int) -
     expected: Counter[tuple[int, ...]] = Counter()
     for picks, probability in ordered.items():
         expected[tuple(sorted(np.flatnonzero(PART)[list(picks)].tolist()))] += probability
-    distribution = peeling.distribution_of(COUNTS, PART, size)
+    distribution = peeling.distribution_of(COUNTS, candidate_mask=PART, num_picks=size)
     assert distribution == pytest.approx(dict(expected), rel=1e-12)
 
 
@@ -112,7 +112,9 @@ def test_impossible_parameters_are_refused() -> None:
     with refused("noise_scale", "nan", "a number > 0"):
         SubsetPeeling(noise_scale=math.nan)
     with refused("counts", "970200 sequences", "at most 100000"):
-        SubsetPeeling(noise_scale=1.0).distribution_of(np.arange(100), np.ones(100, dtype=bool), 3)
+        SubsetPeeling(noise_scale=1.0).distribution_of(
+            np.arange(100), candidate_mask=np.ones(100, dtype=bool), num_picks=3
+        )
     with refused("noise", "laplas"):
         LipschitzTopK(k=1, epsilon=0.1, noise="laplas")
 

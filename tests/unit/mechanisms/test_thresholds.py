@@ -209,14 +209,14 @@ def test_draws_follow_the_distribution_of_two_queries() -> None:
     drawn = Counter(
         tuple(mechanism(bits, thresholds=2, rng=generator).answered.tolist()) for _ in range(1500)
     )
-    assert p_value(drawn, distribution) > 1e-4
+    assert p_value(outcome_counts=drawn, distribution=distribution) > 1e-4
     never = {
         (first, second): float(
             (pass_at_2 if first else 1 - pass_at_2) * (pass_at_2 if second else 1 - pass_at_2)
         )
         for first, second in distribution
     }
-    assert p_value(drawn, distribution=never) < 1e-4
+    assert p_value(outcome_counts=drawn, distribution=never) < 1e-4
 
 
 def test_an_exchange_pays_for_both_items() -> None:

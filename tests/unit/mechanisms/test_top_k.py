@@ -79,7 +79,12 @@ def test_draws_follow_the_exact_distribution(mechanism: TopKMechanism) -> None:
     outcome = mechanism(np.tile(counts, (draws, 1)), rng=np.random.default_rng(7))
     distribution = mechanism.distribution(counts)
     assert sum(distribution.values()) == pytest.approx(1, abs=1e-12)
-    assert p_value(Counter(map(tuple, outcome.indices.tolist())), distribution) > 1e-4
+    assert (
+        p_value(
+            outcome_counts=Counter(map(tuple, outcome.indices.tolist())), distribution=distribution
+        )
+        > 1e-4
+    )
     assert outcome.answered.tolist() == (outcome.indices[:, 0] >= 0).tolist()
 
 

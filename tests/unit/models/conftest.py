@@ -17,7 +17,7 @@ def draw_parts(sizes, num_features=12, num_labels=5, seed=0):
     for size in sizes:
         inputs = rng.standard_normal((size, num_features)).astype(np.float32)
         noise = rng.standard_normal((size, num_labels))
-        parts.append(Shard(inputs, inputs @ directions + offsets + noise > 0))
+        parts.append(Shard(inputs, labels=inputs @ directions + offsets + noise > 0))
     return parts
 
 
@@ -52,7 +52,7 @@ def draw_rows(size, num_features=15, num_labels=6, seed=0):
     directions = np.random.default_rng(99).standard_normal((num_features, num_labels))
     inputs = rng.standard_normal((size, num_features)).astype(np.float32)
     noise = rng.standard_normal((size, num_labels))
-    return Sample(inputs, inputs @ directions + np.linspace(1, -6, num_labels) + noise > 0)
+    return Sample(inputs, labels=inputs @ directions + np.linspace(1, -6, num_labels) + noise > 0)
 
 
 @pytest.fixture(scope="session")

@@ -266,10 +266,10 @@ MLP = MLPTeacher(hidden=4, epochs=2, device="cpu")
 def test_votes_have_the_order_of_teachers_for_any_chunk_size(make_parts, queries, store):
     """Votes cast in chunks of 1, 3 and 100 teachers have the order of the teachers, and the same confidences."""
     parts = make_parts(sizes=[14 + index % 2 for index in range(7)])
-    StackedEngine(chunk_size=3).train(TrainingJob(MLP, parts, range(7), store))
-    expected = MLP.predict_many([store.load(index) for index in range(7)], queries)
+    StackedEngine(chunk_size=3).train(TrainingJob(MLP, shards=parts, seeds=range(7), store=store))
+    expected = MLP.predict_many(states=[store.load(index) for index in range(7)], inputs=queries)
     for size in (1, 3, 100):
-        blocks = list(cast_votes(MLP, store, 7, queries, size))
+        blocks = list(cast_votes(MLP, store, num_teachers=7, inputs=queries, chunk_size=size))
         assert [first for first, _ in blocks] == list(range(0, 7, size))
         np.testing.assert_allclose(
             np.concatenate([block for _, block in blocks]), expected, atol=1e-6
@@ -281,14 +281,14 @@ def test_confidences_of_a_wrong_shape_or_range_are_refused(parts, queries, store
 
     A state without its losses is not saved.
     """
-    job = TrainingJob(MLP, parts, range(2), store)
+    job = TrainingJob(MLP, shards=parts, seeds=range(2), store=store)
     monkeypatch.setattr(MLPTeacher, "fit_many", lambda *given: [{"weights": np.zeros(3)}] * 2)
     with refused("state", "weights"):
         StackedEngine().train(job)
     assert store.missing(2) == [0, 1]
     monkeypatch.undo()
     StackedEngine().train(job)
-    confidences = MLP.predict_many([store.load(0), store.load(1)], queries)
+    confidences = MLP.predict_many(states=[store.load(0), store.load(1)], inputs=queries)
     with_nan = np.where(confidences == confidences[0, 0, 0], np.nan, confidences)
     for values, rule in (
         (with_nan, r"in \[0, 1\]"),
@@ -309,7 +309,7 @@ def test_a_continued_run_reads_the_votes_of_a_killed_run(parts, queries, tmp_pat
     teacher = LinearTeacher(device="cpu")
     store = CheckpointStore(tmp_path / "teachers")
     scratch = tmp_path / "casting"
-    StackedEngine().train(TrainingJob(teacher, parts, range(6), store))
+    StackedEngine().train(TrainingJob(teacher, shards=parts, seeds=range(6), store=store))
     blocks = [
         block
         for _, block in cast_votes(teacher, store, num_teachers=6, inputs=queries, chunk_size=2)

@@ -52,7 +52,11 @@ def train(engine, teacher, parts, folder, on_progress=None):
         on_progress: called with the number and the last loss of each teacher.
     """
     store = CheckpointStore(folder)
-    engine.train(TrainingJob(teacher, parts, range(len(parts)), store, on_progress))
+    engine.train(
+        TrainingJob(
+            teacher, shards=parts, seeds=range(len(parts)), store=store, on_progress=on_progress
+        )
+    )
     return store
 
 
@@ -93,7 +97,7 @@ def test_all_engines_train_the_same_teachers(many, queries, tmp_path):
     stacked = train(StackedEngine(chunk_size=4), teacher, parts=many, folder=tmp_path / "stacked")
     processes = train(
         ProcessesEngine(num_workers=2, chunk_size=4),
-        teacher,
+        teacher=teacher,
         parts=many,
         folder=tmp_path / "processes",
     )
@@ -103,7 +107,8 @@ def test_all_engines_train_the_same_teachers(many, queries, tmp_path):
     assert files(sequential.folder) == files(single.folder)
     for index in range(10):
         stacked_votes, other = (
-            teacher.predict_many([s.load(index)], queries) for s in (stacked, sequential)
+            teacher.predict_many(states=[s.load(index)], inputs=queries)
+            for s in (stacked, sequential)
         )
         np.testing.assert_allclose(stacked_votes, other, atol=1e-5)
     # its pool is another than the engine's
@@ -132,7 +137,7 @@ def test_a_continued_run_ends_with_the_same_teachers(engine, teacher, many, tmp_
     reported = []
     train(
         engine,
-        teacher,
+        teacher=teacher,
         parts=many,
         folder=tmp_path,
         on_progress=lambda index, loss: reported.append(index),
@@ -149,7 +154,7 @@ def test_each_teacher_is_trained_on_its_own_shard(many, tmp_path):
     The output is shifted so that the teacher's threshold lies at 0.5. No teacher at all is refused.
     """
     with refused("num_teachers", 0, "a whole number >= 1"):
-        TrainingJob(LINEAR, many, [], CheckpointStore(tmp_path))
+        TrainingJob(LINEAR, shards=many, seeds=[], store=CheckpointStore(tmp_path))
     store = train(StackedEngine(chunk_size=4), teacher=LINEAR, parts=many, folder=tmp_path)
     for index, shard in enumerate(many):
         state = store.load(index)
@@ -179,7 +184,7 @@ def test_each_teacher_is_reported_once_after_its_file_is_written(many, tmp_path)
                 raise ValueError("broken record")
             return many[index]
 
-    job = TrainingJob(MLP, BreakingShards(), range(10), store, hear)
+    job = TrainingJob(MLP, shards=BreakingShards(), seeds=range(10), store=store, on_progress=hear)
     with pytest.raises(ValueError, match="broken record"):
         StackedEngine(chunk_size=2).train(job)
     assert store.missing(10) == [6, 7, 8, 9]
@@ -303,7 +308,7 @@ class DeafTeacher(LinearTeacher):
 
 def train_deaf_workers(folder):
     """Trains ten teachers in workers, and fails unless workers block SIGINT and this process does not."""
-    parts = [Shard(np.eye(4, dtype=np.float32), np.eye(4, dtype=np.bool_))] * 10
+    parts = [Shard(np.eye(4, dtype=np.float32), labels=np.eye(4, dtype=np.bool_))] * 10
     train(
         ProcessesEngine(num_workers=1, chunk_size=5),
         teacher=DeafTeacher(device="cpu"),
@@ -348,7 +353,7 @@ def test_an_interrupt_leaves_whole_checkpoints_and_a_script_needs_no_guard(tmp_p
     assert store.missing(8) == [4, 5, 6, 7]
     before = files(store.folder)
     rng = np.random.default_rng(0)
-    part = Shard(rng.standard_normal((9, 3)).astype(np.float32), rng.random((9, 2)) < 0.5)
+    part = Shard(rng.standard_normal((9, 3)).astype(np.float32), labels=rng.random((9, 2)) < 0.5)
     train(StackedEngine(chunk_size=2), teacher=LINEAR, parts=[part] * 8, folder=store.folder)
     assert store.missing(8) == []
     assert files(store.folder)[:4] == before
@@ -394,7 +399,15 @@ def test_a_dead_worker_is_replaced_and_every_teacher_is_reported_once(make_parts
     teacher = DyingTeacher(device="cpu", marker=str(tmp_path / "died"))
     store = CheckpointStore(tmp_path / "teachers")
     engine = ProcessesEngine(num_workers=2, chunk_size=2)
-    engine.train(TrainingJob(teacher, parts, range(6), store, lambda *told: reported.append(told)))
+    engine.train(
+        TrainingJob(
+            teacher,
+            shards=parts,
+            seeds=range(6),
+            store=store,
+            on_progress=lambda *told: reported.append(told),
+        )
+    )
     assert (tmp_path / "died").exists()
     assert sorted(index for index, _ in reported) == list(range(6))
     assert all(loss == store.load(index)["loss_curve"][-1] for index, loss in reported)
@@ -440,7 +453,15 @@ def test_ray_gives_the_same_bytes_as_the_other_engines(cluster, make_parts, tmp_
         ("here", StackedEngine(chunk_size=4)),
     ):
         store = CheckpointStore(tmp_path / name)
-        engine.train(TrainingJob(MLP, parts, range(10), store, lambda *told: reported.append(told)))
+        engine.train(
+            TrainingJob(
+                MLP,
+                shards=parts,
+                seeds=range(10),
+                store=store,
+                on_progress=lambda *told: reported.append(told),
+            )
+        )
     assert files(tmp_path / "ray") == files(tmp_path / "here")
     of_ray = dict(reported[:10])
     assert sorted(of_ray) == list(range(10))
@@ -459,7 +480,13 @@ def test_teachers_of_a_killed_worker_of_ray_are_trained_again(cluster, make_part
     reported = []
     teacher = DyingTeacher(device="cpu", marker=str(tmp_path / "died"))
     store = CheckpointStore(tmp_path / "teachers")
-    job = TrainingJob(teacher, parts, range(6), store, lambda i, loss: reported.append(i))
+    job = TrainingJob(
+        teacher,
+        shards=parts,
+        seeds=range(6),
+        store=store,
+        on_progress=lambda i, loss: reported.append(i),
+    )
     RayEngine(chunk_size=2).train(job)
     assert (tmp_path / "died").exists()
     assert sorted(reported) == list(range(6))
@@ -496,7 +523,9 @@ def test_a_worker_of_ray_ends_with_its_node():
 
 def test_a_node_that_does_not_answer_is_an_error_of_one_line(make_parts, tmp_path, monkeypatch):
     """Ray does not start, or its address refuses. The error is one line with the address, and nothing waits."""
-    job = TrainingJob(LINEAR, make_parts(sizes=[20]), [0], CheckpointStore(tmp_path))
+    job = TrainingJob(
+        LINEAR, shards=make_parts(sizes=[20]), seeds=[0], store=CheckpointStore(tmp_path)
+    )
     addresses = []
 
     def init(address, **settings):

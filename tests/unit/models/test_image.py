@@ -17,7 +17,7 @@ def bright_corners(size, seed):
     """Draws images of 16 x 16 pixels, with a label for each bright corner."""
     rng = np.random.default_rng(seed)
     labels = rng.random((size, 4)) < 0.4
-    images = rng.random((size, 1, 16, 16), np.float32) * 0.5
+    images = rng.random((size, 1, 16, 16), dtype=np.float32) * 0.5
     images += 0.5 * np.kron(labels.reshape(size, 1, 2, 2), np.ones((8, 8))).astype(np.float32)
     return images, labels
 
@@ -42,14 +42,18 @@ def test_single_and_stacked_teachers_agree_and_learn(norm, image_parts, question
         CNNTeacher(**SMALL, norm=norm, stacked=stacked) for stacked in (False, True)
     )
     unstacked_votes = unstacked.predict_many(
-        unstacked.fit_many(image_parts, seeds=range(3)), questions[0]
+        states=unstacked.fit_many(image_parts, seeds=range(3)), inputs=questions[0]
     )
-    other = stacked.predict_many(stacked.fit_many(image_parts, seeds=range(3)), questions[0])
+    other = stacked.predict_many(
+        states=stacked.fit_many(image_parts, seeds=range(3)), inputs=questions[0]
+    )
     np.testing.assert_allclose(unstacked_votes, other, atol=2e-3)
     assert (unstacked_votes.shape, unstacked_votes.dtype) == ((3, 60, 4), np.float32)
     trained = CNNTeacher(**(SMALL | {"epochs": 15, "learning_rate": 1e-2}), norm=norm)
     states = trained.fit_many([Shard(*bright_corners(size=60, seed=5))], seeds=[1])
-    assert ((trained.predict_many(states, questions[0])[0] >= 0.5) == questions[1]).mean() > 0.95
+    assert (
+        (trained.predict_many(states, inputs=questions[0])[0] >= 0.5) == questions[1]
+    ).mean() > 0.95
 
 
 @pytest.mark.parametrize("stacked", [False, True])
@@ -67,16 +71,18 @@ def test_a_threshold_changes_votes_and_not_the_training(stacked, image_parts, qu
     # 3 epochs of 24, 17 and 30 records, 8 a step
     assert [len(curve) for curve in curves] == [9, 9, 12]
     assert all(np.isfinite(curve).all() and curve[-1] < curve[0] for curve in curves)
-    probabilities = half.predict_many(states, questions[0])
+    probabilities = half.predict_many(states, inputs=questions[0])
     clear = np.abs(probabilities - 0.2) > 1e-5
-    assert ((low.predict_many(states, questions[0]) >= 0.5) == (probabilities >= 0.2))[clear].all()
+    assert ((low.predict_many(states, inputs=questions[0]) >= 0.5) == (probabilities >= 0.2))[
+        clear
+    ].all()
 
 
 def image_part(size, seed):
     """Returns a shard of images of 32 x 32 pixels, whose red and blue tell the two labels."""
     rng = np.random.default_rng(seed)
     labels = rng.random((size, 2)) < 0.5
-    images = rng.random((size, 3, 32, 32), np.float32) * 0.3
+    images = rng.random((size, 3, 32, 32), dtype=np.float32) * 0.3
     images[:, 0] += 0.6 * labels[:, 0, None, None]
     images[:, 2] += 0.6 * labels[:, 1, None, None]
     return Shard(images, labels)
@@ -101,7 +107,7 @@ def test_a_whole_network_is_trained_from_the_seed():
     again = teacher.fit_many([part], seeds=[3])
     assert all(np.array_equal(first[0][name], again[0][name]) for name in first[0])
     assert first[0]["loss_curve"].shape == (1,)
-    confidences = teacher.predict_many(first, image_part(size=5, seed=1).inputs)
+    confidences = teacher.predict_many(states=first, inputs=image_part(size=5, seed=1).inputs)
     assert confidences.shape == (1, 5, 2)
     assert ((confidences >= 0) & (confidences <= 1)).all()
 

@@ -24,7 +24,9 @@ DIRECTIONS = PublicPCA.fit(PUBLIC, 4)
 
 def split(inputs, labels):
     """Returns a split in which each record is its own group."""
-    return Split(inputs, labels, np.arange(len(labels)), np.arange(len(labels)))
+    return Split(
+        inputs, labels, record_ids=np.arange(len(labels)), group_ids=np.arange(len(labels))
+    )
 
 
 POOL_OF_50 = split(PUBLIC, labels=np.zeros((300, 3), bool))
@@ -130,7 +132,10 @@ def test_records_per_group_are_estimated_from_the_public_pool(sizes, expected):
     groups = np.repeat(np.arange(len(sizes)), sizes)
     rows = len(groups)
     public = Split(
-        np.zeros((rows, 2), np.float32), np.zeros((rows, 1), bool), np.arange(rows), groups
+        np.zeros((rows, 2), np.float32),
+        np.zeros((rows, 1), bool),
+        record_ids=np.arange(rows),
+        group_ids=groups,
     )
     assert kernel_votes.records_per_group(public) == expected
 
@@ -203,7 +208,7 @@ def test_a_released_model_has_the_directions_that_teachers_voted_in(nonlinear, n
     """
     data = SimpleNamespace(private=split(INPUTS, labels=LABELS), public=POOL_OF_50)
     source = KernelTeacher(nonlinear=nonlinear).votes_of(
-        data, partition=Partition(np.arange(50), 50), num_queries=300
+        data, partition=Partition(np.arange(50), num_teachers=50), num_queries=300
     )
     votes_in_rounds = source.in_rounds(noise_multiplier=noise)
     weights = np.random.default_rng(3).normal(size=(votes_in_rounds.width, 3))

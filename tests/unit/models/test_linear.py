@@ -73,7 +73,7 @@ def test_a_teachers_own_threshold_predicts_rare_labels():
 
     def draw(size):
         inputs = rng.standard_normal((size, 20)).astype(np.float32)
-        return Shard(inputs, inputs[:, :6] + rng.standard_normal((size, 6)) > 2.3)  # 5% each
+        return Shard(inputs, labels=inputs[:, :6] + rng.standard_normal((size, 6)) > 2.3)  # 5% each
 
     parts = [draw(100) for _ in range(10)]
     held_out = draw(2000)
@@ -81,7 +81,10 @@ def test_a_teachers_own_threshold_predicts_rare_labels():
     for threshold in (0.5, None):
         teacher = LinearTeacher(threshold=threshold, device="cpu")
         votes = (
-            teacher.predict_many(teacher.fit_many(parts, seeds=range(10)), held_out.inputs) >= 0.5
+            teacher.predict_many(
+                states=teacher.fit_many(parts, seeds=range(10)), inputs=held_out.inputs
+            )
+            >= 0.5
         )
         f1[threshold] = np.array(
             [f1_score(held_out.labels, vote, average="micro") for vote in votes]
@@ -160,7 +163,7 @@ def test_the_ceiling_is_the_best_on_held_out_private_groups(nonlinear: bool, kin
     inputs = rng.normal(size=(1500, 6)).astype(np.float32)
     score = inputs[:, 0] * inputs[:, 1] if nonlinear else inputs[:, 0] + inputs[:, 1]
     labels = (score + 0.3 * rng.normal(size=1500) > 1)[:, None]
-    private = Split(inputs, labels, np.arange(1500), np.arange(1500) // 2)
+    private = Split(inputs, labels, record_ids=np.arange(1500), group_ids=np.arange(1500) // 2)
     # no test labels
     model = train_on_all_records(LowRankStudent(), private, seed=0)
     assert (model.kind, model.num_rows) == (kind, 1500)

@@ -20,7 +20,7 @@ def fit_one(estimator, part):
     (state,) = teacher.fit_many([part], seeds=[3])
 
     def confidences(inputs):
-        return teacher.predict_many([state], inputs)[0]
+        return teacher.predict_many(states=[state], inputs=inputs)[0]
 
     return confidences
 
@@ -73,7 +73,7 @@ def test_equal_seeds_give_equal_teachers(parts, queries):
         make_pipeline(StandardScaler(), RandomForestClassifier(n_estimators=3))
     )
     states = teacher.fit_many([parts[0]] * 3, seeds=[1, 1, 2])
-    first, second, third = teacher.predict_many(states, queries)
+    first, second, third = teacher.predict_many(states, inputs=queries)
     assert (first == second).all()
     assert (first != third).any()
 

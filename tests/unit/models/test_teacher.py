@@ -44,13 +44,15 @@ def test_confidences_of_every_teacher_query_and_label(teacher, parts, queries):
 
     Inputs with several axes give the same as flat ones.
     """
-    confidences = teacher.predict_many(teacher.fit_many(parts, seeds=range(6)), queries)
+    confidences = teacher.predict_many(
+        states=teacher.fit_many(parts, seeds=range(6)), inputs=queries
+    )
     assert (confidences.shape, confidences.dtype) == ((6, 50, 5), np.float32)
     assert 0 <= confidences.min() < confidences.max() <= 1
     assert len(np.unique((confidences >= 0.5).mean(axis=(1, 2)))) > 1  # the teachers differ
     images = [Shard(part.inputs.reshape(-1, 3, 2, 2), part.labels) for part in parts]
     flattened = teacher.predict_many(
-        teacher.fit_many(images, seeds=range(6)), queries.reshape(-1, 3, 2, 2)
+        states=teacher.fit_many(images, seeds=range(6)), inputs=queries.reshape(-1, 3, 2, 2)
     )
     assert (flattened == confidences).all()
 
@@ -73,9 +75,9 @@ def test_equal_calls_give_equal_bytes_with_loss_curves(teacher, parts):
 
 def test_a_teacher_depends_on_its_own_shard_alone(teacher, parts, queries):
     """A teacher trained alone, and among others, has the same confidences within 1e-4."""
-    single = teacher.predict_many(teacher.fit_many([parts[3]], seeds=[7]), queries)[0]
+    single = teacher.predict_many(states=teacher.fit_many([parts[3]], seeds=[7]), inputs=queries)[0]
     states = teacher.fit_many([parts[2], parts[3], parts[0]], seeds=[1, 7, 2])
-    np.testing.assert_allclose(teacher.predict_many(states, queries)[1], single, atol=1e-4)
+    np.testing.assert_allclose(teacher.predict_many(states, inputs=queries)[1], single, atol=1e-4)
 
 
 def test_shards_that_do_not_match_are_refused(teacher, parts):
@@ -172,10 +174,13 @@ def test_a_run_isolates_teachers_if_groups_have_several_records(tmp_path):
         return replace(
             data,
             private=Split(
-                private.inputs, private.labels, private.record_ids, private.record_ids // 2
+                private.inputs,
+                private.labels,
+                private.record_ids,
+                group_ids=private.record_ids // 2,
             ),
         )
 
     engine = Listening(trained=([],))
-    train(replace(small_plan(), load_dataset=load, engine=engine), tmp_path / "run")
+    train(replace(small_plan(), load_dataset=load, engine=engine), output_dir=tmp_path / "run")
     assert engine.trained[0] == [IsolatedTeacher(TEACHERS[0])]

@@ -34,7 +34,7 @@ class OnePrice(GaussianVotes):
     """A release whose Q queries cost epsilon Q / noise_std by basic composition."""
 
     def event(self, shape: VoteShape) -> Event:
-        return SelfComposedEvent(PureDpEvent(epsilon=1 / self.noise_std), shape.num_queries)
+        return SelfComposedEvent(PureDpEvent(epsilon=1 / self.noise_std), count=shape.num_queries)
 
 
 class Sum(Accountant):
@@ -245,7 +245,7 @@ def test_event_is_priced_by_the_only_accountant_that_supports_it() -> None:
 
     class Own(GaussianVotes):
         def event(self, shape: VoteShape) -> Event:
-            return SelfComposedEvent(Mine(), shape.num_queries)
+            return SelfComposedEvent(Mine(), count=shape.num_queries)
 
     class Counts(RdpAccountant):
         num_events = 0

@@ -181,8 +181,8 @@ def test_less_noise_is_suggested_if_the_queries_stay_affordable(
     """
     shape = VoteShape(num_queries=200, num_labels=20, num_teachers=100)
     plan = Plan(
-        GaussianVotes(noise_std=2000.0),
-        shape,
+        aggregator=GaussianVotes(noise_std=2000.0),
+        shape=shape,
         budget=budget_from_settings(target_delta=1e-6, max_epsilon=max_epsilon),
     )
     noise_remedies = [remedy for remedy in suggested(plan) if remedy.owner == "aggregator"]
@@ -200,7 +200,7 @@ def test_teachers_and_queries_are_changed_together_if_neither_suffices() -> None
     The plan with both changes is accepted; with either change alone it is refused.
     """
     shape = VoteShape(num_queries=2000, num_labels=40, num_teachers=50)
-    plan = Plan(PEELING, shape, budget=budget(epsilon=0.4))
+    plan = Plan(aggregator=PEELING, shape=shape, budget=budget(epsilon=0.4))
     (both,) = [remedy for remedy in suggested(plan) if remedy.name == "num_teachers"]
     (queries,) = both.also
     assert both.value == 2000
@@ -214,7 +214,7 @@ def test_teachers_and_queries_are_changed_together_if_neither_suffices() -> None
 def test_plan_of_one_teacher_gets_no_remedies() -> None:
     """A plan with one teacher, who is always sure, is refused without remedies."""
     plan = Plan(
-        GaussianVotes(noise_std=1.0),
+        aggregator=GaussianVotes(noise_std=1.0),
         shape=replace(SHAPE, num_teachers=1),
         budget=Budget(delta=1e-6, epsilon=2.0),
     )
@@ -231,7 +231,7 @@ def test_fixed_top_k_is_judged_on_queries_with_k_labels(num_labels: int) -> None
     is its epsilon of 50.
     """
     shape = VoteShape(num_queries=100, num_labels=num_labels, num_teachers=200)
-    plan = Plan(FixedTopK(k=5, epsilon=50.0), shape, budget=Budget(delta=1e-6))
+    plan = Plan(aggregator=FixedTopK(k=5, epsilon=50.0), shape=shape, budget=Budget(delta=1e-6))
     (line,) = judged(plan)
     assert line.endswith("above 10 it promises one person little")  # and nothing else
 
@@ -395,7 +395,7 @@ def test_search_reports_the_refusal_and_obeys_its_time_limit(
     at_once = replace(search, seconds=0.0)
     with refused("num_teachers", 200, "found nothing that works"):
         guarded(GaussianVotes(noise_std=1.0), search=at_once)
-    plan = Plan(GaussianVotes(noise_std=1.0), shape=SHAPE, budget=budget())
+    plan = Plan(aggregator=GaussianVotes(noise_std=1.0), shape=SHAPE, budget=budget())
     assert not search_remedies(
         plan.aggregator, plan.priced(), plan.budget, num_groups=None, search=at_once
     ).is_complete
@@ -529,7 +529,7 @@ class TestSuggestion:
         shape = replace(
             SHAPE, num_teachers=suggestion.num_teachers, num_queries=suggestion.num_queries
         )
-        planned = plan_release(aggregator, shape, budget(epsilon=4.0))
+        planned = plan_release(aggregator, shape, budget=budget(epsilon=4.0))
         assert expected_release(planned.aggregator, shape).success >= 0.9
         assert suggestion.records_per_teacher == pytest.approx(62_115 / suggestion.num_teachers)
         assert 100 < suggestion.num_teachers < 3000, (

@@ -150,7 +150,11 @@ def figures() -> RunFigures:
             ),
         },
         precision_recall=PrecisionRecall.from_scores(
-            scores, scores > 0.5, true, constant_labels=np.eye(4)[0] > 0, threshold=0.5
+            scores,
+            predicted_labels=scores > 0.5,
+            true_labels=true,
+            constant_labels=np.eye(4)[0] > 0,
+            threshold=0.5,
         ),
         student_curve={"loss": np.array([0.9, 0.5, 0.3])},
     )

@@ -129,7 +129,7 @@ def test_control_codes_in_names_have_no_effect_on_a_terminal(
     for cell in (Text(name), name, table):
         console.print(cell)
     monitor = ConsoleMonitor(console)
-    with monitor.stage(name, 2) as advance:
+    with monitor.stage(name, total=2) as advance:
         advance(1, name)
     monitor.say(name)
     text = re.sub(r"\x1b\[(\?25[lh]|\d*[AK])", "", file.getvalue())  # what a bar moves

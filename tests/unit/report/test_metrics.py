@@ -68,7 +68,7 @@ def test_average_precision_equals_scikit_learn_with_ties(digits: int, dtype: typ
     scores = np.round(rng.random((300, 6)) + 0.3 * true, digits).astype(dtype)
     scores[:, 5] = 0.25
     expected = [average_precision_score(true[:, label], scores[:, label]) for label in range(6)]
-    np.testing.assert_allclose(average_precisions(scores, true), expected, rtol=1e-12)
+    np.testing.assert_allclose(average_precisions(scores, true_labels=true), expected, rtol=1e-12)
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -206,7 +206,9 @@ def test_reference_models_find_members_that_losses_alone_do_not() -> None:
     odds = usual.mean(axis=0) + rng.normal(0, 1, 2000)
     for moved, beyond in ((3.0, True), (0.0, False)):
         student_odds = odds + moved * (np.arange(2000) < 1000)
-        private, test = np.split(unusual(student_odds, usual), [1000])
+        private, test = np.split(
+            unusual(sample_log_odds=student_odds, reference_log_odds=usual), [1000]
+        )
         attack = Membership.from_losses(
             -student_odds[:1000],
             test_losses=-student_odds[1000:],

@@ -52,7 +52,11 @@ def test_precision_and_recall_end_at_the_chosen_point() -> None:
     true = rng.random((300, 3)) < 0.3
     scores = rng.random((300, 3)) + 0.5 * true
     curve = PrecisionRecall.from_scores(
-        scores, scores >= 0.8, true, constant_labels=np.array([True, False, False]), threshold=0.8
+        scores,
+        predicted_labels=scores >= 0.8,
+        true_labels=true,
+        constant_labels=np.array([True, False, False]),
+        threshold=0.8,
     )
     precision, recall, levels = precision_recall_curve(true.ravel(), scores.ravel())
     place = int(np.searchsorted(levels, 0.8))
@@ -62,7 +66,11 @@ def test_precision_and_recall_end_at_the_chosen_point() -> None:
     np.testing.assert_allclose(curve.precision, expected)
     assert (
         PrecisionRecall.from_scores(
-            scores, scores > 1, true & False, constant_labels=true[0], threshold=None
+            scores,
+            predicted_labels=scores > 1,
+            true_labels=true & False,
+            constant_labels=true[0],
+            threshold=None,
         )
         is None
     )

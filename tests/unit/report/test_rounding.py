@@ -45,7 +45,7 @@ def test_never_below_and_less_than_one_unit_above(digits: int) -> None:
         *(10.0 ** rng.uniform(-12, 15, 200)).tolist(),
         *rng.integers(0, 99, 20) / 100,
     ):
-        text = round_up(float(value), digits)
+        text = round_up(value=float(value), digits=digits)
         assert float(text) >= value
         assert Fraction(text) - Fraction(repr(float(value))) < Fraction(1, 10**digits)
         assert len(text.partition(".")[2]) == digits

@@ -57,7 +57,7 @@ def trained(
         dataset,
         dealt(dataset, folder),
         num_queries=NUM_QUERIES,
-        seeds=RandomStreams(entropy=3).seeds("teachers", NUM_TEACHERS),
+        seeds=RandomStreams(entropy=3).seeds("teachers", num_seeds=NUM_TEACHERS),
         engine=engine,
         folder=folder,
         monitor=monitor,

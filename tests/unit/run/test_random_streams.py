@@ -23,19 +23,21 @@ def test_without_a_seed_all_streams_except_noise_repeat(
     A secret that is damaged, or that others can read, is refused.
     """
     path = tmp_path / "training.secret"
-    run = RandomStreams.of_run(path, None)
+    run = RandomStreams.of_run(path, seed=None)
     assert run.generator("noise").random() != run.generator("noise").random()
-    assert run.seeds("teachers", 3) == RandomStreams.of_run(path, None).seeds("teachers", 3)
+    assert run.seeds("teachers", num_seeds=3) == RandomStreams.of_run(path, seed=None).seeds(
+        "teachers", num_seeds=3
+    )
     assert list(tmp_path.iterdir()) == [path]
     assert path.stat().st_mode & 0o777 == 0o600
     path.chmod(0o644)  # others could read it
     with refused("secret", ANY, "mode 0600"):
-        RandomStreams.of_run(path, None)
+        RandomStreams.of_run(path, seed=None)
     path.chmod(0o600)
     for text in ("0\n", "", "g" * 64 + "\n", "0" * 64):  # weak
         path.write_text(text)
         with refused("secret", ANY, "64"):
-            RandomStreams.of_run(path, None)
+            RandomStreams.of_run(path, seed=None)
     streams = RandomStreams.from_secret()
     other = RandomStreams.from_secret()
     assert streams.entropy != other.entropy
@@ -51,19 +53,21 @@ def test_the_numbers_of_a_seed_never_change(tmp_path: Path) -> None:
 
     Seeded runs are reproducible.
     """
-    run = RandomStreams.of_run(tmp_path / "training.secret", 5)
+    run = RandomStreams.of_run(tmp_path / "training.secret", seed=5)
     for index, purpose in enumerate(PURPOSES):
         sequence = np.random.SeedSequence(5, spawn_key=(index,))
         rng = RandomStreams(entropy=5).generator(purpose)
         assert rng.bit_generator.state == np.random.PCG64(sequence).state
         assert (
-            RandomStreams(entropy=5).seeds(purpose, 3)
+            RandomStreams(entropy=5).seeds(purpose, num_seeds=3)
             == sequence.generate_state(n_words=3, dtype=np.uint32).tolist()
-            == run.seeds(purpose, 3)
+            == run.seeds(purpose, num_seeds=3)
         )
         assert rng.random() == run.generator(purpose).random()
     assert not any(tmp_path.iterdir())
-    assert len({RandomStreams(entropy=5).seeds(purpose, 1)[0] for purpose in PURPOSES}) == 4
+    assert (
+        len({RandomStreams(entropy=5).seeds(purpose, num_seeds=1)[0] for purpose in PURPOSES}) == 4
+    )
 
 
 def test_each_stream_of_a_secret_is_chacha20_with_its_own_key() -> None:
@@ -73,11 +77,15 @@ def test_each_stream_of_a_secret_is_chacha20_with_its_own_key() -> None:
         rng = RandomStreams(SECRET).generator(purpose)
         assert rng.bit_generator.state["state"]["keysetup"].astype("<u4").tobytes() == key
         words = cipher_generator(key).bit_generator.random_raw(2).astype("<u8").tobytes()
-        assert RandomStreams(SECRET).seeds(purpose, 4) == np.frombuffer(words, "<u4").tolist()
         assert (
-            RandomStreams(SECRET).seeds(purpose, 3) == RandomStreams(SECRET).seeds(purpose, 9)[:3]
+            RandomStreams(SECRET).seeds(purpose, num_seeds=4)
+            == np.frombuffer(words, "<u4").tolist()
         )
-    assert len({RandomStreams(SECRET).seeds(purpose, 1)[0] for purpose in PURPOSES}) == 4
+        assert (
+            RandomStreams(SECRET).seeds(purpose, num_seeds=3)
+            == RandomStreams(SECRET).seeds(purpose, num_seeds=9)[:3]
+        )
+    assert len({RandomStreams(SECRET).seeds(purpose, num_seeds=1)[0] for purpose in PURPOSES}) == 4
 
 
 def test_a_classifier_without_a_seed_draws_from_chacha20() -> None:
@@ -95,10 +103,10 @@ def test_a_students_seed_does_not_reveal_secret_noise() -> None:
     """
     seed = RandomStreams(2**255 + 5)
     noise = seed.generator("noise").bit_generator.seed_seq
-    assert _noise_word_behind(seed.seeds("student", 1)[0]) == int(noise.pool[0])
+    assert _noise_word_behind(seed.seeds("student", num_seeds=1)[0]) == int(noise.pool[0])
     secret = RandomStreams(SECRET)
     key = secret.generator("noise").bit_generator.state["state"]["keysetup"]
-    assert _noise_word_behind(secret.seeds("student", 1)[0]) not in key
+    assert _noise_word_behind(secret.seeds("student", num_seeds=1)[0]) not in key
 
 
 def _noise_word_behind(seed: int) -> int:

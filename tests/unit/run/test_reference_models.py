@@ -44,8 +44,8 @@ def trained_model(
     folder: Path, training: Callable[[], TrainedStudent], *, monitor: SilentMonitor | None = None
 ) -> TrainedStudent:
     """Returns the reference model that all tests of this file ask for."""
-    references = ReferenceModels(folder, monitor or SilentMonitor())
-    return references.model("all_records_model", KEY, train=training)
+    references = ReferenceModels(outputs=folder, monitor=monitor or SilentMonitor())
+    return references.model("all_records_model", key=KEY, train=training)
 
 
 def test_a_model_is_trained_once_and_a_line_tells_where_it_lies(tmp_path: Path) -> None:
@@ -219,9 +219,9 @@ def test_models_of_own_classes_are_not_shared(tmp_path: Path) -> None:
     """A student of the user's own class has no key: its model is trained each time, and not stored."""
     assert key_of(OwnStudent()) is None
     training = CountedTraining()
-    references = ReferenceModels(tmp_path, SilentMonitor())
+    references = ReferenceModels(outputs=tmp_path, monitor=SilentMonitor())
     for _ in range(2):
-        references.model("all_records_model", None, train=training)
+        references.model("all_records_model", key=None, train=training)
     assert training.num_calls == 2
     assert list(tmp_path.iterdir()) == []
 
@@ -234,10 +234,10 @@ def test_runs_in_one_folder_train_what_depends_on_the_data_once(tmp_path: Path) 
     """
     plan = replace(small_plan(), all_records=True, seed=None)
     monitors = [SilentMonitor() for _ in range(3)]
-    first = train(plan, tmp_path / "first", monitors[0])
+    first = train(plan, output_dir=tmp_path / "first", monitor=monitors[0])
     other_student = replace(plan, student=LogisticStudent(), settings={"name": "other"})
-    second = train(other_student, tmp_path / "second", monitors[1])
-    third = train(plan, tmp_path / "third", monitors[2])
+    second = train(other_student, output_dir=tmp_path / "second", monitor=monitors[1])
+    third = train(plan, output_dir=tmp_path / "third", monitor=monitors[2])
     assert [monitor.stages.count(TRAINING) for monitor in monitors] == [1, 0, 0]
     true_label_stage = "training the true label student"
     assert [monitor.stages.count(true_label_stage) for monitor in monitors] == [1, 1, 0]
@@ -252,9 +252,11 @@ def test_runs_in_one_folder_train_what_depends_on_the_data_once(tmp_path: Path) 
 def test_other_private_records_have_another_ceiling(tmp_path: Path) -> None:
     """A run on other private records in the same folder trains its own all-records model."""
     plan = replace(small_plan(), all_records=True)
-    train(plan, tmp_path / "first")
+    train(plan, output_dir=tmp_path / "first")
     dataset = small_dataset()
     fewer = replace(dataset, private=dataset.private.take(np.arange(900)))
     monitor = SilentMonitor()
-    train(replace(plan, load_dataset=lambda: fewer), tmp_path / "second", monitor)
+    train(
+        replace(plan, load_dataset=lambda: fewer), output_dir=tmp_path / "second", monitor=monitor
+    )
     assert TRAINING in monitor.stages

@@ -35,7 +35,9 @@ def promises(
     places: Places, adjacency: Adjacency = Adjacency.REPLACE_ONE, num_draws: int = 1
 ) -> str:
     """Returns the sentences of the privacy card on whose data the price protects."""
-    release = Release(np.zeros((1, 1), bool), np.ones(1, bool), EVENT, adjacency)
+    release = Release(
+        np.zeros((1, 1), bool), answered=np.ones(1, bool), event=EVENT, adjacency=adjacency
+    )
     return "\n".join(places.promises(release, budget=BUDGET, num_draws=num_draws))
 
 

@@ -22,15 +22,21 @@ def test_mass_on_one_side_or_on_none_and_high_orders() -> None:
     """
     first = np.array([[0.5, 0.5, 0.0]])
     second = np.array([[0.5, 0.0, 0.5]])
-    assert np.isposinf(largest_renyi(first, second, [1.5, 64.0])).all()
+    assert np.isposinf(
+        largest_renyi(first_laws=first, second_laws=second, renyi_orders=[1.5, 64.0])
+    ).all()
     assert largest_delta(first, second, 1000.0) == 0.5
     assert math.isinf(largest_log_ratio(first, second))
     padded_first, padded_second = (np.append(side, [[0.0]], axis=1) for side in (FIRST, SECOND))
-    renyi_at_2 = largest_renyi(padded_first, padded_second, [2.0])[0]
+    renyi_at_2 = largest_renyi(
+        first_laws=padded_first, second_laws=padded_second, renyi_orders=[2.0]
+    )[0]
     assert renyi_at_2 == pytest.approx(math.log(4 / 3))
     assert largest_range(padded_first, padded_second) == pytest.approx(math.log(3))
     assert trimmed(padded_first, padded_second, failure_prob=0.1)[0][0, 2] == 0
-    assert largest_renyi(FIRST, SECOND, [1e6])[0] == pytest.approx(math.log(2), abs=1e-5)
+    assert largest_renyi(first_laws=FIRST, second_laws=SECOND, renyi_orders=[1e6])[
+        0
+    ] == pytest.approx(math.log(2), abs=1e-5)
     assert renyi(logs(FIRST), log_second=logs(FIRST), orders=[1.05, 1e6]).max() == pytest.approx(
         0.0, abs=1e-13
     )
@@ -107,9 +113,9 @@ def test_trimmed_distributions_are_dominated_and_minimize_every_hockey_stick(
                 best = least_hockey_stick(
                     *(side[0] for side in full), failure_prob, math.exp(epsilon)
                 )
-                assert hockey_stick(kept[one], kept[other], [epsilon])[0, 0] == pytest.approx(
-                    best, abs=1e-7
-                )
+                assert hockey_stick(first=kept[one], second=kept[other], epsilons=[epsilon])[
+                    0, 0
+                ] == pytest.approx(best, abs=1e-7)
 
 
 def least_hockey_stick(
@@ -146,7 +152,7 @@ def test_randomized_response_is_exact() -> None:
         expected = (
             binom.pmf(np.arange(count + 1), count, p) * np.maximum(0, 1 - np.exp(target - losses))
         ).sum()
-        assert hockey_stick(first[None], second[None], [target])[0, 0] == pytest.approx(
+        assert hockey_stick(first[None], second[None], epsilons=[target])[0, 0] == pytest.approx(
             expected, rel=1e-9
         )
 
@@ -164,5 +170,7 @@ def test_merged_outcomes_never_cost_more_and_little_less() -> None:
     assert len(composed[0]) <= 1100
     for epsilon in (0.5, 1.5):
         exact = gaussian_delta(mu=0.5, epsilon=epsilon)
-        found = hockey_stick(composed[0][None], composed[1][None], [epsilon])[0, 0]
+        found = hockey_stick(first=composed[0][None], second=composed[1][None], epsilons=[epsilon])[
+            0, 0
+        ]
         assert 0.98 * exact < found <= exact * (1 + 1e-9)

@@ -529,7 +529,16 @@ def test_one_pair_of_each_kind_has_all_divergences(adjacency: Adjacency) -> None
     def divergences(some: Neighbors) -> set[float]:
         distributions = np.array([ranks_distribution(histogram) for histogram in some.histograms])
         return {
-            round(float(largest_renyi(distributions[[i]], distributions[[j]], [2.0])[0]), 10)
+            round(
+                float(
+                    largest_renyi(
+                        first_laws=distributions[[i]],
+                        second_laws=distributions[[j]],
+                        renyi_orders=[2.0],
+                    )[0]
+                ),
+                10,
+            )
             for i, j in zip(some.first, some.second, strict=True)
         }
 

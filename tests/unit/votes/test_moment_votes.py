@@ -42,7 +42,10 @@ def vote_of_one(
         records_per_teacher=expected_records,
         ask=ask,
     )
-    return votes.total(RoundQuestion(student, np.ones(2), clipped)) * clipped.step
+    return (
+        votes.total(RoundQuestion(weights=student, label_scale=np.ones(2), clipped_moments=clipped))
+        * clipped.step
+    )
 
 
 def length(

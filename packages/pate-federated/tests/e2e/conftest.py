@@ -42,7 +42,7 @@ def votes(tmp_path_factory: pytest.TempPathFactory) -> Votes:
     votes_of_forms = Votes()
     for name, form in FORMS.items():
         plans = (
-            replace(holder_plan(plan, number), cast=form.cast, vote_clip=form.vote_clip)
+            replace(holder_plan(plan, holder=number), cast=form.cast, vote_clip=form.vote_clip)
             for number in range(1, HOLDERS + 1)
         )
         folder = tmp_path_factory.mktemp(name)

@@ -49,10 +49,14 @@ def test_release_equals_that_of_pate_train_with_the_same_seed(tmp_path: Path) ->
     """
     plan = deployed_plan(HOLDERS)
     monitor = SilentMonitor()
-    app = flower.release_app(small_release(plan, tmp_path, HOLDERS), seconds=300, monitor=monitor)
+    app = flower.release_app(
+        small_release(plan, folder=tmp_path, holders=HOLDERS), seconds=300, monitor=monitor
+    )
     simulate(
         app,
-        client_app=flower.holder_app(SmallHolders(tmp_path / "holders", HOLDERS, plan)),
+        client_app=flower.holder_app(
+            SmallHolders(tmp_path / "holders", holders=HOLDERS, plan=plan)
+        ),
         num_nodes=HOLDERS,
     )
     assert release_bytes(tmp_path / "release") == run_until_released(
@@ -68,10 +72,12 @@ def test_failed_holder_is_absent_and_discloses_no_records(tmp_path: Path) -> Non
     """
     plan = seeded_plan(GaussianVotes(noise_std=1.0))
     monitor = SilentMonitor()
-    release = small_release(plan, tmp_path, max_absent=1)
+    release = small_release(plan, folder=tmp_path, max_absent=1)
     simulate(
         flower.release_app(release, seconds=300, monitor=monitor),
-        client_app=flower.holder_app(SmallHolders(tmp_path / "holders", 4, plan, fails)),
+        client_app=flower.holder_app(
+            SmallHolders(tmp_path / "holders", holders=4, plan=plan, spoil=fails)
+        ),
         num_nodes=4,
     )
     assert "holder=3: its app failed (RuntimeError)" in monitor.lines
@@ -86,7 +92,7 @@ def test_secure_sum_gives_the_same_release_as_vote_files(tmp_path: Path) -> None
     plan = replace(seeded_plan(GaussianVotes(noise_std=1.0)), target_epsilon=None)
     release = summed_release(plan, tmp_path)
     holders = flower.secure_holder_app(
-        SmallHolders(tmp_path / "holders", 4, plan), HolderSum(release.terms)
+        SmallHolders(tmp_path / "holders", holders=4, plan=plan), HolderSum(release.terms)
     )
     simulate(flower.summed_app(release, seconds=120), client_app=holders, num_nodes=4)
     assert release_bytes(tmp_path / "release") == run_until_released(
@@ -106,7 +112,7 @@ def test_secure_sum_with_noise_survives_one_dropout(tmp_path: Path) -> None:
     simulate(
         flower.summed_app(release, seconds=120),
         client_app=flower.secure_holder_app(
-            SmallHolders(tmp_path / "holders", 4, plan, fails), holder_sum
+            SmallHolders(tmp_path / "holders", holders=4, plan=plan, spoil=fails), holder_sum
         ),
         num_nodes=4,
     )
@@ -143,8 +149,8 @@ def test_rounds_give_the_release_of_train_with_and_without_a_secure_sum(
 ) -> None:
     """Rounds over Flower, plain or by a secure sum, release the bytes of `train` with one charge."""
     plan = rounds_plan()
-    release = small_rounds(plan, tmp_path, max_absent=1)
-    plans = SmallHolders(tmp_path / "holders", 4, plan)
+    release = small_rounds(plan, folder=tmp_path, max_absent=1)
+    plans = SmallHolders(tmp_path / "holders", holders=4, plan=plan)
     app = flower.secure_holder_app(plans, release.roll) if secure else flower.holder_app(plans)
     simulate(flower.rounds_app(release, secure=secure, seconds=300), client_app=app, num_nodes=4)
     assert release_bytes(tmp_path / "release") == run_until_released(

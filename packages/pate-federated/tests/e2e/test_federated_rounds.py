@@ -70,7 +70,9 @@ def rounds_in(
     """
     release = small_rounds(plan or rounds_plan(), folder, max_absent=max_absent)
     return release, Exchanges(
-        SmallHolders(folder / "holders", HOLDERS, plan or rounds_plan()), release.roll, spoil
+        SmallHolders(folder / "holders", holders=HOLDERS, plan=plan or rounds_plan()),
+        release.roll,
+        spoil,
     )
 
 
@@ -80,7 +82,7 @@ def test_rounds_of_holders_give_the_release_of_pate_train(whole: Path, tmp_path:
     release.run(exchange, SilentMonitor())
     assert len(charges(tmp_path / "release")) == 1  # for the prevalence and all rounds
     student(rounds_plan(), tmp_path / "release")
-    require_the_same(whole, tmp_path / "release")
+    require_the_same(train=whole, apart=tmp_path / "release")
     kernel = replace(rounds_plan(), teacher=KernelTeacher())
     release, exchange = rounds_in(tmp_path / "kernel", plan=kernel)
     release.run(exchange)
@@ -111,14 +113,17 @@ def test_each_group_of_a_holder_may_be_a_teacher(tmp_path: Path) -> None:
         make_folder(tmp_path / name)
         return release, tmp_path / name
 
-    release = replace(small_rounds(plan, tmp_path), roll=Roll({"north": 480, "south": 480}, 0))
+    release = replace(
+        small_rounds(plan, folder=tmp_path), roll=Roll({"north": 480, "south": 480}, max_absent=0)
+    )
     terms = release.run(Exchanges(holder, release.roll))
     assert terms.num_teachers == 960
     with np.load(tmp_path / "release" / "release" / "release.npz") as arrays:
         labels = dataset.public.labels[: len(arrays["labels"])]
         assert (arrays["labels"] == labels).mean() > 0.85
     uneven_release = replace(
-        small_rounds(plan, tmp_path / "few"), roll=Roll({"north": 480, "south": 12}, 0)
+        small_rounds(plan, folder=tmp_path / "few"),
+        roll=Roll({"north": 480, "south": 12}, max_absent=0),
     )
     with refused("absent holders", 1, "num_teachers=480: expected 12"):
         uneven_release.run(Exchanges(holder, uneven_release.roll))
@@ -160,7 +165,9 @@ def test_interrupted_server_releases_the_same_bytes(whole: Path, tmp_path: Path)
     (_, exchange) = rounds_in(tmp_path)
     for number in range(3, 60, 7):
         release, _ = rounds_in(tmp_path / str(number))
-        killed += killed_at(number, partial(release.run, exchange), after=bool(number % 2))
+        killed += killed_at(
+            file_number=number, task=partial(release.run, exchange), after=bool(number % 2)
+        )
         release.run(exchange)
         assert release_bytes(release.output_dir) == release_bytes(whole)
         assert len(charges(release.output_dir)) == 1
@@ -181,7 +188,7 @@ def without(kind: str, holder: str) -> Any:
             return None
         kinds.append(question.digest)
         return (
-            Contribution(name, problem="its app failed (RuntimeError)")
+            Contribution(holder=name, problem="its app failed (RuntimeError)")
             if len(set(kinds)) > 1
             else None
         )
@@ -223,7 +230,7 @@ def test_holder_absent_at_the_opening_may_answer_later_rounds(tmp_path: Path) ->
         if name != "2" or question.kind != "opening":
             return None
         answer_question(exchange.plans(name)[0], question, exchange.plans(name)[1])
-        return Contribution(name, problem="no answer within 5 s")
+        return Contribution(holder=name, problem="no answer within 5 s")
 
     release, exchange = rounds_in(tmp_path, spoil=late, max_absent=1)
     release.run(exchange)
@@ -268,15 +275,17 @@ def homes(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Returns a folder with the finished vote files of four holders, one folder for each holder."""
     folder = tmp_path_factory.mktemp("homes")
     for name in NAMES:
-        plan, holder_sum = SmallHolders(folder, HOLDERS, PLAN)(name)
-        answer(plan, small_request(), folder=holder_sum)
+        plan, holder_sum = SmallHolders(folder, holders=HOLDERS, plan=PLAN)(name)
+        answer(plan, request=small_request(), folder=holder_sum)
     return folder
 
 
 def answers(homes: Path) -> list[Contribution]:
     """Returns the contributions of all four holders, with the vote files of their folders."""
     return [
-        Contribution(name, votes_path(small_request(), folder=homes / name).read_bytes())
+        Contribution(
+            holder=name, votes=votes_path(small_request(), folder=homes / name).read_bytes()
+        )
         for name in NAMES
     ]
 
@@ -284,7 +293,7 @@ def answers(homes: Path) -> list[Contribution]:
 @pytest.fixture(scope="module")
 def expected(homes: Path) -> bytes:
     """Returns the bytes of the release that an uninterrupted server makes of these votes."""
-    small_release(PLAN, homes.parent / "whole").run(lambda: answers(homes))
+    small_release(PLAN, folder=homes.parent / "whole").run(lambda: answers(homes))
     return release_bytes(homes.parent / "whole" / "release")
 
 
@@ -299,7 +308,7 @@ def test_server_interrupted_at_any_file_makes_the_same_release(
     folder = tmp_path / "killed"
     for number in count(1):
         go = partial(small_release(PLAN, folder).run, partial(answers, homes))
-        killed = [killed_at(number, go, after=after) for after in (False, True)]
+        killed = [killed_at(file_number=number, task=go, after=after) for after in (False, True)]
         kills += sum(killed)
         go()
         assert (release_bytes(folder / "release"), len(charges(folder / "release"))) == (
@@ -322,7 +331,9 @@ def test_complete_votes_are_not_asked_for_again(
     folder = tmp_path / "killed"
     release = small_release(PLAN, folder, max_absent=1)
     for number in range(1, 40):
-        if not killed_at(number, lambda: release.run(lambda: answers(homes)), after=True):
+        if not killed_at(
+            file_number=number, task=lambda: release.run(lambda: answers(homes)), after=True
+        ):
             break
         if (folder / "inbox" / "collected.json").exists():
             break
@@ -347,7 +358,7 @@ def test_noise_of_holders_is_released_once_or_refused_and_charged_once(
             release.run,
             partial(summed, folder / "homes", HolderSum(release.terms, noise=NOISE, seed=SEED)),
         )
-        if not killed_at(number, go, after=number % 2 == 0):
+        if not killed_at(file_number=number, task=go, after=number % 2 == 0):
             break
         try:
             go()
@@ -368,12 +379,12 @@ def summed(homes: Path, own: HolderSum) -> Summed:
         homes: the folder of the holders' folders.
         own: the computation of one holder's numbers.
     """
-    plans = SmallHolders(homes, HOLDERS, PLAN)
+    plans = SmallHolders(homes, holders=HOLDERS, plan=PLAN)
     total = np.zeros((1, 1))
     for name in NAMES:
         plan, folder = plans(name)
         total = total + own.numbers(
-            plan, small_request(), votes_path(small_request(), folder), folder
+            plan, small_request(), votes=votes_path(small_request(), folder), folder=folder
         )
     return total.astype(np.int64), tuple(NAMES)
 
@@ -383,7 +394,7 @@ def test_release_refused_for_absences_charges_nothing(homes: Path, tmp_path: Pat
 
     With all holders it is released, and charged once.
     """
-    release = small_release(PLAN, tmp_path)
+    release = small_release(PLAN, folder=tmp_path)
     with refused("absent holders", 1):
         release.run(lambda: answers(homes)[1:])
     assert not charges(tmp_path / "release")
@@ -403,10 +414,12 @@ def test_absent_holder_does_not_change_the_price(name: str, votes: Votes, tmp_pa
     aggregator = shipped(name)
     terms = []
     form = form_for(aggregator)
-    sent = [Contribution(path.stem, path.read_bytes()) for path in votes[form]]
+    sent = [Contribution(holder=path.stem, votes=path.read_bytes()) for path in votes[form]]
     cast = "confidences" if form == "confidences" else "bits"
     for present in (HOLDERS, HOLDERS - 1):
-        served = small_release(seeded_plan(aggregator), tmp_path / str(present), max_absent=1)
+        served = small_release(
+            seeded_plan(aggregator), folder=tmp_path / str(present), max_absent=1
+        )
         release = replace(served, request=replace(small_request(), cast=cast))
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")

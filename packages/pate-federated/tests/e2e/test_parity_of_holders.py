@@ -23,5 +23,5 @@ def test_every_aggregator_gives_equal_releases_with_holders(
     release_folder = tmp_path / "holders" / "apart"  # one seed draws once in a ledger
     release(release_plan(plan), votes[form_for(plan.aggregator)], release_folder)
     student(plan, release_folder)
-    require_the_same(tmp_path / "train", release_folder)
+    require_the_same(train=tmp_path / "train", apart=release_folder)
     assert charges(tmp_path / "train")[0]["event"] == charges(release_folder)[0]["event"]

@@ -45,34 +45,34 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
     np.savez(folder / "public.npz", **public)
     np.savez(folder / "others.npz", **(public | {"inputs": data.public.inputs + np.float32(1)}))
     for place in ("north", "south"):
-        result = succeeded(VOTE, arguments=vote_arguments(folder, place))
+        result = succeeded(VOTE, arguments=vote_arguments(folder, holder=place))
         assert "no epsilon covers it. It has mode 0600" in result.stdout
     return folder
 
 
 def vote_arguments(
     folder: Path,
-    place: str,
-    changes: Arguments = (),
+    holder: str,
+    settings: Arguments = (),
     queries: str = "public",
     output: str = "votes",
 ) -> Arguments:
-    """Returns the arguments of `pate-vote` for the holder at a place; the last setting of a name counts.
+    """Returns the arguments of `pate-vote` for a holder; the last setting of a name counts.
 
     Args:
         folder: the folder of `files`.
-        place: the name of the holder and of the private file.
-        changes: settings that replace the usual ones.
+        holder: the name of the holder and of the private file.
+        settings: settings that replace the usual ones.
         queries: the name of the file of queries, in the folder.
         output: the name of the folder of vote files, in the folder.
     """
     words = (
-        f"data.private={folder / place}.npz",
+        f"data.private={folder / holder}.npz",
         f"queries={folder / queries}.npz",
         "num_queries=40",
     )
-    output = f"output={folder / output / place}.npz"
-    return (f"holder={place}", "data=arrays", *words, *TEACHER, output, *changes)
+    output = f"output={folder / output / holder}.npz"
+    return (f"holder={holder}", "data=arrays", *words, *TEACHER, output, *settings)
 
 
 def test_holders_an_aggregator_and_a_student_end_in_a_bundle(files: Path, tmp_path: Path) -> None:
@@ -148,7 +148,7 @@ def test_invalid_votes_give_one_line_errors_and_no_files(files: Path, tmp_path: 
     (votes_folder / "west.npz").write_bytes((votes_folder / "north.npz").read_bytes()[:-400])
     assert "west.npz: expected a whole vote file, as pate-vote writes it" in said(both)
     (votes_folder / "west.npz").unlink()
-    succeeded(VOTE, arguments=vote_arguments(files, "south", queries="others", output="odd"))
+    succeeded(VOTE, arguments=vote_arguments(files, holder="south", queries="others", output="odd"))
     assert "queries=others: expected the queries that" in said(
         f"[{votes_folder}/north.npz,{files}/odd/south.npz]"
     )
@@ -181,35 +181,37 @@ def test_invalid_holders_give_one_line_errors_and_finished_votes_stay(
             "teacher=KernelTeacher: expected teachers that vote yes",
         ),
         (
-            vote_arguments(files, "north", changes=("num_queries=9999", *changes)),
+            vote_arguments(files, holder="north", settings=("num_queries=9999", *changes)),
             "num_queries=9999: expected at most 140",
         ),
         (
-            vote_arguments(files, "north", changes=("teacher.num_teachers=999", *changes)),
+            vote_arguments(files, holder="north", settings=("teacher.num_teachers=999", *changes)),
             "num_teachers=999: expected at most 480",
         ),
         (
-            vote_arguments(files, "north", changes=("cast=words", *changes)),
+            vote_arguments(files, holder="north", settings=("cast=words", *changes)),
             "cast=words: expected one of bits, confidences",
         ),
     ):
         assert line in refused(VOTE, arguments)
     file.write_bytes(b"somebody's")
-    assert "output=" in refused(VOTE, arguments=vote_arguments(files, "north", changes))
+    assert "output=" in refused(
+        VOTE, arguments=vote_arguments(files, holder="north", settings=changes)
+    )
     assert file.read_bytes() == b"somebody's"
     shutil.copytree(files, tmp_path / "own")
     refused(
-        VOTE, arguments=vote_arguments(tmp_path / "own", "north")
+        VOTE, arguments=vote_arguments(tmp_path / "own", holder="north")
     )  # the folder is of another private file's path
     path = files / "votes" / "north.npz"
     content = path.read_bytes()
     assert (
         "nothing was trained or asked again"
-        in call(VOTE, arguments=vote_arguments(files, "north")).stderr
+        in call(VOTE, arguments=vote_arguments(files, holder="north")).stderr
     )
     path.write_bytes(content[:-1] + b"x")
     assert "expected the file as this command left it" in refused(
-        VOTE, arguments=vote_arguments(files, "north")
+        VOTE, arguments=vote_arguments(files, holder="north")
     )
     path.write_bytes(content)
 

@@ -52,7 +52,7 @@ def test_stages_publish_the_same_student_as_a_run(votes: Votes, tmp_path: Path) 
     """
     ledger = tmp_path / "of_whole.db"  # one seed draws once in a ledger
     changed = replace(PLAN, public_settings=lambda _: "name: small\n", ledger=ledger)
-    train(changed, tmp_path / "whole")
+    train(changed, output_dir=tmp_path / "whole")
     plan = replace(release_plan(PLAN), public_settings=lambda *_: "name: small\n")
     release(plan, votes["bits"], tmp_path / "apart")
     before = contents(tmp_path / "apart")
@@ -111,7 +111,9 @@ def test_vote_file_has_mode_0600_and_no_record_data(votes: Votes, tmp_path: Path
     assert small_dataset().private_digest() not in head.to_text()
     assert {file.manifest.queries for file in map(VoteFile.open, votes["bits"])} == {head.queries}
     # which deals its own records
-    folder_of_holder = replace(holder_plan(PLAN, 1), holder="hospital", holders=None, seed=None)
+    folder_of_holder = replace(
+        holder_plan(PLAN, holder=1), holder="hospital", holders=None, seed=None
+    )
     path = cast(folder_of_holder, tmp_path)
     head = VoteFile.open(path).manifest
     first = path.read_bytes()
@@ -125,7 +127,7 @@ def test_vote_file_has_mode_0600_and_no_record_data(votes: Votes, tmp_path: Path
 
 def test_interrupted_holder_casts_the_same_votes(votes: Votes, tmp_path: Path) -> None:
     """A holder is killed at each file that it writes. It then casts the vote file of an uninterrupted holder."""
-    plan = holder_plan(PLAN, 2)
+    plan = holder_plan(PLAN, holder=2)
     killed = list(after_kills(tmp_path, lambda folder: cast(plan, folder)))
     for folder in killed:
         assert cast(plan, folder).read_bytes() == votes["bits"][1].read_bytes()
@@ -262,9 +264,9 @@ def test_unsupported_settings_of_stages_are_refused_before_reading(
             match=rf"teacher={type(teacher).__name__}: expected teachers that vote yes",
         ):
             cast_vote_file(
-                replace(holder_plan(PLAN, 1), teacher=teacher),
-                tmp_path / "votes.npz",
-                tmp_path / "work",
+                replace(holder_plan(PLAN, holder=1), teacher=teacher),
+                output=tmp_path / "votes.npz",
+                output_dir=tmp_path / "work",
             )
     assert not any(tmp_path.iterdir())
 
@@ -285,7 +287,7 @@ def test_a_student_of_other_samples_or_releases_is_refused(votes: Votes, tmp_pat
 
 def test_the_folder_of_a_run_is_no_release_to_learn_from(tmp_path: Path) -> None:
     """A run has trained its student, and its folder holds no terms for another one."""
-    train(PLAN, tmp_path / "run")
+    train(PLAN, output_dir=tmp_path / "run")
     with refused("release", tmp_path / "run", "is not trained again"):
         student(PLAN, tmp_path / "run", tmp_path / "elsewhere")
     assert not (tmp_path / "elsewhere").exists()

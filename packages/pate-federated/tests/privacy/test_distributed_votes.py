@@ -57,21 +57,24 @@ def shifted_divergence(law: Array, shift: int) -> Array:
 
 
 def largest_divergence(
-    first: NDArray[np.int64], second: NDArray[np.int64], law: Array, steps: int
+    first_counts: NDArray[np.int64],
+    second_counts: NDArray[np.int64],
+    noise_law: Array,
+    noise_steps: int,
 ) -> Array:
     """Returns the largest Renyi divergence between the noisy counts of neighbors, one for each order of `ORDERS`.
 
     Labels are independent, so divergences add up over the labels whose count changes.
 
     Args:
-        first: the counts of each pair of neighbors, `[num_pairs, num_labels]`.
-        second: the neighbors' counts, `[num_pairs, num_labels]`.
-        law: the distribution of the noise.
-        steps: the number of steps of the noise's grid in one vote.
+        first_counts: the counts of each pair of neighbors, `[num_pairs, num_labels]`.
+        second_counts: the neighbors' counts, `[num_pairs, num_labels]`.
+        noise_law: the distribution of the noise.
+        noise_steps: the number of steps of the noise's grid in one vote.
     """
-    moved = int(np.abs(first - second).sum(axis=1).max())
-    assert int(np.abs(first - second).max()) == 1
-    return moved * shifted_divergence(law, shift=steps)
+    moved = int(np.abs(first_counts - second_counts).sum(axis=1).max())
+    assert int(np.abs(first_counts - second_counts).max()) == 1
+    return moved * shifted_divergence(noise_law, shift=noise_steps)
 
 
 def price_of(aggregator: DistributedVotes, num_labels: int, num_teachers: int) -> Array:
@@ -91,21 +94,25 @@ def test_price_covers_all_neighbors_and_is_almost_attained(
     """
     aggregator = replace(shared, adjacency=adjacency)
     law = law_of_sum(aggregator, num_shares=aggregator.shares.num_counted)
-    for size in product((1, 2, 3, 4), (1, 2, 3, 4)):
-        exact = largest_divergence(*neighbors(*size, adjacency), law, aggregator.shares.steps)
-        assert assert_covered(exact[LOW], renyi_price=price_of(aggregator, *size)) > 0.99
-        assert_refuted(exact[LOW], renyi_price=0.9 * price_of(aggregator, *size))
+    for num_labels, num_teachers in product((1, 2, 3, 4), (1, 2, 3, 4)):
+        first_counts, second_counts = neighbors(num_labels, num_teachers, adjacency)
+        exact = largest_divergence(
+            first_counts, second_counts, noise_law=law, noise_steps=aggregator.shares.steps
+        )
+        price = price_of(aggregator, num_labels, num_teachers)
+        assert assert_covered(exact[LOW], renyi_price=price) > 0.99
+        assert_refuted(exact[LOW], renyi_price=0.9 * price)
 
 
-def capped_pairs(num_labels: int, most: int, adjacency: Adjacency) -> NDArray[np.int64]:
+def capped_pairs(num_labels: int, max_votes: int, adjacency: Adjacency) -> NDArray[np.int64]:
     """Returns every change of the counts when one teacher changes, `[num_pairs, num_labels]`.
 
     Args:
         num_labels: the number of labels.
-        most: the largest number of labels that a teacher votes for.
+        max_votes: the largest number of labels that a teacher votes for.
         adjacency: whether a teacher is replaced, or added.
     """
-    votes = np.array([row for row in product((0, 1), repeat=num_labels) if sum(row) <= most])
+    votes = np.array([row for row in product((0, 1), repeat=num_labels) if sum(row) <= max_votes])
     moves = (
         (votes[:, None] - votes).reshape(-1, num_labels)
         if adjacency is Adjacency.REPLACE_ONE
@@ -123,12 +130,17 @@ def test_price_covers_teachers_with_few_votes_and_not_those_with_more(adjacency:
     law = law_of_sum(aggregator, num_shares=2)
     price = price_of(aggregator, num_labels=4, num_teachers=5)
 
-    def exact(most: int) -> Array:
-        moves = capped_pairs(num_labels=4, most=most, adjacency=adjacency)
-        return largest_divergence(moves, np.zeros_like(moves), law, aggregator.shares.steps)[LOW]
+    def exact(max_votes: int) -> Array:
+        moves = capped_pairs(num_labels=4, max_votes=max_votes, adjacency=adjacency)
+        return largest_divergence(
+            first_counts=moves,
+            second_counts=np.zeros_like(moves),
+            noise_law=law,
+            noise_steps=aggregator.shares.steps,
+        )[LOW]
 
-    assert assert_covered(exact(1), price) > 0.99
-    assert_refuted(exact(2), price)
+    assert assert_covered(exact(max_votes=1), price) > 0.99
+    assert_refuted(exact(max_votes=2), price)
 
 
 @pytest.mark.parametrize("adjacency", ADJACENCIES)
@@ -140,14 +152,9 @@ def test_delta_of_two_noisy_counts_is_covered(adjacency: Adjacency) -> None:
     wide = np.pad(law, steps)
     moved = np.roll(wide, steps)
     fixed = wide
-    joint = [np.outer(law, law).reshape(1, -1) for law in (moved, fixed)]
-    assert (
-        0.3
-        < assert_delta_covered(
-            *joint, aggregator.event_for(num_queries=1, num_labels=2, num_teachers=3)
-        )
-        <= 1
-    )
+    moved_laws, fixed_laws = (np.outer(law, law).reshape(1, -1) for law in (moved, fixed))
+    event = aggregator.event_for(num_queries=1, num_labels=2, num_teachers=3)
+    assert 0.3 < assert_delta_covered(moved_laws, second_laws=fixed_laws, event=event) <= 1
 
 
 @pytest.mark.parametrize("adjacency", ADJACENCIES)
@@ -163,8 +170,9 @@ def test_price_without_dropouts_and_colluders_is_too_small(
     """
     naive = DistributedVotes(noise_std=5.0, num_holders=4, adjacency=adjacency)
     law = law_of_sum(naive, num_shares=4 - sum(missing.values()))
+    first_counts, second_counts = neighbors(num_labels=3, num_teachers=3, adjacency=adjacency)
     exact = largest_divergence(
-        *neighbors(num_labels=3, num_teachers=3, adjacency=adjacency), law, naive.shares.steps
+        first_counts, second_counts, noise_law=law, noise_steps=naive.shares.steps
     )[LOW]
     assert_refuted(exact, renyi_price=price_of(naive, num_labels=3, num_teachers=3))
     counted = naive.shares.share_variance * (4 - sum(missing.values()))

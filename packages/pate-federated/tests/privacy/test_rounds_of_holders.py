@@ -35,14 +35,15 @@ def records(first: First) -> Dataset:
     ids = np.arange(6)
     groups = np.array([0, 0, 0, 1, 1, 1])
     public, test = (
-        Split(inputs[:1], labels[:1], np.array([number]), np.array([number])) for number in (10, 11)
+        Split(inputs[:1], labels[:1], record_ids=np.array([number]), group_ids=np.array([number]))
+        for number in (10, 11)
     )
     return Dataset(
         name="small",
         real=False,
         kind="features",
         label_names=NAMES,
-        private=Split(inputs, labels, ids, groups),
+        private=Split(inputs, labels, record_ids=ids, group_ids=groups),
         public=public,
         test=test,
     )
@@ -126,7 +127,7 @@ def test_replacing_one_group_moves_a_sum_by_at_most_two_clips(answers: Any, abse
         sums = []
         for first in FIRSTS:
             present = [(folder, first), *((name, None) for name in others if name != absent)]
-            sent = [Contribution(who[0], answers[who][place]) for who in present]
+            sent = [Contribution(holder=who[0], votes=answers[who][place]) for who in present]
             sums.append(
                 gathered(ROLL, question, contributions=sent).total.astype(np.float64).ravel()
             )

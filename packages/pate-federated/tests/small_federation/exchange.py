@@ -32,7 +32,7 @@ class SmallHolders:
             self.spoil(name)
         folder = self.folder / name
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        return holder_plan(self.plan, name, self.holders), folder
+        return holder_plan(self.plan, holder=name, holders=self.holders), folder
 
 
 def small_request() -> Request:
@@ -130,6 +130,6 @@ class Exchanges:
                 continue
             plan, folder = self.plans(name)
             try:
-                yield Contribution(name, answer_question(plan, question, folder))
+                yield Contribution(holder=name, votes=answer_question(plan, question, folder))
             except InvalidValue as error:
-                yield Contribution(name, problem=str(error))
+                yield Contribution(holder=name, problem=str(error))

@@ -76,7 +76,7 @@ def answer(
         confidences=(lambda: [confidences]) if has_confidences else None,
         label_shares=np.full((num_teachers, num_labels), 0.5) if has_confidences else None,
     )
-    return Contribution(holder, path.read_bytes())
+    return Contribution(holder, votes=path.read_bytes())
 
 
 def replaced(contribution: Contribution, name: str, array: NDArray[Any]) -> Contribution:
@@ -85,4 +85,4 @@ def replaced(contribution: Contribution, name: str, array: NDArray[Any]) -> Cont
         arrays = {key: file[key] for key in file.files}
     out = io.BytesIO()
     np.savez(out, **(arrays | {name: array}))
-    return Contribution(contribution.holder, out.getvalue())
+    return Contribution(contribution.holder, votes=out.getvalue())

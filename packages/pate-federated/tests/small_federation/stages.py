@@ -51,7 +51,9 @@ def holder_plan(plan: Plan, holder: int | str, holders: int = HOLDERS) -> Holder
 def cast(plan: HolderPlan, folder: Path) -> Path:
     """Casts the votes of a holder into a file in a folder, and returns the path of the file."""
     path = folder / f"{plan.holder}.npz"
-    cast_vote_file(plan, path, folder / f"{plan.holder}.work", SilentMonitor())
+    cast_vote_file(
+        plan, output=path, output_dir=folder / f"{plan.holder}.work", monitor=SilentMonitor()
+    )
     return path
 
 
@@ -116,24 +118,26 @@ def after_kills(folder: Path, task: Callable[[Path], object]) -> Iterator[Path]:
     """
     for number in count():
         folder_of_kill = folder / str(number)
-        if not killed_at(number + 1, task=partial(task, folder_of_kill), after=bool(number % 2)):
+        if not killed_at(
+            file_number=number + 1, task=partial(task, folder_of_kill), after=bool(number % 2)
+        ):
             return
         yield folder_of_kill
 
 
-def killed_at(number: int, task: Callable[[], object], *, after: bool) -> bool:
+def killed_at(file_number: int, task: Callable[[], object], *, after: bool) -> bool:
     """Runs a task in a child process that is killed at a file that it replaces.
 
     Returns False if it finished before.
 
     Args:
-        number: the number of the file, from 1 on.
+        file_number: the number of the file, from 1 on.
         task: the function that the child runs.
         after: whether the child is killed after the file is replaced, or before.
     """
     child = os.fork()
     if child == 0:  # nothing of the test may run on in here
-        left = number
+        left = file_number
         real = os.replace
 
         def replaced(source: Any, target: Any) -> None:

@@ -37,10 +37,11 @@ def test_sum_is_discrete_gaussian_for_any_number_of_dropouts(present: int) -> No
     aggregator = DistributedVotes(noise_std=4.0, num_holders=6, max_dropouts=2)
     num_draws_of_sum = Counter(total_of(aggregator, present, size=40_000).tolist())
     variance = present * aggregator.shares.share_variance
-    assert p_value(num_draws_of_sum, distribution=discrete_gaussian(variance)) > 1e-3
+    assert p_value(outcome_counts=num_draws_of_sum, distribution=discrete_gaussian(variance)) > 1e-3
     assert (
         p_value(
-            num_draws_of_sum, distribution=discrete_gaussian(variance * present / (present + 1))
+            outcome_counts=num_draws_of_sum,
+            distribution=discrete_gaussian(variance * present / (present + 1)),
         )
         < 1e-6
     )

@@ -108,47 +108,52 @@ def test_confidences_of_absent_teachers_are_zero(tmp_path: Path) -> None:
     assert source.label_shares().shape == (12, NUM_LABELS)
 
 
-def packed(folder: Path, bits: np.ndarray) -> Contribution:
+def packed(folder: Path, packed_bits: np.ndarray) -> Contribution:
     """Returns the answer of holder 2 with these packed bits in place of its votes."""
-    return replaced(answer(folder, "2"), "packed", bits)
+    return replaced(answer(folder, holder="2"), name="packed", array=packed_bits)
 
 
 ALL = np.full((TEACHERS, NUM_QUERIES, 1), 255, np.uint8)
 SPOILED: dict[str, tuple[Callable[[Path], Contribution], str]] = {
-    "failed": (lambda _: Contribution("2", problem="its app failed"), "its app failed"),
-    "no file": (lambda _: Contribution("2", b"votes"), "expected a whole vote file"),
+    "failed": (lambda _: Contribution(holder="2", problem="its app failed"), "its app failed"),
+    "no file": (lambda _: Contribution(holder="2", votes=b"votes"), "expected a whole vote file"),
     "torn": (
-        lambda folder: Contribution("2", (answer(folder, "2").votes or b"")[:-40]),
+        lambda folder: Contribution(
+            holder="2", votes=(answer(folder, holder="2").votes or b"")[:-40]
+        ),
         "expected a whole vote file",
     ),
     "of another": (
-        lambda folder: Contribution("2", answer(folder, "3").votes),
+        lambda folder: Contribution(holder="2", votes=answer(folder, holder="3").votes),
         "holder=3: expected 2",
     ),
     "other queries": (
-        lambda folder: answer(folder, "2", queries_digest="0" * 64),
+        lambda folder: answer(folder, holder="2", queries_digest="0" * 64),
         "queries=others: expected those",
     ),
     "too few queries": (
-        lambda folder: answer(folder, "2", votes=votes_of("2")[:, :5]),
+        lambda folder: answer(folder, holder="2", votes=votes_of("2")[:, :5]),
         "num_queries=5: expected 6",
     ),
     "too many labels": (
         lambda folder: answer(
-            folder, "2", votes=np.ones((TEACHERS, NUM_QUERIES, 9), dtype=np.bool_)
+            folder, holder="2", votes=np.ones((TEACHERS, NUM_QUERIES, 9), dtype=np.bool_)
         ),
         "num_labels=9: expected 4",
     ),
     "too many teachers": (
-        lambda folder: answer(folder, "2", votes=np.concatenate([votes_of("2")] * 5)),
+        lambda folder: answer(folder, holder="2", votes=np.concatenate([votes_of("2")] * 5)),
         "num_teachers=15: expected 3",
     ),
-    "another shape": (lambda folder: packed(folder, ALL[:, :, 0]), "expected"),
+    "another shape": (lambda folder: packed(folder, packed_bits=ALL[:, :, 0]), "expected"),
     "far too large": (
-        lambda folder: packed(folder, np.zeros(2**22, dtype=np.uint8)),
+        lambda folder: packed(folder, packed_bits=np.zeros(2**22, dtype=np.uint8)),
         "expected at most",
     ),
-    "bits beyond the last label": (lambda folder: packed(folder, ALL), "bits behind label 3"),
+    "bits beyond the last label": (
+        lambda folder: packed(folder, packed_bits=ALL),
+        "bits behind label 3",
+    ),
 }
 
 
@@ -178,10 +183,10 @@ def test_invalid_confidences_are_refused(wrong: float, tmp_path: Path) -> None:
     honest_answers = whole(tmp_path, holders=["1", "3", "4"], question=CONFIDENCES)
     sent_confidences = votes_of("2").astype(np.float32)
     sent_confidences[1, 2, 3] = wrong
-    honest = answer(tmp_path, "2", CONFIDENCES)
+    honest = answer(tmp_path, holder="2", question=CONFIDENCES)
     collection = collected(
         tmp_path,
-        answers=[*honest_answers, replaced(honest, "confidences", sent_confidences)],
+        answers=[*honest_answers, replaced(honest, name="confidences", array=sent_confidences)],
         question=CONFIDENCES,
     )
     assert collection.absent == ("2",)
@@ -194,10 +199,13 @@ def test_more_labels_of_a_query_than_the_clip_allows_are_refused(tmp_path: Path)
     The holder counts as absent, with this reason.
     """
     clipped_answers = [
-        answer(tmp_path, name, CLIPPED, votes=votes_of(name) & False) for name in ("1", "3", "4")
+        answer(tmp_path, holder=name, question=CLIPPED, votes=votes_of(name) & False)
+        for name in ("1", "3", "4")
     ]
-    empty = answer(tmp_path, "2", CLIPPED, votes=votes_of("2") & False)
-    greedy = replaced(empty, "packed", np.full((TEACHERS, NUM_QUERIES, 1), 0b11110000, np.uint8))
+    empty = answer(tmp_path, holder="2", question=CLIPPED, votes=votes_of("2") & False)
+    greedy = replaced(
+        empty, name="packed", array=np.full((TEACHERS, NUM_QUERIES, 1), 0b11110000, np.uint8)
+    )
     collection = collected(tmp_path, answers=[*clipped_answers, greedy], question=CLIPPED)
     assert collection.absent == ("2",)
     assert "more than vote_clip=2 labels of a query" in collection.refused["2"]
@@ -212,8 +220,8 @@ def test_unknown_holder_is_refused_and_replaces_no_other(tmp_path: Path) -> None
         tmp_path,
         answers=[
             *whole(tmp_path, holders=NAMES),
-            answer(tmp_path, "5"),
-            Contribution("../x\n", b"y"),
+            answer(tmp_path, holder="5"),
+            Contribution(holder="../x\n", votes=b"y"),
         ],
     )
     assert collection.absent == ()
@@ -243,7 +251,8 @@ def test_adversarial_holder_moves_counts_by_at_most_its_teachers(seed: int, tmp_
         rng.integers(0, 256, (40, NUM_QUERIES, 1), dtype=np.uint8),
     ):
         collection = collected(
-            tmp_path, answers=[*honest, replaced(answer(tmp_path, "2"), "packed", packed)]
+            tmp_path,
+            answers=[*honest, replaced(answer(tmp_path, holder="2"), name="packed", array=packed)],
         )
         moved = collection.source(PLAIN).counts() - without
         assert ((moved >= 0) & (moved <= TEACHERS)).all()
@@ -263,7 +272,7 @@ def test_votes_of_one_holder_reach_the_bound_of_the_price(tmp_path: Path) -> Non
 
     def counts_with(vote: bool) -> np.ndarray:
         """Returns the counts where every teacher of holder 2 casts this vote for every label."""
-        own = answer(tmp_path, "2", votes=np.full_like(votes_of("2"), vote))
+        own = answer(tmp_path, holder="2", votes=np.full_like(votes_of("2"), vote))
         collection = collected(tmp_path, answers=[*honest, own])
         return np.asarray(collection.source(PLAIN).counts())
 

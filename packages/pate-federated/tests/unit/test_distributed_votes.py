@@ -64,11 +64,11 @@ def test_teachers_with_few_votes_cost_less_and_under_add_remove_half() -> None:
         assert isinstance(event, ZCdpEvent)
         return event.rho
 
-    assert rho(Adjacency.REPLACE_ONE, 4) == pytest.approx(10 * 8 / 5000)
-    assert rho(Adjacency.ADD_REMOVE, 4) == pytest.approx(10 * 4 / 5000)
+    assert rho(Adjacency.REPLACE_ONE, max_votes=4) == pytest.approx(10 * 8 / 5000)
+    assert rho(Adjacency.ADD_REMOVE, max_votes=4) == pytest.approx(10 * 4 / 5000)
     assert (
-        rho(Adjacency.REPLACE_ONE, 30)
-        == rho(Adjacency.REPLACE_ONE, None)
+        rho(Adjacency.REPLACE_ONE, max_votes=30)
+        == rho(Adjacency.REPLACE_ONE, max_votes=None)
         == pytest.approx(10 * 40 / 5000)
     )
 

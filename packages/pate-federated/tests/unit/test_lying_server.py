@@ -49,7 +49,7 @@ def learned(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("learned")
     for name in ROLL.holders:
         plan, folder_of_holder = plans_in(folder)(name)
-        answer(plan, small_request(), folder=folder_of_holder)
+        answer(plan, request=small_request(), folder=folder_of_holder)
     return folder
 
 
@@ -61,7 +61,7 @@ def homes(learned: Path, tmp_path: Path) -> Path:
 
 def plans_in(folder: Path) -> SmallHolders:
     """Returns the plans of four holders with their folders in `folder`."""
-    return SmallHolders(folder, 4, seeded_plan(GaussianVotes(noise_std=1.0)))
+    return SmallHolders(folder, holders=4, plan=seeded_plan(GaussianVotes(noise_std=1.0)))
 
 
 @pytest.fixture(autouse=True)
@@ -180,10 +180,10 @@ def bare(reply: Any) -> bool:
     return any(len(arrays) for arrays in reply.content.array_records.values())
 
 
-def counts(homes: Path, names: str) -> np.ndarray:
-    """Returns the summed vote counts of holders, `[num_queries, num_labels]`. Each character of `names` is a holder."""
+def counts(homes: Path, holder_names: str) -> np.ndarray:
+    """Returns the summed counts of holders, `[num_queries, num_labels]`; each letter of `holder_names` is one."""
     counts = []
-    for name in names:
+    for name in holder_names:
         path = homes / name / small_request().digest[:16] / "votes.npz"
         counts += [block.sum(axis=0, dtype=np.int64) for block in VoteFile.open(path).bits()]
     return np.asarray(sum(counts))
@@ -207,7 +207,7 @@ def test_secure_sum_equals_the_sum_of_counts(homes: Path) -> None:
     link = Link(homes)
     total, holders = link.run_sum()
     assert sorted(holders) == ["1", "2", "3", "4"]
-    np.testing.assert_array_equal(total, counts(homes, "1234"))
+    np.testing.assert_array_equal(total, counts(homes, holder_names="1234"))
     assert len(link.answers) == 16 and not any(bare(reply) for reply in link.answers)
 
 
@@ -215,7 +215,7 @@ def test_sum_without_an_absent_holder_covers_the_others(homes: Path) -> None:
     """Holder 3 of 4 drops out before it sends its masked counts. The sum is that of the other three holders."""
     total, holders = Link(homes, spoil=loses(node=103, stage=COLLECT)).run_sum()
     assert sorted(holders) == ["1", "2", "4"]
-    np.testing.assert_array_equal(total, counts(homes, "124"))
+    np.testing.assert_array_equal(total, counts(homes, holder_names="124"))
 
 
 @pytest.mark.parametrize("stage", STAGES)
@@ -384,7 +384,7 @@ def test_the_sum_of_a_question_is_opened_over_one_set_of_holders(homes: Path) ->
     The difference of the two sums would be the counts of that holder.
     """
     Link(homes).run_sum()
-    np.testing.assert_array_equal(Link(homes).run_sum()[0], counts(homes, "1234"))
+    np.testing.assert_array_equal(Link(homes).run_sum()[0], counts(homes, holder_names="1234"))
     link = Link(homes, spoil=loses(node=103, stage=COLLECT))
     with refused("holders present", rule="at least 3"):
         link.run_sum()

@@ -64,9 +64,9 @@ def longest(asked: Question, teachers: int = TEACHERS) -> np.ndarray:
 
 
 def answer(
-    asked: Question,
+    question: Question,
     holder: str,
-    total: np.ndarray | None = None,
+    vote_sum: np.ndarray | None = None,
     *,
     num_teachers: int = TEACHERS,
     queries: str | None = None,
@@ -74,24 +74,24 @@ def answer(
     """Returns the answer of a holder to a question.
 
     Args:
-        asked: the question.
+        question: the question.
         holder: the name of the holder.
-        total: the sum of its teachers; None for the longest that the clip allows.
+        vote_sum: the sum of its teachers; None for the longest that the clip allows.
         num_teachers: the number of teachers that its manifest states.
         queries: the digest of the queries that its manifest states; None for the true one.
     """
     manifest = VoteManifest(
         holder=holder,
-        queries=asked.asked if queries is None else queries,
+        queries=question.asked if queries is None else queries,
         num_teachers=num_teachers,
         num_queries=6,
         num_labels=NUM_LABELS,
         num_records=90,
         num_groups=60,
     )
-    total_sent = longest(asked) if total is None else total
-    answer_file = SumAnswer(manifest, question=asked.digest, total=total_sent)
-    return Contribution(holder, answer_file.to_bytes())
+    total_sent = longest(question) if vote_sum is None else vote_sum
+    answer_file = SumAnswer(manifest, question=question.digest, total=total_sent)
+    return Contribution(holder, votes=answer_file.to_bytes())
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -119,8 +119,8 @@ def test_sum_limits_each_holder_to_its_teachers(kind: str) -> None:
     sent = [
         answer(sent_question, holder="1"),
         answer(sent_question, holder="2"),
-        answer(sent_question, holder="3", total=too_long),
-        answer(sent_question, holder="4", total=-too_long),
+        answer(sent_question, holder="3", vote_sum=too_long),
+        answer(sent_question, holder="4", vote_sum=-too_long),
     ]
     result = gathered(ROLL, sent_question, contributions=sent)
     assert result.holders == ("1", "2")
@@ -145,7 +145,7 @@ def test_lengths_whose_sum_overflows_are_refused() -> None:
         contributions=[
             answer(sent_question, holder="1"),
             answer(sent_question, holder="2"),
-            answer(sent_question, holder="3", total=total),
+            answer(sent_question, holder="3", vote_sum=total),
         ],
     )
     assert result.holders == ("1", "2")
@@ -166,28 +166,35 @@ def spoiled(asked: Question) -> dict[str, tuple[Contribution, str]]:
     honest_bytes = answer(asked, holder="2").votes or b""
     total = longest(asked)
     return {
-        "torn": (Contribution("2", honest_bytes[:-40]), "expected a whole answer"),
-        "late": (Contribution("2", problem="no answer within 5 s"), "no answer within 5 s"),
+        "torn": (Contribution(holder="2", votes=honest_bytes[:-40]), "expected a whole answer"),
+        "late": (Contribution(holder="2", problem="no answer within 5 s"), "no answer within 5 s"),
         "shape": (
-            answer(asked, holder="2", total=np.zeros((1, NUM_LABELS + 1), np.int64)),
+            answer(asked, holder="2", vote_sum=np.zeros((1, NUM_LABELS + 1), np.int64)),
             "sum.shape",
         ),
         "floats": (
-            Contribution("2", with_arrays(honest_bytes, total=total.astype(np.float64))),
+            Contribution(
+                holder="2", votes=with_arrays(honest_bytes, total=total.astype(np.float64))
+            ),
             "sum.dtype=float64",
         ),
         "nan": (
-            Contribution("2", with_arrays(honest_bytes, total=np.full(asked.shape, np.nan))),
+            Contribution(
+                holder="2", votes=with_arrays(honest_bytes, total=np.full(asked.shape, np.nan))
+            ),
             "sum.dtype=float64",
         ),
         "teachers": (answer(asked, holder="2", num_teachers=30), "num_teachers=30: expected 3"),
-        "name": (Contribution("2", answer(asked, holder="3").votes), "holder=3: expected 2"),
+        "name": (
+            Contribution(holder="2", votes=answer(asked, holder="3").votes),
+            "holder=3: expected 2",
+        ),
         "queries": (answer(asked, holder="2", queries="0" * 64), "queries=others"),
         "another question": (
-            Contribution("2", answer(question(LENGTHS), holder="2").votes),
+            Contribution(holder="2", votes=answer(question(LENGTHS), holder="2").votes),
             "question=another",
         ),
-        "large": (answer(asked, holder="2", total=np.zeros(2**18, np.int64)), "size="),
+        "large": (answer(asked, holder="2", vote_sum=np.zeros(2**18, np.int64)), "size="),
     }
 
 
@@ -207,11 +214,11 @@ def test_invalid_answer_is_refused_by_name_and_adds_nothing(name: str) -> None:
     assert message in result.refused["2"] and result.refused["2"].startswith("holder=2: ")
     assert "\n" not in result.refused["2"]
     Roll.numbered(num_holders=2, teachers_each=TEACHERS, max_absent=1).require_enough(
-        result.holders, result.refused, ""
+        present=result.holders, refused=result.refused, remedy=""
     )
     with refused("absent holders", 1, "at most max_absent=0"):
         Roll.numbered(num_holders=2, teachers_each=TEACHERS).require_enough(
-            result.holders, result.refused, ""
+            present=result.holders, refused=result.refused, remedy=""
         )
 
 
@@ -293,7 +300,7 @@ def test_invalid_questions_are_refused_at_the_holder(kind: str, changes: dict[st
     Such a question could make all holders but one send a constant, so that the sum discloses the other's numbers.
     """
     with pytest.raises(InvalidValue, match="question"):
-        question(kind, changes)
+        question(kind, state_changes=changes)
     with pytest.raises(InvalidValue):
         Question.from_bytes(with_arrays(question(kind).to_bytes(), **changes))
 
@@ -306,7 +313,7 @@ def test_a_question_is_about_the_labels_and_samples_of_its_opening() -> None:
     opening = replace(request(), inputs=np.ones((6, 5), dtype=np.float32))
     question(MOMENTS).require_of(opening)
     with refused("question.pool_center", "others"):
-        question(MOMENTS, {"pool_center": np.full(5, 1e4)}).require_of(opening)
+        question(MOMENTS, state_changes={"pool_center": np.full(5, 1e4)}).require_of(opening)
     with refused("question.pool_center", "others"):
         question(MOMENTS).require_of(request())
     with refused("question.num_labels", 4):
@@ -461,4 +468,4 @@ def test_holder_names_that_differ_only_on_some_disks_are_refused(names: tuple[st
 def test_degenerate_clip_in_a_question_is_refused(kind: str, clip: float) -> None:
     """A question's clip above 1000 or below 1e-12 is refused."""
     with refused("question.clip", ANY, "1e-12 to 1000"):
-        question(kind, {"clip": np.array(clip)})
+        question(kind, state_changes={"clip": np.array(clip)})

@@ -157,9 +157,9 @@ def numbers_of(folder: Path, name: str, own: HolderSum) -> np.ndarray:
     path = folder / f"{name}.npz"
     home = folder / f"home-{name}"
     home.mkdir(exist_ok=True)
-    path.write_bytes(answer(folder, name).votes or b"")
+    path.write_bytes(answer(folder, holder=name).votes or b"")
     plan: Any = type("Plan", (), {"holder": name, "num_teachers": TEACHERS})
-    return own.numbers(plan, request(), path, home)
+    return own.numbers(plan, request(), votes=path, folder=home)
 
 
 def noisy(folder: Path, names: str) -> Summed:

@@ -65,7 +65,12 @@ def _dataset() -> Dataset:
     owners = np.array([0, 0, 1, 1, 2, 3])
     rows = np.zeros((6, 2), np.float32)
     splits = {
-        name: Split(rows[part], np.ones((len(ids[part]), 1), np.bool_), ids[part], owners[part])
+        name: Split(
+            rows[part],
+            np.ones((len(ids[part]), 1), np.bool_),
+            record_ids=ids[part],
+            group_ids=owners[part],
+        )
         for name, part in (("private", slice(4)), ("public", slice(4, 5)), ("test", slice(5, 6)))
     }
     return Dataset(

@@ -134,20 +134,26 @@ def of_b(head: VoteManifest) -> Callable[[Path], Path]:
 
 MISMATCHES = {
     "queries": Mismatch(
-        of_b(replace(HEAD, queries=queries_digest(ASKED + 1, record_ids=IDS))), "queries", "others"
+        of_b(replace(HEAD, queries=queries_digest(ASKED + 1, record_ids=IDS))),
+        field="queries",
+        value="others",
     ),
     "order": Mismatch(
         of_b(replace(HEAD, queries=queries_digest(ASKED[::-1], record_ids=IDS))),
-        "queries",
-        "others",
+        field="queries",
+        value="others",
     ),
     "names": Mismatch(
-        partial(write, holder="b", label_names=(*NAMES[:-1], "other")), "label_names[10]", "other"
+        partial(write, holder="b", label_names=(*NAMES[:-1], "other")),
+        field="label_names[10]",
+        value="other",
     ),
-    "ids": Mismatch(partial(write, holder="b", record_ids=IDS + 1), "record_ids", "others"),
-    "clip": Mismatch(of_b(replace(HEAD, vote_clip=11)), "vote_clip", "11"),
-    "cast": Mismatch(of_b(replace(HEAD, cast="confidences")), "cast", "confidences"),
-    "data": Mismatch(of_b(replace(HEAD, dataset="other")), "dataset", "other"),
+    "ids": Mismatch(
+        partial(write, holder="b", record_ids=IDS + 1), field="record_ids", value="others"
+    ),
+    "clip": Mismatch(of_b(replace(HEAD, vote_clip=11)), field="vote_clip", value="11"),
+    "cast": Mismatch(of_b(replace(HEAD, cast="confidences")), field="cast", value="confidences"),
+    "data": Mismatch(of_b(replace(HEAD, dataset="other")), field="dataset", value="other"),
 }
 
 

@@ -27,7 +27,14 @@ def test_more_noise_learns_for_shorter_and_expects_more_error() -> None:
     directions = PublicDirections.fit(pool())
     prevalence = np.array([0.05, 0.3])
     found = [
-        Schedule.best(directions, pool(), prevalence, rate, clip_factor=0.5, signal_variance=2.0)
+        Schedule.best(
+            directions,
+            public_inputs=pool(),
+            prevalence=prevalence,
+            noise_rate=rate,
+            clip_factor=0.5,
+            signal_variance=2.0,
+        )
         for rate in (1e-8, 1e-5, 1e-2)
     ]
     assert found[0].times.min() > found[1].times.min() > found[2].times.min()
@@ -36,9 +43,9 @@ def test_more_noise_learns_for_shorter_and_expects_more_error() -> None:
     at_best = [
         Schedule.best(
             directions,
-            pool(),
-            prevalence,
-            1e-2,
+            public_inputs=pool(),
+            prevalence=prevalence,
+            noise_rate=1e-2,
             clip_factor=0.5,
             signal_variance=2.0,
             concentrated=yes,
@@ -57,7 +64,12 @@ def test_noise_of_trained_weights_has_the_expected_variance() -> None:
     prevalence = np.array([0.2, 0.4])
     rate = 1e-4
     schedule = Schedule.best(
-        directions, pool(), prevalence, rate, clip_factor=0.5, signal_variance=2.0
+        directions,
+        public_inputs=pool(),
+        prevalence=prevalence,
+        noise_rate=rate,
+        clip_factor=0.5,
+        signal_variance=2.0,
     )
     features = directions.features(pool(), ridge=schedule.ridge)
     curvature = RULE["clip_factor"] * prevalence * (1 - prevalence)
@@ -90,7 +102,7 @@ def test_gradients_of_groups_are_those_of_a_loop(num_groups: int) -> None:
             features[rows].T @ (labels[rows] - expit(features[rows] @ weights + bias)) / rows.sum()
         )
         total += gradient * min(1.0, clip / np.linalg.norm(gradient))
-    groups = GroupGradients.from_records(features, labels, ids)
+    groups = GroupGradients.from_records(features, labels, group_ids=ids)
     np.testing.assert_allclose(groups.clipped_sum(weights, bias, clip), total)
 
 
@@ -100,7 +112,7 @@ def test_a_group_whose_records_cancel_counts_for_less_than_its_clip() -> None:
     """
     features = np.array([[1.0, 0.0], [-1.0, 1e-9]])
     labels = np.zeros((2, 1), bool)
-    total = GroupGradients.from_records(features, labels, np.zeros(2, int)).clipped_sum(
+    total = GroupGradients.from_records(features, labels, group_ids=np.zeros(2, int)).clipped_sum(
         np.zeros((2, 1)), bias=np.full(1, 20.0), clip=1e-9
     )
     assert 0 < np.linalg.norm(total) < 1e-9

@@ -122,7 +122,7 @@ def test_comparison_notes_methods_that_are_useless_or_diverge(
         seeds=(0,),
         allow_useless=False,
     )
-    compare(comparison_plan, tmp_path / "all", SilentMonitor())
+    compare(comparison_plan, output_dir=tmp_path / "all", monitor=SilentMonitor())
     runs = {
         (run.aggregator, run.epsilon): run for run in read_runs(tmp_path / "all" / "comparison.csv")
     }

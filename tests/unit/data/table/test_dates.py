@@ -256,7 +256,9 @@ def test_dates_are_parsed_to_known_days(
     word: str, orders: tuple[str, ...], first_year: int | None, expected: float
 ) -> None:
     """A date as text, in the given orders and from a first year on, is the expected number of days since 1970."""
-    assert days_of(word, orders, first_year) == pytest.approx(expected, abs=1e-9)
+    assert days_of(date_text=word, date_orders=orders, first_year=first_year) == pytest.approx(
+        expected, abs=1e-9
+    )
 
 
 @pytest.mark.parametrize(
@@ -265,7 +267,7 @@ def test_dates_are_parsed_to_known_days(
 def test_nonexistent_day_is_refused(word: str) -> None:
     """A day or hour that does not exist, such as 29.02.2023, raises `ValueError`."""
     with pytest.raises(ValueError, match=r".*"):
-        days_of(word, date_orders=("dmy",), first_year=1930)
+        days_of(date_text=word, date_orders=("dmy",), first_year=1930)
 
 
 @pytest.mark.parametrize("absent", ["9999-12-31", "1900-01-01", "0001-01-01", "2204-03-05"])
@@ -325,7 +327,7 @@ def test_all_placeholder_dates_count_as_missing() -> None:
     words = ["0001-01-01", "9999-12-31", "1900-01-01", "9999-12-31T23:59:59"]
     dates = np.array(
         [
-            *(days_of(word) for word in words),
+            *(days_of(date_text=word) for word in words),
             *(days(year=2020, month=1, day=day) for day in range(1, 30)),
             np.nan,
         ]
@@ -362,7 +364,7 @@ def test_last_moment_of_year_9999_is_a_placeholder(tmp_path: Path, absent: str) 
 
     A float64 of days has a resolution of 40 microseconds there, and must not be rounded into the year 10000.
     """
-    assert days_as_text(float(np.floor(days_of(absent)))) == "9999-12-31"
+    assert days_as_text(float(np.floor(days_of(date_text=absent)))) == "9999-12-31"
     column = column_of(write_dates(tmp_path, cells=[*ISO, absent]))
     assert column.absent == ("9999-12-31",)
     assert column.max == days(year=2024, month=4, day=9)
@@ -370,7 +372,7 @@ def test_last_moment_of_year_9999_is_a_placeholder(tmp_path: Path, absent: str) 
 
 def test_unicode_blanks_are_allowed_in_dates() -> None:
     """A date with non-breaking blanks between its parts is read."""
-    assert days_of("13\u00a0Jan\u202f2022") == days(year=2022, month=1, day=13)
+    assert days_of(date_text="13\u00a0Jan\u202f2022") == days(year=2022, month=1, day=13)
 
 
 @pytest.mark.parametrize(

@@ -160,7 +160,7 @@ def test_bytes_of_a_file_override_the_encoding_setting(
     """
     path = tmp_path / f"a.{ending}"
     path.write_bytes(gzip.compress(content) if ending == "csv.gz" else content)
-    assert encoding_of(path, named) == encoding
+    assert encoding_of(path, named_encoding=named) == encoding
 
 
 def test_character_across_two_blocks_is_decoded_whole(

@@ -958,7 +958,7 @@ def test_time_to_compare_names_is_linear_in_columns(tmp_path: Path) -> None:
         __hash__ = str.__hash__
 
     names = [Counted(f"gene{number}") for number in range(2000)]
-    require_columns("data", names, [str(name) for name in names])
+    require_columns("data", columns=names, required=[str(name) for name in names])
     assert compared < 10 * len(names)
     file = TableFile(Path(str(write_patients(tmp_path).public)), name="data")
     assert file.names is file.names  # is read once, not for each column

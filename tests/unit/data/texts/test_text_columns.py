@@ -41,8 +41,8 @@ def table(tmp_path: Path) -> Table:
     """Returns the reader of three files in which each private text has a word that no public text has."""
     private = [f"{text} {SECRET}" for text in some_texts(count=90, seed=0)]
     write_notes(tmp_path / "private.csv", texts=private)
-    write_notes(tmp_path / "public.csv", some_texts(count=120, seed=1))
-    write_notes(tmp_path / "test.csv", some_texts(count=30, seed=2))
+    write_notes(tmp_path / "public.csv", texts=some_texts(count=120, seed=1))
+    write_notes(tmp_path / "test.csv", texts=some_texts(count=30, seed=2))
     return Table(
         private=str(tmp_path / "private.csv"),
         public=str(tmp_path / "public.csv"),
@@ -68,7 +68,7 @@ def test_published_files_of_texts_hold_no_private_word(table: Table, tmp_path: P
 def test_vectors_do_not_depend_on_private_texts(table: Table, tmp_path: Path) -> None:
     """Private texts are replaced. Schema and public inputs stay the same."""
     dataset = table.load()
-    write_notes(tmp_path / "private.csv", some_texts(count=90, seed=9))
+    write_notes(tmp_path / "private.csv", texts=some_texts(count=90, seed=9))
     other = table.load()
     assert dataset.preprocessing is not None and other.preprocessing is not None
     assert other.preprocessing.plain() == dataset.preprocessing.plain()
@@ -150,7 +150,7 @@ def test_cell_larger_than_a_block_is_read(table: Table, tmp_path: Path) -> None:
     write_notes(tmp_path / "private.csv", texts, persons=persons)
     for split in ("public", "test"):
         persons = [f"{split}{place}" for place in range(40)]
-        write_notes(tmp_path / f"{split}.csv", some_texts(count=40, seed=7), persons=persons)
+        write_notes(tmp_path / f"{split}.csv", texts=some_texts(count=40, seed=7), persons=persons)
     assert len(replace(table, id="who").load().private) == len(texts)
 
 
@@ -217,7 +217,7 @@ def test_rows_with_one_id_must_share_a_group(table: Table, tmp_path: Path) -> No
 
 def test_few_public_texts_yield_a_remark(table: Table, tmp_path: Path) -> None:
     """A public file of 50 texts gives a remark that 1,000 are expected."""
-    write_notes(tmp_path / "public.csv", some_texts(count=50, seed=1))
+    write_notes(tmp_path / "public.csv", texts=some_texts(count=50, seed=1))
     line = "data.public.note: expected 1,000 texts or more, 50 say little of words"
     assert any(line in note for note in table.load().notes)
 

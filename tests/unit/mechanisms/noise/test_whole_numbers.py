@@ -34,7 +34,7 @@ def test_draws_follow_the_masses(rate: Any) -> None:
     laws = (
         {value: float(each.mass(value)) for value in range(-400, 401)} for each in (noise, other)
     )
-    right, wrong = (p_value(drawn, distribution=law) for law in laws)
+    right, wrong = (p_value(outcome_counts=drawn, distribution=law) for law in laws)
     assert right > 1e-4 > wrong
 
 
@@ -43,7 +43,9 @@ def test_coins_show_true_as_often_as_the_exponential_says() -> None:
     / denominator).
     """
     for numerator, denominator in ((0, 7), (1, 3), (7, 7), (2**31, 2**32)):
-        coins = exponential_coins(np.full(DRAWS, numerator), denominator, np.random.default_rng(5))
+        coins = exponential_coins(
+            np.full(DRAWS, numerator), denominator, rng=np.random.default_rng(5)
+        )
         expected = math.exp(-numerator / denominator)
         assert (
             abs(coins.mean() - expected)
@@ -60,9 +62,11 @@ def test_fast_decisions_are_the_exact_ones(std: float) -> None:
     """
     noise = RoundedGaussian(std=std)
     bits = draw_words(np.random.default_rng(3), shape=(3, 150))
-    values, kept = noise._candidates(bits, np.random.default_rng(5))
+    values, kept = noise._candidates(uniform_words=bits, rng=np.random.default_rng(5))
     for index in range(150):
-        exact = noise._exactly([int(word) for word in bits[:, index]], np.random.default_rng(5))
+        exact = noise._exactly(
+            first_words=[int(word) for word in bits[:, index]], rng=np.random.default_rng(5)
+        )
         assert (kept[index] == exact[1]) and (not kept[index] or values[index] == exact[0])
 
 
@@ -110,7 +114,7 @@ def test_a_word_on_a_boundary_asks_for_more_bits() -> None:
     assert whole_numbers._geometric_words(np.array([2**64 - 1], dtype=np.uint64))[0].tolist() == [
         0.0
     ]
-    half = LazyBitsUniform(int(boundary), np.random.default_rng(0))
+    half = LazyBitsUniform(int(boundary), rng=np.random.default_rng(0))
     target = Fraction(int(boundary), 2**64) + Fraction(1, 2**66)
     assert half.below(lambda digits: (target, target)) in (True, False)
     assert half.digits > 40
@@ -125,7 +129,9 @@ def test_a_large_scale_leaves_more_to_further_bits(monkeypatch: pytest.MonkeyPat
     asked = asked_for_more_bits(monkeypatch)
     bits = draw_words(np.random.default_rng(0), shape=(3, 200))
     bits[1] = 2**19 - 1  # half a step over std, less one
-    values, kept = RoundedGaussian(std=2.0**44)._candidates(bits, np.random.default_rng(1))
+    values, kept = RoundedGaussian(std=2.0**44)._candidates(
+        uniform_words=bits, rng=np.random.default_rng(1)
+    )
     near = kept & (values <= 1)
     assert len(asked) >= near.sum() > 50
 

@@ -55,7 +55,14 @@ def test_a_network_equals_the_layers_of_torch(norm, grid, kernel_size):
     It updates the statistics of batches alike.
     """
     network = ConvNet(
-        SHAPE, 5, width=8, blocks=2, patch=4, grid=grid, norm=norm, kernel_size=kernel_size
+        SHAPE,
+        num_labels=5,
+        width=8,
+        blocks=2,
+        patch=4,
+        grid=grid,
+        norm=norm,
+        kernel_size=kernel_size,
     )
     tensors = drawn(network)
     images = torch.rand(7, *SHAPE) * 2 - 1
@@ -77,7 +84,7 @@ def test_a_network_equals_the_layers_of_torch(norm, grid, kernel_size):
 def test_stacked_networks_equal_single_networks(norm, training, kernel_size):
     """Three networks side by side, with 6, 4 and 1 images, give the logits and tensors of each alone."""
     network = ConvNet(
-        SHAPE, 5, width=8, blocks=2, patch=2, grid=4, norm=norm, kernel_size=kernel_size
+        SHAPE, num_labels=5, width=8, blocks=2, patch=2, grid=4, norm=norm, kernel_size=kernel_size
     )
     singles = [drawn(network, seed) for seed in range(3)]
     stack = {name: torch.stack([tensors[name] for tensors in singles]) for name in singles[0]}
@@ -102,7 +109,7 @@ def test_a_single_value_per_channel_has_no_variance():
     single = network.initial(np.random.default_rng(0))
     stacked = {name: tensor[None].clone() for name, tensor in single.items()}
     image = torch.rand(1, 3, 4, 4, generator=torch.Generator().manual_seed(0)) * 2 - 1
-    logits = network.logits(single, image, training=True)
+    logits = network.logits(single, images=image, training=True)
     expected = stacked_logits(
         network,
         tensors=stacked,

@@ -70,7 +70,9 @@ def test_teachers_are_trained_and_vote_on_a_gpu(teacher, parts, queries, tmp_pat
 
     def votes(folder):
         store = CheckpointStore(tmp_path / folder)
-        StackedEngine(chunk_size=2).train(TrainingJob(teacher, parts, range(3), store))
+        StackedEngine(chunk_size=2).train(
+            TrainingJob(teacher, shards=parts, seeds=range(3), store=store)
+        )
         return np.concatenate(
             [
                 confidences
@@ -103,7 +105,11 @@ def test_a_resnet_is_trained_and_predicts_on_a_gpu(parts, queries):
     votes = []
     for place in (gpu, processor):
         with place():
-            votes.append(teacher.predict_many(teacher.fit_many([small], seeds=[0]), queries[:3]))
+            votes.append(
+                teacher.predict_many(
+                    states=teacher.fit_many([small], seeds=[0]), inputs=queries[:3]
+                )
+            )
     np.testing.assert_allclose(*votes, atol=0.1 if REAL else 1e-4)
 
 

@@ -56,7 +56,9 @@ def test_training_equals_torch_adamw(make_images):
         for first in range(0, 20, 8):
             optimizer.param_groups[0]["lr"] = 3e-3 * (1 - step / 9)
             rows = order[first : first + 8]
-            logits = network().logits(copy, torch.from_numpy(images[rows]) * 2 - 1, training=True)
+            logits = network().logits(
+                copy, images=torch.from_numpy(images[rows]) * 2 - 1, training=True
+            )
             targets = torch.from_numpy(labels[rows].astype(np.float32))
             loss = functional.binary_cross_entropy_with_logits(
                 logits, targets, reduction="sum"

@@ -69,7 +69,7 @@ def test_a_minibatch_may_be_one_image(side):
     network = ResNet50(num_labels=3)
     tensors = network.initial(np.random.default_rng(0))
     tensors["fc.weight"] += 0.01
-    logits = network.logits(tensors, torch.rand(1, 3, side, side) * 2 - 1, training=True)
+    logits = network.logits(tensors, images=torch.rand(1, 3, side, side) * 2 - 1, training=True)
     assert logits.shape == (1, 3)
     assert logits.isfinite().all()
 
@@ -77,7 +77,7 @@ def test_a_minibatch_may_be_one_image(side):
 @pytest.mark.slow
 def test_frozen_features_equal_torchvision_and_are_kept(backbone, monkeypatch):
     """Features of a frozen network are those of torchvision's, and are computed once for the same images."""
-    images = np.random.default_rng(0).random((3, 3, 32, 32), np.float32)
+    images = np.random.default_rng(0).random((3, 3, 32, 32), dtype=np.float32)
     frozen = FrozenBackbone(str(backbone), image_size=None, device=CPU)
     features = frozen.features(images, keep_in_memory=True)
     model = torchvision_models().resnet50(weights=None)

@@ -10,5 +10,9 @@ from small_federation.stages import deployed_plan
 HOLDERS = int(os.environ.get("SMALL_HOLDERS", "3"))
 
 app = holder_app(
-    SmallHolders(Path(os.environ.get("SMALL_FOLDER", "holders")), HOLDERS, deployed_plan(HOLDERS))
+    SmallHolders(
+        Path(os.environ.get("SMALL_FOLDER", "holders")),
+        holders=HOLDERS,
+        plan=deployed_plan(HOLDERS),
+    )
 )
