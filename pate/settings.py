@@ -202,6 +202,12 @@ class RunSettings(AskingSettings, BudgetSettings):
         default=None,
         may_change_when_continued=True,
     )
+    scratch: bool = setting(
+        "false makes the features of private records anew in each round of votes, in place of a scratch file beside "
+        "the run where memory is too small for them",
+        default=True,
+        may_change_when_continued=True,
+    )
 
 
 @dataclass(frozen=True, kw_only=True)

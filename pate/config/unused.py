@@ -74,7 +74,9 @@ def _reasons(
     has_budget = config.get("target_epsilon") is not None or config.get("budgets") is not None
     is_solved = has_budget and config.get("noise") != "given"
     aggregator: Aggregator | None = None
-    reads_aggregator = groups & {"aggregator", "engine", "student", "teacher", "num_teachers"}
+    reads_aggregator = groups & {
+        *("aggregator", "engine", "scratch", "student", "teacher", "num_teachers"),
+    }
     if config.get("aggregator") is not None and reads_aggregator:
         aggregator = build_part("aggregator")
     if aggregator is not None and any(
@@ -99,6 +101,8 @@ def _reasons(
         teacher = build_part("teacher")
         reasons |= _prefixed(group="teacher", reasons=teacher_reasons(teacher, aggregator))
         reasons |= engine_reasons(teacher, aggregator, command_line_settings)
+    if "scratch" in groups and not _keeps_features(aggregator):
+        reasons["scratch"] = "no features are kept, as these votes are not cast in rounds"
     if config.get("student") is not None and "student" in groups:
         if command == "release" and aggregator is not None and not aggregator.expects_prior:
             reason = "this aggregator does not ask what a student predicts; pate-student trains on the release"
@@ -188,6 +192,15 @@ def teacher_reasons(teacher: Any, aggregator: Aggregator | None) -> Reasons:
     if not isinstance(teacher, KernelTeacher) or not isinstance(aggregator, CenteredVotes):
         return {}
     return {} if _is_in_rounds(aggregator) else {"nonlinear": "these votes are not cast in rounds"}
+
+
+def _keeps_features(aggregator: Aggregator | None) -> bool:
+    """Returns whether the features of private records are kept between rounds of votes; True if it is not known."""
+    from pate.aggregators import CenteredVotes
+
+    if aggregator is None:
+        return True
+    return isinstance(aggregator, CenteredVotes) and _is_in_rounds(aggregator)
 
 
 def _is_in_rounds(aggregator: CenteredVotes) -> bool:

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pate.aggregators import Aggregator, CenteredVotes, ReleaseRecord
 from pate.aggregators.record import Arrays
 from pate.progress import Advance
+from pate.votes.moment_votes import MomentVotes
 from pate.votes.round_votes import RoundVotes
 from pate.votes.source import CenterableVotes, VoteSource
 
@@ -38,6 +39,7 @@ class WatchedRounds:
         self._advance = advance
         self._clock = clock
         self._num_rounds = 0
+        self._num_read = 0
         self._is_drawn = False
 
     def part(self, name: str, draw: Callable[[], Arrays]) -> Arrays:
@@ -58,6 +60,17 @@ class WatchedRounds:
             speed = f"{self._num_rows / seconds:,.0f} rows per second" if has_speed else ""
             self._advance(self._num_rounds, speed)
         return arrays
+
+    def rows_read(self, num_rows: int) -> None:
+        """Reports that the features of further records are made, which happens in the first round.
+
+        Args:
+            num_rows: the number of these records.
+        """
+        # a process that died reads its records again
+        self._num_read = min(self._num_read + num_rows, self._num_rows)
+        note = f"features of {self._num_read:,} of {self._num_rows:,} rows"
+        self._advance(self._num_rounds, note)
 
     def committed(self, name: str) -> Arrays | None:
         """Returns the arrays of a part that was committed before; None if no such part was."""
@@ -88,3 +101,12 @@ class Rounds:
             return None
         round_votes = aggregator.in_rounds(votes)
         return None if round_votes is None else cls(round_votes, aggregator.num_rounds)
+
+    def watch_rows(self, on_rows: Callable[[int], object]) -> None:
+        """Has the numbers of records reported whose features are made; some votes make none.
+
+        Args:
+            on_rows: is called with the number of records of each block.
+        """
+        if isinstance(self.votes, MomentVotes):
+            self.votes.on_rows = on_rows

@@ -36,6 +36,7 @@ from pate.run.random_streams import RandomStreams
 from pate.run.record_sample import is_sampled, sample_in_words, yardstick_rows
 from pate.run.reference_models import ReferenceModels
 from pate.run.report_files import write_report
+from pate.run.round_forecast import RoundForecast
 from pate.run.round_progress import Rounds, WatchedRounds
 from pate.run.session_progress import watched
 from pate.run.sources import Sources, require_same_data
@@ -214,6 +215,7 @@ def _train_teachers(run: _Run, events: RunWriter) -> Ensemble:
         monitor=run.monitor,
         on_losses=events.teacher,
         weights=record_weights(run.dataset, run.priced),
+        scratch=run.plan.scratch,
     )
 
 
@@ -236,10 +238,14 @@ def _release(
     rng = run.streams.generator("noise")
     rounds = Rounds.of_release(aggregator, votes)
     if rounds is not None:
+        forecast = RoundForecast.of_rounds(rounds)
+        if forecast is not None:
+            run.monitor.say(forecast.line)
         with run.monitor.stage("releasing labels in rounds", rounds.num_rounds) as advance:
             # `record`; each round is reported to `advance`, too
-            num_rows = len(ensemble.dataset.private)
-            release = aggregator.release(votes, rng, WatchedRounds(record, num_rows, advance))
+            watched_rounds = WatchedRounds(record, len(ensemble.dataset.private), advance)
+            rounds.watch_rows(watched_rounds.rows_read)
+            release = aggregator.release(votes, rng, watched_rounds)
     else:
         with run.monitor.stage("releasing labels", num_queries) as advance:
             # `record`; for a session, each round is reported to `advance` and `events`, too

@@ -35,6 +35,19 @@ _GIB = 2.0**30
 
 
 @dataclass(frozen=True)
+class FeatureSize:
+    """The space that features take between rounds.
+
+    Attributes:
+        memory_bytes: bytes of memory.
+        disk_bytes: bytes of a scratch file.
+    """
+
+    memory_bytes: int
+    disk_bytes: int
+
+
+@dataclass(frozen=True)
 class FeatureStorage:
     """The choice of where the features of records lie between rounds.
 
@@ -46,6 +59,18 @@ class FeatureStorage:
     is_kept: bool = True
     folder: Path | None = None
 
+    def size_of(self, num_rows: int, width: int) -> FeatureSize:
+        """Returns the space that the features of records take between rounds.
+
+        Args:
+            num_rows: the number of records.
+            width: the number of features of a record.
+        """
+        num_bytes = _num_bytes(num_rows, width) if self.is_kept else 0
+        if num_bytes <= _LARGEST_IN_MEMORY:
+            return FeatureSize(memory_bytes=num_bytes, disk_bytes=0)
+        return FeatureSize(memory_bytes=0, disk_bytes=num_bytes)
+
     def require_room(self, num_rows: int, width: int) -> None:
         """Raises `InvalidValue` for the argument `scratch` if the disk has too little space for the features.
 
@@ -53,8 +78,8 @@ class FeatureStorage:
             num_rows: the number of records.
             width: the number of features of a record.
         """
-        num_bytes = _num_bytes(num_rows, width)
-        if not self.is_kept or num_bytes <= _LARGEST_IN_MEMORY:
+        num_bytes = self.size_of(num_rows, width).disk_bytes
+        if num_bytes == 0:
             return
         free = shutil.disk_usage(self.folder or tempfile.gettempdir()).free
         rule = f"false, or {num_bytes / _GIB:.1f} GiB free on the disk; there are {free / _GIB:.1f}"
@@ -64,7 +89,7 @@ class FeatureStorage:
         """Returns an empty place for the features of `num_rows` records along public directions."""
         if not self.is_kept:
             return _InputsInMemory(num_rows, directions)
-        if _num_bytes(num_rows, directions.width + 1) <= _LARGEST_IN_MEMORY:
+        if self.size_of(num_rows, directions.width + 1).disk_bytes == 0:
             return _FeaturesInMemory(num_rows, directions)
         return _FeaturesInFile(directions, folder=self.folder)
 

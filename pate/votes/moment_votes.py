@@ -29,7 +29,7 @@ from numpy.typing import NDArray
 from pate.votes.feature_rows import DEFAULT_STORAGE, FeatureStorage
 from pate.votes.pool_answers import PoolAnswers
 from pate.votes.public_pca import PublicPCA
-from pate.votes.round_records import RoundRecords, ShardRecords
+from pate.votes.round_records import RoundRecords, ShardRecords, no_report
 from pate.votes.round_shard import PoolPart, RoundShard, vote_factor
 from pate.votes.round_sums import RoundSums, ThreadSums
 from pate.votes.round_votes import RoundQuestion, RoundVotes
@@ -66,6 +66,7 @@ class MomentVotes(RoundVotes):
         weights: public, `[num_teachers]` in [0, 1], the weight of each teacher; None for 1.
         round_sums: makes the sums over all records, in threads, processes or on several machines.
         storage: where the features of records lie between rounds.
+        on_rows: is called with the number of records of each block whose features are to be kept.
     """
 
     inputs: Any
@@ -79,6 +80,7 @@ class MomentVotes(RoundVotes):
     weights: Array | None = None
     round_sums: Callable[[RoundRecords], RoundSums] = ThreadSums
     storage: FeatureStorage = DEFAULT_STORAGE
+    on_rows: Callable[[int], object] = no_report
 
     def __post_init__(self) -> None:
         self.num_labels = self.labels.shape[1]
@@ -139,6 +141,7 @@ class MomentVotes(RoundVotes):
             records_per_teacher=self.records_per_teacher if self.ask is None else None,
             weights=self.weights,
             storage=self.storage,
+            on_rows=self.on_rows,
         )
 
     @cached_property

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import pairwise
@@ -21,6 +21,10 @@ Floats = NDArray[np.float32]
 RowNumbers = NDArray[np.int64]
 
 _ROWS_AT_ONCE = 2**14  # that are read from a data set
+
+
+def no_report(num_rows: int) -> None:
+    """Does nothing with the number of records that were read."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,6 +54,7 @@ class RoundRecords:
             1.
         weights: public, `[num_teachers]` in [0, 1], the weight of each teacher; None for 1.
         storage: where the features lie between rounds.
+        on_rows: is called with the number of records of each block that is read; threads may call it at a time.
     """
 
     inputs: Any
@@ -60,6 +65,7 @@ class RoundRecords:
     records_per_teacher: float | None
     weights: Array | None = None
     storage: FeatureStorage = DEFAULT_STORAGE
+    on_rows: Callable[[int], object] = no_report
 
     def shards(self, num_shards: int) -> list[ShardRecords]:
         """Returns a distribution of all teachers over shards with about equal numbers of records.
@@ -138,6 +144,7 @@ class ShardRecords:
         for first in range(0, len(self.rows), _ROWS_AT_ONCE):
             rows = slice(first, min(first + _ROWS_AT_ONCE, len(self.rows)))
             yield RecordBlock(inputs=self._inputs(rows), labels=self._labels(rows))
+            self.records.on_rows(rows.stop - rows.start)
 
     def filled_shard(self) -> RoundShard:
         """Returns the shard with its records, in this process.

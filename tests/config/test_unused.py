@@ -292,6 +292,9 @@ def test_unused_fields_of_frozen_backbones_and_methods_are_reported() -> None:
         ("experiment=centered_votes aggregator.rounds=1 engine=ray", ["engine=ray"]),
         ("experiment=centered_votes teacher=convex engine=sequential", ["engine=sequential"]),
         ("teacher=linear engine=sequential", []),
+        ("experiment=centered_votes scratch=false", []),
+        ("aggregator=stable_top_k scratch=false", ["scratch=false"]),
+        ("experiment=centered_votes aggregator.rounds=1 scratch=false", ["scratch=false"]),
         ("aggregator=stable_top_k aggregator.table_order=4", ["aggregator.table_order=4"]),
         ("aggregator=stable_top_k_table aggregator.test_std=4", ["aggregator.test_std=4"]),
         (

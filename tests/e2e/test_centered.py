@@ -391,3 +391,13 @@ def test_the_setting_asks_for_yardsticks_of_all_records_or_of_none(
     assert all(
         ("all_records=false" in report.reason_without(name)) != is_there for name in yardsticks
     )
+
+
+@pytest.mark.slow
+def test_features_made_anew_in_each_round_leave_the_same_release(
+    in_rounds: Ended, tmp_path: Path
+) -> None:
+    """With `scratch=false` no features are kept, and the release has the same bytes."""
+    train(replace(centered_plan(), scratch=False), tmp_path / "run")
+    release = in_rounds[0] / "release" / "release.npz"
+    assert (tmp_path / "run" / "release" / "release.npz").read_bytes() == release.read_bytes()

@@ -30,6 +30,16 @@ def test_a_round_that_is_read_back_has_no_speed() -> None:
     assert steps == [(1, ""), (2, "500 rows per second")]
 
 
+def test_features_that_are_made_are_counted_up_to_all_rows() -> None:
+    """The rows whose features are made are counted; of rows that a second process reads again, no more than all."""
+    steps: list[tuple[int, str]] = []
+    record = watched(MemoryRecord(), steps=steps)
+    for _ in range(3):
+        record.rows_read(400)
+    notes = [f"features of {number} of 1,000 rows" for number in ("400", "800", "1,000")]
+    assert steps == [(0, note) for note in notes]
+
+
 def drawn_total() -> Arrays:
     """Returns the arrays of a round."""
     return {"total": np.zeros((2, 2))}

@@ -1,0 +1,161 @@
+"""The forecast of a release in rounds: roughly how long it takes, and how much memory and scratch disk.
+
+The speed is measured on rows of the public pool. The forecast depends on public rows, on numbers, and on the machine,
+and is for the owner's console alone.
+"""
+
+from __future__ import annotations
+
+import resource
+import sys
+import time
+from dataclasses import dataclass
+
+import numpy as np
+
+from pate.progress import spelled_seconds
+from pate.run.round_progress import Rounds
+from pate.votes.clipped_moments import ClippedMoments
+from pate.votes.feature_rows import FeatureStorage
+from pate.votes.moment_votes import MomentVotes
+from pate.votes.round_records import RoundRecords
+from pate.votes.round_sums import ThreadSums
+from pate.votes.round_votes import RoundQuestion
+
+FEWEST_ROWS = 200_000
+"""A release over fewer private rows takes seconds, and has no forecast."""
+
+_ROWS_PER_CORE = 2**13  # of the public pool, by which the speed is measured
+_MOST_MEASURED = 2**16
+_BYTES_OF_PLACES = 40  # of a row: where it lies in the data set, and whose it is
+_GIB = 2.0**30
+
+
+@dataclass(frozen=True)
+class RoundSpeed:
+    """The seconds that a row takes on this machine.
+
+    Attributes:
+        making: seconds to make the features of a row.
+        asking: seconds for a row in a round whose features are there.
+    """
+
+    making: float
+    asking: float
+
+    @classmethod
+    def measure(cls, votes: MomentVotes, num_cores: int) -> RoundSpeed:
+        """Returns the speed on rows of the public pool, which takes a fraction of a second.
+
+        Args:
+            votes: the votes, of which only public values are read.
+            num_cores: the number of cores.
+        """
+        num_rows = min(_ROWS_PER_CORE * num_cores, _MOST_MEASURED)
+        rows = np.arange(num_rows)
+        records = RoundRecords(
+            inputs=np.asarray(votes.public_inputs)[rows % len(votes.public_inputs)],
+            labels=np.zeros((num_rows, votes.num_labels), dtype=np.bool_),
+            teacher_of=rows,
+            num_teachers=num_rows,
+            directions=votes.directions,
+            records_per_teacher=1.0,
+        )
+        question = RoundQuestion(
+            np.full((votes.width, votes.num_labels), 0.01),
+            np.ones(votes.num_labels),
+            clipped_moments=ClippedMoments(clip=1.0, num_teachers=num_rows),
+        )
+        sums = ThreadSums(records)
+        try:
+            times = [time.perf_counter()]
+            for _ in range(2):  # features are made in the first round
+                sums.total(question)
+                times.append(time.perf_counter())
+        finally:
+            sums.close()
+        first_round, second_round = np.diff(times).tolist()
+        return cls(
+            making=max(first_round - second_round, 0.0) / num_rows, asking=second_round / num_rows
+        )
+
+
+@dataclass(frozen=True)
+class RoundForecast:
+    """The forecast of a release in rounds.
+
+    Attributes:
+        num_rounds: the number of rounds.
+        num_rows: the number of private records.
+        num_features: the number of features of a record.
+        num_labels: the number of labels.
+        speed: the speed of this machine.
+        storage: where features lie between rounds.
+        held_bytes: the memory that the process held before.
+    """
+
+    num_rounds: int
+    num_rows: int
+    num_features: int
+    num_labels: int
+    speed: RoundSpeed
+    storage: FeatureStorage
+    held_bytes: int
+
+    @classmethod
+    def of_rounds(cls, rounds: Rounds) -> RoundForecast | None:
+        """Returns the forecast of a release; None for few rows, and for teachers that are trained."""
+        from joblib import cpu_count  # which knows a container's share; loads slowly
+
+        votes = rounds.votes
+        if type(votes) is not MomentVotes or votes.ask is not None:
+            return None
+        num_rows = len(votes.labels)
+        if num_rows < FEWEST_ROWS:
+            return None
+        return cls(
+            num_rounds=rounds.num_rounds,
+            num_rows=num_rows,
+            num_features=votes.width,
+            num_labels=votes.num_labels,
+            speed=RoundSpeed.measure(votes, num_cores=cpu_count()),
+            storage=votes.storage,
+            held_bytes=_peak_bytes(),
+        )
+
+    @property
+    def seconds(self) -> float:
+        """The time of all rounds in the threads of this machine."""
+        num_makings = 1 if self.storage.is_kept else self.num_rounds
+        of_row = num_makings * self.speed.making + self.num_rounds * self.speed.asking
+        return self.num_rows * of_row
+
+    @property
+    def memory_bytes(self) -> int:
+        """The memory of the process: what it held before, and what each row needs in rounds."""
+        size = self.storage.size_of(self.num_rows, self.num_features)
+        of_row = self.num_labels + _BYTES_OF_PLACES
+        return self.held_bytes + size.memory_bytes + self.num_rows * of_row
+
+    @property
+    def disk_bytes(self) -> int:
+        """The size of the scratch file; 0 if there is none."""
+        return self.storage.size_of(self.num_rows, self.num_features).disk_bytes
+
+    @property
+    def line(self) -> str:
+        """The forecast as one line."""
+        shape = f"{self.num_rows:,} private rows x {self.num_features} features x {self.num_labels} labels"
+        disk = f"{self.disk_bytes / _GIB:.1f} GiB of scratch disk"
+        if self.disk_bytes == 0:
+            disk = "no scratch disk"
+        return (
+            f"{self.num_rounds} rounds over {shape}: roughly {spelled_seconds(self.seconds)} in threads, "
+            f"{self.memory_bytes / _GIB:.1f} GiB of memory, {disk}"
+        )
+
+
+def _peak_bytes() -> int:
+    """Returns the most memory that this process has held, in bytes."""
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return peak if sys.platform == "darwin" else peak * 1024

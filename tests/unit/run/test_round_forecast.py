@@ -1,0 +1,83 @@
+"""The forecast of a release in rounds: time, memory and scratch disk from the numbers of rows, features and labels."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from pate.run import round_forecast
+from pate.run.round_forecast import RoundForecast, RoundSpeed
+from pate.run.round_progress import Rounds
+from pate.votes.feature_rows import FeatureStorage
+from pate.votes.moment_votes import MomentVotes
+from pate.votes.public_pca import PublicPCA
+
+FORECAST = RoundForecast(
+    num_rounds=20,
+    num_rows=1_000_000,
+    num_features=500,
+    num_labels=24,
+    speed=RoundSpeed(making=5e-6, asking=1e-6),
+    storage=FeatureStorage(),
+    held_bytes=2**29,
+)
+REMADE = replace(FORECAST, storage=FeatureStorage(is_kept=False))
+
+
+def moments(num_rows: int) -> MomentVotes:
+    """Returns votes of teachers with one record each."""
+    inputs = np.random.default_rng(0).normal(size=(num_rows, 4)).astype(np.float32)
+    return MomentVotes(
+        inputs=inputs,
+        labels=inputs[:, :2] > 1,
+        teacher_of=np.arange(num_rows),
+        num_teachers=num_rows,
+        directions=PublicPCA.fit(inputs, max_directions=4),
+        public_inputs=inputs[:50],
+        records_per_teacher=1.0,
+    )
+
+
+def test_features_that_are_kept_are_made_once() -> None:
+    """A million rows take 5 s to make features and 1 s a round: 25 s where features are kept, 120 s where not."""
+    assert pytest.approx(25.0) == FORECAST.seconds
+    assert pytest.approx(120.0) == REMADE.seconds
+
+
+def test_features_beyond_64_mib_lie_on_the_disk() -> None:
+    """A million rows of 500 features take 1e9 bytes of scratch disk, and 64 bytes a row of memory."""
+    assert FORECAST.disk_bytes == 10**9
+    assert FORECAST.memory_bytes == 2**29 + 64 * 10**6
+    assert (REMADE.disk_bytes, REMADE.memory_bytes) == (0, FORECAST.memory_bytes)
+    narrow = replace(FORECAST, num_features=30)
+    assert (narrow.disk_bytes, narrow.memory_bytes) == (0, FORECAST.memory_bytes + 60 * 10**6)
+
+
+def test_the_line_states_time_memory_and_disk() -> None:
+    """The line has the numbers that the forecast depends on, and what it says."""
+    shape = "20 rounds over 1,000,000 private rows x 500 features x 24 labels"
+    assert FORECAST.line == (
+        f"{shape}: roughly 25 s in threads, 0.6 GiB of memory, 0.9 GiB of scratch disk"
+    )
+    assert REMADE.line.endswith("roughly 2 min in threads, 0.6 GiB of memory, no scratch disk")
+
+
+def test_few_rows_have_no_forecast(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A release has a forecast from a least number of rows on; its speed is that of rows of the public pool."""
+    monkeypatch.setattr(round_forecast, "FEWEST_ROWS", 300)
+    monkeypatch.setattr(round_forecast, "_ROWS_PER_CORE", 200)
+    assert RoundForecast.of_rounds(Rounds(moments(299), num_rounds=3)) is None
+    forecast = RoundForecast.of_rounds(Rounds(moments(300), num_rounds=3))
+    assert forecast is not None
+    assert (forecast.num_rounds, forecast.num_rows, forecast.num_labels) == (3, 300, 2)
+    assert forecast.speed.asking > 0
+    assert forecast.seconds > 0
+
+
+def test_a_forecast_reads_no_private_value(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Private inputs and labels that cannot be read do not stop a forecast."""
+    monkeypatch.setattr(round_forecast, "FEWEST_ROWS", 300)
+    votes = moments(300)
+    votes.inputs = None
+    votes.labels = np.broadcast_to(np.array([[np.True_]]), (300, 2))
+    assert RoundForecast.of_rounds(Rounds(votes, num_rounds=3)) is not None
