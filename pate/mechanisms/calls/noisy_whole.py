@@ -6,16 +6,11 @@ from typing import Any
 
 import numpy as np
 
-from pate.accounting import (
-    Adjacency,
-)
+from pate.accounting import Adjacency
 from pate.mechanisms.noise.lazy_uniforms import Integers
 from pate.mechanisms.noise.whole_numbers import DiscreteLaplace
 from pate.mechanisms.parameters import POSITIVE, Parameters
-from pate.validation import (
-    require,
-    require_array,
-)
+from pate.validation import require, require_array
 
 LARGEST_VALUE = 2**53
 
@@ -43,11 +38,8 @@ class NoisyWhole(Parameters):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        self._validate()
-
-    def _validate(self) -> None:
-        """Raises `InvalidValue` if the grid of noise rates has no rate for `epsilon`."""
-        self._make_noise()
+        # Raises where the grid of noise rates has no rate for `epsilon`.
+        DiscreteLaplace.at_most(self._largest_rate)
 
     @property
     def sensitivity(self) -> int:
@@ -56,9 +48,10 @@ class NoisyWhole(Parameters):
 
     @property
     def noise(self) -> DiscreteLaplace:
-        """The discrete Laplace noise that is added to each number."""
-        return self._make_noise()
+        """The noise that is added to each number, of the largest rate on its grid that costs at most `epsilon`."""
+        return DiscreteLaplace.at_most(self._largest_rate)
 
-    def _make_noise(self) -> DiscreteLaplace:
-        """Returns the noise with the largest rate on its grid that costs at most `epsilon`."""
-        return DiscreteLaplace.at_most(Fraction(float(self.epsilon)) / self.sensitivity)
+    @property
+    def _largest_rate(self) -> Fraction:
+        """The rate of discrete Laplace noise that costs exactly `epsilon`."""
+        return Fraction(float(self.epsilon)) / self.sensitivity
