@@ -94,8 +94,9 @@ class PldAccountant(LossAccountant):
                 elif isinstance(leaf, events.ZCdpEvent):
                     rhos.append(count * leaf.rho)
                 elif rdp_curve({type(leaf): ([leaf], [1])}, orders=DEFAULT_ORDERS).any():
-                    # A leaf whose Renyi curve is 0 costs nothing, and is left out.
-                    counted_events.append((leaf, count))
+                    counted_events.append(
+                        (leaf, count)
+                    )  # its Renyi curve is not 0, so it costs something
             if multipliers:
                 counted_events.append((events.GaussianEvent.composed(multipliers), 1))
             total_rho = math.fsum(rhos)

@@ -242,6 +242,8 @@ class CenteredVotes(Aggregator):
             return self._release_at_once(
                 votes, record, prevalence_rng=prevalence_rng, votes_rng=votes_rng
             )
+        if record.committed("release") is None:
+            rounds.open()
         event = self.event(votes.shape)
         center = self._released_center(votes, prevalence_rng, record)
 

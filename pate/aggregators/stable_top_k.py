@@ -83,7 +83,7 @@ class StableTopK(StableAggregator):
     def __post_init__(self) -> None:
         super().__post_init__()
         normalize_field(self, "regularizer", checked_regularizer(self.regularizer))
-        # `GapSelection` raises where a field is wrong. A regularizer of numbers can be checked only against votes.
+        # A regularizer of numbers can be checked only against votes.
         if self.regularizer is None or callable(self.regularizer):
             self.gap_selection(num_labels=2, num_teachers=1)
 

@@ -61,7 +61,7 @@ from pate.classifier.inputs import (
 from pate.classifier.method import FitMethod
 from pate.classifier.past_fits import PlannedFit, warn_of_past_fits
 from pate.classifier.publication import FitCharge
-from pate.classifier.samples import FitSamples
+from pate.classifier.samples import Pools
 from pate.classifier.tasks import LabelSets, Model, OneClass, Task, require_labels, task_of
 from pate.data.partition import Partition
 from pate.errors import shown_as
@@ -340,7 +340,7 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
                 samples. Nothing is spent then.
         """
         # 1. The price. It depends on the number of private groups alone; nothing is trained or spent.
-        #    Private: `method`, which has the records in its `samples`, and `samples`. They end with this function.
+        #    Private: `method`, which has the records in its `pools`, and `pools`. They end with this function.
         unit = unit_of(groups)
         with shown_as(CLASSIFIER):
             reader = copy(self)  # this classifier stays as it is until the release is paid
@@ -349,12 +349,12 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
                 priced = method.price()
             except InvalidValue as error:
                 raise self._headed_by_epsilon(error) from error
-        samples = method.samples
+        pools = method.pools
         self._warn_of_plan(method, priced, has_groups=groups is not None)
         streams = streams_of(self.random_state)
         with shown_as(CLASSIFIER):
             ledger = self._ledger(method, priced, unit)
-        planned_fit = self._planned_fit(samples, priced, unit)
+        planned_fit = self._planned_fit(pools, priced, unit)
         if self.ledger is None:
             warn_of_past_fits(planned_fit.dearest_fits(), stacklevel=2)
         method.rehearse()
@@ -362,7 +362,7 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
         # 2. The teachers learn from disjoint records, and vote on public samples.
         #    Private: `partition` and `votes`. No epsilon covers them. They end with this function.
         num_teachers = method.num_teachers
-        partition = Partition.draw(samples.groups, num_teachers, streams.generator("partition"))
+        partition = Partition.draw(pools.groups, num_teachers, streams.generator("partition"))
         with stage(f"{num_teachers} teachers", self.verbose):
             votes = method.vote(
                 priced, partition, streams.seeds("teachers", num_seeds=num_teachers)
@@ -738,7 +738,7 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
         *,
         groups: ArrayLike | None,
         groups_public: ArrayLike | None,
-    ) -> tuple[Task, FitSamples]:
+    ) -> tuple[Task, Pools]:
         """Checks the arguments of a fit, and returns the task with the private records and public samples.
 
         The method also sets the attributes that describe the inputs, such as `n_features_in_`.
@@ -782,7 +782,7 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
             public = validate_data(self, X_public, reset=False, **options)
             require_moderate("X_public", numbers_of(public), allows_missing=True)
             warn_of_shared_rows(inputs, public)
-        samples = FitSamples.split(
+        pools = Pools.cut(
             inputs=inputs,
             targets=targets,
             groups=groups,
@@ -790,11 +790,11 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
             fraction=self.public_fraction,
             public_groups=groups_public,
         )
-        if self._has_estimators and is_frame(samples.public):
-            public = with_own_types(samples.public, is_cut=X_public is None)
-            private = with_public_types(samples.inputs, public)
-            samples = replace(samples, public=public, inputs=private)
-        return task, samples
+        if self._has_estimators and is_frame(pools.public):
+            public = with_own_types(pools.public, is_cut=X_public is None)
+            private = with_public_types(pools.inputs, public)
+            pools = replace(pools, public=public, inputs=private)
+        return task, pools
 
     def _method(
         self,
@@ -813,17 +813,17 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
         inputs = as_pandas(X) if reads_tables else X
         labels = only_column(as_pandas(y) if reads_tables else y)
         public = as_pandas(X_public) if reads_tables else X_public
-        task, samples = self._validated(
+        task, pools = self._validated(
             inputs, labels, public, groups=groups, groups_public=groups_public
         )
-        num_queries = self._num_queries(num_public=samples.public.shape[0])
-        num_teachers = self._num_teachers(num_groups=samples.num_groups)
+        num_queries = self._num_queries(num_public=pools.public.shape[0])
+        num_teachers = self._num_teachers(num_groups=pools.num_groups)
         self._require_terms()
         if reads_tables:
-            schema = fit_schema(samples.public) if is_frame(samples.public) else None
+            schema = fit_schema(pools.public) if is_frame(pools.public) else None
             return GroupVotesMethod(
                 task=task,
-                samples=samples,
+                pools=pools,
                 budget=self._budget,
                 num_teachers=num_teachers,
                 allow_useless=self.allow_useless,
@@ -836,14 +836,14 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
             )
         return EnsembleMethod(
             task=task,
-            samples=samples,
+            pools=pools,
             budget=self._budget,
             num_teachers=num_teachers,
             allow_useless=self.allow_useless,
             estimator=self._teacher,
             student_estimator=self._student,
             aggregator=self._aggregator_for(task),
-            num_queries=num_queries or samples.public.shape[0],
+            num_queries=num_queries or pools.public.shape[0],
             num_jobs=self.n_jobs,
             verbose=max(int(self.verbose) - 1, 0),  # of joblib
         )
@@ -932,12 +932,10 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
         for remark in method.remarks():
             warnings.warn(printable(remark), DoubtfulPlan, stacklevel=3)
 
-    def _planned_fit(
-        self, samples: FitSamples, priced: PricedRelease, unit: PrivacyUnit
-    ) -> PlannedFit:
+    def _planned_fit(self, pools: Pools, priced: PricedRelease, unit: PrivacyUnit) -> PlannedFit:
         """Returns this fit as the process will remember it once it is charged."""
         return PlannedFit.from_inputs(
-            samples.inputs,
+            pools.inputs,
             epsilon=priced.epsilon,
             delta=self.target_delta,
             event=priced.event,

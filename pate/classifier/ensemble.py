@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from pate.aggregators import Aggregator, TrainingSet
 from pate.classifier.inputs import dense, is_frame, numbers_of, rows_of
 from pate.classifier.method import FitMethod
-from pate.classifier.samples import FitSamples
+from pate.classifier.samples import Pools
 from pate.classifier.tasks import Bits, Model, Rows, Task
 from pate.data.partition import Partition
 from pate.models.sklearn import fit_errors_hidden, is_scale_sensitive
@@ -132,7 +132,7 @@ class EnsembleMethod(FitMethod):
     @cached_property
     def queries(self) -> Any:
         """The inputs of the queries: a DataFrame if the inputs are one, otherwise a dense array."""
-        return dense(self.samples.public[: self.num_queries])
+        return dense(self.pools.public[: self.num_queries])
 
     @property
     def pool(self) -> Any:
@@ -156,12 +156,12 @@ class EnsembleMethod(FitMethod):
                 self.aggregator,
                 priced,
                 self.budget,
-                num_groups=self.samples.num_groups,
+                num_groups=self.pools.num_groups,
                 allow_useless=self.allow_useless,
             )
         )
         doubts += few_records_doubts(
-            num_records=self.samples.inputs.shape[0],
+            num_records=self.pools.inputs.shape[0],
             num_teachers=self.num_teachers,
             remedy="fewer teachers",
         )
@@ -185,7 +185,7 @@ class EnsembleMethod(FitMethod):
         """Fits a clone of the estimator to each part of the private records, and returns the votes on the queries."""
         return train_and_vote(
             self.teacher,
-            self.samples,
+            self.pools,
             partition,
             queries=self.queries,
             seeds=seeds,
@@ -197,7 +197,7 @@ class EnsembleMethod(FitMethod):
 
 def train_and_vote(
     learner: EstimatorLearner,
-    samples: FitSamples,
+    pools: Pools,
     partition: Partition,
     *,
     queries: Any,
@@ -210,7 +210,7 @@ def train_and_vote(
 
     Args:
         learner: the recipe of each teacher.
-        samples: the private records.
+        pools: the private records.
         partition: the assignment of private records to teachers.
         queries: the inputs of the queries, one entry for each query.
         seeds: the seed of each teacher.
@@ -223,7 +223,7 @@ def train_and_vote(
     parallel = Parallel(n_jobs=num_jobs, return_as="generator", verbose=verbose)
     fit_and_ask = delayed(learner.confidences)
     answers: Iterator[NDArray[np.float32]] = parallel(
-        fit_and_ask(rows_of(samples.inputs, rows), samples.targets[rows], seed, queries)
+        fit_and_ask(rows_of(pools.inputs, rows), pools.targets[rows], seed, queries)
         for rows, seed in zip(shards, seeds, strict=True)
     )
     packed_bits: list[NDArray[np.uint8]] = []
@@ -236,13 +236,13 @@ def train_and_vote(
         packed_bits,
         confidences,
         label_shares=mean_labels(
-            labels=samples.targets,
+            labels=pools.targets,
             teacher_of=partition.teacher_of,
             num_teachers=partition.num_teachers,
         ),
         num_queries=len(queries),
         num_labels=learner.task.num_labels,
-        records_per_teacher=samples.num_groups / partition.num_teachers,
+        records_per_teacher=pools.num_groups / partition.num_teachers,
     )
 
 

@@ -70,10 +70,10 @@ class GroupVotesMethod(FitMethod):
     @cached_property
     def dataset(self) -> Dataset:
         """The private records and the public samples as a data set of a run, with a placeholder for the test set."""
-        samples = self.samples
-        targets = samples.targets
+        pools = self.pools
+        targets = pools.targets
         private_ids = np.arange(len(targets))
-        public = self._encode(samples.public, name="X_public").features
+        public = self._encode(pools.public, name="X_public").features
         public_ids = np.arange(len(public)) + _SPLIT_STEP
         no_label = np.zeros((len(public), targets.shape[1]), np.bool_)
         return Dataset(
@@ -85,13 +85,13 @@ class GroupVotesMethod(FitMethod):
                 inputs=self._private.features,
                 labels=targets,
                 record_ids=private_ids,
-                group_ids=samples.groups,
+                group_ids=pools.groups,
             ),
             public=Split(
                 inputs=public,
                 labels=no_label,
                 record_ids=public_ids,
-                group_ids=samples.public_groups + _SPLIT_STEP,
+                group_ids=pools.public_groups + _SPLIT_STEP,
             ),
             test=_no_test_set(width=public.shape[1], num_labels=targets.shape[1]),
             preprocessing=self.schema,
@@ -169,7 +169,7 @@ class GroupVotesMethod(FitMethod):
         """
         student = model.model if isinstance(model, OneClassModel) else model
         assert isinstance(student, StudentModel)  # as LowRankStudent trains it
-        is_one_for_each = self.num_teachers == self.samples.num_groups
+        is_one_for_each = self.num_teachers == self.pools.num_groups
         facts = MethodFacts(
             aggregator_name="centered_votes",
             teacher=self.plan.teacher,
@@ -203,7 +203,7 @@ class GroupVotesMethod(FitMethod):
     @cached_property
     def _private(self) -> Encoded:
         """The features of the private records, with the counts of cells that public rows do not have."""
-        return self._encode(self.samples.inputs, name="X")
+        return self._encode(self.pools.inputs, name="X")
 
     def _encode(self, inputs: Any, name: str) -> Encoded:
         """Returns inputs as features, float32 `[num_rows, num_features]`; a sparse matrix becomes dense as a whole.

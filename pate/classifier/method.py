@@ -13,7 +13,7 @@ from typing import Any
 from pate.accounting import Budget
 from pate.aggregators import Release
 from pate.classifier.publication import FitCharge, Publication
-from pate.classifier.samples import FitSamples
+from pate.classifier.samples import Pools
 from pate.classifier.tasks import Model, Task
 from pate.data import TableSchema
 from pate.data.partition import Partition
@@ -29,14 +29,14 @@ class FitMethod(ABC):
 
     Attributes:
         task: the kind of labels.
-        samples: the private records and the public samples of the fit.
+        pools: the private records and the public samples of the fit.
         budget: the epsilon and delta that the release may cost, and the accountant that computes the price.
         num_teachers: the number of teachers, public.
         allow_useless: true prices a release whose noise hides even unanimous votes; false refuses it.
     """
 
     task: Task
-    samples: FitSamples
+    pools: Pools
     budget: Budget
     num_teachers: int
     allow_useless: bool

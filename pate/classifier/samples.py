@@ -29,7 +29,7 @@ _AT_LEAST_TWO = "at least 2, of which one is public"
 
 
 @dataclass(frozen=True, eq=False)
-class FitSamples:
+class Pools:
     """The private records and the public samples of a fit."""
 
     inputs: Rows  # private, float32 `[n, d]`, or a sparse matrix, or a DataFrame
@@ -44,7 +44,7 @@ class FitSamples:
         return len(np.unique(self.groups))
 
     @classmethod
-    def split(
+    def cut(
         cls,
         inputs: Rows,
         targets: Bits,
@@ -53,7 +53,7 @@ class FitSamples:
         fraction: float | None,
         *,
         public_groups: Any = None,
-    ) -> FitSamples:
+    ) -> Pools:
         """Divides inputs into private records and public samples.
 
         Groups are ordered by their first rows. Without groups, each row is a group. The choice of public groups, and

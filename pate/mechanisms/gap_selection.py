@@ -53,9 +53,7 @@ _ARGMAX_DISTRIBUTIONS: dict[str, Callable[[Array], Array]] = {
     "laplace": laplace_argmax,
     "exponential": exponential_argmax,
 }
-# The noises under which the probabilities of the candidates have a closed form: functions of the candidates' deficits
-# and the scale of the noise, whose values are in proportion to the probabilities.
-_EXACT_WEIGHTS = {"gumbel": softmax_weights, "exponential": permute_and_flip_weights}
+_CLOSED = {"gumbel": softmax_weights, "exponential": permute_and_flip_weights}
 _LARGEST_OFFSET = 2.0**50
 _BITS = 52  # differences of two sums take one bit more
 
@@ -279,7 +277,7 @@ class GapSelection(Parameters):
     @property
     def has_weights(self) -> bool:
         """Whether the probabilities of all candidates have a closed form, as for Gumbel and exponential noise."""
-        return self.noise in _EXACT_WEIGHTS
+        return self.noise in _CLOSED
 
     def weights(self, votes: NDArray[np.integer]) -> Weights:
         """Returns exact weights, in proportion to the probabilities of the candidates, for one histogram `[L]`.
@@ -287,7 +285,7 @@ class GapSelection(Parameters):
         Only a mechanism that `has_weights` has them.
         """
         sums = self._sums(VoteRanking.from_counts(self._counts(votes)[None]))[0]
-        return _EXACT_WEIGHTS[self.noise](sums.max() - sums, self.noise_scale)
+        return _CLOSED[self.noise](sums.max() - sums, self.noise_scale)
 
     def _sums(self, ranking: VoteRanking) -> Array:
         """Returns gap plus regularizer of each of the n candidates, `[Q, n]`; sums and their differences are exact."""

@@ -1,4 +1,4 @@
-"""Engines, which train the teachers that are missing in a store, and the engines that need one process only.
+"""Engines, which train teachers and sum votes in rounds, and the engines that need one process only.
 
 `ProcessesEngine` and `RayEngine` have modules of their own. All engines with the same chunk size write the same bytes.
 """
@@ -6,12 +6,17 @@
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
 
+from pate.device import torch
 from pate.models.hyperparameters import require_settings
 from pate.models.training import TrainingJob
+from pate.votes.round_records import RoundRecords
+from pate.votes.round_sums import RoundSums, ThreadSums
 
 
 class Engine(ABC):
-    """A way to train the teachers that are missing in a store. A field outside its range raises `InvalidValue`.
+    """A way to train the teachers that are missing in a store, and to sum the votes of teachers without training.
+
+    A field outside its range raises `InvalidValue`.
 
     Formal guarantees:
         * Teachers are trained in chunks that depend on their index alone. With chunk size C, chunk c has the teachers
@@ -24,6 +29,8 @@ class Engine(ABC):
         * Engines with equal chunk sizes write equal bytes on one kind of machine, because each chunk is computed by one
           thread. Teachers of different chunk sizes agree up to rounding.
         * Whenever `on_progress` has been called for a teacher, the teacher is in the store, however the run ends.
+        * All engines that compute with numpy sum the votes of a round to the same whole numbers on one kind of machine.
+          On any machine, a teacher moves a sum by no more than its price covers (`ClippedMoments`).
     """
 
     @abstractmethod
@@ -34,6 +41,16 @@ class Engine(ABC):
             WorkersLost: worker processes died too often.
             DeviceFull: the memory of the GPU is too small.
         """
+
+    def round_sums(self, records: RoundRecords) -> RoundSums:
+        """Returns the sums of votes in rounds over private records; here, in the threads of this process.
+
+        Nothing is read or computed before the first round is asked.
+
+        Args:
+            records: the records of teachers that vote without training.
+        """
+        return ThreadSums(records)
 
 
 @dataclass(frozen=True)
@@ -56,10 +73,18 @@ class ThreadsEngine(Engine):
 
 @dataclass(frozen=True)
 class StackedEngine(ThreadsEngine):
-    """An engine for a GPU: it trains one chunk of teachers after another, by batched matrix products.
+    """An engine for a GPU: it trains one chunk of teachers after another, and sums votes in rounds, on the GPU.
 
-    A GPU is fast with hundreds of teachers in a chunk.
+    A GPU is fast with hundreds of teachers in a chunk. Without a GPU the engine is `ThreadsEngine`.
     """
+
+    def round_sums(self, records: RoundRecords) -> RoundSums:
+        """Returns the sums of votes in rounds on the GPU; in the threads of this process if torch can use no GPU."""
+        if not torch.cuda.is_available():
+            return ThreadSums(records)
+        from pate.models.gpu_sums import GpuSums
+
+        return GpuSums(records, torch.device("cuda"))
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""The engine that trains teachers in several processes of this machine, and the way in which its workers end.
+"""The engine that works in several processes of this machine, and the way in which its workers end.
 
 A worker must end when its run ends. Otherwise the next run would train the same teachers again. A worker must
 also ignore Ctrl-C, as the run itself ends its workers in order.
@@ -22,6 +22,8 @@ from pate.models.engines import Engine
 from pate.models.hyperparameters import require_settings
 from pate.models.teacher import State
 from pate.models.training import ChunkTask, TrainingJob, WorkersLost
+from pate.votes.round_records import RoundRecords
+from pate.votes.round_sums import RoundSums
 
 # the environment of a worker: one thread for each library that counts threads of its own
 WORKER_ENVIRONMENT = {f"{library}_NUM_THREADS": "1" for library in ("OMP", "MKL", "OPENBLAS")}
@@ -30,7 +32,7 @@ _WATCH_SECONDS = 0.1
 
 @dataclass(frozen=True)
 class ProcessesEngine(Engine):
-    """An engine that trains chunks of teachers in several processes, with one thread in each.
+    """An engine that trains chunks of teachers, and sums votes in rounds, in several processes with one thread each.
 
     Records and trained teachers travel between processes through pipes, never through files. A script that uses this
     engine needs no `if __name__ == "__main__"` guard. If a worker dies, the teachers that are being trained at that
@@ -49,6 +51,17 @@ class ProcessesEngine(Engine):
 
     def __post_init__(self) -> None:
         require_settings(self)
+
+    def round_sums(self, records: RoundRecords) -> RoundSums:
+        """Returns the sums of votes in rounds, over shards in worker processes with one thread each.
+
+        If a worker dies, another takes its place, with the same records, up to `max_deaths` times in all rounds.
+        """
+        from joblib import cpu_count  # loads slowly
+
+        from pate.models.process_sums import ProcessSums
+
+        return ProcessSums(records, self.num_workers or cpu_count(), max_deaths=self.max_deaths)
 
     def train(self, job: TrainingJob) -> None:
         """Trains the missing teachers of a job; starts new workers if some have died.

@@ -1,4 +1,4 @@
-"""The engine that trains teachers on the nodes of a Ray cluster."""
+"""The engine that trains teachers, and sums votes in rounds, on the nodes of a Ray cluster."""
 
 import os
 import socket
@@ -13,31 +13,36 @@ from pate.models.hyperparameters import require_settings
 from pate.models.processes_engine import WORKER_ENVIRONMENT, end_with
 from pate.models.teacher import State
 from pate.models.training import ChunkTask, TrainingJob, WorkersLost
+from pate.votes.round_records import RoundRecords
+from pate.votes.round_sums import RoundSums
 
 _ANSWER_SECONDS = 10
+_num_blocks = 0  # of `connected` that are open, and share a connection that the first has made
 
 
 @dataclass(frozen=True)
 class RayEngine(Engine):
-    """An engine that trains chunks of teachers as tasks of Ray (the extra `ray`).
+    """An engine that trains chunks of teachers as tasks of Ray, and sums votes in rounds in actors of Ray.
 
-    Only this process writes checkpoints, so the nodes need no shared disk. If a worker or a node dies, Ray trains its
-    teachers again on another node. A node that was started here ends with the run, and workers end with their node, so
-    none trains teachers beside the next run. Records travel through Ray's object store, which writes to the disks of
-    the nodes if memory is short. So all nodes must be trusted with private data.
+    It needs the extra `ray`. Only this process writes checkpoints, so the nodes need no shared disk. If a worker or a
+    node dies, Ray trains its teachers again on another node. A node that was started here ends with the run, and
+    workers end with their node, so none trains teachers beside the next run. Records travel through Ray's object store,
+    which writes to the disks of the nodes if memory is short. So all nodes must be trusted with private data.
 
     Attributes:
         address: the address of an existing cluster, or "auto" for the cluster that this machine belongs to. None uses
             the cluster that the program is connected to. If there is none, a cluster is started on this machine for the
             duration of the call.
+        num_workers: the number of actors that sum votes; None starts one for each `num_cpus` free processors.
         chunk_size: the number of teachers in a chunk. Engines with equal chunk sizes write equal bytes.
-        num_cpus: the number of processors that a task needs, > 0.
+        num_cpus: the number of processors that a task or actor needs, > 0.
         num_gpus: the number of GPUs that a task needs; a fraction lets several tasks share a GPU.
-        max_retries: the number of times that a lost task is started again.
+        max_retries: the number of times that a lost task is started again; for votes in rounds, that a lost actor is.
         max_in_flight: the greatest number of tasks whose records are in Ray's object store at one time.
     """
 
     address: str | None = None
+    num_workers: int | None = None
     chunk_size: int = 16
     num_cpus: float = 1.0
     num_gpus: float = 0.0
@@ -59,7 +64,7 @@ class RayEngine(Engine):
         require_extra("engine", "ray", "ray")
         import ray  # loads slowly, and is optional
 
-        with self._cluster(ray, job):
+        with connected(ray, self.address, saved=job.summary):
             remote_function = ray.remote(_train_on_node).options(
                 num_cpus=self.num_cpus, num_gpus=self.num_gpus, max_retries=self.max_retries
             )
@@ -76,35 +81,18 @@ class RayEngine(Engine):
             except ray.exceptions.RayError as error:
                 raise self._workers_lost(cause=error, training_job=job) from error
 
-    @contextmanager
-    def _cluster(self, ray: Any, job: TrainingJob) -> Iterator[None]:
-        """Connects to a cluster for the duration of a `with` block.
+    def round_sums(self, records: RoundRecords) -> RoundSums:
+        """Returns the sums of votes in rounds, over shards in actors of the cluster.
 
-        If the program is connected to a cluster already, that cluster is used.
+        If an actor or a node dies, another actor takes its place, with the same records, up to `max_retries` times.
+
+        Raises:
+            WorkersLost: the cluster does not answer.
         """
-        if ray.is_initialized():
-            yield
-            return
-        # without an address Ray would look for a cluster of anybody's
-        address = self.address or "local"
-        try:
-            _require_answer(address)
-            ray.init(
-                address,
-                include_dashboard=False,
-                log_to_driver=False,
-                runtime_env={"env_vars": WORKER_ENVIRONMENT},
-            )
-        # Ray raises nothing narrower if a process of a starting node dies
-        except Exception as error:
-            reason = str(error).partition("\n")[0] or type(error).__name__
-            raise WorkersLost(
-                f"Ray did not start or answer (engine.address={self.address}: {reason}); {job.summary}"
-            ) from error
-        try:
-            yield
-        finally:
-            ray.shutdown()
+        require_extra("engine", "ray", "ray")
+        from pate.models.ray_sums import RaySums
+
+        return RaySums(records, engine=self)
 
     def _workers_lost(self, *, cause: Exception, training_job: TrainingJob) -> WorkersLost:
         """Returns the error for a lost worker or node of Ray; its message says what of the job is saved."""
@@ -133,6 +121,56 @@ class _RayTasks:
         """
         finished, unfinished = self._ray.wait(handles, timeout=timeout)
         return map(self._ray.get, finished), unfinished
+
+
+@contextmanager
+def connected(ray: Any, address: str | None, *, saved: str) -> Iterator[None]:
+    """Connects to a cluster for the duration of a `with` block.
+
+    If the program is connected to a cluster already, that cluster is used. Of several blocks that overlap, the last to
+    end disconnects.
+
+    Args:
+        ray: the package.
+        address: as `RayEngine.address`.
+        saved: what is saved of the work so far, for an error.
+
+    Raises:
+        WorkersLost: the cluster does not answer, or does not start.
+    """
+    global _num_blocks
+    is_connected = ray.is_initialized()
+    if is_connected and _num_blocks == 0:
+        yield
+        return
+    if not is_connected:
+        _connect(ray, address, saved)
+    _num_blocks += 1
+    try:
+        yield
+    finally:
+        _num_blocks -= 1
+        if _num_blocks == 0:
+            ray.shutdown()
+
+
+def _connect(ray: Any, address: str | None, saved: str) -> None:
+    """Connects to a cluster; see `connected`."""
+    try:
+        # without an address Ray would look for a cluster of anybody's
+        _require_answer(address or "local")
+        ray.init(
+            address or "local",
+            include_dashboard=False,
+            log_to_driver=False,
+            runtime_env={"env_vars": WORKER_ENVIRONMENT},
+        )
+    # Ray raises nothing narrower if a process of a starting node dies
+    except Exception as error:
+        reason = str(error).partition("\n")[0] or type(error).__name__
+        raise WorkersLost(
+            f"Ray did not start or answer (engine.address={address}: {reason}); {saved}"
+        ) from error
 
 
 def _require_answer(address: str) -> None:

@@ -79,7 +79,7 @@ def require_useful(
     if not expected.is_useless:
         doubts.extend(_doubts_of_noise(expected, priced))
         return tuple(doubts)
-    reason = _reason_for_refusal(expected, priced)
+    reason = _reason(expected, priced)
     name, value = refused_setting or ("num_teachers", num_teachers)
     if allow_useless:
         doubt = Doubt(name=name, value=value, text=reason, waiver=ALLOW_USELESS)
@@ -182,21 +182,21 @@ def _doubts_of_delta(delta: float, num_groups: int | None, allow_useless: bool) 
         )
 
 
-def _reason_for_refusal(expected: Expectation, priced: PricedRelease) -> str:
+def _reason(expectation: Expectation, priced: PricedRelease) -> str:
     """Returns the reason for a refusal in words: the expected answers if teachers agree."""
     shape = priced.shape
-    unanimous = expected.unanimous
+    expected = expectation.unanimous
     test = priced.aggregator.stability_test(num_teachers=shape.num_teachers)
     if test is not None and test.gap_to_pass(probability=0.5) is None:
         return f"no gap of {shape.num_teachers} votes passes the test, so nearly every query would be refused"
-    if not unanimous.is_useless:
-        share = expected.clear.answered
+    if not expected.is_useless:
+        share = expectation.clear.answered
         return f"where 90% of {shape.num_teachers} teachers agree, {share:.0%} of the queries would be answered"
-    right = max(unanimous.right, 0.5)
+    right = max(expected.right, 0.5)
     outcome = f"{right:.0%} of the answered bits would be right, where chance has 50%"
-    if unanimous.answered < 1:
-        of_bits = f", and {outcome}" if unanimous.right < GOAL else ""
-        outcome = f"{unanimous.answered:.0%} of the queries would be answered{of_bits}"
+    if expected.answered < 1:
+        of_bits = f", and {outcome}" if expected.right < GOAL else ""
+        outcome = f"{expected.answered:.0%} of the queries would be answered{of_bits}"
     if shape.num_teachers == 1:
         return f"even where the one teacher is sure, {outcome}"
     return f"even where all {shape.num_teachers} teachers agree, {outcome}"

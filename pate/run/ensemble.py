@@ -48,6 +48,7 @@ class Ensemble:
         partition: the assignment of private records to teachers.
         num_queries: the number of queries: the teachers vote on this many public samples from the beginning of the
             pool.
+        engine: sums votes in rounds.
         folder: the folder in which checkpoints and votes are kept.
         monitor: receives the progress of training and voting.
         weights: the weight in (0, 1] of the teacher that each private record belongs to, `[num_private]`; the weights
@@ -60,6 +61,7 @@ class Ensemble:
     dataset: Dataset
     partition: Partition
     num_queries: int
+    engine: Engine
     folder: EnsembleFolder
     monitor: Monitor
     weights: Array | None = None
@@ -92,7 +94,7 @@ class Ensemble:
             partition: the assignment of private records to teachers.
             num_queries: the number of public samples that teachers vote on.
             seeds: the seed of each teacher's training.
-            engine: trains the teachers, in one process or in several.
+            engine: trains the teachers, and sums the votes in rounds of teachers that need no training.
             folder: the folder in which checkpoints and votes are kept.
             monitor: receives the progress of training and voting.
             on_losses: is called after the training of each teacher, with its mean loss in each epoch; None if nobody
@@ -107,18 +109,17 @@ class Ensemble:
             dataset=dataset,
             partition=partition,
             num_queries=num_queries,
+            engine=engine,
             folder=folder,
             monitor=monitor,
             weights=weights,
             scratch=scratch,
         )
         if isinstance(teacher, Teacher) and not os.path.lexists(folder.votes):
-            ensemble._train(teacher, seeds, engine, on_losses)
+            ensemble._train(teacher, seeds, on_losses)
         return ensemble
 
-    def _train(
-        self, teacher: Teacher, seeds: list[int], engine: Engine, on_losses: OnLosses | None
-    ) -> None:
+    def _train(self, teacher: Teacher, seeds: list[int], on_losses: OnLosses | None) -> None:
         """Trains the teachers whose checkpoints are missing in the folder."""
         private = self.dataset.private
         store = self._checkpoints
@@ -141,7 +142,7 @@ class Ensemble:
                 store=store,
                 on_progress=progress,
             )
-            engine.train(job)
+            self.engine.train(job)
 
     @property
     def num_teachers(self) -> int:
@@ -174,6 +175,7 @@ class Ensemble:
                 votes.weights = np.zeros(self.num_teachers)
                 votes.weights[self.partition.teacher_of] = self.weights
             if isinstance(votes, VotesInRounds):
+                votes.round_sums = self.engine.round_sums
                 votes.storage = self.storage
             return votes
         path = self.folder.votes

@@ -10,6 +10,7 @@ require_extra(__name__, "train")
 
 import os
 import time
+from contextlib import ExitStack, closing
 from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
@@ -78,11 +79,14 @@ def train(plan: Plan, output_dir: str | PathLike[str], monitor: Monitor | None =
         # 1. The price. Nothing is trained or spent. Private: `run`, for its fields `dataset` and `charge`.
         run = _price(plan, folder, monitor)
 
-        with RunWriter(folder=folder.tensorboard if plan.tensorboard else None) as events:
+        with (
+            RunWriter(folder=folder.tensorboard if plan.tensorboard else None) as events,
+            ExitStack() as at_end,
+        ):
             # 2. The teachers learn from disjoint records, and vote on public samples. Private: `ensemble`, `votes`, and
             #    the curves in `events`.
             ensemble = _train_teachers(run, events)
-            votes = ensemble.vote()
+            votes = at_end.enter_context(closing(ensemble.vote()))
             events.teachers()
 
             # 3. The only way out. `release` has the stated epsilon, and may be published; `record` holds its content.
@@ -359,7 +363,7 @@ def _majority_labels(
         rows = yardstick_rows(private)
         sample = sample_in_words(len(rows), len(private))
         votes = ensemble.of_rows(rows).vote()
-    with run.monitor.stage("releasing without noise, to compare with"):
+    with closing(votes), run.monitor.stage("releasing without noise, to compare with"):
         majority = run.priced.aggregator.noiseless_from(votes, record)
     return MajorityLabels(majority.training_set(ensemble.queries.inputs), sample=sample)
 

@@ -108,6 +108,9 @@ class ConvexVotes(MomentVotes):
         rule = "more teachers, or a larger penalty: these have too many groups"
         require(is_precise, "num_teachers", self.num_learners, rule)
 
+    def open(self) -> None:
+        """Does nothing, as these teachers are trained in this process."""
+
     def total(self, question: RoundQuestion) -> Integers:
         """Returns the sum of the votes of a round, `[num_features, num_labels]` in steps; see `RoundVotes.total`."""
         student = PublicStudent.of(question.weights)

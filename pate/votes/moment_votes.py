@@ -102,6 +102,11 @@ class MomentVotes(RoundVotes):
         trust = self.directions.recipe.trust
         return self._shard.total(question, PoolPart(trust=trust, votes_of=votes_of))
 
+    def open(self) -> None:
+        """Reaches the workers that sum the votes of teachers without training; no record is read."""
+        if self.ask is None:
+            _ = self._sums
+
     def close(self) -> None:
         """Releases features, scratch files and processes; the next round makes them again."""
         for name in ("_sums", "_shard"):

@@ -186,7 +186,7 @@ class RoundShard:
         require(self._num_appended == self.num_rows, "num_records", self._num_appended, rule)
         student = PublicStudent.of(question.weights)
 
-        def sum_of(chunk: _EqualSizes) -> Integers:
+        def sum_of(chunk: EqualSizes) -> Integers:
             """Returns the sum of the clipped votes of some teachers with equal numbers of records."""
             if pool_part is None and chunk.size <= _MOST_OF_SMALL:
                 parts = [self._sum_of_small(part, question, student) for part in chunk.blocks()]
@@ -195,12 +195,12 @@ class RoundShard:
             return question.clipped_moments.sum_of_means(means, self._weights_of(chunk))
 
         total = np.zeros(question.weights.shape, dtype=np.int64)
-        for votes in in_order(sum_of, items=_chunks(self.sizes)):
+        for votes in in_order(sum_of, items=equal_sizes(self.sizes, _CHUNK_ROWS)):
             total += votes
         return total
 
     def _sum_of_small(
-        self, block: _EqualSizes, question: RoundQuestion, student: PublicStudent
+        self, block: EqualSizes, question: RoundQuestion, student: PublicStudent
     ) -> Integers:
         """Returns the sum of the clipped votes of teachers with few records."""
         features = self.features(block.rows)
@@ -216,7 +216,7 @@ class RoundShard:
 
     def _means(
         self,
-        chunk: _EqualSizes,
+        chunk: EqualSizes,
         question: RoundQuestion,
         student: PublicStudent,
         pool_part: PoolPart | None,
@@ -243,13 +243,13 @@ class RoundShard:
             means += pool_part.votes_of(chunk.teachers) * question.label_scale
         return means
 
-    def _scale(self, question: RoundQuestion, chunk: _EqualSizes) -> Array:
+    def _scale(self, question: RoundQuestion, chunk: EqualSizes) -> Array:
         """Returns the factor of each label's residuals of teachers with equal numbers of records, `[num_labels]`."""
         if self.records_per_teacher is None:
             return question.label_scale
         return question.label_scale * vote_factor(chunk.size, self.records_per_teacher)
 
-    def _weights_of(self, chunk: _EqualSizes) -> Array | float:
+    def _weights_of(self, chunk: EqualSizes) -> Array | float:
         """Returns the weights of some teachers, `[num_teachers]`; the number 1 if teachers have no weights."""
         return 1.0 if self.teacher_weights is None else self.teacher_weights[chunk.teachers]
 
@@ -260,7 +260,7 @@ def vote_factor(num_records: int, records_per_teacher: float) -> float:
 
 
 @dataclass(frozen=True)
-class _EqualSizes:
+class EqualSizes:
     """Some teachers with equal numbers of records, which stand side by side.
 
     Attributes:
@@ -283,37 +283,36 @@ class _EqualSizes:
         """The range of the teachers' records."""
         return slice(self.first_row, self.first_row + self.size * self.num_teachers)
 
-    def blocks(self, most_rows: int = _BLOCK_ROWS) -> Iterator[_EqualSizes]:
+    def blocks(self, most_rows: int = _BLOCK_ROWS) -> Iterator[EqualSizes]:
         """Yields the teachers in blocks of at most `most_rows` records, or of one teacher."""
         first, last = self.teachers.start, self.teachers.stop
         at_once = max(1, most_rows // self.size)
         for start in range(first, last, at_once):
-            yield _EqualSizes(
+            yield EqualSizes(
                 size=self.size,
                 teachers=slice(start, min(start + at_once, last)),
                 first_row=self.first_row + (start - first) * self.size,
             )
 
-    def parts(self) -> Iterator[slice]:
-        """Yields the range of all records; that of a teacher with more than 2**15 in parts."""
+    def parts(self, most_rows: int = _MOST_OF_PRODUCT) -> Iterator[slice]:
+        """Yields the range of all records; that of a single teacher with more than `most_rows` in parts."""
         rows = self.rows
-        step = max(
-            _MOST_OF_PRODUCT, len(range(rows.start, rows.stop)) if self.num_teachers > 1 else 0
-        )
+        step = most_rows if self.num_teachers == 1 else rows.stop - rows.start
         for start in range(rows.start, rows.stop, step):
             yield slice(start, min(start + step, rows.stop))
 
 
-def _chunks(sizes: RowNumbers) -> Iterator[_EqualSizes]:
-    """Yields teachers with equal numbers of records, as many as a thread goes through at a time.
+def equal_sizes(sizes: RowNumbers, most_rows: int) -> Iterator[EqualSizes]:
+    """Yields the teachers of a shard in blocks with equal numbers of records.
 
     Args:
-        sizes: `[num_teachers]`, the number of records of each teacher.
+        sizes: `[num_teachers]`, the number of records of each teacher; teachers of equal size stand together.
+        most_rows: the largest number of records of a block with several teachers.
     """
     bounds = np.flatnonzero(np.diff(sizes, prepend=0, append=0))
     first_row = 0
     for first, last in pairwise(bounds.tolist()):
         size = int(sizes[first])
-        equal = _EqualSizes(size=size, teachers=slice(first, last), first_row=first_row)
-        yield from equal.blocks(most_rows=_CHUNK_ROWS)
+        equal = EqualSizes(size=size, teachers=slice(first, last), first_row=first_row)
+        yield from equal.blocks(most_rows)
         first_row = equal.rows.stop

@@ -53,5 +53,8 @@ class RoundVotes(Weighted):
     def total(self, question: RoundQuestion) -> Integers:
         """Returns the sum of the clipped votes on the errors of a student, `[num_features, num_labels]`, in steps."""
 
+    def open(self) -> None:
+        """Reaches the machines that sum the votes, so that a cluster that is away is an error before any charge."""
+
     def close(self) -> None:
         """Releases memory, files and processes; they are made again if another round is asked."""

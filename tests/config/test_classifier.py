@@ -8,7 +8,7 @@ import pytest
 
 from pate.accounting import Adjacency, Budget, ExactAccountant
 from pate.classifier.group_votes import GroupVotesMethod
-from pate.classifier.samples import FitSamples
+from pate.classifier.samples import Pools
 from pate.classifier.tasks import Task
 from pate.config.build import part_maker
 from pate.run.plan import Plan
@@ -21,7 +21,7 @@ def plan_of_a_fit(num_public: int) -> Plan:
     task = Task(count=2)
     method = GroupVotesMethod(
         task=task,
-        samples=FitSamples(
+        pools=Pools(
             inputs=inputs,
             targets=inputs[:, :2] > 0,
             groups=np.arange(30),

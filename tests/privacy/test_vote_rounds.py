@@ -1,6 +1,7 @@
 """Rounds of centered votes: how far one teacher moves a sum, the noise of all rounds together, and a whole release."""
 
 import math
+from collections.abc import Callable
 from itertools import product
 from typing import Any
 
@@ -11,10 +12,14 @@ from numpy.typing import NDArray
 from pate.accounting import Adjacency, GaussianEvent
 from pate.aggregators import CenteredVotes
 from pate.aggregators.centered_rounds import NoisyPrevalence
+from pate.device import torch
+from pate.models.gpu_sums import GpuSums
 from pate.votes.clipped_moments import ClippedMoments
 from pate.votes.moment_votes import MomentVotes
 from pate.votes.pool_answers import PoolAnswers
 from pate.votes.public_pca import PublicPCA
+from pate.votes.round_records import RoundRecords
+from pate.votes.round_sums import RoundSums, ThreadSums
 from pate.votes.round_votes import RoundQuestion
 from tests.privacy.divergences import assert_reached, recorded, verdict_on_shift
 from tests.privacy.two_rounds import ROUNDS, require_price_of_two_rounds
@@ -33,6 +38,7 @@ def votes_of(
     pool_answers: Any = None,
     expected_records: float = 1.0,
     pool_inputs: NDArray[np.float32] = POOL,
+    round_sums: Callable[[RoundRecords], RoundSums] = ThreadSums,
 ) -> MomentVotes:
     """Returns the votes of kernel teachers, or of trained teachers whose answers beyond their own
     records are `pool_answers` `[N, D, L]`.
@@ -53,9 +59,18 @@ def votes_of(
         ask=None
         if pool_answers is None
         else lambda: PoolAnswers(beyond=np.asarray(pool_answers, dtype=np.float32), asked=asked),
+        round_sums=round_sums,
     )
 
 
+def on_pretended_gpu(records: RoundRecords) -> RoundSums:
+    """Returns sums by the code for a GPU, whose tensors lie on the processor."""
+    return GpuSums(records, device=torch.device("cpu"))
+
+
+@pytest.mark.parametrize(
+    "round_sums", [ThreadSums, pytest.param(on_pretended_gpu, marks=pytest.mark.slow)]
+)
 @pytest.mark.parametrize("adjacency", ADJACENCIES)
 @pytest.mark.parametrize(
     ("clip", "expected", "weight"),
@@ -63,7 +78,11 @@ def votes_of(
     + [(0.6, 1.0, weight) for weight in (0.5, 0.07, 0.003)],
 )
 def test_no_teacher_moves_a_sum_further_than_its_weight(
-    adjacency: Adjacency, clip: float, expected: float, weight: float
+    round_sums: Callable[[RoundRecords], RoundSums],
+    adjacency: Adjacency,
+    clip: float,
+    expected: float,
+    weight: float,
 ) -> None:
     """One kernel teacher with 1 to 40 records and any labels is replaced or removed.
 
@@ -85,6 +104,7 @@ def test_no_teacher_moves_a_sum_further_than_its_weight(
             teacher_of=[0] * size,
             num_teachers=1,
             expected_records=expected,
+            round_sums=round_sums,
         )
         alone.weights = None if weight == 1 else np.array([weight])
         parts.append(
@@ -134,9 +154,12 @@ def test_no_trained_teacher_moves_a_sum_further_than_its_weight(adjacency: Adjac
 @pytest.mark.parametrize(
     "counted", [None, np.array([1.0, 0.25, 0.6, 0.1, 0.9, 0.5])], ids=["alike", "by weight"]
 )
-@pytest.mark.parametrize("trained", [False, True])
+@pytest.mark.parametrize(
+    ("trained", "round_sums"),
+    [(False, ThreadSums), (False, on_pretended_gpu), (True, ThreadSums)],
+)
 def test_change_of_one_teacher_moves_the_sum_by_its_votes_alone(
-    trained: bool, counted: Array | None
+    trained: bool, round_sums: Callable[[RoundRecords], RoundSums], counted: Array | None
 ) -> None:
     """The sum equals, to the last bit, the sum of each teacher's separate votes times its weight,
     in any order of the records.
@@ -157,6 +180,7 @@ def test_change_of_one_teacher_moves_the_sum_by_its_votes_alone(
             teacher_of=numbers,
             num_teachers=6 if teachers == slice(None) else 1,
             pool_answers=its,
+            round_sums=round_sums,
         )
         votes.weights = None if counted is None else counted[teachers]
         return votes.total(
@@ -172,8 +196,11 @@ def test_change_of_one_teacher_moves_the_sum_by_its_votes_alone(
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("round_sums", [ThreadSums, on_pretended_gpu])
 @pytest.mark.parametrize("count", [64, 65])
-def test_votes_of_a_teacher_do_not_depend_on_other_teachers(count: int) -> None:
+def test_votes_of_a_teacher_do_not_depend_on_other_teachers(
+    count: int, round_sums: Callable[[RoundRecords], RoundSums]
+) -> None:
     """300 teachers' sum equals, to the last bit, the sum of each teacher's votes alone.
 
     At this size a plain product of another shape would round differently.
@@ -196,6 +223,7 @@ def test_votes_of_a_teacher_do_not_depend_on_other_teachers(count: int) -> None:
             num_teachers,
             num_directions=count,
             pool_inputs=pool,
+            round_sums=round_sums,
         )
         return said.total(
             RoundQuestion(weights, label_scale=np.ones(num_labels), clipped_moments=sums)

@@ -347,38 +347,35 @@ _MOST_BYTES = 2**36
 Summed = tuple[NDArray[np.int64], tuple[str, ...]]
 
 
-def _stored_sum(
+def _kept(
     path: Path,
     shape: tuple[int | None, ...],
     make_sum: Callable[[], Summed],
     remedy: str,
-    *,
-    request_digest: str | None = None,
+    **further_arrays: NDArray[Any],
 ) -> Arrays:
     """Returns the arrays in the file of a sum; makes the sum and writes the file if the file does not exist.
-
-    The arrays are `total`, `holders` and, with a `request_digest`, `asked`: the digest in the file.
 
     Args:
         path: the file.
         shape: the expected shape of the sum, with None for any size of an axis.
         make_sum: makes the sum and returns it with the names of its holders.
         remedy: the advice in the message for a damaged file.
-        request_digest: the digest of the request, which is written to a new file; None for a file without it.
+        **further_arrays: more arrays that are written to the file.
     """
+    if not os.path.lexists(path):
+        total, holders = make_sum()
+        write_arrays(path, total=total, holders=np.array(holders, dtype=np.str_), **further_arrays)
     forms = {
         "total": ArrayForm(kind="i", shape=shape),
         "holders": ArrayForm(kind="U", shape=(None,)),
     }
-    if request_digest is not None:
-        forms["asked"] = ArrayForm(kind="U", shape=())
-    if not os.path.lexists(path):
-        total, holders = make_sum()
-        arrays: Arrays = {"total": total, "holders": np.array(holders, dtype=np.str_)}
-        if request_digest is not None:
-            arrays["asked"] = np.array(request_digest)
-        write_arrays(path, **arrays)
-    return read_arrays(path, forms=forms, remedy=remedy, max_bytes=_MOST_BYTES)
+    return read_arrays(
+        path,
+        forms=forms | dict.fromkeys(further_arrays, ArrayForm(kind="U", shape=())),
+        remedy=remedy,
+        max_bytes=_MOST_BYTES,
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -499,12 +496,12 @@ class SummedRelease:
 
     def made(self, make_sum: Callable[[], Summed]) -> Summed:
         """Returns the sum in the inbox, with the names of its holders; if there is none, makes and writes it first."""
-        sum_file = _stored_sum(
+        sum_file = _kept(
             self.inbox / "sum.npz",
             shape=(None, None),
             make_sum=make_sum,
             remedy=_REMEDY,
-            request_digest=self.request.digest,
+            asked=np.array(self.request.digest),
         )
         rule = "those of the request; take another inbox for another request"
         require(str(sum_file["asked"]) == self.request.digest, "inbox, queries", "others", rule)
@@ -813,8 +810,7 @@ class AskedVotes(VotesInRounds, ShareSums):
             answers = self._asked(question)
             return answers.total, answers.holders
 
-        sum_file = _stored_sum(path, question.shape, make_sum=ask, remedy=_LATER)
-        return sum_file["total"].astype(np.int64)
+        return _kept(path, question.shape, make_sum=ask, remedy=_LATER)["total"].astype(np.int64)
 
     def _log(self, name: str) -> None:
         """Writes the name of a question to the log before it is asked.

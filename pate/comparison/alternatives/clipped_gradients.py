@@ -65,9 +65,7 @@ def clipped_sums(network: nn.Module, clip: float) -> Iterator[Callable[[Array, A
             [parameter.summed_grad.detach().numpy().ravel() for parameter in parameters]
         )
 
-    try:
-        yield clipped_sum
-    finally:
-        module.to_standard_module()
-        for parameter in parameters:
-            parameter.requires_grad_(False)
+    yield clipped_sum
+    module.to_standard_module()
+    for parameter in parameters:
+        parameter.requires_grad_(False)

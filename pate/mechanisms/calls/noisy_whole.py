@@ -6,11 +6,16 @@ from typing import Any
 
 import numpy as np
 
-from pate.accounting import Adjacency
+from pate.accounting import (
+    Adjacency,
+)
 from pate.mechanisms.noise.lazy_uniforms import Integers
 from pate.mechanisms.noise.whole_numbers import DiscreteLaplace
 from pate.mechanisms.parameters import POSITIVE, Parameters
-from pate.validation import require, require_array
+from pate.validation import (
+    require,
+    require_array,
+)
 
 LARGEST_VALUE = 2**53
 
@@ -38,8 +43,11 @@ class NoisyWhole(Parameters):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        # Raises where the grid of noise rates has no rate for `epsilon`.
-        DiscreteLaplace.at_most(self._largest_rate)
+        self._validate()
+
+    def _validate(self) -> None:
+        """Raises `InvalidValue` if the grid of noise rates has no rate for `epsilon`."""
+        self._make_noise()
 
     @property
     def sensitivity(self) -> int:
@@ -48,10 +56,9 @@ class NoisyWhole(Parameters):
 
     @property
     def noise(self) -> DiscreteLaplace:
-        """The noise that is added to each number, of the largest rate on its grid that costs at most `epsilon`."""
-        return DiscreteLaplace.at_most(self._largest_rate)
+        """The discrete Laplace noise that is added to each number."""
+        return self._make_noise()
 
-    @property
-    def _largest_rate(self) -> Fraction:
-        """The rate of discrete Laplace noise that costs exactly `epsilon`."""
-        return Fraction(float(self.epsilon)) / self.sensitivity
+    def _make_noise(self) -> DiscreteLaplace:
+        """Returns the noise with the largest rate on its grid that costs at most `epsilon`."""
+        return DiscreteLaplace.at_most(Fraction(float(self.epsilon)) / self.sensitivity)

@@ -17,7 +17,7 @@ from pate.aggregators import (
     PowersetGNMax,
 )
 from pate.classifier.ensemble import EstimatorLearner, FittedVotes, train_and_vote
-from pate.classifier.samples import FitSamples
+from pate.classifier.samples import Pools
 from pate.classifier.tasks import OneClass, Task
 from pate.data import Partition
 from pate.run.random_streams import RandomStreams
@@ -55,7 +55,7 @@ def source(
         jobs: the number of workers.
         keep_confidences: whether confidences are kept beside the votes.
     """
-    samples = FitSamples(
+    pools = Pools(
         inputs=inputs,
         targets=targets,
         groups=groups,
@@ -65,7 +65,7 @@ def source(
     streams = RandomStreams(entropy=3)
     return train_and_vote(
         EstimatorLearner(task=task, estimator=GaussianNB() if estimator is None else estimator),
-        samples,
+        pools,
         partition=Partition.draw(groups, num_teachers=10, rng=streams.generator("partition")),
         queries=QUERIES,
         seeds=streams.seeds("teachers", num_seeds=10),

@@ -9,7 +9,7 @@ import pytest
 from pate import PATEClassifier
 from pate.accounting import Ledger
 from pate.classifier.inputs import require_order_of_rows
-from pate.classifier.samples import FitSamples
+from pate.classifier.samples import Pools
 from tests.refusals import ANY, refused
 
 pytestmark = pytest.mark.filterwarnings(
@@ -53,9 +53,9 @@ def test_float_ids_that_are_rounded_are_refused() -> None:
     inputs = np.zeros((3, 1), np.float32)
     targets = np.zeros((3, 1), np.bool_)
     with refused("groups.dtype", "float64"):
-        FitSamples.split(inputs, targets, groups=np.array(ids), public=inputs, fraction=None)
-    samples = FitSamples.split(inputs, targets, groups=ids, public=inputs, fraction=None)
-    assert samples.num_groups == 3
+        Pools.cut(inputs, targets, groups=np.array(ids), public=inputs, fraction=None)
+    pools = Pools.cut(inputs, targets, groups=ids, public=inputs, fraction=None)
+    assert pools.num_groups == 3
 
 
 @pytest.mark.slow

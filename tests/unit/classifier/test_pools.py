@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 
 from pate.classifier.fit_warnings import PublicGroups
-from pate.classifier.samples import FitSamples
+from pate.classifier.samples import Pools
 from pate.validation import InvalidValue
 from tests.refusals import Refusal, refused
 
@@ -19,12 +19,10 @@ TARGETS = INPUTS > 4
 @pytest.mark.parametrize(("fraction", "public"), [(0.3, 3), (0.39, 3), (0.01, 1), (0.99, 9)])
 def test_the_last_rows_are_declared_public(fraction: float, public: int) -> None:
     """`public_fraction` declares the last rows public, rounded down but at least one."""
-    samples = FitSamples.split(
-        inputs=INPUTS, targets=TARGETS, groups=None, public=None, fraction=fraction
-    )
-    np.testing.assert_array_equal(samples.inputs, INPUTS[: 10 - public])
-    np.testing.assert_array_equal(samples.targets, TARGETS[: 10 - public])
-    np.testing.assert_array_equal(samples.public, INPUTS[10 - public :])
+    pools = Pools.cut(inputs=INPUTS, targets=TARGETS, groups=None, public=None, fraction=fraction)
+    np.testing.assert_array_equal(pools.inputs, INPUTS[: 10 - public])
+    np.testing.assert_array_equal(pools.targets, TARGETS[: 10 - public])
+    np.testing.assert_array_equal(pools.public, INPUTS[10 - public :])
 
 
 @pytest.mark.parametrize(
@@ -39,7 +37,7 @@ def test_the_last_rows_are_declared_public(fraction: float, public: int) -> None
 def test_groups_of_any_type_are_numbered(groups: Any, numbers: list[int]) -> None:
     """Groups of any type get numbers in sorted order. Names that differ in case, blanks or dashes are one group."""
     assert (
-        FitSamples.split(
+        Pools.cut(
             inputs=INPUTS, targets=TARGETS, groups=groups, public=None, fraction=0.2
         ).groups.tolist()
         == numbers
@@ -110,23 +108,21 @@ def test_groups_of_any_type_are_numbered(groups: Any, numbers: list[int]) -> Non
         (list("aabb"), 0.3, r"groups.shape=\(4,\): expected \(10,\), one group for each record"),
     ],
 )
-def test_samples_that_cannot_be_split_are_refused(
+def test_pools_that_cannot_be_cut_are_refused(
     groups: Any, fraction: float | None, message: str
 ) -> None:
     """Fractions out of range, missing groups and too few groups are refused with this message."""
     with pytest.raises(InvalidValue, match=message):
-        FitSamples.split(
-            inputs=INPUTS, targets=TARGETS, groups=groups, public=None, fraction=fraction
-        )
+        Pools.cut(inputs=INPUTS, targets=TARGETS, groups=groups, public=None, fraction=fraction)
 
 
-def _private_person_with(num_rows: int) -> FitSamples:
-    """Returns the samples of 100 people with 10 rows each, except the private person 8, who has `num_rows` rows.
+def _private_person_with(num_rows: int) -> Pools:
+    """Returns the pools of 100 people with 10 rows each, except the private person 8, who has `num_rows` rows.
 
     The input of a row is the number of its person.
     """
     people = np.repeat(np.arange(100), np.where(np.arange(100) == 8, num_rows, 10))
-    return FitSamples.split(
+    return Pools.cut(
         inputs=people[:, None].astype(np.float32),
         targets=people[:, None] > 50,
         groups=people,
@@ -138,19 +134,19 @@ def _private_person_with(num_rows: int) -> FitSamples:
 @pytest.mark.parametrize("num_rows", [1, 8, 10, 300])
 def test_the_number_of_public_rows_does_not_depend_on_private_rows(num_rows: int) -> None:
     """One private person has 1 to 300 rows. The public rows are always those of the last 30 people."""
-    samples = _private_person_with(num_rows)
-    assert samples.public[:, 0].tolist() == np.repeat(np.arange(70, 100), 10).tolist()
-    assert len(samples.inputs) == 690 + num_rows
+    pools = _private_person_with(num_rows)
+    assert pools.public[:, 0].tolist() == np.repeat(np.arange(70, 100), 10).tolist()
+    assert len(pools.inputs) == 690 + num_rows
 
 
 def test_all_rows_of_a_public_group_are_public() -> None:
     """Half of the groups are public, with all their rows, wherever they stand."""
-    samples = FitSamples.split(
+    pools = Pools.cut(
         inputs=INPUTS, targets=TARGETS, groups=list("aabcbdcada"), public=None, fraction=0.5
     )  # a, b, c, d in this order
-    assert samples.inputs[:, 0].tolist() == [0, 1, 2, 4, 7, 9]
-    assert samples.public[:, 0].tolist() == [3, 5, 6, 8]
-    assert samples.groups.tolist() == [0, 0, 1, 1, 0, 0]
+    assert pools.inputs[:, 0].tolist() == [0, 1, 2, 4, 7, 9]
+    assert pools.public[:, 0].tolist() == [3, 5, 6, 8]
+    assert pools.groups.tolist() == [0, 0, 1, 1, 0, 0]
 
 
 def test_public_groups_without_a_row_at_the_end_give_a_warning() -> None:
@@ -160,7 +156,7 @@ def test_public_groups_without_a_row_at_the_end_give_a_warning() -> None:
         r"1 of them have no row in the last 50%"
     )
     with pytest.warns(PublicGroups, match=line):
-        FitSamples.split(
+        Pools.cut(
             inputs=INPUTS, targets=TARGETS, groups=list("abcddddddd"), public=None, fraction=0.5
         )
 
@@ -168,16 +164,14 @@ def test_public_groups_without_a_row_at_the_end_give_a_warning() -> None:
 def test_a_single_row_cannot_be_divided() -> None:
     """One row cannot be cut into private and public samples, and is refused."""
     with refused("n_samples", 1, "at least 2"):
-        FitSamples.split(
-            inputs=INPUTS[:1], targets=TARGETS[:1], groups=None, public=None, fraction=0.5
-        )
+        Pools.cut(inputs=INPUTS[:1], targets=TARGETS[:1], groups=None, public=None, fraction=0.5)
 
 
 def test_public_groups_are_numbered_apart_from_private_groups() -> None:
     """Private and public groups are numbered from 0 each, in the order of their names."""
     targets = np.zeros((4, 1), np.bool_)
     inputs = np.zeros((4, 1), np.float32)
-    samples = FitSamples.split(
+    pools = Pools.cut(
         inputs=inputs,
         targets=targets,
         groups=["ann", "ann", "ben", "Ben"],
@@ -185,9 +179,9 @@ def test_public_groups_are_numbered_apart_from_private_groups() -> None:
         fraction=None,
         public_groups=["eve", "dan", "dan"],
     )
-    assert [int(samples.groups[row]) for row in (0, 2)] == [1, 0], "Ben before ann"
-    assert samples.num_groups == 2
-    assert samples.public_groups.tolist() == [1, 0, 0]
+    assert [int(pools.groups[row]) for row in (0, 2)] == [1, 0], "Ben before ann"
+    assert pools.num_groups == 2
+    assert pools.public_groups.tolist() == [1, 0, 0]
 
 
 @pytest.mark.parametrize(
@@ -210,7 +204,7 @@ def test_public_groups_that_cannot_be_used_are_refused(
     """Public groups that are private, missing, of another length or without private groups are refused."""
     inputs = np.zeros((2, 1), np.float32)
     with refusal:
-        FitSamples.split(
+        Pools.cut(
             inputs=inputs,
             targets=np.zeros((2, 1), np.bool_),
             groups=groups,

@@ -1,0 +1,175 @@
+"""Sums of votes in rounds on a GPU."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pate.device import device_memory, torch
+from pate.votes.clipped_moments import FEATURE_STEPS, ClippedMoments
+from pate.votes.clipping import require_finite_lengths
+from pate.votes.feature_rows import whole_features
+from pate.votes.round_records import RoundRecords, ShardRecords
+from pate.votes.round_shard import EqualSizes, PublicStudent, equal_sizes, vote_factor
+from pate.votes.round_sums import RoundSums
+from pate.votes.round_votes import RoundQuestion
+from pate.votes.weighted import Integers
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+Array = NDArray[np.float64]
+
+_MOST_ROWS = 2**17  # of features as doubles at a time
+_MOST_ENTRIES = 2**25  # of teachers' votes at a time
+# of residuals in units of the largest; the sums of products with features have at most 52
+_RESIDUAL_BITS = 26
+_PRODUCT_BITS = 38
+_ADVICE = "engine=threads or engine=processes computes on processors"
+
+
+class GpuSums(RoundSums):
+    """The sums over all records on a GPU, whose memory holds features as int16, labels and teachers' weights.
+
+    The vote of a teacher is clipped and cut to whole numbers by the rules of `ClippedMoments`, that for a single record
+    or that for a mean. So a teacher moves a sum by no more than the price covers. Products of matrices are products of
+    whole numbers, which doubles hold exactly, so a vote does not depend on the records of other teachers. A GPU rounds
+    a hyperbolic tangent in another way than numpy. So sums may differ from those of a processor in some steps.
+
+    Args:
+        records: the private records of all teachers.
+        device: where tensors are.
+    """
+
+    def __init__(self, records: RoundRecords, device: torch.device) -> None:
+        self._records = records
+        self._device = device
+
+    def total(self, question: RoundQuestion) -> Integers:
+        """Returns the sum of all clipped votes, `[num_features, num_labels]`, in steps.
+
+        Raises:
+            DeviceFull: the memory of the GPU is too small.
+        """
+        with device_memory(_ADVICE), torch.inference_mode():
+            half_weights = self._tensor(PublicStudent.of(question.weights).half_weights)
+            total = torch.zeros_like(half_weights)
+            for block in self._blocks(question.weights.size):
+                total += self._sum_of(block, question, half_weights)
+            return np.asarray(total.to(torch.int64).cpu().numpy())
+
+    def close(self) -> None:
+        """Releases the memory of the GPU."""
+        for name in ("_features", "_labels", "_weights"):
+            self.__dict__.pop(name, None)
+
+    def _sum_of(self, block: EqualSizes, question: RoundQuestion, half_weights: Tensor) -> Tensor:
+        """Returns the sum of the clipped votes of teachers with equal numbers of records, whole numbers as doubles."""
+        scale = question.label_scale
+        expected = self._records.records_per_teacher
+        if expected is not None:
+            scale = scale * vote_factor(block.size, expected)
+        moments = question.clipped_moments
+        weights = self._weights[block.teachers]
+        if block.size == 1:
+            features = self._features[block.rows].to(torch.float64)
+            residuals = self._residuals(features, block.rows, half_weights) * self._tensor(scale)
+            factors = _factors(residuals, moments) * weights / (FEATURE_STEPS * moments.step)
+            return features.T @ torch.trunc(residuals * factors[:, None])
+        means = self._means(block, scale, half_weights)
+        factors = _factors(means.flatten(start_dim=1), moments) * weights / moments.step
+        return torch.trunc(means * factors[:, None, None]).sum(dim=0)
+
+    def _means(self, block: EqualSizes, scale: Array, half_weights: Tensor) -> Tensor:
+        """Returns the votes of teachers before the clip, `[num_teachers, num_features, num_labels]`.
+
+        Residuals are cut to whole numbers, so few that doubles hold the sums over the records of a teacher exactly.
+
+        Args:
+            block: teachers with equal numbers of records.
+            scale: `[num_labels]`, the factor of each label's residuals.
+            half_weights: as in `PublicStudent`.
+        """
+        bits = min(_RESIDUAL_BITS, _PRODUCT_BITS - (block.size - 1).bit_length())
+        unit = math.ldexp(1.0, math.frexp(scale.max())[1] - bits)
+        steps = self._tensor(scale / unit)
+        sums = torch.zeros(
+            (block.num_teachers, *half_weights.shape), dtype=torch.float64, device=self._device
+        )
+        for rows in block.parts(_MOST_ROWS):
+            features = self._features[rows].to(torch.float64)
+            whole = torch.trunc(self._residuals(features, rows, half_weights) * steps)
+            by_teacher = features.view(block.num_teachers, -1, features.shape[1])
+            sums += by_teacher.transpose(1, 2) @ whole.view(block.num_teachers, -1, len(scale))
+        return sums * (unit / (FEATURE_STEPS * block.size))
+
+    def _residuals(self, features: Tensor, rows: slice, half_weights: Tensor) -> Tensor:
+        """Returns labels minus the student's probabilities, float64 `[n, num_labels]`; see `PublicStudent`."""
+        probabilities = (1 + torch.tanh((features @ half_weights).to(torch.float32))) * 0.5
+        return (self._labels[rows].to(torch.float32) - probabilities).to(torch.float64)
+
+    def _blocks(self, vote_size: int) -> Iterator[EqualSizes]:
+        """Yields the teachers in blocks that fit into the memory; `vote_size` is the number of entries of a vote."""
+        most_teachers = max(1, _MOST_ENTRIES // vote_size)
+        for block in equal_sizes(self._shard.sizes, _MOST_ROWS):
+            if block.size == 1:
+                yield block
+            else:
+                yield from block.blocks(most_teachers * block.size)
+
+    @cached_property
+    def _shard(self) -> ShardRecords:
+        (shard,) = self._records.shards(1)
+        return shard
+
+    @cached_property
+    def _features(self) -> Tensor:
+        """The features of all records, int16 `[num_rows, num_features]`; made with numpy, as on a processor."""
+        shape = (len(self._shard.rows), self._records.width)
+        features = torch.empty(shape, dtype=torch.int16, device=self._device)
+        first = 0
+        for block in self._shard.blocks():
+            last = first + len(block.labels)
+            block_features = whole_features(self._records.directions, block.inputs)
+            features[first:last] = self._tensor(block_features)
+            first = last
+        return features
+
+    @cached_property
+    def _labels(self) -> Tensor:
+        """The labels of all records, bool `[num_rows, num_labels]`."""
+        return self._tensor(self._records.labels[self._shard.rows])
+
+    @cached_property
+    def _weights(self) -> Tensor:
+        """The weight of each teacher, float64 `[num_teachers]`."""
+        teachers = self._shard.teachers
+        weights = self._records.weights
+        return self._tensor(np.ones(len(teachers)) if weights is None else weights[teachers])
+
+    def _tensor(self, array: NDArray[Any]) -> Tensor:
+        return torch.from_numpy(np.ascontiguousarray(array)).to(self._device)
+
+
+def _factors(vectors: Tensor, moments: ClippedMoments) -> Tensor:
+    """Returns a factor <= 1 for each row, `[num_rows]`, that scales the row down to the clip.
+
+    Squares are added in an order that depends on the number of columns alone: halves of the columns are added, entry by
+    entry. A library would choose an order by the number of rows, so that a row's factor would depend on other rows.
+
+    Raises `InvalidValue` if a length is not finite.
+    """
+    squares = vectors * vectors
+    while (width := squares.shape[1]) > 1:
+        half = width // 2
+        sums = squares[:, : width - half].clone()
+        sums[:, :half] += squares[:, width - half :]
+        squares = sums
+    lengths = torch.sqrt(squares[:, 0])
+    require_finite_lengths(lengths.cpu().numpy())
+    return moments.clip / torch.clamp(lengths, min=moments.clip)

@@ -1,0 +1,124 @@
+"""Sums of votes in rounds over shards in worker processes of this machine."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import weakref
+from contextlib import suppress
+from dataclasses import dataclass
+from multiprocessing import Pipe
+from multiprocessing.connection import Connection
+from typing import Any
+
+from pate.models.processes_engine import WORKER_ENVIRONMENT, end_with
+from pate.models.worker_sums import HeldShard, Worker, WorkerDied, WorkerSums
+from pate.votes.round_records import RecordBlock
+from pate.votes.round_shard import RoundShard
+from pate.votes.round_votes import RoundQuestion
+from pate.votes.weighted import Integers
+
+
+class ProcessSums(WorkerSums):
+    """The sums over shards in worker processes, one shard and one thread in each.
+
+    Records travel through sockets without names. A worker keeps them in its memory, or in a scratch file without a
+    name. It ignores Ctrl-C, and ends with the run, however the run ends.
+    """
+
+    def _start(self, shard: RoundShard, *, is_replacement: bool) -> Worker:
+        return _WorkerProcess(shard)
+
+    def _reason(self, death: WorkerDied, num_deaths: int) -> str:
+        cause = "killed, or out of memory: engine=threads takes less"
+        return f"worker processes died {num_deaths} times ({death}; {cause})"
+
+
+@dataclass(frozen=True)
+class _Failure:
+    """The answer of a worker whose computation raised an error."""
+
+    error: Exception
+
+
+class _WorkerProcess:
+    """A worker process, which holds a shard.
+
+    Args:
+        shard: the shard without records.
+    """
+
+    def __init__(self, shard: RoundShard) -> None:
+        self._connection, end_of_worker = Pipe()
+        path = os.pathsep.join(folder or os.getcwd() for folder in sys.path)
+        number = end_of_worker.fileno()
+        code = f"from {__name__} import answer_requests; answer_requests({number}, {os.getpid()})"
+        with end_of_worker:
+            self._process = subprocess.Popen(
+                [sys.executable, "-P", "-c", code],
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                env={**os.environ, **WORKER_ENVIRONMENT, "PYTHONPATH": path},
+                pass_fds=[number],
+                start_new_session=True,  # the terminal sends Ctrl-C to the run alone
+            )
+        weakref.finalize(self, _kill, self._process)
+        self._ask(shard)
+
+    def append(self, block: RecordBlock) -> None:
+        """Adds the next records to the shard."""
+        self._ask(block)
+
+    def total(self, question: RoundQuestion) -> Integers:
+        """Returns the sum of the clipped votes of the shard's teachers."""
+        total: Integers = self._ask(question)
+        return total
+
+    def end(self) -> None:
+        """Kills the process. Whoever waits for its answer gets `WorkerDied`."""
+        _kill(self._process)
+
+    def _ask(self, request: Any) -> Any:
+        """Sends a request to the process; returns its answer, or raises the error of its computation."""
+        try:
+            self._connection.send(request)
+            answer = self._connection.recv()
+        except (EOFError, OSError) as error:
+            self.end()
+            raise WorkerDied(f"exit code {self._process.returncode}") from error
+        if isinstance(answer, _Failure):
+            raise answer.error
+        return answer
+
+
+def _kill(process: subprocess.Popen[bytes]) -> None:
+    process.kill()
+    process.wait()
+
+
+def answer_requests(connection_number: int, run: int) -> None:
+    """Answers the requests of a run, in a worker process, until the run ends. The first request is the shard.
+
+    Args:
+        connection_number: the number of the open file that requests come from.
+        run: the id of the process of the run.
+    """
+    end_with(run)
+    connection = Connection(connection_number)
+    with suppress(EOFError, ConnectionError):
+        shard = HeldShard(connection.recv())
+        connection.send(None)
+        while True:
+            connection.send(_answer(shard, connection.recv()))
+
+
+def _answer(shard: HeldShard, request: RecordBlock | RoundQuestion) -> Integers | _Failure | None:
+    """Returns the answer of a worker to a request."""
+    try:
+        if isinstance(request, RoundQuestion):
+            return shard.total(request)
+        shard.append(request)
+    except Exception as error:  # the run raises it
+        return _Failure(error)
+    return None

@@ -1,0 +1,118 @@
+"""Sums of votes in rounds over shards in actors of a Ray cluster."""
+
+from __future__ import annotations
+
+import os
+from contextlib import ExitStack
+from dataclasses import replace
+from typing import Any
+
+from pate.models.processes_engine import end_with
+from pate.models.ray_engine import RayEngine, connected
+from pate.models.worker_sums import SAVED_ROUNDS, HeldShard, Worker, WorkerDied, WorkerSums
+from pate.votes.round_records import RecordBlock, RoundRecords
+from pate.votes.round_shard import RoundShard
+from pate.votes.round_votes import RoundQuestion
+from pate.votes.weighted import Integers
+
+
+class RaySums(WorkerSums):
+    """The sums over shards in actors of a cluster, one shard and one thread in each.
+
+    Records travel through Ray's object store when an actor is filled. In a round an actor gets the student's weights
+    and returns as many whole numbers. An actor keeps its records in its memory, or in a scratch file without a name on
+    its node. It ends with the run.
+
+    If an actor or its node dies, another actor takes its place on a node that is left. That actor asks for no
+    processor, as the processors that are left may all have an actor.
+
+    Args:
+        records: the private records of all teachers.
+        engine: the settings of the cluster.
+    """
+
+    def __init__(self, records: RoundRecords, engine: RayEngine) -> None:
+        import ray  # loads slowly, and is optional
+
+        self._ray: Any = ray
+        self._engine = engine
+        self._connection = ExitStack()
+        self._connection.enter_context(connected(ray, engine.address, saved=SAVED_ROUNDS))
+        num_workers = engine.num_workers or self._num_free
+        super().__init__(records, num_workers, max_deaths=engine.max_retries)
+
+    def close(self) -> None:
+        """Ends all actors, and the cluster if it was started here."""
+        super().close()
+        self._connection.close()
+
+    @property
+    def _num_free(self) -> int:
+        """The number of actors for which the cluster has free processors, at least 1."""
+        num_free = self._ray.available_resources().get("CPU", 1.0)
+        return max(1, int(num_free / max(self._engine.num_cpus, 1.0)))
+
+    def _start(self, shard: RoundShard, *, is_replacement: bool) -> Worker:
+        # the run's own folder is on another machine
+        shard.storage = replace(shard.storage, folder=None)
+        actor_class = self._ray.remote(_Actor).options(
+            num_cpus=0 if is_replacement else self._engine.num_cpus,
+            scheduling_strategy="SPREAD",
+        )
+        return _ActorWorker(self._ray, actor=actor_class.remote(shard))
+
+    def _reason(self, death: WorkerDied, num_deaths: int) -> str:
+        return f"Ray lost a worker or node {num_deaths} times ({death})"
+
+
+class _Actor(HeldShard):
+    """A shard in an actor, which ends soon after its node has ended.
+
+    Ray itself takes seconds to end the workers of a node that is gone.
+
+    Args:
+        shard: the shard without records.
+    """
+
+    def __init__(self, shard: RoundShard) -> None:
+        parent = os.getppid()
+        end_with(parent, node=int(os.environ.get("RAY_RAYLET_PID", parent)))
+        super().__init__(shard)
+
+
+class _ActorWorker:
+    """An actor that holds a shard, as a `Worker`.
+
+    Args:
+        ray: the package.
+        actor: the handle of the actor.
+    """
+
+    def __init__(self, ray: Any, actor: Any) -> None:
+        self._ray = ray
+        self._actor = actor
+
+    def append(self, block: RecordBlock) -> None:
+        """Adds the next records to the shard."""
+        self._result(self._actor.append.remote(block))
+
+    def total(self, question: RoundQuestion) -> Integers:
+        """Returns the sum of the clipped votes of the shard's teachers."""
+        total: Integers = self._result(self._actor.total.remote(question))
+        return total
+
+    def end(self) -> None:
+        """Kills the actor. Whoever waits for its answer gets `WorkerDied`."""
+        self._ray.kill(self._actor)
+
+    def _result(self, reference: Any) -> Any:
+        """Waits for the result of a method of the actor; raises the error of its computation."""
+        exceptions = self._ray.exceptions
+        try:
+            return self._ray.get(reference)
+        except exceptions.RayTaskError as error:
+            if not isinstance(error.cause, exceptions.RayError):
+                raise error.cause from None
+            raise WorkerDied(type(error.cause).__name__) from error
+        except exceptions.RayError as error:
+            raise WorkerDied(type(error).__name__) from error

@@ -1,0 +1,178 @@
+"""Sums of votes in rounds over shards in workers, which are processes of this machine or actors of a cluster.
+
+A worker holds the records of some whole teachers. In a round it gets the public question, and returns the sum of its
+teachers' clipped votes. Only whole numbers are added, so the total is the same for any number of workers.
+"""
+
+from __future__ import annotations
+
+import threading
+from abc import abstractmethod
+from concurrent.futures import ThreadPoolExecutor
+from typing import Protocol
+
+import numpy as np
+
+from pate.models.training import WorkersLost
+from pate.threads import one_blas_thread
+from pate.votes.round_records import RecordBlock, RoundRecords, ShardRecords
+from pate.votes.round_shard import RoundShard
+from pate.votes.round_sums import RoundSums
+from pate.votes.round_votes import RoundQuestion
+from pate.votes.weighted import Integers
+
+SAVED_ROUNDS = "rounds that were drawn are in the ledger, and are not drawn again"
+"""What is saved of a release when workers are lost, for an error."""
+
+
+class WorkerDied(Exception):
+    """An error: a worker has ended, or is not reached any more. Its message says why, as far as is known."""
+
+
+class Worker(Protocol):
+    """The protocol of a worker that holds a shard. All methods but `end` raise `WorkerDied` if the worker is gone."""
+
+    def append(self, block: RecordBlock) -> None:
+        """Adds the next records to the shard."""
+
+    def total(self, question: RoundQuestion) -> Integers:
+        """Returns the sum of the clipped votes of the shard's teachers."""
+
+    def end(self) -> None:
+        """Ends the worker at once, also while another thread waits for it."""
+
+
+class HeldShard:
+    """The shard of a worker, in the worker's own process. It computes with one thread.
+
+    Args:
+        shard: the shard without records.
+    """
+
+    def __init__(self, shard: RoundShard) -> None:
+        self._shard = shard
+
+    def append(self, block: RecordBlock) -> None:
+        """Adds the next records, and makes their features."""
+        with one_blas_thread():
+            self._shard.append(block.inputs, block.labels)
+
+    def total(self, question: RoundQuestion) -> Integers:
+        """Returns the sum of the clipped votes of the shard's teachers."""
+        with one_blas_thread():
+            return self._shard.total(question)
+
+
+class WorkerSums(RoundSums):
+    """The sums over shards in workers, which are started in the first round.
+
+    If a worker dies, another takes its place: the records of its shard are sent again, and its part of the round is
+    computed again. Noise is drawn by the caller once the sum of a round is complete, so no round is drawn twice.
+
+    Args:
+        records: the private records of all teachers.
+        num_workers: the largest number of workers.
+        max_deaths: the number of times that workers may die; the next death raises `WorkersLost`.
+    """
+
+    def __init__(self, records: RoundRecords, num_workers: int, max_deaths: int) -> None:
+        shards = records.shards(num_workers)
+        self._slots = [_Slot(shard) for shard in shards if len(shard.rows) > 0]
+        self._max_deaths = max_deaths
+        self._num_deaths = 0
+        self._is_closed = False
+        self._lock = threading.Lock()
+        self._threads = ThreadPoolExecutor(len(self._slots), thread_name_prefix="shards")
+
+    def total(self, question: RoundQuestion) -> Integers:
+        """Returns the sum of all clipped votes, `[num_features, num_labels]`, in steps.
+
+        Raises:
+            WorkersLost: workers have died more than `max_deaths` times.
+        """
+        answers = [self._threads.submit(self._answer, slot, question) for slot in self._slots]
+        total = np.zeros(question.weights.shape, dtype=np.int64)
+        for answer in answers:
+            total += answer.result()
+        return total
+
+    def close(self) -> None:
+        """Ends all workers, also in the middle of a round."""
+        with self._lock:
+            self._is_closed = True
+            workers = [slot.worker for slot in self._slots if slot.worker is not None]
+        for worker in workers:
+            worker.end()
+        self._threads.shutdown(wait=True, cancel_futures=True)
+
+    @abstractmethod
+    def _start(self, shard: RoundShard, *, is_replacement: bool) -> Worker:
+        """Starts a worker that holds a shard without records.
+
+        Args:
+            shard: the shard.
+            is_replacement: whether the worker takes the place of a worker that died.
+        """
+
+    @abstractmethod
+    def _reason(self, death: WorkerDied, num_deaths: int) -> str:
+        """Returns the beginning of the message of `WorkersLost`: what died, and what the user can do.
+
+        Args:
+            death: the last death.
+            num_deaths: the number of all deaths.
+        """
+
+    def _answer(self, slot: _Slot, question: RoundQuestion) -> Integers:
+        """Returns the sum over one shard; fills a worker with its records if none holds them."""
+        while True:
+            try:
+                return self._filled(slot).total(question)
+            except WorkerDied as death:
+                self._bury(slot, death)
+
+    def _filled(self, slot: _Slot) -> Worker:
+        """Returns the worker that holds all records of a shard."""
+        if slot.worker is not None and slot.is_filled:
+            return slot.worker
+        if slot.worker is not None:
+            slot.worker.end()  # an error came between its records
+        worker = self._start(slot.shard.empty_shard(), is_replacement=slot.has_died)
+        with self._lock:
+            slot.worker = worker
+            is_closed = self._is_closed
+        if is_closed:
+            worker.end()
+        for block in slot.shard.blocks():
+            worker.append(block)
+        slot.is_filled = True
+        return worker
+
+    def _bury(self, slot: _Slot, death: WorkerDied) -> None:
+        """Ends what is left of a worker; raises `WorkersLost` if too many have died, or the sums are closed."""
+        with self._lock:
+            worker = slot.worker
+            slot.worker = None
+            slot.is_filled = False
+            slot.has_died = True
+            self._num_deaths += 1
+            num_deaths = self._num_deaths
+            is_closed = self._is_closed
+        if worker is not None:
+            worker.end()
+        if is_closed or num_deaths > self._max_deaths:
+            raise WorkersLost(f"{self._reason(death, num_deaths)}; {SAVED_ROUNDS}") from death
+
+
+class _Slot:
+    """The place of a worker: the records of a shard, and the worker that holds them now.
+
+    Args:
+        shard: the records.
+    """
+
+    def __init__(self, shard: ShardRecords) -> None:
+        self.shard = shard
+        self.worker: Worker | None = None  # None before the first round, and after a death
+        self.is_filled = False  # whether the worker has all records
+        self.has_died = False  # whether a worker of this shard has died

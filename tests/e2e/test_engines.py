@@ -1,0 +1,84 @@
+"""Runs with one-record votes in rounds on every engine: one release, also when another engine continues the run."""
+
+from pathlib import Path
+
+import pytest
+
+from pate.accounting import Ledger
+from tests.e2e.commands import FEW, call, run, succeeded
+
+ROUNDS = (
+    *FEW,
+    "experiment=centered_votes",
+    "aggregator.rounds=5",
+    "num_queries=20",
+    "target_epsilon=20",
+    "all_records=false",
+    "allow_useless=true",
+    "accountant=rdp",
+    "seed=1",
+)
+
+
+def settings_of(folder: Path, *engine: str) -> list[str]:
+    """Returns the settings of a run in a folder, whose ledger lies beside it."""
+    return [*ROUNDS, *engine, f"output_dir={folder}", f"ledger={folder}.db"]
+
+
+def published(folder: Path) -> dict[str, bytes]:
+    """Returns the bytes of all files in `release/`, by their paths."""
+    release = folder / "release"
+    files = sorted(path for path in release.rglob("*") if path.is_file())
+    return {str(path.relative_to(release)): path.read_bytes() for path in files}
+
+
+@pytest.fixture(scope="module")
+def in_threads(tmp_path_factory: pytest.TempPathFactory) -> dict[str, bytes]:
+    """Returns what a run with the default engine publishes."""
+    folder = tmp_path_factory.mktemp("threads") / "run"
+    succeeded("train", settings_of(folder))
+    return published(folder)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("engine", ["sequential", "stacked", "processes"])
+def test_every_engine_leaves_the_release_of_threads(
+    engine: str, in_threads: dict[str, bytes], tmp_path: Path
+) -> None:
+    """All files of `release/` have the bytes that they have with the default engine."""
+    folder = tmp_path / "run"
+    succeeded("train", settings_of(folder, f"engine={engine}"))
+    assert published(folder) == in_threads
+
+
+@pytest.mark.slow
+def test_ray_leaves_the_release_of_threads(in_threads: dict[str, bytes], tmp_path: Path) -> None:
+    """A run that starts a cluster for itself publishes the bytes of the default engine."""
+    pytest.importorskip("ray", reason="Ray is an optional dependency: the extra ray")
+    folder = tmp_path / "run"
+    done = run("train", settings_of(folder, "engine=ray"))
+    assert done.returncode == 0, done.stderr
+    assert published(folder) == in_threads
+
+
+@pytest.mark.slow
+def test_a_run_continues_with_another_engine(tmp_path: Path) -> None:
+    """A run that is finished with one engine is found by the same command with another engine, in the same folder."""
+    folder = tmp_path / "run"
+    succeeded("train", settings_of(folder, "engine=processes", "engine.num_workers=1"))
+    again = succeeded("train", settings_of(folder, "engine=sequential"))
+    assert "this run is finished" in again.stderr
+
+
+@pytest.mark.slow
+def test_a_cluster_that_does_not_answer_is_one_line_and_costs_nothing(tmp_path: Path) -> None:
+    """No cluster is at the address. The run ends with one line and exit code 1, and nothing is charged."""
+    pytest.importorskip("ray", reason="Ray is an optional dependency: the extra ray")
+    folder = tmp_path / "run"
+    done = call("train", settings_of(folder, "engine=ray", "engine.address=127.0.0.1:1"))
+    assert done.returncode == 1
+    assert "Traceback" not in done.stderr
+    last = done.stderr.splitlines()[-1]
+    assert "Ray did not start or answer (engine.address=127.0.0.1:1: " in last
+    assert last.endswith("the same command continues once that is mended")
+    assert len(Ledger.stored(Path(f"{folder}.db")).entries) == 0

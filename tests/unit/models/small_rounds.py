@@ -1,0 +1,76 @@
+"""Small private records of teachers, questions of rounds, and questions that kill whoever answers them.
+
+Worker processes import this module, which therefore loads numpy alone.
+"""
+
+import os
+import signal
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from pate.votes.clipped_moments import ClippedMoments
+from pate.votes.public_pca import PublicPCA
+from pate.votes.round_records import RoundRecords
+from pate.votes.round_votes import RoundQuestion
+from pate.votes.weighted import Integers
+
+NUM_LABELS = 3
+SIZES = (1, 1, 1, 1, 1, 1, 1, 1, 1, 2, 2, 3, 7, 7, 40, 70)
+"""The number of records of each teacher: single, few and many."""
+
+
+def records_of(sizes: tuple[int, ...] = SIZES, *, is_weighted: bool = False) -> RoundRecords:
+    """Returns records of teachers with the given numbers of records, in any order."""
+    rng = np.random.default_rng(0)
+    teacher_of = rng.permutation(np.repeat(np.arange(len(sizes)), sizes))
+    pool = rng.normal(size=(60, 4)).astype(np.float32)
+    return RoundRecords(
+        inputs=rng.normal(size=(len(teacher_of), 4)).astype(np.float32),
+        labels=rng.random(size=(len(teacher_of), NUM_LABELS)) < 0.4,
+        teacher_of=teacher_of,
+        num_teachers=len(sizes),
+        directions=PublicPCA.fit(pool, 4),
+        records_per_teacher=2.0,
+        weights=rng.random(len(sizes)) if is_weighted else None,
+    )
+
+
+def question_of(
+    records: RoundRecords, *, clip: float = 0.4, strength: float = 1.0
+) -> RoundQuestion:
+    """Returns the question of a round, whose student has weights of the given strength."""
+    rng = np.random.default_rng(1)
+    return RoundQuestion(
+        weights=strength * rng.normal(size=(records.width, NUM_LABELS)),
+        label_scale=np.array([1.0, 0.5, 2.0]),
+        clipped_moments=ClippedMoments(clip=clip, num_teachers=records.num_teachers),
+    )
+
+
+@dataclass(frozen=True)
+class DeadlyMoments(ClippedMoments):
+    """A clip that kills the process that uses it: each time, or only where a marker file does not exist yet."""
+
+    marker: str = ""
+
+    def sum_of_single(self, *arguments: Any, **options: Any) -> Integers:
+        """Kills this process, or returns the sum."""
+        if not (self.marker and Path(self.marker).exists()):
+            if self.marker:
+                Path(self.marker).touch()
+            os.kill(os.getpid(), signal.SIGKILL)
+        return super().sum_of_single(*arguments, **options)
+
+
+def deadly(question: RoundQuestion, marker: str = "") -> RoundQuestion:
+    """Returns a question that kills the worker that answers it, only once if `marker` names a file."""
+    moments = question.clipped_moments
+    return replace(
+        question,
+        clipped_moments=DeadlyMoments(
+            clip=moments.clip, num_teachers=moments.num_teachers, marker=marker
+        ),
+    )

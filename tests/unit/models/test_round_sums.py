@@ -1,0 +1,351 @@
+"""Sums of votes in rounds in processes, actors and on a GPU: the numbers of threads, and deaths in a round."""
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from benchmarks.ray_nodes import RayNodes
+from pate.device import torch
+from pate.models import Engine, ProcessesEngine, RayEngine, StackedEngine, ThreadsEngine
+from pate.models.gpu_sums import GpuSums
+from pate.models.training import WorkersLost
+from pate.models.worker_sums import WorkerSums
+from pate.votes.round_records import RoundRecords
+from pate.votes.round_sums import RoundSums, ThreadSums
+from pate.votes.round_votes import RoundQuestion
+from pate.votes.weighted import Integers
+from tests.refusals import refused
+from tests.unit.models.small_rounds import deadly, question_of, records_of
+
+Array = NDArray[np.float64]
+
+
+def in_threads(records: RoundRecords, question: RoundQuestion) -> Integers:
+    """Returns the sum of a round in the threads of this process."""
+    return ThreadSums(records).total(question)
+
+
+@pytest.fixture
+def closed() -> Iterator[Callable[[RoundSums], RoundSums]]:
+    """Returns a function that passes sums on, and closes them when the test ends."""
+    opened: list[RoundSums] = []
+
+    def passed(sums: RoundSums) -> RoundSums:
+        opened.append(sums)
+        return sums
+
+    yield passed
+    for sums in opened:
+        sums.close()
+
+
+Closed = Callable[[RoundSums], RoundSums]
+
+
+@pytest.mark.process
+@pytest.mark.slow
+@pytest.mark.parametrize("num_workers", [1, 3])
+def test_processes_sum_votes_to_the_numbers_of_threads(num_workers: int, closed: Closed) -> None:
+    """Two rounds in one or three processes have the sums of threads. Teachers have weights and any size."""
+    records = records_of(is_weighted=True)
+    sums = closed(ProcessesEngine(num_workers=num_workers).round_sums(records))
+    for question in (question_of(records), question_of(records, clip=3.0)):
+        np.testing.assert_array_equal(sums.total(question), in_threads(records, question))
+
+
+@pytest.mark.process
+@pytest.mark.slow
+def test_a_process_killed_in_a_round_is_replaced(tmp_path: Path, closed: Closed) -> None:
+    """A worker is killed while it computes its part of a round. The round has the sum of threads."""
+    records = records_of()
+    sums = closed(ProcessesEngine(num_workers=2).round_sums(records))
+    question = question_of(records)
+    sums.total(question)
+    marker = tmp_path / "died"
+    total = sums.total(deadly(question, marker=str(marker)))
+    assert marker.exists()
+    np.testing.assert_array_equal(total, in_threads(records, question))
+
+
+class CountedInputs:
+    """Inputs that call a function when they are read for the third time.
+
+    Args:
+        inputs: float32 `[num_records, ...]`.
+        on_third: the function.
+    """
+
+    def __init__(self, inputs: Any, on_third: Callable[[], object]) -> None:
+        self._inputs = inputs
+        self._on_third = on_third
+        self._num_read = 0
+
+    def __getitem__(self, rows: Any) -> Any:
+        """Returns rows."""
+        self._num_read += 1
+        if self._num_read == 3:
+            self._on_third()
+        return self._inputs[rows]
+
+
+@pytest.mark.process
+@pytest.mark.slow
+def test_a_process_killed_while_it_is_filled_gets_all_records_again(
+    closed: Closed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The worker is killed when it has two of three blocks of records. The round has the sum of threads."""
+    monkeypatch.setattr("pate.votes.round_records._ROWS_AT_ONCE", 60)
+    records = records_of()
+
+    def kill_worker() -> None:
+        assert isinstance(sums, WorkerSums)
+        (slot,) = sums._slots
+        assert slot.worker is not None
+        slot.worker.end()
+
+    watched = replace(records, inputs=CountedInputs(records.inputs, on_third=kill_worker))
+    sums = closed(ProcessesEngine(num_workers=1).round_sums(watched))
+    question = question_of(records)
+    np.testing.assert_array_equal(sums.total(question), in_threads(records, question))
+
+
+@pytest.mark.process
+@pytest.mark.slow
+def test_processes_that_die_too_often_end_the_run_in_one_line(closed: Closed) -> None:
+    """Each worker dies in the round. The error says so in one line, counts the deaths and is an error of the system."""
+    records = records_of()
+    sums = closed(ProcessesEngine(num_workers=1, max_deaths=1).round_sums(records))
+    rule = (
+        r"^worker processes died 2 times \(exit code -9; killed, or out of memory: engine=threads takes less\); "
+        r"rounds that were drawn are in the ledger, and are not drawn again$"
+    )
+    with pytest.raises(WorkersLost, match=rule) as raised:
+        sums.total(deadly(question_of(records)))
+    assert isinstance(raised.value, OSError)  # which the commands say in one line
+
+
+@pytest.mark.process
+@pytest.mark.slow
+def test_an_error_in_a_process_is_raised_here_under_its_name(closed: Closed) -> None:
+    """A record with NaN is refused as in threads. The next call sends all records again, and refuses it again."""
+    records = records_of()
+    records.inputs[5, 1] = np.nan
+    sums = closed(ProcessesEngine(num_workers=1).round_sums(records))
+    for _ in range(2):
+        with refused("inputs", "NaN or infinity"):
+            sums.total(question_of(records))
+
+
+@pytest.mark.process
+@pytest.mark.slow
+def test_closed_sums_have_no_process_left(closed: Closed) -> None:
+    """Sums are closed in the middle of a round. The round fails, and its worker has ended."""
+    records = records_of()
+    entered = threading.Event()
+    may_go_on = threading.Event()
+
+    def wait() -> None:
+        entered.set()
+        assert may_go_on.wait(timeout=60)
+
+    watched = replace(records, inputs=CountedInputs(records.inputs, on_third=wait))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("pate.votes.round_records._ROWS_AT_ONCE", 60)
+        sums = closed(ProcessesEngine(num_workers=1).round_sums(watched))
+        failures: list[BaseException] = []
+
+        def ask() -> None:
+            try:
+                sums.total(question_of(records))
+            except WorkersLost as error:
+                failures.append(error)
+
+        asking = threading.Thread(target=ask)
+        asking.start()
+        assert entered.wait(timeout=60)
+        assert isinstance(sums, WorkerSums)
+        worker: Any = sums._slots[0].worker
+        closing = threading.Thread(target=sums.close)
+        closing.start()
+        worker._process.wait(timeout=60)
+        may_go_on.set()
+        closing.join()
+        asking.join()
+    assert len(failures) == 1
+    assert worker._process.returncode == -signal.SIGKILL
+
+
+SCRIPT = """
+import os, sys, threading, time
+import numpy as np
+from pate.models import ProcessesEngine
+from tests.unit.models.small_rounds import question_of, records_of
+
+records = records_of()
+sums = ProcessesEngine(num_workers=2).round_sums(records)
+sums.total(question_of(records))
+print(*(slot.worker._process.pid for slot in sums._slots), flush=True)
+while True:
+    sums.total(question_of(records))
+"""
+
+
+def is_running(pid: int) -> bool:
+    """Returns True if a process is there and is no zombie."""
+    status = Path("/proc", str(pid), "stat")
+    return status.exists() and status.read_text().rpartition(")")[2].split()[0] != "Z"
+
+
+@pytest.mark.process
+@pytest.mark.slow
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGINT])
+def test_processes_end_with_a_run_that_ends_in_a_round(number: int, tmp_path: Path) -> None:
+    """A script without a main guard asks round after round, and is killed or interrupted. Its workers end."""
+    script = tmp_path / "rounds.py"
+    script.write_text(SCRIPT)
+    run = subprocess.Popen(
+        [sys.executable, str(script)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "PYTHONPATH": os.getcwd(), "TMPDIR": str(tmp_path)},
+        start_new_session=True,
+    )
+    assert run.stdout is not None
+    workers = [int(word) for word in run.stdout.readline().split()]
+    assert len(workers) == 2
+    os.killpg(run.pid, number)  # as a terminal does
+    _, errors = run.communicate(timeout=60)
+    assert run.returncode != 0
+    assert errors.count("Traceback") == (1 if number == signal.SIGINT else 0)  # none of a worker
+    deadline = time.monotonic() + 10
+    while any(map(is_running, workers)) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert not any(map(is_running, workers))
+    assert list(tmp_path.iterdir()) == [script]
+
+
+@pytest.mark.parametrize("engine", [ThreadsEngine(), StackedEngine()])
+def test_an_engine_of_one_process_without_gpu_sums_in_threads(engine: Engine) -> None:
+    """Without a GPU the engines of one process sum in threads."""
+    assert isinstance(engine.round_sums(records_of()), ThreadSums)
+
+
+def on_pretended_gpu(records: RoundRecords) -> GpuSums:
+    """Returns sums by the code for a GPU, whose tensors lie on the processor."""
+    return GpuSums(records, device=torch.device("cpu"))
+
+
+@pytest.mark.parametrize("is_weighted", [False, True])
+def test_a_gpu_sums_votes_on_a_student_without_weights_as_threads(is_weighted: bool) -> None:
+    """All probabilities are 1/2 on every machine, so single records have the sum of threads to the last step."""
+    records = records_of(sizes=(1,) * 50, is_weighted=is_weighted)
+    for clip in (0.3, 3.0):
+        question = question_of(records, clip=clip, strength=0.0)
+        total = on_pretended_gpu(records).total(question)
+        np.testing.assert_array_equal(total, in_threads(records, question))
+
+
+@pytest.mark.parametrize("size", [1, 3, 40])
+def test_a_gpu_sums_votes_up_to_rounding(size: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Teachers of any size, in several blocks, have the sum of threads within a thousandth of a clip each."""
+    monkeypatch.setattr("pate.models.gpu_sums._MOST_ROWS", 64)
+    records = records_of(sizes=(size,) * 9, is_weighted=True)
+    question = question_of(records)
+    moments = question.clipped_moments
+    difference = on_pretended_gpu(records).total(question) - in_threads(records, question)
+    assert np.linalg.norm(difference * moments.step) < 9e-3 * moments.clip
+
+
+def test_a_gpu_multiplies_a_large_teacher_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The records of one teacher are read in three parts. The sum is that of one part."""
+    records = records_of(sizes=(1, 150))
+    question = question_of(records)
+    whole = on_pretended_gpu(records).total(question)
+    monkeypatch.setattr("pate.models.gpu_sums._MOST_ROWS", 64)
+    sums = on_pretended_gpu(records)
+    np.testing.assert_allclose(sums.total(question), whole, atol=1)
+    sums.close()
+    np.testing.assert_allclose(sums.total(question), whole, atol=1)  # made anew
+
+
+def test_a_gpu_refuses_inputs_without_numbers() -> None:
+    """A student whose weights are NaN is refused before anything is summed."""
+    records = records_of()
+    question = replace(question_of(records), label_scale=np.array([np.nan, 1.0, 1.0]))
+    with refused("votes", "NaN or infinity"):
+        on_pretended_gpu(records).total(question)
+
+
+@pytest.mark.process
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore")
+def test_records_of_a_lost_node_go_to_another_node() -> None:
+    """A cluster has two nodes with an actor each. One node is killed, as by a pulled plug, and the next round is whole.
+
+    The cluster stays when the sums are closed.
+    """
+    pytest.importorskip("ray", reason="Ray is an optional dependency: the extra ray")
+    records = records_of()
+    question = question_of(records)
+    with RayNodes() as nodes:
+        sums = RayEngine(address=nodes.address).round_sums(records)
+        try:
+            before = sums.total(question)
+            assert isinstance(sums, WorkerSums)
+            assert len(sums._slots) == 2
+            nodes.lose_second()
+            np.testing.assert_array_equal(sums.total(question), before)
+            assert any(slot.has_died for slot in sums._slots)
+        finally:
+            sums.close()
+    np.testing.assert_array_equal(before, in_threads(records, question))
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[Any]:
+    """Starts Ray on this machine for a module's tests."""
+    ray = pytest.importorskip("ray", reason="Ray is an optional dependency: the extra ray")
+    ray.init(num_cpus=2, include_dashboard=False, log_to_driver=False)
+    yield ray
+    ray.shutdown()
+
+
+@pytest.mark.process
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.usefixtures("cluster")
+def test_ray_sums_votes_to_the_numbers_of_threads(closed: Closed) -> None:
+    """Two rounds in the actors of a cluster have the sums of threads. Teachers have weights and any size."""
+    records = records_of(is_weighted=True)
+    sums = closed(RayEngine().round_sums(records))
+    for question in (question_of(records), question_of(records, clip=3.0)):
+        np.testing.assert_array_equal(sums.total(question), in_threads(records, question))
+
+
+@pytest.mark.process
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.usefixtures("cluster")
+def test_an_actor_killed_in_a_round_is_replaced(tmp_path: Path, closed: Closed) -> None:
+    """An actor is killed while it computes. The round has the sum of threads; too many deaths are one line."""
+    records = records_of()
+    question = question_of(records)
+    sums = closed(RayEngine(max_retries=1).round_sums(records))
+    marker = tmp_path / "died"
+    total = sums.total(deadly(question, marker=str(marker)))
+    assert marker.exists()
+    np.testing.assert_array_equal(total, in_threads(records, question))
+    with pytest.raises(WorkersLost, match=r"^Ray lost a worker or node [23] times \(Actor\w+\); "):
+        sums.total(deadly(question))
