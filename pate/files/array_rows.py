@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 # The most bytes of rows that `Spilled` holds in memory.
-_MAX_BYTES_IN_MEMORY = 2**27
+MAX_BYTES_IN_MEMORY = 2**27
 # Large temporary files go here, since /tmp often lies in memory.
 _PERSISTENT = Path("/var/tmp")
 # The number of rows of a mapped array that are copied at once.
@@ -151,16 +151,26 @@ class FileRows:
         return rows
 
 
+def scratch_folder() -> Path:
+    """Returns the folder of large temporary files: TMPDIR if it is set, else /var/tmp if that can be written."""
+    if "TMPDIR" not in os.environ and os.access(_PERSISTENT, os.W_OK):
+        return _PERSISTENT
+    return Path(tempfile.gettempdir())
+
+
 class Spilled:
     """A collection of blocks of rows, all of one shape and dtype, that become one array.
 
-    If the rows exceed `most_bytes`, by default 128 MiB, they move to a temporary file. It lies in TMPDIR if this
-    variable is set, and otherwise in /var/tmp if that can be written. The file has no name, so no other process can
-    open it, and it is gone when the process ends.
+    If the rows exceed `most_bytes`, by default 128 MiB, they move to a temporary file in `folder`. By default it lies
+    in TMPDIR if this variable is set, and otherwise in /var/tmp if that can be written. The file has no name, so no
+    other process can open it, and it is gone when the process ends, even if the process is killed.
     """
 
-    def __init__(self, most_bytes: int = _MAX_BYTES_IN_MEMORY) -> None:
+    def __init__(
+        self, most_bytes: float = MAX_BYTES_IN_MEMORY, *, folder: Path | None = None
+    ) -> None:
         self.most_bytes = most_bytes
+        self._folder = folder
         self._blocks: list[NDArray[Any]] = []
         self._file: BinaryIO | None = None
         self._num_bytes = 0
@@ -174,9 +184,7 @@ class Spilled:
         self._num_bytes += block.nbytes
         self._blocks.append(block)
         if self._file is None and self._num_bytes > self.most_bytes:
-            folder = None
-            if "TMPDIR" not in os.environ and os.access(_PERSISTENT, os.W_OK):
-                folder = str(_PERSISTENT)
+            folder = self._folder or scratch_folder()
             self._file = tempfile.TemporaryFile(dir=folder)  # noqa: SIM115 - `whole` closes it
         if self._file is not None:
             for waiting_block in self._blocks:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -9,24 +11,41 @@ Array = NDArray[np.float64]
 
 # Of a row's length, and of a column's. By Cauchy and Schwarz sums of their products stay below 2**52.
 _BITS = 26
+_LEAST_EXPONENT = -900  # of a row's length; all entries of a shorter row are cut to 0
 
 
-def exact_product(rows: Array, matrix: Array) -> Array:
-    """Returns `rows @ matrix`, exactly, after both are cut to 26 bits.
+@dataclass(frozen=True, eq=False)
+class ExactMatrix:
+    """A matrix whose product with any rows is exact, after both are cut to 26 bits.
 
     A library rounds the sums of a matrix product in an order of its own, which may depend on the number of rows. Then
-    the features of one record would depend on the other records in its block. Here all products are whole numbers, and
-    no sum of them exceeds 2**52. Doubles hold these sums exactly, in any order. The 26 bits are relative to the length
-    of each row, and to the length of the longest column.
+    the features of one record would depend on the other records in its block. Here all products are whole numbers of a
+    unit, and no sum of them exceeds 2**52 units. Doubles hold these sums exactly, in any order. The 26 bits are
+    relative to the length of each row, and to the length of the matrix's longest column.
 
-    Args:
-        rows: `[num_rows, num_columns]`, finite.
-        matrix: `[num_columns, num_outputs]`, finite.
+    Attributes:
+        entries: `[num_columns, num_outputs]`, the matrix cut to 26 bits.
     """
-    row_exponents = np.frexp(np.sqrt(np.einsum("ij,ij->i", rows, rows)))[1][:, None]
-    column_lengths = np.sqrt(np.einsum("ij,ij->j", matrix, matrix))
-    matrix_exponent = np.frexp(column_lengths.max(initial=0.0))[1]
-    whole_rows = np.ldexp(rows, _BITS - row_exponents)
-    whole_matrix = np.ldexp(matrix, _BITS - matrix_exponent)
-    products = np.trunc(whole_rows, out=whole_rows) @ np.trunc(whole_matrix)
-    return np.asarray(np.ldexp(products, row_exponents + matrix_exponent - 2 * _BITS))
+
+    entries: Array
+
+    @classmethod
+    def of(cls, matrix: Array) -> ExactMatrix:
+        """Returns a matrix `[num_columns, num_outputs]` of finite numbers, cut to 26 bits."""
+        column_lengths = np.sqrt(np.einsum("ij,ij->j", matrix, matrix))
+        bits = _BITS - np.frexp(column_lengths.max(initial=0.0))[1]
+        return cls(np.ldexp(np.trunc(np.ldexp(matrix, bits)), -bits))
+
+    def product(self, rows: Array) -> Array:
+        """Returns `rows @ matrix`, exactly, after the rows are cut to 26 bits.
+
+        Args:
+            rows: `[num_rows, num_columns]`, finite.
+        """
+        exponents = np.frexp(np.sqrt(np.einsum("ij,ij->i", rows, rows)))[1]
+        bits = (_BITS - np.maximum(exponents, _LEAST_EXPONENT))[:, None]
+        # a product with a power of 2 is exact, and faster than ldexp
+        whole_rows = rows * np.ldexp(1.0, bits)
+        products = np.trunc(whole_rows, out=whole_rows) @ self.entries
+        products *= np.ldexp(1.0, -bits)
+        return np.asarray(products)

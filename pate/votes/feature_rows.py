@@ -8,10 +8,8 @@ count as memory of the process. Features that lie nowhere are made from the inpu
 
 from __future__ import annotations
 
-import os
+import math
 import shutil
-import tempfile
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
@@ -20,6 +18,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from pate.files import array_rows
 from pate.pool import in_order
 from pate.validation import require
 from pate.votes.clipped_moments import FEATURE_STEPS
@@ -28,8 +27,7 @@ from pate.votes.public_pca import PublicPCA
 Features = NDArray[np.int16]
 Floats = NDArray[np.float32]
 
-_LARGEST_IN_MEMORY = 2**26  # bytes of features; more lie in a scratch file
-_MADE_AT_ONCE = 2048  # rows
+_MADE_AT_ONCE = 512  # rows
 _VECTOR_ROWS = 64  # a multiple of the numbers that a processor computes at once
 _GIB = 2.0**30
 
@@ -52,8 +50,9 @@ class FeatureStorage:
     """The choice of where the features of records lie between rounds.
 
     Attributes:
-        is_kept: whether features are made once and stored. False makes them anew in each round.
-        folder: a folder of the disk on which the scratch file lies; None for the disk of temporary files.
+        is_kept: whether features are made once and kept, in memory or, if they exceed 128 MiB, in a scratch file. False
+            makes them anew in each round.
+        folder: a folder of the disk on which the scratch file lies; None for the folder of large temporary files.
     """
 
     is_kept: bool = True
@@ -66,8 +65,8 @@ class FeatureStorage:
             num_rows: the number of records.
             width: the number of features of a record.
         """
-        num_bytes = _num_bytes(num_rows, width) if self.is_kept else 0
-        if num_bytes <= _LARGEST_IN_MEMORY:
+        num_bytes = num_rows * width * np.dtype(np.int16).itemsize if self.is_kept else 0
+        if num_bytes <= array_rows.MAX_BYTES_IN_MEMORY:
             return FeatureSize(memory_bytes=num_bytes, disk_bytes=0)
         return FeatureSize(memory_bytes=0, disk_bytes=num_bytes)
 
@@ -81,136 +80,48 @@ class FeatureStorage:
         num_bytes = self.size_of(num_rows, width).disk_bytes
         if num_bytes == 0:
             return
-        free = shutil.disk_usage(self.folder or tempfile.gettempdir()).free
+        free = shutil.disk_usage(self.folder or array_rows.scratch_folder()).free
         rule = f"false, or {num_bytes / _GIB:.1f} GiB free on the disk; there are {free / _GIB:.1f}"
         require(num_bytes < free, "scratch", True, rule)
 
-    def empty_rows(self, num_rows: int, directions: PublicPCA) -> FeatureRows:
-        """Returns an empty place for the features of `num_rows` records along public directions."""
-        if not self.is_kept:
-            return _InputsInMemory(num_rows, directions)
-        if self.size_of(num_rows, directions.width + 1).disk_bytes == 0:
-            return _FeaturesInMemory(num_rows, directions)
-        return _FeaturesInFile(directions, folder=self.folder)
+    def empty_rows(self) -> array_rows.Spilled:
+        """Returns an empty place for the features of records, or for their inputs if features are not kept."""
+        if self.is_kept:
+            return array_rows.Spilled(array_rows.MAX_BYTES_IN_MEMORY, folder=self.folder)
+        return array_rows.Spilled(most_bytes=math.inf)
 
 
 DEFAULT_STORAGE = FeatureStorage()
-"""Features are kept; a scratch file lies on the disk of temporary files."""
+"""Features are kept; a scratch file lies in the folder of large temporary files."""
 
 
-class FeatureRows(ABC):
-    """The features of records in steps of 2**-14, int16 `[num_rows, num_features]`, read by ranges of rows."""
+@dataclass(frozen=True, eq=False)
+class FeaturesMadeAnew:
+    """The features of records, made whenever they are read.
 
-    @abstractmethod
-    def append(self, inputs: Floats) -> None:
-        """Adds the features of the next rows.
+    Attributes:
+        directions: the public directions.
+        read_inputs: returns the inputs of a range of rows, float32 `[n, ...]`; threads call it at the same time.
+    """
 
-        Args:
-            inputs: float32 `[n, ...]`, the inputs of these rows.
-        """
+    directions: PublicPCA
+    read_inputs: Callable[[slice], Floats]
 
-    @abstractmethod
-    def read(self, rows: slice) -> Features:
-        """Returns the features of a range of rows, which the caller does not change; threads may read at a time."""
-
-    @abstractmethod
-    def close(self) -> None:
-        """Releases memory and files; nothing can be read afterwards."""
+    def __getitem__(self, rows: slice) -> Features:
+        """Returns the features of a range of rows, int16 `[n, num_features]`."""
+        return np.concatenate(list(feature_blocks(self.directions, self.read_inputs(rows))))
 
 
-class _FeaturesInMemory(FeatureRows):
-    """Features in an array."""
+def feature_blocks(directions: PublicPCA, inputs: Floats) -> Iterator[Features]:
+    """Yields the features of inputs in order, in blocks of at most 512 rows; threads compute several blocks at a time.
 
-    def __init__(self, num_rows: int, directions: PublicPCA) -> None:
-        self._directions = directions
-        self._array = np.empty((num_rows, directions.width + 1), dtype=np.int16)
-        self._num_stored = 0
-
-    def append(self, inputs: Floats) -> None:
-        for features in _blocks_of_features(self._directions, inputs):
-            end = self._num_stored + len(features)
-            self._array[self._num_stored : end] = features
-            self._num_stored = end
-
-    def read(self, rows: slice) -> Features:
-        return self._array[rows]
-
-    def close(self) -> None:
-        del self._array
-
-
-class _FeaturesInFile(FeatureRows):
-    """Features in a scratch file without a name."""
-
-    def __init__(self, directions: PublicPCA, folder: Path | None) -> None:
-        self._directions = directions
-        self._file = tempfile.TemporaryFile(dir=folder, buffering=0)  # noqa: SIM115 - `close` closes it
-
-    def append(self, inputs: Floats) -> None:
-        for features in _blocks_of_features(self._directions, inputs):
-            remaining = features.reshape(-1).view(np.uint8).data
-            while remaining:
-                remaining = remaining[self._file.write(remaining) :]
-
-    def read(self, rows: slice) -> Features:
-        width = self._directions.width + 1
-        features = np.empty((rows.stop - rows.start, width), dtype=np.int16)
-        remaining = features.reshape(-1).view(np.uint8).data
-        offset = _num_bytes(rows.start, width)
-        while remaining:
-            num_read = os.preadv(self._file.fileno(), [remaining], offset)
-            if num_read == 0:
-                raise EOFError("the scratch file of features ends before its last row")
-            remaining = remaining[num_read:]
-            offset += num_read
-        return features
-
-    def close(self) -> None:
-        self._file.close()
-
-
-class FeaturesMadeAnew(FeatureRows):
-    """Features that are made from inputs whenever they are read."""
-
-    def __init__(self, directions: PublicPCA, read_inputs: Callable[[slice], Floats]) -> None:
-        """Keeps the directions and the function.
-
-        Args:
-            directions: the public directions.
-            read_inputs: returns the inputs of a range of rows, float32 `[n, ...]`; threads call it at the same time.
-        """
-        self._directions = directions
-        self._read_inputs = read_inputs
-
-    def append(self, inputs: Floats) -> None:
-        """Does nothing, as the inputs of all rows can be read."""
-
-    def read(self, rows: slice) -> Features:
-        """Returns the features of a range of rows, which are made now."""
-        return np.concatenate(list(_blocks_of_features(self._directions, self._read_inputs(rows))))
-
-    def close(self) -> None:
-        """Does nothing, as nothing is stored."""
-
-
-class _InputsInMemory(FeaturesMadeAnew):
-    """Features that are made from inputs in memory whenever they are read."""
-
-    def __init__(self, num_rows: int, directions: PublicPCA) -> None:
-        super().__init__(directions, self._inputs_of)
-        self._num_rows = num_rows
-        self._num_stored = 0
-
-    def append(self, inputs: Floats) -> None:
-        if self._num_stored == 0:
-            shape = (self._num_rows, *inputs.shape[1:])
-            self._inputs: Floats = np.empty(shape, dtype=np.float32)
-        end = self._num_stored + len(inputs)
-        self._inputs[self._num_stored : end] = inputs
-        self._num_stored = end
-
-    def _inputs_of(self, rows: slice) -> Floats:
-        return self._inputs[rows]
+    Args:
+        directions: the public directions.
+        inputs: float32 `[num_rows, ...]`.
+    """
+    starts = range(0, len(inputs), _MADE_AT_ONCE)
+    blocks = (inputs[start : start + _MADE_AT_ONCE] for start in starts)
+    return in_order(partial(whole_features, directions), items=blocks)
 
 
 def whole_features(directions: PublicPCA, inputs: Floats) -> Features:
@@ -228,13 +139,3 @@ def whole_features(directions: PublicPCA, inputs: Floats) -> Features:
     features = directions.with_constant(np.concatenate([inputs, padding]))[: len(inputs)]
     features *= FEATURE_STEPS
     return features.astype(np.int16)  # rounds towards 0
-
-
-def _blocks_of_features(directions: PublicPCA, inputs: Floats) -> Iterator[Features]:
-    starts = range(0, len(inputs), _MADE_AT_ONCE)
-    blocks = (inputs[start : start + _MADE_AT_ONCE] for start in starts)
-    return in_order(partial(whole_features, directions), items=blocks)
-
-
-def _num_bytes(num_rows: int, width: int) -> int:
-    return num_rows * width * np.dtype(np.int16).itemsize

@@ -12,12 +12,13 @@ Only public inputs are read. No label and no private record changes a component.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 
 from pate.pool import in_order
-from pate.votes.exact_product import exact_product
+from pate.votes.exact_product import ExactMatrix
 from pate.votes.recipe import Recipe
 
 Array = NDArray[np.float64]
@@ -25,7 +26,7 @@ Array = NDArray[np.float64]
 SMALLEST_VARIANCE = 1e-9
 """The share of the largest variance below which a direction or component is taken for rounding."""
 
-_BLOCK_ROWS = 2048
+_BLOCK_ROWS = 512  # whose kernel values fit into a processor's cache
 _CUT_OFF = 1e-6  # of the largest singular value, in the least squares fit of linear features
 
 
@@ -97,19 +98,34 @@ class PublicKernel:
         """Returns the components of inputs, `[num_rows, num_components]`, given their linear features."""
 
         def components(rows: Array) -> Array:
-            explained = exact_product(rows, matrix=self.linear_weights)
-            return exact_product(self._values(rows), matrix=self.weights) - explained
+            products = self._exact_weights.product(self._values(rows))
+            products -= self._exact_linear_weights.product(rows)
+            return products
 
         return np.concatenate(list(in_order(components, items=kernel_rows(linear_features))))
 
     def _values(self, rows: Array) -> Array:
         """Returns the kernel between each row and each landmark, `[num_rows, num_landmarks]`."""
-        cosines = exact_product(of_length_1(rows), matrix=np.ascontiguousarray(self.landmarks.T))
-        return np.asarray(np.exp((cosines - 1) / self.kernel_width))
+        values = self._exact_landmarks.product(of_length_1(rows))
+        values -= 1
+        values /= self.kernel_width
+        return np.asarray(np.exp(values, out=values))
+
+    @cached_property
+    def _exact_landmarks(self) -> ExactMatrix:
+        return ExactMatrix.of(np.ascontiguousarray(self.landmarks.T))
+
+    @cached_property
+    def _exact_weights(self) -> ExactMatrix:
+        return ExactMatrix.of(self.weights)
+
+    @cached_property
+    def _exact_linear_weights(self) -> ExactMatrix:
+        return ExactMatrix.of(self.linear_weights)
 
 
 def kernel_rows(rows: Array) -> list[Array]:
-    """Returns rows in blocks of at most 2,048; an array without rows is one block."""
+    """Returns rows in blocks of at most 512; an array without rows is one block."""
     starts = range(0, max(len(rows), 1), _BLOCK_ROWS)
     return [rows[start : start + _BLOCK_ROWS] for start in starts]
 

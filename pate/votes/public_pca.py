@@ -20,13 +20,14 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 
 from pate.pool import in_order
 from pate.validation import InvalidValue, require, require_count, require_positive
-from pate.votes.exact_product import exact_product
+from pate.votes.exact_product import ExactMatrix
 from pate.votes.public_kernel import (
     SMALLEST_VARIANCE,
     PublicKernel,
@@ -194,9 +195,13 @@ class PublicPCA:
             centered = block - self.center
             if not np.isfinite(np.einsum("ij,ij->i", centered, centered)).all():
                 raise InvalidValue("inputs", "NaN or infinity", rule="finite numbers")
-            return exact_product(centered, matrix=self.projection)
+            return self._exact_projection.product(centered)
 
         return np.concatenate(list(in_order(project, items=kernel_rows(rows))))
+
+    @cached_property
+    def _exact_projection(self) -> ExactMatrix:
+        return ExactMatrix.of(self.projection)
 
 
 def affordable_directions(

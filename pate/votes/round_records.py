@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -20,7 +21,7 @@ Bits = NDArray[np.bool_]
 Floats = NDArray[np.float32]
 RowNumbers = NDArray[np.int64]
 
-_ROWS_AT_ONCE = 2**14  # that are read from a data set
+_BYTES_AT_ONCE = 2**22  # of inputs that are read from a data set
 
 
 def no_report(num_rows: int) -> None:
@@ -141,8 +142,10 @@ class ShardRecords:
 
     def blocks(self) -> Iterator[RecordBlock]:
         """Yields the records in the order in which the shard appends them."""
-        for first in range(0, len(self.rows), _ROWS_AT_ONCE):
-            rows = slice(first, min(first + _ROWS_AT_ONCE, len(self.rows)))
+        row_bytes = 4 * math.prod(self.records.inputs.shape[1:])
+        at_once = max(1, _BYTES_AT_ONCE // row_bytes)
+        for first in range(0, len(self.rows), at_once):
+            rows = slice(first, min(first + at_once, len(self.rows)))
             yield RecordBlock(inputs=self._inputs(rows), labels=self._labels(rows))
             self.records.on_rows(rows.stop - rows.start)
 

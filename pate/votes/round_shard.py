@@ -17,6 +17,7 @@ import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,7 +25,12 @@ from numpy.typing import NDArray
 from pate.pool import in_order
 from pate.validation import require
 from pate.votes.clipped_moments import FEATURE_STEPS
-from pate.votes.feature_rows import DEFAULT_STORAGE, FeatureRows, FeaturesMadeAnew, FeatureStorage
+from pate.votes.feature_rows import (
+    DEFAULT_STORAGE,
+    FeaturesMadeAnew,
+    FeatureStorage,
+    feature_blocks,
+)
 from pate.votes.public_pca import PublicPCA
 from pate.votes.round_votes import RoundQuestion
 from pate.votes.weighted import Integers
@@ -46,7 +52,7 @@ _WEIGHT_BITS = 38  # of a column's length; a row of features has 14, so products
 class PublicStudent:
     """The student of a round, in whole numbers, and what it gets wrong.
 
-    Features and weights are whole numbers, and doubles hold the sums of their products exactly, as in `exact_product`.
+    Features and weights are whole numbers, and doubles hold the sums of their products exactly, as in `ExactMatrix`.
 
     Attributes:
         half_weights: `[num_features, num_labels]`, half of the weights for features in steps, cut to 38 bits of the
@@ -133,12 +139,21 @@ class RoundShard:
             labels: bool `[n, num_labels]`.
         """
         if self._num_appended == 0:
-            self._features: FeatureRows = self.storage.empty_rows(self.num_rows, self.directions)
-            self._labels: Bits = np.empty((self.num_rows, self.num_labels), dtype=np.bool_)
+            self._appended = self.storage.empty_rows()
+            self._labels: Bits = np.empty((self.num_rows, self.num_labels), dtype=labels.dtype)
         end = self._num_appended + len(labels)
         self._labels[self._num_appended : end] = labels
-        self._features.append(inputs)
         self._num_appended = end
+        if self.storage.is_kept:
+            for features in feature_blocks(self.directions, inputs):
+                self._appended.append(features)
+        else:
+            self._appended.append(np.array(inputs))
+        if self._num_appended == self.num_rows:
+            rows = self._appended.whole()
+            if not self.storage.is_kept:
+                rows = FeaturesMadeAnew(self.directions, read_inputs=rows.__getitem__)
+            self._features: Any = rows
 
     def read_from(self, read_inputs: Callable[[slice], Floats], labels: Bits) -> None:
         """Sets all records at once; their features are made anew in each round.
@@ -152,15 +167,14 @@ class RoundShard:
         self._num_appended = len(labels)
 
     def close(self) -> None:
-        """Releases memory and files."""
-        if self._num_appended > 0:
-            self._num_appended = 0
-            self._features.close()
-            del self._features, self._labels
+        """Releases memory and files; the records must be added again before another round."""
+        for name in ("_appended", "_features", "_labels"):
+            self.__dict__.pop(name, None)
+        self._num_appended = 0
 
     def features(self, rows: slice) -> Array:
         """Returns the features of a range of rows, `[n, num_features]`, whole numbers of steps."""
-        return self._features.read(rows).astype(np.float64)
+        return np.asarray(self._features[rows].astype(np.float64))
 
     def residuals(self, student: PublicStudent, features: Array, rows: slice) -> Floats:
         """Returns what the student gets wrong on a range of rows, float32 `[n, num_labels]`.
@@ -180,7 +194,7 @@ class RoundShard:
             pool_part: the part of the votes of trained teachers that comes from the pool; None for other teachers.
 
         Raises:
-            InvalidValue: the number of added records is not the sum of `sizes`.
+            InvalidValue: fewer records were added than `sizes` says.
         """
         rule = f"{self.num_rows}, the records of the shard's teachers"
         require(self._num_appended == self.num_rows, "num_records", self._num_appended, rule)
@@ -228,7 +242,7 @@ class RoundShard:
         num_teachers = chunk.num_teachers
         scale = self._scale(question, chunk)
         sums = np.zeros((num_teachers, *question.weights.shape))
-        for rows in chunk.parts():
+        for rows in chunk.parts(_MOST_OF_PRODUCT):
             features = self.features(rows)
             residuals = self.residuals(student, features, rows).astype(np.float64)
             if pool_part is not None:
@@ -294,7 +308,7 @@ class EqualSizes:
                 first_row=self.first_row + (start - first) * self.size,
             )
 
-    def parts(self, most_rows: int = _MOST_OF_PRODUCT) -> Iterator[slice]:
+    def parts(self, most_rows: int) -> Iterator[slice]:
         """Yields the range of all records; that of a single teacher with more than `most_rows` in parts."""
         rows = self.rows
         step = most_rows if self.num_teachers == 1 else rows.stop - rows.start

@@ -1,0 +1,312 @@
+"""Sums of votes in rounds over shards: the same bytes for any shards, threads and storage, and little memory."""
+
+import pickle
+import signal
+import subprocess
+import sys
+import tracemalloc
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from pate.files import array_rows
+from pate.pool import pool_of
+from pate.votes import round_shard
+from pate.votes.clipped_moments import ClippedMoments
+from pate.votes.feature_rows import FeatureStorage, whole_features
+from pate.votes.public_kernel import PublicKernel
+from pate.votes.public_pca import PublicPCA
+from pate.votes.round_records import RoundRecords
+from pate.votes.round_shard import RoundShard
+from pate.votes.round_sums import ThreadSums
+from pate.votes.round_votes import RoundQuestion
+from tests.refusals import refused
+
+Integers = NDArray[np.int64]
+NUM_TEACHERS = 130
+NUM_LABELS = 3
+RECORDS_PER_TEACHER = 2.5
+RNG = np.random.default_rng(0)
+POOL = RNG.normal(size=(300, 8)).astype(np.float32)
+KERNEL = PublicKernel(
+    landmarks=RNG.normal(size=(5, 9)),
+    kernel_width=0.5,
+    weights=RNG.normal(size=(5, 3)),
+    linear_weights=RNG.normal(size=(9, 3)),
+)
+DIRECTIONS = replace(PublicPCA.fit(POOL, 8), kernel=KERNEL)
+QUESTION = RoundQuestion(
+    weights=RNG.normal(size=(DIRECTIONS.width + 1, NUM_LABELS)),
+    label_scale=np.array([0.7, 1.0, 1.9]),
+    clipped_moments=ClippedMoments(clip=0.4, num_teachers=NUM_TEACHERS),
+)
+WEIGHTS = RNG.random(NUM_TEACHERS)
+# the number of records of each teacher
+SIZES = {
+    "one record": np.ones(NUM_TEACHERS, dtype=np.int64),
+    "few records": RNG.integers(2, 33, size=NUM_TEACHERS),
+    "many records": RNG.integers(33, 70, size=NUM_TEACHERS),
+    "any records": RNG.integers(0, 60, size=NUM_TEACHERS),
+}
+
+
+def records_of(
+    sizes: NDArray[np.int64],
+    *,
+    are_weighted: bool = False,
+    storage: FeatureStorage | None = None,
+) -> RoundRecords:
+    """Returns random records of teachers with these numbers of records, in a random order."""
+    rng = np.random.default_rng(1)
+    teacher_of = rng.permutation(np.repeat(np.arange(len(sizes)), sizes))
+    num_records = len(teacher_of)
+    lengths = 10.0 ** rng.integers(-3, 3, size=(num_records, 1))
+    return RoundRecords(
+        inputs=(rng.normal(size=(num_records, 8)) * lengths).astype(np.float32),
+        labels=rng.random((num_records, NUM_LABELS)) < 0.3,
+        teacher_of=teacher_of,
+        num_teachers=len(sizes),
+        directions=DIRECTIONS,
+        records_per_teacher=RECORDS_PER_TEACHER,
+        weights=WEIGHTS if are_weighted else None,
+        storage=storage or FeatureStorage(),
+    )
+
+
+def plain_total(records: RoundRecords) -> Integers:
+    """Returns the sum of all votes, from one teacher at a time and all residuals in doubles at once."""
+    features = np.trunc(DIRECTIONS.with_constant(records.inputs) * 2.0**14)
+    half_weights = QUESTION.weights / 2**15
+    bits = 38 - int(np.frexp(np.linalg.norm(half_weights, axis=0).max())[1])
+    half_logits = np.ldexp(features @ np.trunc(np.ldexp(half_weights, bits)), -bits)
+    residuals = records.labels - 0.5 * (1 + np.tanh(half_logits.astype(np.float32)))
+    clipped = QUESTION.clipped_moments
+    total = np.zeros(QUESTION.weights.shape, dtype=np.int64)
+    for teacher in range(records.num_teachers):
+        rows = np.flatnonzero(records.teacher_of == teacher)
+        if len(rows) == 0:
+            continue
+        scale = QUESTION.label_scale * np.sqrt(len(rows) / RECORDS_PER_TEACHER)
+        own_features = features[rows]
+        own_residuals = residuals[rows] * scale
+        weight = 1.0 if records.weights is None else float(records.weights[teacher])
+        if len(rows) == 1:
+            total += clipped.sum_of_single(own_features, own_residuals, weight)
+        elif len(rows) <= 32:
+            total += clipped.sum_of_small(own_features[None], own_residuals[None], weight)
+        else:
+            mean = own_features.T @ own_residuals / (2**14 * len(rows))
+            total += clipped.sum_of_means(mean[None], weight)
+    return total
+
+
+def total_over(records: RoundRecords, num_shards: int) -> Integers:
+    """Returns the sum over shards that are filled as workers fill them."""
+    totals = []
+    for shard_records in records.shards(num_shards):
+        shard: RoundShard = pickle.loads(pickle.dumps(shard_records.empty_shard()))
+        for block in shard_records.blocks():
+            half = len(block.labels) // 2
+            shard.append(block.inputs[:half], block.labels[:half])
+            shard.append(block.inputs[half:], block.labels[half:])
+        totals.append(shard.total(QUESTION))
+        shard.close()
+    return np.asarray(np.sum(totals, axis=0))
+
+
+@pytest.fixture(params=["memory", "file", "anew"])
+def storage(
+    request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> FeatureStorage:
+    """Returns a storage of each kind."""
+    if request.param == "file":
+        monkeypatch.setattr(array_rows, "MAX_BYTES_IN_MEMORY", 0)
+    return FeatureStorage(is_kept=request.param != "anew", folder=tmp_path)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("are_weighted", [False, True], ids=["alike", "by weight"])
+@pytest.mark.parametrize("sizes", SIZES.values(), ids=SIZES)
+def test_sums_have_the_bytes_of_a_plain_computation(
+    sizes: NDArray[np.int64], are_weighted: bool
+) -> None:
+    """The sum over one, three and more shards than teachers equals the sum over single teachers."""
+    records = records_of(sizes, are_weighted=are_weighted)
+    expected = plain_total(records)
+    assert np.any(expected)
+    np.testing.assert_array_equal(ThreadSums(records).total(QUESTION), expected)
+    for num_shards in (1, 3, 150):
+        np.testing.assert_array_equal(total_over(records, num_shards), expected)
+
+
+@pytest.mark.parametrize("num_threads", [1, 3])
+def test_sums_have_the_same_bytes_with_any_storage_and_threads(
+    storage: FeatureStorage, num_threads: int
+) -> None:
+    """Features in memory, in a file and made anew give the same sums, in this process and in workers."""
+    sizes = SIZES["any records"]
+    expected = ThreadSums(records_of(sizes)).total(QUESTION)
+    records = records_of(sizes, storage=storage)
+    sums = ThreadSums(records)
+    with pool_of(num_threads):
+        for _ in range(2):
+            np.testing.assert_array_equal(sums.total(QUESTION), expected)
+        np.testing.assert_array_equal(total_over(records, 2), expected)
+    sums.close()
+    sums.close()
+
+
+def test_shards_hold_each_teacher_whole_and_once() -> None:
+    """Shards have about equal numbers of records, and each teacher with records is in one of them."""
+    records = records_of(SIZES["any records"])
+    shards = records.shards(4)
+    teachers = np.concatenate([shard.teachers for shard in shards])
+    assert sorted(teachers) == np.flatnonzero(SIZES["any records"]).tolist()
+    for shard in shards:
+        np.testing.assert_array_equal(shard.sizes, SIZES["any records"][shard.teachers])
+        owners = records.teacher_of[shard.rows]
+        np.testing.assert_array_equal(owners, np.repeat(shard.teachers, shard.sizes))
+        assert abs(len(shard.rows) - len(records.labels) / 4) <= 60
+
+
+def test_records_without_a_teacher_have_no_vote() -> None:
+    """Shards of no records at all have a sum of zeros."""
+    records = records_of(np.zeros(3, dtype=np.int64))
+    assert not ThreadSums(records).total(QUESTION).any()
+    assert not total_over(records, 2).any()
+
+
+def test_records_of_single_teachers_are_read_as_they_lie() -> None:
+    """With one record per teacher, blocks are slices of the data set and no copies of chosen rows."""
+    (shard,) = records_of(SIZES["one record"]).shards(1)
+    np.testing.assert_array_equal(shard.rows, np.arange(NUM_TEACHERS))
+    assert all(np.shares_memory(block.labels, shard.records.labels) for block in shard.blocks())
+
+
+def test_a_large_teacher_is_multiplied_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A teacher's mean is the same up to rounding if its records are multiplied 7 at a time."""
+    records = records_of(np.array([50]))
+    whole = ThreadSums(records).total(QUESTION)
+    monkeypatch.setattr(round_shard, "_MOST_OF_PRODUCT", 7)
+    np.testing.assert_allclose(ThreadSums(records).total(QUESTION), whole, atol=2)
+
+
+def test_a_shard_with_missing_records_is_refused() -> None:
+    """A shard does not answer before all of its records were added."""
+    (shard_records,) = records_of(SIZES["few records"]).shards(1)
+    shard = shard_records.empty_shard()
+    (block,) = shard_records.blocks()
+    shard.append(block.inputs[1:], block.labels[1:])
+    with refused("num_records", len(block.labels) - 1):
+        shard.total(QUESTION)
+
+
+@pytest.mark.parametrize("num_rows", [1, 15, 64, 300])
+def test_features_of_a_record_do_not_depend_on_its_block(num_rows: int) -> None:
+    """The last record of a block has the features that it has alone, whole numbers of at most 2^14."""
+    inputs = POOL[:num_rows]
+    features = whole_features(DIRECTIONS, inputs)
+    np.testing.assert_array_equal(features[-1:], whole_features(DIRECTIONS, inputs[-1:]))
+    assert features.dtype == np.int16
+    lengths = np.linalg.norm(features.astype(np.float64), axis=1)
+    assert (lengths <= 2**14).all()
+    assert (lengths > 2**14 - 8).all()
+
+
+def test_a_full_disk_is_refused_before_features_are_made(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Features that need more than the free space are refused, unless they are made anew."""
+    monkeypatch.setattr(array_rows, "MAX_BYTES_IN_MEMORY", 0)
+    with refused("scratch", True, rule="false, or"):
+        FeatureStorage(folder=tmp_path).require_room(num_rows=10**12, width=1000)
+    FeatureStorage(is_kept=False).require_room(num_rows=10**12, width=1000)
+    FeatureStorage(folder=tmp_path).require_room(num_rows=1, width=2)
+
+
+KILLED = """
+import os, signal, sys
+from pathlib import Path
+from pate.files import array_rows
+from pate.votes import feature_rows
+from pate.votes.round_sums import ThreadSums
+from tests.unit.votes.test_round_shard import QUESTION, SIZES, records_of
+array_rows.MAX_BYTES_IN_MEMORY = 0
+storage = feature_rows.FeatureStorage(folder=Path(sys.argv[1]))
+sums = ThreadSums(records_of(SIZES["any records"], storage=storage))
+sums.total(QUESTION)
+print(os.listdir(sys.argv[1]), flush=True)
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+@pytest.mark.process
+@pytest.mark.slow
+def test_scratch_files_have_no_name_even_after_a_kill(tmp_path: Path) -> None:
+    """No file is in the folder while features lie in it, and none after the process was killed."""
+    killed = subprocess.run(
+        [sys.executable, "-c", KILLED, str(tmp_path)], capture_output=True, text=True, check=False
+    )
+    assert killed.returncode == -signal.SIGKILL, killed.stderr
+    assert killed.stdout == "[]\n"
+    assert list(tmp_path.iterdir()) == []
+
+
+class GeneratedInputs:
+    """Inputs that are drawn when they are read, as a data set on a disk takes no memory."""
+
+    def __init__(self, num_records: int) -> None:
+        self.shape = (num_records, 64)
+
+    def __getitem__(self, rows: slice) -> NDArray[np.float32]:
+        """Returns the inputs of a range of records."""
+        rng = np.random.default_rng(rows.start)
+        return rng.random(size=(rows.stop - rows.start, 64), dtype=np.float32)
+
+
+def peak_memory(most_in_memory: int, monkeypatch: pytest.MonkeyPatch) -> float:
+    """Returns the largest memory that a round over 200,000 records takes, in bytes per record.
+
+    Args:
+        most_in_memory: the largest size of features that stay in memory, in bytes.
+        monkeypatch: sets this size.
+    """
+    monkeypatch.setattr(array_rows, "MAX_BYTES_IN_MEMORY", most_in_memory)
+    num_records = 200_000
+    inputs = GeneratedInputs(num_records)
+    directions = PublicPCA.fit(inputs[slice(0, 300)], 64)
+    records = RoundRecords(
+        inputs=inputs,
+        labels=np.zeros((num_records, 20), dtype=np.bool_),
+        teacher_of=np.arange(num_records),
+        num_teachers=num_records,
+        directions=directions,
+        records_per_teacher=1.0,
+    )
+    question = RoundQuestion(
+        weights=np.ones((directions.width + 1, 20)),
+        label_scale=np.ones(20),
+        clipped_moments=ClippedMoments(clip=1.0, num_teachers=num_records),
+    )
+    tracemalloc.start()
+    try:
+        sums = ThreadSums(records)
+        sums.total(question)
+        sums.close()
+        return tracemalloc.get_traced_memory()[1] / num_records
+    finally:
+        tracemalloc.stop()
+
+
+@pytest.mark.slow
+def test_a_scratch_file_leaves_little_in_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A round needs less memory than a fifth of the records' features as doubles.
+
+    Control: features in memory, 132 bytes a record, need 100 bytes a record more.
+    """
+    in_file = peak_memory(0, monkeypatch)
+    assert in_file < 66 * 8 / 5
+    assert peak_memory(2**30, monkeypatch) > in_file + 100
