@@ -88,6 +88,7 @@ class CountedInputs:
 
     def __init__(self, inputs: Any, on_third: Callable[[], object]) -> None:
         self._inputs = inputs
+        self.shape = inputs.shape
         self._on_third = on_third
         self._num_read = 0
 
@@ -105,7 +106,7 @@ def test_a_process_killed_while_it_is_filled_gets_all_records_again(
     closed: Closed, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The worker is killed when it has two of three blocks of records. The round has the sum of threads."""
-    monkeypatch.setattr("pate.votes.round_records._ROWS_AT_ONCE", 60)
+    monkeypatch.setattr("pate.votes.round_records._BYTES_AT_ONCE", 60 * 16)  # 60 rows
     records = records_of()
 
     def kill_worker() -> None:
@@ -161,7 +162,7 @@ def test_closed_sums_have_no_process_left(closed: Closed) -> None:
 
     watched = replace(records, inputs=CountedInputs(records.inputs, on_third=wait))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("pate.votes.round_records._ROWS_AT_ONCE", 60)
+        patch.setattr("pate.votes.round_records._BYTES_AT_ONCE", 60 * 16)  # 60 rows
         sums = closed(ProcessesEngine(num_workers=1).round_sums(watched))
         failures: list[BaseException] = []
 
