@@ -12,8 +12,8 @@ import sys
 from concurrent.futures.process import BrokenProcessPool
 from pathlib import Path
 
+from pate.cli.monitor import ConsoleMonitor
 from pate.cli.process import Stopped, end_descendants, ended_by_signals, leave
-from pate.cli.run import ConsoleMonitor
 from pate.files.atomic import write_text
 from pate.validation import InvalidValue, require_count
 from scripts.icons40.build import Recipe

@@ -10,7 +10,7 @@ import argparse
 import sys
 from pathlib import Path
 
-from pate.cli.run import ConsoleMonitor
+from pate.cli.monitor import ConsoleMonitor
 from pate.validation import InvalidValue
 from scripts.synth_faces.face_copy import FaceCopy
 

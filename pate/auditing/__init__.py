@@ -10,13 +10,15 @@ from pate.extras import lazily
 if TYPE_CHECKING:
     from pate.auditing.attack import Attack
     from pate.auditing.lower_bound import lower_bound_of
-    from pate.auditing.published_claims import ReleaseParameters, audit_votes
+    from pate.auditing.release_parameters import ReleaseParameters
+    from pate.auditing.vote_audit import audit_votes
 
 __all__ = ["Attack", "ReleaseParameters", "audit_votes", "lower_bound_of"]
 
 _LATER = {
     "attack": "Attack",
     "lower_bound": "lower_bound_of",
-    "published_claims": "ReleaseParameters audit_votes",
+    "release_parameters": "ReleaseParameters",
+    "vote_audit": "audit_votes",
 }
 __getattr__ = lazily(__name__, names_of_module=_LATER)

@@ -14,6 +14,7 @@ from pate.accounting import Budget
 from pate.auditing.attack import Attack
 from pate.cli import run
 from pate.cli.app import command_of
+from pate.cli.monitor import ConsoleMonitor
 from pate.config.build import part_maker
 from pate.report.console import print_result
 from pate.validation import require_choice
@@ -36,7 +37,7 @@ def attack(config: DictConfig) -> None:
     """
     require_choice("format", config.format, ("text", "json"))
     make = part_maker(config)
-    monitor = run.ConsoleMonitor()
+    monitor = ConsoleMonitor()
     planned = Attack(
         aggregator=make("aggregator"),
         budget=Budget(

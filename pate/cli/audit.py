@@ -6,7 +6,8 @@ from functools import partial
 from omegaconf import DictConfig, OmegaConf
 
 from pate.accounting import Adjacency
-from pate.auditing.published_claims import ReleaseParameters, audit_votes
+from pate.auditing.release_parameters import ReleaseParameters
+from pate.auditing.vote_audit import audit_votes
 from pate.cli.app import command_of
 from pate.config.build import part_maker
 from pate.report.console import print_result

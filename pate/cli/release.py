@@ -17,6 +17,7 @@ from omegaconf import DictConfig, ListConfig, OmegaConf
 from pate.aggregators import Aggregator
 from pate.cli import run
 from pate.cli.app import command_of
+from pate.cli.monitor import ConsoleMonitor
 from pate.config.build import part_maker
 from pate.config.published import own_settings, release_settings
 from pate.errors import MissingPackage
@@ -60,7 +61,7 @@ def release_and_print(
         cohort: the holders who cast the votes.
         output_dir: the folder of the release.
     """
-    terms = release_votes(plan, votes, cohort, output_dir, run.ConsoleMonitor())
+    terms = release_votes(plan, votes, cohort, output_dir, ConsoleMonitor())
     num_holders = 0 if cohort.places is None else cohort.places.num_holders
     print_terms(terms, output_dir, num_holders=num_holders)
 

@@ -8,7 +8,6 @@ from typing import Any, TypeVar
 
 from omegaconf import DictConfig, OmegaConf
 
-from pate.cli.monitor import ConsoleMonitor as ConsoleMonitor
 from pate.config.command_line import given_settings
 from pate.config.plain import plain_values
 from pate.config.schema import shipped_folders
@@ -79,8 +78,8 @@ def run_heading(
         changeable_names: the names of settings and groups that do not affect the release.
     """
     overridden = given_settings(overrides)
-    names: dict[str, str] = {}
     # the name of a group's YAML file, or of its class where the command line names a class or no file was chosen
+    names: dict[str, str] = {}
     for group in _GROUPS:
         if group not in settings:
             continue
@@ -91,14 +90,17 @@ def run_heading(
         for name, value in overridden.items()
         if name.partition(".")[0] not in changeable_names
     }
-    terms = {name: settings[name] for name in _TERMS if name in settings}
+    terms: dict[str, Any] = {name: settings[name] for name in _TERMS if name in settings}
     terms["num_teachers"] = settings.get("teacher", {}).get("num_teachers")
+    compared = names | terms
+    for name, value in of_release.items():
+        compared.setdefault(name, value)
     file = Path("aggregator", f"{names['aggregator']}.yaml")
     return Heading(
         aggregator=names["aggregator"],
         is_public=any((folder / file).is_file() for folder in shipped_folders()),
         given=of_release,
-        compared={**names, **terms, **of_release, **names, **terms},
+        compared=compared,
     )
 
 

@@ -17,6 +17,7 @@ from omegaconf import DictConfig
 
 from pate.cli import run
 from pate.cli.app import command_of
+from pate.cli.monitor import ConsoleMonitor
 from pate.cli.sweep import enter_folder, sweep_row
 from pate.config.build import part_maker
 from pate.config.command_line import given_settings
@@ -56,7 +57,7 @@ def train_from_config(config: DictConfig) -> dict[str, Any]:
         require_extra("logger", "mlflow", "mlflow")
     train_settings = run.settings_from(config, settings_class=TrainSettings)
     make = part_maker(config)
-    monitor = run.ConsoleMonitor()
+    monitor = ConsoleMonitor()
     data = make("data")
     plan = Plan(
         load_dataset=run.watched_load(data, monitor),

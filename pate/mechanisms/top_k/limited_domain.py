@@ -16,12 +16,9 @@ from pate.mechanisms.noise.maxima import gumbel_argmax
 from pate.mechanisms.parameters import POSITIVE, PROBABILITY
 from pate.mechanisms.top_k.mechanism import Counts, Distribution, PureTopK, TopKMechanism
 from pate.mechanisms.top_k.ranking import peel_distribution, relabeled
-from pate.validation import (
-    require,
-    require_count,
-)
+from pate.validation import require, require_count
 
-_UP = 1 + 2.0**-50  # rounding must not bring a bottom closer than the proof has it
+_UP = 1 + 2.0**-50  # so that rounding never lowers the bottom below the height that the proof needs
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -74,52 +71,58 @@ class LimitedDomainTopK(DomainTopK, PureTopK):
     @property
     def margin(self) -> float:
         """The height of the bottom, before noise, above the largest count outside the domain, in votes."""
-        # An index enters or leaves the domain only within w of the best count outside; there one Gumbel value against
-        # the bottom's wins with less than exp(-(margin - w) / scale), and domain_size of them with failure_prob.
+        # Only an index whose count is within w of the largest count outside can enter or leave the domain. Its noisy
+        # count exceeds the noisy bottom with a probability below exp(-(margin - w) / scale). There are at most
+        # domain_size such indices, so the probability that one of them is released is below failure_prob.
         return self.adjacency.gap_sensitivity + self.noise_scale * math.log(
             self.domain_size / self.failure_prob
         )
 
     def draw(self, counts: Counts, rng: np.random.Generator) -> Counts:
         """Draws up to k indices of each histogram `[Q, d]`, in their noisy order, then -1: `[Q, k]`."""
-        indices, numbers = self._domain(counts)
+        indices, heights = self._candidates(counts)
+        noise = draw_noise(noise_kind="gumbel", shape=heights.shape, rng=rng)
         scale = Fraction(self.noise_scale)
-        values = Values(
-            floats=numbers / self.noise_scale,
-            exact=lambda row, place: Fraction(numbers[row, place].item()) / scale,
-        )
-        places = largest_noisy(
-            values, draw_noise(noise_kind="gumbel", shape=numbers.shape, rng=rng), self.k
-        )
-        picked = np.take_along_axis(indices, places, axis=1)
-        return np.where(np.cumsum(picked < 0, axis=1) > 0, -1, picked)
+
+        def exact_height(row: int, place: int) -> Fraction:
+            return Fraction(heights[row, place].item()) / scale
+
+        values = Values(floats=heights / self.noise_scale, exact=exact_height)
+        places = largest_noisy(values, noise, self.k)
+        return _cut_at_bottom(np.take_along_axis(indices, places, axis=1))
 
     def distribution_of(self, counts: Counts) -> Distribution:
         """Returns the probability of each outcome, a tuple of k indices or -1, for one histogram `[d]`."""
-        indices, numbers = self._domain(counts[None])
+        indices, heights = self._candidates(counts[None])
         ordered = peel_distribution(
-            numbers[0] / self.noise_scale, k=self.k, argmax_distribution=gumbel_argmax
-        )
-        picks = {places: indices[0, list(places)] for places in ordered}
-        return relabeled(
-            ordered,
-            new_outcome=lambda at: np.where(np.cumsum(picks[at] < 0) > 0, -1, picks[at]).tolist(),
+            heights[0] / self.noise_scale, k=self.k, argmax_distribution=gumbel_argmax
         )
 
-    def _domain(self, counts: Counts) -> tuple[Counts, Array]:
-        """Returns the candidates of each histogram `[Q, d]`, which are the indices of the domain and last the bottom.
+        def released_indices(places: tuple[int, ...]) -> list[int]:
+            released: list[int] = _cut_at_bottom(indices[:, list(places)])[0].tolist()
+            return released
 
-        Returns two arrays `[Q, domain_size + 1]`: the index of each candidate, -1 for the bottom, and the number of
-        votes by which it exceeds the largest count outside the domain.
+        return relabeled(ordered, new_outcome=released_indices)
+
+    def _candidates(self, counts: Counts) -> tuple[Counts, Array]:
+        """Returns the candidates of each histogram `[Q, d]`: the indices of the domain, and last the bottom.
+
+        Returns:
+            Two arrays `[Q, domain_size + 1]`: the index of each candidate, -1 for the bottom; and its height, the
+            number of votes by which it exceeds the largest count outside the domain.
         """
         order = np.argsort(-counts, axis=1, kind="stable")[:, : self.domain_size + 1]
         falling = np.take_along_axis(counts, order, axis=1)
         if falling.shape[1] == self.domain_size:  # nothing is outside
             falling = np.pad(falling, ((0, 0), (0, 1)))
         outside = falling[:, [-1]]
-        numbers = np.concatenate(
-            [falling[:, :-1] - outside, np.full(outside.shape, self.margin * _UP)], axis=1
-        )
-        return np.concatenate(
-            [order[:, : self.domain_size], np.full(outside.shape, -1)], axis=1
-        ), numbers
+        bottom_height = np.full(outside.shape, self.margin * _UP)
+        bottom_index = np.full(outside.shape, -1)
+        heights = np.concatenate([falling[:, :-1] - outside, bottom_height], axis=1)
+        indices = np.concatenate([order[:, : self.domain_size], bottom_index], axis=1)
+        return indices, heights
+
+
+def _cut_at_bottom(indices: Counts) -> Counts:
+    """Returns candidates in their noisy order `[Q, k]`, with -1 from the bottom (-1) on."""
+    return np.where(np.cumsum(indices < 0, axis=1) > 0, -1, indices)

@@ -17,13 +17,9 @@ from pate.aggregators import (
     PowersetGNMax,
     StableTopK,
 )
-from pate.auditing.published_claims import (
-    AuditFinding,
-    ReleaseParameters,
-    VoteAudit,
-    audit_votes,
-    published_claim,
-)
+from pate.auditing.published_claims import published_claim
+from pate.auditing.release_parameters import ReleaseParameters
+from pate.auditing.vote_audit import AuditFinding, VoteAudit, audit_votes
 from pate.votes.imported import ImportedVotes
 from tests.refusals import Refusal, refused
 

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
+from pate.cli.monitor import ConsoleMonitor
 from pate.cli.process import _PLAIN_LETTERS, plain_letters
-from pate.cli.run import ConsoleMonitor
 from pate.report.console import PlainConsole, print_lines, print_page
 
 codecs.register_error(_PLAIN_LETTERS, plain_letters)

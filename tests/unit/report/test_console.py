@@ -11,7 +11,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from pate.cli.run import ConsoleMonitor
+from pate.cli.monitor import ConsoleMonitor
 from pate.report import Report, privacy_card
 from pate.report.console import PlainConsole, print_lines, print_report
 from pate.report.figures import RunFigures

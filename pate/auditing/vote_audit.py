@@ -1,0 +1,272 @@
+"""Audits of published releases: the price of a release of given votes by each aggregator that could have made it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from pate import aggregators
+from pate.accounting import (
+    Accountant,
+    Adjacency,
+    AutoAccountant,
+    Budget,
+    Event,
+    NonPrivateEvent,
+)
+from pate.accounting.data_dependent_epsilon import DataDependentEpsilon, UnknownCost
+from pate.aggregators import Aggregator
+from pate.aggregators.failures import with_failure_prob_for
+from pate.auditing.aggregator_cost import epsilon_on
+from pate.auditing.published_claims import published_claim
+from pate.auditing.release_parameters import ASSUMED, ReleaseParameters
+from pate.files.strict_json import plain
+from pate.validation import require
+from pate.votes.imported import ImportedVotes
+from pate.votes.shape import VoteShape
+
+
+@dataclass(frozen=True)
+class AuditFinding:
+    """The price of a release of given votes by one aggregator, and the published claim about such a release."""
+
+    aggregator: str  # the name of the aggregator, as in the configuration
+    epsilon: Mapping[str, float]  # the price, a valid upper bound, for each adjacency
+    # the epsilon that published code computes, which is no valid bound; None if published code computes none
+    paper_epsilon: float | None
+    claim: str  # the reasoning behind `paper_epsilon`, in a few words
+    # the parameters of the release, by the names of `ReleaseParameters`
+    parameters: Mapping[str, float] = field(default_factory=dict)
+    # the names of parameters whose values are assumed, because they are not known
+    assumed: tuple[str, ...] = ()
+    # the data-dependent epsilon, which is private and no guarantee; None if it was not requested or is not known
+    data_dependent: DataDependentEpsilon | None = None
+
+
+@dataclass(frozen=True)
+class VoteAudit:
+    """The prices of releases of one file of votes by several aggregators."""
+
+    findings: tuple[AuditFinding, ...]  # one for each aggregator
+    parameters: ReleaseParameters  # the known parameters of the release
+    target_delta: float  # the delta of every epsilon
+    accountant: str  # the name of the accountant that computed all prices
+    layout: str  # the layout of the votes, such as "classes"
+    shape: VoteShape  # the numbers of queries, labels and teachers
+
+    def to_json(self, adjacency: Adjacency | str = Adjacency.REPLACE_ONE) -> dict[str, Any]:
+        """Returns a dictionary for JSON.
+
+        At the top level, the aggregator and its three epsilons (the price, the published and the data-dependent one)
+        are those of the first finding. The price is that for `adjacency`. The entry `findings` has all findings.
+        """
+        findings = plain(self)["findings"]
+        adjacency = Adjacency.parse(adjacency)
+        return {
+            "epsilon": findings[0]["epsilon"][adjacency],
+            "delta": self.target_delta,
+            "adjacency": str(adjacency),
+            "accountant": self.accountant,
+            **{
+                name: findings[0][name]
+                for name in ("paper_epsilon", "data_dependent", "aggregator")
+            },
+            "layout": self.layout,
+            "num_queries": self.shape.num_queries,
+            "num_labels": self.shape.num_labels,
+            "num_teachers": self.shape.num_teachers,
+            "assumed": self.parameters.assumed,
+            "findings": findings,
+        }
+
+
+def audit_votes(
+    votes: ImportedVotes,
+    *,
+    target_delta: float,
+    parameters: ReleaseParameters | None = None,
+    aggregator: Aggregator | None = None,
+    accountant: Callable[[], Accountant] = AutoAccountant,
+    given_only: bool = False,
+    data_dependent: bool = False,
+) -> VoteAudit:
+    """Computes the price of a release of given votes by each aggregator that could have released them.
+
+    Each finding has the price under both adjacencies and the epsilon of published code. Prices depend on the numbers of
+    queries, labels and teachers alone. Some published epsilons depend on the votes and are therefore private.
+
+    Args:
+        votes: the votes of the release.
+        target_delta: the delta of all epsilons.
+        parameters: the known parameters of the release, which are set in every aggregator that has them. All other
+            parameters have assumed values.
+        aggregator: the aggregator of the first finding, with its own values of all parameters that are not known; None
+            for the usual aggregator of votes of this layout.
+        accountant: computes the prices.
+        given_only: whether to leave out findings with an assumed parameter, except the first finding.
+        data_dependent: whether to add the data-dependent epsilon of each release, if a theorem bounds it.
+
+    Raises:
+        InvalidValue: the aggregator does not release such votes, or a value is out of range.
+    """
+    Budget(delta=target_delta, accountant=accountant)  # raises where a value is out of range
+    parameters = parameters or ReleaseParameters()
+    num_queries, num_labels = votes.counts.shape
+    shape = VoteShape(
+        num_queries=num_queries, num_labels=num_labels, num_teachers=votes.num_teachers
+    )
+    candidates = _usual_aggregators(votes.layout, shape, target_delta)
+    if aggregator is not None:
+        _require_releases(aggregator, votes.layout)
+        rivals = [rival for rival in candidates if type(rival) is not type(aggregator)]
+        candidates = [aggregator, *rivals]
+    findings: list[AuditFinding] = []
+    for candidate in candidates:
+        finding = _finding(
+            candidate,
+            votes,
+            shape,
+            parameters=parameters,
+            is_own=candidate is aggregator,
+            target_delta=target_delta,
+            accountant=accountant,
+            data_dependent=data_dependent,
+        )
+        if not (given_only and finding.assumed and findings):
+            findings.append(finding)
+    return VoteAudit(
+        findings=tuple(findings),
+        parameters=parameters,
+        target_delta=target_delta,
+        accountant=accountant().name,
+        layout=votes.layout,
+        shape=shape,
+    )
+
+
+def _finding(
+    candidate: Aggregator,
+    votes: ImportedVotes,
+    shape: VoteShape,
+    *,
+    parameters: ReleaseParameters,
+    is_own: bool,
+    target_delta: float,
+    accountant: Callable[[], Accountant],
+    data_dependent: bool,
+) -> AuditFinding:
+    """Returns the price of a release of given votes by one aggregator, and the published claim about it.
+
+    `audit_votes` explains the other arguments.
+
+    Args:
+        candidate: the aggregator, with assumed values of the parameters that are not known.
+        votes: the votes of the release.
+        shape: the size of the release.
+        parameters: the known parameters of the release.
+        is_own: whether the caller passed the aggregator, so that its own values are not assumed.
+        target_delta: the delta of all epsilons.
+        accountant: computes the prices.
+        data_dependent: whether to add the data-dependent epsilon.
+    """
+    known_release = parameters.applied(candidate)
+    aggregator = with_failure_prob_for(
+        known_release.aggregator, delta=target_delta, num_queries=shape.num_queries
+    )
+    epsilon: dict[str, float] = {}
+    for adjacency in Adjacency:
+        event: Event = NonPrivateEvent()
+        if not known_release.is_noiseless:
+            event = replace(aggregator, adjacency=adjacency).event(shape)
+        epsilon[str(adjacency)] = accountant().compose(event).get_epsilon(target_delta)
+    paper_epsilon: float | None = 0.0
+    claim = "no noise costs nothing"
+    on_votes = None
+    if not known_release.is_noiseless:
+        paper_epsilon, claim = published_claim(aggregator, votes, target_delta)
+        if data_dependent:
+            with suppress(UnknownCost):
+                on_votes = epsilon_on(aggregator, votes.counts, shape, target_delta)
+    assumed: tuple[str, ...] = ()
+    if not is_own:
+        assumed = tuple(name for name in known_release.parameters if name in parameters.assumed)
+    return AuditFinding(
+        aggregator=_configured_name(aggregator),
+        epsilon=epsilon,
+        paper_epsilon=paper_epsilon,
+        claim=claim,
+        parameters=known_release.parameters,
+        assumed=assumed,
+        data_dependent=on_votes,
+    )
+
+
+def _require_releases(aggregator: Aggregator, layout: str) -> None:
+    """Raises `InvalidValue` unless an aggregator can release votes of a layout.
+
+    Args:
+        aggregator: the aggregator.
+        layout: the layout of the votes, such as "classes".
+    """
+    is_of_classes = layout == "classes"
+    # An aggregator of one label may need that a teacher votes for few labels, which only classes ensure.
+    fits = (
+        aggregator.single_label
+        if is_of_classes
+        else not aggregator.single_label or aggregator.max_votes_per_teacher is None
+    )
+    released = "one label per query" if is_of_classes else "several labels"
+    rule = f"one that releases {released}, votes are of layout {layout}"
+    require(fits, "aggregator", _configured_name(aggregator), rule)
+    reads_sets = isinstance(aggregator, aggregators.PowersetGNMax)
+    rule = (
+        "votes of layout teacher_votes, as counts of labels do not say which teachers voted for which set; of "
+        "counts of sets, a column for each, the release is aggregator=gnmax with layout=classes"
+    )
+    has_sets = layout == "teacher_votes"
+    require(not reads_sets or has_sets, "aggregator", _configured_name(aggregator), rule)
+
+
+def _usual_aggregators(layout: str, shape: VoteShape, target_delta: float) -> list[Aggregator]:
+    """Returns the aggregators that can release votes of a layout, the usual one first, with assumed parameters."""
+    noise_std = ASSUMED["noise_std"]
+    screening_std = ASSUMED["screening_std"]
+    threshold_share = ASSUMED["threshold_share"]
+    if layout == "classes":
+        return [
+            aggregators.GNMax(noise_std=noise_std),
+            aggregators.ConfidentGNMax(
+                noise_std=noise_std, screening_std=screening_std, threshold_share=threshold_share
+            ),
+        ]
+    usual: list[Aggregator] = [
+        aggregators.GaussianVotes(noise_std=noise_std),
+        aggregators.ConfidentVotes(
+            noise_std=noise_std, screening_std=screening_std, threshold_share=threshold_share
+        ),
+        aggregators.ClippedVotes(noise_std=noise_std, vote_clip=int(ASSUMED["vote_clip"])),
+    ]
+    if layout == "teacher_votes":  # counts of labels do not say who voted for which set
+        usual.append(aggregators.PowersetGNMax(noise_std=noise_std))
+    if shape.num_labels == 1:
+        return usual
+    # the paper's, where that leaves some of delta
+    failure = min(1e-9, 0.6 * target_delta / shape.num_queries)
+    return [
+        *usual,
+        aggregators.StableTopK(
+            selection_noise="gaussian",
+            selection_scale=noise_std,
+            test_std=noise_std,
+            failure_prob=failure,
+        ),
+    ]
+
+
+def _configured_name(aggregator: Aggregator) -> str:
+    """Returns the name of an aggregator's class in snake case, as in the configuration, such as clipped_votes."""
+    text = type(aggregator).__name__.replace("GNMax", "Gnmax").replace("TopK", "Top_k")
+    return re.sub(r"(?<=[a-z])(?=[A-Z])", "_", text).lower()
