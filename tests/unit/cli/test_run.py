@@ -19,8 +19,8 @@ from pate.accounting import Event, GaussianEvent, Ledger, PrivacyUnit
 from pate.accounting.ledger_entry import ChargeNote
 from pate.aggregators import CenteredVotes
 from pate.cli.compare import _names, _numbers, _pate_method, _require_used, _seeds
+from pate.cli.monitor import ConsoleMonitor
 from pate.cli.run import (
-    ConsoleMonitor,
     default_folder,
     plain_settings,
     run_heading,
