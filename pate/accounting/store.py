@@ -32,6 +32,8 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
+import numpy as np
+
 from pate.files.atomic import atomic_write, sync_folder
 from pate.files.paths import make_folder
 from pate.files.posix import OWNER_FILE_MODE, SAFE_OPEN_FLAGS, require_posix
@@ -59,6 +61,8 @@ _COLUMNS = "number, data, key, under, event, about, sha256, digest"
 # the system's error numbers by SQLite's result codes FULL, IOERR, READONLY and CANTOPEN
 _ERRNO_OF_CODE = {13: errno.ENOSPC, 10: errno.EIO, 8: errno.EACCES, 14: errno.EACCES}
 _BUSY = 5
+_DIGEST_BYTES = 16  # of an owner's name, two numbers of 64 bits
+_OWNERS_AT_ONCE = 2**14  # that are Python objects
 
 
 class DamagedLedger(InvalidValue):
@@ -270,12 +274,21 @@ class Store:
         return {data: count for data, count in counts.items() if data != except_account}
 
     def _keyed(self, owners: Mapping[str, Set[bytes]]) -> Iterator[tuple[str, bytes]]:
-        """Yields owners as the file stores them: pairs of a kind and the keyed digest of a name."""
+        """Yields owners as the file stores them: pairs of a kind and the keyed digest of a name, in rising order.
+
+        A million rows in the order of a table's key are written and found several times as fast as in a random one.
+        """
         secret = self.settings["name"].encode()
-        for kind, names in owners.items():
-            for name in names:
+        for kind in sorted(owners):
+            digests = bytearray()
+            for name in owners[kind]:
                 content = kind.encode() + b"\0" + name
-                yield kind, hashlib.blake2b(content, key=secret, digest_size=16).digest()
+                digests += hashlib.blake2b(content, key=secret, digest_size=_DIGEST_BYTES).digest()
+            halves = np.frombuffer(digests, dtype=">u8").reshape(-1, 2)  # of a digest, as numbers
+            order = np.lexsort((halves[:, 1], halves[:, 0]))
+            for first in range(0, len(order), _OWNERS_AT_ONCE):
+                for place in (order[first : first + _OWNERS_AT_ONCE] * _DIGEST_BYTES).tolist():
+                    yield kind, bytes(digests[place : place + _DIGEST_BYTES])
 
     def _insert(
         self,
@@ -460,6 +473,8 @@ def _counts_of_known(
     db: sqlite3.Connection, owner_digests: Iterable[tuple[str, bytes]]
 ) -> Counter[str]:
     """Returns the number of these owners in each account; `owner_digests` has pairs of a kind and a keyed digest."""
+    if db.execute("SELECT 1 FROM owner LIMIT 1").fetchone() is None:
+        return Counter()
     query = "SELECT data FROM owner WHERE kind = ? AND name = ?"
     return Counter(account for row in owner_digests for (account,) in db.execute(query, row))
 

@@ -332,6 +332,17 @@ def test_owners_are_recognized_and_not_listed(store: Store, path: Path) -> None:
     assert b"lovelace" not in path.read_bytes()
 
 
+def test_all_owners_of_an_account_are_stored_once(store: Store, path: Path) -> None:
+    """Of 1,000 owners of two kinds, the file has 2,000 keyed digests, and another account finds each of them."""
+    names = frozenset(str(number).encode() for number in range(1000))
+    store.introduce(data="first", owners={"ids": names, "groups": names}, anyway=False)
+    db = sqlite3.connect(path)
+    rows = db.execute("SELECT DISTINCT kind, name FROM owner").fetchall()
+    db.close()
+    assert len(rows) == 2000
+    assert store.introduce(data="second", owners={"groups": names}, anyway=False) == {"first": 1000}
+
+
 def test_threads_with_one_store_get_one_release_for_each_key(store: Store) -> None:
     """Six threads commit different bytes under the same five keys of one store: all get the same
     bytes for a key.
