@@ -24,7 +24,7 @@ _TEST = 2000
 _FILE_ROWS = 250_000
 _GROUP_ROWS = 50_000  # of a row group, which is read at a time
 _KIBIBYTES_PER_MIB = 2**10
-_STAGE = re.compile(r"^(?P<name>[^:]+): (?P<seconds>[0-9.]+) s(?: \(.*\))?$", re.MULTILINE)
+_STAGE = re.compile(r"^(?P<name>[^:\n]+): (?P<seconds>[0-9.]+) s(?: \(.*\))?$", re.MULTILINE)
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 Advance = Callable[..., None]
 """A function that is called with the number of steps that are done, and optionally a note of a few words."""
@@ -24,6 +24,7 @@ class Stage:
         num_done: the number of steps that are done.
         note: a few words about the last step.
         num_done_before: the number of steps that were done by an earlier run.
+        first_step_time: the time when the first step of this run began, behind preparations.
     """
 
     name: str
@@ -32,11 +33,16 @@ class Stage:
     num_done: int = 0
     note: str = ""
     num_done_before: int = 0
+    first_step_time: float = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.first_step_time = self.start_time
 
     def advance(self, num_done: int, note: str = "", *, current_time: float) -> None:
         """Records the number of steps that are done.
 
-        Steps that are reported within 0.1 s of the beginning of the stage count as steps of an earlier run.
+        Steps that are reported within 0.1 s of the beginning of the stage count as steps of an earlier run. A report
+        without a step of this run tells of preparations, whose time says nothing of the time of a step.
 
         Args:
             num_done: the number of steps that are done.
@@ -45,6 +51,8 @@ class Stage:
         """
         if current_time - self.start_time < _FIRST_MOMENT:
             self.num_done_before = num_done
+        if num_done == self.num_done_before:
+            self.first_step_time = current_time
         self.num_done = num_done
         self.note = note
 
@@ -53,7 +61,8 @@ class Stage:
         steps = self.num_done - self.num_done_before
         if self.num_steps is None or steps <= 0:
             return None
-        return (current_time - self.start_time) * max(self.num_steps - self.num_done, 0) / steps
+        seconds = current_time - self.first_step_time
+        return seconds * max(self.num_steps - self.num_done, 0) / steps
 
     def line(self, current_time: float) -> str:
         """Returns the open stage as one line: its name, its steps, the time passed, an estimate of the time left.

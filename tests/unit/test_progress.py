@@ -38,6 +38,16 @@ def test_the_time_left_counts_the_steps_of_this_process_alone() -> None:
     assert stage.line(65.0) == "training teachers, 60 of 100, 1 min passed, about 2 min left"
 
 
+def test_the_time_left_does_not_count_preparations() -> None:
+    """Features take a minute, then the first of 10 rounds takes 2 s: the other nine are estimated to take 18 s."""
+    stage = Stage(name="releasing", num_steps=10, start_time=0.0)
+    stage.advance(0, "half of the features", current_time=30.0)
+    stage.advance(0, "all features", current_time=60.0)
+    assert stage.seconds_left(current_time=61.0) is None
+    stage.advance(1, current_time=62.0)
+    assert stage.seconds_left(current_time=62.0) == 18.0
+
+
 def test_a_stage_of_unknown_length_says_its_step_and_the_time() -> None:
     """A stage without a number of steps shows its step, the time passed and the note."""
     stage = Stage(name="training the student", num_steps=None, start_time=0.0)
