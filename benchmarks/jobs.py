@@ -128,7 +128,7 @@ def _costs() -> list[Job]:
     gaps = rng.integers(0, NUM_TEACHERS, size=6000)
     test = StabilityTest.gaussian(test_std=60.0, failure_prob=1e-9, num_teachers=NUM_TEACHERS)
     bit = next(leaf for leaf, _ in leaves(test.event) if isinstance(leaf, OneBitEvent))
-    query = BoundedRangeEvent(4 / 39)
+    query = BoundedRangeEvent(epsilon=4 / 39)
     gnmax = partial(gnmax_cost, noise_std=40.0, num_teachers=250)
     smooth = partial(
         gnmax_smooth_sensitivity, noise_std=40.0, num_teachers=250, order=8.0, beta=0.02
@@ -172,7 +172,9 @@ def _cost(name: str, run: Callable[[], object], data: NDArray[np.generic]) -> Jo
 def _compositions() -> list[Job]:
     """Returns jobs that compose many Gaussians, as objects and as one array."""
     multipliers = _noise_multipliers()
-    event = ComposedEvent(tuple(GaussianEvent(float(multiplier)) for multiplier in multipliers))
+    event = ComposedEvent(
+        tuple(GaussianEvent(noise_multiplier=float(multiplier)) for multiplier in multipliers)
+    )
 
     def vectorized() -> float:
         rdp = DEFAULT_ORDERS * (1 / (2 * multipliers**2)).sum()

@@ -31,7 +31,7 @@ class LaplaceQuorum(Aggregator):
     def event(self, shape: VoteShape) -> Event:
         """Returns the price of all bits of a release."""
         num_bits = shape.num_queries * shape.num_labels
-        return SelfComposedEvent(PureDpEvent(1 / self.noise_scale), count=num_bits)
+        return SelfComposedEvent(PureDpEvent(epsilon=1 / self.noise_scale), count=num_bits)
 
     def draw(
         self, summary: NDArray[np.int64], shape: VoteShape, rng: np.random.Generator

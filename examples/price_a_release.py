@@ -26,7 +26,7 @@ for accountant in (RdpAccountant(), ExactAccountant()):
 
 # The noise for a budget.
 noise = calibrate(
-    lambda noise: SelfComposedEvent(GaussianEvent(noise), count=1000),
+    lambda noise: SelfComposedEvent(GaussianEvent(noise_multiplier=noise), count=1000),
     target_epsilon=2.0,
     target_delta=1e-6,
 )

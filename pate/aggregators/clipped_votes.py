@@ -84,7 +84,7 @@ class ClippedVotes(Aggregator):
         if self.norm == "l1":
             bit = threshold_event(self.noise_std, self.threshold_share, shape.num_teachers)
             return pa.SelfComposedEvent(bit, shape.num_queries * moved)
-        noisy_counts = pa.GaussianEvent(self.noise_std / moved**0.5)
+        noisy_counts = pa.GaussianEvent(noise_multiplier=self.noise_std / moved**0.5)
         return pa.SelfComposedEvent(noisy_counts, shape.num_queries)
 
     def summarize(self, votes: VoteSource) -> NDArray[Any]:

@@ -72,7 +72,7 @@ class GNMax(Aggregator):
                 pa.WinnerEvent(self.noise_std, num_moving=moved), shape.num_queries
             )
         # The winner is a function of the noisy counts, and costs at most what they cost.
-        all_counts = pa.GaussianEvent(self.noise_std / moved**0.5)
+        all_counts = pa.GaussianEvent(noise_multiplier=self.noise_std / moved**0.5)
         return pa.SelfComposedEvent(all_counts, shape.num_queries)
 
     def draw(self, summary: Counts, shape: VoteShape, rng: Rng) -> Answers:

@@ -28,7 +28,9 @@ class ClaimedGaussian:
     def curve(self, orders: Array) -> Array:
         """Returns the claimed Renyi divergence of all releases together, `[A]`, at orders `[A]`."""
         multiplier = self.noise_std / self.num_moved**0.5
-        return np.asarray(self.num_releases * curve_of(GaussianEvent(multiplier))(orders))
+        return np.asarray(
+            self.num_releases * curve_of(GaussianEvent(noise_multiplier=multiplier))(orders)
+        )
 
 
 def published_claim(

@@ -64,7 +64,7 @@ class NotTrained(ValueError):
 
 
 def calibrated(
-    method: Method, budget: Budget, bench: Bench, path: Path, *, allow_useless: bool = True
+    method: Method, budget: Budget, bench: Bench, file_path: Path, *, allow_useless: bool = True
 ) -> Contender:
     """Returns a method at a budget, ready to be trained.
 
@@ -75,7 +75,7 @@ def calibrated(
         method: the method.
         budget: the budget, with an epsilon.
         bench: what all methods share.
-        path: the file of the parameters.
+        file_path: the file of the parameters.
         allow_useless: whether to train the method although it would learn next to nothing.
 
     Raises:
@@ -83,7 +83,7 @@ def calibrated(
         DamagedFile: the file holds no calibration, or parameters of another method.
         NotTrained: the file states that no parameters meet the budget, or the method would learn next to nothing.
     """
-    on_file = Calibration.read(path)
+    on_file = Calibration.read(file_path)
     parameters = None
     if on_file is not None:
         _require_trained(on_file, allow_useless)
@@ -100,16 +100,18 @@ def calibrated(
     except TypeError:
         if on_file is None:
             raise
-        raise damaged(path, rule=_RULE, finding="other parameters", remedy=_SOLVED_AGAIN) from None
+        raise damaged(
+            file_path, rule=_RULE, finding="other parameters", remedy=_SOLVED_AGAIN
+        ) from None
     except InvalidValue as error:
         if on_file is None:
-            Calibration(parameters={}, epsilon=None, reason=str(error)).write(path)
+            Calibration(parameters={}, epsilon=None, reason=str(error)).write(file_path)
         raise
     calibration = on_file or Calibration(parameters=contender.parameters, epsilon=contender.epsilon)
     if not allow_useless and calibration.refusal is None:
         calibration = replace(calibration, refusal=contender.refusal())
     if calibration is not on_file:
-        calibration.write(path)
+        calibration.write(file_path)
     _require_trained(calibration, allow_useless)
     return contender
 

@@ -177,7 +177,7 @@ def private_trial(plan: ComparisonPlan, method: Method, epsilon: float, bench: B
             method=method,
             budget=budget,
             bench=bench,
-            path=path,
+            file_path=path,
             allow_useless=plan.allow_useless,
         ),
         calibration=path,

@@ -208,7 +208,11 @@ class GapSelection(Parameters):
                 self.noise_scale / self.adjacency.gap_sensitivity,
                 num_candidates=len(self.candidates),
             )
-        return BoundedRangeEvent(moved) if self.noise == "gumbel" else PureDpEvent(moved)
+        return (
+            BoundedRangeEvent(epsilon=moved)
+            if self.noise == "gumbel"
+            else PureDpEvent(epsilon=moved)
+        )
 
     @property
     def is_softmax_of_gaps(self) -> bool:

@@ -67,7 +67,7 @@ def _group_event(event: Event, group_size: int) -> Event | None:
     The result is None if the event has a part that is not Gaussian.
     """
     if type(event) is GaussianEvent:
-        return GaussianEvent(event.noise_multiplier / group_size)
+        return GaussianEvent(noise_multiplier=event.noise_multiplier / group_size)
     if type(event) is SelfComposedEvent:
         event_of_one = _group_event(event.event, group_size)
         return None if event_of_one is None else SelfComposedEvent(event_of_one, count=event.count)

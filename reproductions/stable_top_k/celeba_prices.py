@@ -149,7 +149,7 @@ def _query(adjacency: Adjacency, *, noise: str, scale: float) -> Event:
 
 def _test(adjacency: Adjacency) -> GaussianEvent:
     """Returns the stability test, priced as the Gaussian release that its bit is computed from."""
-    return GaussianEvent(TEST_STD / adjacency.gap_sensitivity)
+    return GaussianEvent(noise_multiplier=TEST_STD / adjacency.gap_sensitivity)
 
 
 def _gaussian_with_gaussian_test(adjacency: Adjacency) -> Event:
@@ -169,14 +169,26 @@ def _corollary_9(adjacency: Adjacency) -> Curve:
 def _stand_in(adjacency: Adjacency) -> Curve:
     """Returns selection and test as papers price them, both Gaussian, which is false for the selection."""
     return curve_of(
-        ComposedEvent((GaussianEvent(SELECTION_STD / adjacency.gap_sensitivity), _test(adjacency)))
+        ComposedEvent(
+            (
+                GaussianEvent(noise_multiplier=SELECTION_STD / adjacency.gap_sensitivity),
+                _test(adjacency),
+            )
+        )
     )
 
 
 def _doubled_stand_in(adjacency: Adjacency) -> Curve | None:
     if adjacency is Adjacency.REPLACE_ONE:
         return None
-    return curve_of(ComposedEvent((GaussianEvent(SELECTION_STD / 2), GaussianEvent(TEST_STD))))
+    return curve_of(
+        ComposedEvent(
+            (
+                GaussianEvent(noise_multiplier=SELECTION_STD / 2),
+                GaussianEvent(noise_multiplier=TEST_STD),
+            )
+        )
+    )
 
 
 def _zcdp(adjacency: Adjacency) -> Curve:

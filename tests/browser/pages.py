@@ -71,7 +71,9 @@ def usual_report(num_labels: int, num_queries: int, num_answered: int) -> Report
         ),
         intervals={name: dict.fromkeys(METRICS, (0.3, 0.4)) for name in ("student", "prior")},
         data=replace(REPORT.data, num_labels=num_labels),
-        heading=Heading("stable_top_k_table", given={"target_epsilon": "8", "data": LONG}),
+        heading=Heading(
+            aggregator="stable_top_k_table", given={"target_epsilon": "8", "data": LONG}
+        ),
     )
 
 
@@ -87,7 +89,7 @@ def usual_figures(names: tuple[str, ...], num_queries: int, num_answered: int) -
         answered=rng.permutation(answered),
         labels=rng.random((num_queries, num_labels)) < prevalence,
         epsilon_after_query=np.linspace(2.8, 7.9912, num_queries),
-        gaps=rng.integers(0, NUM_TEACHERS, num_queries),
+        gaps=rng.integers(0, NUM_TEACHERS, size=num_queries),
         gap_name="largest gap",
         histogram=votes,
         num_teachers=NUM_TEACHERS,
@@ -120,7 +122,7 @@ def finished() -> str:
     return render_html(
         usual_report(num_labels=40, num_queries=600, num_answered=207),
         usual_figures(
-            tuple(f"label_{index}" for index in range(40)), num_queries=600, num_answered=207
+            names=tuple(f"label_{index}" for index in range(40)), num_queries=600, num_answered=207
         ),
     )
 
@@ -226,12 +228,12 @@ def hostile() -> str:
     report = replace(
         report,
         versions={HOSTILE: HOSTILE},
-        heading=Heading(HOSTILE, given={HOSTILE: HOSTILE}),
+        heading=Heading(aggregator=HOSTILE, given={HOSTILE: HOSTILE}),
         privacy=privacy,
         data=replace(report.data, name=HOSTILE),
     )
     figures = replace(
-        usual_figures((HOSTILE, "<b>bold</b>", "&lt;"), num_queries=20, num_answered=10),
+        usual_figures(names=(HOSTILE, "<b>bold</b>", "&lt;"), num_queries=20, num_answered=10),
         gap_name=HOSTILE,
         student_curve={HOSTILE: np.ones(3)},
     )
@@ -297,7 +299,7 @@ def fifteen_entrants() -> str:
 def hostile_entrants() -> str:
     """Returns the HTML page of a comparison whose aggregators and data set have markup as names."""
     frontier = replace(
-        usual_frontier((HOSTILE, LONG, "out of reach"), epsilons=(1.0, 1.01, 1.02, 8.0)),
+        usual_frontier(names=(HOSTILE, LONG, "out of reach"), epsilons=(1.0, 1.01, 1.02, 8.0)),
         dataset=HOSTILE,
         real=False,
     )

@@ -201,7 +201,7 @@ def test_refusal_of_a_missing_launcher_names_its_package(composed: Composed) -> 
     """The launcher of submitit, which is not installed, is refused with the command that installs it."""
     with pytest.raises(HydraException) as raised:
         composed(arguments=["hydra/launcher=submitit_local"], return_hydra_config=True)
-    hint = f"submitit's come with {how_to_install('slurm')}"
+    hint = f"submitit's come with {how_to_install(extra='slurm')}"
     assert explain(raised.value) == f"hydra/launcher=submitit_local: expected one of basic; {hint}"
 
 

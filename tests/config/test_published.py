@@ -183,7 +183,7 @@ def test_published_settings_are_exactly_the_expected_ones() -> None:
         "kind": "plain",
     }
     assert OmegaConf.to_container(
-        OmegaConf.create(public_settings(settings("secret"), aggregator=used("secret")))
+        OmegaConf.create(public_settings(settings("secret"), aggregator=used(secret="secret")))
     ) == TERMS | {
         "aggregator": votes | {"weights": [1.0, 2.0]},
         "accountant": {"_target_": "Plain"},
@@ -242,7 +242,7 @@ FOLDERS = {
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", members("data"))
+@pytest.mark.parametrize("name", members(group="data"))
 def test_data_set_is_published_by_class_without_folder(composed: Any, name: str) -> None:
     """For each shipped reader, the published settings have its class, but no folder and no seed."""
     config = composed(
@@ -260,7 +260,7 @@ def test_data_set_is_published_by_class_without_folder(composed: Any, name: str)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", members("aggregator"))
+@pytest.mark.parametrize("name", members(group="aggregator"))
 def test_published_aggregator_has_the_price_of_the_release(composed: Any, name: str) -> None:
     """Each calibrated aggregator is built again from its published settings, and has the same epsilon."""
     config = composed(
@@ -301,7 +301,7 @@ def test_solved_noise_is_published(case: Any) -> None:
 
     The published numbers are those of the aggregator that was used.
     """
-    scaled = case.aggregator.scaled(2.0)
+    scaled = case.aggregator.scaled(factor=2.0)
     component = published(scaled, fields=dict.fromkeys(vars(scaled), -1.0))
     numbers = {
         name: value for name, value in vars(scaled).items() if isinstance(value, (int, float))
@@ -313,7 +313,9 @@ def test_solved_noise_is_published(case: Any) -> None:
 def test_privacy_card_shows_only_published_fields(tmp_path: Path) -> None:
     """A run uses an aggregator with secret fields. Its privacy card and report show the public fields alone."""
     folder = tmp_path / "run"
-    train(replace(small_plan(), aggregator=used("mercy hospital"), target_epsilon=None), folder)
+    train(
+        replace(small_plan(), aggregator=used(secret="mercy hospital"), target_epsilon=None), folder
+    )
     card = (folder / "release" / "privacy_card.md").read_text()
     assert (
         "40.0" in card
@@ -404,7 +406,7 @@ def test_folder_from_the_environment_is_not_published(
     config = of_a_file(setting="data.image_size", value=route)
     OmegaConf.update(config, "data.folder", route)
     plain: Any = OmegaConf.to_container(config, resolve=True)
-    text = public_settings(own_settings(config, settings=plain), aggregator=used("secret"))
+    text = public_settings(own_settings(config, settings=plain), aggregator=used(secret="secret"))
     assert "771942" not in text
     assert "data" not in OmegaConf.create(text)
     assert str(plain["data"]["image_size"]).endswith("771942")
@@ -419,13 +421,16 @@ def test_values_from_the_configuration_itself_are_published() -> None:
     OmegaConf.update(config, "output_dir", None)
     plain: Any = OmegaConf.to_container(config, resolve=True)
     assert own_settings(config, settings=plain) == plain
-    assert OmegaConf.create(public_settings(plain, aggregator=used("secret"))).student.rank == 12
+    assert (
+        OmegaConf.create(public_settings(plain, aggregator=used(secret="secret"))).student.rank
+        == 12
+    )
     # a vote file of somebody else's is no configuration
     node = {"_target_": target(Plain), "path": "${oc.env:HOME}"}
     text = "_target_: pate.data.Table\nname: ${oc.env:HOME}\nfit: ${oc.env\n"
     made = release_settings(
         settings("s") | {"data": node},
-        aggregator=used("s"),
+        aggregator=used(secret="s"),
         holders={"data": text},
         num_queries=3,
         num_teachers=4,

@@ -174,7 +174,7 @@ def test_each_member_is_explained_by_a_first_sentence(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", members("experiment"))
+@pytest.mark.parametrize("name", members(group="experiment"))
 def test_experiment_composes(name: str, composed: Composed) -> None:
     """Each experiment composes.
 
@@ -263,7 +263,7 @@ def test_fixed_variant_has_the_keys_of_stable_top_k(composed: Composed) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", members("method"))
+@pytest.mark.parametrize("name", members(group="method"))
 def test_every_method_of_a_comparison_is_typed_and_built(name: str, composed: Composed) -> None:
     """Each method of pate-compare composes with types, and builds a `Method` of its name."""
     node = composed(arguments=[f"method={name}"], app="compare").method

@@ -67,62 +67,72 @@ def node_of(target: Any, *, arguments: Sequence[Any] = (), **fields: Any) -> dic
 
 RUNSTRING = "pate.validation.np.testing.runstring"
 ACCOUNTANT_PATH = "pate.accounting.RdpAccountant"
-PATH = node_of("pate.files.paths.Path", arguments=["{mark}"])
+PATH = node_of(target="pate.files.paths.Path", arguments=["{mark}"])
 REAL: dict[str, Any] = {
-    "through a module of ours": node_of(RUNSTRING, arguments=[CODE, {}]),
-    "keywords": node_of(RUNSTRING, astr=CODE, dict={}),
+    "through a module of ours": node_of(target=RUNSTRING, arguments=[CODE, {}]),
+    "keywords": node_of(target=RUNSTRING, astr=CODE, dict={}),
     "a script": node_of(
-        "sklearn.utils._testing.assert_run_python_script_without_output", source_code=CODE
+        target="sklearn.utils._testing.assert_run_python_script_without_output", source_code=CODE
     ),
-    "torch.hub": node_of("torch.hub.load", repo_or_dir="{folder}", model="x", source="local"),
-    "torch.load": node_of("torch.load", f="{folder}/pickle", weights_only=False),
-    "joblib.load": node_of("sklearn.utils.validation.joblib.load", filename="{folder}/pickle"),
-    "joblib.dump": node_of("sklearn.utils.validation.joblib.dump", value=1, filename="{mark}"),
-    "parallel": node_of("sklearn.utils.parallel.joblib.load", filename="{folder}/pickle"),
-    "np.load": node_of("pate.validation.np.load", file="{folder}/pickle", allow_pickle=True),
-    "np.savetxt": node_of("pate.validation.np.savetxt", fname="{mark}", X=[1]),
-    "a function of ours": node_of("pate.files.atomic.write_text", path=PATH, text="x"),
-    "a method": node_of("pate.files.paths.Path.touch", arguments=[PATH]),
-    "a nested one": node_of(ACCOUNTANT_PATH, orders=[node_of(RUNSTRING, arguments=[CODE, {}])]),
+    "torch.hub": node_of(
+        target="torch.hub.load", repo_or_dir="{folder}", model="x", source="local"
+    ),
+    "torch.load": node_of(target="torch.load", f="{folder}/pickle", weights_only=False),
+    "joblib.load": node_of(
+        target="sklearn.utils.validation.joblib.load", filename="{folder}/pickle"
+    ),
+    "joblib.dump": node_of(
+        target="sklearn.utils.validation.joblib.dump", value=1, filename="{mark}"
+    ),
+    "parallel": node_of(target="sklearn.utils.parallel.joblib.load", filename="{folder}/pickle"),
+    "np.load": node_of(target="pate.validation.np.load", file="{folder}/pickle", allow_pickle=True),
+    "np.savetxt": node_of(target="pate.validation.np.savetxt", fname="{mark}", X=[1]),
+    "a function of ours": node_of(target="pate.files.atomic.write_text", path=PATH, text="x"),
+    "a method": node_of(target="pate.files.paths.Path.touch", arguments=[PATH]),
+    "a nested one": node_of(
+        target=ACCOUNTANT_PATH, orders=[node_of(target=RUNSTRING, arguments=[CODE, {}])]
+    ),
 }
 """Attacks that run code, or write a file, where Hydra itself looks a target up."""
 
 ATTACKS: dict[str, Any] = REAL | {
     "a module that is not there": node_of(
-        "pate.durable.np.testing.runstring", arguments=[CODE, {}]
+        target="pate.durable.np.testing.runstring", arguments=[CODE, {}]
     ),
-    "torch through a module of ours": node_of("pate.device.torch.load", f="{mark}"),
+    "torch through a module of ours": node_of(target="pate.device.torch.load", f="{mark}"),
     "a method of a class of ours": node_of(
-        "pate.teachers.CheckpointStore.save", arguments=[1, 2, 3]
+        target="pate.teachers.CheckpointStore.save", arguments=[1, 2, 3]
     ),
-    "os": node_of("pate.files.paths.os.system", arguments=["touch {mark}"]),
-    "pickle": node_of("pate.models.sklearn.pickle.loads", arguments=["x"]),
-    "builtins": node_of("builtins.eval", arguments=[CODE]),
-    "its builtins": node_of("pate.validation.__builtins__.eval", arguments=[CODE]),
+    "os": node_of(target="pate.files.paths.os.system", arguments=["touch {mark}"]),
+    "pickle": node_of(target="pate.models.sklearn.pickle.loads", arguments=["x"]),
+    "builtins": node_of(target="builtins.eval", arguments=[CODE]),
+    "its builtins": node_of(target="pate.validation.__builtins__.eval", arguments=[CODE]),
     "a class by its dunders": node_of(
-        "pate.accounting.RdpAccountant.__init__.__globals__.os.system"
+        target="pate.accounting.RdpAccountant.__init__.__globals__.os.system"
     ),
-    "its class": node_of("pate.accounting.RdpAccountant.__class__", arguments=["x", [], {}]),
-    "a test of sklearn": node_of("sklearn.tests.test_base.MyEstimator"),
-    "its conftest": node_of("sklearn.conftest.pytest"),
-    "nothing": node_of(""),
-    "a word": node_of("pate"),
-    "a number": node_of(3),
-    "a node": node_of(node_of(ACCOUNTANT_PATH)),
-    "a space": node_of("pate.accounting. RdpAccountant"),
-    "a path": node_of("pate/accounting.RdpAccountant"),
-    "a look-alike": node_of("pate.accоunting.RdpAccountant"),  # noqa: RUF001 - the о is Cyrillic
-    "another package": node_of("patent.Thing"),
-    "a data set": node_of("pate.data.WordNet40"),
-    "a store": node_of("pate.teachers.CheckpointStore", folder="{mark}"),
-    "its base": node_of("pate.accounting.Accountant"),
+    "its class": node_of(target="pate.accounting.RdpAccountant.__class__", arguments=["x", [], {}]),
+    "a test of sklearn": node_of(target="sklearn.tests.test_base.MyEstimator"),
+    "its conftest": node_of(target="sklearn.conftest.pytest"),
+    "nothing": node_of(target=""),
+    "a word": node_of(target="pate"),
+    "a number": node_of(target=3),
+    "a node": node_of(target=node_of(target=ACCOUNTANT_PATH)),
+    "a space": node_of(target="pate.accounting. RdpAccountant"),
+    "a path": node_of(target="pate/accounting.RdpAccountant"),
+    "a look-alike": node_of(target="pate.accоunting.RdpAccountant"),  # noqa: RUF001 - the о is Cyrillic
+    "another package": node_of(target="patent.Thing"),
+    "a data set": node_of(target="pate.data.WordNet40"),
+    "a store": node_of(target="pate.teachers.CheckpointStore", folder="{mark}"),
+    "its base": node_of(target="pate.accounting.Accountant"),
     "no class": {"orders": [2.0]},
-    "partial": node_of(ACCOUNTANT_PATH, _partial_=True),
-    "arguments by place": node_of(ACCOUNTANT_PATH, arguments=[[2.0]]),
-    "conversion": node_of(ACCOUNTANT_PATH, _convert_="object"),
-    "recursion": node_of(ACCOUNTANT_PATH, _recursive_=False),
-    "mode": node_of(ACCOUNTANT_PATH, _mode_="x"),
-    "nested where plain values are": node_of(ACCOUNTANT_PATH, orders=node_of(ACCOUNTANT_PATH)),
+    "partial": node_of(target=ACCOUNTANT_PATH, _partial_=True),
+    "arguments by place": node_of(target=ACCOUNTANT_PATH, arguments=[[2.0]]),
+    "conversion": node_of(target=ACCOUNTANT_PATH, _convert_="object"),
+    "recursion": node_of(target=ACCOUNTANT_PATH, _recursive_=False),
+    "mode": node_of(target=ACCOUNTANT_PATH, _mode_="x"),
+    "nested where plain values are": node_of(
+        target=ACCOUNTANT_PATH, orders=node_of(target=ACCOUNTANT_PATH)
+    ),
 }
 
 
@@ -186,10 +196,10 @@ def test_interpolation_in_a_resolved_text_stays_text(tmp_path: Path) -> None:
     mark = tmp_path / "ran"
     text = f"${{oc.create:'{{_target_: pate.validation.np.savetxt, fname: {mark}, X: [1]}}'}}"
     with suppress(InstantiationException):
-        instantiate(node_of(ACCOUNTANT_PATH, orders=text))
+        instantiate(node_of(target=ACCOUNTANT_PATH, orders=text))
     assert mark.exists()
     mark.unlink()
-    node = OmegaConf.create(node_of(ACCOUNTANT_PATH, orders=f"\\{text}"))
+    node = OmegaConf.create(node_of(target=ACCOUNTANT_PATH, orders=f"\\{text}"))
     with refused("accountant"):
         build(node, slot="accountant")
     assert not mark.exists()
@@ -211,7 +221,7 @@ def test_module_is_loaded_only_if_allowed(
     monkeypatch.syspath_prepend(str(tmp_path))
     for node in (
         node_of(target),
-        node_of("pate.student.LinearStudent", rank=[{"x": node_of(target)}]),
+        node_of(target="pate.student.LinearStudent", rank=[{"x": node_of(target)}]),
     ):
         with refused("_target_", ANY, "name that begins with pate. or sklearn. or"):
             build(OmegaConf.create(node), slot="student", allowed_targets=["lone.", "lonely_t"])
@@ -226,14 +236,14 @@ def test_class_imported_by_an_allowed_module_is_refused() -> None:
     for allowed in ("", ".", "a b", "a/b", "__main__", "os.__init__"):
         with refused("allowed_targets", ANY, "names of modules"):
             build(
-                OmegaConf.create(node_of(ACCOUNTANT_PATH)),
+                OmegaConf.create(node_of(target=ACCOUNTANT_PATH)),
                 slot="accountant",
                 allowed_targets=[allowed],
             )
     for name in ("Path", "subprocess.Popen", "ModuleType", "cache"):
         with refused("_target_", ANY, "class that"):
             build(
-                OmegaConf.create(node_of(f"{__name__}.{name}")),
+                OmegaConf.create(node_of(target=f"{__name__}.{name}")),
                 slot="data",
                 allowed_targets=[f"{__name__}."],
             )
@@ -417,12 +427,12 @@ def test_field_accepts_classes_in_its_annotation(
     assert kind_of_argument(outer, name).accepts(inner) is good
 
 
-LOGISTIC = node_of("sklearn.linear_model.LogisticRegression", C=3)
-STEPS = [["scale", node_of("sklearn.preprocessing.StandardScaler")], ["fit", LOGISTIC]]
-PIPELINE = node_of("sklearn.pipeline.Pipeline", steps=STEPS)
-FOLDS = node_of("sklearn.model_selection.StratifiedKFold", n_splits=2)
+LOGISTIC = node_of(target="sklearn.linear_model.LogisticRegression", C=3)
+STEPS = [["scale", node_of(target="sklearn.preprocessing.StandardScaler")], ["fit", LOGISTIC]]
+PIPELINE = node_of(target="sklearn.pipeline.Pipeline", steps=STEPS)
+FOLDS = node_of(target="sklearn.model_selection.StratifiedKFold", n_splits=2)
 SEARCH = node_of(
-    "sklearn.model_selection.GridSearchCV",
+    target="sklearn.model_selection.GridSearchCV",
     estimator=PIPELINE,
     param_grid={"fit__C": [1.0]},
     cv=FOLDS,
@@ -432,11 +442,12 @@ SEARCH = node_of(
 def test_estimators_within_estimators_are_built() -> None:
     """A teacher's estimator, a grid search over a pipeline, is built from nested `_target_`s. So is a kernel."""
     teacher = build(
-        OmegaConf.create(node_of("pate.teachers.SklearnTeacher", estimator=SEARCH)), slot="teacher"
+        OmegaConf.create(node_of(target="pate.teachers.SklearnTeacher", estimator=SEARCH)),
+        slot="teacher",
     )
     assert (teacher.estimator.estimator.steps[1][1].C, teacher.estimator.cv.n_splits) == (3, 2)
-    kernel = node_of("sklearn.gaussian_process.kernels.RBF", length_scale=2.0)
-    process = node_of("sklearn.gaussian_process.GaussianProcessClassifier", kernel=kernel)
+    kernel = node_of(target="sklearn.gaussian_process.kernels.RBF", length_scale=2.0)
+    process = node_of(target="sklearn.gaussian_process.GaussianProcessClassifier", kernel=kernel)
     assert build(OmegaConf.create(process), slot="estimator").kernel.length_scale == 2.0
 
 
@@ -460,23 +471,29 @@ def test_estimators_within_estimators_are_built() -> None:
             refused("estimator.CC", rule="did you mean C"),
         ),
         (
-            node_of("sklearn.model_selection.GridSearchCV"),
+            node_of(target="sklearn.model_selection.GridSearchCV"),
             refused("estimator.estimator", rule="value, GridSearchCV"),
         ),
         (
-            node_of("sklearn.preprocessing.FunctionTransformer", func=node_of("sklearn.clone")),
+            node_of(
+                target="sklearn.preprocessing.FunctionTransformer",
+                func=node_of(target="sklearn.clone"),
+            ),
             refused("_target_", "sklearn.clone"),
         ),
         (
-            node_of("sklearn.svm.SVC", kernel=node_of("sklearn.metrics.pairwise.rbf_kernel")),
+            node_of(
+                target="sklearn.svm.SVC",
+                kernel=node_of(target="sklearn.metrics.pairwise.rbf_kernel"),
+            ),
             refused("_target_", "sklearn.metrics.pairwise.rbf_kernel"),
         ),
         (
-            PIPELINE | {"steps": [["fit", node_of(ACCOUNTANT_PATH)]]},
+            PIPELINE | {"steps": [["fit", node_of(target=ACCOUNTANT_PATH)]]},
             refused("_target_", "pate.accounting.RdpAccountant"),
         ),
         (
-            node_of("sklearn.linear_model.LogisticRegresion"),
+            node_of(target="sklearn.linear_model.LogisticRegresion"),
             refused("_target_", "sklearn.linear_model.LogisticRegresion"),
         ),
     ],
@@ -490,9 +507,12 @@ def test_untrusted_values_of_an_estimator_are_refused(node: Any, refusal: Refusa
 def test_refusal_names_values_that_a_class_rejects() -> None:
     """A missing path and an argument that the class rejects are refused by the name of the argument."""
     with pytest.raises(MissingMandatoryValue, match="root"):
-        build(OmegaConf.create(node_of("pate.data.CelebA", root="???")), slot="data")
+        build(OmegaConf.create(node_of(target="pate.data.CelebA", root="???")), slot="data")
     with refused("penalties", 3, "a list of numbers > 0"):
-        build(OmegaConf.create(node_of("pate.student.LinearStudent", penalties=3)), slot="student")
+        build(
+            OmegaConf.create(node_of(target="pate.student.LinearStudent", penalties=3)),
+            slot="student",
+        )
 
 
 @pytest.fixture
@@ -531,7 +551,7 @@ def test_a_part_of_an_installed_package_is_found_by_its_name(foreign_package: No
 
     `allowed_targets` is not needed, and the package is imported only when the member is chosen.
     """
-    assert "their_votes" in members("aggregator") and "their_votes" in choices("aggregator")
+    assert "their_votes" in members(group="aggregator") and "their_votes" in choices("aggregator")
     ours = composed_by_a_command(arguments=["aggregator=gaussian_votes"])
     assert ours.aggregator._target_ == "pate.aggregators.GaussianVotes"
     assert not any(name.startswith("their_parts") for name in sys.modules)
@@ -551,7 +571,7 @@ def test_class_of_an_entry_point_is_checked_like_a_target(foreign_package: None)
     Other classes of the package, and its aggregator in other groups, are refused too.
     """
     opened = composed_by_a_command(arguments=["aggregator=opened"]).aggregator
-    beside = node_of("their_parts.majority.Beside")
+    beside = node_of(target="their_parts.majority.Beside")
     for node, group, refusal in (
         (
             opened,
@@ -564,12 +584,12 @@ def test_class_of_an_entry_point_is_checked_like_a_target(foreign_package: None)
             refused("_target_", "their_parts.majority.Beside"),
         ),
         (
-            node_of("their_parts.TheirVotes"),
+            node_of(target="their_parts.TheirVotes"),
             "student",
             refused("_target_", "their_parts.TheirVotes"),
         ),
         (
-            node_of("pate.aggregators.Aggregator"),
+            node_of(target="pate.aggregators.Aggregator"),
             "aggregator",
             refused("_target_", "pate.aggregators.Aggregator"),
         ),

@@ -138,7 +138,7 @@ def others_of(aggregator: Aggregator) -> Iterator[tuple[str, Aggregator]]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", members("aggregator"))
+@pytest.mark.parametrize("name", members(group="aggregator"))
 def test_aggregator_fields_reported_as_unused_change_nothing(
     composed: Callable[..., Any], name: str
 ) -> None:

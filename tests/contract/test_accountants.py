@@ -174,8 +174,8 @@ def test_nothing_costs_nothing(accountant: Kind) -> None:
 @every_accountant
 def test_no_noise_costs_infinity(accountant: Kind) -> None:
     """An event without noise, composed with a private one, has an infinite epsilon and delta 1."""
-    pure = pa.PureDpEvent(math.inf)
-    ranged = pa.BoundedRangeEvent(math.inf)
+    pure = pa.PureDpEvent(epsilon=math.inf)
+    ranged = pa.BoundedRangeEvent(epsilon=math.inf)
     for event in (pa.GaussianEvent(noise_multiplier=0.0), pure, ranged, pa.NonPrivateEvent()):
         if not refuses(accountant, event):
             account = priced(accountant, pa.PureDpEvent(epsilon=0.3), event)
@@ -263,7 +263,7 @@ def test_figures_are_upper_bounds_for_gaussians(accountant: Kind) -> None:
     pair (Balle & Wang 2018).
     """
     for multiplier, count in ((1.0, 1), (10.0, 40), (60.0, 600), (0.5, 2)):
-        account = accountant().compose(pa.GaussianEvent(multiplier), count)
+        account = accountant().compose(pa.GaussianEvent(noise_multiplier=multiplier), count)
         mu = math.sqrt(count) / multiplier
         assert account.get_epsilon(target_delta=1e-6) >= pa.gaussian_epsilon(
             mu, target_delta=1e-6

@@ -70,31 +70,34 @@ class Call:
 
 CALLS = {
     "above": Call(
-        lambda adjacency: AboveThreshold(
+        make=lambda adjacency: AboveThreshold(
             threshold=5, epsilon=0.5, statistic="gap", adjacency=adjacency
         ),
         data=NUMBERS,
     ),
     "between": Call(
-        lambda adjacency: BetweenThresholds(lower=3, upper=6, epsilon=0.5, adjacency=adjacency),
+        make=lambda adjacency: BetweenThresholds(
+            lower=3, upper=6, epsilon=0.5, adjacency=adjacency
+        ),
         data=NUMBERS,
     ),
-    "boundary": Call(lambda adjacency: BoundaryWrapper(selection(adjacency)), data=HISTOGRAMS),
+    "boundary": Call(make=lambda adjacency: BoundaryWrapper(selection(adjacency)), data=HISTOGRAMS),
     "boundary, laplace": Call(
-        lambda adjacency: BoundaryWrapper(selection(adjacency, noise="laplace")), data=HISTOGRAMS
+        make=lambda adjacency: BoundaryWrapper(selection(adjacency, noise="laplace")),
+        data=HISTOGRAMS,
     ),
-    "twice": Call(lambda adjacency: RunTwice(selection(adjacency)), data=HISTOGRAMS),
+    "twice": Call(make=lambda adjacency: RunTwice(selection(adjacency)), data=HISTOGRAMS),
     "twice, top-k": Call(
-        lambda adjacency: RunTwice(OneShotTopK(k=2, epsilon=0.5, adjacency=adjacency)),
+        make=lambda adjacency: RunTwice(OneShotTopK(k=2, epsilon=0.5, adjacency=adjacency)),
         data=HISTOGRAMS,
     ),
     "sweep": Call(
-        lambda adjacency: SweepTopK(k=2, epsilon=0.5, failure_prob=1e-9, adjacency=adjacency),
+        make=lambda adjacency: SweepTopK(k=2, epsilon=0.5, failure_prob=1e-9, adjacency=adjacency),
         data=HISTOGRAMS,
         is_session=True,
     ),
     "sparse vector": Call(
-        lambda adjacency: SparseVectorAt9(
+        make=lambda adjacency: SparseVectorAt9(
             epsilon=0.5, item_hits=3, failure_prob=1e-9, adjacency=adjacency
         ),
         data=BITS,

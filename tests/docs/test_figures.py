@@ -27,9 +27,9 @@ def test_the_reproductions_and_the_audit_have_the_same_figures() -> None:
     """The figures of experiment 3 in reproductions/README.md are those that the blocks of docs/audit.md print."""
     page = (ROOT / "reproductions" / "README.md").read_text(encoding="utf-8")
     item = page[page.index("**Experiment 3:") : page.index("**Table 2:")]
-    (formula,) = printed("the formula behind")
-    bounds = printed("the paper's noise, optimal composition")
-    gumbel = printed("Gumbel noise, Renyi")
+    (formula,) = printed(beginning="the formula behind")
+    bounds = printed(beginning="the paper's noise, optimal composition")
+    gumbel = printed(beginning="Gumbel noise, Renyi")
     pairs = [
         next(FIGURE.findall(line)[0] for line in PRINTED if line.startswith(f"{name}, at"))
         for name in KINDS
@@ -58,8 +58,8 @@ def test_the_table_of_tightness_and_the_audit_have_the_same_prices(
         "rows"
     ]
     _, _, renyi, best = next(row for row in rows if row[0] == release)
-    assert renyi.split(",")[0] == printed("the paper's noise, Renyi")[place]
-    assert best.split(",")[0] == printed("the paper's noise, optimal composition")[place]
+    assert renyi.split(",")[0] == printed(beginning="the paper's noise, Renyi")[place]
+    assert best.split(",")[0] == printed(beginning="the paper's noise, optimal composition")[place]
 
 
 @pytest.mark.parametrize("path", TEMPLATES, ids=lambda path: path.name)

@@ -158,23 +158,29 @@ def test_what_is_wrong_with_a_finished_run_is_found(
         db.executescript("DROP TRIGGER charges_stay; DELETE FROM line WHERE under != ''")
         db.close()
 
-    assert sorts(lambda run: (run / RUN / "release" / "release.npz").write_bytes(b"other")) == {
-        WRONG_RELEASE
-    }
-    assert sorts(lambda run: (run / RUN / "release" / "release.npz").unlink()) == {WRONG_RELEASE}
-    assert sorts(lambda run: None, published=b"another") == {WRONG_RELEASE}
-    assert sorts(lambda run: None, committed_digests=digests | {next(iter(digests)): "0"}) == {
-        WRONG_RELEASE
-    }
-    assert sorts(without_charges) == {WRONG_RELEASE}
-    assert LOW_PRICE in sorts(lambda run: (run / "ledger.db").unlink())
-    assert LOW_PRICE in sorts(lambda run: damage(run / "ledger.db", "empty", run, random.Random(0)))
-    assert sorts(lambda run: (run / RUN / "report.json").unlink()) == {LOW_PRICE}
     assert sorts(
-        edited(file_name="report.json", old_text='"epsilon": ', new_text='"epsilon": 0.00')
+        change=lambda run: (run / RUN / "release" / "release.npz").write_bytes(b"other")
+    ) == {WRONG_RELEASE}
+    assert sorts(change=lambda run: (run / RUN / "release" / "release.npz").unlink()) == {
+        WRONG_RELEASE
+    }
+    assert sorts(change=lambda run: None, published=b"another") == {WRONG_RELEASE}
+    assert sorts(
+        change=lambda run: None, committed_digests=digests | {next(iter(digests)): "0"}
+    ) == {WRONG_RELEASE}
+    assert sorts(change=without_charges) == {WRONG_RELEASE}
+    assert LOW_PRICE in sorts(change=lambda run: (run / "ledger.db").unlink())
+    assert LOW_PRICE in sorts(
+        change=lambda run: damage(
+            path=run / "ledger.db", kind_of_damage="empty", other=run, rng=random.Random(0)
+        )
+    )
+    assert sorts(change=lambda run: (run / RUN / "report.json").unlink()) == {LOW_PRICE}
+    assert sorts(
+        change=edited(file_name="report.json", old_text='"epsilon": ', new_text='"epsilon": 0.00')
     ) == {LOW_PRICE}
     assert sorts(
-        edited(
+        change=edited(
             file_name="release/privacy_card.md",
             old_text="| epsilon | 20.00 |",
             new_text="| epsilon | 2.00 |",

@@ -354,7 +354,7 @@ def test_audit_reads_csv_and_npy_and_says_whose_noise_it_priced(tmp_path: Path) 
 
     A cell that is no number is refused with its row.
     """
-    counts = np.random.default_rng(0).integers(0, 50, (20, 3))
+    counts = np.random.default_rng(0).integers(0, 50, size=(20, 3))
     rows = [";".join(map(str, row)) for row in counts.tolist()]
     (tmp_path / "votes.csv").write_text("\n".join(["flu;cough;old", *rows]) + "\n")
     np.save(tmp_path / "votes.npy", counts)

@@ -130,4 +130,6 @@ def test_without_opacus_a_line_names_the_extra_to_install(
     monkeypatch.setitem(sys.modules, "opacus", None)
     for word in ("method=dp_sgd", "methods=[dp_sgd]"):
         line = refused("compare", arguments=[*ALONE, word, f"output_dir={tmp_path / 'none'}"])
-        assert line == f"method=dp_sgd: expected the package opacus: {how_to_install('opacus')}"
+        assert (
+            line == f"method=dp_sgd: expected the package opacus: {how_to_install(extra='opacus')}"
+        )

@@ -27,9 +27,9 @@ def test_members_of_a_folder_of_ones_own_are_known(tmp_path: Path) -> None:
     assert re.search(r"^    mine +My own: with a folder$", helped.stdout, re.MULTILINE)
 
 
-def in_a_line(name: str, arguments: Arguments) -> str:
+def in_a_line(command: str, arguments: Arguments) -> str:
     """Returns the refusal that a command prints, which is one line."""
-    line = refused(name, arguments)
+    line = refused(command, arguments)
     assert "\n" not in line
     return line
 
@@ -37,7 +37,9 @@ def in_a_line(name: str, arguments: Arguments) -> str:
 def test_unknown_and_misplaced_settings_are_refused_in_one_line() -> None:
     """`pate-account` refuses `aggregator=null` and an unknown key, in a line that begins with the setting."""
     for word in ("aggregator=null", "++num_query=5"):
-        assert in_a_line("account", arguments=[word]).startswith(word.strip("+").partition("=")[0])
+        assert in_a_line(command="account", arguments=[word]).startswith(
+            word.strip("+").partition("=")[0]
+        )
 
 
 def test_a_called_command_closes_no_handler_of_the_process_that_calls_it() -> None:
@@ -102,7 +104,7 @@ def test_a_file_without_settings_is_refused_in_one_line(name: str, tmp_path: Pat
         (tmp_path / place).parent.mkdir(exist_ok=True)
         (tmp_path / place).write_bytes(NO_SETTINGS[name])
         in_a_line(
-            "train",
+            command="train",
             arguments=[
                 f"--config-dir={tmp_path}",
                 word,
@@ -124,7 +126,7 @@ def test_every_command_refuses_a_broken_configuration_in_one_line(tmp_path: Path
         for content in (b"a: \xff\n", b"a: 1\nb: [\nc: 2\n"):
             mine.write_bytes(content)
             line = in_a_line(
-                name, arguments=["--config-dir", str(tmp_path), "--config-name", "mine"]
+                command=name, arguments=["--config-dir", str(tmp_path), "--config-name", "mine"]
             )
         assert line.startswith(f"file={mine}: expected settings in YAML (line 4: ")
     mine.write_bytes(b"")
@@ -149,7 +151,7 @@ def test_arguments_that_are_not_utf_8_are_refused(tmp_path: Path) -> None:
     ):
         assert re.search(
             r"/\\udcff\"?: expected NAME=VALUE, text in UTF-8$",
-            in_a_line("train", arguments=[word]),
+            in_a_line(command="train", arguments=[word]),
         )
     assert not any(tmp_path.iterdir())
 
@@ -221,7 +223,7 @@ def test_the_command_line_overrides_files(tmp_path: Path) -> None:
 def test_a_pickled_configuration_is_not_read(tmp_path: Path) -> None:
     """Hydra's option to run again from a pickle is refused in one line, also when abbreviated."""
     for word in ("--experimental-rerun=FILE", "--exp", "--e"):
-        line = in_a_line("train", arguments=[word, str(tmp_path / "config.pickle")])
+        line = in_a_line(command="train", arguments=[word, str(tmp_path / "config.pickle")])
         assert line.startswith(f"{word}: expected another option: a pickled configuration is code")
 
 
@@ -235,7 +237,7 @@ def test_an_error_line_is_short_and_names_its_setting() -> None:
         ("accountant._target_=" + "x" * 6000, ("accountant", "_target_=")),
         ("+accountant.x=" + "y" * 6000, ("accountant", "_target_=")),
     ):
-        line = in_a_line("account", arguments=[word])
+        line = in_a_line(command="account", arguments=[word])
         assert line.startswith(start) and len(line) < 1100
         assert "ALLOWLIST" not in line.partition(":")[0]
 

@@ -105,7 +105,7 @@ def test_the_aggregator_is_priced_and_calibrated(folder: Path) -> None:
         "LaplaceQuorum",
         400.0,
     )
-    bits = SelfComposedEvent(PureDpEvent(1 / 400), count=50 * 4)
+    bits = SelfComposedEvent(PureDpEvent(epsilon=1 / 400), count=50 * 4)
     assert answer["epsilon"] == pytest.approx(
         PureDpAccountant().compose(bits).get_epsilon(target_delta=1e-6), rel=1e-12
     )

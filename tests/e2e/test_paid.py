@@ -83,7 +83,7 @@ def plan_of(name: str) -> Plan:
 def run(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Run:
     """Trains one of the `RUNS`; returns its name, its folder and its epsilon."""
     folder = tmp_path_factory.mktemp("run") / "out"
-    return request.param, folder, train(plan_of(request.param), folder).privacy.epsilon
+    return request.param, folder, train(plan_of(name=request.param), folder).privacy.epsilon
 
 
 def without_report(folder: Path, to: Path) -> Path:
@@ -222,7 +222,7 @@ def test_no_result_is_shown_before_it_is_committed(
     monitor = SilentMonitor()
     with monkeypatch.context() as patch, pytest.raises(Killed):
         kill_at(patch, commit_number=1, committed=False)
-        train(plan_of("session"), folder, monitor)
+        train(plan_of(name="session"), folder, monitor)
     rounds = [key for key in account_of(folder).keys if ":round-" in key]
     assert len([note for note in monitor.notes if note]) == len(rounds) == 1
 
@@ -237,7 +237,7 @@ def test_a_round_is_released_around_one_sum_only(
     """
     folder = tmp_path / "here" / "run"
     copy = tmp_path / "there" / "run"
-    plan = plan_of("rounds")
+    plan = plan_of(name="rounds")
     with monkeypatch.context() as patch, pytest.raises(Killed):
         kill_at(patch, commit_number=1, committed=True)
         train(plan, folder)
@@ -355,7 +355,7 @@ def test_a_redrawn_release_costs_two_draws(run: Run, tmp_path: Path) -> None:
 
 def test_a_seeded_release_is_the_same_in_another_folder_and_on_request(tmp_path: Path) -> None:
     """A seeded run in two folders has one release and one charge, even if one draws again by `redraw=true`."""
-    plan = replace(plan_of("rounds"), seed=3, redraw=True)
+    plan = replace(plan_of(name="rounds"), seed=3, redraw=True)
     report = train(plan, output_dir=tmp_path / "a")
     train(plan, output_dir=tmp_path / "b")
     for name in ("report.json", "release/release.npz"):
@@ -410,10 +410,10 @@ DAMAGES: dict[str, Damage] = {
     "cut off": lambda folder, _: os.truncate(ledger_of(folder), 6000),
     "of text": lambda folder, _: (ledger_of(folder)).write_text("charges\n" * 1000) and None,
     "one bit": flipped,
-    "a charge removed": changed("DELETE FROM line"),
-    "all removed, and the head set back": changed("DELETE FROM line WHERE number > 0"),
-    "a price edited": changed(f"UPDATE line SET event = '{CHEAPER}' WHERE event != ''"),
-    "a release exchanged": changed("UPDATE line SET release = x'00'"),
+    "a charge removed": changed(statement="DELETE FROM line"),
+    "all removed, and the head set back": changed(statement="DELETE FROM line WHERE number > 0"),
+    "a price edited": changed(statement=f"UPDATE line SET event = '{CHEAPER}' WHERE event != ''"),
+    "a release exchanged": changed(statement="UPDATE line SET release = x'00'"),
     "of another run": exchanged(partial(replace, target_epsilon=2.0)),
     "of the same run with another seed": exchanged(partial(replace, seed=8)),
 }
@@ -455,7 +455,7 @@ def test_a_ledger_changed_during_training_is_noticed_before_the_report(
             return super().stage(stage, total)
 
     with refused("ledger", ANY):
-        train(plan_of("labels"), folder, monitor=Damaging())
+        train(plan_of(name="labels"), folder, monitor=Damaging())
     assert not (folder / "report.json").exists()
     assert not (folder / "release" / "privacy_card.md").exists()
 

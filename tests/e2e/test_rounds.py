@@ -86,7 +86,7 @@ def finished(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFa
     """Returns the aggregator's name, the folder of its finished run, and the notes of its rounds."""
     folder = tmp_path_factory.mktemp("run") / "out"
     monitor = SilentMonitor()
-    train(plan_of(request.param), folder, monitor)
+    train(plan_of(name=request.param), folder, monitor)
     return request.param, folder, [note for note in monitor.notes if note]
 
 

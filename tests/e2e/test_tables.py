@@ -61,7 +61,7 @@ def tables(tmp_path_factory: pytest.TempPathFactory) -> Path:
     }
     for name, people in numbers.items():
         towns = ["Aachen", "Bonn", "K\u00f6ln", *([CANARY] if name == "private" else [])]
-        rows = [row for number in people for row in visits(rng, number, towns)]
+        rows = [row for number in people for row in visits(rng, patient_number=number, towns=towns)]
         if name == "new":
             rows = [{key: value for key, value in row.items() if key not in LABELS} for row in rows]
         with (folder / f"{name}.csv").open("w", newline="", encoding="utf-8") as file:

@@ -526,9 +526,10 @@ def test_owners_that_another_account_knows_are_refused(ledger: Path, tmp_path: P
     Its own table goes on, and `new_account` opens another account.
     """
     run_until_released(
-        replace(plan_of(ledger), load_dataset=spelled("a", ids=range(100))), folder=tmp_path / "a"
+        replace(plan_of(ledger), load_dataset=spelled(letter="a", ids=range(100))),
+        folder=tmp_path / "a",
     )
-    again = replace(plan_of(ledger), load_dataset=spelled("b", ids=range(5, 105)))
+    again = replace(plan_of(ledger), load_dataset=spelled(letter="b", ids=range(5, 105)))
     monitor = SilentMonitor()
     for _ in range(2):
         with refused("ledger", ANY, "which knows 95 of these 100 ids and groups"):
@@ -536,7 +537,8 @@ def test_owners_that_another_account_knows_are_refused(ledger: Path, tmp_path: P
     assert "training teachers" not in monitor.stages
     assert len(SharedLedger.stored(ledger).entries) == 1
     run_until_released(
-        replace(plan_of(ledger), load_dataset=spelled("a", ids=range(100))), folder=tmp_path / "c"
+        replace(plan_of(ledger), load_dataset=spelled(letter="a", ids=range(100))),
+        folder=tmp_path / "c",
     )
     run_until_released(replace(again, new_account=True), folder=tmp_path / "d")
     run_until_released(again, folder=tmp_path / "e")  # new_account= is needed once
@@ -551,10 +553,10 @@ def test_other_owners_and_other_kinds_of_owners_have_accounts_of_their_own(
     The groups 0 to 8 are not the ids 0 to 8. The ledger holds no owner in plain text.
     """
     for letter, load_dataset in (
-        ("a", spelled("a", ids=range(9))),
-        ("b", spelled("b", ids=range(10, 20))),
-        ("c", spelled("c", groups=range(9))),
-        ("d", spelled("d")),
+        ("a", spelled(letter="a", ids=range(9))),
+        ("b", spelled(letter="b", ids=range(10, 20))),
+        ("c", spelled(letter="c", groups=range(9))),
+        ("d", spelled(letter="d")),
     ):
         plan = replace(plan_of(ledger), load_dataset=load_dataset)
         run_until_released(plan, folder=tmp_path / letter)
@@ -570,14 +572,16 @@ def test_owners_that_a_usual_account_knows_give_a_warning(
 
     With a cap, the run is refused.
     """
-    usual = replace(plan_of(ledger=None), load_dataset=spelled("a", ids=range(100)))
+    usual = replace(plan_of(ledger=None), load_dataset=spelled(letter="a", ids=range(100)))
     run_until_released(usual, folder=tmp_path / "a")
     again = with_another_delta(
-        replace(plan_of(ledger=None), load_dataset=spelled("b", ids=range(5, 105)))
+        replace(plan_of(ledger=None), load_dataset=spelled(letter="b", ids=range(5, 105)))
     )
     rule = "the data of account aaaaaaaaaaaa, which knows 95 of these 100"
     capped = replace(
-        plan_of(ledger=None), load_dataset=spelled("b", ids=range(5, 105)), max_total_epsilon=100.0
+        plan_of(ledger=None),
+        load_dataset=spelled(letter="b", ids=range(5, 105)),
+        max_total_epsilon=100.0,
     )
     with refused("ledger", tmp_path / "ledger.db", rule):
         train(capped, output_dir=tmp_path / "b")
@@ -591,7 +595,7 @@ def test_owners_that_a_usual_account_knows_give_a_warning(
     run_until_released(replace(with_another_delta(usual), new_account=True), folder=tmp_path / "e")
     capped = replace(
         plan_of(ledger=None),
-        load_dataset=spelled("c", ids=range(100, 120)),
+        load_dataset=spelled(letter="c", ids=range(100, 120)),
         max_total_epsilon=100.0,
     )
     other = tmp_path / "ledger-replace_one-0.0001.db"
@@ -613,7 +617,10 @@ def test_a_ledger_or_cap_refuses_a_seed_twice(has_cap: bool, tmp_path: Path) -> 
     )
     monitor = SilentMonitor()
     seeded = replace(plan_of(name), seed=3)
-    for plan in (replace(seeded, num_queries=30), replace(seeded, load_dataset=spelled("c"))):
+    for plan in (
+        replace(seeded, num_queries=30),
+        replace(seeded, load_dataset=spelled(letter="c")),
+    ):
         with refused("ledger", ANY, "another seed"):
             train(plan, output_dir=tmp_path / "b", monitor=monitor)
     assert "training teachers" not in monitor.stages
@@ -637,7 +644,7 @@ def test_a_ledger_or_cap_refuses_a_seed_twice(has_cap: bool, tmp_path: Path) -> 
             "seed=3: an earlier release in ledger=",
         ),
         (
-            partial(replace, load_dataset=spelled("c")),
+            partial(replace, load_dataset=spelled(letter="c")),
             "seed=3: this release shares its noise with an earlier",
         ),
     ],

@@ -264,7 +264,7 @@ def _gnmax_logq(inputs: Inputs) -> float:
 def _em_data_dependent_rdp(inputs: Inputs) -> dict[str, float]:
     """Returns the data-dependent cost of a gap selection in both directions."""
     log_odds = logit(np.array([inputs["p_top"]]))
-    event = pa.BoundedRangeEvent(inputs["eps_range"])
+    event = pa.BoundedRangeEvent(epsilon=inputs["eps_range"])
     forward, backward = gap_selection_rdp(log_odds, event=event, orders=inputs["alpha"])
     return {"P_to_Pprime": float(forward[0, 0]), "Pprime_to_P": float(backward[0, 0])}
 
@@ -297,7 +297,7 @@ EVALUATORS: dict[str, Callable[[Inputs], Any]] = {
     ),
     "gap_select_probs": _gap_select_probs,
     "rdp_bounded_range": lambda inputs: _price_at(
-        pa.BoundedRangeEvent(inputs["eps"]), order=inputs["alpha"]
+        pa.BoundedRangeEvent(epsilon=inputs["eps"]), order=inputs["alpha"]
     ),
     "ptr_gauss_pass_prob": _ptr_gauss_pass_prob,
     "ptr_laplace_pass_prob_paper_alg5": _ptr_laplace_pass_prob,

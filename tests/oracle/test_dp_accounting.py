@@ -16,7 +16,9 @@ MULTIPLIERS = np.random.default_rng(0).uniform(low=20.0, high=200.0, size=300)
 EVENTS: dict[str, pa.Event] = {
     "gaussian": pa.GaussianEvent(noise_multiplier=1.3),
     "many": pa.SelfComposedEvent(event=pa.GaussianEvent(noise_multiplier=60.0), count=600),
-    "different": pa.ComposedEvent(tuple(pa.GaussianEvent(float(z)) for z in MULTIPLIERS)),
+    "different": pa.ComposedEvent(
+        tuple(pa.GaussianEvent(noise_multiplier=float(z)) for z in MULTIPLIERS)
+    ),
     "tree": pa.ComposedEvent(
         (
             pa.GaussianEvent(noise_multiplier=1.3),

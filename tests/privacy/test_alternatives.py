@@ -324,16 +324,22 @@ def test_a_group_moves_the_rounded_sum_by_at_most_the_sensitivity() -> None:
             group_ids=np.concatenate([ids, np.full(len(features), 99)]),
         )
         assert len(groups.sizes) == 16
-        sums.append(np.rint(groups.clipped_sum(weights, bias, clip=CLIP) / noisy.step(6)))
+        sums.append(
+            np.rint(groups.clipped_sum(weights, bias, clip=CLIP) / noisy.step(num_entries=6))
+        )
     without = GroupGradients.from_records(features=rest, labels=labels, group_ids=ids).clipped_sum(
         weights, bias, clip=CLIP
     )
-    alone = max(float(np.linalg.norm(one - np.rint(without / noisy.step(6)))) for one in sums)
+    alone = max(
+        float(np.linalg.norm(one - np.rint(without / noisy.step(num_entries=6)))) for one in sums
+    )
     # what a group that takes part adds
-    assert 0.45 * noisy.sensitivity(6) < alone <= noisy.sensitivity(6) / 2
+    assert 0.45 * noisy.sensitivity(num_entries=6) < alone <= noisy.sensitivity(num_entries=6) / 2
     furthest = max(float(np.linalg.norm(first - second)) for first, second in product(sums, sums))
-    assert furthest <= noisy.sensitivity(6)
-    assert furthest > 0.9 * noisy.sensitivity(6)  # so a sensitivity of one clip is refuted
+    assert furthest <= noisy.sensitivity(num_entries=6)
+    assert furthest > 0.9 * noisy.sensitivity(
+        num_entries=6
+    )  # so a sensitivity of one clip is refuted
 
 
 def test_unclipped_sums_of_a_groups_records_would_move_further() -> None:

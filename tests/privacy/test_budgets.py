@@ -61,7 +61,8 @@ def test_every_step_of_a_prevalence_moves_by_a_groups_weight(
     prevalence = Prevalence(noise_multiplier=2.0, adjacency=adjacency)
     prevalence.release(whole, num_teachers=2, rng=np.random.default_rng(0))
     lengths = np.array(
-        [TeacherShares(each[None], weights=held).lengths() for each in corners], dtype=np.float64
+        [TeacherShares(each[None], weights=held).lengths() for each in corners],
+        dtype=np.float64,
     )
     moves = [furthest(lengths, adjacency)]
     for each in sums[1:]:
@@ -87,7 +88,7 @@ def test_the_densities_of_each_class_cost_what_it_is_told(adjacency: Adjacency) 
     """
     shape = VoteShape(num_queries=500, num_labels=4, num_teachers=900)
     budgets = {"cautious": 0.5, "usual": 1.0, "open": 4.0}
-    budget = PersonBudgets.from_classes(budgets, delta=1e-6)
+    budget = PersonBudgets.from_classes(classes=budgets, delta=1e-6)
     aggregator = CenteredVotes(noise_multiplier=1.0, adjacency=adjacency)
     priced = plan_release(aggregator, shape, budget)
     assert [each.name for each in priced.classes] == list(budgets)
@@ -144,7 +145,7 @@ def test_a_group_is_with_as_many_teachers_as_its_budget_pays_for() -> None:
     One teacher more would exceed 4.
     """
     shape = VoteShape(num_queries=50, num_labels=4, num_teachers=40)
-    budget = PersonBudgets.from_classes({"cautious": 1.0, "usual": 4.0}, delta=1e-6)
+    budget = PersonBudgets.from_classes(classes={"cautious": 1.0, "usual": 4.0}, delta=1e-6)
     priced = plan_release(GaussianVotes(noise_std=1.0), shape, budget)
     cautious, usual = priced.classes
     assert cautious.teachers == 1 and cautious.epsilon <= 1 < 1.01 * cautious.epsilon

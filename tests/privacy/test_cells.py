@@ -100,7 +100,7 @@ MARKED_KINDS = [
 def repeated(cell_kind: str, num_rows: int, seed: int) -> list[Any]:
     """Returns random cells of a kind."""
     choices = KINDS[cell_kind]
-    places = np.random.default_rng(seed).integers(0, len(choices), num_rows)
+    places = np.random.default_rng(seed).integers(0, len(choices), size=num_rows)
     return [choices[place] for place in places.tolist()]
 
 
@@ -130,7 +130,7 @@ def frames_with_odd_cells(kind: str, form: Callable[[list[Any]], Any]) -> list[t
     """Returns DataFrames that differ in one cell, each with the cell; pandas refuses to build some."""
     frames = []
     for odd_cell in (*KINDS[kind][:2], *ODD_CELLS):
-        cells = repeated(kind, NUM_ROWS, seed=1)
+        cells = repeated(cell_kind=kind, num_rows=NUM_ROWS, seed=1)
         cells[CHANGED_ROW] = odd_cell
         try:
             frames.append((odd_cell, frame_of(form(cells))))
@@ -146,7 +146,7 @@ def test_texts_numbers_and_dates_of_other_cells_are_equal_in_each_form(
     kind: str, form: Callable[[list[Any]], Any]
 ) -> None:
     """The texts, numbers and days of all other rows are those of a column of objects without an odd cell."""
-    first = readings_of(frame_of(of_objects(repeated(kind, NUM_ROWS, seed=1))))
+    first = readings_of(frame_of(of_objects(repeated(cell_kind=kind, num_rows=NUM_ROWS, seed=1))))
     changed = [
         repr(cell)
         for cell, frame in frames_with_odd_cells(kind, form)
@@ -171,7 +171,7 @@ def test_a_private_cell_leaves_the_features_of_other_records(
     """The features of all other rows are equal for each odd cell, under a schema of public cells of the kind."""
     if kind == "list" and public_form in (of_categories, of_inferred_categories):
         pytest.skip("lists are no categories")
-    schema = fit_schema(frame_of(public_form(repeated(kind, NUM_ROWS, seed=0))))
+    schema = fit_schema(frame_of(public_form(repeated(cell_kind=kind, num_rows=NUM_ROWS, seed=0))))
     features = {
         repr(cell): other_rows(schema.encode(as_table(frame)).features)
         for cell, frame in frames_with_odd_cells(kind, form)

@@ -46,7 +46,7 @@ def test_no_change_of_one_group_moves_the_sum_further_than_its_weight(
     """
     rng = np.random.default_rng(math.prod(shape))
     weights = None if weight is None else np.array([weight])
-    span = PublicPCA.fit(np.random.default_rng(0).normal(size=(50, 4)), 1).span(
+    span = PublicPCA.fit(np.random.default_rng(0).normal(size=(50, 4)), max_directions=1).span(
         np.ones((shape[0], 4))
     )
     for clip, center in ((0.37, 0.5), (0.7, 0.0), (1.0, 0.0), (2.5, rng.random(shape))):
@@ -97,7 +97,7 @@ def test_factored_votes_move_no_further() -> None:
     """
     rng = np.random.default_rng(1)
     shape = (6, 4)
-    span = PublicPCA.fit(rng.normal(size=(50, 5)), 3).span(rng.normal(size=(6, 5)))
+    span = PublicPCA.fit(rng.normal(size=(50, 5)), max_directions=3).span(rng.normal(size=(6, 5)))
     clipped = ClippedSum(clip=1.0, shape=shape)
     rest = rng.normal(size=(9, 3, 4))
     totals = []
@@ -135,7 +135,7 @@ def test_the_price_is_that_of_the_noise_really_used(adjacency: Adjacency) -> Non
     clips = 2 if adjacency == Adjacency.REPLACE_ONE else 1
     assert in_steps / (clips * 0.7 / clipped.step) >= multiplier
     assert in_steps / (clips * 0.7 / clipped.step) < 1.001 * multiplier
-    assert release.event == GaussianEvent(multiplier)
+    assert release.event == GaussianEvent(noise_multiplier=multiplier)
 
 
 def test_prevalence_and_votes_add_up_to_the_price() -> None:

@@ -46,7 +46,7 @@ def votes_of(
         labels=np.asarray(labels, dtype=np.bool_),
         teacher_of=np.asarray(group_of, dtype=np.int64),
         num_teachers=len(learners),
-        directions=PublicPCA.fit(POOL, directions),
+        directions=PublicPCA.fit(POOL, max_directions=directions),
         public_inputs=POOL,
         records_per_teacher=1.0,
     )

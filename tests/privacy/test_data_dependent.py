@@ -178,7 +178,7 @@ def votes_costs(
     """
     first, second = neighbors(num_labels, num_teachers, adjacency)
     first_laws, second_laws = (
-        votes_distributions(side, num_teachers=num_teachers, noise_std=noise_std)
+        votes_distributions(votes=side, num_teachers=num_teachers, noise_std=noise_std)
         for side in (first, second)
     )
     event = GaussianVotes(noise_std=noise_std).event_for(
@@ -223,7 +223,8 @@ def test_two_queries_at_once_cost_the_larger_sum() -> None:
     teachers = 3
     first, second = neighbors(num_labels=1, num_teachers=teachers, adjacency=Adjacency.REPLACE_ONE)
     distributions = [
-        votes_distributions(side, num_teachers=teachers, noise_std=std) for side in (first, second)
+        votes_distributions(votes=side, num_teachers=teachers, noise_std=std)
+        for side in (first, second)
     ]
     event = GaussianVotes(noise_std=std).event_for(
         num_queries=1, num_labels=1, num_teachers=teachers

@@ -99,7 +99,7 @@ def test_an_outcome_of_any_probability_is_possible(deficit: float) -> None:
     selection = GapSelection(noise_scale=1.0, num_labels=3, num_teachers=2000)
     votes = np.array([int(deficit), 0, 0])  # gaps: deficit, 0
     for ones, k in ((enough + 1, 2), (few, 1)):
-        assert selection(votes, rng=_generator([ONES] * ones)) == k
+        assert selection(votes, rng=_generator(random_words=[ONES] * ones)) == k
 
 
 def _generator(random_words: list[int]) -> Any:
@@ -133,7 +133,10 @@ def test_every_boundary_is_where_it_should_be(deficits: list[float]) -> None:
         for shift, expected in ((-1, index), (1, index + 1)):
             u = at + (shift << 320)
             words = [(u >> (2048 - 64 * (place + 1))) & ONES for place in range(32)]
-            assert index_of(LazyBitsUniform(words[0], rng=chosen(words[1:])), weights) == expected
+            assert (
+                index_of(LazyBitsUniform(words[0], rng=chosen(random_words=words[1:])), weights)
+                == expected
+            )
 
 
 @pytest.mark.parametrize("noise", sorted(UNIT_NOISES))
@@ -145,8 +148,8 @@ def test_a_count_far_behind_can_win(noise: str) -> None:
     mechanism = LipschitzTopK(k=1, noise=noise, epsilon=1.0, adjacency=Adjacency.ADD_REMOVE)
     counts = np.array([[100, 0]])
     middle = 1 << 63
-    assert mechanism.draw(counts, chosen([middle, ONES])).tolist() == [[0]]
-    assert mechanism.draw(counts, chosen([middle, *[ONES] * 5])).tolist() == [[1]]
+    assert mechanism.draw(counts, chosen(random_words=[middle, ONES])).tolist() == [[0]]
+    assert mechanism.draw(counts, chosen(random_words=[middle, *[ONES] * 5])).tolist() == [[1]]
 
 
 def test_ties_in_floats_are_broken_by_further_bits() -> None:
@@ -157,7 +160,9 @@ def test_ties_in_floats_are_broken_by_further_bits() -> None:
     word = 3 << 61
     # for the later place first
     for more, order in (([5, 9], [0, 1]), ([9, 5], [1, 0]), ([7, 7, 1, 0], [1, 0])):
-        assert mechanism.draw(np.array([[4, 4]]), chosen([word, word, *more])).tolist() == [order]
+        assert mechanism.draw(
+            np.array([[4, 4]]), chosen(random_words=[word, word, *more])
+        ).tolist() == [order]
 
 
 DRAWN = (
@@ -297,7 +302,9 @@ def test_rare_coins_show_true_with_their_exact_probability() -> None:
     """
     rare = np.array([[50, 60]])
     for word, shown in ((0, [True, True]), (1 << 40, [False, False]), (1 << 63, [False, False])):
-        assert toss_rare_exponential(rare, noise_scale=1.0, rng=chosen([word])).tolist() == [shown]
+        assert toss_rare_exponential(
+            rare, noise_scale=1.0, rng=chosen(random_words=[word])
+        ).tolist() == [shown]
     first, second, none = law(_first_weights(rare[0], noise_scale=1.0))
     assert float(first[0]) == pytest.approx(math.exp(-50), rel=1e-9)
     assert float(second[0]) == pytest.approx(math.exp(-60), rel=1e-6)
@@ -319,8 +326,12 @@ def test_a_session_that_is_continued_reads_the_same_bits() -> None:
         np.random.default_rng(9),
         np.array([[0]], dtype=np.uint64),
     )
-    assert index_of(ready.entry((0,)), weights) == index_of(again.entry((0,)), weights) == 1
-    assert ready.entry((0,)).bounds() == again.entry((0,)).bounds()
+    assert (
+        index_of(ready.entry(index=(0,)), weights)
+        == index_of(again.entry(index=(0,)), weights)
+        == 1
+    )
+    assert ready.entry(index=(0,)).bounds() == again.entry(index=(0,)).bounds()
 
 
 def test_a_wrapper_claims_no_pure_price_for_a_law_that_it_knows_in_floats_alone() -> None:
@@ -385,7 +396,7 @@ def test_counts_are_compared_by_a_table_as_one_by_one(most: int, std: float) -> 
                     np.array([[count]]),
                     threshold=0.37 * most,
                     noise_std=std,
-                    rng=chosen([near]),
+                    rng=chosen(random_words=[near]),
                     clip_range=limit,
                 )
                 for limit in ((0, most), None)

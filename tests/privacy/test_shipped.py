@@ -356,7 +356,9 @@ def test_a_bounded_range_is_attained_and_not_exceeded(adjacency: Adjacency, case
     first, second, _ = pairs_of_laws(
         case, vote_shape=Shape(adjacency, num_labels=4, num_teachers=3)
     )
-    assert largest_range(first, second) == pytest.approx(event.epsilon, rel=1e-9)
+    assert largest_range(first_laws=first, second_laws=second) == pytest.approx(
+        event.epsilon, rel=1e-9
+    )
 
 
 @every_adjacency

@@ -41,20 +41,20 @@ def assert_priced(
     *,
     call_epsilon: float,
     num_accesses: int,
-    refuted_accesses: tuple[float, int],
+    refuted_epsilon: float,
+    refuted_accesses: int,
 ) -> None:
     """Fails if the exact delta of some pair exceeds the price at some epsilon, or if a smaller price is not exceeded.
 
-    The price is that of `num_accesses` accesses of `call_epsilon`. The smaller price has the epsilon and the number of
-    accesses in `refuted_accesses`. Both have the failure probability 1e-6.
+    The price is that of `num_accesses` accesses of `call_epsilon`. The smaller price is that of
+    `refuted_accesses` accesses of `refuted_epsilon`. Both have the failure probability 1e-6.
     """
     exact = np.array(
         [hockey_stick(first[None], second[None], EPSILONS)[0] for first, second in pairs]
     )
-    small_epsilon, small_count = refuted_accesses
     accountants = [
         PureDpAccountant().compose(PureDpEvent(epsilon=call_epsilon), count=num_accesses),
-        PureDpAccountant().compose(PureDpEvent(epsilon=small_epsilon), count=small_count),
+        PureDpAccountant().compose(PureDpEvent(epsilon=refuted_epsilon), count=refuted_accesses),
     ]
     price, small = (
         1e-6 + np.array([accountant.get_delta(epsilon) for epsilon in EPSILONS])
@@ -269,7 +269,11 @@ def test_a_sweep_keeps_its_price_and_not_that_of_k_noisy_counts(
     assert all(first.sum() == pytest.approx(1, abs=1e-8) for first, _ in pairs)
     count = sweep.event.event.count
     assert_priced(
-        pairs, call_epsilon=sweep.target.epsilon, num_accesses=count, refuted_accesses=(1.0, k)
+        pairs,
+        call_epsilon=sweep.target.epsilon,
+        num_accesses=count,
+        refuted_epsilon=1.0,
+        refuted_accesses=k,
     )
 
 
@@ -357,5 +361,9 @@ def test_sparse_vector_keeps_its_price_and_not_that_of_its_hits(
         for first_bits, second_bits in sparse_vector_pairs(adjacency, num_queries)
     )
     assert_priced(
-        pairs, call_epsilon=1.0, num_accesses=mechanism.event.event.count, refuted_accesses=(1.0, 1)
+        pairs,
+        call_epsilon=1.0,
+        num_accesses=mechanism.event.event.count,
+        refuted_epsilon=1.0,
+        refuted_accesses=1,
     )

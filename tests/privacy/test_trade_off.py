@@ -48,7 +48,7 @@ def test_randomized_responses_have_their_exact_curve(
     """The curve of pure DP is that of randomized responses, from below, with their advantage and mu."""
     spent = accountant().compose(pa.PureDpEvent(epsilon), count)
     first, second = randomized_responses(epsilon, count)
-    exact = exact_curve(first, second, np.array(ALPHAS))
+    exact = exact_curve(first, second, alphas=np.array(ALPHAS))
     curve = np.array([spent.trade_off(alpha) for alpha in ALPHAS])
     assert (curve <= exact + 1e-15).all()
     assert curve == pytest.approx(exact, abs=1e-5)
@@ -63,9 +63,9 @@ def test_randomized_responses_have_their_exact_curve(
 
 def test_smaller_price_has_a_curve_above_the_exact_one() -> None:
     """Control: a price that is 10% too small has a curve above the exact one, and too small a mu."""
-    spent = pa.AutoAccountant().compose(pa.PureDpEvent(0.9 * 0.2), 12)
-    first, second = randomized_responses(0.2, 12)
-    exact = exact_curve(first, second, np.array(ALPHAS))
+    spent = pa.AutoAccountant().compose(pa.PureDpEvent(epsilon=0.9 * 0.2), 12)
+    first, second = randomized_responses(epsilon=0.2, count=12)
+    exact = exact_curve(first, second, alphas=np.array(ALPHAS))
     curve = np.array([spent.trade_off(alpha) for alpha in ALPHAS])
     assert (curve > exact).any()
     assert spent.advantage() < np.abs(first - second).sum() / 2
@@ -73,7 +73,7 @@ def test_smaller_price_has_a_curve_above_the_exact_one() -> None:
 
 def test_mu_of_a_smaller_price_is_too_small() -> None:
     """Control: the mu of a Gaussian release with 10% more noise has a curve above the true one."""
-    mu = pa.AutoAccountant().compose(pa.GaussianEvent(1.1)).gdp_mu()
+    mu = pa.AutoAccountant().compose(pa.GaussianEvent(noise_multiplier=1.1)).gdp_mu()
     alpha = 0.01
     assert norm.cdf(norm.isf(alpha) - mu) > norm.cdf(norm.isf(alpha) - 1.0)
 
@@ -108,7 +108,7 @@ def test_curve_of_asymmetric_pair_is_below_both_directions(sampling_prob: float)
 
 def test_failures_bound_the_curve_of_a_release_that_fails() -> None:
     """A release that fails with probability .01 is shown by a curve below 0.99 of the curve without failures."""
-    failing = pa.ApproximateEvent(pa.GaussianEvent(1.0), failure_prob=0.01)
+    failing = pa.ApproximateEvent(pa.GaussianEvent(noise_multiplier=1.0), failure_prob=0.01)
     spent = pa.AutoAccountant().compose(failing)
     for alpha in ALPHAS:
         # P = .99 N(1, 1) + .01 "failed", Q = .99 N(0, 1) + .01 "fine"
@@ -119,11 +119,11 @@ def test_failures_bound_the_curve_of_a_release_that_fails() -> None:
 
 def test_mixture_of_gaussian_and_ranges_is_no_better_than_its_parts() -> None:
     """Gaussians beside bounded ranges have a mu from that of the Gaussians to the sum of the squares of all."""
-    ranges = pa.SelfComposedEvent(pa.BoundedRangeEvent(0.2), 50)
-    both = pa.ExactAccountant().compose(pa.GaussianEvent(1.0)).compose(ranges)
+    ranges = pa.SelfComposedEvent(pa.BoundedRangeEvent(epsilon=0.2), 50)
+    both = pa.ExactAccountant().compose(pa.GaussianEvent(noise_multiplier=1.0)).compose(ranges)
     of_ranges = pa.ExactAccountant().compose(ranges).gdp_mu()
     # a pair of losses 0.1 and -0.1 is one that a bounded range allows
-    first, second = randomized_responses(0.1, 50)
+    first, second = randomized_responses(epsilon=0.1, count=50)
     losses = np.log(first / second)
     x = np.linspace(-12, 14, 200001)
     loss_of_gaussian = x - 0.5
@@ -132,7 +132,7 @@ def test_mixture_of_gaussian_and_ranges_is_no_better_than_its_parts() -> None:
     neighbors = np.diff(norm.cdf(x)[::20], prepend=0.0)
     p = (first[:, None] * weights).ravel()
     q = (second[:, None] * neighbors).ravel()
-    exact = exact_curve(p + 1e-300, q + 1e-300, np.array(ALPHAS))
+    exact = exact_curve(first=p + 1e-300, second=q + 1e-300, alphas=np.array(ALPHAS))
     assert total.shape == (51, 10001)
     for alpha, beta in zip(ALPHAS, exact, strict=True):
         assert both.trade_off(alpha) <= beta + 1e-4

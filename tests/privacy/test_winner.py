@@ -126,7 +126,7 @@ def test_a_price_of_one_count_does_not_cover_replace_one() -> None:
     """
     cheap, dear = (
         verified(
-            GaussianEvent(std),
+            GaussianEvent(noise_multiplier=std),
             adjacency=Adjacency.REPLACE_ONE,
             noise_std=1.0,
             num_labels=4,

@@ -74,5 +74,5 @@ def require_price_of_two_rounds(
             rng=rng,
         )
 
-    verdict_on(GaussianEvent(ROUNDS.votes_multiplier)).require()
+    verdict_on(GaussianEvent(noise_multiplier=ROUNDS.votes_multiplier)).require()
     assert verdict_on(refuted).refuted

@@ -164,13 +164,14 @@ def test_plain_pate_as_its_paper_accounts() -> None:
     rho = 600 * 40 / (2 * 50.0**2)
     expected = rho + 2 * math.sqrt(rho * math.log(1e6))
     assert families()[0].paper_epsilon(
-        50.0, num_queries=600, num_labels=40, target_delta=1e-6
+        noise=50.0, num_queries=600, num_labels=40, target_delta=1e-6
     ) == pytest.approx(expected, rel=1e-3)
     assert families()[2].paper_epsilon(
-        50.0, num_queries=600, num_labels=40, target_delta=1e-6
+        noise=50.0, num_queries=600, num_labels=40, target_delta=1e-6
     ) == pytest.approx(3.66, abs=0.02)
     assert (
-        families()[3].paper_epsilon(50.0, num_queries=600, num_labels=40, target_delta=1e-6) is None
+        families()[3].paper_epsilon(noise=50.0, num_queries=600, num_labels=40, target_delta=1e-6)
+        is None
     )
 
 

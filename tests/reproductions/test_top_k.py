@@ -89,7 +89,7 @@ def test_draws_are_repeated_in_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
 
     def pick(counts: np.ndarray, rng: np.random.Generator) -> np.ndarray:
         sizes.append(len(counts))
-        return rng.integers(0, 2, (len(counts), 1))
+        return rng.integers(0, 2, size=(len(counts), 1))
 
     monkeypatch.setattr("reproductions.top_k.score._NUMBERS_AT_ONCE", 12)
     fitted = repeated(

@@ -12,7 +12,7 @@ from tests.refusals import refused
 
 def test_each_value_is_a_row_below_the_default() -> None:
     """`trust=0,0.25 num_rounds=5` gives four rows: the default recipe, and one for each value."""
-    rows = ablate_recipe.rows_of(["trust=0,0.25", "num_rounds=5"], base=DEFAULT_RECIPE)
+    rows = ablate_recipe.rows_of(words=["trust=0,0.25", "num_rounds=5"], base=DEFAULT_RECIPE)
     assert rows == [
         Row(name="default", recipe=DEFAULT_RECIPE),
         Row(name="trust=0", recipe=Recipe(trust=0)),
@@ -24,7 +24,7 @@ def test_each_value_is_a_row_below_the_default() -> None:
 def test_settings_hold_in_all_rows() -> None:
     """A base recipe with `num_rounds=5` and the argument `trust=0.25` give two rows, both with five rounds."""
     base = ablate_recipe.settings_in(["num_rounds=5"])
-    rows = ablate_recipe.rows_of(["trust=0.25"], base)
+    rows = ablate_recipe.rows_of(words=["trust=0.25"], base=base)
     assert [row.recipe for row in rows] == [
         Recipe(num_rounds=5),
         Recipe(num_rounds=5, trust=0.25),
@@ -33,14 +33,14 @@ def test_settings_hold_in_all_rows() -> None:
 
 def test_a_value_of_the_base_has_no_row_of_its_own() -> None:
     """The values of `trust` include that of the base recipe. It has no row beside the default."""
-    rows = ablate_recipe.rows_of(["trust=0.5,0.25"], base=DEFAULT_RECIPE)
+    rows = ablate_recipe.rows_of(words=["trust=0.5,0.25"], base=DEFAULT_RECIPE)
     assert [row.name for row in rows] == ["default", "trust=0.25"]
 
 
 def test_an_unknown_constant_is_refused() -> None:
     """A constant that no recipe has is refused under its name."""
     with refused("recipe.trusted"):
-        ablate_recipe.rows_of(["trusted=1"], base=DEFAULT_RECIPE)
+        ablate_recipe.rows_of(words=["trusted=1"], base=DEFAULT_RECIPE)
 
 
 def test_differences_are_taken_seed_by_seed() -> None:

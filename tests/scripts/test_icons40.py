@@ -71,12 +71,12 @@ def sets() -> dict[str, dict[str, Any]]:
         "bar-flat": {"body": "<path/>", "width": 0},
     }
     return {
-        "alpha": icon_set("alpha"),
-        "be": icon_set("be", more_icons=odd),
-        "gammas": icon_set("gammas", license_="CC-BY-4.0"),
-        "deltadelta": icon_set("deltadelta", license_="Apache-2.0"),
-        "copyleft": icon_set("copyleft", license_="GPL-3.0"),
-        "nobody": icon_set("nobody", license_=None),
+        "alpha": icon_set(prefix="alpha"),
+        "be": icon_set(prefix="be", more_icons=odd),
+        "gammas": icon_set(prefix="gammas", license_="CC-BY-4.0"),
+        "deltadelta": icon_set(prefix="deltadelta", license_="Apache-2.0"),
+        "copyleft": icon_set(prefix="copyleft", license_="GPL-3.0"),
+        "nobody": icon_set(prefix="nobody", license_=None),
     }
 
 
@@ -177,7 +177,7 @@ def test_the_pool_ends_where_it_is_full_for_the_first_time(seed: int) -> None:
     A longer pool may hold fewer icons with a label, since other words come first in it.
     """
     rng = np.random.default_rng(seed)
-    families = np.repeat(np.arange(30), rng.integers(1, 6, 30))
+    families = np.repeat(np.arange(30), rng.integers(1, 6, size=30))
     of_family = [
         frozenset(rng.choice(list("abcdef"), rng.integers(1, 4)).tolist()) for _ in range(30)
     ]
@@ -312,7 +312,7 @@ def test_data_image_folder_reads_a_build(package: IconPackage, tmp_path: Path) -
 
 def test_a_name_that_is_no_file_name_is_refused(make_package: Make, sets: dict[str, Any]) -> None:
     """An icon is named `../bar`. The package is refused with this name."""
-    sets["alpha"] = icon_set("alpha", more_icons={"../bar": {"body": SHAPES["bar"]}})
+    sets["alpha"] = icon_set(prefix="alpha", more_icons={"../bar": {"body": SHAPES["bar"]}})
     with refused("package", ANY, "letters, digits, _ and -, found '../bar'"):
         survey_names(
             IconPackage(make_package(sets)),

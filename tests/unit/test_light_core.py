@@ -136,7 +136,7 @@ def test_a_missing_extra_is_refused_with_its_install_command() -> None:
 
     The refusal has the command that installs it.
     """
-    done = answer(WITHOUT_EXTRAS)
+    done = answer(code=WITHOUT_EXTRAS)
     assert done.returncode == 0, done.stderr
     answers = dict(line.split(" | ") for line in done.stdout.splitlines() if "|" in line)
     expected_names = {f"pate.{name}" for name in (*TRAINED, "teachers")} | {*DOORS, *COMMANDS}
@@ -153,9 +153,9 @@ def test_a_missing_extra_is_refused_with_its_install_command() -> None:
 @pytest.mark.process
 def test_a_command_without_its_packages_exits_with_2() -> None:
     """Without hydra, importing a command exits with code 2 and one line."""
-    done = answer(f"{HIDE}import pate.cli.account")
+    done = answer(code=f"{HIDE}import pate.cli.account")
     assert (done.returncode, done.stdout, len(done.stderr.splitlines())) == (2, "", 1)
-    assert done.stderr == f"pate.cli: expected the package hydra: {how_to_install('cli')}\n"
+    assert done.stderr == f"pate.cli: expected the package hydra: {how_to_install(extra='cli')}\n"
 
 
 def hiding(*installed: str) -> str:
@@ -180,11 +180,13 @@ def test_prices_need_the_extra_cli_alone() -> None:
     """With the extra `cli` alone, pate-account prices. pate-train and pate-predict name the extra that they need."""
     pytest.importorskip("hydra")
     words = ["aggregator=gaussian_votes", "num_queries=600", "num_labels=40", "num_teachers=800"]
-    done = answer(hiding("cli") + called("account", *words, "target_epsilon=3.6", "format=json"))
+    done = answer(
+        code=hiding("cli") + called("account", *words, "target_epsilon=3.6", "format=json")
+    )
     assert done.returncode == 0, done.stderr
     assert 3.5 < json.loads(done.stdout.splitlines()[-1])["epsilon"] <= 3.6
     for command, extra in (("train", "train"), ("predict", "predict")):
-        done = answer(hiding("cli") + called(command))
+        done = answer(code=hiding("cli") + called(command))
         assert done.returncode == 2
         assert re.fullmatch(
             rf"pate-{command}: expected the package \w+: pip install '.*\[{extra}\]'\n", done.stderr
@@ -271,7 +273,7 @@ def test_the_other_distribution_is_named_and_takes_only_two_names_along(tmp_path
         )
         == 1
     )
-    assert answer("import pate").stderr == ""
+    assert answer(code="import pate").stderr == ""
     (tmp_path / "PATE-0.1.1.dist-info").rmdir()
     (tmp_path / "conf").symlink_to(ROOT / "conf")
     (tmp_path / "pate").mkdir()
@@ -299,15 +301,15 @@ def test_the_install_command_names_the_source_of_the_package(
 ) -> None:
     """The command that installs an extra names the wheel or folder of the package, or its published name."""
     wheel = f"pate_multilabel-{extras.VERSION}-py3-none-any.whl[ray]"
-    assert how_to_install("ray", on_any_machine=True) == f"pip install '{wheel}'"
+    assert how_to_install(extra="ray", on_any_machine=True) == f"pip install '{wheel}'"
     monkeypatch.setattr(extras, "_origin", lambda: "/a b/x.whl")
-    assert how_to_install("ray") == "pip install '/a b/x.whl[ray]'"
+    assert how_to_install(extra="ray") == "pip install '/a b/x.whl[ray]'"
     monkeypatch.setattr(extras, "_origin", lambda: None)
-    assert how_to_install("ray") == f"pip install '{wheel}'"
+    assert how_to_install(extra="ray") == f"pip install '{wheel}'"
     monkeypatch.setattr(extras, "PUBLISHED", True)
     assert (
-        how_to_install("ray")
-        == how_to_install("ray", on_any_machine=True)
+        how_to_install(extra="ray")
+        == how_to_install(extra="ray", on_any_machine=True)
         == "pip install 'pate-multilabel[ray]'"
     )
     monkeypatch.setitem(sys.modules, "ray", None)

@@ -123,7 +123,7 @@ def of_rounds(kind: type[MomentVotes], num_teachers: int, **options: object) -> 
         labels=rng.random((len(inputs), 2)) < 0.3,
         teacher_of=teacher_of,
         num_teachers=num_teachers,
-        directions=replace(PublicPCA.fit(pool, 8), kernel=kernel),
+        directions=replace(PublicPCA.fit(pool, max_directions=8), kernel=kernel),
         public_inputs=pool,
         records_per_teacher=8.0,
         **options,

@@ -35,7 +35,10 @@ def test_the_time_left_counts_the_steps_of_this_process_alone() -> None:
     stage.advance(40, current_time=5.0)
     assert stage.seconds_left(current_time=5.0) is None
     stage.advance(60, current_time=65.0)
-    assert stage.line(65.0) == "training teachers, 60 of 100, 1 min passed, about 2 min left"
+    assert (
+        stage.line(current_time=65.0)
+        == "training teachers, 60 of 100, 1 min passed, about 2 min left"
+    )
 
 
 def test_the_time_left_does_not_count_preparations() -> None:
@@ -51,9 +54,9 @@ def test_the_time_left_does_not_count_preparations() -> None:
 def test_a_stage_of_unknown_length_says_its_step_and_the_time() -> None:
     """A stage without a number of steps shows its step, the time passed and the note."""
     stage = Stage(name="training the student", num_steps=None, start_time=0.0)
-    assert stage.line(30.0) == "training the student, 30 s passed"
+    assert stage.line(current_time=30.0) == "training the student, 30 s passed"
     stage.advance(7, "loss 0.2", current_time=40.0)
-    assert stage.line(41.0) == "training the student, step 7, 41 s passed, loss 0.2"
+    assert stage.line(current_time=41.0) == "training the student, step 7, 41 s passed, loss 0.2"
 
 
 def _shown(monitor_of: Console) -> list[str]:

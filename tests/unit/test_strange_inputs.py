@@ -104,7 +104,7 @@ def test_inputs_of_the_classifier(kind: str) -> None:
     assert "patient" not in str(caught.value)
 
 
-VOTES = RNG.integers(0, 10, (5, 3))
+VOTES = RNG.integers(0, 10, size=(5, 3))
 BITS = RNG.random((10, 5, 3)) < 0.5
 
 
@@ -220,8 +220,8 @@ CALLS: dict[str, Callable[[], Any]] = {
     "threshold_share": lambda: ConfidentVotes(
         screening_std=3.0, threshold_share=ENORMOUS, noise_std=3.0
     ),
-    "noise_multiplier": lambda: GaussianEvent(ENORMOUS),
-    "epsilon": lambda: BoundedRangeEvent(ENORMOUS),
+    "noise_multiplier": lambda: GaussianEvent(noise_multiplier=ENORMOUS),
+    "epsilon": lambda: BoundedRangeEvent(epsilon=ENORMOUS),
     "mu": lambda: gaussian_delta(ENORMOUS, epsilon=1.0),
     "logits": lambda: OneBitEvent({"a": 1}, reach=3),
     "pass_probs": lambda: StabilityTest(pass_probs=ENORMOUS, failure_prob=1e-9),

@@ -85,9 +85,9 @@ class CanonicalTopK(BoundedRangeTopK):
     def event(self) -> Event:
         """The price of one release."""
         return (
-            BoundedRangeEvent(self.range_of())
+            BoundedRangeEvent(epsilon=self.range_of())
             if self.noise == "gumbel"
-            else PureDpEvent(self.range_of())
+            else PureDpEvent(epsilon=self.range_of())
         )
 
     def draw(self, counts: Counts, rng: np.random.Generator) -> Counts:

@@ -127,7 +127,7 @@ class JointTopK(JointMechanism, BoundedRangeTopK):
     @property
     def event(self) -> Event:
         """The price of one release."""
-        return BoundedRangeEvent(self.range_of())
+        return BoundedRangeEvent(epsilon=self.range_of())
 
     def draw_class_indices(
         self, falling_counts: Counts, has_few_classes: bool, rng: np.random.Generator

@@ -57,7 +57,7 @@ class PeelingTopK(BoundedRangeTopK):
     def event(self) -> Event:
         """The price of one release, which is that of k picks."""
         return accounting.SelfComposedEvent(
-            accounting.BoundedRangeEvent(self.range_of(rounds=self.k)), count=self.k
+            accounting.BoundedRangeEvent(epsilon=self.range_of(rounds=self.k)), count=self.k
         )
 
     def draw(self, counts: Counts, rng: np.random.Generator) -> Counts:

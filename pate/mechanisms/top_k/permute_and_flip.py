@@ -39,7 +39,9 @@ class PermuteAndFlipTopK(PureTopK):
     @property
     def event(self) -> Event:
         """The price of one release, which is that of k picks."""
-        return accounting.SelfComposedEvent(PureDpEvent(self.epsilon / self.k), count=self.k)
+        return accounting.SelfComposedEvent(
+            PureDpEvent(epsilon=self.epsilon / self.k), count=self.k
+        )
 
     def draw(self, counts: Counts, rng: np.random.Generator) -> Counts:
         """Draws k indices of each histogram `[Q, d]`, in the order of the picks: `[Q, k]`."""

@@ -125,7 +125,9 @@ def test_curves_are_those_of_the_pair_from_above(
     for order, curve in zip(
         orders, sampled_gaussian_rdp(event, orders=np.array(orders)).tolist(), strict=True
     ):
-        exact = float(moment(order, q, shift, adjacency))
+        exact = float(
+            moment(renyi_order=order, sampling_prob=q, mean_shift=shift, adjacency=adjacency)
+        )
         assert exact * (1 - 1e-12) <= curve <= exact * (1 + 1e-4)
         assert not 0.9 * curve >= exact
 

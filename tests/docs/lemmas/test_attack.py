@@ -17,7 +17,9 @@ CURVES = {
 
 def gaussian(multiplier: float) -> PriceCurve:
     """Returns the price curve of one Gaussian release with a noise multiplier, by the exact accountant."""
-    return PriceCurve.from_accountant(ExactAccountant().compose(GaussianEvent(multiplier)))
+    return PriceCurve.from_accountant(
+        ExactAccountant().compose(GaussianEvent(noise_multiplier=multiplier))
+    )
 
 
 def least_mass(curve: PriceCurve, guesses: Guesses, tail: float) -> float:
@@ -113,7 +115,7 @@ def test_lower_bounds_exceed_the_price_as_rarely_as_chance_allows() -> None:
     guessed = 84
 
     def spent(scale: float) -> ExactAccountant:
-        return ExactAccountant().compose(GaussianEvent(scale / shift))
+        return ExactAccountant().compose(GaussianEvent(noise_multiplier=scale / shift))
 
     scores = rng.normal(shift / 2, 1, (200, count))
     surest = np.argsort(-np.abs(scores), axis=1)[:, :guessed]
@@ -145,15 +147,15 @@ def test_lower_bounds_are_below_the_price_and_rise_with_the_guesses() -> None:
     """
 
     def spent(scale: float) -> ExactAccountant:
-        return ExactAccountant().compose(GaussianEvent(2 * scale))
+        return ExactAccountant().compose(GaussianEvent(noise_multiplier=2 * scale))
 
     def found(correct: int) -> tuple[float, float]:
         guesses = Guesses(num_canaries=1000, num_guesses=190, num_correct=correct)
         return guesses.least_epsilon(delta=1e-6), guesses.least_price(spent, target_delta=1e-6)
 
-    assert found(95) == (0.0, 0.0)
-    bounds_of_125 = found(125)
-    bounds_of_185 = found(185)
+    assert found(correct=95) == (0.0, 0.0)
+    bounds_of_125 = found(correct=125)
+    bounds_of_185 = found(correct=185)
     assert (
         0 < bounds_of_125[0] < bounds_of_125[1] < bounds_of_185[1]
         and bounds_of_125[0] < bounds_of_185[0] < bounds_of_185[1]

@@ -36,7 +36,9 @@ def test_weights_of_shared_records_stay_within_each_owner_and_grow() -> None:
     after the first step no weight falls.
     """
     for _ in range(30):
-        owners = [RNG.integers(0, RNG.integers(1, 12), 40) for _ in range(int(RNG.integers(2, 4)))]
+        owners = [
+            RNG.integers(0, RNG.integers(1, 12), size=40) for _ in range(int(RNG.integers(2, 4)))
+        ]
         weights = np.ones(40)
         for step in range(6):
             before = weights

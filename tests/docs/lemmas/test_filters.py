@@ -261,14 +261,14 @@ def test_a_cap_but_no_total_bounds_adaptive_stopping() -> None:
         totals.append(ledger.spent_epsilon)
     assert len(totals) > 20
     fixed = [math.inf] * (len(totals) - 1) + [totals[-1]]
-    assert delta_of_stopping(step, epsilon_bounds=fixed) == pytest.approx(delta, rel=0.02), (
-        "the delta of a fixed number is exact"
-    )
-    assert delta_of_stopping(step, epsilon_bounds=totals) > 3 * delta, (
+    assert delta_of_stopping(epsilon_per_release=step, epsilon_bounds=fixed) == pytest.approx(
+        delta, rel=0.02
+    ), "the delta of a fixed number is exact"
+    assert delta_of_stopping(epsilon_per_release=step, epsilon_bounds=totals) > 3 * delta, (
         "spent_epsilon is for prices that were fixed beforehand"
     )
     assert ledger.guaranteed_epsilon == 6.0
-    assert delta_of_stopping(step, epsilon_bounds=[6.0] * len(totals)) <= delta
+    assert delta_of_stopping(epsilon_per_release=step, epsilon_bounds=[6.0] * len(totals)) <= delta
 
 
 def test_a_release_at_the_whole_cap_leaves_room_for_none() -> None:
@@ -287,8 +287,8 @@ def test_a_release_at_the_whole_cap_leaves_room_for_none() -> None:
     ledger.charge(first, adjacency=ledger.adjacency)
     assert ledger.affords(PureDpEvent(epsilon=step)) == ledger.affords(NoOpEvent()) == 0
     at_the_end = [math.inf] * count
-    assert delta_of_stopping(step, epsilon_bounds=[*at_the_end, cap]) == pytest.approx(
-        delta, rel=0.02
-    )
-    control = delta_of_stopping(step, epsilon_bounds=[*at_the_end, cap, cap])
+    assert delta_of_stopping(
+        epsilon_per_release=step, epsilon_bounds=[*at_the_end, cap]
+    ) == pytest.approx(delta, rel=0.02)
+    control = delta_of_stopping(epsilon_per_release=step, epsilon_bounds=[*at_the_end, cap, cap])
     assert control > 1.05 * delta, "the control: one more adaptive release exceeds delta"

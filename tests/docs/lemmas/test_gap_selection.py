@@ -75,8 +75,8 @@ def test_every_event_obeys_both_curves(seed: int) -> None:
         candidates = int(rng.integers(2, 6))
         std = 10 ** rng.uniform(0, 1.2)
         sens = int(rng.integers(1, 3))
-        utilities = rng.integers(-3, 4, candidates).astype(float)
-        moved = utilities + rng.integers(-sens, sens + 1, candidates)
+        utilities = rng.integers(-3, 4, size=candidates).astype(float)
+        moved = utilities + rng.integers(-sens, sens + 1, size=candidates)
         p = noisy_max_distribution(utilities, noise_std=std)
         q = noisy_max_distribution(moved, noise_std=std)
         shift = 2 * sens / std

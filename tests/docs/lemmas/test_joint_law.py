@@ -112,7 +112,9 @@ def test_no_law_that_satisfies_the_rows_is_above_the_bound(number: int, reach: i
         for (first, second), share in zip(pairwise(vertices), rng.random(59), strict=True)
     ]
     assert max(float((types.limits @ law).max()) for law in laws) < 1e-9
-    divergences = [divergence_of(types, law, f) for law in vertices + laws]
+    divergences = [
+        divergence_of(types, type_weights=law, convex_function=f) for law in vertices + laws
+    ]
     assert 0 < max(divergences) <= bound
     lawless = np.zeros(len(types.moved))
     middle = np.abs(types.passes - 0.5).argsort(kind="stable")

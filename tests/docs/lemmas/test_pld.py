@@ -82,7 +82,7 @@ def test_the_profile_of_a_bounded_range_is_attained() -> None:
     For epsilons that are over 0.05 within the range, it equals the profile.
     """
     width = 1.2
-    profile = privacy_profile(BoundedRangeEvent(width), epsilons=EPSILONS)
+    profile = privacy_profile(BoundedRangeEvent(epsilon=width), epsilons=EPSILONS)
     t = np.linspace(1e-9, width - 1e-9, 4001)[:, None]
     likely_share = -np.expm1(width - t) / (np.exp(-t) - np.exp(width - t))
     searched = np.maximum(likely_share * -np.expm1(EPSILONS - t), 0.0).max(axis=0)
@@ -103,9 +103,9 @@ def test_the_profile_of_a_maximum_covers_alternating_moves() -> None:
     profile = privacy_profile(
         NoisyMaxGaussianEvent(noise_multiplier=2.0, num_candidates=7), epsilons=EPSILONS
     )
-    assert (hockey_sticks(p, q) <= profile + 1e-9).all()
+    assert (hockey_sticks(first_law=p, second_law=q) <= profile + 1e-9).all()
     smaller = privacy_profile(NoisyMaxGaussianEvent(2.0 / 0.6, num_candidates=7), epsilons=EPSILONS)
-    assert (hockey_sticks(p, q) > smaller + 1e-4).any()
+    assert (hockey_sticks(first_law=p, second_law=q) > smaller + 1e-4).any()
 
 
 def test_bits_within_reach_both_ways_round() -> None:
@@ -118,7 +118,7 @@ def test_bits_within_reach_both_ways_round() -> None:
     for i, j in combinations(range(5), 2):
         if j - i <= 2:
             p, q = (np.array([expit(logits[k]), expit(-logits[k])]) for k in (i, j))
-            worst = np.maximum(worst, hockey_sticks(p, q))
+            worst = np.maximum(worst, hockey_sticks(first_law=p, second_law=q))
     assert privacy_profile(OneBitEvent(logits, reach=2), epsilons=EPSILONS) == pytest.approx(
         worst, abs=1e-12
     )
@@ -130,7 +130,9 @@ def test_a_profile_of_zcdp_is_above_the_gaussian_of_that_rho() -> None:
     Negative control: the profile of half of the rho is exceeded.
     """
     rho = 0.08
-    gaussian = privacy_profile(GaussianEvent(1 / math.sqrt(2 * rho)), epsilons=EPSILONS)
+    gaussian = privacy_profile(
+        GaussianEvent(noise_multiplier=1 / math.sqrt(2 * rho)), epsilons=EPSILONS
+    )
     assert (
         gaussian
         <= convex_minorant(x=np.exp(EPSILONS), y=privacy_profile(ZCdpEvent(rho), epsilons=EPSILONS))

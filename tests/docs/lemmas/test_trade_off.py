@@ -46,13 +46,13 @@ def test_best_guess_of_a_value_succeeds_within_the_bound(num_values: int) -> Non
     outcomes[:, 0] += 1  # the value is the first one; by symmetry the success is the same for all
     success = float((outcomes.argmax(axis=1) == 0).mean())
     # one value in place of another moves the sum by the root of 2
-    spent = pa.AutoAccountant().compose(pa.GaussianEvent(noise_std / np.sqrt(2)))
-    assert success <= 1 - spent.trade_off(1 / num_values)
+    spent = pa.AutoAccountant().compose(pa.GaussianEvent(noise_multiplier=noise_std / np.sqrt(2)))
+    assert success <= 1 - spent.trade_off(alpha=1 / num_values)
     assert success > 1 / num_values
 
 
 def test_smaller_price_is_broken_by_the_best_guess() -> None:
     """Control: the best guess of two values exceeds the bound of a release with four times the noise."""
-    spent = pa.AutoAccountant().compose(pa.GaussianEvent(4 * 0.8 / np.sqrt(2)))
+    spent = pa.AutoAccountant().compose(pa.GaussianEvent(noise_multiplier=4 * 0.8 / np.sqrt(2)))
     success = norm.cdf(1 / np.sqrt(2) / 0.8)
-    assert success > 1 - spent.trade_off(0.5)
+    assert success > 1 - spent.trade_off(alpha=0.5)

@@ -94,7 +94,9 @@ def test_no_law_costs_more_and_a_price_3_percent_smaller_fails(
     For the smallest shift, some pair exceeds 97% of the price at one of the five smallest Renyi orders.
     """
     price = winner_rdp(noise_multiplier=1 / shift, num_moving=num_moving, orders=ORDERS)
-    worst = np.max([divergence(p, q) for p, q in laws(shift, num_moving)], axis=0)
+    worst = np.max(
+        [divergence(first_law=p, second_law=q) for p, q in laws(shift, num_moving)], axis=0
+    )
     assert (worst <= price * (1 + 1e-9) + 1e-12).all()
     assert (price <= ORDERS * (num_moving * shift * shift / 2) * (1 + 1e-12)).all()
     if shift == 0.02:

@@ -25,7 +25,9 @@ def test_calibrated_noise_meets_the_target_and_slightly_less_does_not(
     """
 
     def event_for(noise: float) -> pa.ApproximateEvent:
-        return pa.ApproximateEvent(event=pa.GaussianEvent(noise), failure_prob=1e-9)
+        return pa.ApproximateEvent(
+            event=pa.GaussianEvent(noise_multiplier=noise), failure_prob=1e-9
+        )
 
     noise = pa.calibrate(event_for, target_epsilon=target, target_delta=1e-6, start=start)
 
@@ -91,7 +93,9 @@ def test_largest_count_finds_every_boundary() -> None:
         ("target_epsilon", lambda noise: pa.PureDpEvent(epsilon=2.0 + 1 / noise), 1.0),
         (
             "failure_prob",
-            lambda noise: pa.ApproximateEvent(event=pa.GaussianEvent(noise), failure_prob=1e-3),
+            lambda noise: pa.ApproximateEvent(
+                event=pa.GaussianEvent(noise_multiplier=noise), failure_prob=1e-3
+            ),
             1.0,
         ),
         *(

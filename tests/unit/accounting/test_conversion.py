@@ -157,7 +157,7 @@ def test_the_exact_accountant_bounds_the_true_delta_of_gaussians(
     At an epsilon smaller by 1e-8, the true delta exceeds the target. Also, `get_delta` is at least
     the true delta.
     """
-    spent = pa.ExactAccountant().compose(pa.GaussianEvent(multiplier), count=count)
+    spent = pa.ExactAccountant().compose(pa.GaussianEvent(noise_multiplier=multiplier), count=count)
     mu = true_mu(multiplier, count)
     for delta in DELTAS:
         epsilon = spent.get_epsilon(delta)
@@ -173,7 +173,7 @@ def test_other_accountants_bound_the_true_delta_of_gaussians(accountant: Any) ->
     target delta.
     """
     for multiplier, count in itertools.product((0.03, 1.9, 1e4, 1e13), (1, 10**9)):
-        spent = accountant().compose(pa.GaussianEvent(multiplier), count=count)
+        spent = accountant().compose(pa.GaussianEvent(noise_multiplier=multiplier), count=count)
         mu = true_mu(multiplier, count)
         for delta in (1e-300, 1e-9, 1e-3):
             assert true_delta(mu, epsilon=spent.get_epsilon(delta)) <= delta
@@ -187,7 +187,7 @@ def test_the_sum_of_many_different_gaussians_is_rounded_up() -> None:
     """
     multipliers = np.random.default_rng(0).uniform(low=100, high=1e4, size=2000)
     spent = pa.ExactAccountant().compose(
-        pa.ComposedEvent(tuple(pa.GaussianEvent(m) for m in multipliers.tolist()))
+        pa.ComposedEvent(tuple(pa.GaussianEvent(noise_multiplier=m) for m in multipliers.tolist()))
     )
     with mpmath.workdps(100):
         mu = mpmath.sqrt(mpmath.fsum(1 / mpmath.mpf(m) ** 2 for m in multipliers.tolist()))
@@ -207,8 +207,8 @@ def test_gaussians_with_pure_releases_are_bounded_from_above(pure: float) -> Non
     for multiplier in (0.4, 30.0, 1e6, 1e13):
         event = pa.ComposedEvent(
             (
-                pa.GaussianEvent(multiplier),
-                pa.SelfComposedEvent(event=pa.PureDpEvent(pure), count=count),
+                pa.GaussianEvent(noise_multiplier=multiplier),
+                pa.SelfComposedEvent(event=pa.PureDpEvent(epsilon=pure), count=count),
             )
         )
         with mpmath.workdps(100):

@@ -95,16 +95,19 @@ LOGITS = tuple(math.log(p / (1 - p)) for p in CHANCES)
 PLAYS: dict[str, tuple[list[pa.Event], list[list[tuple[Fraction, Fraction]]]]] = {
     "bits": ([pa.OneBitEvent(logits=LOGITS, reach=1)] * 3, [bits(CHANCES, reach=1)] * 3),
     "far bits": ([pa.OneBitEvent(logits=LOGITS, reach=3)] * 2, [bits(CHANCES, reach=3)] * 2),
-    "range": ([pa.BoundedRangeEvent(math.log(2))] * 2, [spans(Fraction(2), num_intervals=24)] * 2),
+    "range": (
+        [pa.BoundedRangeEvent(epsilon=math.log(2))] * 2,
+        [spans(Fraction(2), num_intervals=24)] * 2,
+    ),
     "small range": (
-        [pa.BoundedRangeEvent(math.log(1.1))] * 3,
+        [pa.BoundedRangeEvent(epsilon=math.log(1.1))] * 3,
         [spans(Fraction(11, 10), num_intervals=20)] * 3,
     ),
     "range, bit, pure": (
         [
-            pa.BoundedRangeEvent(math.log(1.5)),
+            pa.BoundedRangeEvent(epsilon=math.log(1.5)),
             pa.OneBitEvent(logits=LOGITS, reach=2),
-            pa.PureDpEvent(math.log(3)),
+            pa.PureDpEvent(epsilon=math.log(3)),
         ],
         [
             spans(Fraction(3, 2), num_intervals=16),
@@ -430,7 +433,7 @@ def test_blocks_of_two_steps_bound_an_exhaustive_search(monkeypatch: pytest.Monk
     """
     monkeypatch.setattr(exact_blocks, "CAPACITY", 8)
     a_bit = dominating_pairs(pa.OneBitEvent(logits=LOGITS, reach=1))
-    a_range = dominating_pairs(pa.BoundedRangeEvent(math.log(1.5)))
+    a_range = dominating_pairs(pa.BoundedRangeEvent(epsilon=math.log(1.5)))
     assert a_bit is not None and a_range is not None
     steps = ((a_bit, 1), (a_range, 1), (a_bit, 1))
     result = profile_of(
@@ -496,8 +499,8 @@ def test_epsilon_of_a_profile_is_zero_at_large_deltas_infinite_at_small() -> Non
     """
     grid = LossGrid(first=-3, size=8, spacing=rounded_spacing(spacing=0.1))
     profile = Profile(grid=grid, values=np.array([0.9, 0.8, 0.7, 0.6, 0.5, 0.4, 0.3, 0.2]))
-    assert profile.epsilon(0.6) == 0
-    assert profile.epsilon(0.1) == math.inf
-    assert profile.delta(0.0) == 0.6
-    assert 0 < profile.epsilon(0.59) < grid.spacing
-    assert profile.delta(5.0) == 0.2
+    assert profile.epsilon(delta=0.6) == 0
+    assert profile.epsilon(delta=0.1) == math.inf
+    assert profile.delta(epsilon=0.0) == 0.6
+    assert 0 < profile.epsilon(delta=0.59) < grid.spacing
+    assert profile.delta(epsilon=5.0) == 0.2

@@ -130,14 +130,14 @@ def test_equal_parts_of_a_cap_fit_exactly(
     Ten times the float 0.1 exceeds 1 by 6e-17; the filter converts at a slightly smaller delta to
     allow for that.
     """
-    privacy_filter = kind(cap, 1e-9).fixed_by(pa.PureDpEvent(part))
+    privacy_filter = kind(cap, 1e-9).fixed_by(pa.PureDpEvent(epsilon=part))
     for event, number in (
-        (pa.PureDpEvent(part), count),
-        (pa.SelfComposedEvent(event=pa.PureDpEvent(part), count=count), 1),
+        (pa.PureDpEvent(epsilon=part), count),
+        (pa.SelfComposedEvent(event=pa.PureDpEvent(epsilon=part), count=count), 1),
     ):
         assert privacy_filter.affords(Spent(), event) == number
     assert not privacy_filter.admits(
-        privacy_filter.price(pa.SelfComposedEvent(event=pa.PureDpEvent(part), count=count)),
+        privacy_filter.price(pa.SelfComposedEvent(event=pa.PureDpEvent(epsilon=part), count=count)),
         event=pa.PureDpEvent(epsilon=1e-12),
     )
     paid = (
@@ -442,11 +442,14 @@ def test_the_accountant_determines_the_default_filter(
         ),
         ("order", lambda: RenyiFilter(max_epsilon=CAP, target_delta=DELTA, order=1.0)),
         ("order", lambda: RenyiFilter(max_epsilon=CAP, target_delta=DELTA, order=2.0)),
-        ("filter", lambda: filter_from_json({"name": "none"}, max_epsilon=CAP, target_delta=DELTA)),
+        (
+            "filter",
+            lambda: filter_from_json(data={"name": "none"}, max_epsilon=CAP, target_delta=DELTA),
+        ),
         (
             "filter",
             lambda: filter_from_json(
-                {"name": "gaussian", "order": 2}, max_epsilon=CAP, target_delta=DELTA
+                data={"name": "gaussian", "order": 2}, max_epsilon=CAP, target_delta=DELTA
             ),
         ),
         (
@@ -538,7 +541,7 @@ def test_a_stored_filter_admits_the_failures_of_its_version() -> None:
     If the failure probability of the first event is larger, they allow that.
     """
     stored = filter_from_json(
-        {"name": "renyi", "max_failure_prob": None, "order": 8.0},
+        data={"name": "renyi", "max_failure_prob": None, "order": 8.0},
         max_epsilon=CAP,
         target_delta=DELTA,
     )
@@ -569,7 +572,7 @@ def test_the_former_zcdp_filter_admits_only_pure_dp() -> None:
     After a Gaussian charge of an earlier version, it admits no event at all.
     """
     former = filter_from_json(
-        {"name": "zcdp", "max_failure_prob": None}, max_epsilon=CAP, target_delta=DELTA
+        data={"name": "zcdp", "max_failure_prob": None}, max_epsilon=CAP, target_delta=DELTA
     ).fixed_by(pa.PureDpEvent(epsilon=1.0))
     assert isinstance(former, FormerZCdpFilter)
     assert former.affords(Spent(), pa.PureDpEvent(epsilon=1.0)) == 4

@@ -166,7 +166,7 @@ def test_a_key_has_one_event_and_one_release(ledger: Ledger, path: Path) -> None
         assert committed_bytes(opened, key="b", draw=lambda: b"drawn", event=BIT) == b"drawn"
         assert (
             committed_bytes(opened, key="b", draw=pytest.fail, event=BIT)
-            == opened.read("b")
+            == opened.read(key="b")
             == b"drawn"
         )
         for event in (BIT, GaussianEvent(noise_multiplier=2.0)):
@@ -193,7 +193,7 @@ def test_later_parts_of_a_release_are_under_its_charge(ledger: Ledger) -> None:
     for content in (b"2", b"not seen"):
         assert commit_part(ledger, key="a:second", content=content) == b"2"
     commit_part(ledger, key="ab:first", content=b"of another release")
-    assert (ledger.read("a:second"), ledger.read("third")) == (b"2", None)
+    assert (ledger.read(key="a:second"), ledger.read(key="third")) == (b"2", None)
     assert keys(ledger) == ["a:first", "ab:first"]
     assert ledger.keys == ["a:first", "a:second", "ab:first"]
     assert list(ledger.parts("a")) == ["first", "second"]
@@ -222,10 +222,10 @@ def test_a_seed_may_draw_one_release_only(ledger: Ledger) -> None:
     commit_part(ledger, key="b:second", content=second, seed_name="seed 3")
     assert (keys(ledger), ledger.epsilon) == (["a:first"], ONE_EPSILON)
     ledger.require_charged(GAUSSIAN, "b", remedy="restore it")
-    assert not ledger.has_seed("seed 3", except_release="c", except_price=GAUSSIAN)
-    assert ledger.has_seed("seed 3", except_release="c", except_price=BIT)
-    assert ledger.has_seed("seed 3", except_release="c") and not ledger.has_seed(
-        "seed 4", except_release="c"
+    assert not ledger.has_seed(seed_name="seed 3", except_release="c", except_price=GAUSSIAN)
+    assert ledger.has_seed(seed_name="seed 3", except_release="c", except_price=BIT)
+    assert ledger.has_seed(seed_name="seed 3", except_release="c") and not ledger.has_seed(
+        seed_name="seed 4", except_release="c"
     )
     for key, content, event in (
         ("c:first", b"other", GAUSSIAN),
@@ -260,10 +260,10 @@ def test_a_seed_used_for_two_data_sets_is_refused(shared: SharedLedger) -> None:
     """Two accounts of one file each commit a part with the same noise seed: the second part is
     refused.
     """
-    commit_part(shared.account("one"), key="a:first", content=b"1", seed_name="seed 3")
+    commit_part(shared.account(data="one"), key="a:first", content=b"1", seed_name="seed 3")
     with refused("noise", "seed 3"):
-        commit_part(shared.account("other"), key="b:first", content=b"1", seed_name="seed 3")
-    assert shared.account("other").has_seed("seed 3", except_price=GAUSSIAN)
+        commit_part(shared.account(data="other"), key="b:first", content=b"1", seed_name="seed 3")
+    assert shared.account(data="other").has_seed(seed_name="seed 3", except_price=GAUSSIAN)
 
 
 def test_releases_that_share_their_noise_have_an_infinite_total(ledger: Ledger, path: Path) -> None:
@@ -353,10 +353,10 @@ def test_two_accounts_that_share_their_noise_have_infinite_totals(path: Path) ->
             seed_name="seed 3",
             may_share_noise=True,
         )
-    commit_part(shared.account("third"), key="c:first", content=b"1", seed_name="seed 4")
+    commit_part(shared.account(data="third"), key="c:first", content=b"1", seed_name="seed 4")
     totals = [shared.account(data).epsilon for data in ("one", "other", "third")]
     assert totals == [math.inf, math.inf, ONE_EPSILON]
-    assert shared.account("one").guaranteed_epsilon is None
+    assert shared.account(data="one").guaranteed_epsilon is None
 
 
 def test_a_commit_opens_the_file_only_a_few_times(
@@ -569,7 +569,7 @@ def test_settings_are_read_back_from_the_file(path: Path, tmp_path: Path) -> Non
         max_epsilon=3.0,
         filter=filter_maker,
     )
-    again = SharedLedger.stored(path).account("one")
+    again = SharedLedger.stored(path).account(data="one")
     charge(again, event=PURE)
     assert (again.adjacency, again.target_delta, again.max_epsilon) == ("add_remove", 1e-5, 3.0)
     assert again.filter is not None
@@ -683,7 +683,7 @@ def test_every_charge_reduces_what_the_cap_leaves(
 
     `left` falls by each Gaussian's Renyi divergence at the filter's Renyi order, 7.171.
     """
-    account = shared.account("one")
+    account = shared.account(data="one")
     small = GaussianEvent(noise_multiplier=30.0)
     assert (account.affords(small), account.left, account.spent_epsilon) == (559, None, 0.0)
     left = []
@@ -708,8 +708,8 @@ def test_a_cap_counts_mu_after_a_gaussian_first_charge(
     second has the Renyi filter.
     """
     shared = SharedLedger(path, target_delta=DELTA, accountant=ExactAccountant, max_epsilon=4.0)
-    first = shared.account("gaussians")
-    other = shared.account("others")
+    first = shared.account(data="gaussians")
+    other = shared.account(data="others")
     charge(first, event=GaussianEvent(noise_multiplier=30.0))
     charge(other, event=PureDpEvent(epsilon=0.1))
     assert [maker and maker.name for maker in (first.filter, other.filter)] == [
@@ -729,8 +729,8 @@ def test_each_data_set_of_a_shared_ledger_has_the_whole_budget(
 
     The file lists the entries of both. A file that is opened again has the same entries and the same cap.
     """
-    first_account = shared.account("one")
-    other = shared.account("other")
+    first_account = shared.account(data="one")
+    other = shared.account(data="other")
     large = GaussianEvent(noise_multiplier=2.0)
     first = charge(first_account, event=large)
     assert (first_account.epsilon, other.epsilon) == (
@@ -749,7 +749,7 @@ def test_each_data_set_of_a_shared_ledger_has_the_whole_budget(
     ]
     assert (shared.data, keys(first_account)) == (["one", "other"], ["a", "b"])
     for again in (SharedLedger(path, target_delta=DELTA), SharedLedger.stored(path)):
-        assert charge(again.account("one"), event=large) == first
+        assert charge(again.account(data="one"), event=large) == first
     assert Ledger(path, target_delta=DELTA, data="other").max_epsilon == 4.0
 
 
@@ -760,11 +760,11 @@ def test_a_file_of_several_data_sets_needs_a_named_data_set(
 
     After a charge for a second data set, every use of it is refused.
     """
-    charge(shared.account("one"))
+    charge(shared.account(data="one"))
     plain = Ledger(path, target_delta=DELTA)
     charge(plain, key="b")
-    assert [entry.data for entry in shared.account("one").entries] == ["one", "one"]
-    charge(shared.account("other"))
+    assert [entry.data for entry in shared.account(data="one").entries] == ["one", "one"]
+    charge(shared.account(data="other"))
     for use in (
         lambda: plain.entries,
         lambda: charge(plain, key="c"),
@@ -953,7 +953,8 @@ def test_a_ledger_in_memory_refuses_to_be_copied(
     charge(copy.copy(ledger), key="c")
     charge(ledger, key="d")
     charge(
-        pickle.loads(pickle.dumps(SharedLedger(path, target_delta=DELTA))).account("one"), key="e"
+        pickle.loads(pickle.dumps(SharedLedger(path, target_delta=DELTA))).account(data="one"),
+        key="e",
     )
     assert keys(ledger) == list("abcde")
 
@@ -1017,7 +1018,7 @@ def test_concurrent_processes_spend_each_budget_once(path: Path) -> None:
         shared = early if name % 2 else SharedLedger.stored(path)
         for number in range(25):
             try:
-                account = shared.account(f"data {number % 2}")
+                account = shared.account(data=f"data {number % 2}")
                 committed_bytes(
                     account,
                     key=f"{name} {number}",
@@ -1076,7 +1077,7 @@ def test_a_kill_leaves_the_charge_and_its_release_or_neither(
     again = Ledger(path, target_delta=DELTA)
     is_committed = where == "after the commit"
     assert keys(again) == (["a", "b"] if is_committed else ["a"])
-    assert again.read("b") == (b"drawn" if is_committed else None)
+    assert again.read(key="b") == (b"drawn" if is_committed else None)
     assert committed_bytes(again, key="b", draw=lambda: b"composed_epsilon") == (
         b"drawn" if is_committed else b"composed_epsilon"
     )
@@ -1167,20 +1168,20 @@ def test_an_account_refuses_a_second_unit_of_privacy(
     Another data set may have it.
     """
     shared = SharedLedger(tmp_path / "ledger.db", target_delta=DELTA)
-    early = shared.account("a" * 64, unit=second)  # opened before the first charge
-    account = shared.account("a" * 64, unit=first)
+    early = shared.account(data="a" * 64, unit=second)  # opened before the first charge
+    account = shared.account(data="a" * 64, unit=first)
     entry = account.charge(GAUSSIAN, adjacency="replace_one")
     assert (entry.unit, account.unit, account.num_without_unit) == (first, first, 0)
     with refused("unit", second.words, first.words):
-        shared.account("a" * 64, unit=second)
+        shared.account(data="a" * 64, unit=second)
     with refused("unit", second.words, first.words):
         early.charge(GAUSSIAN, adjacency="replace_one")
     assert len(shared.entries) == 1
     assert (
-        shared.account("b" * 64, unit=second).charge(GAUSSIAN, adjacency="replace_one").unit
+        shared.account(data="b" * 64, unit=second).charge(GAUSSIAN, adjacency="replace_one").unit
         == second
     )
-    unnamed = SharedLedger.stored(shared.path).account("a" * 64)
+    unnamed = SharedLedger.stored(shared.path).account(data="a" * 64)
     assert unnamed.charge(GAUSSIAN, adjacency="replace_one").unit == first, (
         "who says nothing takes the account's"
     )

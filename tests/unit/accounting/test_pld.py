@@ -23,7 +23,7 @@ def test_the_distribution_of_gaussians_is_a_close_upper_bound(epsilon: float) ->
     """
     for multiplier in (0.5, 2.0, 50.0):
         exact = pa.gaussian_delta(mu=1 / multiplier, epsilon=epsilon)
-        delta = distribution((pa.GaussianEvent(multiplier), 1)).delta(epsilon)
+        delta = distribution((pa.GaussianEvent(noise_multiplier=multiplier), 1)).delta(epsilon)
         assert exact <= delta <= exact * 1.001 + 1e-11
         if exact > 1e-9:  # the control: more noise is cheaper than this
             assert (

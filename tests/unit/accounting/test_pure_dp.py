@@ -169,7 +169,7 @@ def adaptive_delta(epsilons: list[float], x: float, choices: np.ndarray) -> floa
     best = 0.0
     for up, down in product(choices * epsilons[0], -choices * epsilons[0]):
         mass = math.expm1(-down) / (math.exp(-down) - math.exp(-up))
-        later = [adaptive_delta(epsilons[1:], x - loss, choices) for loss in (up, down)]
+        later = [adaptive_delta(epsilons[1:], x=x - loss, choices=choices) for loss in (up, down)]
         best = max(best, mass * later[0] + (1 - mass) * later[1])
     return best
 
@@ -189,5 +189,5 @@ def test_adaptive_pairs_do_not_exceed_the_pure_dp_bound(
     for epsilon in epsilons:
         accountant.compose(pa.PureDpEvent(epsilon=shrink * epsilon))
     for x in (0.1, 0.6, 1.2):
-        played = adaptive_delta(epsilons, x, np.array([0.2, 0.6, 1.0]))
+        played = adaptive_delta(epsilons, x, choices=np.array([0.2, 0.6, 1.0]))
         assert (played <= accountant.get_delta(target_epsilon=x)) == (shrink == 1.0)

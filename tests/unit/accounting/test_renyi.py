@@ -148,8 +148,8 @@ def test_noisy_max_is_the_smallest_divergence_between_shifted_maxima(
         )[0]
         return (peak + math.log(integral)) / (order - 1)
 
-    apart = divergence(shift / 2, 0.0) + divergence(0.0, shift / 2)
-    expected = min(divergence(shift, 0.0), divergence(0.0, shift))
+    apart = divergence(near=shift / 2, far=0.0) + divergence(near=0.0, far=shift / 2)
+    expected = min(divergence(near=shift, far=0.0), divergence(near=0.0, far=shift))
     corollary_9 = order * shift**2 / 2 + math.log(candidates) / (order - 1)
     for kind, least in (
         (NoisyMaxGaussianEvent, expected),

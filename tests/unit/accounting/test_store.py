@@ -238,20 +238,20 @@ def test_only_a_plain_file_that_holds_a_ledger_is_opened(path: Path, tmp_path: P
             Store(file, settings=SETTINGS if file == path else None)
 
     path.touch()
-    require_refusal(DamagedLedger, "a ledger, found an empty file")
+    require_refusal(kind=DamagedLedger, rule="a ledger, found an empty file")
     path.write_text("charges: none\n" * 400)
-    require_refusal(DamagedLedger, "file is not a database")
+    require_refusal(kind=DamagedLedger, rule="file is not a database")
     path.unlink()
     path.symlink_to(tmp_path / "nowhere.db")
-    require_refusal(InvalidValue, "found a link that leads nowhere")
+    require_refusal(kind=InvalidValue, rule="found a link that leads nowhere")
     assert not (tmp_path / "nowhere.db").exists()
     path.unlink()
     os.mkfifo(path)
-    require_refusal(InvalidValue, "a plain file")
+    require_refusal(kind=InvalidValue, rule="a plain file")
     path.unlink()
     path.mkdir()
-    require_refusal(InvalidValue, "a plain file")
-    require_refusal(InvalidValue, "a ledger, found no file", tmp_path / "missing.db")
+    require_refusal(kind=InvalidValue, rule="a plain file")
+    require_refusal(kind=InvalidValue, rule="a ledger, found no file", file=tmp_path / "missing.db")
 
 
 def test_a_commit_leaves_one_file_that_its_owner_alone_reads(path: Path, tmp_path: Path) -> None:

@@ -31,20 +31,24 @@ def test_recorded_values_of_other_libraries() -> None:
     """Epsilon 8 and 1 at delta 1e-6 permit 21.3% and 1.8% at 1% false alarms, as gdpnum and riskcal compute."""
     # mu of (8, 1e-6) and of (1, 1e-6), from the definition of delta by Balle & Wang in mpmath
     for mu, found in ((1.531545, 0.213364), (0.236704, 0.018325)):
-        spent = pa.AutoAccountant().compose(pa.GaussianEvent(1 / mu))
-        assert 1 - spent.trade_off(0.01) == pytest.approx(found, abs=1e-6)
+        spent = pa.AutoAccountant().compose(pa.GaussianEvent(noise_multiplier=1 / mu))
+        assert 1 - spent.trade_off(alpha=0.01) == pytest.approx(found, abs=1e-6)
 
 
 def test_mu_of_gaussians_adds_in_squares() -> None:
     """Releases of mu 3 and 4 are together one of mu 5."""
-    spent = pa.RdpAccountant().compose(pa.GaussianEvent(1 / 3)).compose(pa.GaussianEvent(0.25))
+    spent = (
+        pa.RdpAccountant()
+        .compose(pa.GaussianEvent(noise_multiplier=1 / 3))
+        .compose(pa.GaussianEvent(noise_multiplier=0.25))
+    )
     assert spent.gdp_mu() == pytest.approx(5.0, rel=1e-9)
 
 
 def test_lines_of_a_gaussian_profile_reach_its_closed_form() -> None:
     """The search over lines, which other events need, is within 1e-9 of a Gaussian's closed form."""
     # sampling with probability nearly 1: the same release, priced on a grid by its pair
-    spent = pa.AutoAccountant().compose(pa.GaussianEvent(1.0))
+    spent = pa.AutoAccountant().compose(pa.GaussianEvent(noise_multiplier=1.0))
     spent._gaussian_bounds = lambda: pa.RdpAccountant()._gaussian_bounds().with_failures(1e-9)  # type: ignore[method-assign]
     for alpha in (1e-3, 0.01, 0.1, 0.5, 0.9):
         exact = norm.cdf(norm.isf(alpha) - 1.0)
@@ -56,16 +60,16 @@ def test_lines_of_a_gaussian_profile_reach_its_closed_form() -> None:
 def test_nothing_composed_is_perfectly_private(accountant: type[pa.Accountant]) -> None:
     """Before the first event an attack guesses: its misses are 1 - alpha, its advantage 0 and mu 0."""
     empty = accountant()
-    assert empty.trade_off(0.25) == pytest.approx(0.75)
+    assert empty.trade_off(alpha=0.25) == pytest.approx(0.75)
     assert empty.advantage() == 0
     assert empty.gdp_mu() == 0
 
 
-@pytest.mark.parametrize("event", [pa.NonPrivateEvent(), pa.GaussianEvent(0.0)])
+@pytest.mark.parametrize("event", [pa.NonPrivateEvent(), pa.GaussianEvent(noise_multiplier=0.0)])
 def test_release_without_noise_shows_everything(event: pa.Event) -> None:
     """Without noise no attack misses a member, and mu is infinite."""
     spent = pa.AutoAccountant().compose(event)
-    assert spent.trade_off(0.01) == 0
+    assert spent.trade_off(alpha=0.01) == 0
     assert spent.advantage() == 1
     assert spent.gdp_mu() == math.inf
 
@@ -73,11 +77,11 @@ def test_release_without_noise_shows_everything(event: pa.Event) -> None:
 def test_mu_is_infinite_where_none_is_known() -> None:
     """A release that may fail, and one by smooth sensitivity, have a curve and no mu."""
     for event in (
-        pa.ApproximateEvent(pa.GaussianEvent(2.0), failure_prob=1e-7),
+        pa.ApproximateEvent(pa.GaussianEvent(noise_multiplier=2.0), failure_prob=1e-7),
         pa.SmoothSensitivityEvent(noise_multiplier=20.0, beta=1e-3),
     ):
         spent = pa.AutoAccountant().compose(event)
-        assert 0 < spent.trade_off(0.01) < 0.99
+        assert 0 < spent.trade_off(alpha=0.01) < 0.99
         assert spent.gdp_mu() == math.inf
 
 
@@ -98,8 +102,8 @@ def test_alpha_is_a_probability(alpha: float) -> None:
 
 def test_curve_falls_with_alpha_and_with_more_releases() -> None:
     """More false alarms and more releases leave fewer misses."""
-    spent = pa.AutoAccountant().compose(pa.BoundedRangeEvent(0.3), 5)
-    more = spent.copy().compose(pa.BoundedRangeEvent(0.3), 5)
+    spent = pa.AutoAccountant().compose(pa.BoundedRangeEvent(epsilon=0.3), 5)
+    more = spent.copy().compose(pa.BoundedRangeEvent(epsilon=0.3), 5)
     alphas = (0.001, 0.01, 0.1, 0.5, 0.9)
     curve = [spent.trade_off(alpha) for alpha in alphas]
     assert curve == sorted(curve, reverse=True)

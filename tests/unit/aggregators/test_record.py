@@ -32,10 +32,14 @@ def test_the_first_part_charges_and_a_part_is_drawn_once() -> None:
         events.append(f"draw {number}")
         return part_of(number)
 
-    assert record.committed("first") is None
-    first = record.part("first", draw=partial(draw, 1))
-    record.part("second", draw=partial(draw, 2))
-    assert record.part("first", draw=partial(draw, 3)) is first is record.committed("first")
+    assert record.committed(name="first") is None
+    first = record.part("first", draw=partial(draw, number=1))
+    record.part("second", draw=partial(draw, number=2))
+    assert (
+        record.part("first", draw=partial(draw, number=3))
+        is first
+        is record.committed(name="first")
+    )
     assert events == ["charge", "draw 1", "draw 2"]
 
 

@@ -226,8 +226,8 @@ def test_session_composes_few_queries_and_counts_hits_of_many() -> None:
             not_prior, call_epsilon=0.1, target_hits=5, num_calls=num_calls, session_delta=1e-6
         )
 
-    assert event(0) == pa.NoOpEvent()
-    assert event(9) == pa.ApproximateEvent(
+    assert event(num_calls=0) == pa.NoOpEvent()
+    assert event(num_calls=9) == pa.ApproximateEvent(
         pa.SelfComposedEvent(pa.PureDpEvent(epsilon=0.1), count=9), failure_prob=0.0
     )
     # all, all though hits would be counted, as many as the hits allow
@@ -238,8 +238,8 @@ def test_session_composes_few_queries_and_counts_hits_of_many() -> None:
         assert [leaf for leaf, _ in leaves(wrapped)] == [
             pa.PureDpEvent(tight_boundary(epsilon=0.1).epsilon)
         ]
-    event_of_many = event(500)
-    more = event(10**9)
+    event_of_many = event(num_calls=500)
+    more = event(num_calls=10**9)
     assert event_of_many == more
     assert 0 < failure_probability(event_of_many) < 1e-6
     assert next(leaves(event_of_many))[1] < 100

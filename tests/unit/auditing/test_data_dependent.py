@@ -273,11 +273,11 @@ def gnmax_of(votes: list, noise_std: float = 1.0) -> DataDependentCost:
         ),
         ("utilities.shape", lambda: top_log_odds(np.zeros((2, 1)))),
         ("statistics[0]", lambda: one_bit_cost(np.array([5]), event=BIT, orders=ORDERS)),
-        ("votes.shape", lambda: gnmax_of([[5]])),
-        ("votes.shape", lambda: gnmax_of([5, 0])),
-        ("votes[0].sum", lambda: gnmax_of([[3, 3]])),
-        ("votes[0, 0]", lambda: gnmax_of([[6, -1]])),
-        ("noise_std", lambda: gnmax_of([[5, 0]], noise_std=0)),
+        ("votes.shape", lambda: gnmax_of(votes=[[5]])),
+        ("votes.shape", lambda: gnmax_of(votes=[5, 0])),
+        ("votes[0].sum", lambda: gnmax_of(votes=[[3, 3]])),
+        ("votes[0, 0]", lambda: gnmax_of(votes=[[6, -1]])),
+        ("noise_std", lambda: gnmax_of(votes=[[5, 0]], noise_std=0)),
     ],
 )
 def test_impossible_costs_are_refused(name: str, make: Callable[[], object]) -> None:

@@ -429,12 +429,12 @@ PERSONS = np.repeat(np.arange(120), 10)
 ONE_PERSON = "one value of groups, with all its rows"
 
 
-def caught_by(call: Callable[[], Any], kind: type[Warning]) -> list[str]:
+def caught_by(call: Callable[[], Any], warning_class: type[Warning]) -> list[str]:
     """Calls a function, and returns the messages of its warnings of one kind."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         call()
-    return [str(warning.message) for warning in caught if warning.category is kind]
+    return [str(warning.message) for warning in caught if warning.category is warning_class]
 
 
 @pytest.mark.slow
@@ -456,7 +456,8 @@ def test_a_search_without_metadata_routing_warns_of_missing_groups(
         grid = {"pate__epsilon": [8.0]}
     search = GridSearchCV(model, grid, cv=GroupKFold(2), error_score="raise")
     caught = caught_by(
-        lambda: search.fit(inputs, bits, groups=PERSONS, **pipeline_params), kind=UngroupedFit
+        lambda: search.fit(inputs, bits, groups=PERSONS, **pipeline_params),
+        warning_class=UngroupedFit,
     )
     assert len(caught) == 3, "two folds and the last fit"
     assert all(
@@ -485,7 +486,8 @@ def test_with_metadata_routing_a_search_protects_groups(in_pipeline: bool, label
             grid = {"pate__epsilon": [8.0]}
         search = GridSearchCV(model, grid, cv=GroupKFold(2), error_score="raise")
         caught = caught_by(
-            lambda: search.fit(inputs, bits, groups=PERSONS, X_public=public), kind=UngroupedFit
+            lambda: search.fit(inputs, bits, groups=PERSONS, X_public=public),
+            warning_class=UngroupedFit,
         )
         caught += caught_by(
             lambda: cross_val_score(
@@ -496,7 +498,7 @@ def test_with_metadata_routing_a_search_protects_groups(in_pipeline: bool, label
                 params={"groups": PERSONS, "X_public": public},
                 error_score="raise",
             ),
-            kind=UngroupedFit,
+            warning_class=UngroupedFit,
         )
     assert not caught
     best = search.best_estimator_[-1] if in_pipeline else search.best_estimator_
@@ -540,21 +542,24 @@ def test_cross_validation_and_a_clone_without_groups_warn(labels: Data) -> None:
                     cv=GroupKFold(2),
                     groups=PERSONS,
                 ),
-                kind=UngroupedFit,
+                warning_class=UngroupedFit,
             )
         )
         == 2
     )
-    assert len(caught_by(lambda: clone(model).fit(inputs, bits, public), kind=UngroupedFit)) == 1
-    assert not caught_by(
-        lambda: clone(model).fit(inputs, bits, public, groups=PERSONS), kind=UngroupedFit
+    assert (
+        len(caught_by(lambda: clone(model).fit(inputs, bits, public), warning_class=UngroupedFit))
+        == 1
     )
-    assert not caught_by(lambda: model.fit(inputs, bits, public), kind=UngroupedFit), (
+    assert not caught_by(
+        lambda: clone(model).fit(inputs, bits, public, groups=PERSONS), warning_class=UngroupedFit
+    )
+    assert not caught_by(lambda: model.fit(inputs, bits, public), warning_class=UngroupedFit), (
         "who calls fit knows what it is given"
     )
     assert not caught_by(
         lambda: Pipeline([("pate", model)]).fit(inputs, bits, pate__X_public=public),
-        kind=UngroupedFit,
+        warning_class=UngroupedFit,
     )
 
 

@@ -44,7 +44,7 @@ def arrays(num_rows: int = 3000) -> tuple[np.ndarray, np.ndarray]:
 def patients(num_rows: int = 4000) -> tuple[pd.DataFrame, pd.DataFrame]:
     """Returns a table of a number with gaps, a word, a code, a date and a text, and labels that depend on its cells."""
     rng = np.random.default_rng(3)
-    topics = rng.integers(0, len(WORDS), (num_rows, 4))
+    topics = rng.integers(0, len(WORDS), size=(num_rows, 4))
     age = rng.normal(50, 18, num_rows)
     age[rng.random(num_rows) < 0.1] = np.nan
     frame = pd.DataFrame(
@@ -53,7 +53,7 @@ def patients(num_rows: int = 4000) -> tuple[pd.DataFrame, pd.DataFrame]:
             "ward": rng.choice(["a", "b", "c"], num_rows),
             "code": pd.Categorical(rng.choice([401, 402], num_rows)),
             "admitted": pd.Timestamp("2024-01-01")
-            + pd.to_timedelta(rng.integers(0, 99, num_rows), "D"),
+            + pd.to_timedelta(rng.integers(0, 99, size=num_rows), "D"),
             "note": [" ".join(WORDS[row]) for row in topics],
         }
     )

@@ -16,7 +16,7 @@ from tests.refusals import refused
 pd = pytest.importorskip("pandas")
 ROWS = 120
 RNG = np.random.default_rng(0)
-INPUTS = pd.DataFrame(RNG.integers(0, 9, (ROWS, 3)), columns=["a", "b", "c"])
+INPUTS = pd.DataFrame(RNG.integers(0, 9, size=(ROWS, 3)), columns=["a", "b", "c"])
 LABELS = (INPUTS[["a", "b"]] > 4).astype(int)
 
 

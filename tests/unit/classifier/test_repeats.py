@@ -127,7 +127,7 @@ def test_a_fit_that_is_not_charged_is_not_remembered() -> None:
         rows,
         epsilon=1.0,
         delta=1e-6,
-        event=PureDpEvent(1.0),
+        event=PureDpEvent(epsilon=1.0),
         seed=None,
         unit=ROW,
         adjacency=Adjacency.REPLACE_ONE,

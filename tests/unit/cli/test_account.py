@@ -183,7 +183,7 @@ def ledger_of(path: Path, max_epsilon: float | None = None) -> SharedLedger:
         path, target_delta=1e-6, accountant=RdpAccountant, max_epsilon=max_epsilon
     )
     for data, multiplier, key in (("a", 2.0, "first"), ("b", 8.0, "first"), ("b", 8.0, "second")):
-        event = GaussianEvent(multiplier)
+        event = GaussianEvent(noise_multiplier=multiplier)
         shared.account(data * 64).charge(
             event, key=key, adjacency="replace_one", description="GaussianVotes"
         )

@@ -94,9 +94,9 @@ def test_default_folder_is_stable_and_within_outputs() -> None:
         return default_folder(str(heading.compared["data"]), heading.aggregator, settings=SETTINGS)
 
     name = "stable_top_k_table"
-    assert folder_of(name) == folder_of(name, overrides=["seed=1"])
-    assert folder_of(name).startswith(f"outputs/wordnet-{name}-")
-    assert folder_of("../mine").startswith("outputs/wordnet-___mine-")
+    assert folder_of(aggregator=name) == folder_of(aggregator=name, overrides=["seed=1"])
+    assert folder_of(aggregator=name).startswith(f"outputs/wordnet-{name}-")
+    assert folder_of(aggregator="../mine").startswith("outputs/wordnet-___mine-")
 
 
 def test_settings_of_a_run_do_not_depend_on_its_folder() -> None:

@@ -33,7 +33,7 @@ def test_tables_hold_scores_goals_and_what_is_out_of_reach(frontier: Frontier) -
     """The page's tables have a mean, with its deviation for several seeds, the goals, and "out of
     reach" for a method without scores.
     """
-    rows = Page(render_page(frontier, parameters=PARAMETERS)).texts("tr")
+    rows = Page(render_page(frontier, parameters=PARAMETERS)).texts(tag="tr")
     assert any(
         row.startswith("early (400)") and "0.300" in row and "0.550" in row and "±" not in row
         for row in rows

@@ -33,7 +33,7 @@ def calibrated_contender(aggregator: Aggregator, path: Path) -> Contender:
         method(name="m", aggregator=aggregator),
         budget=BUDGET,
         bench=small_bench(path.parent),
-        path=path,
+        file_path=path,
     )
 
 
@@ -130,9 +130,9 @@ def test_damaged_calibration_is_refused_in_one_line(tmp_path: Path, way: Way) ->
     assert cached.read(3) is None
     assert Calibration.read(calibration) is None
     cached.write(3, RUN)
-    Calibration({"noise_std": 2.5}, epsilon=1.9).write(calibration)
+    Calibration(parameters={"noise_std": 2.5}, epsilon=1.9).write(calibration)
     assert cached.read(3) == RUN
-    assert Calibration.read(calibration) == Calibration({"noise_std": 2.5}, epsilon=1.9)
+    assert Calibration.read(calibration) == Calibration(parameters={"noise_std": 2.5}, epsilon=1.9)
     assert [path.stat().st_mode & 0o777 for path in (calibration, calibration.parent)] == [
         0o600,
         0o700,

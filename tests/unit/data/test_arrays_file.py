@@ -24,7 +24,7 @@ def reader(folder: Path, private_changes: Changes | None = None) -> Arrays:
     for split, num_rows in ROWS.items():
         arrays = {
             "inputs": rng.standard_normal((num_rows, 2)),
-            "labels": rng.integers(0, 2, (num_rows, 3)),
+            "labels": rng.integers(0, 2, size=(num_rows, 3)),
         }
         if split == "private":
             changed = arrays | (private_changes or {})

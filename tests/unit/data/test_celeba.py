@@ -331,24 +331,32 @@ def test_pictures_are_cropped_centrally_with_channels_first(
     pixels = np.zeros((4, 4, 3))
     pixels[:, :, 0] = 255
     pixels[:, :, 2] = 51
-    images = decode_images([save(tmp_path / "colors.png", pixels)], image_size=4)
+    images = decode_images(image_paths=[save(tmp_path / "colors.png", pixels)], image_size=4)
     assert images.dtype == np.uint8
     assert images[0, :, 0, 0].tolist() == [255, 0, 51]
     tall = np.zeros((6, 2, 3))
     tall[2:4] = 255
-    assert decode_images([save(tmp_path / "tall.png", pixels=tall)], image_size=2).min() == 255
+    assert (
+        decode_images(image_paths=[save(tmp_path / "tall.png", pixels=tall)], image_size=2).min()
+        == 255
+    )
     stripes = np.zeros((16, 16, 3))
     stripes[:, ::2] = 255  # shrinking averages
     np.testing.assert_allclose(
-        decode_images([save(tmp_path / "b.png", pixels=stripes)], image_size=2), 127, atol=5
+        decode_images(image_paths=[save(tmp_path / "b.png", pixels=stripes)], image_size=2),
+        127,
+        atol=5,
     )
     pixels = np.zeros((8, 6, 3))
     pixels[3:5, 2:4] = 255
     path = save(tmp_path / "a.png", pixels)
-    assert decode_images([path], image_size=2, crop_pixels=2).min() == 255
-    decoded = decode_images([path], image_size=6)
+    assert decode_images(image_paths=[path], image_size=2, crop_pixels=2).min() == 255
+    decoded = decode_images(image_paths=[path], image_size=6)
     assert decoded.min() == 0
-    assert decode_images([path], image_size=6, crop_pixels=100).tolist() == decoded.tolist()
+    assert (
+        decode_images(image_paths=[path], image_size=6, crop_pixels=100).tolist()
+        == decoded.tolist()
+    )
 
 
 def test_all_image_modes_are_read(tmp_path: Path) -> None:
@@ -363,7 +371,7 @@ def test_all_image_modes_are_read(tmp_path: Path) -> None:
         ("LA", "PNG"),
     ):
         Image.new("L", (8, 8), 255).convert(mode).save(path, format=form)
-        assert (decode_images([path], image_size=2) == 255).all(), mode
+        assert (decode_images(image_paths=[path], image_size=2) == 255).all(), mode
 
 
 @pytest.mark.parametrize(

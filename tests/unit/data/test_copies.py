@@ -84,7 +84,7 @@ def test_agreement_by_chance_yields_no_remark() -> None:
     """
     rng = np.random.default_rng(1)
     private, public, test = (
-        rng.integers(0, 5, (count, 2)).astype(np.float32) for count in (2000, 300, 100)
+        rng.integers(0, 5, size=(count, 2)).astype(np.float32) for count in (2000, 300, 100)
     )
     assert _split(public).inputs.shape == (300, 2)
     assert Inputs.from_split(_split(public)).count_in(Inputs.from_split(_split(private))) == 300
@@ -95,7 +95,7 @@ def test_agreement_by_chance_yields_no_remark() -> None:
 @pytest.mark.parametrize("count", [20, 1])
 def test_public_copies_of_private_pictures_are_counted(count: int) -> None:
     """Some of 30 public pictures are private ones. One remark counts them, even a single one."""
-    levels = RNG.integers(0, 255, (60, 3, 4, 4), dtype=np.uint8)
+    levels = RNG.integers(0, 255, size=(60, 3, 4, 4), dtype=np.uint8)
     private = np.arange(30)
     public = np.arange(30 - count, 60 - count)
     splits = [

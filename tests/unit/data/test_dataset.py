@@ -134,7 +134,7 @@ def random_split(ids: Any, seed: int = 0) -> Split:
 
 def test_private_digest_ignores_order_and_other_splits() -> None:
     """The private digest stays for another order of rows, names and other splits."""
-    private = random_split([28, 20, 24])
+    private = random_split(ids=[28, 20, 24])
     digest = replace(TOY, private=private).private_digest()
     assert digest == replace(TOY, private=private.take(np.array([2, 0, 1]))).private_digest()
     other = replace(
@@ -151,7 +151,7 @@ def test_private_digest_ignores_order_and_other_splits() -> None:
 @pytest.mark.parametrize("name", ["inputs", "labels", "group_ids", "record_ids"])
 def test_private_digest_changes_with_any_private_value(name: str) -> None:
     """One value of an array of the private split changes its digest, and so does a missing row."""
-    private = random_split([28, 20, 24])
+    private = random_split(ids=[28, 20, 24])
     values = getattr(private, name).copy()
     values.flat[0] = ~values.flat[0] if values.dtype == np.bool_ else values.flat[0] + 1
     assert replace(private, **{name: values}).digest() != private.digest()

@@ -63,9 +63,9 @@ def cells() -> dict[str, Any]:
     """Returns 24 cells of each column: two inputs, two labels and a person with two rows."""
     rng = np.random.default_rng(0)
     return {
-        "age": [float(age) for age in rng.integers(20, 60, 24)],
+        "age": [float(age) for age in rng.integers(20, 60, size=24)],
         "sex": ["F", "M"] * 12,
-        "flu": rng.integers(0, 2, 24).tolist(),
+        "flu": rng.integers(0, 2, size=24).tolist(),
         "cough": (rng.random(24) < 0.5).tolist(),
         "person": [f"p{number // 2}" for number in range(24)],
     }
@@ -129,7 +129,7 @@ def test_lists_of_numbers_and_lists_of_classes_are_read(tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_picture_columns_are_read(tmp_path: Path) -> None:
     """A column of pictures gives inputs with channels first, of values between 0 and 1."""
-    levels = np.random.default_rng(0).integers(0, 256, (24, 8, 8, 3)).astype(np.uint8)
+    levels = np.random.default_rng(0).integers(0, 256, size=(24, 8, 8, 3)).astype(np.uint8)
     image = pytest.importorskip("PIL.Image")
     features = datasets.Features({"picture": datasets.Image(), "flu": datasets.Value("int8")})
     columns = {"picture": [image.fromarray(each) for each in levels], "flu": cells()["flu"]}

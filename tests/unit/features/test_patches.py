@@ -28,7 +28,7 @@ from tests.unit.features.pictures import NAMES, SIDE, SMALL, dataset, drawn, wit
 def fitted(private_seed: int = 0, public_seed: int = 1) -> PatchExtractor:
     """Fits the small recipe to the public pictures that are drawn from these seeds."""
     pictures = dataset(private_seed=private_seed, public_seed=public_seed)
-    return SMALL.fit(PublicPictures(pictures), unwatched)
+    return SMALL.fit(PublicPictures(pictures), stage=unwatched)
 
 
 @pytest.mark.slow
@@ -48,7 +48,9 @@ def test_fit_is_deterministic_and_depends_on_settings() -> None:
         replace(SMALL, grid=2),
     ]
     pictures = PublicPictures(dataset())
-    assert first.digest not in {other.fit(pictures, unwatched).digest for other in other_recipes}
+    assert first.digest not in {
+        other.fit(pictures, stage=unwatched).digest for other in other_recipes
+    }
     assert len({recipe.identity(pictures) for recipe in (SMALL, *other_recipes)}) == 7
 
 
@@ -57,7 +59,7 @@ def test_extractor_does_not_depend_on_private_pictures() -> None:
     """Other or unreadable private pictures give the same extractor; other public pictures do not."""
     usual = fitted().content
     assert fitted(private_seed=9).content == usual
-    assert SMALL.fit(PublicPictures(with_unreadable(dataset())), unwatched).content == usual
+    assert SMALL.fit(PublicPictures(with_unreadable(dataset())), stage=unwatched).content == usual
     assert fitted(public_seed=9).content != usual
 
 
@@ -71,7 +73,7 @@ def test_fit_accepts_only_public_pictures() -> None:
     assert vars(PublicPictures(data)).keys() == {"inputs"}
     for wrong in (data, data.private, data.private.inputs):
         with refused("pictures", ANY):
-            SMALL.fit(wrong, unwatched)  # type: ignore[arg-type]
+            SMALL.fit(wrong, stage=unwatched)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("stride", [1, 3])
@@ -81,7 +83,7 @@ def test_features_match_a_direct_computation(stride: int) -> None:
     Filters answer to standardized patches. Their answers above the threshold are averaged over regions, compressed and
     projected.
     """
-    extractor = replace(SMALL, stride=stride).fit(PublicPictures(dataset()), unwatched)
+    extractor = replace(SMALL, stride=stride).fit(PublicPictures(dataset()), stage=unwatched)
     levels, _ = drawn(count=1, seed=5)
     image = levels[0].astype(np.float32) / np.float32(255)
     filters = extractor.arrays["filters"]
@@ -131,7 +133,7 @@ def test_linear_model_is_better_on_features_than_on_pixels() -> None:
     pixels = [np.asarray(split.inputs) for split in (data.private, data.test)]
     scores = []
     for train, test in (pixels, [extractor.extract(each) for each in pixels]):
-        model = LinearStudent().fit(train, data.private.labels, seed=0)
+        model = LinearStudent().fit(train, labels=data.private.labels, seed=0)
         scores.append((model.predict(test) == data.test.labels).mean())
     assert scores[1] > 0.8 > 0.7 > scores[0]
     assert len(NAMES) == data.num_labels
@@ -144,7 +146,7 @@ def test_k_means_finds_axes_and_filters_have_mean_zero() -> None:
     """
     rng = np.random.default_rng(0)
     axes = np.eye(6, dtype=np.float32)[:3]
-    rows = (axes[rng.integers(0, 3, 600)] * rng.choice([-1, 1], (600, 1))).astype(np.float32)
+    rows = (axes[rng.integers(0, 3, size=600)] * rng.choice([-1, 1], (600, 1))).astype(np.float32)
     rows += 0.05 * rng.standard_normal(rows.shape).astype(np.float32)
     directions = spherical_k_means(rows, num_clusters=6, rng=np.random.default_rng(1))
     assert np.abs(directions @ axes.T).max(axis=0).min() > 0.99
@@ -155,7 +157,7 @@ def test_k_means_finds_axes_and_filters_have_mean_zero() -> None:
     blank = dataset()
     blank.public.inputs.levels[:] = 7  # type: ignore[attr-defined]
     with refused("data", rule="public pictures"):
-        SMALL.fit(PublicPictures(blank), unwatched)
+        SMALL.fit(PublicPictures(blank), stage=unwatched)
 
 
 def test_extractor_survives_a_round_trip_and_damage_is_refused(tmp_path: Path) -> None:

@@ -92,7 +92,7 @@ def test_events_are_private_without_a_commands_umask(tmp_path: Path) -> None:
     before = os.umask(0)
     try:
         with RunWriter(folder=tmp_path / "tensorboard") as events:
-            events.teacher([0.5])
+            events.teacher(losses=[0.5])
             events.teachers()
     finally:
         os.umask(before)

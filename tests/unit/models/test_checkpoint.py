@@ -55,7 +55,7 @@ def store(tmp_path):
 def trained(store, parts):
     """Saves two trained teachers in a store, and returns their recipe."""
     teacher = SklearnTeacher(DecisionTreeClassifier())
-    store.save(dict(enumerate(teacher.fit_many(parts[:2], seeds=[1, 2]))))
+    store.save(dict(enumerate(teacher.fit_many(shards=parts[:2], seeds=[1, 2]))))
     return teacher
 
 
@@ -75,7 +75,7 @@ def test_a_planted_pickle_is_refused_and_never_run(store, trained, tmp_path, que
     Casting votes refuses it before the code runs.
     """
     mark = tmp_path / "ran"
-    content = np.stack([state_of(Payload(mark))["pickle"]] * 2)
+    content = np.stack([state_of(value=Payload(mark))["pickle"]] * 2)
     save_file(
         {"pickle": content, "loss_curve": np.zeros((2, 1), np.float32)},
         store.folder / name(first=0, last=1),
@@ -85,7 +85,7 @@ def test_a_planted_pickle_is_refused_and_never_run(store, trained, tmp_path, que
     assert not mark.exists()
     store.recover()
     # it does not count as missing, so it is not trained again in silence
-    assert store.missing(2) == []
+    assert store.missing(num_teachers=2) == []
     pickle.loads(content[0].tobytes()).close()
     assert mark.exists()  # the payload works, where it is read
 
@@ -96,7 +96,7 @@ def test_a_planted_pickle_is_refused_and_never_run(store, trained, tmp_path, que
 )
 def test_a_file_with_a_wrong_signature_is_refused(store, tmp_path, what, state):
     """A file of a teacher comes from another run or teacher, has no signature or a changed bit. Reading refuses it."""
-    state = state_of("a") if state == "a pickle" else state
+    state = state_of(value="a") if state == "a pickle" else state
     store.save({0: state})
     store.save({1: state})
     path = store.folder / name(first=0)
@@ -126,7 +126,7 @@ def test_a_key_that_is_not_only_the_owners_is_refused(store):
     """
     before = os.umask(0)
     try:
-        store.save({0: state_of("a")})
+        store.save({0: state_of(value="a")})
     finally:
         os.umask(before)
     path = store.folder.parent / "teachers.key"
@@ -145,7 +145,7 @@ def test_a_key_that_is_not_only_the_owners_is_refused(store):
 )
 def test_a_damaged_key_is_refused_by_its_name(store, tmp_path, damage):
     """The key is damaged in one way. Reading and saving teachers refuse it."""
-    store.save({0: state_of("a")})
+    store.save({0: state_of(value="a")})
     path = store.key
     text = path.read_text()
     changed = {"short": text[:-3], "long": text + "0", "letters": "g" * 64 + "\n", "empty": ""}
@@ -159,7 +159,7 @@ def test_a_damaged_key_is_refused_by_its_name(store, tmp_path, damage):
         path.mkdir()
     else:
         path.write_text(changed[damage])
-    for act in (lambda: store.load(0), lambda: store.save({1: state_of("b")})):
+    for act in (lambda: store.load(0), lambda: store.save({1: state_of(value="b")})):
         with refused("secret", ANY, "remove it and"):
             act()
 
@@ -207,7 +207,7 @@ def test_saved_states_are_read_back(store):
         for key, array in expected.items():
             assert (loaded[key].shape, loaded[key].dtype) == (array.shape, array.dtype)
             assert (loaded[key] == array).all()
-    assert store.missing(10) == [0, 1, 2, 9]
+    assert store.missing(num_teachers=10) == [0, 1, 2, 9]
     store.save(states={0: STATE, 1: STATE, 2: STATE})
     assert [state.keys() == STATE.keys() for state in store.states(num_teachers=8)] == [
         True
@@ -225,7 +225,7 @@ def test_the_teachers_of_a_torn_file_are_missing(store, kept):
     content = path.read_bytes()
     path.write_bytes(content[:kept])
     (store.folder / f".{name(first=2)}.4711.partial").write_bytes(b"half")
-    assert store.missing(3) == [0, 1, 2]
+    assert store.missing(num_teachers=3) == [0, 1, 2]
     with refused("file", ANY, "teacher 0"):
         store.load(0)
     store.recover()
@@ -241,7 +241,7 @@ def test_a_folder_in_place_of_a_checkpoint_is_refused(store, strange):
     """A folder or link has the name of a checkpoint. Each use of the store refuses it."""
     store.save(states={0: STATE})
     strange(store.folder / name(first=1, last=9))
-    for act in (store.recover, lambda: store.missing(1), lambda: store.load(0)):
+    for act in (store.recover, lambda: store.missing(num_teachers=1), lambda: store.load(0)):
         with refused("file", ANY):
             act()
 
@@ -285,7 +285,7 @@ def test_confidences_of_a_wrong_shape_or_range_are_refused(parts, queries, store
     monkeypatch.setattr(MLPTeacher, "fit_many", lambda *given: [{"weights": np.zeros(3)}] * 2)
     with refused("state", "weights"):
         StackedEngine().train(job)
-    assert store.missing(2) == [0, 1]
+    assert store.missing(num_teachers=2) == [0, 1]
     monkeypatch.undo()
     StackedEngine().train(job)
     confidences = MLP.predict_many(states=[store.load(0), store.load(1)], inputs=queries)

@@ -76,7 +76,8 @@ def all_of(folder):
     store = CheckpointStore(folder)
     total = max(int(path.stem.split("-")[2]) for path in folder.glob("teachers-*")) + 1
     return [
-        store.load(index) for index in sorted(set(range(total)).difference(store.missing(total)))
+        store.load(index)
+        for index in sorted(set(range(total)).difference(store.missing(num_teachers=total)))
     ]
 
 
@@ -145,7 +146,7 @@ def test_a_continued_run_ends_with_the_same_teachers(engine, teacher, many, tmp_
     assert files(tmp_path) == before
     assert reported == ([1, 9] if size == 1 else [4, 5, 6, 7, 8, 9])
     assert first.stat().st_mtime_ns == stamp
-    assert store.missing(10) == []
+    assert store.missing(num_teachers=10) == []
 
 
 def test_each_teacher_is_trained_on_its_own_shard(many, tmp_path):
@@ -175,7 +176,7 @@ def test_each_teacher_is_reported_once_after_its_file_is_written(many, tmp_path)
 
     def hear(index, losses):
         assert index not in reported
-        assert index not in store.missing(10)
+        assert index not in store.missing(num_teachers=10)
         reported[index] = losses
 
     class BreakingShards:
@@ -187,7 +188,7 @@ def test_each_teacher_is_reported_once_after_its_file_is_written(many, tmp_path)
     job = TrainingJob(MLP, shards=BreakingShards(), seeds=range(10), store=store, on_progress=hear)
     with pytest.raises(ValueError, match="broken record"):
         StackedEngine(chunk_size=2).train(job)
-    assert store.missing(10) == [6, 7, 8, 9]
+    assert store.missing(num_teachers=10) == [6, 7, 8, 9]
     broken.clear()
     StackedEngine(chunk_size=4).train(job)  # another size: what is missing alone
     assert sorted(reported) == list(range(10))
@@ -222,7 +223,7 @@ def test_a_full_gpu_keeps_earlier_teachers_and_advises_a_smaller_chunk(many, tmp
             folder=tmp_path,
         )
     # the worker may have trained the next ones, which stay then
-    assert CheckpointStore(tmp_path).missing(8) == [6, 7]
+    assert CheckpointStore(tmp_path).missing(num_teachers=8) == [6, 7]
 
 
 @dataclass(frozen=True)
@@ -250,9 +251,9 @@ def test_a_dead_worker_is_reported_and_finished_teachers_stay(many, tmp_path):
     with pytest.raises(WorkersLost, match=rule) as raised:
         train(engine, teacher=DyingTeacher(device="cpu"), parts=many, folder=tmp_path)
     assert isinstance(raised.value, OSError)  # which the commands say in one line
-    assert CheckpointStore(tmp_path).missing(10) == list(range(2, 10))
+    assert CheckpointStore(tmp_path).missing(num_teachers=10) == list(range(2, 10))
     train(engine, teacher=LINEAR, parts=many, folder=tmp_path)
-    assert CheckpointStore(tmp_path).missing(10) == []
+    assert CheckpointStore(tmp_path).missing(num_teachers=10) == []
 
 
 SCRIPT = """
@@ -350,12 +351,12 @@ def test_an_interrupt_leaves_whole_checkpoints_and_a_script_needs_no_guard(tmp_p
     assert "KeyboardInterrupt" in errors
     store = CheckpointStore(tmp_path / "teachers")
     assert reported == {0, 1, 2, 3}
-    assert store.missing(8) == [4, 5, 6, 7]
+    assert store.missing(num_teachers=8) == [4, 5, 6, 7]
     before = files(store.folder)
     rng = np.random.default_rng(0)
     part = Shard(rng.standard_normal((9, 3)).astype(np.float32), labels=rng.random((9, 2)) < 0.5)
     train(StackedEngine(chunk_size=2), teacher=LINEAR, parts=[part] * 8, folder=store.folder)
-    assert store.missing(8) == []
+    assert store.missing(num_teachers=8) == []
     assert files(store.folder)[:4] == before
 
 
@@ -385,7 +386,7 @@ def test_a_failed_save_loses_no_earlier_teacher(many, tmp_path, monkeypatch):
         train(StackedEngine(chunk_size=3), teacher=LINEAR, parts=many, folder=tmp_path)
     # again at the end, as a disk may have room by then
     assert done == [[0, 1, 2], [3, 4, 5], [6, 7, 8], [6, 7, 8]]
-    assert CheckpointStore(tmp_path).missing(10) == [6, 7, 8, 9]
+    assert CheckpointStore(tmp_path).missing(num_teachers=10) == [6, 7, 8, 9]
 
 
 @pytest.mark.process

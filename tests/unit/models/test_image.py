@@ -42,15 +42,15 @@ def test_single_and_stacked_teachers_agree_and_learn(norm, image_parts, question
         CNNTeacher(**SMALL, norm=norm, stacked=stacked) for stacked in (False, True)
     )
     unstacked_votes = unstacked.predict_many(
-        states=unstacked.fit_many(image_parts, seeds=range(3)), inputs=questions[0]
+        states=unstacked.fit_many(shards=image_parts, seeds=range(3)), inputs=questions[0]
     )
     other = stacked.predict_many(
-        states=stacked.fit_many(image_parts, seeds=range(3)), inputs=questions[0]
+        states=stacked.fit_many(shards=image_parts, seeds=range(3)), inputs=questions[0]
     )
     np.testing.assert_allclose(unstacked_votes, other, atol=2e-3)
     assert (unstacked_votes.shape, unstacked_votes.dtype) == ((3, 60, 4), np.float32)
     trained = CNNTeacher(**(SMALL | {"epochs": 15, "learning_rate": 1e-2}), norm=norm)
-    states = trained.fit_many([Shard(*bright_corners(size=60, seed=5))], seeds=[1])
+    states = trained.fit_many(shards=[Shard(*bright_corners(size=60, seed=5))], seeds=[1])
     assert (
         (trained.predict_many(states, inputs=questions[0])[0] >= 0.5) == questions[1]
     ).mean() > 0.95
@@ -66,7 +66,7 @@ def test_a_threshold_changes_votes_and_not_the_training(stacked, image_parts, qu
     low, half = (
         CNNTeacher(**SMALL, stacked=stacked, threshold=threshold) for threshold in (0.2, 0.5)
     )
-    states = half.fit_many(image_parts, seeds=range(3))
+    states = half.fit_many(shards=image_parts, seeds=range(3))
     curves = [state["loss_curve"] for state in states]
     # 3 epochs of 24, 17 and 30 records, 8 a step
     assert [len(curve) for curve in curves] == [9, 9, 12]
@@ -103,8 +103,8 @@ def test_a_whole_network_is_trained_from_the_seed():
     part = image_part(size=4, seed=0)
     teacher = ResNet50Teacher(epochs=1, batch_size=4, device="cpu")
     assert teacher.is_isolated
-    first = teacher.fit_many([part], seeds=[3])
-    again = teacher.fit_many([part], seeds=[3])
+    first = teacher.fit_many(shards=[part], seeds=[3])
+    again = teacher.fit_many(shards=[part], seeds=[3])
     assert all(np.array_equal(first[0][name], again[0][name]) for name in first[0])
     assert first[0]["loss_curve"].shape == (1,)
     confidences = teacher.predict_many(states=first, inputs=image_part(size=5, seed=1).inputs)
@@ -122,7 +122,7 @@ def test_frozen_features_are_computed_once_and_a_head_learns(backbone):
     teacher = ResNet50Teacher(weights=backbone, frozen=True, device="cpu")
     parts = [image_part(size=24, seed=0), image_part(size=20, seed=1)]
     query = image_part(size=40, seed=2)
-    states = teacher.fit_many(parts, seeds=[0, 1])
+    states = teacher.fit_many(shards=parts, seeds=[0, 1])
     assert states[0]["weights"].shape == (2048, 2)
     votes = teacher.predict_many(states, query.inputs) >= 0.5
     assert (votes == query.labels).mean() > 0.9
@@ -130,7 +130,7 @@ def test_frozen_features_are_computed_once_and_a_head_learns(backbone):
         weights=backbone, image_size=None, device=torch.device("cpu")
     ).features(parts[0].inputs)
     (expected,) = LinearTeacher(penalty=0.5, device="cpu").fit_many(
-        [Shard(features, parts[0].labels)], seeds=[0]
+        shards=[Shard(features, parts[0].labels)], seeds=[0]
     )
     np.testing.assert_allclose(states[0]["weights"], expected["weights"], atol=1e-5)
 

@@ -19,7 +19,7 @@ PUBLIC = RNG.normal(size=(300, 6)).astype(np.float32)
 INPUTS = RNG.normal(size=(50, 6)).astype(np.float32)
 LABELS = RNG.random((50, 3)) < 0.4
 PREVALENCE = np.array([0.4, 0.3, 0.5])
-DIRECTIONS = PublicPCA.fit(PUBLIC, 4)
+DIRECTIONS = PublicPCA.fit(PUBLIC, max_directions=4)
 
 
 def split(inputs, labels):

@@ -48,7 +48,7 @@ def left_out(inputs, labels, penalty):
 def test_stacked_ridge_teachers_equal_separate_ridge_regressions(parts, queries, penalty):
     """Weights and predictions of six linear teachers are those of a ridge regression on each shard."""
     states = LinearTeacher(penalty=penalty, threshold=0.5, device="cpu").fit_many(
-        parts, seeds=range(6)
+        shards=parts, seeds=range(6)
     )
     for part, state in zip(parts, states, strict=True):  # more and fewer records than features
         expected = reference(part.inputs, part.labels, penalty)
@@ -62,7 +62,7 @@ def test_stacked_ridge_teachers_equal_separate_ridge_regressions(parts, queries,
 def test_leave_one_out_loss_equals_leaving_one_out(make_parts, size):
     """The loss of a linear teacher is the mean squared error of regressions that leave out one row each."""
     (part,) = make_parts(sizes=[size])
-    (state,) = LinearTeacher(device="cpu").fit_many([part], seeds=[0])
+    (state,) = LinearTeacher(device="cpu").fit_many(shards=[part], seeds=[0])
     errors = left_out(part.inputs, part.labels, penalty=0.5) - part.labels
     assert state["loss_curve"][0] == pytest.approx(np.square(errors).mean(), rel=1e-4)
 
@@ -75,14 +75,14 @@ def test_a_teachers_own_threshold_predicts_rare_labels():
         inputs = rng.standard_normal((size, 20)).astype(np.float32)
         return Shard(inputs, labels=inputs[:, :6] + rng.standard_normal((size, 6)) > 2.3)  # 5% each
 
-    parts = [draw(100) for _ in range(10)]
-    held_out = draw(2000)
+    parts = [draw(size=100) for _ in range(10)]
+    held_out = draw(size=2000)
     f1 = {}
     for threshold in (0.5, None):
         teacher = LinearTeacher(threshold=threshold, device="cpu")
         votes = (
             teacher.predict_many(
-                states=teacher.fit_many(parts, seeds=range(10)), inputs=held_out.inputs
+                states=teacher.fit_many(shards=parts, seeds=range(10)), inputs=held_out.inputs
             )
             >= 0.5
         )

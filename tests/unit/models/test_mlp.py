@@ -49,7 +49,9 @@ def test_stacked_mlp_teachers_equal_separate_training(parts, queries):
     """Six MLP teachers trained side by side give the confidences of torch's own layers, trained alone."""
     teacher = MLPTeacher(hidden=9, epochs=4, batch_size=8, weight_decay=0.1, device="cpu")
     seeds = [5, 4, 3, 2, 1, 0]
-    confidences = teacher.predict_many(states=teacher.fit_many(parts, seeds), inputs=queries)
+    confidences = teacher.predict_many(
+        states=teacher.fit_many(shards=parts, seeds=seeds), inputs=queries
+    )
     for part, seed, votes in zip(parts, seeds, confidences, strict=True):
         np.testing.assert_allclose(
             votes, train_with_autograd(teacher, part, seed)(queries), atol=2e-4

@@ -17,7 +17,7 @@ from tests.refusals import ANY, refused
 def fit_one(estimator, part):
     """Fits one teacher to a part; returns the function from inputs to its confidences."""
     teacher = SklearnTeacher(estimator)
-    (state,) = teacher.fit_many([part], seeds=[3])
+    (state,) = teacher.fit_many(shards=[part], seeds=[3])
 
     def confidences(inputs):
         return teacher.predict_many(states=[state], inputs=inputs)[0]
@@ -72,7 +72,7 @@ def test_equal_seeds_give_equal_teachers(parts, queries):
     teacher = SklearnTeacher(
         make_pipeline(StandardScaler(), RandomForestClassifier(n_estimators=3))
     )
-    states = teacher.fit_many([parts[0]] * 3, seeds=[1, 1, 2])
+    states = teacher.fit_many(shards=[parts[0]] * 3, seeds=[1, 1, 2])
     first, second, third = teacher.predict_many(states, inputs=queries)
     assert (first == second).all()
     assert (first != third).any()
@@ -89,4 +89,4 @@ def test_estimators_that_cannot_be_fitted_are_refused_with_the_label() -> None:
     part = Shard(np.random.default_rng(0).normal(size=(12, 3)).astype(np.float32), labels)
     estimator = CalibratedClassifierCV(LinearSVC(), cv=3)
     with refused("teacher.estimator", "CalibratedClassifierCV"):
-        SklearnTeacher(estimator).fit_many([part], seeds=[0])
+        SklearnTeacher(estimator).fit_many(shards=[part], seeds=[0])

@@ -45,22 +45,22 @@ def test_confidences_of_every_teacher_query_and_label(teacher, parts, queries):
     Inputs with several axes give the same as flat ones.
     """
     confidences = teacher.predict_many(
-        states=teacher.fit_many(parts, seeds=range(6)), inputs=queries
+        states=teacher.fit_many(shards=parts, seeds=range(6)), inputs=queries
     )
     assert (confidences.shape, confidences.dtype) == ((6, 50, 5), np.float32)
     assert 0 <= confidences.min() < confidences.max() <= 1
     assert len(np.unique((confidences >= 0.5).mean(axis=(1, 2)))) > 1  # the teachers differ
     images = [Shard(part.inputs.reshape(-1, 3, 2, 2), part.labels) for part in parts]
     flattened = teacher.predict_many(
-        states=teacher.fit_many(images, seeds=range(6)), inputs=queries.reshape(-1, 3, 2, 2)
+        states=teacher.fit_many(shards=images, seeds=range(6)), inputs=queries.reshape(-1, 3, 2, 2)
     )
     assert (flattened == confidences).all()
 
 
 def test_equal_calls_give_equal_bytes_with_loss_curves(teacher, parts):
     """Two calls give equal states of arrays, each with a finite curve of losses."""
-    states = teacher.fit_many(parts, seeds=range(6))
-    again = teacher.fit_many(parts, seeds=range(6))
+    states = teacher.fit_many(shards=parts, seeds=range(6))
+    again = teacher.fit_many(shards=parts, seeds=range(6))
     assert all(same(a, b) for a, b in zip(states, again, strict=True))
     for state in states:
         assert all(isinstance(array, np.ndarray) for array in state.values())
@@ -75,23 +75,25 @@ def test_equal_calls_give_equal_bytes_with_loss_curves(teacher, parts):
 
 def test_a_teacher_depends_on_its_own_shard_alone(teacher, parts, queries):
     """A teacher trained alone, and among others, has the same confidences within 1e-4."""
-    single = teacher.predict_many(states=teacher.fit_many([parts[3]], seeds=[7]), inputs=queries)[0]
-    states = teacher.fit_many([parts[2], parts[3], parts[0]], seeds=[1, 7, 2])
+    single = teacher.predict_many(
+        states=teacher.fit_many(shards=[parts[3]], seeds=[7]), inputs=queries
+    )[0]
+    states = teacher.fit_many(shards=[parts[2], parts[3], parts[0]], seeds=[1, 7, 2])
     np.testing.assert_allclose(teacher.predict_many(states, inputs=queries)[1], single, atol=1e-4)
 
 
 def test_shards_that_do_not_match_are_refused(teacher, parts):
     """No shards, too few seeds, and shards of different widths or labels are refused."""
     with refused("len(shards)", 0):
-        teacher.fit_many([], seeds=[])
+        teacher.fit_many(shards=[], seeds=[])
     with refused("len(seeds)", 2, "6"):
-        teacher.fit_many(parts, seeds=[1, 2])
+        teacher.fit_many(shards=parts, seeds=[1, 2])
     narrow = Shard(parts[0].inputs[:, :3], parts[0].labels)
     with refused("inputs.shape[1:]", (3,), "(12,)"):
-        teacher.fit_many([parts[0], narrow], seeds=[0, 1])
+        teacher.fit_many(shards=[parts[0], narrow], seeds=[0, 1])
     fewer = Shard(parts[0].inputs, parts[0].labels[:, :2])
     with refused("labels.shape[1]", 2, "5"):
-        teacher.fit_many([parts[0], fewer], seeds=[0, 1])
+        teacher.fit_many(shards=[parts[0], fewer], seeds=[0, 1])
 
 
 @pytest.mark.parametrize(
@@ -130,11 +132,11 @@ def test_isolated_states_do_not_depend_on_the_sizes_of_other_shards(teacher, mak
     isolated_teacher = IsolatedTeacher(teacher)
     together = make_parts(sizes=[30, 22, 41, 5, 30])
     longer = [*together[:4], *make_parts(sizes=[73], seed=4)]
-    first = isolated_teacher.fit_many(together, seeds=range(5))
-    second = isolated_teacher.fit_many(longer, seeds=range(5))
+    first = isolated_teacher.fit_many(shards=together, seeds=range(5))
+    second = isolated_teacher.fit_many(shards=longer, seeds=range(5))
     assert all(same(first[index], second[index]) for index in range(4))
     assert all(
-        same(teacher.fit_many([together[index]], seeds=[index])[0], first[index])
+        same(teacher.fit_many(shards=[together[index]], seeds=[index])[0], first[index])
         for index in range(5)
     )
     assert isolated_teacher.is_isolated

@@ -281,9 +281,12 @@ def epsilon(aggregator: Aggregator, num_queries: int, make: Any = AutoAccountant
     ("make", "message"),
     [
         *((lambda n=n: replace(SHAPE, **{n: 2.5}), f"{n}=2.5: ") for n in vars(SHAPE)),
-        (lambda: require_achievable_delta(1e-6, num_queries=0, num_labels=40), "num_queries=0: "),
         (
-            lambda: require_achievable_delta(1e-30, num_queries=600, num_labels=40),
+            lambda: require_achievable_delta(target_delta=1e-6, num_queries=0, num_labels=40),
+            "num_queries=0: ",
+        ),
+        (
+            lambda: require_achievable_delta(target_delta=1e-30, num_queries=600, num_labels=40),
             "target_delta=1e-30: .* 2.67e-12, below",
         ),
         (lambda: budget(target_delta=1.0), "target_delta=1.0: "),
@@ -327,7 +330,7 @@ def test_impossible_values_are_refused(make: Any, message: str) -> None:
     has the words `message`.
     """
     assert (
-        require_achievable_delta(24_000 * 2.0**-53, num_queries=600, num_labels=40)
+        require_achievable_delta(target_delta=24_000 * 2.0**-53, num_queries=600, num_labels=40)
         == 24_000 * 2.0**-53
     )
     with pytest.raises(InvalidValue, match=message):

@@ -89,8 +89,10 @@ def test_other_accountants_without_a_price_give_a_reason() -> None:
     )
     assert quote.accountants == (
         AccountantPrice(accountant="auto", epsilon=quote.epsilon, won_by="exact"),
-        AccountantPrice("pld", reason="needs the package dp_accounting, which is not installed"),
-        AccountantPrice("mine", reason="event=X: expected another"),
+        AccountantPrice(
+            accountant="pld", reason="needs the package dp_accounting, which is not installed"
+        ),
+        AccountantPrice(accountant="mine", reason="event=X: expected another"),
         replace(quote.accountants[3], accountant="rdp", won_by=None),
     )
     assert quote.epsilon < quote.accountants[3].epsilon

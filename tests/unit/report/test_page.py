@@ -81,7 +81,9 @@ def test_figures_without_an_epsilon_are_marked_on_the_page(page: Page) -> None:
     """The captions of pictures and tables say which figures the epsilon covers. Each baseline has a row."""
     pictures = dict(
         zip(
-            [figure["id"] for figure in page.named("figure")], page.texts("figcaption"), strict=True
+            [figure["id"] for figure in page.named(tag="figure")],
+            page.texts(tag="figcaption"),
+            strict=True,
         )
     )
     marks = {**dict.fromkeys(("scores", "labels", "membership", "gaps", "ranks"), UNCOVERED)}
@@ -90,7 +92,7 @@ def test_figures_without_an_epsilon_are_marked_on_the_page(page: Page) -> None:
         "precision-recall": HELD_OUT,
     }
     assert {name: pictures[name][: len(mark)] for name, mark in marks.items()} == marks
-    rows = page.texts("tr")
+    rows = page.texts(tag="tr")
     for model in (
         "prior",
         "best constant",
@@ -99,14 +101,16 @@ def test_figures_without_an_epsilon_are_marked_on_the_page(page: Page) -> None:
         "all-records model",
     ):
         assert any(text.startswith(f"{model}0.") for text in rows), model
-    marked = [text for text in page.texts("caption") if text.endswith(UNCOVERED)]
+    marked = [text for text in page.texts(tag="caption") if text.endswith(UNCOVERED)]
     assert any(text.startswith("The ensemble.") for text in marked)
     assert any(
         text.startswith("Scores on 9,973 test samples. The student is covered; the true")
         for text in marked
     )
     assert any(
-        text.endswith(HELD_OUT) for text in page.texts("caption") if text.startswith("The released")
+        text.endswith(HELD_OUT)
+        for text in page.texts(tag="caption")
+        if text.startswith("The released")
     )
 
 
@@ -127,13 +131,13 @@ def test_an_infinite_epsilon_is_no_guarantee_on_the_page(
     page = Page(
         render_html(unbounded, figures=replace(figures, epsilon_after_query=np.full(6, np.inf)))
     )
-    assert "epsiloninfinite: no guarantee" in page.texts("tr")
-    assert "no guarantee" in page.texts("dd")
+    assert "epsiloninfinite: no guarantee" in page.texts(tag="tr")
+    assert "no guarantee" in page.texts(tag="dd")
     assert any(
         text.startswith("No guarantee: the epsilon of this run is infinite")
-        for text in page.texts("p")
+        for text in page.texts(tag="p")
     )
-    assert not any("paper" in text for text in page.texts("tr"))
+    assert not any("paper" in text for text in page.texts(tag="tr"))
 
 
 @pytest.mark.slow
@@ -145,14 +149,14 @@ def test_seeded_and_synthetic_runs_carry_a_warning_and_only_they(
     privacy = replace(report.privacy, noise_seeded=True)
     data = replace(report.data, real=False)
     odd = replace(report, privacy=privacy, data=data, seed=7)
-    warnings = Page(render_html(odd, figures)).texts("p")
+    warnings = Page(render_html(odd, figures)).texts(tag="p")
     assert "This run had a seed: seeded noise protects nobody who knows the seed." in warnings
     assert (
         "Keep this page inside; its noise had a seed; the data are synthetic. What that means"
         in warnings
     )
     assert any(text.startswith("Synthetic data: ") for text in warnings)
-    assert not any("seed" in text or "Synthetic" in text for text in page.texts("p"))
+    assert not any("seed" in text or "Synthetic" in text for text in page.texts(tag="p"))
 
 
 @pytest.mark.slow
@@ -174,8 +178,8 @@ def test_all_text_is_escaped(report: Report, figures: RunFigures) -> None:
             ),
         )
     )
-    assert f"unit of privacy{attack}" in page.texts("tr")
-    assert any(text.startswith(attack) for text in page.texts("tr"))
+    assert f"unit of privacy{attack}" in page.texts(tag="tr")
+    assert any(text.startswith(attack) for text in page.texts(tag="tr"))
 
 
 @pytest.mark.slow
@@ -183,12 +187,12 @@ def test_the_page_begins_with_the_verdict_and_a_line_of_warnings(
     page: Page, report: Report
 ) -> None:
     """The verdict is first, with its first sentence strong, then the line that the page is confidential."""
-    _, verdict, warning, *_ = page.texts("p")
+    _, verdict, warning, *_ = page.texts(tag="p")
     assert verdict == report.verdict.text
-    assert page.texts("strong")[0] == report.verdict.text.partition(". ")[0] + "."
+    assert page.texts(tag="strong")[0] == report.verdict.text.partition(". ")[0] + "."
     assert warning == "Keep this page inside. What that means"
-    assert {"href": "#caveats"} in page.named("a")
-    assert page.texts("h2")[0] == "Student"
+    assert {"href": "#caveats"} in page.named(tag="a")
+    assert page.texts(tag="h2")[0] == "Student"
 
 
 def facts(html: str) -> dict[str, str]:

@@ -89,7 +89,7 @@ def test_odd_names_are_text_and_nothing_else(figures: RunFigures) -> None:
             {f"a_name_far_too…cture_{i}" for i in range(4)},
         ),
     ):
-        svg = label_dots(replace(figures, label_names=tuple(names))).svg("labels")
+        svg = label_dots(replace(figures, label_names=tuple(names))).svg(name="labels")
         assert label_text <= set(texts(svg))
         assert "<script>" not in svg
 
@@ -106,11 +106,11 @@ def test_small_runs_have_whole_numbers_on_their_axes() -> None:
         student_curve={"loss": np.array([0.5])},
     )
     assert student_curve(small_run) is None, "one dot is no curve"
-    assert texts(votes_by_rank(small_run).svg("a"))[:2] == [
+    assert texts(votes_by_rank(small_run).svg(name="a"))[:2] == [
         "1",
         "rank of the label within its query",
     ]
-    assert texts(epsilon_curve(small_run).svg("a"))[:4] == [
+    assert texts(epsilon_curve(small_run).svg(name="a"))[:4] == [
         "0",
         "1",
         "2",
@@ -130,7 +130,7 @@ def test_a_million_queries_stay_a_small_picture(figures: RunFigures) -> None:
         gaps=np.arange(count) % 800,
     )
     for picture in (epsilon_curve(large_run), gap_histogram(large_run), answer_bars(large_run)):
-        assert len(picture.svg("a")) < 100_000
+        assert len(picture.svg(name="a")) < 100_000
 
 
 def test_a_picture_without_data_is_not_drawn(report: Report, figures: RunFigures) -> None:

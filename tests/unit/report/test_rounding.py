@@ -43,7 +43,7 @@ def test_never_below_and_less_than_one_unit_above(digits: int) -> None:
         5e-324,
         1e15,
         *(10.0 ** rng.uniform(-12, 15, 200)).tolist(),
-        *rng.integers(0, 99, 20) / 100,
+        *rng.integers(0, 99, size=20) / 100,
     ):
         text = round_up(value=float(value), digits=digits)
         assert float(text) >= value

@@ -67,12 +67,12 @@ def test_teacher_curves_are_averaged_over_the_teachers_that_have_the_step(
     """
     with RunWriter(folder=tmp_path / "solved") as writer:
         for loss in (0.5, 0.25):
-            writer.teacher([loss])
+            writer.teacher(losses=[loss])
         writer.teachers()
     assert not read(tmp_path / "solved").Tags()["scalars"]
     with RunWriter(folder=tmp_path / "short") as writer:
-        writer.teacher([1.0, 0.5, 0.25])
-        writer.teacher([3.0])
+        writer.teacher(losses=[1.0, 0.5, 0.25])
+        writer.teacher(losses=[3.0])
         writer.teachers()
     assert scalars(tmp_path / "short", tag=LOSS) == [(0, 2.0), (1, 0.5), (2, 0.25)]
 
@@ -99,7 +99,7 @@ def test_the_report_is_text_and_a_line_of_the_tab_hparams(
 ) -> None:
     """The report is written as scores, texts and hyperparameters of the run."""
     compared = {"aggregator": "stable_top_k_table", "target_epsilon": 8.0, "seed": None}
-    heading = Heading("stable_top_k_table", given={"seed": "1"}, compared=compared)
+    heading = Heading(aggregator="stable_top_k_table", given={"seed": "1"}, compared=compared)
     partial = replace(
         report, student=replace(report.student, balanced_accuracy=None), heading=heading
     )
@@ -140,7 +140,7 @@ def test_a_continued_run_writes_each_event_once(report: Report, tmp_path: Path) 
 
     def stage(writer: RunWriter, num_teachers: int) -> None:
         for teacher in range(num_teachers):
-            writer.teacher([teacher / 8, teacher / 4])
+            writer.teacher(losses=[teacher / 8, teacher / 4])
         writer.teachers()
         writer.histogram("gap", values=np.arange(5))
         writer.report(replace(report, heading=Heading(compared={"seed": 1})))
@@ -176,7 +176,7 @@ def test_a_writer_without_a_folder_writes_nothing(
     """A writer with the folder None takes all events, and writes no file."""
     monkeypatch.chdir(tmp_path)
     with RunWriter(folder=None) as writer:
-        writer.teacher([1.0, 0.5])
+        writer.teacher(losses=[1.0, 0.5])
         writer.teachers()
         writer.hits(20, hits=2, remaining_hits=3, epsilon=8.0)
         writer.report(report)

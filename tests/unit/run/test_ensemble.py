@@ -42,7 +42,7 @@ def dataset() -> Dataset:
 
 def dealt(dataset: Dataset, folder: EnsembleFolder) -> Partition:
     """Returns the partition of the private records into six parts, kept in a folder."""
-    rng = RandomStreams(entropy=3).generator("partition")
+    rng = RandomStreams(entropy=3).generator(purpose="partition")
     return deal(dataset.private, num_teachers=NUM_TEACHERS, manifest=folder.partition, rng=rng)
 
 
@@ -151,6 +151,6 @@ def test_a_shard_has_the_records_that_the_partition_gives_its_teacher(
     private = dataset.private
     shards = PartitionedRecords(private.inputs, private.labels, partition)
     assert sum(len(shards[teacher]) for teacher in range(NUM_TEACHERS)) == len(private)
-    rows = partition.indices(2)
+    rows = partition.indices(teacher=2)
     np.testing.assert_array_equal(shards[2].inputs, private.inputs[rows])
     np.testing.assert_array_equal(shards[2].labels, private.labels[rows])

@@ -24,7 +24,7 @@ def test_without_a_seed_all_streams_except_noise_repeat(
     """
     path = tmp_path / "training.secret"
     run = RandomStreams.of_run(path, seed=None)
-    assert run.generator("noise").random() != run.generator("noise").random()
+    assert run.generator(purpose="noise").random() != run.generator(purpose="noise").random()
     assert run.seeds("teachers", num_seeds=3) == RandomStreams.of_run(path, seed=None).seeds(
         "teachers", num_seeds=3
     )
@@ -91,9 +91,12 @@ def test_each_stream_of_a_secret_is_chacha20_with_its_own_key() -> None:
 def test_a_classifier_without_a_seed_draws_from_chacha20() -> None:
     """A classifier without a seed draws its noise from ChaCha20, with a seed from PCG64 and a warning."""
     kind = type(cipher_generator(SECRET).bit_generator)
-    assert type(streams_of(random_state=None).generator("noise").bit_generator) is kind
+    assert type(streams_of(random_state=None).generator(purpose="noise").bit_generator) is kind
     with pytest.warns(SeededNoise):
-        assert type(streams_of(random_state=5).generator("noise").bit_generator) is np.random.PCG64
+        assert (
+            type(streams_of(random_state=5).generator(purpose="noise").bit_generator)
+            is np.random.PCG64
+        )
 
 
 def test_a_students_seed_does_not_reveal_secret_noise() -> None:
@@ -102,10 +105,10 @@ def test_a_students_seed_does_not_reveal_secret_noise() -> None:
     From a secret, this computation finds nothing: every step of NumPy's mixing can be undone, but not HMAC.
     """
     seed = RandomStreams(2**255 + 5)
-    noise = seed.generator("noise").bit_generator.seed_seq
+    noise = seed.generator(purpose="noise").bit_generator.seed_seq
     assert _noise_word_behind(seed.seeds("student", num_seeds=1)[0]) == int(noise.pool[0])
     secret = RandomStreams(SECRET)
-    key = secret.generator("noise").bit_generator.state["state"]["keysetup"]
+    key = secret.generator(purpose="noise").bit_generator.state["state"]["keysetup"]
     assert _noise_word_behind(secret.seeds("student", num_seeds=1)[0]) not in key
 
 
@@ -128,6 +131,6 @@ def _noise_word_behind(seed: int) -> int:
     first = 0x8B51F9DD
     factor = 0x58F38DED
     word = (seed ^ seed >> 16) * pow(first * factor, -1, 2**32) % 2**32 ^ first
-    before = ((word ^ word >> 16) + right * hashed(3)) * pow(left, -1, 2**32) % 2**32
-    mixed = (left * before - right * hashed(2)) % 2**32
+    before = ((word ^ word >> 16) + right * hashed(key=3)) * pow(left, -1, 2**32) % 2**32
+    mixed = (left * before - right * hashed(key=2)) % 2**32
     return int(np.uint32(mixed ^ mixed >> 16))

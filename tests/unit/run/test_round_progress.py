@@ -16,7 +16,7 @@ def test_each_round_is_a_step_with_its_speed() -> None:
     record.part("step-0", drawn_total)
     record.part("step-1", drawn_total)
     assert steps == [(1, "500 rows per second"), (2, "500 rows per second")]
-    assert record.committed("step-1") is not None
+    assert record.committed(name="step-1") is not None
 
 
 def test_a_round_that_is_read_back_has_no_speed() -> None:

@@ -25,7 +25,7 @@ def test_mass_on_one_side_or_on_none_and_high_orders() -> None:
     assert np.isposinf(
         largest_renyi(first_laws=first, second_laws=second, renyi_orders=[1.5, 64.0])
     ).all()
-    assert largest_delta(first, second, 1000.0) == 0.5
+    assert largest_delta(first_laws=first, second_laws=second, epsilon=1000.0) == 0.5
     assert math.isinf(largest_log_ratio(first, second))
     padded_first, padded_second = (np.append(side, [[0.0]], axis=1) for side in (FIRST, SECOND))
     renyi_at_2 = largest_renyi(

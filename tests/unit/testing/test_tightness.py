@@ -98,5 +98,12 @@ def test_session_epsilon_rises_with_calls_and_hits() -> None:
             FIRST, SECOND, num_calls=num_calls, target_hits=target_hits, target_delta=1e-4
         )
 
-    assert of(2, 1) < of(20, 1) < of(20, 3) < of(60, 3)
-    assert of(400, 3) == pytest.approx(of(300, 3), rel=1e-6)
+    assert (
+        of(num_calls=2, target_hits=1)
+        < of(num_calls=20, target_hits=1)
+        < of(num_calls=20, target_hits=3)
+        < of(num_calls=60, target_hits=3)
+    )
+    assert of(num_calls=400, target_hits=3) == pytest.approx(
+        of(num_calls=300, target_hits=3), rel=1e-6
+    )

@@ -45,8 +45,10 @@ def test_missed_labels_are_spread_over_all_teachers() -> None:
 
 def test_a_teachers_votes_can_be_limited() -> None:
     """With a limit of 1 each teacher votes for one label; a limit of 3 changes nothing."""
-    assert made_up(agreement=1.0).counts(1).sum(axis=1).max() == 50
-    np.testing.assert_array_equal(made_up(agreement=1.0).counts(3), made_up(agreement=1.0).counts())
+    assert made_up(agreement=1.0).counts(max_votes=1).sum(axis=1).max() == 50
+    np.testing.assert_array_equal(
+        made_up(agreement=1.0).counts(max_votes=3), made_up(agreement=1.0).counts()
+    )
 
 
 def test_counts_a_hand_worked_case():

@@ -37,7 +37,7 @@ def vote_of_one(
         labels=labels,
         teacher_of=np.zeros(len(inputs), dtype=np.int64),
         num_teachers=1,
-        directions=PublicPCA.fit(pool, 4, recipe=recipe),
+        directions=PublicPCA.fit(pool, max_directions=4, recipe=recipe),
         public_inputs=pool,
         records_per_teacher=expected_records,
         ask=ask,
@@ -118,7 +118,7 @@ PUBLIC = RNG.normal(size=(3000, 4)).astype(np.float32)
 OWN = RNG.normal(size=(20, 4)).astype(np.float32)
 TRUTH = RNG.normal(size=(6, 2))
 STUDENT = RNG.normal(size=(6, 2)) / 2
-FEATURES_OF = PublicPCA.fit(PUBLIC, 4).with_constant
+FEATURES_OF = PublicPCA.fit(PUBLIC, max_directions=4).with_constant
 PUBLIC_FEATURES = FEATURES_OF(PUBLIC).astype(np.float32)
 OWN_FEATURES = FEATURES_OF(OWN).astype(np.float32)
 

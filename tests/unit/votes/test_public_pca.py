@@ -19,7 +19,7 @@ def test_features_have_length_one_and_small_weight_at_low_variance() -> None:
 
     The mean of all records has features of 0.
     """
-    directions = PublicPCA.fit(POOL, 4)
+    directions = PublicPCA.fit(POOL, max_directions=4)
     features = directions.features(POOL)
     np.testing.assert_allclose(np.linalg.norm(features, axis=1), desired=1)
     np.testing.assert_allclose(directions.variances, np.sort(POOL.var(axis=0))[::-1][:4], rtol=0.05)
@@ -28,14 +28,16 @@ def test_features_have_length_one_and_small_weight_at_low_variance() -> None:
     np.testing.assert_allclose(
         raw.T @ raw / len(POOL), np.diag(weights / weights.mean()), atol=1e-12
     )
-    assert not PublicPCA.fit(POOL, 4).features(POOL.mean(axis=0, keepdims=True)).any()
+    assert (
+        not PublicPCA.fit(POOL, max_directions=4).features(POOL.mean(axis=0, keepdims=True)).any()
+    )
 
 
 def test_without_all_directions_there_is_no_height() -> None:
     """With 4 of 6 directions, the features are the directions and one constant; there is no feature
     for the length of a row.
     """
-    directions = PublicPCA.fit(POOL, 4)
+    directions = PublicPCA.fit(POOL, max_directions=4)
     features = directions.with_constant(POOL)
     np.testing.assert_allclose(
         features[:, :4], np.sqrt(1 - CONSTANT**2) * directions.features(POOL)
@@ -55,14 +57,14 @@ def test_kernel_components_explain_nonlinear_labels() -> None:
     signs = np.sign(rows[:, 0] * rows[:, 1])
     explained = {}
     for kernel_from in (None, 1.0):
-        directions = PublicPCA.fit(rows[:1000], 105, kernel_from=kernel_from)
+        directions = PublicPCA.fit(rows[:1000], max_directions=105, kernel_from=kernel_from)
         features = directions.with_constant(rows)
         assert features.shape[1] == directions.width + 1 == (6 if kernel_from is None else 26)
         np.testing.assert_allclose(np.linalg.norm(features, axis=1), desired=1)
         fit = np.linalg.lstsq(features[:1000], signs[:1000], rcond=None)[0]
         explained[kernel_from] = np.corrcoef(features[1000:] @ fit, signs[1000:])[0, 1]
     assert abs(explained[None]) < 0.1 < 0.7 < explained[1.0]
-    linear = PublicPCA.fit(rows[:1000], 5).with_constant(rows)[:, :5]
+    linear = PublicPCA.fit(rows[:1000], max_directions=5).with_constant(rows)[:, :5]
     np.testing.assert_allclose(
         np.einsum("ij,ij->i", features[:, :5], linear) ** 2,
         (features[:, :5] ** 2).sum(axis=1) * (1 - CONSTANT**2),
@@ -91,15 +93,15 @@ def test_components_need_room_and_a_pool(count: int, kernel_from: float, width: 
     `count` + 1. Kernel components follow if `count` is above 7 * `kernel_from`: as many as `count` still allows, and
     at most one for every 20 rows.
     """
-    assert PublicPCA.fit(POOL, count, kernel_from=kernel_from).width == width
-    assert PublicPCA.fit(POOL, count).width == min(count + (count == 6), 7)
+    assert PublicPCA.fit(POOL, max_directions=count, kernel_from=kernel_from).width == width
+    assert PublicPCA.fit(POOL, max_directions=count).width == min(count + (count == 6), 7)
 
 
 def test_a_pool_of_few_different_inputs_has_no_components() -> None:
     """The pool has three different inputs, which linear features explain: no kernel components are
     made.
     """
-    directions = PublicPCA.fit(POOL[[0, 1, 2] * 100], 400, kernel_from=1.0)
+    directions = PublicPCA.fit(POOL[[0, 1, 2] * 100], max_directions=400, kernel_from=1.0)
     assert directions.kernel is None
     assert directions.width == 3
 
@@ -109,7 +111,7 @@ def test_the_span_keeps_lengths() -> None:
 
     Fewer queries than directions are refused.
     """
-    directions = PublicPCA.fit(POOL, 5)
+    directions = PublicPCA.fit(POOL, max_directions=5)
     span = directions.span(POOL[:30])
     np.testing.assert_allclose(span.T @ span, np.eye(5), atol=1e-12)
     np.testing.assert_allclose(

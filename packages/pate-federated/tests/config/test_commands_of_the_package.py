@@ -84,7 +84,7 @@ def test_error_names_num_teachers_as_pate_vote_spells_it(composed: Composed) -> 
 
 def test_the_aggregator_is_a_member_of_its_group() -> None:
     """`aggregator=distributed_votes` composes in `pate-account`, and builds a `DistributedVotes` with its defaults."""
-    assert "distributed_votes" in members("aggregator")
+    assert "distributed_votes" in members(group="aggregator")
     register_configs()
     with initialize_config_dir(str(CONFIG_FOLDER), version_base="1.3"):
         node = compose("account", ["aggregator=distributed_votes"]).aggregator

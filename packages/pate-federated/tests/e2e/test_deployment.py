@@ -75,7 +75,7 @@ def test_deployment_releases_the_same_bytes_as_pate_train(
     """Three holders and a server as processes make the release that `train` makes in one process. They charge once."""
     folder = federation.folder / "whole"
     send(federation, folder)
-    assert finished(federation, folder, seconds=240), federation.log("link")[-3000:]
+    assert finished(federation, folder, seconds=240), federation.log(name="link")[-3000:]
     assert release_bytes(folder / "release") == expected
     assert len(charges(folder / "release")) == 1
 
@@ -125,6 +125,6 @@ def test_a_killed_app_ends_with_the_same_and_one_charge(
         assert len(charges(folder / "release")) <= 1
         federation.run(folder)
         done = finished(federation, folder, seconds=2 * federation.seconds + 60)
-    assert done, federation.log("link")[-3000:]
+    assert done, federation.log(name="link")[-3000:]
     assert release_bytes(folder / "release") == expected
     assert len(charges(folder / "release")) == 1

@@ -72,10 +72,12 @@ def test_the_package_computes_this_failure_probability(
     below 1e-250. One holder has none.
     """
     shares = NoiseShares(noise_std=1.0, num_holders=count)
-    assert (shares.failure_prob(10**9) < 1e-250) and ((shares.failure_prob(1) > 0) == (count > 1))
+    assert (shares.failure_prob(num_counts=10**9) < 1e-250) and (
+        (shares.failure_prob(num_counts=1) > 0) == (count > 1)
+    )
     # narrow enough for figures that floats can hold
     monkeypatch.setattr(noise_shares, "_LEAST_SHARE", 1.0)
     shares = NoiseShares(noise_std=1.0, num_holders=count)
     expected = -math.expm1(-2 * 1000 * spread(shares.share_variance, count))
     assert shares.share_variance == 1
-    assert expected <= shares.failure_prob(1000) <= expected * 1.001
+    assert expected <= shares.failure_prob(num_counts=1000) <= expected * 1.001

@@ -68,7 +68,7 @@ def questions() -> list[Question]:
     The student's weights in the question of moments are large.
     """
     opening = Question.of_opening(Request(inputs=POOL, record_ids=np.arange(30), label_names=NAMES))
-    pool = PublicPCA.fit(POOL, 3)
+    pool = PublicPCA.fit(POOL, max_directions=3)
     rng = np.random.default_rng(1)
     states: dict[str, dict[str, Any]] = {
         LENGTHS: {},

@@ -57,7 +57,7 @@ def test_sum_counts_absent_teachers_without_votes(tmp_path: Path) -> None:
         source = collection.source(PLAIN)
         assert source.num_teachers == 12  # what a price is for
         np.testing.assert_array_equal(
-            source.counts(), sum(votes_of(name).sum(axis=0) for name in names)
+            source.counts(), sum(votes_of(holder=name).sum(axis=0) for name in names)
         )
         assert sum(len(block) for block in source.bits()) == 12
 
@@ -132,7 +132,7 @@ SPOILED: dict[str, tuple[Callable[[Path], Contribution], str]] = {
         "queries=others: expected those",
     ),
     "too few queries": (
-        lambda folder: answer(folder, holder="2", votes=votes_of("2")[:, :5]),
+        lambda folder: answer(folder, holder="2", votes=votes_of(holder="2")[:, :5]),
         "num_queries=5: expected 6",
     ),
     "too many labels": (
@@ -142,7 +142,7 @@ SPOILED: dict[str, tuple[Callable[[Path], Contribution], str]] = {
         "num_labels=9: expected 4",
     ),
     "too many teachers": (
-        lambda folder: answer(folder, holder="2", votes=np.concatenate([votes_of("2")] * 5)),
+        lambda folder: answer(folder, holder="2", votes=np.concatenate([votes_of(holder="2")] * 5)),
         "num_teachers=15: expected 3",
     ),
     "another shape": (lambda folder: packed(folder, packed_bits=ALL[:, :, 0]), "expected"),
@@ -181,7 +181,7 @@ def test_invalid_answer_gives_a_one_line_reason_by_holder(how: str, tmp_path: Pa
 def test_invalid_confidences_are_refused(wrong: float, tmp_path: Path) -> None:
     """One confidence of holder 2 is NaN, infinite or outside [0, 1]. The holder counts as absent, with this reason."""
     honest_answers = whole(tmp_path, holders=["1", "3", "4"], question=CONFIDENCES)
-    sent_confidences = votes_of("2").astype(np.float32)
+    sent_confidences = votes_of(holder="2").astype(np.float32)
     sent_confidences[1, 2, 3] = wrong
     honest = answer(tmp_path, holder="2", question=CONFIDENCES)
     collection = collected(
@@ -199,10 +199,10 @@ def test_more_labels_of_a_query_than_the_clip_allows_are_refused(tmp_path: Path)
     The holder counts as absent, with this reason.
     """
     clipped_answers = [
-        answer(tmp_path, holder=name, question=CLIPPED, votes=votes_of(name) & False)
+        answer(tmp_path, holder=name, question=CLIPPED, votes=votes_of(holder=name) & False)
         for name in ("1", "3", "4")
     ]
-    empty = answer(tmp_path, holder="2", question=CLIPPED, votes=votes_of("2") & False)
+    empty = answer(tmp_path, holder="2", question=CLIPPED, votes=votes_of(holder="2") & False)
     greedy = replaced(
         empty, name="packed", array=np.full((TEACHERS, NUM_QUERIES, 1), 0b11110000, np.uint8)
     )
@@ -245,10 +245,10 @@ def test_adversarial_holder_moves_counts_by_at_most_its_teachers(seed: int, tmp_
     honest = whole(tmp_path, holders=["1", "3", "4"])
     without = collected(tmp_path, answers=honest).source(PLAIN).counts()
     for packed in (
-        rng.integers(0, 256, (TEACHERS, NUM_QUERIES, 1), dtype=np.uint8) & 0b11110000,
+        rng.integers(0, 256, size=(TEACHERS, NUM_QUERIES, 1), dtype=np.uint8) & 0b11110000,
         np.full((TEACHERS, NUM_QUERIES, 1), 0b11110000, dtype=np.uint8),
-        rng.integers(0, 256, (TEACHERS, NUM_QUERIES, 1), dtype=np.uint8),
-        rng.integers(0, 256, (40, NUM_QUERIES, 1), dtype=np.uint8),
+        rng.integers(0, 256, size=(TEACHERS, NUM_QUERIES, 1), dtype=np.uint8),
+        rng.integers(0, 256, size=(40, NUM_QUERIES, 1), dtype=np.uint8),
     ):
         collection = collected(
             tmp_path,
@@ -256,8 +256,8 @@ def test_adversarial_holder_moves_counts_by_at_most_its_teachers(seed: int, tmp_
         )
         moved = collection.source(PLAIN).counts() - without
         assert ((moved >= 0) & (moved <= TEACHERS)).all()
-        clipped_without = collected(tmp_path, answers=honest).source(PLAIN).counts(1)
-        moved_within_clip = collection.source(PLAIN).counts(1) - clipped_without
+        clipped_without = collected(tmp_path, answers=honest).source(PLAIN).counts(max_votes=1)
+        moved_within_clip = collection.source(PLAIN).counts(max_votes=1) - clipped_without
         assert (
             moved_within_clip.sum(axis=1) <= TEACHERS
         ).all()  # where the price lets a teacher name one label
@@ -272,11 +272,11 @@ def test_votes_of_one_holder_reach_the_bound_of_the_price(tmp_path: Path) -> Non
 
     def counts_with(vote: bool) -> np.ndarray:
         """Returns the counts where every teacher of holder 2 casts this vote for every label."""
-        own = answer(tmp_path, holder="2", votes=np.full_like(votes_of("2"), vote))
+        own = answer(tmp_path, holder="2", votes=np.full_like(votes_of(holder="2"), vote))
         collection = collected(tmp_path, answers=[*honest, own])
         return np.asarray(collection.source(PLAIN).counts())
 
-    assert (counts_with(True) - counts_with(False) == TEACHERS).all()
+    assert (counts_with(vote=True) - counts_with(vote=False) == TEACHERS).all()
 
 
 def test_request_is_unchanged_by_serialization(tmp_path: Path) -> None:

@@ -27,7 +27,7 @@ def test_counted_shares_have_at_least_the_required_noise() -> None:
             )
             assert noise_std**2 * (1 - 1e-12) <= shares.variance <= noise_std**2 * (1 + 1 / 64)
             assert shares.share_variance >= 64
-            assert 0 <= shares.failure_prob(10**9) < 1e-200
+            assert 0 <= shares.failure_prob(num_counts=10**9) < 1e-200
 
 
 def test_shares_too_wide_for_one_draw_are_drawn_several_times() -> None:

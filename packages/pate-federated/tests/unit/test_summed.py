@@ -117,7 +117,7 @@ def test_a_sum_of_counts_gives_the_release_of_the_votes(tmp_path: Path) -> None:
     release = release_of(tmp_path, aggregator=plain)
     release.run(lambda: (counts(), ("1", "2", "3", "4")))
     expected = plain.aggregate(
-        counts(), num_teachers=12, rng=RandomStreams(entropy=4).generator("noise")
+        counts(), num_teachers=12, rng=RandomStreams(entropy=4).generator(purpose="noise")
     )
     np.testing.assert_array_equal(labels(tmp_path), expected.labels)
     assert num_charges(tmp_path) == 1

@@ -96,7 +96,7 @@ def test_written_votes_are_read_back_and_equal_votes_give_equal_bytes(
     """
     path = write(tmp_path, head=replace(HEAD, cast=cast))
     file = VoteFile.open(path)
-    votes = confidences_of("a")
+    votes = confidences_of(holder="a")
     np.testing.assert_array_equal(np.concatenate(list(file.bits())), votes >= 0.5)
     assert (file.manifest.cast, file.label_names, file.record_ids.tolist()) == (
         cast,
@@ -262,15 +262,17 @@ def test_votes_of_others_are_read_in_every_layout(tmp_path: Path) -> None:
 
     Counts give no single teacher's votes. Several files add up, and the same file twice is refused.
     """
-    bits = confidences_of("a") >= 0.5
+    bits = confidences_of(holder="a") >= 0.5
     np.savez(tmp_path / "bits.npz", votes=bits)
     np.save(tmp_path / "counts.npy", bits.sum(axis=0))
     np.save(
         tmp_path / "pairs.npy", np.stack([TEACHERS - bits.sum(axis=0), bits.sum(axis=0)], axis=2)
     )
-    foreign = ForeignVotes([tmp_path / "bits.npz"])
-    counts = ForeignVotes([tmp_path / "counts.npy"], layout="histogram", num_teachers=TEACHERS)
-    pairs = ForeignVotes([tmp_path / "pairs.npy"], layout="pairs")
+    foreign = ForeignVotes(paths=[tmp_path / "bits.npz"])
+    counts = ForeignVotes(
+        paths=[tmp_path / "counts.npy"], layout="histogram", num_teachers=TEACHERS
+    )
+    pairs = ForeignVotes(paths=[tmp_path / "pairs.npy"], layout="pairs")
     for votes in (foreign, counts, pairs):
         np.testing.assert_array_equal(votes.counts(), bits.sum(axis=0))
         assert votes.num_teachers == TEACHERS
@@ -278,12 +280,12 @@ def test_votes_of_others_are_read_in_every_layout(tmp_path: Path) -> None:
     with refused("votes", ANY, "counts do"):
         counts.bits()
     with refused("votes", ANY, "counts do"):
-        counts.counts(2)
-    both = ForeignVotes([tmp_path / "bits.npz", tmp_path / "pairs.npy"])
+        counts.counts(max_votes=2)
+    both = ForeignVotes(paths=[tmp_path / "bits.npz", tmp_path / "pairs.npy"])
     np.testing.assert_array_equal(both.counts(), 2 * bits.sum(axis=0))
     (tmp_path / "copy.npz").write_bytes((tmp_path / "bits.npz").read_bytes())
     with refused("votes", ANY, "is the same"):
-        ForeignVotes([tmp_path / "bits.npz", tmp_path / "copy.npz"])
+        ForeignVotes(paths=[tmp_path / "bits.npz", tmp_path / "copy.npz"])
 
 
 @pytest.mark.slow
@@ -330,7 +332,12 @@ def test_sums_with_different_queries_are_refused(tmp_path: Path) -> None:
             ]
         )
     votes = GatheredVotes.read([tmp_path / "sum.npz"])
-    for read in (votes.bits, votes.confidences, votes.label_shares, lambda: votes.counts(3)):
+    for read in (
+        votes.bits,
+        votes.confidences,
+        votes.label_shares,
+        lambda: votes.counts(max_votes=3),
+    ):
         with pytest.raises(InvalidValue, match="expected"):
             read()
 

@@ -54,17 +54,17 @@ def test_a_kept_calibration_is_priced_again(method: Alternative, tmp_path: Path)
     With 10% less noise in the file, it is refused.
     """
     path = tmp_path / "kept" / "a.json"
-    contender = calibrated(method, budget(epsilon=3.0), small_bench(), path)
+    contender = calibrated(method, budget=budget(epsilon=3.0), bench=small_bench(), file_path=path)
     assert (
-        calibrated(method, budget(epsilon=3.0), small_bench(), path).epsilon
+        calibrated(method, budget=budget(epsilon=3.0), bench=small_bench(), file_path=path).epsilon
         == contender.epsilon
         <= 3.0
     )
     Calibration(
-        {"noise_multiplier": 0.9 * contender.parameters["noise_multiplier"]}, epsilon=3.0
+        parameters={"noise_multiplier": 0.9 * contender.parameters["noise_multiplier"]}, epsilon=3.0
     ).write(path)
     with refused("epsilon", ANY, "3 once calibrated"):
-        calibrated(method, budget(epsilon=3.0), small_bench(), path)
+        calibrated(method, budget=budget(epsilon=3.0), bench=small_bench(), file_path=path)
 
 
 @pytest.mark.slow

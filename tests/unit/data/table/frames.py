@@ -25,7 +25,7 @@ def people_frames(num_rows: int = NUM_ROWS) -> dict[str, Any]:
     for place, split in enumerate(SPLITS):
         frames[split] = pd.DataFrame(
             {
-                "age": 20 + rng.integers(0, 9, num_rows),
+                "age": 20 + rng.integers(0, 9, size=num_rows),
                 "ward": rng.choice(["a", "b"], num_rows),
                 "person": np.arange(num_rows) + 1000 * place,
                 "flu": np.arange(num_rows) % 2,

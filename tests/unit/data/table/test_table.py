@@ -320,17 +320,17 @@ def with_private(row: str) -> Rows:
     ("rows", "change", "refusal"),
     [
         (
-            with_private("q3,2025-01-01,Secret,F,a,0,1"),
+            with_private(row="q3,2025-01-01,Secret,F,a,0,1"),
             partial(replace),
             refused("data.private.age", rule="1 of 4 rows"),
         ),
         (
-            with_private("q3,Secret,1,F,a,0,1"),
+            with_private(row="q3,Secret,1,F,a,0,1"),
             partial(replace),
             refused("data.private.seen", rule="dates such"),
         ),
         (
-            with_private("q3,2025-01-01,1,F,a,2,1"),
+            with_private(row="q3,2025-01-01,1,F,a,2,1"),
             partial(replace),
             refused("data.private.flu", rule="0 or 1 in a label's column, 1 of 4"),
         ),
@@ -340,17 +340,17 @@ def with_private(row: str) -> Rows:
             refused("data.test.flu", rule="0 or 1 in a label's column, 1 of 1"),
         ),
         (
-            with_private(",2025-01-01,1,F,a,0,1"),
+            with_private(row=",2025-01-01,1,F,a,0,1"),
             partial(replace),
             refused("data.private.patient", rule="1 of 4 rows"),
         ),
         (
-            with_private("p3,2025-01-01,1,F,a,0,1"),
+            with_private(row="p3,2025-01-01,1,F,a,0,1"),
             partial(replace),
             refused("data.group", "patient", "split, 1 are in private and public"),
         ),
         (
-            with_private("Secret,2025-01-01,1,F"),
+            with_private(row="Secret,2025-01-01,1,F"),
             partial(replace),
             refused("data.private", ANY, "1 of 4"),
         ),

@@ -124,15 +124,15 @@ def test_pieces_of_words_are_the_longest_from_the_left(tmp_path: Path) -> None:
     weights = Weights(write_model2vec(tmp_path / "m"))
     vectors = StaticVectors.fit(PUBLIC, weights=weights, dimension=8)
     words = vectors.settings["words"]
-    assert vectors.pieces_of("baban") == []
-    assert [words[place] for place in vectors.pieces_of("babar")] == ["ba", "##bar"]
-    assert vectors.pieces_of("b\u00e1bar") == vectors.pieces_of("babar")
+    assert vectors.pieces_of(word="baban") == []
+    assert [words[place] for place in vectors.pieces_of(word="babar")] == ["ba", "##bar"]
+    assert vectors.pieces_of(word="b\u00e1bar") == vectors.pieces_of(word="babar")
 
 
 def test_words_with_capital_letters_are_found(tmp_path: Path) -> None:
     """A file of weights has the word Zug. The text zug finds its vector."""
     weights = Weights(write_glove(tmp_path / "g.txt"))
-    assert StaticVectors.fit(PUBLIC, weights=weights).pieces_of("zug") != []
+    assert StaticVectors.fit(PUBLIC, weights=weights).pieces_of(word="zug") != []
 
 
 def test_large_encoder_is_published_by_digest_alone(

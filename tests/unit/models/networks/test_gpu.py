@@ -107,7 +107,7 @@ def test_a_resnet_is_trained_and_predicts_on_a_gpu(parts, queries):
         with place():
             votes.append(
                 teacher.predict_many(
-                    states=teacher.fit_many([small], seeds=[0]), inputs=queries[:3]
+                    states=teacher.fit_many(shards=[small], seeds=[0]), inputs=queries[:3]
                 )
             )
     np.testing.assert_allclose(*votes, atol=0.1 if REAL else 1e-4)
