@@ -120,6 +120,9 @@ class Aggregator(Parameters, ABC):
             teachers of a group have a weight (`VoteSource.weights`). For a group of weight w the release costs as much
             as it would cost all groups if the noise were 1 / w times as large. With "teachers", the records of a group
             are limited to a number of teachers, the field `teachers_reached`.
+        counts_abstention_as_half: whether a teacher that does not vote on a label counts as half a vote for it. That suits
+            a majority, which abstentions then do not move. False counts the teacher as a vote against the label. Sums
+            of halves are rounded down, so one change moves a count by at most 1 in either case.
         remedies: the advice of a report, by the cause of a loss: "noise", "the teachers" or "the number of queries". A
             cause that this aggregator does not have is missing.
     """
@@ -131,6 +134,7 @@ class Aggregator(Parameters, ABC):
     pays_in_advance: ClassVar[bool] = False
     expects_prior: ClassVar[bool] = False
     budgets_by: ClassVar[Literal["weights", "teachers"] | None] = None
+    counts_abstention_as_half: ClassVar[bool] = False
     remedies: ClassVar[Mapping[str, str]] = {
         "noise": "more teachers, fewer queries or a larger epsilon",
         "the teachers": "more records for each teacher, or scaled inputs",
@@ -155,7 +159,11 @@ class Aggregator(Parameters, ABC):
         Raises:
             InvalidValue: the number of teachers cannot have cast such votes, or the source is not of the type `reads`.
         """
-        counts = votes.require_type(CountableVotes).counts(self.max_votes_per_teacher)
+        source = votes.require_type(CountableVotes)
+        counts = source.counts(self.max_votes_per_teacher)
+        halves = source.num_abstaining() // 2
+        if self.counts_abstention_as_half and halves.any():
+            counts = counts.astype(np.int64) + halves
         paid = (votes.num_queries, votes.num_labels)
         rule = f"{paid}, which the price is for"
         require(counts.shape == paid, "votes.shape", counts.shape, rule)
@@ -483,8 +491,8 @@ class Aggregator(Parameters, ABC):
             source: the private votes.
             record: the record of the noisy release, for aggregators that need its parts.
         """
-        counts = source.require_type(CountableVotes).counts()
-        majority = 2 * counts > source.num_teachers
+        countable = source.require_type(CountableVotes)
+        majority = 2 * countable.counts() + countable.num_abstaining() > source.num_teachers
         return Release(
             labels=majority,
             answered=np.ones(len(majority), dtype=np.bool_),

@@ -53,11 +53,14 @@ class NoisyPrevalence:
 
     Attributes:
         shares: float64 `[num_labels]`, the prevalence of each label.
-        variance: variance of the noise in each prevalence; 0 where they are public.
+        variance: variance of the noise in each prevalence, one number or `[num_labels]`; 0 where they are public.
+        known: the share of records for which each label is known, in (0, 1], one number or `[num_labels]`; public, or
+            released with the prevalence. 1 where labels have no gaps, or nothing about gaps was released.
     """
 
     shares: Array
-    variance: float
+    variance: Array | float
+    known: Array | float = 1.0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -156,7 +159,9 @@ class CenteredRounds:
             record: charges and stores each round; None for a record in memory.
         """
         rounds = MemoryRecord() if record is None else record
-        label_variance = first_prevalence.shares * (1 - first_prevalence.shares)
+        known = first_prevalence.known
+        # of a residual, which is 0 where the label is unknown
+        label_variance = first_prevalence.shares * (1 - first_prevalence.shares) * known
         label_scale = (label_variance / label_variance.mean()) ** self.recipe.label_scale_power
         descent = Descent(
             public_features=votes.public,
@@ -170,7 +175,8 @@ class CenteredRounds:
         prevalence_seen = np.zeros_like(first_prevalence.shares)
         for round_number in range(self.num_rounds):
             probabilities = descent.probabilities(weights)
-            clipped_moments = self._clip_against(probabilities, label_variance, label_scale, votes)
+            variance = (probabilities * (1 - probabilities)).mean(axis=0, dtype=np.float64) * known
+            clipped_moments = self._clip_against(variance, label_variance, label_scale, votes)
             question = RoundQuestion(weights, label_scale, clipped_moments)
             sum_votes = partial(votes.total, question)
             if rng is None:
@@ -183,8 +189,8 @@ class CenteredRounds:
                 noise = RoundedGaussian(noise_std).sample((votes.width, votes.num_labels), rng)
                 draw = partial(_noisy_total, sum_votes, noise)
                 total = rounds.part(f"step-{round_number}", draw)["total"]
-            # of a step, in the mean gradient
-            unit = clipped_moments.step / votes.total_weight / label_scale
+            # of a step, in the mean gradient over the records for which a label is known
+            unit = clipped_moments.step / votes.total_weight / label_scale / known
             noise_rate = (noise_std * unit) ** 2 / self.num_rounds
             if round_number == 0:
                 learning_times = descent.pace(noise_rate)
@@ -203,7 +209,7 @@ class CenteredRounds:
 
     def _clip_against(
         self,
-        probabilities: NDArray[np.float32],
+        residual_variance: Array,
         label_variance: Array,
         label_scale: Array,
         votes: RoundVotes,
@@ -214,14 +220,13 @@ class CenteredRounds:
         a teacher's records were drawn by the student's probabilities.
 
         Args:
-            probabilities: `[num_public, num_labels]`, the student's probabilities on the public pool.
-            label_variance: `[num_labels]`, p (1 - p) for the prevalence p of each label.
+            residual_variance: `[num_labels]`, the variance of a residual if labels were drawn by the student.
+            label_variance: `[num_labels]`, the variance of a residual around the prevalence.
             label_scale: `[num_labels]`, the factor that residuals of each label are multiplied by.
             votes: the source of the numbers of teachers and of records for each teacher.
         """
-        variance = (probabilities * (1 - probabilities)).mean(axis=0, dtype=np.float64)
         # of a student that is sure of everything
-        variance = np.maximum(variance, self.recipe.least_round_variance * label_variance)
+        variance = np.maximum(residual_variance, self.recipe.least_round_variance * label_variance)
         squared_length = float((variance * label_scale**2).sum())
         usual_length = math.sqrt(squared_length / max(votes.records_per_teacher, 1.0))
         return ClippedMoments(

@@ -39,7 +39,7 @@ from pate.aggregators.expectation import (
     expected_from_votes,
     warn_if_useless,
 )
-from pate.aggregators.prevalence import Prevalence
+from pate.aggregators.prevalence import Prevalence, ReleasedShares
 from pate.aggregators.record import Arrays, ReleaseRecord
 from pate.aggregators.release import Release
 from pate.errors import InvalidValue
@@ -50,6 +50,7 @@ from pate.validation import normalize_field, require, require_generator, require
 from pate.votes.arrays import VoteBlocks
 from pate.votes.blocks import is_whole, vote_blocks
 from pate.votes.clipping import ClippedSum
+from pate.votes.label_shares import KNOWN_WEIGHT
 from pate.votes.made_up import MadeUpVotes
 from pate.votes.recipe import DEFAULT_RECIPE, Recipe
 from pate.votes.round_votes import RoundVotes
@@ -245,10 +246,10 @@ class CenteredVotes(Aggregator):
         if record.committed("release") is None:
             rounds.open()
         event = self.event(votes.shape)
-        center = self._released_center(votes, prevalence_rng, record)
+        shares = self._released_shares(votes, prevalence_rng, record)
 
         def draw() -> Arrays:
-            first_prevalence = self._first_prevalence(rounds, center)
+            first_prevalence = self._first_prevalence(rounds, shares)
             release = self._rounds.release(
                 rounds,
                 first_prevalence,
@@ -285,7 +286,8 @@ class CenteredVotes(Aggregator):
         most = ClippedSum.most_queries(shape.num_teachers, shape.num_labels)
         rule = f"at most {most}, as one exact sum of {shape.num_teachers:,} teachers holds no more"
         require(shape.num_queries <= most, "num_queries", shape.num_queries, rule)
-        center = self._released_center(votes, prevalence_rng, record)
+        shares = self._released_shares(votes, prevalence_rng, record)
+        center = self.center if shares is None else shares.prevalence
         step = self._step_around(center, votes)
         arrays = record.committed("release")
         if arrays is None:
@@ -304,22 +306,25 @@ class CenteredVotes(Aggregator):
             recipe=self.recipe,
         )
 
-    def _released_center(self, votes: CenterableVotes, rng: Rng, record: ReleaseRecord) -> Any:
-        """Returns the center: the public one, or the prevalence, which is drawn unless the record already holds it."""
+    def _released_shares(
+        self, votes: CenterableVotes, rng: Rng, record: ReleaseRecord
+    ) -> ReleasedShares | None:
+        """Returns the prevalence, which is drawn unless the record already holds it; None for a public center."""
         if self.prevalence_share == 0:
-            return self.center
+            return None
 
         def draw() -> Arrays:
-            prevalence = self.prevalence.release(
+            shares = self.prevalence.release_shares(
                 votes.share_sums(),
                 num_teachers=votes.num_teachers,
                 rng=rng,
                 record=record,
                 records_per_teacher=votes.records_per_teacher,
             )
-            return {"prevalence": prevalence}
+            arrays = {"prevalence": shares.prevalence, "known": shares.known}
+            return {name: array for name, array in arrays.items() if array is not None}
 
-        return record.part("prevalence", draw)["prevalence"]
+        return _shares_in(record.part("prevalence", draw))
 
     def noiseless_from(self, source: VoteSource, record: ReleaseRecord) -> Release:
         """Returns the release without the noise of the votes, around the center that was released with noise.
@@ -327,12 +332,13 @@ class CenteredVotes(Aggregator):
         No epsilon covers the result; see `Aggregator.noiseless_from`.
         """
         source = source.require_type(CenterableVotes)
-        released = record.committed("prevalence")
-        center = self.center if released is None else released["prevalence"]
+        part = record.committed("prevalence")
+        shares = None if part is None else _shares_in(part)
         rounds = self.in_rounds(source)
         if rounds is not None:
-            first_prevalence = self._first_prevalence(rounds, center)
+            first_prevalence = self._first_prevalence(rounds, shares)
             return self._rounds.release(rounds, first_prevalence, num_queries=source.num_queries)
+        center = self.center if shares is None else shares.prevalence
         step = self._step_around(center, votes=source)
         summary = self._summary_around(center, votes=source)
         return step._release_of(
@@ -416,18 +422,30 @@ class CenteredVotes(Aggregator):
             recipe=self.recipe,
         )
 
-    def _first_prevalence(self, votes: RoundVotes, center: Any) -> NoisyPrevalence:
-        """Returns the prevalence of each label at which the student begins, computed from the center."""
-        shares = np.asarray(_HALF if center is None else center, dtype=np.float64)
-        prevalence = np.broadcast_to(self._inside(shares), votes.num_labels).copy()
-        if self.prevalence_share == 0:
+    def _first_prevalence(
+        self, votes: RoundVotes, shares: ReleasedShares | None
+    ) -> NoisyPrevalence:
+        """Returns the prevalence of each label at which the student begins.
+
+        Args:
+            votes: the private votes, of which public numbers are used.
+            shares: the released prevalence, and what is known of it; None for a public center.
+        """
+        center = self._center_as_given if shares is None else shares.prevalence
+        prevalence = np.broadcast_to(self._inside(center), votes.num_labels).copy()
+        if shares is None:
             return NoisyPrevalence(prevalence, variance=0.0)
+        known = np.ones_like(prevalence) if shares.known is None else shares.known
         # of the prevalence's last mean, about: if its clip is the length that such labels have
-        squared_length = float((prevalence * (1 - prevalence)).sum())
+        held = prevalence * known
+        squared_length = float((held * (1 - held)).sum())
+        squared_length += KNOWN_WEIGHT**2 * float((known * (1 - known)).sum())
         squared_length /= max(votes.records_per_teacher, 1.0)
         multiplier = self.prevalence.last_multiplier
         noise_of_one = self.adjacency.num_moved * multiplier / votes.total_weight
-        return NoisyPrevalence(prevalence, variance=squared_length * noise_of_one**2)
+        # the prevalence is a sum divided by the known share
+        variance = squared_length * noise_of_one**2 / known**2
+        return NoisyPrevalence(prevalence, variance=variance, known=known)
 
     def summarize(self, votes: VoteSource) -> NDArray[np.int64]:
         """Returns the sum of clipped votes minus the public center, `[num_queries, num_labels]`, in steps of a grid.
@@ -570,6 +588,11 @@ class CenteredVotes(Aggregator):
         return ClippedSum(
             clip=clip, shape=(votes_shape[0], votes_shape[1]), adjacency=self.adjacency
         )
+
+
+def _shares_in(part: Arrays) -> ReleasedShares:
+    """Returns the released prevalence that the part `prevalence` of a record holds."""
+    return ReleasedShares(prevalence=part["prevalence"], known=part.get("known"))
 
 
 @expected_from_votes.register(CenteredVotes)

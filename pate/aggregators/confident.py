@@ -162,6 +162,7 @@ class ConfidentVotes(ScreenedAggregator):
     (array([ True, False]), array([ True, False,  True]))
     """
 
+    counts_abstention_as_half: ClassVar[bool] = True
     _answered_by: ClassVar[type[GaussianVotes]] = GaussianVotes
 
     def statistic(self, votes: Counts, *, num_teachers: int) -> Counts:

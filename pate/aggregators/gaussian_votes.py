@@ -34,10 +34,12 @@ Counts = NDArray[np.int64]
 class GaussianVotes(Aggregator):
     """Releases, for each label, whether count + N(0, noise_std**2) > num_teachers / 2.
 
-    Every query is answered.
+    Every query is answered. A teacher that does not vote on a label counts as one half, so it does not move the
+    majority of the others.
 
     Formal guarantees, for L labels:
-        * One change moves each of the L counts of a query by at most d = `teachers_reached`. One bit is released for
+        * One change moves each of the L counts of a query by at most d = `teachers_reached`, whether it changes votes,
+          abstentions or both. One bit is released for
           each count, with independent noise, so a query costs L bits. For d = 1 and large noise_std, these cost 0.637
           of the price of the noisy counts, which is L a / (2 noise_std**2) at order a.
         * Under add/remove the threshold is computed from the declared num_teachers, and no change moves it.
@@ -54,6 +56,7 @@ class GaussianVotes(Aggregator):
     """
 
     budgets_by: ClassVar[Literal["weights", "teachers"] | None] = "teachers"
+    counts_abstention_as_half: ClassVar[bool] = True
 
     noise_std: float = field(metadata=NOISE)
     teachers_reached: int = field(default=1, metadata=COUNT)

@@ -10,6 +10,9 @@ of a step is computed from the release of the step before (the idea of CoinPress
 3. a second mean, of the vectors minus the first mean. These differences are shorter, so less noise is needed. Their
    clip balances noise against bias. It is chosen on simulated teachers, whose labels are drawn by the first mean.
 
+Where labels of records may be unknown, the vector of a teacher also has its known shares: the share of its records for
+which each label is known. One release then has two noisy sums for each label, and the prevalence is their ratio.
+
 Source: Biswas et al. 2020 (CoinPress) for the steps; docs/proofs/centered_votes.md.
 """
 
@@ -31,12 +34,13 @@ from pate.mechanisms.noise.whole_numbers import LARGEST_STD, RoundedGaussian
 from pate.mechanisms.parameters import POSITIVE, Parameters
 from pate.validation import require, require_generator, require_positive
 from pate.votes.clipping import ClippedSum
-from pate.votes.label_shares import NUM_LENGTHS, ShareSums, TeacherShares
+from pate.votes.label_shares import KNOWN_WEIGHT, NUM_LENGTHS, ShareSums, TeacherShares
 from pate.votes.recipe import DEFAULT_RECIPE, Recipe
 
 Array = NDArray[np.float64]
 
 _HALF = 0.5
+_LEAST_KNOWN = 1e-3  # share of records for which a label is known; labels known less often are learned more slowly
 # The simulation that chooses the last clip: so many teachers, or fewer where there are many labels.
 _SIMULATED_TEACHERS = 4096
 _SIMULATED_SHARES = 2**20
@@ -44,11 +48,25 @@ _MOST_SIMULATED_RECORDS = 2**20  # of a teacher; shares of more records hardly d
 
 
 @dataclass(frozen=True, eq=False)
+class ReleasedShares:
+    """The released prevalence of each label, and the released share of records for which it is known.
+
+    Attributes:
+        prevalence: float64 `[num_labels]`, the share of records with each label among those for which it is known.
+        known: float64 `[num_labels]` in (0, 1], the share of records for which each label is known; None if labels have
+            no gaps.
+    """
+
+    prevalence: Array
+    known: Array | None = None
+
+
+@dataclass(frozen=True, eq=False)
 class _NoisyMean:
     """A released mean of clipped vectors of shares, with its noise.
 
     Attributes:
-        shares: float64 `[num_labels]`, the noisy mean.
+        shares: float64 `[num_entries]`, the noisy mean.
         noise_std: standard deviation of the noise in each share.
     """
 
@@ -61,7 +79,7 @@ class _SecondStep:
     """The center and the clip for the second mean, chosen by the error on simulated teachers.
 
     Attributes:
-        center: float64 `[num_labels]`, the vector that is subtracted from shares before the clip.
+        center: float64 `[num_entries]`, the vector that is subtracted from shares before the clip.
         clip: the largest length of a difference.
         squared_error: the squared error on simulated teachers.
     """
@@ -88,6 +106,11 @@ class Prevalence(Parameters):
 
     The second mean is the result. If the first mean was of shares minus 1/2, so without a clip, the result is the
     average of both means, weighted by their errors. The result is cut to [0.005, 0.995].
+
+    Where labels have gaps (`ShareSums.have_gaps`), a teacher's shares are the share of its records that are known to
+    have each label, and the share for which each label is known. Both are one vector, which takes the three steps. The
+    known shares are then moved towards their mean by as much as their noise explains of their differences. The result
+    is the ratio of both. What is known is covered like the labels: one change replaces both by any others.
 
     Formal guarantee: replacing one teacher changes two counts by 1, and a clipped sum by two clips. Adding or removing
     a teacher changes one count by 1, and a clipped sum by one clip. Each step adds Gaussian noise to whole numbers, and
@@ -121,11 +144,31 @@ class Prevalence(Parameters):
         records_per_teacher: float = 1.0,
         record: ReleaseRecord | None = None,
     ) -> Array:
-        """Releases the prevalence of each label, float64 `[num_labels]`.
+        """Releases the prevalence of each label, float64 `[num_labels]`; see `release_shares` for the arguments."""
+        return self.release_shares(
+            label_shares,
+            num_teachers=num_teachers,
+            rng=rng,
+            ledger=ledger,
+            records_per_teacher=records_per_teacher,
+            record=record,
+        ).prevalence
+
+    def release_shares(
+        self,
+        label_shares: Any,
+        *,
+        num_teachers: int,
+        rng: Rng,
+        ledger: pa.Ledger | None = None,
+        records_per_teacher: float = 1.0,
+        record: ReleaseRecord | None = None,
+    ) -> ReleasedShares:
+        """Releases the prevalence of each label and, where labels have gaps, the share of records that know it.
 
         Args:
             label_shares: numbers in [0, 1], `[num_teachers, num_labels]`, the share of each teacher's records with each
-                label; or a `ShareSums` that gives sums of them.
+                label; or a `ShareSums` that gives sums of them, which may have gaps.
             num_teachers: the declared number of teachers; under add/remove there may be fewer rows.
             rng: the source of all noise.
             ledger: the ledger to charge before anything is drawn, if there is no `record`; None charges nothing.
@@ -140,7 +183,7 @@ class Prevalence(Parameters):
         is_summed = isinstance(label_shares, ShareSums)
         shares = label_shares if is_summed else TeacherShares(label_shares)
         self._require_teachers(shares, num_teachers)
-        self._require_exact_noise(shares.num_labels)
+        self._require_exact_noise(len(shares.largest))
         if record is None:
             if ledger is not None:
                 charge = require_ledger(ledger).charge
@@ -156,7 +199,7 @@ class Prevalence(Parameters):
             rng=rng,
             record=record,
         )
-        return steps.prevalence()
+        return steps.released()
 
     @property
     def last_multiplier(self) -> float:
@@ -178,10 +221,10 @@ class Prevalence(Parameters):
         fits = num_rows == num_teachers or (may_be_fewer and num_rows < num_teachers)
         require(fits, "num_teachers", num_teachers, f"{num_rows}, the shares' rows")
 
-    def _require_exact_noise(self, num_labels: int) -> None:
+    def _require_exact_noise(self, num_entries: int) -> None:
         """Raises `InvalidValue` if the noise of a mean is too large to be drawn exactly, for any clip."""
         # a grid is finer than that of the clip 1 by less than 2, in steps of a clip
-        clipped = ClippedSum(clip=1.0, shape=(1, num_labels), adjacency=self.adjacency)
+        clipped = ClippedSum(clip=1.0, shape=(1, num_entries), adjacency=self.adjacency)
         most_steps = 2 * clipped.l2_sensitivity
         most = LARGEST_STD / most_steps / max(self._multipliers) * self.noise_multiplier
         rule = f"at most {validation.rounded_down(most, digits=3)}"
@@ -212,38 +255,46 @@ class _Steps:
     rng: Rng
     record: ReleaseRecord
 
-    def prevalence(self) -> Array:
-        """Releases the prevalence of each label, float64 `[num_labels]`, by the three steps."""
+    def released(self) -> ReleasedShares:
+        """Releases the prevalence of each label, and what is known of it, by the three steps."""
         length = self._length()
         half, half_length = self._half()
         is_around_half = half_length < length
         first_center = half if is_around_half else np.zeros_like(half)
         first_mean = self._mean(step_number=1, center=first_center, clip=min(length, half_length))
         step = self._second_step(first_mean)
-        second = self._mean(step_number=2, center=step.center, clip=step.clip).shares
+        second_mean = self._mean(step_number=2, center=step.center, clip=step.clip)
+        second = second_mean.shares
         if is_around_half:
             # weighted by the squared errors of both
             both_errors = step.squared_error + first_mean.noise_std**2
             second += (first_mean.shares - second) * step.squared_error / both_errors
         floor = self.recipe.prevalence_floor
-        return second.clip(floor, 1 - floor)
+        if not self.shares.have_gaps:
+            return ReleasedShares(second.clip(floor, 1 - floor))
+        noisy_labels, noisy_known = np.split(second, 2)
+        known = _without_noise(
+            noisy_known / KNOWN_WEIGHT, noise_std=second_mean.noise_std / KNOWN_WEIGHT
+        )
+        return ReleasedShares((noisy_labels / known).clip(floor, 1 - floor), known)
 
     def _half(self) -> tuple[Array, float]:
-        """Returns the center with 1/2 for every label, and the largest length of shares minus this center."""
-        half = np.full(self.shares.num_labels, _HALF)
+        """Returns half of the largest shares as a center, and the largest length of shares minus this center."""
+        half = _HALF * self.shares.largest
         return half, float(np.linalg.norm(half))
 
     def _length(self) -> float:
         """Releases the most common length of a vector of shares.
 
-        Each length is rounded upwards to the next of the numbers sqrt(num_labels) / 2**(i / 2), i = 0, 1, 2, …
+        Each length is rounded upwards to the next of the numbers `longest` / 2**(i / 2), i = 0, 1, 2, …
         """
-        longest = math.sqrt(self.shares.num_labels)
+        longest = self.shares.longest
         # Lengths that are too short for a label of one record are not considered, but of teachers that are much too
         # large: these have up to twice the usual records.
         records = self.records_per_teacher
         most_records = records if records == 1 else 2 * records
-        last_power = math.ceil(2 * math.log2(longest * most_records))
+        shortest = float(self.shares.largest.min()) / most_records
+        last_power = math.ceil(2 * math.log2(longest / shortest))
         # drawn also where the part is read back: a seeded run that is continued goes on with the same numbers
         std = math.sqrt(self.adjacency.num_moved) * self.multipliers[0] * self.shares.parts
         noise = RoundedGaussian(std).sample((NUM_LENGTHS,), self.rng)
@@ -260,13 +311,13 @@ class _Steps:
 
         Args:
             step_number: 1 for the first mean and 2 for the second.
-            center: `[num_labels]`, subtracted from the shares of each teacher.
+            center: `[num_entries]`, subtracted from the shares of each teacher.
             clip: the largest length of a difference.
         """
-        num_labels = self.shares.num_labels
-        clipped_sum = ClippedSum(clip=clip, shape=(1, num_labels), adjacency=self.adjacency)
+        shape = (1, len(self.shares.largest))
+        clipped_sum = ClippedSum(clip=clip, shape=shape, adjacency=self.adjacency)
         std = self.multipliers[step_number] * clipped_sum.l2_sensitivity
-        noise = RoundedGaussian(std).sample((1, num_labels), self.rng)
+        noise = RoundedGaussian(std).sample(shape, self.rng)
 
         def draw() -> Arrays:
             return {"noisy": self.shares.total(clipped_sum, center) + noise}
@@ -283,7 +334,7 @@ class _Steps:
         The center 1/2 is taken if its error is below `Recipe.unbiased_error` times the least error of the others. No
         private data are read, as the first mean is released.
         """
-        center = first_mean.shares.clip(0, 1)
+        center = first_mean.shares.clip(0, self.shares.largest)
         excesses = self._simulated_excesses(center, first_mean.noise_std)  # [2, T, L]
         lengths = np.maximum(np.linalg.norm(excesses, axis=2), np.finfo(np.float64).tiny)
         clips = lengths.max() / 2 ** (np.arange(2 * NUM_LENGTHS) / 4)
@@ -299,17 +350,36 @@ class _Steps:
         return _SecondStep(center=center, clip=best_clip, squared_error=float(errors.min()))
 
     def _simulated_excesses(self, center: Array, noise_std: float) -> Array:
-        """Returns shares of simulated teachers minus the first mean, `[2, num_simulated, num_labels]`.
+        """Returns shares of simulated teachers minus the first mean, `[2, num_simulated, num_entries]`.
 
         The teachers of the first half draw their labels by the mean plus its error, those of the second half by the
         mean minus its error.
         """
         rng = np.random.default_rng(0)  # public: any seed would do
-        num_labels = len(center)
-        num_teachers = min(_SIMULATED_TEACHERS, max(_SIMULATED_SHARES // num_labels, 1))
-        least = min(noise_std, _HALF)  # of a mean that noise may have cut to 0
-        likely = center.clip(least, 1 - least)
+        num_entries = len(center)
+        largest = self.shares.largest
+        num_teachers = min(_SIMULATED_TEACHERS, max(_SIMULATED_SHARES // num_entries, 1))
+        least = np.minimum(noise_std, _HALF * largest)  # of a mean that noise may have cut to 0
+        likely = center.clip(least, largest - least)
         num_records = min(round(self.records_per_teacher), _MOST_SIMULATED_RECORDS)
-        shares = rng.binomial(num_records, likely, (num_teachers, num_labels)) / num_records
-        error = noise_std * rng.choice([-1.0, 1.0], num_labels)
+        counts = rng.binomial(num_records, likely / largest, (num_teachers, num_entries))
+        shares = counts / num_records * largest
+        error = noise_std * rng.choice([-1.0, 1.0], num_entries)
         return np.asarray(shares - likely + np.stack([error, -error])[:, None])
+
+
+def _without_noise(noisy_known: Array, *, noise_std: float) -> Array:
+    """Returns the known share of each label, estimated from noisy ones, in (0, 1].
+
+    The shares are moved towards their mean, by the part of their variance that noise explains. So labels that are known
+    equally often get about equal shares. No share is below one standard deviation of its noise, as labels are divided
+    by it.
+
+    Args:
+        noisy_known: `[num_labels]`, the shares with noise.
+        noise_std: standard deviation of the noise in each share.
+    """
+    mean = noisy_known.mean()
+    variance = max(float(noisy_known.var()), noise_std**2, np.finfo(np.float64).tiny)
+    estimated = mean + (1 - noise_std**2 / variance) * (noisy_known - mean)
+    return np.asarray(estimated.clip(min(max(noise_std, _LEAST_KNOWN), 1.0), 1.0))

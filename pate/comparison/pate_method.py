@@ -195,7 +195,7 @@ class PATEMethod(Method):
     def _majority_student(self, bench: Bench, seed: int) -> Trained:
         """Trains the student of the comparison on the labels for which most teachers vote, without privacy."""
         votes = self.votes(bench).require_type(CountableVotes)
-        majority_labels = 2 * votes.counts() > votes.num_teachers
+        majority_labels = 2 * votes.counts() + votes.num_abstaining() > votes.num_teachers
         return bench.student_of_labels(majority_labels, seed)
 
     def _ensemble_folder(self, bench: Bench) -> EnsembleFolder:

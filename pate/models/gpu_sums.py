@@ -110,8 +110,11 @@ class GpuSums(RoundSums):
 
     def _residuals(self, features: Tensor, rows: slice, half_weights: Tensor) -> Tensor:
         """Returns labels minus the student's probabilities, float64 `[n, num_labels]`; see `PublicStudent`."""
+        labels = self._labels[rows]
         probabilities = (1 + torch.tanh((features @ half_weights).to(torch.float32))) * 0.5
-        return (self._labels[rows].to(torch.float32) - probabilities).to(torch.float64)
+        residuals = (labels.to(torch.float32) - probabilities).to(torch.float64)
+        # an unknown label is less than 0 (`pate.votes.label_gaps`)
+        return residuals if labels.dtype == torch.bool else residuals.masked_fill_(labels < 0, 0)
 
     def _blocks(self, vote_size: int) -> Iterator[EqualSizes]:
         """Yields the teachers in blocks that fit into the memory; `vote_size` is the number of entries of a vote."""
@@ -142,7 +145,7 @@ class GpuSums(RoundSums):
 
     @cached_property
     def _labels(self) -> Tensor:
-        """The labels of all records, bool `[num_rows, num_labels]`."""
+        """The labels of all records, `[num_rows, num_labels]`, bool, or int8 if they have gaps."""
         return self._tensor(self._records.labels[self._shard.rows])
 
     @cached_property

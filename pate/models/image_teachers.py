@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from abc import abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Any, ClassVar
 
@@ -20,7 +20,7 @@ from pate.models.networks.convnet import Architecture, ConvNet, fit_stacked, sta
 from pate.models.networks.network import Network, blocks_of, logits_in_blocks, require_images
 from pate.models.networks.resnet import FrozenBackbone, ResNet50
 from pate.models.networks.training import AdamWRecipe, fit_network
-from pate.models.shards import Shard, require_shards
+from pate.models.shards import Shard, require_shards, targets_of
 from pate.models.teacher import State, Teacher
 from pate.validation import InvalidValue, require, require_probability
 
@@ -68,7 +68,7 @@ class ImageTeacher(AdamWRecipe, Teacher):
         """
         require_shards(shards, seeds)
         images = [require_images(shard.inputs) for shard in shards]
-        targets = [shard.labels.astype(np.float32) for shard in shards]
+        targets = [targets_of(shard) for shard in shards]
         rngs = [np.random.default_rng(seed) for seed in seeds]
         return self._fit_networks(images, targets, rngs)
 
@@ -309,7 +309,7 @@ class ResNet50Teacher(ImageTeacher):
         require_shards(shards, seeds)
         backbone = self._backbone
         feature_shards = [
-            Shard(inputs=backbone.features(require_images(shard.inputs)), labels=shard.labels)
+            replace(shard, inputs=backbone.features(require_images(shard.inputs)))
             for shard in shards
         ]
         return self._head.fit_many(feature_shards, seeds)

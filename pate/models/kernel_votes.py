@@ -15,6 +15,7 @@ from pate.pool import in_order
 from pate.validation import InvalidValue, require, require_each
 from pate.votes.blocks import LowRankVotes
 from pate.votes.counts import Bits
+from pate.votes.label_gaps import labels_with_gaps
 from pate.votes.label_shares import RecordShares, mean_labels
 from pate.votes.moment_votes import MomentVotes
 from pate.votes.public_pca import PublicPCA, affordable_directions
@@ -73,6 +74,13 @@ class KernelVotes(FunctionVotes):
             labels=self.private.labels, teacher_of=self.teacher_of, num_teachers=self.num_teachers
         )
 
+    def known_shares(self) -> Array | None:
+        """Returns the known shares of the teachers; see `VotesWithLabelShares.known_shares`."""
+        known = self.private.known
+        if known is None:
+            return None
+        return mean_labels(known, teacher_of=self.teacher_of, num_teachers=self.num_teachers)
+
     def share_sums(self) -> RecordShares:
         """Returns an object that computes sums of the teachers' label shares, a block of teachers at a time."""
         return RecordShares(
@@ -80,6 +88,7 @@ class KernelVotes(FunctionVotes):
             teacher_of=self.teacher_of,
             num_teachers=self.num_teachers,
             weights=self.weights,
+            known=self.private.known,
         )
 
     def span(self, *, noise_multiplier: float, recipe: Recipe = DEFAULT_RECIPE) -> Array:
@@ -112,6 +121,7 @@ class KernelVotes(FunctionVotes):
         require(center.ndim < 2, "center.shape", center.shape, rule)
         inputs = self.private.inputs
         labels = self.private.labels
+        known = self.private.known
         total = self.num_teachers
         directions = self._directions_at_once(noise_multiplier, recipe)
         span = directions.span(self.queries)
@@ -132,6 +142,8 @@ class KernelVotes(FunctionVotes):
             blocks = np.split(rows, range(_BLOCK_RECORDS, len(rows), _BLOCK_RECORDS))
             features = np.concatenate(list(in_order(block_features, items=blocks)))  # [n, k]
             residuals: Array = labels[rows] - np.broadcast_to(center, labels.shape[1:])
+            if known is not None:
+                residuals *= known[rows]
             num_teachers = len(block_bounds) - 1
             if len(rows) == num_teachers:  # a record for each
                 weights = np.asarray(features[:, :, None] * residuals[:, None, :])
@@ -160,7 +172,7 @@ class KernelVotes(FunctionVotes):
             directions=directions,
             public_inputs=self.public.inputs[:public_rows],
             inputs=private.inputs,
-            labels=private.labels,
+            labels=labels_with_gaps(private.labels, private.known),
             teacher_of=self.teacher_of,
             num_teachers=self.num_teachers,
             records_per_teacher=self.records_per_teacher

@@ -36,9 +36,9 @@ _PENALTIES = (0.05, 0.1, 0.2, 0.4, 0.7, 1.0, 1.5, 2.0, 3.0, 5.0, 10.0, 30.0, 100
 class LinearTeacher(Teacher):
     """A recipe for teachers that are ridge regressions with an intercept and a threshold of their own.
 
-    For each label, a teacher minimizes the sum over its records of the squared error on the label bits, plus `penalty *
-    s * ||weights||^2`. Here s is the mean squared distance of the teacher's records to their mean. So the effect of the
-    penalty does not depend on the unit of the inputs. The intercept is not penalized.
+    For each label, a teacher minimizes the sum over the records for which the label is known of the squared error on
+    the label bits, plus `penalty * s * ||weights||^2`. Here s is the mean squared distance of the teacher's records to
+    their mean. So the effect of the penalty does not depend on the unit of the inputs. The intercept is not penalized.
 
     The scores for a label that 2% of the records have rarely reach 0.5. So each teacher has its own threshold, one
     number for all labels out of 0.02, 0.03, …, 0.98. The threshold maximizes the micro-F1 of the teacher's
@@ -74,20 +74,29 @@ class LinearTeacher(Teacher):
         """
         require_shards(shards, seeds)
         stack = PaddedBatch(shards, device=require_device(self.device), dtype=torch.float64)
-        center = stack.mean(stack.inputs)
-        prevalence = stack.mean(stack.labels)
-        inputs = (stack.inputs - center).mul_(stack.mask)
-        residual = (stack.labels - prevalence).mul_(stack.mask)
-        weights, left_out = _solve(
-            penalty=self.penalty, sizes=stack.sizes, inputs=inputs, residual=residual
-        )
+        if stack.known is None:
+            solution = _Solution.of(stack, stack.labels, stack.mask, penalty=self.penalty)
+        else:
+            columns = [slice(label, label + 1) for label in range(stack.labels.shape[2])]
+            solutions = [
+                _Solution.of(
+                    stack,
+                    stack.labels[..., column],
+                    stack.known[..., column],
+                    penalty=self.penalty,
+                )
+                for column in columns
+            ]
+            solution = _Solution.of_labels(solutions)
+        weights = solution.weights
+        left_out = solution.left_out
         if self.threshold is None:
             thresholds = _best_thresholds(scores=stack.labels - left_out, stack=stack)
         else:
             thresholds = torch.full(
                 (len(shards),), self.threshold, dtype=weights.dtype, device=weights.device
             )
-        bias = prevalence - center @ weights + (0.5 - thresholds)[:, None, None]
+        bias = solution.intercept + (0.5 - thresholds)[:, None, None]
         losses = stack.mean(left_out * left_out).mean(dim=(1, 2))
         tensors = {
             "weights": weights,
@@ -110,6 +119,50 @@ class LinearTeacher(Teacher):
         bias = torch.from_numpy(np.stack([state["bias"] for state in states])).to(device)
         scores = torch.from_numpy(as_rows(inputs)).to(device) @ weights + bias[:, None]
         return np.asarray(scores.clamp_(0, 1).cpu().numpy())
+
+
+@dataclass(frozen=True, eq=False)
+class _Solution:
+    """The ridge regressions of several shards.
+
+    Attributes:
+        weights: `[num_shards, d, num_labels]`.
+        intercept: `[num_shards, 1, num_labels]`.
+        left_out: the leave-one-out residuals, `[num_shards, n, num_labels]`; 0 for padding and unknown labels.
+    """
+
+    weights: torch.Tensor
+    intercept: torch.Tensor
+    left_out: torch.Tensor
+
+    @classmethod
+    def of(
+        cls, stack: PaddedBatch, labels: torch.Tensor, is_used: torch.Tensor, *, penalty: float
+    ) -> _Solution:
+        """Returns the regressions on those records of each shard that are used.
+
+        Args:
+            stack: the records of the shards, padded to n records each.
+            labels: the label bits of the records, `[num_shards, n, num_labels]`.
+            is_used: 1 for the records that are used, `[num_shards, n, 1]`.
+            penalty: the penalty, relative to the mean squared length of a shard's inputs.
+        """
+        sizes = is_used.sum(dim=1, keepdim=True).clamp_min(1)
+        center = (stack.inputs * is_used).sum(dim=1, keepdim=True) / sizes
+        prevalence = (labels * is_used).sum(dim=1, keepdim=True) / sizes
+        inputs = (stack.inputs - center).mul_(is_used)
+        residual = (labels - prevalence).mul_(is_used)
+        weights, left_out = _solve(penalty, sizes, inputs, residual)
+        return cls(weights, intercept=prevalence - center @ weights, left_out=left_out)
+
+    @classmethod
+    def of_labels(cls, solutions: Sequence[_Solution]) -> _Solution:
+        """Returns the regressions of all labels, each of which was solved by itself."""
+        return cls(
+            weights=torch.cat([solution.weights for solution in solutions], dim=2),
+            intercept=torch.cat([solution.intercept for solution in solutions], dim=2),
+            left_out=torch.cat([solution.left_out for solution in solutions], dim=2),
+        )
 
 
 def _solve(
@@ -170,7 +223,8 @@ def _best_thresholds(scores: torch.Tensor, stack: PaddedBatch) -> torch.Tensor:
         )
         return sums.view(num_shards, _THRESHOLD_STEPS).flip(1).cumsum(1).flip(1)
 
-    num_predicted = sums_from_step(stack.mask.expand_as(scores))
+    is_counted = stack.mask if stack.known is None else stack.known
+    num_predicted = sums_from_step(is_counted.expand_as(scores))
     num_right = sums_from_step(stack.labels)
     micro_f1 = 2 * num_right / (num_predicted + num_right[:, :1]).clamp_min(1)
     steps = torch.arange(_LOWEST_STEP, _HIGHEST_STEP + 1, device=device)

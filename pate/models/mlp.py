@@ -11,6 +11,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from pate.aggregators.training_set import TrainingSet
 from pate.device import require_device, torch
 from pate.models.hyperparameters import require_settings
 from pate.models.linear import LinearModel
@@ -30,11 +31,11 @@ _NAMES = ("hidden_weights", "hidden_bias", "weights", "bias")
 class MLPTeacher(Teacher):
     """A recipe for teachers with one hidden layer of rectified units and a logistic output for each label.
 
-    A teacher is trained by AdamW on cross-entropy. The mean input is subtracted from its inputs, and the difference is
-    divided by one number, the root mean square of the differences over all records and features. Both come from the
-    teacher's own records, and become part of the hidden layer. The loss of a minibatch is the mean over its records of
-    the sum over the labels. The threshold is public and equal for all teachers. With a threshold below 0.5, rare labels
-    get votes.
+    A teacher is trained by AdamW on the cross-entropy of the known labels. The mean input is subtracted from its
+    inputs, and the difference is divided by one number, the root mean square of the differences over all records and
+    features. Both come from the teacher's own records, and become part of the hidden layer. The loss of a minibatch is
+    the mean over its records of the sum over the labels. The threshold is public and equal for all teachers. With a
+    threshold below 0.5, rare labels get votes.
 
     Attributes:
         hidden: the number of units of the hidden layer.
@@ -90,7 +91,11 @@ class MLPTeacher(Teacher):
             rngs=rngs,
         )
         curve = self._train(
-            parameters, inputs=inputs.div_(spread), labels=stack.labels, batches=batches
+            parameters,
+            inputs=inputs.div_(spread),
+            labels=stack.labels,
+            known=stack.known,
+            batches=batches,
         )
         hidden_weights, hidden_bias, weights, bias = (
             parameter.detach() for parameter in parameters
@@ -128,6 +133,7 @@ class MLPTeacher(Teacher):
         parameters: list[torch.Tensor],
         inputs: torch.Tensor,
         labels: torch.Tensor,
+        known: torch.Tensor | None,
         batches: Minibatches,
     ) -> NDArray[np.float32]:
         """Trains the parameters of all teachers in place, and returns their losses, `[num_shards, num_steps]`.
@@ -136,6 +142,7 @@ class MLPTeacher(Teacher):
             parameters: the weights and biases of both layers, stacked over teachers.
             inputs: the inputs of each teacher, padded to n records, `[num_shards, n, num_features]`.
             labels: the label bits of each teacher, `[num_shards, n, num_labels]`.
+            known: 1 for each known label, `[num_shards, n, num_labels]`; None if all are known.
             batches: the records of each step. A teacher with fewer steps than others has the loss NaN in the remaining
                 steps.
         """
@@ -148,6 +155,7 @@ class MLPTeacher(Teacher):
         # records of all shards numbered through: an index into one axis is twice as fast
         all_inputs = inputs.flatten(0, 1)
         all_labels = labels.flatten(0, 1)
+        all_known = None if known is None else known.flatten(0, 1)
         starts = torch.arange(len(inputs), device=device)[:, None] * inputs.shape[1]
         curves = inputs.new_full((len(inputs), batches.num_steps), math.nan)
         for step, batch in enumerate(batches):
@@ -160,7 +168,10 @@ class MLPTeacher(Teacher):
             places = (torch.from_numpy(batch.rows).to(device) + starts).flatten()
             logits = _logits(parameters, inputs=all_inputs.index_select(0, places).view(*shape, -1))
             targets = all_labels.index_select(0, places).view(*shape, -1)
-            loss = (_losses(logits, labels=targets) * shares).sum(dim=1)
+            known_of_batch = None
+            if all_known is not None:
+                known_of_batch = all_known.index_select(0, places).view(*shape, -1)
+            loss = (_losses(logits, targets, known_of_batch) * shares).sum(dim=1)
             # summed over teachers, never averaged: each moves as it would alone
             gradients = torch.autograd.grad(loss.sum(), parameters)
             optimizer.step(gradients, is_active=is_active[:, None, None])
@@ -179,9 +190,12 @@ def _logits(parameters: Sequence[torch.Tensor], inputs: torch.Tensor) -> torch.T
     return torch.baddbmm(bias, torch.baddbmm(hidden_bias, inputs, hidden_weights).relu(), weights)
 
 
-def _losses(logits: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
-    """Returns the cross-entropy of each record, summed over labels, `[num_models, num_records]`."""
-    return (torch.nn.functional.softplus(logits) - logits * labels).sum(dim=2)
+def _losses(
+    logits: torch.Tensor, labels: torch.Tensor, known: torch.Tensor | None = None
+) -> torch.Tensor:
+    """Returns the cross-entropy of each record, summed over its known labels, `[num_models, num_records]`."""
+    losses = torch.nn.functional.softplus(logits) - logits * labels
+    return (losses if known is None else losses * known).sum(dim=2)
 
 
 class MLPModel(FlatModel):
@@ -249,7 +263,15 @@ class MLPStudent(ThresholdedStudent):
 
         Epoch 0 is the state before the first step.
         """
-        rows, labels = require_rows(inputs, labels, seed)
+        return self.fit_known(TrainingSet(inputs, labels), seed=seed, on_epoch=on_epoch)
+
+    def fit_known(
+        self, training: TrainingSet, *, seed: int, on_epoch: OnEpoch | None = None
+    ) -> StudentModel:
+        """Trains the members as `fit` does, by the loss on known labels alone."""
+        inputs = training.inputs
+        rows, labels = require_rows(inputs, training.labels, seed)
+        known = training.known
         if len(rows) < 2:  # predicts the labels of the only row, or none
             return LinearModel.constant(labels.any(axis=0), inputs)
         released = np.asarray(labels.any(axis=0), np.float32)
@@ -261,6 +283,7 @@ class MLPStudent(ThresholdedStudent):
             best = self._train(
                 rows=(rows - center) / spread,
                 labels=labels,
+                known=known,
                 fold_of=fold_of,
                 rng=rng,
                 on_epoch=on_epoch,
@@ -273,7 +296,9 @@ class MLPStudent(ThresholdedStudent):
         arrays["released"] = released
         return MLPModel(
             arrays=arrays,
-            threshold=self._place(best.held_out * released, labels),
+            threshold=self._place(
+                best.held_out * (released if known is None else released * known), labels
+            ),
             input_shape=np.shape(inputs)[1:],
             num_rows=len(rows),
             choices={"epochs": float(best.epoch)},
@@ -283,6 +308,7 @@ class MLPStudent(ThresholdedStudent):
         self,
         rows: Rows,
         labels: Labels,
+        known: Labels | None,
         fold_of: NDArray[np.int64],
         rng: np.random.Generator,
         on_epoch: OnEpoch | None,
@@ -292,6 +318,7 @@ class MLPStudent(ThresholdedStudent):
         Args:
             rows: the inputs, `[num_rows, num_features]`.
             labels: the released labels, bool `[num_rows, num_labels]`.
+            known: which labels are known, bool `[num_rows, num_labels]`; None where all are.
             fold_of: the fold of each row, `[num_rows]`.
             rng: the generator of the initial parameters.
             on_epoch: is called with the losses of each epoch; None reports nothing.
@@ -302,6 +329,7 @@ class MLPStudent(ThresholdedStudent):
         train_share = ~held / (~held).sum(dim=1, keepdim=True) / num_members
         held_share = held / held.sum(dim=1, keepdim=True) / num_members
         targets = torch.from_numpy(labels.astype(np.float32))
+        is_known = None if known is None else torch.from_numpy(known.astype(np.float32))
         inputs = torch.from_numpy(rows).expand(num_members, -1, -1)
         parameters = [tensor.requires_grad_() for tensor in self._initial(inputs, targets, rng=rng)]
         optimizer = torch.optim.AdamW(
@@ -310,7 +338,7 @@ class MLPStudent(ThresholdedStudent):
         least_loss = math.inf
         for epoch in range(self.epochs + 1):  # epoch 0 comes before the first step
             logits = _logits(parameters, inputs)
-            losses = _losses(logits, labels=targets)
+            losses = _losses(logits, targets, is_known)
             loss = (losses * train_share).sum()
             held_out_loss = (losses * held_share).sum()
             if on_epoch is not None:

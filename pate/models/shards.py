@@ -26,7 +26,8 @@ class Shard:
     """
 
     inputs: NDArray[np.float32]  # [n, …]
-    labels: NDArray[np.bool_]  # [n, num_labels]
+    labels: NDArray[np.bool_]  # [n, num_labels]; False where they are unknown
+    known: NDArray[np.bool_] | None = None  # [n, num_labels], which labels are known; None for all
 
     def __post_init__(self) -> None:
         require_features("inputs", self.inputs)
@@ -35,6 +36,9 @@ class Shard:
         require(self.labels.dtype == np.bool_, "labels.dtype", self.labels.dtype, "bool")
         fits = self.labels.ndim == 2 and len(self.labels) == len(self) and self.labels.shape[1] > 0
         require(fits, "labels.shape", self.labels.shape, f"[{len(self)}, num_labels]")
+        if self.known is not None:
+            rule = f"{self.labels.shape}, as labels"
+            require(self.known.shape == self.labels.shape, "known.shape", self.known.shape, rule)
 
     def __len__(self) -> int:
         return len(self.inputs)
@@ -57,10 +61,23 @@ class PartitionedRecords:
     inputs: NDArray[np.float32]  # [n, …], which may be on disk
     labels: NDArray[np.bool_]  # [n, num_labels]
     partition: Partition
+    known: NDArray[np.bool_] | None = None  # [n, num_labels], which labels are known; None for all
 
     def __getitem__(self, index: int) -> Shard:
         rows = self.partition.indices(index)
-        return Shard(inputs=take_rows(array=self.inputs, rows=rows), labels=self.labels[rows])
+        return Shard(
+            inputs=take_rows(array=self.inputs, rows=rows),
+            labels=self.labels[rows],
+            known=None if self.known is None else self.known[rows],
+        )
+
+
+def targets_of(shard: Shard) -> NDArray[np.float32]:
+    """Returns the labels of a shard as 0 or 1, and as NaN where they are unknown, `[n, num_labels]`."""
+    targets = shard.labels.astype(np.float32)
+    if shard.known is not None:
+        targets[~shard.known] = np.nan
+    return targets
 
 
 def require_shards(shards: Sequence[Shard], seeds: Sequence[int]) -> None:
@@ -90,6 +107,8 @@ class PaddedBatch:
         inputs: the flattened inputs, `[num_shards, n, num_features]`.
         labels: the label bits as 0 or 1, `[num_shards, n, num_labels]`.
         mask: 1 for a record and 0 for padding, `[num_shards, n, 1]`.
+        known: 1 for a known label and 0 for an unknown one or padding, `[num_shards, n, num_labels]`; None if all
+            labels of all shards are known.
         sizes: the number of records of each shard, `[num_shards, 1, 1]`.
     """
 
@@ -106,6 +125,12 @@ class PaddedBatch:
         self.inputs = torch.from_numpy(inputs).to(device, dtype)
         self.labels = torch.from_numpy(labels).to(device, dtype)
         self.mask = is_record.to(dtype)[..., None]
+        self.known = None
+        if any(shard.known is not None for shard in shards):
+            known = np.zeros(labels.shape, np.bool_)
+            for row, shard in enumerate(shards):
+                known[row, : len(shard)] = True if shard.known is None else shard.known
+            self.known = torch.from_numpy(known).to(device, dtype)
         self.sizes = sizes.to(dtype)[:, None, None]
 
     def mean(self, values: torch.Tensor) -> torch.Tensor:

@@ -104,8 +104,13 @@ class SklearnTeacher(Teacher):
         for shard, seed in zip(shards, seeds, strict=True):
             rows = self._rows(shard.inputs)
             with fit_errors_hidden(self.estimator, name="teacher.estimator"):
-                fitted = FittedLabels.fit(self.estimator, rows, shard.labels, seed)
-                loss = np.square(fitted.confidences(rows) - shard.labels).mean()
+                if shard.known is None:
+                    fitted = FittedLabels.fit(self.estimator, rows, shard.labels, seed)
+                else:
+                    fitted = FittedLabels.fit_known(self.estimator, rows, shard, seed)
+                squares = np.square(fitted.confidences(rows) - shard.labels)
+                is_counted = np.ones_like(shard.labels) if shard.known is None else shard.known
+                loss = squares.mean(where=is_counted) if is_counted.any() else 0.0
             pickled = np.frombuffer(pickle.dumps(fitted, protocol=5), np.uint8)
             states.append({PICKLE: pickled, "loss_curve": np.array([loss], np.float32)})
         return states
@@ -173,6 +178,32 @@ class FittedLabels:
                     error.add_note(f"label {label}, which {count} records have")
                     raise
         return cls(labels[0].astype(np.float64), varying, models)
+
+    @classmethod
+    def fit_known(
+        cls, estimator: Any, inputs: NDArray[np.float32], shard: Shard, seed: int
+    ) -> Self:
+        """Fits a clone of an estimator for each label, to the records for which the label is known.
+
+        A label that no record knows has the confidence 0.
+
+        Args:
+            estimator: the unfitted estimator.
+            inputs: the inputs of the shard as the estimator takes them, `[num_rows, ...]`.
+            shard: the labels of these rows, with gaps.
+            seed: the value of every `random_state`.
+        """
+        known = np.ones_like(shard.labels) if shard.known is None else shard.known
+        first = np.zeros(known.shape[1])
+        varying = []
+        models = []
+        for label in np.flatnonzero(known.any(axis=0)).tolist():
+            rows = np.flatnonzero(known[:, label])
+            fitted = cls.fit(estimator, inputs[rows], shard.labels[rows, label, None], seed)
+            first[label] = fitted.first[0]
+            varying += [label] * len(fitted.models)
+            models += fitted.models
+        return cls(first, np.array(varying, dtype=np.int64), models)
 
     def confidences(self, inputs: NDArray[np.float32]) -> NDArray[Any]:
         """Returns the confidences in all labels, `[num_rows, num_labels]`."""

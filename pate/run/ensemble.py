@@ -24,6 +24,7 @@ from pate.run.trained_votes import TrainedVotes
 from pate.validation import InvalidValue, require
 from pate.votes import VoteStore
 from pate.votes.feature_rows import FeatureStorage
+from pate.votes.label_gaps import labels_with_gaps
 from pate.votes.label_shares import mean_labels
 from pate.votes.moment_votes import MomentVotes
 from pate.votes.pool_answers import PoolAnswers, beyond_own
@@ -137,7 +138,9 @@ class Ensemble:
             advance(progress.done)
             job = TrainingJob(
                 teacher=isolate(teacher, private.group_ids),
-                shards=PartitionedRecords(private.inputs, private.labels, self.partition),
+                shards=PartitionedRecords(
+                    private.inputs, private.labels, self.partition, known=private.known
+                ),
                 seeds=seeds,
                 store=store,
                 on_progress=progress,
@@ -236,9 +239,11 @@ class Ensemble:
     def confidences(self) -> Iterator[NDArray[np.float32]]:
         """Yields the confidences of trained teachers in each label of each query, a block of teachers at a time.
 
-        A block is an array `[num_block_teachers, Q, L]`. Teachers come in the order of their numbers.
+        A block is an array `[num_block_teachers, Q, L]`. Teachers come in the order of their numbers. A teacher's
+        confidence in a label that is known for none of its records is 0: it does not vote on the label.
         """
         teacher = self._trained_teacher()
+        known_shares = self.known_shares()
         # Teachers that are stacked answer faster than a scratch file is written.
         scratch = self.folder.confidences if teacher.is_isolated else None
         with self.monitor.stage("casting votes", self.num_teachers) as advance:
@@ -249,6 +254,8 @@ class Ensemble:
                 inputs=self.queries.inputs,
                 scratch=scratch,
             ):
+                if known_shares is not None:
+                    block = block * (known_shares[first : first + len(block), None] > 0)
                 yield block
                 advance(first + len(block))
         rmtree(self.folder.confidences, ignore_errors=True)
@@ -270,6 +277,7 @@ class Ensemble:
         public_features = public_pca.with_constant(public_inputs).astype(np.float32)
         shape = (self.num_teachers, public_features.shape[1], self.dataset.num_labels)
         beyond = np.empty(shape, dtype=np.float32)
+        known_shares = self.known_shares()
         with self.monitor.stage("asking teachers of the pool", self.num_teachers) as advance:
             states = store.states(self.num_teachers)
             for first, block in cast_votes(
@@ -286,11 +294,12 @@ class Ensemble:
                         own_features=shard_features,
                         own_confidences=shard_answers,
                         own_labels=shard.labels,
+                        own_known=shard.known,
                         pool_features=public_features,
                         pool_confidences=pool_answers,
                     )
                 advance(first + len(block))
-        return PoolAnswers(beyond, asked=public_features)
+        return PoolAnswers(beyond, asked=public_features, known_shares=known_shares)
 
     def moment_votes(
         self,
@@ -310,7 +319,7 @@ class Ensemble:
         private = self.dataset.private
         return MomentVotes(
             inputs=private.inputs,
-            labels=private.labels,
+            labels=labels_with_gaps(private.labels, private.known),
             teacher_of=self.partition.teacher_of,
             directions=directions,
             public_inputs=rows,
@@ -325,6 +334,15 @@ class Ensemble:
         labels = self.dataset.private.labels
         return mean_labels(
             labels=labels, teacher_of=self.partition.teacher_of, num_teachers=self.num_teachers
+        )
+
+    def known_shares(self) -> Array | None:
+        """Returns the share of each teacher's records for which each label is known, `[N, L]`; None without gaps."""
+        known = self.dataset.private.known
+        if known is None:
+            return None
+        return mean_labels(
+            known, teacher_of=self.partition.teacher_of, num_teachers=self.num_teachers
         )
 
     @property

@@ -229,7 +229,7 @@ class Results:
         """
         if not self.dataset.public_labeled:
             return np.empty(0)
-        return self.votes.accuracies(self.queries.labels)
+        return self.votes.accuracies(self.queries.labels, self.queries.known)
 
     @cached_property
     def _predictions(self) -> dict[str, Prediction]:

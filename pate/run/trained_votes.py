@@ -48,6 +48,10 @@ class TrainedVotes(TeacherVotes):
         """Returns the share of each teacher's records that have each label, `[num_teachers, num_labels]`."""
         return self.ensemble.label_shares()
 
+    def known_shares(self) -> Array | None:
+        """Returns the share of each teacher's records for which each label is known; None if labels have no gaps."""
+        return self.ensemble.known_shares()
+
     def in_rounds(
         self, *, noise_multiplier: float, recipe: Recipe = DEFAULT_RECIPE
     ) -> MomentVotes | None:

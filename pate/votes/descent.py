@@ -122,7 +122,7 @@ class Descent:
         return np.asarray(mean + gradient[-1] / (self._constant * self._unclipped))
 
     def prevalence_with(
-        self, released_variance: float, suggested_prevalence: Array, noise_rate: Array
+        self, released_variance: Array | float, suggested_prevalence: Array, noise_rate: Array
     ) -> Array:
         """Returns the average of the released prevalence and of the steps' suggestion, `[num_labels]`.
 
@@ -130,7 +130,8 @@ class Descent:
         minus it.
 
         Args:
-            released_variance: the variance of the noise in the released prevalence; 0 where it is public.
+            released_variance: the variance of the noise in the released prevalence, one number or `[num_labels]`; 0
+                where it is public.
             suggested_prevalence: `[num_labels]`, the mean of `prevalence_seen` over all steps.
             noise_rate: `[num_labels]`, as in `pace`.
         """

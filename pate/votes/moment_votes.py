@@ -27,6 +27,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pate.votes.feature_rows import DEFAULT_STORAGE, FeatureStorage
+from pate.votes.label_gaps import GapLabels, without_unknown
 from pate.votes.pool_answers import PoolAnswers
 from pate.votes.public_pca import PublicPCA
 from pate.votes.round_records import RoundRecords, ShardRecords, no_report
@@ -55,7 +56,8 @@ class MomentVotes(RoundVotes):
     Attributes:
         inputs: float32 `[num_records, ...]`, private; an array, or an object that reads rows from a disk as an array
             does.
-        labels: bool `[num_records, num_labels]`, private.
+        labels: `[num_records, num_labels]`, private; bool, or int8 if they have gaps (`labels_with_gaps`). The residual
+            of an unknown label is 0.
         teacher_of: int `[num_records]`, the index of each record's teacher.
         num_teachers: the number of teachers.
         directions: the directions of the public pool; its `recipe` holds the trust in trained teachers.
@@ -70,7 +72,7 @@ class MomentVotes(RoundVotes):
     """
 
     inputs: Any
-    labels: NDArray[np.bool_]
+    labels: GapLabels
     teacher_of: RowNumbers
     num_teachers: int
     directions: PublicPCA
@@ -114,7 +116,7 @@ class MomentVotes(RoundVotes):
                 self.__dict__.pop(name).close()
 
     def record_factors(
-        self, inputs: Floats, labels: NDArray[np.bool_], question: RoundQuestion
+        self, inputs: Floats, labels: GapLabels, question: RoundQuestion
     ) -> tuple[Array, Array]:
         """Returns the two factors of the votes of teachers with one record each.
 
@@ -123,12 +125,13 @@ class MomentVotes(RoundVotes):
 
         Args:
             inputs: float32 `[num_records, ...]`.
-            labels: bool `[num_records, num_labels]`.
+            labels: `[num_records, num_labels]`.
             question: the question of a round.
         """
         clipped_moments = question.clipped_moments
         features = self.directions.with_constant(inputs)
         residuals = labels - 0.5 * (1 + np.tanh(features @ question.weights / 2))
+        residuals = without_unknown(residuals, labels)
         residuals *= question.label_scale * vote_factor(1, self.records_per_teacher)
         lengths = np.linalg.norm(residuals, axis=1, keepdims=True)
         residuals *= clipped_moments.clip / np.maximum(lengths, clipped_moments.clip)

@@ -24,10 +24,13 @@ class PoolAnswers:
         beyond: float32 `[num_teachers, num_features, num_labels]`, private: the difference of the two means.
         asked: float32 `[num_asked, num_features]`, the features of the rows of the pool on which teachers have
             confidences.
+        known_shares: `[num_teachers, num_labels]`, private, the share of a teacher's records for which each label is
+            known; None if labels have no gaps. Answers on the pool count as much as the teacher's own records do.
     """
 
     beyond: Floats
     asked: Floats
+    known_shares: Array | None = None
 
     def votes(self, teachers: RowNumbers, weights: Array, trust: float) -> Array:
         """Returns the part of the selected teachers' votes that comes from the pool.
@@ -45,6 +48,8 @@ class PoolAnswers:
         # p = (1 + tanh(logit / 2)) / 2
         half = np.tanh(self.asked @ (weights / 2).astype(np.float32))
         student_mean = self.asked.T @ (0.5 * (1 + half)) / len(self.asked)
+        if self.known_shares is not None:
+            student_mean = student_mean * self.known_shares[teachers, None]
         return np.asarray(trust * (self.beyond[teachers].astype(np.float64) - student_mean))
 
 
@@ -54,6 +59,7 @@ def beyond_own(
     own_labels: NDArray[np.bool_],
     pool_features: Floats,
     pool_confidences: Floats,
+    own_known: NDArray[np.bool_] | None = None,
 ) -> Floats:
     """Returns one teacher's row of `PoolAnswers.beyond`, float32 `[num_features, num_labels]`.
 
@@ -63,8 +69,18 @@ def beyond_own(
         own_labels: bool `[num_records, num_labels]`, the labels of its records.
         pool_features: `[num_asked, num_features]`, of rows of the pool.
         pool_confidences: `[num_asked, num_labels]`, the teacher's confidences on these rows.
+        own_known: bool `[num_records, num_labels]`, which of the records' labels are known; None for all. The mean over
+            the records then has a 0 for unknown labels, and the mean over the pool is multiplied by the known share.
     """
-    excess = (own_confidences - own_labels).mean(axis=0)
-    pool_mean = pool_features.T @ (pool_confidences - excess) / len(pool_features)
-    own_mean = own_features.T @ (own_confidences - excess) / len(own_features)
+    if own_known is None:
+        excess = (own_confidences - own_labels).mean(axis=0)
+        shifted = own_confidences - excess
+        known_shares: Array | float = 1.0
+    else:
+        num_known = np.maximum(own_known.sum(axis=0), 1)
+        excess = ((own_confidences - own_labels) * own_known).sum(axis=0) / num_known
+        shifted = (own_confidences - excess) * own_known
+        known_shares = own_known.mean(axis=0)
+    pool_mean = pool_features.T @ (pool_confidences - excess) / len(pool_features) * known_shares
+    own_mean = own_features.T @ shifted / len(own_features)
     return np.asarray(pool_mean - own_mean, dtype=np.float32)

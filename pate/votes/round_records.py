@@ -13,11 +13,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pate.votes.feature_rows import DEFAULT_STORAGE, FeatureStorage
+from pate.votes.label_gaps import GapLabels
 from pate.votes.public_pca import PublicPCA
 from pate.votes.round_shard import RoundShard
 
 Array = NDArray[np.float64]
-Bits = NDArray[np.bool_]
 Floats = NDArray[np.float32]
 RowNumbers = NDArray[np.int64]
 
@@ -34,11 +34,11 @@ class RecordBlock:
 
     Attributes:
         inputs: float32 `[n, ...]`.
-        labels: bool `[n, num_labels]`.
+        labels: `[n, num_labels]`, bool, or int8 if they have gaps (`pate.votes.label_gaps`).
     """
 
     inputs: Floats
-    labels: Bits
+    labels: GapLabels
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -47,7 +47,7 @@ class RoundRecords:
 
     Attributes:
         inputs: float32 `[num_records, ...]`, an array or an object that reads rows from a disk as an array does.
-        labels: bool `[num_records, num_labels]`.
+        labels: `[num_records, num_labels]`, bool, or int8 if they have gaps (`pate.votes.label_gaps`).
         teacher_of: `[num_records]`, the index of each record's teacher.
         num_teachers: the number of teachers.
         directions: the public directions, which make features of inputs.
@@ -59,7 +59,7 @@ class RoundRecords:
     """
 
     inputs: Any
-    labels: Bits
+    labels: GapLabels
     teacher_of: RowNumbers
     num_teachers: int
     directions: PublicPCA
@@ -177,8 +177,8 @@ class ShardRecords:
         """Returns the inputs of a range of the shard's rows, float32 `[n, ...]`."""
         return np.asarray(self.records.inputs[self._places(rows)], dtype=np.float32)
 
-    def _labels(self, rows: slice) -> Bits:
-        """Returns the labels of a range of the shard's rows, bool `[n, num_labels]`."""
+    def _labels(self, rows: slice) -> GapLabels:
+        """Returns the labels of a range of the shard's rows, `[n, num_labels]`."""
         return self.records.labels[self._places(rows)]
 
     def _places(self, rows: slice) -> RowNumbers | slice:

@@ -31,12 +31,12 @@ from pate.votes.feature_rows import (
     FeatureStorage,
     feature_blocks,
 )
+from pate.votes.label_gaps import GapLabels, without_unknown
 from pate.votes.public_pca import PublicPCA
 from pate.votes.round_votes import RoundQuestion
 from pate.votes.weighted import Integers
 
 Array = NDArray[np.float64]
-Bits = NDArray[np.bool_]
 Floats = NDArray[np.float32]
 RowNumbers = NDArray[np.int64]
 
@@ -70,12 +70,12 @@ class PublicStudent:
         whole_weights = np.trunc(np.ldexp(half_weights, bits))
         return cls(np.ldexp(whole_weights, -bits))
 
-    def residuals(self, features: Array, labels: Bits) -> Floats:
-        """Returns labels minus the student's probabilities, float32 `[num_rows, num_labels]`.
+    def residuals(self, features: Array, labels: GapLabels) -> Floats:
+        """Returns labels minus the student's probabilities, float32 `[num_rows, num_labels]`; 0 for unknown labels.
 
         Args:
             features: `[num_rows, num_features]`, whole numbers of steps.
-            labels: bool `[num_rows, num_labels]`.
+            labels: `[num_rows, num_labels]`.
         """
         # Rows of zeros stand last, as some processors compute the last numbers of an array in another way.
         num_rows, num_labels = labels.shape
@@ -86,7 +86,7 @@ class PublicStudent:
         np.tanh(probabilities, out=probabilities)
         probabilities += 1
         probabilities *= 0.5
-        return np.asarray(labels - probabilities[:num_rows])
+        return without_unknown(np.asarray(labels - probabilities[:num_rows]), labels)
 
 
 @dataclass(frozen=True, eq=False)
@@ -131,16 +131,17 @@ class RoundShard:
         self.num_rows = int(self.sizes.sum())
         self._num_appended = 0
 
-    def append(self, inputs: Floats, labels: Bits) -> None:
+    def append(self, inputs: Floats, labels: GapLabels) -> None:
         """Adds the next records, and makes their features if the storage keeps features.
 
         Args:
             inputs: float32 `[n, ...]`, in the order of the teachers in `sizes`.
-            labels: bool `[n, num_labels]`.
+            labels: `[n, num_labels]`.
         """
         if self._num_appended == 0:
             self._appended = self.storage.empty_rows()
-            self._labels: Bits = np.empty((self.num_rows, self.num_labels), dtype=labels.dtype)
+            shape = (self.num_rows, self.num_labels)
+            self._labels: GapLabels = np.empty_like(labels, shape=shape)
         end = self._num_appended + len(labels)
         self._labels[self._num_appended : end] = labels
         self._num_appended = end
@@ -155,12 +156,12 @@ class RoundShard:
                 rows = FeaturesMadeAnew(self.directions, read_inputs=rows.__getitem__)
             self._features: Any = rows
 
-    def read_from(self, read_inputs: Callable[[slice], Floats], labels: Bits) -> None:
+    def read_from(self, read_inputs: Callable[[slice], Floats], labels: GapLabels) -> None:
         """Sets all records at once; their features are made anew in each round.
 
         Args:
             read_inputs: returns the inputs of a range of rows, float32 `[n, ...]`; threads call it at the same time.
-            labels: bool `[num_rows, num_labels]`.
+            labels: `[num_rows, num_labels]`.
         """
         self._features = FeaturesMadeAnew(self.directions, read_inputs)
         self._labels = labels
@@ -248,7 +249,8 @@ class RoundShard:
             if pool_part is not None:
                 # y - (1 - trust) p; the pool has the rest
                 residuals *= 1 - pool_part.trust
-                residuals += pool_part.trust * self._labels[rows]
+                labels = self._labels[rows]
+                residuals += pool_part.trust * without_unknown(labels.astype(np.float64), labels)
             residuals *= scale
             by_teacher = features.reshape(num_teachers, -1, features.shape[1])
             sums += by_teacher.transpose(0, 2, 1) @ residuals.reshape(num_teachers, -1, len(scale))

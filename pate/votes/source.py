@@ -74,11 +74,14 @@ class VoteSource(Weighted):
             return self
         raise self._refusal()
 
-    def accuracies(self, true_labels: Bits) -> Array:
+    def accuracies(self, true_labels: Bits, known: Bits | None = None) -> Array:
         """Returns the share of right bits of each teacher, `[num_teachers]`; here, for votes without bits, no numbers.
 
+        Unknown labels, and labels that a teacher does not vote on, are left out. So is a teacher for whom none is left.
+
         Args:
-            true_labels: bool `[num_queries, num_labels]`.
+            true_labels: bool `[num_queries, num_labels]`; False where they are unknown.
+            known: which true labels are known, bool `[num_queries, num_labels]`; None where all are.
         """
         return np.zeros(0)
 
@@ -115,6 +118,10 @@ class CountableVotes(VoteSource):
             max_votes: the largest number of a teacher's votes that count on a query; its own votes alone decide which.
                 None for all.
         """
+
+    def num_abstaining(self) -> NDArray[np.int64]:
+        """Returns the number of teachers that do not vote on each label, `[num_labels]`; they are counted as "no"."""
+        return np.zeros(self.num_labels, dtype=np.int64)
 
 
 class CenterableVotes(VoteSource):
@@ -184,13 +191,27 @@ class VotesWithLabelShares(CenterableVotes):
 
     @abstractmethod
     def label_shares(self) -> Array:
-        """Returns the share of each teacher's records that have each label, `[num_teachers, num_labels]`."""
+        """Returns the share of each teacher's records that have each label, `[num_teachers, num_labels]`.
+
+        A label that is not known counts as one that the record does not have.
+        """
+
+    def known_shares(self) -> Array | None:
+        """Returns the share of each teacher's records for which each label is known, `[num_teachers, num_labels]`.
+
+        None means that labels have no gaps, which is public.
+        """
+        return None
 
     def share_sums(self) -> ShareSums | Array:
-        """Returns the teachers' label shares, or an object that computes sums of them if teachers have weights."""
-        if self.weights is None:
+        """Returns the teachers' label shares, or an object that computes sums of them.
+
+        Sums are returned if teachers have weights, or labels have gaps.
+        """
+        known_shares = self.known_shares()
+        if self.weights is None and known_shares is None:
             return self.label_shares()
-        return TeacherShares(self.label_shares(), weights=self.weights)
+        return TeacherShares(self.label_shares(), weights=self.weights, known_shares=known_shares)
 
 
 class TeacherVotes(CountableVotes, VotesWithLabelShares):
@@ -224,20 +245,57 @@ class TeacherVotes(CountableVotes, VotesWithLabelShares):
         """
         return self.bits()
 
+    def voting(self) -> Bits | None:
+        """Returns which teachers vote on which labels, bool `[num_teachers, num_labels]`; private.
+
+        A teacher does not vote on a label that is known for none of its records. Its bits are then False. None means
+        that every teacher votes on every label.
+        """
+        known_shares = self.known_shares()
+        return None if known_shares is None else known_shares > 0
+
+    def num_abstaining(self) -> NDArray[np.int64]:
+        """Returns the number of teachers that do not vote on each label; see `CountableVotes.num_abstaining`."""
+        voting = self.voting()
+        if voting is None:
+            return super().num_abstaining()
+        return np.asarray(np.count_nonzero(~voting, axis=0), dtype=np.int64)
+
     def votes_around(
         self, center: Array, *, noise_multiplier: float, recipe: Recipe = DEFAULT_RECIPE
     ) -> Iterable[Any]:
-        """Returns the confidences, which do not depend on the center."""
-        return self.confidences()
+        """Returns the confidences, and the center where a teacher does not vote; see `CenterableVotes.votes_around`."""
+        voting = self.voting()
+        return self.confidences() if voting is None else self._centered_at(center, voting)
 
-    def accuracies(self, true_labels: Bits) -> Array:
-        """Returns the share of right bits of each teacher, `[num_teachers]`.
+    def _centered_at(self, center: Array, voting: Bits) -> Iterator[NDArray[Any]]:
+        """Yields the confidences of the teachers that vote on a label, and the center for all others.
 
         Args:
-            true_labels: bool `[num_queries, num_labels]`.
+            center: `[num_queries, num_labels]`, `[num_labels]` or a number.
+            voting: bool `[num_teachers, num_labels]`.
         """
-        shares = [(block == true_labels).mean(axis=(1, 2)) for block in self.bits()]
-        return np.concatenate(shares)
+        first = 0
+        for block in self.confidences():
+            block_voting = voting[first : first + len(block), None]
+            yield np.where(block_voting, block, center)
+            first += len(block)
+
+    def accuracies(self, true_labels: Bits, known: Bits | None = None) -> Array:
+        """Returns the share of right bits of each teacher; see `VoteSource.accuracies`."""
+        if known is None and self.voting() is None:
+            shares = [(block == true_labels).mean(axis=(1, 2)) for block in self.bits()]
+            return np.concatenate(shares)
+        voting = self.voting()
+        if voting is None:
+            voting = np.ones((self.num_teachers, self.num_labels), dtype=np.bool_)
+        is_known = np.ones_like(true_labels) if known is None else known
+        num_right = [
+            ((block == true_labels) & is_known).sum(axis=1) for block in self.bits()
+        ]  # [c, L]
+        num_counted = voting @ is_known.sum(axis=0)
+        sums = (np.concatenate(num_right) * voting).sum(axis=1)
+        return np.asarray(sums[num_counted > 0] / num_counted[num_counted > 0])
 
     def _counted(self, max_votes: int | None) -> NDArray[np.int64]:
         counts = np.zeros((self.num_queries, self.num_labels), dtype=np.int64)

@@ -176,9 +176,9 @@ class GatheredVotes(TeacherVotes):
         )
         raise InvalidValue("aggregator.rounds", rule=rule)
 
-    def accuracies(self, true_labels: Bits) -> Array:
+    def accuracies(self, true_labels: Bits, known: Bits | None = None) -> Array:
         """Returns the share of right bits of each teacher, `[num_teachers]`; an empty array if a file holds a sum."""
-        return np.zeros(0) if self._are_sums else super().accuracies(true_labels)
+        return np.zeros(0) if self._are_sums else super().accuracies(true_labels, known)
 
     def counts(self, max_votes: int | None = None) -> NDArray[np.int64]:
         """Returns the counts of votes, `[num_queries, num_labels]`.

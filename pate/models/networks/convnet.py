@@ -19,7 +19,7 @@ from torch.nn import functional
 from pate.models.hyperparameters import require_settings
 from pate.models.networks.minibatches import Minibatch, Minibatches, StackedAdamW
 from pate.models.networks.network import Network, Tensors, centered, mirrored
-from pate.models.networks.training import AdamWRecipe
+from pate.models.networks.training import AdamWRecipe, KnownTargets
 from pate.validation import require
 
 GROUP = 8  # channels that are normalized together
@@ -319,7 +319,7 @@ def fit_stacked(
     Args:
         network: the architecture of all networks.
         images: the images of each network, as in `fit_network`.
-        targets: the targets of each network in [0, 1], `[num_images, num_labels]`.
+        targets: the targets of each network in [0, 1], `[num_images, num_labels]`; NaN where they are unknown.
         recipe: the hyper-parameters of the training.
         rngs: the random generator of each network.
         device: the device on which the networks are trained.
@@ -337,7 +337,7 @@ def fit_stacked(
     sizes = [len(part) for part in images]
     # all records in one array; those of network t begin at starts[t]
     records = torch.from_numpy(np.concatenate(images)).to(device)
-    labels = torch.from_numpy(np.concatenate(targets)).to(device)
+    known_targets = KnownTargets.of(torch.from_numpy(np.concatenate(targets)).to(device))
     starts = torch.from_numpy(np.cumsum([0, *sizes[:-1]])).to(device)
     batches = Minibatches(
         sizes=sizes, batch_size=recipe.batch_size, epochs=recipe.epochs, rngs=rngs
@@ -366,7 +366,10 @@ def fit_stacked(
         with recipe.autocast(device):
             logits = stacked_logits(network, tensors, images=pictures, valid=valid, training=True)
         record_losses = functional.binary_cross_entropy_with_logits(
-            logits.float(), labels[index], reduction="none"
+            logits.float(),
+            known_targets.values[index],
+            weight=known_targets.weights_of(index),
+            reduction="none",
         ).sum(dim=2)
         num_valid = valid.sum(dim=1).clamp(min=1)
         losses = (record_losses * valid).sum(dim=1) / num_valid  # [T]

@@ -77,7 +77,7 @@ def fit_network(
     Args:
         network: the architecture.
         images: the images, float32 in [0, 1] or uint8, `[num_images, channels, height, width]`.
-        targets: the targets in [0, 1], `[num_images, num_labels]`.
+        targets: the targets in [0, 1], `[num_images, num_labels]`; NaN where they are unknown, which no loss counts.
         recipe: the hyper-parameters of the training.
         rng: the generator of the initial weights, the order of the records and the mirrored images.
         device: the device on which the network is trained.
@@ -92,7 +92,7 @@ def fit_network(
         parameters=[vector], learning_rate=recipe.learning_rate, weight_decay=recipe.weight_decay
     )
     stored = torch.from_numpy(images).to(device)
-    labels = torch.from_numpy(targets).to(device)
+    known_targets = KnownTargets.of(torch.from_numpy(targets).to(device))
     # Few images are centered once, with channels innermost. Many stay as they are: bytes take a quarter of the memory.
     fits_in_memory = stored.numel() <= _MOST_CENTERED
     if fits_in_memory:
@@ -115,7 +115,10 @@ def fit_network(
         with recipe.autocast(device):
             logits = network.logits(tensors, pictures, training=True)
         total_loss = torch.nn.functional.binary_cross_entropy_with_logits(
-            logits.float(), labels.index_select(0, rows), reduction="sum"
+            logits.float(),
+            known_targets.values.index_select(0, rows),
+            weight=known_targets.weights_of(rows),
+            reduction="sum",
         )
         loss = total_loss / len(rows)
         torch.autograd.backward(loss * loss_scale)
@@ -126,6 +129,31 @@ def fit_network(
         optimizer.step([gradient], is_active=is_finite, rate_factor=1 - step / batches.num_steps)
         curve[step] = loss.detach()
     return {name: tensor.detach() for name, tensor in tensors.items()}, curve.numpy()
+
+
+@dataclass(frozen=True, eq=False)
+class KnownTargets:
+    """Targets of a training, with the weight 0 where they are unknown.
+
+    Attributes:
+        values: `[num_records, num_labels]` in [0, 1]; 0 where unknown.
+        weights: `[num_records, num_labels]`, 1 where known; None if all are.
+    """
+
+    values: torch.Tensor
+    weights: torch.Tensor | None
+
+    @classmethod
+    def of(cls, targets: torch.Tensor) -> KnownTargets:
+        """Returns the targets `[num_records, num_labels]`, which are NaN where they are unknown."""
+        is_unknown = targets.isnan()
+        if not is_unknown.any():
+            return cls(targets, weights=None)
+        return cls(targets.nan_to_num(0.0), weights=(~is_unknown).to(targets.dtype))
+
+    def weights_of(self, rows: torch.Tensor) -> torch.Tensor | None:
+        """Returns the weights of some records, with the shape of `rows` and an axis of labels; None for 1."""
+        return None if self.weights is None else self.weights[rows]
 
 
 def _one_vector(network: Network, tensors: Tensors) -> tuple[torch.Tensor, torch.Tensor]:

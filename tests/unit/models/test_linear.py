@@ -138,9 +138,9 @@ def test_of_many_rows_only_some_choose_the_penalty(make_rows, held_out, monkeypa
     num_fitted = []
     fit = WhiteCoordinates.fit
 
-    def count_rows(white, features, labels, penalty, *, initial_weights):
+    def count_rows(white, features, labels, penalty, *, initial_weights, known):
         num_fitted.append(len(features))
-        return fit(white, features, labels, penalty, initial_weights=initial_weights)
+        return fit(white, features, labels, penalty, initial_weights=initial_weights, known=known)
 
     monkeypatch.setattr(WhiteCoordinates, "fit", count_rows)
     student = LogisticStudent(penalties=(1e-3,))

@@ -1,11 +1,13 @@
 """Teachers are trained where `Ensemble.train` is called, and asked where `vote` is; reading votes does neither."""
 
+from dataclasses import replace
 from pathlib import Path
 from shutil import rmtree
 
 import numpy as np
 import pytest
 
+from pate.aggregators import GaussianVotes
 from pate.data import Dataset, Partition
 from pate.models import Engine, KernelTeacher, LinearTeacher, StackedEngine, TrainingJob, Voter
 from pate.models.kernel_votes import KernelVotes
@@ -15,7 +17,7 @@ from pate.run.folder import EnsembleFolder
 from pate.run.partition_manifest import deal
 from pate.run.random_streams import RandomStreams
 from pate.validation import InvalidValue
-from pate.votes.source import VoteSource
+from pate.votes.source import TeacherVotes, VoteSource
 from tests.e2e.small_run import SilentMonitor, small_dataset
 from tests.refusals import refused
 
@@ -154,3 +156,27 @@ def test_a_shard_has_the_records_that_the_partition_gives_its_teacher(
     rows = partition.indices(teacher=2)
     np.testing.assert_array_equal(shards[2].inputs, private.inputs[rows])
     np.testing.assert_array_equal(shards[2].labels, private.labels[rows])
+
+
+def test_a_teacher_does_not_vote_on_a_label_that_none_of_its_records_knows(
+    dataset: Dataset, tmp_path: Path
+) -> None:
+    """Its bits and confidences for the label are 0, and abstentions are counted by label."""
+    teacher_of = dealt(dataset, EnsembleFolder(tmp_path)).teacher_of
+    known = np.ones_like(dataset.private.labels)
+    known[teacher_of == 2, 0] = False
+    known[teacher_of < 2, 1] = False
+    labels = np.ones_like(known) & known  # else nobody would vote against
+    with_gaps = replace(dataset, private=replace(dataset.private, labels=labels, known=known))
+    votes = trained(with_gaps, tmp_path, CountingEngine())[0].vote().require_type(TeacherVotes)
+    assert votes.num_abstaining().tolist()[:3] == [1, 2, 0]
+    counts = votes.counts()
+    assert counts[:, :3].tolist() == [[NUM_TEACHERS - 1, NUM_TEACHERS - 2, NUM_TEACHERS]] * len(
+        counts
+    )
+    halves = GaussianVotes(noise_std=1.0).summarize(votes)
+    assert (halves[:, :3] - counts[:, :3]).tolist() == [[0, 1, 0]] * len(counts)
+    right = np.ones((NUM_QUERIES, dataset.num_labels), np.bool_)
+    assert votes.accuracies(right).tolist() == [1.0] * NUM_TEACHERS
+    centered = next(iter(votes.votes_around(np.full(len(known[0]), 0.3), noise_multiplier=1.0)))
+    assert np.all(centered[2, :, 0] == 0.3) and np.all(centered[0, :, 1] == 0.3)

@@ -1,0 +1,40 @@
+"""Labels with gaps as one array of numbers, for votes in rounds."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+UNKNOWN = -1
+"""The number that stands for an unknown label."""
+
+GapLabels = NDArray[np.bool_] | NDArray[np.int8]
+"""Labels of records: bool without gaps, or int8 of 0, 1 and `UNKNOWN`."""
+
+
+def labels_with_gaps(labels: NDArray[np.bool_], known: NDArray[np.bool_] | None) -> GapLabels:
+    """Returns labels as int8 with `UNKNOWN` where they are unknown, `[n, num_labels]`; as they are without a mask.
+
+    Args:
+        labels: bool `[n, num_labels]`.
+        known: which labels are known, bool `[n, num_labels]`; None if they have no gaps.
+    """
+    if known is None:
+        return labels
+    gap_labels = labels.astype(np.int8)
+    gap_labels[~known] = UNKNOWN
+    return gap_labels
+
+
+def without_unknown(values: NDArray[Any], labels: GapLabels) -> NDArray[Any]:
+    """Sets values to 0 where labels are unknown, in place, and returns them.
+
+    Args:
+        values: `[n, num_labels]`, one number for each label.
+        labels: the labels, `[n, num_labels]`.
+    """
+    if labels.dtype != np.bool_:
+        values[labels == UNKNOWN] = 0
+    return values

@@ -1,0 +1,327 @@
+"""Labels with gaps: one change may replace a teacher's votes and what it knows, and no summary moves further than paid.
+
+Every ensemble of few teachers is tried, each of which votes for a label, against it, or not at all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from itertools import combinations_with_replacement, product
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from pate.accounting import Adjacency
+from pate.aggregators import CenteredVotes, ClippedVotes, GaussianVotes, GNMax, PowersetGNMax
+from pate.aggregators.aggregator import Aggregator
+from pate.aggregators.thresholds import squared_sensitivity
+from pate.votes.clipped_moments import ClippedMoments
+from pate.votes.clipping import ClippedSum
+from pate.votes.label_shares import KNOWN_WEIGHT, RecordShares
+from pate.votes.moment_votes import MomentVotes
+from pate.votes.public_pca import PublicPCA
+from pate.votes.round_votes import RoundQuestion
+from pate.votes.shape import VoteShape
+from pate.votes.source import CountableVotes, TeacherVotes
+from tests.cases.discovery import CASE_FILES
+from tests.privacy.divergences import (
+    assert_covered,
+    assert_reached,
+    assert_refuted,
+    furthest,
+    largest_renyi,
+    price_curve,
+)
+from tests.privacy.histograms import neighbors
+from tests.privacy.rival_distributions import bits_distribution
+
+Votes = tuple[
+    int, ...
+]  # of one teacher on the labels of a query: 1, 0, or -1 where it does not vote
+Summary = tuple[int, ...]
+Summarize = Callable[[list[Votes]], Summary]
+ADJACENCIES = tuple(Adjacency)
+SIZES = [(1, 4), (2, 3), (3, 2)]  # labels and teachers
+UNKNOWN = -1
+
+
+class VotesWithGaps(TeacherVotes):
+    """The votes of some teachers on one query."""
+
+    def __init__(self, votes: list[Votes], *, num_teachers: int) -> None:
+        self.votes = np.array(votes, dtype=np.int64)
+        self.num_teachers = num_teachers
+        self.num_queries = 1
+        self.num_labels = self.votes.shape[1]
+        self.records_per_teacher = 1.0
+
+    def bits(self) -> Iterator[NDArray[np.bool_]]:
+        """Yields one block of all bits."""
+        yield (self.votes == 1)[:, None]
+
+    def label_shares(self) -> NDArray[np.float64]:
+        """Returns 1 for each vote for a label."""
+        return (self.votes == 1).astype(np.float64)
+
+    def known_shares(self) -> NDArray[np.float64]:
+        """Returns 1 for each label on which a teacher votes."""
+        return (self.votes != UNKNOWN).astype(np.float64)
+
+
+def summaries(aggregator: Aggregator, num_teachers: int) -> Summarize:
+    """Returns a function that returns the counts that an aggregator reads of an ensemble."""
+
+    def summarize(votes: list[Votes]) -> Summary:
+        source = VotesWithGaps(votes, num_teachers=num_teachers)
+        return tuple(aggregator.summarize(source)[0].tolist())
+
+    return summarize
+
+
+def shares_of_those_who_vote(num_teachers: int) -> Summarize:
+    """Returns a control: the share of votes among the teachers who vote on a label, in all teachers' votes."""
+
+    def summarize(votes: list[Votes]) -> Summary:
+        columns = np.array(votes).T
+        return tuple(
+            num_teachers * int((column == 1).sum()) // max(int((column >= 0).sum()), 1)
+            for column in columns
+        )
+
+    return summarize
+
+
+def moves(
+    summarize: Summarize, num_labels: int, num_teachers: int, adjacency: Adjacency
+) -> Iterator[tuple[Summary, Summary]]:
+    """Yields the summaries of all neighboring ensembles, each ordered pair of different ones."""
+    all_votes = list(product((1, 0, UNKNOWN), repeat=num_labels))
+    for others in combinations_with_replacement(all_votes, num_teachers - 1):
+        changed = [summarize([*others, votes]) for votes in all_votes]
+        if adjacency is Adjacency.ADD_REMOVE:
+            removed = summarize(list(others))
+            pairs = [pair for one in changed for pair in ((one, removed), (removed, one))]
+        else:
+            pairs = list(product(changed, repeat=2))
+        yield from (pair for pair in pairs if pair[0] != pair[1])
+
+
+def neighboring_counts(
+    num_labels: int, num_teachers: int, adjacency: Adjacency
+) -> set[tuple[Summary, Summary]]:
+    """Returns all pairs of neighboring counts, on which the verifier compares laws and prices."""
+    first, second = neighbors(num_labels, num_teachers, adjacency)
+    return set(zip(map(tuple, first.tolist()), map(tuple, second.tolist()), strict=True))
+
+
+def readers_of_counts() -> list[Any]:
+    """Returns one aggregator of each shipped class whose price is for any neighboring counts."""
+    found = [file.contract[0].aggregator for file in CASE_FILES]
+    return [
+        pytest.param(aggregator, id=type(aggregator).__name__)
+        for aggregator in found
+        if aggregator.reads is CountableVotes and aggregator.max_votes_per_teacher is None
+    ]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("adjacency", ADJACENCIES)
+@pytest.mark.parametrize("aggregator", readers_of_counts())
+def test_counts_of_votes_with_gaps_are_those_that_prices_are_verified_on(
+    aggregator: Aggregator, adjacency: Adjacency
+) -> None:
+    """Ensembles that differ in one teacher's votes and abstentions have counts that are neighbors without gaps.
+
+    So each exact law of `test_shipped.py` covers them. The counts among those who vote on a label would not be.
+    """
+    for num_labels, num_teachers in SIZES:
+        allowed = neighboring_counts(num_labels, num_teachers, adjacency)
+        pairs = set(moves(summaries(aggregator, num_teachers), num_labels, num_teachers, adjacency))
+        assert pairs <= allowed
+        control = shares_of_those_who_vote(num_teachers)
+        assert not set(moves(control, num_labels, num_teachers, adjacency)) <= allowed
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("adjacency", ADJACENCIES)
+@pytest.mark.parametrize("noise_std", [0.5, 3.0])
+def test_the_price_of_majorities_covers_abstentions(adjacency: Adjacency, noise_std: float) -> None:
+    """The exact law of `GaussianVotes` with abstentions as halves stays within its price.
+
+    The law of shares among those who vote on a label exceeds it.
+    """
+    num_labels, num_teachers = 2, 3
+    aggregator = GaussianVotes(noise_std=noise_std, adjacency=adjacency)
+    shape = VoteShape(num_queries=1, num_labels=num_labels, num_teachers=num_teachers)
+    price = price_curve(aggregator.event(shape))
+
+    def largest(summarize: Summarize) -> NDArray[np.float64]:
+        pairs = sorted(set(moves(summarize, num_labels, num_teachers, adjacency)))
+        laws = [
+            np.array(
+                [
+                    list(bits_distribution(np.array(pair[side]), noise_std, num_teachers).values())
+                    for pair in pairs
+                ]
+            )
+            for side in (0, 1)
+        ]
+        return largest_renyi(laws[0], laws[1])
+
+    assert assert_covered(largest(summaries(aggregator, num_teachers)), price) > 0.9
+    assert_refuted(largest(shares_of_those_who_vote(num_teachers)), price)
+
+
+def test_halves_are_rounded_down_to_whole_votes() -> None:
+    """Two of five teachers abstain from the first label and one from the second: they count as 1 and 0 votes."""
+    votes = VotesWithGaps([(1, 1), (0, 1), (1, 0), (-1, 0), (-1, -1)], num_teachers=5)
+    assert GaussianVotes(noise_std=1.0).summarize(votes).tolist() == [[2 + 1, 2]]
+    assert votes.counts().tolist() == [[2, 2]]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("adjacency", ADJACENCIES)
+def test_limited_votes_with_gaps_move_as_many_counts_as_are_paid(adjacency: Adjacency) -> None:
+    """Clipped counts, counts of one label and counts of sets move by as much as without gaps.
+
+    Abstentions as halves would move more of the clipped counts.
+    """
+    num_labels, num_teachers = 3, 2
+    clipped = ClippedVotes(noise_std=1.0, vote_clip=1, adjacency=adjacency)
+    winner = GNMax(noise_std=1.0, adjacency=adjacency)
+    paid = squared_sensitivity(1, num_labels=num_labels, adjacency=adjacency)
+
+    def halves(votes: list[Votes]) -> Summary:
+        counts = summaries(clipped, num_teachers)(votes)
+        abstaining = (np.array(votes) == UNKNOWN).sum(axis=0)
+        return tuple((np.array(counts) + abstaining // 2).tolist())
+
+    def largest_move(summarize: Summarize) -> int:
+        pairs = moves(summarize, num_labels, num_teachers, adjacency)
+        return max(int(np.abs(np.subtract(*pair)).sum()) for pair in pairs)
+
+    assert largest_move(summaries(clipped, num_teachers)) == paid
+    assert largest_move(summaries(winner, num_teachers)) == paid
+    assert largest_move(halves) > paid
+
+
+@pytest.mark.parametrize("adjacency", ADJACENCIES)
+def test_a_teacher_with_gaps_votes_for_one_set(adjacency: Adjacency) -> None:
+    """The counts of sets move by 1 for each teacher that changes. With a vote for each completion they would not."""
+    num_labels, num_teachers = 2, 2
+    aggregator = PowersetGNMax(noise_std=1.0, adjacency=adjacency)
+    all_sets = list(product((0, 1), repeat=num_labels))
+
+    def set_counts(votes: list[Votes]) -> Summary:
+        rows = aggregator.summarize(VotesWithGaps(votes, num_teachers=num_teachers))
+        count_of = {tuple(map(int, row["labels"])): int(row["count"]) for row in rows}
+        return tuple(count_of.get(labels, 0) for labels in all_sets)
+
+    def completions(votes: list[Votes]) -> Summary:
+        return tuple(
+            sum(
+                all(vote in (UNKNOWN, label) for vote, label in zip(one, labels, strict=True))
+                for one in votes
+            )
+            for labels in all_sets
+        )
+
+    def largest_move(summarize: Summarize) -> int:
+        pairs = moves(summarize, num_labels, num_teachers, adjacency)
+        return max(int(np.abs(np.subtract(*pair)).sum()) for pair in pairs)
+
+    assert largest_move(set_counts) == adjacency.num_moved
+    assert largest_move(completions) > adjacency.num_moved
+
+
+@pytest.mark.parametrize("adjacency", ADJACENCIES)
+def test_centered_votes_with_gaps_move_the_sum_by_as_much_as_is_paid(adjacency: Adjacency) -> None:
+    """The votes of one teacher at once, with any gaps, move the clipped sum by at most its sensitivity."""
+    center = np.array([0.1, 0.6, 0.5])
+    aggregator = CenteredVotes(
+        noise_multiplier=1.0, prevalence_share=0.0, center=center, clip=0.5, adjacency=adjacency
+    )
+    parts = [
+        aggregator.summarize(VotesWithGaps([votes], num_teachers=1)).ravel()
+        for votes in product((1, 0, UNKNOWN), repeat=3)
+    ]
+    clipped = ClippedSum(clip=0.5, shape=(1, 3), adjacency=adjacency)
+    assert_reached(parts, adjacency, claimed=clipped.l2_sensitivity)
+    nothing = aggregator.summarize(VotesWithGaps([(UNKNOWN,) * 3], num_teachers=1))
+    assert not nothing.any()
+
+
+POOL = np.random.default_rng(0).normal(size=(12, 3)).astype(np.float32)
+
+
+@pytest.mark.parametrize("num_records", [1, 2, 40])
+@pytest.mark.parametrize("adjacency", ADJACENCIES)
+def test_votes_in_rounds_with_gaps_move_the_sum_by_as_much_as_is_paid(
+    adjacency: Adjacency, num_records: int
+) -> None:
+    """A teacher's labels and gaps are replaced: the sum of a round moves by at most its sensitivity.
+
+    Means over the known records alone, taken after the clip, would move it further.
+    """
+    directions = PublicPCA.fit(POOL, 3)
+    weights = np.random.default_rng(1).normal(size=(directions.width + 1, 2))
+    clipped_moments = ClippedMoments(clip=0.2, num_teachers=1, adjacency=adjacency)
+    question = RoundQuestion(weights, np.ones(2), clipped_moments)
+    inputs = np.tile(POOL[:1], (num_records, 1))
+
+    def vote(labels: NDArray[np.int8]) -> NDArray[np.int64]:
+        votes = MomentVotes(
+            inputs=inputs,
+            labels=labels,
+            teacher_of=np.zeros(num_records, dtype=np.int64),
+            num_teachers=1,
+            directions=directions,
+            public_inputs=POOL,
+            records_per_teacher=1.0,
+        )
+        return votes.total(question).ravel()
+
+    parts = []
+    rescaled = []
+    for first in product((1, 0, UNKNOWN), repeat=2):
+        for rest in product((1, 0, UNKNOWN), repeat=2):
+            labels = np.tile(np.array(rest, dtype=np.int8), (num_records, 1))
+            labels[0] = first
+            parts.append(vote(labels))
+            known_share = max((labels != UNKNOWN).mean(), 0.5 / num_records)
+            rescaled.append(parts[-1] / known_share)
+    assert_reached(parts, adjacency, claimed=clipped_moments.l2_sensitivity)
+    with pytest.raises(AssertionError):
+        assert_reached(rescaled, adjacency, claimed=clipped_moments.l2_sensitivity)
+    assert not vote(np.full((num_records, 2), UNKNOWN, dtype=np.int8)).any()
+
+
+@pytest.mark.parametrize("adjacency", ADJACENCIES)
+def test_the_vector_of_shares_with_gaps_moves_by_as_much_as_is_paid(adjacency: Adjacency) -> None:
+    """The label shares and known shares of one teacher are one vector with one clip.
+
+    If the two parts of it were clipped apart, each to this clip, the sum would move further.
+    """
+    center = 0.5 * np.array([1, 1, KNOWN_WEIGHT, KNOWN_WEIGHT])
+    clipped = ClippedSum(clip=0.4, shape=(1, 4), adjacency=adjacency)
+    label_part = ClippedSum(clip=0.4, shape=(1, 2), adjacency=adjacency)
+    parts = []
+    clipped_apart = []
+    for votes in product((1, 0, UNKNOWN), repeat=2):
+        row = np.array([votes])
+        is_known = row != UNKNOWN
+        shares = RecordShares(
+            labels=row == 1,
+            teacher_of=np.zeros(1, dtype=np.int64),
+            num_teachers=1,
+            known=is_known,
+        )
+        parts.append(shares.total(clipped, center).ravel())
+        assert shares.lengths().sum() == int(is_known.any())
+        halves = np.split(np.append(row == 1, KNOWN_WEIGHT * is_known) - center, 2)
+        sums = [label_part.total(half[None, None], center=0.0, num_teachers=1) for half in halves]
+        clipped_apart.append(np.concatenate(sums, axis=1).ravel())
+    assert_reached(parts, adjacency, claimed=clipped.l2_sensitivity)
+    assert furthest(np.array(clipped_apart), adjacency) > label_part.l2_sensitivity
