@@ -120,9 +120,9 @@ class Aggregator(Parameters, ABC):
             teachers of a group have a weight (`VoteSource.weights`). For a group of weight w the release costs as much
             as it would cost all groups if the noise were 1 / w times as large. With "teachers", the records of a group
             are limited to a number of teachers, the field `teachers_reached`.
-        counts_abstention_as_half: whether a teacher that does not vote on a label counts as half a vote for it. That suits
-            a majority, which abstentions then do not move. False counts the teacher as a vote against the label. Sums
-            of halves are rounded down, so one change moves a count by at most 1 in either case.
+        counts_abstention_as_half: whether a teacher that does not vote on a label counts as half a vote for it. That
+            suits a majority, which abstentions then do not move. False counts the teacher as a vote against the label.
+            Sums of halves are rounded down, so one change moves a count by at most 1 in either case.
         remedies: the advice of a report, by the cause of a loss: "noise", "the teachers" or "the number of queries". A
             cause that this aggregator does not have is missing.
     """

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from pate.votes.clipped_moments import ClippedMoments
+from pate.votes.label_gaps import labels_with_gaps
 from pate.votes.public_pca import PublicPCA
 from pate.votes.round_records import RoundRecords
 from pate.votes.round_votes import RoundQuestion
@@ -22,14 +23,19 @@ SIZES = (1, 1, 1, 1, 1, 1, 1, 1, 1, 2, 2, 3, 7, 7, 40, 70)
 """The number of records of each teacher: single, few and many."""
 
 
-def records_of(sizes: tuple[int, ...] = SIZES, *, is_weighted: bool = False) -> RoundRecords:
-    """Returns records of teachers with the given numbers of records, in any order."""
+def records_of(
+    sizes: tuple[int, ...] = SIZES, *, is_weighted: bool = False, have_gaps: bool = False
+) -> RoundRecords:
+    """Returns records of teachers with the given numbers of records, in any order; with gaps, half of the labels."""
     rng = np.random.default_rng(0)
     teacher_of = rng.permutation(np.repeat(np.arange(len(sizes)), sizes))
     pool = rng.normal(size=(60, 4)).astype(np.float32)
+    inputs = rng.normal(size=(len(teacher_of), 4)).astype(np.float32)
+    labels = rng.random(size=(len(teacher_of), NUM_LABELS)) < 0.4
+    known = np.random.default_rng(2).random(labels.shape) < 0.5 if have_gaps else None
     return RoundRecords(
-        inputs=rng.normal(size=(len(teacher_of), 4)).astype(np.float32),
-        labels=rng.random(size=(len(teacher_of), NUM_LABELS)) < 0.4,
+        inputs=inputs,
+        labels=labels_with_gaps(labels, known),
         teacher_of=teacher_of,
         num_teachers=len(sizes),
         directions=PublicPCA.fit(pool, 4),

@@ -57,8 +57,8 @@ Closed = Callable[[RoundSums], RoundSums]
 @pytest.mark.slow
 @pytest.mark.parametrize("num_workers", [1, 3])
 def test_processes_sum_votes_to_the_numbers_of_threads(num_workers: int, closed: Closed) -> None:
-    """Two rounds in one or three processes have the sums of threads. Teachers have weights and any size."""
-    records = records_of(is_weighted=True)
+    """Two rounds in one or three processes have the sums of threads. Teachers have weights, gaps and any size."""
+    records = records_of(is_weighted=True, have_gaps=num_workers == 3)
     sums = closed(ProcessesEngine(num_workers=num_workers).round_sums(records))
     for question in (question_of(records), question_of(records, clip=3.0)):
         np.testing.assert_array_equal(sums.total(question), in_threads(records, question))
@@ -248,10 +248,14 @@ def on_pretended_gpu(records: RoundRecords) -> GpuSums:
     return GpuSums(records, device=torch.device("cpu"))
 
 
-@pytest.mark.parametrize("is_weighted", [False, True])
-def test_a_gpu_sums_votes_on_a_student_without_weights_as_threads(is_weighted: bool) -> None:
+@pytest.mark.parametrize(
+    ("is_weighted", "have_gaps"), [(False, False), (True, False), (True, True)]
+)
+def test_a_gpu_sums_votes_on_a_student_without_weights_as_threads(
+    is_weighted: bool, have_gaps: bool
+) -> None:
     """All probabilities are 1/2 on every machine, so single records have the sum of threads to the last step."""
-    records = records_of(sizes=(1,) * 50, is_weighted=is_weighted)
+    records = records_of(sizes=(1,) * 50, is_weighted=is_weighted, have_gaps=have_gaps)
     for clip in (0.3, 3.0):
         question = question_of(records, clip=clip, strength=0.0)
         total = on_pretended_gpu(records).total(question)
@@ -262,7 +266,7 @@ def test_a_gpu_sums_votes_on_a_student_without_weights_as_threads(is_weighted: b
 def test_a_gpu_sums_votes_up_to_rounding(size: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Teachers of any size, in several blocks, have the sum of threads within a thousandth of a clip each."""
     monkeypatch.setattr("pate.models.gpu_sums._MOST_ROWS", 64)
-    records = records_of(sizes=(size,) * 9, is_weighted=True)
+    records = records_of(sizes=(size,) * 9, is_weighted=True, have_gaps=size == 3)
     question = question_of(records)
     moments = question.clipped_moments
     difference = on_pretended_gpu(records).total(question) - in_threads(records, question)
