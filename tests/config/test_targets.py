@@ -171,7 +171,7 @@ def test_target_other_than_an_accountant_is_refused(name: str, folder: Path) -> 
 
     Building an accountant refuses it in one line, and runs nothing.
     """
-    node = filled(ATTACKS[name], folder)
+    node = filled(node=ATTACKS[name], folder=folder)
     with pytest.raises(InvalidValue, match=r": expected ") as caught:
         build(OmegaConf.create(node), slot="accountant")
     assert "\n" not in str(caught.value)
@@ -184,7 +184,7 @@ def test_target_other_than_an_accountant_is_refused(name: str, folder: Path) -> 
 def test_refused_targets_do_run_under_hydras_instantiate(name: str, folder: Path) -> None:
     """`hydra.utils.instantiate` executes the code of these attacks, so that they are real."""
     with suppress(InstantiationException, FileNotFoundError):  # after it ran
-        instantiate(filled(REAL[name], folder), _convert_="all")
+        instantiate(filled(node=REAL[name], folder=folder), _convert_="all")
     assert (folder / "ran").exists()
 
 

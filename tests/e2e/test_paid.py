@@ -97,10 +97,10 @@ def without_report(folder: Path, to: Path) -> Path:
 def unfinished(folder: Path, to: Path) -> Path:
     """Copies a finished run in the state before its report, together with its ledger."""
     without_report(folder, to)
-    shutil.copy(ledger_of(folder), ledger_of(to))
+    shutil.copy(ledger_of(folder), ledger_of(folder=to))
     place = LedgerPlace.read(RunFolder(to))
     assert place is not None
-    replace(place, path=ledger_of(to)).write(RunFolder(to))
+    replace(place, path=ledger_of(folder=to)).write(RunFolder(to))
     return to
 
 
@@ -243,7 +243,7 @@ def test_a_round_is_released_around_one_sum_only(
         train(plan, folder)
     shutil.copytree(folder.parent, copy.parent)
     train(plan, folder)
-    train(replace(plan, ledger=ledger_of(copy)), output_dir=copy)
+    train(replace(plan, ledger=ledger_of(folder=copy)), output_dir=copy)
     first, second = (
         {key: account_of(each).read(key) for key in account_of(each).keys}
         for each in (folder, copy)
@@ -389,7 +389,7 @@ def exchanged(change: Callable[[Plan], Plan]) -> Damage:
     def damage(folder: Path, name: str) -> None:
         other = folder.parent / "other" / "run"
         run_until_released(change(plan_of(name)), folder=other)
-        shutil.copy(ledger_of(other), ledger_of(folder))
+        shutil.copy(ledger_of(folder=other), ledger_of(folder))
 
     return damage
 

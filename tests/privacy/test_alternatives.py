@@ -138,7 +138,9 @@ def test_sixty_sampled_steps_cost_as_much_as_the_worst_pair(multiplier: float, p
     sides = [(1 - q) * norm.pdf(x) + q * norm.pdf(x, sign / (2 * multiplier)) for sign in (1, -1)]
     true = summed_losses(*sides, num_releases=60, target_delta=1e-6)
     assert true == pytest.approx(pair, rel=0.012)
-    event = pa.SelfComposedEvent(pa.SampledGaussianEvent(multiplier, sampling_prob=q), count=60)
+    event = pa.SelfComposedEvent(
+        pa.SampledGaussianEvent(noise_multiplier=multiplier, sampling_prob=q), count=60
+    )
     found = {kind.name: kind().compose(event).get_epsilon(target_delta=1e-6) for kind in SAMPLERS}
     assert all(true * (1 - 2e-4) < epsilon for epsilon in found.values())
     assert found["auto"] < 1.003 * true
@@ -165,13 +167,18 @@ def test_add_remove_price_equals_that_of_dp_accounting(noise: float, q: float, s
     """
     pld = pytest.importorskip("dp_accounting.pld.pld_privacy_accountant")
     event = pa.SelfComposedEvent(
-        pa.SampledGaussianEvent(noise, sampling_prob=q, adjacency=pa.Adjacency.ADD_REMOVE), steps
+        pa.SampledGaussianEvent(
+            noise_multiplier=noise, sampling_prob=q, adjacency=pa.Adjacency.ADD_REMOVE
+        ),
+        steps,
     )
     theirs = pld.PLDAccountant().compose(event.to_dp_event()).get_epsilon(target_delta=1e-6)
     found = {kind.name: kind().compose(event).get_epsilon(target_delta=1e-6) for kind in SAMPLERS}
     assert all(0.9985 * theirs < epsilon < 1.16 * theirs for epsilon in found.values())
     assert found["exact"] < 1.002 * theirs
-    other = pa.SelfComposedEvent(pa.SampledGaussianEvent(noise, sampling_prob=q), count=steps)
+    other = pa.SelfComposedEvent(
+        pa.SampledGaussianEvent(noise_multiplier=noise, sampling_prob=q), count=steps
+    )
     assert pa.AutoAccountant().compose(other).get_epsilon(target_delta=1e-6) < found["auto"]
 
 
@@ -238,7 +245,7 @@ def test_one_step_has_the_delta_of_its_profile(
     most 0.2% more, for losses up to several hundred.
     """
     event = pa.SampledGaussianEvent(
-        noise if adjacency is pa.Adjacency.REPLACE_ONE else 2 * noise,
+        noise_multiplier=noise if adjacency is pa.Adjacency.REPLACE_ONE else 2 * noise,
         sampling_prob=q,
         adjacency=adjacency,
     )

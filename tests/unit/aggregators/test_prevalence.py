@@ -56,18 +56,18 @@ def test_error_is_small_for_any_number_of_labels(
 
 def test_prevalence_stays_within_its_bounds_under_any_noise() -> None:
     """With a noise multiplier of 10,000, every released prevalence lies between 0.005 and 0.995."""
-    prevalence = release_prevalence(records(num_teachers=5), noise_multiplier=1e4)
+    prevalence = release_prevalence(shares=records(num_teachers=5), noise_multiplier=1e4)
     assert ((prevalence >= 0.005) & (prevalence <= 0.995)).all()
 
 
 def test_labels_without_records_get_a_low_prevalence() -> None:
     """No record of 50 teachers has a label: each released prevalence is below 0.2."""
-    assert (release_prevalence(np.zeros((50, 3))) < 0.2).all()
+    assert (release_prevalence(shares=np.zeros((50, 3))) < 0.2).all()
 
 
 def test_noise_of_a_million_is_drawn() -> None:
     """A noise multiplier of a million raises no error."""
-    release_prevalence(records(num_teachers=5), noise_multiplier=1e6)
+    release_prevalence(shares=records(num_teachers=5), noise_multiplier=1e6)
 
 
 @pytest.mark.parametrize(
@@ -117,5 +117,5 @@ def test_a_refused_charge_draws_nothing() -> None:
     ledger = Ledger(target_delta=1e-5, max_epsilon=0.01)
     state = rng.bit_generator.state
     with refused("max_epsilon", 0.01, kind=BudgetExceeded):
-        release_prevalence(records(num_teachers=50), rng=rng, ledger=ledger)
+        release_prevalence(shares=records(num_teachers=50), rng=rng, ledger=ledger)
     assert rng.bit_generator.state == state

@@ -97,10 +97,10 @@ def test_images_are_decoded_once_and_memory_mapped(cache: ImageCache) -> None:
         yield announced.append
 
     with refused("image", 1030):
-        cache.fill(ROWS, STAMPS, decoder, unwatched)
+        cache.fill(ROWS, STAMPS, decode=decoder, stage=unwatched)
     decoder.stop_at = None
-    first = cache.fill(ROWS, STAMPS, decoder, stage)
-    again = cache.fill(ROWS, STAMPS, decoder, stage)
+    first = cache.fill(ROWS, STAMPS, decode=decoder, stage=stage)
+    again = cache.fill(ROWS, STAMPS, decode=decoder, stage=stage)
     assert announced == [("decoding", COUNT - 1024), COUNT - 1024]
     assert first.tolist() == again.tolist() == images(ROWS).tolist()
     assert decoder.decoded == ROWS.tolist()
@@ -113,9 +113,9 @@ def test_only_needed_or_changed_images_are_decoded(cache: ImageCache) -> None:
     """Of 1,500 images, those asked for are decoded, and again if their stamp has changed."""
     decoder = Decoder()
     stamps = STAMPS.copy()
-    cache.fill(np.array([3, 1400]), stamps, decoder, unwatched)
+    cache.fill(np.array([3, 1400]), stamps, decode=decoder, stage=unwatched)
     stamps[3] += 1
-    mapped = cache.fill(np.array([3, 5, 1400]), stamps, decoder, unwatched)
+    mapped = cache.fill(np.array([3, 5, 1400]), stamps, decode=decoder, stage=unwatched)
     assert decoder.decoded == [3, 1400, 3, 5]
     assert mapped[[3, 5, 1400]].tolist() == images(np.array([3, 5, 1400])).tolist()
 
@@ -131,10 +131,10 @@ def test_a_killed_fill_continues_to_the_same_bytes(cache: ImageCache, tmp_path: 
     )
     assert done.returncode == -signal.SIGKILL
     second_decoder = Decoder()
-    cache.fill(ROWS, STAMPS, second_decoder, unwatched)
+    cache.fill(ROWS, STAMPS, decode=second_decoder, stage=unwatched)
     assert second_decoder.decoded == list(range(1024, COUNT))
     uninterrupted = ImageCache(tmp_path / "whole")
-    uninterrupted.fill(ROWS, STAMPS, Decoder(), unwatched)
+    uninterrupted.fill(ROWS, STAMPS, decode=Decoder(), stage=unwatched)
     for name in ("images.u8", "stamps.i64"):
         assert (cache.folder / name).read_bytes() == (uninterrupted.folder / name).read_bytes()
 
@@ -159,9 +159,12 @@ def test_images_written_before_the_disk_was_full_are_kept(
         with pytest.raises(
             OSError, match=r"No space left on device \(the cache takes 9e-06 GB for 1,500 images\)"
         ):
-            cache.fill(ROWS, STAMPS, Decoder(), unwatched)
+            cache.fill(ROWS, STAMPS, decode=Decoder(), stage=unwatched)
     second_decoder = Decoder()
-    assert cache.fill(ROWS, STAMPS, second_decoder, unwatched).tolist() == images(ROWS).tolist()
+    assert (
+        cache.fill(ROWS, STAMPS, decode=second_decoder, stage=unwatched).tolist()
+        == images(ROWS).tolist()
+    )
     assert second_decoder.decoded == list(range(512, COUNT))
 
 
@@ -170,11 +173,14 @@ def test_complete_cache_is_only_read(cache: ImageCache, monkeypatch: pytest.Monk
 
     The cache may lie in a read-only file system.
     """
-    cache.fill(ROWS, STAMPS, Decoder(), unwatched)
+    cache.fill(ROWS, STAMPS, decode=Decoder(), stage=unwatched)
     before = {path.name: path.stat().st_mtime_ns for path in cache.folder.iterdir()}
     with monkeypatch.context() as patched:
         patched.setattr(os, "open", None)
-        assert cache.fill(ROWS[5:], STAMPS, Decoder(), unwatched).tolist() == images(ROWS).tolist()
+        assert (
+            cache.fill(ROWS[5:], STAMPS, decode=Decoder(), stage=unwatched).tolist()
+            == images(ROWS).tolist()
+        )
     assert {path.name: path.stat().st_mtime_ns for path in cache.folder.iterdir()} == before
 
 
@@ -182,10 +188,10 @@ def test_complete_cache_is_only_read(cache: ImageCache, monkeypatch: pytest.Monk
 @pytest.mark.parametrize("left", [0, 1000])
 def test_truncated_cache_file_is_recomputed(cache: ImageCache, name: str, left: int) -> None:
     """A file of the cache is cut to 0 or 1,000 bytes. The next fill gives the same images."""
-    before = np.asarray(cache.fill(ROWS, STAMPS, images, unwatched)).copy()
+    before = np.asarray(cache.fill(ROWS, STAMPS, decode=images, stage=unwatched)).copy()
     path = cache.folder / name
     path.write_bytes(path.read_bytes()[:left])
-    assert np.array_equal(cache.fill(ROWS, STAMPS, images, unwatched), before)
+    assert np.array_equal(cache.fill(ROWS, STAMPS, decode=images, stage=unwatched), before)
 
 
 def test_an_unwritable_folder_is_refused(cache: ImageCache) -> None:
@@ -202,5 +208,5 @@ def test_a_link_in_place_of_the_file_is_refused(cache: ImageCache) -> None:
     (cache.folder / "victim").write_text("mine")
     (cache.folder / "images.u8").symlink_to(cache.folder / "victim")
     with refused("data.cache", ANY, "a folder that"):
-        cache.fill(ROWS, STAMPS, images, unwatched)
+        cache.fill(ROWS, STAMPS, decode=images, stage=unwatched)
     assert (cache.folder / "victim").read_text() == "mine"

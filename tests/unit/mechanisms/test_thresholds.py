@@ -166,11 +166,11 @@ def test_item_with_all_its_hits_no_longer_counts() -> None:
 
     The noise is tiny, so each sum is the number of items that still count, computed by hand.
     """
-    bits = np.array(
+    query_item_bits = np.array(
         [[1, 1, 1, 0], [1, 1, 0, 0], [1, 1, 1, 1], [0, 0, 1, 1], [1, 0, 0, 1], [1, 1, 1, 1]],
         dtype=bool,
     )
-    outcome = sparse_vector()(bits, thresholds=2, rng=rng())
+    outcome = sparse_vector()(query_item_bits, thresholds=2, rng=rng())
     assert outcome.answered.tolist() == [True, True, True, False, False, False]
     assert outcome.values.tolist() == [3, 2, 2, 0, 0, 0]
 
@@ -196,7 +196,7 @@ def test_draws_follow_the_distribution_of_two_queries() -> None:
     hits, so that both sums are 2, is rejected by the same test.
     """
     mechanism = sparse_vector(epsilon=1.0, item_hits=1)
-    bits = np.ones((2, 2), dtype=bool)
+    query_item_bits = np.ones((2, 2), dtype=bool)
     pass_at_2 = mechanism.noise.tail(values=0)  # a sum of 2 reaches the threshold of 2
     pass_at_0 = mechanism.noise.tail(values=2)
     distribution = {
@@ -207,7 +207,8 @@ def test_draws_follow_the_distribution_of_two_queries() -> None:
     }
     generator = np.random.default_rng(9)
     drawn = Counter(
-        tuple(mechanism(bits, thresholds=2, rng=generator).answered.tolist()) for _ in range(1500)
+        tuple(mechanism(query_item_bits, thresholds=2, rng=generator).answered.tolist())
+        for _ in range(1500)
     )
     assert p_value(outcome_counts=drawn, distribution=distribution) > 1e-4
     never = {

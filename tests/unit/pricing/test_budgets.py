@@ -71,12 +71,12 @@ def test_plan_lowers_only_a_failure_prob_of_none() -> None:
     """
     large_shape = VoteShape(num_queries=10_000, num_labels=4, num_teachers=800)
     unnamed = StableTopK(selection_scale=20.0, test_std=20.0)
-    planned = plan_release(unnamed, large_shape, budget=Budget(delta=1e-6))
+    planned = plan_release(aggregator=unnamed, shape=large_shape, budget=Budget(delta=1e-6))
     assert isinstance(planned.aggregator, StableTopK)
     assert planned.aggregator.failure_prob == 6e-11
     tuned = StableTopK(selection_scale=20.0, test_std=20.0, failure_prob=1e-9)
     with pytest.raises(InvalidValue) as refusal:
-        plan_release(tuned, large_shape, budget=Budget(delta=1e-6))
+        plan_release(aggregator=tuned, shape=large_shape, budget=Budget(delta=1e-6))
     assert (refusal.value.name, refusal.value.value) == ("failure_prob", 1e-9)
     remedies = {remedy.name: remedy.value for remedy in refusal.value.remedies}
     assert remedies == {"failure_prob": 6e-11, "num_queries": 600}
@@ -86,6 +86,8 @@ def test_plan_lowers_only_a_failure_prob_of_none() -> None:
 def test_query_budget_keeps_the_noise() -> None:
     """A plan for a query budget keeps the aggregator, and solves for the number of queries alone."""
     start = GaussianVotes(noise_std=100.0)
-    planned = plan_release(start, shape=SHAPE, budget=QueryBudget(delta=1e-6, epsilon=4.0))
+    planned = plan_release(
+        aggregator=start, shape=SHAPE, budget=QueryBudget(delta=1e-6, epsilon=4.0)
+    )
     assert planned.aggregator == start
     assert planned.solved_for == {"num_queries": planned.shape.num_queries}

@@ -123,7 +123,7 @@ def test_noise_has_the_std_that_it_says() -> None:
     about 3.
     """
     noisy = NoisyGradient(clip=0.5, noise_multiplier=3.0, num_units=1000)
-    drawn = noisy.release(np.zeros((200, 50)), np.random.default_rng(0))
+    drawn = noisy.release(gradient_sum=np.zeros((200, 50)), rng=np.random.default_rng(0))
     std = 3.0 * noisy.sensitivity(num_entries=drawn.size) * noisy.step(num_entries=drawn.size)
     assert drawn.std() == pytest.approx(std, rel=0.03)
     assert std == pytest.approx(3.0, rel=1e-5)
