@@ -89,6 +89,22 @@ def few_erfcx(x: ArrayLike) -> Any:
     )
 
 
+def few_ndtri(p: ArrayLike) -> Any:
+    """Returns the inverse Phi^-1(p) of the standard normal distribution function for each entry of p, in [0, 1].
+
+    The function does not load scipy. It is slow for large arrays.
+    """
+    return _quantile(np.asarray(p, dtype=np.float64))
+
+
+def _normal_quantile(p: float) -> float:
+    from statistics import NormalDist  # loads slowly
+
+    if 0 < p < 1:
+        return NormalDist().inv_cdf(p)
+    return math.copysign(math.inf, p - 0.5)
+
+
 @lru_cache
 def gauss_legendre(num_nodes: int) -> tuple[Array, Array]:
     """Returns the nodes in -1..1 and the weights of Gauss-Legendre quadrature, `[num_nodes]` each.
@@ -100,6 +116,7 @@ def gauss_legendre(num_nodes: int) -> tuple[Array, Array]:
 
 
 _erfc = np.vectorize(math.erfc, otypes=[np.float64])
+_quantile = np.vectorize(_normal_quantile, otypes=[np.float64])
 
 
 def _scipy_function(name: str) -> Callable[..., Any]:

@@ -23,14 +23,14 @@ import numpy as np
 
 from pate.accounting import events
 from pate.accounting.events import LeafEvent
-from pate.accounting.special import Array, few_ndtr, lower_hull, ndtri
+from pate.accounting.special import Array, few_ndtr, few_ndtri, lower_hull
 from pate.validation import require_non_negative, require_probability
 
 DeltaAt = Callable[[float], float]
 """The delta of a release at an epsilon >= 0, for both orders of two neighbors."""
 
 _GOLDEN = (math.sqrt(5) - 1) / 2
-_NUM_STEPS = 40  # of a search, each of which shortens the interval to 0.618 of its length
+_NUM_STEPS = 30  # of a search, each of which shortens the interval to 0.618 of its length
 _ABSOLUTE_ROUNDING = 2.0**-50
 _RELATIVE_ROUNDING = 2.0**-40
 _LARGEST_EXPONENT = 700.0
@@ -53,7 +53,7 @@ def gaussian_trade_off(mu: float, *, alpha: float) -> float:
     if mu == math.inf:
         return 0.0
     require_non_negative("mu", mu)
-    return float(few_ndtr(-float(ndtri(alpha)) - mu)) * (1 - _RELATIVE_ROUNDING)
+    return float(few_ndtr(-float(few_ndtri(alpha)) - mu)) * (1 - _RELATIVE_ROUNDING)
 
 
 def largest_line(delta_at: DeltaAt, *, alpha: float, largest_epsilon: float) -> float:
@@ -72,9 +72,10 @@ def largest_line(delta_at: DeltaAt, *, alpha: float, largest_epsilon: float) -> 
         return math.exp(-epsilon) * (1 - delta_at(epsilon) - alpha)
 
     # beyond log(1 / alpha) a steep line is below 0
-    steep = _largest(steep_line, high=min(largest_epsilon, math.log(1 / alpha)))
-    flat = _largest(flat_line, high=largest_epsilon)
-    return max(steep - _ABSOLUTE_ROUNDING, flat - _ABSOLUTE_ROUNDING, 0.0)
+    largest = _largest(steep_line, high=min(largest_epsilon, math.log(1 / alpha)))
+    if largest < alpha:  # elsewhere a flat line is not above the steep ones
+        largest = max(largest, _largest(flat_line, high=largest_epsilon))
+    return max(largest - _ABSOLUTE_ROUNDING, 0.0)
 
 
 def least_advantage(delta_at: DeltaAt, *, largest_epsilon: float) -> float:
@@ -225,7 +226,7 @@ def _mu_of_pure_dp(epsilon: float) -> float:
     The lines of epsilon and delta = 0 cross at alpha, and the Gaussian curve must not lie above that point.
     """
     log_alpha = -float(np.logaddexp(0.0, epsilon))
-    return -2 * float(ndtri(math.exp(log_alpha))) if log_alpha > -700 else math.inf
+    return -2 * float(few_ndtri(math.exp(log_alpha))) if log_alpha > -700 else math.inf
 
 
 def least_mu(delta_at: DeltaAt, *, largest_epsilon: float, bounds: GaussianBounds) -> float:
@@ -260,7 +261,7 @@ def least_mu(delta_at: DeltaAt, *, largest_epsilon: float, bounds: GaussianBound
     alphas = np.append(middle, alphas[is_left])
     powers = np.append(1 - middle, powers[is_left])
     with np.errstate(invalid="ignore"):
-        mus = np.maximum.accumulate(ndtri(np.minimum(powers, 1.0)) - ndtri(alphas))
+        mus = np.maximum.accumulate(few_ndtri(np.minimum(powers, 1.0)) - few_ndtri(alphas))
     mus_left_of_ends = _mus_by_rho(alphas, bounds.rho)
     if deltas[-1] == 0:  # the last line begins at beta = 1, where every curve does
         mus_left_of_ends[-1] = 0.0
@@ -278,4 +279,4 @@ def _mus_by_rho(alphas: Array, rho: float) -> Array:
     roots = np.sqrt(-np.log(alphas)) - math.sqrt(rho)
     with np.errstate(invalid="ignore"):
         powers = np.where(roots > 0, np.exp(-roots * roots), 1.0)
-    return np.asarray(np.where(roots > 0, ndtri(powers) - ndtri(alphas), np.inf))
+    return np.asarray(np.where(roots > 0, few_ndtri(powers) - few_ndtri(alphas), np.inf))

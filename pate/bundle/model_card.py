@@ -115,6 +115,7 @@ def publish(
         release=release,
         head=yaml.safe_dump(head, sort_keys=False, allow_unicode=True),
         guarantee=replace(privacy, unit=cell(privacy.unit)).guarantee,
+        attacks=_attacks_in_words(privacy),
         seeded=SEEDED_WARNING if privacy.noise_seeded else "",
         install=how_to_install(extra, on_any_machine=True),
         published=PUBLISHED,
@@ -127,6 +128,14 @@ def publish(
         features_origin=features_origin,
     )
     write_text(folder / "README.md", text=card)
+
+
+def _attacks_in_words(privacy: Privacy) -> str:
+    """Returns a sentence on what attacks find in the release, with a space before it; empty if nothing bounds them."""
+    if privacy.attacks is None:
+        return ""
+    sentence = privacy.attacks.sentence
+    return f" {sentence[0].upper()}{sentence[1:]}."
 
 
 def _range(column: dict[str, Any]) -> str:

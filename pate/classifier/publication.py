@@ -46,6 +46,11 @@ class FitCharge:
     seed: int | None
 
     @property
+    def num_draws(self) -> int:
+        """The number of draws, which is 1."""
+        return 1
+
+    @property
     def epsilon(self) -> float:
         """The price of the only draw of the release."""
         return self.priced.epsilon

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
@@ -12,6 +13,7 @@ from pate.accounting import (
     PrivacyUnit,
     RdpAccountant,
 )
+from pate.accounting.attack_bounds import AttackBounds
 from pate.accounting.data_dependent_epsilon import DataDependentEpsilon
 from pate.accounting.event_tree import failure_probability
 from pate.accounting.rounding import format_delta, format_epsilon
@@ -84,6 +86,7 @@ class Quote:
         gaps: the gaps that pass the stability test.
         expected: the expected answers; None for an aggregator that has none.
         doubts: the doubts of `require_useful`, a line each.
+        attacks: the most that attacks would find in the release; None for an infinite price.
         extras: the parts that `quote_release` does not compute.
     """
 
@@ -108,6 +111,7 @@ class Quote:
     gaps: PassingGaps = field(default_factory=PassingGaps)
     expected: Expectation | None = None
     doubts: tuple[str, ...] = ()
+    attacks: AttackBounds | None = None
     extras: QuoteExtras = field(default_factory=QuoteExtras)
 
     def _repr_html_(self) -> str:
@@ -124,6 +128,8 @@ class Quote:
         if self.paper_epsilon is not None:
             epsilon = format_epsilon(self.paper_epsilon)
             rows.append(("by the formula of the paper, no guarantee", epsilon))
+        if self.attacks is not None:
+            rows.append(("attacks", self.attacks.sentence))
         rows += [(f"solved for: {name}", str(value)) for name, value in self.solved_for.items()]
         rows += [("doubt", doubt) for doubt in self.doubts]
         return html_table(f"Quote of {self.aggregator['name']}", rows)
@@ -192,7 +198,15 @@ def quote_release(
         gaps=passing_gaps(aggregator, shape),
         expected=_expectation_or_none(aggregator, shape),
         doubts=tuple(map(str, release.doubts)),
+        attacks=_attack_bounds(release, budget),
     )
+
+
+def _attack_bounds(release: PricedRelease, budget: Budget) -> AttackBounds | None:
+    """Returns the most that attacks would find in a release; None if its price is infinite."""
+    if math.isinf(release.epsilon):
+        return None
+    return AttackBounds.from_accountant(budget.accountant().compose(release.event))
 
 
 def _prices_side_by_side(

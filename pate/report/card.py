@@ -7,6 +7,7 @@ from pathlib import Path
 from string import Template
 from typing import Self
 
+from pate.accounting.attack_bounds import AttackBounds
 from pate.accounting.rounding import format_delta, format_epsilon
 from pate.extras import VERSION
 from pate.files.atomic import write_text
@@ -53,6 +54,8 @@ class PrivacyStatement:
     # what was read from private data and is public by the statement of its owner alone, such as "classes"; left out of
     # the file if there is nothing
     stated_public: tuple[str, ...] = ()
+    # the most that attacks find in the release; None for an infinite epsilon, and in statements of earlier versions
+    attacks: AttackBounds | None = None
 
     @classmethod
     def from_privacy(
@@ -88,6 +91,7 @@ class PrivacyStatement:
             num_labels=num_labels,
             num_teachers=num_teachers,
             stated_public=tuple(stated_public),
+            attacks=privacy.attacks,
         )
 
     @property
@@ -107,6 +111,8 @@ class PrivacyStatement:
             ("mechanism", self.mechanism),
             ("queries", f"{self.num_answered} of {self.num_queries} answered"),
         ]
+        if self.attacks is not None:
+            rows.append(("attacks", self.attacks.sentence))
         return [*rows, ("noise", SEEDED_WARNING)] if self.noise == "seeded" else rows
 
     def _repr_html_(self) -> str:
@@ -237,7 +243,11 @@ def _promise(privacy: Privacy) -> tuple[str, str]:
     if privacy.noise_seeded:
         sentence += " The noise was seeded, and the guarantee holds only against readers who do not know the seed."
     change = "Change one unit of privacy as the adjacency says: the probability of any outcome grows at most"
-    return sentence, f"{change} by the factor e^{epsilon}, plus {delta}."
+    reading = f"{change} by the factor e^{epsilon}, plus {delta}."
+    if privacy.attacks is not None:
+        attack = privacy.attacks.sentence
+        reading += f"\n- {attack[0].upper()}{attack[1:]}, whatever else they know. A member is one unit of privacy."
+    return sentence, reading
 
 
 def cell(text: str) -> str:

@@ -7,6 +7,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from pate.accounting.attack_bounds import AttackBounds
 from pate.accounting.rounding import format_delta, format_epsilon
 from pate.pricing.guard import WEAK_EPSILON
 from pate.report.wording import ADJACENCY_NAMES, SEEDED_WARNING
@@ -82,6 +83,8 @@ class Privacy:
     classes: Mapping[str, float] = field(default_factory=dict)
     # the columns whose values make a unit; empty if no column does, or it is not known
     unit_columns: tuple[str, ...] = ()
+    # the most that attacks find in the release; None for an infinite epsilon, and in reports of earlier versions
+    attacks: AttackBounds | None = None
 
     def __post_init__(self) -> None:
         require(self.epsilon >= 0, "privacy.epsilon", self.epsilon, "a number >= 0 or infinity")
@@ -151,6 +154,8 @@ class Privacy:
             ("queries priced", str(self.num_queries)),
             ("noise", noise),
         ]
+        if self.attacks is not None:
+            rows += self.attacks.rows
         if self.plain_epsilon is not None:
             name = "what plain composition would cost, not this release"
             rows.append((name, format_epsilon(self.plain_epsilon)))

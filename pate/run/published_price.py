@@ -1,5 +1,6 @@
 """The price of a release as it is published: a privacy card for people, and `privacy.json` for programs."""
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -7,7 +8,8 @@ from typing import Protocol
 
 import numpy as np
 
-from pate.accounting import Budget, PrivacyUnit
+from pate.accounting import Budget, PrivacyUnit, SelfComposedEvent
+from pate.accounting.attack_bounds import AttackBounds
 from pate.accounting.event_tree import failure_probability
 from pate.aggregators import Release
 from pate.aggregators.release import ChargedRelease
@@ -39,6 +41,10 @@ class Charge(Protocol):
     @property
     def seed(self) -> int | None:
         """The seed of the noise; None for noise from the operating system."""
+
+    @property
+    def num_draws(self) -> int:
+        """The number of draws of the noise that were charged, of which the last one is published."""
 
     @property
     def epsilon(self) -> float:
@@ -89,7 +95,14 @@ def privacy_of(release: Release, charge: Charge) -> Privacy:
             if isinstance(value, (str, int, float, bool))
         },
         classes={budget_class.name: budget_class.epsilon for budget_class in priced.classes},
+        attacks=None if math.isinf(charge.epsilon) else _attack_bounds(charge),
     )
+
+
+def _attack_bounds(charge: Charge) -> AttackBounds:
+    """Returns the most that attacks find in all draws of a release together."""
+    draws = SelfComposedEvent(charge.priced.event, count=charge.num_draws)
+    return AttackBounds.from_accountant(charge.budget.accountant().compose(draws))
 
 
 def summary_of(release: Release, queries: Split | None = None) -> ReleaseSummary:

@@ -108,3 +108,10 @@ def test_few_erfcx_has_the_documented_error() -> None:
     np.testing.assert_allclose(special.few_erfcx(x[x < 1e4]), exact, rtol=2.0**-49)
     np.testing.assert_allclose(special.few_erfcx(x), scipy.special.erfcx(x), rtol=2.0**-48)
     assert float(special.few_erfcx(np.inf)) == 0
+
+
+def test_normal_quantile_agrees_with_scipy() -> None:
+    """The inverse of Phi has all digits from 1e-300 to 1 less an ulp, and is infinite at 0 and 1."""
+    p = np.concatenate([np.geomspace(1e-300, 0.4, 500), 1 - np.geomspace(1e-16, 0.4, 200)])
+    assert special.few_ndtri(p) == pytest.approx(scipy.special.ndtri(p), rel=1e-14)
+    assert special.few_ndtri([0.0, 0.5, 1.0]).tolist() == [-math.inf, 0.0, math.inf]

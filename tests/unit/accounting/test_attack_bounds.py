@@ -1,0 +1,53 @@
+"""The bounds on attacks that cards print: numbers, words, and what is rounded."""
+
+import math
+
+import pytest
+from scipy.stats import norm
+
+import pate.accounting as pa
+from pate.accounting.attack_bounds import AttackBounds, percent
+from tests.refusals import refused
+
+
+@pytest.fixture(scope="module")
+def bounds() -> AttackBounds:
+    """Returns the bounds of a Gaussian release with mu = 1.5."""
+    return AttackBounds.from_accountant(pa.AutoAccountant().compose(pa.GaussianEvent(1 / 1.5)))
+
+
+def test_bounds_are_closed_forms_rounded_up(bounds: AttackBounds) -> None:
+    """Each bound of a Gaussian release is at most three digits above its closed form, and never below."""
+    for alpha, share in {**bounds.found, **bounds.guessed}.items():
+        exact = norm.sf(norm.isf(float(alpha)) - 1.5)
+        assert exact <= share <= exact * 1.01
+    advantage = 2 * norm.cdf(0.75) - 1
+    assert advantage <= bounds.advantage <= advantage * 1.01
+    assert 1.5 <= bounds.gdp_mu <= 1.51
+
+
+def test_sentence_names_the_share_at_one_percent(bounds: AttackBounds) -> None:
+    """The sentence says that at most 20.5% are found with 1% false alarms."""
+    assert "1% false alarms" in bounds.sentence
+    assert "20.5%" in bounds.sentence
+
+
+def test_rows_say_that_no_mu_is_known() -> None:
+    """A release that may fail has rows in which no mu is known."""
+    failing = pa.ApproximateEvent(pa.GaussianEvent(1.0), failure_prob=1e-7)
+    rows = dict(AttackBounds.from_accountant(pa.AutoAccountant().compose(failing)).rows)
+    assert rows["mu of a Gaussian release that hides no better"] == "none is known"
+
+
+def test_share_above_one_is_refused() -> None:
+    """Shares are probabilities."""
+    with refused("attacks.0.01", 1.5):
+        AttackBounds(found={"0.01": 1.5}, advantage=0.5, gdp_mu=1.0)
+
+
+def test_percentages_are_rounded_up() -> None:
+    """A percentage is never below the probability."""
+    assert percent(0.21301) == "21.4%"
+    assert percent(1.0) == "100%"
+    assert percent(0.0000125) == "0.00125%"
+    assert percent(math.nextafter(0.01, 1)) == "1.1%"
