@@ -165,6 +165,11 @@ class BudgetSettings(ReleaseSettings):
         default=None,
         published=True,
     )
+    target_mu: float | None = setting(
+        "in place of target_epsilon, the mu of a Gaussian release that would hide a person as well. It is for "
+        "aggregators whose release cannot fail, such as centered_votes and gaussian_votes",
+        default=None,
+    )
     budgets: OneOrSeveral = setting(
         "with data.budget=COLUMN, the epsilon of each word in that column, such as {cautious: 1, usual: 4}; by default "
         "the words are numbers, and mean themselves",
@@ -272,6 +277,13 @@ class TrainSettings(RunSettings, NoiseSettings, FolderSettings):
         rule = "noise=given beside it, and with that noise it asks only as many queries as this pays for"
         is_met = self.max_epsilon is None or self.noise == "given"
         require(is_met, "max_epsilon", self.max_epsilon, rule)
+        rule = "none beside noise=given, which takes the aggregator's noise as it is"
+        require(self.target_mu is None or self.noise == "solved", "target_mu", self.target_mu, rule)
+
+    @property
+    def solved_epsilon(self) -> float | None:
+        """Returns the epsilon for which the noise is solved; None if the noise is given, or solved for `target_mu`."""
+        return None if self.target_mu is not None else super().solved_epsilon
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -384,6 +396,10 @@ class AccountSettings(AskingSettings, PartSettings):
     num_teachers: int = setting("the number of teachers that vote", default=400)
     target_epsilon: float | None = setting(
         "an epsilon that the noise is solved for; by default the noise is taken as it is",
+        default=None,
+    )
+    target_mu: float | None = setting(
+        "in place of target_epsilon, the mu of a Gaussian release that would hide a person as well",
         default=None,
     )
     budgets: OneOrSeveral = setting(

@@ -60,6 +60,7 @@ def _quote(config: DictConfig, monitor: Monitor) -> pricing.Quote:
     budget = pricing.budget_from_settings(
         target_delta=config.target_delta,
         target_epsilon=config.target_epsilon,
+        target_mu=config.target_mu,
         max_epsilon=config.max_epsilon,
         budgets=None if config.budgets is None else OmegaConf.to_object(config.budgets),
         accountant=partial(make, "accountant"),

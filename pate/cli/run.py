@@ -16,6 +16,7 @@ from pate.data.dataset import load_dataset
 from pate.features import Features, NoFeatures, Text
 from pate.features.featured_data import FeaturedData
 from pate.files.digests import digest
+from pate.pricing.budgets import MuBudget
 from pate.progress import Monitor
 from pate.report.report import Heading
 from pate.validation import InvalidValue
@@ -28,7 +29,8 @@ _TERMS = ("target_epsilon", "max_epsilon", "target_delta", "num_queries", "adjac
 def plain_settings(config: DictConfig, excluded_settings: Collection[str]) -> dict[str, Any]:
     """Returns a configuration as plain values, such that equal runs have equal values.
 
-    `features=none` is left out, cache folders become null, and so does the target if noise is given.
+    `features=none` is left out, cache folders become null, and so does the target if noise is given. With `target_mu`
+    the target is the epsilon of a Gaussian release with that mu; otherwise `target_mu` is left out.
 
     Args:
         config: the composed configuration.
@@ -37,6 +39,11 @@ def plain_settings(config: DictConfig, excluded_settings: Collection[str]) -> di
     plain = plain_values(config, resolve=True)
     if plain.get("noise") == "given":
         plain["target_epsilon"] = None
+    if plain.get("target_mu") is None:
+        plain.pop("target_mu", None)
+    else:
+        budget = MuBudget.from_mu(plain["target_mu"], delta=plain["target_delta"])
+        plain["target_epsilon"] = budget.epsilon
     settings = {str(key): value for key, value in plain.items() if key not in excluded_settings}
     for part in ("data", "features"):
         node = settings.get(part)

@@ -85,6 +85,9 @@ def require_noise_said(config: DictConfig, command_line_settings: Mapping[str, s
         InvalidValue: the command line sets noise, but neither `noise=` nor a target; or it sets a target together with
             `noise=given`.
     """
+    if config.get("target_mu") is not None and "target_epsilon" in command_line_settings:
+        rule = "no target_epsilon beside it, which the noise would be solved for"
+        require(config.target_epsilon is None, "target_mu", config.target_mu, rule)
     if "noise" not in config:
         return
     if config.noise == "given":
@@ -92,7 +95,7 @@ def require_noise_said(config: DictConfig, command_line_settings: Mapping[str, s
         is_named = config.target_epsilon is not None and "target_epsilon" in command_line_settings
         require(not is_named, "target_epsilon", config.target_epsilon, rule)
         return
-    if {"noise", "target_epsilon"} & command_line_settings.keys():
+    if {"noise", "target_epsilon", "target_mu"} & command_line_settings.keys():
         return
     rule = (
         "noise=given beside it, which takes this noise as it is, or noise=solved, which begins with it "

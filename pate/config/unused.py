@@ -71,7 +71,9 @@ def _reasons(
     """Returns the reasons why settings of the parts have no effect. For the arguments see `unused_lines`."""
     groups = {name.partition(".")[0] for name in command_line_settings}
     reasons = _command_reasons(config, command)
-    has_budget = config.get("target_epsilon") is not None or config.get("budgets") is not None
+    has_budget = any(
+        config.get(name) is not None for name in ("target_epsilon", "target_mu", "budgets")
+    )
     is_solved = has_budget and config.get("noise") != "given"
     aggregator: Aggregator | None = None
     reads_aggregator = groups & {

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
-from pate.accounting import Accountant, AutoAccountant, Budget
+from pate.accounting import Accountant, AutoAccountant, Budget, gaussian_epsilon
 from pate.pricing.person_budgets import PersonBudgets
-from pate.validation import require
+from pate.validation import require, require_positive
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -20,6 +20,39 @@ class QueryBudget(Budget):
     def __post_init__(self) -> None:
         self.required_epsilon()
         super().__post_init__()
+
+
+_MU_ROUNDING = 1e-9  # relative: of a mu that is computed from the noise
+
+
+@dataclass(frozen=True, kw_only=True)
+class MuBudget(Budget):
+    """A budget for a release that is mu-GDP, for which a plan finds the noise.
+
+    `from_mu` makes the budget. The inherited `epsilon` is that of a Gaussian release with this mu, rounded down.
+
+    Attributes:
+        mu: the largest mu of the release, > 0 (`Accountant.gdp_mu`).
+    """
+
+    mu: float
+
+    _setting_of_epsilon: ClassVar[str] = "target_mu"
+
+    @classmethod
+    def from_mu(
+        cls, mu: float, *, delta: float, accountant: Callable[[], Accountant] = AutoAccountant
+    ) -> Self:
+        """Returns the budget of a mu > 0.
+
+        Args:
+            mu: the largest mu of the release.
+            delta: the delta at which epsilons of the release are reported.
+            accountant: a function without arguments that returns an empty accountant.
+        """
+        require_positive("target_mu", mu)
+        epsilon = gaussian_epsilon(mu * (1 - _MU_ROUNDING), target_delta=delta)
+        return cls(delta=delta, epsilon=epsilon, accountant=accountant, mu=mu)
 
 
 def is_solved_for_noise(budget: Budget) -> bool:
@@ -36,6 +69,7 @@ def budget_from_settings(
     *,
     target_delta: float,
     target_epsilon: float | None = None,
+    target_mu: float | None = None,
     max_epsilon: float | None = None,
     budgets: Any = None,
     accountant: Callable[[], Accountant] = AutoAccountant,
@@ -47,6 +81,8 @@ def budget_from_settings(
     Args:
         target_delta: the delta of the guarantee.
         target_epsilon: the epsilon for which a plan finds the noise; None if another setting has the epsilon.
+        target_mu: the mu for which a plan finds the noise, in place of `target_epsilon`; None if another setting has
+            the epsilon.
         max_epsilon: the epsilon for which a plan finds the number of queries and keeps the noise; None if another
             setting has the epsilon.
         budgets: the epsilon of each class of groups, as `named_budgets` reads them; None for one epsilon for all. A
@@ -61,6 +97,11 @@ def budget_from_settings(
     """
     rule = "no target_epsilon beside it; one solves for the queries, the other for the noise"
     require(target_epsilon is None or max_epsilon is None, "max_epsilon", max_epsilon, rule)
+    rule = "no target_epsilon, max_epsilon or budgets beside it"
+    is_alone = target_epsilon is None and max_epsilon is None and budgets is None
+    require(target_mu is None or is_alone, "target_mu", target_mu, rule)
+    if target_mu is not None:
+        return MuBudget.from_mu(target_mu, delta=target_delta, accountant=accountant)
     if budgets is not None:
         persons = PersonBudgets.from_classes(budgets, delta=target_delta, accountant=accountant)
         rule = f"none beside budgets, of which the largest, {persons.epsilon:g}, is the target"

@@ -1,5 +1,6 @@
 """The plan of a release: the noise or the number of queries that meets a budget, and the price."""
 
+import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any
@@ -15,12 +16,16 @@ from pate.errors import Doubt
 from pate.files.digests import digest
 from pate.mechanisms import CertifiedTable
 from pate.pricing.affordable_queries import largest_num_queries, require_achievable_delta
-from pate.pricing.budgets import QueryBudget
+from pate.pricing.budgets import MuBudget, QueryBudget
 from pate.pricing.person_budgets import BudgetClass, PersonBudgets, fit_to_classes
 from pate.validation import (
     InvalidValue,
 )
 from pate.votes.shape import VoteShape
+
+# of the search for the noise of a mu
+_MOST_TRIES = 8
+_LESS_MU = 1 - 1e-4
 
 
 @dataclass(frozen=True)
@@ -70,7 +75,8 @@ def plan_release(
 ) -> PricedRelease:
     """Solves for the noise or the number of queries that meets a budget, and prices the release.
 
-    A `Budget` with an epsilon solves for the noise, and without one takes the noise as it is. A `QueryBudget` solves
+    A `Budget` with an epsilon solves for the noise, and without one takes the noise as it is. A `MuBudget` solves for
+    the noise of a mu-GDP release. A `QueryBudget` solves
     for the number of queries. `PersonBudgets` also solve for the weights or teachers of each class of groups.
 
     Args:
@@ -116,10 +122,43 @@ def plan_release(
     classes: tuple[BudgetClass, ...] = ()
     if isinstance(budget, PersonBudgets):
         planned, classes = fit_to_classes(unsolved, shape, budgets=budget)
+    elif isinstance(budget, MuBudget):
+        planned = _fitted_to_mu(unsolved, shape, budget)
     elif budget.epsilon is not None:
         planned = unsolved.fitted(budget, shape)
     solved_for = changed_fields(before=unsolved, after=planned)
     return _priced(planned, shape, budget, solved_for=solved_for, classes=classes)
+
+
+def _fitted_to_mu(aggregator: Aggregator, shape: VoteShape, budget: MuBudget) -> Aggregator:
+    """Returns the aggregator with noise for which its release is mu-GDP.
+
+    A Gaussian release meets the mu of the budget with its epsilon. Other releases may exceed it, and are solved for a
+    smaller mu then, as much smaller as theirs was too large.
+
+    Args:
+        aggregator: the aggregator, with noise to start from.
+        shape: the numbers of queries, labels and teachers.
+        budget: the budget.
+
+    Raises:
+        InvalidValue: no mu is known for the release, or no noise meets that of the budget.
+    """
+    mu = budget.mu
+    for _ in range(_MOST_TRIES):
+        narrowed = MuBudget.from_mu(mu, delta=budget.delta, accountant=budget.accountant)
+        fitted = aggregator.fitted(narrowed, shape)
+        reached = budget.accountant().compose(fitted.event(shape)).gdp_mu()
+        if reached <= budget.mu:
+            return fitted
+        if math.isinf(reached):
+            break
+        mu *= budget.mu / reached * _LESS_MU
+    rule = (
+        f"none for {type(aggregator).__name__}, as no mu is known for its release: take target_epsilon, or an "
+        "aggregator with Gaussian noise that cannot fail, such as centered_votes or gaussian_votes"
+    )
+    raise InvalidValue("target_mu", budget.mu, rule=rule)
 
 
 def _priced(

@@ -136,6 +136,7 @@ class Plan(ReleaseTerms, RunSettings):
         return budget_from_settings(
             target_delta=self.target_delta,
             target_epsilon=self.target_epsilon,
+            target_mu=self.target_mu,
             max_epsilon=self.max_epsilon,
             accountant=self.accountant,
         )
@@ -256,6 +257,8 @@ def _epsilon_setting(plan: Plan) -> tuple[str, object] | None:
     """Returns the name and the value of the setting that limits a plan's epsilon; None if neither setting is used."""
     if plan.max_epsilon is not None:
         return "max_epsilon", plan.max_epsilon
+    if plan.target_mu is not None:
+        return "target_mu", plan.target_mu
     if plan.target_epsilon is not None:
         return "target_epsilon", plan.target_epsilon
     return None

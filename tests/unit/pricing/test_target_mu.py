@@ -1,0 +1,53 @@
+"""Noise that is solved for a mu, in place of an epsilon."""
+
+import pytest
+
+from pate.accounting import AutoAccountant, RdpAccountant
+from pate.aggregators import Aggregator, CenteredVotes, GaussianVotes, StableTopK
+from pate.pricing import budget_from_settings, plan_release
+from pate.pricing.budgets import MuBudget
+from pate.votes import VoteShape
+from tests.refusals import refused
+
+SHAPE = VoteShape(num_queries=20, num_labels=5, num_teachers=400)
+
+
+def test_gaussian_release_meets_its_mu() -> None:
+    """Centered votes are solved for a noise of 1 / mu times their sensitivity, to a part in a thousand."""
+    budget = MuBudget.from_mu(0.5, delta=1e-6)
+    planned = plan_release(CenteredVotes(noise_multiplier=1.0), SHAPE, budget)
+    mu = AutoAccountant().compose(planned.event).gdp_mu()
+    assert 0.5 * 0.999 < mu <= 0.5
+
+
+@pytest.mark.slow
+def test_release_of_bits_meets_its_mu() -> None:
+    """Bits, whose mu exceeds that of their epsilon, get more noise until they meet it."""
+    budget = MuBudget.from_mu(1.0, delta=1e-6)
+    planned = plan_release(GaussianVotes(noise_std=10.0), SHAPE, budget)
+    mu = AutoAccountant().compose(planned.event).gdp_mu()
+    assert 0.9 < mu <= 1.0
+
+
+def test_release_that_may_fail_is_refused() -> None:
+    """A stable top-k has no mu, and the error names another setting and other aggregators."""
+    aggregator: Aggregator = StableTopK(selection_scale=20.0, test_std=20.0, failure_prob=1e-10)
+    budget = MuBudget.from_mu(1.0, delta=1e-6, accountant=RdpAccountant)
+    with refused("target_mu", 1.0, "target_epsilon"):
+        plan_release(aggregator, SHAPE, budget)
+
+
+@pytest.mark.parametrize(
+    "other", [{"target_epsilon": 1.0}, {"max_epsilon": 1.0}, {"budgets": [1, 4]}]
+)
+def test_mu_stands_alone(other: dict[str, object]) -> None:
+    """A mu beside an epsilon is refused."""
+    with refused("target_mu", 0.5):
+        budget_from_settings(target_delta=1e-6, target_mu=0.5, **other)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("mu", [0.0, -1.0])
+def test_mu_is_above_zero(mu: float) -> None:
+    """A mu of 0 would need infinite noise."""
+    with refused("target_mu", mu):
+        budget_from_settings(target_delta=1e-6, target_mu=mu)
