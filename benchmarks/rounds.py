@@ -9,15 +9,25 @@ from pate.votes.clipped_moments import ClippedMoments
 from pate.votes.convex_votes import ConvexVotes
 from pate.votes.moment_votes import MomentVotes
 from pate.votes.public_pca import PublicPCA
+from pate.votes.recipe import DEFAULT_RECIPE
+from pate.votes.round_records import RoundRecords
+from pate.votes.round_sums import ThreadSums
 from pate.votes.round_votes import RoundQuestion
 
 _RECORDS = 60_000
 _INPUTS = 128
 _TEACHERS = 400
+# A large data set, whose noise allows components of a kernel.
+_LARGE_RECORDS = 1_000_000
+_LARGE_INPUTS = 64
+_LARGE_LABELS = 20
+_LARGE_PUBLIC = 3000
+_LARGE_DIRECTIONS = 9000  # more than a pool of this size gives
+_BLOCK_ROWS = 512
 
 
 def round_jobs() -> list[Job]:
-    """Returns rounds with as many records, inputs and labels as WordNet-40 has."""
+    """Returns rounds over as many records, inputs and labels as WordNet-40 has, and a round over a million records."""
     rng = np.random.default_rng(0)
     inputs = rng.normal(size=(_RECORDS, _INPUTS)).astype(np.float32)
     groups = np.arange(_RECORDS)
@@ -55,7 +65,50 @@ def round_jobs() -> list[Job]:
             votes=convex,
             left_out="some ten steps of training, in doubles",
         ),
+        _large_round(),
     ]
+
+
+def _large_round() -> Job:
+    """Returns a round of a million teachers with one record each, whose features lie in a scratch file."""
+    rng = np.random.default_rng(2)
+    inputs = rng.normal(size=(_LARGE_RECORDS, _LARGE_INPUTS)).astype(np.float32)
+    recipe = DEFAULT_RECIPE
+    directions = PublicPCA.fit(
+        rng.normal(size=(_LARGE_PUBLIC, _LARGE_INPUTS)),
+        _LARGE_DIRECTIONS,
+        ridge=recipe.ridge_in_rounds,
+        kernel_from=recipe.kernel_from,
+    )
+    records = RoundRecords(
+        inputs=inputs,
+        labels=rng.random((_LARGE_RECORDS, _LARGE_LABELS)) < 0.1,
+        teacher_of=np.arange(_LARGE_RECORDS),
+        num_teachers=_LARGE_RECORDS,
+        directions=directions,
+        records_per_teacher=1.0,
+    )
+    weights = rng.normal(size=(records.width, _LARGE_LABELS)) * 0.05
+    question = RoundQuestion(
+        weights=weights,
+        label_scale=np.ones(_LARGE_LABELS),
+        clipped_moments=ClippedMoments(clip=1.0, num_teachers=_LARGE_RECORDS),
+    )
+    sums = ThreadSums(records)
+    block = rng.normal(size=(_BLOCK_ROWS, records.width))
+
+    def two_products() -> None:
+        for _ in range(0, _LARGE_RECORDS, _BLOCK_ROWS):
+            (block @ weights).T @ block
+
+    return Job(
+        name=f"a round, {_LARGE_RECORDS:,} x {_LARGE_INPUTS} x {_LARGE_LABELS}, {records.width} features",
+        run=lambda: sums.total(question),
+        floor=two_products,
+        floor_name="two products in doubles, of a block in the cache",
+        left_out="reading the file, bits to residuals, clips, grid",
+        rounds=3,
+    )
 
 
 def _round(name: str, votes: MomentVotes, left_out: str) -> Job:

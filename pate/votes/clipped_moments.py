@@ -104,9 +104,10 @@ class ClippedMoments:
             residuals: `[num_teachers, num_labels]`.
             weights: `[num_teachers]` in [0, 1], the weight of each teacher, or one number for all.
         """
-        clipped = residuals * (self._factors(residuals) * weights)[:, None]
+        factors = self._factors(residuals) * weights * self._residual_steps
+        whole = residuals * factors[:, None]
+        np.trunc(whole, out=whole)
         # products are exact in any order; this one is the fastest
-        whole = np.trunc(clipped * self._residual_steps)
         return np.asarray((whole.T @ features.astype(np.float64, copy=False)).T.astype(np.int64))
 
     def sum_of_small(

@@ -80,8 +80,9 @@ class PublicStudent:
         # Rows of zeros stand last, as some processors compute the last numbers of an array in another way.
         num_rows, num_labels = labels.shape
         shape = (num_rows + -num_rows % _VECTOR_ROWS, num_labels)
-        probabilities = np.zeros(shape, dtype=np.float32)
+        probabilities = np.empty(shape, dtype=np.float32)
         probabilities[:num_rows] = features @ self.half_weights
+        probabilities[num_rows:] = 0
         # numpy's tanh takes a fifth of the time of a logistic function: p = (1 + tanh(logit / 2)) / 2
         np.tanh(probabilities, out=probabilities)
         probabilities += 1
