@@ -26,13 +26,14 @@ from pate.data.table.table_file import TableFile
 from pate.features.extracted_form import ExtractedForm
 from pate.files.arrays import read_arrays
 from pate.files.atomic import atomic_write
+from pate.files.paths import files_named
 from pate.files.spreadsheet import row_writer
 from pate.report.console import print_lines
 from pate.validation import InvalidValue, require
 
 _RULES = {
     "release": "the folder release/ of a finished run",
-    "data": "the file of the records, or the folder of the pictures",
+    "data": "the file or files of the records, or the folder of the pictures",
     "output": "the file to write, such as predictions.csv",
 }
 _PICTURE_ENDINGS = (".png", ".jpg", ".jpeg", ".bmp", ".gif", ".tif", ".tiff", ".webp")
@@ -67,7 +68,8 @@ def predict(config: DictConfig) -> None:
         date_order=config.get("date_order"),
         first_year=config.get("first_year"),
     )
-    are_pictures = table.path.is_dir() or table.path.suffix.lower() in _PICTURE_ENDINGS
+    is_picture = table.path.is_dir() or table.path.suffix.lower() in _PICTURE_ENDINGS
+    are_pictures = is_picture and not isinstance(bundle.form.preprocessing, TableSchema)
     name_column = config.id or ("file" if are_pictures else "row")
     label_columns = [
         column for label in bundle.labels for column in (label, f"{label}_probability")
@@ -101,12 +103,13 @@ def _require_output(output: Path, *, data: Path, release: Path) -> None:
 
     Args:
         output: the file to write.
-        data: the file or folder of the records.
+        data: the path of the records, see `files_named`.
         release: the folder of the bundle, which may be published.
     """
     require(output.suffix == ".csv", "output", output, "a file that ends in .csv")
     require(output.parent.is_dir(), "output", output, "a file in a folder that is there")
-    is_data = output.exists() and data.exists() and output.samefile(data)
+    files = [file for file in files_named(data) if file.exists()]
+    is_data = output.exists() and any(map(output.samefile, files))
     require(not is_data, "output", output, "another file than data=, which would be overwritten")
     is_inside = output.resolve().is_relative_to(release.resolve())
     rule = "a file outside the folder of the model, which is published"

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -25,6 +26,7 @@ from pate.validation import (
 )
 
 _COLUMNS = ("record_ids", "group_ids", "teachers")
+_WRITTEN_ROWS = 2**14  # whose numbers are Python objects at the same time
 
 
 @dataclass(frozen=True, eq=False)
@@ -85,15 +87,21 @@ class Partition:
         """Returns the row numbers, ascending, of the private records in a teacher's shard."""
         require_count("teacher", teacher, minimum=0)
         require(teacher < self.num_teachers, "teacher", teacher, f"at most {self.num_teachers - 1}")
-        return self._rows_of_teacher[teacher]
+        return self._rows[self._ends[teacher] : self._ends[teacher + 1]]
 
     def sizes(self) -> NDArray[np.int64]:
         """Returns the number of records of each teacher, int64 `[num_teachers]`."""
         return np.bincount(self.teacher_of, minlength=self.num_teachers)
 
     @cached_property
-    def _rows_of_teacher(self) -> list[NDArray[np.int64]]:
-        return np.split(np.argsort(self.teacher_of, kind="stable"), np.cumsum(self.sizes())[:-1])
+    def _rows(self) -> NDArray[np.int64]:
+        """The row numbers of the first teacher's records, followed by those of the next one, `[num_private]`."""
+        return np.argsort(self.teacher_of, kind="stable")
+
+    @cached_property
+    def _ends(self) -> NDArray[np.int64]:
+        """The places in `_rows` between two teachers, `[num_teachers + 1]`."""
+        return np.append(0, np.cumsum(self.sizes()))
 
     def verify(self, split: Split) -> None:
         """Checks that the partition is a valid partition of a private split.
@@ -145,13 +153,21 @@ class Partition:
         Raises:
             InvalidValue: `verify` refuses the partition.
         """
+        return "".join(self.json_parts(split))
+
+    def json_parts(self, split: Split) -> Iterator[str]:
+        """Yields the text of `to_json` in parts, each with some thousand records, before which `verify` is called."""
         self.verify(split)
-        columns = dict(
-            zip(_COLUMNS, (split.record_ids, split.group_ids, self.teacher_of), strict=True)
-        )
-        content = {name: column.tolist() for name, column in columns.items()}
-        digest = _digest(self.num_teachers, columns=list(columns.values()))
-        return json.dumps({"num_teachers": self.num_teachers, "sha256": digest, **content})
+        columns = [split.record_ids, split.group_ids, self.teacher_of]
+        head = {"num_teachers": self.num_teachers, "sha256": _digest(self.num_teachers, columns)}
+        yield json.dumps(head).removesuffix("}")
+        for name, column in zip(_COLUMNS, columns, strict=True):
+            yield f', "{name}": ['
+            for first in range(0, len(column), _WRITTEN_ROWS):
+                numbers = ", ".join(map(str, column[first : first + _WRITTEN_ROWS].tolist()))
+                yield f", {numbers}" if first > 0 else numbers
+            yield "]"
+        yield "}"
 
     @classmethod
     def from_json(cls, text: str, split: Split) -> Partition:

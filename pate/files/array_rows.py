@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 # The most bytes of rows that `Spilled` holds in memory.
-MAX_BYTES_IN_MEMORY = 2**27
+MAX_BYTES_IN_MEMORY = 2**26
 # Large temporary files go here, since /tmp often lies in memory.
 _PERSISTENT = Path("/var/tmp")
 # The number of rows of a mapped array that are copied at once.
@@ -161,7 +161,7 @@ def scratch_folder() -> Path:
 class Spilled:
     """A collection of blocks of rows, all of one shape and dtype, that become one array.
 
-    If the rows exceed `most_bytes`, by default 128 MiB, they move to a temporary file in `folder`. By default it lies
+    If the rows exceed `most_bytes`, by default 64 MiB, they move to a temporary file in `folder`. By default it lies
     in TMPDIR if this variable is set, and otherwise in /var/tmp if that can be written. The file has no name, so no
     other process can open it, and it is gone when the process ends, even if the process is killed.
     """

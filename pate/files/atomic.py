@@ -45,8 +45,14 @@ def atomic_write(path: Path | str) -> Iterator[IO[bytes]]:
 
 def write_text(path: Path | str, text: str) -> None:
     """Writes a text file in UTF-8, with Unix line breaks on every system."""
+    write_text_parts(path, parts=[text])
+
+
+def write_text_parts(path: Path | str, parts: Iterable[str]) -> None:
+    """Writes a text file as `write_text` does, from parts of the text that need not be in memory together."""
     with atomic_write(path) as file:
-        file.write(text.encode())
+        for part in parts:
+            file.write(part.encode())
 
 
 def remove_partials(folder: Path, name_patterns: Iterable[str]) -> None:

@@ -1,13 +1,14 @@
 """The file that stores a run's partition: the teacher of each private record."""
 
 import os
+from collections.abc import Iterable
 from pathlib import Path
 
 import numpy as np
 
 from pate.data import Partition, Split
-from pate.files.atomic import write_text
-from pate.files.reading import damaged, read_text
+from pate.files.atomic import write_text_parts
+from pate.files.reading import damaged, read_text, reading_file
 from pate.validation import InvalidValue
 
 _MANIFEST = "the partition of this run's private records"
@@ -30,11 +31,10 @@ def deal(private: Split, num_teachers: int, manifest: Path, rng: np.random.Gener
         DamagedFile: the file is damaged, or holds the partition of another run or of another number of teachers.
     """
     partition = Partition.draw(private.group_ids, num_teachers, rng)
-    expected = partition.to_json(private)
     if not os.path.lexists(manifest):
-        write_text(manifest, text=expected)
-    text = read_text(manifest, rule=_MANIFEST, remedy=_DEAL_AGAIN)
-    if text != expected:
+        write_text_parts(manifest, parts=partition.json_parts(private))
+    if not _has_parts(manifest, parts=partition.json_parts(private)):
+        text = read_text(manifest, rule=_MANIFEST, remedy=_DEAL_AGAIN)
         try:
             is_same = Partition.from_json(text, private).digest == partition.digest
         except InvalidValue as error:
@@ -45,3 +45,13 @@ def deal(private: Split, num_teachers: int, manifest: Path, rng: np.random.Gener
             reason = "training.secret and num_teachers deal another"
             raise damaged(manifest, rule=_MANIFEST, finding=reason, remedy=_DEAL_AGAIN)
     return partition
+
+
+def _has_parts(path: Path, parts: Iterable[str]) -> bool:
+    """Returns True if a file consists of these parts of a text; a part at a time is in memory."""
+    with reading_file(path, rule=_MANIFEST, remedy=_DEAL_AGAIN), path.open("rb") as file:
+        for part in parts:
+            expected = part.encode()
+            if file.read(len(expected)) != expected:
+                return False
+        return not file.read(1)

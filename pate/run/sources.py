@@ -15,7 +15,7 @@ from typing import Any
 
 from pate.data import Dataset
 from pate.files.atomic import write_text
-from pate.files.paths import file_identity
+from pate.files.paths import file_identity, files_named, is_pattern
 from pate.files.reading import damaged, read_json
 from pate.progress import Monitor
 from pate.run.folder import RunFolder
@@ -54,7 +54,7 @@ class Sources:
         for part in _PARTS:
             for name, value in _leaves(settings.get(part), name=part):
                 path = os.path.expanduser(value)
-                if os.path.exists(path):
+                if any(map(os.path.exists, _places(path))):
                     paths[name] = path
         return cls(paths, {name: _stamp(Path(path), output_dir) for name, path in paths.items()})
 
@@ -134,8 +134,13 @@ def _leaves(value: Any, name: str) -> Iterator[tuple[str, str]]:
         yield name, value
 
 
+def _places(path: Path | str) -> list[Path]:
+    """Returns the files and folders that match a pattern of names, or the path itself if it is no pattern."""
+    return files_named(path) if is_pattern(path) else [Path(path)]
+
+
 def _stamp(path: Path, output_dir: Path) -> str:
-    """Returns the digest of the sizes and times of a file or, for a folder, of all its files outside `output_dir`."""
+    """Returns the digest of the names, sizes and times of all files of a path: see `Sources`."""
     digest = hashlib.sha256()
     for name, status in sorted(_files_below(path, output_dir), key=lambda file: file[0]):
         digest.update(repr((name, status.st_size, status.st_mtime_ns, status.st_ctime_ns)).encode())
@@ -143,7 +148,15 @@ def _stamp(path: Path, output_dir: Path) -> str:
 
 
 def _files_below(path: Path, output_dir: Path) -> Iterator[tuple[str, os.stat_result]]:
-    """Yields the name and the `os.stat` of a file or, for a folder, of all its files except files that runs write."""
+    """Yields the name and the `os.stat` of each file of a path.
+
+    A pattern has the files that match it now, a folder all files in it except files that runs write.
+    """
+    if is_pattern(path):
+        for place in _places(path):
+            for name, status in _files_below(Path(place), output_dir):
+                yield os.path.join(place, name), status
+        return
     if not path.is_dir():
         yield "", path.stat()
         return

@@ -202,7 +202,7 @@ def test_mistakes_of_the_commands_are_one_line(
         ),
         (
             [release, output],
-            "data=???: expected the file of the records, or the folder of the pictures",
+            "data=???: expected the file or files of the records, or the folder of the pictures",
         ),
         (
             ["release=nowhere", "data=x", output],

@@ -11,7 +11,7 @@ import numpy as np
 
 from pate.data import Dataset, Partition
 from pate.data.dataset import require_dataset
-from pate.files.atomic import remove_partials, write_text
+from pate.files.atomic import remove_partials, write_text, write_text_parts
 from pate.files.digests import file_digest
 from pate.files.paths import make_folder
 from pate.files.reading import FROM_BACKUP, read_text
@@ -231,7 +231,7 @@ class HolderShare:
         dataset = replace(dataset, private=dataset.private.take(rows))
         partition = Partition(partition_of_all.teacher_of[rows] - first, num_teachers)
         if not os.path.lexists(folder.partition):
-            write_text(folder.partition, text=partition.to_json(dataset.private))
+            write_text_parts(folder.partition, parts=partition.json_parts(dataset.private))
         return cls(teacher, dataset, partition, streams.seeds("teachers", num_seeds=last)[first:])
 
     def train(

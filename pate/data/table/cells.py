@@ -51,21 +51,36 @@ def as_texts(cells: Any) -> Any:
     return _trimmed(texts)
 
 
-def digest_texts(cells: Any) -> Any:
-    """Returns cells as `as_texts` of version 1 did, for the digests in ledgers, which must not change.
+def digest_cells(cells: Any) -> Any:
+    """Returns cells in the type from which `digest_texts` makes their texts.
 
-    Floats are written as digits only if all of their column are whole. So a cell may change the text of another cell:
-    features must not be made of these texts.
+    Floats become whole numbers if all of them are whole. So a cell may change the text of another cell.
+
+    Args:
+        cells: a pyarrow array with all cells of a column in a batch.
     """
     pa = arrow()
     cells = _decoded(cells)
-    if pa.types.is_floating(cells.type):
-        values = cells.to_numpy(zero_copy_only=False)
-        cells = pa.array(values, pa.float64(), from_pandas=True)
-        values = values[~np.isnan(values)]
-        # most columns show by their first numbers that they are not whole
-        if _are_whole(values[:_FIRST_NUMBERS]).all() and _are_whole(values).all():
-            cells = cells.cast(pa.int64(), safe=False)
+    if not pa.types.is_floating(cells.type):
+        return cells
+    values = cells.to_numpy(zero_copy_only=False)
+    cells = pa.array(values, pa.float64(), from_pandas=True)
+    values = values[~np.isnan(values)]
+    # most columns show by their first numbers that they are not whole
+    if _are_whole(values[:_FIRST_NUMBERS]).all() and _are_whole(values).all():
+        return cells.cast(pa.int64(), safe=False)
+    return cells
+
+
+def digest_texts(cells: Any) -> Any:
+    """Returns cells as `as_texts` of version 1 did, for the digests in ledgers, which must not change.
+
+    Features must not be made of these texts.
+
+    Args:
+        cells: some of the cells that `digest_cells` returned.
+    """
+    pa = arrow()
     if pa.types.is_floating(cells.type) or pa.types.is_integer(cells.type):
         return cells.cast(pa.string())  # without blanks around it
     try:

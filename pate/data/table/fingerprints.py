@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from pate.data.copies import rounded
 from pate.data.table.arrow import arrow
-from pate.data.table.cells import as_texts, digest_texts
+from pate.data.table.cells import as_texts, digest_cells, digest_texts
 from pate.data.table.column import Column
 from pate.data.table.number_column import NumberColumn
 from pate.data.table.schema import TableSchema
@@ -20,6 +20,7 @@ from pate.data.table.table_file import NumberedBatch
 
 _CELL_SEPARATOR = "\x1f"
 _MISSING_WORD = "\x00"
+_HASHED_ROWS = 2048
 
 
 def row_numbers(batches: Iterable[NumberedBatch], schema: TableSchema) -> NDArray[np.uint64]:
@@ -76,8 +77,18 @@ class CellDigest:
 
     def hashes(self, batch: Any) -> NDArray[np.uint64]:
         """Returns the hash of the cells in each row of a pyarrow table, `[num_rows]`."""
-        self._names = names = sorted(batch.column_names)
-        words = [digest_texts(batch.column(name)).fill_null(_MISSING_WORD) for name in names]
+        self._names = sorted(batch.column_names)
+        columns = [digest_cells(batch.column(name)) for name in self._names]
+        # some rows at a time, as texts take many times the memory of numbers
+        return np.concatenate(
+            [
+                self._hashes_of_some([column[first : first + _HASHED_ROWS] for column in columns])
+                for first in range(0, batch.num_rows, _HASHED_ROWS)
+            ]
+        )
+
+    def _hashes_of_some(self, columns: list[Any]) -> NDArray[np.uint64]:
+        words = [digest_texts(column).fill_null(_MISSING_WORD) for column in columns]
         return _hash_rows(list(map(with_points, words)) if self._cells_are_text else words)
 
     def add(self, hashes: NDArray[np.uint64]) -> None:

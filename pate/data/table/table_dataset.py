@@ -12,7 +12,7 @@ from pate.data.copies import CellNumbers, remarks_on_copies
 from pate.data.dataset import Dataset, Kind
 from pate.data.preprocessing import Preprocessing
 from pate.data.shared_records import OwnerNames, SharedRecords, linked_groups
-from pate.data.split import SPLITS, Split, count_shared
+from pate.data.split import SPLITS, Split, count_shared, distinct
 from pate.data.table.arrow import arrow, joined
 from pate.data.table.cells import as_texts
 from pate.data.table.column import Column
@@ -159,10 +159,9 @@ def _names_for_ledgers(columns: Sequence[Any], spelling: CellSpelling) -> OwnerN
     pa = arrow()
     names = []
     for column in columns:
-        distinct_cells = column.unique()
         if len(columns) == 1 and column.type == pa.int64():
-            return OwnerNames(distinct_cells)
-        distinct_cells = as_texts(distinct_cells)
+            return OwnerNames(distinct(column.to_numpy()))
+        distinct_cells = as_texts(column.unique())
         for first in range(0, len(distinct_cells), _NAMES_AT_ONCE):
             words = distinct_cells[first : first + _NAMES_AT_ONCE]
             persons = person_names(words, spelling)

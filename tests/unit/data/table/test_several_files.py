@@ -1,0 +1,447 @@
+"""Tables in folders and patterns of files: they are read as one file into which all rows are joined."""
+
+from __future__ import annotations
+
+import datetime
+import os
+from collections.abc import Callable
+from decimal import Decimal
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from pate.data import Dataset, Table
+from pate.data.table.fingerprints import private_digest
+from pate.data.table.table_file import TableFile
+from tests.refusals import ANY, refused
+
+pa = pytest.importorskip("pyarrow")
+
+NUM_ROWS = 20_000
+ENDINGS = ("parquet", "csv", "csv.gz", "jsonl", "feather")
+
+
+def records(num_rows: int, *, first: int = 0, shift: int = 0) -> Any:
+    """Returns a table of persons with some records each, an id, numbers, words and a label.
+
+    Args:
+        num_rows: the number of rows.
+        first: the number of the first record.
+        shift: a number that is added to the persons, so that splits share none.
+    """
+    row = first + np.arange(num_rows)
+    return pa.table(
+        {
+            "record": row + 10**6 * shift,
+            "person": row * 7919 % (num_rows // 2) + 10**6 * shift,
+            # whole numbers in most batches, and fractions in some
+            "dose": np.where(row % 9000 < 40, row / 8, row % 50),
+            "age": pa.array(row % 83, mask=row % 31 == 0),
+            "sex": np.array(["f", "m", "x"])[row % 3],
+            "flu": (row % 5 == 0).astype(np.int8),
+        }
+    )
+
+
+PUBLIC = records(600, shift=1)
+TEST = records(90, shift=2)
+
+
+def write_table(path: Path, table: Any) -> None:
+    """Writes a table as a file of the kind that the path's ending says."""
+    from pyarrow import csv, feather, parquet
+
+    if path.suffix == ".parquet":
+        parquet.write_table(table, path, row_group_size=3000)
+    elif path.suffix == ".feather":
+        feather.write_feather(table, path)
+    elif path.suffix == ".jsonl":
+        lines = table.to_pandas().to_json(orient="records", lines=True, double_precision=15)
+        path.write_text(lines)
+    else:
+        with pa.output_stream(str(path), compression="detect") as out:
+            csv.write_csv(table, out)
+
+
+def write_parts(folder: Path, table: Any, ends: list[int], ending: str = "parquet") -> Path:
+    """Writes the rows of a table into several files of a new folder, and returns the folder.
+
+    Args:
+        folder: the new folder.
+        table: the table.
+        ends: the numbers of the rows before which a file ends and the next one begins.
+        ending: the ending of the files' names.
+    """
+    folder.mkdir()
+    bounds = [0, *ends, table.num_rows]
+    for part, (start, end) in enumerate(pairwise(bounds)):
+        write_table(folder / f"part-{part}.{ending}", table.slice(start, end - start))
+    return folder
+
+
+@pytest.fixture
+def reader(tmp_path: Path) -> Callable[..., Table]:
+    """Writes the public and the test file, and returns a function that makes a reader for private files."""
+    write_table(tmp_path / "public.parquet", PUBLIC)
+    write_table(tmp_path / "test.parquet", TEST)
+
+    def table_of(private: Path | str, **settings: Any) -> Table:
+        usual = {
+            "public": str(tmp_path / "public.parquet"),
+            "test": str(tmp_path / "test.parquet"),
+            "labels": ("flu",),
+            "group": "person",
+            "id": "record",
+        }
+        return Table(private=str(private), **{**usual, **settings})
+
+    return table_of
+
+
+def contents(dataset: Dataset) -> tuple[Any, ...]:
+    """Returns what identifies a data set and its private records."""
+    return (
+        dataset.digest(),
+        dataset.private_digest(),
+        dataset.private.digest(),
+        dataset.notes,
+        {kind: frozenset(names) for kind, names in dataset.owners.items()},
+    )
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("ending", ENDINGS)
+def test_a_folder_gives_the_data_set_of_one_joined_file(
+    reader: Callable[..., Table], tmp_path: Path, ending: str
+) -> None:
+    """Three files have the digests, notes and owners of one with all rows; groups lie in several of them."""
+    table = records(NUM_ROWS)
+    write_table(tmp_path / f"whole.{ending}", table)
+    folder = write_parts(tmp_path / "many", table, ends=[5001, 12_345], ending=ending)
+    whole = reader(tmp_path / f"whole.{ending}").load()
+    for private in (folder, folder / f"part-*.{ending}", f"{tmp_path}/m*/part-[0-2].{ending}"):
+        assert contents(reader(private).load()) == contents(whole)
+    assert whole.private.num_groups == NUM_ROWS // 2
+    groups = whole.private.group_ids
+    assert len(np.intersect1d(groups[:5001], groups[12_345:])) > 1000
+
+
+def test_files_are_read_in_the_order_of_their_names(
+    reader: Callable[..., Table], tmp_path: Path
+) -> None:
+    """Row numbers run on from one file to the next one, in the order of names and not of writing."""
+    table = records(30)
+    (tmp_path / "many").mkdir()
+    for name, start in (("c", 20), ("a", 0), ("b", 10)):
+        write_table(tmp_path / "many" / f"{name}.csv", table.slice(start, 10))
+    write_table(tmp_path / "whole.csv", table)
+    split = reader(tmp_path / "many", group=None, id=None).load().private
+    expected = reader(tmp_path / "whole.csv", group=None, id=None).load().private
+    assert split.record_ids.tolist() == list(range(30))
+    assert np.array_equal(split.inputs, expected.inputs)
+
+
+@pytest.mark.parametrize("split", ["public", "test"])
+def test_public_and_test_rows_may_lie_in_folders(
+    reader: Callable[..., Table], tmp_path: Path, split: str
+) -> None:
+    """A folder of public or test files gives the data set of one file; the schema is learned from all of its files."""
+    write_table(tmp_path / "private.parquet", records(60))
+    table = {"public": PUBLIC, "test": TEST}[split]
+    folder = write_parts(tmp_path / "many", table, ends=[20, 50])
+    whole = reader(tmp_path / "private.parquet").load()
+    parts = reader(tmp_path / "private.parquet", **{split: str(folder)}).load()
+    assert contents(parts) == contents(whole)
+
+
+def test_one_folder_may_hold_all_splits(tmp_path: Path) -> None:
+    """A folder in place of `path`, with a column of splits, gives the data set of one file."""
+    splits = {"private": records(40), "public": records(50, shift=1), "test": records(30, shift=2)}
+    tables = [
+        table.append_column("which", pa.array([split] * len(table)))
+        for split, table in splits.items()
+    ]
+    table = pa.concat_tables(tables).take(np.argsort(np.arange(120) * 37 % 120))
+    write_table(tmp_path / "whole.csv", table)
+    folder = write_parts(tmp_path / "many", table, ends=[11, 60], ending="csv")
+    settings: dict[str, Any] = {
+        "split": "which",
+        "labels": ("flu",),
+        "group": "person",
+        "id": "record",
+    }
+    whole = Table(path=str(tmp_path / "whole.csv"), **settings).load()
+    assert contents(Table(path=str(folder), **settings).load()) == contents(whole)
+
+
+def test_files_of_programs_beside_the_data_are_left_out(tmp_path: Path) -> None:
+    """Names that begin with a point or an underscore are no data, as a folder that Spark wrote has them."""
+    folder = write_parts(tmp_path / "many", records(30), ends=[10])
+    for name in ("_SUCCESS", ".part-0.parquet.crc"):
+        (folder / name).write_text("other")
+    (folder / "_log").mkdir()
+    files = TableFile(folder, name="data.private").files
+    assert [file.path.name for file in files] == ["part-0.parquet", "part-1.parquet"]
+
+
+def write_text(folder: Path, name: str) -> None:
+    """Writes another file into a folder."""
+    (folder / name).write_text("a,b\n1,2\n")
+
+
+@pytest.mark.parametrize(
+    ("name", "rule"),
+    [
+        ("part-2.csv", "files of one kind, and part-0.parquet is parquet"),
+        ("read.me", "a file that is there and ends in"),
+        ("inner/", "a file that is there and ends in"),
+    ],
+)
+def test_other_files_in_a_folder_are_refused(tmp_path: Path, name: str, rule: str) -> None:
+    """A file of another or of no known kind and a folder are refused with their path; a pattern leaves them out."""
+    folder = write_parts(tmp_path / "many", records(30), ends=[10])
+    if name.endswith("/"):
+        (folder / name).mkdir()
+    else:
+        write_text(folder, name)
+    table = TableFile(folder, name="data.private")
+    with refused("data.private", folder / name, rule):
+        list(table.rows())
+    pattern = TableFile(folder / "*.parquet", name="data.private")
+    assert sum(len(numbers) for numbers, _ in pattern.rows()) == 30
+
+
+@pytest.mark.parametrize("place", ["empty", "empty/*.csv", "gone/part-*.csv"])
+def test_a_path_without_files_is_refused(
+    reader: Callable[..., Table], tmp_path: Path, place: str
+) -> None:
+    """An empty folder, and patterns that nothing matches, are refused with the setting."""
+    (tmp_path / "empty").mkdir()
+    with refused("data.private", tmp_path / place, "a folder with a file in it"):
+        reader(tmp_path / place).load()
+
+
+def test_a_file_may_be_named_like_a_pattern(reader: Callable[..., Table], tmp_path: Path) -> None:
+    """A file whose name has brackets is read, and not taken for a pattern."""
+    write_table(tmp_path / "a[1].csv", records(30))
+    write_table(tmp_path / "a1.csv", records(40))
+    assert len(reader(tmp_path / "a[1].csv").load().private) == 30
+
+
+@pytest.mark.parametrize("ending", ["parquet", "csv", "jsonl"])
+@pytest.mark.parametrize(
+    ("change", "rule"),
+    [
+        ("drop", "the columns of part-0.{} and no others, it lacks age"),
+        ("add", "the columns of part-0.{} and no others, it also has more"),
+    ],
+)
+def test_files_with_other_columns_are_refused(
+    tmp_path: Path, ending: str, change: str, rule: str
+) -> None:
+    """The second file lacks a column, or has one more: it is refused with its path and the column."""
+    table = records(20)
+    folder = write_parts(tmp_path / "many", table, ends=[], ending=ending)
+    other = table.drop_columns(["age"])
+    if change == "add":
+        other = table.append_column("more", table.column("age"))
+    write_table(folder / f"part-1.{ending}", other)
+    with refused("data", folder / f"part-1.{ending}", rule.format(ending)):
+        list(TableFile(folder, name="data").rows())
+
+
+def test_columns_may_be_in_another_order(tmp_path: Path) -> None:
+    """The second file has the columns in reverse order. They are found by their names."""
+    table = records(20)
+    folder = write_parts(tmp_path / "many", table.slice(0, 10), ends=[])
+    write_table(folder / "part-1.parquet", table.slice(10).select(table.column_names[::-1]))
+    assert TableFile(folder, name="data").read().to_pydict() == table.to_pydict()
+
+
+def test_types_that_hold_each_other_are_joined(tmp_path: Path) -> None:
+    """Whole numbers, floats and missing cells of one column, as pandas writes them in parts, become floats."""
+    folder = tmp_path / "many"
+    folder.mkdir()
+    cells = [pa.array([1, 2]), pa.array([0.5, None]), pa.nulls(1), pa.array([3], pa.int8())]
+    for part, ages in enumerate(cells):
+        write_table(folder / f"{part}.parquet", pa.table({"age": ages}))
+    joined = TableFile(folder, name="data").read()
+    assert joined.to_pydict() == {"age": [1.0, 2.0, 0.5, None, None, 3.0]}
+    assert joined.schema.field("age").type == pa.float64()
+
+
+def test_types_that_do_not_fit_are_refused(tmp_path: Path) -> None:
+    """Words in place of numbers, and whole numbers that floats do not hold, are refused without a cell."""
+    folder = tmp_path / "many"
+    folder.mkdir()
+    write_table(folder / "0.parquet", pa.table({"age": [1.5]}))
+    write_table(folder / "1.parquet", pa.table({"age": ["2"]}))
+    rule = "one type in each file for the column age, it has string and 0.parquet double"
+    with refused("data", folder / "1.parquet", rule):
+        TableFile(folder, name="data").read()
+    write_table(folder / "1.parquet", pa.table({"age": [2**53 + 1]}))
+    with refused("data", folder / "1.parquet", "whole numbers below 2**53") as caught:
+        TableFile(folder, name="data").read()
+    assert str(2**53 + 1) not in str(caught.value)
+
+
+@pytest.mark.parametrize("other", ["many/part-1.csv", "many", "many/*-1.csv", "link.csv"])
+def test_one_file_in_two_splits_is_refused(
+    reader: Callable[..., Table], tmp_path: Path, other: str
+) -> None:
+    """The test split names a file of the private folder, the folder, a pattern or a link: it is refused."""
+    folder = write_parts(tmp_path / "many", records(30), ends=[10, 20], ending="csv")
+    os.link(folder / "part-1.csv", tmp_path / "link.csv")
+    with refused("data.test", ANY, "another file than data.private"):
+        reader(folder, test=str(tmp_path / other)).load()
+
+
+def test_one_file_twice_in_a_folder_is_refused(
+    reader: Callable[..., Table], tmp_path: Path
+) -> None:
+    """A link in the private folder leads to another file of it: its rows would count twice."""
+    folder = write_parts(tmp_path / "many", records(30), ends=[10], ending="csv")
+    (folder / "part-2.csv").symlink_to("part-0.csv")
+    with refused("data.private", folder / "part-2.csv", "each file once"):
+        reader(folder).load()
+
+
+@pytest.mark.parametrize("ending", ["parquet", "csv"])
+def test_a_wrong_cell_is_named_with_its_file(
+    reader: Callable[..., Table], tmp_path: Path, ending: str
+) -> None:
+    """A wrong label in the fourth row of the second file is refused with row and file."""
+    table = records(30)
+    labels = table.column("flu").to_pylist()
+    labels[13] = 7
+    table = table.set_column(table.column_names.index("flu"), "flu", pa.array(labels))
+    folder = write_parts(tmp_path / "many", table, ends=[10, 20], ending=ending)
+    place = f"1 of 30 rows hold something else, row 4 of {folder}/part-1.{ending} is the first"
+    with refused("data.private.flu", rule=place):
+        reader(folder).load()
+
+
+def test_a_wrong_number_is_named_with_its_file(
+    reader: Callable[..., Table], tmp_path: Path
+) -> None:
+    """A word in a column of numbers, in the last file, is refused with row and file."""
+    table = records(30)
+    ages = table.column("age").cast(pa.string()).to_pylist()
+    ages[29] = "old"
+    table = table.set_column(table.column_names.index("age"), "age", pa.array(ages))
+    folder = write_parts(tmp_path / "many", table, ends=[10, 20], ending="csv")
+    with refused("data.private.age", rule=f"row 10 of {folder}/part-2.csv is the first"):
+        reader(folder).load()
+
+
+def test_damage_is_named_with_its_file(reader: Callable[..., Table], tmp_path: Path) -> None:
+    """A row with too many cells in the second file is refused with the path and the row in this file."""
+    folder = write_parts(tmp_path / "many", records(30), ends=[10, 20], ending="csv")
+    path = folder / "part-1.csv"
+    path.write_text(path.read_text() + "1,2\n")
+    with refused("data.private", path, "1 of 11 rows have more or fewer, row 11 is the first"):
+        reader(folder).load()
+
+
+def test_copies_in_several_files_are_remarked_on(
+    reader: Callable[..., Table], tmp_path: Path
+) -> None:
+    """Public records are copied into one of the private files. A remark counts them."""
+    copies = PUBLIC.slice(0, 300)
+    for column in ("record", "person"):
+        place = copies.column_names.index(column)
+        copies = copies.set_column(place, column, pa.compute.add(copies.column(column), 10**7))
+    folder = write_parts(tmp_path / "many", records(60), ends=[20])
+    write_table(folder / "part-2.parquet", copies)
+    notes = reader(folder, public=str(tmp_path / "public.parquet")).load().notes
+    assert any(note.startswith("data.public: ") and "of private ones" in note for note in notes)
+
+
+def test_an_id_in_two_files_is_refused(reader: Callable[..., Table], tmp_path: Path) -> None:
+    """The same id in two private files, for rows of different people, is refused."""
+    folder = write_parts(tmp_path / "many", records(30), ends=[20])
+    write_table(folder / "part-2.parquet", records(10))
+    with refused("data.id", "record", "another id in each row, 10 of 40 rows of private"):
+        reader(folder, group=None).load()
+
+
+def test_ids_are_the_same_people_as_numbers_and_as_words(
+    reader: Callable[..., Table], tmp_path: Path
+) -> None:
+    """Ids and groups in whole numbers of Parquet give the groups, owners and notes of the same as words."""
+    table = records(60)
+    words = table
+    for column in ("record", "person"):
+        place = words.column_names.index(column)
+        words = words.set_column(place, column, words.column(column).cast(pa.string()))
+    write_table(tmp_path / "numbers.parquet", table)
+    write_table(tmp_path / "words.parquet", words)
+    numbers = reader(tmp_path / "numbers.parquet").load()
+    assert contents(numbers) == contents(reader(tmp_path / "words.parquet").load())
+    assert numbers.owners["group"] == {b"%d" % person for person in range(30)}
+
+
+def test_digests_of_cells_are_those_in_ledgers() -> None:
+    """The digest of cells of all types has the value that version 1 computed: ledgers know records by it.
+
+    The table has a whole batch and a part of one, as texts of floats depend on the other floats of a batch. The
+    expected digests were computed before the digest was made in one pass.
+    """
+    num_rows = 9000
+    row = np.arange(num_rows)
+    odd = [
+        float("nan")
+        if number % 9 == 0
+        else float("inf")
+        if number % 10 == 0
+        else -0.0
+        if number % 7 == 0
+        else number * 1e17
+        for number in range(num_rows)
+    ]
+    columns = {
+        "id": pa.array(row * 7919 % 100003),
+        "small": pa.array((row % 5).astype(np.int8), mask=row % 11 == 0),
+        "unsigned": pa.array((row * 2**50).astype(np.uint64)),
+        "whole at first": pa.array(np.where(row < 8192, row % 100, row / 8)),
+        "whole": pa.array((row % 90).astype(np.float64), mask=row % 13 == 0),
+        "single": pa.array((row / 3).astype(np.float32)),
+        "odd": pa.array(odd, from_pandas=False),
+        "flag": pa.array(row % 3 == 0, mask=row % 17 == 0),
+        "word": pa.array(
+            [["", " a b ", "x", None, "\u00e9\u200b"][number % 5] for number in range(num_rows)]
+        ),
+        "large": pa.array([f"w{number % 3}" for number in range(num_rows)], pa.large_string()),
+        "code": pa.array([f"c{number % 4}" for number in range(num_rows)]).dictionary_encode(),
+        "day": pa.array(
+            [
+                datetime.date(2000, 1, 1) + datetime.timedelta(days=number)
+                for number in range(num_rows)
+            ]
+        ),
+        "moment": pa.array(row.astype("datetime64[s]")),
+        "price": pa.array(
+            [Decimal(number) / 4 for number in range(num_rows)], pa.decimal128(12, 3)
+        ),
+        "bytes": pa.array([bytes([number % 256, 65]) for number in range(num_rows)]),
+        "list": pa.array([[number % 3, number] for number in range(num_rows)]),
+        "none": pa.nulls(num_rows),
+    }
+    table = pa.table(columns)
+    batches = [(row[first : first + 8192], table.slice(first, 8192)) for first in (0, 8192)]
+    digest = "b45dd0742785ef5917dfac9266fbec8b57ffdcdb9d63548404185fce0dcae0c4"
+    assert private_digest(batches) == digest
+    assert private_digest(batches[:1]) != digest
+    words = pa.table(
+        {
+            "age": [["3,5", "3.5", " 7 ", "NA", ""][number % 5] for number in range(num_rows)],
+            "word": [f"w{number % 17}" for number in range(num_rows)],
+        }
+    )
+    digest = "e7a4dfd96b62b591114310c527067115bf36741e7172c403a83638a34a4832fd"
+    assert private_digest([(row, words)], cells_are_text=True) == digest
+    digest = "c02332f356ece811f5b91b7ebc26719e7eed763b0afc9f2c960ab97d13d4ed25"
+    assert private_digest([(row, words)]) == digest
