@@ -221,8 +221,9 @@ def test_plan_of_one_teacher_gets_no_remedies() -> None:
     assert (
         remedies(plan.aggregator, priced=plan.priced(), budget=plan.budget, num_groups=1000) == []
     )
+    no_time = RemedySearch(seconds=0)  # the search above found nothing
     with refused("num_teachers", 1, "the one teacher is sure"):
-        judged(plan)
+        guarded(plan.aggregator, plan.shape, plan.budget, search=no_time)
 
 
 @pytest.mark.parametrize("num_labels", [8, 12])
