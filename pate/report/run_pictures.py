@@ -292,11 +292,13 @@ def precision_recall(figures: RunFigures) -> Picture | None:
 def membership_curve(report: Report) -> Picture | None:
     """Draws the true positive rates of attacks on the student at low false positive rates, and the rates by chance.
 
-    The result is None if no attack was made.
+    Marks show the largest rates that the price of the release permits to any attack. The result is None if no attack
+    was made.
     """
     attack = report.membership
     if attack is None:
         return None
+    bounds = report.privacy.attacks
     one_record = 1 / attack.num_private
     low = np.maximum(attack.low, one_record / 2)
     high = np.maximum(attack.high, one_record)
@@ -313,6 +315,17 @@ def membership_curve(report: Report) -> Picture | None:
             if tpr:
                 visible = np.where(np.greater(tpr, 0), tpr, np.nan)
                 axes.plot(attack.fpr, visible, color=color, marker="o", markersize=2.6, label=name)
+        if bounds is not None:
+            rates = [float(rate) for rate in bounds.found]
+            axes.plot(
+                rates,
+                list(bounds.found.values()),
+                color=INK,
+                linestyle="none",
+                marker="_",
+                markersize=9,
+                label="no attack finds more",
+            )
         axes.set(xscale="log", yscale="log", ylim=(min(one_record, attack.fpr[0]) / 2, 1.2))
         # plain numbers: a reader's colors do not reach raised exponents
         for axis in (axes.xaxis, axes.yaxis):

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from sklearn.metrics import precision_recall_curve
 
+from pate.accounting.attack_bounds import AttackBounds
 from pate.report import Report
 from pate.report.figures import RunFigures
 from pate.report.precision_recall import PrecisionRecall
@@ -15,6 +16,7 @@ from pate.report.run_pictures import (
     epsilon_curve,
     gap_histogram,
     label_dots,
+    membership_curve,
     pictures,
     score_bars,
     student_curve,
@@ -131,6 +133,17 @@ def test_a_million_queries_stay_a_small_picture(figures: RunFigures) -> None:
     )
     for picture in (epsilon_curve(large_run), gap_histogram(large_run), answer_bars(large_run)):
         assert len(picture.svg(name="a")) < 100_000
+
+
+def test_bounds_of_the_price_stand_beside_what_attacks_found(report: Report) -> None:
+    """The picture of the attack has a mark for the most that any attack finds, where the price bounds it."""
+    bounds = AttackBounds(found={"0.01": 0.2, "0.1": 0.6}, advantage=0.5, gdp_mu=1.5)
+    bounded = replace(report, privacy=replace(report.privacy, attacks=bounds))
+    for name, described in (("a", report), ("b", bounded)):
+        picture = membership_curve(described)
+        assert picture is not None
+        has_mark = "no attack finds more" in texts(picture.svg(name=name))
+        assert has_mark == (described is bounded)
 
 
 def test_a_picture_without_data_is_not_drawn(report: Report, figures: RunFigures) -> None:
