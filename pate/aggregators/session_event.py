@@ -71,7 +71,9 @@ def session_event(
         )
         raise InvalidValue("failure_prob", rule=rule)
     if call_epsilon > _LARGEST_EPSILON:  # twice the epsilon covers an access of every target
-        return _composed_calls(2 * call_epsilon, num_calls=num_calls, failure_prob=failure_prob)
+        return _composed_calls(
+            epsilon=2 * call_epsilon, num_calls=num_calls, failure_prob=failure_prob
+        )
     target = make_target(call_epsilon)
     accesses = _accesses(
         target,

@@ -232,7 +232,7 @@ class RunFolder(EnsembleFolder):
         Args:
             report: the text of `report.json`.
         """
-        published_names = _file_names(self.release)
+        published_names = _file_names(folder=self.release)
         Manifest.from_files(self.release, published_names, remedy=_OR_ANEW).write(self.release)
         own_names = [self.page.name, *self._release_names()]
         digests = dict(Manifest.from_files(self.path, own_names, remedy=_OR_ANEW).sha256)
@@ -270,7 +270,9 @@ class RunFolder(EnsembleFolder):
 
     def _release_names(self) -> list[str]:
         """Returns the names of all files of `release/`, relative to the run's folder, the manifest last."""
-        return [f"{self.release.name}/{name}" for name in (*_file_names(self.release), MANIFEST)]
+        return [
+            f"{self.release.name}/{name}" for name in (*_file_names(folder=self.release), MANIFEST)
+        ]
 
     def _check_settings(self, settings: dict[str, Any]) -> None:
         """Raises `InvalidValue`, which shows the differing settings, if this folder's run began with other settings."""

@@ -166,7 +166,7 @@ def test_2_noise_is_fresh_for_every_query() -> None:
     with fault_found():
         check_fresh_noise(seeded, source=seed)
     with refused("rng", 7):
-        bits_of(np.full((400, 4), 20), rng=7)
+        bits_of(counts=np.full((400, 4), 20), rng=7)
 
 
 # 3. tau charged for a cap of tau, and 5. many labels for the price of one

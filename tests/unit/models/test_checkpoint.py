@@ -55,7 +55,7 @@ def store(tmp_path):
 def trained(store, parts):
     """Saves two trained teachers in a store, and returns their recipe."""
     teacher = SklearnTeacher(DecisionTreeClassifier())
-    store.save(dict(enumerate(teacher.fit_many(shards=parts[:2], seeds=[1, 2]))))
+    store.save(states=dict(enumerate(teacher.fit_many(shards=parts[:2], seeds=[1, 2]))))
     return teacher
 
 
@@ -97,8 +97,8 @@ def test_a_planted_pickle_is_refused_and_never_run(store, trained, tmp_path, que
 def test_a_file_with_a_wrong_signature_is_refused(store, tmp_path, what, state):
     """A file of a teacher comes from another run or teacher, has no signature or a changed bit. Reading refuses it."""
     state = state_of(value="a") if state == "a pickle" else state
-    store.save({0: state})
-    store.save({1: state})
+    store.save(states={0: state})
+    store.save(states={1: state})
     path = store.folder / name(first=0)
     if what == "another run's":
         (tmp_path / "other").mkdir()
@@ -126,7 +126,7 @@ def test_a_key_that_is_not_only_the_owners_is_refused(store):
     """
     before = os.umask(0)
     try:
-        store.save({0: state_of(value="a")})
+        store.save(states={0: state_of(value="a")})
     finally:
         os.umask(before)
     path = store.folder.parent / "teachers.key"
@@ -145,7 +145,7 @@ def test_a_key_that_is_not_only_the_owners_is_refused(store):
 )
 def test_a_damaged_key_is_refused_by_its_name(store, tmp_path, damage):
     """The key is damaged in one way. Reading and saving teachers refuse it."""
-    store.save({0: state_of(value="a")})
+    store.save(states={0: state_of(value="a")})
     path = store.key
     text = path.read_text()
     changed = {"short": text[:-3], "long": text + "0", "letters": "g" * 64 + "\n", "empty": ""}
@@ -159,7 +159,7 @@ def test_a_damaged_key_is_refused_by_its_name(store, tmp_path, damage):
         path.mkdir()
     else:
         path.write_text(changed[damage])
-    for act in (lambda: store.load(0), lambda: store.save({1: state_of(value="b")})):
+    for act in (lambda: store.load(0), lambda: store.save(states={1: state_of(value="b")})):
         with refused("secret", ANY, "remove it and"):
             act()
 
@@ -196,7 +196,7 @@ def test_saved_states_are_read_back(store):
         {**STATE, "pickle": np.arange(n, dtype=np.uint8), "threshold": np.array(n, np.float32)}
         for n in (3, 0, 5)
     ]
-    store.save({7: STATE, 3: ragged[0], 4: ragged[1], 5: ragged[2], 8: STATE, 6: STATE})
+    store.save(states={7: STATE, 3: ragged[0], 4: ragged[1], 5: ragged[2], 8: STATE, 6: STATE})
     assert {path.name for path in store.folder.iterdir()} == {
         name(first=3, last=5),
         name(first=6, last=8),
@@ -255,7 +255,7 @@ def test_a_save_that_fails_leaves_the_old_file(store, monkeypatch):
 
     monkeypatch.setattr("pate.files.atomic.os.fsync", fail)
     with pytest.raises(OSError, match="no space left"):
-        store.save({0: {"weights": np.zeros(2)}})
+        store.save(states={0: {"weights": np.zeros(2)}})
     assert (store.load(0)["weights"] == STATE["weights"]).all()
     assert [path.name for path in store.folder.iterdir()] == [name(first=0)]
 

@@ -130,7 +130,7 @@ def test_invalid_votes_give_one_line_errors_and_no_files(files: Path, tmp_path: 
     shutil.copytree(files / "votes", votes_folder)
     both = f"{votes_folder}/*.npz"
 
-    def said(votes: object, changes: Arguments = ()) -> str:
+    def refusal_of(votes: object, changes: Arguments = ()) -> str:
         """Runs `pate-release` on files of votes; returns its refusal after no folder was written."""
         text = refused(
             "release", arguments=[f"votes={votes}", *RELEASE, f"output_dir={folder}", *changes]
@@ -138,26 +138,26 @@ def test_invalid_votes_give_one_line_errors_and_no_files(files: Path, tmp_path: 
         assert not folder.exists()
         return text
 
-    assert "no file has this name" in said(f"{tmp_path}/none/*.npz")
-    assert "votes=???: expected a vote file of each holder" in said("???")
-    assert "25 teachers in all vote files: expected 24, which these files hold" in said(
+    assert "no file has this name" in refusal_of(f"{tmp_path}/none/*.npz")
+    assert "votes=???: expected a vote file of each holder" in refusal_of("???")
+    assert "25 teachers in all vote files: expected 24, which these files hold" in refusal_of(
         both, changes=["num_teachers=25"]
     )
     shutil.copy(votes_folder / "north.npz", votes_folder / "west.npz")
-    assert "holder=north: expected each holder once" in said(both)
+    assert "holder=north: expected each holder once" in refusal_of(both)
     (votes_folder / "west.npz").write_bytes((votes_folder / "north.npz").read_bytes()[:-400])
-    assert "west.npz: expected a whole vote file, as pate-vote writes it" in said(both)
+    assert "west.npz: expected a whole vote file, as pate-vote writes it" in refusal_of(both)
     (votes_folder / "west.npz").unlink()
     succeeded(VOTE, arguments=vote_arguments(files, holder="south", queries="others", output="odd"))
-    assert "queries=others: expected the queries that" in said(
+    assert "queries=others: expected the queries that" in refusal_of(
         f"[{votes_folder}/north.npz,{files}/odd/south.npz]"
     )
     np.save(votes_folder / "foreign.npy", np.zeros((3, 40, 5), dtype=np.bool_))
-    assert "expected files of pate-vote alone" in said(
+    assert "expected files of pate-vote alone" in refusal_of(
         f"[{votes_folder}/north.npz,{votes_folder}/foreign.npy]"
     )
     (tmp_path / "other.jsonl").write_text("no ledger\n")
-    assert "other.jsonl" in said(both, changes=[f"ledger={tmp_path / 'other.jsonl'}"])
+    assert "other.jsonl" in refusal_of(both, changes=[f"ledger={tmp_path / 'other.jsonl'}"])
 
 
 def test_invalid_holders_give_one_line_errors_and_finished_votes_stay(
