@@ -62,7 +62,15 @@ from pate.classifier.method import FitMethod
 from pate.classifier.past_fits import PlannedFit, warn_of_past_fits
 from pate.classifier.publication import FitCharge
 from pate.classifier.samples import Pools
-from pate.classifier.tasks import LabelSets, Model, OneClass, Task, require_labels, task_of
+from pate.classifier.tasks import (
+    LabelSets,
+    Model,
+    OneClass,
+    Task,
+    require_labels,
+    task_of,
+    without_gaps,
+)
 from pate.data.partition import Partition
 from pate.errors import shown_as
 from pate.extras import require_extra
@@ -323,7 +331,8 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
                 passed to the estimators unchanged, so that a `ColumnTransformer` finds its columns, words and missing
                 cells. Without estimators, its columns become numbers by what the public rows tell of them.
             y: the private labels: classes `[num_private]`, or 0 and 1 `[num_private, num_labels]`, or a set of words
-                for each record.
+                for each record. Of several labels, NaN, None and masked entries are not known: nothing is learned from
+                them, and which ones they are is private. That there are any is public.
             X_public: the public inputs, `[num_public, num_features]`; a DataFrame if X is a DataFrame. None with
                 `public_fraction`.
             groups: the group of each record, such as its person, `[num_private]`; None if each record is a group. The
@@ -752,6 +761,7 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
             require(has_methods and not isinstance(estimator, type), name, estimator, rule)
         require_readable("X", X)
         require_readable("X_public", X_public)
+        y, known = without_gaps(y)
         if hasattr(type(y), "requires_grad") or np.ma.is_masked(y):
             require_array("y", y, dtype_kinds=None)
         require_labels(y)
@@ -789,6 +799,7 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
             public=public,
             fraction=self.public_fraction,
             public_groups=groups_public,
+            known=known,
         )
         if self._has_estimators and is_frame(pools.public):
             public = with_own_types(pools.public, is_cut=X_public is None)

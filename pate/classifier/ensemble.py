@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -13,7 +13,7 @@ from pate.aggregators import Aggregator, TrainingSet
 from pate.classifier.inputs import dense, is_frame, numbers_of, rows_of
 from pate.classifier.method import FitMethod
 from pate.classifier.samples import Pools
-from pate.classifier.tasks import Bits, Model, Rows, Task
+from pate.classifier.tasks import Bits, LabelModel, Model, Rows, Task
 from pate.data.partition import Partition
 from pate.models.sklearn import fit_errors_hidden, is_scale_sensitive
 from pate.models.student import OnEpoch
@@ -57,7 +57,7 @@ class EstimatorLearner:
         return self.task.fit(self.estimator, inputs, training.labels[rows], seed=seed)
 
     def confidences(
-        self, inputs: Rows, targets: Bits, seed: int, queries: Rows
+        self, inputs: Rows, targets: Bits, known: Bits | None, seed: int, queries: Rows
     ) -> NDArray[np.float32]:
         """Fits a clone, a teacher, and returns its confidences on the queries, `[num_queries, num_labels]`.
 
@@ -66,12 +66,17 @@ class EstimatorLearner:
         Args:
             inputs: the private inputs of the teacher, `[num_records, num_features]`.
             targets: their label bits, `[num_records, num_labels]`.
+            known: which of the bits are known, `[num_records, num_labels]`; None for all. The confidence in a label
+                that is known for no record is 0.
             seed: the seed of the teacher.
             queries: the inputs of the queries, `[num_queries, num_features]`.
         """
         with one_blas_thread(), fit_errors_hidden(self.estimator):
-            model = self.task.fit(self.estimator, inputs, targets, seed=seed)
-            return model.confidences(queries)
+            if known is None:
+                model = self.task.fit(self.estimator, inputs, targets, seed=seed)
+                return model.confidences(queries)
+            known_model = LabelModel.fit_known(self.estimator, inputs, targets, known, seed)
+            return np.asarray(known_model.confidences(queries) * known.any(axis=0), np.float32)
 
     def rehearse(self, name: str, queries: Any) -> None:
         """Fits a clone to public samples with invented labels, as a test before anything is spent.
@@ -223,7 +228,13 @@ def train_and_vote(
     parallel = Parallel(n_jobs=num_jobs, return_as="generator", verbose=verbose)
     fit_and_ask = delayed(learner.confidences)
     answers: Iterator[NDArray[np.float32]] = parallel(
-        fit_and_ask(rows_of(pools.inputs, rows), pools.targets[rows], seed, queries)
+        fit_and_ask(
+            rows_of(pools.inputs, rows),
+            pools.targets[rows],
+            None if pools.known is None else pools.known[rows],
+            seed,
+            queries,
+        )
         for rows, seed in zip(shards, seeds, strict=True)
     )
     packed_bits: list[NDArray[np.uint8]] = []
@@ -232,14 +243,14 @@ def train_and_vote(
         packed_bits.append(np.packbits(answer >= 0.5))
         if keep_confidences:
             confidences.append(answer)
+    mean_of_teachers = partial(
+        mean_labels, teacher_of=partition.teacher_of, num_teachers=partition.num_teachers
+    )
     return FittedVotes(
         packed_bits,
         confidences,
-        label_shares=mean_labels(
-            labels=pools.targets,
-            teacher_of=partition.teacher_of,
-            num_teachers=partition.num_teachers,
-        ),
+        label_shares=mean_of_teachers(pools.targets),
+        known_shares=None if pools.known is None else mean_of_teachers(pools.known),
         num_queries=len(queries),
         num_labels=learner.task.num_labels,
         records_per_teacher=pools.num_groups / partition.num_teachers,
@@ -258,6 +269,7 @@ class FittedVotes(TeacherVotes):
         confidences: list[NDArray[np.float32]],
         *,
         label_shares: Array,
+        known_shares: Array | None,
         num_queries: int,
         num_labels: int,
         records_per_teacher: float,
@@ -269,6 +281,7 @@ class FittedVotes(TeacherVotes):
         self._packed_bits = packed_bits
         self._confidences = confidences
         self._label_shares = label_shares
+        self._known_shares = known_shares
 
     def bits(self) -> Iterator[Bits]:
         """Yields the votes of one teacher after another, `[1, num_queries, num_labels]`."""
@@ -287,3 +300,7 @@ class FittedVotes(TeacherVotes):
     def label_shares(self) -> Array:
         """Returns the share of each teacher's records that have each label, `[num_teachers, num_labels]`."""
         return self._label_shares
+
+    def known_shares(self) -> Array | None:
+        """Returns the known shares of the teachers; see `VotesWithLabelShares.known_shares`."""
+        return self._known_shares

@@ -86,6 +86,7 @@ class GroupVotesMethod(FitMethod):
                 labels=targets,
                 record_ids=private_ids,
                 group_ids=pools.groups,
+                known=pools.known,
             ),
             public=Split(
                 inputs=public,

@@ -37,6 +37,7 @@ class Pools:
     groups: NDArray[np.int64]  # `[n]`: records of one group stay with one teacher
     public: Rows  # the public samples, float32 `[P, d]`, or a sparse matrix, or a DataFrame
     public_groups: NDArray[np.int64]  # `[P]`, public: how many samples a group has on average
+    known: Bits | None = None  # private, `[n, L]`, which labels are known; None if y has no gaps
 
     @property
     def num_groups(self) -> int:
@@ -53,6 +54,7 @@ class Pools:
         fraction: float | None,
         *,
         public_groups: Any = None,
+        known: Bits | None = None,
     ) -> Pools:
         """Divides inputs into private records and public samples.
 
@@ -69,6 +71,7 @@ class Pools:
             fraction: the share of the groups that is public, taken from the end; None if `public` is passed.
             public_groups: the group of each public sample, `[num_public]`; None if each is a group of its own, or if
                 `groups` tells it.
+            known: which label bits are known, `[num_rows, num_labels]`; None for all.
 
         Raises:
             InvalidValue: a group is missing, or `groups` has a wrong length. Both `public` and `fraction` are passed,
@@ -93,6 +96,7 @@ class Pools:
                 groups=group_ids,
                 public=public,
                 public_groups=public_ids,
+                known=known,
             )
         rule = "None beside public_fraction, as groups has the groups of public rows"
         require(public_groups is None, "groups_public", "given", rule)
@@ -106,6 +110,7 @@ class Pools:
                 groups=group_ids[:first_public],
                 public=inputs[first_public:],
                 public_groups=group_ids[first_public:],
+                known=None if known is None else known[:first_public],
             )
         is_public = _rows_of_last_groups(group_ids, share)
         rows = getattr(inputs, "iloc", inputs)
@@ -117,6 +122,7 @@ class Pools:
             groups=group_ids[private_rows],
             public=rows[public_rows],
             public_groups=group_ids[public_rows],
+            known=None if known is None else known[private_rows],
         )
 
 

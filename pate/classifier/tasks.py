@@ -311,6 +311,45 @@ def _typed(labels: NDArray[Any]) -> NDArray[Any]:
     return np.array(labels.tolist()) if is_one_kind else labels
 
 
+def without_gaps(y: Any) -> tuple[Any, Bits | None]:
+    """Returns labels `[n, num_labels]` with 0 where they are missing, and which ones are known, bool `[n, num_labels]`.
+
+    Missing are NaN, None and pandas.NA in arrays, DataFrames and lists of rows, and masked entries of a masked array.
+    Labels without gaps, of another form, or with entries that are no numbers are returned as they are, with None. That
+    labels have gaps is public; which ones are missing is not.
+
+    Args:
+        y: the labels as the user passes them.
+    """
+    is_masked = isinstance(y, np.ma.MaskedArray)
+    rows = y.to_numpy(object) if hasattr(y, "isna") and hasattr(y, "columns") else y
+    if isinstance(y, list) and y and isinstance(y[0], (list, tuple, np.ndarray)):
+        try:
+            rows = np.array(y)
+        except ValueError:  # rows of several lengths
+            return y, None
+    if not isinstance(rows, np.ndarray) or rows.ndim != 2 or rows.shape[1] < 2:
+        return y, None
+    if rows.dtype.kind not in "fO" and not is_masked:
+        return y, None
+    cells = np.ma.getdata(rows)
+    is_missing = np.ma.getmaskarray(rows).copy()
+    if cells.dtype.kind == "f":
+        is_missing |= np.isnan(cells)
+    elif cells.dtype.kind == "O":
+        missing_cells = [is_missing_label(cell) for cell in cells.flat]
+        is_missing |= np.array(missing_cells, np.bool_).reshape(cells.shape)
+    if not is_missing.any() and not is_masked:
+        return y, None
+    filled = cells.copy()
+    filled[is_missing] = 0
+    try:
+        numbers = filled.astype(np.float64)
+    except (TypeError, ValueError):  # words, which are refused later
+        return y, None
+    return numbers, ~is_missing
+
+
 def require_labels(y: Any) -> None:
     """Raises `InvalidValue` if a label is missing: None, NaN, NaT or pandas.NA.
 

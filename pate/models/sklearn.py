@@ -107,7 +107,9 @@ class SklearnTeacher(Teacher):
                 if shard.known is None:
                     fitted = FittedLabels.fit(self.estimator, rows, shard.labels, seed)
                 else:
-                    fitted = FittedLabels.fit_known(self.estimator, rows, shard, seed)
+                    fitted = FittedLabels.fit_known(
+                        self.estimator, rows, shard.labels, shard.known, seed
+                    )
                 squares = np.square(fitted.confidences(rows) - shard.labels)
                 is_counted = np.ones_like(shard.labels) if shard.known is None else shard.known
                 loss = squares.mean(where=is_counted) if is_counted.any() else 0.0
@@ -181,7 +183,12 @@ class FittedLabels:
 
     @classmethod
     def fit_known(
-        cls, estimator: Any, inputs: NDArray[np.float32], shard: Shard, seed: int
+        cls,
+        estimator: Any,
+        inputs: Any,
+        labels: NDArray[np.bool_],
+        known: NDArray[np.bool_],
+        seed: int,
     ) -> Self:
         """Fits a clone of an estimator for each label, to the records for which the label is known.
 
@@ -189,17 +196,18 @@ class FittedLabels:
 
         Args:
             estimator: the unfitted estimator.
-            inputs: the inputs of the shard as the estimator takes them, `[num_rows, ...]`.
-            shard: the labels of these rows, with gaps.
+            inputs: the inputs, an array `[num_rows, num_features]` or a DataFrame.
+            labels: the labels, bool `[num_rows, num_labels]`.
+            known: which of them are known, bool `[num_rows, num_labels]`.
             seed: the value of every `random_state`.
         """
-        known = np.ones_like(shard.labels) if shard.known is None else shard.known
         first = np.zeros(known.shape[1])
         varying = []
         models = []
         for label in np.flatnonzero(known.any(axis=0)).tolist():
             rows = np.flatnonzero(known[:, label])
-            fitted = cls.fit(estimator, inputs[rows], shard.labels[rows, label, None], seed)
+            known_inputs = getattr(inputs, "iloc", inputs)[rows]
+            fitted = cls.fit(estimator, known_inputs, labels[rows, label, None], seed)
             first[label] = fitted.first[0]
             varying += [label] * len(fitted.models)
             models += fitted.models

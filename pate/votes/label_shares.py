@@ -92,7 +92,7 @@ class BlockShares(ShareSums):
         for shares in self.blocks():
             last = first + len(shares)
             lengths = np.linalg.norm(shares, axis=1)
-            is_counted = lengths > 0
+            is_counted = shares[:, : self.num_labels].any(axis=1)
             powers = np.floor(2 * np.log2(self.longest / lengths[is_counted]))
             entries = powers.clip(0, NUM_LENGTHS - 1).astype(np.int64)
             parts_of_teachers = None

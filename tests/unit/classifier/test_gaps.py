@@ -1,0 +1,86 @@
+"""A fit of labels of which some are missing."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.tree import DecisionTreeClassifier
+
+from pate import PATEClassifier
+from pate.classifier.tasks import without_gaps
+from tests.refusals import ANY, refused
+
+RNG = np.random.default_rng(0)
+INPUTS = RNG.normal(size=(3000, 4)).astype(np.float32)
+LABELS = INPUTS[:, :2] > 0.5
+KNOWN = RNG.random(LABELS.shape) < 0.3
+GAPS = np.where(KNOWN, LABELS, np.nan)
+FORMS = {
+    "floats": GAPS,
+    "masked": np.ma.masked_array(LABELS.astype(int), mask=~KNOWN),
+    "objects": np.where(KNOWN, LABELS, None),
+    "lists": np.where(KNOWN, LABELS.astype(object), None).tolist(),
+    "frame": pd.DataFrame(GAPS, columns=["a", "b"]),
+    "nullable": pd.DataFrame(GAPS, columns=["a", "b"]).astype("Int64"),
+}
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_missing_labels_of_any_form_are_gaps(form: str) -> None:
+    """NaN, None, pandas.NA and masked entries become 0, with a mask of what is known."""
+    filled, known = without_gaps(FORMS[form])
+    assert known is not None and np.array_equal(known, KNOWN)
+    np.testing.assert_array_equal(filled, LABELS & KNOWN)
+
+
+@pytest.mark.parametrize("labels", [LABELS, LABELS.astype(float), [["a"], []], ["x", None]])
+def test_labels_without_gaps_stay_as_they_are(labels: Any) -> None:
+    """Whole labels, sets of words and classes are passed on."""
+    same, known = without_gaps(labels)
+    assert same is labels and known is None
+
+
+def test_a_masked_array_without_masked_entries_has_a_mask() -> None:
+    """Who passes a masked array says that labels may be missing, whether any is or not."""
+    _, known = without_gaps(np.ma.masked_array(LABELS.astype(int)))
+    assert known is not None and known.all()
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings(
+    "ignore::pate.classifier.SeededNoise", "ignore::pate.classifier.RepeatedRelease"
+)
+def test_a_fit_leaves_missing_labels_out() -> None:
+    """With 30% of the labels the fit predicts nearly as well as with all, and better than with 0 for missing ones."""
+    rows = slice(0, 2000)
+
+    def accuracy(labels: Any) -> float:
+        model = PATEClassifier(epsilon=3.0, random_state=0)
+        model.fit(INPUTS[rows], labels[rows], X_public=INPUTS[2000:2400])
+        return float((model.predict(INPUTS[2400:]) == LABELS[2400:]).mean())
+
+    with_gaps = accuracy(GAPS)
+    assert with_gaps > 0.85 and with_gaps > accuracy(LABELS & KNOWN) + 0.05
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings(
+    "ignore::pate.classifier.SeededNoise", "ignore::pate.classifier.RepeatedRelease"
+)
+def test_estimators_are_fitted_to_known_labels() -> None:
+    """An ensemble of trees learns each label from the records that know it."""
+    model = PATEClassifier(
+        DecisionTreeClassifier(max_depth=3), n_teachers=20, epsilon=50.0, random_state=0
+    )
+    model.fit(INPUTS[:2000], GAPS[:2000], X_public=INPUTS[2000:2400])
+    assert (model.predict(INPUTS[2400:]) == LABELS[2400:]).mean() > 0.85
+
+
+def test_a_missing_class_is_refused() -> None:
+    """Of one class for each record none may be missing, as a record without it teaches nothing."""
+    classes = np.where(KNOWN[:, 0], LABELS[:, 0].astype(object), None)
+    with refused("y[1]", ANY, rule="none missing"):
+        PATEClassifier(epsilon=3.0).fit(INPUTS[:2000], classes[:2000], X_public=INPUTS[2000:])
