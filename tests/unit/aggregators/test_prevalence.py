@@ -9,6 +9,7 @@ import pytest
 
 from pate.accounting import Adjacency, BudgetExceeded, Ledger
 from pate.aggregators import Prevalence
+from pate.votes.label_shares import RecordShares
 from tests.refusals import Refusal, refused
 
 
@@ -119,3 +120,24 @@ def test_a_refused_charge_draws_nothing() -> None:
     with refused("max_epsilon", 0.01, kind=BudgetExceeded):
         release_prevalence(shares=records(num_teachers=50), rng=rng, ledger=ledger)
     assert rng.bit_generator.state == state
+
+
+@pytest.mark.parametrize("known_share", [0.3, 1.0])
+def test_the_prevalence_of_labels_with_gaps_is_that_of_known_ones(known_share: float) -> None:
+    """Two labels of 30% and 5% of the records: released are both, and the share for which labels are known."""
+    rng = np.random.default_rng(0)
+    num_records = 20_000
+    known = rng.random((num_records, 2)) < known_share
+    labels = (rng.random((num_records, 2)) < (0.3, 0.05)) & known
+    shares = RecordShares(
+        labels=labels,
+        teacher_of=np.arange(num_records),
+        num_teachers=num_records,
+        known=known,
+    )
+    released = Prevalence(noise_multiplier=5.0).release_shares(
+        shares, num_teachers=num_records, rng=rng
+    )
+    np.testing.assert_allclose(released.prevalence, (0.3, 0.05), atol=0.02)
+    assert released.known is not None
+    np.testing.assert_allclose(released.known, known_share, atol=0.02)
