@@ -35,7 +35,7 @@ _BITS_KEPT = np.uint32(0xFFFFFF00)
 class Inputs:
     """The inputs of a split, each represented by a hash, so that records with equal inputs can be found."""
 
-    # `[n]`, equal where inputs are equal, see `rounded`; a process has other numbers than another
+    # `[n]`, equal where the inputs are equal, as `rounded` rounds them; comparable within one process alone
     numbers: NDArray[np.uint64]
     groups: NDArray[np.int64]  # `[n]`, from 0
     are_pictures: bool = False  # equal pictures are copies: two never agree by chance
@@ -74,11 +74,9 @@ class Inputs:
         n records of this split. Except for pictures, one repeated record is added, so that the estimate is positive in
         a small split.
         """
-        share = (
-            self.num_repeated / len(self)
-            if self.are_pictures
-            else (self.num_repeated + 1) / (len(self) + 1)
-        )
+        share = (self.num_repeated + 1) / (len(self) + 1)
+        if self.are_pictures:
+            share = self.num_repeated / len(self)
         return min(1.0, max(share, _LEAST_CHANCE) * max(1.0, num_records / len(self)))
 
 
@@ -113,6 +111,7 @@ def remarks_on_copies(
 
 
 def _lines(inputs: Mapping[str, Inputs]) -> Iterator[str]:
+    """Yields the remarks of `remarks_on_copies`, given the inputs of each split by its name."""
     private = inputs["private"]
     remedy = "if these are copies, leave them out of one of the two files"
     effects = {

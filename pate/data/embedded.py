@@ -13,10 +13,7 @@ from pate.data.table.schema import TableSchema
 from pate.data.table.text_column import TextColumn
 from pate.data.texts.vectors import TextReader
 from pate.progress import StageOpener, unwatched
-from pate.validation import (
-    require,
-    require_count,
-)
+from pate.validation import require, require_count
 
 _CELLS = 4  # of a composite
 # of 1,797 digits; the last 300 are for the test set

@@ -29,7 +29,9 @@ class Pixels:
 
     # uint8 `[m, channels, height, width]`, 0 is black; may be a `np.memmap`
     levels: NDArray[np.uint8]
-    rows: NDArray[np.int64]  # int64 `[n]`, which of the m images these are, in this order
+    rows: NDArray[
+        np.int64
+    ]  # int64 `[n]`, the numbers of the n pictures among the m images, in order
 
     def __post_init__(self) -> None:
         rank = self.levels.ndim
