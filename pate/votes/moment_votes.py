@@ -96,12 +96,12 @@ class MomentVotes(RoundVotes):
         if answers is None:
             return self._sums.total(question)
         teachers = self._shard_records.teachers
+        student_mean = answers.student_mean(question.weights)
+        trust = self.directions.recipe.trust
 
         def votes_of(shard_teachers: slice) -> Array:
-            numbers = teachers[shard_teachers]
-            return answers.votes(numbers, question.weights, trust)
+            return answers.votes(teachers[shard_teachers], student_mean, trust)
 
-        trust = self.directions.recipe.trust
         return self._shard.total(question, PoolPart(trust=trust, votes_of=votes_of))
 
     def open(self) -> None:

@@ -32,7 +32,17 @@ class PoolAnswers:
     asked: Floats
     known_shares: Array | None = None
 
-    def votes(self, teachers: RowNumbers, weights: Array, trust: float) -> Array:
+    def student_mean(self, weights: Array) -> Floats:
+        """Returns the mean over the pool of features x student's probability, `[num_features, num_labels]`.
+
+        Args:
+            weights: `[num_features, num_labels]`, the weights of the student.
+        """
+        # p = (1 + tanh(logit / 2)) / 2
+        half = np.tanh(self.asked @ (weights / 2).astype(np.float32))
+        return np.asarray(self.asked.T @ (0.5 * (1 + half)) / len(self.asked))
+
+    def votes(self, teachers: RowNumbers, student_mean: Floats, trust: float) -> Array:
         """Returns the part of the selected teachers' votes that comes from the pool.
 
         The result is `[num_selected, num_features, num_labels]`. Let t be the trust, and p the student's probabilities.
@@ -42,15 +52,14 @@ class PoolAnswers:
 
         Args:
             teachers: the indices of the selected teachers.
-            weights: `[num_features, num_labels]`, the weights of the student.
+            student_mean: `[num_features, num_labels]`, as the method of this name returns it.
             trust: t, the share of p that the teacher's confidences replace, in [0, 1].
         """
-        # p = (1 + tanh(logit / 2)) / 2
-        half = np.tanh(self.asked @ (weights / 2).astype(np.float32))
-        student_mean = self.asked.T @ (0.5 * (1 + half)) / len(self.asked)
-        if self.known_shares is not None:
-            student_mean = student_mean * self.known_shares[teachers, None]
-        return np.asarray(trust * (self.beyond[teachers].astype(np.float64) - student_mean))
+        beyond = self.beyond[teachers].astype(np.float64)
+        if self.known_shares is None:
+            return np.asarray(trust * (beyond - student_mean))
+        shares = self.known_shares[teachers, None]
+        return np.asarray(trust * (beyond - student_mean * shares))
 
 
 def beyond_own(

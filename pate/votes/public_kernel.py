@@ -69,7 +69,8 @@ class PublicKernel:
         )
         values = np.concatenate(list(in_order(values_only._values, items=kernel_rows(rows))))
         linear_weights = np.linalg.lstsq(rows, values, rcond=_CUT_OFF)[0]
-        unexplained = values - rows @ linear_weights
+        unexplained = values  # 80 MB of a large pool, which are not copied
+        unexplained -= rows @ linear_weights
         variances, vectors = np.linalg.eigh(unexplained.T @ unexplained / len(unexplained))
         variances = variances[::-1][:max_components]
         vectors = vectors[:, ::-1][:, :max_components]
