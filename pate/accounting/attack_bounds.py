@@ -65,22 +65,19 @@ class AttackBounds:
         """The bounds as rows (name, text)."""
         rows = [
             (
-                f"members that an attack finds with {percent(float(rate))} false alarms",
+                f"members that attacks find with {percent(float(rate))} false alarms, at most",
                 percent(share),
             )
             for rate, share in self.found.items()
         ]
         right = percent((1 + self.advantage) / 2)
-        rows.append(("right answers to whether one member takes part, at even odds", right))
-        rows += [
-            (
-                f"right guesses of what is guessed with {_GUESSES.get(chance, chance)} without it",
-                percent(share),
-            )
-            for chance, share in self.guessed.items()
-        ]
+        rows.append(("right answers to whether one member takes part, at most", right))
+        for chance, share in self.guessed.items():
+            without = _GUESSES.get(chance, chance)
+            name = f"right guesses of what is guessed with {without} without the release, at most"
+            rows.append((name, percent(share)))
         mu = "none is known" if self.gdp_mu == math.inf else format_epsilon(self.gdp_mu)
-        return [*rows, ("mu of a Gaussian release that hides no better", mu)]
+        return [*rows, ("mu of a Gaussian release that hides a member no better", mu)]
 
 
 def percent(probability: float) -> str:

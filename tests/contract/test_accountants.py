@@ -10,6 +10,7 @@ import pytest
 import pate.accounting as pa
 from pate.accounting.event_tree import leaves
 from pate.accounting.events import LeafEvent
+from pate.accounting.trade_off import gaussian_trade_off
 from pate.validation import InvalidValue
 from tests.refusals import refused
 
@@ -169,6 +170,28 @@ def test_nothing_costs_nothing(accountant: Kind) -> None:
         is account.compose(pa.PureDpEvent(epsilon=1.0), count=0)
         is account
     )
+
+
+@every_price
+@pytest.mark.slow
+def test_trade_off_curve_agrees_with_its_price(accountant: Kind, event: pa.Event) -> None:
+    """The curve is no looser than any (epsilon, delta), blind guesses are below it, and mu is that of a lower curve."""
+    account = priced(accountant, event)
+    alphas = (1e-3, 0.05, 0.3, 0.7)
+    curve = [account.trade_off(alpha) for alpha in alphas]
+    mu = account.gdp_mu()
+    for alpha, beta in zip(alphas, curve, strict=True):
+        assert 0 <= beta <= 1 - alpha
+        assert beta >= gaussian_trade_off(mu, alpha=alpha) - 1e-6
+        for epsilon in (0.0, 0.2, 1.0):
+            line = 1 - account.get_delta(epsilon) - math.exp(epsilon) * alpha
+            # the joint law computes its curve at few orders
+            assert beta >= line - (0.02 if account.resolution(0.01) else 1e-6)
+    assert curve == sorted(curve, reverse=True)
+    assert max(1 - alpha - beta for alpha, beta in zip(alphas, curve, strict=True)) <= (
+        account.advantage() + 1e-9
+    )
+    assert (mu == math.inf) or account.failure_prob == 0
 
 
 @every_accountant

@@ -36,7 +36,7 @@ def test_rows_say_that_no_mu_is_known() -> None:
     """A release that may fail has rows in which no mu is known."""
     failing = pa.ApproximateEvent(pa.GaussianEvent(1.0), failure_prob=1e-7)
     rows = dict(AttackBounds.from_accountant(pa.AutoAccountant().compose(failing)).rows)
-    assert rows["mu of a Gaussian release that hides no better"] == "none is known"
+    assert rows["mu of a Gaussian release that hides a member no better"] == "none is known"
 
 
 def test_share_above_one_is_refused() -> None:
