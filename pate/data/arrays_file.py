@@ -1,6 +1,6 @@
 """Data sets from numpy arrays in files: three .npz files, or three folders of .npy files."""
 
-import io
+import os
 from dataclasses import dataclass, field
 from os import PathLike
 from pathlib import Path
@@ -19,7 +19,7 @@ from pate.data.split import SPLITS, Split, require_files_apart
 from pate.files.array_rows import row_blocks
 from pate.files.arrays import UNREADABLE, ArrayForm, read_array, read_arrays
 from pate.files.paths import at_home
-from pate.files.reading import damaged, read_bytes
+from pate.files.reading import damaged, reading_file
 from pate.validation import InvalidValue, normalize_field, require, require_text
 
 _REMEDY = "save it with numpy.savez(FILE, inputs=…, labels=…)"
@@ -193,12 +193,13 @@ def read_npy(path: Path, form: ArrayForm = ArrayForm("biuf")) -> NDArray[Any]:  
     """Returns the array in an .npy file; raises `DamagedFile` if the file holds no array of the expected form."""
     rule = f"an .npy file, {path.stem} as {form}"
     remedy = "save it with numpy.save(FILE, inputs)"
-    content = read_bytes(path, rule=rule, remedy=remedy)
-    try:
-        array = read_array(io.BytesIO(content), num_bytes=len(content), dtype_kinds="biufU")
-        reason = form.mismatch(array)
-    except UNREADABLE as error:
-        reason = type(error).__name__
+    with reading_file(path, rule=rule, remedy=remedy), path.open("rb") as file:
+        try:
+            num_bytes = os.fstat(file.fileno()).st_size
+            array = read_array(file, num_bytes=num_bytes, dtype_kinds="biufU")
+            reason = form.mismatch(array)
+        except UNREADABLE as error:
+            reason = type(error).__name__
     if reason:
         raise damaged(path, rule, finding=reason, remedy=remedy)
     return array

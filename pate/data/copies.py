@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pate.data.pixels import Pixels
-from pate.data.split import Split, distinct
+from pate.data.split import Split, are_among, distinct
 from pate.files.array_rows import row_blocks
 
 CellNumbers = Callable[[str], NDArray[np.uint64]]
@@ -64,7 +64,7 @@ class Inputs:
 
     def count_in(self, other_inputs: Inputs) -> int:
         """Returns the number of records in this split whose input also occurs in `other_inputs`."""
-        return int(np.isin(self.numbers, other_inputs.numbers).sum())
+        return int(are_among(self.numbers, other_inputs.numbers).sum())
 
     def share_by_chance(self, num_records: int) -> float:
         """Returns an estimate of the probability that a new record has the same input as one of `num_records` records.

@@ -9,7 +9,6 @@ import mmap
 import os
 import tempfile
 from collections.abc import Iterator
-from itertools import pairwise
 from pathlib import Path
 from typing import Any, BinaryIO, ClassVar
 
@@ -120,15 +119,17 @@ class FileRows:
     def _read(self, first: int, num_rows: int) -> NDArray[Any]:
         """Returns adjacent rows, `[num_rows, ...]`."""
         rows = np.empty((num_rows, *self.shape[1:]), self.dtype)
-        buffer = rows.reshape(-1).view(np.uint8).data
-        offset = first * self._row_bytes
+        self._fill(rows.reshape(-1).view(np.uint8).data, offset=first * self._row_bytes)
+        return rows
+
+    def _fill(self, buffer: memoryview, offset: int) -> None:
+        """Reads bytes of the file into a buffer; `offset` is the place of the first one in the file."""
         done = 0
         while done < len(buffer):
             num_bytes = os.preadv(self._file.descriptor, [buffer[done:]], offset + done)
             if num_bytes == 0:
-                raise OSError(f"the file ends before row {first + num_rows}")
+                raise OSError("a file of rows that ends early")
             done += num_bytes
-        return rows
 
     def _gather(self, places: NDArray[Any]) -> NDArray[Any]:
         """Returns the rows with the given numbers, `[num_places, ...]`. Numbers below 0 count from the end."""
@@ -138,16 +139,25 @@ class FileRows:
         if ((places < 0) | (places >= num_rows)).any():
             raise IndexError(f"a row beyond the {num_rows} rows")
         rows = np.empty((*places.shape, *self.shape[1:]), self.dtype)
+        if len(places) == 0:
+            return rows
         order = np.argsort(places, kind="stable")
         ascending = places[order]
-        most_apart = max(1, _CLOSE_BYTES // max(1, self._row_bytes))
-        is_break = np.diff(ascending) > most_apart
-        bounds = [0, *(np.flatnonzero(is_break) + 1).tolist(), len(ascending)]
-        for first, last in pairwise(bounds):
-            if last > first:
-                start = int(ascending[first])
-                near = self._read(start, num_rows=int(ascending[last - 1]) + 1 - start)
-                rows[order[first:last]] = near[ascending[first:last] - start]
+        # ranges of rows that are read together, `[num_ranges]`: their first rows, and the places in `ascending`
+        row_bytes = self._row_bytes
+        is_first = np.append(True, np.diff(ascending) > max(1, _CLOSE_BYTES // max(1, row_bytes)))
+        first_places = np.flatnonzero(is_first)
+        starts = ascending[first_places]
+        last_rows = ascending[np.append(first_places[1:], len(ascending)) - 1]
+        ends_in_buffer = np.cumsum(last_rows + 1 - starts)
+        starts_in_buffer = ends_in_buffer - (last_rows + 1 - starts)
+        near = np.empty((int(ends_in_buffer[-1]), *self.shape[1:]), self.dtype)
+        buffer = near.reshape(-1).view(np.uint8).data
+        ranges = np.stack([starts_in_buffer, ends_in_buffer, starts]) * row_bytes
+        for start, end, offset in ranges.T.tolist():
+            self._fill(buffer[start:end], offset)
+        shifts = (starts_in_buffer - starts)[np.cumsum(is_first) - 1]
+        rows[order] = near[ascending + shifts]
         return rows
 
 

@@ -384,3 +384,39 @@ def test_public_records_without_labels_measure_nothing(
     assert report["baselines"]["true_label_student"] is None
     assert report["student"]["accuracy"] > report["baselines"]["prior"]["accuracy"] + 0.02
     refused("compare", arguments=[*words[:-1], "aggregators=[gaussian_votes]", "all_records=false"])
+
+
+def release_bytes(run: Path) -> dict[str, bytes]:
+    """Returns the content of each published file of a run, by its name."""
+    release = run / "release"
+    files = [path for path in release.rglob("*") if path.is_file()]
+    return {path.relative_to(release).as_posix(): path.read_bytes() for path in files}
+
+
+@pytest.mark.slow
+def test_a_folder_of_files_leaves_the_release_of_one_file(
+    finished: Path, tables: Path, tmp_path: Path
+) -> None:
+    """Private rows in three files are one account with those in one file, and give the same release.
+
+    Where a file is added, the finished run is refused, and the command goes on in a new folder alone.
+    """
+    lines = (tables / "private.csv").read_text().splitlines(keepends=True)
+    (tmp_path / "many").mkdir()
+    for part, (first, last) in enumerate(((1, 1000), (1000, 2500), (2500, None))):
+        content = "".join([lines[0], *lines[first:last]])
+        (tmp_path / "many" / f"part-{part}.csv").write_text(content)
+    arguments = [
+        *settings(tables),
+        f"data.private={tmp_path}/many/part-*.csv",
+        f"output_dir={tmp_path / 'run'}",
+    ]
+    succeeded("train", arguments=arguments)
+    assert release_bytes(tmp_path / "run") == release_bytes(finished)
+    private_digest = (tmp_path / "run" / "private.sha256").read_text()
+    assert private_digest == (finished / "private.sha256").read_text()
+    assert "this run is finished" in succeeded("train", arguments=arguments).stderr
+    extra = "".join([lines[0], lines[-1].replace("p02399", "p99999").replace("v2399", "v99999")])
+    (tmp_path / "many" / "part-3.csv").write_text(extra)
+    line = refused("train", arguments=arguments).splitlines()[-1]
+    assert line.startswith(f"data.private={tmp_path}/many/part-*.csv: expected the data that this")

@@ -167,3 +167,28 @@ def test_a_change_anywhere_in_a_folder_is_noticed_except_files_of_runs(
     assert (
         Sources.from_settings(settings, output_dir=tmp_path / "run").stamps != before.stamps
     ) == changes
+
+
+@pytest.mark.parametrize("private", ["many", "many/part-*.npz"])
+def test_a_file_that_is_added_to_a_folder_or_pattern_is_noticed(
+    tmp_path: Path, private: str
+) -> None:
+    """A file is added to a folder, or to the files that a pattern names: the stamp differs."""
+    (tmp_path / "many").mkdir()
+    _write(tmp_path / "many" / "part-0.npz")
+    settings = {"data": {"private": str(tmp_path / private)}}
+    before = Sources.from_settings(settings, output_dir=tmp_path / "run")
+    assert before.paths == {"data.private": str(tmp_path / private)}
+    (tmp_path / "other.npz").touch()
+    assert Sources.from_settings(settings, output_dir=tmp_path / "run").stamps == before.stamps
+    _write(tmp_path / "many" / "part-1.npz")
+    added = Sources.from_settings(settings, output_dir=tmp_path / "run").stamps
+    assert added != before.stamps
+    (tmp_path / "many" / "part-1.npz").rename(tmp_path / "many" / "part-2.npz")
+    assert Sources.from_settings(settings, output_dir=tmp_path / "run").stamps != added
+
+
+def test_a_pattern_that_matches_no_file_is_no_source(tmp_path: Path) -> None:
+    """A pattern without a match names no data, as a path without a file."""
+    settings = {"data": {"private": str(tmp_path / "part-*.npz"), "true": "?"}}
+    assert not Sources.from_settings(settings, output_dir=tmp_path / "run").paths

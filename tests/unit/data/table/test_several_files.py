@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import datetime
 import os
+import subprocess
+import sys
 from collections.abc import Callable
 from decimal import Decimal
 from itertools import pairwise
@@ -445,3 +447,52 @@ def test_digests_of_cells_are_those_in_ledgers() -> None:
     assert private_digest([(row, words)], cells_are_text=True) == digest
     digest = "c02332f356ece811f5b91b7ebc26719e7eed763b0afc9f2c960ab97d13d4ed25"
     assert private_digest([(row, words)]) == digest
+
+
+@pytest.mark.process
+@pytest.mark.slow
+def test_many_rows_of_a_folder_take_little_memory(tmp_path: Path) -> None:
+    """A process reads a folder of files: it grows by less than the bytes of the encoded inputs alone."""
+    code = """
+import re, sys
+from functools import partial
+from pathlib import Path
+import numpy as np, pyarrow as pa
+from pyarrow import parquet
+from pate.data import Table
+from pate.data.table import rows
+from pate.files.array_rows import Spilled
+from pate.threads import all_cores
+
+folder = Path(sys.argv[1])
+rows.Spilled = partial(Spilled, 2**22)
+
+def largest():
+    return int(re.search(r"VmHWM:\\s+(\\d+)", open("/proc/self/status").read())[1]) / 1024
+
+def write(name, num_files, rows_of_file, seed):
+    (folder / name).mkdir()
+    rng = np.random.default_rng(seed)
+    for part in range(num_files):
+        ids = np.arange(rows_of_file) + rows_of_file * part + 10**7 * seed
+        numbers = {f"x{i}": rng.integers(0, 99, rows_of_file).astype(np.int8) for i in range(200)}
+        table = pa.table({"id": ids, **numbers, "flu": (ids % 3 == 0).astype(np.int8)})
+        parquet.write_table(table, folder / name / f"{part}.parquet")
+    return str(folder / name)
+
+@all_cores()
+def load(private):
+    return Table(private=private, public=public, test=test, labels=("flu",), id="id").load()
+
+public, test = write("public", 1, 500, 1), write("test", 1, 500, 2)
+load(write("few", 2, 9000, 3))  # what is imported, and threads
+many = write("many", 8, 12_000, 4)
+before = largest()
+dataset = load(many)
+print(dataset.private.inputs.nbytes / 2**20, largest() - before)
+"""
+    command = [sys.executable, "-c", code, str(tmp_path)]
+    ended = subprocess.run(command, capture_output=True, text=True, check=True)
+    inputs, growth = map(float, ended.stdout.split())
+    assert inputs > 73
+    assert growth < 60
