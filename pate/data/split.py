@@ -135,6 +135,13 @@ class Split:
         num_known = np.count_nonzero(self.known, axis=0)
         return np.asarray(np.count_nonzero(self.labels, axis=0) / np.maximum(num_known, 1))
 
+    @property
+    def labels_per_record(self) -> float:
+        """The mean number of labels of a record, if unknown labels are as frequent as known ones."""
+        if self.known is None:
+            return float(self.labels.sum(axis=1).mean())
+        return float(self.label_shares.sum())
+
     def take(self, row_numbers: NDArray[np.int64] | slice) -> Split:
         """Returns a split that consists of the given rows, in the given order."""
         return Split(

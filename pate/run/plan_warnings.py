@@ -51,7 +51,7 @@ def plan_warnings(
     yield from uneven_records_warnings(dataset)
     if not dataset.public_labeled:
         yield "data: the public records have no labels, so how right teachers and release are is not measured"
-    if aggregator.single_label and dataset.private.labels.sum(axis=1).mean() > 1:
+    if aggregator.single_label and dataset.private.labels_per_record > 1:
         yield one_label_warning(aggregator)
     linear_parts = []
     if teacher.is_scale_sensitive:

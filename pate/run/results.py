@@ -156,7 +156,7 @@ class Results:
                 num_public=len(data.public),
                 num_test=len(data.test),
                 num_labels=data.num_labels,
-                label_cardinality=float(data.private.labels.sum(axis=1).mean()),
+                label_cardinality=data.private.labels_per_record,
                 features=None
                 if data.preprocessing is None
                 else dict(data.preprocessing.origin) or None,
@@ -178,9 +178,12 @@ class Results:
                 "votes",
                 rule="a bit for each label, which the theorems are about; these are numbers",
             )
+        counts = self.votes.counts()
+        if self.priced.aggregator.counts_abstention_as_half:
+            counts = counts + self.votes.num_abstaining() // 2
         return epsilon_on_votes(
             aggregator=self.priced.aggregator,
-            counts=self.votes.counts(),
+            counts=counts,
             shape=self.priced.shape,
             target_delta=self.charge.budget.delta,
             answered=self.release.answered,

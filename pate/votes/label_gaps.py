@@ -1,4 +1,7 @@
-"""Labels with gaps as one array of numbers, for votes in rounds."""
+"""Labels with gaps as one array of numbers, for votes in rounds.
+
+Source: docs/proofs/label_gaps.md.
+"""
 
 from __future__ import annotations
 

@@ -217,7 +217,7 @@ class _Canaries:
         gives_way[first[chosen]] = False
         inputs = public[rng.choice(len(public), num_canaries, replace=num_canaries > len(public))]
         mirrored = (2 * public.mean(axis=0, dtype=np.float64) - inputs).astype(np.float32)
-        rarer = private.labels.mean(axis=0) < 0.5
+        rarer = private.label_shares < 0.5
         labels = rarer ^ (
             rng.random((num_canaries, len(rarer)))
             >= rng.uniform(_LEAST_RARER, _MOST_RARER, size=(num_canaries, 1))
@@ -237,7 +237,12 @@ class _Canaries:
         labels = private.labels.copy()
         inputs[self.rows] = self.by(coins)
         labels[self.rows] = self.labels
-        return replace(private, inputs=inputs, labels=labels).take(self.remaining_rows)
+        known = private.known
+        if known is not None:  # every label of a canary is known
+            known = known.copy()
+            known[self.rows] = True
+        planted = replace(private, inputs=inputs, labels=labels, known=known)
+        return planted.take(self.remaining_rows)
 
     def by(self, coins: Signs) -> NDArray[np.float32]:
         """Returns the inputs of the canaries, `[m, d]`: `inputs` for a coin of 1, `mirrored` for -1."""
