@@ -32,6 +32,7 @@ from benchmarks.starts import start_jobs
 from benchmarks.tables import NUM_ROWS, table_cost
 from benchmarks.teachers import product_rates, results
 
+_MODELED = ((10**8, 10), (10**9, 100))  # rows, and machines
 _PARTS = (start_jobs, quick_jobs, session_jobs, generator_jobs, round_jobs, large_jobs, report_jobs)
 
 
@@ -106,6 +107,17 @@ def print_large(console: Console, rows: int, settings: Sequence[str]) -> None:
     )
     for name, seconds in run.stages.items():
         console.print(f"  {name}: {seconds:.1f} s", soft_wrap=True)
+    console.print(
+        f"  of the rounds: {run.making:.1f} s for features, {run.rounds:.1f} s for 20 rounds"
+    )
+    for modeled_rows, num_nodes in _MODELED:
+        model = run.on_nodes(modeled_rows, num_nodes)
+        console.print(
+            f"  a model, not measured: {modeled_rows:,} rows on {num_nodes} such machines: "
+            f"{model.reading / 60:.0f} min to read in one process, {model.making / 60:.1f} min for features, "
+            f"{model.rounds / 60:.1f} min for 20 rounds",
+            soft_wrap=True,
+        )
 
 
 def print_busy(console: Console) -> None:

@@ -24,7 +24,13 @@ _TEST = 2000
 _FILE_ROWS = 250_000
 _GROUP_ROWS = 50_000  # of a row group, which is read at a time
 _KIBIBYTES_PER_MIB = 2**10
-_STAGE = re.compile(r"^(?P<name>[^:\n]+): (?P<seconds>[0-9.]+) s(?: \(.*\))?$", re.MULTILINE)
+_STAGE = re.compile(
+    r"^(?P<name>[^:\n]+): (?P<seconds>[0-9.]+) s(?: \((?P<note>.*)\))?$", re.MULTILINE
+)
+_READING = "reading the data"
+_ROUNDS = "releasing labels in rounds"
+_NUM_ROUNDS = 20  # of `experiment=centered_votes`
+_SPEED = re.compile(r"(?P<rows>[0-9,]+) rows per second")
 
 
 @dataclass(frozen=True)
@@ -37,6 +43,7 @@ class LargeRun:
         processor_seconds: the time of all processors.
         peak_mib: the most memory that the command held, imports included.
         stages: the seconds of each stage that the command printed, by name.
+        rows_per_second: the speed of the last round.
     """
 
     rows: int
@@ -44,14 +51,66 @@ class LargeRun:
     processor_seconds: float
     peak_mib: float
     stages: Mapping[str, float]
+    rows_per_second: float
+
+    @property
+    def reading(self) -> float:
+        """The seconds of reading and encoding all rows."""
+        return self.stages[_READING]
+
+    @property
+    def rounds(self) -> float:
+        """The seconds of all rounds, without those of making features."""
+        return _NUM_ROUNDS * self.rows / self.rows_per_second
+
+    @property
+    def making(self) -> float:
+        """The seconds of making the features of all rows."""
+        return self.stages[_ROUNDS] - self.rounds
+
+    def on_nodes(self, rows: int, num_nodes: int) -> NodesModel:
+        """Returns a model of the same run on more rows, with `engine=ray` on several machines like this one.
+
+        Rows are read by one process. Features and rounds are distributed over all machines.
+
+        Args:
+            rows: the number of private rows.
+            num_nodes: the number of machines.
+        """
+        times = rows / self.rows
+        return NodesModel(
+            rows=rows,
+            num_nodes=num_nodes,
+            reading=self.reading * times,
+            making=self.making * times / num_nodes,
+            rounds=self.rounds * times / num_nodes,
+        )
 
     @property
     def seconds_to_release(self) -> float:
         """The time until the release was published: that of the whole command, less that of the stages behind it."""
         names = list(self.stages)
-        is_release = [name.startswith("releasing labels") for name in names]
-        behind = names[is_release.index(True) + 1 :]
+        behind = names[names.index(_ROUNDS) + 1 :]
         return self.seconds - sum(self.stages[name] for name in behind)
+
+
+@dataclass(frozen=True)
+class NodesModel:
+    """The seconds of a run on several machines, by a model of measured parts; nobody has measured it.
+
+    Attributes:
+        rows: the number of private rows.
+        num_nodes: the number of machines.
+        reading: seconds of reading and encoding, in one process.
+        making: seconds of making features.
+        rounds: seconds of all rounds.
+    """
+
+    rows: int
+    num_nodes: int
+    reading: float
+    making: float
+    rounds: float
 
 
 def large_run(rows: int = NUM_ROWS, *settings: str) -> LargeRun:
@@ -131,10 +190,15 @@ def _measured(rows: int, words: list[str], folder: Path) -> LargeRun:
     text = log.read_text()
     if process.returncode != 0:
         raise RuntimeError(f"pate-train ended with {process.returncode}: {text[-2000:]}")
+    stages = {match["name"]: match for match in _STAGE.finditer(text)}
+    speed = _SPEED.fullmatch(stages[_ROUNDS]["note"] or "")
+    if speed is None:
+        raise RuntimeError(f"expected the speed of the last round, found {stages[_ROUNDS][0]!r}")
     return LargeRun(
         rows=rows,
         seconds=time.perf_counter() - started,
         processor_seconds=usage.ru_utime + usage.ru_stime,
         peak_mib=usage.ru_maxrss / _KIBIBYTES_PER_MIB,
-        stages={match["name"]: float(match["seconds"]) for match in _STAGE.finditer(text)},
+        stages={name: float(match["seconds"]) for name, match in stages.items()},
+        rows_per_second=float(speed["rows"].replace(",", "")),
     )

@@ -44,7 +44,7 @@ def test_features_that_are_kept_are_made_once() -> None:
     assert pytest.approx(120.0) == REMADE.seconds
 
 
-def test_features_beyond_64_mib_lie_on_the_disk() -> None:
+def test_many_features_lie_on_the_disk() -> None:
     """A million rows of 500 features take 1e9 bytes of scratch disk, and 64 bytes a row of memory."""
     assert FORECAST.disk_bytes == 10**9
     assert FORECAST.memory_bytes == 2**29 + 64 * 10**6
