@@ -26,6 +26,7 @@ from pate.validation import InvalidValue
 Numbers = NDArray[np.int64]
 
 _UNSEEN = r"^[\s\p{Z}\p{C}]*$"  # of words in which nobody sees a character
+MEGABYTE = 10**6
 _GATHERED_BYTES = 2**25  # of batches with texts that are encoded at once
 
 
@@ -274,6 +275,26 @@ def _names(cells: Any) -> Any:
     if pa.types.is_integer(cells.type) and cells.type != pa.uint64():
         return joined(cells).cast(pa.int64())
     return as_texts(cells)
+
+
+def watched_batches(
+    batches: Iterable[NumberedBatch], *, file_size_mb: int, report_progress: Callable[..., object]
+) -> Iterator[NumberedBatch]:
+    """Yields batches as they are, and reports how many megabytes and rows were read.
+
+    Args:
+        batches: the batches of a file, or of several files.
+        file_size_mb: the size of all files, in MB.
+        report_progress: is called with the number of MB that are read, at most `file_size_mb`, and the number of rows
+            in words.
+    """
+    num_bytes = 0
+    num_rows = 0
+    for batch_numbers, table in batches:
+        yield batch_numbers, table
+        num_bytes += table.nbytes
+        num_rows += len(batch_numbers)
+        report_progress(min(num_bytes // MEGABYTE, file_size_mb), f"{num_rows:,} rows")
 
 
 def gather_batches(

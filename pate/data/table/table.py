@@ -29,7 +29,7 @@ from pate.data.table.labels import Labels
 from pate.data.table.number_column import NumberColumn
 from pate.data.table.people import People
 from pate.data.table.remedies import rewriting, ways_out
-from pate.data.table.rows import Roles, Rows, gather_batches
+from pate.data.table.rows import MEGABYTE, Roles, Rows, gather_batches, watched_batches
 from pate.data.table.schema import TableSchema, load_settings
 from pate.data.table.table_dataset import UNGROUPED, make_dataset, remarks_on_lost_columns
 from pate.data.table.table_file import NumberedBatch, TableFile
@@ -56,6 +56,7 @@ _FILES_RULE = (
 )
 _LABELS_RULE = "the columns that are labels: 'data.labels=[NAME,NAME]'"
 _COLUMNS_LISTED = 5
+_LARGE_MB = 256  # of files whose reading shows progress
 
 
 class _PublicReading(NamedTuple):
@@ -593,7 +594,11 @@ class Table(TextReader):
             )
 
         if not schema.texts:
-            return read(batches)
+            size_mb = table.num_bytes // MEGABYTE
+            if size_mb < _LARGE_MB:
+                return read(batches)
+            with stage(f"reading {split} rows, MB", size_mb) as advance:
+                return read(watched_batches(batches, file_size_mb=size_mb, report_progress=advance))
         if cell_digest is not None:  # which depends on the batches as they are in the file
             batches = cell_digest.watched(batches)
             cell_digest = None

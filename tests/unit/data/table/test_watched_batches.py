@@ -1,0 +1,20 @@
+"""The progress of reading a large table: megabytes of its files, and rows in words."""
+
+import numpy as np
+import pytest
+
+from pate.data.table.rows import watched_batches
+
+pa = pytest.importorskip("pyarrow")
+
+
+def test_each_batch_reports_megabytes_and_rows() -> None:
+    """Three batches of 4 MB and 500,000 rows of a file of 9 MB are reported as 4, 8 and 9 MB of it."""
+    table = pa.table({"x": np.zeros(500_000)})
+    steps: list[tuple[int, str]] = []
+    batches = [(np.arange(500_000), table)] * 3
+    watched = watched_batches(
+        batches, file_size_mb=9, report_progress=lambda done, note: steps.append((done, note))
+    )
+    assert [len(numbers) for numbers, _ in watched] == [500_000] * 3
+    assert steps == [(4, "500,000 rows"), (8, "1,000,000 rows"), (9, "1,500,000 rows")]
