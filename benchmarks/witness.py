@@ -1,14 +1,19 @@
-"""Teacher that notes each training that came to its end, for the counts of `benchmarks.kills`."""
+"""Teachers for runs that are killed: one notes each training that came to its end, one keeps features on a disk."""
 
 from __future__ import annotations
 
 import os
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from pate.models import CNNTeacher, Shard
+from pate.data import Dataset, Partition
+from pate.files.array_rows import Spilled
+from pate.models import CNNTeacher, KernelTeacher, Shard
+from pate.models.kernel_votes import KernelVotes
 from pate.models.teacher import State
+from pate.votes.feature_rows import FeatureStorage
+from pate.votes.moment_votes import MomentVotes
 
 
 @dataclass(frozen=True)
@@ -24,3 +29,28 @@ class WitnessedTeacher(CNNTeacher):
         with open(self.log, "ab", buffering=0) as log:
             log.write(lines.encode())
         return states
+
+
+@dataclass(frozen=True)
+class SpillingTeacher(KernelTeacher):
+    """A kernel teacher whose features lie in scratch files, however few records there are."""
+
+    def votes_of(self, dataset: Dataset, partition: Partition, num_queries: int) -> KernelVotes:
+        """See `KernelTeacher.votes_of`."""
+        return replace(super().votes_of(dataset, partition, num_queries), moments=SpillingMoments)
+
+
+class SpillingMoments(MomentVotes):
+    """Votes in rounds whose features lie in scratch files."""
+
+    def __post_init__(self) -> None:
+        self.storage = OnDisk(folder=self.storage.folder)
+        super().__post_init__()
+
+
+class OnDisk(FeatureStorage):
+    """A storage that keeps features in a scratch file from the first row on."""
+
+    def empty_rows(self) -> Spilled:
+        """Returns an empty place for features."""
+        return Spilled(most_bytes=0, folder=self.folder)

@@ -23,11 +23,13 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from benchmarks.campaign.damage import Damage
 from benchmarks.campaign.faulty_disk import is_loaded, preload
 from benchmarks.campaign.mistakes import Mistakes
+from benchmarks.campaign.round_kills import NodeKills, RoundKills
 from benchmarks.campaign.stops import Faults, Kills
 from benchmarks.campaign.tally import Tally
 from benchmarks.campaign.warm import warm_up
 
 KINDS: dict[str, Any] = {"kills": Kills, "faults": Faults, "damage": Damage, "input": Mistakes}
+ON_ENGINES: dict[str, Any] = {"rounds": RoundKills, "nodes": NodeKills}
 
 
 def main() -> None:
@@ -36,7 +38,7 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--tries", type=int, default=100, help="of each kind")
-    parser.add_argument("--kind", choices=[*KINDS, "all"], default="all")
+    parser.add_argument("--kind", choices=[*KINDS, *ON_ENGINES, "all"], default="all")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument(
         "--try", dest="only", type=int, default=None, help="only the try of this number"
@@ -78,7 +80,7 @@ def campaign(
     )  # without a thread, which would not live on in forks
     tally = Tally(kind)
     with tempfile.TemporaryDirectory(prefix="campaign-") as folder, progress:
-        attack = KINDS[kind](Path(folder).resolve())
+        attack = (KINDS | ON_ENGINES)[kind](Path(folder).resolve())
         task = progress.add_task(kind, total=len(tries), found=0)
         for number in tries:
             tally.tries = number

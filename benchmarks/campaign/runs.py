@@ -66,14 +66,14 @@ class Kind:
     name: str  # of the settings
     seed: int | None = 1  # None for a run whose noise comes from the operating system
 
-    def start(self, folder: Path, prepare: Callable[[], None] | None = None) -> Child:
-        """Starts or continues the run, whose ledger lies in the folder, next to the run's own folder."""
+    def arguments(self, folder: Path) -> tuple[str, ...]:
+        """Returns the settings of the run, whose ledger lies in the folder, next to the run's own folder."""
         seed = () if self.seed is None else (f"seed={self.seed}",)
-        return command(
-            module="train",
-            arguments=(*_SIZE, *SETTINGS[self.name], *seed, f"output_dir={folder / RUN}"),
-            prepare=prepare,
-        )
+        return (*_SIZE, *SETTINGS[self.name], *seed, f"output_dir={folder / RUN}")
+
+    def start(self, folder: Path, prepare: Callable[[], None] | None = None) -> Child:
+        """Starts or continues the run."""
+        return command(module="train", arguments=self.arguments(folder), prepare=prepare)
 
     def kill(self, folder: Path, after: float) -> None:
         """Starts or continues the run and kills it after `after` seconds, unless it has ended."""
@@ -102,8 +102,13 @@ class Truth:
         duration = time.monotonic() - started
         if ended.code != 0:
             raise RuntimeError(f"an undisturbed run ended with code {ended.code}: {ended.err}")
+        return cls.of_run(folder, kind, duration_s=duration)
+
+    @classmethod
+    def of_run(cls, folder: Path, kind: Kind, duration_s: float) -> Truth:
+        """Returns what a run left that took `duration_s` seconds and was not disturbed."""
         release = None if kind.seed is None else release_of(folder)
-        return cls(epsilon_of(folder) or 0.0, charges_of(folder), release, duration)
+        return cls(epsilon_of(folder) or 0.0, charges_of(folder), release, duration_s)
 
 
 def relocate_ledger(folder: Path) -> None:

@@ -11,7 +11,9 @@ LOW_PRICE = "prices below the truth"
 TRACEBACK = "tracebacks"
 # a wrong exit code, more than a line, or a line that does not name the mistake
 UNCLEAR = "unclear endings"
-SORTS = (WRONG_RELEASE, LOW_PRICE, TRACEBACK, UNCLEAR)
+# processes or files that hold private records after their run
+EXPOSED = "exposed records"
+SORTS = (WRONG_RELEASE, LOW_PRICE, TRACEBACK, UNCLEAR, EXPOSED)
 
 
 @dataclass(frozen=True)

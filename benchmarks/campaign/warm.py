@@ -7,12 +7,13 @@ import importlib
 import logging
 import os
 import signal
+import subprocess
 import sys
 import tempfile
 import time
 import traceback
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 from weakref import WeakValueDictionary
@@ -81,12 +82,7 @@ class Child:
                 self.kill()
                 break
             time.sleep(_PAUSE_S)
-        texts = []
-        for file in self._files:
-            file.seek(0)
-            texts.append(file.read().decode(errors="replace"))
-            file.close()
-        return Ended(self._code or 0, *texts)
+        return Ended(self._code or 0, *_texts(self._files))
 
     def ended(self) -> bool:
         """Returns True once the command has ended."""
@@ -102,6 +98,54 @@ class Child:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(self.pid, signal.SIGKILL)
             self._code = os.waitstatus_to_exitcode(os.waitpid(self.pid, 0)[1])
+
+
+class FreshProcess:
+    """A running command in an interpreter of its own, with the methods of `Child`.
+
+    Args:
+        module: the module of the command in `pate.cli`.
+        arguments: its settings.
+        variables: environment variables beside those of this process.
+    """
+
+    def __init__(self, module: str, arguments: Sequence[str], variables: Mapping[str, str]) -> None:
+        self._files = [tempfile.TemporaryFile(), tempfile.TemporaryFile()]  # noqa: SIM115 - closed by wait()
+        out, err = self._files
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", f"pate.cli.{module}", *arguments],
+            stdout=out,
+            stderr=err,
+            env={**os.environ, **_SURROUNDINGS, **variables},
+        )
+        self.pid = self._process.pid
+
+    def wait(self, patience: float = _PATIENCE_S) -> Ended:
+        """Waits for the end; see `Child.wait`."""
+        try:
+            self._process.wait(patience)
+        except subprocess.TimeoutExpired:
+            self.kill()
+        return Ended(self._process.returncode, *_texts(self._files))
+
+    def ended(self) -> bool:
+        """Returns True once the command has ended."""
+        return self._process.poll() is not None
+
+    def kill(self) -> None:
+        """Sends SIGKILL and waits for the end."""
+        self._process.kill()
+        self._process.wait()
+
+
+def _texts(files: list[Any]) -> list[str]:
+    """Returns the contents of files, and closes them."""
+    texts = []
+    for file in files:
+        file.seek(0)
+        texts.append(file.read().decode(errors="replace"))
+        file.close()
+    return texts
 
 
 def warm_up() -> None:

@@ -6,13 +6,15 @@ Times of rounds and numbers of records are for the owner's console alone.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 from pate.aggregators import Aggregator, CenteredVotes, ReleaseRecord
 from pate.aggregators.record import Arrays
 from pate.progress import Advance
 from pate.votes.moment_votes import MomentVotes
+from pate.votes.round_records import no_report
 from pate.votes.round_votes import RoundVotes
 from pate.votes.source import CenterableVotes, VoteSource
 
@@ -102,11 +104,18 @@ class Rounds:
         round_votes = aggregator.in_rounds(votes)
         return None if round_votes is None else cls(round_votes, aggregator.num_rounds)
 
-    def watch_rows(self, on_rows: Callable[[int], object]) -> None:
-        """Has the numbers of records reported whose features are made; some votes make none.
+    @contextmanager
+    def watched_rows(self, on_rows: Callable[[int], object]) -> Iterator[None]:
+        """Reports the numbers of records whose features are made during a `with` block; some votes make none.
 
         Args:
             on_rows: is called with the number of records of each block.
         """
-        if isinstance(self.votes, MomentVotes):
-            self.votes.on_rows = on_rows
+        if not isinstance(self.votes, MomentVotes):
+            yield
+            return
+        self.votes.on_rows = on_rows
+        try:
+            yield
+        finally:
+            self.votes.on_rows = no_report

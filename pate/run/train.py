@@ -248,8 +248,8 @@ def _release(
         with run.monitor.stage("releasing labels in rounds", rounds.num_rounds) as advance:
             # `record`; each round is reported to `advance`, too
             watched_rounds = WatchedRounds(record, len(ensemble.dataset.private), advance)
-            rounds.watch_rows(watched_rounds.rows_read)
-            release = aggregator.release(votes, rng, watched_rounds)
+            with rounds.watched_rows(watched_rounds.rows_read):
+                release = aggregator.release(votes, rng, watched_rounds)
     else:
         with run.monitor.stage("releasing labels", num_queries) as advance:
             # `record`; for a session, each round is reported to `advance` and `events`, too

@@ -149,8 +149,12 @@ class MomentVotes(RoundVotes):
             records_per_teacher=self.records_per_teacher if self.ask is None else None,
             weights=self.weights,
             storage=self.storage,
-            on_rows=self.on_rows,
+            on_rows=self._report_rows,
         )
+
+    def _report_rows(self, num_rows: int) -> None:
+        """Reports to whoever listens at the time, as records may be read again after a stage has ended."""
+        self.on_rows(num_rows)
 
     @cached_property
     def _sums(self) -> RoundSums:

@@ -5,7 +5,9 @@ from collections.abc import Callable
 import numpy as np
 
 from pate.aggregators.record import Arrays, MemoryRecord
-from pate.run.round_progress import WatchedRounds
+from pate.run.round_progress import Rounds, WatchedRounds
+from pate.votes.moment_votes import MomentVotes
+from tests.unit.models.small_rounds import question_of, records_of
 
 
 def test_each_round_is_a_step_with_its_speed() -> None:
@@ -38,6 +40,30 @@ def test_features_that_are_made_are_counted_up_to_all_rows() -> None:
         record.rows_read(400)
     notes = [f"features of {number} of 1,000 rows" for number in ("400", "800", "1,000")]
     assert steps == [(0, note) for note in notes]
+
+
+def test_rows_that_are_read_after_the_stage_are_not_reported() -> None:
+    """Records are read within and after the block of a stage. Those within it are reported alone.
+
+    A run whose release was read back reads its records first for a yardstick, when the stage of the release has ended.
+    """
+    records = records_of()
+    votes = MomentVotes(
+        inputs=records.inputs,
+        labels=records.labels,
+        teacher_of=records.teacher_of,
+        num_teachers=records.num_teachers,
+        directions=records.directions,
+        public_inputs=records.inputs[:9],
+        records_per_teacher=1.0,
+    )
+    reported: list[int] = []
+    with Rounds(votes, num_rounds=1).watched_rows(reported.append):
+        votes.total(question_of(records))
+        assert sum(reported) == len(records.labels)
+        votes.close()
+    votes.total(question_of(records))
+    assert sum(reported) == len(records.labels)
 
 
 def drawn_total() -> Arrays:
