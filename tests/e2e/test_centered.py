@@ -1,6 +1,7 @@
 """Runs with centered votes: kernel and trained teachers, stopped and continued, charged once for each stage."""
 
 import json
+import os
 import re
 from collections.abc import Callable
 from dataclasses import replace
@@ -14,6 +15,7 @@ from pate.accounting import Adjacency, ExactAccountant, Ledger
 from pate.aggregators import CenteredVotes, GNMax
 from pate.data.dataset import require_dataset
 from pate.data.shared_records import SharedRecords
+from pate.files import array_rows
 from pate.models import (
     ConvexTeacher,
     KernelTeacher,
@@ -109,6 +111,18 @@ def test_rounds_cost_the_same_and_give_a_calibrated_student(whole: Ended, in_rou
     test = small_dataset().test
     probabilities = StudentModel.load(folder / "release" / "student").predict_proba(test.inputs)
     np.testing.assert_allclose(probabilities.mean(axis=0), test.labels.mean(axis=0), atol=0.1)
+
+
+@pytest.mark.parametrize("scratch", [True, False])
+def test_a_release_does_not_depend_on_where_features_lie(
+    scratch: bool, in_rounds: Ended, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Features in a scratch file, or made anew in each round, leave the bytes of features in memory, and no file."""
+    monkeypatch.setattr(array_rows, "MAX_BYTES_IN_MEMORY", 0)
+    train(replace(centered_plan(), scratch=scratch), tmp_path / "run")
+    for name in ("release/release.npz", "release/student/student.safetensors"):
+        assert (tmp_path / "run" / name).read_bytes() == (in_rounds[0] / name).read_bytes()
+    assert sorted(os.listdir(tmp_path / "run")) == sorted(os.listdir(in_rounds[0]))
 
 
 def test_a_run_killed_between_rounds_asks_for_the_others(
