@@ -1,5 +1,6 @@
 """The engine that trains teachers, and sums votes in rounds, on the nodes of a Ray cluster."""
 
+import logging
 import os
 import socket
 from collections.abc import Iterable, Iterator
@@ -163,6 +164,7 @@ def _connect(ray: Any, address: str | None, saved: str) -> None:
             address or "local",
             include_dashboard=False,
             log_to_driver=False,
+            logging_level=logging.ERROR,
             runtime_env={"env_vars": WORKER_ENVIRONMENT},
         )
     # Ray raises nothing narrower if a process of a starting node dies
