@@ -235,6 +235,27 @@ def test_noise_is_solved_unless_given(composed: Composed) -> None:
         )
 
 
+def test_target_mu_is_solved_in_place_of_the_target_epsilon(composed: Composed) -> None:
+    """With `target_mu` the published target is the epsilon of a Gaussian release with that mu.
+
+    An epsilon beside it, and noise that is given, are refused.
+    """
+    config = composed(arguments=[GAUSSIAN, "target_mu=1.5"])
+    assert settings_from(config, settings_class=TrainSettings).solved_epsilon is None
+    plain = plain_settings(config, excluded_settings=("noise",))
+    assert plain["target_epsilon"] == pytest.approx(7.8066, abs=1e-3)
+    without = plain_settings(composed(arguments=[GAUSSIAN]), excluded_settings=("noise",))
+    assert "target_mu" not in without
+    both = composed(arguments=["target_mu=1.5", "target_epsilon=2"])
+    with refused("target_mu", 1.5, "no target_epsilon beside it"):
+        require_noise_said(both, {"target_mu": "1.5", "target_epsilon": "2"})
+    require_noise_said(config, {"aggregator.noise_std": "50", "target_mu": "1.5"})
+    with refused("target_mu", 1.5, "none beside noise=given"):
+        settings_from(
+            composed(arguments=[*GIVEN.split(), "target_mu=1.5"]), settings_class=TrainSettings
+        )
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("app", "target"), [("train", 36.0), ("account", None), ("attack", 2.0), ("release", 8.0)]
