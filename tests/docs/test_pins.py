@@ -1,0 +1,74 @@
+"""Proof notes are read again when the code that they prove changes (`scripts/proofs/pin.py`)."""
+
+import pytest
+
+from scripts.proofs import pin
+
+SOURCE = '''
+def price(noise):
+    """Returns a price.
+
+    Source: docs/proofs/gnmax.md.
+    """
+    return 1 / noise  # as proved
+'''
+
+
+def digest(source: str) -> str:
+    """Returns the digest of the only function in a source."""
+    [(name, notes, value)] = pin.pinned_code(source)
+    assert name == "price"
+    assert notes == ["gnmax"]
+    return value
+
+
+def test_every_note_was_read_with_the_present_code() -> None:
+    """No code that names a proof note has changed since its digests were recorded."""
+    lines = pin.changes(pin.read_pins(), now=pin.current_pins())
+    assert not lines, "\n" + "\n".join(lines)
+
+
+def test_every_cited_note_exists() -> None:
+    """Each note that code names is a page, and nearly every page is named by code."""
+    pages = {path.stem for path in pin.NOTES.glob("*.md")} - {"index"}
+    cited = pin.current_pins().keys()
+    assert cited <= pages
+    assert pages - cited <= {"zcdp"}
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        SOURCE.replace("  # as proved", "  # another comment"),
+        SOURCE.replace("Returns a price.", "Returns another text."),
+        SOURCE.replace("1 / noise", "(1\n        / noise)"),
+    ],
+)
+def test_words_and_layout_are_not_part_of_a_digest(changed: str) -> None:
+    """Comments, docstrings and layout leave the digest as it is."""
+    assert changed != SOURCE
+    assert digest(changed) == digest(SOURCE)
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [SOURCE.replace("1 / noise", "2 / noise"), SOURCE.replace("1 / noise", "1 * noise")],
+)
+def test_changed_code_is_named_with_what_to_do(changed: str) -> None:
+    """A changed number or operation gives a line that names the note, the code and the command."""
+    before = {"gnmax": {"pate/price.py:price": digest(SOURCE)}}
+    after = {"gnmax": {"pate/price.py:price": digest(changed)}}
+    [line] = pin.changes(before, after)
+    for words in (
+        "docs/proofs/gnmax.md",
+        "pate/price.py:price",
+        "python scripts/proofs/pin.py gnmax",
+    ):
+        assert words in line
+
+
+def test_new_and_removed_code_is_a_change() -> None:
+    """Code that begins or ceases to name a note is a change of that note."""
+    code = {"gnmax": {"pate/price.py:price": "0"}}
+    assert pin.changes({}, code) and pin.changes(code, {})
+    assert pin.changes(code, code) == []
