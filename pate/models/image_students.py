@@ -106,6 +106,10 @@ class ImageStudent(AdamWRecipe, ThresholdedStudent):
         """Trains the members on released labels; if the pool is not empty, then again on these and the public pool."""
         images = require_images(training.inputs)
         _, labels = require_rows(images, training.labels, seed)
+        known = training.known
+        targets = labels.astype(np.float32)
+        if known is not None:
+            targets[~known] = np.nan
         shape = tuple(images.shape[1:])
         released = np.asarray(labels.any(axis=0), np.float32)
         network = self._network(input_shape=shape, num_labels=labels.shape[1])
@@ -127,7 +131,7 @@ class ImageStudent(AdamWRecipe, ThresholdedStudent):
                 tensors, curve = self._train_member(
                     network,
                     images=images[in_training],
-                    labels=labels[in_training],
+                    targets=targets[in_training],
                     pool=pool,
                     rng=rng,
                     device=device,
@@ -143,6 +147,8 @@ class ImageStudent(AdamWRecipe, ThresholdedStudent):
             self._report(curves, on_epoch)
         arrays = {name: np.stack([member[name] for member in members]) for name in members[0]}
         arrays["released"] = released
+        if known is not None:  # where a label is unknown, it is never predicted
+            held_out *= known
         return self.model(
             arrays=arrays,
             threshold=self._place(held_out * released, labels),
@@ -159,7 +165,7 @@ class ImageStudent(AdamWRecipe, ThresholdedStudent):
         self,
         network: Network,
         images: NDArray[Any],
-        labels: Labels,
+        targets: Rows,
         pool: NDArray[Any],
         rng: np.random.Generator,
         device: torch.device,
@@ -169,12 +175,11 @@ class ImageStudent(AdamWRecipe, ThresholdedStudent):
         Args:
             network: the architecture.
             images: the images of the answered queries.
-            labels: their released labels, bool `[num_images, num_labels]`.
+            targets: their released labels, 0 or 1, `[num_images, num_labels]`; NaN where they are unknown.
             pool: images without labels for the second training; may be empty.
             rng: the generator of the initial weights and of the order of the images.
             device: the device on which the member is trained.
         """
-        targets = labels.astype(np.float32)
         tensors, curve = fit_network(network, images, targets, recipe=self, rng=rng, device=device)
         if len(pool) == 0:
             return tensors, curve

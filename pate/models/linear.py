@@ -14,6 +14,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from pate.aggregators.training_set import TrainingSet
 from pate.device import require_device, torch
 from pate.models.hyperparameters import require_settings
 from pate.models.shards import PaddedBatch, Shard, as_rows, require_shards
@@ -75,19 +76,9 @@ class LinearTeacher(Teacher):
         require_shards(shards, seeds)
         stack = PaddedBatch(shards, device=require_device(self.device), dtype=torch.float64)
         if stack.known is None:
-            solution = _Solution.of(stack, stack.labels, stack.mask, penalty=self.penalty)
+            solution = _Solution.of(stack.inputs, stack.labels, stack.mask, penalty=self.penalty)
         else:
-            columns = [slice(label, label + 1) for label in range(stack.labels.shape[2])]
-            solutions = [
-                _Solution.of(
-                    stack,
-                    stack.labels[..., column],
-                    stack.known[..., column],
-                    penalty=self.penalty,
-                )
-                for column in columns
-            ]
-            solution = _Solution.of_labels(solutions)
+            solution = _Solution.of_known(stack, stack.known, penalty=self.penalty)
         weights = solution.weights
         left_out = solution.left_out
         if self.threshold is None:
@@ -137,32 +128,80 @@ class _Solution:
 
     @classmethod
     def of(
-        cls, stack: PaddedBatch, labels: torch.Tensor, is_used: torch.Tensor, *, penalty: float
+        cls, inputs: torch.Tensor, labels: torch.Tensor, is_used: torch.Tensor, *, penalty: float
     ) -> _Solution:
         """Returns the regressions on those records of each shard that are used.
 
         Args:
-            stack: the records of the shards, padded to n records each.
+            inputs: the inputs of the shards' records, padded to n records each, `[num_shards, n, d]`.
             labels: the label bits of the records, `[num_shards, n, num_labels]`.
             is_used: 1 for the records that are used, `[num_shards, n, 1]`.
             penalty: the penalty, relative to the mean squared length of a shard's inputs.
         """
         sizes = is_used.sum(dim=1, keepdim=True).clamp_min(1)
-        center = (stack.inputs * is_used).sum(dim=1, keepdim=True) / sizes
+        center = (inputs * is_used).sum(dim=1, keepdim=True) / sizes
         prevalence = (labels * is_used).sum(dim=1, keepdim=True) / sizes
-        inputs = (stack.inputs - center).mul_(is_used)
+        centered = (inputs - center).mul_(is_used)
         residual = (labels - prevalence).mul_(is_used)
-        weights, left_out = _solve(penalty, sizes, inputs, residual)
+        weights, left_out = _solve(penalty, sizes, centered, residual)
         return cls(weights, intercept=prevalence - center @ weights, left_out=left_out)
 
     @classmethod
-    def of_labels(cls, solutions: Sequence[_Solution]) -> _Solution:
-        """Returns the regressions of all labels, each of which was solved by itself."""
-        return cls(
-            weights=torch.cat([solution.weights for solution in solutions], dim=2),
-            intercept=torch.cat([solution.intercept for solution in solutions], dim=2),
-            left_out=torch.cat([solution.left_out for solution in solutions], dim=2),
+    def of_known(cls, stack: PaddedBatch, known: torch.Tensor, *, penalty: float) -> _Solution:
+        """Returns the regressions of labels with gaps, each on the records of a shard that know the label.
+
+        The labels of a shard that are known for the same records share one regression. A shard takes as long as
+        without gaps if each label is known for all of its records or for none. It takes up to num_labels times as long
+        if each label has gaps of its own. A label that no record knows has the weights and the intercept 0.
+
+        Args:
+            stack: the records of the shards, padded to n records each.
+            known: 1 for each known label, `[num_shards, n, num_labels]`.
+            penalty: the penalty, relative to the mean squared length of a shard's inputs.
+        """
+        labels = stack.labels
+        num_shards, _, num_labels = labels.shape
+        num_features = stack.inputs.shape[2]
+        solution = cls(
+            weights=labels.new_zeros((num_shards, num_features, num_labels)),
+            intercept=labels.new_zeros((num_shards, 1, num_labels)),
+            left_out=torch.zeros_like(labels),
         )
+        groups_of_shards = [
+            [group for group in equal_columns(mask) if mask[:, group[0]].any()]
+            for mask in known.bool().cpu().numpy()
+        ]
+        for number in range(max(map(len, groups_of_shards))):
+            # one group of each shard that has so many; a smaller group repeats its last label
+            shards = [row for row, groups in enumerate(groups_of_shards) if len(groups) > number]
+            groups = [groups_of_shards[row][number] for row in shards]
+            size = max(map(len, groups))
+            padded = np.stack([np.pad(group, (0, size - len(group)), "edge") for group in groups])
+            rows = torch.tensor(shards, device=labels.device)[:, None]
+            columns = torch.from_numpy(padded).to(labels.device)
+            part = cls.of(
+                stack.inputs[rows[:, 0]],
+                labels[rows, :, columns].transpose(1, 2),
+                known[rows, :, columns[:, :1]].transpose(1, 2),
+                penalty=penalty,
+            )
+            solution.weights[rows, :, columns] = part.weights.transpose(1, 2)
+            solution.intercept[rows, :, columns] = part.intercept.transpose(1, 2)
+            solution.left_out[rows, :, columns] = part.left_out.transpose(1, 2)
+        return solution
+
+
+def equal_columns(mask: NDArray[np.bool_]) -> list[NDArray[np.intp]]:
+    """Returns the indices of the columns of a mask in groups of equal columns, the largest group first.
+
+    Args:
+        mask: `[num_rows, num_columns]`.
+    """
+    packed = np.ascontiguousarray(np.packbits(mask, axis=0).T)
+    _, group_of, sizes = np.unique(packed, axis=0, return_inverse=True, return_counts=True)
+    columns = np.argsort(group_of.ravel(), kind="stable")
+    groups = np.split(columns, np.cumsum(sizes)[:-1])
+    return sorted(groups, key=len, reverse=True)
 
 
 def _solve(
@@ -308,25 +347,37 @@ class LinearStudent(ThresholdedStudent):
         self, inputs: Rows, labels: Labels, *, seed: int, on_epoch: OnEpoch | None = None
     ) -> LinearModel:
         """Fits the model in closed form, without randomness; reports once its mean leave-one-out squared error."""
-        rows, labels = require_rows(inputs, labels, seed)
+        return self.fit_known(TrainingSet(inputs, labels), seed=seed, on_epoch=on_epoch)
+
+    def fit_known(
+        self, training: TrainingSet, *, seed: int, on_epoch: OnEpoch | None = None
+    ) -> LinearModel:
+        """Fits the model as `fit` does, each label to the rows for which it is known."""
+        inputs = training.inputs
+        rows, labels = require_rows(inputs, training.labels, seed)
         if len(rows) < 2:  # predicts the labels of the only row, or none
             return LinearModel.constant(labels.any(axis=0), inputs)
-        ridge = _RidgePath(rows, labels)
+        known = training.known
+        ridge: _RidgePath | _RidgePaths = (
+            _RidgePath(rows, labels) if known is None else _RidgePaths(rows, labels, known)
+        )
         errors = [ridge.squared_error(penalty) for penalty in self.penalties]
         penalty = self.penalties[int(np.argmin(errors))]
         held_out = ridge.left_out_scores(penalty)
         weights = ridge.weights(penalty)
+        intercept = ridge.intercept(weights)
         if self.rank is not None:
             projection = ridge.leading_label_directions(weights, self.rank)
             weights = weights @ projection
             held_out = held_out @ projection
-        probabilities = (held_out + ridge.prevalence).clip(0, 1)
-        threshold = self._place(probabilities, labels)
+        probabilities = (held_out + intercept).clip(0, 1)
+        # where a label is unknown, it is never predicted
+        threshold = self._place(probabilities if known is None else probabilities * known, labels)
         if self.labels_per_sample is not None:
             threshold = matched_threshold(probabilities, self.labels_per_sample)
         if on_epoch is not None:
             on_epoch(0, {"loss": min(errors)})
-        bias = ridge.prevalence - ridge.center @ weights
+        bias = intercept - ridge.center @ weights
         return LinearModel(
             arrays={"weights": weights.astype(np.float32), "bias": bias.astype(np.float32)},
             threshold=threshold,
@@ -377,6 +428,10 @@ class _RidgePath:
         factors = self._square / (self._square + penalty * self._unit) * inverse
         return np.asarray(self._right.T @ (factors[:, None] * self._projected))
 
+    def intercept(self, weights: Floats) -> Floats:
+        """Returns the score of each label at the center, which is its prevalence for any weights, `[num_labels]`."""
+        return np.asarray(self.prevalence)
+
     def leading_label_directions(self, weights: Floats, rank: int) -> Floats:
         """Returns the projection on the leading directions of the fitted scores, `[num_labels, num_labels]`.
 
@@ -385,6 +440,77 @@ class _RidgePath:
             rank: the number of leading directions.
         """
         scores = (self._left * self._singular) @ (self._right @ weights)
-        directions = np.linalg.svd(scores, full_matrices=False)[2][:rank]
-        has_label = self.prevalence > 0  # rounding must not lift scores of 0
-        return np.asarray(directions.T @ directions * has_label)
+        return _leading_directions(scores, rank, has_label=self.prevalence > 0)
+
+
+class _RidgePaths:
+    """The ridge regressions of labels with gaps: one path for the labels that are known for the same rows.
+
+    All have one center, the mean of all rows, beside the means of the rows that they are fitted to. A label that is
+    known for no row has the score 0.
+    """
+
+    def __init__(self, rows: Rows, labels: Labels, known: Labels) -> None:
+        self.center = rows.mean(axis=0, dtype=np.float64)  # [d]
+        self._centered = np.asarray(rows - self.center)
+        self._labels = labels
+        self._known = known
+        self._groups = [group for group in equal_columns(known) if known[:, group[0]].any()]
+        self._paths = [
+            _RidgePath(rows[known[:, group[0]]], labels[known[:, group[0]]][:, group])
+            for group in self._groups
+        ]
+
+    def left_out_scores(self, penalty: float) -> Floats:
+        """Returns the score of each row minus the intercept of each label, `[n, num_labels]`.
+
+        The score of a row for which a label is known is that of a model without the row. Other rows are not in the
+        label's model, whose score it is.
+        """
+        weights = self.weights(penalty)
+        scores = self._centered @ weights
+        intercept = self.intercept(weights)
+        for path, group in zip(self._paths, self._groups, strict=True):
+            cells = np.ix_(np.flatnonzero(self._known[:, group[0]]), group)
+            scores[cells] = path.left_out_scores(penalty) + path.prevalence - intercept[group]
+        return np.asarray(scores)
+
+    def squared_error(self, penalty: float) -> float:
+        """Returns the mean over known labels of the leave-one-out squared error, for one penalty."""
+        num_cells = [
+            np.count_nonzero(self._known[:, group[0]]) * len(group) for group in self._groups
+        ]
+        errors = [path.squared_error(penalty) for path in self._paths]
+        return float(np.average(errors, weights=num_cells)) if errors else 0.0
+
+    def weights(self, penalty: float) -> Floats:
+        """Returns the weights of the regressions, `[d, num_labels]`, for one penalty."""
+        weights = np.zeros((len(self.center), self._labels.shape[1]))
+        for path, group in zip(self._paths, self._groups, strict=True):
+            weights[:, group] = path.weights(penalty)
+        return weights
+
+    def intercept(self, weights: Floats) -> Floats:
+        """Returns the score of each label at the mean of all rows, `[num_labels]`."""
+        intercept = np.zeros(self._labels.shape[1])
+        for path, group in zip(self._paths, self._groups, strict=True):
+            intercept[group] = path.prevalence + (self.center - path.center) @ weights[:, group]
+        return intercept
+
+    def leading_label_directions(self, weights: Floats, rank: int) -> Floats:
+        """Returns the projection on the leading directions of the scores of all rows; see `_RidgePath`."""
+        return _leading_directions(
+            self._centered @ weights, rank, has_label=np.asarray(self._labels.any(axis=0))
+        )
+
+
+def _leading_directions(scores: Floats, rank: int, *, has_label: NDArray[np.bool_]) -> Floats:
+    """Returns the projection on the leading directions of scores, `[num_labels, num_labels]`.
+
+    Args:
+        scores: the scores of rows, `[n, num_labels]`.
+        rank: the number of leading directions.
+        has_label: whether a row has each label, `[num_labels]`; scores of others stay 0.
+    """
+    directions = np.linalg.svd(scores, full_matrices=False)[2][:rank]
+    return np.asarray(directions.T @ directions * has_label)  # rounding must not lift scores of 0

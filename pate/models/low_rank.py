@@ -76,24 +76,38 @@ class LowRankStudent(Student):
         self, inputs: Rows, labels: Labels, *, seed: int, on_epoch: OnEpoch | None = None
     ) -> StudentModel:
         """Fits a model to label bits, whose noise it estimates; reports once the share that it predicts wrong."""
-        rows, labels = require_rows(inputs, labels, seed)
+        return self.fit_known(TrainingSet(inputs, labels), seed=seed, on_epoch=on_epoch)
+
+    def fit_known(
+        self, training: TrainingSet, *, seed: int, on_epoch: OnEpoch | None = None
+    ) -> StudentModel:
+        """Fits the model as `fit` does, to the known bits alone, which count more where few are known."""
+        inputs = training.inputs
+        known = training.known
+        rows, labels = require_rows(inputs, training.labels, seed)
         prevalence = labels.mean(axis=0) if len(labels) else np.zeros(labels.shape[1])
+        known_shares = np.ones(labels.shape[1])
+        if known is not None and len(labels):
+            known_shares = known.mean(axis=0).clip(1 / len(known))
+            prevalence = prevalence / known_shares
         # equal rows, or no rows, determine nothing but a constant
         if len(np.unique(rows, axis=0)) < 2:
             return LinearModel.constant(prevalence >= 0.5, inputs)
-        noise_std = float(np.sqrt((prevalence * (1 - prevalence)).mean()))
+        noise_std = float(np.sqrt((prevalence * (1 - prevalence) / known_shares).mean()))
+        residuals = labels - prevalence
+        if known is not None:
+            residuals = residuals * known / known_shares
         model = self.fit_scores(
             inputs=rows,
-            released=NoisyScores(
-                values=labels - prevalence, noise_std=noise_std, prevalence=prevalence
-            ),
+            released=NoisyScores(values=residuals, noise_std=noise_std, prevalence=prevalence),
             pool=rows,
         )
         never_held = np.where(labels.any(axis=0), 0, np.inf).astype(np.float32)
         arrays = dict(model.arrays)
         arrays["thresholds"] = arrays["thresholds"] + never_held
         if on_epoch is not None:
-            on_epoch(0, {"loss": float((labels != model.predict(rows)).mean())})
+            is_wrong = labels != model.predict(rows)
+            on_epoch(0, {"loss": float((is_wrong if known is None else is_wrong[known]).mean())})
         return LowRankModel(
             arrays=arrays,
             threshold=0.5,

@@ -91,7 +91,7 @@ class Student(ABC):
     ) -> StudentModel:
         """Trains a model on true labels with gaps; used for reference models, as a release has no gaps.
 
-        Here, labels that are not known count as absent; a subclass that can leave them out overrides the method.
+        Students that ship leave unknown labels out, by this method or by `learn`. Here they count as absent.
 
         Args:
             training: inputs, labels, and which labels are known.

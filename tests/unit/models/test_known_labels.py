@@ -4,21 +4,25 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 from sklearn.linear_model import LogisticRegression
 from sklearn.tree import DecisionTreeClassifier
 
 from pate.aggregators.training_set import TrainingSet
 from pate.models import (
+    CNNStudent,
     CNNTeacher,
     LinearStudent,
     LinearTeacher,
     LogisticStudent,
+    LowRankStudent,
     MLPStudent,
     MLPTeacher,
     SklearnTeacher,
     Student,
     Teacher,
 )
+from pate.models.linear import equal_columns
 from pate.models.shards import Shard
 
 RNG = np.random.default_rng(7)
@@ -27,30 +31,98 @@ LABELS = INPUTS[:, :2] + 0.3 * RNG.normal(size=(400, 2)) > 0.5
 KNOWN = RNG.random((400, 2)) < [0.4, 1.0]
 
 
-def test_a_student_of_known_labels_ignores_what_unknown_ones_would_be() -> None:
-    """The model is the same for any values of unknown labels, and right where they are unknown."""
-    student = LogisticStudent()
-    no_pool = INPUTS[:0]
+STUDENTS = [
+    LogisticStudent(),
+    LinearStudent(),
+    LinearStudent(rank=2, threshold="prevalence"),
+    LowRankStudent(),
+]
+
+
+@pytest.mark.parametrize("student", STUDENTS, ids=str)
+def test_a_student_of_known_labels_ignores_what_unknown_ones_would_be(student: Student) -> None:
+    """The model is the same without any label where it is unknown, and right there.
+
+    A model that reads unknown labels as absent is not.
+    """
+    model = student.learn(TrainingSet(INPUTS, LABELS & KNOWN, known=KNOWN), pool=INPUTS[:0], seed=0)
+    as_absent = student.fit(INPUTS, LABELS & KNOWN, seed=0)
+    hidden = ~KNOWN[:, 0]
+
+    def error(predicted: NDArray[np.bool_]) -> float:
+        """Returns how far the share of predicted hidden labels is from the share of true ones."""
+        return float(abs(predicted[hidden, 0].mean() - LABELS[hidden, 0].mean()))
+
+    assert error(model.predict(INPUTS)) < 0.5 * error(as_absent.predict(INPUTS))
+
+
+def test_values_of_unknown_labels_do_not_change_a_logistic_student() -> None:
+    """The model is the same for any values of unknown labels."""
     models = [
-        student.learn(TrainingSet(INPUTS, labels, known=KNOWN), pool=no_pool, seed=0)
+        LogisticStudent().learn(TrainingSet(INPUTS, labels, known=KNOWN), pool=INPUTS[:0], seed=0)
         for labels in (LABELS & KNOWN, LABELS | ~KNOWN)
     ]
     predictions = [model.predict_proba(INPUTS) for model in models]
     # the optimizer's losses differ by a constant of each unknown label
     np.testing.assert_allclose(predictions[0], predictions[1], atol=0.02)
-    as_absent = student.fit(INPUTS, LABELS & KNOWN, seed=0).predict_proba(INPUTS)
-    hidden = ~KNOWN[:, 0]
-    right = ((predictions[0] >= 0.5) == LABELS)[hidden, 0].mean()
-    assert right > 0.85 > ((as_absent >= 0.5) == LABELS)[hidden, 0].mean()
+
+
+def test_a_linear_student_of_a_label_is_fitted_to_the_rows_that_know_it() -> None:
+    """Its scores are those of a student that has no other rows; also with one penalty for all labels."""
+    student = LinearStudent(penalties=(1.0,), threshold=0.5)
+    labels = LABELS & KNOWN
+    model = student.learn(TrainingSet(INPUTS, labels, known=KNOWN), pool=INPUTS[:0], seed=0)
+    rows = KNOWN[:, 0]
+    alone = student.fit(INPUTS[rows], labels[rows], seed=0)
+    np.testing.assert_allclose(
+        model.predict_proba(INPUTS)[:, 0], alone.predict_proba(INPUTS)[:, 0], atol=1e-5
+    )
+
+
+def test_a_linear_student_without_gaps_in_its_mask_is_one_without_a_mask() -> None:
+    """All labels share one regression on all rows."""
+    known = np.ones_like(KNOWN)
+    student = LinearStudent(rank=1)
+    masked = student.learn(TrainingSet(INPUTS, LABELS, known=known), pool=INPUTS[:0], seed=0)
+    plain = student.fit(INPUTS, LABELS, seed=0)
+    np.testing.assert_allclose(masked.predict_proba(INPUTS), plain.predict_proba(INPUTS), atol=1e-5)
+
+
+def test_a_student_never_predicts_a_label_that_no_row_knows() -> None:
+    """The other label is learned as ever."""
+    known = np.array([[False, True]]).repeat(len(INPUTS), axis=0)
+    for student in STUDENTS:
+        training = TrainingSet(INPUTS, LABELS & known, known=known)
+        predicted = student.learn(training, pool=INPUTS[:0], seed=0).predict(INPUTS)
+        assert not predicted[:, 0].any()
+        assert (predicted == LABELS)[:, 1].mean() > 0.8
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("student", [LogisticStudent(), MLPStudent(epochs=5), LinearStudent()])
+@pytest.mark.parametrize("student", [MLPStudent(epochs=5)])
 def test_students_of_true_labels_may_have_gaps(student: Student) -> None:
-    """Every student learns from labels with gaps, and predicts all labels."""
+    """A network learns from labels with gaps, and predicts all labels."""
     training = TrainingSet(INPUTS, LABELS & KNOWN, known=KNOWN)
     model = student.learn(training, pool=INPUTS[:0], seed=0)
     assert model.predict(INPUTS).shape == LABELS.shape
+
+
+@pytest.mark.slow
+def test_a_student_for_pictures_reads_no_label_that_is_unknown() -> None:
+    """Other values of unknown labels change no weight, but that the label is predicted at all."""
+    images = np.random.default_rng(0).random((30, 3, 8, 8)).astype(np.float32)
+    known = KNOWN[:30]
+    labels = LABELS[:30]
+    student = CNNStudent(width=8, grid=2, patch=2, blocks=1, epochs=2, folds=2, device="cpu")
+    models = [
+        student.learn(TrainingSet(images, values, known=known), pool=images[:4], seed=0)
+        for values in (labels, labels ^ ~known, ~labels)
+    ]
+    same = [
+        all(np.array_equal(models[0].arrays[name], model.arrays[name]) for name in model.arrays)
+        for model in models
+    ]
+    assert same == [True, True, False]
 
 
 TEACHERS = [
@@ -107,3 +179,9 @@ def test_a_teacher_may_know_nothing_of_a_label(teacher: Teacher) -> None:
     states = teacher.fit_many([Shard(INPUTS[:60], LABELS[:60] & known, known)], seeds=[3])
     confidences = teacher.predict_many(states, INPUTS[60:])
     assert np.isfinite(confidences).all()
+
+
+def test_labels_of_one_teacher_share_a_regression_where_they_share_a_mask() -> None:
+    """Equal columns of a mask are one group, the largest first."""
+    mask = np.array([[1, 0, 1, 0, 1], [1, 1, 1, 1, 1]], dtype=np.bool_)
+    assert [group.tolist() for group in equal_columns(mask)] == [[0, 2, 4], [1, 3]]
