@@ -1,20 +1,25 @@
 """The alternatives: how far one group can move a sum, and a sampled step against the worst pair."""
 
 import math
+import warnings
 from itertools import pairwise, product
 
 import numpy as np
 import pytest
+import torch
 from numpy.typing import NDArray
 from scipy.stats import norm
 
 import pate.accounting as pa
 from pate.accounting.privacy_profile import privacy_profile
+from pate.comparison.alternatives.clipped_gradients import clipped_sums
 from pate.comparison.alternatives.group_gradients import GroupGradients
 from pate.comparison.alternatives.noisy_gradient import NoisyGradient
+from pate.comparison.alternatives.sampled_groups import Groups
 
 Array = NDArray[np.float64]
 CLIP = 0.4
+UNKNOWN = -1
 
 
 def plane_sticks(
@@ -364,3 +369,39 @@ def test_unclipped_sums_of_a_groups_records_would_move_further() -> None:
     ).clipped_sum(np.zeros((2, 2)), bias=np.zeros(2), clip=CLIP)
     assert np.linalg.norm(together) <= CLIP * (1 + 1e-12)
     assert np.linalg.norm(apart) == pytest.approx(40 * CLIP)
+
+
+@pytest.mark.parametrize("network_step", [False, True])
+def test_a_group_with_gaps_moves_the_sum_by_at_most_the_sensitivity(network_step: bool) -> None:
+    """Labels and gaps of a group are replaced together, by any others: the sum moves by two clips.
+
+    Negative control: means over the known records alone, taken after the clip, move it further.
+    """
+    features = np.tile([1.0, 0.0], (2, 1))
+    weights = np.array([[1.0, -1.0], [0.0, 0.5]])
+    cells = list(product((1, 0, UNKNOWN), repeat=4))
+    sums = []
+    rescaled = []
+    for cell in cells:
+        labels = np.array(cell).reshape(2, 2)
+        known = labels != UNKNOWN
+        if network_step:  # one record of the group takes part
+            groups = Groups(features, labels == 1, group_ids=np.zeros(2, int), known=known)
+            linear = torch.nn.Linear(2, 2, bias=False).double()
+            torch.nn.init.zeros_(linear.weight)
+            with clipped_sums(linear, clip=CLIP) as clipped_sum, warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # Opacus on hooks
+                sums.append(clipped_sum(groups.inputs[:1], groups.labels[:1]).ravel())
+        else:
+            gradients = GroupGradients.from_records(
+                features, labels == 1, group_ids=np.zeros(2, int), known=known
+            )
+            sums.append(gradients.clipped_sum(weights, bias=np.zeros(2), clip=CLIP).ravel())
+        rescaled.append(sums[-1] / max(known.mean(), 0.25))
+    nothing_known = sums[cells.index((UNKNOWN,) * 4)]
+    assert not nothing_known.any()
+    lengths = np.linalg.norm(sums, axis=1)
+    assert lengths.max() == pytest.approx(CLIP, rel=1e-4)
+    furthest = max(float(np.linalg.norm(a - b)) for a, b in product(sums, repeat=2))
+    assert 1.4 * CLIP < furthest <= 2 * CLIP * (1 + 1e-12)
+    assert max(float(np.linalg.norm(a - b)) for a, b in product(rescaled, repeat=2)) > 2 * CLIP

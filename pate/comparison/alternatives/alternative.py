@@ -16,7 +16,7 @@ from pate.accounting import (
     Event,
     calibrate,
 )
-from pate.aggregators.prevalence import Prevalence
+from pate.aggregators.prevalence import Prevalence, ReleasedShares
 from pate.comparison.alternatives.group_gradients import Array
 from pate.comparison.alternatives.noisy_model import NoisyModel
 from pate.comparison.alternatives.public_directions import MOST_ROWS, PublicDirections
@@ -29,7 +29,7 @@ from pate.validation import (
     require,
     require_positive,
 )
-from pate.votes.label_shares import mean_labels
+from pate.votes.label_shares import RecordShares
 
 # of 1 / noise_multiplier**2 of all that is released, as `CenteredVotes` has it
 PREVALENCE_SHARE = 0.1
@@ -58,12 +58,20 @@ class Training:
         """The principal directions of the public inputs."""
         return PublicDirections.fit(self.public_inputs)
 
-    def prevalence(self, noise_multiplier: float, rng: np.random.Generator) -> Array:
-        """Returns the noisy prevalence of each label, `[L]`: its share of a group's records, averaged over groups."""
+    def shares(self, noise_multiplier: float, rng: np.random.Generator) -> ReleasedShares:
+        """Returns the noisy prevalence of each label: its share of a group's records, averaged over groups.
+
+        Where labels have gaps, the share is among the records that know the label, and how many do is released too.
+        """
         private = self.bench.dataset.private
         _, group_of = np.unique(private.group_ids, return_inverse=True)
-        shares = mean_labels(private.labels, teacher_of=group_of, num_teachers=self.num_groups)
-        return Prevalence(noise_multiplier=noise_multiplier).release(
+        shares = RecordShares(
+            labels=private.labels,
+            teacher_of=group_of,
+            num_teachers=self.num_groups,
+            known=private.known,
+        )
+        return Prevalence(noise_multiplier=noise_multiplier).release_shares(
             shares, num_teachers=self.num_groups, rng=rng
         )
 
@@ -75,6 +83,7 @@ class Alternative(Method):
     Formal guarantees:
         * The unit of privacy is the group, as for the teachers of PATE. Neighboring data sets differ in all records of
           one group. The number of groups is public.
+        * Which labels of a group are known is covered like its labels. That labels have gaps at all is public.
         * The noise is calibrated to the epsilon and delta of the comparison by the same accountant. The price is a
           function of public numbers.
     """
@@ -97,19 +106,22 @@ class Alternative(Method):
         require_positive("clip_factor", self.clip_factor)
         require_positive("signal_variance", self.signal_variance)
 
-    def clip(self, prevalence: Array) -> float:
+    def clip(self, shares: ReleasedShares) -> float:
         """Returns the largest l2 length to which the gradient of a group is clipped.
 
         Args:
-            prevalence: the released prevalence of each label, `[L]`.
+            shares: the released prevalence of each label, and the share of records that know it.
         """
-        return self.clip_factor * math.sqrt(float((prevalence * (1 - prevalence)).sum()))
+        variance = shares.prevalence * (1 - shares.prevalence)
+        if shares.known is not None:  # a gradient is 0 where the label is unknown
+            variance = variance * shares.known
+        return self.clip_factor * math.sqrt(float(variance.sum()))
 
     def schedule(
         self,
         training: Training,
         noise_multiplier: float,
-        prevalence: Array,
+        shares: ReleasedShares,
         *,
         concentrated: bool = False,
     ) -> Schedule:
@@ -118,17 +130,16 @@ class Alternative(Method):
         Args:
             training: the data.
             noise_multiplier: the noise multiplier of the method.
-            prevalence: the prevalence of each label, `[L]`.
+            shares: the prevalence of each label, and the share of records that know it.
             concentrated: whether to assume the best case, in which all signal lies along the widest direction.
         """
-        rate = self.rate(
-            noise_multiplier, clip=self.clip(prevalence), num_groups=training.num_groups
-        )
+        rate = self.rate(noise_multiplier, clip=self.clip(shares), num_groups=training.num_groups)
         return Schedule.best(
             training.directions,
             training.public_inputs,
-            prevalence,
-            noise_rate=rate,
+            shares.prevalence,
+            # in the mean gradient over the records that know a label
+            noise_rate=rate if shares.known is None else rate / shares.known**2,
             clip_factor=self.clip_factor,
             signal_variance=self.signal_variance,
             concentrated=concentrated,
@@ -209,7 +220,8 @@ class Alternative(Method):
         # The labels are ones that a tenth of the records have. A mean case would refuse too much: 1% of the variance of
         # the log-odds orders samples 10% of the way, and real labels vary along wide directions more than along others.
         prevalence = np.full(training.bench.dataset.num_labels, _LIKELY)
-        schedule = self.schedule(training, noise_multiplier, prevalence, concentrated=True)
+        likely = ReleasedShares(prevalence)
+        schedule = self.schedule(training, noise_multiplier, likely, concentrated=True)
         learned_share = 1 - schedule.error / self.signal_variance
         text = (
             f"expected to learn {max(learned_share, 0.0):.1%} of what a linear model can "

@@ -10,6 +10,7 @@ from torch import nn
 from torch.nn import functional
 
 from pate.comparison.alternatives.group_gradients import Array
+from pate.models.networks.training import KnownTargets
 
 _CHUNK_VALUES = 2**20  # of gradients of single records at once
 
@@ -44,7 +45,7 @@ def clipped_sums(network: nn.Module, clip: float) -> Iterator[Callable[[Array, A
 
         Args:
             inputs: `[m, …]`.
-            labels: `[m, L]`.
+            labels: `[m, L]`; NaN where they are unknown, which no loss counts.
         """
         if not len(inputs):  # nobody takes part
             return np.zeros(num_weights)
@@ -53,9 +54,9 @@ def clipped_sums(network: nn.Module, clip: float) -> Iterator[Callable[[Array, A
         rows = max(1, _CHUNK_VALUES // num_weights)
         for first in range(0, len(inputs), rows):
             chunk = torch.from_numpy(inputs[first : first + rows])
-            chunk_labels = torch.from_numpy(labels[first : first + rows])
+            targets = KnownTargets.of(torch.from_numpy(labels[first : first + rows]))
             loss = functional.binary_cross_entropy_with_logits(
-                module(chunk), chunk_labels, reduction="sum"
+                module(chunk), targets.values, weight=targets.weights, reduction="sum"
             )
             torch.autograd.backward(loss)
             clipping.clip_and_accumulate()

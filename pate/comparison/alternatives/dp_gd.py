@@ -60,22 +60,27 @@ class DpGradientDescent(Alternative):
         prevalence_multiplier, steps_multiplier = _multipliers(noise_multiplier)
         private = training.bench.dataset.private
         num_groups = training.num_groups
-        prevalence = training.prevalence(prevalence_multiplier, rng=prevalence_rng)
-        schedule = self.schedule(training, noise_multiplier, prevalence)
+        shares = training.shares(prevalence_multiplier, rng=prevalence_rng)
+        schedule = self.schedule(training, noise_multiplier, shares)
         features = training.directions.features(private.inputs, ridge=schedule.ridge)
-        groups = GroupGradients.from_records(features, private.labels, private.group_ids)
-        clip = self.clip(prevalence)
-        bias = scipy.special.logit(prevalence)
+        groups = GroupGradients.from_records(
+            features, private.labels, private.group_ids, known=private.known
+        )
+        clip = self.clip(shares)
+        bias = scipy.special.logit(shares.prevalence)
         noisy_gradient = NoisyGradient(
             clip=clip,
             noise_multiplier=steps_multiplier * math.sqrt(schedule.num_steps),
             num_units=num_groups,
         )
         weights = np.zeros((features.shape[1], len(bias)))
+        learning_rates = schedule.times / schedule.num_steps
+        if shares.known is not None:  # of the mean gradient over the records that know a label
+            learning_rates = learning_rates / shares.known
         for _ in range(schedule.num_steps):
             gradient_sum = groups.clipped_sum(weights=weights, bias=bias, clip=clip)
             noisy_sum = noisy_gradient.release(gradient_sum, rng=steps_rng)
-            weights += schedule.times / schedule.num_steps * noisy_sum / num_groups
+            weights += learning_rates * noisy_sum / num_groups
         return linear_model(training, schedule, weights, bias)
 
 

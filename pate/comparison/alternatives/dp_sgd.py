@@ -128,9 +128,12 @@ class DpSgd(Alternative):
         prevalence_rng, steps_rng = RandomStreams(seed).generator("noise").spawn(2)
         private = training.bench.dataset.private
         prevalence_multiplier = self._prevalence_multiplier(noise_multiplier, training.num_groups)
-        prevalence = training.prevalence(prevalence_multiplier, rng=prevalence_rng)
-        schedule = self.schedule(training, noise_multiplier, prevalence)
-        bias = scipy.special.logit(prevalence)
+        shares = training.shares(prevalence_multiplier, rng=prevalence_rng)
+        schedule = self.schedule(training, noise_multiplier, shares)
+        bias = scipy.special.logit(shares.prevalence)
+        learning_rates = schedule.times / self.num_steps
+        if shares.known is not None:  # of the mean gradient over the records that know a label
+            learning_rates = learning_rates / shares.known
 
         def scaled_inputs(inputs: Any) -> Array:
             if self.network == "cnn":
@@ -143,14 +146,16 @@ class DpSgd(Alternative):
                 network_inputs = torch.from_numpy(np.ascontiguousarray(scaled_inputs(inputs)))
                 return np.asarray(network(network_inputs).numpy())
 
-        groups = Groups(scaled_inputs(private.inputs), private.labels, private.group_ids)
+        groups = Groups(
+            scaled_inputs(private.inputs), private.labels, private.group_ids, known=private.known
+        )
         with one_thread(), torch.random.fork_rng(devices=[]), warnings.catch_warnings():
             # Opacus and torch on hooks and generators that are not used
             warnings.simplefilter("ignore")
             torch.manual_seed(RandomStreams(seed).seed("student"))
             network = self._network(groups.inputs.shape[1:], bias).double()
             noisy_gradient = NoisyGradient(
-                clip=self.clip(prevalence),
+                clip=self.clip(shares),
                 noise_multiplier=noise_multiplier,
                 num_units=len(groups.starts),
             )
@@ -158,7 +163,7 @@ class DpSgd(Alternative):
                 network,
                 groups,
                 noisy_gradient=noisy_gradient,
-                learning_rates=schedule.times / self.num_steps,
+                learning_rates=learning_rates,
                 rng=steps_rng,
             )
         if self.network == "linear":

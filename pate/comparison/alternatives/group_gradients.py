@@ -20,6 +20,7 @@ class GroupGradients:
     """Private records in N groups, from which the gradients of a logistic model are computed.
 
     The gradient of a group is a matrix, the mean of features x (labels - probabilities) over the records of the group.
+    Where a label is unknown, labels - probabilities counts as 0.
     Clipping multiplies this matrix by min(1, clip / length), so that its l2 length is at most `clip` for any number of
     records.
     """
@@ -28,10 +29,15 @@ class GroupGradients:
     features: Array
     labels: Array  # [n, L]
     sizes: NDArray[np.int64]  # [N], the number of records in each group, rising
+    known: NDArray[np.bool_] | None = None  # [n, L], which labels are known; None for all
 
     @classmethod
     def from_records(
-        cls, features: Array, labels: NDArray[np.bool_], group_ids: NDArray[np.int64]
+        cls,
+        features: Array,
+        labels: NDArray[np.bool_],
+        group_ids: NDArray[np.int64],
+        known: NDArray[np.bool_] | None = None,
     ) -> Self:
         """Returns the records in the required order, by the size of their group and by group.
 
@@ -39,6 +45,7 @@ class GroupGradients:
             features: `[n, k]`, each row of length 1.
             labels: `[n, L]`.
             group_ids: the group of each record, `[n]`.
+            known: which labels are known, `[n, L]`; None where all are. A gradient is 0 where a label is unknown.
         """
         _, group, sizes = np.unique(group_ids, return_inverse=True, return_counts=True)
         order = np.lexsort((group, sizes[group]))
@@ -46,6 +53,7 @@ class GroupGradients:
             features=features[order],
             labels=labels[order].astype(np.float64),
             sizes=np.sort(sizes),
+            known=None if known is None else known[order],
         )
 
     def clipped_sum(self, weights: Array, bias: Array, clip: float) -> Array:
@@ -57,6 +65,8 @@ class GroupGradients:
             clip: the largest l2 length of a group's gradient.
         """
         residuals = self.labels - scipy.special.expit(self.features @ weights + bias)
+        if self.known is not None:
+            residuals *= self.known
         num_few = int(np.searchsorted(self.sizes, FEW_RECORDS, side="right"))
         end = int(self.sizes[:num_few].sum())
         residuals[:end] *= self._shares_of_few(residuals, clip)[:, None]

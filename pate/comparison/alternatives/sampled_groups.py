@@ -10,14 +10,28 @@ class Groups:
     """Private records in N groups, from which each step of DP-SGD draws a sample of groups and one record per group."""
 
     def __init__(
-        self, inputs: Array, labels: NDArray[np.bool_], group_ids: NDArray[np.int64]
+        self,
+        inputs: Array,
+        labels: NDArray[np.bool_],
+        group_ids: NDArray[np.int64],
+        known: NDArray[np.bool_] | None = None,
     ) -> None:
+        """Sorts the records by their groups.
+
+        Args:
+            inputs: the inputs of the records, `[n, …]`.
+            labels: `[n, L]`.
+            group_ids: the group of each record, `[n]`.
+            known: which labels are known, `[n, L]`; None where all are. The others become NaN.
+        """
         order = np.argsort(group_ids, kind="stable")  # records of a group are adjacent
         _, self.starts, self.sizes = np.unique(
             group_ids[order], return_index=True, return_counts=True
         )
         self.inputs = inputs[order]
         self.labels = labels[order].astype(np.float64)
+        if known is not None:
+            self.labels[~known[order]] = np.nan
 
     def draw(self, sampling_prob: float, rng: np.random.Generator) -> NDArray[np.int64]:
         """Draws a Poisson sample of the groups and one random record of each; returns the m rows of these records.

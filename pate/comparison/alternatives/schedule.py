@@ -35,7 +35,7 @@ class Schedule:
         directions: PublicDirections,
         public_inputs: Any,
         prevalence: Array,
-        noise_rate: float,
+        noise_rate: Array | float,
         *,
         clip_factor: float,
         signal_variance: float,
@@ -49,7 +49,8 @@ class Schedule:
             directions: the principal directions of the public pool.
             public_inputs: the inputs of the public pool.
             prevalence: the prevalence of each label, public or released, `[L]`.
-            noise_rate: the variance of the noise in an entry of a mean gradient, divided by the number of steps.
+            noise_rate: the variance of the noise in an entry of a mean gradient, divided by the number of steps; one
+                number or one for each label, `[L]`.
             clip_factor: the clip divided by the typical length of a group's gradient.
             signal_variance: the assumed variance of the log-odds of a label, which is divided among the directions in
                 proportion to their standard deviations.

@@ -16,7 +16,7 @@ from pate.comparison.alternatives.dp_gd import DpGradientDescent
 from pate.comparison.alternatives.dp_sgd import DpSgd
 from pate.comparison.calibration import Calibration, calibrated
 from pate.report import multilabel_metrics
-from tests.e2e.small_run import SilentMonitor
+from tests.e2e.small_run import SilentMonitor, small_dataset
 from tests.refusals import ANY, refused
 from tests.unit.comparison.conftest import plan, small_bench
 
@@ -138,3 +138,24 @@ def test_comparison_notes_methods_that_are_useless_or_diverge(
     ceiling = runs["all_records", None]
     alone = runs["all_records_model", None]
     assert ceiling.mean_average_precision == alone.mean_average_precision
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("method", [GRADIENT, LINEAR, MLP], ids=lambda method: method.name)
+def test_unknown_labels_of_private_records_are_left_out(method: Alternative) -> None:
+    """Three labels of ten are known. Left out, the others let a model predict about as many labels as there are.
+
+    Read as absent, they let it predict less than half as many.
+    """
+    dataset = small_dataset()
+    private = dataset.private
+    known = np.random.default_rng(5).random(private.labels.shape) < 0.3
+    labels = private.labels & known
+    shares = []
+    for mask in (known, None):
+        data = replace(dataset, private=replace(private, labels=labels, known=mask))
+        contender = method.at(budget(epsilon=50.0), small_bench(data=data))
+        probabilities = contender.train(0).model.predict_proba(dataset.test.inputs)
+        shares.append(probabilities.mean() / dataset.test.labels.mean())
+    assert shares[0] == pytest.approx(1.0, abs=0.2)
+    assert shares[1] < 0.6
