@@ -200,29 +200,29 @@ def _upper_hull(x: Array, y: Array) -> tuple[Array, Array]:
     return x[corners], y[corners]
 
 
-def largest_excess_moment(pairs: tuple[Pair, ...], orders: Array, mean_shift: float) -> Array:
+def largest_excess_moment(pairs: tuple[Pair, ...], renyi_orders: Array, mean_shift: float) -> Array:
     """Returns the largest E_Q[(P/Q)^a] - 1 of several pairs at each order a, rounded up, `[num_orders]`.
 
     Because E_Q[P/Q] = 1, E[(P/Q)^a] - 1 = E[(P/Q)^a - 1 - a (P/Q - 1)], whose terms are >= 0, so nothing cancels.
 
     Args:
         pairs: the pairs.
-        orders: the orders a > 1, `[num_orders]`.
+        renyi_orders: the Renyi orders a > 1, `[num_orders]`.
         mean_shift: where a pair has a probability of an infinite loss, it stands for N(mean_shift, 1) and N(0, 1)
             beyond `FARTHEST`, whose moment is a closed form.
     """
     # E[(P/Q)^a] of N(mean_shift, 1) against N(0, 1) beyond FARTHEST is
     # e^(a (a - 1) mean_shift^2 / 2) P(N(a mean_shift, 1) > FARTHEST).
-    log_moment = orders * (orders - 1) * (mean_shift * mean_shift / 2)
-    far_moment = np.exp(log_moment + log_ndtr(orders * mean_shift - FARTHEST))
-    worst = np.zeros_like(orders)
+    log_moment = renyi_orders * (renyi_orders - 1) * (mean_shift * mean_shift / 2)
+    far_moment = np.exp(log_moment + log_ndtr(renyi_orders * mean_shift - FARTHEST))
+    worst = np.zeros_like(renyi_orders)
     for pair in pairs:
-        exponents = orders[:, None] * pair.losses
-        terms = np.expm1(exponents) - orders[:, None] * pair.excess
+        exponents = renyi_orders[:, None] * pair.losses
+        terms = np.expm1(exponents) - renyi_orders[:, None] * pair.excess
         rounding = _ROUNDING * (np.abs(np.expm1(exponents)) + np.abs(exponents))
         # E[P/Q - 1] of a pair above others is a little more than 0, and counts a times.
         surplus = max(float(pair.masses @ pair.excess) + pair.missing, 0.0)
-        excess_moment = (terms + rounding) @ pair.masses + orders * surplus
+        excess_moment = (terms + rounding) @ pair.masses + renyi_orders * surplus
         if pair.missing > 0:
             excess_moment = excess_moment + far_moment
         np.maximum(worst, excess_moment, out=worst)

@@ -172,7 +172,7 @@ class _GridLoss(NamedTuple):
     missing: float  # the probability of an infinite loss
 
 
-def _loss_on_grid(epsilon: float, num_releases: int, spacing: float) -> _GridLoss:
+def _loss_on_grid(epsilon: float, num_releases: int, grid_spacing: float) -> _GridLoss:
     """Returns the distribution of the summed loss of `num_releases` epsilon-DP releases on a grid.
 
     The mass of a loss between two points is split between both, so that P and Q keep their total mass. Losses below the
@@ -181,7 +181,7 @@ def _loss_on_grid(epsilon: float, num_releases: int, spacing: float) -> _GridLos
     Args:
         epsilon: the epsilon of each release.
         num_releases: the number of releases.
-        spacing: the distance between two points of the grid.
+        grid_spacing: the distance between two points of the grid.
     """
     k = np.arange(num_releases + 1, dtype=np.float64)
     log_masses = (
@@ -193,12 +193,12 @@ def _loss_on_grid(epsilon: float, num_releases: int, spacing: float) -> _GridLos
     losses = (2 * k - num_releases) * epsilon
     mean = num_releases * epsilon * math.tanh(epsilon / 2)
     reach = _DEVIATIONS * math.sqrt(num_releases) * epsilon
-    first = math.floor((mean - reach) / spacing)
-    last = math.ceil((mean + reach) / spacing)
-    is_inside = losses <= last * spacing
-    position = np.clip(losses[is_inside] / spacing - first, 0.0, float(last - first))
+    first = math.floor((mean - reach) / grid_spacing)
+    last = math.ceil((mean + reach) / grid_spacing)
+    is_inside = losses <= last * grid_spacing
+    position = np.clip(losses[is_inside] / grid_spacing - first, 0.0, float(last - first))
     lower_point = np.minimum(np.floor(position), float(last - first - 1))
-    upper_share = np.expm1(-(position - lower_point) * spacing) / math.expm1(-spacing)
+    upper_share = np.expm1(-(position - lower_point) * grid_spacing) / math.expm1(-grid_spacing)
     upper_mass = masses[is_inside] * np.clip(upper_share, 0.0, 1.0)
     index = lower_point.astype(np.int64)
     size = last - first + 1
@@ -208,27 +208,29 @@ def _loss_on_grid(epsilon: float, num_releases: int, spacing: float) -> _GridLos
     return _GridLoss(first=first, masses=np.asarray(grid_masses, dtype=np.float64), missing=missing)
 
 
-def _log_tails_of_product(counts: Mapping[float, int]) -> _LogTails:
+def _log_tails_of_product(num_releases_by_epsilon: Mapping[float, int]) -> _LogTails:
     """Returns the tails of the summed loss of all releases, for thresholds that fall from infinity.
 
     Args:
-        counts: the number of releases by their epsilon.
+        num_releases_by_epsilon: the number of releases by their epsilon.
     """
-    if len(counts) == 1:
-        [(epsilon, count)] = counts.items()
-        return _log_tails(epsilon, count)
-    variance = math.fsum(count * epsilon**2 for epsilon, count in counts.items())
-    spacing = 2 * _DEVIATIONS * math.sqrt(variance) / _GRID_POINTS
+    if len(num_releases_by_epsilon) == 1:
+        [(epsilon, num_releases)] = num_releases_by_epsilon.items()
+        return _log_tails(epsilon, num_releases)
+    variance = math.fsum(
+        num_releases * epsilon**2 for epsilon, num_releases in num_releases_by_epsilon.items()
+    )
+    grid_spacing = 2 * _DEVIATIONS * math.sqrt(variance) / _GRID_POINTS
     lowest = 0
     missing = 0.0
     masses = np.ones(1)
-    for epsilon, count in counts.items():
-        group = _loss_on_grid(epsilon, count, spacing)
+    for epsilon, num_releases in num_releases_by_epsilon.items():
+        group = _loss_on_grid(epsilon, num_releases, grid_spacing)
         lowest = lowest + group.first
         missing = missing + group.missing
         masses = np.asarray(np.convolve(masses, group.masses), dtype=np.float64)
-    losses = (lowest + np.arange(len(masses))) * spacing
-    rounding = _ROUNDING * (1 + sum(counts.values()) / 100)
+    losses = (lowest + np.arange(len(masses))) * grid_spacing
+    rounding = _ROUNDING * (1 + sum(num_releases_by_epsilon.values()) / 100)
     missing = max(missing, float(np.finfo(float).tiny))
     p = np.cumsum(masses[::-1]) * (1 + rounding) + missing
     # Other masses have no digits, nor have their neighbors' masses.

@@ -21,14 +21,16 @@ class _CountedEvents(NamedTuple):
     num_charges: int
 
 
-class _ComposedRows(NamedTuple):
+class _ComposedCharges(NamedTuple):
     """The first `num_charges` charges, grouped into rows of consecutive equal prices.
 
     All rows but the last are composed in one accountant.
     """
 
-    ended_rows: Accountant | None  # None before the first charge
-    last_row: list[tuple[Event, int]]  # at most one row, which the next charge may lengthen
+    accountant_of_ended_rows: Accountant | None  # None before the first charge
+    last_counted_events: list[
+        tuple[Event, int]
+    ]  # at most one row, which the next charge may lengthen
     num_charges: int
 
 
@@ -53,11 +55,15 @@ class RunningTotal:
         self._entries = entries
         self._target_delta = target_delta
         self._counted = _CountedEvents(counts=Counter(), num_charges=0)
-        self._composed = _ComposedRows(ended_rows=None, last_row=[], num_charges=0)
+        self._composed = _ComposedCharges(
+            accountant_of_ended_rows=None, last_counted_events=[], num_charges=0
+        )
 
     def __getstate__(self) -> dict[str, Any]:
         """Returns the state for pickling, without the composed rows, because some accountants cannot be pickled."""
-        no_rows = _ComposedRows(ended_rows=None, last_row=[], num_charges=0)
+        no_rows = _ComposedCharges(
+            accountant_of_ended_rows=None, last_counted_events=[], num_charges=0
+        )
         return vars(self) | {"_composed": no_rows}
 
     def epsilon(self, following: tuple[Event, ...], *, interleaved: set[Event]) -> float:
@@ -100,22 +106,24 @@ class RunningTotal:
         Args:
             following: the further events, which are not charged yet.
         """
-        ended_rows, last_row, num_composed = self._composed
+        accountant_of_ended_rows, last_counted_events, num_composed = self._composed
         uncomposed = self._entries[num_composed:]
-        rows = event_rows([*last_row, *((entry.event, 1) for entry in uncomposed)])
-        ended_rows = ended_rows or self._any_order_accountant()
+        rows = event_rows([*last_counted_events, *((entry.event, 1) for entry in uncomposed)])
+        accountant_of_ended_rows = accountant_of_ended_rows or self._any_order_accountant()
         if len(rows) > 1:
-            ended_rows = ended_rows.copy().compose_all(rows[:-1])
+            accountant_of_ended_rows = accountant_of_ended_rows.copy().compose_all(rows[:-1])
         # One assignment, so that an interrupt leaves either the former state or the new state.
-        self._composed = _ComposedRows(
-            ended_rows=ended_rows,
-            last_row=rows[-1:],
+        self._composed = _ComposedCharges(
+            accountant_of_ended_rows=accountant_of_ended_rows,
+            last_counted_events=rows[-1:],
             num_charges=num_composed + len(uncomposed),
         )
         open_rows = event_rows([*rows[-1:], *((event, 1) for event in following)])
         if not open_rows:
             return 0.0
-        return ended_rows.copy().compose_all(open_rows).get_epsilon(self._target_delta)
+        return (
+            accountant_of_ended_rows.copy().compose_all(open_rows).get_epsilon(self._target_delta)
+        )
 
 
 def event_rows(counted_events: Iterable[tuple[Event, int]]) -> list[tuple[Event, int]]:

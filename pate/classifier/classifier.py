@@ -535,7 +535,7 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
         publication = self._publication if self._student_is_of_release else None
         data = "data" if publication is None else publication.facts.data_name
         return PrivacyStatement.from_privacy(
-            privacy_of(release, charge),
+            privacy_of(drawn_release=release, release_charge=charge),
             data=data,
             num_answered=release.num_answered,
             num_labels=charge.priced.shape.num_labels,

@@ -44,9 +44,9 @@ def fit_schema(public: Any) -> TableSchema:
             and month is ambiguous; or texts that share no words.
     """
     table = as_table(public)
-    codes = [str(name) for name, dtype in public.dtypes.items() if str(dtype) == "category"]
+    code_columns = [str(name) for name, dtype in public.dtypes.items() if str(dtype) == "category"]
     try:
-        schema = TableSchema.fit(table, code_columns=codes)
+        schema = TableSchema.fit(table, code_columns=code_columns)
     except InvalidValue as error:
         name = error.name.removeprefix(_OF_THE_TABLE)
         raise InvalidValue(f"X_public.{name}", rule=_KINDS_RULE) from error

@@ -106,7 +106,7 @@ class Publication:
     @property
     def privacy(self) -> Privacy:
         """The price of the release and the parameters of its mechanism."""
-        return privacy_of(self.release, self.charge)
+        return privacy_of(drawn_release=self.release, release_charge=self.charge)
 
     @property
     def stated_public(self) -> tuple[str, ...]:
@@ -149,9 +149,9 @@ class Publication:
         write_text(folder / "config.yaml", text=self._settings(data_name))
         origin = None if facts.preprocessing is None else dict(facts.preprocessing.origin) or None
         write_price(
-            self.release,
-            self.charge,
-            self.privacy,
+            drawn_release=self.release,
+            release_charge=self.charge,
+            privacy=self.privacy,
             folder=folder,
             data=data_name,
             real=True,
@@ -163,7 +163,7 @@ class Publication:
             self.model,
             folder=folder,
             privacy=self.privacy,
-            release=summary_of(self.release),
+            release=summary_of(drawn_release=self.release),
             preprocessing=facts.preprocessing,
             name=data_name,
             input_kind="features",

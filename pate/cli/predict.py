@@ -38,7 +38,9 @@ _RULES = {
 }
 _PICTURE_ENDINGS = (".png", ".jpg", ".jpeg", ".bmp", ".gif", ".tif", ".tiff", ".webp")
 _BLOCK_PICTURES = 256  # that are decoded at once
-_MOST_BYTES = 2**36  # of the arrays in an .npz file, against files that would unpack without end
+_MOST_UNPACKED_BYTES = (
+    2**36
+)  # of the arrays in an .npz file, against files that would unpack without end
 
 
 class PredictedBlock(NamedTuple):
@@ -196,7 +198,7 @@ def _read_array(path: Path) -> NDArray[Any]:
     if path.suffix == ".npy":
         return read_npy(path)
     remedy = "save it with numpy.savez(FILE, inputs=…)"
-    arrays = read_arrays(path, remedy=remedy, max_bytes=_MOST_BYTES)
+    arrays = read_arrays(path, remedy=remedy, max_unpacked_bytes=_MOST_UNPACKED_BYTES)
     name = "inputs" if len(arrays) > 1 else next(iter(arrays), "inputs")
     require(name in arrays, "data", path, "an array `inputs`")
     return arrays[name]

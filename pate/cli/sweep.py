@@ -31,8 +31,8 @@ _COLUMNS = ("epsilon", "answered", *_SCORES, "share_of_reachable", "beats_consta
 # further columns of sweep.csv
 _FILE_COLUMNS = (*_COLUMNS, "ceiling", "note", "folder")
 # files in `jobs/`: the results of each job, and the folder of each job
-_JOBS = "[0-9]*.json"
-_FOLDERS = "[0-9]*.folder"
+_RESULT_FILE_PATTERN = "[0-9]*.json"
+_FOLDER_FILE_PATTERN = "[0-9]*.folder"
 _REMEDY = "sweep again into another folder; finished runs are shown again at no cost"
 
 
@@ -78,7 +78,7 @@ class SweepTable(Callback):
 
     def on_multirun_start(self, config: DictConfig, **_: Any) -> None:
         """Deletes the records of jobs of an earlier sweep in the same folder."""
-        for pattern in (_JOBS, _FOLDERS):
+        for pattern in (_RESULT_FILE_PATTERN, _FOLDER_FILE_PATTERN):
             for path in Path(config.hydra.sweep.dir, "jobs").glob(pattern):
                 path.unlink()
 
@@ -248,7 +248,7 @@ def _releases(folder: Path) -> tuple[list[PaidRelease], int]:
     """
     places = {
         read_text(path, rule="a folder", remedy=_REMEDY)
-        for path in (folder / "jobs").glob(_FOLDERS)
+        for path in (folder / "jobs").glob(_FOLDER_FILE_PATTERN)
     }
     releases: list[PaidRelease] = []
     num_unreadable = 0
@@ -265,7 +265,7 @@ def _write(folder: Path) -> list[dict[str, Any]]:
     """Writes sweep.csv, if the sweep has finished a job, and returns the jobs in it."""
     jobs = [
         read_json(path, rule="a job of this sweep", remedy=_REMEDY)
-        for path in sorted((folder / "jobs").glob(_JOBS))
+        for path in sorted((folder / "jobs").glob(_RESULT_FILE_PATTERN))
     ]
     if jobs:
         text = io.StringIO()

@@ -31,7 +31,9 @@ class Bench:
     digest: str  # the digest of the data set; a process that reads other data raises an error
     num_queries: int  # Q, the queries are the first Q samples of the public pool
     engine: Engine  # how teachers are trained
-    student: Student  # the recipe for students without privacy, such as that of the true labels
+    student_recipe: (
+        Student  # the recipe for students without privacy, such as that of the true labels
+    )
     ensemble_seed: int  # the seed of partitions and teachers
     folder: Path  # the folder of the comparison
 
@@ -43,7 +45,7 @@ class Bench:
         load_dataset: Callable[[], Dataset],
         num_queries: int,
         engine: Engine,
-        student: Student,
+        student_recipe: Student,
         ensemble_seed: int,
         folder: Path,
     ) -> Self:
@@ -56,7 +58,7 @@ class Bench:
             digest=digest,
             num_queries=num_queries,
             engine=engine,
-            student=student,
+            student_recipe=student_recipe,
             ensemble_seed=ensemble_seed,
             folder=folder,
         )
@@ -113,7 +115,7 @@ class Bench:
             seed: the seed of the training.
             known: which of the labels are known, `[Q, L]`; None where all are.
         """
-        model = self.student.learn(
+        model = self.student_recipe.learn(
             TrainingSet(self.queries.inputs, labels, known=known),
             pool=self.pool,
             seed=RandomStreams(seed).seed("student"),
@@ -131,7 +133,7 @@ class Bench:
 
     def ceiling(self, name: str) -> Reference:
         """Returns the reference with a given name that trains a model on all private records, without privacy."""
-        recipes = ceilings(self.student)
+        recipes = ceilings(self.student_recipe)
         return Reference(
             name=name,
             train=self.all_records_model,
@@ -142,4 +144,6 @@ class Bench:
     def all_records_model(self, seed: int) -> Trained:
         """Trains a model on all private records and their true labels, without privacy."""
         student_seed = RandomStreams(seed).seed("student")
-        return Trained(train_on_all_records(self.student, self.dataset.private, seed=student_seed))
+        return Trained(
+            train_on_all_records(self.student_recipe, self.dataset.private, seed=student_seed)
+        )

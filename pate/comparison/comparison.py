@@ -73,7 +73,7 @@ def compare(
             load_dataset=plan.load_dataset,
             num_queries=plan.num_queries,
             engine=plan.engine,
-            student=plan.student,
+            student_recipe=plan.student,
             ensemble_seed=plan.ensemble_seed,
             folder=folder.path,
         )

@@ -180,13 +180,13 @@ class PATEMethod(Method):
         """Yields the student of the teachers' majority votes, without privacy, if the votes of teachers are bits."""
         if issubclass(self.teacher.gives, CountableVotes):
             columns = self._ensemble_columns(bench)
-            columns["student"] = kind(bench.student)
+            columns["student"] = kind(bench.student_recipe)
             yield Reference(
                 name="majority_vote_student",
                 train=partial(self._majority_student, bench),
                 identity=[
                     bench.num_queries,
-                    full_text(bench.student),
+                    full_text(bench.student_recipe),
                     self._ensemble_name(bench),
                 ],
                 columns=columns,

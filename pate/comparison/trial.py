@@ -196,8 +196,8 @@ def baseline_trials(plan: ComparisonPlan, bench: Bench) -> list[Trial]:
         true_label_student = Reference(
             name="true_label_student",
             train=bench.true_label_student,
-            identity=[bench.num_queries, full_text(bench.student)],
-            columns={"student": kind(bench.student)},
+            identity=[bench.num_queries, full_text(bench.student_recipe)],
+            columns={"student": kind(bench.student_recipe)},
         )
         references.append(true_label_student)
     if plan.all_records:

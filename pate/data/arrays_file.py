@@ -24,7 +24,7 @@ from pate.validation import InvalidValue, normalize_field, require, require_text
 
 _REMEDY = "save it with numpy.savez(FILE, inputs=…, labels=…)"
 _FILE = "an .npz file of inputs"
-_MOST_BYTES = 2**38  # of a file, unpacked
+_MOST_UNPACKED_BYTES = 2**38  # of a file, unpacked
 _UNGROUPED = (
     "data: no array `groups`, so each row by itself is protected; with it all rows of a person are"
 )
@@ -180,7 +180,11 @@ def _read(name: str, file: str | None) -> dict[str, NDArray[Any]]:
     forms = _FORMS | _OPTIONAL_FORMS
     if path.is_file():
         return read_arrays(
-            path, required_forms, optional_forms=forms, remedy=_REMEDY, max_bytes=_MOST_BYTES
+            path,
+            required_forms,
+            optional_forms=forms,
+            remedy=_REMEDY,
+            max_unpacked_bytes=_MOST_UNPACKED_BYTES,
         )
     return {
         array: read_npy(path / f"{array}.npy", form)

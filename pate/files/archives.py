@@ -112,7 +112,7 @@ def reading(path: Path | str, rule: str, remedy: str) -> Iterator[zipfile.ZipFil
         reading_file(path, rule=rule, remedy=remedy, damage_errors=UNREADABLE),
         zipfile.ZipFile(path) as archive,
     ):
-        check_members(archive, max_bytes=None)
+        check_members(archive, max_unpacked_bytes=None)
         yield archive
 
 

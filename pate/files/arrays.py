@@ -116,7 +116,7 @@ def read_arrays(
     forms: Mapping[str, ArrayForm] | None = None,
     *,
     remedy: str = FROM_BACKUP,
-    max_bytes: int | None = None,
+    max_unpacked_bytes: int | None = None,
     optional_forms: Mapping[str, ArrayForm] | None = None,
     mapped_array: str | None = None,
 ) -> Arrays:
@@ -126,7 +126,7 @@ def read_arrays(
         path: the file.
         forms: the arrays that the file must have, by name; None accepts all arrays.
         remedy: advice in the error if the file is damaged.
-        max_bytes: the greatest number of bytes of all arrays after decompression; None refuses compressed arrays.
+        max_unpacked_bytes: the most bytes of all arrays after decompression; None refuses compressed arrays.
         optional_forms: arrays that the file may have in addition, by name.
         mapped_array: the name of an array that stays on the disk, as a read-only `np.memmap`. Its bytes are read once
             to check their checksum. None maps no array.
@@ -138,7 +138,10 @@ def read_arrays(
     all_forms = {**(forms or {}), **(optional_forms or {})}
     with reading_file(path, rule=_RULE, remedy=remedy, damage_errors=UNREADABLE):
         arrays = _read(
-            source=path, max_bytes=max_bytes, known_forms=all_forms, mapped_array=mapped_array
+            source=path,
+            max_unpacked_bytes=max_unpacked_bytes,
+            known_forms=all_forms,
+            mapped_array=mapped_array,
         )
     if forms is None:
         return arrays
@@ -177,7 +180,9 @@ def arrays_of(
     Raises one of `UNREADABLE` for bytes that are not of this form.
     """
     all_forms = {**forms, **(optional_forms or {})}
-    arrays = _read(source=io.BytesIO(npz_bytes), max_bytes=len(npz_bytes), known_forms=all_forms)
+    arrays = _read(
+        source=io.BytesIO(npz_bytes), max_unpacked_bytes=len(npz_bytes), known_forms=all_forms
+    )
     has_names = forms.keys() <= arrays.keys() <= all_forms.keys()
     if not has_names or any(all_forms[name].mismatch(array) for name, array in arrays.items()):
         raise ValueError("arrays of another form")
@@ -250,31 +255,31 @@ def is_array_file(first_bytes: bytes) -> bool:
     return first_bytes.startswith(np.lib.format.MAGIC_PREFIX)
 
 
-def check_members(archive: zipfile.ZipFile, max_bytes: int | None) -> None:
+def check_members(archive: zipfile.ZipFile, max_unpacked_bytes: int | None) -> None:
     """Raises ValueError if an archive has a name twice, or if its arrays would take too much memory.
 
     Args:
         archive: the archive, open for reading.
-        max_bytes: the greatest number of bytes of all arrays after decompression; None refuses compressed arrays.
+        max_unpacked_bytes: the most bytes of all arrays after decompression; None refuses compressed arrays.
     """
     members = archive.infolist()
     total = sum(member.file_size for member in members)
     names = {member.filename for member in members}
     is_compressed = any(member.compress_type != zipfile.ZIP_STORED for member in members)
-    if len(names) < len(members) or (max_bytes is None and is_compressed):
+    if len(names) < len(members) or (max_unpacked_bytes is None and is_compressed):
         raise ValueError("a compressed array, or one twice")
-    if max_bytes is not None and total > max_bytes:
-        raise ValueError(f"{total:,} bytes once it is expanded, at most {max_bytes:,}")
+    if max_unpacked_bytes is not None and total > max_unpacked_bytes:
+        raise ValueError(f"{total:,} bytes once it is expanded, at most {max_unpacked_bytes:,}")
 
 
 def _read(
     source: Path | IO[bytes],
-    max_bytes: int | None,
+    max_unpacked_bytes: int | None,
     known_forms: Mapping[str, ArrayForm],
     mapped_array: str | None = None,
 ) -> Arrays:
     with zipfile.ZipFile(source) as archive:
-        check_members(archive, max_bytes=max_bytes)
+        check_members(archive, max_unpacked_bytes=max_unpacked_bytes)
         arrays: Arrays = {}
         for member in archive.infolist():
             name = member.filename[:-4]

@@ -24,7 +24,10 @@ def full_text(value: Any) -> str:
     if isinstance(value, (list, tuple)):
         return f"{type(value).__name__}({', '.join(map(full_text, value))})"
     if isinstance(value, dict):
-        items = [f"{full_text(key)}: {full_text(item)}" for key, item in value.items()]
+        items = [
+            f"{full_text(dict_key)}: {full_text(dict_value)}"
+            for dict_key, dict_value in value.items()
+        ]
         return f"dict({', '.join(items)})"
     return repr(value)
 

@@ -95,8 +95,8 @@ def train_baselines(
     if majority.training_set is None:
         left_out[_MAJORITY_VOTE_STUDENT] = majority.reason
     else:
-        trained = students.train(_MAJORITY_VOTE_STUDENT, majority.training_set)
-        models[_MAJORITY_VOTE_STUDENT] = trained.model
+        trained_student = students.train(_MAJORITY_VOTE_STUDENT, majority.training_set)
+        models[_MAJORITY_VOTE_STUDENT] = trained_student.model
     if majority.sample:
         sampled[_MAJORITY_VOTE_STUDENT] = majority.sample
     if dataset.public_labeled:
@@ -156,16 +156,18 @@ def _true_label_student(
     pool = hashlib.sha256()
     enter_array(pool, array=students.pool)
     records = (digest_of_training(true_labels, seed), pool.hexdigest())
-    key = reference_key(_TRUE_LABEL_STUDENT, [students.student], seed=seed, records=records)
-    if key is None:
+    inputs_digest = reference_key(
+        _TRUE_LABEL_STUDENT, [students.student], seed=seed, records=records
+    )
+    if inputs_digest is None:
         return students.train(_TRUE_LABEL_STUDENT, true_labels).model
-    trained = references.model(
+    trained_student = references.model(
         _TRUE_LABEL_STUDENT,
-        key,
+        inputs_digest,
         train=lambda: students.fit(_TRUE_LABEL_STUDENT, true_labels, seed=seed),
     )
-    students.show_curve(_TRUE_LABEL_STUDENT, trained)
-    return trained.model
+    students.show_curve(_TRUE_LABEL_STUDENT, trained_student)
+    return trained_student.model
 
 
 def _all_records_model(
@@ -192,12 +194,12 @@ def _all_records_model(
             )
         return TrainedStudent(model, curve=())
 
-    key = reference_key(
+    inputs_digest = reference_key(
         _ALL_RECORDS_MODEL,
         ceilings(students.student),
         seed=_REFERENCE_SEED,
         records=(private.digest(),),
     )
-    model = references.model(_ALL_RECORDS_MODEL, key, train=train).model
+    model = references.model(_ALL_RECORDS_MODEL, inputs_digest, train=train).model
     model.save(folder)
     return model

@@ -51,16 +51,16 @@ class Charge(Protocol):
         """The price of all draws together."""
 
 
-def privacy_of(release: Release, charge: Charge) -> Privacy:
+def privacy_of(drawn_release: Release, release_charge: Charge) -> Privacy:
     """Returns the price of a release and the parameters of its mechanism; all of them may be published.
 
     Args:
-        release: the drawn release.
-        charge: the charge of the release.
+        drawn_release: the release.
+        release_charge: the charge of the release.
     """
-    priced = charge.priced
-    budget = charge.budget
-    session = release if isinstance(release, ChargedRelease) else None
+    priced = release_charge.priced
+    budget = release_charge.budget
+    session = drawn_release if isinstance(drawn_release, ChargedRelease) else None
     aggregator = priced.aggregator
     num_teachers = priced.shape.num_teachers
     test = aggregator.stability_test(num_teachers=num_teachers)
@@ -70,20 +70,20 @@ def privacy_of(release: Release, charge: Charge) -> Privacy:
     if session is not None:
         plain_event = aggregator.plain_event(replace(priced.shape, num_queries=session.num_asked))
     return Privacy(
-        epsilon=charge.epsilon,
+        epsilon=release_charge.epsilon,
         delta=budget.delta,
-        adjacency=str(release.adjacency),
-        unit=charge.unit.protected_under(release.adjacency),
-        unit_columns=charge.unit.columns,
+        adjacency=str(drawn_release.adjacency),
+        unit=release_charge.unit.protected_under(drawn_release.adjacency),
+        unit_columns=release_charge.unit.columns,
         accountant=budget.accountant().name,
         won_by=priced.won_by,
         mechanism=type(aggregator).__name__,
-        num_queries=release.num_queries,
+        num_queries=drawn_release.num_queries,
         paper_epsilon=aggregator.paper_epsilon(
-            num_queries=release.num_queries, target_delta=budget.delta
+            num_queries=drawn_release.num_queries, target_delta=budget.delta
         ),
-        noise_seeded=charge.seed is not None,
-        failure_prob=failure_probability(release.event),
+        noise_seeded=release_charge.seed is not None,
+        failure_prob=failure_probability(drawn_release.event),
         max_gap=None if test is None else test.num_teachers,
         gap_at_50=None if test is None else test.gap_to_pass(probability=0.5),
         gap_at_95=None if test is None else test.gap_to_pass(probability=0.95),
@@ -95,55 +95,55 @@ def privacy_of(release: Release, charge: Charge) -> Privacy:
             if isinstance(value, (str, int, float, bool))
         },
         classes={budget_class.name: budget_class.epsilon for budget_class in priced.classes},
-        attacks=None if math.isinf(charge.epsilon) else _attack_bounds(charge),
+        attacks=None if math.isinf(release_charge.epsilon) else _attack_bounds(release_charge),
     )
 
 
-def _attack_bounds(charge: Charge) -> AttackBounds:
+def _attack_bounds(release_charge: Charge) -> AttackBounds:
     """Returns the most that attacks find in all draws of a release together."""
-    draws = SelfComposedEvent(charge.priced.event, count=charge.num_draws)
-    return AttackBounds.from_accountant(charge.budget.accountant().compose(draws))
+    draws = SelfComposedEvent(release_charge.priced.event, count=release_charge.num_draws)
+    return AttackBounds.from_accountant(release_charge.budget.accountant().compose(draws))
 
 
-def summary_of(release: Release, queries: Split | None = None) -> ReleaseSummary:
+def summary_of(drawn_release: Release, queries: Split | None = None) -> ReleaseSummary:
     """Returns how many queries were answered, how accurate the released labels are and, for a session, its hits.
 
     Args:
-        release: the drawn release.
+        drawn_release: the release.
         queries: the queries with their true labels; None if no label is known, and then there is no accuracy.
     """
-    labels = release.labels[release.answered]
+    labels = drawn_release.labels[drawn_release.answered]
     label_accuracy = None
     answer_f1 = None
     if queries is not None and len(labels):
-        true_labels = queries.labels[release.answered]
-        known = None if queries.known is None else queries.known[release.answered]
+        true_labels = queries.labels[drawn_release.answered]
+        known = None if queries.known is None else queries.known[drawn_release.answered]
         is_right = labels == true_labels
         is_right = is_right if known is None else is_right[known]
         if is_right.size > 0:
             label_accuracy = float(np.mean(is_right))
             answer_f1 = micro_f1(labels, true_labels=true_labels, known=known)
     summary = ReleaseSummary(
-        num_queries=release.num_queries,
-        num_answered=release.num_answered,
-        answer_rate=release.num_answered / release.num_queries,
+        num_queries=drawn_release.num_queries,
+        num_answered=drawn_release.num_answered,
+        answer_rate=drawn_release.num_answered / drawn_release.num_queries,
         label_accuracy=label_accuracy,
         micro_f1=answer_f1,
     )
-    if not isinstance(release, ChargedRelease):
+    if not isinstance(drawn_release, ChargedRelease):
         return summary
     return replace(
         summary,
-        num_hits=release.num_hits,
-        remaining_hits=release.remaining_hits,
-        num_abstained=release.num_abstained,
-        num_asked=release.num_asked,
+        num_hits=drawn_release.num_hits,
+        remaining_hits=drawn_release.remaining_hits,
+        num_abstained=drawn_release.num_abstained,
+        num_asked=drawn_release.num_asked,
     )
 
 
 def write_price(
-    release: Release,
-    charge: Charge,
+    drawn_release: Release,
+    release_charge: Charge,
     privacy: Privacy,
     *,
     folder: Path,
@@ -157,8 +157,8 @@ def write_price(
     """Writes the privacy card of a release for people, and `privacy.json`, which states the same price for programs.
 
     Args:
-        release: the drawn release.
-        charge: the charge of the release.
+        drawn_release: the release.
+        release_charge: the charge of the release.
         privacy: the price, with the parameters of the mechanism.
         folder: the folder of published files.
         places: sentences on whose data the price protects (`Places.promises`); empty without holders.
@@ -168,16 +168,16 @@ def write_price(
         features: the settings of the features that replace pictures or texts; None if the inputs are plain numbers.
         stated_public: what is public by the statement of the data owner alone, such as "classes"; empty for nothing.
     """
-    shape = charge.priced.shape
+    shape = release_charge.priced.shape
     data = data if real else f"{data} (synthetic)"
     card = privacy_card(
         privacy,
         name=name,
         dataset=data,
-        num_answered=release.num_answered,
+        num_answered=drawn_release.num_answered,
         num_labels=shape.num_labels,
         num_teachers=shape.num_teachers,
-        num_hits=release.num_hits if isinstance(release, ChargedRelease) else None,
+        num_hits=drawn_release.num_hits if isinstance(drawn_release, ChargedRelease) else None,
         features=features,
         places=places,
         stated_public=stated_public,
@@ -186,7 +186,7 @@ def write_price(
     statement = PrivacyStatement.from_privacy(
         privacy,
         data=data,
-        num_answered=release.num_answered,
+        num_answered=drawn_release.num_answered,
         num_labels=shape.num_labels,
         num_teachers=shape.num_teachers,
         stated_public=stated_public,

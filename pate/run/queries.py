@@ -15,7 +15,7 @@ from pate.files.arrays import ArrayForm, read_arrays
 from pate.validation import InvalidValue, require, require_moderate
 
 _REMEDY = "save it with numpy.savez(FILE, inputs=…, ids=…, label_names=…)"
-_MOST_BYTES = 2**38
+_MOST_UNPACKED_BYTES = 2**38
 _OTHER_ARRAYS = {
     "ids": ArrayForm(kind="iuU", shape=(None,)),
     "label_names": ArrayForm(kind="U", shape=(None,)),
@@ -90,7 +90,7 @@ class Queries:
             forms={"inputs": ArrayForm(kind="biuf")},
             optional_forms=_OTHER_ARRAYS,
             remedy=_REMEDY,
-            max_bytes=_MOST_BYTES,
+            max_unpacked_bytes=_MOST_UNPACKED_BYTES,
         )
         inputs = arrays["inputs"]
         rule = "[P, d], or images [P, channels, height, width]"

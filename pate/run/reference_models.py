@@ -50,43 +50,45 @@ class ReferenceModels:
         self.monitor = monitor
 
     def model(
-        self, name: str, key: str | None, train: Callable[[], TrainedStudent]
+        self, name: str, inputs_digest: str | None, train: Callable[[], TrainedStudent]
     ) -> TrainedStudent:
         """Returns a reference model: reads it if a run has trained it, and otherwise trains and keeps it.
 
-        The model is trained and not kept if `key` is None, if the folder cannot be written, or if other users may list
-        it.
+        The model is trained and not kept if `inputs_digest` is None, if the folder cannot be written, or if other users
+        may list it.
 
         Args:
             name: the name of the model in report.json.
-            key: the digest of everything that the model depends on, as `reference_key` returns it.
+            inputs_digest: the digest of everything that the model depends on, as `reference_key` returns it.
             train: trains the model.
         """
-        if key is None or not self._is_closed_to_others():
+        if inputs_digest is None or not self._is_closed_to_others():
             return train()
-        entry = f"{name}-{key[:_NAME_DIGITS]}"
+        model_name = f"{name}-{inputs_digest[:_NAME_DIGITS]}"
         words = name.replace("_", " ").replace("all records", "all-records")
         models = KeptModels(self.folder)
-        trained = models.read(entry, key)
-        if trained is None:
+        trained_student = models.read(model_name, inputs_digest)
+        if trained_student is None:
             with ExitStack() as stack:
                 try:
                     make_folder(self.folder)
-                    self._lock(stack, entry, words)
+                    self._lock(stack, model_name, words)
                 except OSError as error:
                     if error.errno in _READ_ONLY:
                         return train()
                     raise
-                trained = models.read(entry, key)  # another run may have trained it meanwhile
-                if trained is None:
-                    _remove(self.folder / entry)
-                    trained = train()
-                    models.write(entry, trained, key=key)
-                    return trained
-        # not the entry, whose name confirms a guess of the records
+                trained_student = models.read(
+                    model_name, inputs_digest
+                )  # another run may have trained it meanwhile
+                if trained_student is None:
+                    _remove(self.folder / model_name)
+                    trained_student = train()
+                    models.write(model_name, trained_student, inputs_digest=inputs_digest)
+                    return trained_student
+        # not `model_name`, which confirms a guess of the records
         folder = self.folder
         self.monitor.say(f"the {words} was trained before, on the same records: {folder} (private)")
-        return trained
+        return trained_student
 
     def _is_closed_to_others(self) -> bool:
         """Returns True if no other user can list the folder of models, or it is not there yet.
@@ -108,15 +110,15 @@ class ReferenceModels:
         )
         return False
 
-    def _lock(self, stack: ExitStack, entry: str, words: str) -> None:
+    def _lock(self, stack: ExitStack, model_name: str, words: str) -> None:
         """Takes the lock of a model until `stack` is closed, and shows a stage while another run holds it.
 
         Args:
             stack: releases the lock.
-            entry: the name of the model's folder.
+            model_name: the name of the model's folder.
             words: the name of the model in words.
         """
-        path = self.folder / f"{entry}.lock"
+        path = self.folder / f"{model_name}.lock"
         try:
             stack.enter_context(file_lock(path, wait=False))
         except BlockingIOError:
@@ -157,9 +159,9 @@ def _digests_of_files(recipe: Student) -> list[str]:
     return [file_digest(path, remedy="name another file") for path in paths]
 
 
-def _remove(entry: Path) -> None:
+def _remove(model_path: Path) -> None:
     """Removes what is left of a model that cannot be read, whatever has its name."""
-    if entry.is_dir() and not entry.is_symlink():
-        rmtree(entry)
+    if model_path.is_dir() and not model_path.is_symlink():
+        rmtree(model_path)
     else:
-        entry.unlink(missing_ok=True)
+        model_path.unlink(missing_ok=True)

@@ -92,9 +92,9 @@ def write_report(
     if places is not None:
         promises = places.promises(release, charge.budget, num_draws=charge.num_draws)
     write_price(
-        release,
-        charge,
-        report.privacy,
+        drawn_release=release,
+        release_charge=charge,
+        privacy=report.privacy,
         folder=folder.release,
         places=promises,
         name=report.heading.aggregator if report.heading.is_public else None,

@@ -130,8 +130,10 @@ class Results:
             except UnknownCost as error:
                 left_out["data_dependent"] = str(error)
         return Report(
-            privacy=privacy_of(self.release, self.charge),
-            release=summary_of(self.release, queries=self.queries if data.public_labeled else None),
+            privacy=privacy_of(drawn_release=self.release, release_charge=self.charge),
+            release=summary_of(
+                drawn_release=self.release, queries=self.queries if data.public_labeled else None
+            ),
             teachers=TeacherSummary(
                 num_teachers=shape.num_teachers,
                 mean_accuracy=float(self.accuracies.mean()) if len(self.accuracies) else None,

@@ -70,14 +70,14 @@ class StudentTraining:
             name: the name of the student in report.json.
             training_set: the inputs and labels that the student learns from.
         """
-        key = digest_of_training(training_set, self.seed)
-        trained = self.models.read(name, key)
-        if trained is not None:
-            self.show_curve(name, trained)
-            return trained
-        trained = self.fit(name, training_set, seed=self.seed, on_values=self.events.epoch)
-        self.models.write(name, trained, key=key)
-        return trained
+        inputs_digest = digest_of_training(training_set, self.seed)
+        trained_student = self.models.read(name, inputs_digest)
+        if trained_student is not None:
+            self.show_curve(name, trained_student)
+            return trained_student
+        trained_student = self.fit(name, training_set, seed=self.seed, on_values=self.events.epoch)
+        self.models.write(name, trained_student, inputs_digest=inputs_digest)
+        return trained_student
 
     def fit(
         self,
@@ -107,14 +107,14 @@ class StudentTraining:
             model = self.student.learn(training_set, pool=self.pool, seed=seed, on_epoch=on_epoch)
         return TrainedStudent(model, curve)
 
-    def show_curve(self, name: str, trained: TrainedStudent) -> None:
+    def show_curve(self, name: str, trained_student: TrainedStudent) -> None:
         """Writes the values of all epochs of a student that was trained before.
 
         Args:
             name: the name of the student in report.json.
-            trained: the student.
+            trained_student: the student.
         """
-        for epoch, values in enumerate(trained.curve):
+        for epoch, values in enumerate(trained_student.curve):
             self.events.epoch(epoch, values, model=name)
 
 
@@ -122,7 +122,7 @@ class StudentTraining:
 class KeptModels:
     """A folder of trained students. Only the student of a release is covered by an epsilon.
 
-    A kept model is used if its files are unchanged, and if its key is the same. The key is a digest of everything that
+    A kept model is used if its files are unchanged, and if its digest is the same. It is a digest of everything that
     the model depends on. Otherwise the model is trained again, as after a second draw of the release.
     """
 
@@ -138,8 +138,8 @@ class KeptModels:
         """Removes the folder when the run is finished, as the report contains all results of the models."""
         rmtree(self.folder, ignore_errors=True)
 
-    def read(self, name: str, key: str) -> TrainedStudent | None:
-        """Returns the kept student `name`; None if there is none with this key, or if a file of it is damaged."""
+    def read(self, name: str, inputs_digest: str) -> TrainedStudent | None:
+        """Returns the kept student `name`; None if there is none with this digest, or if a file of it is damaged."""
         folder = self.folder / name
         if not os.path.lexists(folder / _CARD):
             return None
@@ -147,7 +147,7 @@ class KeptModels:
             card = read_json(folder / _CARD, rule=_RULE, remedy=_AGAIN)
             if not isinstance(card, dict):
                 return None
-            if card.get("of") != key or card.get("sha256") != _file_digests(folder):
+            if card.get("of") != inputs_digest or card.get("sha256") != _file_digests(folder):
                 return None
             curve = [
                 {str(key): float(value) for key, value in values.items()}
@@ -157,22 +157,22 @@ class KeptModels:
         except (InvalidValue, OSError, LookupError, TypeError, ValueError, AttributeError):
             return None
 
-    def write(self, name: str, trained: TrainedStudent, *, key: str) -> None:
+    def write(self, name: str, trained_student: TrainedStudent, *, inputs_digest: str) -> None:
         """Writes a trained student to its file, unless its training diverged, as JSON has no infinite numbers.
 
         Args:
             name: the name of the student.
-            trained: the student and its values of each epoch.
-            key: the digest of everything that the student depends on.
+            trained_student: the student and its values of each epoch.
+            inputs_digest: the digest of everything that the student depends on.
         """
-        curve = trained.curve
+        curve = trained_student.curve
         if not all(math.isfinite(value) for values in curve for value in values.values()):
             return
         folder = make_folder(self.folder / name, existing_parent=self.folder.parent)
         if os.path.lexists(folder / _CARD):
             (folder / _CARD).unlink()
-        trained.model.save(folder)
-        card = {"of": key, "sha256": _file_digests(folder), "curve": curve}
+        trained_student.model.save(folder)
+        card = {"of": inputs_digest, "sha256": _file_digests(folder), "curve": curve}
         write_text(folder / _CARD, text=to_json(card) + "\n")
 
 

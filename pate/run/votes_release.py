@@ -255,14 +255,14 @@ def _write(
     folder = charge.folder
     shape = charge.priced.shape
     features = dict(cohort.features)
-    privacy = privacy_of(release, charge)
+    privacy = privacy_of(drawn_release=release, release_charge=charge)
     promises: Sequence[str] = ()
     if cohort.places is not None:
         promises = cohort.places.promises(release, charge.budget, num_draws=charge.num_draws)
     write_price(
-        release,
-        charge,
-        privacy,
+        drawn_release=release,
+        release_charge=charge,
+        privacy=privacy,
         folder=folder.release,
         places=promises,
         data=cohort.dataset,
@@ -275,7 +275,7 @@ def _write(
     files = _digests(folder.release, "release.npz", "privacy_card.md", PRIVACY)
     terms = Terms(
         privacy=privacy,
-        release=summary_of(release),
+        release=summary_of(drawn_release=release),
         num_labels=shape.num_labels,
         num_teachers=shape.num_teachers,
         dataset=cohort.dataset,

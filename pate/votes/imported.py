@@ -173,7 +173,7 @@ def _read_arrays(path: Path, name: str) -> NDArray[Any]:
             file_size = path.stat().st_size
             return read_array(file, file_size)
     with zipfile.ZipFile(path) as archive:
-        check_members(archive, max_bytes=_MOST_BYTES)
+        check_members(archive, max_unpacked_bytes=_MOST_BYTES)
         members = [member.removesuffix(".npy") for member in archive.namelist()]
         if {"packed", "num_labels"} <= set(members):
             return _unpacked(VoteStore.open(path), name)

@@ -85,7 +85,7 @@ def compared(plan: Plan, folder: Path) -> tuple[bytes, StudentModel]:
         load_dataset=plan.load_dataset,
         num_queries=plan.num_queries,
         engine=SequentialEngine(),
-        student=plan.student,
+        student_recipe=plan.student,
         ensemble_seed=plan.seed or 0,
         folder=folder,
     )

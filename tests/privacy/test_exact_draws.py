@@ -362,7 +362,7 @@ def test_floats_of_noise_lie_within_their_error_bound(monkeypatch: pytest.Monkey
         noise = draw_noise(kind, shape=(1, 40), rng=np.random.default_rng(1))
         for place in range(40):
             low, high = noise.exact(0, place).bounds()
-            slack = noise.error + 2.0**-46 * (1 + abs(noise.values[0, place]))
+            slack = noise.rounding_error + 2.0**-46 * (1 + abs(noise.values[0, place]))
             assert (
                 low - Fraction(slack) <= Fraction(noise.values[0, place]) <= high + Fraction(slack)
             )

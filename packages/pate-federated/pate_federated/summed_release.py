@@ -341,7 +341,7 @@ def first_note(path: Path, text: str) -> str | None:
 
 _REMEDY = "restore it from a backup; without noise, remove it and holders are asked again"
 _LATER = f"{FROM_BACKUP}: later questions were asked about what was released of it"
-_MOST_BYTES = 2**36
+_MOST_UNPACKED_BYTES = 2**36
 
 # a sum such as `[Q, L]`, and the names of its holders
 Summed = tuple[NDArray[np.int64], tuple[str, ...]]
@@ -374,7 +374,7 @@ def _kept(
         path,
         forms=forms | dict.fromkeys(further_arrays, ArrayForm(kind="U", shape=())),
         remedy=remedy,
-        max_bytes=_MOST_BYTES,
+        max_unpacked_bytes=_MOST_UNPACKED_BYTES,
     )
 
 

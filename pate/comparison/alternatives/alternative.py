@@ -106,7 +106,7 @@ class Alternative(Method):
         require_positive("clip_factor", self.clip_factor)
         require_positive("signal_variance", self.signal_variance)
 
-    def clip(self, shares: ReleasedShares) -> float:
+    def gradient_clip(self, shares: ReleasedShares) -> float:
         """Returns the largest l2 length to which the gradient of a group is clipped.
 
         Args:
@@ -133,7 +133,9 @@ class Alternative(Method):
             shares: the prevalence of each label, and the share of records that know it.
             concentrated: whether to assume the best case, in which all signal lies along the widest direction.
         """
-        rate = self.rate(noise_multiplier, clip=self.clip(shares), num_groups=training.num_groups)
+        rate = self.rate(
+            noise_multiplier, clip=self.gradient_clip(shares), num_groups=training.num_groups
+        )
         return Schedule.best(
             training.directions,
             training.public_inputs,

@@ -66,7 +66,7 @@ class DpGradientDescent(Alternative):
         groups = GroupGradients.from_records(
             features, private.labels, private.group_ids, known=private.known
         )
-        clip = self.clip(shares)
+        clip = self.gradient_clip(shares)
         bias = scipy.special.logit(shares.prevalence)
         noisy_gradient = NoisyGradient(
             clip=clip,

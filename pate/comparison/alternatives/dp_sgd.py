@@ -155,7 +155,7 @@ class DpSgd(Alternative):
             torch.manual_seed(RandomStreams(seed).seed("student"))
             network = self._network(groups.inputs.shape[1:], bias).double()
             noisy_gradient = NoisyGradient(
-                clip=self.clip(shares),
+                clip=self.gradient_clip(shares),
                 noise_multiplier=noise_multiplier,
                 num_units=len(groups.starts),
             )

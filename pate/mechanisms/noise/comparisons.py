@@ -89,7 +89,9 @@ def largest_noisy(
     if k == 1:
         ranked_columns = noisy.argmax(axis=1)[:, None]
         best = np.take_along_axis(noisy, ranked_columns, axis=1)
-        is_sure = (noisy >= best - 3 * _error_of(best, noise_error=noise.error)).sum(axis=1) == 1
+        is_sure = (
+            noisy >= best - 3 * _rounding_error_of(best, noise_rounding_error=noise.rounding_error)
+        ).sum(axis=1) == 1
     else:
         ranked_columns = np.indices(noisy.shape)[1]
         if k + 1 < noisy.shape[1]:
@@ -101,7 +103,7 @@ def largest_noisy(
         )
         ranked = np.take_along_axis(noisy, ranked_columns, axis=1)
         with np.errstate(invalid="ignore"):  # infinity beside infinity: neither competes
-            errors = _error_of(ranked, noise_error=noise.error)
+            errors = _rounding_error_of(ranked, noise_rounding_error=noise.rounding_error)
             far = (ranked[:, :-1] - errors[:, :-1] > ranked[:, 1:] + errors[:, 1:]) | np.isneginf(
                 ranked[:, 1:]
             )
@@ -110,7 +112,7 @@ def largest_noisy(
     for row in np.flatnonzero(~is_sure).tolist():
         # those that compete, and of them what can be among the k
         columns = np.flatnonzero(np.isfinite(noisy[row]))
-        errors = _error_of(noisy[row, columns], noise_error=noise.error)
+        errors = _rounding_error_of(noisy[row, columns], noise_rounding_error=noise.rounding_error)
         lower = noisy[row, columns] - errors
         upper = noisy[row, columns] + errors
         if k < len(columns):
@@ -132,17 +134,17 @@ def largest_noisy(
     return ranked_columns
 
 
-def _error_of(noisy_values: Array, noise_error: float) -> Array:
+def _rounding_error_of(noisy_values: Array, noise_rounding_error: float) -> Array:
     """Returns a bound on the rounding error of each noisy value, in the shape of `noisy_values`.
 
     Args:
         noisy_values: sums of a value and noise. The bound grows so slowly that noisy value + bound and noisy value -
             bound both rise with the noisy value.
-        noise_error: a bound on the error of the noise.
+        noise_rounding_error: a bound on the error of the noise.
     """
     # A value is at most |noisy| + |noise| in size, and noise in floats below 64 or, where it is larger, has that in its
     # own error.
-    return np.asarray(SMALL_ERROR * (_LARGEST_NOISE + np.abs(noisy_values)) + noise_error)
+    return np.asarray(SMALL_ERROR * (_LARGEST_NOISE + np.abs(noisy_values)) + noise_rounding_error)
 
 
 def are_normally_above(
@@ -236,7 +238,7 @@ def are_above(
     error = SMALL_ERROR * (np.abs(values) + abs(threshold))
     for noise, factor in weighted_noises:
         excess = excess + factor * noise.values
-        error = error + abs(factor) * (noise.error + SMALL_ERROR * _LARGEST_NOISE)
+        error = error + abs(factor) * (noise.rounding_error + SMALL_ERROR * _LARGEST_NOISE)
     above = excess >= 0
     for row, column in np.argwhere(np.abs(excess) <= error).tolist():
         exact_noises = [

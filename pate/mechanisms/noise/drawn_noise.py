@@ -94,7 +94,7 @@ class DrawnNoise:
     """An array of noise that was drawn, as floats and as exact numbers."""
 
     values: Array  # [Q, n], the noise as floats
-    error: float  # a bound on the error of every float; may be infinite
+    rounding_error: float  # a bound on the error of every float; may be infinite
     exact: Callable[[int, int], Number]  # returns the exact noise at a row and a column
 
     def summed(self) -> Self:
@@ -102,22 +102,24 @@ class DrawnNoise:
         num_columns = self.values.shape[1]
         exact = self.exact
         sums = self.values.sum(axis=1, keepdims=True)
-        error = num_columns * (self.error + 2 * _ERROR_OF_LOG * (1 + float(self.values.max())))
+        rounding_error = num_columns * (
+            self.rounding_error + 2 * _ERROR_OF_LOG * (1 + float(self.values.max()))
+        )
 
         def exact_sum(row: int, _: int) -> Number:
             summands = [(1, exact(row, column)) for column in range(num_columns)]
             return weighted_sum(constant=Fraction(0), weighted_numbers=summands)
 
-        return type(self)(values=sums, error=error, exact=exact_sum)
+        return type(self)(values=sums, rounding_error=rounding_error, exact=exact_sum)
 
     def times(self, row_factors: Self) -> Self:
         """Returns each value times the factor of its row, `[Q, n]`, for `row_factors` `[Q, 1]`."""
         largest, largest_factor = (
             float(np.abs(noise.values).max()) for noise in (self, row_factors)
         )
-        error = (
-            self.error * (largest_factor + row_factors.error)
-            + row_factors.error * largest
+        rounding_error = (
+            self.rounding_error * (largest_factor + row_factors.rounding_error)
+            + row_factors.rounding_error * largest
             + _ERROR_OF_LOG * (largest * largest_factor)
         )
 
@@ -132,7 +134,9 @@ class DrawnNoise:
                 [self.exact(row, column), row_factors.exact(row, 0)], combine_bounds=product
             )
 
-        return type(self)(values=self.values * row_factors.values, error=error, exact=exact)
+        return type(self)(
+            values=self.values * row_factors.values, rounding_error=rounding_error, exact=exact
+        )
 
     def with_replaced_columns(self, new_noise: Self, columns: Integers) -> Self:
         """Returns the noise in which one value of each row is replaced.
@@ -147,7 +151,11 @@ class DrawnNoise:
         def exact(row: int, column: int) -> Number:
             return new_noise.exact(row, 0) if column == columns[row] else self.exact(row, column)
 
-        return type(self)(values=values, error=max(self.error, new_noise.error), exact=exact)
+        return type(self)(
+            values=values,
+            rounding_error=max(self.rounding_error, new_noise.rounding_error),
+            exact=exact,
+        )
 
 
 def draw_noise(noise_kind: str, shape: tuple[int, ...], rng: np.random.Generator) -> DrawnNoise:
@@ -166,7 +174,7 @@ def draw_noise(noise_kind: str, shape: tuple[int, ...], rng: np.random.Generator
         return number_of(uniforms.entry(index), quantile_bounds=of_kind.quantile_bounds)
 
     u = uniforms.approximate()
-    return DrawnNoise(values=of_kind.quantile(u), error=_quantile_error(u), exact=exact)
+    return DrawnNoise(values=of_kind.quantile(u), rounding_error=_quantile_error(u), exact=exact)
 
 
 def draw_largest(
@@ -174,7 +182,7 @@ def draw_largest(
     log_num_noises: Array,
     exact_num_noises: Callable[[int, int], int],
     rng: np.random.Generator,
-    log_error: float = 0.0,
+    log_rounding_error: float = 0.0,
 ) -> DrawnNoise:
     """Draws an array of which each entry is the largest of N independent noises of scale 1. N may exceed all floats.
 
@@ -183,7 +191,7 @@ def draw_largest(
         log_num_noises: log N for each entry, `[Q, n]`.
         exact_num_noises: returns the exact N at a row and a column.
         rng: draws one uniform number for each entry.
-        log_error: a bound on the error of `log_num_noises`.
+        log_rounding_error: a bound on the error of `log_num_noises`.
     """
     uniforms = LazyUniforms.draw(shape=log_num_noises.shape, rng=rng)
     u = uniforms.approximate()
@@ -191,7 +199,7 @@ def draw_largest(
     with np.errstate(divide="ignore", over="ignore"):
         log_above = np.where(log_q < _SMALL, log_q, np.log(-np.expm1(-np.exp(log_q))))
         values = KINDS[noise_kind].quantile_of_log(log_q, log_above)
-    of_logs = log_error + _ERROR_OF_LOG * (1 + float(np.abs(log_num_noises).max()))
+    of_logs = log_rounding_error + _ERROR_OF_LOG * (1 + float(np.abs(log_num_noises).max()))
     of_values = (_quantile_error(u) + of_logs) * (1 + float(np.abs(values).max()))
 
     quantile_bounds = KINDS[noise_kind].quantile_bounds
@@ -217,7 +225,7 @@ def draw_largest(
             quantile_bounds=partial(largest_quantile_bounds, num_noises),
         )
 
-    return DrawnNoise(values=values, error=of_values, exact=exact)
+    return DrawnNoise(values=values, rounding_error=of_values, exact=exact)
 
 
 def _quantile_error(u: Array) -> float:

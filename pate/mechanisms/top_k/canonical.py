@@ -162,7 +162,7 @@ class CanonicalTopK(BoundedRangeTopK):
             chosen = draw_class(
                 log_weights=values + classes.log_sizes,
                 exact_weights_of_row=weights,
-                log_error=classes.error,
+                log_rounding_error=classes.error,
                 rng=rng,
             )
             if int(chosen.max()) >= values.shape[1]:
@@ -175,7 +175,7 @@ class CanonicalTopK(BoundedRangeTopK):
                 log_num_noises=np.where(has_sets, classes.log_sizes, 0.0),
                 exact_num_noises=lambda row, place: classes.size(place),
                 rng=rng,
-                log_error=classes.error,
+                log_rounding_error=classes.error,
             )
             losses = cache(lambda row: classes.losses(falling_counts[row], gamma))
             exact_values = Values(

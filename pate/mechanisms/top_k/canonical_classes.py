@@ -251,7 +251,7 @@ class CanonicalClasses:
                 draw_class(
                     log_weights=logs[None],
                     exact_weights_of_row=exact_weights,
-                    log_error=error,
+                    log_rounding_error=error,
                     rng=rng,
                 )[0]
             )

@@ -163,7 +163,10 @@ class JointTopK(JointMechanism, BoundedRangeTopK):
 
         log_weights = classes.log_sizes - self.weight * classes.losses
         chosen = draw_class(
-            log_weights=log_weights, exact_weights_of_row=weights, log_error=classes.error, rng=rng
+            log_weights=log_weights,
+            exact_weights_of_row=weights,
+            log_rounding_error=classes.error,
+            rng=rng,
         )
         # The uniform number may fall outside of the window.
         if int(chosen.max()) >= classes.losses.shape[1]:
@@ -253,7 +256,7 @@ class PermuteAndFlipJointTopK(JointMechanism):
             log_num_noises=classes.log_sizes,
             exact_num_noises=size,
             rng=rng,
-            log_error=classes.error,
+            log_rounding_error=classes.error,
         )
         weight = Fraction(self.weight)
         exact = Values(

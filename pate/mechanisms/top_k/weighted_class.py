@@ -12,7 +12,7 @@ from pate.mechanisms.top_k.mechanism import Counts
 def draw_class(
     log_weights: Array,
     exact_weights_of_row: Callable[[int], Weights],
-    log_error: float,
+    log_rounding_error: float,
     rng: np.random.Generator,
 ) -> Counts:
     """Draws one of n classes for each of Q histograms, with a probability in proportion to the weight of the class.
@@ -21,7 +21,7 @@ def draw_class(
         log_weights: the logarithm of the weight of each class, `[Q, n]`.
         exact_weights_of_row: returns the exact weights of a histogram, for its row. They may have one more entry, for
             all classes that `log_weights` leaves out.
-        log_error: a bound on the error of each logarithm.
+        log_rounding_error: a bound on the error of each logarithm.
         rng: draws a uniform number for each histogram.
 
     Returns:
@@ -32,5 +32,5 @@ def draw_class(
         float_weights,
         uniforms=LazyUniforms.draw(shape=(len(float_weights),), rng=rng),
         exact_weights_of_row=exact_weights_of_row,
-        relative_error=log_error,
+        relative_error=log_rounding_error,
     )

@@ -38,7 +38,7 @@ def small_bench(folder: Path = Path("nowhere"), data: Dataset | None = None) -> 
         folder=folder,
         num_queries=NUM_QUERIES,
         engine=StackedEngine(),
-        student=LinearStudent(),
+        student_recipe=LinearStudent(),
         ensemble_seed=0,
     )
 

@@ -125,8 +125,8 @@ def test_arrays_larger_than_their_file_are_refused(
     with refused("file", ANY, "compressed array", kind=DamagedFile):
         read_arrays(tmp_path / "a.npz")
     with refused("file", ANY, "8,000,128 bytes", kind=DamagedFile):
-        read_arrays(tmp_path / "a.npz", max_bytes=1000)
-    assert len(read_arrays(tmp_path / "a.npz", max_bytes=10**7)["summary"]) == 10**6
+        read_arrays(tmp_path / "a.npz", max_unpacked_bytes=1000)
+    assert len(read_arrays(tmp_path / "a.npz", max_unpacked_bytes=10**7)["summary"]) == 10**6
 
 
 def test_arrays_of_another_form_are_refused_by_name(tmp_path: Path) -> None:
