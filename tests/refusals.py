@@ -79,9 +79,9 @@ class Refusal:
 
 def refused(
     name: str,
+    *,
     value: object = UNSAID,
     rule: str = "",
-    *,
     hint: str = "",
     remedies: tuple[str, ...] | None = None,
     waiver: str | None = None,

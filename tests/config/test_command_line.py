@@ -247,10 +247,10 @@ def test_target_mu_is_solved_in_place_of_the_target_epsilon(composed: Composed) 
     without = plain_settings(composed(arguments=[GAUSSIAN]), excluded_settings=("noise",))
     assert "target_mu" not in without
     both = composed(arguments=["target_mu=1.5", "target_epsilon=2"])
-    with refused("target_mu", 1.5, "no target_epsilon beside it"):
+    with refused("target_mu", value=1.5, rule="no target_epsilon beside it"):
         require_noise_said(both, {"target_mu": "1.5", "target_epsilon": "2"})
     require_noise_said(config, {"aggregator.noise_std": "50", "target_mu": "1.5"})
-    with refused("target_mu", 1.5, "none beside noise=given"):
+    with refused("target_mu", value=1.5, rule="none beside noise=given"):
         settings_from(
             composed(arguments=[*GIVEN.split(), "target_mu=1.5"]), settings_class=TrainSettings
         )
@@ -276,12 +276,12 @@ def test_default_epsilon_of_stable_top_k_boundary_applies_to_runs_alone(
 @pytest.mark.parametrize(
     ("words", "refusal"),
     [
-        ("noise=loud", refused("noise", "loud")),
-        ("target_epsilon=null", refused("target_epsilon", None, "epsilon >")),
-        ("max_epsilon=2", refused("max_epsilon", 2.0, "noise=given beside")),
+        ("noise=loud", refused("noise", value="loud")),
+        ("target_epsilon=null", refused("target_epsilon", value=None, rule="epsilon >")),
+        ("max_epsilon=2", refused("max_epsilon", value=2.0, rule="noise=given beside")),
         (
             "experiment=quick max_epsilon=2",
-            refused("max_epsilon", 2.0, "noise=given beside"),
+            refused("max_epsilon", value=2.0, rule="noise=given beside"),
         ),
     ],
 )

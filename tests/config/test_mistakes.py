@@ -81,9 +81,9 @@ def test_a_missing_value_is_named_with_its_group() -> None:
 def test_classes_that_are_not_there_are_named() -> None:
     """A `_target_` in a module that does not exist is refused by its name, also where the module is allowed."""
     node = OmegaConf.create({"_target_": "nowhere.Data"})
-    with refused("_target_", "nowhere.Data"):
+    with refused("_target_", value="nowhere.Data"):
         build(node, slot="data", allowed_targets=["nowhere."])
-    with refused("_target_", "nowhere.Data"):
+    with refused("_target_", value="nowhere.Data"):
         build(node, slot="data")
 
 

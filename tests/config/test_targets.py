@@ -223,7 +223,7 @@ def test_module_is_loaded_only_if_allowed(
         node_of(target),
         node_of(target="pate.student.LinearStudent", rank=[{"x": node_of(target)}]),
     ):
-        with refused("_target_", ANY, "name that begins with pate. or sklearn. or"):
+        with refused("_target_", value=ANY, rule="name that begins with pate. or sklearn. or"):
             build(OmegaConf.create(node), slot="student", allowed_targets=["lone.", "lonely_t"])
     assert not (tmp_path / "ran").exists()
 
@@ -234,14 +234,14 @@ def test_class_imported_by_an_allowed_module_is_refused() -> None:
     Values of `allowed_targets` that are no names of modules are refused.
     """
     for allowed in ("", ".", "a b", "a/b", "__main__", "os.__init__"):
-        with refused("allowed_targets", ANY, "names of modules"):
+        with refused("allowed_targets", value=ANY, rule="names of modules"):
             build(
                 OmegaConf.create(node_of(target=ACCOUNTANT_PATH)),
                 slot="accountant",
                 allowed_targets=[allowed],
             )
     for name in ("Path", "subprocess.Popen", "ModuleType", "cache"):
-        with refused("_target_", ANY, "class that"):
+        with refused("_target_", value=ANY, rule="class that"):
             build(
                 OmegaConf.create(node_of(target=f"{__name__}.{name}")),
                 slot="data",
@@ -456,15 +456,15 @@ def test_estimators_within_estimators_are_built() -> None:
     [
         (
             PIPELINE | {"memory": "/tmp/cache"},
-            refused("estimator.memory", ANY, "null: a cache"),
+            refused("estimator.memory", value=ANY, rule="null: a cache"),
         ),
         (
             SEARCH | {"param_grid": {"memory": ["x"]}},
-            refused("estimator.param_grid.memory", "['x']"),
+            refused("estimator.param_grid.memory", value="['x']"),
         ),
         (
             SEARCH | {"param_grid": [{"a__memory": ["x"]}]},
-            refused("estimator.param_grid.0.a__memory", "['x']"),
+            refused("estimator.param_grid.0.a__memory", value="['x']"),
         ),
         (
             LOGISTIC | {"CC": 3},
@@ -479,22 +479,22 @@ def test_estimators_within_estimators_are_built() -> None:
                 target="sklearn.preprocessing.FunctionTransformer",
                 func=node_of(target="sklearn.clone"),
             ),
-            refused("_target_", "sklearn.clone"),
+            refused("_target_", value="sklearn.clone"),
         ),
         (
             node_of(
                 target="sklearn.svm.SVC",
                 kernel=node_of(target="sklearn.metrics.pairwise.rbf_kernel"),
             ),
-            refused("_target_", "sklearn.metrics.pairwise.rbf_kernel"),
+            refused("_target_", value="sklearn.metrics.pairwise.rbf_kernel"),
         ),
         (
             PIPELINE | {"steps": [["fit", node_of(target=ACCOUNTANT_PATH)]]},
-            refused("_target_", "pate.accounting.RdpAccountant"),
+            refused("_target_", value="pate.accounting.RdpAccountant"),
         ),
         (
             node_of(target="sklearn.linear_model.LogisticRegresion"),
-            refused("_target_", "sklearn.linear_model.LogisticRegresion"),
+            refused("_target_", value="sklearn.linear_model.LogisticRegresion"),
         ),
     ],
 )
@@ -508,7 +508,7 @@ def test_refusal_names_values_that_a_class_rejects() -> None:
     """A missing path and an argument that the class rejects are refused by the name of the argument."""
     with pytest.raises(MissingMandatoryValue, match="root"):
         build(OmegaConf.create(node_of(target="pate.data.CelebA", root="???")), slot="data")
-    with refused("penalties", 3, "a list of numbers > 0"):
+    with refused("penalties", value=3, rule="a list of numbers > 0"):
         build(
             OmegaConf.create(node_of(target="pate.student.LinearStudent", penalties=3)),
             slot="student",
@@ -576,22 +576,22 @@ def test_class_of_an_entry_point_is_checked_like_a_target(foreign_package: None)
         (
             opened,
             "aggregator",
-            refused("_target_", "their_parts.Opened"),
+            refused("_target_", value="their_parts.Opened"),
         ),
         (
             beside,
             "aggregator",
-            refused("_target_", "their_parts.majority.Beside"),
+            refused("_target_", value="their_parts.majority.Beside"),
         ),
         (
             node_of(target="their_parts.TheirVotes"),
             "student",
-            refused("_target_", "their_parts.TheirVotes"),
+            refused("_target_", value="their_parts.TheirVotes"),
         ),
         (
             node_of(target="pate.aggregators.Aggregator"),
             "aggregator",
-            refused("_target_", "pate.aggregators.Aggregator"),
+            refused("_target_", value="pate.aggregators.Aggregator"),
         ),
     ):
         with refusal:

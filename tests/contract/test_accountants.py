@@ -370,9 +370,9 @@ def test_an_event_without_a_price_raises_and_adds_nothing(accountant: Kind) -> N
             (pa.ApproximateEvent(pa.PureDpEvent(epsilon=1.0), failure_prob=1e-6), UnknownEvent())
         ),
     ):
-        with refused("event", "UnknownEvent"):
+        with refused("event", value="UnknownEvent"):
             account.compose(event)
-    with refused("event", "str"):
+    with refused("event", value="str"):
         account.compose("gaussian")
     for event in EVENTS:
         if refuses(accountant, event):
@@ -425,7 +425,7 @@ def test_impossible_figures_are_refused_and_add_nothing(accountant: Kind) -> Non
     before = account.get_epsilon(target_delta=DELTA)
     figures: list[Any] = [-1, 1.5, True]
     for count in figures:
-        with refused("count", count, "a whole number >= 0"):
+        with refused("count", value=count, rule="a whole number >= 0"):
             account.compose(
                 pa.ApproximateEvent(pa.PureDpEvent(epsilon=0.3), failure_prob=0.5), count
             )
@@ -433,8 +433,8 @@ def test_impossible_figures_are_refused_and_add_nothing(accountant: Kind) -> Non
     assert account.failure_prob == 1e-6
     figures = [0.0, 1.0, -1e-5, 2.0, math.nan, None]
     for delta in figures:
-        with refused("target_delta", delta, "a number in (0"):
+        with refused("target_delta", value=delta, rule="a number in (0"):
             account.get_epsilon(delta)
     for epsilon in (-1.0, math.nan):
-        with refused("target_epsilon", epsilon, "a number >= 0"):
+        with refused("target_epsilon", value=epsilon, rule="a number >= 0"):
             account.get_delta(epsilon)

@@ -208,14 +208,14 @@ def test_impossible_votes_and_seeds_are_refused_before_a_charge(case: Case) -> N
         with pytest.raises(InvalidValue, match=r"^(votes|num_teachers)[^\n]*: expected [^\n]*$"):
             aggregate(votes, num_teachers=NUM_TEACHERS, rng=tripwire(), ledger=ledger)
     for seed in (0, np.int64(3), None, np.random.RandomState(0)):
-        with refused("rng", ANY, "a numpy.random.Generator, not"):
+        with refused("rng", value=ANY, rule="a numpy.random.Generator, not"):
             aggregate(case.votes_with(CLEAR), num_teachers=NUM_TEACHERS, rng=seed, ledger=ledger)
     for count in (0, -3, 2.5, True):
-        with refused("num_teachers", ANY, "a whole number >= 1"):
+        with refused("num_teachers", value=ANY, rule="a whole number >= 1"):
             aggregate(
                 np.zeros((1, 4), dtype=int), num_teachers=count, rng=tripwire(), ledger=ledger
             )
-    with refused("ledger", "spent.db"):
+    with refused("ledger", value="spent.db"):
         case.released(UNSURE, tripwire(), ledger="spent.db")
     assert ledger.entries == []
     assert ledger.epsilon == 0
@@ -243,11 +243,11 @@ def test_blocks_of_teachers_give_the_release_of_the_whole(case: Case) -> None:
 def test_impossible_shapes_have_no_price(case: Case) -> None:
     """`event_for` refuses -1 queries, no labels and no teachers."""
     aggregator = at_scale(case)
-    with refused("num_queries", -1):
+    with refused("num_queries", value=-1):
         event_at_scale(aggregator, num_queries=-1)
-    with refused("num_labels", 0):
+    with refused("num_labels", value=0):
         event_at_scale(aggregator, num_labels=0)
-    with refused("num_teachers", 0):
+    with refused("num_teachers", value=0):
         event_at_scale(aggregator, num_teachers=0)
 
 
@@ -302,10 +302,10 @@ def test_a_charge_that_the_ledger_refuses_releases_nothing(case: Case) -> None:
     neither has an entry.
     """
     full = Ledger(target_delta=1e-3, max_epsilon=1e-9)
-    with refused("max_epsilon", 1e-09):
+    with refused("max_epsilon", value=1e-09):
         case.released(UNSURE, tripwire(), ledger=full)
     other = Ledger(target_delta=1e-3, adjacency=Adjacency.ADD_REMOVE)
-    with refused("adjacency", "replace_one"):
+    with refused("adjacency", value="replace_one"):
         case.released(UNSURE, tripwire(), ledger=other)
     assert full.entries == other.entries == []
 
@@ -389,7 +389,7 @@ def test_both_adjacencies_are_priced_and_replace_one_is_never_cheaper(case: Case
     add_remove = dataclasses.replace(replace_one, adjacency=Adjacency.ADD_REMOVE)
     assert 0 < epsilon_at_scale(add_remove) <= epsilon_at_scale(replace_one)
     assert dataclasses.replace(replace_one, adjacency="add_remove") == add_remove
-    with refused("adjacency", "replace"):
+    with refused("adjacency", value="replace"):
         dataclasses.replace(replace_one, adjacency="replace")
 
 

@@ -210,7 +210,7 @@ def test_a_batch_has_one_outcome_a_query_and_leaves_its_data_alone(call: Call) -
 @every_call
 def test_seeds_and_numbers_that_are_none_are_refused(call: Call) -> None:
     """A call refuses a seed in place of a generator, and data that are nan."""
-    with refused("rng", 0):
+    with refused("rng", value=0):
         call.make(Adjacency.REPLACE_ONE)(call.data, rng=0)
     with pytest.raises(InvalidValue, match=r"dtype=.*: expected|shape=.*: expected"):
         call.make(Adjacency.REPLACE_ONE)(

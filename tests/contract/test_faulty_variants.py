@@ -165,7 +165,7 @@ def test_2_noise_is_fresh_for_every_query() -> None:
     seed = 7
     with fault_found():
         check_fresh_noise(seeded, source=seed)
-    with refused("rng", 7):
+    with refused("rng", value=7):
         bits_of(counts=np.full((400, 4), 20), rng=7)
 
 
@@ -388,7 +388,7 @@ def test_10_a_data_dependent_epsilon_is_no_guarantee() -> None:
     with fault_found():
         check_price_is_blind(printed)
     cost = gnmax_cost(np.array([[40, 0, 0]]), noise_std=8.0, num_teachers=40, orders=[2.0, 8.0])
-    with refused("event", "DataDependentCost"):
+    with refused("event", value="DataDependentCost"):
         pa.RdpAccountant().compose(cost)
 
 
@@ -522,7 +522,7 @@ def test_13_a_price_that_is_no_number_is_refused() -> None:
     check_curve(zcdp_events)
     with fault_found():
         check_curve(with_zeros)
-    with refused("logits", "0.0, nan"):
+    with refused("logits", value="0.0, nan"):
         pa.OneBitEvent(logits=(0.0, math.nan), reach=1)
 
 

@@ -370,9 +370,9 @@ def test_records_of_several_owners_count_so_that_each_owner_counts_once(tmp_path
         "one value of the column patient, or one of the column doctor"
     )
     plan = replace(small_plan(), load_dataset=lambda: changed)
-    with refused("data.group", "[patient,doctor]", "linked records are 1 groups"):
+    with refused("data.group", value="[patient,doctor]", rule="linked records are 1 groups"):
         train(plan, output_dir=tmp_path / "other")
-    with refused("data.group", "['patient', 'doctor']"):
+    with refused("data.group", value="['patient', 'doctor']"):
         require_dataset(changed)
 
 

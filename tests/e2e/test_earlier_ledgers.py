@@ -91,7 +91,9 @@ def test_a_finished_run_is_charged_to_the_usual_ledger_on_request(
     monitor = SilentMonitor()
     assert train(gaussian_plan(), folder, monitor) == report
     assert "this run is finished" in monitor.lines[-1] and not ledger_of(folder).exists()
-    with refused("ledger", tmp_path / "all.db", "the ledger that this finished run is charged to"):
+    with refused(
+        "ledger", value=tmp_path / "all.db", rule="the ledger that this finished run is charged to"
+    ):
         train(replace(gaussian_plan(), ledger=tmp_path / "all.db"), folder)
     (folder / "report.json").unlink()
     assert train(gaussian_plan(), folder).privacy == report.privacy
@@ -176,7 +178,7 @@ def test_a_cap_counts_the_charges_of_an_earlier_ledger(tmp_path: Path) -> None:
     run_until_released(gaussian_plan(), folder)
     make_earlier_run(folder)
     price = replace(gaussian_plan(), accountant=RdpAccountant)
-    with refused("max_epsilon", 0.1, "room for this release of epsilon"):
+    with refused("max_epsilon", value=0.1, rule="room for this release of epsilon"):
         train(replace(price, max_total_epsilon=0.1), folder)
     assert not ledger_of(folder).exists()
 

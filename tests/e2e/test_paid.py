@@ -349,7 +349,9 @@ def test_a_redrawn_release_costs_two_draws(run: Run, tmp_path: Path) -> None:
     )
     twice = without_report(folder, to=tmp_path / "twice")
     ledger.write_bytes(once)
-    with refused("ledger", ledger, f"the one that {twice / 'release' / 'release.npz'} came from"):
+    with refused(
+        "ledger", value=ledger, rule=f"the one that {twice / 'release' / 'release.npz'} came from"
+    ):
         train(later, output_dir=twice)
 
 
@@ -454,7 +456,7 @@ def test_a_ledger_changed_during_training_is_noticed_before_the_report(
                 DAMAGES["a charge removed"](folder, "labels")
             return super().stage(stage, total)
 
-    with refused("ledger", ANY):
+    with refused("ledger", value=ANY):
         train(plan_of(name="labels"), folder, monitor=Damaging())
     assert not (folder / "report.json").exists()
     assert not (folder / "release" / "privacy_card.md").exists()
@@ -469,7 +471,7 @@ def test_a_release_that_was_exchanged_is_not_read_back(run: Run, tmp_path: Path)
     with np.load(path) as arrays:
         values = dict(arrays)
     np.savez(path, **values | {"labels": ~values["labels"]})
-    with refused("release", path, "the file as it was when the release was drawn"):
+    with refused("release", value=path, rule="the file as it was when the release was drawn"):
         train(plan_of(name), folder)
 
 
@@ -500,7 +502,7 @@ def test_an_aggregator_that_bypasses_its_record_releases_nothing(
     The run refuses its class, and releases nothing.
     """
     folder = tmp_path / "run"
-    with refused("aggregator", kind.__name__):
+    with refused("aggregator", value=kind.__name__):
         train(replace(small_plan(), aggregator=kind(noise_std=20.0)), folder)
     assert not (folder / "release" / "release.npz").exists()
 
@@ -510,5 +512,5 @@ def test_a_run_that_was_killed_does_not_go_on_with_another_aggregator(tmp_path: 
     plan = replace(small_plan(), aggregator=ClippedVotes(noise_std=5.0, vote_clip=4))
     run_until(plan, folder=tmp_path / "run", stage="releasing")
     other = replace(plan, aggregator=ClippedVotes(noise_std=5.0, vote_clip=1))
-    with refused("release", "another", "the release that this run began with"):
+    with refused("release", value="another", rule="the release that this run began with"):
         train(other, output_dir=tmp_path / "run")

@@ -243,6 +243,6 @@ def test_a_comparison_refuses_inputs_that_do_not_suit_the_student(tmp_path: Path
     plan = replace(
         seeded_plan(StableTopK(selection_scale=2.0, test_std=1.0)), student=CNNStudent(device="cpu")
     )
-    with refused("inputs.shape", (1, 8)):
+    with refused("inputs.shape", value=(1, 8)):
         compared(plan, folder=tmp_path)
     assert not (tmp_path / "ensembles").exists()

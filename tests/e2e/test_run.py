@@ -138,7 +138,7 @@ def test_what_is_published_and_that_programs_read_its_price(finished: Path, tmp_
     (release / "privacy.json").write_text(
         (release / "privacy.json").read_text().replace("seeded", "system")
     )
-    with refused("file", ANY, "was published"):
+    with refused("file", value=ANY, rule="was published"):
         pate.load(release)
 
 
@@ -200,7 +200,7 @@ def test_a_finished_run_is_read_again_at_no_cost(finished: Path) -> None:
     ]
     assert report.privacy.num_queries == NUM_QUERIES
     assert ledger_of(finished).read_bytes() == before
-    with refused("output_dir", ANY, "new folder or this run's own"):
+    with refused("output_dir", value=ANY, rule="new folder or this run's own"):
         train(replace(small_plan(), settings={"name": "other"}), output_dir=finished)
 
 
@@ -220,9 +220,9 @@ def test_interrupted_run_ends_with_the_same_release(
 def test_a_name_in_place_of_an_object_is_refused() -> None:
     """A plan with a text for its teacher, aggregator, engine, student or accountant is refused by the field's name."""
     for name in ("teacher", "aggregator", "engine", "student"):
-        with refused(name, "linear", f"an object of a subclass of {name.title()}"):
+        with refused(name, value="linear", rule=f"an object of a subclass of {name.title()}"):
             replace(small_plan(), **{name: "linear"})
-    with refused("accountant", "rdp"):
+    with refused("accountant", value="rdp"):
         replace(small_plan(), accountant="rdp")
 
 
@@ -230,7 +230,9 @@ def test_folder_of_somebody_else_is_refused_and_left_alone(tmp_path: Path) -> No
     """The output folder has a foreign file. The run is refused, and leaves files and mode of the folder."""
     (tmp_path / "mine.txt").write_text("mine")
     tmp_path.chmod(0o755)
-    with refused("output_dir", tmp_path, "a new folder or a run's own, found mine.txt in it"):
+    with refused(
+        "output_dir", value=tmp_path, rule="a new folder or a run's own, found mine.txt in it"
+    ):
         train(small_plan(), output_dir=tmp_path)
     assert stat.S_IMODE(os.stat(tmp_path).st_mode) == 0o755
     assert [path.name for path in tmp_path.iterdir()] == ["mine.txt"]
@@ -244,7 +246,7 @@ def test_changed_data_and_a_second_process_are_refused(tmp_path: Path) -> None:
     labels[0] ^= True
     other = replace(data, private=replace(data.private, labels=labels))
     run_until(small_plan(), folder, stage="casting")
-    with refused("data", "another", "the data that this run began with"):
+    with refused("data", value="another", rule="the data that this run began with"):
         train(replace(small_plan(), load_dataset=lambda: other), folder)
 
     class Nested(SilentMonitor):
@@ -252,7 +254,7 @@ def test_changed_data_and_a_second_process_are_refused(tmp_path: Path) -> None:
             train(small_plan(), folder)
             raise AssertionError("the folder was not locked")
 
-    with refused("output_dir", ANY, "folder that"):
+    with refused("output_dir", value=ANY, rule="folder that"):
         train(small_plan(), folder, monitor=Nested())
 
 
@@ -266,11 +268,13 @@ def test_partition_of_another_run_is_refused(tmp_path: Path) -> None:
     for path in (folder, other):
         run_until(replace(small_plan(), seed=None), folder=path, stage="casting votes")
     (folder / "partition.json").write_bytes((other / "partition.json").read_bytes())
-    with refused("file", folder / "partition.json", "the partition of this run's private records"):
+    with refused(
+        "file", value=folder / "partition.json", rule="the partition of this run's private records"
+    ):
         train(replace(small_plan(), seed=None), folder)
     (folder / "training.secret").write_bytes((other / "training.secret").read_bytes())
     (folder / "run.json").write_bytes((other / "run.json").read_bytes())
-    with refused("file", ANY, "teachers that this run signed"):
+    with refused("file", value=ANY, rule="teachers that this run signed"):
         train(replace(small_plan(), seed=None), folder)
 
 
@@ -297,7 +301,7 @@ def test_a_pool_smaller_than_num_queries_is_used_whole_or_refused(tmp_path: Path
         return f"num_queries: {num_queries}\n"
 
     # and the folder stays free for a better plan
-    with refused("num_queries", 1000):
+    with refused("num_queries", value=1000):
         train(
             replace(
                 small_plan(), num_queries=1000, fewer_queries=False, settings={"name": "wrong"}
@@ -319,23 +323,23 @@ QUIET = GaussianVotes(noise_std=1e9)
 REFUSED: dict[str, tuple[Callable[[Plan], Plan], Refusal]] = {
     "no data set": (
         partial(replace, load_dataset=list),
-        refused("load()", "list", "a pate.data.Dataset"),
+        refused("load()", value="list", rule="a pate.data.Dataset"),
     ),
     "too many queries": (
         partial(replace, num_queries=1000, fewer_queries=False),
-        refused("num_queries", 1000, "at most 140, the public pool"),
+        refused("num_queries", value=1000, rule="at most 140, the public pool"),
     ),
     "too many teachers": (
         partial(replace, num_teachers=961),
-        refused("num_teachers", 961, "at most 960"),
+        refused("num_teachers", value=961, rule="at most 960"),
     ),
     "no query is affordable": (
         partial(replace, max_epsilon=1e-6),
-        refused("max_epsilon", 1e-6, "at least"),
+        refused("max_epsilon", value=1e-6, rule="at least"),
     ),
     "a delta below the grid of draws": (
         partial(replace, aggregator=QUIET, target_delta=1e-15),
-        refused("target_delta", 1e-15, "at least 2.23e-14"),
+        refused("target_delta", value=1e-15, rule="at least 2.23e-14"),
     ),
 }
 
@@ -385,7 +389,7 @@ def test_a_useless_plan_is_refused_with_a_suggestion_that_works(
 
     With `allow_useless` the plan runs.
     """
-    with refused("num_teachers", 24) as no:
+    with refused("num_teachers", value=24) as no:
         train(useless_plan(), output_dir=tmp_path / "no")
     assert not [path for path in (tmp_path / "no").rglob("*") if path.name != "run.lock"]
     epsilon = suggested(no.value, setting="target_epsilon")
@@ -426,7 +430,7 @@ def test_the_classifier_refuses_before_its_ledger_exists_and_the_suggestion_work
         path = tmp_path / "ledger"
         return PATEClassifier(RidgeClassifier(), n_teachers=20, ledger=path, epsilon=epsilon)
 
-    with refused("num_teachers", 20, waiver="allow_useless") as caught:
+    with refused("num_teachers", value=20, waiver="allow_useless") as caught:
         fitted(charged(epsilon=0.1))
     assert not (tmp_path / "ledger").exists()
     epsilon = suggested(caught.value, setting="epsilon")

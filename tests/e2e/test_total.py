@@ -104,14 +104,14 @@ def test_a_cap_refuses_a_run_before_its_teachers_and_spends_nothing(
     plan = replace(plan_of(ledger), max_total_epsilon=cap)
     run_until_released(plan, folder=tmp_path / "a")
     spent = ledger.read_bytes()
-    with refused("max_epsilon", ANY, "beside epsilon"):
+    with refused("max_epsilon", value=ANY, rule="beside epsilon"):
         train(
             plan_of(ledger), output_dir=tmp_path / "b", monitor=monitor
         )  # the file has kept the cap
     assert "training teachers" not in monitor.stages
     assert not (tmp_path / "b" / "run.json").exists(), "the folder is free for a plan that has room"
     assert ledger.read_bytes() == spent
-    with refused("max_epsilon", 2 * cap, "at most"):
+    with refused("max_epsilon", value=2 * cap, rule="at most"):
         train(replace(plan, max_total_epsilon=2 * cap), output_dir=tmp_path / "c")
 
 
@@ -128,7 +128,7 @@ def test_a_refusal_before_the_draw_spends_nothing(ledger: Path, tmp_path: Path) 
                 other.charge(EVENT, adjacency="replace_one", key="another run")
             return super().stage(name, total)
 
-    with refused("max_epsilon", ANY, "nothing is spent"):
+    with refused("max_epsilon", value=ANY, rule="nothing is spent"):
         train(plan_of(ledger), output_dir=tmp_path / "run", monitor=Slow())
     assert [entry.key for entry in other.entries] == ["another run"]
     assert not (tmp_path / "run" / "release").exists()
@@ -160,7 +160,7 @@ def test_prices_for_a_visit_and_for_a_patient_are_not_added_up(
     )
     spent = ledger.read_bytes()
     monitor = SilentMonitor()
-    with refused("unit", second.words, "two units of privacy have no sum") as caught:
+    with refused("unit", value=second.words, rule="two units of privacy have no sum") as caught:
         train(
             replace(plan_of(ledger), load_dataset=protecting(second)),
             output_dir=tmp_path / "b" / "run",
@@ -241,7 +241,7 @@ def test_runs_in_another_folder_have_another_ledger(tmp_path: Path) -> None:
 def test_a_run_with_another_unit_in_the_same_folder_is_refused(tmp_path: Path) -> None:
     """A run with another unit of privacy than the folder's ledger is refused, and makes no folder."""
     run_until_released(plan_of(ledger=None), folder=tmp_path / "a")
-    with refused("unit", "one row", "one group of records"):
+    with refused("unit", value="one row", rule="one group of records"):
         train(
             replace(plan_of(ledger=None), load_dataset=protecting(VISIT)), output_dir=tmp_path / "e"
         )
@@ -267,8 +267,8 @@ OTHER_TERMS = {
 
 
 REFUSED_TERMS = {
-    "ledger-replace_one-0.0001.db": refused("target_delta", 1e-4, ", as ledger="),
-    "ledger-add_remove-1e-05.db": refused("adjacency", "add_remove", ", as ledger="),
+    "ledger-replace_one-0.0001.db": refused("target_delta", value=1e-4, rule=", as ledger="),
+    "ledger-add_remove-1e-05.db": refused("adjacency", value="add_remove", rule=", as ledger="),
 }
 """The refusals of these terms in a ledger that counts for the usual ones."""
 
@@ -348,13 +348,15 @@ def test_a_cap_cannot_be_avoided_by_other_terms(first_cap: float | None, tmp_pat
         replace(plan_of(ledger=None), max_total_epsilon=first_cap), folder=tmp_path / "a"
     )
     cap = None if first_cap else 100.0
-    with refused("adjacency", "add_remove", "replace_one, as ledger="):
+    with refused("adjacency", value="add_remove", rule="replace_one, as ledger="):
         plan = replace(with_another_adjacency(plan_of(ledger=None)), max_total_epsilon=cap)
         train(plan, output_dir=tmp_path / "b")
     assert [path.name for path in tmp_path.glob("*.db")] == ["ledger.db"]
     if first_cap is None:
         run_until_released(with_another_adjacency(plan_of(ledger=None)), folder=tmp_path / "b")
-        with refused("max_epsilon", 100.0, "no cap, which would not count 1 charge for these"):
+        with refused(
+            "max_epsilon", value=100.0, rule="no cap, which would not count 1 charge for these"
+        ):
             train(replace(plan_of(ledger=None), max_total_epsilon=100.0), output_dir=tmp_path / "c")
 
 
@@ -428,10 +430,10 @@ def test_a_moved_finished_run_is_shown_as_long_as_its_ledger_stays(tmp_path: Pat
     assert train(plan_of(ledger=None), output_dir=moved) == report
     earlier.rename(tmp_path / "elsewhere.db")
     present = tmp_path / "b" / "ledger.db"
-    with refused("ledger", present, f"this finished run is charged to, {earlier}; or"):
+    with refused("ledger", value=present, rule=f"this finished run is charged to, {earlier}; or"):
         train(plan_of(ledger=None), output_dir=moved)
     (moved / "report.json").unlink()
-    with refused("ledger", earlier, "the run's ledger, which is gone"):
+    with refused("ledger", value=earlier, rule="the run's ledger, which is gone"):
         train(plan_of(ledger=None), output_dir=moved)
     train(plan_of(tmp_path / "elsewhere.db"), output_dir=moved)
 
@@ -444,7 +446,7 @@ def test_a_folder_that_cannot_be_written_has_no_ledger(
     A named ledger works.
     """
     monkeypatch.setattr("os.access", lambda *_: False)  # root may write anywhere
-    with refused("ledger", tmp_path / "ledger.db", "; ledger=PATH names another file"):
+    with refused("ledger", value=tmp_path / "ledger.db", rule="; ledger=PATH names another file"):
         train(plan_of(ledger=None), output_dir=tmp_path / "run")
     run_until_released(plan_of(tmp_path / "elsewhere" / "ledger.db"), folder=tmp_path / "run")
 
@@ -532,7 +534,7 @@ def test_owners_that_another_account_knows_are_refused(ledger: Path, tmp_path: P
     again = replace(plan_of(ledger), load_dataset=spelled(letter="b", ids=range(5, 105)))
     monitor = SilentMonitor()
     for _ in range(2):
-        with refused("ledger", ANY, "which knows 95 of these 100 ids and groups"):
+        with refused("ledger", value=ANY, rule="which knows 95 of these 100 ids and groups"):
             train(again, output_dir=tmp_path / "b", monitor=monitor)
     assert "training teachers" not in monitor.stages
     assert len(SharedLedger.stored(ledger).entries) == 1
@@ -583,7 +585,7 @@ def test_owners_that_a_usual_account_knows_give_a_warning(
         load_dataset=spelled(letter="b", ids=range(5, 105)),
         max_total_epsilon=100.0,
     )
-    with refused("ledger", tmp_path / "ledger.db", rule):
+    with refused("ledger", value=tmp_path / "ledger.db", rule=rule):
         train(capped, output_dir=tmp_path / "b")
     knows = "not the data of account aaaaaaaaaaaa, which knows 95 of these 100 ids and groups"
     monitor = SilentMonitor()
@@ -599,7 +601,7 @@ def test_owners_that_a_usual_account_knows_give_a_warning(
         max_total_epsilon=100.0,
     )
     other = tmp_path / "ledger-replace_one-0.0001.db"
-    with refused("ledger", other, "the data of account bbbbbbbbbbbb, which knows 5 of"):
+    with refused("ledger", value=other, rule="the data of account bbbbbbbbbbbb, which knows 5 of"):
         train(capped, output_dir=tmp_path / "f")
 
 
@@ -621,11 +623,11 @@ def test_a_ledger_or_cap_refuses_a_seed_twice(has_cap: bool, tmp_path: Path) -> 
         replace(seeded, num_queries=30),
         replace(seeded, load_dataset=spelled(letter="c")),
     ):
-        with refused("ledger", ANY, "another seed"):
+        with refused("ledger", value=ANY, rule="another seed"):
             train(plan, output_dir=tmp_path / "b", monitor=monitor)
     assert "training teachers" not in monitor.stages
     teacher = LinearTeacher(device="cpu", penalty=100.0)  # whose votes are known late
-    with refused("noise", "seed 3", "fresh noise, another release drew from this seed"):
+    with refused("noise", value="seed 3", rule="fresh noise, another release drew from this seed"):
         train(replace(plan_of(name), seed=3, teacher=teacher), output_dir=tmp_path / "d")
     assert not (tmp_path / "d" / "release").exists()
     assert len(SharedLedger.stored(ledger).entries) == 1
@@ -677,7 +679,7 @@ def test_releases_that_share_their_noise_have_no_total(
     total = [line for line in third.lines if line.startswith("ledger=")][-1]
     assert " cost epsilon inf at " in total and total.endswith("two share their noise")
     rule = f"no cap, as releases in ledger={tmp_path / 'ledger.db'} share their noise"
-    with refused("max_epsilon", 1000.0, rule):
+    with refused("max_epsilon", value=1000.0, rule=rule):
         train(replace(plan_of(ledger=None), max_total_epsilon=1000.0), output_dir=tmp_path / "e")
 
 
@@ -705,7 +707,9 @@ def test_a_finished_run_is_charged_to_another_ledger_on_request(
     folder = tmp_path / "runs" / "run"
     train(plan_of(ledger=None), folder)
     charged = ledger_of(folder)
-    with refused("ledger", ledger, f"this finished run is charged to, {charged}; or remove"):
+    with refused(
+        "ledger", value=ledger, rule=f"this finished run is charged to, {charged}; or remove"
+    ):
         train(plan_of(ledger), folder)
     assert not ledger.exists()
     (folder / "report.json").unlink()
@@ -719,9 +723,9 @@ def test_a_file_in_a_folder_of_a_run_is_no_ledger(tmp_path: Path) -> None:
     run_until_released(plan_of(ledger=None), folder=tmp_path / "a")
     for folder in (tmp_path / "a", tmp_path / "b"):
         ledger = tmp_path / "a" / "ledger.db"
-        with refused("ledger", ledger, "a file outside of runs' folders"):
+        with refused("ledger", value=ledger, rule="a file outside of runs' folders"):
             train(plan_of(ledger), folder)
-    with refused("ledger", tmp_path / "a" / "ledger.db", "; ledger=PATH names one"):
+    with refused("ledger", value=tmp_path / "a" / "ledger.db", rule="; ledger=PATH names one"):
         train(plan_of(ledger=None), output_dir=tmp_path / "a" / "b")
     assert not list(tmp_path.glob("*/ledger.db"))
 
@@ -731,7 +735,7 @@ def test_a_run_whose_name_was_changed_is_refused(tmp_path: Path) -> None:
     plan = plan_of(tmp_path / "ledger.db")
     run_until(plan, folder=tmp_path / "run", stage="training teachers")
     (tmp_path / "run" / "run.id").write_text("fresh\n")
-    with refused("file", tmp_path / "run" / "run.id", "the names of the run"):
+    with refused("file", value=tmp_path / "run" / "run.id", rule="the names of the run"):
         train(plan, output_dir=tmp_path / "run")
 
 

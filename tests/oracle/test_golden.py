@@ -47,7 +47,7 @@ def test_every_entry_is_evaluated() -> None:
 
 def test_an_unknown_name_is_refused_with_the_nearest() -> None:
     """`evaluate` refuses a misspelled name."""
-    with refused("name", "gap_select_prob"):
+    with refused("name", value="gap_select_prob"):
         evaluate(name="gap_select_prob", inputs={})
 
 

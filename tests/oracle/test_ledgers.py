@@ -71,7 +71,7 @@ def test_totals_of_stored_ledgers_stay_the_same(name: str, accountant: str) -> N
     printed = TOTALS[name][accountant]
     accountant_class = ACCOUNTANTS[accountant]
     if printed == "refused":
-        with refused("event", ANY, "an event"):
+        with refused("event", value=ANY, rule="an event"):
             charged(name, accountant=accountant_class)
     # of which a ledger asks the total after each charge, and in any order
     elif accountant in ("pld", "exact"):

@@ -127,16 +127,16 @@ def test_votes_without_a_theorem_raise_unknown_cost() -> None:
     with refused("votes", rule="one vote of", kind=UnknownCost):
         cost_on(GNMax(noise_std=40), votes, num_teachers=TEACHERS, orders=[2.0])
     other = GNMax(noise_std=40, adjacency="add_remove")  # type: ignore[arg-type]
-    with refused("adjacency", "add_remove", kind=UnknownCost):
+    with refused("adjacency", value="add_remove", kind=UnknownCost):
         cost_on(other, clear_votes(num_queries=3), num_teachers=TEACHERS, orders=[2.0])
     for aggregator in (
         StableTopK(selection_scale=5.0, test_std=5.0),
         CenteredVotes(noise_multiplier=5.0),
     ):
-        with refused("aggregator", type(aggregator).__name__, kind=UnknownCost):
+        with refused("aggregator", value=type(aggregator).__name__, kind=UnknownCost):
             cost_on(aggregator, clear_votes(num_queries=3), num_teachers=TEACHERS, orders=[2.0])
     reached = GaussianVotes(noise_std=40, teachers_reached=2)
-    with refused("teachers_reached", 2, kind=UnknownCost):
+    with refused("teachers_reached", value=2, kind=UnknownCost):
         cost_on(reached, clear_votes(num_queries=3), num_teachers=TEACHERS, orders=[2.0])
     assert isinstance(
         DataDependentCost(np.array([2.0]), rdp=np.array([0.1])).epsilon(DELTA), DataDependentEpsilon

@@ -134,14 +134,18 @@ def test_plans_are_refused_for_too_many_groups_by_public_numbers(
     enough = 4 * 4**2 * (width + 2) * width * 2 / 6  # four groups that count four times each
     monkeypatch.setattr(convex_votes, "_MOST_PULL", 1.0)
     votes(penalty=enough * 1.01)
-    with refused("num_teachers", 2):
+    with refused("num_teachers", value=2):
         votes(penalty=enough * 0.99)
     monkeypatch.undo()
     for name, most, refusal in (
-        ("_MOST_LENGTHS", 4 * (2 + 4) - 1, refused("num_teachers", 2, "too many groups")),
-        ("_MOST_RECORDS", 3, refused("num_teachers", 2, "too many groups")),
-        ("_MOST_WEIGHTS", 7, refused("weights", 10)),
-        ("_MOST_STEPS", 7, refused("penalty", 1.0)),
+        (
+            "_MOST_LENGTHS",
+            4 * (2 + 4) - 1,
+            refused("num_teachers", value=2, rule="too many groups"),
+        ),
+        ("_MOST_RECORDS", 3, refused("num_teachers", value=2, rule="too many groups")),
+        ("_MOST_WEIGHTS", 7, refused("weights", value=10)),
+        ("_MOST_STEPS", 7, refused("penalty", value=1.0)),
     ):
         with monkeypatch.context() as patched:
             patched.setattr(convex_votes, name, most)
@@ -279,7 +283,7 @@ def test_extreme_penalties_and_clips_are_refused() -> None:
     underflows to 0.
     """
     for penalty in (0.0, 1e-4, 1e7, float("nan")):
-        with refused("penalty", ANY):
+        with refused("penalty", value=ANY):
             ConvexTeacher(penalty=penalty)
-    with refused("clip", 1e-170, "at least 1e-100"):
+    with refused("clip", value=1e-170, rule="at least 1e-100"):
         ClippedMoments(clip=1e-170, num_teachers=3)

@@ -200,7 +200,7 @@ def test_floor_1_releases_unstable_sets_under_replace_one_and_cannot_be_built() 
     assert math.isinf(verdict.renyi.ratio)  # no failure of 0.05 makes the distributions comparable
     assert first_set_verdict(paper.pass_probs, adjacency=PAPERS, event=paper.event).sound
     assert first_set_verdict(ours.pass_probs, adjacency=RECORD, event=ours.event).sound
-    with refused("pass_probs", ANY, "at most failure_prob=0.05"):
+    with refused("pass_probs", value=ANY, rule="at most failure_prob=0.05"):
         StabilityTest(pass_probs=paper.pass_probs, failure_prob=0.05, adjacency=RECORD)
 
 

@@ -218,20 +218,20 @@ def test_a_faulty_package_is_refused_in_one_line(
 ) -> None:
     """A package that is missing, of another version, torn, no archive or not JSON is refused with this reason."""
     for path in (tmp_path / "none.tgz", tmp_path):
-        with refused("package", ANY, "npm pack @iconify/json@2.2.535, or make icons"):
+        with refused("package", value=ANY, rule="npm pack @iconify/json@2.2.535, or make icons"):
             IconPackage(path).require_version()
     for packed in (False, True):
         path = make_package(sets, version="2.2.1", packed=packed)
-        with refused("package", ANY, "@iconify/json 2.2.535, found @iconify/json"):
+        with refused("package", value=ANY, rule="@iconify/json 2.2.535, found @iconify/json"):
             IconPackage(path).require_version()
     content = path.read_bytes()
     path.write_bytes(content[: len(content) // 2])
-    with refused("package", ANY, ".tgz or a folder, whole"):
+    with refused("package", value=ANY, rule=".tgz or a folder, whole"):
         list(IconPackage(path).sets())
     path.write_bytes(b"no archive")
-    with refused("package", ANY, ".tgz or a folder, whole"):
+    with refused("package", value=ANY, rule=".tgz or a folder, whole"):
         IconPackage(path).require_version()
-    with refused("package", ANY, "JSON in json/odd.json"):
+    with refused("package", value=ANY, rule="JSON in json/odd.json"):
         list(IconPackage(make_package({"odd": "{"}, packed=False)).sets())
 
 
@@ -313,7 +313,7 @@ def test_data_image_folder_reads_a_build(package: IconPackage, tmp_path: Path) -
 def test_a_name_that_is_no_file_name_is_refused(make_package: Make, sets: dict[str, Any]) -> None:
     """An icon is named `../bar`. The package is refused with this name."""
     sets["alpha"] = icon_set(prefix="alpha", more_icons={"../bar": {"body": SHAPES["bar"]}})
-    with refused("package", ANY, "letters, digits, _ and -, found '../bar'"):
+    with refused("package", value=ANY, rule="letters, digits, _ and -, found '../bar'"):
         survey_names(
             IconPackage(make_package(sets)),
             stage=unwatched,

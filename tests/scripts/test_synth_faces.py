@@ -90,7 +90,7 @@ def test_a_face_depends_on_its_seed_number_and_size_alone() -> None:
 )
 def test_impossible_parameters_are_refused(copy: Callable[[], FaceCopy], name: str) -> None:
     """A copy with a negative count, size or seed is refused under this name."""
-    with refused(name, -1, "a whole number >="):
+    with refused(name, value=-1, rule="a whole number >="):
         copy()
 
 
@@ -204,7 +204,7 @@ def test_people_have_up_to_20_faces_in_one_split(
     assert (len(people), sizes.max()) == (-(-len(dataset.private) // 20), 20)
     assert split_sizes(count=202_599) == (162_770, 19_867, 19_962)
     assert split_sizes(count=3) == (1, 1, 1)
-    with refused("count", 2, "at least 3"):
+    with refused("count", value=2, rule="at least 3"):
         FaceCopy(count=2)
 
 
@@ -239,10 +239,10 @@ def test_another_folder_or_another_copy_is_refused(tmp_path: Path) -> None:
     """A folder with foreign pictures, and one with a copy of another size, are refused."""
     (tmp_path / "photographs").mkdir()
     (tmp_path / "photographs" / "a.jpg").write_text("")
-    with refused("output", ANY, "a new folder"):
+    with refused("output", value=ANY, rule="a new folder"):
         FaceCopy(count=10, image_size=8).write(tmp_path / "photographs")
     FaceCopy(count=10, image_size=8).write(tmp_path / "copy")
-    with refused("output", ANY, "a new folder"):
+    with refused("output", value=ANY, rule="a new folder"):
         FaceCopy(count=11, image_size=8).write(tmp_path / "copy")
 
 

@@ -96,7 +96,7 @@ def test_inputs_of_the_classifier(kind: str) -> None:
         with pytest.raises(InvalidValue, match=rf"^{name}[=:.\[].*expected ") as caught:
             model.fit(*arguments[0], X_public=arguments[1])
         assert "alice" not in str(caught.value)
-    with refused("y", "MaskedArray"):
+    with refused("y", value="MaskedArray"):
         model.fit(ROWS, np.ma.masked_all(30, int), X_public=ROWS + 1)
     groups = np.array([*(f"patient-{row // 2}" for row in range(29)), ""])
     with refused("groups[29]", rule="a group for") as caught:
@@ -128,26 +128,26 @@ def test_votes_of_teachers(votes: Any) -> None:
         ClippedVotes(noise_std=3.0, vote_clip=2),
         CenteredVotes(noise_multiplier=3.0),
     ):
-        with refused("votes", ANY):
+        with refused("votes", value=ANY):
             aggregator.aggregate(votes, num_teachers=10, rng=np.random.default_rng(0))
-    with refused("teacher_votes", ANY):
+    with refused("teacher_votes", value=ANY):
         histogram(votes)
 
 
 @pytest.mark.parametrize(
     ("change", "refusal"),
     [
-        ({"name": 3}, refused("name", "int")),
-        ({"name": "a\nb"}, refused("name", "'a\\nb'")),
-        ({"real": "yes"}, refused("real", "str")),
-        ({"kind": ["features"]}, refused("kind", "['features']")),
-        ({"label_names": (1, 2, 3)}, refused("label_names[0]", "int")),
+        ({"name": 3}, refused("name", value="int")),
+        ({"name": "a\nb"}, refused("name", value="'a\\nb'")),
+        ({"real": "yes"}, refused("real", value="str")),
+        ({"kind": ["features"]}, refused("kind", value="['features']")),
+        ({"label_names": (1, 2, 3)}, refused("label_names[0]", value="int")),
         (
             {"label_names": ("a", "", "c")},
-            refused("label_names[1]", "''"),
+            refused("label_names[1]", value="''"),
         ),
-        ({"label_names": "abc"}, refused("label_names", "str")),
-        ({"private": None}, refused("private", "NoneType")),
+        ({"label_names": "abc"}, refused("label_names", value="str")),
+        ({"private": None}, refused("private", value="NoneType")),
     ],
 )
 def test_data_sets(change: dict[str, Any], refusal: Refusal) -> None:
@@ -183,9 +183,9 @@ def test_images_are_within_their_range() -> None:
 def test_partitions() -> None:
     """A partition from a list or tensor, and a number in place of a generator, are refused."""
     for teacher_of in ([0, 1], torch.arange(2)):
-        with refused("teacher_of", ANY, "a numpy array"):
+        with refused("teacher_of", value=ANY, rule="a numpy array"):
             Partition(teacher_of, num_teachers=2)
-    with refused("rng", 0):
+    with refused("rng", value=0):
         Partition.draw(IDS, num_teachers=2, rng=0)
 
 
@@ -202,7 +202,7 @@ def test_partitions() -> None:
 def test_students_without_their_weights(arrays: Any, tmp_path: Any) -> None:
     """A stored linear student without, with cut, with NaN or with float64 weights is refused."""
     type(MODEL)(arrays, 0.5, MODEL.input_shape, 30, {}).save(tmp_path)
-    with refused("file", ANY, "the weights of"):
+    with refused("file", value=ANY, rule="the weights of"):
         StudentModel.load(tmp_path)
 
 

@@ -110,5 +110,5 @@ def test_cutting_records_that_cancel_each_other_stays_within_the_clip(spread: fl
 
 def test_more_teachers_than_a_double_can_count_are_refused() -> None:
     """`ClippedMoments` refuses 2^23 teachers, whose sum would not be exact."""
-    with refused("num_teachers", 8388608):
+    with refused("num_teachers", value=8388608):
         ClippedMoments(clip=1.0, num_teachers=2**23)

@@ -41,7 +41,7 @@ def test_rows_say_that_no_mu_is_known() -> None:
 
 def test_share_above_one_is_refused() -> None:
     """Shares are probabilities."""
-    with refused("attacks.0.01", 1.5):
+    with refused("attacks.0.01", value=1.5):
         AttackBounds(found={"0.01": 1.5}, advantage=0.5, gdp_mu=1.0)
 
 

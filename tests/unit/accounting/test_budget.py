@@ -16,14 +16,14 @@ SHAPE = VoteShape(num_queries=60, num_labels=4, num_teachers=200)
 @pytest.mark.parametrize("epsilon", [0.0, -1.0, math.inf, math.nan])
 def test_an_epsilon_not_above_zero_is_refused(epsilon: float) -> None:
     """`Budget` refuses an epsilon that is zero, negative, infinite or nan."""
-    with refused("target_epsilon", ANY):
+    with refused("target_epsilon", value=ANY):
         Budget(epsilon=epsilon, delta=1e-6)
 
 
 @pytest.mark.parametrize("delta", [0.0, 1.0, math.nan])
 def test_a_delta_outside_of_0_to_1_is_refused(delta: float) -> None:
     """`Budget` refuses a delta that is 0, 1 or nan."""
-    with refused("target_delta", ANY):
+    with refused("target_delta", value=ANY):
         Budget(epsilon=1.0, delta=delta)
 
 
@@ -32,7 +32,7 @@ def test_an_accountant_that_cannot_be_called_is_refused() -> None:
     class.
     """
     accountant: type[RdpAccountant] = "rdp"  # type: ignore[assignment]
-    with refused("accountant", "rdp"):
+    with refused("accountant", value="rdp"):
         Budget(epsilon=1.0, delta=1e-6, accountant=accountant)
 
 

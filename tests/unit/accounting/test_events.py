@@ -252,7 +252,7 @@ def test_an_invalid_event_is_refused(name: str, make: Callable[[Any], Any], bad:
     """`make(bad)` builds an event with one invalid parameter, and raises an `InvalidValue` about
     the parameter `name`.
     """
-    with refused(name, ANY):
+    with refused(name, value=ANY):
         make(bad)
 
 
@@ -333,5 +333,5 @@ def test_the_examples_cover_every_kind_of_event() -> None:
 @pytest.mark.parametrize("data", [{}, {"kind": "Free"}, {"kind": "Event"}, {"kind": "LeafEvent"}])
 def test_unknown_kinds_are_refused(data: dict[str, str]) -> None:
     """JSON without a kind, or with a kind that is no event of `pate`, is refused."""
-    with refused("kind", data.get("kind")):
+    with refused("kind", value=data.get("kind")):
         event_from_json(data)

@@ -342,8 +342,8 @@ def test_the_first_charge_determines_the_filter_of_a_ledger() -> None:
         )
     with refused(
         "max_epsilon",
-        4.0,
-        "failures take at most 1e-08 of target_delta=1e-06, not 2e-08",
+        value=4.0,
+        rule="failures take at most 1e-08 of target_delta=1e-06, not 2e-08",
         kind=pa.BudgetExceeded,
     ):
         second.charge(
@@ -363,7 +363,7 @@ def test_the_filter_refuses_a_charge_below_the_total() -> None:
     """
     ledger = pa.Ledger(target_delta=1e-2, max_epsilon=4.0)
     events = [pa.PureDpEvent(epsilon=3.0), *[pa.PureDpEvent(epsilon=0.23)] * 20]
-    with refused("max_epsilon", 4.0, "total with this release", kind=pa.BudgetExceeded):
+    with refused("max_epsilon", value=4.0, rule="total with this release", kind=pa.BudgetExceeded):
         for number, event in enumerate(events):
             ledger.charge(event, adjacency=ledger.adjacency, key=str(number))
     spent = [entry.event for entry in ledger.entries]
@@ -394,7 +394,7 @@ def test_the_accountant_decides_for_the_first_release_only(
     assert ledger.left == 0
     for small in (pa.PureDpEvent(epsilon=1e-9), pa.NoOpEvent()):
         assert ledger.affords(small) == 0
-        with refused("max_epsilon", ANY, kind=pa.BudgetExceeded):
+        with refused("max_epsilon", value=ANY, kind=pa.BudgetExceeded):
             ledger.charge(small, adjacency=ledger.adjacency, key="second")
 
 
@@ -464,7 +464,7 @@ def test_an_invalid_filter_is_refused(name: str, make: Callable[[], Any]) -> Non
     """`make` builds a filter with one invalid parameter, or gives an event without a price; the
     error is about the parameter `name`.
     """
-    with refused(name, ANY):
+    with refused(name, value=ANY):
         make()
 
 
@@ -491,7 +491,7 @@ def test_other_events_may_follow_gaussians_at_small_cost() -> None:
     before = GaussianOrRenyi(max_epsilon=CAP, target_delta=DELTA).fixed_by(
         pa.GaussianEvent(noise_multiplier=3.0)
     )
-    with refused("event", "ZCdpEvent", "Gaussian or"):
+    with refused("event", value="ZCdpEvent", rule="Gaussian or"):
         before.affords(Spent(), pa.ZCdpEvent(rho=0.01))
 
 
@@ -589,5 +589,5 @@ def test_a_cap_in_rho_names_another_ledger_as_the_way_out() -> None:
     """
     cap = Cap(FormerZCdpFilter(max_epsilon=CAP, target_delta=DELTA), entries=[])
     cap.require_room(pa.PureDpEvent(epsilon=1.0), first_epsilon=math.inf)
-    with refused("max_epsilon", CAP, "another ledger for new releases"):
+    with refused("max_epsilon", value=CAP, rule="another ledger for new releases"):
         cap.require_room(pa.GaussianEvent(noise_multiplier=1.0), first_epsilon=math.inf)

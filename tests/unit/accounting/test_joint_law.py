@@ -322,5 +322,5 @@ def test_select_then_test_refuses_other_events(
 
     Other events or one candidate are refused with an error about the parameter `name`.
     """
-    with refused(name, ANY):
+    with refused(name, value=ANY):
         pa.SelectThenTestEvent(events, num_candidates)

@@ -170,7 +170,7 @@ def test_a_key_has_one_event_and_one_release(ledger: Ledger, path: Path) -> None
             == b"drawn"
         )
         for event in (BIT, GaussianEvent(noise_multiplier=2.0)):
-            with refused("key", "a"):
+            with refused("key", value="a"):
                 charge(opened, event)
     charge(ledger, event=GaussianEvent(noise_multiplier=2.0), key="c")
     # equal events that are written otherwise
@@ -200,10 +200,10 @@ def test_later_parts_of_a_release_are_under_its_charge(ledger: Ledger) -> None:
     for release in ("a", "ab"):
         ledger.require_charged(GAUSSIAN, release, remedy="restore it")
     for event, release in ((BIT, "a"), (GAUSSIAN, "b"), (GAUSSIAN, "")):
-        with refused("ledger", ANY, "charge of"):
+        with refused("ledger", value=ANY, rule="charge of"):
             ledger.require_charged(event, release, remedy="restore it")
     for key in ("a:second", "a:third"):
-        with refused("key", key):
+        with refused("key", value=key):
             commit_part(ledger, key, content=b"2", event=BIT)
     assert list(ledger.parts("a")) == ["first", "second"], "nothing drawn at another price is there"
 
@@ -233,7 +233,7 @@ def test_a_seed_may_draw_one_release_only(ledger: Ledger) -> None:
         ("c:first", first, BIT),
         ("a:second", b"other", GAUSSIAN),  # of the same release, after the other run went on
     ):
-        with refused("noise", "seed 3"):
+        with refused("noise", value="seed 3"):
             commit_part(ledger, key, content, event, seed_name="seed 3")
     assert commit_part(ledger, key="a:second", content=second, seed_name="seed 3") == second
     assert len(ledger.entries) == 1
@@ -247,11 +247,11 @@ def test_a_run_with_the_same_seed_must_commit_every_part(ledger: Ledger) -> None
     """
     for key in ("a:first", "a:round-0", "b:first"):
         commit_part(ledger, key, content=b"1", seed_name="seed 3")
-    with refused("noise", "seed 3"):
+    with refused("noise", value="seed 3"):
         commit_part(ledger, key="b:release", content=b"2", seed_name="seed 3")
     for key in ("b:round-0", "b:release"):
         commit_part(ledger, key, content=b"1", seed_name="seed 3")
-    with refused("noise", "seed 3"):
+    with refused("noise", value="seed 3"):
         commit_part(ledger, key="a:round-1", content=b"2", seed_name="seed 3")
     assert len(ledger.entries) == 1
 
@@ -261,7 +261,7 @@ def test_a_seed_used_for_two_data_sets_is_refused(shared: SharedLedger) -> None:
     refused.
     """
     commit_part(shared.account(data="one"), key="a:first", content=b"1", seed_name="seed 3")
-    with refused("noise", "seed 3"):
+    with refused("noise", value="seed 3"):
         commit_part(shared.account(data="other"), key="b:first", content=b"1", seed_name="seed 3")
     assert shared.account(data="other").has_seed(seed_name="seed 3", except_price=GAUSSIAN)
 
@@ -318,9 +318,9 @@ def test_releases_that_share_their_noise_have_an_infinite_total(ledger: Ledger, 
         lambda: charge(capped, key="e"),
         lambda: commit_part(capped, key="e:first", content=b"1"),
     ):
-        with refused("max_epsilon", 1000.0, "no epsilon", kind=BudgetExceeded):
+        with refused("max_epsilon", value=1000.0, rule="no epsilon", kind=BudgetExceeded):
             attempt()
-    with refused("noise", "seed 3"):
+    with refused("noise", value="seed 3"):
         commit_part(capped, key="e:first", content=b"3", seed_name="seed 3", may_share_noise=True)
     assert len(ledger.entries) == 4
 
@@ -333,7 +333,7 @@ def test_a_ledger_with_a_cap_refuses_shared_noise(path: Path) -> None:
     """
     ledger = Ledger(path, target_delta=DELTA, max_epsilon=1000.0)
     commit_part(ledger, key="a:first", content=b"1", seed_name="seed 3", may_share_noise=True)
-    with refused("noise", "seed 3"):
+    with refused("noise", value="seed 3"):
         commit_part(ledger, key="b:first", content=b"2", seed_name="seed 3", may_share_noise=True)
     assert (ledger.epsilon, ledger.guaranteed_epsilon) == (ONE_EPSILON, 1000.0)
 
@@ -416,14 +416,14 @@ def test_a_failed_or_refused_draw_charges_nothing(path: Path) -> None:
     with pytest.raises(RuntimeError, match="no votes"):
         committed_bytes(ledger, key="a", draw=fail)
     charge(ledger)
-    with refused("max_epsilon", ANY, "total with this", kind=BudgetExceeded):
+    with refused("max_epsilon", value=ANY, rule="total with this", kind=BudgetExceeded):
         committed_bytes(ledger, key="b", draw=lambda: b"not shown")
-    with refused("max_epsilon", ANY, "inf", kind=BudgetExceeded):
+    with refused("max_epsilon", value=ANY, rule="inf", kind=BudgetExceeded):
         charge(ledger, event=GaussianEvent(noise_multiplier=0.0), key="c")
     with refused(
         "max_epsilon",
-        ANY,
-        "failures take at most 1e-08 of target_delta=1e-06, not 1e-05",
+        value=ANY,
+        rule="failures take at most 1e-08 of target_delta=1e-06, not 1e-05",
         kind=BudgetExceeded,
     ):
         charge(ledger, event=ApproximateEvent(event=GAUSSIAN, failure_prob=1e-5), key="d")
@@ -445,7 +445,7 @@ def test_an_event_of_another_adjacency_is_refused(ledger: Ledger, tmp_path: Path
 
     It also refuses an event with another adjacency in a field of one of its parts.
     """
-    with refused("adjacency", "add_remove", "replace_one, as this"):
+    with refused("adjacency", value="add_remove", rule="replace_one, as this"):
         ledger.charge(GAUSSIAN, adjacency=Adjacency.ADD_REMOVE)
     replace_one_event, add_remove_event = (
         SelfComposedEvent(
@@ -457,7 +457,7 @@ def test_an_event_of_another_adjacency_is_refused(ledger: Ledger, tmp_path: Path
         for adjacency in Adjacency
     )
     other = Ledger(tmp_path / "other.db", adjacency=Adjacency.ADD_REMOVE, target_delta=DELTA)
-    with refused("event.adjacency", "replace_one"):
+    with refused("event.adjacency", value="replace_one"):
         charge(other, event=replace_one_event)
     charge(other, event=add_remove_event)
     assert Ledger.stored(tmp_path / "other.db").entries[0].event == add_remove_event
@@ -479,10 +479,10 @@ def test_impossible_settings_are_refused(
     """`Ledger` refuses one bad setting by its name; a shared ledger refuses an account whose data
     set has no name.
     """
-    with refused(name, ANY):
+    with refused(name, value=ANY):
         open_ledger(path)
     for data in ("", None, 7):
-        with refused("data", ANY, "digest that"):
+        with refused("data", value=ANY, rule="digest that"):
             SharedLedger(path, target_delta=DELTA).account(data)
 
 
@@ -497,7 +497,7 @@ def test_an_accountant_must_be_a_class(accountant: Any, path: Path) -> None:
             lambda noise: BIT, target_epsilon=1.0, target_delta=DELTA, accountant=accountant
         ),
     ):
-        with refused("accountant", ANY, "class such"):
+        with refused("accountant", value=ANY, rule="class such"):
             call()
     assert not path.exists()
 
@@ -518,19 +518,22 @@ class LedgerSettings:
 @pytest.mark.parametrize(
     ("settings", "refusal"),
     [
-        (LedgerSettings(adjacency="add_remove"), refused("adjacency", "add_remove")),
-        (LedgerSettings(target_delta=1e-5), refused("target_delta", "1e-05")),
-        (LedgerSettings(max_epsilon=5.0), refused("max_epsilon", 5.0)),
-        (LedgerSettings(accountant=PureDpAccountant), refused("accountant", "pure_dp")),
+        (LedgerSettings(adjacency="add_remove"), refused("adjacency", value="add_remove")),
+        (LedgerSettings(target_delta=1e-5), refused("target_delta", value="1e-05")),
+        (LedgerSettings(max_epsilon=5.0), refused("max_epsilon", value=5.0)),
+        (LedgerSettings(accountant=PureDpAccountant), refused("accountant", value="pure_dp")),
         (
             LedgerSettings(accountant=partial(RdpAccountant, orders=[8.0])),
-            refused("accountant", "rdp(orders=[8.0])"),
+            refused("accountant", value="rdp(orders=[8.0])"),
         ),
         (
             LedgerSettings(max_epsilon=4.0, filter=partial(RenyiFilter, order=9.0)),
-            refused("filter", ANY, "renyi"),
+            refused("filter", value=ANY, rule="renyi"),
         ),
-        (LedgerSettings(filter=RenyiFilter), refused("filter", ANY, "max_epsilon beside")),
+        (
+            LedgerSettings(filter=RenyiFilter),
+            refused("filter", value=ANY, rule="max_epsilon beside"),
+        ),
     ],
 )
 def test_settings_that_differ_from_the_file_are_refused_by_name(
@@ -577,7 +580,7 @@ def test_settings_are_read_back_from_the_file(path: Path, tmp_path: Path) -> Non
     assert again.filter.to_json() == {"name": "renyi"} | parameters
     assert again.epsilon == composed_epsilon(maker, events=[PURE], delta=1e-5)
     assert Ledger.stored(path, data="one").entries == again.entries
-    with refused("ledger", ANY, rule="found no file"):
+    with refused("ledger", value=ANY, rule="found no file"):
         Ledger.stored(tmp_path / "nowhere")
 
 
@@ -596,12 +599,12 @@ def test_a_stored_ledger_needs_an_accountant_of_pate_and_its_version(
     charge(Ledger(path, target_delta=DELTA, accountant=Own))
     assert len(Ledger(path, target_delta=DELTA, accountant=Own).entries) == 1
     for kind in (Ledger, SharedLedger):
-        with refused("accountant", "own"):
+        with refused("accountant", value="own"):
             kind.stored(path)
     path.unlink()
     Store(path, settings={"ledger": 99})
     for call in (partial(Ledger, path, target_delta=DELTA), partial(Ledger.stored, path)):
-        with refused("ledger", ANY, "ledger of this"):
+        with refused("ledger", value=ANY, rule="ledger of this"):
             call()
 
 
@@ -631,7 +634,7 @@ def test_a_ledger_that_names_the_former_zcdp_accountant_has_the_renyi_total(path
     for ledger in (Ledger.stored(path), Ledger(path, target_delta=DELTA)):
         assert ledger.epsilon == composed_epsilon(RdpAccountant, events=[GAUSSIAN])
         assert ledger.accountant_name == "rdp"
-    with refused("accountant", "pure_dp", "zcdp"):
+    with refused("accountant", value="pure_dp", rule="zcdp"):
         Ledger(path, target_delta=DELTA, accountant=PureDpAccountant)
 
 
@@ -645,7 +648,7 @@ def test_the_cap_of_a_ledger_with_the_former_zcdp_filter_stays(path: Path) -> No
     ledger = Ledger.stored(path)
     charge(ledger)  # under the cap by the accountant, as the first release
     assert (ledger.guaranteed_epsilon, ledger.max_epsilon, ledger.left) == (4.0, 4.0, 0.0)
-    with refused("max_epsilon", 4.0, "another ledger", kind=BudgetExceeded):
+    with refused("max_epsilon", value=4.0, rule="another ledger", kind=BudgetExceeded):
         charge(ledger, event=GaussianEvent(noise_multiplier=1000.0), key="b")
     assert len(ledger.entries) == 1
 
@@ -662,10 +665,10 @@ def test_the_cap_of_the_file_holds_in_addition_to_a_smaller_cap(path: Path) -> N
     tight = Ledger(path, target_delta=DELTA, max_epsilon=3.0)
     assert (plain.max_epsilon, tight.max_epsilon) == (4.0, 3.0)
     charge(tight, event=large)
-    with refused("max_epsilon", 3.0, kind=BudgetExceeded):
+    with refused("max_epsilon", value=3.0, kind=BudgetExceeded):
         charge(tight, event=large, key="b")
     charge(plain, event=large, key="b")
-    with refused("max_epsilon", 4.0, kind=BudgetExceeded):
+    with refused("max_epsilon", value=4.0, kind=BudgetExceeded):
         charge(plain, event=large, key="c")
     assert Ledger.stored(path).max_epsilon == 4.0
     bare = path.with_name("bare.db")  # a file without a cap takes one for an object
@@ -739,7 +742,7 @@ def test_each_data_set_of_a_shared_ledger_has_the_whole_budget(
     )
     assert other.affords(large) == first_account.affords(large) + 1 == 2
     charge(first_account, event=large, key="b")
-    with refused("max_epsilon", 4.0, "total with this", kind=BudgetExceeded):
+    with refused("max_epsilon", value=4.0, rule="total with this", kind=BudgetExceeded):
         charge(first_account, event=large, key="c")
     charge(other, event=large)
     assert [(entry.key, entry.data) for entry in shared.entries] == [
@@ -770,7 +773,7 @@ def test_a_file_of_several_data_sets_needs_a_named_data_set(
         lambda: charge(plain, key="c"),
         lambda: Ledger(path, target_delta=DELTA),
     ):
-        with refused("data", "''"):
+        with refused("data", value="''"):
             use()
 
 
@@ -867,7 +870,7 @@ def test_refused_charges_do_not_change_the_total() -> None:
     exact = Ledger(target_delta=DELTA, accountant=ExactAccountant)
     for number, event in enumerate((PURE, RANGE, RANGE)):
         charge(exact, event, key=str(number))
-        with refused("event", "ZCdpEvent", "event that"):
+        with refused("event", value="ZCdpEvent", rule="event that"):
             charge(exact, event=ZCdpEvent(rho=0.1), key="9")
     assert exact.epsilon == composed_epsilon(
         RdpAccountant, events=[PURE, RANGE, RANGE]
@@ -939,11 +942,11 @@ def test_a_ledger_in_memory_refuses_to_be_copied(
     """
     memory = Ledger(target_delta=DELTA)
     for copier in (pickle.dumps, copy.deepcopy):
-        with refused("ledger.path", None):
+        with refused("ledger.path", value=None):
             copier(memory)
     with monkeypatch.context() as forked:
         forked.setattr(os, "getpid", lambda: -1)
-        with refused("ledger.path", None):
+        with refused("ledger.path", value=None):
             charge(memory)
     charge(copy.copy(memory))  # which shares all that it has
     charge(memory, key="b")
@@ -1120,7 +1123,7 @@ def test_a_chained_line_without_a_charge_is_refused(path: Path) -> None:
         damaged_path = path.with_name(f"{number}.db")
         text = LineText(event=event)
         Ledger(damaged_path, target_delta=DELTA)._store.commit("", "a", b"", lambda text=text: text)
-        with refused("ledger", ANY, "charge on", kind=DamagedLedger):
+        with refused("ledger", value=ANY, rule="charge on", kind=DamagedLedger):
             Ledger(damaged_path, target_delta=DELTA)
 
 
@@ -1172,9 +1175,9 @@ def test_an_account_refuses_a_second_unit_of_privacy(
     account = shared.account(data="a" * 64, unit=first)
     entry = account.charge(GAUSSIAN, adjacency="replace_one")
     assert (entry.unit, account.unit, account.num_without_unit) == (first, first, 0)
-    with refused("unit", second.words, first.words):
+    with refused("unit", value=second.words, rule=first.words):
         shared.account(data="a" * 64, unit=second)
-    with refused("unit", second.words, first.words):
+    with refused("unit", value=second.words, rule=first.words):
         early.charge(GAUSSIAN, adjacency="replace_one")
     assert len(shared.entries) == 1
     assert (
@@ -1199,7 +1202,7 @@ def test_charges_without_a_unit_count_for_the_unit_of_the_account(tmp_path: Path
     ledger = Ledger(tmp_path / "ledger.db", target_delta=DELTA, unit=PATIENT)
     ledger.charge(GAUSSIAN, adjacency="replace_one")
     assert (ledger.unit, ledger.num_without_unit, len(ledger.entries)) == (PATIENT, 1, 2)
-    with refused("unit", "one row", "value of the column mrn"):
+    with refused("unit", value="one row", rule="value of the column mrn"):
         Ledger(tmp_path / "ledger.db", target_delta=DELTA, unit=VISIT)
 
 

@@ -75,5 +75,5 @@ def test_without_dp_accounting_the_error_names_the_extra(monkeypatch: pytest.Mon
     for name in [name for name in sys.modules if name.split(".")[0] == "dp_accounting"]:
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, "dp_accounting", None)
-    with refused("accountant", "pld"):
+    with refused("accountant", value="pld"):
         pa.PldAccountant()

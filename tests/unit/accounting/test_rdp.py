@@ -93,7 +93,7 @@ def test_impossible_orders_are_refused(name: str, orders: Any) -> None:
     """`RdpAccountant` refuses an empty or two-dimensional list of Renyi orders, and Renyi orders
     that are not finite and above 1.
     """
-    with refused(name, ANY):
+    with refused(name, value=ANY):
         pa.RdpAccountant(orders)
 
 
@@ -110,5 +110,5 @@ def test_sums_of_rho_are_exact_and_foreign_events_have_no_curve() -> None:
     class Mine(pa.PureDpEvent):
         """A subclass of an event, whose price `pate` cannot know."""
 
-    with refused("event", "Mine"):
+    with refused("event", value="Mine"):
         pa.RdpAccountant().compose(Mine(1.0)).get_epsilon(target_delta=1e-6)

@@ -75,10 +75,10 @@ def test_a_part_needs_the_charge_of_its_release(store: Store) -> None:
 
     The line of the part has no event of its own.
     """
-    with refused("charge_key", "a"):
+    with refused("charge_key", value="a"):
         commit(store, data="people", key="b", content=b"part", charge_key="a")
     commit(store, data="people", key="a", content=b"whole")
-    with refused("charge_key", "a"):
+    with refused("charge_key", value="a"):
         commit(store, data="others", key="b", content=b"part", charge_key="a")
     assert commit(store, data="people", key="b", content=b"part", charge_key="a") == b"part"
     assert [(line.key, line.event, line.charge_key) for line in store.lines] == [
@@ -100,7 +100,7 @@ def test_a_concurrent_charge_is_counted_before_the_commit(store: Store, path: Pa
         return LineText(event="price")
 
     commit(Store(path, settings=SETTINGS), data="people", key="b", content=b"winner")
-    with refused("max_epsilon", "1"):
+    with refused("max_epsilon", value="1"):
         store.commit(data="people", key="a", content=b"loser", describe_line=describe)
     assert [line.key for line in store.lines] == ["b"]
     assert (
@@ -123,14 +123,14 @@ def test_a_large_release_lies_in_a_file_named_by_its_digest(store: Store, path: 
     assert path.stat().st_size < LARGEST_INSIDE
     assert Store(path, settings=None).release(line) == large
     file.write_bytes(large[1:])
-    with refused("ledger", ANY, "release of line 1", kind=DamagedLedger):
+    with refused("ledger", value=ANY, rule="release of line 1", kind=DamagedLedger):
         commit(store, data="people", key="a", content=b"again")
     file.unlink()
-    with refused("ledger", ANY, "release of line 1", kind=DamagedLedger):
+    with refused("ledger", value=ANY, rule="release of line 1", kind=DamagedLedger):
         commit(store, data="people", key="a", content=b"again")
     commit(store, data="people", key="b", content=b"small")
     changed(path, "UPDATE line SET release = x'00'")
-    with refused("ledger", ANY, "release of line 2", kind=DamagedLedger):
+    with refused("ledger", value=ANY, rule="release of line 2", kind=DamagedLedger):
         commit(Store(path, settings=SETTINGS), data="people", key="b", content=b"other")
 
 
@@ -189,7 +189,7 @@ def test_an_older_or_exchanged_file_is_refused_after_a_reading(store: Store, pat
         commit(Store(other, settings=SETTINGS), data="people", key=key, content=b"a")
     for file in (older, other):
         os.replace(file, path)
-        with refused("ledger", ANY, "charges that were", kind=DamagedLedger):
+        with refused("ledger", value=ANY, rule="charges that were", kind=DamagedLedger):
             store.read()
 
 
@@ -234,7 +234,7 @@ def test_only_a_plain_file_that_holds_a_ledger_is_opened(path: Path, tmp_path: P
     """
 
     def require_refusal(kind: type[InvalidValue], rule: str, file: Path = path) -> None:
-        with refused("ledger", file, rule, kind=kind):
+        with refused("ledger", value=file, rule=rule, kind=kind):
             Store(file, settings=SETTINGS if file == path else None)
 
     path.touch()

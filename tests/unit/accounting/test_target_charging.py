@@ -104,7 +104,7 @@ def test_a_session_refuses_calls_after_its_last_hit() -> None:
     ]
     assert opened.halted
     assert (opened.num_calls, opened.hits, opened.remaining_hits) == (4, [2], 0)
-    with refused("hits", 2, "fewer than target_hits=2"):
+    with refused("hits", value=2, rule="fewer than target_hits=2"):
         opened.charge(outcome_in_target=False)
     assert opened.num_calls == 4
 
@@ -120,7 +120,7 @@ def test_a_call_worse_than_the_session_is_refused() -> None:
     assert opened.target == QTarget(epsilon=0.1, hit_prob=boundary(epsilon=0.05).hit_prob)
     assert not opened.charge(outcome_in_target=True, target=not_prior(epsilon=0.1))
     for worse in (not_prior(epsilon=0.11), boundary(epsilon=0.06)):
-        with refused("target", ANY, "no larger epsilon"):
+        with refused("target", value=ANY, rule="no larger epsilon"):
             opened.charge(outcome_in_target=True, target=worse)
     assert opened.hits == [1]
 
@@ -133,9 +133,9 @@ def test_the_deltas_of_calls_are_limited_by_the_session() -> None:
     """
     opened = session(target_hits=3, failure_prob=2e-7)
     opened.charge(outcome_in_target=False, failure_prob=1.5e-7)
-    with refused("failure_prob", ANY, "at most 2e-07"):
+    with refused("failure_prob", value=ANY, rule="at most 2e-07"):
         opened.charge(outcome_in_target=False, failure_prob=1e-7)
-    with refused("failure_prob", -1e-07, "a number >= 0"):
+    with refused("failure_prob", value=-1e-07, rule="a number >= 0"):
         opened.charge(outcome_in_target=False, failure_prob=-1e-7)
     assert opened.num_calls == 1
     assert pa.RdpAccountant().compose(opened.event).failure_prob == opened.price.overrun_prob + 2e-7
@@ -178,7 +178,7 @@ def test_an_invalid_q_target_is_refused(name: str, value: object, make: Callable
     """`make` computes a target from invalid numbers, and raises an `InvalidValue` about the
     parameter `name` with `value`.
     """
-    with refused(name, value):
+    with refused(name, value=value):
         make()
 
 
@@ -388,7 +388,7 @@ def test_a_session_continues_from_its_file(tmp_path: Path) -> None:
     second = session(target_hits=3, num_counters=2, failure_prob=3e-7)
     second.load(path)
     assert (second.hits, second.num_calls, second.state) == ([2, 1], 3, first.state)
-    with refused("failure_prob", ANY, "at most 3e-07"):
+    with refused("failure_prob", value=ANY, rule="at most 3e-07"):
         second.charge([True, True], failure_prob=1e-7)
     assert [file.name for file in tmp_path.iterdir()] == ["session.json"]
     halted = session(target_hits=1)
@@ -396,9 +396,9 @@ def test_a_session_continues_from_its_file(tmp_path: Path) -> None:
     halted.charge(outcome_in_target=True)
     halted.save(path)
     again.load(path)
-    with refused("hits", 1, "fewer than target_hits=1"):
+    with refused("hits", value=1, rule="fewer than target_hits=1"):
         again.charge(outcome_in_target=False)
-    with refused("num_calls", 1, "0"):
+    with refused("num_calls", value=1, rule="0"):
         again.resume(session(target_hits=1).state)
 
 
@@ -430,7 +430,7 @@ def test_the_state_of_another_session_is_refused(name: str, state: dict[str, Any
     The session stays unused.
     """
     opened = session()
-    with refused(name, ANY):
+    with refused(name, value=ANY):
         opened.resume(state)
     assert (opened.hits, opened.num_calls) == ([0], 0)
 
@@ -568,7 +568,7 @@ def test_a_session_is_not_copied(name: str, way: Callable[[Any], Any]) -> None:
 
     A copy could spend the same hits a second time.
     """
-    with refused("session", name):
+    with refused("session", value=name):
         way(HOLDERS[name]())
 
 
@@ -582,7 +582,7 @@ def test_a_forked_process_cannot_charge_a_session(
     holder = HOLDERS[name]()
     monkeypatch.setattr(os, "getpid", lambda: -1)
     for ask in ASKED[name]:
-        with refused("process", -1, name[-6:]):
+        with refused("process", value=-1, rule=name[-6:]):
             ask(holder)
 
 
@@ -685,5 +685,5 @@ def test_best_play_delta_refuses_invalid_arguments(name: str, value: Any) -> Non
     valid_call = partial(
         best_play_delta, target=target, target_hits=2, num_accesses=5, target_epsilon=0.3
     )
-    with refused(name, ANY):
+    with refused(name, value=ANY):
         valid_call(**{name: value})

@@ -94,9 +94,9 @@ def test_zcdp_mu_is_above_that_of_a_gaussian() -> None:
 @pytest.mark.parametrize("alpha", [0.0, 1.0, -0.1, math.nan])
 def test_alpha_is_a_probability(alpha: float) -> None:
     """An alpha outside (0, 1) is refused by its name."""
-    with refused("alpha", alpha):
+    with refused("alpha", value=alpha):
         pa.RdpAccountant().trade_off(alpha)
-    with refused("alpha", alpha):
+    with refused("alpha", value=alpha):
         gaussian_trade_off(1.0, alpha=alpha)
 
 

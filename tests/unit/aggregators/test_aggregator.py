@@ -69,7 +69,7 @@ def test_draw_must_return_bits_and_noise_must_be_marked() -> None:
         lambda votes: votes > 3,
         lambda votes: (votes > 3, bits, bits),
     ):
-        with refused("Numbers.draw", ANY, "a tuple of"):
+        with refused("Numbers.draw", value=ANY, rule="a tuple of"):
             Numbers(thresholds=wrong).aggregate(
                 np.ones((3, 4), dtype=int), num_teachers=9, rng=np.random.default_rng(0)
             )
@@ -88,7 +88,7 @@ def test_source_with_more_votes_than_declared_is_refused() -> None:
     source.num_queries = 2
     for aggregator in (ClippedVotes(noise_std=1.0, vote_clip=2), GaussianVotes(noise_std=1.0)):
         record = charging(ledger, aggregator, votes=source)
-        with refused("votes.shape", ANY, "2"):
+        with refused("votes.shape", value=ANY, rule="2"):
             aggregator.release(source, np.random.default_rng(0), record)
     assert ledger.entries == []
 
@@ -202,7 +202,7 @@ def test_impossible_parameters_are_refused_by_name(good: Aggregator) -> None:
     ignored = {"table": of_others, "gaussian": of_a_table}.get(getattr(good, "test", ""), set())
     for item in fields(good):
         for value in () if item.name in ignored else IMPOSSIBLE.get(item.name, ()):
-            with refused(item.name, ANY):
+            with refused(item.name, value=ANY):
                 replace(good, **{item.name: value})
 
 

@@ -177,7 +177,7 @@ def test_inexact_sum_is_refused_before_the_charge(
     """
     monkeypatch.setattr("pate.votes.clipping.LARGEST_SUM", 2.0**37)
     ledger = Ledger(target_delta=1e-6, accountant=ExactAccountant)
-    with refused("num_queries", 100):
+    with refused("num_queries", value=100):
         release_votes(fitted(rounds=1), ledger=ledger)
     assert ledger.entries == []
 
@@ -270,17 +270,17 @@ def test_rounds_take_more_directions_than_one_matrix(num_teachers: int) -> None:
 @pytest.mark.parametrize(
     ("aggregator", "votes", "refusal"),
     [
-        (fitted(), kernel_votes(num_teachers=2**22), refused("num_teachers", 2**22)),
-        (fitted(clip_factor=1e-99), kernel_votes(), refused("clip_factor", 1e-99)),
+        (fitted(), kernel_votes(num_teachers=2**22), refused("num_teachers", value=2**22)),
+        (fitted(clip_factor=1e-99), kernel_votes(), refused("clip_factor", value=1e-99)),
         (
             fitted(),
             kernel_votes(labels=np.zeros((NUM_RECORDS, 1025), bool)),
-            refused("num_labels", 1025),
+            refused("num_labels", value=1025),
         ),
         (
             CenteredVotes(noise_multiplier=1e4),
             kernel_votes(),
-            refused("noise_multiplier", ANY, "1831 in"),
+            refused("noise_multiplier", value=ANY, rule="1831 in"),
         ),
     ],
     ids=["teachers", "clip_factor", "labels", "noise"],

@@ -80,14 +80,14 @@ def test_one_charge_pays_for_prevalence_and_votes() -> None:
 def test_a_center_of_other_queries_is_refused() -> None:
     """The center has 7 queries and the votes have 20: `summarize` refuses it."""
     aggregator = CenteredVotes(noise_multiplier=1.0, prevalence_share=0.0, center=np.zeros((7, 3)))
-    with refused("center.shape", (7, 3), "(20"):
+    with refused("center.shape", value=(7, 3), rule="(20"):
         aggregator.summarize(VoteBlocks(confidences(num_teachers=5), num_teachers=5))
 
 
 def test_a_stream_cannot_be_read_twice() -> None:
     """Centered votes read their votes twice: an iterator in place of an array is refused."""
     rng = np.random.default_rng(0)
-    with refused("votes", ANY, "an array"):
+    with refused("votes", value=ANY, rule="an array"):
         CenteredVotes(noise_multiplier=1.0).aggregate(
             iter([confidences(num_teachers=5)]), num_teachers=5, rng=rng
         )
@@ -97,7 +97,7 @@ def test_summarize_needs_a_known_center() -> None:
     """The center is to be released from the votes (`prevalence_share` above 0): `summarize` alone
     is refused.
     """
-    with refused("prevalence_share", 0.1, "0"):
+    with refused("prevalence_share", value=0.1, rule="0"):
         CenteredVotes(noise_multiplier=1.0).summarize(
             VoteBlocks(confidences(num_teachers=5), num_teachers=5)
         )
@@ -105,7 +105,7 @@ def test_summarize_needs_a_known_center() -> None:
 
 def test_blocks_of_no_teacher_are_refused() -> None:
     """`VoteBlocks` refuses an iterator without blocks when 5 teachers are declared."""
-    with refused("num_teachers", 5, "0"):
+    with refused("num_teachers", value=5, rule="0"):
         VoteBlocks(iter([]), num_teachers=5)
 
 
@@ -114,11 +114,11 @@ def test_blocks_of_no_teacher_are_refused() -> None:
     [
         (
             np.ones((5, 20, 3), dtype=np.int64),
-            refused("votes.dtype", "int64", "bool votes or confidences"),
+            refused("votes.dtype", value="int64", rule="bool votes or confidences"),
         ),
         (np.full((5, 20, 3), np.nan), refused("votes[0, 0, 0]", rule="confidences in")),
         (np.full((5, 20, 3), 1.5), refused("votes[0, 0, 0]", rule="confidences in")),
-        (np.ones((20, 3)), refused("votes.shape", (20, 3))),
+        (np.ones((20, 3)), refused("votes.shape", value=(20, 3))),
         ([[[1.0], [1.0, 1.0]]], refused("votes", rule="rows of")),
     ],
 )

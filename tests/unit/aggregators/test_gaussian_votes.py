@@ -100,7 +100,7 @@ def test_l2_shortens_long_vectors_to_the_root_of_the_clip() -> None:
     np.testing.assert_array_equal(
         aggregator.summarize(VoteBlocks(votes_within_clip, num_teachers=1)), votes_within_clip[0]
     )
-    with refused("num_teachers", 2**20 + 1):
+    with refused("num_teachers", value=2**20 + 1):
         # their weights would not add up exactly
         aggregator.summarize(VoteBlocks(votes_within_clip, num_teachers=2**20 + 1))
 
@@ -124,13 +124,13 @@ def test_price_grows_with_the_number_of_movable_votes(norm: str, share: float) -
 @pytest.mark.parametrize(
     ("votes", "refusal"),
     [
-        (np.ones((3, 3, 1), dtype=bool), refused("num_teachers", 2, "3, the teachers")),
+        (np.ones((3, 3, 1), dtype=bool), refused("num_teachers", value=2, rule="3, the teachers")),
         (
             iter([np.ones((1, 3, 1), bool), np.ones((1, 2, 1), bool)]),
-            refused("votes.shape", (1, 2, 1)),
+            refused("votes.shape", value=(1, 2, 1)),
         ),
-        (iter([]), refused("num_teachers", 2, "0, the teachers in")),
-        (7, refused("votes", "int")),
+        (iter([]), refused("num_teachers", value=2, rule="0, the teachers in")),
+        (7, refused("votes", value="int")),
     ],
 )
 def test_impossible_votes_are_refused(votes: Any, refusal: Refusal) -> None:
@@ -171,9 +171,9 @@ def test_under_add_remove_a_declared_teacher_may_be_missing(norm: str) -> None:
     with_a_silent_one = aggregator.summarize(VoteBlocks(silent, num_teachers=7))
     np.testing.assert_array_equal(without_one, with_a_silent_one)
     replaced = replace(aggregator, adjacency=Adjacency.REPLACE_ONE)
-    with refused("num_teachers", 7, "0, the teachers"):
+    with refused("num_teachers", value=7, rule="0, the teachers"):
         aggregator.summarize(VoteBlocks(iter([]), num_teachers=7))
-    with refused("num_teachers", 5, "6, the teachers"):
+    with refused("num_teachers", value=5, rule="6, the teachers"):
         aggregator.summarize(VoteBlocks(iter([votes]), num_teachers=5))
-    with refused("num_teachers", 7, "6, the teachers"):
+    with refused("num_teachers", value=7, rule="6, the teachers"):
         replaced.summarize(VoteBlocks(iter([votes]), num_teachers=7))

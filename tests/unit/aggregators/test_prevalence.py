@@ -84,19 +84,19 @@ def test_noise_of_a_million_is_drawn() -> None:
         ),
         (
             partial(release_prevalence, np.zeros(3)),
-            refused("label_shares.shape", "float64 (3,)"),
+            refused("label_shares.shape", value="float64 (3,)"),
         ),
         (
             partial(release_prevalence, np.zeros((3, 2)), num_teachers=2),
-            refused("num_teachers", 2, "3, the shares'"),
+            refused("num_teachers", value=2, rule="3, the shares'"),
         ),
         (
             partial(release_prevalence, records(num_teachers=5), records_per_teacher=0.5),
-            refused("records_per_teacher", 0.5),
+            refused("records_per_teacher", value=0.5),
         ),
         (
             partial(release_prevalence, records(num_teachers=5), noise_multiplier=1e10),
-            refused("noise_multiplier", 1e10),
+            refused("noise_multiplier", value=1e10),
         ),
     ],
 )
@@ -117,7 +117,7 @@ def test_a_refused_charge_draws_nothing() -> None:
     rng = np.random.default_rng(0)
     ledger = Ledger(target_delta=1e-5, max_epsilon=0.01)
     state = rng.bit_generator.state
-    with refused("max_epsilon", 0.01, kind=BudgetExceeded):
+    with refused("max_epsilon", value=0.01, kind=BudgetExceeded):
         release_prevalence(shares=records(num_teachers=50), rng=rng, ledger=ledger)
     assert rng.bit_generator.state == state
 

@@ -37,7 +37,7 @@ def test_release_of_epsilon_three_fits_exactly_into_a_budget_of_three(
     )
     event = fitted.event_for(num_queries=8, num_labels=4, num_teachers=60)
     ledger = Ledger(target_delta=DELTA, max_epsilon=3.0, adjacency=adjacency)
-    with refused("max_epsilon", 3.0, "at least 3.", kind=BudgetExceeded):
+    with refused("max_epsilon", value=3.0, rule="at least 3.", kind=BudgetExceeded):
         ledger.charge(
             fitted.scaled(factor=0.98).event_for(num_queries=8, num_labels=4, num_teachers=60),
             adjacency=adjacency,
@@ -47,7 +47,7 @@ def test_release_of_epsilon_three_fits_exactly_into_a_budget_of_three(
     price = pa.AutoAccountant().compose(event).get_epsilon(target_delta=DELTA)
     assert ledger.epsilon == ledger.spent_epsilon == ledger.entries[0].epsilon == price
     assert 2.98 < price <= 3.0
-    with refused("max_epsilon", 3.0, kind=BudgetExceeded):
+    with refused("max_epsilon", value=3.0, kind=BudgetExceeded):
         ledger.charge(event, adjacency=adjacency)
 
 
@@ -124,7 +124,9 @@ def test_failure_prob_error_names_the_largest_allowed_value() -> None:
         fitted.event_for(num_queries=600, num_labels=4, num_teachers=60),
         adjacency=fitted.adjacency,
     )
-    with refused("max_epsilon", ANY, "failures take at most 1.99e-07", kind=BudgetExceeded):
+    with refused(
+        "max_epsilon", value=ANY, rule="failures take at most 1.99e-07", kind=BudgetExceeded
+    ):
         ledger.charge(
             fitted.event_for(num_queries=600, num_labels=4, num_teachers=60),
             adjacency=fitted.adjacency,
@@ -189,7 +191,7 @@ def test_noise_grows_until_the_ledger_has_room() -> None:
         ),
         adjacency="replace_one",
     )
-    with refused("max_epsilon", 4.0, kind=BudgetExceeded):
+    with refused("max_epsilon", value=4.0, kind=BudgetExceeded):
         votes.calibrated(
             target_epsilon=1.0,
             ledger=full,
@@ -202,20 +204,25 @@ def test_noise_grows_until_the_ledger_has_room() -> None:
 @pytest.mark.parametrize(
     ("target_epsilon", "target_delta", "ledger", "refusal"),
     [
-        (3.0, None, None, refused("target_delta", None)),
-        (None, DELTA, None, refused("target_epsilon", None, "> 0, or")),
-        (None, None, Ledger(target_delta=DELTA), refused("target_epsilon", None, "> 0, as")),
+        (3.0, None, None, refused("target_delta", value=None)),
+        (None, DELTA, None, refused("target_epsilon", value=None, rule="> 0, or")),
+        (
+            None,
+            None,
+            Ledger(target_delta=DELTA),
+            refused("target_epsilon", value=None, rule="> 0, as"),
+        ),
         (
             None,
             1e-5,
             Ledger(target_delta=DELTA, max_epsilon=1.0),
-            refused("target_delta", 1e-05),
+            refused("target_delta", value=1e-05),
         ),
         (
             None,
             None,
             Ledger(target_delta=DELTA, max_epsilon=1.0, adjacency="add_remove"),
-            refused("ledger.adjacency", "add_remove"),
+            refused("ledger.adjacency", value="add_remove"),
         ),
     ],
 )

@@ -104,7 +104,7 @@ def test_calibration_refuses_failure_probabilities_above_delta() -> None:
     refused, with two remedies.
     """
     for base in (TABLE, PLAIN):
-        with refused("failure_prob", 1e-08, remedies=("failure_prob", "num_queries")):
+        with refused("failure_prob", value=1e-08, remedies=("failure_prob", "num_queries")):
             dataclasses.replace(base, failure_prob=1e-8).calibrated(
                 target_epsilon=8.0,
                 target_delta=1e-6,
@@ -276,15 +276,15 @@ def test_given_table_is_refused_for_other_votes(tmp_path: Any) -> None:
         selection_scale=1.0, test="table", table=CertifiedTable.from_test(test, order=3.0)
     )
     assert "sha256=" in repr(ready)
-    with refused("num_teachers", 31, "30"):
+    with refused("num_teachers", value=31, rule="30"):
         ready.event_for(num_queries=1, num_labels=4, num_teachers=31)
-    with refused("adjacency", "add_remove"):
+    with refused("adjacency", value="add_remove"):
         dataclasses.replace(ready, adjacency="add_remove").event_for(
             num_queries=1, num_labels=4, num_teachers=30
         )
-    with refused("test", "gaussian"):
+    with refused("test", value="gaussian"):
         dataclasses.replace(ready, test="gaussian", test_std=1.0)
-    with refused("target_epsilon", 0.01):
+    with refused("target_epsilon", value=0.01):
         ready.calibrated(
             target_epsilon=0.01,
             target_delta=1e-6,
@@ -298,7 +298,7 @@ def test_given_table_is_refused_for_other_votes(tmp_path: Any) -> None:
 @pytest.mark.parametrize("target", ["x", -1, float("nan")])
 def test_target_epsilon_must_be_a_positive_number(target: Any) -> None:
     """Calibration refuses a text, a negative number and nan as its target epsilon."""
-    with refused("target_epsilon", ANY, "a number > 0"):
+    with refused("target_epsilon", value=ANY, rule="a number > 0"):
         GAUSSIAN.calibrated(
             target_epsilon=target,
             target_delta=1e-6,

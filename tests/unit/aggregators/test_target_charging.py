@@ -172,7 +172,7 @@ def test_session_continues_after_its_committed_rounds() -> None:
 def test_a_seed_in_place_of_a_generator_is_refused() -> None:
     """`release` refuses the number 5 in place of a random generator."""
     seed: Any = 5
-    with refused("rng", 5):
+    with refused("rng", value=5):
         boundary_max().release(
             CountedVotes(np.array([UNSURE] * 6), num_teachers=40), seed, MemoryRecord()
         )
@@ -186,8 +186,8 @@ def test_stored_round_that_does_not_fit_the_session_is_refused() -> None:
         labels=np.zeros((20, 4), bool), answered=np.zeros(20, bool), hits=np.zeros(20, bool)
     )
     for changes, refusal in (
-        ({"labels": np.zeros((19, 4), bool)}, refused("round", (19, 4))),
-        ({"hits": np.arange(20) < 6}, refused("round", "6 hits")),
+        ({"labels": np.zeros((19, 4), bool)}, refused("round", value=(19, 4))),
+        ({"hits": np.arange(20) < 6}, refused("round", value="6 hits")),
     ):
         with refusal:
             from_source(
@@ -329,12 +329,12 @@ def test_impossible_priors_are_refused_before_anything_is_spent() -> None:
     a prior function returns.
     """
     ledger = pa.Ledger(target_delta=1e-3)
-    with refused("prior.shape", (8, 4), "(9"):
+    with refused("prior.shape", value=(8, 4), rule="(9"):
         released(NOT_PRIOR.with_prior(np.ones((8, 4), bool)), votes=[CLEAR] * 9, ledger=ledger)
-    with refused("prior.dtype", "int64"):
+    with refused("prior.dtype", value="int64"):
         NOT_PRIOR.with_prior(np.ones((9, 4), np.int64))  # type: ignore[arg-type]
     assert ledger.entries == []
-    with refused("prior", "bool (1, 4)", "bool [3"):
+    with refused("prior", value="bool (1, 4)", rule="bool [3"):
         short = np.ones((1, 4), dtype=np.bool_)
         released(
             NOT_PRIOR.with_prior(lambda labels, answered, num_queries: short), votes=[CLEAR] * 9

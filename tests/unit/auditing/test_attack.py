@@ -179,17 +179,17 @@ def test_attack_on_stable_top_k_uses_queries_at_its_thresholds() -> None:
 @pytest.mark.parametrize(
     ("attack_invalidly", "refusal"),
     [
-        (partial(attacked, sabotage="luck"), refused("sabotage", "luck")),
+        (partial(attacked, sabotage="luck"), refused("sabotage", value="luck")),
         (
             partial(attacked, GaussianVotes(noise_std=9.0), sabotage="seed"),
-            refused("sabotage", "seed"),
+            refused("sabotage", value="seed"),
         ),
         (
             partial(attacked, CenteredVotes(noise_multiplier=1.0, adjacency="add_remove")),
-            refused("adjacency", "add_remove"),
+            refused("adjacency", value="add_remove"),
         ),
-        (partial(attacked, num_canaries=1001), refused("num_canaries", 1001)),
-        (partial(attacked, num_groups=300), refused("num_teachers", 300)),
+        (partial(attacked, num_canaries=1001), refused("num_canaries", value=1001)),
+        (partial(attacked, num_groups=300), refused("num_teachers", value=300)),
     ],
 )
 def test_invalid_attack_is_refused(

@@ -37,7 +37,7 @@ def test_a_ledger_refuses_a_cost_and_writes_nothing(tmp_path: Path) -> None:
     """A data-dependent cost is secret: a ledger refuses to charge it, and its file stays unchanged."""
     ledger = pa.Ledger(tmp_path / "ledger.db", target_delta=1e-6)
     before = (tmp_path / "ledger.db").read_bytes()
-    with refused("event", "DataDependentCost"):
+    with refused("event", value="DataDependentCost"):
         ledger.charge(COST, adjacency=ledger.adjacency, key="a")
     assert ledger.entries == []
     assert (tmp_path / "ledger.db").read_bytes() == before

@@ -139,19 +139,19 @@ def test_the_aggregator_given_comes_first_with_its_own_parameters() -> None:
     ("refusal", "make"),
     [
         (
-            refused("aggregator", "gnmax", "releases several"),
+            refused("aggregator", value="gnmax", rule="releases several"),
             lambda: findings_of(VOTES, aggregator=GNMax(noise_std=1.0)),
         ),
         (
-            refused("aggregator", "clipped_votes"),
+            refused("aggregator", value="clipped_votes"),
             lambda: findings_of(SINGLE, aggregator=CLIPPED),
         ),
         (
-            refused("noise_std", -1.0),
+            refused("noise_std", value=-1.0),
             lambda: findings_of(VOTES, parameters=ReleaseParameters(noise_std=-1.0)),
         ),
         (
-            refused("screening_std", -1.0),
+            refused("screening_std", value=-1.0),
             lambda: findings_of(VOTES, parameters=ReleaseParameters(screening_std=-1.0)),
         ),
     ],
@@ -233,7 +233,7 @@ def test_powerset_votes_are_not_priced_for_counts_of_labels() -> None:
     counts = ImportedVotes(layout="histogram", counts=COUNTS, num_teachers=800, max_votes=None)
     assert "powerset_gnmax" in findings_of(VOTES, parameters=ReleaseParameters(noise_std=40.0))
     assert "powerset_gnmax" not in findings_of(counts, parameters=ReleaseParameters(noise_std=40.0))
-    with refused("aggregator", "powerset_gnmax", "layout teacher_votes"):
+    with refused("aggregator", value="powerset_gnmax", rule="layout teacher_votes"):
         findings_of(counts, aggregator=PowersetGNMax(noise_std=40.0))
 
 

@@ -131,7 +131,7 @@ def test_tables_arrays_and_frames_give_the_same(folder: Path) -> None:
             method(folder.parent / "comma.csv", encoding="latin-1", decimal="comma"),
             method({"sex": ["F"], "age": [30.5]}),
         )
-    with refused("data", ANY, "text in utf-8"):
+    with refused("data", value=ANY, rule="text in utf-8"):
         bundle.predict(folder.parent / "comma.csv", decimal="comma")
 
 
@@ -176,18 +176,18 @@ def test_categories_with_the_arrow_capsule_are_words(words: Any, folder: Path) -
 def test_advice_on_cells_of_a_frame_names_no_setting_for_files(folder: Path) -> None:
     bundle = pate.load(folder)
     wrong = {"sex": ["F"], "age": ["3,5"]}
-    with refused("data.age", ANY, "numbers", hint="pandas.to_numeric") as caught:
+    with refused("data.age", value=ANY, rule="numbers", hint="pandas.to_numeric") as caught:
         bundle.predict(wrong)
     assert "decimal" not in str(caught.value)
     (folder.parent / "new.csv").write_text('sex,age\nF,"3,5"\n')
-    with refused("data.age", ANY, "numbers", hint="decimal=comma") as caught:
+    with refused("data.age", value=ANY, rule="numbers", hint="decimal=comma") as caught:
         bundle.predict(folder.parent / "new.csv")
     assert str(caught.value).endswith("decimal= are arguments, all are settings of pate-predict")
 
 
 def test_a_single_column_with_the_arrow_capsule_is_no_frame(folder: Path) -> None:
     """A single column behind the PyCapsule interface is refused as data."""
-    with refused("data", "ArrowStream", "a DataFrame, or the name of a file"):
+    with refused("data", value="ArrowStream", rule="a DataFrame, or the name of a file"):
         pate.load(folder).predict(ArrowStream(pa.chunked_array([[1.0, 2.0]])))
 
 
@@ -299,15 +299,15 @@ def test_mistakes_in_predictions_are_refused_in_one_line(folder: Path) -> None:
         ),
         (
             np.zeros((3, 5)),
-            refused("data.shape", (3, 5)),
+            refused("data.shape", value=(3, 5)),
         ),
         (np.full((3, 6), np.nan), refused("inputs[0, 0]", rule="finite numbers")),
         (
             np.array([[1, "F"]], object),
-            refused("data.dtype", ANY, "DataFrame with"),
+            refused("data.dtype", value=ANY, rule="DataFrame with"),
         ),
-        ("nowhere.csv", refused("data", ANY, "there and")),
-        ([{"age": 1}], refused("data", "list")),
+        ("nowhere.csv", refused("data", value=ANY, rule="there and")),
+        ([{"age": 1}], refused("data", value="list")),
     ):
         with refusal:
             bundle.predict(data)
@@ -326,7 +326,7 @@ def test_files_that_were_altered_are_not_used(folder: Path, tmp_path: Path) -> N
         ):
             Bundle.load(copy)
         (copy / name).unlink()
-        with refused("file", ANY, "(it is"):
+        with refused("file", value=ANY, rule="(it is"):
             Bundle.load(copy)
         shutil.rmtree(copy)
 
@@ -348,7 +348,7 @@ def test_a_schema_of_another_model_is_one_line(folder: Path) -> None:
     ):
         (folder / SCHEMA).write_text(json.dumps(schema | {key: value}))
         list_in_manifest(folder)
-        with refused("file", ANY, "the schema of"):
+        with refused("file", value=ANY, rule="the schema of"):
             Bundle.load(folder)
 
 
@@ -389,9 +389,9 @@ def test_only_files_of_the_manifest_are_uploaded(folder: Path, hub: MagicMock) -
     published = ("manifest.json", SCHEMA, "student/student.json", "student/student.safetensors")
     assert sent == {name: (folder / name).read_bytes() for name in published}
     (folder / SCHEMA).write_text("{}")
-    with refused("file", ANY, "was published (it"):
+    with refused("file", value=ANY, rule="was published (it"):
         model.push_to_hub("me/people")
-    with refused("folder", None):
+    with refused("folder", value=None):
         Bundle(model.form, model.model).push_to_hub("me/people")
 
 

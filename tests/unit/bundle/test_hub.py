@@ -125,7 +125,7 @@ def test_a_mistyped_path_is_not_sent_to_the_hub(
     (tmp_path / "outputs").mkdir()
     monkeypatch.chdir(tmp_path)
     assert not is_hub_name("outputs/relase")
-    with refused("release", Path("outputs/relase")):
+    with refused("release", value=Path("outputs/relase")):
         pate.load("outputs/relase")
 
 
@@ -136,5 +136,5 @@ def test_without_the_package_of_the_hub_the_error_also_names_the_folder(
         raise MissingPackage(name, value, rule=f"the package of {extra}")
 
     monkeypatch.setattr("pate.bundle.hub.require_extra", refuse)
-    with refused("release", "me/signs", "the folder release/", kind=MissingPackage):
+    with refused("release", value="me/signs", rule="the folder release/", kind=MissingPackage):
         pate.load("me/signs")

@@ -240,69 +240,72 @@ def test_groups_stay_with_one_teacher(labels: Data) -> None:
         inputs, bits, public, groups=groups.astype(str)
     )
     assert model.release_.num_queries == 300
-    with refused("n_teachers", 31, "at most 30"):
+    with refused("n_teachers", value=31, rule="at most 30"):
         PATEClassifier(TREE, n_teachers=31).fit(inputs, bits, public, groups=groups)
 
 
 @pytest.mark.parametrize(
     ("parameters", "refusal"),
     [
-        ({"n_teachers": 0}, refused("n_teachers", 0)),
+        ({"n_teachers": 0}, refused("n_teachers", value=0)),
         (
             {"n_teachers": 1201},
-            refused("n_teachers", 1201),
+            refused("n_teachers", value=1201),
         ),
-        ({"epsilon": -1.0}, refused("epsilon", -1.0)),
-        ({"epsilon": None}, refused("epsilon", None)),
-        ({"target_delta": 0.0}, refused("target_delta", 0.0)),
-        ({"target_delta": 1e-20}, refused("target_delta", 1e-20)),
-        ({"n_queries": 0}, refused("n_queries", 0)),
-        ({"n_queries": 301}, refused("n_queries", 301)),
-        ({"adjacency": "replace"}, refused("adjacency", "replace")),
+        ({"epsilon": -1.0}, refused("epsilon", value=-1.0)),
+        ({"epsilon": None}, refused("epsilon", value=None)),
+        ({"target_delta": 0.0}, refused("target_delta", value=0.0)),
+        ({"target_delta": 1e-20}, refused("target_delta", value=1e-20)),
+        ({"n_queries": 0}, refused("n_queries", value=0)),
+        ({"n_queries": 301}, refused("n_queries", value=301)),
+        ({"adjacency": "replace"}, refused("adjacency", value="replace")),
         (
             {"adjacency": "add_remove", "aggregator": GNMax(noise_std=1.0)},
-            refused("aggregator.adjacency", "replace_one"),
+            refused("aggregator.adjacency", value="replace_one"),
         ),
         (
             {"random_state": -1},
-            refused("random_state", -1),
+            refused("random_state", value=-1),
         ),
         (
             {"random_state": np.random.RandomState(0)},
-            refused("random_state", "RandomState(MT19937)"),
+            refused("random_state", value="RandomState(MT19937)"),
         ),
         (
             {"aggregator": "gnmax"},
-            refused("aggregator", "gnmax", "object such"),
+            refused("aggregator", value="gnmax", rule="object such"),
         ),
-        ({"aggregator": GNMax}, refused("aggregator", "<class 'pate.aggregators.gnmax.GNMax'>")),
+        (
+            {"aggregator": GNMax},
+            refused("aggregator", value="<class 'pate.aggregators.gnmax.GNMax'>"),
+        ),
         (
             {"accountant": "rdp"},
-            refused("accountant", "rdp"),
+            refused("accountant", value="rdp"),
         ),
         (
             {"ledger": Ledger(target_delta=1e-6)},
-            refused("ledger", "Ledger"),
+            refused("ledger", value="Ledger"),
         ),
         (
             {"estimator": "linear"},
-            refused("estimator", "linear"),
+            refused("estimator", value="linear"),
         ),
         (
             {"estimator": StandardScaler()},
-            refused("estimator", "StandardScaler()"),
+            refused("estimator", value="StandardScaler()"),
         ),
-        ({"student": GNMax}, refused("student", "<class 'pate.aggregators.gnmax.GNMax'>")),
+        ({"student": GNMax}, refused("student", value="<class 'pate.aggregators.gnmax.GNMax'>")),
         ({"classes": ["a", "b"]}, refused("y[0]", rule="classes")),
-        ({"estimator": Ridge()}, refused("estimator", "Ridge")),
-        ({"student": Ridge()}, refused("student", "Ridge")),
+        ({"estimator": Ridge()}, refused("estimator", value="Ridge")),
+        ({"student": Ridge()}, refused("student", value="Ridge")),
         (
             {"max_total_epsilon": 3.0, "ledger": None},
-            refused("max_total_epsilon", 3.0),
+            refused("max_total_epsilon", value=3.0),
         ),
         (
             {"public_fraction": 0.1},
-            refused("X_public", "given"),
+            refused("X_public", value="given"),
         ),
     ],
 )
@@ -408,7 +411,7 @@ def test_a_seeded_search_has_no_finite_total_price(labels: Data, tmp_path: Path)
     model.set_params(ledger=tmp_path / "ledger")
     with (
         pytest.warns(SeededNoise),
-        refused("random_state", 1),
+        refused("random_state", value=1),
     ):
         cross_val_score(model, inputs, bits, cv=2, **options)
 
@@ -421,7 +424,7 @@ def test_groups_reach_the_classifier_by_metadata_routing(labels: Data) -> None:
         warnings.simplefilter("ignore", RepeatedRelease)
         model = PATEClassifier(TREE, n_teachers=50).set_fit_request(X_public=True, groups=True)
         search = GridSearchCV(model, {"epsilon": [4.0]}, cv=GroupKFold(2), error_score="raise")
-        with refused("n_teachers", 50, "at most 30"):
+        with refused("n_teachers", value=50, rule="at most 30"):
             search.fit(inputs, bits, X_public=public, groups=groups)
 
 
@@ -520,7 +523,7 @@ def test_a_ledger_distinguishes_groups_of_different_columns(labels: Data, tmp_pa
     model.fit(inputs, bits, public, groups=frame["mrn"])
     assert model.unit_ == "one value of groups, here the column mrn, with all its rows"
     for other in (frame["visit"], PERSONS):
-        with refused("unit", ANY, "one value of"):
+        with refused("unit", value=ANY, rule="one value of"):
             model.fit(inputs, bits, public, groups=other)
     assert len(Ledger.stored(tmp_path / "ledger").entries) == 1
 
@@ -602,7 +605,7 @@ def test_a_ledger_of_fits_adds_up_prices_of_one_unit(labels: Data, tmp_path: Pat
     model = PATEClassifier(TREE, n_teachers=20, allow_useless=True, ledger=tmp_path / "ledger.db")
     model.fit(inputs, bits, public, groups=PERSONS)
     spent = (tmp_path / "ledger.db").read_bytes()
-    with refused("unit", "one row", ONE_PERSON):
+    with refused("unit", value="one row", rule=ONE_PERSON):
         model.fit(inputs, bits, public)
     assert (tmp_path / "ledger.db").read_bytes() == spent
 
@@ -670,11 +673,11 @@ def test_a_cap_on_all_fits_refuses_a_fit_before_its_teachers(labels: Data, tmp_p
     first = fitted(labels, n_teachers=20, ledger=path, epsilon=2.0, max_total_epsilon=2.5)
     assert first.epsilon_ <= first.spent_epsilon_ <= 2.5
     spent = path.read_bytes()
-    with refused("max_epsilon", 2.5):
+    with refused("max_epsilon", value=2.5):
         fitted(
             labels, estimator=Untouched(), n_teachers=20, ledger=path, epsilon=2.0
         )  # the file has kept the cap
-    with refused("max_epsilon", 9.0):
+    with refused("max_epsilon", value=9.0):
         fitted(labels, n_teachers=20, ledger=path, epsilon=2.0, max_total_epsilon=9.0)
     assert path.read_bytes() == spent
 
@@ -706,7 +709,7 @@ def test_a_teacher_that_cannot_be_fitted_charges_nothing_and_names_the_label(
     targets[:, 2] = RARE
     estimator = CalibratedClassifierCV(RidgeClassifier(), cv=3)
     path = tmp_path / "ledger"
-    with refused("estimator", "CalibratedClassifierCV"):
+    with refused("estimator", value="CalibratedClassifierCV"):
         fitted((inputs[:1200], targets, inputs[1200:]), estimator, n_teachers=60, ledger=path)
     assert not path.exists() or Ledger.stored(path).entries == []
 
@@ -723,7 +726,7 @@ def test_a_student_that_cannot_be_fitted_leaves_the_release_that_was_paid(
     model = PATEClassifier(
         TREE, student=student, n_teachers=30, allow_useless=True, accountant=RdpAccountant
     )
-    with refused("student", ANY, "one that can"):
+    with refused("student", value=ANY, rule="one that can"):
         model.fit(inputs, targets, X_public=public)
     assert model.release_.num_queries == len(public)
     assert len(model.release_.training_set(public).inputs) == len(public)

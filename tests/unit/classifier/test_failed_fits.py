@@ -64,7 +64,7 @@ def test_a_failed_student_leaves_the_price_of_the_new_release(
     predicted = model.predict(data()[2])
     pickle.loads(pickle.dumps(model)).publish(tmp_path / "first")
     model.set_params(epsilon=30.0, student=FailingStudent(error), n_teachers=20)
-    with refused("student", "FailingStudent", "the release is paid and stays"):
+    with refused("student", value="FailingStudent", rule="the release is paid and stays"):
         model.fit(*data())
     assert model.release_ is not first_release
     assert model.epsilon_ == pytest.approx(epsilon_of_release(model), rel=1e-3)
@@ -75,7 +75,7 @@ def test_a_failed_student_leaves_the_price_of_the_new_release(
     assert "epsilon <= 30.0" in repr(model)
     assert "no student was fitted to this release" in repr(model)
     np.testing.assert_array_equal(model.predict(data()[2]), predicted)
-    with refused("student_", "ReleasedModel"):
+    with refused("student_", value="ReleasedModel"):
         model.publish(tmp_path / "release")
     assert not (tmp_path / "release").exists()
 
@@ -83,7 +83,7 @@ def test_a_failed_student_leaves_the_price_of_the_new_release(
 def test_the_first_fit_whose_student_fails_reports_its_price() -> None:
     """The student of the first fit fails. The report and the repr state the price that was paid."""
     model = PATEClassifier(epsilon=30.0, student=FailingStudent(KeyError), n_teachers=20)
-    with refused("student", "FailingStudent"):
+    with refused("student", value="FailingStudent"):
         model.fit(*data())
     assert model.report().epsilon == 30.0
     assert "no student was fitted to this release" in repr(model)
@@ -125,7 +125,7 @@ def test_a_fit_that_spends_nothing_leaves_the_model_whole() -> None:
     model = fitted()
     before = model.predict(data()[2])
     attributes = dict(vars(model))
-    with refused("n_teachers", 601):
+    with refused("n_teachers", value=601):
         model.set_params(n_teachers=601).fit(*data(num_features=5))
     model.set_params(n_teachers=None)
     assert vars(model) == attributes

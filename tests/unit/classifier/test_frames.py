@@ -108,9 +108,9 @@ def test_an_estimator_without_support_for_words_is_refused_before_the_charge(
 ) -> None:
     """A teacher or student that cannot read words is refused under its name. The ledger stays empty."""
     frame, survived = passengers()
-    with refused("estimator", "LogisticRegression"):
+    with refused("estimator", value="LogisticRegression"):
         fitted(LogisticRegression(), frame, survived, ledger=tmp_path / "ledger.db")
-    with refused("student", "LogisticRegression"):
+    with refused("student", value="LogisticRegression"):
         fitted(
             pipeline(), frame, survived, student=LogisticRegression(), ledger=tmp_path / "ledger.db"
         )
@@ -125,9 +125,9 @@ def test_inputs_that_do_not_match_are_refused_in_one_line() -> None:
     """
     frame, survived = passengers(count=60)
     model = PATEClassifier(pipeline(), n_teachers=2, allow_useless=True)
-    with refused("X_public", "ndarray"):
+    with refused("X_public", value="ndarray"):
         model.fit(frame, survived, X_public=np.zeros((5, 5)))
-    with refused("X_public", "DataFrame"):
+    with refused("X_public", value="DataFrame"):
         model.fit(np.zeros((60, 5)), survived, X_public=frame)
     for public, refusal in (
         (frame.drop(columns="age"), refused("X_public", rule="also the")),

@@ -82,5 +82,5 @@ def test_estimators_are_fitted_to_known_labels() -> None:
 def test_a_missing_class_is_refused() -> None:
     """Of one class for each record none may be missing, as a record without it teaches nothing."""
     classes = np.where(KNOWN[:, 0], LABELS[:, 0].astype(object), None)
-    with refused("y[1]", ANY, rule="none missing"):
+    with refused("y[1]", value=ANY, rule="none missing"):
         PATEClassifier(epsilon=3.0).fit(INPUTS[:2000], classes[:2000], X_public=INPUTS[2000:])

@@ -122,7 +122,7 @@ def test_the_number_of_teachers_may_be_smaller_than_that_of_groups() -> None:
     model = PATEClassifier(n_teachers=400, epsilon=8.0)
     model.fit(inputs[:2000], labels[:2000], X_public=inputs[2000:2200])
     assert (model.predict(inputs[2200:]) == labels[2200:]).mean() > 0.8
-    with refused("n_teachers", 2001, "at most 2000"):
+    with refused("n_teachers", value=2001, rule="at most 2000"):
         PATEClassifier(n_teachers=2001).fit(inputs[:2000], labels[:2000], X_public=inputs[2000:])
 
 
@@ -148,7 +148,7 @@ def test_a_release_that_noise_would_drown_is_refused_before_the_charge(tmp_path:
     """60 records at epsilon 0.1 are refused, with a suggested epsilon. No ledger is made."""
     inputs, labels = arrays()
     small = PATEClassifier(epsilon=0.1, ledger=tmp_path / "ledger.db")
-    with refused("target_epsilon", 0.1, waiver="allow_useless") as caught:
+    with refused("target_epsilon", value=0.1, waiver="allow_useless") as caught:
         small.fit(inputs[:60], labels[:60], X_public=inputs[2000:2200])
     assert str(caught.value).startswith("epsilon=0.1: expected")
     assert "60 private groups" in str(caught.value)
@@ -160,10 +160,10 @@ def test_a_release_that_noise_would_drown_is_refused_before_the_charge(tmp_path:
 @pytest.mark.parametrize(
     ("parameters", "refusal"),
     [
-        ({"public": np.ones((50, 4))}, refused("X_public", "all alike")),
-        ({"adjacency": "add_remove"}, refused("adjacency", "add_remove")),
-        ({"epsilon": None}, refused("epsilon", None)),
-        ({"n_queries": 60}, refused("n_queries", 60, "at most 50")),
+        ({"public": np.ones((50, 4))}, refused("X_public", value="all alike")),
+        ({"adjacency": "add_remove"}, refused("adjacency", value="add_remove")),
+        ({"epsilon": None}, refused("epsilon", value=None)),
+        ({"n_queries": 60}, refused("n_queries", value=60, rule="at most 50")),
     ],
     ids=["public samples", "adjacency", "epsilon", "queries"],
 )
@@ -285,7 +285,7 @@ def test_a_table_of_another_library_gives_the_release_of_a_dataframe() -> None:
         ([[1, 2]] * 480, refused("X", rule="no lists")),
         (
             np.random.default_rng(0).bytes(16 * 480).hex(" ", 16).split(),
-            refused("X_public", "DataFrame", "texts"),
+            refused("X_public", value="DataFrame", rule="texts"),
         ),
     ],
     ids=["lists", "names of records"],
@@ -379,7 +379,7 @@ def test_a_public_column_that_cannot_be_read_is_refused(column: str, cells: str 
     """A public column is empty, has numbers with commas or dates with dots. It is refused under its name."""
     frame, labels = patients()
     frame[column] = pd.Series([cells] * len(frame), dtype=object)
-    with refused(f"X_public.{column}", "no cell" if cells is None else ANY):
+    with refused(f"X_public.{column}", value="no cell" if cells is None else ANY):
         PATEClassifier().fit(
             frame[:NUM_PRIVATE], labels[:NUM_PRIVATE], X_public=frame[NUM_PRIVATE:]
         )
@@ -391,7 +391,7 @@ def test_a_model_of_a_table_predicts_tables_alone() -> None:
     model, frame, _ = fitted_to_patients()
     with pytest.raises(ValueError, match="feature names should match"):
         model.predict(frame[frame.columns[::-1]])
-    with refused("X", "ndarray"):
+    with refused("X", value="ndarray"):
         model.predict(np.zeros((3, 5)))
 
 
@@ -489,7 +489,7 @@ def test_a_published_model_of_classes_predicts_one_class(tmp_path: Path) -> None
     np.testing.assert_array_equal(bundle.predict(held_out).argmax(axis=1), model.predict(held_out))
     assert bundle.predict(held_out).sum(axis=1).tolist() == [1] * len(held_out)
     assert "which of 10 classes a record has" in (tmp_path / "release" / "README.md").read_text()
-    with refused("to_onnx", "classes"):
+    with refused("to_onnx", value="classes"):
         bundle.to_onnx(tmp_path / "model.onnx")
 
 
@@ -501,7 +501,7 @@ def test_a_folder_with_files_is_no_place_to_publish(tmp_path: Path) -> None:
         inputs[:2000], labels[:2000], X_public=inputs[2000:2200]
     )
     model.publish(tmp_path / "release")
-    with refused("folder", tmp_path / "release"):
+    with refused("folder", value=tmp_path / "release"):
         model.publish(tmp_path / "release")
     with pytest.raises(NotFittedError):
         PATEClassifier().publish(tmp_path / "other")
@@ -514,7 +514,7 @@ def test_an_estimator_is_not_published_but_its_price_is_reported(tmp_path: Path)
     inputs, labels = arrays()
     model = PATEClassifier(RidgeClassifier(), epsilon=8.0, allow_useless=True)
     model.fit(inputs[:2000], labels[:2000], X_public=inputs[2000:2200])
-    with refused("estimator", "RidgeClassifier"):
+    with refused("estimator", value="RidgeClassifier"):
         model.publish(tmp_path / "release")
     assert not (tmp_path / "release").exists()
     statement = model.report()

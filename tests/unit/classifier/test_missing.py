@@ -87,5 +87,5 @@ def test_a_missing_label_of_several_is_refused_with_its_position() -> None:
 
 def test_sets_of_other_values_than_words_are_refused() -> None:
     """Labels as sets of numbers are refused."""
-    with refused("y", "sets of other values"):
+    with refused("y", value="sets of other values"):
         LabelSets.from_labels([{0, 1}, {1}], classes=None)

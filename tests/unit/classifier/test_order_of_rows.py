@@ -30,14 +30,14 @@ def test_values_in_another_order_than_the_records_are_refused(name: str) -> None
     """Labels or groups have the index of X in reverse order. The fit is refused under their name."""
     values = {"y": LABELS, "groups": GROUPS}
     values[name] = values[name][::-1]
-    with refused(name, ANY, "reindex"):
+    with refused(name, value=ANY, rule="reindex"):
         PATEClassifier().fit(FRAME, values["y"], PUBLIC, groups=values["groups"])
 
 
 def test_public_groups_in_another_order_are_refused() -> None:
     """The groups of public samples have the index of X_public in reverse order. The fit is refused."""
     public_groups = pd.Series(np.arange(1000, 1100), index=PUBLIC.index)[::-1]
-    with refused("groups_public", "Series", "to_numpy"):
+    with refused("groups_public", value="Series", rule="to_numpy"):
         PATEClassifier().fit(FRAME, LABELS, PUBLIC, groups=GROUPS, groups_public=public_groups)
 
 
@@ -52,7 +52,7 @@ def test_float_ids_that_are_rounded_are_refused() -> None:
     ids = [2**53, 2**53 + 1, 0.5]
     inputs = np.zeros((3, 1), np.float32)
     targets = np.zeros((3, 1), np.bool_)
-    with refused("groups.dtype", "float64"):
+    with refused("groups.dtype", value="float64"):
         Pools.cut(inputs, targets, groups=np.array(ids), public=inputs, fraction=None)
     pools = Pools.cut(inputs, targets, groups=ids, public=inputs, fraction=None)
     assert pools.num_groups == 3
@@ -79,7 +79,7 @@ def test_a_refused_first_fit_leaves_no_cap(tmp_path: Path) -> None:
     """A fit at epsilon 2 is refused under a cap of 1. No file is left, so the next fit sets a cap of 10."""
     path = tmp_path / "ledger"
     model = PATEClassifier(epsilon=8.0, ledger=path, max_total_epsilon=1.0)
-    with refused("max_epsilon", 1.0, "nothing is spent"):
+    with refused("max_epsilon", value=1.0, rule="nothing is spent"):
         model.fit(FRAME, LABELS, PUBLIC)
     assert not path.exists()
     model.set_params(max_total_epsilon=10.0).fit(FRAME, LABELS, PUBLIC)
@@ -94,12 +94,12 @@ def test_the_cap_of_an_empty_ledger_names_the_way_out(tmp_path: Path) -> None:
     """A file has a cap of 1 and no charge. A fit under a cap of 10 is refused, and the error says what would help."""
     Ledger(tmp_path / "ledger", target_delta=1e-6, max_epsilon=1.0)
     model = PATEClassifier(epsilon=8.0, ledger=tmp_path / "ledger", max_total_epsilon=10.0)
-    with refused("max_epsilon", 10.0, "the ledger has no charge"):
+    with refused("max_epsilon", value=10.0, rule="the ledger has no charge"):
         model.fit(FRAME, LABELS, PUBLIC)
 
 
 @pytest.mark.slow
 def test_a_useless_default_fit_is_refused_by_its_epsilon() -> None:
     """A fit without a number of teachers has a tiny epsilon. The error is about epsilon and private groups."""
-    with refused("target_epsilon", 0.001, "private groups"):
+    with refused("target_epsilon", value=0.001, rule="private groups"):
         PATEClassifier(epsilon=0.001).fit(FRAME, LABELS, PUBLIC)

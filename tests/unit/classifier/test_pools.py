@@ -163,7 +163,7 @@ def test_public_groups_without_a_row_at_the_end_give_a_warning() -> None:
 
 def test_a_single_row_cannot_be_divided() -> None:
     """One row cannot be cut into private and public samples, and is refused."""
-    with refused("n_samples", 1, "at least 2"):
+    with refused("n_samples", value=1, rule="at least 2"):
         Pools.cut(inputs=INPUTS[:1], targets=TARGETS[:1], groups=None, public=None, fraction=0.5)
 
 
@@ -189,12 +189,12 @@ def test_public_groups_are_numbered_apart_from_private_groups() -> None:
     [
         (["ann", "ben"], ["ANN", "eve"], refused("groups_public", rule="no group")),
         (["ann", "ben"], ["eve", ""], refused("groups_public[1]", rule="a group for")),
-        (["ann", "ben"], ["eve"], refused("groups_public.shape", (1,))),
-        (None, ["eve", "dan"], refused("groups_public", "given")),
+        (["ann", "ben"], ["eve"], refused("groups_public.shape", value=(1,))),
+        (None, ["eve", "dan"], refused("groups_public", value="given")),
         (
             np.array([1, 2]),
             np.array(["2020", "2021"], "M8[Y]"),
-            refused("groups_public.dtype", "datetime64[Y]"),
+            refused("groups_public.dtype", value="datetime64[Y]"),
         ),
     ],
 )

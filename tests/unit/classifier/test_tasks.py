@@ -21,12 +21,12 @@ def test_a_vector_of_labels_is_one_class_per_sample(y: list[Any]) -> None:
 @pytest.mark.parametrize(
     ("y", "classes", "refusal"),
     [
-        ([1, 1], None, refused("len(classes)", 1)),
+        ([1, 1], None, refused("len(classes)", value=1)),
         ([1, 2], [1, 3], refused("y[1]", rule="classes that")),
         (
             [[0, 1], [1, 0]],
             [0, 1],
-            refused("classes", "[0, 1]"),
+            refused("classes", value="[0, 1]"),
         ),
         (
             [[1, 2], [2, 1]],
@@ -36,18 +36,18 @@ def test_a_vector_of_labels_is_one_class_per_sample(y: list[Any]) -> None:
         (
             [[0, 1], [1, None]],
             None,
-            refused("y.dtype", ANY, "labels of"),
+            refused("y.dtype", value=ANY, rule="labels of"),
         ),
         (
             ["a", "b", None],
             None,
-            refused("y.dtype", ANY, "labels of"),
+            refused("y.dtype", value=ANY, rule="labels of"),
         ),
-        ([[1, 2], [3, 1]], None, refused("y", "multiclass-multioutput")),
+        ([[1, 2], [3, 1]], None, refused("y", value="multiclass-multioutput")),
         (
             [["no", "yes"], ["yes", "no"]],
             None,
-            refused("y", "multiclass-multioutput"),
+            refused("y", value="multiclass-multioutput"),
         ),
     ],
 )
@@ -74,7 +74,7 @@ def test_sets_of_words_are_encoded_as_labels(kind: Any) -> None:
         LabelSets(["flu", "cold"]).encode(y)
     with refused("y[1]", rule="a set of"):
         LabelSets.from_labels([kind(["flu"]), 3], classes=None)
-    with refused("classes", "flu"):
+    with refused("classes", value="flu"):
         LabelSets.from_labels(y, classes="flu")
     assert all(
         LabelSets.from_labels(other, classes=None) is None

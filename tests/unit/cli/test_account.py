@@ -96,7 +96,7 @@ def test_plain_composition_is_unpriced_if_failures_use_up_delta(quoted: Any) -> 
     """
     assert quoted(arguments=[*SESSION, "num_queries=5000"])["plain_epsilon"] != "inf"
     names = ("failure_prob", "num_queries")
-    with refused("failure_prob", 1e-10, "2e-06 in all", remedies=names) as caught:
+    with refused("failure_prob", value=1e-10, rule="2e-06 in all", remedies=names) as caught:
         quoted(arguments=[*SESSION, "num_queries=20000"])
     assert str(caught.value).endswith("what works: failure_prob=3e-11, or num_queries=6000")
     for remedy in map(COMMAND.remedy, caught.value.remedies):
@@ -155,22 +155,25 @@ def test_files_that_do_not_fit_are_refused(quoted: Any, votes: str, tmp_path: Pa
     for words, refusal in (
         (
             [*gaussian, f"votes={votes}"],
-            refused("votes", ANY, "GaussianVotes, which"),
+            refused("votes", value=ANY, rule="GaussianVotes, which"),
         ),
-        ([*SESSION, "num_labels=7", f"votes={votes}"], refused("num_labels", 7)),
+        ([*SESSION, "num_labels=7", f"votes={votes}"], refused("num_labels", value=7)),
         (
             [*prior[:-1], prior[-1] + "missing.npy"],
-            refused("prior", ANY, "existing .npy"),
+            refused("prior", value=ANY, rule="existing .npy"),
         ),
         ([*prior[:-1], prior[-1] + "numbers.npy"], refused("prior[0, 1]", rule="bits")),
         (
             [*prior[:-1], prior[-1] + "line.npy"],
-            refused("prior.shape", (1,)),
+            refused("prior.shape", value=(1,)),
         ),
-        ([*gaussian, f"write_table={tmp_path}"], refused("write_table", ANY, "not a folder")),
+        (
+            [*gaussian, f"write_table={tmp_path}"],
+            refused("write_table", value=ANY, rule="not a folder"),
+        ),
         (
             [*gaussian, f"write_table={tmp_path}/x"],
-            refused("write_table", ANY, "aggregator with"),
+            refused("write_table", value=ANY, rule="aggregator with"),
         ),
     ):
         with refusal:
@@ -232,7 +235,7 @@ def test_a_missing_ledger_names_the_one_in_outputs(tmp_path: Path) -> None:
     path = tmp_path / "outputs" / "ledger.db"
     path.parent.mkdir()
     path.touch()
-    with refused("ledger", tmp_path / "ledger.db", f"found no file; there is {path}"):
+    with refused("ledger", value=tmp_path / "ledger.db", rule=f"found no file; there is {path}"):
         ledgers_in(tmp_path / "ledger.db")
 
 
@@ -241,7 +244,7 @@ def test_a_ledger_gives_a_row_for_each_data_set(
     run: Callable[..., str], quoted: Any, tmp_path: Path
 ) -> None:
     """A missing ledger, another delta and another adjacency are refused. The page has a row for each account."""
-    with refused("ledger", tmp_path / "none.db", "found no file"):
+    with refused("ledger", value=tmp_path / "none.db", rule="found no file"):
         run(arguments=[*GAUSSIAN, f"ledger={tmp_path / 'none.db'}"])
     assert not list(tmp_path.iterdir())
     shared = ledger_of(tmp_path / "ledger.db")
@@ -318,7 +321,7 @@ def test_ledger_is_listed_alone_or_quoted_with_an_aggregator(
     assert asked(arguments=[f"ledger={empty}"]).startswith("all records: 0 charges, epsilon 0")
     quote = json.loads(asked(arguments=[*GAUSSIAN, f"ledger={shared.path}", "format=json"]))
     assert quote["epsilon"] > 0 and "more_releases" in quote["accounts"][0]
-    with refused("format", "jsonl"):
+    with refused("format", value="jsonl"):
         asked(arguments=[*GAUSSIAN, "format=jsonl"])
 
 
@@ -360,7 +363,7 @@ def test_stability_test_that_no_gap_passes_has_a_row(
         "num_teachers=100",
         "accountant=rdp",
     ]
-    with refused("num_teachers", 100):
+    with refused("num_teachers", value=100):
         run(arguments=useless)
     page = run(arguments=[*useless, "allow_useless=true"])
     assert "no gap of 100 votes passes with probability 1/2" in page
@@ -428,7 +431,7 @@ def test_audit_without_noise_is_infinite_and_histogram_needs_num_teachers(
     answer = json.loads(audited(votes, arguments=["noise_std=0", "format=json"]))
     assert (answer["layout"], answer["epsilon"], answer["paper_epsilon"]) == ("classes", "inf", 0.0)
     assert "infinite" in audited(votes, arguments=["noise_std=0"])
-    with refused("num_teachers", None):
+    with refused("num_teachers", value=None):
         audited(VOTES.sum(axis=0))
     assert "histogram: 50 teachers" in audited(
         VOTES.sum(axis=0), arguments=["num_teachers=50", "accountant=rdp"]
@@ -448,5 +451,5 @@ def test_mistakes_are_refused_in_one_line(audited: Callable[..., str], composed:
     ):
         with pytest.raises(InvalidValue, match=f"^{override}: {rule}"):
             audited(VOTES, arguments=[override])
-    with refused("votes", "???"):
+    with refused("votes", value="???"):
         audit(composed(app="audit"))

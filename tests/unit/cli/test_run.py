@@ -454,29 +454,29 @@ def test_invalid_comparison_settings_are_refused() -> None:
     for asked, refusal in (
         (
             listed(["gausian_votes"]),
-            refused("aggregators", "gausian_votes", "did you mean gaussian_votes"),
+            refused("aggregators", value="gausian_votes", rule="did you mean gaussian_votes"),
         ),
-        (listed(["peeling@many"]), refused("aggregators", "peeling@many")),
-        (listed(["peeling@"]), refused("aggregators", "peeling@")),
+        (listed(["peeling@many"]), refused("aggregators", value="peeling@many")),
+        (listed(["peeling@"]), refused("aggregators", value="peeling@")),
         (
             listed(["method:peeling"]),
-            refused("aggregators", "method:peeling"),
+            refused("aggregators", value="method:peeling"),
         ),
-        (listed(["experiment:peeling"]), refused("aggregators", "peeling")),
-        (listed([]), refused("aggregators", "[]", "--help lists them")),
-        (7, refused("aggregators", 7)),
+        (listed(["experiment:peeling"]), refused("aggregators", value="peeling")),
+        (listed([]), refused("aggregators", value="[]", rule="--help lists them")),
+        (7, refused("aggregators", value=7)),
     ):
         with refusal:
             _names(asked)
     words = ["teacher=mlp", "teacher.num_teachers=800"]
     _require_used(words, entries=("peeling@7", "gaussian_votes"))
     _require_used(words[:1], entries=("peeling@7",))
-    with refused("teacher.num_teachers", 800):
+    with refused("teacher.num_teachers", value=800):
         _require_used(words, entries=("peeling@7", "centered_votes"))
-    with refused("epsilons", "['little']"):
+    with refused("epsilons", value="['little']"):
         _numbers(name="epsilons", setting_value=listed(["little"]))
     for wrong in (listed([1.5]), "five", True, None):
-        with refused("seeds", ANY, "a whole number >= 1"):
+        with refused("seeds", value=ANY, rule="a whole number >= 1"):
             _seeds(wrong)
 
 

@@ -253,11 +253,11 @@ def test_impossible_comparisons_are_refused_before_training(tmp_path: Path) -> N
     before an ensemble is trained.
     """
     many_teachers = method(name="votes", aggregator=VOTES, num_teachers=5000)
-    with refused("num_queries", 900):
+    with refused("num_queries", value=900):
         run(tmp_path, num_queries=900)
-    with refused("num_teachers", 5000):
+    with refused("num_teachers", value=5000):
         run(tmp_path, (many_teachers,))
-    with refused("target_delta", 1e-20):
+    with refused("target_delta", value=1e-20):
         run(tmp_path, target_delta=1e-20)
     assert not (tmp_path / "ensembles").exists()
 
@@ -267,7 +267,7 @@ def test_a_folder_of_other_settings_or_data_is_refused(tmp_path: Path) -> None:
     public labels.
     """
     run(tmp_path, epsilons=(50.0,), seeds=(0,))
-    with refused("output_dir", ANY, "new folder or this run's own"):
+    with refused("output_dir", value=ANY, rule="new folder or this run's own"):
         run(tmp_path, name="other")
 
     def other() -> Any:
@@ -276,7 +276,7 @@ def test_a_folder_of_other_settings_or_data_is_refused(tmp_path: Path) -> None:
             data, public=replace(data.public, labels=np.zeros((140, NUM_LABELS), dtype=bool))
         )
 
-    with refused("data", "another"):
+    with refused("data", value="another"):
         run(tmp_path, load_dataset=other)
 
 

@@ -90,13 +90,13 @@ def test_what_is_written_is_read(frontier: Frontier, tmp_path: Path) -> None:
 
 def test_file_that_is_no_comparison_is_refused(tmp_path: Path) -> None:
     """`read_runs` refuses a missing file, a file of other columns, and a text in place of a number."""
-    with refused("comparison", ANY, "a comparison"):
+    with refused("comparison", value=ANY, rule="a comparison"):
         read_runs(tmp_path / "nothing.csv")
     path = tmp_path / "other.csv"
     path.write_text("a,b\n1,2\n")
-    with refused("comparison", ANY, "the columns aggregator"):
+    with refused("comparison", value=ANY, rule="the columns aggregator"):
         read_runs(path)
     write_runs(path, runs=[Run(aggregator="x", num_queries=3)])
     path.write_text(path.read_text().replace(",3,", ",three,"))
-    with refused("comparison.num_queries", "three"):
+    with refused("comparison.num_queries", value="three"):
         read_runs(path)

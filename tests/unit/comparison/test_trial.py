@@ -79,7 +79,7 @@ def test_edited_calibration_file_makes_no_release_cheaper(tmp_path: Path) -> Non
     kept = json.loads(path.read_text())
     kept["parameters"]["noise_std"] *= 0.9
     path.write_text(json.dumps(kept))
-    with refused("epsilon", "2.24535"):
+    with refused("epsilon", value="2.24535"):
         calibrated_contender(GaussianVotes(noise_std=1.0), path)
 
 
@@ -99,7 +99,7 @@ def test_a_calibrator_that_overshoots_is_refused(tmp_path: Path) -> None:
     The refusal is stored, and a second call raises it again.
     """
     assert calibrated_contender(GaussianVotes(noise_std=1.0), path=tmp_path / "a.json").epsilon <= 2
-    with refused("epsilon", ANY, "at most 2 once calibrated"):
+    with refused("epsilon", value=ANY, rule="at most 2 once calibrated"):
         calibrated_contender(Overshooting(noise_std=1.0), path=tmp_path / "b.json")
     with pytest.raises(NotTrained, match="expected at most 2 once"):  # as the file says
         calibrated_contender(Overshooting(noise_std=1.0), path=tmp_path / "b.json")
@@ -142,5 +142,5 @@ def test_damaged_calibration_is_refused_in_one_line(tmp_path: Path, way: Way) ->
         (calibration, lambda: Calibration.read(calibration)),
     ):
         way(path)
-        with refused("file", ANY, "the same command", kind=DamagedFile):
+        with refused("file", value=ANY, rule="the same command", kind=DamagedFile):
             read()

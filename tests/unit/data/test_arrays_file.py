@@ -106,16 +106,16 @@ def test_public_records_may_lack_labels(tmp_path: Path) -> None:
         (
             "groups",
             np.array([0.5, 0.7, 1, 1, 2, 2]),
-            refused("file", ANY, "groups as integers or unsigned integers"),
+            refused("file", value=ANY, rule="groups as integers or unsigned integers"),
         ),
         (
             "ids",
             np.array([0.1, 0.2, np.nan, 1, 2, 3]),
-            refused("file", ANY, "ids as integers or"),
+            refused("file", value=ANY, rule="ids as integers or"),
         ),
-        ("groups", np.zeros((6, 1), int), refused("file", ANY, "groups as")),
-        ("labels", np.full((6, 3), 1.0), refused("file", ANY, "dtype float64")),
-        ("label_names", np.array([1, 2, 3]), refused("file", ANY, "label_names as")),
+        ("groups", np.zeros((6, 1), int), refused("file", value=ANY, rule="groups as")),
+        ("labels", np.full((6, 3), 1.0), refused("file", value=ANY, rule="dtype float64")),
+        ("label_names", np.array([1, 2, 3]), refused("file", value=ANY, rule="label_names as")),
     ],
 )
 def test_folder_of_npy_files_is_checked_like_an_archive(
@@ -184,20 +184,20 @@ def test_bytes_of_images_stay_bytes(tmp_path: Path) -> None:
     [
         (
             {"labels": None},
-            refused("file", ANY, "save it"),
+            refused("file", value=ANY, rule="save it"),
         ),
         (
             {"labels": np.full((6, 3), 2)},
             refused("data.private.labels", rule="0 and 1, 6"),
         ),
-        ({"labels": np.zeros((5, 3), int)}, refused("data.private.labels", (5, 3))),
+        ({"labels": np.zeros((5, 3), int)}, refused("data.private.labels", value=(5, 3))),
         (
             {"labels": np.zeros((6, 2), int)},
-            refused("public.labels.shape[1]", 3),
+            refused("public.labels.shape[1]", value=3),
         ),
         (
             {"inputs": np.zeros((6, 2, 2))},
-            refused("data.private.inputs", (6, 2, 2)),
+            refused("data.private.inputs", value=(6, 2, 2)),
         ),
         (
             {"inputs": np.full((6, 2), np.nan)},
@@ -205,16 +205,16 @@ def test_bytes_of_images_stay_bytes(tmp_path: Path) -> None:
         ),
         (
             {"inputs": np.array([{}] * 6, object)},
-            refused("file", ANY, ".npz file as it was written"),
+            refused("file", value=ANY, rule=".npz file as it was written"),
         ),
         (
             {"groups": np.arange(6)},
             refused("data.public", rule="also the array"),
         ),
-        ({"ids": np.arange(5)}, refused("len(data.private.ids)", 5)),
+        ({"ids": np.arange(5)}, refused("len(data.private.ids)", value=5)),
         (
             {"label_names": np.array(["a", "b"])},
-            refused("data.labels", 2),
+            refused("data.labels", value=2),
         ),
     ],
 )
@@ -228,11 +228,11 @@ def test_invalid_arrays_are_refused_in_one_line(
 
 def test_refusal_names_missing_files(tmp_path: Path) -> None:
     """No file, a file that does not exist, and a folder without arrays are refused under `data.private`."""
-    with refused("data.private", None):
+    with refused("data.private", value=None):
         Arrays().load()
-    with refused("data.private", "nowhere.npz"):
+    with refused("data.private", value="nowhere.npz"):
         Arrays(private="nowhere.npz").load()
-    with refused("data.private", ANY, "an .npz file"):
+    with refused("data.private", value=ANY, rule="an .npz file"):
         Arrays(private=str(tmp_path)).load()
 
 
@@ -248,8 +248,8 @@ def test_labels_outside_of_the_mask_are_not_read(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("known", "refusal"),
     [
-        (np.ones((6, 2), np.uint8), refused("data.private.known", (6, 2))),
-        (np.full((6, 3), 2), refused("data.private.known", ANY, rule="6 of 6 rows")),
+        (np.ones((6, 2), np.uint8), refused("data.private.known", value=(6, 2))),
+        (np.full((6, 3), 2), refused("data.private.known", value=ANY, rule="6 of 6 rows")),
     ],
 )
 def test_a_mask_of_another_form_is_refused(tmp_path: Path, known: Any, refusal: Refusal) -> None:

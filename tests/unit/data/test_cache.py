@@ -96,7 +96,7 @@ def test_images_are_decoded_once_and_memory_mapped(cache: ImageCache) -> None:
         announced.append((name, total))
         yield announced.append
 
-    with refused("image", 1030):
+    with refused("image", value=1030):
         cache.fill(ROWS, STAMPS, decode=decoder, stage=unwatched)
     decoder.stop_at = None
     first = cache.fill(ROWS, STAMPS, decode=decoder, stage=stage)
@@ -198,7 +198,7 @@ def test_an_unwritable_folder_is_refused(cache: ImageCache) -> None:
     """The cache's folder would lie within a file. It is refused."""
     cache.folder.with_name("file").write_text("")
     within_file = ImageCache(cache.folder.with_name("file") / "cache")
-    with refused("data.cache", ANY, "folder that"):
+    with refused("data.cache", value=ANY, rule="folder that"):
         within_file.fill(ROWS, STAMPS, images, unwatched)
 
 
@@ -207,6 +207,6 @@ def test_a_link_in_place_of_the_file_is_refused(cache: ImageCache) -> None:
     cache.folder.mkdir()
     (cache.folder / "victim").write_text("mine")
     (cache.folder / "images.u8").symlink_to(cache.folder / "victim")
-    with refused("data.cache", ANY, "a folder that"):
+    with refused("data.cache", value=ANY, rule="a folder that"):
         cache.fill(ROWS, STAMPS, decode=images, stage=unwatched)
     assert (cache.folder / "victim").read_text() == "mine"

@@ -243,7 +243,7 @@ def test_damaged_photograph_is_named_and_decoded_after_replacement(
     damaged = text_copy / "img_align_celeba" / "000006.jpg"
     content = damaged.read_bytes()
     damaged.write_bytes(content[:200])
-    with refused("image", ANY, "a readable image"):
+    with refused("image", value=ANY, rule="a readable image"):
         CelebA(root=text_copy, image_size=4).load()
     damaged.write_bytes(content)
     mended = CelebA(root=text_copy, image_size=4).load()
@@ -295,7 +295,7 @@ def test_stray_blanks_and_line_ends_are_ignored(text_copy: Path, blanks: str) ->
 )
 def test_impossible_parameters_are_refused(name: str, value: Any) -> None:
     """A size, limit, crop or `missing` that cannot be is refused under its name."""
-    with refused(name, value):
+    with refused(name, value=value):
         CelebA(root="celeba", **{name: value})
 
 
@@ -414,12 +414,12 @@ def test_identities_are_required_only_as_groups(
     Foreign columns and overlong fields of a list are refused.
     """
     assert len(CelebA(root=csv_copy, image_size=4).load().public) == 2
-    with refused("data.root", ANY, "data.partition_by_identity=false"):
+    with refused("data.root", value=ANY, rule="data.partition_by_identity=false"):
         CelebA(root=csv_copy, partition_by_identity=True).load()
     path = csv_copy / "list_attr_celeba.csv"
     head, *rows = path.read_text().splitlines()
     path.write_text("\n".join([f"{head},photographer", *(f"{row},Ann" for row in rows)]))
-    with refused("list_attr_celeba.csv row 000001.jpg, photographer", "Ann"):
+    with refused("list_attr_celeba.csv row 000001.jpg, photographer", value="Ann"):
         read_attributes(csv_copy)
     path.write_text("image_id," + "x" * 200_000 + "\n000001.jpg,1\n")
     with pytest.raises(
@@ -509,14 +509,14 @@ def test_refusal_names_missing_files(text_copy: Path, tmp_path: Path) -> None:
             match=rf"{LISTED} line 1='?0?'?: expected the number of images, names in line 2",
         ):
             read_attributes(tmp_path)
-    with refused("data.root", ANY, "folder of your"):
+    with refused("data.root", value=ANY, rule="folder of your"):
         CelebA(root="/nonexistent").load()
     for number in (7, 8):
         (text_copy / "img_align_celeba" / f"00000{number}.jpg").unlink()
-    with refused("data.root", ANY, "photographs of the test"):
+    with refused("data.root", value=ANY, rule="photographs of the test"):
         CelebA(root=text_copy).load()
     (text_copy / PARTS).unlink()
-    with refused("data.root", ANY, "list_eval_partition.txt or"):
+    with refused("data.root", value=ANY, rule="list_eval_partition.txt or"):
         CelebA(root=text_copy).load()
 
 

@@ -71,18 +71,18 @@ def test_a_public_pool_without_any_label_counts_as_unlabeled() -> None:
             partial(replace, public=split([3, 3])),
             refused("public.record_ids", rule="record once"),
         ),
-        (partial(replace, kind="sounds"), refused("kind", "sounds")),
-        (partial(replace, label_names=("red", "red")), refused("label_names", "red, twice")),
-        (partial(replace, label_names=("red",)), refused("private.labels.shape[1]", 2)),
-        (partial(replace, test=split([])), refused("len(test)", 0)),
-        (partial(replace, kind="images"), refused("private.inputs.ndim", 2)),
+        (partial(replace, kind="sounds"), refused("kind", value="sounds")),
+        (partial(replace, label_names=("red", "red")), refused("label_names", value="red, twice")),
+        (partial(replace, label_names=("red",)), refused("private.labels.shape[1]", value=2)),
+        (partial(replace, test=split([])), refused("len(test)", value=0)),
+        (partial(replace, kind="images"), refused("private.inputs.ndim", value=2)),
         (
             partial(replace, test=split([5], input_shape=(4,))),
-            refused("test.inputs.shape[1:]", (4,)),
+            refused("test.inputs.shape[1:]", value=(4,)),
         ),
         (
             partial(replace, public=split([3], num_labels=3)),
-            refused("public.labels.shape[1]", 3),
+            refused("public.labels.shape[1]", value=3),
         ),
     ],
 )
@@ -97,19 +97,19 @@ def test_shapes_that_disagree_are_refused(
 @pytest.mark.parametrize(
     ("change", "refusal"),
     [
-        (partial(replace, inputs=np.zeros((3, 2))), refused("inputs.dtype", "float64")),
-        (partial(replace, inputs=[[0.0]]), refused("inputs", "list")),
-        (partial(replace, inputs=np.zeros(3, dtype=np.float32)), refused("inputs.ndim", 1)),
-        (partial(replace, labels=np.zeros((3, 2))), refused("labels.dtype", "float64")),
+        (partial(replace, inputs=np.zeros((3, 2))), refused("inputs.dtype", value="float64")),
+        (partial(replace, inputs=[[0.0]]), refused("inputs", value="list")),
+        (partial(replace, inputs=np.zeros(3, dtype=np.float32)), refused("inputs.ndim", value=1)),
+        (partial(replace, labels=np.zeros((3, 2))), refused("labels.dtype", value="float64")),
         (
             partial(replace, labels=np.zeros((2, 2), np.bool_)),
-            refused("len(labels)", 2),
+            refused("len(labels)", value=2),
         ),
         (
             partial(replace, record_ids=np.arange(3, dtype=np.int32)),
-            refused("record_ids.dtype", "int32"),
+            refused("record_ids.dtype", value="int32"),
         ),
-        (partial(replace, group_ids=np.arange(4)), refused("len(group_ids)", 4)),
+        (partial(replace, group_ids=np.arange(4)), refused("len(group_ids)", value=4)),
     ],
 )
 def test_arrays_of_wrong_type_or_length_are_refused(
@@ -220,9 +220,9 @@ def test_split_of_pixels_equals_split_of_an_array() -> None:
     assert first.digest() == pixel_dataset(other).digest()
     other[3, 0, 0, 0] += 1
     assert first.digest() != pixel_dataset(other).digest()
-    with refused("levels.dtype", "float64", "uint8"):
+    with refused("levels.dtype", value="float64", rule="uint8"):
         Pixels(levels=LEVELS / 1.0, rows=ROWS)
-    with refused("levels.ndim", 3):
+    with refused("levels.ndim", value=3):
         Pixels(levels=LEVELS[0], rows=ROWS)
 
 
@@ -253,10 +253,10 @@ def test_label_shares_are_those_of_known_labels() -> None:
 @pytest.mark.parametrize(
     ("labels", "known", "refusal"),
     [
-        (np.zeros((3, 2), np.bool_), GAPS.astype(int), refused("known.dtype", "int64")),
-        (np.zeros((3, 2), np.bool_), GAPS[:, :1], refused("known.shape", (3, 1))),
-        (np.zeros((3, 2), np.bool_), GAPS[:2], refused("len(known)", 2)),
-        (np.ones((3, 2), np.bool_), GAPS, refused("labels", "2 True")),
+        (np.zeros((3, 2), np.bool_), GAPS.astype(int), refused("known.dtype", value="int64")),
+        (np.zeros((3, 2), np.bool_), GAPS[:, :1], refused("known.shape", value=(3, 1))),
+        (np.zeros((3, 2), np.bool_), GAPS[:2], refused("len(known)", value=2)),
+        (np.ones((3, 2), np.bool_), GAPS, refused("labels", value="2 True")),
     ],
 )
 def test_masks_that_do_not_fit_are_refused(labels: Any, known: Any, refusal: Refusal) -> None:
@@ -268,5 +268,5 @@ def test_masks_that_do_not_fit_are_refused(labels: Any, known: Any, refusal: Ref
 def test_a_test_split_without_any_known_label_is_refused() -> None:
     """Nothing could be measured by it, which the data set says before anything is spent."""
     nothing = replace(split([5]), known=np.zeros((1, 2), np.bool_))
-    with refused("test.known", 0):
+    with refused("test.known", value=0):
         replace(TOY, test=nothing)

@@ -87,22 +87,27 @@ def test_the_same_parameters_give_the_same_arrays(digits: Dataset) -> None:
     [
         (
             partial(DigitsGrid, num_private=0),
-            refused("num_private", 0, "a whole number >= 1"),
+            refused("num_private", value=0, rule="a whole number >= 1"),
         ),
         (
             partial(DigitsGrid, num_test=2.5),  # type: ignore[arg-type]
-            refused("num_test", 2.5, "a whole number >= 1"),
+            refused("num_test", value=2.5, rule="a whole number >= 1"),
         ),
-        (partial(DigitsGrid, pool_size=3), refused("pool_size", 3, "a whole number >= 4")),
+        (
+            partial(DigitsGrid, pool_size=3),
+            refused("pool_size", value=3, rule="a whole number >= 4"),
+        ),
         (
             partial(DigitsGrid, pool_size=1198),
-            refused("pool_size", 1198, "at most 1197, the number of private base digits"),
+            refused(
+                "pool_size", value=1198, rule="at most 1197, the number of private base digits"
+            ),
         ),
         (
             partial(DigitsGrid, num_private=98, pool_size=12),
-            refused("num_private", 98, "at least 99, one composite for each pool"),
+            refused("num_private", value=98, rule="at least 99, one composite for each pool"),
         ),
-        (partial(DigitsGrid, seed=-1), refused("seed", -1, "a whole number >= 0")),
+        (partial(DigitsGrid, seed=-1), refused("seed", value=-1, rule="a whole number >= 0")),
     ],
 )
 def test_impossible_parameters_are_refused(

@@ -32,7 +32,7 @@ def test_same_npz_file_in_two_splits_is_refused(tmp_path: Path) -> None:
     files = {split: str(tmp_path / f"{split}.npz") for split in ("private", "public", "test")}
     assert len(Arrays(**files).load().private) == 4
     for name in _other_names(tmp_path, name="private.npz"):
-        with refused("data.public", ANY, "another file"):
+        with refused("data.public", value=ANY, rule="another file"):
             Arrays(**{**files, "public": str(tmp_path / name)}).load()
 
 
@@ -44,7 +44,7 @@ def test_same_npy_folder_in_two_splits_is_refused(tmp_path: Path) -> None:
     np.save(tmp_path / "private" / "inputs.npy", np.eye(4))
     os.link(tmp_path / "private" / "inputs.npy", tmp_path / "public" / "inputs.npy")
     _write_arrays(tmp_path / "test.npz")
-    with refused("data.public", ANY, "another file"):
+    with refused("data.public", value=ANY, rule="another file"):
         Arrays(
             private=str(tmp_path / "private"),
             public=str(tmp_path / "public"),
@@ -60,5 +60,5 @@ def test_same_table_in_two_splits_is_refused(tmp_path: Path) -> None:
     files = {split: str(tmp_path / f"{split}.csv") for split in ("private", "public", "test")}
     assert len(Table(**files, labels=("flu",)).load().private) == 3
     for name in _other_names(tmp_path, name="private.csv"):
-        with refused("data.test", ANY, "another file"):
+        with refused("data.test", value=ANY, rule="another file"):
             Table(**{**files, "test": str(tmp_path / name)}, labels=("flu",)).load()

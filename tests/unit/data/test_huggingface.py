@@ -147,26 +147,26 @@ def test_picture_columns_are_read(tmp_path: Path) -> None:
     [
         (
             partial(replace, inputs=["agee"]),
-            refused("data.inputs", "agee", "did you mean age"),
+            refused("data.inputs", value="agee", rule="did you mean age"),
         ),
-        (partial(replace, labels=["fluu"]), refused("data.labels", "fluu")),
-        (partial(replace, inputs=[]), refused("data.inputs", "[]")),
+        (partial(replace, labels=["fluu"]), refused("data.labels", value="fluu")),
+        (partial(replace, inputs=[]), refused("data.inputs", value="[]")),
         (
             partial(replace, group="sex"),
-            refused("data.group", "sex"),
+            refused("data.group", value="sex"),
         ),
         (
             partial(replace, test="tset"),
-            refused("data.test", "tset", "did you mean test"),
+            refused("data.test", value="tset", rule="did you mean test"),
         ),
-        (partial(replace, test="train"), refused("data.public", "unlabeled")),
+        (partial(replace, test="train"), refused("data.public", value="unlabeled")),
         (
             partial(replace, labels=["age"]),
             refused("data.private.age", rule="0 or 1 in"),
         ),
         (
             partial(replace, path="nowhere"),
-            refused("data.path", "nowhere"),
+            refused("data.path", value="nowhere"),
         ),
     ],
 )

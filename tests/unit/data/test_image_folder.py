@@ -110,7 +110,11 @@ def test_image_form_treats_files_and_images_alike(folder: Path) -> None:
             partial(replace),
             refused("data.table.file", rule="pictures that can be read"),
         ),
-        ("a.png,private,p9,1,0", partial(replace), refused("data.table.file", "a name twice")),
+        (
+            "a.png,private,p9,1,0",
+            partial(replace),
+            refused("data.table.file", value="a name twice"),
+        ),
         (
             "../a.png,private,p9,1,0",
             partial(replace),
@@ -119,7 +123,7 @@ def test_image_form_treats_files_and_images_alike(folder: Path) -> None:
         (
             "g.png,train,p9,1,0",
             partial(replace),
-            refused("data.split", "split"),
+            refused("data.split", value="split"),
         ),
         (
             "g.png,private,p9,7,0",
@@ -134,30 +138,34 @@ def test_image_form_treats_files_and_images_alike(folder: Path) -> None:
         (
             "g.png,test,p1,1,0",
             partial(replace),
-            refused("data.group", "person", "person in one split, 1"),
+            refused("data.group", value="person", rule="person in one split, 1"),
         ),
-        (None, partial(replace, root="nowhere"), refused("data.root", "nowhere")),
+        (None, partial(replace, root="nowhere"), refused("data.root", value="nowhere")),
         (
             None,
             partial(replace, table=None),
-            refused("data.table", None),
+            refused("data.table", value=None),
         ),
-        (None, partial(replace, labels=[]), refused("data.labels", "[]", "columns: 'data.labels=")),
+        (
+            None,
+            partial(replace, labels=[]),
+            refused("data.labels", value="[]", rule="columns: 'data.labels="),
+        ),
         (
             None,
             partial(replace, labels=["smile"]),
             refused("data.table", rule="did you mean smiles"),
         ),
-        (None, partial(replace, fit="cut"), refused("data.fit", "cut")),
+        (None, partial(replace, fit="cut"), refused("data.fit", value="cut")),
         (
             None,
             partial(replace, file="path"),
-            refused("data.file", "path"),
+            refused("data.file", value="path"),
         ),
         (
             None,
             partial(replace, split="part"),
-            refused("data.split", "part"),
+            refused("data.split", value="part"),
         ),
     ],
 )
@@ -175,7 +183,7 @@ def test_unreadable_picture_is_refused_in_one_line(folder: Path) -> None:
     """A file that is no picture, and a number in place of one, are refused."""
     with refused("data[0]", rule="a picture that"):
         ImageForm().inputs([folder / "labels.csv"])
-    with refused("data[0]", "int"):
+    with refused("data[0]", value="int"):
         ImageForm().inputs([3])
 
 
@@ -203,7 +211,7 @@ def test_same_picture_under_two_names_is_refused(folder: Path, row: str) -> None
     """A picture has a second row under another name or link, in any split. It is refused."""
     for name in write_links(folder):
         (folder / "labels.csv").write_text("\n".join([HEAD, *ROWS, f"{name},{row}"]))
-        with refused("data.table.file", "a picture twice"):
+        with refused("data.table.file", value="a picture twice"):
             reader(folder).load()
 
 

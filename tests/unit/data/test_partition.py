@@ -68,7 +68,7 @@ def test_more_teachers_than_groups_are_refused() -> None:
         (4, "at most 3, the number of private groups"),
         (0, "a whole number >= 1"),
     ):
-        with refused("num_teachers", num_teachers, rule):
+        with refused("num_teachers", value=num_teachers, rule=rule):
             Partition.draw(groups, num_teachers, rng)
 
 
@@ -77,18 +77,18 @@ def test_indices_and_sizes_match_hand_computed_values() -> None:
     manifest_of = partition([1, 0, 1, 2], num_teachers=3)
     assert manifest_of.indices(teacher=1).tolist() == [0, 2]
     assert manifest_of.sizes().tolist() == [1, 2, 1]
-    with refused("teacher", 3, "at most 2"):
+    with refused("teacher", value=3, rule="at most 2"):
         manifest_of.indices(teacher=3)
 
 
 def test_impossible_assignments_are_refused() -> None:
     """Teachers out of range, of another type, or in an array of another shape are refused."""
     for teachers, refusal in (
-        (np.array([0, 3]), refused("teacher_of", 3)),
-        (np.array([-1, 0]), refused("teacher_of", -1)),
-        (np.array([0.0, 1.0]), refused("teacher_of.dtype", "float64")),
-        (np.zeros((2, 2), np.int64), refused("teacher_of.shape", (2, 2))),
-        (np.zeros(0, np.int64), refused("teacher_of.shape", (0,))),
+        (np.array([0, 3]), refused("teacher_of", value=3)),
+        (np.array([-1, 0]), refused("teacher_of", value=-1)),
+        (np.array([0.0, 1.0]), refused("teacher_of.dtype", value="float64")),
+        (np.zeros((2, 2), np.int64), refused("teacher_of.shape", value=(2, 2))),
+        (np.zeros(0, np.int64), refused("teacher_of.shape", value=(0,))),
     ):
         with refusal:
             Partition(teachers, num_teachers=2)  # type: ignore[arg-type]
@@ -110,12 +110,12 @@ def test_impossible_assignments_are_refused() -> None:
         (
             partition([0, 1], num_teachers=2),
             split([1, 2, 3]),
-            refused("len(teacher_of)", 2),
+            refused("len(teacher_of)", value=2),
         ),
         (
             partition([0, 2, 2], num_teachers=3),
             split([1, 2, 3]),
-            refused("teacher", 1),
+            refused("teacher", value=1),
         ),
     ],
 )
@@ -151,23 +151,29 @@ def set_item(name: str, row: int, value: Any) -> Callable[[dict[str, Any]], None
     [
         (
             set_item(name="teachers", row=0, value=2),
-            refused("manifest.sha256", "another"),
+            refused("manifest.sha256", value="another"),
         ),
-        (lambda content: content.update(num_teachers=4), refused("manifest.sha256", "another")),
-        (set_item(name="record_ids", row=0, value=101), refused("manifest.sha256", "another")),
+        (
+            lambda content: content.update(num_teachers=4),
+            refused("manifest.sha256", value="another"),
+        ),
+        (
+            set_item(name="record_ids", row=0, value=101),
+            refused("manifest.sha256", value="another"),
+        ),
         (
             set_item(name="teachers", row=0, value=0.5),
-            refused("manifest", "TypeError"),
+            refused("manifest", value="TypeError"),
         ),
         (
             set_item(name="teachers", row=0, value=2**70),
-            refused("manifest", "OverflowError"),
+            refused("manifest", value="OverflowError"),
         ),
         (
             lambda content: content.pop("group_ids"),
-            refused("manifest", "KeyError"),
+            refused("manifest", value="KeyError"),
         ),
-        (lambda content: content["teachers"].pop(), refused("manifest.sha256", "another")),
+        (lambda content: content["teachers"].pop(), refused("manifest.sha256", value="another")),
     ],
 )
 def test_a_tampered_manifest_is_refused(
@@ -189,14 +195,14 @@ def test_a_manifest_of_other_records_is_refused(
     It is refused, and so is an empty teacher.
     """
     text = partition([0, 1], num_teachers=2).to_json(split([5, 6]))
-    with refused("manifest", "JSONDecodeError"):
+    with refused("manifest", value="JSONDecodeError"):
         Partition.from_json(text[:-5], split=split([5, 6]))
     for other_split in (split([5, 9]), split([5]), split([5, 6, 7]), split([5, 6], records=[3, 4])):
-        with refused("manifest", "others"):
+        with refused("manifest", value="others"):
             Partition.from_json(text, other_split)
     pool = split([5, 6, 7])
     with monkeypatch.context() as unchecked:
         unchecked.setattr(Partition, "verify", lambda self, split: None)
         text = partition([0, 0, 2], num_teachers=3).to_json(pool)
-    with refused("teacher", 1):
+    with refused("teacher", value=1):
         Partition.from_json(text, split=pool)

@@ -79,7 +79,7 @@ def test_level_above_white_is_refused() -> None:
         with refused("picture", rule="levels from 0"):
             levels(Image.fromarray(array), white=4095)
     for white in (0, -1, float("inf"), True, "65535"):
-        with refused("white", ANY, "a number > 0"):
+        with refused("white", value=ANY, rule="a number > 0"):
             ImageForm(white=white)  # type: ignore[arg-type]
 
 
@@ -274,12 +274,12 @@ def test_integer_arrays_other_than_bytes_are_refused(tmp_path: Path) -> None:
         images = np.full((2, 1, 4, 4), 65535, np.uint16)
         np.savez(tmp_path / f"{split}.npz", inputs=images, labels=np.ones((2, 1), np.int64))
     files = {split: str(tmp_path / f"{split}.npz") for split in ("private", "public", "test")}
-    with refused("data.private.inputs.dtype", "uint16"):
+    with refused("data.private.inputs.dtype", value="uint16"):
         Arrays(**files).load()
 
 
 def test_celeba_photograph_over_8_bits_is_refused_by_name(tmp_path: Path) -> None:
     """A photograph of 16 bits in a copy of CelebA is refused."""
     Image.fromarray(RAMP.astype(np.uint16) * 257).save(tmp_path / "1.png")
-    with refused("image", ANY, "a readable image of 8"):
+    with refused("image", value=ANY, rule="a readable image of 8"):
         decode_images(image_paths=[tmp_path / "1.png"], image_size=4)

@@ -181,14 +181,14 @@ def test_unsupported_picture_size_is_refused(
         raise AssertionError("Wrong image height! Expected 224 but got 96!")
 
     monkeypatch.setattr("pate.features.backbone.BackboneExtractor.measure", refuse)
-    with refused("features.image_size", 96):
+    with refused("features.image_size", value=96):
         replace(recipe(file), image_size=96).check((3, 12, 12))
 
 
 def test_missing_package_is_reported_in_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
     """The default network needs a package that is not installed. It is refused."""
     monkeypatch.setitem(sys.modules, "efficientnet_lite_pytorch", None)
-    with refused("features.model", "efficientnet_lite0"):
+    with refused("features.model", value="efficientnet_lite0"):
         Backbone()
 
 

@@ -197,16 +197,16 @@ def test_measurements_of_the_fit_are_reused(
 def test_data_without_suitable_pictures_are_refused(tmp_path: Path) -> None:
     """Data without pictures, patches larger than pictures, and a cache within a file are refused."""
     data, _ = load(tmp_path)
-    with refused("features", "patches"):
+    with refused("features", value="patches"):
         FeaturedData(
             Given(replace(data, preprocessing=None)), features=SMALL, cache=tmp_path
         ).load()
     reader = FeaturedData(
         Given(dataset()), features=replace(SMALL, patch_size=13), cache=tmp_path / "new"
     )
-    with refused("features.patch_size", 13, "at most 12"):
+    with refused("features.patch_size", value=13, rule="at most 12"):
         reader.load()
     assert not (tmp_path / "new").exists()
     (tmp_path / "file").write_text("")
-    with refused("features.cache", ANY, "a folder that"):
+    with refused("features.cache", value=ANY, rule="a folder that"):
         FeaturedData(Given(dataset()), features=Patches(), cache=tmp_path / "file").load()

@@ -67,12 +67,12 @@ def test_fit_accepts_only_public_pictures() -> None:
     """`PublicPictures` takes a data set, and keeps its public pictures alone. A fit takes nothing else."""
     data = dataset()
     for wrong in (data.private, data.private.inputs, data.public):
-        with refused("dataset", ANY, "a pate.data.Dataset"):
+        with refused("dataset", value=ANY, rule="a pate.data.Dataset"):
             PublicPictures(wrong)  # type: ignore[arg-type]
     assert not hasattr(PublicPictures(data), "private")
     assert vars(PublicPictures(data)).keys() == {"inputs"}
     for wrong in (data, data.private, data.private.inputs):
-        with refused("pictures", ANY):
+        with refused("pictures", value=ANY):
             SMALL.fit(wrong, stage=unwatched)  # type: ignore[arg-type]
 
 
@@ -176,22 +176,22 @@ def test_extractor_survives_a_round_trip_and_damage_is_refused(tmp_path: Path) -
         lambda data: data.replace(b"F32", b"F16"),
     ):
         path.write_bytes(damage(extractor.content))
-        with refused("file", ANY, "extractor of features"):
+        with refused("file", value=ANY, rule="extractor of features"):
             Extractor.load(path, remedy="none")
-    with refused("pictures.shape[1:]", (1, 12, 12)):
+    with refused("pictures.shape[1:]", value=(1, 12, 12)):
         read.extract(images[:, :1])
 
 
 @pytest.mark.parametrize(
     ("change", "refusal"),
     [
-        (partial(replace, dimension=0), refused("features.dimension", 0)),
-        (partial(replace, patch_size=-1), refused("features.patch_size", -1)),
-        (partial(replace, stride=0), refused("features.stride", 0)),
-        (partial(replace, threshold=-0.5), refused("features.threshold", -0.5)),
-        (partial(replace, overlap=2), refused("features.overlap", "int")),
-        (partial(replace, compression=-1.0), refused("features.compression", -1.0)),
-        (partial(replace, seed=-1), refused("features.seed", -1)),
+        (partial(replace, dimension=0), refused("features.dimension", value=0)),
+        (partial(replace, patch_size=-1), refused("features.patch_size", value=-1)),
+        (partial(replace, stride=0), refused("features.stride", value=0)),
+        (partial(replace, threshold=-0.5), refused("features.threshold", value=-0.5)),
+        (partial(replace, overlap=2), refused("features.overlap", value="int")),
+        (partial(replace, compression=-1.0), refused("features.compression", value=-1.0)),
+        (partial(replace, seed=-1), refused("features.seed", value=-1)),
     ],
 )
 def test_settings_out_of_range_are_refused_in_one_line(

@@ -92,7 +92,7 @@ def test_every_damage_to_json_is_one_line(tmp_path: Path, way: Way) -> None:
     path = tmp_path / "run.json"
     path.write_text('{"seed": 3, "name": "x"}\n')
     way(path)
-    with refused("file", ANY, "JSON (", kind=DamagedFile):
+    with refused("file", value=ANY, rule="JSON (", kind=DamagedFile):
         read_json(path, remedy="copy it again")
 
 
@@ -100,10 +100,10 @@ def test_endless_json_and_broken_text_are_refused_in_one_line(tmp_path: Path) ->
     """JSON that is too deep, too long or torn, and text that is no UTF-8, are refused."""
     for text in ("[" * 100_000, "9" * 5_000, '{"a": '):
         (tmp_path / "run.json").write_text(text)
-        with refused("file", ANY, "JSON ", kind=DamagedFile):
+        with refused("file", value=ANY, rule="JSON ", kind=DamagedFile):
             read_json(tmp_path / "run.json", remedy="none")
     (tmp_path / "data.sha256").write_bytes(b"abc\xff")
-    with refused("file", ANY, "restore", kind=DamagedFile):
+    with refused("file", value=ANY, rule="restore", kind=DamagedFile):
         read_text(tmp_path / "data.sha256", remedy="restore")
 
 
@@ -119,12 +119,12 @@ def test_arrays_larger_than_their_file_are_refused(
     np.lib.format.write_array_header_1_0(start, promised)
     with zipfile.ZipFile(tmp_path / "a.npz", "w") as archive:
         archive.writestr("summary.npy", start.getvalue() + b"few")
-    with refused("file", ANY, "bytes where", kind=DamagedFile):
+    with refused("file", value=ANY, rule="bytes where", kind=DamagedFile):
         read_arrays(tmp_path / "a.npz")
     np.savez_compressed(tmp_path / "a.npz", summary=np.zeros(10**6))
-    with refused("file", ANY, "compressed array", kind=DamagedFile):
+    with refused("file", value=ANY, rule="compressed array", kind=DamagedFile):
         read_arrays(tmp_path / "a.npz")
-    with refused("file", ANY, "8,000,128 bytes", kind=DamagedFile):
+    with refused("file", value=ANY, rule="8,000,128 bytes", kind=DamagedFile):
         read_arrays(tmp_path / "a.npz", max_unpacked_bytes=1000)
     assert len(read_arrays(tmp_path / "a.npz", max_unpacked_bytes=10**7)["summary"]) == 10**6
 
@@ -133,14 +133,17 @@ def test_arrays_of_another_form_are_refused_by_name(tmp_path: Path) -> None:
     """An archive with other arrays, types or shapes than expected is refused with the array's name."""
     path = written(tmp_path)
     for forms, refusal in (
-        ({"summary": FORMS["summary"]}, refused("file", ANY, "arrays summary", kind=DamagedFile)),
+        (
+            {"summary": FORMS["summary"]},
+            refused("file", value=ANY, rule="arrays summary", kind=DamagedFile),
+        ),
         (
             FORMS | {"summary": ArrayForm(kind="f")},
-            refused("file", ANY, "summary as floats", kind=DamagedFile),
+            refused("file", value=ANY, rule="summary as floats", kind=DamagedFile),
         ),
         (
             FORMS | {"summary": ArrayForm(kind="i", shape=(4, 2))},
-            refused("file", ANY, "summary as integers", kind=DamagedFile),
+            refused("file", value=ANY, rule="summary as integers", kind=DamagedFile),
         ),
     ):
         with refusal:

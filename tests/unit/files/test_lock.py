@@ -24,7 +24,7 @@ def test_a_lock_is_exclusive_and_does_not_change_its_file(tmp_path: Path) -> Non
     victim.write_text("mine")
     lock.symlink_to(victim)
     with (
-        refused("lock", ANY, "a lock file"),
+        refused("lock", value=ANY, rule="a lock file"),
         file_lock(lock),
     ):
         pass
@@ -35,7 +35,7 @@ def test_a_lock_is_exclusive_and_does_not_change_its_file(tmp_path: Path) -> Non
     for strange in (os.mkdir, os.mkfifo):
         lock.unlink()
         strange(lock)
-        with refused("lock", ANY, "lock file"), file_lock(lock):
+        with refused("lock", value=ANY, rule="lock file"), file_lock(lock):
             pass
         if lock.is_dir():
             lock.rmdir()

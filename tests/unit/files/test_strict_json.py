@@ -71,13 +71,13 @@ def test_a_value_without_a_form_in_json_raises(value: object) -> None:
 @pytest.mark.parametrize("data", ["nan", "1.5", "Infinity", "", None, True, [1.0]])
 def test_data_that_are_no_number_are_refused(data: object) -> None:
     """A text other than infinities, None, a truth value and a list are refused as a number."""
-    with refused("epsilon", ANY, "a number"):
+    with refused("epsilon", value=ANY, rule="a number"):
         read_number(data, name="epsilon")
 
 
 def test_a_number_beyond_all_floats_is_refused() -> None:
     """The whole number 10^400 is refused as a number."""
-    with refused("x", "int"):
+    with refused("x", value="int"):
         read_number(10**400, name="x")
 
 

@@ -131,15 +131,15 @@ def test_mechanisms_without_pure_privacy_are_refused() -> None:
     """
     stability = StabilityTest(pass_probs=(0.0, 0.0, 0.0, 0.5), failure_prob=1e-6)
     for wrapped, refusal in (
-        (selection(noise="gaussian"), refused("mechanism.event", "OpposedMaximaEvent")),
+        (selection(noise="gaussian"), refused("mechanism.event", value="OpposedMaximaEvent")),
         (
             LimitedDomainTopK(k=1, domain_size=2, epsilon=1.0, failure_prob=1e-6),
-            refused("mechanism.event", "PureDpEvent"),
+            refused("mechanism.event", value="PureDpEvent"),
         ),
-        (stability, refused("mechanism.event", "OneBitEvent")),
+        (stability, refused("mechanism.event", value="OneBitEvent")),
         (
             GapSelection(noise_scale=1.0, num_labels=2, num_teachers=9),
-            refused("mechanism.event", "NoOpEvent"),
+            refused("mechanism.event", value="NoOpEvent"),
         ),
     ):
         for make in (BoundaryWrapper, RunTwice):
@@ -148,9 +148,9 @@ def test_mechanisms_without_pure_privacy_are_refused() -> None:
     odd = type(
         "Odd", (), {"event": PureDpEvent(epsilon=0.1), "__call__": lambda self, votes, *, rng: "y"}
     )()
-    with refused("mechanism", "str"):
+    with refused("mechanism", value="str"):
         RunTwice(odd)(VOTES, rng=rng())
-    with refused("mechanism", "tuple"):
+    with refused("mechanism", value="tuple"):
         BoundaryWrapper(mechanism=())
 
 
@@ -201,7 +201,7 @@ def test_an_outcome_is_published_once_and_only_then_charged_as_a_hit() -> None:
     assert again[-1].outcome == 5
     assert (released.session.hits, released.session.num_calls) == ([1], 4)
     for key in (first.key, 7):
-        with refused("key", key):
+        with refused("key", value=key):
             released.revise(key, accept=accept_all)
     assert released.session.num_calls == 4
 
@@ -241,7 +241,7 @@ def test_after_the_last_hit_nothing_is_drawn_or_looked_at() -> None:
         lambda: released.release(draw=never, accept=never, epsilon=EPSILON, rng=rng()),
         lambda: released.revise(waiting.key, accept=never),
     ):
-        with refused("hits", 1, "fewer than target_hits=1"):
+        with refused("hits", value=1, rule="fewer than target_hits=1"):
             ask()
     assert asked == []
 
@@ -254,7 +254,7 @@ def test_a_session_that_covers_no_second_question_refuses_it() -> None:
     released = ConditionalRelease(session)
     first = released.release(draw=always(value=1), accept=reject_all, epsilon=EPSILON, rng=rng())
     for _ in range(2):
-        with refused("target", ANY, "no larger epsilon"):
+        with refused("target", value=ANY, rule="no larger epsilon"):
             released.revise(first.key, accept=accept_all)
     assert session.num_calls == 1
 
@@ -271,7 +271,7 @@ def test_a_delta_is_charged_with_the_first_question_alone() -> None:
     )
     released.revise(first.key, accept=reject_all)
     assert released.session.state["spent_failure_prob"] == 1.5e-7
-    with refused("failure_prob", 3e-07, "at most 2e-07"):
+    with refused("failure_prob", value=3e-07, rule="at most 2e-07"):
         released.release(
             draw=always(value=1), accept=reject_all, epsilon=EPSILON, failure_prob=1.5e-7, rng=rng()
         )
@@ -293,5 +293,5 @@ def test_an_error_in_a_question_is_charged_as_a_hit() -> None:
     with pytest.raises(ZeroDivisionError):
         released.release(draw=fail, accept=accept_all, epsilon=EPSILON, rng=rng())
     assert released.session.hits == [2]
-    with refused("key", 0):
+    with refused("key", value=0):
         released.revise(waiting.key, accept=accept_all)

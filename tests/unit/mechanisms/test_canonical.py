@@ -197,9 +197,9 @@ def test_prices_and_refusals() -> None:
         == 2.0
     )
     for gamma in (-0.1, 1.1, np.nan):
-        with refused("gamma", gamma):
+        with refused("gamma", value=gamma):
             CanonicalTopK(k=1, epsilon=1.0, noise="laplace", gamma=gamma)
-    with refused("noise", "cauchy"):
+    with refused("noise", value="cauchy"):
         CanonicalTopK(k=1, epsilon=1.0, noise="cauchy")
-    with refused("rho", 0.1):
+    with refused("rho", value=0.1):
         CanonicalTopK(k=1, rho=0.1, noise="laplace")

@@ -116,7 +116,7 @@ def test_large_offsets_do_not_round_gaps(noise: str, offset: float) -> None:
 
 def test_offsets_beside_which_gaps_would_be_rounded_are_refused() -> None:
     """A regularizer so large that a gap of one vote is lost in double precision is refused."""
-    with refused("regularizer", 1e17, "numbers up to 2**50"):
+    with refused("regularizer", value=1e17, rule="numbers up to 2**50"):
         GapSelection(noise_scale=1.0, num_labels=3, num_teachers=9, regularizer=[1e17, 1e17])
     near = GapSelection(noise_scale=1.0, num_labels=3, num_teachers=1000, regularizer=[0.1, -3.0])
     assert near.offsets.tolist() == pytest.approx([0.1, -3.0], abs=1e-12)
@@ -146,5 +146,5 @@ def test_impossible_parameters_are_refused_on_one_line(field: str, value: Any) -
     """A gap selection whose parameter `field` has an impossible `value` is refused by the
     parameter's name.
     """
-    with refused(field, ANY):
+    with refused(field, value=ANY):
         dataclasses.replace(SELECTION, **{field: value})

@@ -201,11 +201,11 @@ def test_permute_and_flip_leaves_classes_out_only_at_a_price() -> None:
     0.5 at epsilon 61. At epsilon 30 with failure probability 1e-12, it draws 1000 different labels.
     """
     counts = np.random.default_rng(1).permutation(1_000_000) // 7 * 7
-    with refused("failure_prob", 0.0, "2.7e-22"):
+    with refused("failure_prob", value=0.0, rule="2.7e-22"):
         PermuteAndFlipJointTopK(k=1000, epsilon=math.log(30_000))(
             counts, rng=np.random.default_rng(0)
         )
-    with refused("failure_prob", 0.5):
+    with refused("failure_prob", value=0.5):
         PermuteAndFlipJointTopK(k=1000, epsilon=61.0, failure_prob=0.5)(
             counts, rng=np.random.default_rng(0)
         )

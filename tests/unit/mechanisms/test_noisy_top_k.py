@@ -109,13 +109,13 @@ def test_impossible_parameters_are_refused() -> None:
 
     `LipschitzTopK` refuses an unknown noise.
     """
-    with refused("noise_scale", "nan", "a number > 0"):
+    with refused("noise_scale", value="nan", rule="a number > 0"):
         SubsetPeeling(noise_scale=math.nan)
-    with refused("counts", "970200 sequences", "at most 100000"):
+    with refused("counts", value="970200 sequences", rule="at most 100000"):
         SubsetPeeling(noise_scale=1.0).distribution_of(
             np.arange(100), candidate_mask=np.ones(100, dtype=bool), num_picks=3
         )
-    with refused("noise", "laplas"):
+    with refused("noise", value="laplas"):
         LipschitzTopK(k=1, epsilon=0.1, noise="laplas")
 
 
@@ -199,12 +199,12 @@ def test_impossible_arguments_and_counts_are_refused(make: Any) -> None:
         ("failure_prob", 1.0),
         ("epsilon", -1),
     ):
-        with refused(name, value):
+        with refused(name, value=value):
             make(**{name: value})
     for counts, name in (([1, 2], "domain_size"), ([1, 2, -4], "counts")):
         with pytest.raises(InvalidValue, match=rf"^{name}.*: expected"):
             make()(np.array(counts), rng=np.random.default_rng(0))
-    with refused("domain_size", 3, "at most 2"):
+    with refused("domain_size", value=3, rule="at most 2"):
         mechanism_of_top_stable()(np.array([3, 2, 1]), rng=np.random.default_rng(0))
 
 

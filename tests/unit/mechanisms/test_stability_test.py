@@ -200,17 +200,17 @@ def test_a_table_that_costs_more_than_it_claims_is_refused(tmp_path: Path) -> No
     Its file is refused if one probability in it is raised.
     """
     table = table_of(order=7.5, rdp_budget=1.5e-3, failure_prob=1e-9, adjacency="replace_one")
-    with refused("rdp", ANY, "at least 0.0015"):
+    with refused("rdp", value=ANY, rule="at least 0.0015"):
         replace(table, rdp=0.9 * table.rdp)
     for rdp, order in ((table.rdp, 8.0), (float(np.nextafter(table.rdp, 0.0)), table.order)):
-        with refused("rdp", ANY, "what the table costs at order"):
+        with refused("rdp", value=ANY, rule="what the table costs at order"):
             replace(table, rdp=rdp, order=order)
     table.save(tmp_path / "table.json")
     text = (tmp_path / "table.json").read_text()
     (tmp_path / "table.json").write_text(
         text.replace(str(table.numerators[60]), str(table.numerators[60] + 2**40))
     )
-    with refused("table", ANY, "at least"):
+    with refused("table", value=ANY, rule="at least"):
         CertifiedTable.load(tmp_path / "table.json")
 
 
@@ -352,7 +352,7 @@ def test_file_that_is_no_table_is_refused_in_one_line(tmp_path: Path) -> None:
     contradict one another.
     """
     path = tmp_path / "table.json"
-    with refused("table", ANY, "a file that"):
+    with refused("table", value=ANY, rule="a file that"):
         CertifiedTable.load(path)
     CertifiedTable.from_test(SMALL, order=3.0).save(path)
     values = json.loads(path.read_text())
@@ -362,5 +362,5 @@ def test_file_that_is_no_table_is_refused_in_one_line(tmp_path: Path) -> None:
     damaged = ["", "[]", "{}", "3", '{"format": "pate stability table", "order": 2}']
     for text in contradictions + damaged:
         path.write_text(text)
-        with refused("table", ANY, "the JSON of"):
+        with refused("table", value=ANY, rule="the JSON of"):
             CertifiedTable.load(path)

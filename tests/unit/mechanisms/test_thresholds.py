@@ -98,17 +98,17 @@ def test_impossible_values_are_refused() -> None:
 
     An empty array of counts is allowed.
     """
-    with refused("upper", 3, "more than lower=3"):
+    with refused("upper", value=3, rule="more than lower=3"):
         BetweenThresholds(lower=3, upper=3, epsilon=1.0)
     test = AboveThreshold(threshold=3, epsilon=1.0)
     for values, refusal in (
-        (np.array([0.5]), refused("values.dtype", "float64")),
-        (np.zeros((2, 2), dtype=int), refused("values.shape", (2, 2))),
-        (np.array([2**60]), refused("values", 1152921504606846976)),
+        (np.array([0.5]), refused("values.dtype", value="float64")),
+        (np.zeros((2, 2), dtype=int), refused("values.shape", value=(2, 2))),
+        (np.array([2**60]), refused("values", value=1152921504606846976)),
     ):
         with refusal:
             test(values, rng=np.random.default_rng(0))
-    with refused("largest", 2, "a whole number >= 3"):
+    with refused("largest", value=2, rule="a whole number >= 3"):
         test.probabilities(3, largest=2)
     assert test(np.zeros(0, dtype=int), rng=np.random.default_rng(0)).values.shape == (0,)
 
@@ -261,5 +261,5 @@ def test_impossible_parameters_are_refused(
     make_invalid: Callable[[], object], name: str, value: object
 ) -> None:
     """A valid mechanism is copied with one impossible parameter: it is refused with the parameter's name and value."""
-    with refused(name, value):
+    with refused(name, value=value):
         make_invalid()

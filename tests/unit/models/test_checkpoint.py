@@ -66,7 +66,7 @@ def name(first, last=None):
 
 def refused_as_unsigned():
     """Returns the refusal of a file of teachers without this run's signature."""
-    return refused("file", ANY, "teachers that this run signed")
+    return refused("file", value=ANY, rule="teachers that this run signed")
 
 
 def test_a_planted_pickle_is_refused_and_never_run(store, trained, tmp_path, queries):
@@ -160,7 +160,7 @@ def test_a_damaged_key_is_refused_by_its_name(store, tmp_path, damage):
     else:
         path.write_text(changed[damage])
     for act in (lambda: store.load(0), lambda: store.save(states={1: state_of(value="b")})):
-        with refused("secret", ANY, "remove it and"):
+        with refused("secret", value=ANY, rule="remove it and"):
             act()
 
 
@@ -176,7 +176,7 @@ def test_a_foreign_key_or_other_records_are_refused(tmp_path, monkeypatch):
         with refused_as_unsigned():
             stores[records].load(0)
     monkeypatch.setattr("pate.files.secret.os.geteuid", lambda: os.getuid() + 1)
-    with refused("secret", ANY, "user"):
+    with refused("secret", value=ANY, rule="user"):
         stores["one"].load(0)
 
 
@@ -226,7 +226,7 @@ def test_the_teachers_of_a_torn_file_are_missing(store, kept):
     path.write_bytes(content[:kept])
     (store.folder / f".{name(first=2)}.4711.partial").write_bytes(b"half")
     assert store.missing(num_teachers=3) == [0, 1, 2]
-    with refused("file", ANY, "teacher 0"):
+    with refused("file", value=ANY, rule="teacher 0"):
         store.load(0)
     store.recover()
     assert list(store.folder.iterdir()) == []
@@ -242,7 +242,7 @@ def test_a_folder_in_place_of_a_checkpoint_is_refused(store, strange):
     store.save(states={0: STATE})
     strange(store.folder / name(first=1, last=9))
     for act in (store.recover, lambda: store.missing(num_teachers=1), lambda: store.load(0)):
-        with refused("file", ANY):
+        with refused("file", value=ANY):
             act()
 
 
@@ -283,7 +283,7 @@ def test_confidences_of_a_wrong_shape_or_range_are_refused(parts, queries, store
     """
     job = TrainingJob(MLP, shards=parts, seeds=range(2), store=store)
     monkeypatch.setattr(MLPTeacher, "fit_many", lambda *given: [{"weights": np.zeros(3)}] * 2)
-    with refused("state", "weights"):
+    with refused("state", value="weights"):
         StackedEngine().train(job)
     assert store.missing(num_teachers=2) == [0, 1]
     monkeypatch.undo()

@@ -154,7 +154,7 @@ def test_each_teacher_is_trained_on_its_own_shard(many, tmp_path):
 
     The output is shifted so that the teacher's threshold lies at 0.5. No teacher at all is refused.
     """
-    with refused("num_teachers", 0, "a whole number >= 1"):
+    with refused("num_teachers", value=0, rule="a whole number >= 1"):
         TrainingJob(LINEAR, shards=many, seeds=[], store=CheckpointStore(tmp_path))
     store = train(StackedEngine(chunk_size=4), teacher=LINEAR, parts=many, folder=tmp_path)
     for index, shard in enumerate(many):
@@ -365,7 +365,7 @@ def test_impossible_settings_of_engines_are_refused(kind):
     """A negative number in an engine's settings is refused under its name."""
     for name in ("chunk_size", "num_workers", "max_retries", "num_gpus"):
         if name in kind.__dataclass_fields__:
-            with refused(name, -1):
+            with refused(name, value=-1):
                 kind(**{name: -1})
 
 

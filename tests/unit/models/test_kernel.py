@@ -53,7 +53,7 @@ def votes(teacher_of, num_teachers, labels=LABELS):
 
 @pytest.mark.parametrize(
     ("num_teachers", "refusal"),
-    [(49, refused("num_teachers", 49)), (51, refused("teacher", 50))],
+    [(49, refused("num_teachers", value=49)), (51, refused("teacher", value=50))],
 )
 def test_every_teacher_has_a_record_and_every_record_a_teacher(num_teachers, refusal):
     """50 records have a teacher each. 49 and 51 teachers are refused."""

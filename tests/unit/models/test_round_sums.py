@@ -144,7 +144,7 @@ def test_an_error_in_a_process_is_raised_here_under_its_name(closed: Closed) -> 
     records.inputs[5, 1] = np.nan
     sums = closed(ProcessesEngine(num_workers=1).round_sums(records))
     for _ in range(2):
-        with refused("inputs", "NaN or infinity"):
+        with refused("inputs", value="NaN or infinity"):
             sums.total(question_of(records))
 
 
@@ -289,7 +289,7 @@ def test_a_gpu_refuses_inputs_without_numbers() -> None:
     """A student whose weights are NaN is refused before anything is summed."""
     records = records_of()
     question = replace(question_of(records), label_scale=np.array([np.nan, 1.0, 1.0]))
-    with refused("votes", "NaN or infinity"):
+    with refused("votes", value="NaN or infinity"):
         on_pretended_gpu(records).total(question)
 
 

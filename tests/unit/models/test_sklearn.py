@@ -81,12 +81,12 @@ def test_equal_seeds_give_equal_teachers(parts, queries):
 def test_estimators_that_cannot_be_fitted_are_refused_with_the_label() -> None:
     """Values that are no estimator are refused, and an estimator that fails on a rare label when it is fitted."""
     for wrong in (3, DecisionTreeClassifier):
-        with refused("estimator", ANY, "an unfitted scikit-learn"):
+        with refused("estimator", value=ANY, rule="an unfitted scikit-learn"):
             SklearnTeacher(wrong)
     labels = np.zeros((12, 2), dtype=bool)
     labels[:6, 0] = True
     labels[0, 1] = True
     part = Shard(np.random.default_rng(0).normal(size=(12, 3)).astype(np.float32), labels)
     estimator = CalibratedClassifierCV(LinearSVC(), cv=3)
-    with refused("teacher.estimator", "CalibratedClassifierCV"):
+    with refused("teacher.estimator", value="CalibratedClassifierCV"):
         SklearnTeacher(estimator).fit_many(shards=[part], seeds=[0])

@@ -55,7 +55,7 @@ def test_it_learns_probabilities_and_labels_of_every_input(student, rows, held_o
     assert model.num_rows == 120
     student_f1 = micro_f1(held_out.labels, predicted)
     assert student_f1 > max(0.7, micro_f1(held_out.labels, predicted=np.ones_like(predicted)) + 0.1)
-    with refused("inputs.shape", (4, 3), "[m, 15]"):
+    with refused("inputs.shape", value=(4, 3), rule="[m, 15]"):
         model.predict(np.zeros((4, 3), np.float32))
 
 
@@ -85,27 +85,27 @@ def test_students_learn_from_few_answers(student, rows, held_out, size):
 @pytest.mark.parametrize(
     ("inputs", "labels", "seed", "refusal"),
     [
-        (np.zeros((3, 2)), np.zeros((3, 2)), 0, refused("labels.dtype", "float64")),
+        (np.zeros((3, 2)), np.zeros((3, 2)), 0, refused("labels.dtype", value="float64")),
         (
             np.zeros((3, 2)),
             np.zeros((2, 2), bool),
             0,
-            refused("labels.shape", (2, 2)),
+            refused("labels.shape", value=(2, 2)),
         ),
         (
             np.zeros((3, 2)),
             np.zeros(3, bool),
             0,
-            refused("labels.shape", (3,)),
+            refused("labels.shape", value=(3,)),
         ),
-        (np.zeros(3), np.zeros((3, 2), bool), 0, refused("inputs.shape", (3,))),
+        (np.zeros(3), np.zeros((3, 2), bool), 0, refused("inputs.shape", value=(3,))),
         (
             np.full((3, 2), np.inf),
             np.zeros((3, 2), bool),
             0,
             refused("inputs[0, 0]", rule="finite"),
         ),
-        (np.zeros((3, 2)), np.zeros((3, 2), bool), -1, refused("seed", -1)),
+        (np.zeros((3, 2)), np.zeros((3, 2), bool), -1, refused("seed", value=-1)),
     ],
 )
 def test_impossible_rows_are_refused(student, inputs, labels, seed, refusal):
@@ -164,7 +164,7 @@ def test_the_folder_holds_two_plain_files_and_names_an_unknown_kind(folder):
     assert (card["kind"], card["num_rows"], card["input_shape"]) == ("linear", 120, [15])
     assert 0 < card["threshold"] <= 1
     (folder / "student.json").write_text(json.dumps({**card, "kind": "linaer"}))
-    with refused("kind", "linaer"):
+    with refused("kind", value="linaer"):
         StudentModel.load(folder)
 
 

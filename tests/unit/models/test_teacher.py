@@ -84,15 +84,15 @@ def test_a_teacher_depends_on_its_own_shard_alone(teacher, parts, queries):
 
 def test_shards_that_do_not_match_are_refused(teacher, parts):
     """No shards, too few seeds, and shards of different widths or labels are refused."""
-    with refused("len(shards)", 0):
+    with refused("len(shards)", value=0):
         teacher.fit_many(shards=[], seeds=[])
-    with refused("len(seeds)", 2, "6"):
+    with refused("len(seeds)", value=2, rule="6"):
         teacher.fit_many(shards=parts, seeds=[1, 2])
     narrow = Shard(parts[0].inputs[:, :3], parts[0].labels)
-    with refused("inputs.shape[1:]", (3,), "(12,)"):
+    with refused("inputs.shape[1:]", value=(3,), rule="(12,)"):
         teacher.fit_many(shards=[parts[0], narrow], seeds=[0, 1])
     fewer = Shard(parts[0].inputs, parts[0].labels[:, :2])
-    with refused("labels.shape[1]", 2, "5"):
+    with refused("labels.shape[1]", value=2, rule="5"):
         teacher.fit_many(shards=[parts[0], fewer], seeds=[0, 1])
 
 
@@ -102,20 +102,20 @@ def test_shards_that_do_not_match_are_refused(teacher, parts):
         (
             np.zeros((0, 3)),
             np.zeros((0, 2), bool),
-            refused("len(inputs)", 0),
+            refused("len(inputs)", value=0),
         ),
-        (np.zeros(3), np.zeros((3, 2), bool), refused("inputs.shape", (3,))),
+        (np.zeros(3), np.zeros((3, 2), bool), refused("inputs.shape", value=(3,))),
         (
             np.zeros((3, 2)),
             np.zeros((2, 2), bool),
-            refused("labels.shape", (2, 2)),
+            refused("labels.shape", value=(2, 2)),
         ),
         (
             np.zeros((3, 2)),
             np.zeros((3, 0), bool),
-            refused("labels.shape", (3, 0)),
+            refused("labels.shape", value=(3, 0)),
         ),
-        (np.zeros((3, 2)), np.zeros((3, 2)), refused("labels.dtype", "float64")),
+        (np.zeros((3, 2)), np.zeros((3, 2)), refused("labels.dtype", value="float64")),
         (np.full((3, 2), np.nan), np.zeros((3, 2), bool), refused("inputs[0, 0]", rule="finite")),
     ],
 )

@@ -133,7 +133,7 @@ def test_plan_is_refused_if_failure_probabilities_use_up_delta(
     with and without a target epsilon.
     """
     failing = StableTopK(selection_scale=40.0, test_std=60.0, failure_prob=1e-8)
-    with refused("failure_prob", 1e-08):
+    with refused("failure_prob", value=1e-08):
         plan_release(
             failing,
             shape=SHAPE,

@@ -137,7 +137,7 @@ def test_any_stability_test_can_be_certified() -> None:
     quote = quote_release(ready, BUDGET)
     assert quote.epsilon == release.epsilon
     assert quote.aggregator["table_sha256"] == table.digest
-    with refused("aggregator", "GaussianVotes"):
+    with refused("aggregator", value="GaussianVotes"):
         certify_stability_test(planned(GaussianVotes(noise_std=50.0)), budget=BUDGET)
 
 
@@ -185,7 +185,7 @@ def test_hits_depend_on_the_prior() -> None:
     )
     assert plan.expected_hits == pytest.approx(100)
     assert plan.expected_asked == 250
-    with refused("prior.shape", (2, 3), "(300"):
+    with refused("prior.shape", value=(2, 3), rule="(300"):
         plan_hits(aggregator, CLEAR, num_teachers=400, target_delta=1e-6, prior=prior[:2])
 
 

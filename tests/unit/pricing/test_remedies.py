@@ -207,7 +207,7 @@ def test_teachers_and_queries_are_changed_together_if_neither_suffices() -> None
     assert queries.name == "num_queries"
     judged(followed(plan, remedy=both))
     for alone in (replace(both, also=()), queries):
-        with refused("num_teachers", ANY, "release that tells something"):
+        with refused("num_teachers", value=ANY, rule="release that tells something"):
             judged(followed(plan, remedy=alone))
 
 
@@ -222,7 +222,7 @@ def test_plan_of_one_teacher_gets_no_remedies() -> None:
         remedies(plan.aggregator, priced=plan.priced(), budget=plan.budget, num_groups=1000) == []
     )
     no_time = RemedySearch(seconds=0)  # the search above found nothing
-    with refused("num_teachers", 1, "the one teacher is sure"):
+    with refused("num_teachers", value=1, rule="the one teacher is sure"):
         guarded(plan.aggregator, plan.shape, plan.budget, search=no_time)
 
 
@@ -385,7 +385,10 @@ def test_search_reports_the_refusal_and_obeys_its_time_limit(
 
     search = RemedySearch(seconds=20.0, report_refusal=say, open_stage=stage, clock=lambda: seconds)
     with refused(
-        "num_teachers", 200, remedies=("num_teachers", "target_epsilon"), waiver="allow_useless"
+        "num_teachers",
+        value=200,
+        remedies=("num_teachers", "target_epsilon"),
+        waiver="allow_useless",
     ):
         guarded(GaussianVotes(noise_std=1.0), search=search)
     assert calls[0] == ("num_teachers", 200, 20.0)
@@ -394,7 +397,7 @@ def test_search_reports_the_refusal_and_obeys_its_time_limit(
     )
     calls.clear()
     at_once = replace(search, seconds=0.0)
-    with refused("num_teachers", 200, "found nothing that works"):
+    with refused("num_teachers", value=200, rule="found nothing that works"):
         guarded(GaussianVotes(noise_std=1.0), search=at_once)
     plan = Plan(aggregator=GaussianVotes(noise_std=1.0), shape=SHAPE, budget=budget())
     assert not search_remedies(
@@ -408,7 +411,7 @@ def test_no_other_epsilon_is_suggested_for_budgets_of_classes() -> None:
     No target epsilon is among its remedies.
     """
     plan_budget = budget(epsilon=None, budgets={"cautious": 0.01, "usual": 0.02})
-    with refused("num_teachers", 200):
+    with refused("num_teachers", value=200):
         guarded(CENTERED, plan_budget=plan_budget, num_groups=5000)
 
 
@@ -435,7 +438,9 @@ def test_nearly_free_and_useless_release_is_refused(plan_budget: Budget, noise: 
     """
     centered = CenteredVotes(noise_multiplier=noise)
     for aggregator in (GaussianVotes(noise_std=noise), FixedTopK(k=5, epsilon=1e-15), centered):
-        with refused("num_teachers", 200, "of the answered bits would be right") as caught:
+        with refused(
+            "num_teachers", value=200, rule="of the answered bits would be right"
+        ) as caught:
             guarded(aggregator, plan_budget=plan_budget)
         assert caught.value.remedies
         (line,) = guarded(aggregator, plan_budget=plan_budget, allow_useless=True)
@@ -449,7 +454,7 @@ def test_release_that_answers_only_unanimous_queries_is_refused() -> None:
     """
     shape = VoteShape(num_queries=100, num_labels=40, num_teachers=50)
     plan_budget = budget(epsilon=12.0)
-    with refused("num_teachers", 50, "of the queries would be answered"):
+    with refused("num_teachers", value=50, rule="of the queries would be answered"):
         guarded(TABLE, shape, plan_budget)
     teachers, epsilon, *_ = remedies(
         TABLE, priced=plan_release(TABLE, shape, budget=plan_budget), budget=plan_budget
@@ -558,13 +563,13 @@ class TestSuggestion:
     @pytest.mark.parametrize(
         ("plan_budget", "num_private", "refusal"),
         [
-            (budget(epsilon=None), None, refused("suggest", "true")),
+            (budget(epsilon=None), None, refused("suggest", value="true")),
             (
                 budget(epsilon=0.001),
                 1000,
-                refused("target_epsilon", 0.001, "up to 100 were tried"),
+                refused("target_epsilon", value=0.001, rule="up to 100 were tried"),
             ),
-            (budget(epsilon=2.0), 50, refused("num_private", 50)),
+            (budget(epsilon=2.0), 50, refused("num_private", value=50)),
         ],
     )
     def test_missing_suggestion_gives_a_reason(

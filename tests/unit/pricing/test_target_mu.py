@@ -33,7 +33,7 @@ def test_release_that_may_fail_is_refused() -> None:
     """A stable top-k has no mu, and the error names another setting and other aggregators."""
     aggregator: Aggregator = StableTopK(selection_scale=20.0, test_std=20.0, failure_prob=1e-10)
     budget = MuBudget.from_mu(1.0, delta=1e-6, accountant=RdpAccountant)
-    with refused("target_mu", 1.0, "target_epsilon"):
+    with refused("target_mu", value=1.0, rule="target_epsilon"):
         plan_release(aggregator, SHAPE, budget)
 
 
@@ -42,12 +42,12 @@ def test_release_that_may_fail_is_refused() -> None:
 )
 def test_mu_stands_alone(other: dict[str, object]) -> None:
     """A mu beside an epsilon is refused."""
-    with refused("target_mu", 0.5):
+    with refused("target_mu", value=0.5):
         budget_from_settings(target_delta=1e-6, target_mu=0.5, **other)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("mu", [0.0, -1.0])
 def test_mu_is_above_zero(mu: float) -> None:
     """A mu of 0 would need infinite noise."""
-    with refused("target_mu", mu):
+    with refused("target_mu", value=mu):
         budget_from_settings(target_delta=1e-6, target_mu=mu)

@@ -55,7 +55,7 @@ def test_invalid_predictions_are_refused(
     name: str,
 ) -> None:
     """Predictions, scores or labels of another type, shape or with NaN are refused by name."""
-    with refused(name, ANY):
+    with refused(name, value=ANY):
         multilabel_metrics(predicted_labels=predicted, scores=scores, true_labels=true)
 
 
@@ -250,10 +250,10 @@ def test_unknown_labels_are_left_out_of_every_metric() -> None:
 def test_an_unknown_label_that_is_true_is_refused() -> None:
     """A mask that hides a true label, or has another shape, is refused."""
     for known in (~TRUE, np.ones((2, 3), np.bool_)):
-        with refused("known", ANY):
+        with refused("known", value=ANY):
             multilabel_metrics(PREDICTED, SCORES, TRUE, known=known)
     nothing = np.zeros(TRUE.shape, np.bool_)
-    with refused("known", 0, rule="at least one label that is known"):
+    with refused("known", value=0, rule="at least one label that is known"):
         multilabel_metrics(PREDICTED, SCORES, nothing, known=nothing)
 
 

@@ -83,15 +83,15 @@ def test_undefined_metrics_are_null_and_numpy_numbers_are_numbers(report: Report
 )
 def test_impossible_prices_are_refused(privacy: Privacy, field: str, value: float) -> None:
     """A price with an impossible number is refused under `privacy.` and its field."""
-    with refused(f"privacy.{field}", value):
+    with refused(f"privacy.{field}", value=value):
         replace(privacy, **{field: value})
 
 
 def test_contradictory_counts_are_refused(report: Report) -> None:
     """More answers than queries, another rate, other numbers of queries and a score above 1 are refused."""
     for answered, rate, refusal in (
-        (7, 1.0, refused("release.num_answered", 7)),
-        (3, 0.6, refused("release.answer_rate", 0.6)),
+        (7, 1.0, refused("release.num_answered", value=7)),
+        (3, 0.6, refused("release.answer_rate", value=0.6)),
     ):
         with refusal:
             ReleaseSummary(
@@ -101,9 +101,9 @@ def test_contradictory_counts_are_refused(report: Report) -> None:
                 label_accuracy=None,
                 micro_f1=None,
             )
-    with refused("privacy.num_queries", 5):
+    with refused("privacy.num_queries", value=5):
         replace(report, privacy=replace(report.privacy, num_queries=5))
-    with refused("micro_f1", ANY, "a number in [0"):
+    with refused("micro_f1", value=ANY, rule="a number in [0"):
         Scores(
             accuracy=0.5,
             balanced_accuracy=None,
@@ -119,17 +119,17 @@ def test_contradictory_counts_are_refused(report: Report) -> None:
         (
             '"delta"',
             '"delta_"',
-            refused("report.privacy", "['delta', 'delta_']"),
+            refused("report.privacy", value="['delta', 'delta_']"),
         ),
-        ('"delta": 1e-06,', "", refused("report.privacy", "['delta']")),
-        ('"real": true', '"real": 1', refused("report.data.real", "int")),
+        ('"delta": 1e-06,', "", refused("report.privacy", value="['delta']")),
+        ('"real": true', '"real": 1', refused("report.data.real", value="int")),
         ('"epsilon": 7.9912', '"epsilon": NaN', refused("report", rule="strict JSON")),
-        ('"epsilon": 7.9912', '"epsilon": "8"', refused("report.privacy.epsilon", "str")),
-        ('"num_labels": 4', '"num_labels": true', refused("report.data.num_labels", "bool")),
+        ('"epsilon": 7.9912', '"epsilon": "8"', refused("report.privacy.epsilon", value="str")),
+        ('"num_labels": 4', '"num_labels": true', refused("report.data.num_labels", value="bool")),
         (
             '"num_teachers": 411',
             '"num_teachers": [1]',
-            refused("report.teachers.num_teachers", "list"),
+            refused("report.teachers.num_teachers", value="list"),
         ),
     ],
 )

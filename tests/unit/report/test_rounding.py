@@ -66,7 +66,7 @@ def test_values_that_are_no_numbers_or_probabilities_are_refused() -> None:
         with pytest.raises(InvalidValue) as caught:
             round_up(value, digits)
         assert caught.value.name == name
-    with refused("delta", 1.5):
+    with refused("delta", value=1.5):
         format_delta(delta=1.5)
 
 

@@ -25,7 +25,7 @@ def test_a_release_with_too_large_failure_probability_gets_a_remedy_that_works()
     priced = plan_release(STABLE, shape=SHAPE, budget=budget)
     require_room(ledger, priced)
     ledger.charge(priced.event, adjacency=ledger.adjacency)
-    with refused("failure_prob", 1e-9, "failures of at most") as caught:
+    with refused("failure_prob", value=1e-9, rule="failures of at most") as caught:
         require_room(ledger, priced)
     # half of (1e-6 - 6e-7) / 2, for each of 600 queries
     assert caught.value.remedies == (

@@ -141,7 +141,7 @@ def test_untrained_teachers_vote_without_an_engine(dataset: Dataset, tmp_path: P
     ensemble, _ = trained(dataset, tmp_path, engine, teacher=KernelTeacher())
     assert engine.num_trained == 0
     assert isinstance(ensemble.vote(), KernelVotes)
-    with refused("teacher", "KernelTeacher"):
+    with refused("teacher", value="KernelTeacher"):
         next(ensemble.confidences())
 
 

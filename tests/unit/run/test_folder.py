@@ -66,7 +66,7 @@ def test_a_lost_digest_of_a_begun_run_is_not_written_again(tmp_path: Path, name:
     (tmp_path / "partition.json").touch()
     with (
         folder.opened(SETTINGS),
-        refused("file", path),
+        refused("file", value=path),
     ):
         folder.claim(SETTINGS, **BEGAN)
 
@@ -78,7 +78,7 @@ def test_refusals_name_settings_and_hide_digests(
     folder = begun(tmp_path / "run")
     with (
         folder.opened(SETTINGS),
-        refused("data", "another") as caught,
+        refused("data", value="another") as caught,
     ):
         folder.claim(SETTINGS, **(BEGAN | {"data": "ef" * 32}))
     assert "efef" not in str(caught.value) and "abab" not in str(caught.value)
@@ -87,7 +87,7 @@ def test_refusals_name_settings_and_hide_digests(
     with folder.opened(long):
         folder.claim(long, **BEGAN)
     with (
-        refused("output_dir", ANY, "found a run with name_0=x") as caught,
+        refused("output_dir", value=ANY, rule="found a run with name_0=x") as caught,
         folder.opened(SETTINGS),
     ):
         pass
@@ -107,7 +107,7 @@ def test_a_new_setting_that_is_null_does_not_refuse_old_runs(
         {"seed": None, "data": {"name": "x"}},
     ):
         with (
-            refused("output_dir", ANY, "new folder or this run's own"),
+            refused("output_dir", value=ANY, rule="new folder or this run's own"),
             RunFolder(tmp_path).opened(other),
         ):
             pass
@@ -159,7 +159,7 @@ def test_a_claimed_folder_behind_a_link_is_readable_by_its_owner_alone(tmp_path:
     lost = RunFolder(tmp_path / "lost")
     (tmp_path / "lost").symlink_to(tmp_path / "nowhere")
     with (
-        refused("output_dir", ANY, "a folder"),
+        refused("output_dir", value=ANY, rule="a folder"),
         lost.opened({}),
     ):
         raise AssertionError("a link to nothing was opened")

@@ -33,6 +33,6 @@ def test_an_unprepared_table_is_refused_with_the_schema_that_it_needs(tmp_path: 
         Queries.read(tmp_path / "latin.csv", schema=schema)
     with pytest.raises(InvalidValue, match=rf"^queries\.preis: expected numbers .*{end}"):
         Queries.read(tmp_path / "comma.csv", schema=schema)
-    with refused("queries", ANY, "the file of"):
+    with refused("queries", value=ANY, rule="the file of"):
         Queries.read(plain_table)
     assert np.isfinite(Queries.read(plain_table, schema=schema).inputs).all()

@@ -31,12 +31,12 @@ def test_without_a_seed_all_streams_except_noise_repeat(
     assert list(tmp_path.iterdir()) == [path]
     assert path.stat().st_mode & 0o777 == 0o600
     path.chmod(0o644)  # others could read it
-    with refused("secret", ANY, "mode 0600"):
+    with refused("secret", value=ANY, rule="mode 0600"):
         RandomStreams.of_run(path, seed=None)
     path.chmod(0o600)
     for text in ("0\n", "", "g" * 64 + "\n", "0" * 64):  # weak
         path.write_text(text)
-        with refused("secret", ANY, "64"):
+        with refused("secret", value=ANY, rule="64"):
             RandomStreams.of_run(path, seed=None)
     streams = RandomStreams.from_secret()
     other = RandomStreams.from_secret()

@@ -86,7 +86,7 @@ def test_holders_must_divide_the_number_of_teachers() -> None:
     assert Places.with_equal_holders(num_teachers=400, num_holders=40) == Places(
         num_holders=40, teachers_each=10
     )
-    with refused("holders", 7, "a number that divides the 400"):
+    with refused("holders", value=7, rule="a number that divides the 400"):
         Places.with_equal_holders(num_teachers=400, num_holders=7)
 
 

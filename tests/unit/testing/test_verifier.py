@@ -198,7 +198,7 @@ def test_invalid_distribution_is_refused(law: Any) -> None:
     """The distribution has a wrong sum, nan, or a negative probability, or is no dictionary or
     empty: it is refused with its histogram.
     """
-    with refused("distribution((0, 0))", ANY):
+    with refused("distribution((0, 0))", value=ANY):
         verify(
             lambda histogram: law,
             event=PureDpEvent(epsilon=1.0),
@@ -388,7 +388,7 @@ def test_invalid_argument_of_verifier_is_refused(
     name: str, verify_invalidly: Callable[[], object]
 ) -> None:
     """`verify_samples` is called with one invalid argument, and the error is about its `name`."""
-    with refused(name, ANY):
+    with refused(name, value=ANY):
         verify_invalidly()
 
 

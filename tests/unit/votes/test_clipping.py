@@ -75,14 +75,14 @@ def test_no_teacher_may_be_missing_unless_teachers_come_and_go() -> None:
     More votes than declared teachers are refused under either.
     """
     votes = np.zeros((3, 2, 2))
-    with refused("num_teachers", 4, "3"):
+    with refused("num_teachers", value=4, rule="3"):
         ClippedSum(clip=1.0, shape=(2, 2)).total(votes, center=0.0, num_teachers=4)
     assert (
         not ClippedSum(clip=1.0, shape=(2, 2), adjacency=Adjacency.ADD_REMOVE)
         .total(votes, center=0.0, num_teachers=4)
         .any()
     )
-    with refused("num_teachers", 2, "3"):
+    with refused("num_teachers", value=2, rule="3"):
         ClippedSum(clip=1.0, shape=(2, 2), adjacency=Adjacency.ADD_REMOVE).total(
             votes, center=0.0, num_teachers=2
         )
@@ -91,25 +91,28 @@ def test_no_teacher_may_be_missing_unless_teachers_come_and_go() -> None:
 @pytest.mark.parametrize(
     ("votes", "refusal"),
     [
-        (np.full((1, 2, 2), np.nan), refused("votes", "NaN or infinity")),
-        (np.full((1, 2, 2), -np.inf), refused("votes", "NaN or infinity")),
-        (np.full((1, 2, 2), 1e200), refused("votes", "NaN or infinity")),
-        (np.zeros((1, 2, 3)), refused("votes.shape", (1, 2, 3))),
+        (np.full((1, 2, 2), np.nan), refused("votes", value="NaN or infinity")),
+        (np.full((1, 2, 2), -np.inf), refused("votes", value="NaN or infinity")),
+        (np.full((1, 2, 2), 1e200), refused("votes", value="NaN or infinity")),
+        (np.zeros((1, 2, 3)), refused("votes.shape", value=(1, 2, 3))),
         (
             np.zeros((2, 2)),
-            refused("votes.shape", (2, 2)),
+            refused("votes.shape", value=(2, 2)),
         ),
-        (np.zeros((1, 2, 2), dtype=int), refused("votes.dtype", "int64", "bool votes or floats")),
+        (
+            np.zeros((1, 2, 2), dtype=int),
+            refused("votes.dtype", value="int64", rule="bool votes or floats"),
+        ),
         (
             np.zeros((1, 2, 2), dtype=complex),
-            refused("votes.dtype", "complex128"),
+            refused("votes.dtype", value="complex128"),
         ),
-        (np.zeros((0, 2, 2)), refused("votes.shape", (0, 2, 2))),
-        (3, refused("votes", "int")),
+        (np.zeros((0, 2, 2)), refused("votes.shape", value=(0, 2, 2))),
+        (3, refused("votes", value="int")),
         ([[[0.0, 1.0], [0.0]]], refused("votes", rule="rows of equal")),
         (
             LowRankVotes(SPAN, weights=np.zeros((1, 2, 2))),
-            refused("votes.shape", (1, 3, 2)),
+            refused("votes.shape", value=(1, 3, 2)),
         ),
     ],
 )
@@ -127,13 +130,13 @@ def test_most_queries_are_summed_exactly(clip: float) -> None:
     """
     most = ClippedSum.most_queries(2**26, num_labels=40)
     assert most > 8
-    with refused("votes.shape", (0,)):  # there are none; the sum would be exact
+    with refused("votes.shape", value=(0,)):  # there are none; the sum would be exact
         ClippedSum(clip, shape=(most, 40)).total([], center=0.0, num_teachers=2**26)
-    with refused("num_teachers", 67108864):
+    with refused("num_teachers", value=67108864):
         ClippedSum(clip, shape=(2 * most, 40)).total([], center=0.0, num_teachers=2**26)
 
 
 def test_clip_with_overflowing_square_is_refused() -> None:
     """A clip of 1e-165, whose square is no float above 0, is refused."""
-    with refused("clip", 1e-165, "at least 1e-100"):
+    with refused("clip", value=1e-165, rule="at least 1e-100"):
         ClippedSum(clip=1e-165, shape=(2, 2))

@@ -117,7 +117,7 @@ def test_the_span_keeps_lengths() -> None:
     np.testing.assert_allclose(
         span @ (span.T @ directions.features(POOL[:30])), directions.features(POOL[:30])
     )
-    with refused("num_queries", 3, "at least 5"):
+    with refused("num_queries", value=3, rule="at least 5"):
         directions.span(POOL[:3])
 
 

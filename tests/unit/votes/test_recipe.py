@@ -21,7 +21,7 @@ def test_a_value_outside_of_its_range_is_refused(name: str) -> None:
     """A recipe whose field `name` is 1 below or 1 above its documented range is refused."""
     item = next(item for item in fields(Recipe) if item.name == name)
     for value in (item.metadata["low"] - 1, item.metadata["high"] + 1):
-        with refused(name, value):
+        with refused(name, value=value):
             Recipe.from_values({name: value})
 
 
@@ -37,26 +37,26 @@ def test_each_field_of_a_recipe_is_documented(name: str) -> None:
 @pytest.mark.parametrize("value", [float("nan"), float("inf"), True, "0.5", None])
 def test_non_numeric_value_is_refused(value: Any) -> None:
     """`Recipe` refuses nan, infinity, a bool, a text and None as its `trust`."""
-    with refused("trust", value):
+    with refused("trust", value=value):
         Recipe(trust=value)
 
 
 def test_a_count_is_a_whole_number() -> None:
     """`Recipe` refuses 2.5 as its number of rounds."""
-    with refused("num_rounds", 2.5):
+    with refused("num_rounds", value=2.5):
         Recipe(num_rounds=2.5)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("shares", [(0.5, 0.5), (0.1, 0.3, 0.7), 1.0])
 def test_prevalence_split_has_three_parts_with_sum_one(shares: Any) -> None:
     """`Recipe` refuses a prevalence split of two shares, one with sum 1.1, and a number."""
-    with refused("prevalence_split", shares):
+    with refused("prevalence_split", value=shares):
         Recipe(prevalence_split=shares)
 
 
 def test_every_part_of_the_split_is_positive() -> None:
     """`Recipe` refuses a prevalence split with a share of 0."""
-    with refused("prevalence_split", 0.0):
+    with refused("prevalence_split", value=0.0):
         Recipe(prevalence_split=(0.0, 0.4, 0.6))
 
 
@@ -115,7 +115,7 @@ def test_an_aggregator_takes_a_recipe_by_its_fields() -> None:
     recipe: Any = {"trust": 0.25}
     assert CenteredVotes(noise_multiplier=1.0, recipe=recipe).recipe == Recipe(trust=0.25)
     wrong: Any = "trust"
-    with refused("recipe", "str"):
+    with refused("recipe", value="str"):
         CenteredVotes(noise_multiplier=1.0, recipe=wrong)
 
 

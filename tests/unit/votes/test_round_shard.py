@@ -200,7 +200,7 @@ def test_a_shard_with_missing_records_is_refused() -> None:
     shard = shard_records.empty_shard()
     (block,) = shard_records.blocks()
     shard.append(block.inputs[1:], block.labels[1:])
-    with refused("num_records", len(block.labels) - 1):
+    with refused("num_records", value=len(block.labels) - 1):
         shard.total(QUESTION)
 
 
@@ -221,7 +221,7 @@ def test_a_full_disk_is_refused_before_features_are_made(
 ) -> None:
     """Features that need more than the free space are refused, unless they are made anew."""
     monkeypatch.setattr(array_rows, "MAX_BYTES_IN_MEMORY", 0)
-    with refused("scratch", True, rule="false, or"):
+    with refused("scratch", value=True, rule="false, or"):
         FeatureStorage(folder=tmp_path).require_room(num_rows=10**12, width=1000)
     FeatureStorage(is_kept=False).require_room(num_rows=10**12, width=1000)
     FeatureStorage(folder=tmp_path).require_room(num_rows=1, width=2)

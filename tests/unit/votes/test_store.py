@@ -66,7 +66,7 @@ def test_a_torn_file_is_refused(tmp_path, kept):
     """
     path = write(tmp_path / "votes.npz", make_votes()).path
     path.write_bytes(path.read_bytes()[:kept])
-    with refused("file", ANY, "vote file"):
+    with refused("file", value=ANY, rule="vote file"):
         VoteStore.open(path)
 
 
@@ -75,7 +75,7 @@ def test_set_padding_bits_after_the_last_label_are_refused(tmp_path):
     np.savez(
         tmp_path / "votes.npz", packed=np.full((2, 3, 2), 255, np.uint8), num_labels=np.array(13)
     )
-    with refused("file", ANY, "vote file (bits"):
+    with refused("file", value=ANY, rule="vote file (bits"):
         list(VoteStore.open(tmp_path / "votes.npz").blocks())
 
 
@@ -88,5 +88,5 @@ def test_a_flipped_bit_fails_the_checksum(tmp_path):
     data[position] ^= 1
     path.write_bytes(bytes(data))
     opened = VoteStore.open(path)  # looks at the shape only
-    with refused("file", ANY, "vote file (Bad"):
+    with refused("file", value=ANY, rule="vote file (Bad"):
         StoredVotes(opened).counts()

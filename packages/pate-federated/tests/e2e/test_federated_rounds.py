@@ -125,7 +125,7 @@ def test_each_group_of_a_holder_may_be_a_teacher(tmp_path: Path) -> None:
         small_rounds(plan, folder=tmp_path / "few"),
         roll=Roll({"north": 480, "south": 12}, max_absent=0),
     )
-    with refused("absent holders", 1, "num_teachers=480: expected 12"):
+    with refused("absent holders", value=1, rule="num_teachers=480: expected 12"):
         uneven_release.run(Exchanges(holder, uneven_release.roll))
 
 
@@ -138,11 +138,11 @@ def test_each_group_of_a_holder_may_be_a_teacher(tmp_path: Path) -> None:
         ),
         (
             replace(rounds_plan(), holders=None, teacher=ConvexTeacher()),
-            refused("absent holders", 4, "teacher=ConvexTeacher"),
+            refused("absent holders", value=4, rule="teacher=ConvexTeacher"),
         ),
         (
             replace(rounds_plan(), holders=None, teacher=KernelTeacher(nonlinear=True)),
-            refused("absent holders", 4, "teacher.nonlinear=true"),
+            refused("absent holders", value=4, rule="teacher.nonlinear=true"),
         ),
     ],
 )
@@ -248,7 +248,7 @@ def test_round_with_too_many_absences_is_asked_again(
     the moments are lost, the ledger gives the released round.
     """
     release, exchange = rounds_in(tmp_path, spoil=without(kind="moments", holder="3"))
-    with refused("absent holders", 1, "holder=3:"):
+    with refused("absent holders", value=1, rule="holder=3:"):
         release.run(exchange)
     assert len(charges(tmp_path / "release")) == 1  # and nothing is published
     assert not (tmp_path / "release" / "release" / "release.npz").exists()
@@ -261,7 +261,7 @@ def test_round_with_too_many_absences_is_asked_again(
     assert len(charges(tmp_path / "release")) == 1
     (tmp_path / "release" / "manifest.json").unlink()
     shutil.rmtree(release.inbox)
-    with refused("data", "another"):
+    with refused("data", value="another"):
         release.run(again)
 
 
@@ -395,7 +395,7 @@ def test_release_refused_for_absences_charges_nothing(homes: Path, tmp_path: Pat
     With all holders it is released, and charged once.
     """
     release = small_release(PLAN, folder=tmp_path)
-    with refused("absent holders", 1):
+    with refused("absent holders", value=1):
         release.run(lambda: answers(homes)[1:])
     assert not charges(tmp_path / "release")
     release.run(lambda: answers(homes))

@@ -57,7 +57,7 @@ def test_stages_publish_the_same_student_as_a_run(votes: Votes, tmp_path: Path) 
     release(plan, votes["bits"], tmp_path / "apart")
     before = contents(tmp_path / "apart")
     sent = Path(shutil.copytree(tmp_path / "apart" / "release", tmp_path / "sent"))
-    with refused("release", ANY, "student in"):
+    with refused("release", value=ANY, rule="student in"):
         pate.load(sent)
     student(PLAN, sent, tmp_path / "model")
     student(PLAN, tmp_path / "apart", tmp_path / "again")
@@ -119,7 +119,7 @@ def test_vote_file_has_mode_0600_and_no_record_data(votes: Votes, tmp_path: Path
     first = path.read_bytes()
     assert (head.holder, head.num_groups) == ("hospital", 960)
     path.unlink()
-    with refused("output_dir", ANY, "new folder or this run's own"):
+    with refused("output_dir", value=ANY, rule="new folder or this run's own"):
         cast(replace(folder_of_holder, settings={"name": "another"}), tmp_path)
     (tmp_path / "hospital.work" / "cast.sha256").unlink()
     assert cast(folder_of_holder, tmp_path).read_bytes() == first
@@ -202,14 +202,14 @@ def test_one_ledger_holds_all_releases_of_the_holders_and_its_cap(
             tmp_path / "first",
         )
     other = replace(release_plan(plan), ledger=ledger, max_total_epsilon=6.0, seed=7)
-    with refused("max_epsilon", 6.0):
+    with refused("max_epsilon", value=6.0):
         release(other, votes["bits"][:3], tmp_path / "second")  # some of the holders
     event = NOISE.event_for(num_queries=1, num_labels=1, num_teachers=1)
     account = SharedLedger(other_ledger, target_delta=1e-5, accountant=RdpAccountant).account(
         "others"
     )
     account.charge(event, adjacency="replace_one", key="x")
-    with refused("ledger", ANY, "new file"):
+    with refused("ledger", value=ANY, rule="new file"):
         release(
             replace(release_plan(plan), ledger=other_ledger), votes["bits"], tmp_path / "second"
         )
@@ -226,9 +226,9 @@ def test_folder_of_another_plan_is_refused(votes: Votes, tmp_path: Path) -> None
     plan = replace(PLAN, target_epsilon=None)
     folder = tmp_path / "release"
     release(release_plan(plan), votes["bits"][:2], folder)
-    with refused("data", "another"):
+    with refused("data", value="another"):
         release(release_plan(plan), votes["bits"], folder)
-    with refused("data", "another"):
+    with refused("data", value="another"):
         release(release_plan(plan), votes["bits"][2:], folder)
     assert Ledger.stored(tmp_path / "ledger.db").epsilon > 0
     assert len(charges(folder)) == 1
@@ -249,8 +249,8 @@ def test_unsupported_settings_of_stages_are_refused_before_reading(
             "confidences",
             refused("aggregator.rounds", rule="aggregator.rounds=1"),
         ),
-        (several, "bits", refused("cast", "bits")),
-        (prior, "bits", refused("queries", None)),
+        (several, "bits", refused("cast", value="bits")),
+        (prior, "bits", refused("queries", value=None)),
     ):
         with refusal:
             release(
@@ -276,18 +276,18 @@ def test_a_student_of_other_samples_or_releases_is_refused(votes: Votes, tmp_pat
     release(release_plan(PLAN), votes["bits"], tmp_path / "apart")
     data = small_dataset()
     moved = replace(data, public=replace(data.public, inputs=data.public.inputs + np.float32(1)))
-    with refused("queries", "others"):
+    with refused("queries", value="others"):
         student(replace(PLAN, load_dataset=lambda: moved), tmp_path / "apart")
     terms = json.loads((tmp_path / "apart" / "release" / "terms.json").read_text())
     file = tmp_path / "apart" / "release" / "privacy_card.md"
     file.write_text(file.read_text().replace(f"{terms['privacy']['epsilon']:.2f}", "0.10"))
-    with refused("file", ANY, "was released"):
+    with refused("file", value=ANY, rule="was released"):
         student(PLAN, tmp_path / "apart")
 
 
 def test_the_folder_of_a_run_is_no_release_to_learn_from(tmp_path: Path) -> None:
     """A run has trained its student, and its folder holds no terms for another one."""
     train(PLAN, output_dir=tmp_path / "run")
-    with refused("release", tmp_path / "run", "is not trained again"):
+    with refused("release", value=tmp_path / "run", rule="is not trained again"):
         student(PLAN, tmp_path / "run", tmp_path / "elsewhere")
     assert not (tmp_path / "elsewhere").exists()

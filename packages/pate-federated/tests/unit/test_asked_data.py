@@ -26,5 +26,5 @@ def private(tmp_path: Path) -> Path:
 def test_private_records_are_no_queries(name: str, private: Path) -> None:
     """The private file is refused as the file of queries, under another spelling of its path and under links to it."""
     reader = Arrays(private=str(private))
-    with refused("queries", ANY, "another file than"):
+    with refused("queries", value=ANY, rule="another file than"):
         AskedData(reader, path=private.parent / name).load()

@@ -74,7 +74,7 @@ def test_absent_teachers_vote_for_the_first_label_if_one_is_required(tmp_path: P
 def test_with_more_absent_than_the_roll_allows_there_is_no_source(tmp_path: Path) -> None:
     """Three of four holders are absent where the roll allows two. The votes are refused."""
     collection = collected(tmp_path, answers=whole(tmp_path, holders=["1"]))
-    with refused("absent holders", 3, "ask again, or"):
+    with refused("absent holders", value=3, rule="ask again, or"):
         collection.source(PLAIN)
 
 
@@ -88,7 +88,7 @@ def test_absent_teachers_are_refused_under_add_remove(tmp_path: Path) -> None:
     answers = whole(tmp_path, holders=["1", "2"], question=CONFIDENCES)
     collection = collected(tmp_path, answers, question=CONFIDENCES)
     centered = CenteredVotes(noise_multiplier=3.0, adjacency=Adjacency.ADD_REMOVE)
-    with refused("adjacency", "add_remove"):
+    with refused("adjacency", value="add_remove"):
         collection.source(centered)
     assert collection.source(replace(centered, adjacency=Adjacency.REPLACE_ONE)).num_teachers == 12
     assert collection.source(replace(PLAIN, adjacency=Adjacency.ADD_REMOVE)).num_teachers == 12

@@ -395,10 +395,10 @@ def test_holder_with_contradictory_status_stays_masked() -> None:
 
     Three of four holders' shares open a secret, so at most one may be absent; colluders count against the limit.
     """
-    with refused("max_absent", 2, "at most 1"):
+    with refused("max_absent", value=2, rule="at most 1"):
         SumTerms(num_holders=4, max_absent=2, most=9)
     noise = DistributedVotes(noise_std=4.0, num_holders=5, max_dropouts=1, max_colluders=3)
-    with refused("aggregator.max_colluders", 3, "less than 3"):
+    with refused("aggregator.max_colluders", value=3, rule="less than 3"):
         SumTerms.of_noise(noise, roll=Roll.numbered(num_holders=5, teachers_each=3, max_absent=1))
 
 

@@ -216,7 +216,7 @@ def test_invalid_answer_is_refused_by_name_and_adds_nothing(name: str) -> None:
     Roll.numbered(num_holders=2, teachers_each=TEACHERS, max_absent=1).require_enough(
         present=result.holders, refused=result.refused, remedy=""
     )
-    with refused("absent holders", 1, "at most max_absent=0"):
+    with refused("absent holders", value=1, rule="at most max_absent=0"):
         Roll.numbered(num_holders=2, teachers_each=TEACHERS).require_enough(
             present=result.holders, refused=result.refused, remedy=""
         )
@@ -312,11 +312,11 @@ def test_a_question_is_about_the_labels_and_samples_of_its_opening() -> None:
     """
     opening = replace(request(), inputs=np.ones((6, 5), dtype=np.float32))
     question(MOMENTS).require_of(opening)
-    with refused("question.pool_center", "others"):
+    with refused("question.pool_center", value="others"):
         question(MOMENTS, state_changes={"pool_center": np.full(5, 1e4)}).require_of(opening)
-    with refused("question.pool_center", "others"):
+    with refused("question.pool_center", value="others"):
         question(MOMENTS).require_of(request())
-    with refused("question.num_labels", 4):
+    with refused("question.num_labels", value=4):
         question(LENGTHS).require_of(replace(request(), label_names=("a", "b", "c")))
 
 
@@ -413,7 +413,7 @@ print("refused")
 def test_request_beyond_the_cell_limit_is_refused() -> None:
     """A request with 2^17 queries and 2^12 labels is refused: at most 2^28 votes are allowed."""
     large_inputs = np.zeros((2**17, 1), dtype=np.float32)
-    with refused("queries times labels", ANY, "at most 268435456"):
+    with refused("queries times labels", value=ANY, rule="at most 268435456"):
         Request(
             inputs=large_inputs,
             record_ids=np.arange(2**17),
@@ -467,5 +467,5 @@ def test_holder_names_that_differ_only_on_some_disks_are_refused(names: tuple[st
 )
 def test_degenerate_clip_in_a_question_is_refused(kind: str, clip: float) -> None:
     """A question's clip above 1000 or below 1e-12 is refused."""
-    with refused("question.clip", ANY, "1e-12 to 1000"):
+    with refused("question.clip", value=ANY, rule="1e-12 to 1000"):
         question(kind, state_changes={"clip": np.array(clip)})

@@ -103,7 +103,7 @@ def test_sum_beyond_the_terms_is_refused() -> None:
     for average, present, refusal in (
         (np.array([0.4]), 4, refused("sum", rule="within the")),
         (np.array([11.0]), 4, refused("sum", rule="within the")),
-        (np.array([1.0]), 2, refused("holders present", 2)),
+        (np.array([1.0]), 2, refused("holders present", value=2)),
     ):
         with refusal:
             terms.exact_sum(average, present)
@@ -203,7 +203,7 @@ def test_a_holder_answers_a_request_for_noisy_numbers_once(tmp_path: Path) -> No
         numbers_of(tmp_path, name="1", own=holder_sum)
     folder = tmp_path / "home-1"
     (folder / f"answered-{request().digest}").rename(folder / "answered-another")
-    with refused("requests answered with noise", 2, "at most 1"):
+    with refused("requests answered with noise", value=2, rule="at most 1"):
         numbers_of(tmp_path, name="1", own=holder_sum)
     numbers_of(tmp_path, name="1", own=replace(holder_sum, max_answers=2))
     without = HolderSum(SumTerms.of_counts(ROLL))
@@ -291,7 +291,7 @@ def test_stored_sum_is_released_after_an_interruption(tmp_path: Path) -> None:
 def test_release_with_too_few_holders_is_refused(tmp_path: Path) -> None:
     """Two of four holders answer where three are required. The release is refused after its one charge."""
     total = np.zeros((NUM_QUERIES, NUM_LABELS), dtype=np.int64)
-    with refused("num_contributions", 2, "3"):
+    with refused("num_contributions", value=2, rule="3"):
         release_of(tmp_path, aggregator=NOISE).run(lambda: (total, ("1", "2")))
     assert num_charges(tmp_path) == 1  # holders were asked
 
@@ -313,17 +313,20 @@ def test_inconsistent_terms_are_refused(tmp_path: Path) -> None:
         return replace(release_of(tmp_path, aggregator=NOISE), shares=43)
 
     for build, refusal in (
-        (partial(with_noise, replace(NOISE, num_holders=5)), refused("aggregator.num_holders", 5)),
+        (
+            partial(with_noise, replace(NOISE, num_holders=5)),
+            refused("aggregator.num_holders", value=5),
+        ),
         (
             partial(with_noise, replace(NOISE, max_dropouts=0)),
-            refused("aggregator.max_dropouts", 0),
+            refused("aggregator.max_dropouts", value=0),
         ),
         (
             partial(with_noise, replace(NOISE, max_votes=2)),
-            refused("vote_clip", None, "max_votes=2 of"),
+            refused("vote_clip", value=None, rule="max_votes=2 of"),
         ),
-        (with_target_epsilon, refused("target_epsilon", 2.0, "holders have")),
-        (with_shares, refused("shares", 43)),
+        (with_target_epsilon, refused("target_epsilon", value=2.0, rule="holders have")),
+        (with_shares, refused("shares", value=43)),
     ):
         with refusal:
             build().run(lambda: pytest.fail("asked"))
@@ -341,11 +344,11 @@ def test_shares_of_a_part_of_the_holders_are_enough() -> None:
     for shares, refusal in (
         (
             41,
-            refused("shares", 41),
+            refused("shares", value=41),
         ),
-        (42, refused("shares", ANY, "odd number")),
-        (401, refused("shares", ANY, "odd number")),
-        (5, refused("shares", 5)),
+        (42, refused("shares", value=ANY, rule="odd number")),
+        (401, refused("shares", value=ANY, rule="odd number")),
+        (5, refused("shares", value=5)),
     ):
         with refusal:
             SumTerms(num_holders=400, max_absent=40, most=9, shares=shares)

@@ -108,5 +108,5 @@ def test_weighted_records_are_refused_with_other_samples(tmp_path: Path) -> None
         names=("patient", "doctor"), weights=np.full(4, 0.25), num_groups=1, largest=4
     )
     counted = replace(_dataset(), shared=shared)
-    with refused("data.group", "['patient', 'doctor']"):
+    with refused("data.group", value="['patient', 'doctor']"):
         AskedData(SimpleNamespace(load=lambda: counted), path=queries).load()

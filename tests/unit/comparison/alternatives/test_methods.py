@@ -63,7 +63,7 @@ def test_a_kept_calibration_is_priced_again(method: Alternative, tmp_path: Path)
     Calibration(
         parameters={"noise_multiplier": 0.9 * contender.parameters["noise_multiplier"]}, epsilon=3.0
     ).write(path)
-    with refused("epsilon", ANY, "3 once calibrated"):
+    with refused("epsilon", value=ANY, rule="3 once calibrated"):
         calibrated(method, budget=budget(epsilon=3.0), bench=small_bench(), file_path=path)
 
 
@@ -91,16 +91,16 @@ def test_a_seed_gives_the_same_model_and_another_seed_another(method: Alternativ
 
 def test_invalid_method_is_refused_in_one_line() -> None:
     """A method for the add-remove adjacency, or with an unknown network, is refused."""
-    with refused("adjacency", "add_remove"):
+    with refused("adjacency", value="add_remove"):
         replace(GRADIENT, adjacency=str(Adjacency.ADD_REMOVE))
-    with refused("method.network", "cnn"):
+    with refused("method.network", value="cnn"):
         replace(LINEAR, network="cnn").check(small_bench())
 
 
 def test_without_opacus_a_line_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     """Opacus is not installed: a DP-SGD method is refused, and full-batch gradient descent is not."""
     monkeypatch.setitem(sys.modules, "opacus", None)
-    with refused("method", "dp_sgd"):
+    with refused("method", value="dp_sgd"):
         replace(LINEAR)
     replace(GRADIENT)  # which does without
 

@@ -114,7 +114,7 @@ def test_group_column_missing_in_a_file_is_refused(tmp_path: Path) -> None:
     """
     table = write_rows(tmp_path, head="who,age,ill", rows=["x,3,1", "y,4,0"])
     (tmp_path / "public.csv").write_text("age,ill\n3,1\n4,0\n")
-    with refused("data.group", "who"):
+    with refused("data.group", value="who"):
         replace(table, group="who").load()
 
 

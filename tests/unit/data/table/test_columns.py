@@ -134,14 +134,14 @@ def test_category_setting_treats_numbers_and_dates_as_words(wards: Table) -> Non
 )
 def test_category_setting_names_a_feature_column(wards: Table, column: str, rule: str) -> None:
     """`data.category` with an unknown column, or with a label, is refused."""
-    with refused("data.category", column, rule):
+    with refused("data.category", value=column, rule=rule):
         replace(wards, category=(column,)).load()
 
 
 def test_category_setting_beside_a_schema_file_is_refused(wards: Table, tmp_path: Path) -> None:
     """`data.category` is refused beside `data.schema`, as the schema decides which columns are categories."""
     wards.public_schema().write(tmp_path / "schema.yaml")
-    with refused("data.category", "[ward]"):
+    with refused("data.category", value="[ward]"):
         replace(wards, category=("ward",), schema=str(tmp_path / "schema.yaml")).load()
 
 

@@ -71,5 +71,5 @@ def test_invalid_csv_head_is_refused(tmp_path: Path, case: str) -> None:
     change, rule = UNREADABLE[case]
     path = tmp_path / "public.csv"
     path.write_bytes(change(path.read_bytes()))
-    with refused("data.public", path, rule):
+    with refused("data.public", value=path, rule=rule):
         table.load()

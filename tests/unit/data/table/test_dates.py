@@ -347,14 +347,14 @@ def test_frequent_possible_placeholder_yields_a_remark(tmp_path: Path) -> None:
 
 def test_an_unknown_order_is_refused(tmp_path: Path) -> None:
     """`data.date_order=dm` is refused."""
-    with refused("data.date_order", "dm"):
+    with refused("data.date_order", value="dm"):
         replace(write_dates(tmp_path, cells=ISO), date_order="dm").load()
 
 
 def test_text_as_first_year_is_refused(tmp_path: Path) -> None:
     """`data.first_year` as text is refused."""
     year: Any = "1930"
-    with refused("data.first_year", "1930"):
+    with refused("data.first_year", value="1930"):
         replace(write_dates(tmp_path, cells=ISO), first_year=year).load()
 
 

@@ -186,7 +186,7 @@ def test_missing_person_name_is_refused(tmp_path: Path) -> None:
     """One of two rows has no person. The division is refused."""
     path = tmp_path / "few.csv"
     path.write_text("who,x\n1,2\n,3\n")
-    with refused("group", "who", "a value in each row, 1"):
+    with refused("group", value="who", rule="a value in each row, 1"):
         make_dealing(path).part_of_row()
 
 
@@ -194,7 +194,7 @@ def test_too_few_persons_for_three_splits_are_refused(tmp_path: Path) -> None:
     """Two persons cannot be divided into three splits, and are refused."""
     path = tmp_path / "few.csv"
     path.write_text("who,x\n1,2\n2,3\n")
-    with refused("split", "0.2,0.1", "more than 2"):
+    with refused("split", value="0.2,0.1", rule="more than 2"):
         make_dealing(path).part_of_row()
 
 

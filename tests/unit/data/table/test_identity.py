@@ -79,9 +79,9 @@ def test_notations_of_one_name_are_one_person(tmp_path: Path, case: str, ending:
         decimal=spellings.decimal,
         thousands=spellings.thousands,
     )
-    with refused("data.group", "person", "person in one split"):
+    with refused("data.group", value="person", rule="person in one split"):
         table.load()
-    with refused("data.id", "person"):
+    with refused("data.id", value="person"):
         replace(table, group=None, id="person").load()
 
 
@@ -109,7 +109,7 @@ def test_pandas_types_with_equal_values_name_one_person(tmp_path: Path, column: 
     frames = people_frames()
     frames["private"]["person"] = column
     frames["test"]["person"] = [f"{number}.00" for number in NUMBERS]
-    with refused("data.group", "person", "60 are in"):
+    with refused("data.group", value="person", rule="60 are in"):
         write_frames(tmp_path, frames, endings={"private": "feather"}).load()
 
 
@@ -139,5 +139,5 @@ def test_image_folder_compares_owners_in_canonical_form(tmp_path: Path) -> None:
         image.new("RGB", (4, 4)).save(tmp_path / name)
     table = tmp_path / "t.csv"
     table.write_text("\n".join(["file,split,who,sun", *(f"{','.join(row)},1" for row in rows)]))
-    with refused("data.group", "who", "each who in one split, 1"):
+    with refused("data.group", value="who", rule="each who in one split, 1"):
         ImageFolder(str(tmp_path), str(table), labels=("sun",), group="who").load()

@@ -57,9 +57,9 @@ def test_third_word_in_a_label_column_is_refused(tmp_path: Path) -> None:
     frames = frames_in_words("ja")
     frames["test"].loc[0, "flu"] = "?"
     table = write_frames(tmp_path, frames)
-    with refused("data.true", ANY, "other word"):
+    with refused("data.true", value=ANY, rule="other word"):
         replace(table, true="ja").load()
-    with refused("data.true", "yep"):
+    with refused("data.true", value="yep"):
         replace(table, true="yep").load()
 
 
@@ -172,7 +172,7 @@ def test_one_column_may_list_all_labels(tmp_path: Path, labels: tuple[str, ...])
 
 def test_label_names_do_not_come_from_private_rows(tmp_path: Path) -> None:
     """The public file lists no label. The column is refused, even if private rows list some."""
-    with refused("data.labels", "[diagnoses]", "the public file names none"):
+    with refused("data.labels", value="[diagnoses]", rule="the public file names none"):
         write_diagnoses(tmp_path, cells={**DIAGNOSES, "public": [None]}).load()
 
 
@@ -187,9 +187,9 @@ def test_public_file_may_lack_the_column_that_lists_labels(tmp_path: Path) -> No
     dataset = replace(table, labels=("diagnoses", "flu")).load()
     assert dataset.label_names == ("flu",)
     assert not dataset.public_labeled
-    with refused("data.labels", "[flu,cold]"):
+    with refused("data.labels", value="[flu,cold]"):
         replace(table, labels=("flu", "cold")).load()
-    with refused("data.labels", "age"):
+    with refused("data.labels", value="age"):
         replace(table, labels=("diagnoses", "age")).load()
 
 

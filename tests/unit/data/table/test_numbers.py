@@ -73,10 +73,10 @@ def test_refusal_of_another_notation_names_the_setting(
 @pytest.mark.parametrize(
     ("setting", "value", "refusal"),
     [
-        ("thousands", ";", refused("data.thousands", ";")),
-        ("missing", "?", refused("data.missing", "?")),
-        ("label_separator", "", refused("data.label_separator", "")),
-        ("private", "", refused("data.private", "")),
+        ("thousands", ";", refused("data.thousands", value=";")),
+        ("missing", "?", refused("data.missing", value="?")),
+        ("label_separator", "", refused("data.label_separator", value="")),
+        ("private", "", refused("data.private", value="")),
     ],
 )
 def test_impossible_settings_are_refused(
@@ -90,14 +90,14 @@ def test_impossible_settings_are_refused(
 def test_decimal_mark_and_thousands_mark_must_differ(tmp_path: Path) -> None:
     """`thousands=,` with `decimal=comma` is refused."""
     table = write_frames(tmp_path, people_frames())
-    with refused("data.thousands", ","):
+    with refused("data.thousands", value=","):
         replace(table, thousands=",", decimal="comma").load()
 
 
 def test_word_for_yes_is_refused_with_a_label_separator(tmp_path: Path) -> None:
     """`data.true` beside `data.label_separator` is refused."""
     table = write_frames(tmp_path, people_frames())
-    with refused("data.true", "ja", "nothing beside"):
+    with refused("data.true", value="ja", rule="nothing beside"):
         replace(table, true="ja", label_separator=";")
 
 

@@ -121,7 +121,7 @@ def test_person_in_two_splits_is_found_across_notations(tmp_path: Path, load: Lo
     """
     ids = [str(uuid.UUID(int=2**100 + number)) for number in range(12)]
     capitals = [name.upper() for name in ids[:3]]
-    with refused("data.group", "person", "each person in one split, 3"):
+    with refused("data.group", value="person", rule="each person in one split, 3"):
         load(tmp_path, {**USUAL, "private": ids, "test": [*capitals, "a", "b"]})
 
 

@@ -210,7 +210,7 @@ def test_other_files_in_a_folder_are_refused(tmp_path: Path, name: str, rule: st
     else:
         write_text(folder, name)
     table = TableFile(folder, name="data.private")
-    with refused("data.private", folder / name, rule):
+    with refused("data.private", value=folder / name, rule=rule):
         list(table.rows())
     pattern = TableFile(folder / "*.parquet", name="data.private")
     assert sum(len(numbers) for numbers, _ in pattern.rows()) == 30
@@ -222,7 +222,7 @@ def test_a_path_without_files_is_refused(
 ) -> None:
     """An empty folder, and patterns that nothing matches, are refused with the setting."""
     (tmp_path / "empty").mkdir()
-    with refused("data.private", tmp_path / place, "a folder with a file in it"):
+    with refused("data.private", value=tmp_path / place, rule="a folder with a file in it"):
         reader(tmp_path / place).load()
 
 
@@ -251,7 +251,7 @@ def test_files_with_other_columns_are_refused(
     if change == "add":
         other = table.append_column("more", table.column("age"))
     write_table(folder / f"part-1.{ending}", other)
-    with refused("data", folder / f"part-1.{ending}", rule.format(ending)):
+    with refused("data", value=folder / f"part-1.{ending}", rule=rule.format(ending)):
         list(TableFile(folder, name="data").rows())
 
 
@@ -282,10 +282,10 @@ def test_types_that_do_not_fit_are_refused(tmp_path: Path) -> None:
     write_table(folder / "0.parquet", pa.table({"age": [1.5]}))
     write_table(folder / "1.parquet", pa.table({"age": ["2"]}))
     rule = "one type in each file for the column age, it has string and 0.parquet double"
-    with refused("data", folder / "1.parquet", rule):
+    with refused("data", value=folder / "1.parquet", rule=rule):
         TableFile(folder, name="data").read()
     write_table(folder / "1.parquet", pa.table({"age": [2**53 + 1]}))
-    with refused("data", folder / "1.parquet", "whole numbers below 2**53") as caught:
+    with refused("data", value=folder / "1.parquet", rule="whole numbers below 2**53") as caught:
         TableFile(folder, name="data").read()
     assert str(2**53 + 1) not in str(caught.value)
 
@@ -297,7 +297,7 @@ def test_one_file_in_two_splits_is_refused(
     """The test split names a file of the private folder, the folder, a pattern or a link: it is refused."""
     folder = write_parts(tmp_path / "many", records(30), ends=[10, 20], ending="csv")
     os.link(folder / "part-1.csv", tmp_path / "link.csv")
-    with refused("data.test", ANY, "another file than data.private"):
+    with refused("data.test", value=ANY, rule="another file than data.private"):
         reader(folder, test=str(tmp_path / other)).load()
 
 
@@ -307,7 +307,7 @@ def test_one_file_twice_in_a_folder_is_refused(
     """A link in the private folder leads to another file of it: its rows would count twice."""
     folder = write_parts(tmp_path / "many", records(30), ends=[10], ending="csv")
     (folder / "part-2.csv").symlink_to("part-0.csv")
-    with refused("data.private", folder / "part-2.csv", "each file once"):
+    with refused("data.private", value=folder / "part-2.csv", rule="each file once"):
         reader(folder).load()
 
 
@@ -344,7 +344,9 @@ def test_damage_is_named_with_its_file(reader: Callable[..., Table], tmp_path: P
     folder = write_parts(tmp_path / "many", records(30), ends=[10, 20], ending="csv")
     path = folder / "part-1.csv"
     path.write_text(path.read_text() + "1,2\n")
-    with refused("data.private", path, "1 of 11 rows have more or fewer, row 11 is the first"):
+    with refused(
+        "data.private", value=path, rule="1 of 11 rows have more or fewer, row 11 is the first"
+    ):
         reader(folder).load()
 
 
@@ -366,7 +368,9 @@ def test_an_id_in_two_files_is_refused(reader: Callable[..., Table], tmp_path: P
     """The same id in two private files, for rows of different people, is refused."""
     folder = write_parts(tmp_path / "many", records(30), ends=[20])
     write_table(folder / "part-2.parquet", records(10))
-    with refused("data.id", "record", "another id in each row, 10 of 40 rows of private"):
+    with refused(
+        "data.id", value="record", rule="another id in each row, 10 of 40 rows of private"
+    ):
         reader(folder, group=None).load()
 
 

@@ -185,7 +185,7 @@ def test_power_outside_0_to_2_is_refused(scales: Table) -> None:
     """A schema with a power of 3 is refused under the column's name."""
     columns = scales.public_schema().plain()["columns"]
     columns["bytes"] |= {"power": 3, "unit": 1.0, "center": 0.0}
-    with refused("x.columns.bytes", (3.0, 0.0, 1.0)):
+    with refused("x.columns.bytes", value=(3.0, 0.0, 1.0)):
         TableSchema.read({"columns": columns}, name="x")
 
 
@@ -347,17 +347,17 @@ def with_private(row: str) -> Rows:
         (
             with_private(row="p3,2025-01-01,1,F,a,0,1"),
             partial(replace),
-            refused("data.group", "patient", "split, 1 are in private and public"),
+            refused("data.group", value="patient", rule="split, 1 are in private and public"),
         ),
         (
             with_private(row="Secret,2025-01-01,1,F"),
             partial(replace),
-            refused("data.private", ANY, "1 of 4"),
+            refused("data.private", value=ANY, rule="1 of 4"),
         ),
         (
             Rows(private=b""),
             partial(replace),
-            refused("data.private", ANY, "empty"),
+            refused("data.private", value=ANY, rule="empty"),
         ),
         (
             Rows(private=HEAD.encode() + b"\n"),
@@ -367,17 +367,17 @@ def with_private(row: str) -> Rows:
         (
             Rows(private=b"a,b,a\n1,2,3\n"),
             partial(replace),
-            refused("data.private.columns", "a"),
+            refused("data.private.columns", value="a"),
         ),
         (
             Rows(private=b",age\n0,3\n"),
             partial(replace),
-            refused("data.private.columns", "''"),
+            refused("data.private.columns", value="''"),
         ),
         (
             Rows(),
             partial(replace, private="book.xlsx"),
-            refused("data.private", ANY, "a spreadsheet is"),
+            refused("data.private", value=ANY, rule="a spreadsheet is"),
         ),
         (
             Rows(private=(HEAD + ",more\n").encode()),
@@ -392,48 +392,52 @@ def with_private(row: str) -> Rows:
         (
             Rows(),
             partial(replace, labels=["flue"]),
-            refused("data.labels", "flue", "did you mean flu"),
+            refused("data.labels", value="flue", rule="did you mean flu"),
         ),
-        (Rows(), partial(replace, labels=[]), refused("data.labels", "[]", "columns that")),
+        (
+            Rows(),
+            partial(replace, labels=[]),
+            refused("data.labels", value="[]", rule="columns that"),
+        ),
         (
             Rows(),
             partial(replace, labels="flu"),
-            refused("data.labels", "flu"),
+            refused("data.labels", value="flu"),
         ),
         (
             Rows(),
             partial(replace, labels=["flu", "patient"]),
-            refused("data.group", "patient", "another column"),
+            refused("data.group", value="patient", rule="another column"),
         ),
         (
             Rows(),
             partial(replace, drop=["agee"]),
-            refused("data.drop", "agee", "did you mean age"),
+            refused("data.drop", value="agee", rule="did you mean age"),
         ),
         (
             Rows(),
             partial(replace, group="person"),
-            refused("data.group", "person", "column of data.private"),
+            refused("data.group", value="person", rule="column of data.private"),
         ),
         (
             Rows(),
             partial(replace, private="nowhere.csv"),
-            refused("data.private", ANY, "there"),
+            refused("data.private", value=ANY, rule="there"),
         ),
         (
             Rows(),
             partial(replace, private=None),
-            refused("data.private", None),
+            refused("data.private", value=None),
         ),
         (
             Rows(),
             partial(replace, private=__file__),
-            refused("data.private", ANY, "there and"),
+            refused("data.private", value=ANY, rule="there and"),
         ),
         (
             Rows(),
             partial(replace, encoding="klingon"),
-            refused("data.encoding", "klingon"),
+            refused("data.encoding", value="klingon"),
         ),
         (
             Rows(),
@@ -448,7 +452,7 @@ def with_private(row: str) -> Rows:
         (
             Rows(),
             partial(replace, id="patient", group=None),
-            refused("data.id", "patient"),
+            refused("data.id", value="patient"),
         ),
         (
             Rows(),
@@ -458,7 +462,7 @@ def with_private(row: str) -> Rows:
         (
             Rows(),
             partial(replace, path="x.csv"),
-            refused("data.path", "x.csv"),
+            refused("data.path", value="x.csv"),
         ),
         (
             Rows(public=REMARKS),
@@ -621,7 +625,7 @@ def test_public_file_with_only_some_labels_is_refused(write: Write, tmp_path: Pa
     head = HEAD.rsplit(",", 1)[0]
     rows = [f"{row},1" for row in PUBLIC_WITHOUT_LABELS]
     table = replace(write(), public=write_lines(tmp_path / "flu.csv", head, lines=rows))
-    with refused("data.labels", "cough"):
+    with refused("data.labels", value="cough"):
         table.load()
 
 
@@ -686,7 +690,7 @@ def test_decimal_setting_takes_comma_or_point_as_words(
     tmp_path: Path, file: str, setting: str
 ) -> None:
     """`decimal=,` is refused under the name of the setting."""
-    with refused(setting, ","):
+    with refused(setting, value=","):
         TableFile(tmp_path / "test.csv", name=file, decimal=",")
 
 
@@ -720,13 +724,13 @@ def test_one_file_for_two_splits_is_refused(
 ) -> None:
     """Public and private split name the same file, in two spellings. It is refused."""
     monkeypatch.chdir(tmp_path)
-    with refused("data.public", "private.csv"):
+    with refused("data.public", value="private.csv"):
         replace(write_foreign(tmp_path), public="private.csv").load()
 
 
 def test_label_in_other_letter_case_is_refused(tmp_path: Path) -> None:
     """`labels=[Ill]` is refused for a column `ill`."""
-    with refused("data.labels", "Ill"):
+    with refused("data.labels", value="Ill"):
         replace(write_foreign(tmp_path), labels=("Ill",)).public_schema()
 
 
@@ -770,7 +774,7 @@ def test_budget_must_be_the_same_within_a_group(write: Write) -> None:
     write_lines(private, head=f"{HEAD},agreed", lines=several)
     with refused("data.budget", rule="class in all"):
         reread(table)
-    with refused("data.budget", "agreed"):
+    with refused("data.budget", value="agreed"):
         replace(table, group=("patient", "note"))
 
 
@@ -817,7 +821,7 @@ def test_rows_of_several_owners_are_grouped_or_weighted(write: Write) -> None:
         assert either.privacy_unit == unit
     # each patient and each doctor has two rows
     np.testing.assert_allclose(counted.weights, 0.5, rtol=1e-5)
-    with refused("data.group", "note"):
+    with refused("data.group", value="note"):
         replace(write(), group=("patient", "note")).load()
 
 
@@ -881,7 +885,7 @@ def test_refusal_of_a_missing_column_offers_group_first(tmp_path: Path) -> None:
     line = rf"^data\.private\.mrn: .*public lacks it; {re.escape(GROUP_FIRST)}"
     with pytest.raises(InvalidValue, match=line):
         table.load()
-    with refused("data.group", "mrn", "each person there"):
+    with refused("data.group", value="mrn", rule="each person there"):
         replace(table, group="mrn").load()
     with refused("data.private.mrn", rule="where data.group=sex says whose a row is"):
         replace(table, group="sex").load()
@@ -938,7 +942,7 @@ def test_values_other_than_names_are_refused_as_columns(
     numbered_columns: Table, label: Any
 ) -> None:
     """A float, None or a truth value as the name of a label is refused."""
-    with refused("data.labels", ANY, "a list of"):
+    with refused("data.labels", value=ANY, rule="a list of"):
         replace(numbered_columns, labels=(label,))
 
 
@@ -1026,7 +1030,7 @@ def test_settings_of_a_run_override_the_schema(tmp_path: Path) -> None:
     other = "and there is mrn; 'data.drop=[mrn]' leaves it out, where data.group=age says whose a row is"
     with pytest.raises(InvalidValue, match=re.escape(other)):
         replace(completed, group="age").load()
-    with refused("data.drop", "mrn"):
+    with refused("data.drop", value="mrn"):
         replace(completed, drop=("mrn",)).load()
 
 
@@ -1034,7 +1038,7 @@ def test_schema_without_settings_gives_defaults(tmp_path: Path) -> None:
     """A schema without settings leaves labels empty, which is refused."""
     completed = with_schema(write_patients(tmp_path))
     assert "settings" not in Path(str(completed.schema)).read_text().replace("`settings`", "")
-    with refused("data.labels", "[]", "columns that"):
+    with refused("data.labels", value="[]", rule="columns that"):
         completed.load()
 
 
@@ -1053,5 +1057,5 @@ def test_labels_in_a_schema_must_be_a_list(tmp_path: Path) -> None:
     completed = with_schema(write_patients(tmp_path))
     path = Path(str(completed.schema))
     path.write_text(path.read_text().replace("columns:", "settings: {labels: flu}\ncolumns:"))
-    with refused("data.labels", "flu"):
+    with refused("data.labels", value="flu"):
         completed.load()

@@ -111,9 +111,9 @@ def test_altered_file_is_refused(
     """The words, an array or the kind in a file of vectors are replaced. Loading refuses it, also by its digest."""
     path = tmp_path / fitted.file
     write_changed(fitted, path, key, value)
-    with refused("file", ANY, "what makes numbers of texts"):
+    with refused("file", value=ANY, rule="what makes numbers of texts"):
         TextVectors.load(path, remedy="copy it again")
-    with refused("file", ANY, "another"):
+    with refused("file", value=ANY, rule="another"):
         TextVectors.load(path, sha256=fitted.digest, remedy="copy it again")
 
 

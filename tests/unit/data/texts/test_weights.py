@@ -83,7 +83,7 @@ def test_arrays_of_wrong_shapes_are_refused(fitted: TextVectors, tmp_path: Path)
             arrays = {**fitted.arrays, name: other}
             changed = type(fitted)(arrays, fitted.settings, fitted.origin)
             changed.save(tmp_path / changed.file)
-            with refused("file", ANY, "what makes numbers of texts"):
+            with refused("file", value=ANY, rule="what makes numbers of texts"):
                 TextVectors.load(tmp_path / changed.file, remedy="copy it again")
 
 
@@ -149,14 +149,14 @@ def test_large_encoder_is_published_by_digest_alone(
     path = tmp_path / "out" / vectors.file
     vectors.save(path)
     assert path.stat().st_size < place.stat().st_size
-    with refused("file", ANY, "encoder of SHA-256"):
+    with refused("file", value=ANY, rule="encoder of SHA-256"):
         TextVectors.load(path, remedy="copy it again")
     encoder_path = path.with_name("small.onnx")
     encoder_path.write_bytes(place.read_bytes())
     read = TextVectors.load(path, remedy="copy it again")
     np.testing.assert_array_equal(read.vectors(PUBLIC[:5]), vectors.vectors(PUBLIC[:5]))
     encoder_path.write_bytes(place.read_bytes()[:-1])
-    with refused("file", ANY, "another"):
+    with refused("file", value=ANY, rule="another"):
         TextVectors.load(path, remedy="copy it again")
 
 
@@ -172,7 +172,7 @@ def test_missing_sentence_transformers_are_reported(
 ) -> None:
     """Without the package sentence_transformers, a folder with a model of it is refused as needing a package."""
     monkeypatch.setitem(sys.modules, "sentence_transformers", None)
-    with refused("features.kind", "encoder", kind=MissingPackage):
+    with refused("features.kind", value="encoder", kind=MissingPackage):
         EncoderVectors.fit(PUBLIC, weights=write_sentence_transformer(tmp_path))
 
 
@@ -236,7 +236,7 @@ def test_a_file_without_weights_is_refused_in_one_line(
     pytest.importorskip("onnxruntime")
     path = tmp_path / name
     path.write_text(content)
-    with refused(setting, ANY, rule) as caught:
+    with refused(setting, value=ANY, rule=rule) as caught:
         Text(kind=kind, weights=str(path)).fit_texts(tmp_path / "cache", texts=PUBLIC)
     assert "\n" not in str(caught.value)
 
@@ -246,11 +246,11 @@ def test_a_folder_without_an_encoder_is_refused(tmp_path: Path) -> None:
     folder = tmp_path / "folder"
     folder.mkdir()
     (folder / "x").write_text("x")
-    with refused("features.weights", ANY, FOLDER_RULE):
+    with refused("features.weights", value=ANY, rule=FOLDER_RULE):
         Text(kind="encoder", weights=str(folder)).fit_texts(tmp_path / "cache", texts=PUBLIC)
 
 
 def test_features_of_an_encoder_need_a_path() -> None:
     """`kind=encoder` without weights is refused."""
-    with refused("features.weights", None):
+    with refused("features.weights", value=None):
         Text(kind="encoder")

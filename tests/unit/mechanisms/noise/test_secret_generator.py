@@ -143,7 +143,7 @@ def test_what_holds_a_stream_is_neither_copied_nor_pickled(way: str, held: str, 
 
     Two copies of a stream would draw the same noise.
     """
-    with refused("rng", "secret_generator()", "neither copied nor sent"):
+    with refused("rng", value="secret_generator()", rule="neither copied nor sent"):
         WAYS[way](HELD[held](make()))
 
 
@@ -163,11 +163,11 @@ def test_generators_of_one_bit_generator_share_its_stream() -> None:
     expected = stream(cipher_generator(KEY), num_bytes=64 * 3)
     assert b"".join(stream(one, num_bytes=64) for one in (rng, *again)) == expected
     for held in (rng.bit_generator, rng.bit_generator.seed_seq):
-        with refused("rng", "secret_generator()", "neither copied nor sent"):
+        with refused("rng", value="secret_generator()", rule="neither copied nor sent"):
             copy.copy(held)
-        with refused("rng", "secret_generator()", "neither copied nor sent"):
+        with refused("rng", value="secret_generator()", rule="neither copied nor sent"):
             held.__reduce__()  # which numpy 1.26 calls to copy a generator
-    with refused("bit_generator.state", "(not shown)"):
+    with refused("bit_generator.state", value="(not shown)"):
         rng.bit_generator.state = rng.bit_generator.state
 
 
@@ -293,9 +293,9 @@ def test_a_key_of_another_form_is_refused_and_not_shown_or_cut() -> None:
     A bit generator that needs a shorter key is refused too, so that the key is never cut.
     """
     for key in (b"", KEY[:31], KEY + b"\0", "0" * 32, 0, np.frombuffer(KEY, np.uint8)):
-        with refused("key", "(not shown)", "32"):
+        with refused("key", value="(not shown)", rule="32"):
             cipher_generator(key)
-    with refused("n_words", 2, "words of 32"):
+    with refused("n_words", value=2, rule="words of 32"):
         np.random.Philox(cipher_generator(KEY).bit_generator.seed_seq)
 
 
@@ -311,5 +311,5 @@ def test_another_cipher_by_the_same_name_is_refused(monkeypatch: pytest.MonkeyPa
 
     module._cipher.cache_clear()
     monkeypatch.setattr(chacha, "ChaCha", Weak)
-    with refused("rng", "randomgen's ChaCha"):
+    with refused("rng", value="randomgen's ChaCha"):
         secret_generator()

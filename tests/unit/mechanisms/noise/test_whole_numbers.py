@@ -195,5 +195,5 @@ def test_no_number_overflows_at_the_widest() -> None:
 )
 def test_invalid_argument_is_refused_by_name(name: str, make: Any) -> None:
     """`make` builds noise with an invalid parameter, and the error is about this parameter, `name`."""
-    with refused(name, ANY):
+    with refused(name, value=ANY):
         make()

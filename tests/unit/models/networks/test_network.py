@@ -145,9 +145,9 @@ def test_a_step_with_infinite_gradients_is_skipped(make_images, monkeypatch):
 
 def test_inputs_that_are_no_images_are_refused():
     """Inputs with two axes, and images of float64, are refused."""
-    with refused("inputs.shape", (3, 5)):
+    with refused("inputs.shape", value=(3, 5)):
         require_images(np.zeros((3, 5), np.float32))
-    with refused("inputs.dtype", "float64", "float32"):
+    with refused("inputs.dtype", value="float64", rule="float32"):
         require_images(np.zeros((3, 1, 5, 5)))
 
 
@@ -226,7 +226,7 @@ def test_auto_chooses_a_gpu_and_cuda_without_a_gpu_is_refused(monkeypatch):
     assert require_device("cpu").type == "cpu"
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
     assert require_device("auto").type == "cpu"
-    with refused("device", "cuda"):
+    with refused("device", value="cuda"):
         require_device("cuda")
 
 

@@ -113,5 +113,5 @@ def test_files_without_resnet_weights_are_refused_before_training(tmp_path, back
             InvalidValue, match=f"weights=.*{name}: expected a file of ResNet-50 weights{line}"
         ):
             read_weights(tmp_path / name)
-    with refused("image_size", 0, "a whole number >= 1"):
+    with refused("image_size", value=0, rule="a whole number >= 1"):
         ResNet50(num_labels=1, weights=None, image_size=0)
