@@ -42,7 +42,7 @@ from pate.votes.round_votes import RoundQuestion, RoundVotes
 Array = NDArray[np.float64]
 
 # Labels of which products of residuals are summed: docs/proofs/vote_rounds.md.
-_MOST_LABELS = 1024
+_MOST_LABELS = 8192
 # Of a round's clip, which then stays a length whose square is a number, whatever the recipe.
 _LEAST_FACTOR = 1e-80
 
@@ -89,7 +89,7 @@ class CenteredRounds:
     def require_fits(self, *, num_teachers: int, num_labels: int) -> None:
         """Raises `InvalidValue` for numbers that the rounds cannot use.
 
-        These are a `clip_factor` below 1e-80, more than 1,024 labels, and noise that is too large to be drawn exactly.
+        These are a `clip_factor` below 1e-80, more than 8,192 labels, and noise that is too large to be drawn exactly.
         """
         rule = f"at least {_LEAST_FACTOR:g} for votes in rounds"
         require(self.clip_factor >= _LEAST_FACTOR, "clip_factor", self.clip_factor, rule)

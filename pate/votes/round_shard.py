@@ -44,6 +44,7 @@ _BLOCK_ROWS = 512  # whose features as doubles fit into a processor's cache
 _CHUNK_ROWS = 8 * _BLOCK_ROWS  # that a thread goes through at a time
 _MOST_OF_SMALL = 32  # records of a teacher whose products are not formed one by one
 _MOST_OF_PRODUCT = 2**15  # records of a larger teacher that are multiplied at a time
+_MOST_OF_VOTES = 2**24  # numbers in the votes that are clipped at a time
 _VECTOR_ROWS = 64  # a multiple of the numbers that a processor computes at once
 _WEIGHT_BITS = 38  # of a column's length; a row of features has 14, so products have 52
 
@@ -205,10 +206,17 @@ class RoundShard:
         def sum_of(chunk: EqualSizes) -> Integers:
             """Returns the sum of the clipped votes of some teachers with equal numbers of records."""
             if pool_part is None and chunk.size <= _MOST_OF_SMALL:
-                parts = [self._sum_of_small(part, question, student) for part in chunk.blocks()]
-                return np.asarray(sum(parts))
-            means = self._means(chunk, question, student, pool_part)
-            return question.clipped_moments.sum_of_means(means, self._weights_of(chunk))
+                blocks = chunk.blocks()
+                return np.asarray(
+                    sum(self._sum_of_small(part, question, student) for part in blocks)
+                )
+            most_teachers = max(1, _MOST_OF_VOTES // question.weights.size)
+            sums = []
+            for part in chunk.blocks(most_teachers * chunk.size):
+                means = self._means(part, question, student, pool_part)
+                weights = self._weights_of(part)
+                sums.append(question.clipped_moments.sum_of_means(means, weights))
+            return np.asarray(sum(sums))
 
         total = np.zeros(question.weights.shape, dtype=np.int64)
         for votes in in_order(sum_of, items=equal_sizes(self.sizes, _CHUNK_ROWS)):

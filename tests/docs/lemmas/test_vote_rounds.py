@@ -112,3 +112,21 @@ def test_more_teachers_than_a_double_can_count_are_refused() -> None:
     """`ClippedMoments` refuses 2^23 teachers, whose sum would not be exact."""
     with refused("num_teachers", value=8388608):
         ClippedMoments(clip=1.0, num_teachers=2**23)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("spread", [1.0, 1e-3])
+def test_votes_on_8192_labels_are_no_longer_than_the_clip(spread: float) -> None:
+    """Lengths from products of records are right for as many labels as rounds take, also where records cancel."""
+    sums = ClippedMoments(clip=2e-2, num_teachers=8)
+    for size in (1, 2, 32):
+        features, residuals = opposed_records(num=8, size=size, num_labels=8192, spread=spread)
+        for features_of_one, residuals_of_one in zip(features, residuals, strict=True):
+            vote = (
+                sums.sum_of_small(features_of_one[None], residuals_of_one[None])
+                if size > 1
+                else sums.sum_of_single(features_of_one, residuals_of_one)
+            )
+            length = float(np.linalg.norm(vote * sums.step))
+            assert length <= 2e-2 * (1 + 2**-20)
+            assert spread < 1 or length > 0.8 * 2e-2

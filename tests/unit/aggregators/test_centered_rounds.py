@@ -274,8 +274,8 @@ def test_rounds_take_more_directions_than_one_matrix(num_teachers: int) -> None:
         (fitted(clip_factor=1e-99), kernel_votes(), refused("clip_factor", value=1e-99)),
         (
             fitted(),
-            kernel_votes(labels=np.zeros((NUM_RECORDS, 1025), bool)),
-            refused("num_labels", value=1025),
+            kernel_votes(labels=np.zeros((NUM_RECORDS, 8193), bool)),
+            refused("num_labels", value=8193),
         ),
         (
             CenteredVotes(noise_multiplier=1e4),
