@@ -568,8 +568,8 @@ class TableSchemaSettings:
     )
     output: str = setting("the file to write; a file of that name is never replaced", is_path=True)
     labels: list[str] = setting(
-        "the columns that hold labels. A run takes labels, group, id, drop, label_separator and encoding from the "
-        "schema's file, unless its own command sets them",
+        "the columns that hold labels. A run takes labels, group, id, drop, label_separator, uncertain, "
+        "uncertain_words and encoding from the schema's file, unless its own command sets them",
         default=[],
         is_name=True,
     )
@@ -612,6 +612,13 @@ class TableSchemaSettings:
     label_separator: str | None = setting(
         "the separator of labels, if one column holds all of them, as in flu;cough",
         default=None,
+    )
+    uncertain: str | None = setting(
+        "for runs: what -1, ? and uncertain mean as a label, one of missing, positive, negative",
+        default=None,
+    )
+    uncertain_words: list[str] = setting(
+        "words that mean the same as -1, ? and uncertain", default=[], is_name=True
     )
 
 

@@ -131,6 +131,8 @@ def _table(config: DictConfig, files_of_splits: Mapping[str, Path]) -> Table:
         date_order=config.date_order,
         first_year=config.first_year,
         label_separator=config.label_separator,
+        uncertain=config.uncertain,
+        uncertain_words=tuple(config.uncertain_words),
     )
 
 
@@ -147,6 +149,8 @@ def _settings_of(table: Table, *, encoding: str) -> TableSettings:
         id=table.id,
         drop=table.drop,
         label_separator=table.label_separator,
+        uncertain=table.uncertain,
+        uncertain_words=table.uncertain_words,
         encoding=encoding,
     )
 

@@ -17,6 +17,7 @@ from pate.data.image_form import ImageForm
 from pate.data.pictures import is_white
 from pate.data.split import SPLITS
 from pate.data.table.arrow import arrow, is_missing
+from pate.data.table.cells import as_numbers
 from pate.data.table.column import Column, Encoded
 from pate.data.table.column_names import as_column_names, as_name, require_column
 from pate.data.table.column_remarks import remarks_on_dates
@@ -28,6 +29,7 @@ from pate.data.table.schema import TableSchema
 from pate.data.table.spelling import USUAL, CellSpelling
 from pate.data.table.table_dataset import UNGROUPED, make_dataset
 from pate.data.table.table_file import NumberedBatch
+from pate.data.table.uncertain import UncertainLabels, as_words
 from pate.data.texts.tfidf import TfidfVectors
 from pate.data.texts.vectors import TextReader
 from pate.extras import require_extra
@@ -44,6 +46,7 @@ from pate.validation import (
 )
 
 _BATCH = 16384  # rows that are read together
+_NO_BIT = 127  # stands for an item of a list that is neither 0 nor 1
 
 
 @dataclass(frozen=True)
@@ -78,7 +81,8 @@ class HuggingFace(TextReader):
     Inputs are one column of pictures, or one column of lists of numbers (such as embeddings), or any number of columns
     of numbers, dates and words. The last become features as in `Table`, and the public split alone determines how.
     Labels are columns of 0 and 1, or one column of lists. A list holds the classes that apply (`List(ClassLabel)`), or
-    a 0 or 1 for each label.
+    a 0 or 1 for each label. A missing cell or a missing item of the second kind of list is an unknown label; a missing
+    list means that all labels of its record are unknown.
     """
 
     path: str | None = None  # folder or name
@@ -94,6 +98,10 @@ class HuggingFace(TextReader):
     date_order: str | None = None
     first_year: int | None = None  # the earliest year that two digits of dates mean
     labels: tuple[str, ...] = ()  # columns that are labels
+    missing: tuple[str, ...] = ()  # words that mean a missing cell: see `Table`
+    # what -1, ? and uncertain mean as a label: missing, positive or negative, see `Table`
+    uncertain: str | None = None
+    uncertain_words: tuple[str, ...] = ()  # words that mean the same
     # column that names the owner of each record, such as a person
     group: str | None = None
     id: str | None = None  # column that names each record; public ids are published
@@ -114,7 +122,10 @@ class HuggingFace(TextReader):
         require_choice("data.fit", self.fit, ("crop", "stretch"))
         require(is_white(self.white), "data.white", self.white, "a number > 0, or null")
         normalize_field(self, "path", at_home(self.path))
+        for name in ("missing", "uncertain_words"):
+            normalize_field(self, name, as_words(getattr(self, name)))
         self._spelling.require(lambda setting: f"data.{setting}")
+        self._uncertain.require()
         for name in ("inputs", "text", "category", "labels"):
             normalize_field(self, name, as_column_names(f"data.{name}", values=getattr(self, name)))
         normalize_field(self, "inputs", tuple(dict.fromkeys((*self.inputs, *self.text))))
@@ -125,7 +136,13 @@ class HuggingFace(TextReader):
 
     @property
     def _spelling(self) -> CellSpelling:
-        return CellSpelling(date_order=self.date_order, first_year=self.first_year)
+        return CellSpelling(
+            missing=self.missing, date_order=self.date_order, first_year=self.first_year
+        )
+
+    @property
+    def _uncertain(self) -> UncertainLabels:
+        return UncertainLabels(self.uncertain, self.uncertain_words)
 
     def require_settings(self) -> None:
         """Raises `InvalidValue` if the settings name no data set, no input or no label."""
@@ -162,7 +179,8 @@ class HuggingFace(TextReader):
             )
         roles = Roles(() if self.group is None else (self.group,), self.id)
         rows = {}
-        labels = Labels(self.labels if self._listed is None else self._listed[0])
+        label_names = self.labels if self._listed is None else self._listed[0]
+        labels = Labels(label_names, uncertain=self._uncertain)
         for split in SPLITS:
             self._require_columns(split)
             rows[split] = Rows(
@@ -282,7 +300,7 @@ class HuggingFace(TextReader):
                     self.inputs[0], missing=False, length=len(first[0].as_py() or ())
                 )
         if column is not None:
-            return TableSchema((column,)), column
+            return TableSchema((column,), self._spelling), column
         schema = TableSchema.fit(
             self._public_table(),
             code_columns=self.category,
@@ -340,7 +358,8 @@ class HuggingFace(TextReader):
     def _bitwise(self, table: Any) -> Any:
         """Returns a batch in which the column of lists of labels is replaced by a column of bits for each label.
 
-        A bit is null if the list does not determine it.
+        A bit is null if the list or the item is missing, -1 if the item is -1, and `_NO_BIT` if the list does not
+        determine it.
         """
         if self._listed is None or self.labels[0] not in table.column_names:
             return table
@@ -349,23 +368,27 @@ class HuggingFace(TextReader):
         column = table.column(self.labels[0]).combine_chunks()
         rows = pa.compute.list_parent_indices(column).to_numpy()
         flat = pa.compute.list_flatten(column)
+        unknown = np.repeat(is_missing(column)[:, None], len(names), axis=1)
+        bits = np.zeros(unknown.shape, np.int8)
         if of_classes:
             classes = flat.cast(pa.int64()).fill_null(-1).to_numpy()
             is_class = (classes >= 0) & (classes < len(names))
-            bits = np.zeros((len(column), len(names)), np.bool_)
-            bits[rows[is_class], classes[is_class]] = True
-            wrong = np.repeat(is_missing(column)[:, None], len(names), axis=1)
-            wrong[rows[~is_class]] = True
+            bits[rows[is_class], classes[is_class]] = 1
+            bits[rows[~is_class]] = _NO_BIT
         else:
             items_per_row = np.bincount(rows, minlength=len(column))
             first = np.cumsum(items_per_row) - items_per_row
             other = items_per_row != len(names)
             listed = [flat.take(pa.array(first + place, mask=other)) for place in range(len(names))]
             read = Labels(names).read(pa.table(listed, names=names))
-            bits = read.bits
-            wrong = read.wrong
+            bits[read.bits] = 1
+            bits[read.wrong] = _NO_BIT
+            for place, items in enumerate(listed):
+                bits[as_numbers(items) == -1, place] = -1
+            bits[other] = _NO_BIT
+            unknown |= ~read.known & ~read.wrong & ~other[:, None]
         table = table.drop_columns([self.labels[0]])
-        columns = zip(names, bits.T.astype(np.int8), wrong.T, strict=True)
+        columns = zip(names, bits.T, unknown.T, strict=True)
         for name, column_bits, is_unknown in columns:
             table = table.append_column(name, pa.array(column_bits, mask=is_unknown))
         return table

@@ -24,8 +24,14 @@ from pate.data.table.people import People, person_name, smallest_of_group
 from pate.data.table.rows import Roles, Rows
 from pate.data.table.schema import TableSchema
 from pate.data.table.spelling import USUAL, CellSpelling, canonical_word
-from pate.data.table.table_dataset import UNGROUPED, require_apart, split_numbers
+from pate.data.table.table_dataset import (
+    UNGROUPED,
+    remarks_on_gaps,
+    require_apart,
+    split_numbers,
+)
 from pate.data.table.table_file import TableFile
+from pate.data.table.uncertain import UncertainLabels, as_words
 from pate.files.digests import file_digest
 from pate.files.paths import at_home, file_identity
 from pate.progress import StageOpener, unwatched
@@ -98,7 +104,11 @@ class ImageFolder:
     table: str | None = None
     # column with the picture's path below `root`. The path names the record; paths of public records are published.
     file: str = "file"
-    labels: tuple[str, ...] = ()  # columns of 0 and 1
+    labels: tuple[str, ...] = ()  # columns of 0 and 1; a missing cell is an unknown label
+    missing: tuple[str, ...] = ()  # words that mean a missing cell: see `Table`
+    # what -1, ? and uncertain mean as a label: missing, positive or negative, see `Table`
+    uncertain: str | None = None
+    uncertain_words: tuple[str, ...] = ()  # words that mean the same
     split: str = "split"  # column with the words private, public or test
     # column that names the owner of each picture, such as a person
     group: str | None = None
@@ -124,6 +134,18 @@ class ImageFolder:
         normalize_field(self, "labels", as_column_names(setting="data.labels", values=self.labels))
         for name in ("file", "split", "group"):
             normalize_field(self, name, as_name(getattr(self, name)))
+        for name in ("missing", "uncertain_words"):
+            normalize_field(self, name, as_words(getattr(self, name)))
+        self._spelling.require(lambda setting: f"data.{setting}")
+        self._uncertain.require()
+
+    @property
+    def _spelling(self) -> CellSpelling:
+        return CellSpelling(missing=self.missing)
+
+    @property
+    def _uncertain(self) -> UncertainLabels:
+        return UncertainLabels(self.uncertain, self.uncertain_words)
 
     def require_settings(self) -> None:
         """Raises `InvalidValue` if the folder of pictures is missing, or the table or label columns are not set."""
@@ -179,6 +201,7 @@ class ImageFolder:
                 labels=rows.labels,
                 record_ids=ids,
                 group_ids=group_ids,
+                known=rows.known,
             )
             for (split, rows), order_of_split, ids, group_ids in zip(
                 read.items(), order, record_ids, groups, strict=True
@@ -193,6 +216,7 @@ class ImageFolder:
             private = whose[: ends[0]].tolist()
             names = list(map(person_name, private))
             persons = np.array([*private, *names, *(name.casefold() for name in names)])
+        remarks += remarks_on_gaps(splits, self.labels)
         remarks += remarks_on_copies(
             private_split=splits["private"],
             public_split=splits["public"],
@@ -250,7 +274,7 @@ class ImageFolder:
             white=self.white,
         )
         pictures = PictureColumn(self.file, missing=False, form=form, open=open_picture, rule=rule)
-        schema = TableSchema((pictures,))
+        schema = TableSchema((pictures,), self._spelling)
         total = sum(table.num_rows for table in file.batches(columns[:1]))
         with stage("decoding pictures", total) as advance:
             rows_of = {
@@ -260,7 +284,7 @@ class ImageFolder:
                 split: Rows(
                     batches=rows,
                     schema=schema,
-                    labels=Labels(self.labels),
+                    labels=Labels(self.labels, uncertain=self._uncertain),
                     roles=roles,
                     name=file.name,
                     split=split,

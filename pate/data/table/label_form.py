@@ -11,14 +11,19 @@ from dataclasses import replace
 
 from pate.data.table.cells import as_texts, with_missing
 from pate.data.table.label_cells import NoNames, are_bits, names_in
-from pate.data.table.labels import LABEL_HINT, Labels, Truths, label_word, naming_rule
+from pate.data.table.labels import LABEL_HINT, Labels, Truths, naming_rule
 from pate.data.table.spelling import canonical_word
 from pate.data.table.table_file import TableFile
+from pate.data.table.uncertain import UncertainLabels, label_word
 from pate.validation import InvalidValue, require
 
 
 def labels_with_columns(
-    label_names: tuple[str, ...], files: Iterable[TableFile], *, word_for_yes: str | None
+    label_names: tuple[str, ...],
+    files: Iterable[TableFile],
+    *,
+    word_for_yes: str | None,
+    uncertain: UncertainLabels,
 ) -> Labels:
     """Returns the reader of labels that have a column each.
 
@@ -27,20 +32,21 @@ def labels_with_columns(
         files: the files of all splits.
         word_for_yes: the word that means yes in labels of two arbitrary words; None for labels of 0 and 1, or yes and
             no.
+        uncertain: what cells are read as that call a label uncertain. Their words are no words for yes or no.
 
     Raises:
         InvalidValue: no column of a label has the word `word_for_yes`, or such a column has more than one other word.
     """
     if word_for_yes is None:
         hint = f"{LABEL_HINT}; data.true=WORD names another word for yes"
-        return Labels(label_names, hint=hint)
+        return Labels(label_names, hint=hint, uncertain=uncertain)
     if not label_names:
-        return Labels(label_names)
+        return Labels(label_names, uncertain=uncertain)
     yes = label_word(word_for_yes)
     words_of: dict[str, set[str]] = {name: set() for name in label_names}
     for file in files:
         for name, words in _words_in(file, columns=label_names).items():
-            words_of[name] |= set(map(label_word, words))
+            words_of[name] |= set(map(label_word, words)) - uncertain.codes.keys()
     truths = {}
     for name, words in words_of.items():
         if yes in words:
@@ -50,7 +56,7 @@ def labels_with_columns(
             truths[name] = Truths(no=next(iter(other_words), None), yes=yes)
     rule = "a word of some label's column, and none has it"
     require(len(truths) > 0, "data.true", word_for_yes, rule)
-    return Labels(label_names, truths=truths)
+    return Labels(label_names, truths=truths, uncertain=uncertain)
 
 
 def labels_in_one_column(

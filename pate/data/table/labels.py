@@ -9,14 +9,22 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from pate.data.table.cells import as_numbers, as_texts
+from pate.data.table.arrow import is_missing, joined
+from pate.data.table.cells import as_numbers, as_texts, with_missing
 from pate.data.table.label_cells import NoNames, is_list, names_in
 from pate.data.table.spelling import USUAL, CellSpelling, canonical_word
+from pate.data.table.uncertain import NO, UNKNOWN, YES, UncertainLabels, label_word
 from pate.validation import as_setting
 
 Bits = NDArray[np.bool_]
+Codes = NDArray[np.int8]
 
-LABEL_HINT = "; yes and no, true and false are taken too, an empty cell is not: leave its row out"
+LABEL_HINT = "; yes and no, true and false are taken too, and an empty cell is an unknown label"
+_UNCERTAIN_HINT = (
+    "; data.uncertain=missing (or positive, negative) says what -1, ? and uncertain mean"
+)
+
+_WRONG = -2  # the code of a cell that is no label
 
 
 class Truths(NamedTuple):
@@ -31,18 +39,14 @@ class Truths(NamedTuple):
     yes: str
 
 
-_USUAL_TRUTHS = {"false": False, "no": False, "true": True, "yes": True}
-
-
-def label_word(word: str) -> str:
-    """Returns a word of a label's column in the form in which such words are compared: canonical, in lower case."""
-    return canonical_word(word).casefold()
+_USUAL_TRUTHS = {"false": NO, "no": NO, "true": YES, "yes": YES}
 
 
 class ReadLabels(NamedTuple):
     """The labels of some rows of a table, and the cells that could not be read."""
 
-    bits: Bits  # [n, num_labels]
+    bits: Bits  # [n, num_labels]; False where a label is unknown
+    known: Bits  # [n, num_labels], labels that a cell tells
     wrong: Bits  # [n, num_labels], cells that are no label
     num_unknown: int = 0  # cells that list a label which is none of the names
 
@@ -51,9 +55,10 @@ class ReadLabels(NamedTuple):
 class Labels:
     """A reader of labels from a table.
 
-    Each label has a column of 0 and 1, of yes and no, or of two given words. Or one column lists all labels of a
-    record, such as flu;cough, and an empty cell lists none. The names of the labels come from public knowledge: from a
-    setting or from the public file.
+    Each label has a column of 0 and 1, of yes and no, or of two given words. A label is unknown where its cell is
+    missing. Or one column lists all labels of a record, such as flu;cough, and an empty cell lists none; all labels of
+    a record are unknown where the cell is a word that a setting lists as missing. The names of the labels come from
+    public knowledge: from a setting or from the public file.
 
     Attributes:
         names: the names of the labels.
@@ -61,6 +66,7 @@ class Labels:
         hint: the end of an error message on a cell that is no label. `read` replaces it if cells are lists.
         column: the column that lists all labels; None if each label has a column.
         separator: the mark between two labels in that column.
+        uncertain: what cells are read as that call a label uncertain.
         num_unknown: the number of private, public and test cells that list a label which `names` lacks. Such labels are
             left out. `Rows` adds up the counts of `read`.
     """
@@ -70,7 +76,12 @@ class Labels:
     hint: str = LABEL_HINT
     column: str | None = None
     separator: str = ""
+    uncertain: UncertainLabels = field(default_factory=UncertainLabels)
     num_unknown: int = 0
+
+    def __post_init__(self) -> None:
+        if self.uncertain.reading is None:
+            self.hint += _UNCERTAIN_HINT
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -86,46 +97,50 @@ class Labels:
         """Returns the labels of the rows in a pyarrow table, and the number of cells with labels that are unknown.
 
         Args:
-            table: a table that has the columns of the labels.
+            table: a table that has the columns of the labels, with their cells as they are in the file.
             spelling: the notation of the cells.
         """
+        cells = with_missing(table.select(list(self.columns)), spelling)
         if self.column is not None:
-            return self._read_names(table.column(self.column))
-        bits = np.zeros((table.num_rows, len(self.names)), np.bool_)
-        wrong = np.zeros_like(bits)
+            column = joined(cells.column(self.column))
+            tells_nothing = is_missing(column) & ~is_missing(joined(table.column(self.column)))
+            return self._read_names(column, tells_nothing)
+        codes = np.zeros((table.num_rows, len(self.names)), np.int8)
         for place, name in enumerate(self.names):
-            bits[:, place], wrong[:, place] = self._read_column(name, table.column(name), spelling)
-        return ReadLabels(bits, wrong)
+            codes[:, place] = self._codes(name, cells.column(name), spelling)
+        wrong = codes == _WRONG
+        return ReadLabels(bits=codes == YES, known=(codes != UNKNOWN) & ~wrong, wrong=wrong)
 
-    def _read_column(self, name: str, column: Any, spelling: CellSpelling) -> tuple[Bits, Bits]:
-        """Returns two arrays bool `[num_rows]`: the values of one label, and whether each cell could not be read.
+    def _codes(self, name: str, column: Any, spelling: CellSpelling) -> Codes:
+        """Returns the codes of a label's cells, int8 `[num_rows]`: `YES`, `NO`, `UNKNOWN`, or `_WRONG` for other cells.
 
         Args:
             name: the name of the label.
-            column: a pyarrow array of the label's cells.
+            column: a pyarrow array of the label's cells, in which missing cells are null.
             spelling: the notation of the cells.
         """
         truths = self.truths.get(name)
         if truths is not None:
-            truth_of = {truths.yes: True}
+            code_of_word = {truths.yes: YES}
             if truths.no is not None:
-                truth_of[truths.no] = False
-            return self._read_words(column, value_of_word=truth_of)
+                code_of_word[truths.no] = NO
+            return self._codes_of_words(column, code_of_word)
         numbers = as_numbers(cells=column, spelling=spelling)
-        bits = numbers == 1
-        wrong = ~(bits | (numbers == 0))
-        if wrong.any():
-            word_bits, is_no_word = self._read_words(column, value_of_word=_USUAL_TRUTHS)
-            bits = np.where(is_no_word, bits, word_bits)
-            wrong &= is_no_word
-        return bits, wrong
+        codes = np.full(len(numbers), _WRONG, np.int8)
+        codes[np.isnan(numbers)] = UNKNOWN
+        for number, code in (*self.uncertain.codes_of_numbers.items(), (0, NO), (1, YES)):
+            codes[numbers == number] = code
+        is_wrong = codes == _WRONG
+        if is_wrong.any():
+            codes[is_wrong] = self._codes_of_words(column, _USUAL_TRUTHS)[is_wrong]
+        return codes
 
-    def _read_words(self, column: Any, value_of_word: Mapping[str, bool]) -> tuple[Bits, Bits]:
-        """Returns the values of a label, bool `[num_rows]`, and whether each cell is none of the known words.
+    def _codes_of_words(self, column: Any, code_of_word: Mapping[str, int]) -> Codes:
+        """Returns the codes of a label's cells, int8 `[num_rows]`, from their words.
 
         Args:
             column: a pyarrow array of the label's cells.
-            value_of_word: the value that each known word means.
+            code_of_word: the code of each word that means yes or no.
         """
         coded = as_texts(column).dictionary_encode()
         words = coded.dictionary.to_pylist()
@@ -133,17 +148,20 @@ class Labels:
             self.hint = (
                 f"; {as_setting(name='data.label_separator', value=';')} reads lists of labels"
             )
-        # the last entry is for empty cells
-        truths = [value_of_word.get(label_word(word)) for word in words] + [None]
-        codes = coded.indices.fill_null(len(words)).to_numpy(zero_copy_only=False)
-        bits = np.array([truth is True for truth in truths])[codes]
-        wrong = np.array([truth is None for truth in truths])[codes]
-        return bits, wrong
+        known_words = {**self.uncertain.codes, **code_of_word}
+        codes = [known_words.get(label_word(word), _WRONG) for word in words]
+        codes.append(UNKNOWN)  # the code of missing cells
+        places = coded.indices.fill_null(len(words)).to_numpy(zero_copy_only=False)
+        return np.asarray(np.array(codes, np.int8)[places])
 
-    def _read_names(self, column: Any) -> ReadLabels:
+    def _read_names(self, column: Any, tells_nothing: Bits) -> ReadLabels:
         """Returns the labels that cells list.
 
         A cell is marked as wrong if it is not empty and cannot be read as a list of labels.
+
+        Args:
+            column: a pyarrow array of the cells, in which missing cells are null.
+            tells_nothing: the cells by which all labels of a row are unknown, bool `[num_rows]`.
         """
         coded = as_texts(column).dictionary_encode()
         cells = coded.dictionary.to_pylist()
@@ -161,7 +179,10 @@ class Labels:
             bits[row, [place_of[name] for name in names if name in place_of]] = True
             has_unknown[row] = not place_of.keys() >= set(names)
         codes = coded.indices.fill_null(len(cells)).to_numpy(zero_copy_only=False)
-        return ReadLabels(bits[codes], wrong[codes], num_unknown=int(has_unknown[codes].sum()))
+        known = np.repeat(~tells_nothing[:, None], len(self.names), axis=1) & ~wrong[codes]
+        return ReadLabels(
+            bits[codes], known, wrong[codes], num_unknown=int(has_unknown[codes].sum())
+        )
 
 
 def naming_rule(separator: str) -> str:

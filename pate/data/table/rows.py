@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -106,7 +106,9 @@ class Rows:
 
     Attributes:
         inputs: features `[n, num_features]`; `FileRows` if the table is large.
-        labels: bool `[n, num_labels]`.
+        labels: bool `[n, num_labels]`; False where a label is unknown.
+        known: bool `[n, num_labels]`, which labels are known. None if all are, unless a setting says what uncertain
+            labels mean.
         labeled: False if all labels of public rows are missing; all of `labels` are False then.
         numbers: int64 `[n]`, the numbers of the rows in the table, from 0.
         groups: for each kind of owner, a chunked pyarrow array `[n]` that names the owner of each row: whole numbers
@@ -147,6 +149,7 @@ class Rows:
         self._schema = schema
         self._label_form = labels
         self._name = name
+        self._split = split
         self._place_of_row = place_of_row
         self._wrong_cells = _WrongCells(len(schema.columns))
         self._wrong_labels = _WrongCells(len(labels.names))
@@ -155,6 +158,7 @@ class Rows:
         self.labeled = split != "public"
         inputs = Spilled()
         bits: list[NDArray[np.bool_]] = []
+        known: list[NDArray[np.bool_] | None] = []
         numbers = [np.zeros(0, np.int64)]
         names: dict[str, list[Any]] = {column: [] for column in roles.columns}
 
@@ -165,6 +169,7 @@ class Rows:
             numbers.append(part.numbers)
             inputs.append(part.encoded.features)
             bits.append(self._add(part))
+            known.append(self._known_of(part))
             for column, chunks in names.items():
                 chunks.append(part.cells[column])
             if cell_digest is not None and part.hashes is not None:
@@ -186,6 +191,7 @@ class Rows:
         self.budgets = None if roles.budget is None else as_texts(names_of[roles.budget])
         self.inputs: Any = inputs.whole()
         self.labels = np.concatenate(bits)
+        self.known = self._mask(known, bits)
 
     @property
     def record_names(self) -> list[str]:
@@ -206,7 +212,7 @@ class Rows:
         )
         labels = None
         if len(label_columns) == len(form.columns):
-            labels = form.read(cells, self._schema.spelling)
+            labels = form.read(batch, self._schema.spelling)
         return _ReadBatch(
             numbers=numbers,
             encoded=self._schema.encode(batch),
@@ -233,6 +239,44 @@ class Rows:
         self._wrong_labels.add(part.labels.wrong, part.numbers)
         self._label_form.num_unknown += part.labels.num_unknown
         return part.labels.bits
+
+    def _known_of(self, part: _ReadBatch) -> NDArray[np.bool_] | None:
+        """Returns which labels of a batch are known, `[num_rows, num_labels]`; None if all are, to save memory."""
+        if part.labels is None or part.labels.known.all():
+            return None
+        return part.labels.known
+
+    def _mask(
+        self,
+        known_of_batches: Sequence[NDArray[np.bool_] | None],
+        labels_of_batches: Sequence[NDArray[np.bool_]],
+    ) -> NDArray[np.bool_] | None:
+        """Returns which labels of all rows are known, `[n, num_labels]`, or None; see the attribute `known`.
+
+        Args:
+            known_of_batches: which labels of each batch are known; None if all are.
+            labels_of_batches: the labels of each batch.
+
+        Raises:
+            InvalidValue: no label of any row is known, unless the rows are public.
+        """
+        have_gaps = any(known is not None for known in known_of_batches)
+        if not self.labeled or not (have_gaps or self._label_form.uncertain.reading):
+            return None
+        mask = np.concatenate(
+            [
+                np.ones_like(labels) if known is None else known
+                for known, labels in zip(known_of_batches, labels_of_batches, strict=True)
+            ]
+        )
+        if not mask.any():
+            rule = "a label in some row, no cell tells one"
+            name = f"{self._name}.{self._label_form.columns[0]}"
+            if self._split != "public":
+                raise InvalidValue(name, rule=rule)
+            self.labeled = False
+            return None
+        return mask
 
     def _require_labels(self) -> None:
         """Raises `InvalidValue` if a cell is no label, unless the rows are public and all their labels are missing."""

@@ -31,9 +31,15 @@ from pate.data.table.people import People
 from pate.data.table.remedies import rewriting, ways_out
 from pate.data.table.rows import MEGABYTE, Roles, Rows, gather_batches, watched_batches
 from pate.data.table.schema import TableSchema, load_settings
-from pate.data.table.table_dataset import UNGROUPED, make_dataset, remarks_on_lost_columns
+from pate.data.table.table_dataset import (
+    UNGROUPED,
+    make_dataset,
+    remarks_on_gaps,
+    remarks_on_lost_columns,
+)
 from pate.data.table.table_file import NumberedBatch, TableFile
 from pate.data.table.table_settings import TableSettings
+from pate.data.table.uncertain import UncertainLabels, as_words
 from pate.data.texts.tfidf import TfidfVectors
 from pate.data.texts.vectors import TextReader
 from pate.files.paths import at_home, files_named
@@ -108,11 +114,16 @@ class Table(TextReader):
         decimal: `comma` for numbers such as 3,5 in CSV files; None takes the value in the schema's file, or else a
             point.
         thousands: the mark between thousands, one of . , ' _ or a blank; None as for `decimal`.
-        missing: words that mean a missing cell, in addition to empty cells and NA; none as for `decimal`.
+        missing: words that mean a missing cell, in addition to empty cells and NA; none as for `decimal`. A label
+            whose cell is missing is unknown.
         date_order: `dmy`, `mdy` or `ymd`, the order of dates in numbers such as 04.03.2024 if the public file is
             ambiguous.
         first_year: the earliest year that two digits of dates can mean: with 1930, 45 is 1945 and 22 is 2022.
         true: the word for yes where labels are two other words than 0 and 1, such as ja.
+        uncertain: what a cell of a label means that is -1, ? or uncertain: missing (the label is unknown), positive or
+            negative; None makes such cells errors. A value also declares that labels may have gaps, which is public,
+            whatever the rows hold. None finds out from the rows whether labels have gaps.
+        uncertain_words: words that mean the same as -1, ? and uncertain, such as maybe.
         label_separator: the mark between labels where a column lists all labels of a record, such as flu;cough.
         name: the name of the data set, in the report and on the card.
         seed: the seed of the public rows' order; part of the data, not of the noise.
@@ -138,6 +149,8 @@ class Table(TextReader):
     date_order: str | None = None
     first_year: int | None = None
     true: str | None = None
+    uncertain: str | None = None
+    uncertain_words: tuple[str, ...] = ()
     label_separator: str | None = None
     name: str = field(default="table", metadata={"public": True})
     seed: int = 0
@@ -149,8 +162,9 @@ class Table(TextReader):
             normalize_field(self, name, at_home(getattr(self, name)))
         for name in _LISTS:
             normalize_field(self, name, as_column_names(f"data.{name}", values=getattr(self, name)))
-        if isinstance(self.missing, (list, tuple)):
-            normalize_field(self, "missing", tuple(map(as_name, self.missing)))
+        for name in ("missing", "uncertain_words"):
+            normalize_field(self, name, as_words(getattr(self, name)))
+        self._uncertain.require(self.label_separator)
         self._normalize_group()
         for name in ("split", "budget", "id", "true", "label_separator"):
             normalize_field(self, name, as_name(getattr(self, name)))
@@ -256,6 +270,8 @@ class Table(TextReader):
             label_separator=separator,
             group=settings.group if self.group is None else self.group,
             id=settings.id if self.id is None else self.id,
+            uncertain=settings.uncertain if self.uncertain is None else self.uncertain,
+            uncertain_words=self.uncertain_words or settings.uncertain_words,
             encoding=settings.encoding if self.encoding == UTF_8 else self.encoding,
         )
         if completed == self:
@@ -334,13 +350,21 @@ class Table(TextReader):
             people = People.from_names(columns=rows.groups, spelling=spelling)
             groups = people.groups()[0]
             remarks += people.remarks(f"data.group={owners[0]}")
+        records = Split(
+            inputs=rows.inputs,
+            labels=rows.labels,
+            record_ids=ids,
+            group_ids=groups,
+            known=rows.known,
+        )
+        remarks += remarks_on_gaps({"private": records}, self._label_form.names)
         remarks += remarks_on_lost_columns(
             "data.private", schema.columns, rows.unknown_and_missing, num_records=len(rows.numbers)
         )
         return PrivateRecords(
             name=self.name,
             label_names=self._label_form.names,
-            records=Split(inputs=rows.inputs, labels=rows.labels, record_ids=ids, group_ids=groups),
+            records=records,
             preprocessing=schema,
             private_cells=digest.hexdigest(),
             notes=(*self._notes(), *remarks),
@@ -606,11 +630,20 @@ class Table(TextReader):
         with stage(f"texts of {split} records, kB", size_kb) as advance:
             return read(gather_batches(batches, file_size_kb=size_kb, report_progress=advance))
 
+    @property
+    def _uncertain(self) -> UncertainLabels:
+        return UncertainLabels(self.uncertain, self.uncertain_words)
+
     @cached_property
     def _label_form(self) -> Labels:
         files = self._files.values()
         if self.label_separator is None or not self.labels:
-            return labels_with_columns(label_names=self.labels, files=files, word_for_yes=self.true)
+            return labels_with_columns(
+                label_names=self.labels,
+                files=files,
+                word_for_yes=self.true,
+                uncertain=self._uncertain,
+            )
         return labels_in_one_column(
             self.labels,
             files,

@@ -73,9 +73,14 @@ def make_dataset(
         SPLITS, parts, identities.ids, identities.groups, strict=True
     ):
         splits[split] = Split(
-            inputs=part.inputs, labels=part.labels, record_ids=ids, group_ids=groups
+            inputs=part.inputs,
+            labels=part.labels,
+            record_ids=ids,
+            group_ids=groups,
+            known=part.known,
         )
     remarks = _remarks_on_content(rows_of_splits, schema, identities)
+    remarks += remarks_on_gaps(splits, label_names)
     remarks += remarks_on_copies(
         private_split=splits["private"],
         public_split=splits["public"],
@@ -168,6 +173,28 @@ def _names_for_ledgers(columns: Sequence[Any], spelling: CellSpelling) -> OwnerN
             folded = [name.casefold() for name in persons.to_pylist()]
             names += [canonical_words(words, spelling), persons, pa.array(folded, pa.string())]
     return OwnerNames(pa.chunked_array(names, pa.string()).unique())
+
+
+def remarks_on_gaps(splits: Mapping[str, Split], label_names: Sequence[str]) -> Iterator[str]:
+    """Yields remarks on unknown labels, for the owner of the records: a line for each split that has some.
+
+    Args:
+        splits: the records of some splits, by the split's name.
+        label_names: the names of the labels.
+    """
+    for name, split in splits.items():
+        if split.known is None or split.known.all():
+            continue
+        shares = split.known.mean(axis=0)
+        most = int(shares.argmax())
+        least = int(shares.argmin())
+        line = (
+            f"data.{name}: {1 - shares.mean():.1%} of the labels are unknown and left out; "
+            f"{shares[most]:.1%} of the records tell {label_names[most]}, {shares[least]:.1%} {label_names[least]}"
+        )
+        if name == "private":
+            line += "; which ones is protected, that there are some is public"
+        yield line
 
 
 def remarks_on_lost_columns(

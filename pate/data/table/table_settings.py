@@ -23,6 +23,8 @@ class TableSettings:
     id: str | None = None
     drop: tuple[str, ...] = ()
     label_separator: str | None = None
+    uncertain: str | None = None
+    uncertain_words: tuple[str, ...] = ()
     encoding: str = UTF_8
 
     def plain(self) -> dict[str, Any]:
@@ -61,6 +63,8 @@ class TableSettings:
             id=settings.get("id"),
             drop=drop,
             label_separator=settings.get("label_separator"),
+            uncertain=settings.get("uncertain"),
+            uncertain_words=_as_tuple(settings.get("uncertain_words", ())),
             encoding=settings.get("encoding", UTF_8),
         )
 

@@ -192,8 +192,8 @@ PLACES = {5: 6, 15: 4, 22: 3}  # private, public, test: the row of the split
 
 
 WRONG_BITS = {
-    "int64": ([0, 257, 0], [-1, 0, 0], [0, None, 1], None),
-    "float32": ([0, 0.7, 1], [0, float("nan"), 1], [0, float("inf"), 1]),
+    "int64": ([0, 257, 0], [-1, 0, 0], [0, 127, 1]),
+    "float32": ([0, 0.7, 1], [0, float("inf"), 1]),
     "uint8": ([0, 2, 1],),
     "string": (["0", "perhaps", "1"],),
 }
@@ -206,7 +206,7 @@ WRONG_BITS = {
 def test_lists_of_bits_are_checked_like_label_columns(
     kind: str, wrong: Any, place: int, tmp_path: Path
 ) -> None:
-    """One list of bits, in any split, has a value that is no bit or a missing one. It is refused with its row."""
+    """One list of bits, in any split, has a value that is no bit. It is refused with its row."""
     rows: list[Any] = [["0", "1", "0"] if kind == "string" else [0, 1, 0] for _ in range(24)]
     rows[place] = wrong
     line = f"tags_[01]: expected 0 or 1 in a label's column, 1 of .* row {PLACES[place]} is the"
@@ -227,7 +227,7 @@ def test_lists_of_bits_equal_label_columns(kind: str, no: Any, yes: Any, tmp_pat
 
 
 @pytest.mark.parametrize("place", PLACES)
-@pytest.mark.parametrize("wrong", [[-1], [0, -1], [0, None], None])
+@pytest.mark.parametrize("wrong", [[-1], [0, -1], [0, None]])
 def test_unknown_class_in_a_list_is_refused(wrong: Any, place: int, tmp_path: Path) -> None:
     """One list of classes, in any split, has an unknown or missing class. It is refused."""
     tags: list[Any] = [[number % 3] for number in range(24)]
@@ -237,6 +237,60 @@ def test_unknown_class_in_a_list_is_refused(wrong: Any, place: int, tmp_path: Pa
         InvalidValue, match=r"cat: expected 0 or 1 in a label's column, 1 of .* rows hold something"
     ):
         tagged(tmp_path, feature, tags).load()
+
+
+@pytest.mark.parametrize(
+    ("kind", "gap"), [("int8", None), ("float32", float("nan")), ("string", None)]
+)
+def test_missing_bits_of_a_list_are_unknown_labels(kind: str, gap: Any, tmp_path: Path) -> None:
+    """One of two bits is missing in the first list, and the second list is missing."""
+    no, yes = ("0", "1") if kind == "string" else (0, 1)
+    tags: list[Any] = [[gap, yes], None, *[[no, yes], [yes, no]] * 11]
+    feature = datasets.List(datasets.Value(kind), length=2)
+    private = tagged(tmp_path, feature, tags).load().private
+    assert private.known is not None
+    assert private.known[:3].tolist() == [[False, True], [False, False], [True, True]]
+    assert private.labels[:3].tolist() == [[False, True], [False, False], [False, True]]
+    assert private.known[2:].all()
+
+
+def test_missing_list_of_classes_makes_all_labels_unknown(tmp_path: Path) -> None:
+    """The first list of classes is missing, and the second is empty."""
+    tags: list[Any] = [None, [], *[[0], [1]] * 11]
+    feature = datasets.List(datasets.ClassLabel(names=["cat", "dog"]))
+    private = tagged(tmp_path, feature, tags).load().private
+    assert private.known is not None
+    assert private.known[:2].tolist() == [[False, False], [True, True]]
+    assert not private.labels[:2].any()
+
+
+@pytest.mark.parametrize("as_list", [False, True])
+@pytest.mark.parametrize(
+    ("uncertain", "first"),
+    [("missing", (False, False)), ("positive", (True, True)), ("negative", (True, False))],
+)
+def test_uncertain_bit_follows_the_setting(
+    as_list: bool, uncertain: str, first: tuple[bool, bool], tmp_path: Path
+) -> None:
+    """The first label is -1, in a column or in a list; `first` is whether it is known, and its value."""
+    bits = [-1, 0, 1] * 8
+    columns: dict[str, Any] = {"age": AGES, "flu": [[bit] for bit in bits] if as_list else bits}
+    features = None
+    if as_list:
+        flu = datasets.List(datasets.Value("int64"), length=1)
+        features = datasets.Features({"age": datasets.Value("float64"), "flu": flu})
+    path = saved(tmp_path / "saved", columns, features)
+    data_set = reader(path, inputs=["age"], labels=["flu"])
+    with refused("data.private.flu_0" if as_list else "data.private.flu"):
+        data_set.load()
+    dataset = replace(data_set, uncertain=uncertain).load()
+    private = dataset.private
+    assert private.known is not None
+    assert (private.known[0, 0], private.labels[0, 0]) == first
+    assert private.known[1:3].all()
+    assert private.labels[1:3, 0].tolist() == [False, True]
+    other = replace(data_set, uncertain="missing").load()
+    assert other.private_cells == dataset.private_cells
 
 
 @pytest.mark.slow

@@ -73,6 +73,24 @@ def test_pictures_are_read_with_their_labels(folder: Path) -> None:
         assert np.allclose(levels, {"d.png": 80, "e.png": 120}[name] / 255)
 
 
+@pytest.mark.parametrize("uncertain", ["missing", "positive", "negative"])
+def test_labels_of_pictures_may_have_gaps(folder: Path, uncertain: str) -> None:
+    """One label of a private picture is -1, another empty, and a third a word of the settings."""
+    rows = [*ROWS]
+    rows[0] = "a.png,private,p1,-1,0"
+    rows[1] = "b/c.jpg,private,p1,,skipped"
+    (folder / "labels.csv").write_text("\n".join([HEAD, *rows]))
+    with refused("data.table.smiles", rule="data.uncertain=missing"):
+        replace(reader(folder), missing=("skipped",)).load()
+    dataset = replace(reader(folder), missing=("skipped",), uncertain=uncertain).load()
+    assert dataset.private.known is not None
+    is_known = uncertain != "missing"
+    assert dataset.private.known.tolist() == [[is_known, True], [False, False]]
+    assert dataset.private.labels[0].tolist() == [uncertain == "positive", False]
+    assert dataset.test.known is not None
+    assert dataset.test.known.all()
+
+
 def test_image_form_treats_files_and_images_alike(folder: Path) -> None:
     """The preprocessing turns files and opened pictures into the public inputs.
 

@@ -45,11 +45,12 @@ def test_two_words_of_any_language_may_mean_yes_and_no(tmp_path: Path, yes: str)
 
 
 def test_empty_label_does_not_mean_no(tmp_path: Path) -> None:
-    """One label of a file with the words ja and nein is empty. The row is refused, and not read as 0."""
+    """One label of a file with the words ja and nein is empty. The label is unknown, and not read as 0."""
     frames = frames_in_words("ja")
     frames["test"].loc[0, "flu"] = None
-    with refused("data.test.flu", rule="empty cell is not: leave its row out"):
-        replace(write_frames(tmp_path, frames), true="ja").load()
+    dataset = replace(write_frames(tmp_path, frames), true="ja").load()
+    assert dataset.test.known is not None
+    assert dataset.test.known[:2].tolist() == [[False, True], [True, True]]
 
 
 def test_third_word_in_a_label_column_is_refused(tmp_path: Path) -> None:

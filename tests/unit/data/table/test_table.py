@@ -335,9 +335,9 @@ def with_private(row: str) -> Rows:
             refused("data.private.flu", rule="0 or 1 in a label's column, 1 of 4"),
         ),
         (
-            Rows(test=["t1,2025-01-01,1,F,a,,1"]),
+            Rows(test=["t1,2025-01-01,1,F,a,-1,1"]),
             partial(replace),
-            refused("data.test.flu", rule="0 or 1 in a label's column, 1 of 1"),
+            refused("data.test.flu", rule="data.uncertain=missing (or positive, negative) says"),
         ),
         (
             with_private(row=",2025-01-01,1,F,a,0,1"),
@@ -482,7 +482,7 @@ def with_private(row: str) -> Rows:
         (
             Rows(private=[row[:-3] + "," for row in PRIVATE[:2]]),
             partial(replace),
-            refused("data.private.flu", rule="column, 2"),
+            refused("data.private.flu", rule="a label in some row"),
         ),
     ],
 )

@@ -1,0 +1,88 @@
+"""Cells that call a label uncertain, such as -1, and what a setting reads them as."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import cached_property
+from types import MappingProxyType
+from typing import Any
+
+from pate.data.table.column_names import as_name
+from pate.data.table.spelling import canonical_word
+from pate.validation import require
+
+NO = 0
+YES = 1
+UNKNOWN = -1
+"""The codes of a cell of a label: the label does not hold, it holds, or the cell does not tell."""
+
+READINGS = MappingProxyType({"missing": UNKNOWN, "positive": YES, "negative": NO})
+"""The values of `data.uncertain`, and the code that uncertain cells get."""
+
+_USUAL_WORDS = ("-1", "?", "uncertain")
+_CERTAIN_WORDS = ("0", "1", "false", "no", "true", "yes")
+
+
+def label_word(word: str) -> str:
+    """Returns a word of a label's column in the form in which such words are compared: canonical, in lower case."""
+    return canonical_word(word).casefold()
+
+
+@dataclass(frozen=True)
+class UncertainLabels:
+    """The words that call a label uncertain, and what they are read as.
+
+    Attributes:
+        reading: `missing`, `positive` or `negative`; None if such cells are errors.
+        words: words that mean uncertain, in addition to -1, ? and uncertain.
+    """
+
+    reading: str | None = None
+    words: tuple[str, ...] = ()
+
+    def require(self, separator: str | None = None) -> None:
+        """Raises `InvalidValue` if a field has an impossible value.
+
+        Args:
+            separator: the mark between the labels in one cell; None if each label has a column.
+        """
+        choices = ", ".join(READINGS)
+        is_reading = isinstance(self.reading, str) and self.reading in READINGS
+        rule = f"one of {choices}: a label holds, does not hold or is unknown, and never by half"
+        require(self.reading is None or is_reading, "data.uncertain", self.reading, rule)
+        may_be_read = self.reading is None or separator is None
+        rule = "nothing beside data.label_separator; data.missing=[WORD] names cells that tell no label"
+        require(may_be_read, "data.uncertain", self.reading, rule)
+        name = "data.uncertain_words"
+        are_words = isinstance(self.words, tuple) and all(
+            isinstance(word, str) and word for word in self.words
+        )
+        require(are_words, name, self.words, f"a list of words: '{name}=[maybe]'")
+        certain = next((word for word in self.words if label_word(word) in _CERTAIN_WORDS), None)
+        require(certain is None, name, certain, "words that do not mean yes or no")
+        rule = f"none without data.uncertain, which is one of {choices}"
+        has_reading = self.reading is not None or not self.words
+        require(has_reading, name, list(self.words), rule)
+
+    @cached_property
+    def codes_of_numbers(self) -> Mapping[float, int]:
+        """The code of each number that means uncertain; empty if there is none."""
+        codes = {}
+        for word, code in self.codes.items():
+            with suppress(ValueError):
+                codes[float(word)] = code
+        return codes
+
+    @cached_property
+    def codes(self) -> Mapping[str, int]:
+        """The code of each word that means uncertain, in the form of `label_word`; empty if there is none."""
+        if self.reading is None:
+            return {}
+        return {label_word(word): READINGS[self.reading] for word in (*_USUAL_WORDS, *self.words)}
+
+
+def as_words(words: Any) -> Any:
+    """Returns a setting that lists words as a tuple of texts; anything else as it is."""
+    return tuple(map(as_name, words)) if isinstance(words, (list, tuple)) else words

@@ -1,0 +1,301 @@
+"""Labels of tables that are missing or uncertain: which cells are unknown labels, in every kind of file."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from pate.data import Dataset, Table
+from pate.data.table.labels import Labels
+from pate.data.table.table_settings import TableSettings
+from pate.data.table.uncertain import UncertainLabels
+from tests.refusals import ANY, refused
+from tests.unit.data.table.frames import NUM_ROWS, people_frames, write_frames
+from tests.unit.data.table.test_labels import DIAGNOSES, write_diagnoses
+
+pa = pytest.importorskip("pyarrow")
+
+UNKNOWN = None
+GAPS_OF_TEXT = ["", " ", "NA", "null", "NaN", "<NA>", "None"]
+
+
+def with_flu(cells: list[Any]) -> dict[str, Any]:
+    """Returns frames whose first private rows have these cells of the label flu."""
+    frames = people_frames()
+    column = frames["private"]["flu"].astype(object)
+    column[: len(cells)] = cells
+    frames["private"]["flu"] = column
+    return frames
+
+
+def first_labels(dataset: Dataset, num_rows: int) -> list[bool | None]:
+    """Returns the first private values of the label flu; None where they are unknown."""
+    known = dataset.private.known
+    assert known is not None
+    values = zip(known[:num_rows, 0], dataset.private.labels[:num_rows, 0], strict=True)
+    return [bool(value) if is_known else UNKNOWN for is_known, value in values]
+
+
+@pytest.mark.parametrize("cell", GAPS_OF_TEXT)
+def test_missing_cells_of_csv_are_unknown_labels(tmp_path: Path, cell: str) -> None:
+    """One cell of a label is missing. Its label is unknown, and all others are known."""
+    dataset = write_frames(tmp_path, frames=with_flu([cell, 1, "no"])).load()
+    assert first_labels(dataset, num_rows=3) == [UNKNOWN, True, False]
+    assert dataset.private.known is not None
+    assert np.count_nonzero(~dataset.private.known) == 1
+    assert dataset.test.known is None
+    assert dataset.public.known is None
+
+
+def test_words_of_the_setting_missing_are_unknown_labels(tmp_path: Path) -> None:
+    """`data.missing` lists a word and a number, which two labels have."""
+    table = write_frames(tmp_path, frames=with_flu(["asked not", "-9.0", 1]))
+    with refused("data.private.flu"):
+        table.load()
+    dataset = replace(table, missing=("asked not", "-9")).load()
+    assert first_labels(dataset, num_rows=3) == [UNKNOWN, UNKNOWN, True]
+
+
+@pytest.mark.parametrize("cell", ["-1", "-1.0", "\u22121", "?", "Uncertain", " maybe "])
+@pytest.mark.parametrize(
+    ("uncertain", "value"), [("missing", UNKNOWN), ("positive", True), ("negative", False)]
+)
+def test_uncertain_cells_follow_the_setting(
+    tmp_path: Path, cell: str, uncertain: str, value: bool | None
+) -> None:
+    """A label is uncertain. Without `data.uncertain` the row is refused; with it, the setting says what is meant."""
+    table = write_frames(tmp_path, frames=with_flu([cell, 1, 0]))
+    with refused("data.private.flu", rule="data.uncertain=missing (or positive, negative) says"):
+        table.load()
+    dataset = replace(table, uncertain=uncertain, uncertain_words=("Maybe",)).load()
+    assert first_labels(dataset, num_rows=3) == [value, True, False]
+
+
+@pytest.mark.parametrize("setting", ["positive", "negative"])
+def test_uncertain_and_empty_cells_differ(tmp_path: Path, setting: str) -> None:
+    """An uncertain label is read as a value, and an empty one stays unknown."""
+    dataset = replace(write_frames(tmp_path, with_flu(["-1", "", 1])), uncertain=setting).load()
+    assert first_labels(dataset, num_rows=3) == [setting == "positive", UNKNOWN, True]
+
+
+def test_uncertain_word_is_no_word_for_no(tmp_path: Path) -> None:
+    """A label has the words ja, nein and -1. -1 does not count as a word for no."""
+    frames = people_frames()
+    for frame in frames.values():
+        frame["flu"] = np.where(frame["flu"] == 1, "ja", "nein")
+    frames["private"].loc[0, "flu"] = "-1"
+    frames["private"].loc[1, "flu"] = ""
+    table = replace(write_frames(tmp_path, frames), true="ja")
+    with refused("data.true", "ja", "one other word"):
+        table.load()
+    dataset = replace(table, uncertain="missing").load()
+    assert first_labels(dataset, num_rows=4) == [UNKNOWN, UNKNOWN, False, True]
+
+
+@pytest.mark.parametrize("ending", ["parquet", "feather"])
+@pytest.mark.parametrize(
+    ("type_name", "no", "yes", "uncertain_cell"),
+    [
+        ("int8", 0, 1, -1),
+        ("int64", 0, 1, -1),
+        ("float64", 0.0, 1.0, -1.0),
+        ("bool", False, True, None),
+        ("string", "no", "yes", "?"),
+    ],
+)
+def test_typed_cells_may_be_missing_or_uncertain(
+    tmp_path: Path, ending: str, type_name: str, no: Any, yes: Any, uncertain_cell: Any
+) -> None:
+    """A typed file has a null, an uncertain cell, a yes and a no."""
+    cells = [None, uncertain_cell, yes, no] * (NUM_ROWS // 4)
+    table = write_frames(tmp_path, people_frames(), {"private": ending})
+    frame = pa.Table.from_pandas(people_frames()["private"], preserve_index=False)
+    column = pa.array(cells, pa.type_for_alias(type_name))
+    frame = frame.set_column(frame.column_names.index("flu"), "flu", column)
+    if ending == "parquet":
+        pytest.importorskip("pyarrow.parquet").write_table(frame, str(table.private))
+    else:
+        pytest.importorskip("pyarrow.feather").write_feather(frame, str(table.private))
+    dataset = replace(table, uncertain="positive").load()
+    uncertain = UNKNOWN if uncertain_cell is None else True
+    assert first_labels(dataset, num_rows=4) == [UNKNOWN, uncertain, True, False]
+
+
+def test_not_a_number_in_parquet_is_an_unknown_label(tmp_path: Path) -> None:
+    """A column of floats has NaN, which is not null."""
+    frames = people_frames()
+    flu = frames["private"]["flu"].astype(float)
+    flu[0] = np.nan
+    frames["private"]["flu"] = flu
+    table = write_frames(tmp_path, frames, {"private": "parquet"})
+    assert first_labels(table.load(), num_rows=2) == [UNKNOWN, True]
+
+
+def test_null_and_absent_fields_of_json_are_unknown_labels(tmp_path: Path) -> None:
+    """In JSON lines, one label is null and one is absent."""
+    table = write_frames(tmp_path, people_frames())
+    rows = people_frames()["private"].to_dict("records")
+    rows[0]["flu"] = None
+    del rows[1]["flu"]
+    path = tmp_path / "private.jsonl"
+    path.write_text("\n".join(json.dumps(row, default=int) for row in rows))
+    dataset = replace(table, private=str(path)).load()
+    assert first_labels(dataset, num_rows=4) == [UNKNOWN, UNKNOWN, False, True]
+
+
+def test_many_files_and_batches_have_one_mask(tmp_path: Path) -> None:
+    """Two files of 9,000 rows each have gaps in the second batch of the second file alone."""
+    table = write_frames(tmp_path, people_frames())
+    frame = people_frames(num_rows=18_000)["private"]
+    frame["person"] += 10_000
+    flu = frame["flu"].astype(object)
+    flu[17_900:] = ""
+    frame["flu"] = flu
+    folder = tmp_path / "parts"
+    folder.mkdir()
+    frame[:9000].to_csv(folder / "a.csv", index=False)
+    frame[9000:].to_csv(folder / "b.csv", index=False)
+    private = replace(table, private=str(folder)).load().private
+    assert private.known is not None
+    assert private.known.shape == (18_000, 2)
+    assert np.flatnonzero(~private.known[:, 0]).tolist() == list(range(17_900, 18_000))
+    assert private.known[:, 1].all()
+
+
+def test_table_without_gaps_has_no_mask_unless_a_setting_says_so(tmp_path: Path) -> None:
+    """All labels are known. `data.uncertain` makes a mask, which changes neither labels nor digests."""
+    table = write_frames(tmp_path, people_frames())
+    plain = table.load()
+    declared = replace(table, uncertain="missing").load()
+    assert plain.private.known is None
+    assert declared.private.known is not None
+    assert declared.private.known.all()
+    assert np.array_equal(plain.private.labels, declared.private.labels)
+    assert plain.digest() == declared.digest()
+    assert plain.private_digest() == declared.private_digest()
+    assert not any("unknown" in note for note in declared.notes)
+
+
+def test_digest_of_private_rows_depends_on_gaps_and_not_on_their_reading(tmp_path: Path) -> None:
+    """Two tables differ in one gap. Their digests differ, and no reading of -1 changes one."""
+    table = write_frames(tmp_path, with_flu(["-1", "", 0]))
+    readings = ("missing", "positive", "negative")
+    digests = {replace(table, uncertain=reading).load().private_digest() for reading in readings}
+    assert len(digests) == 1
+    (tmp_path / "other").mkdir()
+    other = write_frames(tmp_path / "other", with_flu(["-1", 0, 0]))
+    assert replace(other, uncertain="missing").load().private_digest() not in digests
+
+
+def test_notes_count_unknown_labels_of_each_split(tmp_path: Path) -> None:
+    """30 of 60 private and 15 of 60 test cells of flu are empty, and no cell of cough."""
+    frames = people_frames()
+    for split, num_gaps in (("private", 30), ("test", 15)):
+        flu = frames[split]["flu"].astype(object)
+        flu[:num_gaps] = ""
+        frames[split]["flu"] = flu
+    notes = write_frames(tmp_path, frames).load().notes
+    assert (
+        "data.private: 25.0% of the labels are unknown and left out; 100.0% of the records tell cough, 50.0% flu; "
+        "which ones is protected, that there are some is public"
+    ) in notes
+    assert (
+        "data.test: 12.5% of the labels are unknown and left out; 100.0% of the records tell cough, 75.0% flu"
+    ) in notes
+
+
+@pytest.mark.parametrize("split", ["private", "test"])
+def test_split_that_tells_no_label_is_refused(tmp_path: Path, split: str) -> None:
+    """All labels of the private or the test rows are empty."""
+    frames = people_frames()
+    frames[split][["flu", "cough"]] = ""
+    with refused(f"data.{split}.flu", rule="a label in some row"):
+        write_frames(tmp_path, frames).load()
+
+
+@pytest.mark.parametrize("cell", ["", "-1"])
+def test_public_rows_may_tell_some_labels_or_none(tmp_path: Path, cell: str) -> None:
+    """Public labels are missing or uncertain: in one row they are measured elsewhere, in all rows nothing is."""
+    frames = people_frames()
+    frames["public"]["flu"] = frames["public"]["flu"].astype(object)
+    frames["public"].loc[0, "flu"] = cell
+    dataset = replace(write_frames(tmp_path, frames), uncertain="missing").load()
+    assert dataset.public_labeled
+    assert dataset.public.known is not None
+    assert np.count_nonzero(~dataset.public.known) == 1
+    frames["public"][["flu", "cough"]] = cell
+    dataset = replace(write_frames(tmp_path, frames), uncertain="missing").load()
+    assert not dataset.public_labeled
+    assert dataset.public.known is None
+
+
+def test_records_of_a_holder_have_the_mask(tmp_path: Path) -> None:
+    """A holder reads only the private file, in which one label is empty."""
+    table = write_frames(tmp_path, with_flu(["", 1]))
+    schema = tmp_path / "schema.yaml"
+    table.public_schema().write(schema, TableSettings())
+    held = replace(table, schema=str(schema)).private_records()
+    assert held.records.known is not None
+    assert np.count_nonzero(~held.records.known) == 1
+    assert any("unknown" in note for note in held.notes)
+
+
+def test_missing_word_in_a_column_of_label_lists_makes_all_labels_unknown(tmp_path: Path) -> None:
+    """One column lists the labels. An empty cell means no label, and a word of `data.missing` unknown labels."""
+    cells = {**DIAGNOSES, "private": ["flu;cough", "-", None, "cough"]}
+    private = replace(write_diagnoses(tmp_path, cells), missing=("-",)).load().private
+    assert private.known is not None
+    assert private.known[:4].tolist() == [[True] * 2, [False] * 2, [True] * 2, [True] * 2]
+    assert private.labels[1:3].tolist() == [[False] * 2] * 2
+    assert write_diagnoses(tmp_path).load().private.known is None
+
+
+def test_schema_file_says_what_uncertain_labels_mean(tmp_path: Path) -> None:
+    """The schema's file has `uncertain` and a word of one's own. A run takes them unless it sets another reading."""
+    table = write_frames(tmp_path, with_flu(["maybe", "-1", 0]))
+    schema = tmp_path / "schema.yaml"
+    settings = TableSettings(uncertain="positive", uncertain_words=("maybe",))
+    table.public_schema().write(schema, settings)
+    dataset = replace(table, schema=str(schema)).load()
+    assert first_labels(dataset, num_rows=3) == [True, True, False]
+    dataset = replace(table, schema=str(schema), uncertain="missing").load()
+    assert first_labels(dataset, num_rows=3) == [UNKNOWN, UNKNOWN, False]
+
+
+@pytest.mark.parametrize(
+    ("settings", "name", "rule"),
+    [
+        ({"uncertain": "0.5"}, "uncertain", "never by half"),
+        ({"uncertain": 0.5}, "uncertain", "one of missing, positive, negative"),
+        ({"uncertain": ["missing"]}, "uncertain", "one of missing"),
+        ({"uncertain_words": ("maybe",)}, "uncertain_words", "none without data.uncertain"),
+        ({"uncertain": "missing", "uncertain_words": ("no",)}, "uncertain_words", "do not mean"),
+        ({"uncertain": "missing", "uncertain_words": ("1.0",)}, "uncertain_words", "do not mean"),
+        ({"uncertain": "missing", "uncertain_words": "maybe"}, "uncertain_words", "a list of"),
+        ({"uncertain": "missing", "uncertain_words": ("",)}, "uncertain_words", "a list of"),
+        ({"uncertain": "missing", "label_separator": ";"}, "uncertain", "nothing beside"),
+    ],
+)
+def test_impossible_settings_are_refused_before_a_file_is_opened(
+    settings: dict[str, Any], name: str, rule: str
+) -> None:
+    """A setting of gaps has an impossible value. No file exists."""
+    with refused(f"data.{name}", ANY, rule):
+        Table(private="none.csv", public="none.csv", test="none.csv", **settings)
+
+
+def test_codes_of_a_decimal_comma_are_read_as_numbers() -> None:
+    """With a decimal comma, -1,000 is -1."""
+    from pate.data.table.spelling import CellSpelling
+
+    form = Labels(("flu",), uncertain=UncertainLabels("positive"))
+    cells = pa.table({"flu": ["-1,000", "0,0", "1", None]})
+    read = form.read(cells, CellSpelling(decimal="comma"))
+    assert read.bits[:, 0].tolist() == [True, False, True, False]
+    assert read.known[:, 0].tolist() == [True, True, True, False]
+    assert not read.wrong.any()
