@@ -5,12 +5,12 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
-import scipy
 
 from pate.accounting import Accountant, Adjacency, Event, RdpAccountant
 from pate.testing.claim import DELTAS, EPSILONS, Claim
 from pate.testing.divergences import Array
 from pate.testing.neighbors import Counts, Neighbors, neighbors
+from pate.testing.proportions import highest_share, lowest_share
 from pate.testing.verdict import DELTA, Verdict, WorstPair
 from pate.validation import (
     require,
@@ -193,16 +193,8 @@ def _tested(
     factor = math.exp(min(epsilon, _LARGEST_EXPONENT))
     event = shares[0, first_row] > factor * shares[0, other]
     hits = [round(float(shares[1, side, event].sum()) * half_size) for side in (first_row, other)]
-    at_least = (
-        float(scipy.special.betaincinv(hits[0], half_size - hits[0] + 1, error_prob))
-        if hits[0] > 0
-        else 0.0
-    )
-    at_most = (
-        float(scipy.special.betaincinv(hits[1] + 1, half_size - hits[1], 1 - error_prob))
-        if hits[1] < half_size
-        else 1.0
-    )
+    at_least = float(lowest_share(hits[0], half_size, error_prob=error_prob))
+    at_most = float(highest_share(hits[1], half_size, error_prob=error_prob))
     return WorstPair(
         measure=DELTA,
         at=epsilon,

@@ -1,0 +1,130 @@
+"""An attack on any mechanism that can be drawn often: it decides by a score which of two neighbors a draw is of."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+import numpy as np
+
+from pate.testing.proportions import Array, highest_share, lowest_share
+from pate.testing.verdict import PriceRefuted
+from pate.validation import require, require_count, require_entries, require_probability
+
+Data = TypeVar("Data")
+_NUM_THRESHOLDS = 200
+
+
+@dataclass(frozen=True)
+class DrawAttack:
+    """The result of an attack by draws.
+
+    Attributes:
+        lower_bound: an epsilon below which no (epsilon, delta) holds for this pair of neighbors.
+        delta: the delta of the bound.
+        confidence: the confidence of the bound.
+        test: the test that the attack chose, in words.
+        num_draws: the number of draws on each of the two neighbors.
+    """
+
+    lower_bound: float
+    delta: float
+    confidence: float
+    test: str
+    num_draws: int
+
+    def require(self, epsilon: float) -> None:
+        """Raises `PriceRefuted` if a claimed epsilon is below the lower bound."""
+        if self.lower_bound > epsilon:
+            raise PriceRefuted(
+                f"epsilon {epsilon:g} at delta {self.delta:g} is refuted at confidence {self.confidence:g}: "
+                f"{self.test} shows an epsilon of at least {self.lower_bound:.4g}"
+            )
+
+
+def attack_draws(
+    mechanism: Callable[[Data, np.random.Generator], Any],
+    data: Data,
+    neighbor: Data,
+    *,
+    delta: float,
+    rng: np.random.Generator,
+    score: Callable[[Any], float] = float,
+    num_draws: int = 2_000,
+    confidence: float = 0.99,
+) -> DrawAttack:
+    """Attacks a mechanism on two neighbors, and returns the epsilon that the attack refutes.
+
+    Half of the draws choose a test, "the score is at least t" or "the score is below t", and a direction. The other
+    half tests it.
+
+    Formal guarantee: if the mechanism is (epsilon, delta)-DP, the bound exceeds epsilon with a probability of at most
+    1 - confidence. A small bound is no evidence that the mechanism is private.
+
+    Args:
+        mechanism: draws one outcome for data, with a generator.
+        data: the data D.
+        neighbor: data that differ from D in one unit of privacy.
+        delta: the delta of the bound, in [0, 1).
+        rng: the generator of all draws.
+        score: the number by which outcomes are told apart, such as the loss of a member under a trained model.
+        num_draws: the number of draws on each of the two neighbors, at least 4.
+        confidence: the confidence of the bound, in (0, 1).
+
+    Raises:
+        InvalidValue: a score is not a finite number, or an argument is out of range.
+
+    >>> rng = np.random.default_rng(0)
+    >>> attack = attack_draws(lambda data, rng: data + rng.laplace(), 0.0, 1.0, delta=0.0, rng=rng)
+    >>> 0.5 < attack.lower_bound < 1  # epsilon is 1
+    True
+    """
+    require(0 <= delta < 1, "delta", delta, "a number in [0, 1)")
+    require_probability("confidence", confidence)
+    require_count("num_draws", num_draws, minimum=4)
+    scores = np.array(
+        [[score(mechanism(side, rng)) for _ in range(num_draws)] for side in (data, neighbor)],
+        dtype=np.float64,
+    )
+    require_entries("score", np.isfinite(scores), "a finite number")
+    half = num_draws // 2
+    first, second = scores[:, :half], scores[:, half : 2 * half]
+    error_prob = (1 - confidence) / 2
+    levels = np.linspace(0, 1, _NUM_THRESHOLDS)
+    thresholds = np.unique(np.quantile(first, levels, method="nearest"))
+    bounds = _bounds(first, thresholds, delta=delta, error_prob=error_prob)
+    best = np.unravel_index(int(np.argmax(bounds)), bounds.shape)
+    side, is_below, place = map(int, best)
+    tested = _bounds(second, thresholds[place : place + 1], delta=delta, error_prob=error_prob)[
+        side, is_below, 0
+    ]
+    names = ("the data", "the neighbor")
+    test = f"a score {'below' if is_below else 'of at least'} {thresholds[place]:.6g}, likelier on {names[side]},"
+    return DrawAttack(
+        lower_bound=max(float(tested), 0.0),
+        delta=delta,
+        confidence=confidence,
+        test=test,
+        num_draws=num_draws,
+    )
+
+
+def _bounds(scores: Array, thresholds: Array, *, delta: float, error_prob: float) -> Array:
+    """Returns a lower bound on epsilon for each test, `[2, 2, T]`: by the likelier side, by direction, by threshold.
+
+    Args:
+        scores: the scores of n draws on each side, `[2, n]`.
+        thresholds: T thresholds, `[T]`.
+        delta: the delta of epsilon.
+        error_prob: the error probability of each of the two confidence bounds of a test.
+    """
+    num_draws = scores.shape[1]
+    places = [np.searchsorted(np.sort(side), thresholds) for side in scores]
+    below = np.stack(places)  # [2, T] draws below each threshold
+    hits = np.stack([num_draws - below, below], axis=1)  # [side, direction, T]
+    low = lowest_share(hits, num_draws, error_prob=error_prob)
+    high = highest_share(hits[::-1], num_draws, error_prob=error_prob)
+    excess = np.maximum(low - delta, 0.0)
+    with np.errstate(divide="ignore"):
+        return np.asarray(np.log(excess) - np.log(high))

@@ -1,0 +1,23 @@
+"""Confidence bounds on a probability, by the number of hits in independent trials (Clopper & Pearson 1934)."""
+
+import numpy as np
+import scipy
+from numpy.typing import NDArray
+
+Array = NDArray[np.float64]
+
+
+def lowest_share(hits: NDArray[np.int64] | int, num_trials: int, *, error_prob: float) -> Array:
+    """Returns a lower bound on the probability of a hit, which is wrong with a probability of at most `error_prob`.
+
+    >>> float(lowest_share(0, 10, error_prob=0.05)), round(float(lowest_share(10, 10, error_prob=0.05)), 3)
+    (0.0, 0.741)
+    """
+    counts = np.asarray(hits)
+    bound = scipy.special.betaincinv(np.maximum(counts, 1), num_trials - counts + 1, error_prob)
+    return np.asarray(np.where(counts > 0, bound, 0.0))
+
+
+def highest_share(hits: NDArray[np.int64] | int, num_trials: int, *, error_prob: float) -> Array:
+    """Returns an upper bound on the probability of a hit, which is wrong with a probability of at most `error_prob`."""
+    return 1 - lowest_share(num_trials - np.asarray(hits), num_trials, error_prob=error_prob)

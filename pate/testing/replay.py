@@ -1,0 +1,354 @@
+"""Recorded and replayed: a run on neighboring data with its releases frozen may show nothing else that differs.
+
+`replay` calls a function twice. The first call, on data D, records each part that the function releases. The second
+call, on a neighbor D', computes everything anew, but receives the recorded parts in place of its own. Whatever the two
+calls show besides these parts does not come from a release that was paid for: a file, a printed line, a refusal, or the
+number of parts. If it differs, it leaks private data, whatever the noise is.
+
+A test of this kind needs no proof and no statistics, and finds what is forgotten around a mechanism: a scaler that was
+fitted on private rows, a vocabulary, a count, a refusal that reads labels. It cannot show that a mechanism adds enough
+noise; `verify` and attacks test that.
+
+Source: "Re:cord-play" (dp-recorder), arXiv 2602.17454, 2026.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import redirect_stderr, redirect_stdout
+from dataclasses import dataclass, fields, is_dataclass
+from itertools import zip_longest
+from pathlib import Path
+from typing import Any, Generic, TypeVar, cast
+
+import numpy as np
+
+from pate.validation import require, require_choice, require_non_negative
+
+Data = TypeVar("Data")
+Value = TypeVar("Value")
+_LONGEST = 80  # characters of a value in a leak
+_ROUNDING = 1e-9  # relative, of a distance between inputs
+_NORMS = {"1": 1.0, "2": 2.0, "inf": np.inf}
+
+
+@dataclass(frozen=True)
+class Leak:
+    """A value that differs between two runs, although both have the same releases."""
+
+    place: str  # where the value was shown, such as `returned.scaler.mean` or `stdout, line 3`
+    first: str  # the value of the run on D, in words
+    second: str  # the value of the run on D'
+
+    def __str__(self) -> str:
+        """Returns the leak in a line."""
+        return f"{self.place}: {self.first} on the data, {self.second} on the neighbor"
+
+
+class Leaked(AssertionError):
+    """An error for two runs that differ in more than their releases."""
+
+    def __init__(self, leaks: Sequence[Leak]) -> None:
+        lines = "\n".join(f"  {leak}" for leak in leaks)
+        super().__init__(f"{len(leaks)} differences besides what was released:\n{lines}")
+        self.leaks = tuple(leaks)
+
+
+class Tape:
+    """The parts that a run releases: recorded in the first run, and handed out again in the second.
+
+    A tape has the methods of `pate.aggregators.record.ReleaseRecord`, so an aggregator takes it in place of a record.
+    """
+
+    def __init__(self) -> None:
+        self._recorded: dict[str, Any] = {}
+        self._inputs: dict[str, Any] = {}
+        self._shown: dict[str, Any] = {}
+        self._is_frozen = False
+        self.leaks: list[Leak] = []
+
+    def part(self, name: str, draw: Callable[[], Value]) -> Value:
+        """Returns a part of the release: what `draw` returns in the first run, and the same again in the second.
+
+        In the second run `draw` is called as well, as it may refuse or print. What it returns is dropped, after its
+        type, its shapes and its names were compared with those of the recorded part.
+
+        Args:
+            name: the name of the part; each name is drawn once in a run.
+            draw: computes and releases the part. All private data that it reads are covered by the price of the part.
+        """
+        if name in self._shown:
+            return cast(Value, self._shown[name])
+        drawn = draw()
+        if not self._is_frozen:
+            self._recorded[name] = drawn
+        elif name not in self._recorded:
+            self.leaks.append(Leak(f"part {name}", "not released", "released"))
+        else:
+            recorded = self._recorded[name]
+            self.leaks += differences(_form_of(recorded), _form_of(drawn), f"form of part {name}")
+            drawn = recorded
+        self._shown[name] = drawn
+        return drawn
+
+    def query(
+        self,
+        name: str,
+        exact: Any,
+        add_noise: Callable[[Any], Value],
+        *,
+        sensitivity: float,
+        norm: str = "2",
+    ) -> Value:
+        """Returns a part of the release that is exact numbers with noise, and compares the exact numbers of both runs.
+
+        Args:
+            name: the name of the part.
+            exact: the numbers before noise, an array or a number.
+            add_noise: returns the numbers with noise, for the exact numbers.
+            sensitivity: the distance between neighbors that the noise is for, >= 0.
+            norm: the norm of the distance: "1", "2" or "inf".
+        """
+        require_non_negative("sensitivity", sensitivity)
+        order = _NORMS[require_choice("norm", norm, tuple(_NORMS))]
+        numbers = np.asarray(exact, dtype=np.float64).ravel()
+        if self._is_frozen and name in self._inputs:
+            recorded = self._inputs[name]
+            place = f"distance between the inputs of {name}"
+            if recorded.shape != numbers.shape:
+                self.leaks.append(Leak(place, f"{len(recorded)} numbers", str(len(numbers))))
+            else:
+                distance = float(np.linalg.norm(numbers - recorded, ord=order))
+                if not distance <= sensitivity * (1 + _ROUNDING):
+                    self.leaks.append(Leak(place, f"at most {sensitivity:g}", f"{distance:g}"))
+        self._inputs.setdefault(name, numbers)
+        return self.part(name, lambda: add_noise(exact))
+
+    def committed(self, name: str) -> Any:
+        """Returns a part that the current run has released; None if it has not."""
+        return self._shown.get(name)
+
+    def freeze(self) -> None:
+        """Ends the first run: from now on the recorded parts are handed out."""
+        self._is_frozen = True
+        self._shown = {}
+
+    def unasked(self) -> list[Leak]:
+        """Returns a leak for each recorded part that the second run has not released."""
+        return [
+            Leak(f"part {name}", "released", "not released")
+            for name in self._recorded
+            if name not in self._shown
+        ]
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of the recorded parts, in the order in which they were released."""
+        return tuple(self._recorded)
+
+
+@dataclass(frozen=True)
+class Shown:
+    """All that one run has shown besides the parts that it released.
+
+    Attributes:
+        returned: what the function returned; None if it raised.
+        refusal: the type and the text of the error that it raised; empty if it returned.
+        stdout: the lines that it printed.
+        stderr: the lines that it printed on standard error.
+        warned: the texts of its warnings.
+    """
+
+    returned: Any
+    refusal: str
+    stdout: tuple[str, ...]
+    stderr: tuple[str, ...]
+    warned: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Replay(Generic[Value]):
+    """The result of two runs, on data and on a neighbor, with the same releases.
+
+    Attributes:
+        leaks: all differences besides the releases; empty for a sound run.
+        parts: the names of the parts that were released, in order.
+        first: what the run on the data has shown.
+        second: what the run on the neighbor has shown.
+    """
+
+    leaks: tuple[Leak, ...]
+    parts: tuple[str, ...]
+    first: Shown
+    second: Shown
+
+    def require_sound(self) -> None:
+        """Raises `Leaked` if the runs differ in more than their releases."""
+        if self.leaks:
+            raise Leaked(self.leaks)
+
+
+def replay(
+    run: Callable[[Data, Tape], Any],
+    data: Data,
+    neighbor: Data,
+    *,
+    hidden: Callable[[str], bool] | None = None,
+) -> Replay[Any]:
+    """Runs a function on data, and on neighboring data with the same releases, and returns what differs else.
+
+    The function takes the data and a tape, makes each release inside `tape.part` or `tape.query`, and returns all that
+    it publishes. Values are compared by content: arrays with dtype and shape, dataclasses by field, mappings and
+    sequences by entry, a `Path` by the files in it. Errors of type `Exception` count as refusals, which are compared.
+    Anything random besides releases needs a fixed seed in the function.
+
+    Args:
+        run: the function.
+        data: the data D.
+        neighbor: data D' that differ from D in one unit of privacy. A good neighbor is extreme: it has values that
+            occur nowhere else, more records, and other labels.
+        hidden: returns True for a printed line that only the owner of the data sees, or that shows a time; None hides
+            no line.
+
+    >>> def mean(numbers, tape):
+    ...     total = tape.query("total", sum(numbers), lambda exact: exact + 0.3, sensitivity=1)
+    ...     return total / len(numbers)
+    >>> replay(mean, [0, 1, 1], [0, 1, 0]).leaks
+    ()
+    >>> print(replay(mean, [0, 1, 1], [0, 1]).leaks[0])
+    returned: 0.7666666666666666 on the data, 1.15 on the neighbor
+    """
+    tape = Tape()
+    first = _shown(run, data, tape)
+    tape.freeze()
+    second = _shown(run, neighbor, tape)
+    leaks = [*tape.leaks, *tape.unasked()]
+    leaks += differences(first.refusal, second.refusal, "refusal")
+    if not first.refusal and not second.refusal:
+        leaks += differences(first.returned, second.returned, "returned")
+    for name in ("stdout", "stderr", "warned"):
+        lines = zip_longest(
+            *(
+                [line for line in getattr(shown, name) if hidden is None or not hidden(line)]
+                for shown in (first, second)
+            ),
+            fillvalue="",
+        )
+        for number, (before, after) in enumerate(lines, start=1):
+            leaks += differences(before, after, f"{name}, line {number}")
+    return Replay(leaks=tuple(leaks), parts=tape.names, first=first, second=second)
+
+
+def _shown(run: Callable[[Data, Tape], Any], data: Data, tape: Tape) -> Shown:
+    """Calls a function and returns all that it has shown."""
+    stdout = io.StringIO()
+    stderr = io.StringIO()
+    returned = None
+    refusal = ""
+    with (
+        redirect_stdout(stdout),
+        redirect_stderr(stderr),
+        warnings.catch_warnings(record=True) as warned,
+    ):
+        warnings.simplefilter("always")
+        try:
+            returned = run(data, tape)
+        except Exception as error:
+            refusal = f"{type(error).__name__}: {error}"
+    return Shown(
+        returned=_kept(returned),
+        refusal=refusal,
+        stdout=tuple(stdout.getvalue().splitlines()),
+        stderr=tuple(stderr.getvalue().splitlines()),
+        warned=tuple(str(warning.message) for warning in warned),
+    )
+
+
+def _kept(value: Any) -> Any:
+    """Returns a value that a later run does not change: files are read, and other values stay as they are."""
+    if not isinstance(value, Path):
+        return value
+    if value.is_file():
+        return _content(value.name, value.read_bytes())
+    require(value.is_dir(), "returned", value, "a file or a folder that is there")
+    return {
+        path.relative_to(value).as_posix(): _content(path.name, path.read_bytes())
+        for path in sorted(value.rglob("*"))
+        if path.is_file()
+    }
+
+
+def _content(name: str, content: bytes) -> Any:
+    """Returns the content of a file: arrays of .npz and .npy, values of .json, lines of texts, or else bytes."""
+    if name.endswith(".npz"):
+        with np.load(io.BytesIO(content), allow_pickle=False) as arrays:
+            return {key: arrays[key] for key in arrays.files}
+    if name.endswith(".npy"):
+        return np.load(io.BytesIO(content), allow_pickle=False)
+    try:
+        text = content.decode("utf-8")
+        return json.loads(text) if name.endswith(".json") else text.splitlines()
+    except ValueError:
+        return content
+
+
+def _form_of(value: Any) -> Any:
+    """Returns the types, shapes and names of a value without its numbers."""
+    if isinstance(value, Mapping):
+        return {str(name): _form_of(entry) for name, entry in value.items()}
+    if isinstance(value, np.ndarray):
+        return f"{value.dtype} {list(value.shape)}"
+    return type(value).__name__
+
+
+def differences(first: Any, second: Any, place: str) -> Iterator[Leak]:
+    """Yields a leak for each place in which two values differ.
+
+    Args:
+        first: the value of the run on D.
+        second: the value of the run on D'.
+        place: the name of the place of both values.
+    """
+    if type(first) is not type(second):
+        yield Leak(place, _in_words(first), _in_words(second))
+    elif isinstance(first, np.ndarray):
+        same_form = first.dtype == second.dtype and first.shape == second.shape
+        if not same_form or first.tobytes() != second.tobytes():
+            yield Leak(place, _in_words(first), _in_words(second))
+    elif isinstance(first, Mapping):
+        for name in [*first, *(name for name in second if name not in first)]:
+            yield from differences(
+                first.get(name, _ABSENT), second.get(name, _ABSENT), f"{place}.{name}"
+            )
+    elif isinstance(first, (list, tuple)):
+        for number, (one, other) in enumerate(zip_longest(first, second, fillvalue=_ABSENT)):
+            yield from differences(one, other, f"{place}[{number}]")
+    elif is_dataclass(first):
+        for field in fields(first):
+            yield from differences(
+                getattr(first, field.name), getattr(second, field.name), f"{place}.{field.name}"
+            )
+    elif not (first == second or (first != first and second != second)):  # NaN is NaN
+        yield Leak(place, _in_words(first), _in_words(second))
+
+
+class _Absent:
+    """A value that is not there."""
+
+    def __repr__(self) -> str:
+        return "nothing"
+
+
+_ABSENT = _Absent()
+
+
+def _in_words(value: Any) -> str:
+    """Returns a value in few characters."""
+    if isinstance(value, np.ndarray) and value.size > 1:
+        text = f"{value.dtype} {list(value.shape)} {value.ravel()[:3].tolist()}..."
+    else:
+        text = repr(value)
+    return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 1]}…"

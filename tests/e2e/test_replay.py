@@ -1,0 +1,377 @@
+"""Whole runs are recorded, and replayed on neighboring data with the same releases: nothing else may differ."""
+
+import csv
+import re
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from pate import PATEClassifier
+from pate.aggregators.record import MemoryRecord
+from pate.data import Arrays, Dataset
+from pate.data.texts.vectors import TextVectors
+from pate.features import Text
+from pate.report import Report
+from pate.run import train as run_train
+from pate.run.folder import RunFolder
+from pate.run.ledger_record import LedgerRecord
+from pate.run.students import StudentTraining, TrainedStudent
+from pate.testing import Leaked, Replay, Tape, replay
+from pate.validation import require
+from scripts.synth_faces.face_copy import FaceCopy
+from tests.e2e.commands import call
+from tests.e2e.small_run import without_pictures
+
+pytestmark = pytest.mark.slow
+
+Writer = Callable[[Path, bool], list[str]]
+"""A function that writes data into a folder, or the neighboring data, and returns the settings that name them."""
+
+SETTINGS = ("all_records=false", "logger=none", "allow_useless=true", "seed=3")
+VOTES = ("teacher=linear", "student=linear", "aggregator=gaussian_votes", "num_queries=30")
+FEW = ("teacher.num_teachers=12", "target_epsilon=50", "accountant=rdp")
+# What only the owner of the data sees on a terminal: the verdict, the rows of models that no epsilon covers, the number
+# of private rows, remarks on private files, and times.
+OWNERS = "constant|^(prior|majority-vote student) |private records( of|$)|^data.private|: \\d+\\.\\d s|report: |ledger="
+
+
+def is_owners(line: str) -> bool:
+    """Returns True for a printed line that is for the owner of the data alone, or shows a time or a folder."""
+    return re.search(OWNERS, line) is not None
+
+
+def write_arrays(folder: Path, is_neighbor: bool, *, images: bool = False) -> list[str]:
+    """Writes arrays of 260 private groups, of which one has other labels, far inputs and more rows in the neighbor."""
+    rng = np.random.default_rng(0)
+    shape = (1, 16, 16) if images else (5,)
+    sizes = {"private": 260, "public": 60, "test": 60}
+    for number, (split, size) in enumerate(sizes.items()):
+        inputs = rng.random((size, *shape)).astype(np.float32)
+        flat = inputs.reshape(size, -1)
+        labels = np.stack([flat[:, label] > 0.4 + 0.1 * label for label in range(3)], axis=1)
+        groups = 1000 * number + np.arange(size)
+        if split == "private" and is_neighbor:
+            inputs[0] = 1.0 if images else 1e6
+            labels[0] = ~labels[0]
+            inputs = np.concatenate([inputs, inputs[:1], inputs[:1]])
+            labels = np.concatenate([labels, labels[:1], ~labels[:1]])
+            groups = np.concatenate([groups, [0, 0]])
+        np.savez(folder / f"{split}.npz", inputs=inputs, labels=labels, groups=groups)
+    return ["data=arrays", *(f"data.{split}={folder / split}.npz" for split in sizes)]
+
+
+def write_images(folder: Path, is_neighbor: bool) -> list[str]:
+    """Writes the arrays of `write_arrays` as small images."""
+    return write_arrays(folder, is_neighbor, images=True)
+
+
+def write_table(folder: Path, is_neighbor: bool) -> list[str]:
+    """Writes a table with numbers, words, dates and gaps; the neighbor's first person has values like nobody else's."""
+    rng = np.random.default_rng(0)
+    rows = []
+    for person in range(330):
+        part = ("private", "public", "private", "private", "test", "private")[person % 6]
+        age, dose = f"{rng.normal(50, 15):.1f}", f"{rng.normal():.3f}"
+        ward = ("north", "south", "")[rng.integers(3)]
+        seen = f"20{rng.integers(10, 25)}-0{rng.integers(1, 9)}-1{rng.integers(9)}"
+        labels = [int(float(age) > 50), int(float(dose) > 0)]
+        row = [part, person, age, dose, ward, seen, *labels]
+        if person == 0 and is_neighbor:
+            far = [part, person, "-900000", "", "secret ward", "1900-01-01", 1 - labels[0], 1]
+            rows += [far] * 7
+        else:
+            rows.append(row)
+    with (folder / "all.csv").open("w", newline="") as file:
+        writer = csv.writer(file)
+        writer.writerow(["part", "person", "age", "dose", "ward", "seen", "flu", "cough"])
+        writer.writerows(rows)
+    return [
+        *("data=table", f"data.path={folder}/all.csv", "data.split=part"),
+        *("data.labels=[flu,cough]", "data.group=person"),
+    ]
+
+
+def write_texts(folder: Path, is_neighbor: bool) -> list[str]:
+    """Writes short texts; that of one private person has words of its own in the neighbor."""
+    rng = np.random.default_rng(0)
+    words = ["fever", "pain", "night", "cold", "rest", "water", "walk", "sleep", "heart", "breath"]
+    for split, size in {"private": 220, "public": 60, "test": 40}.items():
+        rows = []
+        for number in range(size):
+            note = " ".join(rng.choice(words, 5))
+            label = int("fever" in note)
+            if split == "private" and number == 0 and is_neighbor:
+                note, label = "xylophone quixotic zugzwang " * 40, 1 - label
+            rows.append([note, label, int("cold" in note)])
+        with (folder / f"{split}.csv").open("w", newline="") as file:
+            csv.writer(file).writerows([["note", "flu", "cough"], *rows])
+    files = [f"data.{split}={folder}/{split}.csv" for split in ("private", "public", "test")]
+    return ["data=table", *files, "data.text=[note]", "data.labels=[flu,cough]"]
+
+
+def write_pictures(folder: Path, is_neighbor: bool) -> list[str]:
+    """Writes pictures in a folder; one private picture has another size and other labels in the neighbor."""
+    rng = np.random.default_rng(0)
+    rows = [["file", "split", "red", "green"]]
+    (folder / "pictures").mkdir()
+    for number in range(140):
+        split = ("private", "private", "private", "public", "test")[number % 5]
+        labels = rng.random(2) < 0.5
+        levels = rng.integers(0, 60, size=(12, 12, 3), dtype=np.uint8)
+        levels[..., :2] += (labels * 180).astype(np.uint8)
+        if number == 0 and is_neighbor:
+            labels = ~labels
+            levels = np.full((40, 25, 3), 255, np.uint8)
+        Image.fromarray(levels).save(folder / "pictures" / f"{number}.png")
+        rows.append([f"{number}.png", split, *map(str, labels.astype(int))])
+    with (folder / "labels.csv").open("w", newline="") as file:
+        csv.writer(file).writerows(rows)
+    return [
+        *("data=image_folder", f"data.root={folder}/pictures", f"data.table={folder}/labels.csv"),
+        *("data.labels=[red,green]", "data.image_size=8"),
+    ]
+
+
+def write_faces(folder: Path, is_neighbor: bool) -> list[str]:
+    """Writes cartoon faces as a copy of CelebA; the first one is white and has other attributes in the neighbor."""
+    FaceCopy(count=200, image_size=12, form="csv").write(folder / "faces")
+    if is_neighbor:
+        white = Image.new("RGB", (12, 12), "white")
+        white.save(next((folder / "faces").rglob("000001.jpg")))
+        table = next((folder / "faces").rglob("list_attr_celeba.csv"))
+        head, first, *others = table.read_text().splitlines()
+        name, *values = first.split(",")
+        flipped = [name, *("-1" if value == "1" else "1" for value in values)]
+        table.write_text("\n".join([head, ",".join(flipped), *others]) + "\n")
+    return [f"data.root={folder}/faces", f"data.cache={folder}/cache"]
+
+
+CENTERED = ("experiment=centered_votes", "num_queries=60")
+RUNS: dict[str, tuple[Writer, Sequence[str]]] = {
+    "arrays": (write_arrays, (*VOTES, *FEW)),
+    "table": (write_table, (*VOTES, *FEW, "features=none")),
+    "table in rounds": (write_table, CENTERED),
+    "texts": (write_texts, (*VOTES, *FEW)),
+    "images": (write_images, (*VOTES, *FEW)),
+    "pictures": (write_pictures, (*VOTES, *FEW)),
+    "session": (write_arrays, (*VOTES, *FEW, "aggregator=boundary_max")),
+    "experiment=centered_votes": (write_arrays, CENTERED),
+    "experiment=centered_votes_400": (
+        write_arrays,
+        ("experiment=centered_votes_400", "teacher.num_teachers=40", "num_queries=30"),
+    ),
+    "experiment=labels": (write_arrays, ("experiment=labels", "num_queries=60")),
+    "experiment=first": (write_arrays, ("experiment=first", *FEW, "num_queries=30")),
+    "experiment=quick": (write_arrays, ("experiment=quick", *FEW, "num_queries=30")),
+    "experiment=digits_grid": (
+        write_images,
+        ("experiment=digits_grid", *FEW, "num_queries=20", "teacher=linear", "student=linear"),
+    ),
+    "experiment=synth_faces_800": (
+        write_faces,
+        (
+            "experiment=synth_faces_800",
+            *("teacher.num_teachers=8", "teacher.epochs=1", "engine=sequential", "accountant=rdp"),
+            *("student.epochs=1", "student.grid=4", "num_queries=10", "data.image_size=16"),
+        ),
+    ),
+    "experiment=celeba_zhu_wang": (
+        write_faces,
+        (
+            "experiment=celeba_zhu_wang",
+            *("teacher=linear", "teacher.num_teachers=12", "student=linear", "num_queries=20"),
+            *("accountant=rdp", "data.image_size=12"),
+        ),
+    ),
+}
+"""The kinds of data, and all experiments that ship, on small data and with teachers that take no minutes."""
+
+
+@contextmanager
+def releases_through(tape: Tape) -> Iterator[None]:
+    """Sends each part that a run releases through a tape, which hands out the frozen parts in the second run."""
+    original = LedgerRecord.part
+
+    def part(self: LedgerRecord, name: str, draw: Callable[[], Any]) -> Any:
+        return original(self, name, lambda: tape.part(name, draw))
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(LedgerRecord, "part", part)
+        yield
+
+
+def replayed(write: Writer, settings: Sequence[str], folder: Path) -> Replay[Any]:
+    """Runs `pate-train` on data and, with the same releases, on a neighbor; returns what differs else."""
+
+    def run(is_neighbor: bool, tape: Tape) -> Path:
+        place = folder / ("neighbor" if is_neighbor else "data")
+        place.mkdir()
+        words = [*write(place, is_neighbor), *SETTINGS, *settings]
+        places = [f"output_dir={place}/run", f"ledger={place}/ledger.db"]
+        with releases_through(tape), without_pictures():
+            ended = call("train", arguments=[*words, *places])
+        sys.stdout.write(ended.stdout)
+        sys.stderr.write(ended.stderr)
+        if ended.returncode:
+            raise RuntimeError(ended.stderr.splitlines()[-1])
+        return place / "run" / "release"
+
+    return replay(run, False, True, hidden=is_owners)
+
+
+@pytest.mark.parametrize("name", RUNS)
+def test_a_run_shows_nothing_but_its_releases(name: str, tmp_path: Path) -> None:
+    """`release/`, printed lines and refusals are equal on neighbors whose releases are equal."""
+    write, settings = RUNS[name]
+    result = replayed(write, settings, tmp_path)
+    assert not result.first.refusal, result.first.refusal
+    assert result.parts
+    assert "privacy.json" in result.first.returned
+    result.require_sound()
+
+
+def standardize_by_private_rows(patch: pytest.MonkeyPatch) -> None:
+    """Plants a scaler that is fitted on private rows."""
+    original = Arrays.load
+
+    def load(self: Arrays) -> Dataset:
+        dataset = original(self)
+        center = np.asarray(dataset.private.inputs).mean(axis=0)
+        splits = {
+            name: replace(split, inputs=np.asarray(split.inputs) - center)
+            for name, split in (("public", dataset.public), ("test", dataset.test))
+        }
+        return replace(dataset, **splits)
+
+    patch.setattr(Arrays, "load", load)
+
+
+def take_words_of_private_texts(patch: pytest.MonkeyPatch) -> None:
+    """Plants a vocabulary of words of public and private texts."""
+    original = Text.fit_texts
+
+    def fit_texts(self: Text, folder: Path, texts: Sequence[str], *others: Any) -> TextVectors:
+        with (folder.parent / "private.csv").open() as file:
+            notes = [row["note"] for row in csv.DictReader(file)]
+        return original(self, folder, [*texts, *notes], *others)
+
+    patch.setattr(Text, "fit_texts", fit_texts)
+
+
+def publish_number_of_rows(patch: pytest.MonkeyPatch) -> None:
+    """Plants the number of private rows in `config.yaml`."""
+    original = run_train.write_report
+
+    def write_report(folder: RunFolder, *, dataset: Dataset, **others: Any) -> Report:
+        report = original(folder, dataset=dataset, **others)
+        with (folder.release / "config.yaml").open("a") as file:
+            file.write(f"num_rows: {len(dataset.private)}\n")
+        return report
+
+    patch.setattr(run_train, "write_report", write_report)
+
+
+def refuse_by_private_labels(patch: pytest.MonkeyPatch) -> None:
+    """Plants a refusal of data whose first private record has the first label."""
+    original = run_train.require_dataset
+
+    def require_dataset(dataset: Dataset, **others: Any) -> Dataset:
+        has_label = bool(dataset.private.labels[0, 0])
+        require(not has_label, "data.labels", "the first", "labels that are rare enough")
+        return original(dataset, **others)
+
+    patch.setattr(run_train, "require_dataset", require_dataset)
+
+
+PRIVATE_INPUTS: list[np.ndarray] = []
+
+
+def choose_threshold_by_private_scores(patch: pytest.MonkeyPatch) -> None:
+    """Plants a threshold that is the mean score of private records."""
+    original = StudentTraining.fit
+
+    def fit(self: StudentTraining, *arguments: Any, **others: Any) -> TrainedStudent:
+        trained = original(self, *arguments, **others)
+        scores = trained.model.predict_proba(PRIVATE_INPUTS[-1])
+        model = replace(trained.model, threshold=float(scores.mean()))  # type: ignore[type-var]
+        return replace(trained, model=model)
+
+    load = Arrays.load
+
+    def remember(self: Arrays) -> Dataset:
+        dataset = load(self)
+        PRIVATE_INPUTS.append(np.asarray(dataset.private.inputs))
+        return dataset
+
+    patch.setattr(Arrays, "load", remember)
+    patch.setattr(StudentTraining, "fit", fit)
+
+
+FAULTS: dict[str, tuple[Callable[[pytest.MonkeyPatch], None], str, str]] = {
+    "scaler": (standardize_by_private_rows, "arrays", "student/student.safetensors"),
+    "vocabulary": (take_words_of_private_texts, "texts", "text-"),
+    "number of rows": (publish_number_of_rows, "arrays", "config.yaml"),
+    "refusal": (refuse_by_private_labels, "arrays", "refusal"),
+    "threshold": (choose_threshold_by_private_scores, "arrays", "schema.json.threshold"),
+}
+"""Faults to plant, each with the run that shows it, and words of the place where it shows."""
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_a_planted_fault_is_caught(fault: str, tmp_path: Path) -> None:
+    """A run that lets private data past its releases differs on a neighbor."""
+    plant, name, place = FAULTS[fault]
+    write, settings = RUNS[name]
+    with pytest.MonkeyPatch.context() as patch:
+        plant(patch)
+        result = replayed(write, settings, tmp_path)
+    with pytest.raises(Leaked) as caught:
+        result.require_sound()
+    assert any(place in leak.place for leak in caught.value.leaks), caught.value
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_a_fit_shows_nothing_but_its_release(tmp_path: Path) -> None:
+    """A fitted classifier that is published has equal files and warnings on neighbors."""
+
+    def fit(is_neighbor: bool, tape: Tape) -> Path:
+        place = tmp_path / ("neighbor" if is_neighbor else "data")
+        place.mkdir()
+        write_arrays(place, is_neighbor)
+        private = np.load(place / "private.npz")
+        public = np.load(place / "public.npz")
+        original = MemoryRecord.part
+
+        def part(self: MemoryRecord, name: str, draw: Callable[[], Any]) -> Any:
+            return original(self, name, lambda: tape.part(name, draw))
+
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(MemoryRecord, "part", part)
+            patch.setattr("pate.classifier.past_fits._FITS", {})  # as in a process of its own
+            model = PATEClassifier(epsilon=1.0, random_state=3, allow_useless=True)
+            model.fit(
+                private["inputs"], private["labels"], public["inputs"], groups=private["groups"]
+            )
+        model.publish(place / "release")
+        return place / "release"
+
+    result = replay(fit, False, True)
+    assert not result.first.refusal, result.first.refusal
+    assert result.parts
+    result.require_sound()
+
+
+def test_a_refused_plan_is_refused_alike(tmp_path: Path) -> None:
+    """A plan that tells too little is refused by the same line on neighbors."""
+    few = ("teacher.num_teachers=12", "target_epsilon=.1", "allow_useless=false")
+    result = replayed(write_arrays, (*VOTES, *few), tmp_path)
+    assert "allow_useless" in result.first.refusal
+    assert not result.parts
+    result.require_sound()

@@ -1,0 +1,73 @@
+"""The plugin of pytest, in a test session of its own as another project would have it."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+TESTS = """
+import numpy as np
+import pytest
+
+from pate.testing import Leaked, PriceRefuted
+
+DATA, NEIGHBOR = np.array([0.0, 1.0]), np.array([9.0, 1.0])
+
+
+def test_replay(pate_replay):
+    def total(data, tape):
+        return tape.query("sum", np.clip(data, 0, 1).sum(), lambda exact: exact + 0.5, sensitivity=1)
+
+    assert pate_replay(total, DATA, NEIGHBOR).parts == ("sum",)
+    with pytest.raises(Leaked):
+        pate_replay(lambda data, tape: total(data, tape) / data.std(), DATA, NEIGHBOR)
+
+
+def test_verify(pate_verify):
+    from pate.accounting import PureDpEvent
+
+    def coin(histogram):
+        return {"yes": (1 + histogram[0]) / 4, "no": (3 - histogram[0]) / 4}
+
+    shape = {"num_labels": 1, "num_teachers": 2, "adjacency": "add_remove"}
+    assert pate_verify(coin, event=PureDpEvent(1.2), **shape).sound
+    with pytest.raises(PriceRefuted):
+        pate_verify(coin, event=PureDpEvent(0.5), **shape)
+
+
+def test_attack(pate_attack):
+    def noisy(data, rng):
+        return data + rng.laplace()
+
+    pate_attack(noisy, 0.0, 1.0, epsilon=1.0, num_draws=400)
+    with pytest.raises(PriceRefuted):
+        pate_attack(noisy, 0.0, 9.0, epsilon=1.0, num_draws=400)
+"""
+
+
+@pytest.mark.process
+@pytest.mark.slow
+def test_fixtures_serve_a_project_of_somebody_else(tmp_path: Path) -> None:
+    """All three fixtures pass what is sound and fail what is not."""
+    (tmp_path / "test_theirs.py").write_text(TESTS)
+    words = ["-q", "-p", "pate.pytest_plugin", "-p", "no:cacheprovider", "test_theirs.py"]
+    ended = subprocess.run(
+        [sys.executable, "-m", "pytest", *words],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert "3 passed" in ended.stdout, ended.stdout
+
+
+@pytest.mark.process
+@pytest.mark.slow
+def test_plugin_loads_no_numbers_before_a_fixture_is_asked_for() -> None:
+    """Each session of each project with pate installed imports the plugin, so it must not load numpy."""
+    program = "import sys, pate.pytest_plugin; print([n for n in ('numpy', 'scipy', 'torch') if n in sys.modules])"
+    ended = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True
+    )
+    assert ended.stdout == "[]\n"
