@@ -96,21 +96,23 @@ class LossGrid:
         is_nearly_multiple = abs(loss) <= abs(multiple) <= abs(loss) * (1 + _NEARLY)
         return multiple if is_nearly_multiple else loss * _OUTWARD
 
-    def shift(self, loss: float, probability: float = 1.0) -> Shift:
-        """Returns the shift by a loss that has the probability `probability`.
+    def shift(self, privacy_loss: float, loss_probability: float = 1.0) -> Shift:
+        """Returns the shift by a loss that has the probability `loss_probability`.
 
         The weights are exact for a function that is linear in e^x between the points of the grid.
         """
-        if abs(loss) > (self.size - 1) * self.spacing:
-            beyond_all_points = -self.size if loss > 0 else self.size + 1
-            return Shift(whole=beyond_all_points, lower=probability, upper=0.0)
-        whole = math.floor(-loss / self.spacing)
+        if abs(privacy_loss) > (self.size - 1) * self.spacing:
+            beyond_all_points = -self.size if privacy_loss > 0 else self.size + 1
+            return Shift(whole=beyond_all_points, lower=loss_probability, upper=0.0)
+        whole = math.floor(-privacy_loss / self.spacing)
         # The quotient was rounded, so its floor may be wrong by one.
-        whole += (-loss >= (whole + 1) * self.spacing) - (-loss < whole * self.spacing)
-        beyond = -loss - whole * self.spacing  # from the lower point to the loss
-        before = (whole + 1) * self.spacing + loss  # from the loss to the upper point
+        whole += (-privacy_loss >= (whole + 1) * self.spacing) - (
+            -privacy_loss < whole * self.spacing
+        )
+        beyond = -privacy_loss - whole * self.spacing  # from the lower point to the loss
+        before = (whole + 1) * self.spacing + privacy_loss  # from the loss to the upper point
         # Chord in e^x: the weights are e^beyond (e^before - 1) / (e^h - 1) and (e^beyond - 1) / (e^h - 1).
-        scale = probability / math.expm1(self.spacing)
+        scale = loss_probability / math.expm1(self.spacing)
         lower = scale * math.exp(beyond) * math.expm1(before)
         return Shift(whole=whole, lower=lower, upper=scale * math.expm1(beyond))
 

@@ -253,8 +253,8 @@ class _CoveredStep:
                 down = grid.rounded_outward(pair.down)
                 p_up, p_down = two_point_probabilities(upper_loss=up, lower_loss=down)
                 self._shifts_of_pair[pair] = (
-                    grid.shift(up, probability=p_up),
-                    grid.shift(down, probability=p_down),
+                    grid.shift(up, loss_probability=p_up),
+                    grid.shift(down, loss_probability=p_down),
                 )
             else:
                 rounded_losses = map(grid.rounded_outward, pair.losses.tolist())

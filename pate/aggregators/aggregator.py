@@ -355,14 +355,16 @@ class Aggregator(Parameters, ABC):
         """Returns the largest number of answers that can fail, each with probability `failure_prob`."""
         return num_queries
 
-    def scaled(self, factor: float) -> Self:
-        """Returns a copy of the aggregator with every noise multiplied by `factor` > 0."""
+    def scaled(self, noise_factor: float) -> Self:
+        """Returns a copy of the aggregator with every noise multiplied by `noise_factor` > 0."""
         noise = declared(type(self), mark="noise")
         if not noise:
             rule = 'a dataclass with field(metadata={"noise": True})'
             raise InvalidValue(type(self).__name__, rule=rule)
         values = {name: getattr(self, name) for name in noise}
-        changes = {name: value * factor for name, value in values.items() if value is not None}
+        changes = {
+            name: value * noise_factor for name, value in values.items() if value is not None
+        }
         return replace(self, **changes)
 
     def fitted(self, budget: Budget, shape: VoteShape) -> Self:

@@ -74,9 +74,9 @@ class FixedTopK(Aggregator):
         query_event = self.top_k.event if self.k < shape.num_labels else NoOpEvent()
         return SelfComposedEvent(query_event, count=shape.num_queries)
 
-    def scaled(self, factor: float) -> FixedTopK:
-        """Returns the same aggregator with its epsilon divided by `factor`."""
-        return replace(self, epsilon=self.epsilon / factor)
+    def scaled(self, noise_factor: float) -> FixedTopK:
+        """Returns the same aggregator with its epsilon divided by `noise_factor`."""
+        return replace(self, epsilon=self.epsilon / noise_factor)
 
     def distribution(
         self, votes: NDArray[np.integer], *, num_teachers: int

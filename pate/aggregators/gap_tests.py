@@ -41,8 +41,8 @@ class GapTest(ABC):
         """Returns the stability test for votes of `num_teachers` teachers."""
 
     @abstractmethod
-    def scaled(self, factor: float) -> Self:
-        """Returns a copy of the test with its noise multiplied by `factor` > 0."""
+    def scaled(self, noise_factor: float) -> Self:
+        """Returns a copy of the test with its noise multiplied by `noise_factor` > 0."""
 
     @abstractmethod
     def tuned(
@@ -70,9 +70,9 @@ class NoiseTest(Parameters, GapTest):
     std: float = field(metadata=POSITIVE)
     failure_prob: float = field(metadata=PROBABILITY)
 
-    def scaled(self, factor: float) -> Self:
-        """Returns a copy of the test with its standard deviation multiplied by `factor`."""
-        return replace(self, std=self.std * factor)
+    def scaled(self, noise_factor: float) -> Self:
+        """Returns a copy of the test with its standard deviation multiplied by `noise_factor`."""
+        return replace(self, std=self.std * noise_factor)
 
     def tuned(
         self, *, renyi_order: float, rdp: float, num_teachers: int, adjacency: Adjacency
@@ -167,9 +167,9 @@ class TableTest(Parameters, GapTest):
             num_levels=num_levels,
         )
 
-    def scaled(self, factor: float) -> Self:
-        """Returns a copy of the test with its budget divided by the square of `factor`."""
-        return replace(self, budget=self.budget / factor**2)
+    def scaled(self, noise_factor: float) -> Self:
+        """Returns a copy of the test with its budget divided by the square of `noise_factor`."""
+        return replace(self, budget=self.budget / noise_factor**2)
 
     def tuned(
         self, *, renyi_order: float, rdp: float, num_teachers: int, adjacency: Adjacency
@@ -193,7 +193,7 @@ class ReadyTableTest(GapTest):
             return self.table.test_for(num_teachers=num_teachers, adjacency=adjacency)
         return StabilityTest.from_table(self.table, num_teachers=num_teachers, adjacency=adjacency)
 
-    def scaled(self, factor: float) -> Self:
+    def scaled(self, noise_factor: float) -> Self:
         """Raises `InvalidValue`, as the price of a given table cannot be changed."""
         rule = "table_order and table_budget, a ready table cannot be scaled"
         raise InvalidValue("table", rule=rule)

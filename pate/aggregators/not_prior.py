@@ -212,13 +212,13 @@ class NotPriorTopK(TargetChargedAggregator):
         """Returns the price if stable top-k released every query, without checks."""
         return self.release_step.event(shape)
 
-    def scaled(self, factor: float) -> NotPriorTopK:
-        """Returns a copy of the aggregator with its noise multiplied by `factor`.
+    def scaled(self, noise_factor: float) -> NotPriorTopK:
+        """Returns a copy of the aggregator with its noise multiplied by `noise_factor`.
 
-        The budget of the table is divided by the square of `factor`.
+        The budget of the table is divided by the square of `noise_factor`.
         """
-        scaled_releases = self._with_noise_of(self.release_step.scaled(factor))
-        return replace(scaled_releases, prior_scale=self.prior_scale * factor)
+        scaled_releases = self._with_noise_of(self.release_step.scaled(noise_factor))
+        return replace(scaled_releases, prior_scale=self.prior_scale * noise_factor)
 
     def fitted(self, budget: pa.Budget, shape: VoteShape) -> NotPriorTopK:
         """Returns a copy of the aggregator with noise for which the session meets a budget; see `Aggregator.fitted`.

@@ -117,16 +117,18 @@ class StableAggregator(Aggregator):
         """Returns the stability test of the aggregator for votes of `num_teachers` teachers."""
         return self.gap_test.for_votes(num_teachers=num_teachers, adjacency=self.adjacency)
 
-    def scaled(self, factor: float) -> Self:
-        """Returns a copy of the aggregator with the noise of all its steps multiplied by `factor`.
+    def scaled(self, noise_factor: float) -> Self:
+        """Returns a copy of the aggregator with the noise of all its steps multiplied by `noise_factor`.
 
         The budget of a table is divided by the square of the factor. Raises `InvalidValue` if the table was given.
         """
-        return self.with_gap_test(self.gap_test.scaled(factor))._with_steps_scaled(factor)
+        return self.with_gap_test(self.gap_test.scaled(noise_factor))._with_steps_scaled(
+            noise_factor
+        )
 
-    def _with_steps_scaled(self, factor: float) -> Self:
-        """Returns a copy with the noise of all steps but the test multiplied by `factor`."""
-        return replace(self, selection_scale=self.selection_scale * factor)
+    def _with_steps_scaled(self, noise_factor: float) -> Self:
+        """Returns a copy with the noise of all steps but the test multiplied by `noise_factor`."""
+        return replace(self, selection_scale=self.selection_scale * noise_factor)
 
     def scaled_to(self, budget: Budget, shape: VoteShape) -> Self:
         """Returns a copy of the aggregator with its noise multiplied by the least factor whose price meets a budget.

@@ -72,12 +72,12 @@ class StableFixedTopK(StableAggregator):
         super()._validate()
         self._make_stable_top_k()
 
-    def _with_steps_scaled(self, factor: float) -> Self:
-        """Returns a copy with the noise of selection and peeling multiplied by `factor`; the test is unchanged."""
+    def _with_steps_scaled(self, noise_factor: float) -> Self:
+        """Returns a copy with `noise_factor` times the noise of selection and peeling; the test is unchanged."""
         return replace(
             self,
-            selection_scale=self.selection_scale * factor,
-            peel_scale=self.peel_scale * factor,
+            selection_scale=self.selection_scale * noise_factor,
+            peel_scale=self.peel_scale * noise_factor,
         )
 
     def _paper_zcdp(self, test: GaussianTest) -> float:

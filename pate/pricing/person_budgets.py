@@ -176,7 +176,7 @@ def _classes_by_weights(
         weight = math.floor(share * _WEIGHT_STEPS) / _WEIGHT_STEPS
         rule = "a larger one, beside budgets that are so much larger"
         require(weight > 0, f"budgets.{name}", epsilon, rule)
-        scaled = aggregator.scaled(factor=1 / weight)
+        scaled = aggregator.scaled(noise_factor=1 / weight)
         price = budgets.epsilon_of(scaled.event(shape))
         classes.append(BudgetClass(name=name, budget=epsilon, weight=weight, epsilon=price))
     return tuple(classes)

@@ -20,21 +20,21 @@ def logs(distributions: ArrayLike) -> Array:
         return np.asarray(np.log(distributions), dtype=np.float64)
 
 
-def renyi(log_first: Array, log_second: Array, orders: ArrayLike) -> Array:
-    """Returns the Renyi divergence D_a(first || second) of N pairs of distributions, `[N, len(orders)]`.
+def renyi(log_first_laws: Array, log_second_laws: Array, renyi_orders: ArrayLike) -> Array:
+    """Returns the Renyi divergence D_a(P || Q) of N pairs of distributions, `[N, len(renyi_orders)]`.
 
     Args:
-        log_first: logarithms of the probabilities of the first distribution of each pair, `[N, n]`.
-        log_second: logarithms of the probabilities of the second distributions, over the same n outcomes, `[N, n]`.
-        orders: the orders a > 1.
+        log_first_laws: logarithms of the probabilities of the first distribution P of each pair, `[N, n]`.
+        log_second_laws: those of the second distribution Q, over the same n outcomes, `[N, n]`.
+        renyi_orders: the Renyi orders a > 1.
     """
     with np.errstate(invalid="ignore"):
-        # infinite where only first has mass
-        ratio = np.where(np.isneginf(log_first), 0.0, log_first - log_second)
-    array = np.atleast_1d(np.asarray(orders, dtype=np.float64))
-    divergences = np.empty((len(log_first), len(array)))
+        # infinite where only P has mass
+        ratio = np.where(np.isneginf(log_first_laws), 0.0, log_first_laws - log_second_laws)
+    array = np.atleast_1d(np.asarray(renyi_orders, dtype=np.float64))
+    divergences = np.empty((len(log_first_laws), len(array)))
     for place, order in enumerate(array):
-        terms = log_first + (order - 1) * ratio
+        terms = log_first_laws + (order - 1) * ratio
         peak = terms.max(axis=1)
         with np.errstate(invalid="ignore"):
             total = peak + np.log(np.exp(terms - peak[:, None]).sum(axis=1))
@@ -42,58 +42,66 @@ def renyi(log_first: Array, log_second: Array, orders: ArrayLike) -> Array:
     return np.maximum(divergences, 0.0)
 
 
-def hockey_stick(first: Array, second: Array, epsilons: ArrayLike) -> Array:
+def hockey_stick(first_laws: Array, second_laws: Array, epsilons: ArrayLike) -> Array:
     """Returns the hockey-stick divergence (delta) of N pairs of distributions, `[N, len(epsilons)]`.
 
-    The delta at epsilon is the largest P(S) - e^epsilon Q(S) over all events S, for P in `first` and Q in `second`.
+    The delta at epsilon is the largest P(S) - e^epsilon Q(S) over all events S.
 
     Args:
-        first: the first distribution of each pair, `[N, n]`.
-        second: the second distribution of each pair, over the same n outcomes, `[N, n]`.
+        first_laws: the first distribution P of each pair, `[N, n]`.
+        second_laws: the second distribution Q of each pair, over the same n outcomes, `[N, n]`.
         epsilons: the epsilons >= 0.
     """
     factors = [
         math.exp(min(epsilon, _LARGEST_EXPONENT))
         for epsilon in np.atleast_1d(np.asarray(epsilons)).tolist()
     ]
-    deltas = [np.maximum(first - factor * second, 0.0).sum(axis=1) for factor in factors]
-    return np.array(deltas).reshape(len(factors), len(first)).T
+    deltas = [np.maximum(first_laws - factor * second_laws, 0.0).sum(axis=1) for factor in factors]
+    return np.array(deltas).reshape(len(factors), len(first_laws)).T
 
 
-def trimmed(first: Array, second: Array, failure_prob: float) -> tuple[Array, Array]:
+def without_failures(
+    first_laws: Array, second_laws: Array, failure_prob: float
+) -> tuple[Array, Array]:
     """Returns N pairs of distributions, `[N, n]` each, in which a failure event was removed from both distributions.
 
     A price with a failure probability must hold only after an event of probability `failure_prob` is removed from each
     distribution. The returned pair results from the best choice of these events: among all distributions
-    A <= first / (1 - failure_prob) and A' <= second / (1 - failure_prob) it has the smallest hockey-stick and Renyi
+    A <= P / (1 - failure_prob) and A' <= Q / (1 - failure_prob) it has the smallest hockey-stick and Renyi
     divergences, all at once and in both directions (docs/proofs/verification.md). So the price holds for the given pair
     exactly if it holds, without failures, for the returned pair.
 
     Args:
-        first: the first distribution of each pair, `[N, n]`.
-        second: the second distribution of each pair, over the same n outcomes, `[N, n]`.
+        first_laws: the first distribution P of each pair, `[N, n]`.
+        second_laws: the second distribution Q of each pair, over the same n outcomes, `[N, n]`.
         failure_prob: the probability of the removed event, in [0, 1).
     """
     if failure_prob == 0:
-        return first, second
+        return first_laws, second_laws
     removed_prob = failure_prob * (1 + RELATIVE_SLACK) + SLACK
     with np.errstate(divide="ignore", invalid="ignore"):
-        order = np.argsort(np.nan_to_num(-(first / second), nan=-1.0, neginf=-np.inf), axis=1)
+        order = np.argsort(
+            np.nan_to_num(-(first_laws / second_laws), nan=-1.0, neginf=-np.inf), axis=1
+        )
         upper = _cap(
-            numerator=np.take_along_axis(first, order, 1),
-            denominator=np.take_along_axis(second, order, 1),
+            numerator=np.take_along_axis(first_laws, order, 1),
+            denominator=np.take_along_axis(second_laws, order, 1),
             removed_prob=removed_prob,
         )
         order = order[:, ::-1]
         lower = _cap(
-            numerator=np.take_along_axis(second, order, 1),
-            denominator=np.take_along_axis(first, order, 1),
+            numerator=np.take_along_axis(second_laws, order, 1),
+            denominator=np.take_along_axis(first_laws, order, 1),
             removed_prob=removed_prob,
         )
-        kept_first = np.where(np.isinf(upper), first, np.minimum(first, upper * second))
-        kept_second = np.where(np.isinf(lower), second, np.minimum(second, lower * first))
+        kept_first = np.where(
+            np.isinf(upper), first_laws, np.minimum(first_laws, upper * second_laws)
+        )
+        kept_second = np.where(
+            np.isinf(lower), second_laws, np.minimum(second_laws, lower * first_laws)
+        )
     near = ((upper <= 1) | (lower <= 1))[:, 0]
-    common = np.minimum(first, second)
+    common = np.minimum(first_laws, second_laws)
     kept_first[near] = common[near]
     kept_second[near] = common[near]
     return kept_first / kept_first.sum(axis=1, keepdims=True), kept_second / kept_second.sum(

@@ -82,7 +82,9 @@ def lower_bound(
         raise ValueError("pairs: expected at least one")
     costs = np.array(
         [
-            renyi(logs(first_law[None]), log_second=logs(second_law[None]), orders=_ORDERS)[0]
+            renyi(
+                logs(first_law[None]), log_second_laws=logs(second_law[None]), renyi_orders=_ORDERS
+            )[0]
             for _, _, first_law, second_law in candidates
         ]
     )
@@ -151,8 +153,8 @@ def _cost(law: Law, first_counts: NDArray[np.int64], second_counts: NDArray[np.i
     p, q = _aligned(law(first_counts), law(second_counts))
     log_p = logs(p[None])
     log_q = logs(q[None])
-    forward = renyi(log_p, log_second=log_q, orders=_ORDERS[1])
-    backward = renyi(log_q, log_second=log_p, orders=_ORDERS[1])
+    forward = renyi(log_p, log_second_laws=log_q, renyi_orders=_ORDERS[1])
+    backward = renyi(log_q, log_second_laws=log_p, renyi_orders=_ORDERS[1])
     return max(float(forward[0, 0]), float(backward[0, 0]))
 
 

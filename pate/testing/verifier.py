@@ -11,7 +11,7 @@ from pate.accounting import Accountant, Adjacency, Event, RdpAccountant
 from pate.accounting.special import gauss_legendre
 from pate.testing.claim import DELTAS, EPSILONS, ORDERS, Claim
 from pate.testing.composition import compose
-from pate.testing.divergences import Array, hockey_stick, logs, renyi, trimmed
+from pate.testing.divergences import Array, hockey_stick, logs, renyi, without_failures
 from pate.testing.neighbors import Counts, Indices, neighbors
 from pate.testing.verdict import DELTA, RENYI, Verdict, WorstPair
 from pate.validation import (
@@ -44,7 +44,7 @@ def _divergences(
     if log_distributions is None or claim.failure_prob > 0:
         trimmed_first, trimmed_second = first, second
         if orders:
-            trimmed_first, trimmed_second = trimmed(first, second, claim.failure_prob)
+            trimmed_first, trimmed_second = without_failures(first, second, claim.failure_prob)
         log_distributions = (logs(trimmed_first), logs(trimmed_second))
     log_first, log_second = log_distributions
     renyi_divergences = renyi(log_first, log_second, orders)
@@ -155,8 +155,8 @@ def verify(
 ) -> Verdict:
     """Compares the exact distributions of a mechanism on all neighboring histograms of a small instance with its price.
 
-    Renyi divergences are computed after a failure event is removed (see `trimmed`): its probability is that of the
-    price, and it is chosen such that the divergences are smallest. Deltas are compared with the deltas that the
+    Renyi divergences are computed after a failure event is removed (see `without_failures`): its probability is that of
+    the price, and it is chosen such that the divergences are smallest. Deltas are compared with the deltas that the
     accountant computes. A refutation names a pair of histograms and is a proof, up to rounding errors. If the price is
     not refuted, it holds on this instance at these orders and epsilons.
 

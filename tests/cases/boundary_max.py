@@ -3,7 +3,7 @@
 from pate.aggregators import BoundaryMax
 from tests.contract.case import SESSION_DELTA, TARGET_HITS, Case
 from tests.privacy.case import Case as LawCase
-from tests.privacy.case import Counts, Distribution, Shape, rename_set
+from tests.privacy.case import Counts, Distribution, SmallInstance, rename_set
 
 CONTRACT = (
     Case(
@@ -16,7 +16,7 @@ CONTRACT = (
 )
 
 
-def _distribution(aggregator: BoundaryMax, histogram: Counts, _: Shape) -> Distribution:
+def _distribution(aggregator: BoundaryMax, histogram: Counts, _: SmallInstance) -> Distribution:
     """Returns the probability of each released set: one label, or the empty set."""
     distribution = aggregator.distribution(histogram).tolist()
     return {(label,): p for label, p in enumerate(distribution[:-1])} | {(): distribution[-1]}
@@ -25,8 +25,8 @@ def _distribution(aggregator: BoundaryMax, histogram: Counts, _: Shape) -> Distr
 DISTRIBUTIONS = (
     LawCase(
         name="BoundaryMax",
-        subject=lambda shape: BoundaryMax(
-            selection_scale=2.0, target_hits=1, adjacency=shape.adjacency
+        mechanism_for=lambda small_instance: BoundaryMax(
+            selection_scale=2.0, target_hits=1, adjacency=small_instance.adjacency
         ),
         distribution=_distribution,
         tightness=0.7,

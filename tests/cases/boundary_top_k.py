@@ -38,7 +38,9 @@ def _rename(outcome: Any, label_of_rank: list[int]) -> Any:
 DISTRIBUTIONS = (
     LawCase(
         name="BoundaryTopK",
-        subject=lambda shape: BoundaryTopK(adjacency=shape.adjacency, **_SMALL),
+        mechanism_for=lambda small_instance: BoundaryTopK(
+            adjacency=small_instance.adjacency, **_SMALL
+        ),
         tightness=0.3,
         min_labels=3,
         ranks_to_labels=_rename,

@@ -17,8 +17,8 @@ CONTRACT = (
 DISTRIBUTIONS = (
     LawCase(
         name="ConfidentGNMax",
-        subject=lambda shape: ConfidentGNMax(
-            max_votes=shape.num_labels, adjacency=shape.adjacency, **SCREENED
+        mechanism_for=lambda small_instance: ConfidentGNMax(
+            max_votes=small_instance.num_labels, adjacency=small_instance.adjacency, **SCREENED
         ),
         distribution=confident_gnmax_distribution,
         tightness=0.45,

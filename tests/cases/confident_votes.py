@@ -15,7 +15,9 @@ CONTRACT = (
 DISTRIBUTIONS = (
     LawCase(
         name="ConfidentVotes",
-        subject=lambda shape: ConfidentVotes(adjacency=shape.adjacency, **SCREENED),
+        mechanism_for=lambda small_instance: ConfidentVotes(
+            adjacency=small_instance.adjacency, **SCREENED
+        ),
         distribution=confident_votes_distribution,
         tightness=0.8,
         replace_one_refuted_at_size=None,

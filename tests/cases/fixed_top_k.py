@@ -19,8 +19,11 @@ CONTRACT = tuple(
 DISTRIBUTIONS = tuple(
     LawCase(
         f"FixedTopK-{mechanism}",
-        subject=lambda s, m=mechanism: FixedTopK(
-            k=min(2, s.num_labels), epsilon=2.0, mechanism=m, adjacency=s.adjacency
+        mechanism_for=lambda small_instance, mechanism=mechanism: FixedTopK(
+            k=min(2, small_instance.num_labels),
+            epsilon=2.0,
+            mechanism=mechanism,
+            adjacency=small_instance.adjacency,
         ),
         tightness=0.4,
         ranks_to_labels=rename_set,

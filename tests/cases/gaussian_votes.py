@@ -3,21 +3,25 @@
 from pate.aggregators import GaussianVotes
 from tests.contract.case import Case
 from tests.privacy.case import Case as LawCase
-from tests.privacy.case import Counts, Distribution, Shape, rename_bits
+from tests.privacy.case import Counts, Distribution, SmallInstance, rename_bits
 from tests.privacy.rival_distributions import bits_distribution
 
 CONTRACT = (Case(name="votes", aggregator=GaussianVotes(noise_std=3.0), refuses=False),)
 
 
-def _distribution(aggregator: GaussianVotes, histogram: Counts, shape: Shape) -> Distribution:
+def _distribution(
+    aggregator: GaussianVotes, histogram: Counts, small_instance: SmallInstance
+) -> Distribution:
     """Returns the probability of each vector of released bits for a histogram of votes."""
-    return bits_distribution(histogram, aggregator.noise_std, shape.num_teachers)
+    return bits_distribution(histogram, aggregator.noise_std, small_instance.num_teachers)
 
 
 DISTRIBUTIONS = tuple(
     LawCase(
         f"GaussianVotes-{std}",
-        subject=lambda shape, std=std: GaussianVotes(noise_std=std, adjacency=shape.adjacency),
+        mechanism_for=lambda small_instance, std=std: GaussianVotes(
+            noise_std=std, adjacency=small_instance.adjacency
+        ),
         distribution=_distribution,
         tightness=0.999,
         replace_one_refuted_at_size=None,

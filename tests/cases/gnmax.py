@@ -10,8 +10,8 @@ CONTRACT = (Case(name="gnmax", aggregator=GNMax(noise_std=6.0, max_votes=40), re
 DISTRIBUTIONS = (
     LawCase(
         name="GNMax",
-        subject=lambda shape: GNMax(
-            noise_std=1.0, max_votes=shape.num_labels, adjacency=shape.adjacency
+        mechanism_for=lambda small_instance: GNMax(
+            noise_std=1.0, max_votes=small_instance.num_labels, adjacency=small_instance.adjacency
         ),
         distribution=gnmax_distribution,
         tightness=0.35,

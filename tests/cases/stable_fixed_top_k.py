@@ -46,13 +46,13 @@ def _distribution(
     tightness: float = 0.0,
     largest_size: Size = SMALL_SIZE,
 ) -> LawCase:
-    """Returns the case of an aggregator, which is made for the adjacency and the labels of each shape."""
+    """Returns the case of an aggregator, which is made for the adjacency and the labels of each small instance."""
     k = aggregator.k
     refuted_at_size = Size(min(largest_size.num_labels, 4), num_teachers=3 + (k == 1))
     return LawCase(
         f"StableFixedTopK-{k}{name}",
-        subject=lambda shape: replace(
-            aggregator, k=min(k, shape.num_labels), adjacency=shape.adjacency
+        mechanism_for=lambda small_instance: replace(
+            aggregator, k=min(k, small_instance.num_labels), adjacency=small_instance.adjacency
         ),
         distribution=stable_fixed_top_k_distribution,
         tightness=tightness,

@@ -44,11 +44,13 @@ CONTRACT = (
 
 
 def _distribution(name: str, aggregator: StableTopK, tightness: float = 0.0) -> LawCase:
-    """Returns the case of an aggregator, which is made for the adjacency of each shape."""
+    """Returns the case of an aggregator, which is made for the adjacency of each small instance."""
     is_wide_and_padded = aggregator.padded and aggregator.selection_scale == 3.0
     return LawCase(
         f"StableTopK-{name}",
-        subject=lambda shape: replace(aggregator, adjacency=shape.adjacency),
+        mechanism_for=lambda small_instance: replace(
+            aggregator, adjacency=small_instance.adjacency
+        ),
         distribution=stable_top_k_distribution,
         tightness=tightness,
         min_labels=1 if aggregator.padded else 2,

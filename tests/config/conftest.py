@@ -21,10 +21,10 @@ def composed() -> Iterator[Composed]:
     with initialize_config_dir(str(CONFIG_FOLDER), version_base="1.3"):
 
         def compose_command(
-            arguments: Arguments = (), app: str = "train", *, return_hydra_config: bool = False
+            arguments: Arguments = (), command: str = "train", *, return_hydra_config: bool = False
         ) -> DictConfig:
-            """Composes the configuration of `pate-APP` with these settings from the command line."""
-            return compose(app, list(arguments), return_hydra_config=return_hydra_config)
+            """Composes the configuration of `pate-COMMAND` with these settings from the command line."""
+            return compose(command, list(arguments), return_hydra_config=return_hydra_config)
 
         yield compose_command
 

@@ -52,9 +52,9 @@ def composed(tmp_path: Path) -> Iterator[Composed]:
     files |= {"budget/tight": "target_epsilon: 0.5\n"}
     with with_files(tmp_path, texts=files, allowed_targets=[__name__]):
 
-        def compose_command(arguments: Arguments = (), app: str = "train") -> DictConfig:
-            """Composes the configuration of `pate-APP` with these settings from the command line."""
-            return compose(app, list(arguments))
+        def compose_command(arguments: Arguments = (), command: str = "train") -> DictConfig:
+            """Composes the configuration of `pate-COMMAND` with these settings from the command line."""
+            return compose(command, list(arguments))
 
         yield compose_command
 
@@ -159,9 +159,9 @@ def test_way_keeps_the_choices_of_the_user(composed: Composed) -> None:
     One printed line lists what the way chose; without a way there is no line.
     """
 
-    def choices(arguments: Arguments, app: str = "train") -> dict[str, Any]:
+    def choices(arguments: Arguments, command: str = "train") -> dict[str, Any]:
         """Returns the chosen file of each configuration group that the way may choose."""
-        config = compose(app, list(arguments), return_hydra_config=True)
+        config = compose(command, list(arguments), return_hydra_config=True)
         return {group: config.hydra.runtime.choices.get(group) for group in WAY}
 
     assert choices(arguments=["data=celeba", "data.root=x", "way=pictures"]) == WAY
@@ -171,7 +171,9 @@ def test_way_keeps_the_choices_of_the_user(composed: Composed) -> None:
         == "mlp"
     )
     assert (
-        choices(arguments=["data=celeba", "data.root=x", "way=features"], app="compare")["features"]
+        choices(arguments=["data=celeba", "data.root=x", "way=features"], command="compare")[
+            "features"
+        ]
         == "patches"
     )
     assert choices(arguments=["data=table"])["teacher"] == "linear"
@@ -258,18 +260,18 @@ def test_target_mu_is_solved_in_place_of_the_target_epsilon(composed: Composed) 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("app", "target"), [("train", 36.0), ("account", None), ("attack", 2.0), ("release", 8.0)]
+    ("command", "target"), [("train", 36.0), ("account", None), ("attack", 2.0), ("release", 8.0)]
 )
 def test_default_epsilon_of_stable_top_k_boundary_applies_to_runs_alone(
-    composed: Composed, app: str, target: float | None
+    composed: Composed, command: str, target: float | None
 ) -> None:
     """For this aggregator pate-train targets epsilon 36, and other commands keep their defaults.
 
     A target on the command line is kept by every command.
     """
     boundary = "aggregator=stable_top_k_boundary"
-    assert composed(arguments=[boundary], app=app).target_epsilon == target
-    assert composed(arguments=[boundary, "target_epsilon=5"], app=app).target_epsilon == 5.0
+    assert composed(arguments=[boundary], command=command).target_epsilon == target
+    assert composed(arguments=[boundary, "target_epsilon=5"], command=command).target_epsilon == 5.0
 
 
 @pytest.mark.slow
@@ -322,20 +324,22 @@ def test_noise_on_the_command_line_needs_a_noise_setting(
     """pate-train and pate-release refuse a noise scale on the command line that nothing else on it explains.
 
     It is explained by `noise=given`, `noise=solved` or a target epsilon. A target beside `noise=given` is refused, too.
-    pate-account accepts any noise scale. A `line` of None stands for a command line that is accepted.
+    pate-account accepts any noise scale. A `line` of None stands for a command_name line that is accepted.
     """
-    for app in ("train", "release"):
-        chosen = [word for word in words.split() if app == "train" or "experiment" not in word]
-        config = composed(arguments=chosen, app=app)
+    for command_name in ("train", "release"):
+        chosen = [
+            word for word in words.split() if command_name == "train" or "experiment" not in word
+        ]
+        config = composed(arguments=chosen, command=command_name)
         job_settings = given_settings(words.split())
         if line is None:
             require_noise_said(config, job_settings)
             continue
-        with pytest.raises(InvalidValue, match=f"^{line if app == 'train' else ''}"):
+        with pytest.raises(InvalidValue, match=f"^{line if command_name == 'train' else ''}"):
             require_noise_said(config, job_settings)
     # a price alone is asked for any noise
     require_noise_said(
-        composed(arguments=[GAUSSIAN], app="account"), {"aggregator.noise_std": "50"}
+        composed(arguments=[GAUSSIAN], command="account"), {"aggregator.noise_std": "50"}
     )
 
 

@@ -155,7 +155,7 @@ def test_settings_of_the_chosen_parts_are_explained(
     composed: Callable[..., Any], command: str, words: tuple[str, ...], settings: dict[str, str]
 ) -> None:
     """The help of the chosen groups has one line for each expected setting, with the expected words."""
-    page = settings_of_parts(composed(arguments=words, app=command))
+    page = settings_of_parts(composed(arguments=words, command=command))
     for name, text in settings.items():
         (line,) = [line for line in page.splitlines() if line.split()[:1] == [name]]
         assert text in line.partition(name)[2]

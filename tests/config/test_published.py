@@ -301,7 +301,7 @@ def test_solved_noise_is_published(case: Any) -> None:
 
     The published numbers are those of the aggregator that was used.
     """
-    scaled = case.aggregator.scaled(factor=2.0)
+    scaled = case.aggregator.scaled(noise_factor=2.0)
     component = published(scaled, fields=dict.fromkeys(vars(scaled), -1.0))
     numbers = {
         name: value for name, value in vars(scaled).items() if isinstance(value, (int, float))

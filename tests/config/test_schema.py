@@ -266,7 +266,7 @@ def test_fixed_variant_has_the_keys_of_stable_top_k(composed: Composed) -> None:
 @pytest.mark.parametrize("name", members(group="method"))
 def test_every_method_of_a_comparison_is_typed_and_built(name: str, composed: Composed) -> None:
     """Each method of pate-compare composes with types, and builds a `Method` of its name."""
-    node = composed(arguments=[f"method={name}"], app="compare").method
+    node = composed(arguments=[f"method={name}"], command="compare").method
     assert OmegaConf.get_type(node).__name__.endswith("Config")
     method = build(node, slot="method", name=name, adjacency="replace_one")
     assert isinstance(method, Method)
@@ -279,5 +279,5 @@ def test_refusal_of_num_teachers_uses_the_commands_setting(
     composed: Composed, command: str
 ) -> None:
     """The name under which errors of a command show `num_teachers` is a setting of this command."""
-    setting = SPELLING_OF_COMMAND.get(command, COMMAND).setting("num_teachers")
-    assert OmegaConf.select(composed(app=command), setting) is not None
+    setting_path = SPELLING_OF_COMMAND.get(command, COMMAND).setting("num_teachers")
+    assert OmegaConf.select(composed(command=command), setting_path) is not None

@@ -401,9 +401,9 @@ def test_more_queries_and_less_noise_cost_more(case: Case) -> None:
     """
     aggregator = at_scale(case)
     assert (
-        epsilon_at_scale(aggregator.scaled(factor=2.0))
+        epsilon_at_scale(aggregator.scaled(noise_factor=2.0))
         < epsilon_at_scale(aggregator)
-        < epsilon_at_scale(aggregator.scaled(factor=0.5))
+        < epsilon_at_scale(aggregator.scaled(noise_factor=0.5))
     )
     assert (
         epsilon_at_scale(aggregator, num_queries=300) < epsilon_at_scale(aggregator)
@@ -443,7 +443,7 @@ def test_calibration_changes_the_fields_declared_as_noise(kind: type[Aggregator]
         if type(case.aggregator) is kind:
             aggregator = _with_small_failure(at_scale(case))
             scaled |= _changed(
-                first_aggregator=aggregator, second_aggregator=aggregator.scaled(factor=2.0)
+                first_aggregator=aggregator, second_aggregator=aggregator.scaled(noise_factor=2.0)
             )
             solved |= _changed(
                 first_aggregator=aggregator,

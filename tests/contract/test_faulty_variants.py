@@ -31,7 +31,7 @@ from pate.mechanisms import PermuteAndFlipTopK
 from pate.pricing import largest_num_queries
 from pate.validation import InvalidValue
 from tests.contract.aggregator_cases import CASES, NUM_LABELS, NUM_TEACHERS, Case
-from tests.privacy.case import Shape
+from tests.privacy.case import SmallInstance
 from tests.privacy.divergences import assert_covered, largest_renyi, price_curve
 from tests.privacy.rival_distributions import confident_votes_distribution
 from tests.refusals import refused
@@ -328,7 +328,9 @@ def test_7_a_std_is_a_std_and_in_votes() -> None:
 
     with fault_found():
         check_scale(with_root_of_the_std)
-    assert renyi_at_8(VOTES) == pytest.approx(4 * renyi_at_8(VOTES.scaled(factor=2.0)), rel=0.01)
+    assert renyi_at_8(VOTES) == pytest.approx(
+        4 * renyi_at_8(VOTES.scaled(noise_factor=2.0)), rel=0.01
+    )
     gap = np.array(2 + round(60 * 5.9978))  # sens + std * Phi^-1(1 - 1e-9): passes half the time
     assert PLAIN.stability_test(num_teachers=800).pass_probabilities(gap) == pytest.approx(
         0.5, abs=0.005
@@ -402,9 +404,11 @@ def test_9_screening_and_answer_are_charged_together() -> None:
     The fault charges the answer alone.
     """
     aggregator = ConfidentVotes(screening_std=1.0, threshold_share=0.75, noise_std=50.0)
-    vote_shape = Shape(REPLACE, num_labels=2, num_teachers=4)
+    small_instance = SmallInstance(REPLACE, num_labels=2, num_teachers=4)
     first, second = (
-        confident_votes_distribution(aggregator, counts=np.array(counts), vote_shape=vote_shape)
+        confident_votes_distribution(
+            aggregator, counts=np.array(counts), small_instance=small_instance
+        )
         for counts in ([3, 3], [4, 4])
     )
     first_law, second_law = (

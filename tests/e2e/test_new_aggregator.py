@@ -28,8 +28,8 @@ from tests.privacy.case import Case as LawCase, rename_bits
 CONTRACT = (Case("own_votes", LaplaceQuorum(noise_scale=1.5), refuses=False),)
 
 
-def distribution(aggregator, histogram, shape):
-    x = (histogram - shape.num_teachers / 2) / aggregator.noise_scale
+def distribution(aggregator, histogram, small_instance):
+    x = (histogram - small_instance.num_teachers / 2) / aggregator.noise_scale
     ones = np.where(x < 0, np.exp(-abs(x)) / 2, 1 - np.exp(-abs(x)) / 2)
     patterns = np.ndindex(*(2,) * len(histogram))
     return {bits: float(np.where(bits, ones, 1 - ones).prod()) for bits in patterns}
@@ -38,10 +38,12 @@ def distribution(aggregator, histogram, shape):
 DISTRIBUTIONS = (
     LawCase(
         "LaplaceQuorum",
-        lambda shape: LaplaceQuorum(noise_scale=FACTOR, adjacency=shape.adjacency),
+        lambda small_instance: LaplaceQuorum(noise_scale=FACTOR, adjacency=small_instance.adjacency),
         distribution,
-        lambda subject, shape: LaplaceQuorum(noise_scale=1.0).event_for(
-            num_queries=1, num_labels=shape.num_labels, num_teachers=shape.num_teachers
+        lambda mechanism, small_instance: LaplaceQuorum(noise_scale=1.0).event_for(
+            num_queries=1,
+            num_labels=small_instance.num_labels,
+            num_teachers=small_instance.num_teachers,
         ),
         ranks_to_labels=rename_bits,
     ),
@@ -173,7 +175,9 @@ def test_the_verifier_finds_a_price_too_small(
     It refutes a price that is 10% smaller.
     """
     (distribution,) = case_file.distributions
-    verdict = verdict_of(distribution, vote_shape=distribution.largest_shape(adjacency)).require()
+    verdict = verdict_of(
+        distribution, small_instance=distribution.largest_instance(adjacency)
+    ).require()
     assert verdict.sound and distribution.tightness <= verdict.ratio <= 1 + 1e-9
     (cheap,) = case_files(folder / "too_cheap")[0].distributions
-    assert not verdict_of(cheap, vote_shape=distribution.largest_shape(adjacency)).sound
+    assert not verdict_of(cheap, small_instance=distribution.largest_instance(adjacency)).sound

@@ -17,7 +17,7 @@ Distribution = Mapping[Any, float]
 
 
 @dataclass(frozen=True)
-class Shape:
+class SmallInstance:
     """The adjacency, and the numbers of labels and teachers of the small instance on which a mechanism is verified."""
 
     adjacency: Adjacency
@@ -36,20 +36,24 @@ LARGEST_SIZE = Size(num_labels=4, num_teachers=6)
 REFUTED_AT_SIZE = Size(num_labels=3, num_teachers=4)
 
 
-def default_distribution(subject: Any, histogram: Counts, vote_shape: Shape) -> Distribution:
+def default_distribution(
+    mechanism: Any, histogram: Counts, small_instance: SmallInstance
+) -> Distribution:
     """Returns the distribution that the mechanism or aggregator itself computes."""
-    if isinstance(subject, Aggregator):
-        return subject.distribution(histogram, num_teachers=vote_shape.num_teachers)
-    return subject.distribution(histogram)
+    if isinstance(mechanism, Aggregator):
+        return mechanism.distribution(histogram, num_teachers=small_instance.num_teachers)
+    return mechanism.distribution(histogram)
 
 
-def default_event(subject: Any, vote_shape: Shape) -> Event:
+def default_event(mechanism: Any, small_instance: SmallInstance) -> Event:
     """Returns the price of one release of one query."""
-    if isinstance(subject, Aggregator):
-        return subject.event_for(
-            num_queries=1, num_labels=vote_shape.num_labels, num_teachers=vote_shape.num_teachers
+    if isinstance(mechanism, Aggregator):
+        return mechanism.event_for(
+            num_queries=1,
+            num_labels=small_instance.num_labels,
+            num_teachers=small_instance.num_teachers,
         )
-    return subject.event
+    return mechanism.event
 
 
 def rename_indices(outcome: Any, label_of_rank: list[int]) -> Any:
@@ -87,10 +91,11 @@ class Case:
     """A mechanism or aggregator of the package, with its exact distribution and its price."""
 
     name: str  # of the test
-    subject: Callable[[Shape], Any]  # the mechanism or aggregator for a shape
+    # returns the mechanism or aggregator for a small instance
+    mechanism_for: Callable[[SmallInstance], Any]
     # the exact distribution of one histogram
-    distribution: Callable[[Any, Counts, Shape], Distribution] = default_distribution
-    event: Callable[[Any, Shape], Event] = default_event  # the price of one release
+    distribution: Callable[[Any, Counts, SmallInstance], Distribution] = default_distribution
+    event: Callable[[Any, SmallInstance], Event] = default_event  # the price of one release
     # on the largest instance some exact figure is at least this part of its price, so that a price smaller by this
     # factor would be found out
     tightness: float = 0.9
@@ -101,9 +106,9 @@ class Case:
     # an outcome over ranks as one over labels, given the label at each rank
     ranks_to_labels: Callable[[Any, list[int]], Any] = rename_indices
 
-    def largest_shape(self, adjacency: Adjacency) -> Shape:
-        """Returns the shape of the largest instance."""
-        return Shape(
+    def largest_instance(self, adjacency: Adjacency) -> SmallInstance:
+        """Returns the largest instance."""
+        return SmallInstance(
             adjacency,
             num_labels=self.largest_size.num_labels,
             num_teachers=self.largest_size.num_teachers,
@@ -132,16 +137,16 @@ def by_rank(
     return renamed
 
 
-def pairs_of_laws(case: Case, vote_shape: Shape) -> tuple[Array, Array, list[Any]]:
+def pairs_of_laws(case: Case, small_instance: SmallInstance) -> tuple[Array, Array, list[Any]]:
     """Returns the exact distributions of a case on one pair of neighbors of each kind, two arrays `[P, n]`, and
     the list of the n outcomes.
     """
     pairs = neighbors(
-        vote_shape.num_labels, vote_shape.num_teachers, vote_shape.adjacency
+        small_instance.num_labels, small_instance.num_teachers, small_instance.adjacency
     ).up_to_names
-    subject = case.subject(vote_shape)
+    mechanism = case.mechanism_for(small_instance)
     law = by_rank(
-        lambda histogram: case.distribution(subject, histogram, vote_shape),
+        lambda histogram: case.distribution(mechanism, histogram, small_instance),
         ranks_to_labels=case.ranks_to_labels,
     )
     laws = {

@@ -23,7 +23,9 @@ ORDERS: Array = np.array(_ORDERS)
 def largest_renyi(first_laws: Array, second_laws: Array, renyi_orders: Array = ORDERS) -> Array:
     """Returns the largest Renyi divergence of N first laws `[N, n]` from the second, for each Renyi order."""
     return np.asarray(
-        renyi(logs(first_laws), log_second=logs(second_laws), orders=renyi_orders).max(axis=0)
+        renyi(logs(first_laws), log_second_laws=logs(second_laws), renyi_orders=renyi_orders).max(
+            axis=0
+        )
     )
 
 

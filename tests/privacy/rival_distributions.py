@@ -10,7 +10,7 @@ from scipy.special import log_ndtr, ndtr
 
 from pate.aggregators import ConfidentGNMax, ConfidentVotes, GNMax, StableFixedTopK, StableTopK
 from pate.mechanisms import GapSelection
-from tests.privacy.case import Counts, Distribution, Shape
+from tests.privacy.case import Counts, Distribution, SmallInstance
 from tests.privacy.histograms import gaps_of
 
 Array = NDArray[np.float64]
@@ -132,31 +132,36 @@ def _chosen(
 
 
 def gap_selection_distribution(
-    selection: GapSelection, counts: Counts, vote_shape: Shape
+    selection: GapSelection, counts: Counts, small_instance: SmallInstance
 ) -> Distribution:
     """Returns the probability that a gap selection chooses each size k for one histogram."""
     offset = selection.regularizer or (lambda k: 0.0)
     return _chosen(
-        selection, counts, selection.noise, selection.noise_scale, vote_shape.num_teachers, offset
+        selection,
+        counts,
+        selection.noise,
+        selection.noise_scale,
+        small_instance.num_teachers,
+        offset,
     )
 
 
 def _stable(
-    aggregator: Any, counts: Counts, vote_shape: Shape, offset: Any
+    aggregator: Any, counts: Counts, small_instance: SmallInstance, offset: Any
 ) -> tuple[dict[Any, float], float]:
     """Returns the probability of each stable set that is chosen and passes its test, and that no set passes.
 
     A stable set has the labels with the k largest counts, for a chosen k.
     """
     order = np.argsort(-counts, kind="stable")
-    gaps = _gaps(tuple(counts.tolist()), vote_shape.num_teachers)
-    passes = aggregator.stability_test(num_teachers=vote_shape.num_teachers).pass_probs
+    gaps = _gaps(tuple(counts.tolist()), small_instance.num_teachers)
+    passes = aggregator.stability_test(num_teachers=small_instance.num_teachers).pass_probs
     noise = aggregator.selection_noise
     scale = aggregator.selection_scale
     released = {}
     refused = 0.0
     for k, chosen in _chosen(
-        aggregator, counts, noise, scale, vote_shape.num_teachers, offset
+        aggregator, counts, noise, scale, small_instance.num_teachers, offset
     ).items():
         passed = 1.0 if k in (0, len(counts)) else passes[gaps[k]]
         released[tuple(sorted(order[:k].tolist()))] = chosen * passed
@@ -165,19 +170,23 @@ def _stable(
 
 
 def stable_top_k_distribution(
-    aggregator: StableTopK, counts: Counts, vote_shape: Shape
+    aggregator: StableTopK, counts: Counts, small_instance: SmallInstance
 ) -> Distribution:
     """Returns the probability of each set that stable top-k releases for one histogram; None stands
     for a refusal.
     """
     released, refused = _stable(
-        aggregator, counts, vote_shape, offset=aggregator.regularizer or (lambda k: 0.0)
+        aggregator, counts, small_instance, offset=aggregator.regularizer or (lambda k: 0.0)
     )
     return released | {None: refused}
 
 
 def stable_fixed_top_k_distribution(
-    aggregator: StableFixedTopK, counts: Counts, vote_shape: Shape, *, growth: float = 0.5
+    aggregator: StableFixedTopK,
+    counts: Counts,
+    small_instance: SmallInstance,
+    *,
+    growth: float = 0.5,
 ) -> Distribution:
     """Returns the distribution over the stable set (None for a refusal) and the sequence of peeled labels.
 
@@ -186,7 +195,7 @@ def stable_fixed_top_k_distribution(
     k = aggregator.k
     every = range(len(counts))
     stable, refused = _stable(
-        aggregator, counts, vote_shape, offset=lambda size: -aggregator.penalty * abs(size - k)
+        aggregator, counts, small_instance, offset=lambda size: -aggregator.penalty * abs(size - k)
     )
     steps: dict[Any, float] = {}
     for labels, p in [*stable.items(), (None, refused)]:
@@ -245,7 +254,7 @@ def bits_distribution(
     return {bits: float(np.where(bits, ones, zeros).prod()) for bits in patterns}
 
 
-def gnmax_distribution(aggregator: GNMax, counts: Counts, _: Shape) -> Distribution:
+def gnmax_distribution(aggregator: GNMax, counts: Counts, _: SmallInstance) -> Distribution:
     """Returns the probability of each label that GNMax releases for one histogram, without code of
     the package.
     """
@@ -256,13 +265,13 @@ def gnmax_distribution(aggregator: GNMax, counts: Counts, _: Shape) -> Distribut
 
 
 def confident_gnmax_distribution(
-    aggregator: ConfidentGNMax, counts: Counts, vote_shape: Shape
+    aggregator: ConfidentGNMax, counts: Counts, small_instance: SmallInstance
 ) -> Distribution:
     """Returns the probability of each label, or of a refusal (None), for ConfidentGNMax on one
     histogram.
     """
     passed = ndtr(
-        (counts.max() - aggregator.threshold_share * vote_shape.num_teachers)
+        (counts.max() - aggregator.threshold_share * small_instance.num_teachers)
         / aggregator.screening_std
     )
     distribution = noisy_max_distribution(counts, aggregator.noise_std).tolist()
@@ -270,16 +279,17 @@ def confident_gnmax_distribution(
 
 
 def confident_votes_distribution(
-    aggregator: ConfidentVotes, counts: Counts, vote_shape: Shape
+    aggregator: ConfidentVotes, counts: Counts, small_instance: SmallInstance
 ) -> Distribution:
     """Returns the probability of each pattern of bits, or of a refusal (None), for ConfidentVotes
     on one histogram.
     """
-    majority = np.maximum(counts, vote_shape.num_teachers - counts).min()
+    majority = np.maximum(counts, small_instance.num_teachers - counts).min()
     passed = ndtr(
-        (majority - aggregator.threshold_share * vote_shape.num_teachers) / aggregator.screening_std
+        (majority - aggregator.threshold_share * small_instance.num_teachers)
+        / aggregator.screening_std
     )
-    distribution = bits_distribution(counts, aggregator.noise_std, vote_shape.num_teachers)
+    distribution = bits_distribution(counts, aggregator.noise_std, small_instance.num_teachers)
     return {None: 1 - passed} | {bits: passed * p for bits, p in distribution.items()}
 
 

@@ -1,6 +1,6 @@
 """Everything that ships with a price and an exact distribution, run by `test_shipped.py`.
 
-To add a mechanism, add a `Case`; an aggregator brings its own in `tests/cases`. A `subject` is made for an adjacency
+To add a mechanism, add a `Case`; an aggregator brings its own in `tests/cases`. A mechanism is made for an adjacency
 and the numbers of labels and teachers; `distribution` is its exact distribution for one histogram and `event` its
 price, by default `.distribution` and `.event`.
 """
@@ -43,8 +43,8 @@ from tests.privacy.case import (
     Case,
     Counts,
     Distribution,
-    Shape,
     Size,
+    SmallInstance,
     rename_bits,
     rename_indices,
     rename_number,
@@ -72,8 +72,10 @@ def _top_k(
 ) -> Case:
     """Returns the case of a top-k mechanism, which `make_mechanism` builds from `k` and `adjacency`."""
 
-    def subject(vote_shape: Shape) -> Any:
-        return make_mechanism(k=min(k, vote_shape.num_labels), adjacency=vote_shape.adjacency)
+    def mechanism_for(small_instance: SmallInstance) -> Any:
+        return make_mechanism(
+            k=min(k, small_instance.num_labels), adjacency=small_instance.adjacency
+        )
 
     kind = make_mechanism.func
     rename: Callable[[Any, list[int]], Any] = rename_indices
@@ -83,7 +85,7 @@ def _top_k(
         rename = rename_short_set
     return Case(
         f"{kind.__name__}-{k}-{_name_of_parameters(make_mechanism)}",
-        subject,
+        mechanism_for,
         tightness=tightness,
         largest_size=largest_size,
         min_labels=min_labels,
@@ -117,7 +119,7 @@ def _of_pure_dp(make_mechanism: partial[Any], tightness: float) -> list[Case]:
     ]
 
 
-def _slow_distribution(mechanism: Any, histogram: Counts, _: Shape) -> Distribution:
+def _slow_distribution(mechanism: Any, histogram: Counts, _: SmallInstance) -> Distribution:
     """Returns the distribution of a mechanism, computed once for all histograms with the same
     differences.
 
@@ -145,13 +147,13 @@ def _gaps(
 ) -> Case:
     """Returns the case of a gap selection with one kind of noise."""
 
-    def subject(vote_shape: Shape) -> GapSelection:
+    def mechanism_for(small_instance: SmallInstance) -> GapSelection:
         return GapSelection(
             noise=noise,
             noise_scale=noise_scale,
-            adjacency=vote_shape.adjacency,
-            num_labels=vote_shape.num_labels,
-            num_teachers=vote_shape.num_teachers,
+            adjacency=small_instance.adjacency,
+            num_labels=small_instance.num_labels,
+            num_teachers=small_instance.num_teachers,
             padded=padded,
             max_k=max_k,
             regularizer=regularizer,
@@ -164,7 +166,7 @@ def _gaps(
         name += "-regularizer"
     return Case(
         name,
-        subject,
+        mechanism_for,
         gap_selection_distribution,
         tightness=tightness,
         min_labels=1 if padded else 2,
@@ -181,43 +183,50 @@ def _falls_away_from_2(k: int) -> float:
 def _test_of_size(test_kind: str, k: int, failure_prob: float) -> Case:
     """Returns the case of a stability test of the gap below the k largest counts."""
 
-    def subject(vote_shape: Shape) -> StabilityTest:
+    def mechanism_for(small_instance: SmallInstance) -> StabilityTest:
         if test_kind == "table":
             return StabilityTest.from_table(
                 optimal_stability_table(
                     failure_prob=failure_prob, order=4.0, rdp_budget=0.5, num_levels=7
                 ),
-                num_teachers=vote_shape.num_teachers,
-                adjacency=vote_shape.adjacency,
+                num_teachers=small_instance.num_teachers,
+                adjacency=small_instance.adjacency,
             )
         return getattr(StabilityTest, test_kind)(
             test_std=1.0,
             failure_prob=failure_prob,
-            num_teachers=vote_shape.num_teachers,
-            adjacency=vote_shape.adjacency,
+            num_teachers=small_instance.num_teachers,
+            adjacency=small_instance.adjacency,
         )
 
-    def distribution(test: StabilityTest, histogram: Counts, vote_shape: Shape) -> Distribution:
-        size = np.array([min(k, vote_shape.num_labels - 1)])
+    def distribution(
+        test: StabilityTest, histogram: Counts, small_instance: SmallInstance
+    ) -> Distribution:
+        size = np.array([min(k, small_instance.num_labels - 1)])
         ranking = VoteRanking.from_counts(histogram[None])
-        gap = ranking.gaps(padded=True, num_teachers=vote_shape.num_teachers)[0, size]
+        gap = ranking.gaps(padded=True, num_teachers=small_instance.num_teachers)[0, size]
         passed = float(test.pass_probabilities(gap)[0])
         return {tuple(ranking.top(size)[0].tolist()): passed, None: 1 - passed}
 
     name = f"StabilityTest-{test_kind}-{k}-{failure_prob}"
     return Case(
-        name, subject, distribution, tightness=0.999, min_labels=2, ranks_to_labels=rename_bits
+        name,
+        mechanism_for,
+        distribution,
+        tightness=0.999,
+        min_labels=2,
+        ranks_to_labels=rename_bits,
     )
 
 
 def _peel_distribution(
-    peeling: SubsetPeeling, histogram: Counts, vote_shape: Shape
+    peeling: SubsetPeeling, histogram: Counts, small_instance: SmallInstance
 ) -> Distribution:
     """Returns the distribution of two labels that subset peeling picks among all labels."""
     return peeling.distribution_of(
         histogram,
-        candidate_mask=np.ones(vote_shape.num_labels, dtype=bool),
-        num_picks=min(2, vote_shape.num_labels),
+        candidate_mask=np.ones(small_instance.num_labels, dtype=bool),
+        num_picks=min(2, small_instance.num_labels),
     )
 
 
@@ -233,13 +242,13 @@ def _threshold(make_mechanism: partial[Any], statistic: str) -> Case:
     `make_mechanism` builds the call from `epsilon`, `statistic` and `adjacency`.
     """
 
-    def subject(vote_shape: Shape) -> Any:
-        return make_mechanism(epsilon=1.0, statistic=statistic, adjacency=vote_shape.adjacency)
+    def mechanism_for(small_instance: SmallInstance) -> Any:
+        return make_mechanism(epsilon=1.0, statistic=statistic, adjacency=small_instance.adjacency)
 
-    def distribution(test: Any, histogram: Counts, vote_shape: Shape) -> Distribution:
+    def distribution(test: Any, histogram: Counts, small_instance: SmallInstance) -> Distribution:
         value = _value_of(statistic, histogram)
         if isinstance(test, AboveThreshold):
-            probabilities = test.probabilities(value, largest=2 * vote_shape.num_teachers)
+            probabilities = test.probabilities(value, largest=2 * small_instance.num_teachers)
         else:
             probabilities = test.probabilities(value)
         return dict(enumerate(probabilities.tolist()))
@@ -248,7 +257,7 @@ def _threshold(make_mechanism: partial[Any], statistic: str) -> Case:
     name = f"{make_mechanism.func.__name__}-{statistic}"
     return Case(
         name,
-        subject,
+        mechanism_for,
         distribution,
         min_labels=2,
         replace_one_refuted_at_size=refuted_at_size,
@@ -256,24 +265,26 @@ def _threshold(make_mechanism: partial[Any], statistic: str) -> Case:
     )
 
 
-def _boundary_distribution(wrapper: BoundaryWrapper, histogram: Counts, _: Shape) -> Distribution:
+def _boundary_distribution(
+    wrapper: BoundaryWrapper, histogram: Counts, _: SmallInstance
+) -> Distribution:
     """Returns the probabilities of the outcomes of a boundary wrapper, by their index."""
     return dict(enumerate(wrapper.probabilities(histogram).tolist()))
 
 
-def _twice_distribution(twice: RunTwice, histogram: Counts, _: Shape) -> Distribution:
+def _twice_distribution(twice: RunTwice, histogram: Counts, _: SmallInstance) -> Distribution:
     """Returns the probability of each pair of outcomes of two runs, by its index."""
     once = twice.mechanism.probabilities(histogram)
     return dict(enumerate(np.outer(once, once).ravel().tolist()))
 
 
-def _selection(vote_shape: Shape) -> GapSelection:
+def _selection(small_instance: SmallInstance) -> GapSelection:
     """Returns a gap selection of noise scale 2 for a small instance."""
     return GapSelection(
         noise_scale=2.0,
-        num_labels=vote_shape.num_labels,
-        num_teachers=vote_shape.num_teachers,
-        adjacency=vote_shape.adjacency,
+        num_labels=small_instance.num_labels,
+        num_teachers=small_instance.num_teachers,
+        adjacency=small_instance.adjacency,
     )
 
 
@@ -367,7 +378,9 @@ CASES = (
     ),
     Case(
         name="SubsetPeeling",
-        subject=lambda vote_shape: SubsetPeeling(noise_scale=1.0, adjacency=vote_shape.adjacency),
+        mechanism_for=lambda small_instance: SubsetPeeling(
+            noise_scale=1.0, adjacency=small_instance.adjacency
+        ),
         distribution=_peel_distribution,
         tightness=0.4,
         ranks_to_labels=rename_set,
@@ -397,7 +410,7 @@ CASES = (
     ),
     Case(
         name="BoundaryWrapper",
-        subject=lambda vote_shape: BoundaryWrapper(_selection(vote_shape)),
+        mechanism_for=lambda small_instance: BoundaryWrapper(_selection(small_instance)),
         distribution=_boundary_distribution,
         tightness=0.6,
         min_labels=3,
@@ -406,7 +419,7 @@ CASES = (
     ),
     Case(
         name="RunTwice",
-        subject=lambda vote_shape: RunTwice(_selection(vote_shape)),
+        mechanism_for=lambda small_instance: RunTwice(_selection(small_instance)),
         distribution=_twice_distribution,
         min_labels=3,
         ranks_to_labels=rename_number,

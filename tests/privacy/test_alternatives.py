@@ -289,10 +289,10 @@ def test_without_sampling_it_is_a_gaussian_and_a_rarer_sample_is_never_dearer(
         pa.SampledGaussianEvent(noise_multiplier=1.0, sampling_prob=share, adjacency=adjacency)
         for share in (1e-6, 1e-3, 0.1, 0.5, 0.9, 1.0)
     ]
-    prices = [
+    rising_epsilons = [
         accountant().compose(event, count=5).get_epsilon(target_delta=1e-5) for event in events
     ]
-    assert all(low <= high * (1 + 1e-6) for low, high in pairwise(prices))
+    assert all(low <= high * (1 + 1e-6) for low, high in pairwise(rising_epsilons))
 
 
 def adversaries(rng: np.random.Generator) -> list[tuple[Array, NDArray[np.bool_]]]:

@@ -94,7 +94,8 @@ def test_the_densities_of_each_class_cost_what_it_is_told(adjacency: Adjacency) 
     assert [each.name for each in priced.classes] == list(budgets)
     assert priced.classes[-1].weight == 1 and priced.epsilon == priced.classes[-1].epsilon
     events: list[Event] = [
-        priced.aggregator.scaled(factor=1 / each.weight).event(shape) for each in priced.classes
+        priced.aggregator.scaled(noise_factor=1 / each.weight).event(shape)
+        for each in priced.classes
     ]
     for place, each in enumerate(priced.classes):
         assert 0.99 * budgets[each.name] < each.epsilon <= budgets[each.name]

@@ -44,7 +44,9 @@ def renyi_of_each(first_laws: Array, second_laws: Array) -> Array:
     """Returns the Renyi divergence D_a(first_laws || second_laws) of each of N pairs of distributions at each
     Renyi order, `[N, A]`.
     """
-    return np.asarray(renyi(logs(first_laws), log_second=logs(second_laws), orders=ORDERS))
+    return np.asarray(
+        renyi(logs(first_laws), log_second_laws=logs(second_laws), renyi_orders=ORDERS)
+    )
 
 
 def selection_costs(
@@ -256,8 +258,8 @@ def log_gnmax_distributions(votes: NDArray[np.int64], noise_std: float) -> Array
         x = np.arange(row.min() - 14, row.max() + 14, 0.02)
         below = log_ndtr(x - row[:, None])
         moved = x - row[:, None]
-        terms = below.sum(axis=0) - below - 0.5 * moved**2 + np.log(0.02 / np.sqrt(2 * np.pi))
-        distributions.append(np.logaddexp.reduce(terms, axis=1))
+        log_terms = below.sum(axis=0) - below - 0.5 * moved**2 + np.log(0.02 / np.sqrt(2 * np.pi))
+        distributions.append(np.logaddexp.reduce(log_terms, axis=1))
     return np.array(distributions)
 
 

@@ -28,7 +28,7 @@ from pate.mechanisms.noise.weighted_index import (
 )
 from pate.testing import neighbors
 from tests.contract.aggregator_cases import CASES, NUM_LABELS, NUM_TEACHERS, Case
-from tests.privacy.case import Shape
+from tests.privacy.case import SmallInstance
 from tests.privacy.shipped import CASES as SHIPPED
 
 ONES = 2**64 - 1
@@ -182,7 +182,9 @@ DRAWN = (
     "TopStableTopK",
 )
 MECHANISMS = {
-    case.name: case.subject(Shape(Adjacency.REPLACE_ONE, num_labels=5, num_teachers=16))
+    case.name: case.mechanism_for(
+        SmallInstance(Adjacency.REPLACE_ONE, num_labels=5, num_teachers=16)
+    )
     for case in SHIPPED
     if case.name.startswith(DRAWN)
 }

@@ -10,7 +10,7 @@ from pate.accounting.event_tree import count_leaves
 from pate.accounting.joint_law import joint_rdp
 from pate.accounting.rdp import rdp_curve
 from pate.aggregators import StableTopK
-from tests.privacy.case import Case, Shape, outside_failure, pairs_of_laws, rename_set
+from tests.privacy.case import Case, SmallInstance, outside_failure, pairs_of_laws, rename_set
 from tests.privacy.divergences import largest_renyi
 from tests.privacy.rival_distributions import stable_top_k_distribution
 
@@ -27,18 +27,18 @@ def event_of(aggregator: StableTopK, num_labels: int, num_teachers: int) -> pa.S
     return whole.event
 
 
-def largest_of_laws(aggregator: StableTopK, num_labels: int, num_teachers: int) -> np.ndarray:
+def largest_divergence(aggregator: StableTopK, num_labels: int, num_teachers: int) -> np.ndarray:
     """Returns the largest Renyi divergence of any two neighbors at each Renyi order of `ORDERS`,
     after failure outcomes are removed.
     """
     case = Case(
         name="stable",
-        subject=lambda _: aggregator,
+        mechanism_for=lambda _: aggregator,
         distribution=stable_top_k_distribution,
         ranks_to_labels=rename_set,
     )
-    vote_shape = Shape(aggregator.adjacency, num_labels, num_teachers)
-    first_laws, second_laws, outcomes = pairs_of_laws(case, vote_shape)
+    small_instance = SmallInstance(aggregator.adjacency, num_labels, num_teachers)
+    first_laws, second_laws, outcomes = pairs_of_laws(case, small_instance)
     first_kept, second_kept, _ = outside_failure(first_laws, second_laws, outcomes)
     return largest_renyi(
         first_laws=first_kept, second_laws=second_kept, renyi_orders=np.array(ORDERS)
@@ -76,10 +76,10 @@ def test_no_pair_of_histograms_costs_more_than_the_joint_price(
     cheaper = 0
     for aggregator in aggregators(adjacency):
         event = event_of(aggregator, num_labels, num_teachers)
-        laws = largest_of_laws(aggregator, num_labels, num_teachers)
+        divergences = largest_divergence(aggregator, num_labels, num_teachers)
         prices = np.array([joint_rdp(event, order) for order in ORDERS])
         parts = rdp_curve(count_leaves(event), orders=np.array(ORDERS))
-        assert (laws <= prices).all()
+        assert (divergences <= prices).all()
         cheaper += int((prices < 0.95 * parts).any())
     assert cheaper > 0  # the joint price is more than the sum in disguise
 
@@ -93,21 +93,21 @@ def test_limits_that_do_not_hold_are_refuted(adjacency: pa.Adjacency) -> None:
     aggregator = StableTopK(
         selection_scale=3.0, test_std=1.2, failure_prob=0.02, adjacency=adjacency
     )
-    laws = largest_of_laws(aggregator, num_labels=4, num_teachers=9)
+    divergences = largest_divergence(aggregator, num_labels=4, num_teachers=9)
     event = event_of(aggregator, num_labels=4, num_teachers=9)
-    assert (laws <= [joint_rdp(event, order) for order in ORDERS]).all()
+    assert (divergences <= [joint_rdp(event, order) for order in ORDERS]).all()
     fewer_votes = pa.ApproximateEvent(
         pa.OneBitEvent(event.bit.logits[:4], event.bit.reach), failure_prob=0.02
     )
     assert (
-        laws
+        divergences
         > [
             joint_rdp(replace(event, events=(event.selection, fewer_votes)), order)
             for order in ORDERS
         ]
     ).any()
     crowd = replace(event, num_candidates=30)
-    assert (laws > [joint_rdp(crowd, order) for order in ORDERS]).any()
+    assert (divergences > [joint_rdp(crowd, order) for order in ORDERS]).any()
 
 
 def test_price_is_close_to_the_divergence_of_one_large_pair() -> None:

@@ -32,7 +32,7 @@ from tests.privacy.case import (
     Case,
     Counts,
     Distribution,
-    Shape,
+    SmallInstance,
     by_rank,
     outside_failure,
     pairs_of_laws,
@@ -72,33 +72,37 @@ every_adjacency = pytest.mark.parametrize("adjacency", ADJACENCIES)
 
 
 def verdict_of(
-    case: Case, vote_shape: Shape, *, neighbors: Adjacency | None = None, claim: Claim | None = None
+    case: Case,
+    small_instance: SmallInstance,
+    *,
+    neighbors: Adjacency | None = None,
+    claim: Claim | None = None,
 ) -> Verdict:
     """Returns the verdict on the price of a case, or on a claim about the case.
 
     Args:
         case: the mechanism or aggregator.
-        vote_shape: the adjacency of the price, and the numbers of labels and teachers.
+        small_instance: the adjacency of the price, and the numbers of labels and teachers.
         neighbors: the adjacency of the compared histograms; None for that of the price.
         claim: None for the price of the case.
     """
-    subject = case.subject(vote_shape)
+    mechanism = case.mechanism_for(small_instance)
     return verify(
-        ranked_distribution(case, vote_shape),
-        num_labels=vote_shape.num_labels,
-        num_teachers=vote_shape.num_teachers,
-        adjacency=neighbors or vote_shape.adjacency,
-        event=case.event(subject, vote_shape) if claim is None else claim,
+        ranked_distribution(case, small_instance),
+        num_labels=small_instance.num_labels,
+        num_teachers=small_instance.num_teachers,
+        adjacency=neighbors or small_instance.adjacency,
+        event=case.event(mechanism, small_instance) if claim is None else claim,
         symmetric=True,
     )
 
 
-def ranked_distribution(case: Case, vote_shape: Shape) -> Any:
+def ranked_distribution(case: Case, small_instance: SmallInstance) -> Any:
     """Returns a function from histograms to distributions, which computes each sorted histogram once."""
-    subject = case.subject(vote_shape)
+    mechanism = case.mechanism_for(small_instance)
 
     def distribution(histogram: NDArray[np.int64]) -> Mapping[Any, float]:
-        return case.distribution(subject, histogram, vote_shape)
+        return case.distribution(mechanism, histogram, small_instance)
 
     return by_rank(distribution, case.ranks_to_labels)
 
@@ -113,7 +117,7 @@ def test_price_holds_on_the_largest_instance(adjacency: Adjacency, case: Case) -
     They reach the share `tightness` of the price, so a price smaller by this factor would be
     refuted.
     """
-    verdict = verdict_of(case, vote_shape=case.largest_shape(adjacency)).require()
+    verdict = verdict_of(case, small_instance=case.largest_instance(adjacency)).require()
     assert verdict.sound
     assert case.tightness <= verdict.ratio <= 1 + 1e-9
 
@@ -129,16 +133,16 @@ def test_no_log_ratio_is_above_epsilon(adjacency: Adjacency, case: Case) -> None
 
     For cases with tight prices, the factor exp(3.2) is refuted.
     """
-    vote_shape = Shape(
+    small_instance = SmallInstance(
         adjacency,
         num_labels=case.largest_size.num_labels,
         num_teachers=min(3, case.largest_size.num_teachers),
     )
-    failure = failure_probability(case.event(case.subject(vote_shape), vote_shape))
-    assert verdict_of(case, vote_shape, claim=Claim(deltas=((4.0, failure + 1e-12),))).sound
+    failure = failure_probability(case.event(case.mechanism_for(small_instance), small_instance))
+    assert verdict_of(case, small_instance, claim=Claim(deltas=((4.0, failure + 1e-12),))).sound
     if case.tightness == 0.9:
         assert verdict_of(
-            case, vote_shape, claim=Claim(deltas=((0.8 * 4.0, 0.9 * failure),))
+            case, small_instance, claim=Claim(deltas=((0.8 * 4.0, 0.9 * failure),))
         ).refuted
 
 
@@ -150,7 +154,7 @@ def test_price_holds_on_smaller_instances(adjacency: Adjacency, case: Case) -> N
     for num_labels, num_teachers in SMALLER:
         if num_labels >= case.min_labels and (num_labels, num_teachers) <= case.largest_size:
             assert (
-                verdict_of(case, vote_shape=Shape(adjacency, num_labels, num_teachers))
+                verdict_of(case, small_instance=SmallInstance(adjacency, num_labels, num_teachers))
                 .require()
                 .sound
             )
@@ -166,19 +170,21 @@ def test_add_remove_price_is_refuted_under_replace_one(case: Case) -> None:
     """
     assert case.replace_one_refuted_at_size is not None
     num_labels, num_teachers = case.replace_one_refuted_at_size
-    vote_shape = Shape(Adjacency.ADD_REMOVE, num_labels=num_labels, num_teachers=num_teachers)
+    small_instance = SmallInstance(
+        Adjacency.ADD_REMOVE, num_labels=num_labels, num_teachers=num_teachers
+    )
     laws: dict[tuple[int, ...], Distribution] = {}
 
-    def law_of(subject: Any, histogram: Counts, vote_shape: Shape) -> Distribution:
+    def law_of(mechanism: Any, histogram: Counts, small_instance: SmallInstance) -> Distribution:
         """Returns the law of the case for a histogram, which both verdicts need, computed once."""
         counts = tuple(histogram.tolist())
         if counts not in laws:
-            laws[counts] = case.distribution(subject, histogram, vote_shape)
+            laws[counts] = case.distribution(mechanism, histogram, small_instance)
         return laws[counts]
 
     shared = replace(case, distribution=law_of)
-    assert verdict_of(shared, vote_shape).sound
-    assert verdict_of(shared, vote_shape, neighbors=Adjacency.REPLACE_ONE).refuted
+    assert verdict_of(shared, small_instance).sound
+    assert verdict_of(shared, small_instance, neighbors=Adjacency.REPLACE_ONE).refuted
 
 
 FAILING = (
@@ -199,11 +205,13 @@ def test_a_failure_10_percent_too_small_is_refuted(adjacency: Adjacency, case: C
     The claim of this probability as delta holds at a large epsilon, and one 10% smaller is refuted.
     """
     domain = case.name.startswith("LimitedDomain")
-    vote_shape = Shape(adjacency, num_labels=4 if domain else 2, num_teachers=3 if domain else 6)
-    failure = failure_probability(case.event(case.subject(vote_shape), vote_shape))
+    small_instance = SmallInstance(
+        adjacency, num_labels=4 if domain else 2, num_teachers=3 if domain else 6
+    )
+    failure = failure_probability(case.event(case.mechanism_for(small_instance), small_instance))
     for factor in (1.0, 0.9):
         claim = Claim(deltas=((2.0 if domain else 50.0, factor * failure),))
-        assert verdict_of(case, vote_shape, claim=claim).refuted == (factor < 1)
+        assert verdict_of(case, small_instance, claim=claim).refuted == (factor < 1)
 
 
 @pytest.mark.parametrize("accountant", [ExactAccountant, PldAccountant])
@@ -218,11 +226,11 @@ def test_prices_of_sharper_accountants_hold_and_are_nearly_attained(
     Over 80% of the price of one release and 60% of the price of three releases are attained.
     """
     (case,) = (case for case in CASES if case.name == name)
-    vote_shape = Shape(adjacency, num_labels=3, num_teachers=3)
+    small_instance = SmallInstance(adjacency, num_labels=3, num_teachers=3)
     once, thrice = (
         verify(
-            ranked_distribution(case, vote_shape),
-            event=case.event(case.subject(vote_shape), vote_shape),
+            ranked_distribution(case, small_instance),
+            event=case.event(case.mechanism_for(small_instance), small_instance),
             num_labels=3,
             num_teachers=3,
             adjacency=adjacency,
@@ -242,14 +250,18 @@ def test_prices_of_sharper_accountants_hold_and_are_nearly_attained(
 
 
 def of_package(
-    subject: Any, histogram: NDArray[np.int64], vote_shape: Shape
+    mechanism: Any, histogram: NDArray[np.int64], small_instance: SmallInstance
 ) -> Mapping[Any, float]:
     """Returns the distribution that a selection or an aggregator of the package computes."""
-    if isinstance(subject, GapSelection):
+    if isinstance(mechanism, GapSelection):
         return dict(
-            zip(subject.candidates.tolist(), subject.probabilities(histogram).tolist(), strict=True)
+            zip(
+                mechanism.candidates.tolist(),
+                mechanism.probabilities(histogram).tolist(),
+                strict=True,
+            )
         )
-    return subject.distribution(histogram, num_teachers=vote_shape.num_teachers)
+    return mechanism.distribution(histogram, num_teachers=small_instance.num_teachers)
 
 
 REWRITTEN = (gap_selection_distribution, stable_top_k_distribution, stable_fixed_top_k_distribution)
@@ -264,16 +276,18 @@ def test_distributions_of_the_package_equal_independent_ones(case: Case) -> None
 
     Selections are compared by size, stable sets by set, and sets of fixed size after all steps.
     """
-    vote_shape = case.largest_shape(Adjacency.REPLACE_ONE)
-    subject = case.subject(vote_shape)
+    small_instance = case.largest_instance(Adjacency.REPLACE_ONE)
+    mechanism = case.mechanism_for(small_instance)
     expected = Counter[Any]()
-    for histogram in all_histograms(vote_shape.num_labels, vote_shape.num_teachers)[::97]:
+    for histogram in all_histograms(small_instance.num_labels, small_instance.num_teachers)[::97]:
         expected.clear()
-        for outcome, p in case.distribution(subject, histogram, vote_shape).items():
+        for outcome, p in case.distribution(mechanism, histogram, small_instance).items():
             expected[
-                fixed_set(outcome, subject.k) if isinstance(subject, StableFixedTopK) else outcome
+                fixed_set(outcome, mechanism.k)
+                if isinstance(mechanism, StableFixedTopK)
+                else outcome
             ] += p
-        found = of_package(subject, histogram, vote_shape)
+        found = of_package(mechanism, histogram, small_instance)
         assert found.keys() <= expected.keys()
         assert {outcome: found.get(outcome, 0.0) for outcome in expected} == pytest.approx(
             dict(expected), rel=1e-8, abs=1e-12
@@ -294,7 +308,7 @@ def test_two_picks_with_the_noise_of_one_are_refuted() -> None:
     for adjacency in ADJACENCIES:
         cheap = replace(case, distribution=partial(stable_fixed_top_k_distribution, growth=0.0))
         assert verdict_of(
-            cheap, vote_shape=Shape(adjacency, num_labels=4, num_teachers=4)
+            cheap, small_instance=SmallInstance(adjacency, num_labels=4, num_teachers=4)
         ).renyi.exceeds
 
 
@@ -322,10 +336,10 @@ def test_curve_holds_without_sets_that_the_neighbor_does_not_have(
     The Renyi divergence of the rest stays within the price; for `ATTAINED` cases it exceeds 90% of
     the price.
     """
-    vote_shape = case.largest_shape(adjacency)
-    first_laws, second_laws, outcomes = pairs_of_laws(case, vote_shape)
+    small_instance = case.largest_instance(adjacency)
+    first_laws, second_laws, outcomes = pairs_of_laws(case, small_instance)
     first_kept, second_kept, failed = outside_failure(first_laws, second_laws, outcomes)
-    event = case.event(case.subject(vote_shape), vote_shape)
+    event = case.event(case.mechanism_for(small_instance), small_instance)
     exact = largest_renyi(first_laws=first_kept, second_laws=second_kept)
     price = price_curve(event)
     assert failed.max() <= failure_probability(event) * (1 + 1e-9)
@@ -349,12 +363,12 @@ RANGES = (
 def test_a_bounded_range_is_attained_and_not_exceeded(adjacency: Adjacency, case: Case) -> None:
     """The largest range of log ratios over all neighbors equals the epsilon of the event."""
     event = case.event(
-        case.subject(Shape(adjacency, num_labels=4, num_teachers=3)),
-        Shape(adjacency, num_labels=4, num_teachers=3),
+        case.mechanism_for(SmallInstance(adjacency, num_labels=4, num_teachers=3)),
+        SmallInstance(adjacency, num_labels=4, num_teachers=3),
     )
     assert isinstance(event, BoundedRangeEvent)
     first, second, _ = pairs_of_laws(
-        case, vote_shape=Shape(adjacency, num_labels=4, num_teachers=3)
+        case, small_instance=SmallInstance(adjacency, num_labels=4, num_teachers=3)
     )
     assert largest_range(first_laws=first, second_laws=second) == pytest.approx(
         event.epsilon, rel=1e-9
@@ -372,12 +386,12 @@ def test_a_domain_of_all_labels_fails_never_and_attains_nearly_its_epsilon(
     """
     case = Case(
         name="limited domain",
-        subject=lambda s: LimitedDomainTopK(
+        mechanism_for=lambda s: LimitedDomainTopK(
             k=1, epsilon=4.0, domain_size=4, failure_prob=0.5, adjacency=s.adjacency
         ),
     )
     first, second, _ = pairs_of_laws(
-        case, vote_shape=Shape(adjacency, num_labels=4, num_teachers=4)
+        case, small_instance=SmallInstance(adjacency, num_labels=4, num_teachers=4)
     )
     assert 0.93 * 4.0 < largest_log_ratio(first_laws=first, second_laws=second) <= 4.0 * (1 + 1e-9)
 
@@ -388,15 +402,17 @@ def test_distributions_treat_labels_alike_up_to_the_tie_break(case: Case) -> Non
 
     `by_rank` relies on this.
     """
-    vote_shape = Shape(Adjacency.REPLACE_ONE, num_labels=max(3, case.min_labels), num_teachers=2)
-    subject = case.subject(vote_shape)
+    small_instance = SmallInstance(
+        Adjacency.REPLACE_ONE, num_labels=max(3, case.min_labels), num_teachers=2
+    )
+    mechanism = case.mechanism_for(small_instance)
     sorted_laws = {}  # many histograms have the same sorted counts
-    for histogram in all_histograms(vote_shape.num_labels, num_teachers=2):
+    for histogram in all_histograms(small_instance.num_labels, num_teachers=2):
         order = np.argsort(-histogram, kind="stable")
-        distribution = case.distribution(subject, histogram, vote_shape)
+        distribution = case.distribution(mechanism, histogram, small_instance)
         counts = histogram[order]
         if tuple(counts) not in sorted_laws:
-            sorted_laws[tuple(counts)] = case.distribution(subject, counts, vote_shape)
+            sorted_laws[tuple(counts)] = case.distribution(mechanism, counts, small_instance)
         renamed = sorted_laws[tuple(counts)]
         expected = {
             case.ranks_to_labels(outcome, order.tolist()): p for outcome, p in renamed.items()
@@ -414,8 +430,8 @@ def test_every_mechanism_and_aggregator_with_a_price_is_in_the_list() -> None:
     """Every exported class with a price has a case in `shipped.py`, or a reason why it has no
     distribution.
     """
-    vote_shape = Shape(Adjacency.REPLACE_ONE, num_labels=3, num_teachers=3)
-    listed = {type(case.subject(vote_shape)) for case in CASES}
+    small_instance = SmallInstance(Adjacency.REPLACE_ONE, num_labels=3, num_teachers=3)
+    listed = {type(case.mechanism_for(small_instance)) for case in CASES}
     exported = [
         getattr(module, name) for module in (mechanisms, aggregators) for name in module.__all__
     ]

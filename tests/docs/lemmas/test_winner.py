@@ -76,10 +76,10 @@ def laws(mean_shift: float, num_moving: int) -> list[tuple[Array, Array]]:
 def divergence(first_law: Array, second_law: Array) -> Array:
     """Returns the Renyi divergence of two laws at each Renyi order of `ORDERS`."""
     support = (first_law > 1e-250) & (second_law > 1e-250)
-    terms = ORDERS[:, None] * np.log(first_law[support]) - (ORDERS[:, None] - 1) * np.log(
+    log_terms = ORDERS[:, None] * np.log(first_law[support]) - (ORDERS[:, None] - 1) * np.log(
         second_law[support]
     )
-    return np.logaddexp.reduce(terms, axis=1) / (ORDERS - 1)
+    return np.logaddexp.reduce(log_terms, axis=1) / (ORDERS - 1)
 
 
 @pytest.mark.slow

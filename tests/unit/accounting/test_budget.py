@@ -48,7 +48,7 @@ def test_less_noise_than_was_fitted_costs_more_than_the_budget() -> None:
         return RdpAccountant().compose(aggregator.event(SHAPE)).get_epsilon(target_delta=1e-6)
 
     assert 2.999 < epsilon(fitted) <= 3.0
-    assert epsilon(fitted.scaled(factor=0.99)) > 3.0
+    assert epsilon(fitted.scaled(noise_factor=0.99)) > 3.0
 
 
 def test_epsilon_is_infinite_where_failures_reach_delta() -> None:

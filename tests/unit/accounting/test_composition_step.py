@@ -210,6 +210,6 @@ def test_a_shift_as_wide_as_the_grid_leaves_no_part_out(loss: float) -> None:
     """
     values = np.maximum(-np.expm1(GRID.points), 0)
     pad = GRID.padding(abs(loss))
-    shifted = GRID.shifted(GRID.padded(values, pad), pad, GRID.shift(loss, probability=0.5))
+    shifted = GRID.shifted(GRID.padded(values, pad), pad, GRID.shift(loss, loss_probability=0.5))
     assert (shifted >= 0.5 * np.maximum(-np.expm1(GRID.points - loss), 0) - 1e-15).all()
     assert (shifted <= 0.5).all()

@@ -115,17 +115,17 @@ def test_a_large_release_lies_in_a_file_named_by_its_digest(store: Store, path: 
 
     A changed or lost release, in a file or in the database, is refused as damage.
     """
-    large = bytes(LARGEST_INSIDE)
-    commit(store, data="people", key="a", content=large)
+    large_release = bytes(LARGEST_INSIDE)
+    commit(store, data="people", key="a", content=large_release)
     (line,) = store.lines
-    (file,) = (path.parent / "ledger.db.releases").iterdir()
-    assert (file.name, file.stat().st_mode & 0o777) == (line.sha256, 0o600)
+    (release_file,) = (path.parent / "ledger.db.releases").iterdir()
+    assert (release_file.name, release_file.stat().st_mode & 0o777) == (line.sha256, 0o600)
     assert path.stat().st_size < LARGEST_INSIDE
-    assert Store(path, settings=None).release(line) == large
-    file.write_bytes(large[1:])
+    assert Store(path, settings=None).release(line) == large_release
+    release_file.write_bytes(large_release[1:])
     with refused("ledger", value=ANY, rule="release of line 1", kind=DamagedLedger):
         commit(store, data="people", key="a", content=b"again")
-    file.unlink()
+    release_file.unlink()
     with refused("ledger", value=ANY, rule="release of line 1", kind=DamagedLedger):
         commit(store, data="people", key="a", content=b"again")
     commit(store, data="people", key="b", content=b"small")

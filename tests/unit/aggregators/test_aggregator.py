@@ -45,7 +45,7 @@ class Thresholds(Aggregator):
     def event(self, shape: VoteShape) -> Event:
         return NoOpEvent()
 
-    def scaled(self, factor: float) -> Self:
+    def scaled(self, noise_factor: float) -> Self:
         return self
 
     def draw(self, summary: NDArray[Any], shape: VoteShape, rng: np.random.Generator) -> Any:
@@ -75,7 +75,7 @@ def test_draw_must_return_bits_and_noise_must_be_marked() -> None:
             )
     with refused("Unmarked", rule="a dataclass with"):
         type("Unmarked", (Thresholds,), {"scaled": Aggregator.scaled})(thresholds=0).scaled(
-            factor=2.0
+            noise_factor=2.0
         )
 
 

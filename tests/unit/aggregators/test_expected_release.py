@@ -55,8 +55,8 @@ def test_expectation_falls_with_the_noise(name: str) -> None:
     absent labels that are left out.
     """
     aggregator = named(name)
-    calm = aggregator.scaled(factor=0.02)
-    loud = aggregator.scaled(factor=1000.0)
+    calm = aggregator.scaled(noise_factor=0.02)
+    loud = aggregator.scaled(noise_factor=1000.0)
     assert expected_release(calm, SHAPE).success > 0.9
     assert expected_release(loud, SHAPE).success < 0.6
 
@@ -200,7 +200,7 @@ class _Plain(Aggregator):
     def event(self, shape: VoteShape) -> Any:
         return GaussianVotes(noise_std=1.0).event(shape)
 
-    def scaled(self, factor: float) -> Any:
+    def scaled(self, noise_factor: float) -> Any:
         return self
 
     def summarize(self, votes: VoteSource) -> np.ndarray:

@@ -49,7 +49,7 @@ def test_the_fields_of_an_aggregator_make_its_test(
     stability test for 200 teachers.
     """
     assert aggregator.gap_test == gap_test
-    assert aggregator.scaled(factor=3.0).gap_test == gap_test.scaled(factor=3.0)
+    assert aggregator.scaled(noise_factor=3.0).gap_test == gap_test.scaled(noise_factor=3.0)
     assert aggregator.stability_test(num_teachers=200) == gap_test.for_votes(
         num_teachers=200, adjacency=Adjacency.REPLACE_ONE
     )
@@ -75,5 +75,5 @@ def test_a_ready_table_keeps_its_price() -> None:
     tuned = ready.tuned(renyi_order=6.0, rdp=0.02, num_teachers=50, adjacency=Adjacency.REPLACE_ONE)
     assert tuned == ready
     with pytest.raises(InvalidValue) as error:
-        ready.scaled(factor=2.0)
+        ready.scaled(noise_factor=2.0)
     assert error.value.name == "table"

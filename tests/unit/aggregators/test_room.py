@@ -39,7 +39,9 @@ def test_release_of_epsilon_three_fits_exactly_into_a_budget_of_three(
     ledger = Ledger(target_delta=DELTA, max_epsilon=3.0, adjacency=adjacency)
     with refused("max_epsilon", value=3.0, rule="at least 3.", kind=BudgetExceeded):
         ledger.charge(
-            fitted.scaled(factor=0.98).event_for(num_queries=8, num_labels=4, num_teachers=60),
+            fitted.scaled(noise_factor=0.98).event_for(
+                num_queries=8, num_labels=4, num_teachers=60
+            ),
             adjacency=adjacency,
         )
     assert ledger.affords(event) >= 1
@@ -176,7 +178,7 @@ def test_noise_grows_until_the_ledger_has_room() -> None:
     assert second.noise_std > first.noise_std
     assert (
         ledger.affords(
-            second.scaled(factor=0.99).event_for(num_queries=8, num_labels=4, num_teachers=60)
+            second.scaled(noise_factor=0.99).event_for(num_queries=8, num_labels=4, num_teachers=60)
         )
         == 0
     ), "not more than is needed"

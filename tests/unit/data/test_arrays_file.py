@@ -37,7 +37,7 @@ def reader(folder: Path, private_changes: Changes | None = None) -> Arrays:
     )
 
 
-def path_of(files: Arrays, split: str) -> str:
+def split_path(files: Arrays, split: str) -> str:
     """Returns the path of a split's file."""
     return str(getattr(files, split))
 
@@ -57,7 +57,7 @@ def test_arrays_are_read_unchanged(tmp_path: Path) -> None:
     files = reader(tmp_path)
     dataset = files.load()
     for split, num_rows in ROWS.items():
-        with np.load(path_of(files, split)) as arrays:
+        with np.load(split_path(files, split)) as arrays:
             read_split = getattr(dataset, split)
             assert np.allclose(read_split.inputs, arrays["inputs"], atol=1e-6)
             assert np.array_equal(read_split.labels, arrays["labels"] == 1)
@@ -72,12 +72,12 @@ def test_arrays_without_names_and_groups_are_features_in_numbered_rows(tmp_path:
     assert dataset.privacy_unit == PrivacyUnit("one row")
 
 
-def folders_of(files: Arrays) -> Arrays:
+def folder_reader_of(files: Arrays) -> Arrays:
     """Writes each .npz file as a folder of .npy files, and returns the folders' reader."""
     return Arrays(
-        private=as_folder(path_of(files, split="private")),
-        public=as_folder(path_of(files, split="public")),
-        test=as_folder(path_of(files, split="test")),
+        private=as_folder(split_path(files, split="private")),
+        public=as_folder(split_path(files, split="public")),
+        test=as_folder(split_path(files, split="test")),
     )
 
 
@@ -85,18 +85,18 @@ def test_folders_of_npy_files_give_the_same_inputs_as_archives(tmp_path: Path) -
     """Folders of .npy files give the private inputs of .npz files."""
     files = reader(tmp_path)
     inputs = files.load().private.inputs
-    assert np.array_equal(folders_of(files).load().private.inputs, inputs)
+    assert np.array_equal(folder_reader_of(files).load().private.inputs, inputs)
 
 
 def test_public_records_may_lack_labels(tmp_path: Path) -> None:
     """Public files without the array `labels`, as folder and as archive, load without public labels."""
     files = reader(tmp_path)
-    folders = folders_of(files)
+    folder_reader = folder_reader_of(files)
     dataset = files.load()
     assert dataset.public_labeled
-    Path(path_of(folders, split="public"), "labels.npy").unlink()
-    np.savez(path_of(files, split="public"), inputs=dataset.public.inputs)
-    assert not folders.load().public_labeled
+    Path(split_path(folder_reader, split="public"), "labels.npy").unlink()
+    np.savez(split_path(files, split="public"), inputs=dataset.public.inputs)
+    assert not folder_reader.load().public_labeled
     assert not replace(files).load().public_labeled
 
 
@@ -128,7 +128,7 @@ def test_folder_of_npy_files_is_checked_like_an_archive(
     Without the check, the groups .5 and .7 would both become person 0.
     """
     files = reader(tmp_path)
-    folder = as_folder(path_of(files, split="private"), changes={name: array})
+    folder = as_folder(split_path(files, split="private"), changes={name: array})
     with refusal:
         replace(files, private=folder).load()
 
@@ -144,9 +144,9 @@ def test_label_names_groups_and_ids_are_read(tmp_path: Path) -> None:
     }
     files = reader(tmp_path, private_changes=changes)
     for place, split in enumerate(("public", "test"), start=1):
-        with np.load(path_of(files, split)) as arrays:
+        with np.load(split_path(files, split)) as arrays:
             np.savez(
-                path_of(files, split),
+                split_path(files, split),
                 **arrays,
                 groups=np.full(ROWS[split], 10 * place),
                 ids=100 * place + np.arange(ROWS[split]),
@@ -169,7 +169,7 @@ def test_bytes_of_images_stay_bytes(tmp_path: Path) -> None:
     files = reader(tmp_path, private_changes={"inputs": levels})
     for split in ("public", "test"):
         np.savez(
-            path_of(files, split),
+            split_path(files, split),
             inputs=levels[: ROWS[split]],
             labels=np.ones((ROWS[split], 3), np.int64),
         )

@@ -98,12 +98,12 @@ def test_warnings_are_printed_only_if_they_apply(report: Report) -> None:
 def test_markup_and_marks_of_tables_in_names_are_printed_as_they_are(report: Report) -> None:
     """Names with markup of the console are printed as text."""
     privacy = replace(report.privacy, unit="[red]one record[/red]", mechanism="[bold]m")
-    verdict = replace(report.verdict, text="=a¦b<br>c\nd[/]\\")
+    student_verdict = replace(report.verdict, text="=a¦b<br>c\nd[/]\\")
     text = printed(
         replace(
             report,
             privacy=privacy,
-            verdict=verdict,
+            verdict=student_verdict,
             data=replace(report.data, name="[link]:bug:¦x"),
         )
     )

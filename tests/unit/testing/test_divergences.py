@@ -7,7 +7,7 @@ from scipy.stats import binom, norm
 
 from pate.accounting import gaussian_delta
 from pate.testing.composition import compose
-from pate.testing.divergences import hockey_stick, logs, renyi, trimmed
+from pate.testing.divergences import hockey_stick, logs, renyi, without_failures
 from tests.privacy.divergences import largest_delta, largest_log_ratio, largest_range, largest_renyi
 
 FIRST = np.array([[0.5, 0.5]])
@@ -33,13 +33,13 @@ def test_mass_on_one_side_or_on_none_and_high_orders() -> None:
     )[0]
     assert renyi_at_2 == pytest.approx(math.log(4 / 3))
     assert largest_range(padded_first, padded_second) == pytest.approx(math.log(3))
-    assert trimmed(padded_first, padded_second, failure_prob=0.1)[0][0, 2] == 0
+    assert without_failures(padded_first, padded_second, failure_prob=0.1)[0][0, 2] == 0
     assert largest_renyi(first_laws=FIRST, second_laws=SECOND, renyi_orders=[1e6])[
         0
     ] == pytest.approx(math.log(2), abs=1e-5)
-    assert renyi(logs(FIRST), log_second=logs(FIRST), orders=[1.05, 1e6]).max() == pytest.approx(
-        0.0, abs=1e-13
-    )
+    assert renyi(
+        logs(FIRST), log_second_laws=logs(FIRST), renyi_orders=[1.05, 1e6]
+    ).max() == pytest.approx(0.0, abs=1e-13)
 
 
 def least_factor(first: np.ndarray, second: np.ndarray, failure_prob: float) -> float:
@@ -55,7 +55,7 @@ def least_factor(first: np.ndarray, second: np.ndarray, failure_prob: float) -> 
 def test_trimmed_pair_has_the_form_of_the_proof(
     failure_prob: float,
 ) -> None:
-    """`trimmed` removes the failure probability from each of two distributions so that their
+    """`without_failures` removes the failure probability from each of two distributions so that their
     largest ratio becomes as small as possible.
 
     The result has the form of the proof: it is equal on both sides if the distance is small enough,
@@ -64,14 +64,14 @@ def test_trimmed_pair_has_the_form_of_the_proof(
     for first, second in pairs_of_distributions(num_pairs=30):
         distance = np.maximum(first - second, 0).sum()
         for factor, equal in ((1.01, True), (0.99, False)):
-            trimmed_first, trimmed_second = trimmed(first, second, factor * distance)
+            trimmed_first, trimmed_second = without_failures(first, second, factor * distance)
             assert np.allclose(trimmed_first, trimmed_second, rtol=1e-9) is equal
         if distance <= failure_prob:
             continue
         up = least_factor(first, second, failure_prob)
         down = least_factor(second, first, failure_prob)
         assert min(up, down) > 1
-        kept = trimmed(first, second, failure_prob)
+        kept = without_failures(first, second, failure_prob)
         np.testing.assert_allclose(
             kept[0], np.minimum(first, up * second) / (1 - failure_prob), rtol=1e-6
         )
@@ -104,7 +104,7 @@ def test_trimmed_distributions_are_dominated_and_minimize_every_hockey_stick(
     program.
     """
     for first, second in pairs_of_distributions(num_pairs=25):
-        kept = trimmed(first, second, failure_prob)
+        kept = without_failures(first, second, failure_prob)
         for distribution, full in zip(kept, (first, second), strict=True):
             assert distribution.sum() == pytest.approx(1)
             assert (distribution <= full / (1 - failure_prob) * (1 + 1e-6) + 1e-9).all()
@@ -113,9 +113,9 @@ def test_trimmed_distributions_are_dominated_and_minimize_every_hockey_stick(
                 best = least_hockey_stick(
                     *(side[0] for side in full), failure_prob, math.exp(epsilon)
                 )
-                assert hockey_stick(first=kept[one], second=kept[other], epsilons=[epsilon])[
-                    0, 0
-                ] == pytest.approx(best, abs=1e-7)
+                assert hockey_stick(
+                    first_laws=kept[one], second_laws=kept[other], epsilons=[epsilon]
+                )[0, 0] == pytest.approx(best, abs=1e-7)
 
 
 def least_hockey_stick(
@@ -170,7 +170,7 @@ def test_merged_outcomes_never_cost_more_and_little_less() -> None:
     assert len(composed[0]) <= 1100
     for epsilon in (0.5, 1.5):
         exact = gaussian_delta(mu=0.5, epsilon=epsilon)
-        found = hockey_stick(first=composed[0][None], second=composed[1][None], epsilons=[epsilon])[
-            0, 0
-        ]
+        found = hockey_stick(
+            first_laws=composed[0][None], second_laws=composed[1][None], epsilons=[epsilon]
+        )[0, 0]
         assert 0.98 * exact < found <= exact * (1 + 1e-9)
