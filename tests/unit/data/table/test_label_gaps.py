@@ -91,7 +91,7 @@ def test_uncertain_word_is_no_word_for_no(tmp_path: Path) -> None:
     frames["private"].loc[0, "flu"] = "-1"
     frames["private"].loc[1, "flu"] = ""
     table = replace(write_frames(tmp_path, frames), true="ja")
-    with refused("data.true", "ja", "one other word"):
+    with refused("data.true", value="ja", rule="one other word"):
         table.load()
     dataset = replace(table, uncertain="missing").load()
     assert first_labels(dataset, num_rows=4) == [UNKNOWN, UNKNOWN, False, True]
@@ -285,7 +285,7 @@ def test_impossible_settings_are_refused_before_a_file_is_opened(
     settings: dict[str, Any], name: str, rule: str
 ) -> None:
     """A setting of gaps has an impossible value. No file exists."""
-    with refused(f"data.{name}", ANY, rule):
+    with refused(f"data.{name}", value=ANY, rule=rule):
         Table(private="none.csv", public="none.csv", test="none.csv", **settings)
 
 
