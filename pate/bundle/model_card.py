@@ -44,6 +44,7 @@ def publish(
     label_names: tuple[str, ...],
     one_class: bool = False,
     stated_public: Sequence[str] = (),
+    labels_have_gaps: bool = False,
 ) -> None:
     """Writes the form of a student, and its model card in Markdown with a YAML header.
 
@@ -60,6 +61,7 @@ def publish(
         label_names: the names of the labels.
         one_class: whether each sample has exactly one of the labels.
         stated_public: what is public by the statement of the data owner alone, such as "classes"; empty for nothing.
+        labels_have_gaps: whether labels of private records may be unknown, which is public.
     """
     form = ModelForm(
         name=name,
@@ -124,6 +126,7 @@ def publish(
         takes_pictures=takes_pictures,
         columns=[(cell(name), column["kind"], _range(column)) for name, column in table.items()],
         stated_public=[cell(name) for name in stated_public],
+        labels_have_gaps=labels_have_gaps,
         cell=cell,
         features_origin=features_origin,
     )

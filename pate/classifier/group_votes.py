@@ -180,6 +180,7 @@ class GroupVotesMethod(FitMethod):
             one_class=isinstance(self.task, OneClass),
             classes_from_labels=self.classes_from_labels,
             classes_are_stated=self.classes_are_stated,
+            labels_have_gaps=self.pools.known is not None,
             data_name=self.dataset.name,
             data_target="pate.data.Arrays" if self.schema is None else "pate.data.Table",
             preprocessing=self.schema,

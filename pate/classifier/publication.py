@@ -69,6 +69,7 @@ class MethodFacts:
         one_class: whether each sample has exactly one of the labels.
         classes_from_labels: whether the names of classes were read from private labels; yes and no reveal nothing.
         classes_are_stated: whether the names of classes were passed to the classifier, as public.
+        labels_have_gaps: whether labels of private records may be unknown, which is public.
         data_name: the name of the data, unless `publish` names them.
         data_target: the reader of such data in the configuration of `pate-train`.
         preprocessing: computes inputs from rows of a table; None if the inputs are arrays.
@@ -82,6 +83,7 @@ class MethodFacts:
     one_class: bool
     classes_from_labels: bool
     classes_are_stated: bool
+    labels_have_gaps: bool
     data_name: str
     data_target: str
     preprocessing: Preprocessing | None
@@ -158,6 +160,7 @@ class Publication:
             name=facts.aggregator_name,
             features=origin,
             stated_public=stated_public,
+            labels_have_gaps=facts.labels_have_gaps,
         )
         publish(
             self.model,
@@ -170,6 +173,7 @@ class Publication:
             label_names=facts.label_names,
             one_class=facts.one_class,
             stated_public=stated_public,
+            labels_have_gaps=facts.labels_have_gaps,
         )
         paths = [path for path in folder.rglob("*") if not path.is_dir()]
         names = [path.relative_to(folder).as_posix() for path in paths]

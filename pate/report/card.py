@@ -20,6 +20,11 @@ from pate.validation import require, require_count
 
 _CARD = Template(Path(__file__).with_name("privacy_card.md").read_text(encoding="utf-8"))
 
+_GAPS = (
+    "\n- That labels of private records may be missing: that is public. Which labels a record has is covered, "
+    "as the labels are."
+)
+
 PRIVACY = "privacy.json"  # the name of `PrivacyStatement` in a bundle
 
 
@@ -154,6 +159,7 @@ def privacy_card(
     features: Mapping[str, Scalar] | None = None,
     places: Sequence[str] = (),
     stated_public: Sequence[str] = (),
+    labels_have_gaps: bool = False,
 ) -> str:
     """Returns the privacy card as Markdown.
 
@@ -172,6 +178,7 @@ def privacy_card(
         features: the origin of extracted features (`Preprocessing.origin`); None if inputs are not transformed.
         places: sentences for each holder of records (`pate.run.places`); empty without holders.
         stated_public: what is public by the statement of the data owner alone, such as "classes"; empty for nothing.
+        labels_have_gaps: whether labels of private records may be unknown, which is public.
 
     Raises:
         InvalidValue: there are more answers than queries, or a number is negative or not whole.
@@ -211,7 +218,8 @@ def privacy_card(
         stated="".join(
             f"\n- The names of the {cell(name)}: they are public by the statement of the data owner."
             for name in stated_public
-        ),
+        )
+        + (_GAPS if labels_have_gaps else ""),
     )
 
 

@@ -153,6 +153,7 @@ def write_price(
     name: str | None,
     features: Mapping[str, Scalar] | None,
     stated_public: Sequence[str] = (),
+    labels_have_gaps: bool = False,
 ) -> None:
     """Writes the privacy card of a release for people, and `privacy.json`, which states the same price for programs.
 
@@ -167,6 +168,7 @@ def write_price(
         name: the name of the aggregator in the configuration; None if the name may not be published.
         features: the settings of the features that replace pictures or texts; None if the inputs are plain numbers.
         stated_public: what is public by the statement of the data owner alone, such as "classes"; empty for nothing.
+        labels_have_gaps: whether labels of private records may be unknown, which is public.
     """
     shape = release_charge.priced.shape
     data = data if real else f"{data} (synthetic)"
@@ -181,6 +183,7 @@ def write_price(
         features=features,
         places=places,
         stated_public=stated_public,
+        labels_have_gaps=labels_have_gaps,
     )
     write_text(folder / "privacy_card.md", text=card)
     statement = PrivacyStatement.from_privacy(

@@ -88,6 +88,7 @@ def write_report(
     report = results.report(duration_s=time.monotonic() - started)
     figures = results.figures(report)
     write_text(folder.release / "config.yaml", text=public_settings)
+    labels_have_gaps = dataset.private.known is not None
     promises: Sequence[str] = ()
     if places is not None:
         promises = places.promises(release, charge.budget, num_draws=charge.num_draws)
@@ -101,6 +102,7 @@ def write_report(
         data=dataset.name,
         real=dataset.real,
         features=report.data.features,
+        labels_have_gaps=labels_have_gaps,
     )
     publish(
         student.model,
@@ -111,6 +113,7 @@ def write_report(
         name=dataset.name,
         input_kind=dataset.kind,
         label_names=dataset.label_names,
+        labels_have_gaps=labels_have_gaps,
     )
     write_text(folder.page, text=render_html(report, figures))
     if figures.gaps is not None:

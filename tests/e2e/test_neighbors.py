@@ -1,9 +1,12 @@
 """Runs on two neighboring data sets, which publish the same files but for the outcome of the votes."""
 
 import json
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
+import pytest
+from numpy.typing import NDArray
 
 from tests.e2e.commands import call
 
@@ -26,28 +29,55 @@ MORE = (
 )
 
 
-def _write(path: Path, rows_of_changed_person: int) -> None:
-    """Writes 300 people with a row each, but for one private person with `rows_of_changed_person` rows."""
+CENTERED = ("experiment=centered_votes", "num_queries=40", "student=linear")
+# the people of the private rows, of whom the first 30 and the last 30 have a missing label in two masks
+PRIVATE = [person for person in range(300) if person % 6 in (0, 2, 3, 5)]
+MASKS: tuple[Mapping[int, str], ...] = (
+    dict.fromkeys(PRIVATE[:30], "flu"),
+    dict.fromkeys(PRIVATE[-30:], "cough"),
+)
+
+
+def _write(
+    path: Path, rows_of_changed_person: int, unasked: Mapping[int, str] | None = None
+) -> None:
+    """Writes 300 people with a row each, but for one private person with `rows_of_changed_person` rows.
+
+    Args:
+        path: the file.
+        rows_of_changed_person: the number of rows of the first private person.
+        unasked: the label that is missing in the rows of each of these people; None if no label is missing.
+    """
     rng = np.random.default_rng(0)
     lines = ["part,person,age,dose,flu,cough"]
     for person in range(300):
         age = rng.normal(50, 15)
         dose = rng.normal()
         part = ("private", "public", "private", "private", "test", "private")[person % 6]
-        cells = f"{part},{person},{age:.1f},{dose:.3f},{int(age > 50)},{int(dose > 0)}"
+        labels = {"flu": str(int(age > 50)), "cough": str(int(dose > 0))}
+        if unasked is not None and person in unasked:
+            labels[unasked[person]] = ""
+        cells = f"{part},{person},{age:.1f},{dose:.3f},{labels['flu']},{labels['cough']}"
         lines += [cells] * (rows_of_changed_person if person == 0 else 1)
     path.write_text("\n".join(lines) + "\n")
 
 
-def _release(folder: Path, rows_of_changed_person: int) -> Path:
+def _release(
+    folder: Path,
+    rows_of_changed_person: int = 1,
+    unasked: Mapping[int, str] | None = None,
+    words: Sequence[str] = WORDS,
+) -> Path:
     """Runs `pate-train` on the 300 people in a folder, and returns its folder `release`.
 
     Args:
         folder: the folder of the table and the run.
         rows_of_changed_person: the number of rows of the first private person.
+        unasked: the label that is missing in the rows of each of these people; None if no label is missing.
+        words: the settings of teachers, aggregator and student.
     """
     folder.mkdir()
-    _write(folder / "all.csv", rows_of_changed_person)
+    _write(folder / "all.csv", rows_of_changed_person, unasked)
     ended = call(
         "train",
         arguments=[
@@ -55,8 +85,8 @@ def _release(folder: Path, rows_of_changed_person: int) -> Path:
             f"data.path={folder / 'all.csv'}",
             "data.split=part",
             "data.labels=[flu,cough]",
-            *WORDS,
             *MORE,
+            *words,
             f"output_dir={folder / 'run'}",
         ],
     )
@@ -88,3 +118,86 @@ def test_a_private_person_with_more_rows_changes_only_votes(
     for schema in schemas:
         del schema["threshold"]
     assert schemas[0] == schemas[1]
+
+
+def _mask(unasked: Mapping[int, str]) -> NDArray[np.bool_]:
+    """Returns which labels of each private row are known, `[num_private, 2]`."""
+    known = np.ones((len(PRIVATE), 2), np.bool_)
+    for person, label in unasked.items():
+        known[PRIVATE.index(person), ("flu", "cough").index(label)] = False
+    return known
+
+
+def _contents(folder: Path) -> dict[str, bytes]:
+    """Returns the content of each file in a folder by its name, and of each array of an `.npz` file in it."""
+    contents = {}
+    for path in sorted(folder.rglob("*")):
+        if path.is_file():
+            name = path.relative_to(folder).as_posix()
+            contents[name] = path.read_bytes()
+            if path.suffix == ".npz":
+                with np.load(path) as arrays:
+                    contents |= {f"{name}/{key}": arrays[key].tobytes() for key in arrays.files}
+    return contents
+
+
+def _forms(known: NDArray[np.bool_]) -> list[bytes]:
+    """Returns the bytes of a mask in several forms: whole and by label, as bytes, bits, text and row numbers."""
+    forms = []
+    for array in (known, known[:, 0], known[:, 1]):
+        for bits in (array, ~array):
+            forms += [bits.tobytes(), np.packbits(bits).tobytes()]
+            forms.append("".join(str(int(bit)) for bit in bits.ravel()).encode())
+            rows = np.flatnonzero(bits)
+            if len(rows) > 1:
+                forms += [
+                    rows.tobytes(),
+                    rows.astype(np.int32).tobytes(),
+                    str(rows.tolist()).encode(),
+                ]
+    return forms
+
+
+@pytest.mark.parametrize("words", [WORDS, CENTERED])
+def test_no_published_file_holds_the_mask_of_private_records(
+    tmp_path: Path, words: tuple[str, ...]
+) -> None:
+    """Two runs differ in which 30 private labels are missing.
+
+    They publish the same files. Settings, price and cards are equal, and no file has one of the masks in any form.
+    """
+    folders = [
+        _release(tmp_path / str(number), unasked=mask, words=words)
+        for number, mask in enumerate(MASKS)
+    ]
+    first, second = map(_contents, folders)
+    assert first.keys() == second.keys()
+    for name, content in first.items():
+        file_name = name.split("/")[0]
+        assert len(content) == len(second[name]) or file_name in {*VOTE_FILES, "student"}, name
+        if file_name not in VOTE_FILES and file_name != "student":
+            assert content == second[name], name
+    for mask in MASKS:
+        for form in _forms(_mask(mask)):
+            holders = [name for name, content in (first | second).items() if form in content]
+            assert holders == []
+    for contents in (first, second):
+        assert b"Labels of private records may be missing" in contents["README.md"]
+        assert b"That labels of private records may be missing" in contents["privacy_card.md"]
+        assert not any(b"unknown and left out" in content for content in contents.values())
+
+
+def test_release_does_not_tell_whose_label_is_missing(tmp_path: Path) -> None:
+    """Two runs differ in which of two people has a missing label, which changes no vote by much.
+
+    The noise is large and from one seed, so both publish the same bytes. The private files of the runs differ.
+    """
+    words = (*WORDS, "target_epsilon=.01", "allow_useless=true")
+    masks: tuple[Mapping[int, str], ...] = ({0: "flu"}, {2: "flu"})
+    first, second = (
+        _release(tmp_path / str(number), unasked=mask, words=words)
+        for number, mask in enumerate(masks)
+    )
+    assert _contents(first) == _contents(second)
+    digests = [(folder.parent / "private.sha256").read_text() for folder in (first, second)]
+    assert digests[0] != digests[1]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -84,3 +85,18 @@ def test_a_missing_class_is_refused() -> None:
     classes = np.where(KNOWN[:, 0], LABELS[:, 0].astype(object), None)
     with refused("y[1]", value=ANY, rule="none missing"):
         PATEClassifier(epsilon=3.0).fit(INPUTS[:2000], classes[:2000], X_public=INPUTS[2000:])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("has_gaps", [False, True])
+@pytest.mark.filterwarnings(
+    "ignore::pate.classifier.SeededNoise", "ignore::pate.classifier.RepeatedRelease"
+)
+def test_cards_of_a_fit_say_that_labels_may_be_missing(tmp_path: Path, has_gaps: bool) -> None:
+    """Both cards say that labels may be missing if some are, and otherwise nothing of it."""
+    labels = GAPS[:1000] if has_gaps else LABELS[:1000]
+    model = PATEClassifier(epsilon=8.0, random_state=0)
+    model.fit(INPUTS[:1000], labels, X_public=INPUTS[1000:1100]).publish(tmp_path / "release")
+    for name in ("README.md", "privacy_card.md"):
+        text = (tmp_path / "release" / name).read_text()
+        assert ("abels of private records may be missing" in text) == has_gaps

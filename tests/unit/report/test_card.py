@@ -119,3 +119,18 @@ def test_a_notebook_shows_the_terms_of_a_statement(report: Report) -> None:
     shown = statement._repr_html_()
     for text in ("a &amp; b", "one &lt;b&gt;", "<td>8.00</td>", "replace_one", "3 of 6 answered"):
         assert text in shown
+
+
+def test_the_card_says_that_labels_may_be_missing(report: Report) -> None:
+    """The card says that gaps are public and which ones are covered; without gaps it says nothing of them."""
+    words = "- That labels of private records may be missing: that is public."
+    text = privacy_card(
+        report.privacy,
+        dataset=report.data.name,
+        num_answered=report.release.num_answered,
+        num_labels=report.data.num_labels,
+        num_teachers=report.teachers.num_teachers,
+        labels_have_gaps=True,
+    )
+    assert words in text
+    assert text.replace(text[text.index(words) - 1 :].rstrip("\n"), "") == card(report)
