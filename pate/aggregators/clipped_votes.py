@@ -18,7 +18,12 @@ from pate.aggregators.expectation import (
     expected_from_summary,
     expected_from_votes,
 )
-from pate.aggregators.thresholds import reach_threshold, squared_sensitivity, threshold_event
+from pate.aggregators.thresholds import (
+    reach_threshold,
+    squared_sensitivity,
+    threshold_event,
+    threshold_votes,
+)
 from pate.mechanisms.noise.comparisons import are_normally_above
 from pate.mechanisms.parameters import COUNT, NOISE, PROBABILITY, one_of
 from pate.validation import require
@@ -95,12 +100,14 @@ class ClippedVotes(Aggregator):
         is_exact = self.norm == "l1" or votes.num_teachers <= _MOST_TEACHERS
         rule = f"at most {_MOST_TEACHERS}: above it sums of weights are not exact"
         require(is_exact, "num_teachers", votes.num_teachers, rule)
-        confidences = votes.require_type(TeacherVotes).confidences()
-        blocks = self.checked_blocks(confidences, votes.shape)
+        source = votes.require_type(TeacherVotes)
+        blocks = self.checked_blocks(source.confidences(), votes.shape)
         if self.norm == "l1":
             limited_blocks = (limited(block, max_votes=self.vote_clip) for block in blocks)
-            return np.asarray(sum(block.sum(axis=0, dtype=np.int64) for block in limited_blocks))
-        return np.asarray(sum(self._weighed(bits_of(block)) for block in blocks))
+            counts = np.asarray(sum(block.sum(axis=0, dtype=np.int64) for block in limited_blocks))
+        else:
+            counts = np.asarray(sum(self._weighed(bits_of(block)) for block in blocks))
+        return counts + threshold_votes(source.num_without_label(), self.threshold_share)
 
     def _weighed(self, vote_bits: Bits) -> NDArray[np.float64]:
         """Returns the sum over teachers of their weighted bits, `[num_queries, num_labels]`.

@@ -78,6 +78,21 @@ def reach_threshold(
     )
 
 
+def threshold_votes(
+    num_without_label: NDArray[np.int64], threshold_share: float
+) -> NDArray[np.int64]:
+    """Returns the number of votes that teachers without a label are counted as, `[num_labels]`.
+
+    It is the threshold of so many teachers, rounded down. So the threshold is a share of the other teachers. The
+    numbers are public constants, and no price depends on them.
+
+    Args:
+        num_without_label: `[num_labels]`, the number of teachers whose holder does not have each label; public.
+        threshold_share: the threshold as a share of the teachers.
+    """
+    return np.asarray(np.floor(threshold_share * num_without_label), dtype=np.int64)
+
+
 def expected_bits(
     votes: MadeUpVotes, *, threshold_share: float, noise_std: float
 ) -> ExpectedRelease:

@@ -1,7 +1,10 @@
 """The cohort of a release: the holders of records whose teachers cast the votes."""
 
+from __future__ import annotations
+
 import hashlib
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Self
 
@@ -15,6 +18,85 @@ from pate.votes.foreign import ForeignVotes
 
 ONE_TEACHER = PrivacyUnit.of_teacher()
 """The unit of a price where nobody vouches for groups of records."""
+
+_MOST_LABELS_SHOWN = 40
+
+
+@dataclass(frozen=True)
+class LabelHolders:
+    """The numbers of holders and of teachers that have each label, where holders have different labels; public.
+
+    Attributes:
+        label_names: the name of each label.
+        holders: the number of holders that have each label.
+        teachers: the number of the teachers of these holders.
+        num_holders: the number of all holders.
+        num_teachers: the number of all teachers.
+    """
+
+    label_names: tuple[str, ...]
+    holders: tuple[int, ...]
+    teachers: tuple[int, ...]
+    num_holders: int
+    num_teachers: int
+
+    @classmethod
+    def from_sets(
+        cls,
+        label_names: tuple[str, ...],
+        label_sets: Sequence[Collection[str]],
+        teachers_of_holders: Sequence[int],
+    ) -> LabelHolders | None:
+        """Returns the numbers of holders and teachers of each label; None if every holder has all labels.
+
+        Args:
+            label_names: the name of each label.
+            label_sets: the names of the labels that each holder has.
+            teachers_of_holders: the number of teachers of each holder.
+        """
+        counts = Counter(name for names in label_sets for name in set(names))
+        if all(counts[name] == len(label_sets) for name in label_names):
+            return None
+        sizes = list(zip(label_sets, teachers_of_holders, strict=True))
+        return cls(
+            label_names=label_names,
+            holders=tuple(counts[name] for name in label_names),
+            teachers=tuple(
+                sum(num_teachers for names, num_teachers in sizes if name in names)
+                for name in label_names
+            ),
+            num_holders=len(label_sets),
+            num_teachers=sum(teachers_of_holders),
+        )
+
+    def lines(self, *, most_shown: int = _MOST_LABELS_SHOWN) -> tuple[str, ...]:
+        """Returns sentences on the labels that not every holder has, those of the fewest teachers first.
+
+        Args:
+            most_shown: the number of labels that are named.
+        """
+        partial = sorted(
+            (teachers, holders, name)
+            for name, holders, teachers in zip(
+                self.label_names, self.holders, self.teachers, strict=True
+            )
+            if holders < self.num_holders
+        )
+
+        def counted(number: int, noun: str) -> str:
+            return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
+
+        named = [
+            f"{name} ({counted(teachers, 'teacher')} of {counted(holders, 'holder')})"
+            for teachers, holders, name in partial[:most_shown]
+        ]
+        more = f", and {len(partial) - most_shown:,} more" if len(partial) > most_shown else ""
+        return (
+            f"Not every holder has every label: {len(partial):,} of {len(self.label_names):,} labels have fewer than "
+            f"all {self.num_teachers:,} teachers of {self.num_holders} holders. The noise is the same for every label, "
+            "so it is larger beside the votes of fewer teachers.",
+            f"Labels of few teachers: {', '.join(named)}{more}.",
+        )
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -30,6 +112,8 @@ class Cohort:
     queries: str = ""  # `queries_digest` of the samples; empty where they are not known
     # the numbers of holders and of their teachers; None where they are not known
     places: Places | None = None
+    # who has which label; None where all holders have the same labels
+    label_holders: LabelHolders | None = None
     # the number of units of privacy; None where nobody vouches for it
     num_groups: int | None = None
     # the unit of the price: a teacher, unless all holders vouch for the same groups of records

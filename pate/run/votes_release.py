@@ -20,7 +20,7 @@ from pate.pricing import PricedRelease, plan_release, require_useful
 from pate.pricing.remedies import watched_search
 from pate.progress import Monitor
 from pate.report import Privacy
-from pate.report.card import PRIVACY
+from pate.report.card import PRIVACY, cell
 from pate.report.privacy import Scalar
 from pate.report.report import ReleaseSummary
 from pate.report.tensorboard import RunWriter
@@ -46,6 +46,7 @@ ANEW = "copy the folder anew from where pate-release left it"
 _TERMS_RULE = "the terms of a release, as pate-release writes them"
 _DONE = ("release/release.npz", "release/privacy_card.md", f"release/{PRIVACY}", TERMS)
 _RULE = "a file of this finished release"
+_LABELS_SAID = 5
 
 
 @dataclass(frozen=True)
@@ -127,6 +128,9 @@ def release_votes(
             return _finished_terms(folder, charge, monitor)
         for line in map(RELEASE.doubt_line, priced.doubts):
             monitor.say(line)
+        if cohort.label_holders is not None:
+            for line in cohort.label_holders.lines(most_shown=_LABELS_SAID):
+                monitor.say(line)
         charge.begin(monitor, redraw=plan.redraw)
         streams = RandomStreams.of_run(folder.training_secret, plan.seed)
 
@@ -259,6 +263,8 @@ def _write(
     promises: Sequence[str] = ()
     if cohort.places is not None:
         promises = cohort.places.promises(release, charge.budget, num_draws=charge.num_draws)
+    if cohort.label_holders is not None:
+        promises = (*promises, *map(cell, cohort.label_holders.lines()))
     write_price(
         drawn_release=release,
         release_charge=charge,

@@ -123,6 +123,13 @@ class CountableVotes(VoteSource):
         """Returns the number of teachers that do not vote on each label, `[num_labels]`; they are counted as "no"."""
         return np.zeros(self.num_labels, dtype=np.int64)
 
+    def num_without_label(self) -> NDArray[np.int64]:
+        """Returns the number of teachers whose holder of records does not have each label, `[num_labels]`; public.
+
+        They are among the teachers that do not vote on the label.
+        """
+        return np.zeros(self.num_labels, dtype=np.int64)
+
 
 class CenterableVotes(VoteSource):
     """Votes that are real numbers, and are summed after a center is subtracted."""

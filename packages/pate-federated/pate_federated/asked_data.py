@@ -1,10 +1,12 @@
-"""A reader of a holder's private records that takes the public samples from a separate file."""
+"""A reader of a holder's private records that takes the public samples from a separate file, and labels from others."""
 
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from pate.data import Dataset
+import numpy as np
+
+from pate.data import Dataset, Split
 from pate.data.copies import remarks_on_copies
 from pate.data.dataset import load_dataset, require_dataset
 from pate.data.private_records import PrivateRecords
@@ -50,11 +52,46 @@ class AskedData:
                 group_unit=dataset_of_holder.privacy_unit,
             )
         if queries.label_names:
+            # a holder may have some of the labels that are asked about
             first_names = ", ".join(records.label_names[:_MOST_SHOWN])
             more = ", …" if len(records.label_names) > _MOST_SHOWN else ""
-            rule = f"the labels of data, in their order: {first_names}{more}"
-            are_same = queries.label_names == records.label_names
-            require(are_same, "queries.label_names", "others", rule)
+            rule = f"the labels of data among others: {first_names}{more}"
+            are_asked = set(records.label_names) <= set(queries.label_names)
+            require(are_asked, "queries.label_names", "others", rule)
         dataset = records.with_queries(queries.inputs, queries.record_ids)
         copies = remarks_on_copies(private_split=dataset.private, public_split=dataset.public)
         return replace(dataset, notes=(*dataset.notes, *copies))
+
+
+def with_labels(dataset: Dataset, label_names: tuple[str, ...]) -> Dataset:
+    """Returns a data set with the labels of all holders, of which it knows its own.
+
+    Args:
+        dataset: a holder's data set, with the labels that it has.
+        label_names: the names of all labels, in order; those of the data set are among them.
+    """
+    if dataset.label_names == label_names:
+        return dataset
+    place_of = {name: place for place, name in enumerate(label_names)}
+    own = np.array([place_of[name] for name in dataset.label_names])
+
+    def united(split: Split) -> Split:
+        shape = (len(split), len(label_names))
+        labels = np.zeros(shape, dtype=np.bool_)
+        labels[:, own] = split.labels
+        known = np.zeros(shape, dtype=np.bool_)
+        known[:, own] = True if split.known is None else split.known
+        has_gaps = split.known is not None or len(own) < len(label_names)
+        return replace(split, labels=labels, known=known if has_gaps else None)
+
+    def unlabeled(split: Split) -> Split:
+        return replace(split, labels=np.zeros((len(split), len(label_names)), dtype=np.bool_))
+
+    return replace(
+        dataset,
+        label_names=label_names,
+        private=united(dataset.private),
+        # the samples that are asked about, and the record that stands for a test set
+        public=unlabeled(dataset.public),
+        test=unlabeled(dataset.test),
+    )

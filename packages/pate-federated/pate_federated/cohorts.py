@@ -5,7 +5,7 @@ from typing import Any
 
 from numpy.typing import NDArray
 
-from pate.run.cohort import ONE_TEACHER, Cohort
+from pate.run.cohort import ONE_TEACHER, Cohort, LabelHolders
 from pate.run.places import Places
 from pate_federated.gathered_votes import GatheredVotes
 from pate_federated.vote_file import VoteManifest
@@ -20,6 +20,7 @@ def cohort_of_heads(
     queries_digest: str = "",
     places: Places | None = None,
     num_groups: int | None = None,
+    label_sets: Sequence[tuple[str, ...]] | None = None,
 ) -> Cohort:
     """Returns the cohort of the holders whose votes have these heads.
 
@@ -33,6 +34,7 @@ def cohort_of_heads(
         queries_digest: the digest of the queries.
         places: the places of the holders; None if unknown.
         num_groups: the number of private groups; None if unknown.
+        label_sets: the names of the labels that each of these holders has; None for those in their heads.
     """
     first = heads[0]
     settings = {
@@ -51,6 +53,13 @@ def cohort_of_heads(
         digest=votes_digest,
         queries=queries_digest,
         places=places,
+        label_holders=LabelHolders.from_sets(
+            label_names,
+            label_sets=[head.known_labels or label_names for head in heads]
+            if label_sets is None
+            else label_sets,
+            teachers_of_holders=[head.num_teachers for head in heads],
+        ),
         num_groups=num_groups,
         unit=unit,
         features=first.features,
@@ -67,5 +76,6 @@ def cohort_of_votes(votes: GatheredVotes) -> Cohort:
         num_groups=votes.num_groups,
         record_ids=votes.record_ids,
         label_names=votes.label_names,
+        label_sets=votes.labels_of_holders,
         queries_digest=votes.heads[0].queries,
     )

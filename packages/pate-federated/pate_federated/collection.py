@@ -75,15 +75,32 @@ class AbsentVotes(TeacherVotes):
 
     def label_shares(self) -> Array:
         """Returns the label shares of all teachers, `[num_teachers, num_labels]`, with zeros for absent teachers."""
-        return np.concatenate(
-            [self.present.label_shares(), np.zeros((self.num_absent, self.num_labels))]
-        )
+        return self._with_absent(self.present.label_shares())
+
+    def known_shares(self) -> Array | None:
+        """Returns the share of each teacher's records that know each label, with zeros for absent teachers."""
+        shares = self.present.known_shares()
+        return None if shares is None else self._with_absent(shares)
+
+    def voting(self) -> Bits | None:
+        """Returns which teachers vote on which labels; absent teachers vote on all, unless labels have gaps."""
+        voting = self.present.voting()
+        return None if voting is None else self._with_absent(voting)
+
+    def num_without_label(self) -> NDArray[np.int64]:
+        """Returns the number of present teachers whose holder lacks each label, `[num_labels]`; public."""
+        return self.present.num_without_label()
 
     def in_rounds(
         self, *, noise_multiplier: float, recipe: Recipe = DEFAULT_RECIPE
     ) -> RoundVotes | None:
         """Raises `InvalidValue`, since vote files hold votes that were cast once."""
         return self.present.in_rounds(noise_multiplier=noise_multiplier, recipe=recipe)
+
+    def _with_absent(self, values: NDArray[Any]) -> NDArray[Any]:
+        """Returns values of the present teachers, followed by zeros for the absent teachers."""
+        zeros = np.zeros((self.num_absent, self.num_labels), dtype=values.dtype)
+        return np.concatenate([values, zeros])
 
     def _constant(self, dtype: np.dtype[Any]) -> Iterator[NDArray[Any]]:
         one_teacher = np.zeros((1, self.num_queries, self.num_labels), dtype=dtype)
@@ -98,11 +115,13 @@ class Collection:
     Attributes:
         roll: the expected holders.
         files: the file of valid votes of each present holder, by the holder's name.
+        label_names: the name of each label of the request.
         refused: the reason for each holder whose votes are not valid, by name; unknown holders share one reason.
     """
 
     roll: Roll
     files: Mapping[str, VoteFile]
+    label_names: tuple[str, ...]
     refused: Mapping[str, str] = field(default_factory=dict)
 
     @property
@@ -116,7 +135,7 @@ class Collection:
 
     def gathered(self) -> GatheredVotes:
         """Returns the votes of all files as one vote source."""
-        return GatheredVotes(list(self.files.values()))
+        return GatheredVotes(list(self.files.values()), label_names=self.label_names)
 
     def source(self, aggregator: Aggregator) -> VoteSource:
         """Returns the votes of all teachers on the roll, in the form that the aggregator reads.
@@ -164,7 +183,7 @@ def collect(
             holder, vote_bytes=votes, roll=roll, request=request, folder=folder
         ),
     )
-    return Collection(roll, files, refused)
+    return Collection(roll, files, label_names=request.label_names, refused=refused)
 
 
 def _kept(holder: str, vote_bytes: bytes, roll: Roll, request: Request, folder: Path) -> VoteFile:
@@ -180,7 +199,7 @@ def _kept(holder: str, vote_bytes: bytes, roll: Roll, request: Request, folder: 
     path = folder / f"{holder}.npz"
     num_teachers = roll.holders[holder]
     a_label = 4 if request.cast == "confidences" else 0
-    most = num_teachers * request.num_labels * (request.num_queries * (a_label + 1) + 8)
+    most = num_teachers * request.num_labels * (request.num_queries * (a_label + 1) + 16)
     most += 2 * request.record_ids.nbytes + 4096 * request.num_labels + HEADS
     with (
         expected(name="votes", rule="a whole vote file, as pate-vote writes it"),
@@ -196,21 +215,23 @@ def _kept(holder: str, vote_bytes: bytes, roll: Roll, request: Request, folder: 
             file.manifest,
             request.digest,
             num_queries=request.num_queries,
-            num_labels=request.num_labels,
             cast=request.cast,
             vote_clip=request.vote_clip,
             holder=holder,
             num_teachers=num_teachers,
         )
-        is_same = (
-            file.record_ids.tolist() == request.record_ids.tolist()
-            and file.label_names == request.label_names
-        )
+        num_labels = file.manifest.num_labels
+        rule = f"at most {request.num_labels}"
+        require(num_labels <= request.num_labels, "num_labels", num_labels, rule)
+        is_same = file.record_ids.tolist() == request.record_ids.tolist() and set(
+            file.label_names
+        ) <= set(request.label_names)
         require(is_same, "record_ids and label_names", "others", "those that were asked")
         for _ in file.bits():
             pass  # reading a block checks it
         if file.manifest.cast == "confidences":
             file.label_shares()
+            file.known_shares()
             for _ in file.confidences():
                 pass
     except InvalidValue as error:
@@ -313,4 +334,6 @@ class FederatedRelease:
             if file_digest(path, remedy=_REMEDY) != digest:
                 raise damaged(path, rule="the votes as they came", finding="others", remedy=_REMEDY)
             files[name] = VoteFile.open(path)
-        return Collection(self.roll, files, stored.refused)
+        return Collection(
+            self.roll, files, label_names=self.request.label_names, refused=stored.refused
+        )

@@ -17,12 +17,12 @@ from pate.aggregators.expectation import (
 )
 from pate.aggregators.record import Arrays, ReleaseRecord
 from pate.aggregators.release import Release
-from pate.aggregators.thresholds import expected_bits, squared_sensitivity
+from pate.aggregators.thresholds import expected_bits, squared_sensitivity, threshold_votes
 from pate.mechanisms.parameters import COUNT, NOISE, PROBABILITY
 from pate.validation import require, require_array, require_count
 from pate.votes.made_up import MadeUpVotes
 from pate.votes.shape import VoteShape
-from pate.votes.source import VoteSource
+from pate.votes.source import CountableVotes, VoteSource
 from pate_federated.noise_shares import NoiseShares
 from pate_federated.noisy_sum import NoisySum
 
@@ -172,6 +172,12 @@ class DistributedVotes(base.Aggregator):
             num_teachers=votes.num_teachers,
             num_contributions=int(arrays["present"]),
         )
+
+    def summarize(self, votes: VoteSource) -> NDArray[Any]:
+        """Returns the counts of the votes, to which teachers without a label add as the threshold asks of them."""
+        counts = super().summarize(votes)
+        num_without_label = votes.require_type(CountableVotes).num_without_label()
+        return counts + threshold_votes(num_without_label, self.threshold_share)
 
     def draw(self, summary: Counts, shape: VoteShape, rng: Rng) -> Answers:
         """Releases the labels whose count plus noise exceeds the threshold.

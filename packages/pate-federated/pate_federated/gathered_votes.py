@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -19,7 +20,14 @@ from pate.votes.source import TeacherVotes
 from pate.votes.vote_store import VoteStore
 from pate.votes.weighted import Array
 from pate_federated.bit_sums import BitSums
-from pate_federated.vote_file import HoldersFile, SumFile, VoteFile, VoteManifest, is_sum_file
+from pate_federated.vote_file import (
+    HoldersFile,
+    SumFile,
+    VoteFile,
+    VoteManifest,
+    is_sum_file,
+    teachers_with_label,
+)
 
 if TYPE_CHECKING:
     from pate.votes.round_votes import RoundVotes
@@ -27,7 +35,6 @@ if TYPE_CHECKING:
 _SAME = {
     "queries": "the queries that {first} answers: the same public samples, in the same order",
     "num_queries": "as many queries as in {first}",
-    "num_labels": "as many labels as in {first}",
     "vote_clip": "the vote_clip of {first}",
     "cast": "the cast= of {first}",
     "dataset": "the data set of {first}",
@@ -41,7 +48,7 @@ def _in_order(holder: str) -> tuple[bool, int, str]:
 
 
 def _require_same_questions(file: HoldersFile, first_file: HoldersFile) -> None:
-    """Raises `InvalidValue` for a file with other queries or labels than the first file.
+    """Raises `InvalidValue` for a file with other queries than the first file.
 
     The message shows no digest.
     """
@@ -56,10 +63,6 @@ def _require_same_questions(file: HoldersFile, first_file: HoldersFile) -> None:
             )
     are_same_ids = np.array_equal(file.record_ids.astype(str), first_file.record_ids.astype(str))
     require(are_same_ids, f"votes={file.path}, record_ids", "others", f"those of {first_file.path}")
-    for place, name in enumerate(file.label_names):
-        expected_name = first_file.label_names[place]
-        rule = f"{expected_name}, as in {first_file.path}"
-        require(name == expected_name, f"votes={file.path}, label_names[{place}]", name, rule)
 
 
 def _require_different_holders(files: Sequence[HoldersFile]) -> None:
@@ -74,21 +77,34 @@ def _require_different_holders(files: Sequence[HoldersFile]) -> None:
 
 
 class GatheredVotes(TeacherVotes):
-    """The votes in vote files and sums of different holders, on the same queries and labels.
+    """The votes in vote files and sums of different holders, on the same queries.
 
     Holders and their teachers are sorted by the holders' names, whatever the names of the files. If a file holds a sum,
     only counts are available. Errors depend on the heads of the files alone, so they disclose nothing about votes.
+
+    Holders may have different labels, which are public: the labels here are the union of all. A teacher does not vote
+    on a label that its holder lacks, or that none of its records knows. Source: docs/proofs/label_gaps.md.
 
     Attributes:
         files: the files, sorted by their holders.
         heads: the statements of all holders, sorted by name.
         record_ids: `[num_queries]`, the public names of the queries.
-        label_names: the name of each label.
+        label_names: the name of each label that a holder has: those of the first holder, then the further ones of the
+            second, and so on.
+        labels_of_holders: the names of the labels that each holder has, in the order of `heads`; public.
         num_groups: the number of units of privacy at all holders together.
         teachers_per_holder: the largest number of teachers of one holder.
     """
 
-    def __init__(self, files: Sequence[HoldersFile]) -> None:
+    def __init__(
+        self, files: Sequence[HoldersFile], label_names: tuple[str, ...] | None = None
+    ) -> None:
+        """Checks that the files fit together; no votes are read.
+
+        Args:
+            files: the files of different holders.
+            label_names: the names of all labels, if they are agreed; None for those that some holder has.
+        """
         require(bool(files), "votes", [], "at least one vote file")
         self.files = tuple(sorted(files, key=lambda file: _in_order(file.heads[0].holder)))
         first = self.files[0]
@@ -99,14 +115,21 @@ class GatheredVotes(TeacherVotes):
         self.heads: tuple[VoteManifest, ...] = tuple(
             sorted(heads, key=lambda head: _in_order(head.holder))
         )
+        labels_of = {
+            head.holder: file.labels_of(head) for file in self.files for head in file.heads
+        }
         self._are_sums = any(not isinstance(file, VoteFile) for file in self.files)
         self.record_ids: NDArray[Any] = self.files[0].record_ids
-        self.label_names: tuple[str, ...] = self.files[0].label_names
+        names = chain.from_iterable(file.label_names for file in self.files)
+        self.label_names: tuple[str, ...] = label_names or tuple(dict.fromkeys(names))
         self.num_queries, self.num_labels = len(self.record_ids), len(self.label_names)
         self.num_teachers = sum(head.num_teachers for head in self.heads)
         self.num_groups = sum(head.num_groups for head in self.heads)
         self.records_per_teacher = self.num_groups / self.num_teachers
         self.teachers_per_holder = max(head.num_teachers for head in self.heads)
+        self.labels_of_holders: tuple[tuple[str, ...], ...] = tuple(
+            labels_of[head.holder] for head in self.heads
+        )
 
     @classmethod
     def read(cls, paths: Sequence[Path | str]) -> GatheredVotes:
@@ -135,9 +158,41 @@ class GatheredVotes(TeacherVotes):
             raise InvalidValue("aggregator", rule=rule)
         return vote_files
 
+    @property
+    def have_gaps(self) -> bool:
+        """Whether a teacher may not vote on some label; public."""
+        return any(head.have_gaps for head in self.heads) or any(
+            len(names) < self.num_labels for names in self.labels_of_holders
+        )
+
+    def num_without_label(self) -> NDArray[np.int64]:
+        """Returns the number of teachers whose holder lacks each label, `[num_labels]`; public."""
+        with_label = teachers_with_label(self.label_names, self.labels_of_holders, self.heads)
+        return self.num_teachers - with_label
+
+    def num_abstaining(self) -> NDArray[np.int64]:
+        """Returns the number of teachers that do not vote on each label, `[num_labels]`; private."""
+        numbers = self.num_without_label()
+        for file in self.files:
+            places = self._places(file)
+            if isinstance(file, SumFile):
+                numbers[places] += file.abstaining()
+            elif isinstance(file, VoteFile) and (voting := file.voting()) is not None:
+                numbers[places] += np.count_nonzero(~voting, axis=0)
+        return numbers
+
+    def voting(self) -> Bits | None:
+        """Returns which teachers vote on which labels, bool `[num_teachers, num_labels]`; None where all do."""
+        if not self.have_gaps:
+            return None
+        return np.concatenate(
+            [self._in_union(_ones_unless(file.voting(), file), file) for file in self._vote_files()]
+        ).astype(np.bool_)
+
     def bits(self) -> Iterator[Bits]:
         """Yields blocks of bits of all files, `[num_teachers_in_block, num_queries, num_labels]`."""
-        return chain.from_iterable(file.bits() for file in self._vote_files())
+        files = self._vote_files()
+        return (self._in_union(block, file) for file in files for block in file.bits())
 
     def confidences(self) -> Iterator[NDArray[Any]]:
         """Yields blocks of confidences of all files, `[num_teachers_in_block, num_queries, num_labels]`.
@@ -145,8 +200,11 @@ class GatheredVotes(TeacherVotes):
         Files without confidences give bits.
         """
         cast = self.heads[0].cast == "confidences"
-        return chain.from_iterable(
-            file.confidences() if cast else file.bits() for file in self._vote_files()
+        files = self._vote_files()
+        return (
+            self._in_union(block, file)
+            for file in files
+            for block in (file.confidences() if cast else file.bits())
         )
 
     def label_shares(self) -> Array:
@@ -155,6 +213,24 @@ class GatheredVotes(TeacherVotes):
         Raises `InvalidValue` for files of bits, which do not hold the shares.
         """
         files = self._vote_files()
+        self._require_confidences()
+        return np.concatenate([self._in_union(file.label_shares(), file) for file in files])
+
+    def known_shares(self) -> Array | None:
+        """Returns the share of each teacher's records that know each label, `[num_teachers, num_labels]`.
+
+        None means that all labels are known. Raises `InvalidValue` for files of bits, which do not hold the shares.
+        """
+        if not self.have_gaps:
+            return None
+        files = self._vote_files()
+        self._require_confidences()
+        return np.concatenate(
+            [self._in_union(_ones_unless(file.known_shares(), file), file) for file in files]
+        )
+
+    def _require_confidences(self) -> None:
+        """Raises `InvalidValue` for files of bits, which hold no shares of records."""
         cast = self.heads[0].cast
         rule = "vote files of pate-vote cast=confidences, which hold what a prevalence is released from"
         require(
@@ -163,7 +239,19 @@ class GatheredVotes(TeacherVotes):
             cast,
             f"{rule}; or aggregator.prevalence_share=0 for a public center",
         )
-        return np.concatenate([file.label_shares() for file in files])
+
+    def _places(self, file: HoldersFile) -> NDArray[np.int64]:
+        """Returns the place among all labels of each label of a file."""
+        place_of = {name: place for place, name in enumerate(self.label_names)}
+        return np.array([place_of[name] for name in file.label_names], dtype=np.int64)
+
+    def _in_union(self, values: NDArray[Any], file: HoldersFile) -> NDArray[Any]:
+        """Returns values with the labels of a file on their last axis for all labels, with 0 for further ones."""
+        if file.label_names == self.label_names:
+            return values
+        united = np.zeros((*values.shape[:-1], self.num_labels), dtype=values.dtype)
+        united[..., self._places(file)] = values
+        return united
 
     def in_rounds(
         self, *, noise_multiplier: float, recipe: Recipe = DEFAULT_RECIPE
@@ -202,23 +290,47 @@ class GatheredVotes(TeacherVotes):
         total = np.zeros((self.num_queries, self.num_labels), dtype=np.int64)
         for file in self.files:
             if isinstance(file, SumFile):
-                total += file.counts()
-            elif (
-                isinstance(file, VoteFile) and max_votes is None and file.manifest.vote_clip is None
-            ):
+                total += self._in_union(file.counts(), file)
+            elif isinstance(file, VoteFile) and max_votes is None and self._can_add_packed(file):
                 for block in VoteStore.open(file.path).packed_blocks():
                     for row in block:
                         sums.add(row)
             elif isinstance(file, VoteFile):
                 for bits in file.bits():
+                    votes: Bits = self._in_union(bits, file)
                     total += histogram(
-                        bits if max_votes is None else limited(block=bits, max_votes=max_votes)
+                        votes if max_votes is None else limited(block=votes, max_votes=max_votes)
                     )
         return total + sums.counts(self.num_labels)
+
+    def _can_add_packed(self, file: VoteFile) -> bool:
+        """Returns True for a file of all labels whose bits need no check."""
+        head = file.manifest
+        return (
+            file.label_names == self.label_names and head.vote_clip is None and not head.have_gaps
+        )
 
     def write(self, path: Path | str) -> SumFile:
         """Writes the counts of all votes to one file of sums, and returns the file."""
         counts = self.counts()
+        has_gaps = any(head.have_gaps for head in self.heads)
         return SumFile.write(
-            path, self.heads, counts, record_ids=self.record_ids, label_names=self.label_names
+            path,
+            tuple(map(self._united_head, self.heads, self.labels_of_holders)),
+            counts,
+            record_ids=self.record_ids,
+            label_names=self.label_names,
+            abstaining=self.num_abstaining() - self.num_without_label() if has_gaps else None,
         )
+
+    def _united_head(self, head: VoteManifest, labels: tuple[str, ...]) -> VoteManifest:
+        """Returns the head of a holder in a file with the labels of all holders."""
+        if set(labels) == set(self.label_names):
+            return replace(head, known_labels=None)
+        return replace(head, num_labels=self.num_labels, known_labels=labels)
+
+
+def _ones_unless(values: NDArray[Any] | None, file: VoteFile) -> NDArray[Any]:
+    """Returns values of each teacher and label of a file, or 1 for each if there are none."""
+    teachers, _, labels = file.manifest.shape
+    return np.ones((teachers, labels)) if values is None else values

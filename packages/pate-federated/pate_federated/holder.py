@@ -27,7 +27,7 @@ from pate.votes.public_pca import PublicPCA
 from pate.votes.round_votes import RoundQuestion
 from pate.votes.source import GroupVotes, VotesInRounds
 from pate.votes.weighted import Integers
-from pate_federated.asked_data import AskedData
+from pate_federated.asked_data import AskedData, with_labels
 from pate_federated.question import LENGTHS, MOMENTS, SHARES, Question, Request, SumAnswer
 from pate_federated.vote_casting import HolderPlan, HolderShare, cast_vote_file, manifest_of
 
@@ -159,7 +159,8 @@ def _answered(
 ) -> bytes:
     folder = RunFolder(holder_folder)
     with folder.opened(plan.settings):
-        dataset = require_dataset(plan.load_dataset())
+        own_dataset = require_dataset(plan.load_dataset())
+        dataset = with_labels(own_dataset, opening.label_names)
         plan.teacher.check(dataset.input_shape)
         can_vote_in_rounds = (
             issubclass(plan.teacher.gives, VotesInRounds) and len(dataset.input_shape) == 1
@@ -175,8 +176,11 @@ def _answered(
         ensemble = share.train(
             opening.num_queries, engine=plan.engine, folder=folder, monitor=monitor
         )
+        head = replace(manifest_of(plan, ensemble), have_gaps=own_dataset.private.known is not None)
+        if len(own_dataset.label_names) < len(opening.label_names):
+            head = replace(head, known_labels=own_dataset.label_names)
         return SumAnswer(
-            head=manifest_of(plan, ensemble),
+            head=head,
             question=question.digest,
             total=_total(ensemble, question, holder_folder),
         ).to_bytes()
@@ -212,10 +216,15 @@ def _total(ensemble: Ensemble, question: Question, folder: Path) -> Integers:
                 clipped_moments=question.clipped,
             )
         )
-    if question.kind == LENGTHS:
-        return TeacherShares(ensemble.label_shares()).lengths()
-    if question.kind == SHARES:
-        shares = TeacherShares(ensemble.label_shares())
+    if question.kind in (LENGTHS, SHARES):
+        label_shares = ensemble.label_shares()
+        known_shares = None
+        if question.have_gaps:
+            known_shares = ensemble.known_shares()
+            known_shares = np.ones_like(label_shares) if known_shares is None else known_shares
+        shares = TeacherShares(label_shares, known_shares=known_shares)
+        if question.kind == LENGTHS:
+            return shares.lengths()
         return shares.total(question.clipped, state["center"])
     return np.zeros(question.shape, dtype=np.int64)
 

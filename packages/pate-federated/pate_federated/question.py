@@ -314,6 +314,7 @@ _HEAD = {
     "asked": ArrayForm(kind="U", shape=()),
     "num_labels": ArrayForm(kind="i", shape=()),
 }
+_GAPS = "have_gaps"  # the array that a question about labels with gaps has
 _SHORTEST = 1e-12
 _LONGEST = 1e3
 _FAR = 100  # the center of the pool is at most so many times as large as the largest input
@@ -321,11 +322,12 @@ _FAR = 100  # the center of the pool is at most so many times as large as the la
 _SIZE = (1e-50, 1e12)
 _ANY = (-1e12, 1e12)
 # The arrays of each kind: a letter for the size of each axis, and the bounds of the entries. Beyond these bounds a
-# server could make all holders but one answer a constant. L counts labels; D is k, a constant and a height.
+# server could make all holders but one answer a constant. L counts labels; E is L, or 2 L if labels have gaps; D is k,
+# a constant and a height.
 _STATES: Mapping[str, Mapping[str, tuple[str, tuple[float, float]]]] = {
     OPENING: {},
     LENGTHS: {},
-    SHARES: {"center": ("L", (0, 1)), "clip": ("", _SIZE)},
+    SHARES: {"center": ("E", (0, 1)), "clip": ("", _SIZE)},
     MOMENTS: {
         "records_per_teacher": ("", (1, 1e12)),
         "weights": ("DL", _ANY),
@@ -352,6 +354,8 @@ class Question:
             shares is in [0, 1], `clip` and `label_scale` in [1e-50, 1e12], `records_per_teacher` in [1, 1e12],
             `variances` in [0, 1e30], and all others in [-1e12, 1e12].
         opening: the public samples on which trained teachers give confidences, in the first question alone; else None.
+        have_gaps: whether labels of records may be unknown at some holder. Every holder then adds known shares to the
+            label shares of its teachers. Only questions about shares say so.
     """
 
     kind: str
@@ -359,10 +363,11 @@ class Question:
     num_labels: int
     state: Mapping[str, Array] = field(default_factory=dict)
     opening: Request | None = None
+    have_gaps: bool = False
 
     def __post_init__(self) -> None:
         forms = _STATES.get(self.kind, {"": ("", _ANY)})
-        sizes = {"L": self.num_labels}
+        sizes = {"L": self.num_labels, "E": self.num_entries}
         is_sound = (self.opening is not None) == (
             self.kind == OPENING
         ) and self.state.keys() == forms.keys()
@@ -377,7 +382,7 @@ class Question:
             is_sound = (
                 is_sound and float(np.abs(self.state["projection"]).max(initial=0.0)) >= _SIZE[0]
             )
-        if not is_sound:
+        if not is_sound or (self.have_gaps and self.kind not in (LENGTHS, SHARES)):
             raise InvalidValue("question", rule=_RULE)
         require_count("question.num_labels", self.num_labels)
         for name, value in self.state.items():
@@ -386,7 +391,7 @@ class Question:
             require_entries(f"question.{name}", (value >= low) & (value <= high), rule)
         if "clip" in self.state:
             # no clip so long that votes of any records are cut to 0 on its grid, or so short that none count
-            longest = math.sqrt(self.num_labels)
+            longest = math.sqrt(self.num_entries)
             clip = float(self.state["clip"])
             if self.kind == MOMENTS:
                 longest = float(np.linalg.norm(self.state["label_scale"]))
@@ -402,11 +407,16 @@ class Question:
         )
 
     @property
+    def num_entries(self) -> int:
+        """The number of entries of a teacher's vector of shares: one for each label, or two if labels have gaps."""
+        return 2 * self.num_labels if self.have_gaps else self.num_labels
+
+    @property
     def shape(self) -> tuple[int, ...]:
         """The shape of the sum that the question asks for."""
         if self.kind == MOMENTS:
             return self.state["weights"].shape
-        return {OPENING: (0,), LENGTHS: (NUM_LENGTHS,), SHARES: (1, self.num_labels)}[self.kind]
+        return {OPENING: (0,), LENGTHS: (NUM_LENGTHS,), SHARES: (1, self.num_entries)}[self.kind]
 
     @property
     def most_bytes(self) -> int:
@@ -431,7 +441,7 @@ class Question:
         """The mechanism that clips and sums label shares or the votes of a round, as the question asks."""
         clip = float(self.state["clip"])
         return (
-            ClippedSum(clip, shape=(1, self.num_labels))
+            ClippedSum(clip, shape=(1, self.num_entries))
             if self.kind == SHARES
             else ClippedMoments(clip, num_teachers=1)
         )
@@ -492,6 +502,8 @@ class Question:
     def digest(self) -> str:
         """The SHA-256 of the kind, `asked`, the number of labels and the state, in hexadecimal digits."""
         digest = hashlib.sha256(repr(("question", self.kind, self.asked, self.num_labels)).encode())
+        if self.have_gaps:
+            digest.update(b"gaps")
         for name in sorted(self.state):
             digest.update(repr((name, self.state[name].shape)).encode())
             digest.update(np.ascontiguousarray(self.state[name], dtype="<f8").data)
@@ -501,12 +513,14 @@ class Question:
         """Returns the question as the bytes of an .npz file."""
         state = {name: np.asarray(value, dtype=np.float64) for name, value in self.state.items()}
         samples = {} if self.opening is None else self.opening.samples()
+        gaps = {_GAPS: np.array(self.have_gaps)} if self.have_gaps else {}
         return npz_bytes(
             kind=np.array(self.kind),
             asked=np.array(self.asked),
             num_labels=np.array(self.num_labels, np.int64),
             **state,
             **samples,
+            **gaps,
         )
 
     @classmethod
@@ -518,8 +532,10 @@ class Question:
                 name: ArrayForm(kind="f", shape=(None,) * len(axes))
                 for name, axes in states.items()
             }
-            arrays = arrays_of(npz_bytes=data, forms=_HEAD, optional_forms=SAMPLES | forms)
+            gaps = {_GAPS: ArrayForm(kind="b", shape=())}
+            arrays = arrays_of(npz_bytes=data, forms=_HEAD, optional_forms=SAMPLES | forms | gaps)
             kind = str(arrays["kind"])
+            have_gaps = bool(arrays.pop(_GAPS, False))
             if (
                 arrays.keys()
                 != _HEAD.keys() | (SAMPLES if kind == OPENING else _STATES[kind]).keys()
@@ -533,6 +549,7 @@ class Question:
                 asked=str(arrays["asked"]),
                 num_labels=int(arrays["num_labels"]),
                 state=state,
+                have_gaps=have_gaps,
             )
 
 

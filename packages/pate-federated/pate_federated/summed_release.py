@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import hypergeom
 
+from pate.aggregators.thresholds import threshold_votes
 from pate.errors import InvalidValue
 from pate.files.arrays import ArrayForm, Arrays, read_arrays, write_arrays
 from pate.files.atomic import atomic_write, write_text
@@ -45,6 +46,7 @@ from pate.votes.source import VotesInRounds, VoteSource
 from pate.votes.weighted import Array, Integers
 from pate_federated.cohorts import cohort_of_heads
 from pate_federated.distributed_votes import DistributedVotes
+from pate_federated.gathered_votes import GatheredVotes
 from pate_federated.noisy_sum import NoisySum, Total
 from pate_federated.question import (
     LENGTHS,
@@ -286,9 +288,8 @@ class HolderSum:
                 is for, was answered before, or is one more than `max_answers`.
         """
         file = VoteFile.open(votes)
-        counts = np.zeros((request.num_queries, request.num_labels), dtype=np.int64)
-        for block in file.bits():
-            counts += block.sum(axis=0, dtype=np.int64)
+        own_votes = GatheredVotes([file], label_names=request.label_names)
+        counts = own_votes.counts()
         if self.noise is None:
             return self.terms.require_sendable(counts)
         most = self.noise.max_votes
@@ -305,6 +306,9 @@ class HolderSum:
             else np.random.default_rng([self.seed, *plan.holder.encode()])
         )
         noisy = self.noise.contribution(counts, num_teachers=file.manifest.num_teachers, rng=rng)
+        # as in `DistributedVotes.summarize`: a public constant for labels that this holder lacks
+        added = threshold_votes(own_votes.num_without_label(), self.noise.threshold_share)
+        noisy += added * self.noise.shares.steps
         return self.terms.require_sendable(noisy)
 
     def _answer_once(self, folder: Path, request: Request) -> None:
@@ -765,6 +769,7 @@ class AskedVotes(VotesInRounds, ShareSums):
             )
         self.num_teachers = self.roll.num_teachers
         self.num_labels = opening.num_labels
+        self.have_gaps = any(head.have_gaps or head.known_labels is not None for head in self.heads)
         self.num_queries = len(self.pool[: release.num_queries])
         present = sum(head.num_teachers for head in self.heads)
         self.records_per_teacher = sum(head.num_groups for head in self.heads) / present
@@ -801,7 +806,11 @@ class AskedVotes(VotesInRounds, ShareSums):
         """
         arrays = {name: np.asarray(value, dtype=np.float64) for name, value in state.items()}
         question = Question(
-            kind=kind, asked=self.opened.asked, num_labels=self.num_labels, state=arrays
+            kind=kind,
+            asked=self.opened.asked,
+            num_labels=self.num_labels,
+            state=arrays,
+            have_gaps=self.have_gaps and kind in (LENGTHS, SHARES),
         )
         path = self.folder / f"{question.name}.npz"
 
@@ -843,7 +852,7 @@ class AskedVotes(VotesInRounds, ShareSums):
 
         Args:
             clipped_sum: the clip and the grid of the sum.
-            center: `[num_labels]`.
+            center: `[num_entries]`.
         """
         return self.sum_of(SHARES, center=center, clip=clipped_sum.clip)
 

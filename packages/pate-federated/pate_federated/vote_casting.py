@@ -175,6 +175,7 @@ def cast_vote_file(
             label_names=names.label_names,
             confidences=votes.confidences if with_confidences else None,
             label_shares=votes.label_shares() if with_confidences else None,
+            known_shares=votes.known_shares(),
         )
         write_text(folder.cast_digest, text=file_digest(output, remedy=FROM_BACKUP) + "\n")
     return file
@@ -271,6 +272,7 @@ def manifest_of(plan: HolderPlan, ensemble: Ensemble) -> VoteManifest:
         features=dict(dataset.preprocessing.origin) if dataset.preprocessing is not None else {},
         settings=dict(plan.public_settings),
         unit=dataset.privacy_unit,
+        have_gaps=dataset.private.known is not None,
     )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import zipfile
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any, Self
 
@@ -39,6 +39,10 @@ _RULE = "a whole vote file, as pate-vote writes it"
 _REMEDY = "ask its holder for it again: the same pate-vote command writes the same file"
 _SUM_RULE = "a whole file of sums, as pate-release sum=FILE writes it"
 _SUM_REMEDY = "ask for it again: the same pate-release command writes the same file"
+_OF_GAPS = {
+    "known_labels": None,
+    "have_gaps": False,
+}  # fields of a manifest, and their values without gaps
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -68,6 +72,9 @@ class VoteManifest:
     settings: Mapping[str, str] = field(default_factory=dict)
     format: int = _FORMAT  # the version of the file
     unit: PrivacyUnit | None = None  # the unit of privacy; None in a file of an earlier version
+    # the names of the labels that the holder has, where `num_labels` counts those of other holders, too; None for all
+    known_labels: tuple[str, ...] | None = None
+    have_gaps: bool = False  # whether labels of single records may be unknown
 
     def __post_init__(self) -> None:
         require_text("holder", self.holder)
@@ -97,6 +104,8 @@ class VoteManifest:
             "at most num_records",
         )
         require_text("dataset", self.dataset)
+        for name in self.known_labels or ():
+            require_text("known_labels", name)
 
     @property
     def shape(self) -> tuple[int, int, int]:
@@ -104,8 +113,15 @@ class VoteManifest:
         return self.num_teachers, self.num_queries, self.num_labels
 
     def to_text(self) -> str:
-        """Returns the manifest as one line of JSON; equal manifests have equal texts."""
-        return to_json_line(self)
+        """Returns the manifest as one line of JSON; equal manifests have equal texts.
+
+        The fields on gaps in labels are left out where there are none.
+        """
+        values = {item.name: getattr(self, item.name) for item in fields(self)}
+        for name in _OF_GAPS:
+            if values[name] == _OF_GAPS[name]:
+                del values[name]
+        return to_json_line(values)
 
     @classmethod
     def from_text(cls, text: str) -> Self:
@@ -134,6 +150,18 @@ class HoldersFile:
         """The first head of the file; all its heads have the same queries and labels."""
         return self.heads[0]
 
+    def labels_of(self, head: VoteManifest) -> tuple[str, ...]:
+        """Returns the names of the labels that the holder with this head has; public."""
+        return self.label_names if head.known_labels is None else head.known_labels
+
+    def _require_labels(self, rule: str, remedy: str) -> None:
+        """Raises `DamagedFile` if a name of a label comes twice, or a head has a label that the file lacks."""
+        are_distinct = len(set(self.label_names)) == len(self.label_names)
+        names = [name for head in self.heads for name in self.labels_of(head)]
+        if not are_distinct or not set(names) <= set(self.label_names):
+            finding = "a label twice, or labels that its votes lack"
+            raise damaged(self.path, rule=rule, finding=finding, remedy=remedy)
+
 
 class VoteFile(HoldersFile):
     """A file with the votes of one holder.
@@ -142,6 +170,11 @@ class VoteFile(HoldersFile):
     public `record_ids` and `label_names`. For votes that were cast as confidences there are two more arrays.
     `confidences` is float32 `[num_teachers, num_queries, num_labels]`. `label_shares` is float64 `[num_teachers,
     num_labels]`, the share of each teacher's records with each label. Equal votes give equal bytes.
+
+    If labels of the records have gaps (`VoteManifest.have_gaps`), there is one array more. With bits it is `voting`,
+    bool `[num_teachers, num_labels]`: whether a teacher has a record that knows the label, and so votes on it. With
+    confidences it is `known_shares`, float64 of this shape: the share of its records that know the label. A teacher's
+    bits are 0 where it does not vote.
     """
 
     @classmethod
@@ -155,6 +188,7 @@ class VoteFile(HoldersFile):
         label_names: tuple[str, ...],
         confidences: Blocks | None = None,
         label_shares: NDArray[np.float64] | None = None,
+        known_shares: NDArray[np.float64] | None = None,
     ) -> VoteFile:
         """Writes a vote file of mode 0600, and returns it.
 
@@ -170,6 +204,8 @@ class VoteFile(HoldersFile):
             confidences: a function that yields blocks of float32 confidences in [0, 1]; None unless the head's `cast`
                 is confidences.
             label_shares: `[num_teachers, num_labels]`; None unless the head's `cast` is confidences.
+            known_shares: `[num_teachers, num_labels]`, the share of each teacher's records that know each label; None
+                unless the head says that labels have gaps.
 
         Raises:
             InvalidValue: the votes have another shape or type than the head names.
@@ -196,12 +232,27 @@ class VoteFile(HoldersFile):
             manifest.cast,
             "confidences and label shares where it says so, and only there",
         )
+        have_gaps = known_shares is not None
+        rule = "true where known_shares are given, and only there"
+        require(manifest.have_gaps == have_gaps, "have_gaps", manifest.have_gaps, rule)
         with atomic_write(path) as file, zipfile.ZipFile(file, "w") as archive:
             write_member(archive, array_name="num_labels", array=np.array(labels, np.int64))
             write_member(archive, array_name="manifest", array=np.array(manifest.to_text()))
             write_member(archive, array_name="record_ids", array=np.asarray(record_ids))
             write_member(archive, array_name="label_names", array=np.array(label_names, np.str_))
             write_votes(archive, blocks=bits(), shape=manifest.shape, clip=manifest.vote_clip)
+            if known_shares is not None:
+                name = "voting" if confidences is None else "known_shares"
+                known = np.asarray(known_shares, dtype="<f8")
+                require(
+                    known.shape == (teachers, labels),
+                    f"{name}.shape",
+                    known.shape,
+                    f"[{teachers}, L]",
+                )
+                write_member(
+                    archive, array_name=name, array=known > 0 if confidences is None else known
+                )
             if confidences is not None and label_shares is not None:
                 shares = np.asarray(label_shares, dtype="<f8")
                 require(
@@ -243,24 +294,39 @@ class VoteFile(HoldersFile):
             record_ids.shape,
             names.shape,
         )
-        if shapes != (manifest.shape, (manifest.num_queries,), (manifest.num_labels,)):
+        is_sound = shapes == (manifest.shape, (manifest.num_queries,), (manifest.num_labels,))
+        if not is_sound or manifest.known_labels is not None:
             raise damaged(
                 path,
                 rule=_RULE,
                 finding="votes of another shape than its head says",
                 remedy=_REMEDY,
             )
-        return cls(
+        file = cls(
             Path(path), heads=(manifest,), record_ids=record_ids, label_names=tuple(names.tolist())
         )
+        file._require_labels(rule=_RULE, remedy=_REMEDY)
+        return file
 
     def bits(self) -> Iterator[NDArray[np.bool_]]:
         """Yields blocks of bits in the order of the teachers, `[num_teachers_in_block, num_queries, num_labels]`.
 
-        Raises `DamagedFile` for votes that exceed the head's clip.
+        Raises `DamagedFile` for votes that exceed the head's clip, or on labels on which a teacher does not vote.
         """
         clip = self.manifest.vote_clip
+        voting = self.voting()
+        first = 0
         for block in VoteStore.open(self.path).blocks():
+            if voting is not None:
+                # a vote that also counted as an abstention would move a count by more than 1
+                if (block & ~voting[first : first + len(block), None]).any():
+                    raise damaged(
+                        self.path,
+                        rule=_RULE,
+                        finding="votes of teachers that do not vote",
+                        remedy=_REMEDY,
+                    )
+                first += len(block)
             if clip is not None and (np.count_nonzero(block, axis=-1) > clip).any():
                 raise damaged(
                     self.path,
@@ -297,17 +363,39 @@ class VoteFile(HoldersFile):
 
         The file must have confidences.
         """
+        return np.asarray(self._of_teachers("label_shares", dtype_kind="f"), dtype=np.float64)
+
+    def known_shares(self) -> NDArray[np.float64] | None:
+        """Returns the share of each teacher's records that know each label, `[num_teachers, num_labels]`.
+
+        None means that labels have no gaps. The file must have confidences.
+        """
+        if not self.manifest.have_gaps:
+            return None
+        return np.asarray(self._of_teachers("known_shares", dtype_kind="f"), dtype=np.float64)
+
+    def voting(self) -> NDArray[np.bool_] | None:
+        """Returns which teachers vote on which labels, bool `[num_teachers, num_labels]`; None where all do."""
+        if not self.manifest.have_gaps:
+            return None
+        if self.manifest.cast == "confidences":
+            return np.asarray(self._of_teachers("known_shares", dtype_kind="f") > 0)
+        return np.asarray(self._of_teachers("voting", dtype_kind="b"), dtype=np.bool_)
+
+    def _of_teachers(self, array_name: str, *, dtype_kind: str) -> NDArray[Any]:
+        """Returns an array of numbers in [0, 1] for each label of each teacher; raises `DamagedFile` for others."""
         with reading(self.path, rule=_RULE, remedy=_REMEDY) as archive:
-            shares = read_member(archive, array_name="label_shares", dtype_kinds="f")
+            values = read_member(archive, array_name=array_name, dtype_kinds=dtype_kind)
         teachers, _, labels = self.manifest.shape
-        if shares.shape != (teachers, labels) or not ((shares >= 0) & (shares <= 1)).all():
+        if values.shape != (teachers, labels) or not ((values >= 0) & (values <= 1)).all():
+            words = array_name.replace("_", " ")
             raise damaged(
                 self.path,
                 rule=_RULE,
-                finding="label shares of another shape, or beyond [0, 1]",
+                finding=f"{words} of another shape, or beyond [0, 1]",
                 remedy=_REMEDY,
             )
-        return np.asarray(shares, dtype=np.float64)
+        return values
 
 
 class SumFile(HoldersFile):
@@ -316,12 +404,21 @@ class SumFile(HoldersFile):
     The file is an .npz with `sum_heads` (the manifest of each holder, as JSON), `record_ids`, `label_names`, and
     `counts` `[num_queries, num_labels]`. The counts have the smallest unsigned integer type that holds the number of
     teachers. Equal sums give equal bytes.
+
+    If holders have different labels, their heads say which (`VoteManifest.known_labels`). If labels of records have
+    gaps, there is one array more: `abstaining`, int64 `[num_labels]`, the number of teachers who do not vote on a label
+    that their holder has.
     """
 
     @property
     def num_teachers(self) -> int:
         """The number of teachers of all holders in the sum."""
         return sum(head.num_teachers for head in self.heads)
+
+    @property
+    def have_gaps(self) -> bool:
+        """Whether labels of single records may be unknown at a holder; public."""
+        return any(head.have_gaps for head in self.heads)
 
     @classmethod
     def write(
@@ -332,6 +429,7 @@ class SumFile(HoldersFile):
         *,
         record_ids: NDArray[Any],
         label_names: tuple[str, ...],
+        abstaining: NDArray[np.int64] | None = None,
     ) -> Self:
         """Writes a file of sums of mode 0600, and returns it.
 
@@ -343,6 +441,8 @@ class SumFile(HoldersFile):
             counts: `[num_queries, num_labels]`.
             record_ids: `[num_queries]`, the public names of the queries.
             label_names: the name of each label.
+            abstaining: `[num_labels]`, the number of teachers who do not vote on a label that their holder has; None
+                unless labels of records have gaps.
         """
         file_of_sums = cls(
             Path(path),
@@ -361,6 +461,8 @@ class SumFile(HoldersFile):
             write_member(
                 archive, array_name="label_names", array=np.array(file_of_sums.label_names, np.str_)
             )
+            if abstaining is not None:
+                write_member(archive, array_name="abstaining", array=abstaining.astype(np.int64))
             write_member(
                 archive, array_name="counts", array=file_of_sums._possible(counts).astype(dtype)
             )
@@ -388,17 +490,41 @@ class SumFile(HoldersFile):
                 finding="counts of another shape than its heads say",
                 remedy=_SUM_REMEDY,
             )
-        return cls(
+        file = cls(
             path=Path(path),
             heads=manifests,
             record_ids=ids,
             label_names=tuple(names.tolist()),
         )
+        file._require_labels(rule=_SUM_RULE, remedy=_SUM_REMEDY)
+        return file
 
     def counts(self) -> NDArray[np.unsignedinteger[Any]]:
-        """Returns the counts, `[num_queries, num_labels]`, each at most the number of teachers."""
+        """Returns the counts, `[num_queries, num_labels]`, each at most the teachers that vote on the label."""
         with reading(self.path, rule=_SUM_RULE, remedy=_SUM_REMEDY) as archive:
-            return self._possible(read_member(archive, array_name="counts", dtype_kinds="u"))
+            counts = self._possible(read_member(archive, array_name="counts", dtype_kinds="u"))
+        most = self._most_votes() - self.abstaining()
+        require_entries("counts", counts <= most, "at most the teachers that vote on the label")
+        return counts
+
+    def abstaining(self) -> NDArray[np.int64]:
+        """Returns the number of teachers who do not vote on a label that their holder has, `[num_labels]`."""
+        if not self.have_gaps:
+            return np.zeros(len(self.label_names), dtype=np.int64)
+        with reading(self.path, rule=_SUM_RULE, remedy=_SUM_REMEDY) as archive:
+            abstaining = read_member(archive, array_name="abstaining", dtype_kinds="i")
+        rule = "for each label at most the teachers of holders whose labels have gaps"
+        require(
+            abstaining.shape == (len(self.label_names),), "abstaining.shape", abstaining.shape, rule
+        )
+        with_gaps = tuple(head for head in self.heads if head.have_gaps)
+        most = teachers_with_label(self.label_names, map(self.labels_of, with_gaps), with_gaps)
+        require_entries("abstaining", (abstaining >= 0) & (abstaining <= most), rule)
+        return abstaining.astype(np.int64)
+
+    def _most_votes(self) -> NDArray[np.int64]:
+        """Returns the number of teachers whose holders have each label, `[num_labels]`."""
+        return teachers_with_label(self.label_names, map(self.labels_of, self.heads), self.heads)
 
     def _possible(self, counts: NDArray[Any]) -> NDArray[Any]:
         are_possible = (counts <= self.num_teachers) & (counts >= 0)
@@ -406,6 +532,25 @@ class SumFile(HoldersFile):
             "counts", are_possible, f"at most {self.num_teachers}, the teachers that are in them"
         )
         return counts
+
+
+def teachers_with_label(
+    label_names: tuple[str, ...],
+    label_sets: Iterable[tuple[str, ...]],
+    heads: Iterable[VoteManifest],
+) -> NDArray[np.int64]:
+    """Returns the number of teachers whose holder has each label, `[num_labels]`; public.
+
+    Args:
+        label_names: the names of all labels.
+        label_sets: the names of the labels of each holder.
+        heads: the head of each holder, which states the number of its teachers.
+    """
+    place_of = {name: place for place, name in enumerate(label_names)}
+    numbers = np.zeros(len(label_names), dtype=np.int64)
+    for names, head in zip(label_sets, heads, strict=True):
+        numbers[[place_of[name] for name in names]] += head.num_teachers
+    return numbers
 
 
 def is_vote_file(path: Path | str) -> bool:

@@ -1,5 +1,6 @@
 """What a holder sends in rounds: one group of records moves no sum further than is priced, whoever is absent."""
 
+from dataclasses import dataclass
 from itertools import product
 from typing import Any
 
@@ -8,6 +9,7 @@ import pytest
 
 from pate.data import Dataset, Split
 from pate.models import KernelTeacher, LinearTeacher, SequentialEngine, Voter
+from pate.votes.label_shares import KNOWN_WEIGHT
 from pate.votes.public_pca import PublicPCA
 from pate_federated import Contribution, Question, Request, Roll, answer_question
 from pate_federated.question import LENGTHS, MOMENTS, SHARES
@@ -17,21 +19,36 @@ from pate_federated.vote_casting import HolderPlan
 POOL = np.random.default_rng(0).normal(size=(30, 3)).astype(np.float32)
 NAMES = ("a", "b")
 ROLL = Roll.numbered(num_holders=3, teachers_each=2, max_absent=1)
-First = tuple[float, bool] | None
-FIRSTS: list[First] = [None, *product((-1e6, 0.0, 1.0, 1e6), (False, True))]
+UNKNOWN = -1
+Labels = tuple[int, int]  # for each label 0, 1 or UNKNOWN
+First = tuple[float, Labels] | None
+SAME: list[Labels] = [(0, 0), (1, 1)]
+WITH_GAPS: list[Labels] = [*SAME, (UNKNOWN, UNKNOWN), (1, UNKNOWN), (UNKNOWN, 0)]
 
 
-def records(first: First) -> Dataset:
+def firsts(have_gaps: bool) -> list[First]:
+    """Returns the changes of the first group: all its features and labels, with gaps or without; None for no change."""
+    return [None, *product((-1e6, 0.0, 1.0, 1e6), WITH_GAPS if have_gaps else SAME)]
+
+
+def records(first: First, *, have_gaps: bool, label_names: tuple[str, ...] = NAMES) -> Dataset:
     """Returns a data set of six private records in two groups.
 
-    `first` replaces all features of the first group by a number, and all its labels by a truth value; None leaves it.
+    Args:
+        first: replaces all features of the first group by a number, and its labels; None leaves it.
+        have_gaps: whether the data set says that labels may be unknown.
+        label_names: the names of its labels, the first ones of `NAMES`.
     """
+    num_labels = len(label_names)
     rng = np.random.default_rng(3)
     inputs = rng.normal(size=(6, 3)).astype(np.float32)
     labels = rng.random((6, 2)) < 0.5
+    known = np.ones((6, 2), dtype=np.bool_)
     if first is not None:
         inputs[:3] = first[0]
-        labels[:3] = first[1]
+        labels[:3] = np.array(first[1]) == 1
+        known[:3] = np.array(first[1]) != UNKNOWN
+    labels = labels[:, :num_labels]
     ids = np.arange(6)
     groups = np.array([0, 0, 0, 1, 1, 1])
     public, test = (
@@ -42,17 +59,35 @@ def records(first: First) -> Dataset:
         name="small",
         real=False,
         kind="features",
-        label_names=NAMES,
-        private=Split(inputs, labels, record_ids=ids, group_ids=groups),
+        label_names=label_names,
+        private=Split(
+            inputs,
+            labels,
+            record_ids=ids,
+            group_ids=groups,
+            known=known[:, :num_labels] if have_gaps else None,
+        ),
         public=public,
         test=test,
     )
 
 
-def plan(first: First, holder: str, teacher: Voter) -> HolderPlan:
-    """Returns the plan of a holder with two teachers and the data set `records(first)`."""
+def plan(first: First, holder: str, teacher: Voter, *, have_gaps: bool) -> HolderPlan:
+    """Returns the plan of a holder with two teachers and the data set `records(first)`.
+
+    With gaps, the last holder has the first label alone, and its records have no gaps of their own.
+    """
+    lacks_a_label = have_gaps and holder == "3"
+
+    def load() -> Dataset:
+        return records(
+            first,
+            have_gaps=have_gaps and not lacks_a_label,
+            label_names=NAMES[:1] if lacks_a_label else NAMES,
+        )
+
     return HolderPlan(
-        load_dataset=lambda: records(first),
+        load_dataset=load,
         teacher=teacher,
         num_teachers=2,
         engine=SequentialEngine(),
@@ -62,17 +97,20 @@ def plan(first: First, holder: str, teacher: Voter) -> HolderPlan:
     )
 
 
-def questions() -> list[Question]:
-    """Returns the opening, and one question of each kind.
+def questions(have_gaps: bool) -> list[Question]:
+    """Returns the opening, and one question of each kind, about labels with gaps or without.
 
     The student's weights in the question of moments are large.
     """
+    center = np.array([0.2, 0.7])
+    if have_gaps:
+        center = np.append(center, KNOWN_WEIGHT * np.array([0.5, 0.9]))
     opening = Question.of_opening(Request(inputs=POOL, record_ids=np.arange(30), label_names=NAMES))
     pool = PublicPCA.fit(POOL, max_directions=3)
     rng = np.random.default_rng(1)
     states: dict[str, dict[str, Any]] = {
         LENGTHS: {},
-        SHARES: {"center": np.array([0.2, 0.7]), "clip": 0.05},
+        SHARES: {"center": center, "clip": 0.05},
         MOMENTS: {
             "records_per_teacher": 3.0,
             "weights": rng.normal(size=(5, 2)) * 9,
@@ -86,48 +124,84 @@ def questions() -> list[Question]:
 
     def asked(kind: str) -> Question:
         state = {name: np.asarray(value, dtype=np.float64) for name, value in states[kind].items()}
-        return Question(kind=kind, asked=opening.asked, num_labels=2, state=state)
+        return Question(
+            kind=kind,
+            asked=opening.asked,
+            num_labels=2,
+            state=state,
+            have_gaps=have_gaps and kind != MOMENTS,
+        )
 
     return [opening, *map(asked, states)]
 
 
+@dataclass(frozen=True)
+class Case:
+    """Teachers of all holders, and whether labels have gaps."""
+
+    teacher: Voter
+    have_gaps: bool
+
+
+@dataclass(frozen=True, eq=False)
+class Answers:
+    """The answers of each holder to all questions, by the holder's name and the change of its first group."""
+
+    case: Case
+    sent: dict[tuple[str, First], list[bytes]]
+
+
 @pytest.fixture(
-    scope="module", params=[LinearTeacher(device="cpu"), KernelTeacher()], ids=["linear", "kernel"]
+    scope="module",
+    params=[
+        Case(LinearTeacher(device="cpu"), have_gaps=False),
+        Case(KernelTeacher(), have_gaps=False),
+        Case(LinearTeacher(device="cpu"), have_gaps=True),
+        Case(KernelTeacher(), have_gaps=True),
+    ],
+    ids=["linear", "kernel", "linear with gaps", "kernel with gaps"],
 )
-def answers(
-    request: Any, tmp_path_factory: pytest.TempPathFactory
-) -> dict[tuple[str, First], list[Any]]:
-    """Returns the answers of each holder to all questions, by the holder's name and the change of its first group.
+def answers(request: Any, tmp_path_factory: pytest.TempPathFactory) -> Answers:
+    """Returns the answers of all holders.
 
-    Only the first holder's records are changed, by each of `FIRSTS`; the others have them unchanged.
+    Only the first holder's records are changed, by each of `firsts`; the others have them unchanged.
     """
+    case: Case = request.param
 
-    def answered(name: str, held: First) -> list[Any]:
+    def answered(name: str, held: First) -> list[bytes]:
         folder = tmp_path_factory.mktemp(name)
+        held_plan = plan(held, name, case.teacher, have_gaps=case.have_gaps)
         return [
-            answer_question(plan(held, name, request.param), question, folder)
-            for question in questions()
+            answer_question(held_plan, question, folder) for question in questions(case.have_gaps)
         ]
 
     own, *others = ROLL.holders
-    variants = [*((own, first) for first in FIRSTS), *((name, None) for name in others)]
-    return {who: answered(*who) for who in variants}
+    variants = [
+        *((own, first) for first in firsts(case.have_gaps)),
+        *((name, None) for name in others),
+    ]
+    return Answers(case, sent={who: answered(*who) for who in variants})
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("absent", ["", "3"])
-def test_replacing_one_group_moves_a_sum_by_at_most_two_clips(answers: Any, absent: str) -> None:
+def test_replacing_one_group_moves_a_sum_by_at_most_two_clips(
+    answers: Answers, absent: str
+) -> None:
     """The first group at one holder is as it was drawn, or replaced by extreme records in each of eight ways.
+
+    With gaps its known labels are replaced, too, and another holder lacks a label.
 
     No two sums of the holders differ by more than the priced distance in the Euclidean norm. For shares and moments,
     more than half of it is reached.
     """
     folder, *others = ROLL.holders
-    for place, question in enumerate(questions()[1:], start=1):
+    have_gaps = answers.case.have_gaps
+    for place, question in enumerate(questions(have_gaps)[1:], start=1):
         sums = []
-        for first in FIRSTS:
+        for first in firsts(have_gaps):
             present = [(folder, first), *((name, None) for name in others if name != absent)]
-            sent = [Contribution(holder=who[0], votes=answers[who][place]) for who in present]
+            sent = [Contribution(holder=who[0], votes=answers.sent[who][place]) for who in present]
             sums.append(
                 gathered(ROLL, question, contributions=sent).total.astype(np.float64).ravel()
             )

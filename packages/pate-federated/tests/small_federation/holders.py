@@ -38,6 +38,7 @@ def answer(
     *,
     votes: NDArray[Any] | None = None,
     queries_digest: str | None = None,
+    label_names: tuple[str, ...] | None = None,
 ) -> Contribution:
     """Returns the answer of a holder to a request.
 
@@ -47,6 +48,7 @@ def answer(
         question: the request; by default `request()`.
         votes: the votes in place of its own, `[num_teachers, num_queries, num_labels]`.
         queries_digest: the digest of the queries that the manifest states; None for the true one.
+        label_names: the names of the labels; None for those of the request, or numbers where it has others.
     """
     question = question or request()
     bits = votes_of(holder) if votes is None else votes
@@ -70,13 +72,18 @@ def answer(
         manifest,
         bits=lambda: [bits],
         record_ids=question.record_ids[:num_queries],
-        label_names=question.label_names
-        if num_labels == NUM_LABELS
-        else tuple(str(label) for label in range(num_labels)),
+        label_names=label_names or _names(question, num_labels),
         confidences=(lambda: [confidences]) if has_confidences else None,
         label_shares=np.full((num_teachers, num_labels), 0.5) if has_confidences else None,
     )
     return Contribution(holder, votes=path.read_bytes())
+
+
+def _names(question: Request, num_labels: int) -> tuple[str, ...]:
+    """Returns the names of the labels of a request; numbers if the votes are on another number of labels."""
+    if num_labels == NUM_LABELS:
+        return question.label_names
+    return tuple(str(label) for label in range(num_labels))
 
 
 def replaced(contribution: Contribution, name: str, array: NDArray[Any]) -> Contribution:

@@ -139,7 +139,7 @@ SPOILED: dict[str, tuple[Callable[[Path], Contribution], str]] = {
         lambda folder: answer(
             folder, holder="2", votes=np.ones((TEACHERS, NUM_QUERIES, 9), dtype=np.bool_)
         ),
-        "num_labels=9: expected 4",
+        "num_labels=9: expected at most 4",
     ),
     "too many teachers": (
         lambda folder: answer(folder, holder="2", votes=np.concatenate([votes_of(holder="2")] * 5)),

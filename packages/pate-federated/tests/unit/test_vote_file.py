@@ -143,11 +143,6 @@ MISMATCHES = {
         field="queries",
         value="others",
     ),
-    "names": Mismatch(
-        partial(write, holder="b", label_names=(*NAMES[:-1], "other")),
-        field="label_names[10]",
-        value="other",
-    ),
     "ids": Mismatch(
         partial(write, holder="b", record_ids=IDS + 1), field="record_ids", value="others"
     ),

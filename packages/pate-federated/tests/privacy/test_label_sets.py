@@ -1,0 +1,135 @@
+"""Holders with different labels and with gaps: one teacher's votes and abstentions move no summary beyond its price.
+
+A teacher of one holder votes for a label, against it, or not at all. All of its votes are tried, with all votes of the
+others, in files of two holders with different labels.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from itertools import product
+from pathlib import Path
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from pate.accounting import Adjacency
+from pate.aggregators import ClippedVotes, GaussianVotes
+from pate.aggregators.aggregator import Aggregator
+from pate.aggregators.thresholds import squared_sensitivity
+from pate_federated.distributed_votes import DistributedVotes
+from pate_federated.gathered_votes import GatheredVotes
+from small_federation.label_sets import UNKNOWN, write_votes
+from tests.privacy.histograms import neighbors
+
+Votes = tuple[int, ...]
+Summary = tuple[int, ...]
+NORTH = ("a", "b", "c")
+SOUTH = ("b", "c")  # so the teacher of south abstains from a, which is public
+NUM_TEACHERS = 2
+NUM_LABELS = 3
+
+
+def all_votes(num_labels: int) -> list[Votes]:
+    """Returns all votes of a teacher on its holder's labels: for, against or none."""
+    return list(product((1, 0, UNKNOWN), repeat=num_labels))
+
+
+@pytest.fixture(scope="module")
+def ensembles(tmp_path_factory: pytest.TempPathFactory) -> list[list[GatheredVotes]]:
+    """Returns lists of neighboring ensembles of a teacher of north and one of south.
+
+    Within a list one of both has each of its votes.
+    """
+
+    def file_of(holder: str, label_names: tuple[str, ...], votes: Votes) -> Path:
+        folder = tmp_path_factory.mktemp("votes")
+        return write_votes(
+            folder, holder, label_names, np.array([[votes]], np.int8), have_gaps=True
+        )
+
+    norths = [file_of("north", NORTH, votes) for votes in all_votes(len(NORTH))]
+    souths = [file_of("south", SOUTH, votes) for votes in all_votes(len(SOUTH))]
+    table = [[GatheredVotes.read([north, south]) for south in souths] for north in norths]
+    return [*table, *map(list, zip(*table, strict=True))]
+
+
+def summaries(aggregator: Aggregator) -> Callable[[GatheredVotes], Summary]:
+    """Returns a function that returns what an aggregator reads of an ensemble."""
+
+    def summarize(votes: GatheredVotes) -> Summary:
+        return tuple(aggregator.summarize(votes)[0].tolist())
+
+    return summarize
+
+
+def shares_of_those_who_vote(votes: GatheredVotes) -> Summary:
+    """Returns a control: the votes for a label among the teachers that vote on it, as a share of all teachers."""
+    num_voting = np.maximum(votes.num_teachers - votes.num_abstaining(), 1)
+    return tuple((votes.num_teachers * votes.counts()[0] // num_voting).tolist())
+
+
+def pairs(
+    ensembles: list[list[GatheredVotes]], summarize: Callable[[GatheredVotes], Summary]
+) -> set[tuple[Summary, Summary]]:
+    """Returns the pairs of different summaries of ensembles that differ in one teacher."""
+    all_pairs = set()
+    for changed in ensembles:
+        ends = {summarize(votes) for votes in changed}
+        all_pairs |= {pair for pair in product(ends, repeat=2) if pair[0] != pair[1]}
+    return all_pairs
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "aggregator",
+    [
+        GaussianVotes(noise_std=1.0),
+        ClippedVotes(noise_std=1.0, vote_clip=2, threshold_share=0.5),
+        DistributedVotes(noise_std=1.0, num_holders=2, threshold_share=0.4),
+    ],
+    ids=lambda aggregator: type(aggregator).__name__,
+)
+def test_counts_of_different_labels_are_neighboring_counts(
+    aggregator: Aggregator, ensembles: list[list[GatheredVotes]]
+) -> None:
+    """The counts that an aggregator reads are among those on which exact laws and prices are compared.
+
+    Counts among the teachers that vote on a label are not.
+    """
+    first, second = neighbors(NUM_LABELS, NUM_TEACHERS, Adjacency.REPLACE_ONE)
+    allowed = set(zip(map(tuple, first.tolist()), map(tuple, second.tolist()), strict=True))
+    assert pairs(ensembles, summaries(aggregator)) <= allowed
+    assert not pairs(ensembles, shares_of_those_who_vote) <= allowed
+
+
+@pytest.mark.slow
+def test_clipped_counts_of_different_labels_move_as_far_as_is_paid(
+    ensembles: list[list[GatheredVotes]],
+) -> None:
+    """One teacher moves clipped counts by min(2 tau, L) in the l1 norm. If its own abstentions were halves, by more."""
+    aggregator = ClippedVotes(noise_std=1.0, vote_clip=1, threshold_share=0.5)
+    paid = squared_sensitivity(1, num_labels=NUM_LABELS, adjacency=Adjacency.REPLACE_ONE)
+
+    def halves(votes: GatheredVotes) -> Summary:
+        clipped: NDArray[np.int64] = votes.counts(max_votes=1)[0] + votes.num_abstaining() // 2
+        return tuple(clipped.tolist())
+
+    def largest_move(summarize: Callable[[GatheredVotes], Summary]) -> int:
+        return max(int(np.abs(np.subtract(*pair)).sum()) for pair in pairs(ensembles, summarize))
+
+    assert largest_move(summaries(aggregator)) == paid
+    assert largest_move(halves) > paid
+
+
+@pytest.mark.slow
+def test_sums_of_two_holders_move_as_the_files_do(
+    ensembles: list[list[GatheredVotes]], tmp_path: Path
+) -> None:
+    """A sum has the counts of its files, with halves of all abstentions together."""
+    aggregator = GaussianVotes(noise_std=1.0)
+    for votes in ensembles[0]:
+        votes.write(tmp_path / "sum.npz")
+        summed = GatheredVotes.read([tmp_path / "sum.npz"])
+        assert summaries(aggregator)(summed) == summaries(aggregator)(votes)

@@ -1,0 +1,59 @@
+"""Small vote files of holders with different labels, and with labels that single records lack."""
+
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pate_federated.vote_file import VoteFile, VoteManifest
+
+UNKNOWN = -1
+"""In place of a bit: the teacher does not vote on the label."""
+
+
+def write_votes(
+    folder: Path,
+    holder: str,
+    label_names: tuple[str, ...],
+    votes: NDArray[np.int8],
+    *,
+    have_gaps: bool = False,
+    cast: str = "bits",
+) -> Path:
+    """Writes the votes of a holder on its labels, and returns the path of the file.
+
+    Args:
+        folder: the folder of the file.
+        holder: the name of the holder.
+        label_names: the names of the labels that the holder has.
+        votes: `[num_teachers, num_queries, num_labels]`, 0, 1 or `UNKNOWN`; unknown for all queries or for none.
+        have_gaps: whether labels of single records may be unknown.
+        cast: the form of the votes; confidences are bits, and so are shares of labels and of known labels.
+    """
+    num_teachers, num_queries, num_labels = votes.shape
+    bits = votes == 1
+    known = (votes != UNKNOWN).all(axis=1).astype(np.float64)
+    has_confidences = cast == "confidences"
+    confidences = bits.astype(np.float32)
+    path = folder / f"{holder}.npz"
+    VoteFile.write(
+        path,
+        VoteManifest(
+            holder=holder,
+            queries="0" * 64,
+            num_teachers=num_teachers,
+            num_queries=num_queries,
+            num_labels=num_labels,
+            num_records=10,
+            num_groups=10,
+            cast=cast,
+            have_gaps=have_gaps,
+        ),
+        bits=lambda: [bits],
+        record_ids=np.arange(num_queries),
+        label_names=label_names,
+        confidences=(lambda: [confidences]) if has_confidences else None,
+        label_shares=bits.mean(axis=1) if has_confidences else None,
+        known_shares=known if have_gaps else None,
+    )
+    return path

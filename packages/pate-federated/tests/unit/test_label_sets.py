@@ -1,0 +1,256 @@
+"""Holders with different labels: the union, who votes on what, sums of files, and what is said of it."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from pate.aggregators import ClippedVotes, GaussianVotes
+from pate.aggregators.thresholds import threshold_votes
+from pate.data import Dataset, Split
+from pate.files.reading import DamagedFile
+from pate.run.cohort import LabelHolders
+from pate_federated import Question, Request, collect
+from pate_federated.asked_data import with_labels
+from pate_federated.cohorts import cohort_of_votes
+from pate_federated.distributed_votes import DistributedVotes
+from pate_federated.gathered_votes import GatheredVotes
+from pate_federated.question import LENGTHS, SHARES
+from pate_federated.vote_file import VoteFile, VoteManifest
+from small_federation.holders import ROLL, answer, request
+from small_federation.label_sets import UNKNOWN, write_votes
+from tests.refusals import ANY, UNSAID, refused
+
+# [num_teachers, one query, num_labels]
+NORTH = np.array([[[1, 0]], [[1, 1]], [[0, UNKNOWN]]], dtype=np.int8)
+SOUTH = np.array([[[1, 1]], [[0, 1]]], dtype=np.int8)
+
+
+def files(folder: Path, cast: str = "bits") -> list[Path]:
+    """Returns the files of two holders: north has the labels a and b with gaps, and south has c and a."""
+    return [
+        write_votes(folder, "north", ("a", "b"), NORTH, have_gaps=True, cast=cast),
+        write_votes(folder, "south", ("c", "a"), SOUTH, cast=cast),
+    ]
+
+
+@pytest.mark.parametrize("cast", ["bits", "confidences"])
+def test_the_union_of_labels_is_released(cast: str, tmp_path: Path) -> None:
+    """North's labels come first, and then the one that south alone has. A label's votes are found by its name."""
+    votes = GatheredVotes.read(files(tmp_path, cast))
+    assert votes.label_names == ("a", "b", "c")
+    assert votes.labels_of_holders == (("a", "b"), ("c", "a"))
+    bits = np.concatenate(list(votes.bits()))
+    assert bits[:, 0].astype(int).tolist() == [
+        [1, 0, 0],
+        [1, 1, 0],
+        [0, 0, 0],
+        [1, 0, 1],
+        [1, 0, 0],
+    ]
+    assert votes.counts().tolist() == [[4, 1, 1]]
+
+
+@pytest.mark.parametrize("cast", ["bits", "confidences"])
+def test_teachers_vote_on_known_labels_of_their_holder(cast: str, tmp_path: Path) -> None:
+    """South lacks b and north lacks c, which is public; one teacher of north does not know b."""
+    votes = GatheredVotes.read(files(tmp_path, cast))
+    voting = votes.voting()
+    assert voting is not None
+    assert voting.astype(int).tolist() == [[1, 1, 0], [1, 1, 0], [1, 0, 0], [1, 0, 1], [1, 0, 1]]
+    assert votes.num_without_label().tolist() == [0, 2, 3]
+    assert votes.num_abstaining().tolist() == [0, 3, 3]
+    if cast == "confidences":
+        known_shares = votes.known_shares()
+        assert known_shares is not None
+        assert known_shares.tolist() == voting.astype(float).tolist()
+        assert votes.share_sums().have_gaps
+
+
+def test_files_with_the_same_labels_have_no_gaps(tmp_path: Path) -> None:
+    """Two holders with all labels, one in another order: nobody abstains, and no mask is made."""
+    paths = [
+        write_votes(tmp_path, "1", ("a", "b"), SOUTH),
+        write_votes(tmp_path, "2", ("b", "a"), SOUTH),
+    ]
+    votes = GatheredVotes.read(paths)
+    assert votes.voting() is None and not votes.num_abstaining().any()
+    assert votes.counts().tolist() == [[3, 3]]
+    assert cohort_of_votes(votes).label_holders is None
+
+
+def test_a_sum_of_files_has_the_same_counts_and_abstentions(tmp_path: Path) -> None:
+    """The sum of both files, alone and beside a third holder, has what the files have."""
+    paths = files(tmp_path)
+    third = write_votes(tmp_path, "west", ("d",), SOUTH[..., :1])
+    for names in ([], [third]):
+        whole = GatheredVotes.read([*paths, *names])
+        GatheredVotes.read(paths).write(tmp_path / "sum.npz")
+        summed = GatheredVotes.read([tmp_path / "sum.npz", *names])
+        assert summed.label_names == whole.label_names
+        for method in ("counts", "num_abstaining", "num_without_label"):
+            np.testing.assert_array_equal(getattr(summed, method)(), getattr(whole, method)())
+        assert cohort_of_votes(summed).label_holders == cohort_of_votes(whole).label_holders
+
+
+def test_a_threshold_is_a_share_of_the_teachers_that_have_the_label(tmp_path: Path) -> None:
+    """Teachers of holders without a label add the threshold's share of their number, rounded down.
+
+    Gaussian votes count every abstention as half, clipped and distributed votes those of whole holders.
+    """
+    votes = GatheredVotes.read(files(tmp_path))
+    counts = np.array([[4, 1, 1]])
+    assert threshold_votes(np.array([0, 2, 3]), 0.4).tolist() == [0, 0, 1]
+    assert (GaussianVotes(noise_std=1.0).summarize(votes) - counts).tolist() == [[0, 1, 1]]
+    for aggregator in (
+        ClippedVotes(noise_std=1.0, vote_clip=2, threshold_share=0.4),
+        ClippedVotes(noise_std=1.0, vote_clip=2, threshold_share=0.4, norm="l2"),
+        DistributedVotes(noise_std=1.0, num_holders=2, threshold_share=0.4),
+    ):
+        assert (aggregator.summarize(votes) - counts).tolist() == [[0, 0, 1]]
+
+
+def test_the_head_of_a_file_without_gaps_has_no_further_keys() -> None:
+    """The JSON of a manifest names gaps only where there are some, and is read back."""
+    head = VoteManifest(
+        holder="a",
+        queries="0" * 64,
+        num_teachers=1,
+        num_queries=1,
+        num_labels=2,
+        num_records=1,
+        num_groups=1,
+    )
+    assert "gaps" not in head.to_text() and "known_labels" not in head.to_text()
+    gaps = replace(head, have_gaps=True, known_labels=("x",))
+    for manifest in (head, gaps):
+        assert VoteManifest.from_text(manifest.to_text()) == manifest
+
+
+def test_a_vote_of_a_teacher_that_does_not_vote_is_refused(tmp_path: Path) -> None:
+    """A file in which a vote is also an abstention is damaged: it would move a count by more than one vote."""
+    path = tmp_path / "a.npz"
+    bits = np.ones((1, 1, 1), dtype=np.bool_)
+    VoteFile.write(
+        path,
+        VoteManifest(
+            holder="a",
+            queries="0" * 64,
+            num_teachers=1,
+            num_queries=1,
+            num_labels=1,
+            num_records=1,
+            num_groups=1,
+            have_gaps=True,
+        ),
+        bits=lambda: [bits],
+        record_ids=np.arange(1),
+        label_names=("x",),
+        known_shares=np.zeros((1, 1)),
+    )
+    with pytest.raises(DamagedFile, match="do not vote"):
+        GatheredVotes.read([path]).counts()
+
+
+@pytest.mark.parametrize(
+    ("name", "values", "place"),
+    [
+        ("counts", np.array([[4, 1, 3]], np.uint8), "0, 2"),
+        ("counts", np.array([[4, 3, 1]], np.uint8), "0, 1"),
+        ("abstaining", np.array([0, 4, 0]), "1"),
+        ("abstaining", np.array([0, 0, 1]), "2"),
+        ("abstaining", np.array([0, -1, 0]), "1"),
+    ],
+)
+def test_a_sum_with_more_votes_than_voting_teachers_is_refused(
+    name: str, values: np.ndarray, place: str, tmp_path: Path
+) -> None:
+    """A sum is changed: more votes than there are teachers that vote on a label, or more abstentions."""
+    GatheredVotes.read(files(tmp_path)).write(tmp_path / "sum.npz")
+    with np.load(tmp_path / "sum.npz") as file:
+        arrays = {array_name: file[array_name] for array_name in file.files}
+    np.savez(tmp_path / "wrong.npz", **(arrays | {name: values}))
+    with refused(f"{name}[{place}]", value=UNSAID):
+        GatheredVotes.read([tmp_path / "wrong.npz"]).counts()
+
+
+def test_holders_with_some_of_the_asked_labels_are_counted(tmp_path: Path) -> None:
+    """Of a request for a to d, holder 1 answers on d and b alone. The union is what was asked."""
+    votes = np.ones((3, 6, 2), dtype=np.int8)
+    asked = request()
+    sent = answer(tmp_path, "2")
+    partial = answer(tmp_path, "1", votes=votes.astype(np.bool_), label_names=("d", "b"))
+    other = answer(tmp_path, "3", votes=votes.astype(np.bool_), label_names=("d", "x"))
+    collection = collect(ROLL, asked, [sent, partial, other], tmp_path / "inbox")
+    assert collection.absent == ("3", "4")
+    source = collection.source(GaussianVotes(noise_std=1.0))
+    assert source.num_labels == 4
+    counts = collection.gathered().counts()
+    both = GatheredVotes([collection.files["2"]]).counts()
+    assert (counts - both).tolist() == [[0, 3, 0, 3]] * 6
+    assert source.num_without_label().tolist() == [3, 0, 3, 0]  # type: ignore[attr-defined]
+
+
+def test_the_card_names_labels_of_few_teachers_first() -> None:
+    """Of holders with 3 and 5 teachers the label of the smaller one comes first. One that both have is not named."""
+    label_holders = LabelHolders.from_sets(("a", "b", "c"), [("a", "b"), ("c", "a")], [3, 5])
+    assert label_holders is not None
+    assert (label_holders.holders, label_holders.teachers) == ((2, 1, 1), (8, 3, 5))
+    summary, named = label_holders.lines()
+    assert summary.startswith(
+        "Not every holder has every label: 2 of 3 labels have fewer than all 8 teachers of 2 holders."
+    )
+    assert (
+        named == "Labels of few teachers: b (3 teachers of 1 holder), c (5 teachers of 1 holder)."
+    )
+    assert label_holders.lines(most_shown=1)[1].endswith(", and 1 more.")
+
+
+def test_a_holder_reads_the_labels_of_others_as_unknown() -> None:
+    """Own labels find their place by name; of others nothing is known. A permutation alone makes no mask."""
+    split = Split(
+        np.zeros((2, 1), np.float32),
+        np.array([[True, False], [True, True]]),
+        record_ids=np.arange(2),
+        group_ids=np.arange(2),
+    )
+    dataset = Dataset(
+        name="small",
+        real=False,
+        kind="features",
+        label_names=("a", "b"),
+        private=split,
+        public=replace(split, record_ids=np.arange(2, 4), group_ids=np.arange(2, 4)),
+        test=replace(split, record_ids=np.arange(4, 6), group_ids=np.arange(4, 6)),
+    )
+    united = with_labels(dataset, ("b", "x", "a")).private
+    assert united.labels.astype(int).tolist() == [[0, 0, 1], [1, 0, 1]]
+    assert united.known is not None
+    assert united.known.astype(int).tolist() == [[1, 0, 1], [1, 0, 1]]
+    assert with_labels(dataset, ("b", "a")).private.known is None
+    assert with_labels(dataset, ("a", "b")) is dataset
+
+
+@pytest.mark.parametrize("kind", [LENGTHS, SHARES])
+def test_a_question_about_labels_with_gaps_asks_for_two_shares_of_each(kind: str) -> None:
+    """Such a question has another digest, is read back, and its center has two numbers for each label."""
+    states = {LENGTHS: {}, SHARES: {"center": np.full(4, 0.2), "clip": np.array(0.5)}}
+    question = Question(kind=kind, asked="0" * 64, num_labels=2, state=states[kind], have_gaps=True)
+    again = Question.from_bytes(question.to_bytes())
+    assert again.have_gaps and again.digest == question.digest
+    if kind == SHARES:
+        assert question.shape == (1, 4)
+        with refused("question", value=ANY):
+            replace(question, have_gaps=False)
+    else:
+        assert replace(question, have_gaps=False).digest != question.digest
+
+
+def test_an_opening_says_nothing_of_gaps() -> None:
+    """Only questions about shares say that labels have gaps; a round's sum is the same with and without."""
+    opening = Question.of_opening(
+        Request(inputs=np.ones((1, 1), np.float32), record_ids=np.arange(1), label_names=("a",))
+    )
+    with refused("question", value=ANY):
+        replace(opening, have_gaps=True)
