@@ -84,7 +84,7 @@ def percent(probability: float) -> str:
     """Returns a probability as a percentage, rounded up to one decimal, or below 1% to three digits.
 
     >>> percent(0.21337), percent(0.01), percent(0.000512)
-    ('21.4%', '1%', '0.052%')
+    ('21.4%', '1%', '0.0512%')
     """
     percentage = 100 * probability
     text = round_up(percentage, digits=1) if percentage >= 1 else format_delta(percentage)
