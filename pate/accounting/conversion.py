@@ -177,10 +177,10 @@ def gaussian_delta(mu: float, *, epsilon: float) -> float:
 
 
 def gaussian_epsilon(mu: float, *, target_delta: float) -> float:
-    """Returns the exact epsilon of a release with Gaussian noise at a delta, rounded up.
+    """Returns the smallest epsilon of a release with Gaussian noise at a delta, rounded up.
 
-    Q releases with the same mu cost as much as one release with mu sqrt(Q). The function finds the number a in
-    epsilon = mu (a + mu / 2) by bisection.
+    Q releases with the same mu cost as much as one release with sqrt(Q) * mu. The function finds the number a in
+    epsilon = mu * (a + mu / 2) by bisection.
 
     Args:
         mu: the l2 sensitivity / noise std, >= 0.

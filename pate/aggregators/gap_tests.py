@@ -129,11 +129,11 @@ class LaplaceTest(NoiseTest):
 
 @dataclass(frozen=True, kw_only=True)
 class TableTest(Parameters, GapTest):
-    """A test by the table that passes most often at one price (`optimal_stability_table`).
+    """A test by the table with the largest probability of passing for a given price (`optimal_stability_table`).
 
     Attributes:
         renyi_order: Renyi order that the table is made for, > 1.
-        budget: Renyi divergence of one bit at that order, > 0, whatever the adjacency.
+        budget: Renyi divergence of the bit (passed or not) at that order, > 0; the same under both adjacencies.
         failure_prob: probability that an unstable set passes, in (0, 1).
 
     >>> test = TableTest(renyi_order=3.0, budget=0.5, failure_prob=0.01)

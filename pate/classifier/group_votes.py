@@ -64,7 +64,7 @@ class GroupVotesMethod(FitMethod):
 
     @property
     def schema(self) -> TableSchema | None:
-        """The schema that encodes the rows of DataFrames for the student; None if the inputs are arrays."""
+        """The schema that turns rows of DataFrames into numbers; None if the inputs are arrays."""
         return self.table_schema
 
     @cached_property

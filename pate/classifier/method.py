@@ -43,7 +43,7 @@ class FitMethod(ABC):
 
     @property
     def schema(self) -> TableSchema | None:
-        """The schema that encodes the rows of DataFrames for the student; None if inputs are not encoded."""
+        """The schema that turns rows of DataFrames into numbers; None if inputs are not encoded."""
         return None
 
     @property

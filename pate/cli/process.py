@@ -246,9 +246,10 @@ def nobody_reads() -> bool:
 
 
 def report_shortages() -> None:
-    """Makes Python print one line, without a traceback, for an uncaught error that is not a bug of ours.
+    """Makes Python print one line, without a traceback, for an interrupt, an `InvalidValue`, and a lack of memory or
+    threads.
 
-    A thread that could not start for lack of memory prints nothing.
+    A `MemoryError` that cannot be raised, as in a thread that could not start, prints nothing.
     """
     previous_hook = sys.unraisablehook
 

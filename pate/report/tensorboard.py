@@ -87,7 +87,8 @@ class RunWriter(AbstractContextManager["RunWriter"]):
             self._writer.add_histogram(tag, array, 0)
 
     def queries(self, is_answered: ArrayLike, epsilon_after_query: ArrayLike) -> None:
-        """Writes the answer rate and the spent epsilon after each query, at 500 queries at most.
+        """Writes the answer rate and the spent epsilon after each query; of over 500 queries, after 500 evenly spaced
+        ones.
 
         Args:
             is_answered: true for each answered query, bool `[num_queries]`.

@@ -55,7 +55,7 @@ class Prediction:
         labels: true for each predicted label, `[num_test, num_labels]`.
         probabilities: the predicted probability of each label, `[num_test, num_labels]`.
         threshold: the least probability for which a label is predicted: one number for all labels, or one for each
-            label. None for a constant prediction.
+            label. None for a baseline that predicts the same for all records.
     """
 
     labels: NDArray[np.bool_]

@@ -99,7 +99,10 @@ def parts(folder: Path) -> list[str]:
 
 
 class SilentMonitor(Monitor):
-    """A monitor that records stages, notes and lines, and raises `KeyboardInterrupt` at a stage, as a kill would."""
+    """A monitor that records stages, notes and lines.
+
+    At the stage `stop_at` it raises `KeyboardInterrupt`, in place of a kill.
+    """
 
     def __init__(self, stop_at: str | None = None) -> None:
         self.stages: list[str] = []

@@ -107,7 +107,7 @@ def test_the_report_has_every_key_and_the_epsilon_of_the_event(
     assert [entry.event for entry in Ledger.stored(ledger_of(finished)).entries] == [event]
 
 
-def test_what_is_published_and_that_programs_read_its_price(finished: Path, tmp_path: Path) -> None:
+def test_published_files_and_the_price_that_load_reads(finished: Path, tmp_path: Path) -> None:
     """The published folder has the documented files, and no result of the membership attack.
 
     `pate.load` reads the price that the card states, and refuses an edited privacy.json.
@@ -259,9 +259,9 @@ def test_changed_data_and_a_second_process_are_refused(tmp_path: Path) -> None:
 
 
 def test_partition_of_another_run_is_refused(tmp_path: Path) -> None:
-    """The partition of a run is replaced by that of another run, and the run is refused.
+    """The partition of a run is replaced by that of another run: the run cannot be continued.
 
-    With the secrets of the other run, too, its teachers are refused.
+    With `training.secret` and `run.json` of the other run as well, the run's own teachers are refused.
     """
     folder = tmp_path / "run"
     other = tmp_path / "other"

@@ -116,7 +116,7 @@ class CraftedVotes(TeacherVotes):
     def _counted(self, max_votes: int | None) -> NDArray[np.int64]:
         """Returns the number of teachers that vote for each label of each query, `[Q, L]`, by a closed formula.
 
-        A `Craft` has at most `max_votes` votes of a teacher in a query, so none has to be left out.
+        No vote is left out, as `_crafts` yields patterns in which no teacher has more votes than the aggregator counts.
         """
         ahead = (self.signed_coins > 0).sum(axis=0)
         if self.by_bit:

@@ -94,7 +94,10 @@ class Labels:
         return naming_rule(self.separator)
 
     def read(self, table: Any, spelling: CellSpelling = USUAL) -> ReadLabels:
-        """Returns the labels of the rows in a pyarrow table, and the number of cells with labels that are unknown.
+        """Returns the labels of the rows in a pyarrow table.
+
+        The result also marks the cells that are no label, and counts the cells that list a label which is none of the
+        names.
 
         Args:
             table: a table that has the columns of the labels, with their cells as they are in the file.

@@ -122,7 +122,7 @@ class TableFile:
 
     @property
     def num_bytes(self) -> int:
-        """The size of all files."""
+        """The size of all files on disk, in bytes."""
         return sum(file.path.stat().st_size for file in self.files)
 
     def encoding_remarks(self) -> list[str]:
@@ -282,7 +282,7 @@ class TableFile:
             yield from _of_equal_length(self._typed_alike(columns))
 
     def _typed_alike(self, columns: list[str]) -> Iterator[Any]:
-        """Yields the batches of all typed files, in which a column has one type."""
+        """Yields the batches of all typed files, with each column cast to one type for all files."""
         schema = arrow().schema([self._schema.field(column) for column in columns])
         for file in self.files:
             for batch in self._batches_of(file, columns):

@@ -26,7 +26,10 @@ _CERTAIN_WORDS = ("0", "1", "false", "no", "true", "yes")
 
 
 def label_word(word: str) -> str:
-    """Returns a word of a label's column in the form in which such words are compared: canonical, in lower case."""
+    """Returns the form in which words of a label's column are compared.
+
+    It is the form of `canonical_word`, such as 1 for 1.0, with case folded.
+    """
     return canonical_word(word).casefold()
 
 

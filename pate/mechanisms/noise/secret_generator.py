@@ -75,7 +75,7 @@ class _Held:
 
 
 class _CipherKey(_Held, ISpawnableSeedSequence):
-    """A key of ChaCha20 with the interface of numpy's `SeedSequence`, which would reduce the key to 128 bits."""
+    """A key of ChaCha20 with the interface of `SeedSequence`; numpy's own class would reduce the key to 128 bits."""
 
     def __init__(self, key: bytes) -> None:
         self.renew(key)

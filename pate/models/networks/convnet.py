@@ -224,7 +224,7 @@ class Neighborhoods(torch.autograd.Function):
 
     @staticmethod
     def forward(context: Any, values: torch.Tensor, side: int) -> torch.Tensor:
-        """Returns the neighbors of each pixel, in squares of `side` pixels.
+        """Returns the values in a square of `side` x `side` pixels around each pixel; the class states the shapes.
 
         `context` keeps `side` for `backward`.
         """

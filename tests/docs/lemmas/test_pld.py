@@ -62,10 +62,10 @@ KINDS: dict[str, LeafEvent] = {
 
 @pytest.mark.parametrize("name", KINDS)
 def test_profiles_are_above_random_pairs_in_both_directions(name: str) -> None:
-    """The profile of an event is at least the hockey stick of 60 random pairs that the event
-    allows, in both directions.
+    """The profile of an event is at least the hockey stick of 60 random pairs that the event allows, in both
+    directions.
 
-    Some pair reaches 30% of it.
+    At some epsilon, a pair exceeds 30% of the profile.
     """
     rng = np.random.default_rng(0)
     profile = privacy_profile(KINDS[name], epsilons=EPSILONS)

@@ -54,7 +54,7 @@ def test_less_noise_than_was_fitted_costs_more_than_the_budget() -> None:
 def test_epsilon_is_infinite_where_failures_reach_delta() -> None:
     """An event whose failure probability is the whole delta costs an infinite epsilon.
 
-    At a tenth of that failure probability, the same event (a no-op) costs epsilon 0.
+    At a tenth of that failure probability, the event costs epsilon 0, as it releases nothing.
     """
     budget = Budget(delta=1e-6)
     assert budget.epsilon_of(ApproximateEvent(event=NoOpEvent(), failure_prob=1e-6)) == math.inf

@@ -177,11 +177,8 @@ def _programs(rng: np.random.Generator, value_scale: float, num_programs: int) -
     return LinearPrograms(parts=parts, weights=weights, sizes=sizes, own_values=own_values)
 
 
-def _exactly_left(programs: LinearPrograms, multipliers: Array) -> Array:
-    """Returns each type's value less the rows times their multipliers, for each program, computed in fractions.
-
-    The result is an array `[num_programs, num_types]`.
-    """
+def exact_remainders(programs: LinearPrograms, multipliers: Array) -> Array:
+    """Returns the result of `LinearPrograms.remainders`, computed in fractions, `[num_programs, num_types]`."""
     exact = np.vectorize(Fraction, otypes=[object])
     weights = exact(programs.weights)
     parts = exact(programs.parts)
@@ -207,7 +204,7 @@ def test_bounds_of_linear_programs_are_rounded_up(size: float) -> None:
     multipliers, attained = best_multipliers(programs)
     left = programs.remainders(multipliers)
     bounds = programs.bounds(multipliers, left)
-    exact = _exactly_left(programs, multipliers).max(axis=1)
+    exact = exact_remainders(programs, multipliers).max(axis=1)
     for value, bound in zip(exact, bounds, strict=True):
         assert value <= Fraction(bound) <= value * Fraction(1 + 1e-9)
     assert (attained <= bounds * (1 + 1e-9)).all()

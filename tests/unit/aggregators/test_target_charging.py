@@ -433,10 +433,10 @@ def frequencies(
 
 @pytest.mark.parametrize("factor", [1.0, 1.5])
 def test_checked_query_follows_its_exact_distribution(factor: float) -> None:
-    """A query keeps its prior with the table's probability, and is else answered by stable top-k:
-    the frequencies are within 5 standard deviations.
+    """A query keeps its prior with the probability in the table; otherwise stable top-k answers it.
 
-    Negative control: with the distribution at 1.5 times the noise they are not.
+    The frequencies of the outcomes are within 5 standard deviations of this distribution. Negative control: they are
+    not within 5 of the distribution for 1.5 times the noise.
     """
     counts = [22, 20, 18, 3]
     num_queries = 20_000

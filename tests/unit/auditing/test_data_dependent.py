@@ -162,8 +162,8 @@ def formula(log_q: float, std: float, a: float) -> mpmath.mpf:
         return min(mpmath.log(likeliest + m) / (a - 1), a / s**2)
 
 
-def single_queries(num_teachers: int, num_classes: int) -> tuple[Counts, list[list[int]]]:
-    """Returns the votes of all possible queries, and for each query the indices of its neighbors."""
+def histograms_and_neighbors(num_teachers: int, num_classes: int) -> tuple[Counts, list[list[int]]]:
+    """Returns all histograms with one vote per teacher, and for each the indices of those where one vote is moved."""
     rows = [
         row
         for row in product(range(num_teachers + 1), repeat=num_classes)
@@ -190,7 +190,7 @@ def test_smooth_sensitivity_covers_the_local_one_and_is_smooth(
 
     Neighboring votes change it by at most a factor of exp(beta).
     """
-    votes, near = single_queries(num_teachers, num_classes)
+    votes, near = histograms_and_neighbors(num_teachers, num_classes)
     cost = np.array(
         [
             gnmax_cost(row[None], orders=2.0, noise_std=std, num_teachers=num_teachers).rdp[0]
@@ -215,8 +215,8 @@ def test_smooth_sensitivity_covers_the_local_one_and_is_smooth(
 def normal_divergences(multiplier: float, beta: float, order: float) -> Array:
     """Returns the Renyi divergence between two normal distributions at each of 2001 ratios of their variances.
 
-    The ratios go from exp(-2 beta) to exp(2 beta). The means differ by the smaller standard deviation over
-    `multiplier`.
+    The ratios go from exp(-2 beta) to exp(2 beta), evenly in their logarithm. The means differ by the smaller standard
+    deviation divided by `multiplier`.
     """
     log_ratio = np.linspace(-2 * beta, 2 * beta, 2001)  # of the second variance to the first
     second = np.exp(log_ratio)

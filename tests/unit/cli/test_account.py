@@ -231,7 +231,7 @@ def test_remaining_budget_of_a_ledger_is_what_it_admits(
 
 
 def test_a_missing_ledger_names_the_one_in_outputs(tmp_path: Path) -> None:
-    """A ledger is missing, and `outputs/ledger.db` exists beside its place. The error names that file."""
+    """A ledger is missing, but its folder has an `outputs/ledger.db`. The error names that file."""
     path = tmp_path / "outputs" / "ledger.db"
     path.parent.mkdir()
     path.touch()

@@ -197,7 +197,7 @@ def test_invalid_folder_is_refused_in_one_line(
         change(reader(folder)).load()
 
 
-def test_unreadable_picture_is_refused_in_one_line(folder: Path) -> None:
+def test_what_is_no_picture_is_refused(folder: Path) -> None:
     """A file that is no picture, and a number in place of one, are refused."""
     with refused("data[0]", rule="a picture that"):
         ImageForm().inputs([folder / "labels.csv"])

@@ -174,11 +174,10 @@ def test_permute_and_flip_is_the_noisy_maximum_over_sequences() -> None:
 
 
 @pytest.mark.parametrize(("adjacency", "range_of_one"), [("replace_one", 2), ("add_remove", 1)])
-def test_losses_of_sequences_move_by_the_charged_range(adjacency: str, range_of_one: int) -> None:
-    """One change of a teacher moves the losses of all sequences within a range, which the mechanism
-    charges.
+def test_the_widest_range_of_losses_is_the_charged_one(adjacency: str, range_of_one: int) -> None:
+    """For the worst change of one teacher, the changes of all losses span exactly the range that is charged.
 
-    The range is `range_of_one` for sequences of one label, and twice that for two labels.
+    It is `range_of_one` for sequences of one label, and twice that for two labels.
     """
     moves = (-1, 0, 1) if adjacency == "replace_one" else (0, 1)
     widest = dict.fromkeys((1, 2), 0.0)

@@ -34,9 +34,11 @@ def teacher(request):
     return request.param
 
 
-def same(first, second):
-    """Returns True if two states have equal arrays."""
-    return first.keys() == second.keys() and all(np.array_equal(first[k], second[k]) for k in first)
+def same(first_states, second_states):
+    """Returns True if two states of teachers have the same names of arrays and equal arrays."""
+    return first_states.keys() == second_states.keys() and all(
+        np.array_equal(first_states[k], second_states[k]) for k in first_states
+    )
 
 
 def test_confidences_of_every_teacher_query_and_label(teacher, parts, queries):

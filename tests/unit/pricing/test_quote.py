@@ -57,7 +57,7 @@ def quoted(
 
 
 def failing(error: Exception) -> Callable[[], Accountant]:
-    """Returns a maker of accountants that raises an error."""
+    """Returns a function that stands in for an accountant's class; its call raises `error`."""
 
     def make() -> Accountant:
         raise error

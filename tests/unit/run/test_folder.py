@@ -21,9 +21,9 @@ def begun(path: Path) -> RunFolder:
 
 
 def test_an_unclaimed_folder_is_left_unchanged(tmp_path: Path) -> None:
-    """A run is refused before it claims its folder.
+    """A run that is refused before it marks its folder as its own changes nothing.
 
-    An existing folder keeps mode and content; a new one is not made.
+    An existing folder keeps its mode and content; a folder that was missing is not made.
     """
     wide = tmp_path / "wide"
     wide.mkdir()

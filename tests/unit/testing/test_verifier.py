@@ -478,7 +478,10 @@ def histogram_pairs(pairs: Neighbors) -> list[Pair]:
 def by_definition(
     num_labels: int, num_teachers: int, adjacency: Adjacency, *, one_vote: bool
 ) -> set[Pair]:
-    """Returns every pair of neighboring histograms, from every matrix of votes and every change of one teacher."""
+    """Returns every pair of neighboring histograms, from every matrix of votes and every change of one teacher.
+
+    With `one_vote`, each teacher votes for exactly one label.
+    """
     bits = [np.array(row) for row in product((0, 1), repeat=num_labels)]
     ballots = [row for row in bits if row.sum() == 1] if one_vote else bits
     pairs = set()

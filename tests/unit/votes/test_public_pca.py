@@ -98,9 +98,7 @@ def test_components_need_room_and_a_pool(count: int, kernel_from: float, width: 
 
 
 def test_a_pool_of_few_different_inputs_has_no_components() -> None:
-    """The pool has three different inputs, which linear features explain: no kernel components are
-    made.
-    """
+    """Linear features explain a pool of three different inputs: it has no kernel components, and width 3."""
     directions = PublicPCA.fit(POOL[[0, 1, 2] * 100], max_directions=400, kernel_from=1.0)
     assert directions.kernel is None
     assert directions.width == 3

@@ -170,7 +170,7 @@ NULLABLE = {
 
 
 def frames_with_gaps() -> dict[str, Any]:
-    """Returns frames with missing cells in all columns, as NaN or None."""
+    """Returns the frame of each split, with missing cells, NaN or None, in all columns of features."""
     rows = np.arange(NUM_ROWS)
     features = pd.DataFrame(
         {
