@@ -274,10 +274,10 @@ def _log_censored_moment(orders: Array, mean_shift: float, threshold: float) -> 
 
 @dataclass(frozen=True)
 class Winner:
-    """Pairs of distributions, the worst of which dominates the release of a winner: the leaves of the trees under
-    `roots`.
+    """Pairs of distributions, the worst of which dominates the release of a winner.
 
-    An inner node of a tree is a pair that dominates its children, so a search for the worst pair can skip them.
+    They are the leaves of the trees under `roots`. An inner node of a tree is a pair that dominates its children, so a
+    search for the worst pair can skip them.
     """
 
     roots: tuple[Pair, ...]

@@ -246,10 +246,10 @@ def nobody_reads() -> bool:
 
 
 def report_shortages() -> None:
-    """Makes Python print one line, without a traceback, for an interrupt, an `InvalidValue`, and a lack of memory or
-    threads.
+    """Makes Python print one line, without a traceback, for some uncaught errors.
 
-    A `MemoryError` that cannot be raised, as in a thread that could not start, prints nothing.
+    They are interrupts, each `InvalidValue`, and a lack of memory or threads. A `MemoryError` that cannot be raised, as
+    in a thread that could not start, prints nothing.
     """
     previous_hook = sys.unraisablehook
 

@@ -87,8 +87,9 @@ class RunWriter(AbstractContextManager["RunWriter"]):
             self._writer.add_histogram(tag, array, 0)
 
     def queries(self, is_answered: ArrayLike, epsilon_after_query: ArrayLike) -> None:
-        """Writes the answer rate and the spent epsilon after each query; of over 500 queries, after 500 evenly spaced
-        ones.
+        """Writes the answer rate and the spent epsilon after each query.
+
+        Of more than 500 queries, it writes them after 500 queries that are evenly spaced.
 
         Args:
             is_answered: true for each answered query, bool `[num_queries]`.

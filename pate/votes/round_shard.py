@@ -64,8 +64,9 @@ class PublicStudent:
 
     @classmethod
     def of(cls, weights: Array) -> PublicStudent:
-        """Returns the student with weights `[num_features, num_labels]`, which are cut to 38 bits of the longest
-        column.
+        """Returns the student with weights `[num_features, num_labels]`.
+
+        The weights are cut to 38 bits of the longest column.
         """
         half_weights = weights / (2 * FEATURE_STEPS)
         largest = np.linalg.norm(half_weights, axis=0).max()
