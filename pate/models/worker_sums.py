@@ -125,11 +125,13 @@ class WorkerSums(RoundSums):
 
     def _answer(self, slot: _Slot, question: RoundQuestion) -> Integers:
         """Returns the sum over one shard; fills a worker with its records if none holds them."""
-        while True:
-            try:
-                return self._filled(slot).total(question)
-            except WorkerDied as death:
-                self._bury(slot, death)
+        # where a round was interrupted, its question is answered before the next one is sent
+        with slot.asking:
+            while True:
+                try:
+                    return self._filled(slot).total(question)
+                except WorkerDied as death:
+                    self._bury(slot, death)
 
     def _filled(self, slot: _Slot) -> Worker:
         """Returns the worker that holds all records of a shard."""
@@ -176,3 +178,4 @@ class _Slot:
         self.worker: Worker | None = None  # None before the first round, and after a death
         self.is_filled = False  # whether the worker has all records
         self.has_died = False  # whether a worker of this shard has died
+        self.asking = threading.Lock()  # held while the worker is filled or asked

@@ -150,6 +150,25 @@ def test_an_error_in_a_process_is_raised_here_under_its_name(closed: Closed) -> 
 
 @pytest.mark.process
 @pytest.mark.slow
+def test_a_round_after_an_interrupted_one_gets_its_own_answer(closed: Closed) -> None:
+    """A round is interrupted while a worker is slow. The next round has another question and its own sum."""
+    records = records_of()
+    sums = closed(ProcessesEngine(num_workers=2).round_sums(records))
+    assert isinstance(sums, WorkerSums)
+    sums.total(question_of(records))
+    worker: Any = sums._slots[0].worker
+    for number in range(5):
+        os.kill(worker._process.pid, signal.SIGSTOP)
+        threading.Timer(0.1, os.kill, [os.getpid(), signal.SIGINT]).start()
+        with pytest.raises(KeyboardInterrupt):
+            sums.total(question_of(records, clip=3.0))
+        threading.Timer(0.1, os.kill, [worker._process.pid, signal.SIGCONT]).start()
+        question = question_of(records, strength=number + 2.0)
+        np.testing.assert_array_equal(sums.total(question), in_threads(records, question))
+
+
+@pytest.mark.process
+@pytest.mark.slow
 def test_closed_sums_have_no_process_left(closed: Closed) -> None:
     """Sums are closed in the middle of a round. The round fails, and its worker has ended."""
     records = records_of()
