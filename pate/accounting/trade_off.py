@@ -35,6 +35,7 @@ _ABSOLUTE_ROUNDING = 2.0**-50
 _RELATIVE_ROUNDING = 2.0**-40
 _LARGEST_EXPONENT = 700.0
 _NUM_LINES = 256  # below the curve, for the search of mu
+_TINY_EPSILON = 1e-4
 _MU_ROUNDING = 1e-9  # relative
 _SMALLEST_MU_ROUNDING = 1e-12  # absolute
 
@@ -223,8 +224,11 @@ def _of_pure_dp(epsilon: float, num_releases: float) -> GaussianBounds:
 def _mu_of_pure_dp(epsilon: float) -> float:
     """Returns the least mu for which every epsilon-DP release is mu-GDP, 2 Phi^-1(1 - alpha), alpha = 1/(1+e^epsilon).
 
-    The lines of epsilon and delta = 0 cross at alpha, and the Gaussian curve must not lie above that point.
+    The lines of epsilon and delta = 0 cross at alpha, and the Gaussian curve must not lie above that point. Alpha of a
+    tiny epsilon has no digits left, and mu is that of the tangent at 0, which is larger.
     """
+    if epsilon < _TINY_EPSILON:
+        return math.sqrt(math.pi / 2) * epsilon
     log_alpha = -float(np.logaddexp(0.0, epsilon))
     return -2 * float(few_ndtri(math.exp(log_alpha))) if log_alpha > -700 else math.inf
 
@@ -249,6 +253,10 @@ def least_mu(delta_at: DeltaAt, *, largest_epsilon: float, bounds: GaussianBound
         epsilons = np.append(epsilons, bounds.epsilon)
         deltas = np.append(deltas, 0.0)
     slopes = np.exp(epsilons)
+    # of lines with equal slopes the last, as slopes of tiny epsilons are all 1
+    is_last = np.diff(slopes, append=np.inf) > 0
+    slopes = slopes[is_last]
+    deltas = deltas[is_last]
     on_hull = lower_hull(slopes, deltas)
     slopes = slopes[on_hull]
     deltas = deltas[on_hull]
@@ -257,6 +265,8 @@ def least_mu(delta_at: DeltaAt, *, largest_epsilon: float, bounds: GaussianBound
     powers = deltas[:-1] + slopes[:-1] * alphas
     # the end where alpha = beta; the mirror image covers what lies to its right
     middle = float(np.max((1 - deltas) / (1 + slopes)))
+    if middle == 0:  # no line is above 0
+        return bounds.mu
     is_left = (alphas < middle) & (alphas > 0)
     alphas = np.append(middle, alphas[is_left])
     powers = np.append(1 - middle, powers[is_left])

@@ -6,6 +6,7 @@ import pytest
 from scipy.stats import norm
 
 import pate.accounting as pa
+from pate.accounting.attack_bounds import AttackBounds
 from pate.accounting.trade_off import gaussian_trade_off
 from tests.refusals import refused
 
@@ -109,3 +110,34 @@ def test_curve_falls_with_alpha_and_with_more_releases() -> None:
     assert curve == sorted(curve, reverse=True)
     assert all(more.trade_off(alpha) < beta for alpha, beta in zip(alphas, curve, strict=True))
     assert more.gdp_mu() > spent.gdp_mu()
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize(
+    ("event", "mu"),
+    [
+        (pa.PureDpEvent(epsilon=0.0), 0.0),
+        (pa.PureDpEvent(epsilon=1e-17), 1e-17 * math.sqrt(math.pi / 2)),
+        (pa.PureDpEvent(epsilon=9.9e-5), 9.9e-5 * math.sqrt(math.pi / 2)),
+        (pa.PureDpEvent(epsilon=800.0), math.inf),
+    ],
+)
+@pytest.mark.parametrize("accountant", [*ACCOUNTANTS, pa.PureDpAccountant])
+def test_extreme_epsilons_have_a_mu_that_is_not_below_the_exact_one(
+    accountant: type[pa.Accountant], event: pa.Event, mu: float
+) -> None:
+    """Pure DP of epsilon 0 has mu 0, of a tiny epsilon that of the tangent at 0, and of 800 none in doubles."""
+    found = accountant().compose(event).gdp_mu()
+    assert found == mu if mu == math.inf else mu <= found <= mu * (1 + 1e-9)
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("accountant", ACCOUNTANTS)
+def test_hardly_any_noise_beside_pure_dp_has_the_mu_of_both(
+    accountant: type[pa.Accountant],
+) -> None:
+    """No line of such a profile is above 0, and the mu is the root of the sum of squares, so attacks have bounds."""
+    spent = accountant().compose(pa.GaussianEvent(noise_multiplier=1e-3))
+    spent.compose(pa.PureDpEvent(epsilon=0.1))
+    assert 1000.0 < spent.gdp_mu() < 1000.01
+    assert AttackBounds.from_accountant(spent).advantage == 1.0
