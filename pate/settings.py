@@ -559,6 +559,29 @@ class PredictSettings:
 
 
 @dataclass(frozen=True, kw_only=True)
+class DossierSettings:
+    """The settings of `pate-dossier`."""
+
+    release: str = setting("the folder release/ of a finished run, or a copy of it", is_path=True)
+    output: str = setting(
+        "the file to write: a page if it ends in .html, the same facts for programs if it ends in .json; a file of "
+        "that name is replaced",
+        is_path=True,
+    )
+    lower_bound: str | None = setting(
+        "a file with what `pate-attack format=json` printed for a release of this kind, to be shown on the page; by "
+        "default no attack is shown",
+        default=None,
+        is_path=True,
+    )
+    rehearsed_on: str | None = setting(
+        "public states that this attack ran on public records in place of the private ones; otherwise an attack whose "
+        "canaries are records is refused, as no epsilon covers its result",
+        default=None,
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
 class TableSchemaSettings:
     """The settings of `pate-schema`."""
 
@@ -627,6 +650,7 @@ SETTINGS_OF_COMMAND: dict[str, type] = {
     "attack": AttackSettings,
     "audit": AuditSettings,
     "compare": CompareSettings,
+    "dossier": DossierSettings,
     "predict": PredictSettings,
     "release": CollectSettings,
     "table_schema": TableSchemaSettings,

@@ -17,7 +17,7 @@ from omegaconf import DictConfig
 
 from pate.bundle import Bundle
 from pate.cli.app import command_of
-from pate.cli.run import require_named
+from pate.cli.named import require_named
 from pate.data import ImageForm, TableSchema
 from pate.data.arrays_file import read_npy
 from pate.data.table.cells import as_texts

@@ -6,7 +6,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
-from omegaconf import DictConfig, OmegaConf
+from omegaconf import DictConfig
 
 from pate.config.command_line import given_settings
 from pate.config.plain import plain_values
@@ -19,7 +19,6 @@ from pate.files.digests import digest
 from pate.pricing.budgets import MuBudget
 from pate.progress import Monitor
 from pate.report.report import Heading
-from pate.validation import InvalidValue
 
 S = TypeVar("S")
 _GROUPS = ("data", "aggregator", "accountant", "teacher", "student")
@@ -121,18 +120,6 @@ def default_folder(*names: str, settings: Mapping[str, Any]) -> str:
         for name in names
     ]
     return "outputs/" + "-".join([*safe, digest(settings)[:8]])
-
-
-def require_named(config: DictConfig, rules: Mapping[str, str]) -> None:
-    """Raises `InvalidValue` if a setting has no value.
-
-    Args:
-        config: the composed configuration.
-        rules: the description of a valid value, for each setting that is required.
-    """
-    for name, rule in rules.items():
-        if OmegaConf.is_missing(config, name) or config[name] is None:
-            raise InvalidValue(name, "???", rule=rule)
 
 
 def watched_load(

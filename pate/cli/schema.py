@@ -13,7 +13,7 @@ from pathlib import Path
 from omegaconf import DictConfig, OmegaConf
 
 from pate.cli.app import command_of
-from pate.cli.run import require_named
+from pate.cli.named import require_named
 from pate.data import Table
 from pate.data.split import SPLITS
 from pate.data.table.column import Column

@@ -165,6 +165,7 @@ def test_every_setting_of_a_command_that_names_a_file_is_a_path() -> None:
         "predict",
         "table_schema",
         "audit",
+        "dossier",
     ):
         fields = set(command_schema(command).__dataclass_fields__)
         files = {

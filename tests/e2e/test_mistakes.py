@@ -70,6 +70,7 @@ COMMANDS = (
     "schema",
     "release",
     "attack",
+    "dossier",
 )
 NO_SETTINGS: dict[str, bytes] = {
     "not YAML": b"defaults: [train\n  - x",

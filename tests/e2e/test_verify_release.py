@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from scripts import verify_release
+from tests.e2e.commands import refused, succeeded
 from tests.e2e.golden_runs import run_rounds, write_data
 
 pytestmark = pytest.mark.slow
@@ -126,3 +127,17 @@ def test_script_imports_nothing_of_pate() -> None:
     text = Path(verify_release.__file__).read_text()
     assert len(text.splitlines()) <= 250
     assert "import pate" not in text and "from pate" not in text
+
+
+def test_dossier_of_a_real_release_is_written_twice(release: Path, tmp_path: Path) -> None:
+    """`pate-dossier` writes a page and JSON of one release, and refuses a file within the release."""
+    succeeded("dossier", arguments=[f"release={release}", f"output={tmp_path}/d.html"])
+    succeeded("dossier", arguments=[f"release={release}", f"output={tmp_path}/d.json"])
+    assert "epsilon" in (tmp_path / "d.html").read_text()
+    facts = json.loads((tmp_path / "d.json").read_text())
+    assert facts["privacy"] | {"stated_public": []} == json.loads(
+        (release / "privacy.json").read_text()
+    ) | {"stated_public": []}
+    line = refused("dossier", arguments=[f"release={release}", f"output={release}/d.html"])
+    assert "a file outside of the release" in line
+    assert not (release / "d.html").exists()

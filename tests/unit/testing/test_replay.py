@@ -164,5 +164,5 @@ def test_an_aggregator_takes_the_tape_as_its_record() -> None:
 
 def test_a_sensitivity_below_zero_is_refused() -> None:
     """A distance cannot be negative."""
-    with refused("sensitivity", -1.0):
+    with refused("sensitivity", value=-1.0):
         Tape().query("sum", 1.0, float, sensitivity=-1.0)

@@ -11,7 +11,8 @@ from omegaconf import DictConfig, OmegaConf
 
 from pate.cli.app import command_of
 from pate.cli.monitor import ConsoleMonitor
-from pate.cli.run import require_named, watched_load
+from pate.cli.named import require_named
+from pate.cli.run import watched_load
 from pate.config.build import part_maker
 from pate.config.published import own_settings, with_student
 from pate.data.dataset import require_dataset

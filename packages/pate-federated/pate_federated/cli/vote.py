@@ -8,7 +8,7 @@ from omegaconf import DictConfig
 from pate.cli import run
 from pate.cli.app import command_of
 from pate.cli.monitor import ConsoleMonitor
-from pate.cli.run import require_named
+from pate.cli.named import require_named
 from pate.config.build import part_maker
 from pate.config.published import holder_settings, own_settings
 from pate.files.atomic import atomic_write

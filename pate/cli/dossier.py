@@ -1,0 +1,53 @@
+"""pate-dossier: writes what a release promises as one page for people who are no experts, or as JSON."""
+
+from pate.extras import require_extra
+
+require_extra("pate-dossier", "cli")
+
+
+from pathlib import Path
+
+from omegaconf import DictConfig
+
+from pate.cli.app import command_of
+from pate.cli.named import require_named
+from pate.files.atomic import write_text
+from pate.files.strict_json import to_json
+from pate.report.console import print_lines
+from pate.report.dossier import Dossier
+from pate.validation import require, require_choice
+
+_RULES = {
+    "release": "the folder release/ of a finished run",
+    "output": "the file to write, such as dossier.html or dossier.json",
+}
+
+
+def write_dossier(config: DictConfig) -> None:
+    """Reads a release and writes its dossier; a file that ends in `.json` gets the same facts for programs.
+
+    Raises:
+        InvalidValue: a setting or the release is invalid, or the result of an attack may not be published. No file is
+            written.
+    """
+    require_named(config, _RULES)
+    output = Path(str(config.output))
+    folder = Path(str(config.release))
+    is_known = output.suffix in (".html", ".json")
+    require(is_known, "output", output, "a file that ends in .html or .json")
+    require(output.parent.is_dir(), "output", output, "a file in a folder that is there")
+    is_inside = output.resolve().is_relative_to(folder.resolve())
+    require(not is_inside, "output", output, "a file outside of the release, which has its digests")
+    if config.rehearsed_on is not None:
+        require_choice("rehearsed_on", config.rehearsed_on, ("public",))
+    dossier = Dossier.read(
+        folder,
+        lower_bound=None if config.lower_bound is None else Path(str(config.lower_bound)),
+        rehearsed_on=config.rehearsed_on,
+    )
+    text = to_json(dossier.to_json()) + "\n" if output.suffix == ".json" else dossier.html()
+    write_text(output, text=text)
+    print_lines(f"{output}: public facts alone; it may be given to anybody", stderr=True)
+
+
+main = command_of(write_dossier, command="dossier", module=__name__)

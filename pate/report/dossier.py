@@ -1,0 +1,429 @@
+"""The dossier of a release: one page for a data protection officer or an ethics board, from public facts alone.
+
+A dossier reads the folder `release/` and nothing of the owner. So whoever has the folder can make the same page, and
+the page costs no privacy.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from statistics import NormalDist
+from typing import Any, Self
+
+import numpy as np
+
+from pate import aggregators
+from pate.accounting.attack_bounds import percent
+from pate.accounting.rounding import format_delta, format_epsilon
+from pate.accounting.trade_off import gaussian_trade_off
+from pate.extras import VERSION
+from pate.files.digests import file_digest
+from pate.files.manifest import Manifest
+from pate.files.reading import damaged, read_json
+from pate.files.strict_json import plain
+from pate.report.card import PRIVACY, PrivacyStatement
+from pate.report.wording import ADJACENCY_NAMES, SEEDED_WARNING
+from pate.validation import InvalidValue, require
+
+_REMEDY = "copy the folder anew from where it was published"
+_DIGESTS_RULE = "the digests of a published release"
+_PROOF = re.compile(r"(?:docs/proofs/|and )(\w+)\.md")
+_LARGEST_EXPONENT = 700.0
+_SAME_EPSILON = 1.01  # at most this factor lies between a price and its price in a rehearsal
+_TO_FILL = "to be filled in by the publisher"
+# the picture, in its own units
+_LEFT, _BOTTOM, _WIDTH, _HEIGHT = 46.0, 212.0, 280.0, 200.0
+_NUM_POINTS = 120
+_ALPHAS = ("0.001", "0.01", "0.1", "0.5")
+
+
+@dataclass(frozen=True, kw_only=True)
+class AttackReport:
+    """The result of `pate-attack format=json` that a publisher wants to show: a lower bound on epsilon.
+
+    `Dossier` shows it only where it costs nothing. Canaries that are teachers have made-up votes, so no private record
+    is read. Canaries that are records are planted into data, whose other records steer the later rounds; the result is
+    free only if these data are public.
+    """
+
+    epsilon: float
+    delta: float
+    lower_bound: float
+    confidence: float
+    num_canaries: int
+    num_guesses: int
+    num_correct: int
+    unit: str  # what a canary is: "record" or "teacher"
+    aggregator: str
+    sabotage: str | None
+
+    @classmethod
+    def read(cls, path: Path) -> Self:
+        """Reads the JSON that `pate-attack format=json` prints; raises `InvalidValue` for anything else."""
+        rule = "what `pate-attack format=json` prints"
+        values = read_json(path, rule=rule, remedy="print it again")
+        names = cls.__dataclass_fields__
+        is_report = isinstance(values, dict) and names.keys() <= values.keys()
+        require(is_report, "lower_bound", path, rule)
+        report = cls(**{name: values[name] for name in names})
+        numbers = (report.epsilon, report.delta, report.lower_bound, report.confidence)
+        are_numbers = all(isinstance(number, (int, float)) for number in numbers)
+        require(are_numbers, "lower_bound", path, rule)
+        return report
+
+    @property
+    def is_refuted(self) -> bool:
+        """Whether the attack refutes the price."""
+        return self.lower_bound > self.epsilon
+
+    @property
+    def lower_bound_down(self) -> float:
+        """The lower bound on epsilon, rounded down to two decimals."""
+        return math.floor(100 * self.lower_bound) / 100
+
+    @property
+    def why_free(self) -> str:
+        """A sentence on why publishing the result costs no privacy."""
+        if self.unit == "teacher":
+            return (
+                "Publishing this costs nothing: all votes in the rehearsal were made up, and no private record was "
+                "read."
+            )
+        return (
+            "Publishing this costs nothing: the rehearsal ran on public records in place of the private ones, by the "
+            "statement of the publisher."
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Dossier:
+    """The public facts about a release.
+
+    Attributes:
+        statement: the price, as `privacy.json` states it.
+        labels: the names of the labels; empty if the release has no model.
+        model: the kind of the published model; empty if there is none.
+        inputs: what the model reads, in words.
+        files: the SHA-256 digest of each file of the release, by its name; all were checked.
+        scores: the released scores of `privacy.json`; empty if none were released.
+        attack: the result of an attack that the publisher shows; None for none.
+    """
+
+    statement: PrivacyStatement
+    labels: tuple[str, ...] = ()
+    model: str = ""
+    inputs: str = ""
+    files: Mapping[str, str] = field(default_factory=dict)
+    scores: Mapping[str, Any] = field(default_factory=dict)
+    attack: AttackReport | None = None
+
+    @classmethod
+    def read(
+        cls, folder: Path, *, lower_bound: Path | None = None, rehearsed_on: str | None = None
+    ) -> Self:
+        """Reads a folder `release/`, checks the digests of its files, and returns the dossier.
+
+        Args:
+            folder: the folder `release/` of a run, or a copy of it.
+            lower_bound: the file with the output of `pate-attack format=json`; None shows no attack.
+            rehearsed_on: "public" states that the attack ran on public records in place of the private ones.
+
+        Raises:
+            InvalidValue: the folder is no release, or a file was altered; or the result of the attack belongs to
+                another release, or it may not be published without a price.
+        """
+        require(folder.is_dir(), "release", folder, "the folder release/ of a finished run")
+        if not (folder / PRIVACY).exists() and (folder / "release" / PRIVACY).exists():
+            raise InvalidValue("release", folder, rule=f"the folder {folder / 'release'} within it")
+        digests = Manifest.read(folder, rule=_DIGESTS_RULE, remedy=_REMEDY).sha256
+        for name, digest in digests.items():
+            path = folder / name
+            if file_digest(path, rule="a file of the release", remedy=_REMEDY) != digest:
+                rule = "the file as it was published"
+                raise damaged(path, rule=rule, finding="it is another", remedy=_REMEDY)
+        require(PRIVACY in digests, "release", folder, f"a release with {PRIVACY}")
+        statement = PrivacyStatement.read(folder, remedy=_REMEDY)
+        published = read_json(folder / PRIVACY, remedy=_REMEDY)
+        schema: Mapping[str, Any] = {}
+        if "schema.json" in digests:
+            schema = read_json(folder / "schema.json", remedy=_REMEDY)
+        attack = None
+        if lower_bound is not None:
+            attack = AttackReport.read(lower_bound)
+            _require_publishable(attack, statement, rehearsed_on)
+        return cls(
+            statement=statement,
+            labels=tuple(map(str, schema.get("labels", ()))),
+            model=str(schema.get("model", "")),
+            inputs=_inputs_in_words(schema),
+            files=digests,
+            scores=published.get("scores") or {},
+            attack=attack,
+        )
+
+    @property
+    def is_bounded(self) -> bool:
+        """Whether epsilon is finite."""
+        return math.isfinite(self.statement.epsilon)
+
+    @property
+    def is_private(self) -> bool:
+        """Whether the release has a guarantee: a finite epsilon and noise that nobody can repeat."""
+        return self.is_bounded and self.statement.noise != "seeded"
+
+    @property
+    def adjacency(self) -> str:
+        """The change that the guarantee is about, in words."""
+        return ADJACENCY_NAMES.get(self.statement.adjacency, self.statement.adjacency)
+
+    @property
+    def score_rows(self) -> list[tuple[str, str, str]]:
+        """The released scores as rows: name, value, and the ends of the interval."""
+        return list(_score_rows(self.scores, prefix=""))
+
+    @property
+    def score_price(self) -> str:
+        """The price of the released scores, in words; empty if none were released."""
+        if "epsilon" not in self.scores:
+            return ""
+        price = f"epsilon {format_epsilon(float(self.scores['epsilon']))}"
+        delta = self.scores.get("delta")
+        return price if delta is None else f"{price} at delta {format_delta(float(delta))}"
+
+    @property
+    def score_confidence(self) -> str:
+        """The confidence of the intervals, such as "95%"; empty if `privacy.json` states none."""
+        confidence = self.scores.get("confidence")
+        return "" if confidence is None else f"{100 * float(confidence):g}%"
+
+    def found(self, alpha: float) -> float:
+        """Returns a bound on the share of members that an attack finds with false alarms of `alpha`.
+
+        The bound is the smaller one of those that follow from epsilon and delta and from `gdp_mu`.
+        """
+        statement = self.statement
+        if not 0 < alpha < 1:
+            return alpha if alpha > 0 else min(statement.delta, 1.0)
+        growth = math.exp(min(statement.epsilon, _LARGEST_EXPONENT))
+        delta = statement.delta
+        shares = [growth * alpha + delta, 1 - (1 - delta - alpha) / growth, 1.0]
+        if statement.attacks is not None:
+            shares.append(1 - gaussian_trade_off(statement.attacks.gdp_mu, alpha=alpha))
+            stated = statement.attacks.found
+            shares += [share for rate, share in stated.items() if float(rate) == alpha]
+        return min(shares)
+
+    @property
+    def found_rows(self) -> list[tuple[str, str, str]]:
+        """Rows: false alarms, the most members that an attack finds, and by which factor it beats a blind guess."""
+        rows = []
+        for rate in _ALPHAS:
+            share = self.found(float(rate))
+            factor = share / float(rate)
+            rows.append((percent(float(rate)), percent(share), f"{_two_digits_up(factor):g} times"))
+        return rows
+
+    @property
+    def curve(self) -> list[tuple[float, float]]:
+        """Points (false alarms, most members found) of the trade-off curve."""
+        normal = NormalDist()
+        levels = np.linspace(-3.5, 3.5, _NUM_POINTS)
+        alphas = [normal.cdf(float(level)) for level in levels]
+        return [
+            (0.0, self.found(0.0)),
+            *((alpha, self.found(alpha)) for alpha in alphas),
+            (1.0, 1.0),
+        ]
+
+    @property
+    def svg(self) -> str:
+        """The trade-off curve as an `<svg>` element, in the colors of the page."""
+        points = " ".join(f"{_x(alpha):.1f},{_y(share):.1f}" for alpha, share in self.curve)
+        ticks = "".join(
+            f'<text x="{_x(tick):.0f}" y="{_BOTTOM + 16:.0f}" text-anchor="middle">{tick:.0%}</text>'
+            f'<text x="{_LEFT - 6:.0f}" y="{_y(tick) + 4:.0f}" text-anchor="end">{tick:.0%}</text>'
+            for tick in (0.0, 0.25, 0.5, 0.75, 1.0)
+        )
+        return (
+            '<svg viewBox="0 0 340 250" role="img" aria-label="Most members found, by false alarms" '
+            'font-size="11" fill="var(--muted)">'
+            f'<rect x="{_LEFT}" y="{_BOTTOM - _HEIGHT}" width="{_WIDTH}" height="{_HEIGHT}" fill="none" '
+            'stroke="var(--rule)"/>'
+            f'<line x1="{_x(0):.1f}" y1="{_y(0):.1f}" x2="{_x(1):.1f}" y2="{_y(1):.1f}" '
+            'stroke="var(--faint)" stroke-dasharray="4 3"/>'
+            f'<polyline points="{points}" fill="none" stroke="var(--accent)" stroke-width="2"/>{ticks}'
+            f'<text x="{_LEFT + _WIDTH / 2:.0f}" y="{_BOTTOM + 33:.0f}" text-anchor="middle">'
+            "false alarms, of those who take no part</text></svg>"
+        )
+
+    @property
+    def proofs(self) -> tuple[str, ...]:
+        """The proof notes that the mechanism names, and that of the curves; paths in the source of the package."""
+        aggregator = getattr(aggregators, self.statement.mechanism, None)
+        names = _PROOF.findall(aggregator.__doc__ or "") if aggregator is not None else []
+        return tuple(f"docs/proofs/{name}.md" for name in dict.fromkeys([*names, "trade_off"]))
+
+    @cached_property
+    def registry(self) -> dict[str, dict[str, Any]]:
+        """The entry for a registry of deployments, by the fields that the registry of OpenDP publishes.
+
+        What only the publisher knows is marked as to be filled in.
+        """
+        statement = self.statement
+        parameters = ", ".join(f"{name}={value}" for name, value in statement.parameters.items())
+        stated = "".join(f", the names of the {name}" for name in statement.stated_public)
+        return {
+            "product": {
+                "name": _TO_FILL,
+                "data_curators": _TO_FILL,
+                "intended_use": _TO_FILL,
+                "data_product_type": "Machine learning model" if self.model else "Labels",
+                "data_product_region": _TO_FILL,
+                "description": f"labels that private teachers voted on for public records of {statement.data}"
+                + (f", and a {self.model} model that learned from them" if self.model else ""),
+                "publication_date": _TO_FILL,
+                "data_product_sector": _TO_FILL,
+            },
+            "dp_flavor": {
+                "name": "Approximate DP" if statement.delta > 0 else "Pure DP",
+                "input_metric": statement.adjacency,
+                "bound_on_input_distance": f"1: {self.adjacency}",
+                "output_measure": "(epsilon, delta), and the trade-off curve",
+                "data_domain": _TO_FILL,
+                "unprotected_quantities": f"the number of units, and all settings in config.yaml{stated}",
+            },
+            "privacy_loss": {
+                "privacy_unit": statement.unit,
+                "privacy_unit_description": self.adjacency,
+                "privacy_parameters.epsilon": statement.epsilon,
+                "privacy_parameters.delta": statement.delta,
+            },
+            "model": {
+                "model_name": "Central",
+                "release_type": "One release",
+                "data_source_type": "Static",
+                "access_type": "Non-interactive",
+            },
+            "accounting": {
+                "post_processing": "the model learned from the released labels and public records alone",
+                "composition": f"the accountant {statement.accountant}, for all {statement.num_queries} queries "
+                "together",
+            },
+            "implementation": {
+                "pre_processing_eda_hyperparameter_tuning": "no epsilon covers choices after a look at "
+                f"private data; {_TO_FILL}",
+                "mechanisms": f"{statement.mechanism} ({parameters}) by {statement.package}",
+                "justification": _TO_FILL,
+            },
+        }
+
+    def to_json(self) -> dict[str, Any]:
+        """Returns all facts of the dossier for JSON."""
+        attack = None
+        if self.attack is not None:
+            attack = vars(self.attack) | {"why_free": self.attack.why_free}
+        facts: dict[str, Any] = plain(
+            {
+                "dossier": 1,
+                "made_by": f"pate-multilabel {VERSION}",
+                "is_private": self.is_private,
+                "privacy": self.statement,
+                "change": self.adjacency,
+                "labels": self.labels,
+                "model": self.model,
+                "inputs": self.inputs,
+                "curve": [
+                    {"false_alarms": alpha, "found_at_most": share} for alpha, share in self.curve
+                ],
+                "scores": dict(self.scores) or "not published",
+                "attack": attack or "not published",
+                "proofs": self.proofs,
+                "registry": self.registry,
+                "files": dict(self.files),
+            }
+        )
+        return facts
+
+    def html(self) -> str:
+        """Returns the page, one file without scripts and without references to other files; every text is escaped."""
+        from jinja2 import Environment, PackageLoader, StrictUndefined
+
+        environment = Environment(
+            loader=PackageLoader("pate", ""), autoescape=True, undefined=StrictUndefined
+        )
+        environment.trim_blocks = True
+        environment.lstrip_blocks = True
+        environment.filters |= {
+            "delta": format_delta,
+            "epsilon": format_epsilon,
+            "percent": percent,
+        }
+        return environment.get_template("report/dossier.html").render(
+            dossier=self,
+            statement=self.statement,
+            seeded_warning=SEEDED_WARNING,
+            version=VERSION,
+        )
+
+
+def _require_publishable(
+    attack: AttackReport, statement: PrivacyStatement, rehearsed_on: str | None
+) -> None:
+    """Raises `InvalidValue` unless an attack is on this kind of release, and its result may be published for free."""
+    rule = f"an attack on {statement.mechanism}, as released"
+    require(attack.aggregator == statement.mechanism, "lower_bound", attack.aggregator, rule)
+    require(attack.sabotage is None, "lower_bound", attack.sabotage, "an attack without sabotage=")
+    same_delta = math.isclose(attack.delta, statement.delta, rel_tol=1e-6)
+    rule = f"an attack at target_delta={statement.delta:g}, as released"
+    require(same_delta, "lower_bound", attack.delta, rule)
+    ratio = attack.epsilon / statement.epsilon if statement.epsilon > 0 else math.inf
+    rule = f"an attack at target_epsilon={statement.epsilon:g}, as released"
+    require(1 / _SAME_EPSILON <= ratio <= _SAME_EPSILON, "lower_bound", attack.epsilon, rule)
+    if attack.unit != "teacher":
+        rule = (
+            "public: where canaries lie among private records, no epsilon covers what the attack finds. Run "
+            "pate-attack with public records as data.private=, and say so"
+        )
+        require(rehearsed_on == "public", "rehearsed_on", rehearsed_on, rule)
+
+
+def _score_rows(scores: Mapping[str, Any], prefix: str) -> Iterator[tuple[str, str, str]]:
+    """Yields a row for each score with an interval, also within groups."""
+    for name, value in scores.items():
+        if isinstance(value, Mapping):
+            words = f"{prefix}{name.replace('_', ' ')}"
+            if {"value", "low", "high"} <= value.keys():
+                ends = f"{float(value['low']):.3f} to {float(value['high']):.3f}"
+                yield words, f"{float(value['value']):.3f}", ends
+            else:
+                yield from _score_rows(value, prefix=f"{words}, ")
+
+
+def _inputs_in_words(schema: Mapping[str, Any]) -> str:
+    """Returns what a model reads, in words; empty without a model."""
+    if not schema:
+        return ""
+    preprocessing = schema.get("preprocessing") or {}
+    if "columns" in preprocessing:
+        return f"{len(preprocessing['columns'])} columns of a table"
+    shape = " x ".join(str(size) for size in schema.get("input_shape", ()))
+    return f"{'pictures' if schema.get('kind') == 'images' else 'arrays'} of {shape} numbers"
+
+
+def _two_digits_up(value: float) -> float:
+    """Returns a number > 0 rounded up to two significant digits."""
+    scale = 10.0 ** (math.floor(math.log10(value)) - 1)
+    return math.ceil(value / scale - 1e-9) * scale
+
+
+def _x(alpha: float) -> float:
+    return _LEFT + _WIDTH * alpha
+
+
+def _y(share: float) -> float:
+    return _BOTTOM - _HEIGHT * share

@@ -1,0 +1,247 @@
+"""The dossier of a release: its answers, its curve, and which attacks it may show."""
+
+import json
+import math
+import re
+from dataclasses import replace
+from html import unescape
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy.stats import norm
+
+from pate.accounting import AutoAccountant, GaussianEvent
+from pate.accounting.attack_bounds import AttackBounds
+from pate.files.manifest import MANIFEST, Manifest
+from pate.report.card import PrivacyStatement
+from pate.report.dossier import AttackReport, Dossier
+from pate.validation import InvalidValue
+from tests.refusals import refused
+
+MU = 1.0
+ACCOUNTANT = AutoAccountant().compose(GaussianEvent(1 / MU))
+STATEMENT = PrivacyStatement(
+    epsilon=5.0,  # rounded up from 4.89
+    delta=1e-6,
+    adjacency="replace_one",
+    unit="one value of the column patient, with all its rows",
+    accountant="exact",
+    mechanism="CenteredVotes",
+    parameters={"noise_multiplier": 1.0},
+    noise="system",
+    data="clinic",
+    num_queries=100,
+    num_answered=90,
+    num_labels=2,
+    num_teachers=960,
+    attacks=AttackBounds.from_accountant(ACCOUNTANT),
+)
+DOSSIER = Dossier(statement=STATEMENT, labels=("flu", "cough"), model="linear", files={"a": "0"})
+ATTACK = {
+    "epsilon": 5.0,
+    "delta": 1e-6,
+    "lower_bound": 2.29,
+    "confidence": 0.95,
+    "num_canaries": 4000,
+    "num_guesses": 379,
+    "num_correct": 300,
+    "unit": "record",
+    "aggregator": "CenteredVotes",
+    "sabotage": None,
+}
+
+
+def text_of(page: str) -> str:
+    """Returns the words of a page, without tags."""
+    return " ".join(unescape(re.sub(r"<[^>]*>", " ", page)).split())
+
+
+def write_release(folder: Path, statement: PrivacyStatement = STATEMENT) -> Path:
+    """Writes `privacy.json`, a schema and the manifest into a folder."""
+    folder.mkdir()
+    statement.write(folder)
+    schema = {"labels": ["flu", "cough"], "model": "linear", "kind": "features", "input_shape": [3]}
+    (folder / "schema.json").write_text(json.dumps(schema))
+    names = ("privacy.json", "schema.json")
+    Manifest.from_files(folder, names, remedy="").write(folder)
+    return folder
+
+
+def write_attack(folder: Path, **changes: Any) -> Path:
+    """Writes what `pate-attack format=json` prints, with changed fields, and returns the file."""
+    path = folder / "attack.json"
+    path.write_text(json.dumps({**ATTACK, "refuted": False, "seconds": 3.0, **changes}))
+    return path
+
+
+ANSWERS = {
+    "what was published": "90 of 100 public records got 2 labels each",
+    "whom it protects": "one value of the column patient, with all its rows",
+    "what it promises me": "Nobody who sees the release can tell these worlds apart well",
+    "what an attacker finds": "1% 9.3% 9.3 times",
+    "what it does not promise": "Their epsilons add up with this one",
+    "may I publish this": "yes, the whole folder, and this page",
+    "what must stay inside": "the private data, the ledger, votes, teachers",
+    "how good is it": "Not published. Scores read private labels",
+    "was it attacked": "it is proved for all attacks",
+    "how do I check it": "python scripts/verify_release.py release/",
+    "why should I believe it": "docs/proofs/centered_votes.md",
+    "what goes into a registry": "privacy_parameters.epsilon 5.0",
+}
+
+
+@pytest.mark.parametrize("question", ANSWERS)
+def test_page_answers_a_question_of_a_non_expert(question: str) -> None:
+    """The answer stands on the page in these words."""
+    assert ANSWERS[question] in text_of(DOSSIER.html())
+
+
+def test_page_refers_to_nothing_outside() -> None:
+    """The page has no script, no link and no file beside it, and escapes names."""
+    hostile = '"><script>document.title = "taken"</script>'
+    page = replace(DOSSIER, labels=(hostile,), statement=replace(STATEMENT, data=hostile)).html()
+    assert "<script" not in page
+    assert not re.search(r'(src|href)\s*=\s*["\']', page)
+    assert "url(" not in page
+
+
+@pytest.mark.parametrize("alpha", [1e-4, 1e-3, 0.02, 0.1, 0.5, 0.9])
+def test_curve_of_a_gaussian_is_above_the_exact_one_and_close(alpha: float) -> None:
+    """The bound on members found is that of mu, which is rounded up, and never below the truth."""
+    exact = norm.cdf(norm.ppf(alpha) + MU)
+    assert exact - 1e-9 <= DOSSIER.found(alpha) <= 1.05 * exact
+
+
+def test_curve_without_bounds_on_attacks_is_that_of_epsilon_and_delta() -> None:
+    """Statements of earlier versions have no mu."""
+    dossier = replace(DOSSIER, statement=replace(STATEMENT, attacks=None))
+    assert dossier.found(0.001) == pytest.approx(math.exp(5) * 0.001 + 1e-6)
+    assert dossier.found(0.5) == pytest.approx(1 - (0.5 - 1e-6) / math.exp(5))
+
+
+def test_curve_rises_from_corner_to_corner() -> None:
+    """The picture starts at delta and ends at 1, and never falls."""
+    alphas, shares = np.array(DOSSIER.curve).T
+    assert (np.diff(alphas) >= 0).all()
+    assert (np.diff(shares) >= -1e-12).all()
+    assert shares[0] == STATEMENT.delta
+    assert shares[-1] == 1
+
+
+def test_released_scores_stand_with_interval_and_price() -> None:
+    """Scores of groups are rows, too."""
+    interval = {"value": 0.688, "low": 0.66, "high": 0.71}
+    scores = {
+        "epsilon": 0.5,
+        "delta": 1e-6,
+        "micro_f1": interval,
+        "by": {"sex f": {"f1": interval}},
+    }
+    dossier = replace(DOSSIER, scores=scores)
+    assert dossier.score_rows == [
+        ("micro f1", "0.688", "0.660 to 0.710"),
+        ("by, sex f, f1", "0.688", "0.660 to 0.710"),
+    ]
+    text = text_of(dossier.html())
+    assert "at epsilon 0.5000 at delta 1e-6" in text
+    assert "micro f1 0.688 0.660 to 0.710" in text
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"noise": "seeded"}, "Do not publish this"),
+        ({"epsilon": math.inf, "attacks": None}, "No guarantee: epsilon is infinite"),
+    ],
+)
+def test_release_without_protection_is_not_to_be_published(
+    changes: dict[str, Any], words: str
+) -> None:
+    """The page says so above all else, and answers "No"."""
+    text = text_of(replace(DOSSIER, statement=replace(STATEMENT, **changes)).html())
+    assert words in text
+    assert "No. This release protects nobody" in text
+
+
+def test_attack_among_teachers_is_free(tmp_path: Path) -> None:
+    """Its votes are made up, so the page shows the bound and says why it costs nothing."""
+    release = write_release(tmp_path / "release", replace(STATEMENT, mechanism="GNMax"))
+    attack = write_attack(tmp_path, unit="teacher", aggregator="GNMax")
+    text = text_of(Dossier.read(release, lower_bound=attack).html())
+    assert "epsilon cannot be below 2.29" in text
+    assert "all votes in the rehearsal were made up" in text
+
+
+def test_attack_among_records_needs_a_statement(tmp_path: Path) -> None:
+    """No epsilon covers what an attack among private records finds; among public ones it is free."""
+    release = write_release(tmp_path / "release")
+    attack = write_attack(tmp_path)
+    with refused("rehearsed_on", value=None):
+        Dossier.read(release, lower_bound=attack)
+    dossier = Dossier.read(release, lower_bound=attack, rehearsed_on="public")
+    assert "by the statement of the publisher" in text_of(dossier.html())
+
+
+@pytest.mark.parametrize(
+    ("changes", "value"),
+    [
+        ({"aggregator": "GNMax"}, "GNMax"),
+        ({"sabotage": "noise"}, "noise"),
+        ({"delta": 1e-5}, 1e-5),
+        ({"epsilon": 4.0}, 4.0),
+    ],
+)
+def test_attack_on_another_release_is_refused(
+    changes: dict[str, Any], value: object, tmp_path: Path
+) -> None:
+    """Mechanism, epsilon and delta are those of the release, and nothing was broken on purpose."""
+    release = write_release(tmp_path / "release")
+    with refused("lower_bound", value=value):
+        Dossier.read(release, lower_bound=write_attack(tmp_path, **changes), rehearsed_on="public")
+
+
+def test_attack_that_refutes_the_price_is_a_warning(tmp_path: Path) -> None:
+    """The page warns above all else."""
+    release = write_release(tmp_path / "release")
+    attack = write_attack(tmp_path, lower_bound=5.5)
+    dossier = Dossier.read(release, lower_bound=attack, rehearsed_on="public")
+    assert "An attack refutes the stated epsilon" in text_of(dossier.html())
+
+
+def test_altered_file_is_refused(tmp_path: Path) -> None:
+    """A file with another digest than the manifest's is named."""
+    release = write_release(tmp_path / "release")
+    (release / "schema.json").write_text("{}")
+    with pytest.raises(InvalidValue, match=r"schema\.json"):
+        Dossier.read(release)
+    (release / MANIFEST).unlink()
+    with pytest.raises(InvalidValue, match=r"manifest\.json"):
+        Dossier.read(release)
+
+
+def test_folder_of_a_run_is_refused_with_its_release(tmp_path: Path) -> None:
+    """The error names the folder within."""
+    write_release(tmp_path / "release")
+    with refused("release", value=tmp_path, rule="within it"):
+        Dossier.read(tmp_path)
+
+
+def test_json_has_the_same_facts(tmp_path: Path) -> None:
+    """Programs read the price, the curve, the registry's fields and the digests."""
+    facts = Dossier.read(write_release(tmp_path / "release")).to_json()
+    assert json.loads(json.dumps(facts)) == facts
+    assert facts["privacy"]["epsilon"] == 5.0
+    assert facts["scores"] == facts["attack"] == "not published"
+    assert facts["curve"][-1] == {"false_alarms": 1.0, "found_at_most": 1.0}
+    assert facts["registry"]["privacy_loss"]["privacy_unit"] == STATEMENT.unit
+    assert set(facts["files"]) == {"privacy.json", "schema.json"}
+
+
+def test_attack_report_of_another_form_is_refused(tmp_path: Path) -> None:
+    """A JSON file of something else is no result of an attack."""
+    path = tmp_path / "other.json"
+    path.write_text("[1, 2]")
+    with refused("lower_bound", value=path):
+        AttackReport.read(path)
