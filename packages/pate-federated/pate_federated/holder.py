@@ -245,7 +245,8 @@ def _pool_answers(
     if not os.path.lexists(path):
         write_arrays(path, beyond=ensemble.pool_answers(public_pca, public_inputs).beyond)
     beyond = read_arrays(path, forms={"beyond": ArrayForm("biuf")}, remedy=_AGAIN)["beyond"]
-    return PoolAnswers(beyond, asked=public_pca.with_constant(public_inputs).astype(np.float32))
+    asked_features = public_pca.with_constant(public_inputs).astype(np.float32)
+    return PoolAnswers(beyond, asked=asked_features, known_shares=ensemble.known_shares())
 
 
 def _keep(path: Path, content: bytes) -> None:

@@ -1,0 +1,194 @@
+"""Holders with different labels, and with labels that single records lack: votes in files, and rounds."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from pate.aggregators import CenteredVotes, GaussianVotes
+from pate.data import Dataset, Split
+from pate.files.paths import make_folder
+from pate.models import KernelTeacher, LinearTeacher, SequentialEngine
+from pate.models.teacher import Voter
+from pate.run.plan import Plan
+from pate_federated import Roll
+from pate_federated.question import LENGTHS, SHARES
+from pate_federated.vote_casting import HolderPlan
+from small_federation.exchange import Exchanges, rounds_plan, small_rounds
+from small_federation.stages import cast, release, release_plan
+from tests.e2e.small_run import (
+    HOLDERS,
+    NUM_TEACHERS,
+    SilentMonitor,
+    release_bytes,
+    run_until_released,
+    seeded_plan,
+    small_dataset,
+)
+
+TEACHERS = {"north": 12, "south": 12}
+LABELS = {"north": [0, 1, 2], "south": [4, 1, 0]}  # nobody has label_3
+
+
+def labels_of(split: Split, columns: list[int]) -> Split:
+    """Returns a split with some of its labels."""
+    return replace(split, labels=split.labels[:, columns])
+
+
+def own_data(holder: str) -> Dataset:
+    """Returns half of the private records of the small run, with the labels that a holder has."""
+    dataset = small_dataset()
+    rows = slice(0, 480) if holder == "north" else slice(480, 960)
+    columns = LABELS[holder]
+    return replace(
+        dataset,
+        label_names=tuple(dataset.label_names[column] for column in columns),
+        private=labels_of(dataset.private.take(rows), columns),
+        public=labels_of(dataset.public, columns),
+        test=labels_of(dataset.test, columns),
+    )
+
+
+def plan_of(holder: str, teacher: Voter, load: Callable[[str], Dataset] = own_data) -> HolderPlan:
+    """Returns the plan of a holder with 12 teachers and records of its own."""
+    return HolderPlan(
+        load_dataset=lambda: load(holder),
+        teacher=teacher,
+        num_teachers=TEACHERS[holder],
+        engine=SequentialEngine(),
+        holder=holder,
+        num_queries=40,
+        seed=1,
+        settings={"holder": holder},
+    )
+
+
+@pytest.mark.slow
+def test_votes_on_different_labels_are_released_on_all_of_them(tmp_path: Path) -> None:
+    """Two holders share two of four labels. All four are released, and the card names those that one of them lacks.
+
+    Each label is right for at least 80% of the queries, as teachers without a label do not move its majority.
+    """
+    paths = [cast(plan_of(holder, LinearTeacher(device="cpu")), tmp_path) for holder in TEACHERS]
+    plan = release_plan(seeded_plan(GaussianVotes(noise_std=1.0)))
+    monitor = SilentMonitor()
+    terms = release(plan, paths, tmp_path / "many" / "release", monitor)
+    assert terms.num_labels == 4
+    few = "Labels of few teachers: label_2 (12 teachers of 1 holder), label_4 (12 teachers of 1 holder)."
+    assert few in monitor.lines
+    card = (tmp_path / "many" / "release" / "release" / "privacy_card.md").read_text()
+    assert f"- {few}" in card.replace("\\", "")
+    with np.load(tmp_path / "many" / "release" / "release" / "release.npz") as arrays:
+        assert arrays["label_names"].tolist() == ["label_0", "label_1", "label_2", "label_4"]
+        true_labels = small_dataset().public.labels[: len(arrays["labels"]), [0, 1, 2, 4]]
+        assert (arrays["labels"] == true_labels).mean(axis=0).min() > 0.8
+
+
+def exchanged(folder: Path, teacher: Voter, load: Callable[[str], Dataset]) -> Exchanges:
+    """Returns an exchange with both holders, whose folders lie in a folder."""
+
+    def holder(name: str) -> tuple[HolderPlan, Path]:
+        make_folder(folder / name)
+        return replace(plan_of(name, teacher, load), num_queries=None), folder / name
+
+    return Exchanges(holder, Roll(TEACHERS))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "teacher", [KernelTeacher(), LinearTeacher(device="cpu")], ids=["kernel", "linear"]
+)
+def test_rounds_of_holders_with_different_labels_release_all_asked_labels(
+    teacher: Voter, tmp_path: Path
+) -> None:
+    """The questions about shares ask for known shares, too. Labels that a holder has are mostly right.
+
+    Of a label that nobody has the card says so.
+    """
+    plan = replace(rounds_plan(), teacher=teacher)
+    server = replace(small_rounds(plan, folder=tmp_path), roll=Roll(TEACHERS))
+    exchange = exchanged(tmp_path, teacher, own_data)
+    terms = server.run(exchange, SilentMonitor())
+    assert {LENGTHS, SHARES} <= set(exchange.asked)
+    assert terms.num_labels == 5
+    folder = tmp_path / "release" / "release"
+    card = (folder / "privacy_card.md").read_text().replace("\\", "")
+    assert "- Labels of few teachers: label_3 (0 teachers of 0 holders), label_2 (12" in card
+    with np.load(folder / "release.npz") as arrays:
+        true_labels = small_dataset().public.labels[: len(arrays["labels"])]
+        right = (arrays["labels"] == true_labels).mean(axis=0)[[0, 1, 2, 4]]
+        assert right.min() > 0.6 and right.mean() > 0.75
+
+
+def with_gaps() -> Dataset:
+    """Returns the small run's data set, of which each private record knows about half of the labels."""
+    dataset = small_dataset()
+    private = dataset.private
+    known = np.random.default_rng(3).random(private.labels.shape) < 0.5
+    return replace(dataset, private=replace(private, labels=private.labels & known, known=known))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "teacher", [KernelTeacher(), LinearTeacher(device="cpu")], ids=["kernel", "linear"]
+)
+def test_rounds_of_holders_with_gaps_give_the_release_of_pate_train(
+    teacher: Voter, tmp_path: Path
+) -> None:
+    """Records of four holders know half of their labels. The release of rounds has the bytes of one run on all."""
+    plan: Plan = replace(rounds_plan(), teacher=teacher, load_dataset=with_gaps)
+    server = small_rounds(plan, tmp_path)
+
+    def holder(name: str) -> tuple[HolderPlan, Path]:
+        make_folder(tmp_path / "holders" / name)
+        return HolderPlan(
+            load_dataset=with_gaps,
+            teacher=teacher,
+            num_teachers=NUM_TEACHERS // HOLDERS,
+            engine=plan.engine,
+            holder=name,
+            holders=HOLDERS,
+            seed=plan.seed,
+            settings={"holder": name},
+        ), tmp_path / "holders" / name
+
+    server.run(Exchanges(holder, server.roll), SilentMonitor())
+    train = run_until_released(plan, folder=tmp_path / "whole" / "train")
+    assert release_bytes(tmp_path / "release") == train
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "aggregator",
+    [
+        GaussianVotes(noise_std=1.0),
+        CenteredVotes(noise_multiplier=1.0, rounds=1),
+    ],
+    ids=["gaussian", "centered"],
+)
+def test_files_of_holders_with_gaps_give_the_release_of_pate_train(
+    aggregator: GaussianVotes | CenteredVotes, tmp_path: Path
+) -> None:
+    """Files of bits, and of confidences with known shares, are released as the votes of one run on all records."""
+    plan: Plan = replace(seeded_plan(aggregator), load_dataset=with_gaps)
+    form = "confidences" if isinstance(aggregator, CenteredVotes) else "bits"
+    paths = []
+    for number in range(1, HOLDERS + 1):
+        holder_plan = HolderPlan(
+            load_dataset=with_gaps,
+            teacher=plan.teacher,
+            num_teachers=NUM_TEACHERS // HOLDERS,
+            engine=plan.engine,
+            holder=str(number),
+            holders=HOLDERS,
+            num_queries=plan.num_queries,
+            cast=form,
+            seed=plan.seed,
+            settings={"holder": str(number)},
+        )
+        paths.append(cast(holder_plan, tmp_path))
+    release(release_plan(plan), paths, tmp_path / "apart" / "release")
+    train = run_until_released(plan, folder=tmp_path / "whole" / "train")
+    assert release_bytes(tmp_path / "apart" / "release") == train
