@@ -8,6 +8,7 @@ from pate.classifier.classifier import PATEClassifier
 from pate.classifier.fit_warnings import (
     ClassesFromLabels,
     DoubtfulPlan,
+    GapsFromLabels,
     PublicGroups,
     RepeatedRelease,
     SeededNoise,
@@ -19,6 +20,7 @@ from pate.data.table.schema import UnlikePublic
 __all__ = [
     "ClassesFromLabels",
     "DoubtfulPlan",
+    "GapsFromLabels",
     "PATEClassifier",
     "PublicGroups",
     "RepeatedRelease",

@@ -39,6 +39,7 @@ from pate.classifier.fit_record import FitRecord
 from pate.classifier.fit_warnings import (
     ClassesFromLabels,
     DoubtfulPlan,
+    GapsFromLabels,
     SeededNoise,
     UngroupedFit,
 )
@@ -111,6 +112,10 @@ _CLASSES_READ = (
     "classes=None: the set of {what} was read from the private y and counts as public, though a single record may show "
     "that one of them exists; classes=[...] names all of them, and a fit then reads none. "
     "publish asks for public_classes=True"
+)
+_GAPS_READ = (
+    "y: that labels are missing was read from the private y and counts as public, though a single record may show it; "
+    "numpy.ma.masked_invalid(y) says so whether any is missing or not, and a fit then reads it from no record"
 )
 
 
@@ -195,9 +200,9 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
           vote and no part.
         * The price is fixed by the parameters and by the shapes of the data, and is charged before noise is drawn.
         * Not covered: public inputs, the number of records, and the set of classes (a fit that reads them from y warns;
-          pass `classes` if they are not public). Nor is whatever was done to the data before `fit`: scaling or feature
-          selection fitted on private records is a release of its own. Inside `estimator` it is covered:
-          `make_pipeline(StandardScaler(), ...)`.
+          pass `classes` if they are not public), and whether labels may be missing. Nor is whatever was done to the
+          data before `fit`: scaling or feature selection fitted on private records is a release of its own. Inside
+          `estimator` it is covered: `make_pipeline(StandardScaler(), ...)`.
         * Each fit is a release of its own. A search or a cross-validation makes many, whose prices add up, and its
           scores on held-out private records are covered by no epsilon.
 
@@ -332,7 +337,8 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
                 cells. Without estimators, its columns become numbers by what the public rows tell of them.
             y: the private labels: classes `[num_private]`, or 0 and 1 `[num_private, num_labels]`, or a set of words
                 for each record. Of several labels, NaN, None and masked entries are not known: nothing is learned from
-                them, and which ones they are is private. That there are any is public.
+                them, and which ones they are is private. That there are any is public: a masked array says so, and of
+                other labels a fit reads it from the records and warns (`GapsFromLabels`).
             X_public: the public inputs, `[num_public, num_features]`; a DataFrame if X is a DataFrame. None with
                 `public_fraction`.
             groups: the group of each record, such as its person, `[num_private]`; None if each record is a group. The
@@ -359,6 +365,8 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
             except InvalidValue as error:
                 raise self._headed_by_epsilon(error) from error
         pools = method.pools
+        if pools.known is not None and not isinstance(y, np.ma.MaskedArray):
+            warnings.warn(_GAPS_READ, GapsFromLabels, stacklevel=2)
         self._warn_of_plan(method, priced, has_groups=groups is not None)
         streams = streams_of(self.random_state)
         with shown_as(CLASSIFIER):

@@ -21,6 +21,10 @@ class ClassesFromLabels(UserWarning):
     """A warning that the set of classes was read from private labels, and counts as public."""
 
 
+class GapsFromLabels(UserWarning):
+    """A warning that private labels decided whether labels may be missing, which counts as public."""
+
+
 class RepeatedRelease(UserWarning):
     """A warning that an earlier fit made a release of the same private records."""
 

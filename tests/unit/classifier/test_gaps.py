@@ -11,6 +11,7 @@ import pytest
 from sklearn.tree import DecisionTreeClassifier
 
 from pate import PATEClassifier
+from pate.classifier import GapsFromLabels
 from pate.classifier.tasks import without_gaps
 from tests.refusals import ANY, refused
 
@@ -63,7 +64,7 @@ def test_a_fit_leaves_missing_labels_out() -> None:
         model.fit(INPUTS[rows], labels[rows], X_public=INPUTS[2000:2400])
         return float((model.predict(INPUTS[2400:]) == LABELS[2400:]).mean())
 
-    with_gaps = accuracy(GAPS)
+    with_gaps = accuracy(np.ma.masked_invalid(GAPS))
     assert with_gaps > 0.85 and with_gaps > accuracy(LABELS & KNOWN) + 0.05
 
 
@@ -76,7 +77,7 @@ def test_estimators_are_fitted_to_known_labels() -> None:
     model = PATEClassifier(
         DecisionTreeClassifier(max_depth=3), n_teachers=20, epsilon=50.0, random_state=0
     )
-    model.fit(INPUTS[:2000], GAPS[:2000], X_public=INPUTS[2000:2400])
+    model.fit(INPUTS[:2000], np.ma.masked_invalid(GAPS[:2000]), X_public=INPUTS[2000:2400])
     assert (model.predict(INPUTS[2400:]) == LABELS[2400:]).mean() > 0.85
 
 
@@ -94,9 +95,25 @@ def test_a_missing_class_is_refused() -> None:
 )
 def test_cards_of_a_fit_say_that_labels_may_be_missing(tmp_path: Path, has_gaps: bool) -> None:
     """Both cards say that labels may be missing if some are, and otherwise nothing of it."""
-    labels = GAPS[:1000] if has_gaps else LABELS[:1000]
+    labels = np.ma.masked_invalid(GAPS[:1000]) if has_gaps else LABELS[:1000]
     model = PATEClassifier(epsilon=8.0, random_state=0)
     model.fit(INPUTS[:1000], labels, X_public=INPUTS[1000:1100]).publish(tmp_path / "release")
     for name in ("README.md", "privacy_card.md"):
         text = (tmp_path / "release" / name).read_text()
         assert ("abels of private records may be missing" in text) == has_gaps
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings(
+    "ignore::pate.classifier.SeededNoise", "ignore::pate.classifier.RepeatedRelease"
+)
+def test_gaps_that_are_read_from_records_are_a_warning() -> None:
+    """One missing cell decides how the release is made, so a fit warns; masked arrays decide it by themselves."""
+    labels = LABELS[:1000].astype(float)
+    labels[0, 0] = np.nan
+    model = PATEClassifier(epsilon=8.0, random_state=0)
+    with pytest.warns(GapsFromLabels, match=r"masked_invalid\(y\)"):
+        model.fit(INPUTS[:1000], labels, X_public=INPUTS[1000:1100])
+    from_nan = model.predict_proba(INPUTS[1000:1100])
+    model.fit(INPUTS[:1000], np.ma.masked_invalid(labels), X_public=INPUTS[1000:1100])
+    np.testing.assert_array_equal(model.predict_proba(INPUTS[1000:1100]), from_nan)
