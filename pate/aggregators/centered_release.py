@@ -27,6 +27,8 @@ class CenteredRelease(Release):
         center: float64 `[num_queries, num_labels]`, the public or released center of the votes.
         num_directions: dimension of the public subspace that the votes lie in; None where they are not confined to one.
         recipe: the constants of the aggregator; a student reads the scores by them.
+        known_shares: float64 `[num_labels]`, the released share of records that know each label; None if labels have no
+            gaps, or their center is public.
     """
 
     scores: Array
@@ -34,7 +36,11 @@ class CenteredRelease(Release):
     center: Array
     num_directions: int | None = None
     recipe: Recipe = DEFAULT_RECIPE
+    known_shares: Array | None = None
 
+    _OPTIONAL_FORMS: ClassVar[dict[str, ArrayForm]] = {
+        "known_shares": ArrayForm(kind="f", shape=(None,))
+    }
     _FORMS: ClassVar[dict[str, ArrayForm]] = Release._FORMS | {
         "scores": ArrayForm(kind="f", shape=(None, None)),
         "center": ArrayForm(kind="f", shape=(None, None)),
@@ -65,12 +71,18 @@ class RoundsRelease(Release):
         student: float64 `[num_features, num_labels]`, the student's weights. A query's features times these weights are
             logits; the features are `PublicPCA.with_constant` of the directions of the public pool.
         recipe: the constants of the aggregator; the features are computed again by them.
+        known_shares: float64 `[num_labels]`, the released share of records that know each label; None if labels have no
+            gaps, or their center is public.
     """
 
     scores: Array
     student: Array
     recipe: Recipe = DEFAULT_RECIPE
+    known_shares: Array | None = None
 
+    _OPTIONAL_FORMS: ClassVar[dict[str, ArrayForm]] = {
+        "known_shares": ArrayForm(kind="f", shape=(None,))
+    }
     _FORMS: ClassVar[dict[str, ArrayForm]] = Release._FORMS | {
         "scores": ArrayForm(kind="f", shape=(None, None)),
         "student": ArrayForm(kind="f", shape=(None, None)),

@@ -257,7 +257,8 @@ class CenteredVotes(Aggregator):
                 rng=votes_rng,
                 record=record,
             )
-            return release.arrays()
+            known_shares = None if shares is None else shares.known
+            return replace(release, known_shares=known_shares).arrays()
 
         arrays = record.part("release", draw)
         return RoundsRelease.from_arrays(
@@ -295,7 +296,9 @@ class CenteredVotes(Aggregator):
             summary = self._summary_around(center, votes)
 
             def draw() -> Arrays:
-                return step._noisy_release(summary, event, shape.num_teachers, votes_rng).arrays()
+                release = step._noisy_release(summary, event, shape.num_teachers, votes_rng)
+                known_shares = None if shares is None else shares.known
+                return replace(release, known_shares=known_shares).arrays()
 
             arrays = record.part("release", draw)
         return CenteredRelease.from_arrays(

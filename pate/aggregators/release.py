@@ -76,6 +76,8 @@ adjacency=replace_one)
         "labels": ArrayForm(kind="b", shape=(None, None)),
         "answered": ArrayForm(kind="b", shape=(None,)),
     }
+    # arrays that a release has only in some cases; None in the others
+    _OPTIONAL_FORMS: ClassVar[dict[str, ArrayForm]] = {}
 
     def __repr__(self) -> str:
         """Returns one line with the sizes of the release in place of its arrays."""
@@ -124,7 +126,12 @@ adjacency=replace_one)
 
     def arrays(self) -> dict[str, NDArray[Any]]:
         """Returns the published arrays by field name, for an .npz file."""
-        return {name: np.asarray(getattr(self, name)) for name in self._FORMS}
+        arrays = {name: np.asarray(getattr(self, name)) for name in self._FORMS}
+        for name in self._OPTIONAL_FORMS:
+            array = getattr(self, name)
+            if array is not None:
+                arrays[name] = np.asarray(array)
+        return arrays
 
     def save(self, path: str | PathLike[str], *, names: PublicNames | None = None) -> None:
         """Writes the published arrays to an .npz file; equal releases give equal bytes.
@@ -149,10 +156,15 @@ adjacency=replace_one)
         """
         path = Path(path)
         arrays = read_arrays(
-            path, forms=cls._FORMS, remedy=REMEDY, optional_forms=PublicNames.FORMS
+            path,
+            forms=cls._FORMS,
+            remedy=REMEDY,
+            optional_forms=PublicNames.FORMS | cls._OPTIONAL_FORMS,
         )
-        arrays = {name: arrays[name] for name in cls._FORMS}
-        lengths = {len(array) for name, array in arrays.items() if array.ndim and name != "student"}
+        own_forms = cls._FORMS | cls._OPTIONAL_FORMS
+        arrays = {name: arrays[name] for name in own_forms if name in arrays}
+        by_query = [name for name in cls._FORMS if name != "student"]
+        lengths = {len(arrays[name]) for name in by_query if arrays[name].ndim}
         widths = {array.shape[1] for array in arrays.values() if array.ndim == 2}
         if len(lengths) != 1 or len(widths) != 1:
             raise damaged(

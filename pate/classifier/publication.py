@@ -161,6 +161,7 @@ class Publication:
             features=origin,
             stated_public=stated_public,
             labels_have_gaps=facts.labels_have_gaps,
+            label_names=facts.label_names,
         )
         publish(
             self.model,

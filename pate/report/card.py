@@ -3,6 +3,7 @@
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from operator import itemgetter
 from pathlib import Path
 from string import Template
 from typing import Self
@@ -15,7 +16,7 @@ from pate.files.reading import read_value
 from pate.files.strict_json import plain, to_json
 from pate.html_table import html_table
 from pate.report.privacy import Privacy, Scalar, guarantee_line
-from pate.report.wording import PAPER_LABEL, SEEDED_WARNING
+from pate.report.wording import PAPER_LABEL, SEEDED_WARNING, percent
 from pate.validation import require, require_count
 
 _CARD = Template(Path(__file__).with_name("privacy_card.md").read_text(encoding="utf-8"))
@@ -24,6 +25,7 @@ _GAPS = (
     "\n- That labels of private records may be missing: that is public. Which labels a record has is covered, "
     "as the labels are."
 )
+_FEWEST_KNOWN = 5  # labels that the card names
 
 PRIVACY = "privacy.json"  # the name of `PrivacyStatement` in a bundle
 
@@ -61,6 +63,8 @@ class PrivacyStatement:
     stated_public: tuple[str, ...] = ()
     # the most that attacks find in the release; None for an infinite epsilon, and in statements of earlier versions
     attacks: AttackBounds | None = None
+    # the released share of records for which a label is known, by label; left out of the file if none were released
+    known_shares: Mapping[str, float] = field(default_factory=dict)
 
     @classmethod
     def from_privacy(
@@ -72,6 +76,7 @@ class PrivacyStatement:
         num_labels: int,
         num_teachers: int,
         stated_public: Sequence[str] = (),
+        known_shares: Mapping[str, float] | None = None,
     ) -> Self:
         """Returns the statement of a price.
 
@@ -97,6 +102,7 @@ class PrivacyStatement:
             num_teachers=num_teachers,
             stated_public=tuple(stated_public),
             attacks=privacy.attacks,
+            known_shares=known_shares or {},
         )
 
     @property
@@ -127,8 +133,9 @@ class PrivacyStatement:
     def write(self, folder: Path | str) -> None:
         """Writes `privacy.json` into the folder of a bundle."""
         values = plain(self)
-        if not self.stated_public:
-            del values["stated_public"]
+        for name in ("stated_public", "known_shares"):
+            if not values[name]:
+                del values[name]
         write_text(Path(folder, PRIVACY), text=to_json(values) + "\n")
 
     @classmethod
@@ -160,6 +167,7 @@ def privacy_card(
     places: Sequence[str] = (),
     stated_public: Sequence[str] = (),
     labels_have_gaps: bool = False,
+    known_shares: Mapping[str, float] | None = None,
 ) -> str:
     """Returns the privacy card as Markdown.
 
@@ -179,6 +187,7 @@ def privacy_card(
         places: sentences for each holder of records (`pate.run.places`); empty without holders.
         stated_public: what is public by the statement of the data owner alone, such as "classes"; empty for nothing.
         labels_have_gaps: whether labels of private records may be unknown, which is public.
+        known_shares: the released share of records for which a label is known, by label; None if none were released.
 
     Raises:
         InvalidValue: there are more answers than queries, or a number is negative or not whole.
@@ -193,6 +202,8 @@ def privacy_card(
     counts = {"queries answered": num_answered, "hits": num_hits}
     counts |= {"labels per query": num_labels, "teachers": num_teachers}
     rows = [*origin.items(), *privacy.terms, *privacy.mechanism_rows(name), *counts.items()]
+    if known_shares:
+        rows.append(("labels that are known, released with noise", _coverage(known_shares)))
     promise, reading = _promise(privacy)
     covered = "\n".join(
         (
@@ -233,6 +244,14 @@ def features_origin(features: Mapping[str, Scalar]) -> str:
     if "model" in features:
         weights = f", weights from {features['model']} (SHA-256 {features['weights_sha256']})"
     return f"were {fitted}{weights}, on no private record; the extractor's SHA-256 is {features['extractor_sha256']}"
+
+
+def _coverage(known_shares: Mapping[str, float]) -> str:
+    """Returns a line on how often labels are known, with those that are known least often."""
+    shares = sorted(known_shares.items(), key=itemgetter(1))
+    least = ", ".join(f"{name} {percent(share)}" for name, share in shares[:_FEWEST_KNOWN])
+    mean = percent(sum(known_shares.values()) / len(known_shares))
+    return f"{mean} of all; least often: {least}. A label that few records know is learned with more noise"
 
 
 def _promise(privacy: Privacy) -> tuple[str, str]:

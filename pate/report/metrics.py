@@ -83,14 +83,14 @@ def summarized(per_label: Mapping[str, Floats], *, micro_f1: float) -> Scores:
     weights = None if (num_known == num_known[0]).all() else num_known[is_known]
     return Scores(
         accuracy=float(np.average(per_label["accuracy"][is_known], weights=weights)),
-        balanced_accuracy=_mean_of_defined(per_label["balanced_accuracy"]),
+        balanced_accuracy=mean_of_defined(per_label["balanced_accuracy"]),
         micro_f1=micro_f1,
         macro_f1=float(np.mean(per_label["f1"][is_known])),
-        mean_average_precision=_mean_of_defined(per_label["average_precision"]),
+        mean_average_precision=mean_of_defined(per_label["average_precision"]),
     )
 
 
-def _mean_of_defined(values: Floats) -> float | None:
+def mean_of_defined(values: Floats) -> float | None:
     """Returns the mean of the values that are not NaN; None if all are NaN."""
     is_defined = ~np.isnan(values)
     return float(np.mean(values[is_defined])) if is_defined.any() else None

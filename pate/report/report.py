@@ -11,6 +11,7 @@ from pate.files.atomic import write_text
 from pate.files.reading import read_value
 from pate.files.strict_json import from_json, to_json
 from pate.html_table import html_table
+from pate.report.bands import PrevalenceBand
 from pate.report.intervals import Interval
 from pate.report.membership import Membership
 from pate.report.metrics import Scores
@@ -37,7 +38,9 @@ NOT_COVERED = {
     "membership": "compares the student's losses on private records and on test records",
     "data_dependent": "computed from the votes without noise; the guarantee is privacy.epsilon",
     "verdict": "compares scores that read true labels",
+    "bands": "labels are sorted by their prevalence among the private records",
     "data.label_cardinality": "computed from true labels",
+    "data.known_labels": "counts which labels of private records are known",
     "heading": "names settings of the command line, a seed among them",
     "duration_s": "the time a run takes depends on the private data",
 }
@@ -127,6 +130,8 @@ class DataSummary:
     num_groups: int | None = None
     # the extractor of features, with digests; None if inputs are taken as they are
     features: Mapping[str, Scalar] | None = None
+    # the share of labels that are known, by split; empty if the labels of private records have no gaps
+    known_labels: Mapping[str, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -156,6 +161,8 @@ class Report:
     left_out: Mapping[str, str] = field(default_factory=dict)
     # the sample of the private records that a model learned from, by its key in `models`
     sampled: Mapping[str, str] = field(default_factory=dict)
+    # head, middle and tail of the labels, with the scores of models on each; empty for fewer than three labels
+    bands: tuple[PrevalenceBand, ...] = ()
 
     def __post_init__(self) -> None:
         priced = self.privacy.num_queries

@@ -12,6 +12,7 @@ from pate.accounting import Budget, PrivacyUnit, SelfComposedEvent
 from pate.accounting.attack_bounds import AttackBounds
 from pate.accounting.event_tree import failure_probability
 from pate.aggregators import Release
+from pate.aggregators.centered_release import CenteredRelease, RoundsRelease
 from pate.aggregators.release import ChargedRelease
 from pate.data import Split
 from pate.files.atomic import write_text
@@ -154,6 +155,7 @@ def write_price(
     features: Mapping[str, Scalar] | None,
     stated_public: Sequence[str] = (),
     labels_have_gaps: bool = False,
+    label_names: Sequence[str] = (),
 ) -> None:
     """Writes the privacy card of a release for people, and `privacy.json`, which states the same price for programs.
 
@@ -169,7 +171,13 @@ def write_price(
         features: the settings of the features that replace pictures or texts; None if the inputs are plain numbers.
         stated_public: what is public by the statement of the data owner alone, such as "classes"; empty for nothing.
         labels_have_gaps: whether labels of private records may be unknown, which is public.
+        label_names: the names of the labels, beside which released known shares are published.
     """
+    known_shares: Mapping[str, float] = {}
+    if isinstance(drawn_release, (CenteredRelease, RoundsRelease)):
+        shares = drawn_release.known_shares
+        if shares is not None:
+            known_shares = dict(zip(label_names, shares.tolist(), strict=True))
     shape = release_charge.priced.shape
     data = data if real else f"{data} (synthetic)"
     card = privacy_card(
@@ -184,6 +192,7 @@ def write_price(
         places=places,
         stated_public=stated_public,
         labels_have_gaps=labels_have_gaps,
+        known_shares=known_shares,
     )
     write_text(folder / "privacy_card.md", text=card)
     statement = PrivacyStatement.from_privacy(
@@ -193,5 +202,6 @@ def write_price(
         num_labels=shape.num_labels,
         num_teachers=shape.num_teachers,
         stated_public=stated_public,
+        known_shares=known_shares,
     )
     statement.write(folder)

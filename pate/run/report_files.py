@@ -103,6 +103,7 @@ def write_report(
         real=dataset.real,
         features=report.data.features,
         labels_have_gaps=labels_have_gaps,
+        label_names=dataset.label_names,
     )
     publish(
         student.model,

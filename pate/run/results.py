@@ -21,6 +21,7 @@ from pate.models import StudentModel, Voter
 from pate.pricing import PricedRelease
 from pate.pricing.guard import group_votes_tell_more
 from pate.report import Report, metric_intervals, per_label_metrics
+from pate.report.bands import prevalence_bands
 from pate.report.constants import CONSTANTS, Constant
 from pate.report.figures import RunFigures
 from pate.report.membership import Membership
@@ -162,6 +163,7 @@ class Results:
                 features=None
                 if data.preprocessing is None
                 else dict(data.preprocessing.origin) or None,
+                known_labels=_known_labels(data),
             ),
             seed=self.charge.seed,
             versions={"pate": VERSION} | {package: version(package) for package in _PACKAGES},
@@ -171,6 +173,13 @@ class Results:
             data_dependent=data_dependent_epsilon,
             left_out=left_out,
             sampled=self.sampled,
+            bands=prevalence_bands(
+                data.private.label_shares,
+                {
+                    name: metrics["average_precision"]
+                    for name, metrics in self._metrics_by_label.items()
+                },
+            ),
         )
 
     def _data_dependent_epsilon(self, epsilon_on_votes: EpsilonOnVotes) -> DataDependentEpsilon:
@@ -308,6 +317,17 @@ class Results:
         values[-1] = max(values[-1], total) if math.isfinite(total) else total
         next_points = np.searchsorted(points, np.arange(1, num_queries + 1))
         return np.array(values)[next_points]
+
+
+def _known_labels(dataset: Dataset) -> dict[str, float]:
+    """Returns the share of labels that are known in each split; empty if those of private records have no gaps."""
+    if dataset.private.known is None:
+        return {}
+    splits = {"private": dataset.private, "public": dataset.public, "test": dataset.test}
+    return {
+        name: 1.0 if split.known is None else float(split.known.mean())
+        for name, split in splits.items()
+    }
 
 
 def _largest_gaps(histogram: NDArray[np.integer], num_teachers: int) -> NDArray[np.int64]:

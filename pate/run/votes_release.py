@@ -275,6 +275,7 @@ def _write(
         real=cohort.real,
         name=plan.aggregator_name,
         features=features or None,
+        label_names=cohort.label_names,
     )
     if config is not None:
         write_text(folder.release / "config.yaml", text=config)

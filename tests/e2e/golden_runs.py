@@ -60,6 +60,13 @@ def write_data(folder: Path) -> list[str]:
     }
     for name, rows in splits.items():
         np.savez(folder / f"{name}.npz", inputs=inputs[rows], labels=labels[rows])
+        known = rng.random(labels[rows].shape) < [0.3, 0.5, 0.7, 0.9, 1.0]
+        np.savez(
+            folder / f"{name}-with-gaps.npz",
+            inputs=inputs[rows],
+            labels=labels[rows] & known,
+            known=known,
+        )
     return ["data=arrays", *(f"data.{name}={folder / name}.npz" for name in splits)]
 
 
@@ -183,6 +190,33 @@ def run_rounds(data: list[str], folder: Path) -> Snapshot:
     }
 
 
+def run_with_gaps(aggregator: str, data: list[str], folder: Path) -> Snapshot:
+    """Runs `pate-train` with linear teachers on the small data, many of whose labels are unknown."""
+    settings = [setting.replace(".npz", "-with-gaps.npz") for setting in data]
+    output = folder / f"{aggregator}-with-gaps"
+    settings += [
+        f"aggregator={aggregator}",
+        "teacher=linear",
+        "teacher.num_teachers=240",
+        "student=linear",
+        "num_queries=40",
+        "target_epsilon=100",
+        "target_delta=1e-5",
+        "accountant=rdp",
+        "allow_useless=true",
+        "logger=none",
+        "seed=3",
+        f"output_dir={output}",
+        f"ledger={output}.db",
+    ]
+    succeeded("train", arguments=settings)
+    return {
+        "release": snapshot_of_release(output / "release", folder),
+        "ledger": snapshot_of_ledger(output.with_suffix(".db")),
+        "report": snapshot_of_report(output / "report.json"),
+    }
+
+
 def run_classifier(data: list[str], folder: Path) -> Snapshot:
     """Fits `PATEClassifier` on the small data; returns the record of its release and predictions."""
     private = np.load(folder / "private.npz")
@@ -247,6 +281,10 @@ def golden_runs() -> dict[str, Callable[[list[str], Path], Snapshot]]:
         "classifier": run_classifier,
         "comparison": run_comparison,
     }
+    for aggregator in ("centered_votes", "gaussian_votes"):
+        runs[f"gaps, aggregator={aggregator}"] = lambda data, folder, name=aggregator: (
+            run_with_gaps(name, data, folder)
+        )
     for aggregator in AGGREGATORS:
         runs[f"aggregator={aggregator}"] = lambda data, folder, name=aggregator: run_aggregator(
             name, data, folder

@@ -1,10 +1,12 @@
 import math
+from collections.abc import Mapping
 from dataclasses import fields, replace
+from pathlib import Path
 
 from pate.report import Privacy, PrivacyStatement, Report, privacy_card
 
 
-def card(report: Report) -> str:
+def card(report: Report, known_shares: Mapping[str, float] | None = None) -> str:
     """Returns the privacy card of a report."""
     return privacy_card(
         report.privacy,
@@ -12,6 +14,7 @@ def card(report: Report) -> str:
         num_answered=report.release.num_answered,
         num_labels=report.data.num_labels,
         num_teachers=report.teachers.num_teachers,
+        known_shares=known_shares,
     )
 
 
@@ -134,3 +137,26 @@ def test_the_card_says_that_labels_may_be_missing(report: Report) -> None:
     )
     assert words in text
     assert text.replace(text[text.index(words) - 1 :].rstrip("\n"), "") == card(report)
+
+
+def test_released_known_shares_are_published_by_label(report: Report, tmp_path: Path) -> None:
+    """The card names the labels that are known least often; without gaps neither file mentions them."""
+    shares = {f"label {number}": number / 10 for number in range(1, 8)}
+    text = card(report, shares)
+    assert "40.0% of all; least often: label 1 10.0%, label 2 20.0%," in text
+    assert "label 6" not in text
+    assert "labels that are known" not in card(report)
+    for known_shares in (shares, {}):
+        statement = PrivacyStatement.from_privacy(
+            report.privacy,
+            data="d",
+            num_answered=3,
+            num_labels=7,
+            num_teachers=5,
+            known_shares=known_shares,
+        )
+        statement.write(tmp_path)
+        read_back = PrivacyStatement.read(tmp_path, remedy="")
+        assert read_back.known_shares == known_shares
+        has_field = "known_shares" in (tmp_path / "privacy.json").read_text(encoding="utf-8")
+        assert has_field == bool(known_shares)

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from pate.report import Report
+from pate.report.bands import PrevalenceBand
 from pate.report.figures import RunFigures
 from pate.report.page import render_html
 
@@ -236,3 +237,27 @@ def test_a_model_without_scores_has_its_reason(report: Report, figures: RunFigur
         == "not trained, as all_records=false"
     )
     assert "Why a model has no scores." not in render_html(report, figures)
+
+
+@pytest.mark.usefixtures("no_pictures")
+def test_bands_and_gaps_have_their_place_on_the_page(report: Report, figures: RunFigures) -> None:
+    """The page has a row for each band, the known share of each label and of each split."""
+    band = PrevalenceBand(
+        name="tail",
+        num_labels=1,
+        highest=0.02,
+        lowest=0.01,
+        mean_average_precision={"prior": 0.015, "student": 0.25},
+    )
+    known = {"private": 0.2, "public": 1.0, "test": 0.5}
+    with_gaps = replace(report, bands=(band,), data=replace(report.data, known_labels=known))
+    student = {**figures.per_label["student"], "num_known": np.array([100.0, 200.0, 0.0, 9973.0])}
+    page = self_contained(render_html(with_gaps, replace(figures, per_label={"student": student})))
+    rows = page.texts(tag="tr")
+    assert f"tail0.0200{DASH}0.010010.0150.250" in [row.replace(" ", "") for row in rows]
+    assert any("private 20.0%, public 100.0%, test 50.0%" in row for row in rows)
+    assert "known" in page.texts(tag="th")
+    assert any(
+        text.startswith("Scores on 9,973 test samples, of whose labels 10,273 are known.")
+        for text in page.texts(tag="caption")
+    )

@@ -1,0 +1,36 @@
+"""Prevalence bands: thirds of the labels by frequency, each with the mean average precision of every model."""
+
+import numpy as np
+
+from pate.report.bands import prevalence_bands
+
+
+def test_bands_are_thirds_of_the_labels_from_frequent_to_rare() -> None:
+    """Seven labels: three, two and two. A label without average precision is left out of the mean."""
+    prevalence = np.array([0.01, 0.5, 0.02, 0.4, 0.3, 0.2, 0.1])
+    precisions = {
+        "student": np.array([np.nan, 0.9, 0.1, 0.8, 0.7, 0.4, 0.2]),
+        "prior": np.array([np.nan, 0.5, np.nan, 0.4, 0.3, 0.2, 0.1]),
+    }
+    head, middle, tail = prevalence_bands(prevalence, precisions)
+    assert (head.name, head.num_labels, head.highest, head.lowest) == ("head", 3, 0.5, 0.3)
+    assert (middle.num_labels, middle.highest, middle.lowest) == (2, 0.2, 0.1)
+    assert (tail.num_labels, tail.highest, tail.lowest) == (2, 0.02, 0.01)
+    means = [
+        {model: mean if mean is None else round(mean, 9) for model, mean in scores.items()}
+        for scores in (
+            head.mean_average_precision,
+            middle.mean_average_precision,
+            tail.mean_average_precision,
+        )
+    ]
+    assert means == [
+        {"student": 0.8, "prior": 0.4},
+        {"student": 0.3, "prior": 0.15},
+        {"student": 0.1, "prior": None},
+    ]
+
+
+def test_two_labels_have_no_bands() -> None:
+    """There is no middle."""
+    assert prevalence_bands(np.array([0.5, 0.1]), {}) == ()
