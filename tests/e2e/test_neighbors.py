@@ -158,13 +158,18 @@ def _forms(known: NDArray[np.bool_]) -> list[bytes]:
     return forms
 
 
-@pytest.mark.parametrize("words", [WORDS, CENTERED])
+# centered votes release the share of records that know each label, with noise, and state it with the price
+@pytest.mark.parametrize(
+    ("words", "files_of_votes"),
+    [(WORDS, VOTE_FILES), (CENTERED, VOTE_FILES | {"privacy.json", "privacy_card.md"})],
+)
 def test_no_published_file_holds_the_mask_of_private_records(
-    tmp_path: Path, words: tuple[str, ...]
+    tmp_path: Path, words: tuple[str, ...], files_of_votes: set[str]
 ) -> None:
     """Two runs differ in which 30 private labels are missing.
 
-    They publish the same files. Settings, price and cards are equal, and no file has one of the masks in any form.
+    They publish the same files. Settings, price and cards are equal but for released shares of known labels, and no
+    file has one of the masks in any form.
     """
     folders = [
         _release(tmp_path / str(number), unasked=mask, words=words)
@@ -174,9 +179,15 @@ def test_no_published_file_holds_the_mask_of_private_records(
     assert first.keys() == second.keys()
     for name, content in first.items():
         file_name = name.split("/")[0]
-        assert len(content) == len(second[name]) or file_name in {*VOTE_FILES, "student"}, name
-        if file_name not in VOTE_FILES and file_name != "student":
+        if file_name not in files_of_votes and file_name != "student":
             assert content == second[name], name
+    prices = [json.loads(contents["privacy.json"]) for contents in (first, second)]
+    for price, mask in zip(prices, MASKS, strict=True):
+        shares = np.array([*price.pop("known_shares", {"flu": 0.0, "cough": 0.0}).values()])
+        true_shares = _mask(mask).mean(axis=0)
+        is_gapped = true_shares < 1
+        assert (np.abs(shares - true_shares)[is_gapped] > 1e-6).all()
+    assert prices[0] == prices[1]
     for mask in MASKS:
         for form in _forms(_mask(mask)):
             holders = [name for name, content in (first | second).items() if form in content]
