@@ -191,22 +191,24 @@ def gaussian_epsilon(mu: float, *, target_delta: float) -> float:
     log_delta = math.log(target_delta)
     lowest = max(-mu / 2, -40.0)  # farther left delta is 1
     log_delta -= _ULP * abs(log_delta)
-    if mu == 0 or _log_delta(mu, place=lowest) <= log_delta:
+    if mu == 0 or _log_delta(mu, scaled_epsilon=lowest) <= log_delta:
         return 0.0
     highest = math.sqrt(-2 * log_delta) + 1e-3  # there delta is less than half
     # Delta is too large at `lowest`, and never at `highest`.
     while highest - lowest > 1e-14 + 4 * _ULP * abs(highest):
         middle = (lowest + highest) / 2
         lowest, highest = (
-            (middle, highest) if _log_delta(mu, place=middle) > log_delta else (lowest, middle)
+            (middle, highest)
+            if _log_delta(mu, scaled_epsilon=middle) > log_delta
+            else (lowest, middle)
         )
     return mu * (highest + mu / 2) * (1 + _ROUNDING)
 
 
-def _log_delta(mu: float, place: float) -> float:
-    """Returns log delta of a Gaussian release at epsilon = mu (place + mu / 2), rounded up.
+def _log_delta(mu: float, scaled_epsilon: float) -> float:
+    """Returns log delta of a Gaussian release at epsilon = mu (scaled_epsilon + mu / 2), rounded up.
 
-    With a = place, the Mills ratio R(x) = Phi(-x) / phi(x), and R' = x R - 1,
+    With a = scaled_epsilon, the Mills ratio R(x) = Phi(-x) / phi(x), and R' = x R - 1,
 
         delta = Phi(-a) - e^epsilon Phi(-a - mu) = phi(a) (R(a) - R(a + mu)).
 
@@ -215,25 +217,25 @@ def _log_delta(mu: float, place: float) -> float:
 
     Args:
         mu: the l2 sensitivity / noise std, > 0.
-        place: the number a = epsilon / mu - mu / 2, which stands for the epsilon.
+        scaled_epsilon: the number a = epsilon / mu - mu / 2, which stands for the epsilon.
     """
-    log_density = -place * place / 2 - math.log(2 * math.pi) / 2
-    if place < _LEFT:
-        second_term = math.exp(log_density) * _mills_ratio(place + mu) * (1 - 16 * _ULP)
-        return min(math.log(few_ndtr(-place) - second_term) + 4 * _ULP, 0)
+    log_density = -scaled_epsilon * scaled_epsilon / 2 - math.log(2 * math.pi) / 2
+    if scaled_epsilon < _LEFT:
+        second_term = math.exp(log_density) * _mills_ratio(scaled_epsilon + mu) * (1 - 16 * _ULP)
+        return min(math.log(few_ndtr(-scaled_epsilon) - second_term) + 4 * _ULP, 0)
     if mu < _SMALL_MU:
         nodes, weights = gauss_legendre(_NODES)
-        x = place + mu * (1 + nodes) / 2
+        x = scaled_epsilon + mu * (1 + nodes) / 2
         slopes = np.where(x > _FAR, 1 / np.maximum(x, 1.0) ** 2, 1 - x * _mills_ratio(x))
         log_difference = math.log(mu) + math.log(float(weights @ np.maximum(slopes, 0.0)) / 2)
-        num_ulps = 4 * (1 + min(place + mu, _FAR) ** 2)
+        num_ulps = 4 * (1 + min(scaled_epsilon + mu, _FAR) ** 2)
     else:
-        ratio = float(_mills_ratio(place))
-        difference = ratio - float(_mills_ratio(place + mu))
+        ratio = float(_mills_ratio(scaled_epsilon))
+        difference = ratio - float(_mills_ratio(scaled_epsilon + mu))
         log_difference = math.log(difference)
         num_ulps = 16 * ratio / difference
     log_delta = log_density + log_difference
-    rounding = _ULP * (place * place + abs(log_delta) + num_ulps + 16)
+    rounding = _ULP * (scaled_epsilon * scaled_epsilon + abs(log_delta) + num_ulps + 16)
     return log_delta + rounding
 
 

@@ -17,22 +17,22 @@ def largest_count(is_affordable: Callable[[int], bool], *, maximum: int, guess: 
     guess = min(guess, maximum)
     step = max(guess // 32, 1)
     if guess == 0 or is_affordable(guess):
-        low = guess
-        high = guess + step
-        while high <= maximum and is_affordable(high):
+        smaller_count = guess
+        larger_count = guess + step
+        while larger_count <= maximum and is_affordable(larger_count):
             step *= 2
-            low = high
-            high += step
+            smaller_count = larger_count
+            larger_count += step
     else:
-        high = guess
-        low = max(guess - step, 0)
-        while low > 0 and not is_affordable(low):
+        larger_count = guess
+        smaller_count = max(guess - step, 0)
+        while smaller_count > 0 and not is_affordable(smaller_count):
             step *= 2
-            high = low
-            low = max(low - step, 0)
+            larger_count = smaller_count
+            smaller_count = max(smaller_count - step, 0)
 
     def is_too_many(count: int) -> bool:
         return not is_affordable(count)
 
-    candidates = range(low + 1, min(high, maximum + 1))
-    return low + bisect_left(candidates, True, key=is_too_many)
+    candidates = range(smaller_count + 1, min(larger_count, maximum + 1))
+    return smaller_count + bisect_left(candidates, True, key=is_too_many)

@@ -149,7 +149,7 @@ class ExactAccountant(LossAccountant):
                 continue
             pairs = dominating_pairs(leaf)
             if pairs is not None:
-                steps.append(RepeatedStep(pairs=pairs, times=times))
+                steps.append(RepeatedStep(pairs=pairs, num_times=times))
             if isinstance(leaf, events.WinnerEvent):
                 mu_squared_of_counts = _mu_squared(
                     leaf.noise_multiplier, num_releases=leaf.num_moving * times
@@ -219,7 +219,7 @@ class ExactAccountant(LossAccountant):
             return [_GaussianTotal(mu)]
         # With two neighbors exchanged, too, where that makes a difference: a unit comes at all steps, or goes.
         exchanged = [
-            RepeatedStep(pairs=step.pairs.exchanged, times=step.times)
+            RepeatedStep(pairs=step.pairs.exchanged, num_times=step.num_times)
             if isinstance(step.pairs, SampledPair)
             else step
             for step in steps
@@ -252,8 +252,10 @@ class ExactAccountant(LossAccountant):
         gaussian = []
         if mu > 0:
             pair = ShiftedMaximum(num_normals=1, mean_shift=mu)
-            gaussian.append(RepeatedStep(pairs=pair, times=1))
-        fixed = [RepeatedStep(pairs=pairs, times=times) for pairs, times in times_of_fixed.items()]
+            gaussian.append(RepeatedStep(pairs=pair, num_times=1))
+        fixed = [
+            RepeatedStep(pairs=pairs, num_times=times) for pairs, times in times_of_fixed.items()
+        ]
         chosen = [step for step in steps if step.pairs not in times_of_fixed]
         ordered: Steps = (*gaussian, *fixed, *chosen)
         epsilons = rdp_to_epsilons(self._rdp.orders, self._rdp.rdp, target_delta=10.0**-level)

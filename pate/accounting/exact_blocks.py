@@ -69,7 +69,7 @@ class RepeatedStep(NamedTuple):
     """One release, described by the pairs that dominate it, with the number of times that it is repeated in a row."""
 
     pairs: DominatingPairs
-    times: int
+    num_times: int
 
 
 Steps = tuple[RepeatedStep, ...]
@@ -111,7 +111,7 @@ def composed(
             any_order=any_order,
         )
         deltas = block.profile()[len(block.masses) // 2 :]
-        grid = LossGrid(first=0, size=len(deltas), spacing=block.spacing)
+        grid = LossGrid(first_index=0, num_points=len(deltas), spacing=block.spacing)
         return Profile(grid=grid, values=np.minimum(deltas, 1.0))
     has_fixed_pair = any(isinstance(pairs, FixedPair) for pairs, _ in steps)
     largest_num_points = _LARGEST_CONVOLUTION if has_fixed_pair else _LARGEST_NUM_POINTS
@@ -123,7 +123,9 @@ def composed(
     left_share = min(max(_LEFT_SHARE, _FEW_STEPS / num_steps), 1.0)
     first = -math.ceil(left_share * largest_epsilon / spacing) - 1
     grid = LossGrid(
-        first=first, size=math.ceil(largest_epsilon / spacing) + 3 - first, spacing=spacing
+        first_index=first,
+        num_points=math.ceil(largest_epsilon / spacing) + 3 - first,
+        spacing=spacing,
     )
     step_of: dict[DominatingPairs, CompositionStep] = {}
     values = -np.expm1(np.minimum(grid.points, 0.0))  # after the last step V(x) = max(0, 1 - e^x)
@@ -292,7 +294,9 @@ def composed_in_blocks(
     if fixed:
         stride = max(stride, math.ceil(largest_finite_loss / spacing / _LARGEST_CONVOLUTION))
     num_points = math.ceil(largest_finite_loss / spacing / stride) + 1
-    block_grid = LossGrid(first=0, size=num_points, spacing=stride * rounded_spacing(spacing))
+    block_grid = LossGrid(
+        first_index=0, num_points=num_points, spacing=stride * rounded_spacing(spacing)
+    )
     block_of: dict[Run, Block] = {}
     for longest in sorted(runs, key=len, reverse=True):
         if longest in block_of:
@@ -325,7 +329,7 @@ def _grid_of_run(run: Run, *, spacing: float, largest_finite_loss: float) -> Los
     )
     farthest = min(usual_losses + max(_LOG_MISSING / 3 * rare_loss, 0.0), largest_finite_loss)
     size = math.ceil(farthest / spacing) + 3
-    return LossGrid(first=0, size=size, spacing=rounded_spacing(spacing), mirrored=True)
+    return LossGrid(first_index=0, num_points=size, spacing=rounded_spacing(spacing), mirrored=True)
 
 
 def _repeated_block(pair: FixedPair, times: int, grid: LossGrid, negligible: float) -> Block:
@@ -339,12 +343,12 @@ def _repeated_block(pair: FixedPair, times: int, grid: LossGrid, negligible: flo
         grid: the grid of losses; larger losses count as infinite.
         negligible: the probability of large losses that may count as infinite.
     """
-    num_points = grid.first + grid.size
+    num_points = grid.first_index + grid.num_points
     if isinstance(pair, NoisyMaximum):
         block = _maximum_block(pair, grid.spacing, num_points)
     else:
         masses, missing = discretized_loss(
-            pair, spacing=grid.spacing, largest_multiple=grid.size, negligible_mass=negligible
+            pair, spacing=grid.spacing, largest_multiple=grid.num_points, negligible_mass=negligible
         )
         block = Block(masses=masses, missing=missing, spacing=grid.spacing)
     return block.power(times, largest_num_points=num_points)
@@ -373,8 +377,8 @@ def _last_profiles(run: Run, grid: LossGrid, negligible: float) -> Array:
     The results are cached, because runs of other lengths have the same last steps.
     """
     step_of: dict[DominatingPairs, CompositionStep] = {}
-    values = np.zeros(grid.size)
-    profiles = np.empty((len(run), grid.size))
+    values = np.zeros(grid.num_points)
+    profiles = np.empty((len(run), grid.num_points))
     for row, pairs in enumerate(reversed(run)):
         if pairs not in step_of:
             step_of[pairs] = composition_step(pairs, grid, negligible=negligible)

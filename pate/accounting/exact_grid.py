@@ -30,13 +30,14 @@ _NEARLY = 1e-8
 class Shift(NamedTuple):
     """The weights that express V(x - loss) by V at two points of the grid with spacing h, for all points x.
 
-    The expression is lower * V(x + whole * h) + upper * V(x + (whole + 1) * h). Both weights include the probability of
-    the loss. If `whole` is minus the grid's size, x + whole * h lies left of all points, where V is 1.
+    The expression is lower_weight * V(x + w h) + upper_weight * V(x + (w + 1) h) with w = `whole_steps`. Both weights
+    include the probability of the loss. If w is minus the grid's number of points, x + w h lies left of all points,
+    where V is 1.
     """
 
-    whole: int
-    lower: float
-    upper: float
+    whole_steps: int
+    lower_weight: float
+    upper_weight: float
 
 
 Shifts = tuple[Shift, ...]
@@ -45,10 +46,10 @@ Shifts = tuple[Shift, ...]
 
 @dataclass(frozen=True)
 class LossGrid:
-    """The grid with the points first * spacing, (first + 1) * spacing, ..., (first + size - 1) * spacing."""
+    """The grid with the points k * spacing, for the integers k from `first_index` on."""
 
-    first: int  # the index of the first point
-    size: int  # the number of points, >= 2
+    first_index: int  # the index of the first point
+    num_points: int  # the number of points, >= 2
     spacing: float  # h > 0, as `rounded_spacing` returns it
     # True for functions with the mirror image V(-x) = 1 - e^-x + e^-x V(x), the profiles of symmetric pairs; `first`
     # is 0 then, and the mirror image takes the place of the chord left of all points
@@ -56,28 +57,28 @@ class LossGrid:
 
     @property
     def points(self) -> Array:
-        """The points of the grid, `[size]`."""
-        indices = np.arange(self.first, self.first + self.size, dtype=np.float64)
+        """The points of the grid, `[num_points]`."""
+        indices = np.arange(self.first_index, self.first_index + self.num_points, dtype=np.float64)
         return np.asarray(indices * self.spacing)
 
     def padding(self, largest_loss: float) -> int:
         """Returns the number of points that `padded` must add on each side for shifts by up to `largest_loss`."""
-        return math.ceil(min(largest_loss / self.spacing, self.size)) + 3
+        return math.ceil(min(largest_loss / self.spacing, self.num_points)) + 3
 
     def padded(self, deltas: Array, num_padding: int) -> Array:
         """Returns V at the points of the grid and upper bounds of V at `num_padding` further points on each side.
 
         Args:
-            deltas: V at the points of the grid, `[size]`.
+            deltas: V at the points of the grid, `[num_points]`.
             num_padding: the number of further points on each side.
 
         Returns:
-            The values, `[num_padding + size + num_padding]`.
+            The values, `[num_padding + num_points + num_padding]`.
         """
         distance = self.spacing * np.arange(num_padding, 0, -1)
         right = np.full(num_padding, deltas[-1])
         if self.mirrored:
-            beyond_end = np.full(max(num_padding + 1 - self.size, 0), deltas[-1])
+            beyond_end = np.full(max(num_padding + 1 - self.num_points, 0), deltas[-1])
             reflected = np.concatenate([deltas[1 : num_padding + 1], beyond_end])[::-1]
             mirror_image = -np.expm1(-distance) + np.exp(-distance) * reflected
             return np.concatenate([mirror_image, deltas, right])
@@ -91,7 +92,7 @@ class LossGrid:
         no interpolation.
         """
         multiple = math.inf
-        if abs(loss) < self.size * self.spacing:
+        if abs(loss) < self.num_points * self.spacing:
             multiple = round(loss / self.spacing) * self.spacing
         is_nearly_multiple = abs(loss) <= abs(multiple) <= abs(loss) * (1 + _NEARLY)
         return multiple if is_nearly_multiple else loss * _OUTWARD
@@ -101,9 +102,11 @@ class LossGrid:
 
         The weights are exact for a function that is linear in e^x between the points of the grid.
         """
-        if abs(privacy_loss) > (self.size - 1) * self.spacing:
-            beyond_all_points = -self.size if privacy_loss > 0 else self.size + 1
-            return Shift(whole=beyond_all_points, lower=loss_probability, upper=0.0)
+        if abs(privacy_loss) > (self.num_points - 1) * self.spacing:
+            beyond_all_points = -self.num_points if privacy_loss > 0 else self.num_points + 1
+            return Shift(
+                whole_steps=beyond_all_points, lower_weight=loss_probability, upper_weight=0.0
+            )
         whole = math.floor(-privacy_loss / self.spacing)
         # The quotient was rounded, so its floor may be wrong by one.
         whole += (-privacy_loss >= (whole + 1) * self.spacing) - (
@@ -114,25 +117,25 @@ class LossGrid:
         # Chord in e^x: the weights are e^beyond (e^before - 1) / (e^h - 1) and (e^beyond - 1) / (e^h - 1).
         scale = loss_probability / math.expm1(self.spacing)
         lower = scale * math.exp(beyond) * math.expm1(before)
-        return Shift(whole=whole, lower=lower, upper=scale * math.expm1(beyond))
+        return Shift(whole_steps=whole, lower_weight=lower, upper_weight=scale * math.expm1(beyond))
 
     def shifted(self, padded_deltas: Array, num_padding: int, shift: Shift) -> Array:
-        """Returns the probability of a loss times V(x - loss) at all points x of the grid, `[size]`.
+        """Returns the probability of a loss times V(x - loss) at all points x of the grid, `[num_points]`.
 
         Args:
             padded_deltas: the values of V that the method `padded` has returned,
-                `[num_padding + size + num_padding]`.
+                `[num_padding + num_points + num_padding]`.
             num_padding: the number of points that were added on each side.
             shift: the shift by the loss.
         """
-        if shift.whole <= -self.size:  # left of all points V is 1
-            return np.full(self.size, shift.lower)
-        start = num_padding + shift.whole
-        lower_values = padded_deltas[start : start + self.size]
-        if shift.upper == 0:
-            return lower_values if shift.lower == 1 else shift.lower * lower_values
-        upper_values = padded_deltas[start + 1 : start + 1 + self.size]
-        return np.asarray(shift.lower * lower_values + shift.upper * upper_values)
+        if shift.whole_steps <= -self.num_points:  # left of all points V is 1
+            return np.full(self.num_points, shift.lower_weight)
+        start = num_padding + shift.whole_steps
+        lower_values = padded_deltas[start : start + self.num_points]
+        if shift.upper_weight == 0:
+            return lower_values if shift.lower_weight == 1 else shift.lower_weight * lower_values
+        upper_values = padded_deltas[start + 1 : start + 1 + self.num_points]
+        return np.asarray(shift.lower_weight * lower_values + shift.upper_weight * upper_values)
 
 
 def rounded_spacing(spacing: float) -> float:
@@ -155,24 +158,24 @@ class Profile:
     def delta(self, epsilon: float) -> float:
         """Returns an upper bound on delta at an epsilon, which must not lie left of the grid."""
         grid = self.grid
-        position = epsilon / grid.spacing - grid.first
-        if position >= grid.size - 1:
+        position = epsilon / grid.spacing - grid.first_index
+        if position >= grid.num_points - 1:
             return float(self.values[-1])
         index = max(math.floor(position), 0)
-        distance = epsilon - (grid.first + index) * grid.spacing
+        distance = epsilon - (grid.first_index + index) * grid.spacing
         share = math.expm1(distance) / math.expm1(grid.spacing)
         step = self.values[index + 1] - self.values[index]
         return float(self.values[index] + min(max(share, 0.0), 1.0) * step)
 
     def epsilon(self, delta: float) -> float:
         """Returns the smallest epsilon >= 0 at which the profile is at most `delta`; infinity where it never is."""
-        is_nonnegative = np.arange(self.grid.size) + self.grid.first >= 0
+        is_nonnegative = np.arange(self.grid.num_points) + self.grid.first_index >= 0
         above = np.flatnonzero((self.values > delta) & is_nonnegative)
         if above.size == 0:
             return 0.0
         last = int(above[-1])
-        if last + 1 == self.grid.size:
+        if last + 1 == self.grid.num_points:
             return math.inf
         share = float((self.values[last] - delta) / (self.values[last] - self.values[last + 1]))
         beyond_last = math.log1p(share * math.expm1(self.grid.spacing))
-        return (self.grid.first + last) * self.grid.spacing + beyond_last
+        return (self.grid.first_index + last) * self.grid.spacing + beyond_last

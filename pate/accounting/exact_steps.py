@@ -152,7 +152,10 @@ def composition_step(
             return _span_step(grid, length=pairs.length)
         case ShiftedMaximum():
             masses, missing = discretized_loss(
-                pairs, spacing=grid.spacing, largest_multiple=grid.size, negligible_mass=negligible
+                pairs,
+                spacing=grid.spacing,
+                largest_multiple=grid.num_points,
+                negligible_mass=negligible,
             )
             return fixed_pair_step(grid, loss_masses=masses, infinite_mass=missing)
     raise TypeError(type(pairs).__name__)
@@ -189,8 +192,8 @@ class _CoveredStep:
         self._is_winner = isinstance(tree, Winner)
         self._roots: list[Box | Pair] = [tree] if isinstance(tree, Box) else [*tree.roots]
         self._slack = _WINNER_SLACK if self._is_winner else _BOX_SLACK
-        self._pad = grid.padding(tree.largest)
-        summation = 2 * self._pad * 2.0**-52 if self._is_winner else 0.0
+        self._num_padding = grid.padding(tree.largest)
+        summation = 2 * self._num_padding * 2.0**-52 if self._is_winner else 0.0
         self._rounding_factor = 1 + _ROUNDING + summation
         self._shifts_of_pair: dict[Box | Pair, Shifts] = {}
         # Pairs without parts that the last split reached.
@@ -199,7 +202,7 @@ class _CoveredStep:
         self._num_splits = self._uses_left = 0
 
     def __call__(self, values: Array) -> Array:
-        padded = self._grid.padded(values, self._pad)
+        padded = self._grid.padded(values, self._num_padding)
         if self._uses_left > 0:
             self._uses_left -= 1
             best = self._largest(self._cover, padded)
@@ -228,7 +231,9 @@ class _CoveredStep:
             if self._is_winner and not pair.parts:
                 single.append(shifts)
                 continue
-            moved = [self._grid.shifted(padded_deltas, self._pad, shift) for shift in shifts]
+            moved = [
+                self._grid.shifted(padded_deltas, self._num_padding, shift) for shift in shifts
+            ]
             bound = reduce(np.add, moved)  # the sum of P(loss) V(x - loss)
             if pair.parts and (bound > enough).any():
                 pending += pair.parts
@@ -259,7 +264,9 @@ class _CoveredStep:
             else:
                 rounded_losses = map(grid.rounded_outward, pair.losses.tolist())
                 p_masses = (pair.masses * (1 + pair.excess)).tolist()
-                missing = Shift(whole=-grid.size, lower=pair.missing, upper=0.0)
+                missing = Shift(
+                    whole_steps=-grid.num_points, lower_weight=pair.missing, upper_weight=0.0
+                )
                 self._shifts_of_pair[pair] = (*map(grid.shift, rounded_losses, p_masses), missing)
         return self._shifts_of_pair[pair]
 
@@ -270,7 +277,7 @@ class _CoveredStep:
             weighted_sums: the expectations as matrix products.
             padded_deltas: the values V on the padded grid.
         """
-        size = self._grid.size
+        size = self._grid.num_points
         # Row i holds the values moved by i - pad points.
         windows = sliding_window_view(padded_deltas, size)
         best = np.zeros(size)
@@ -293,10 +300,10 @@ class _CoveredStep:
         for start in range(0, len(shifts_of_pairs), _SUMS_TOGETHER):
             batch = shifts_of_pairs[start : start + _SUMS_TOGETHER]
             inside = {
-                shift.whole
+                shift.whole_steps
                 for shifts in batch
                 for shift in shifts
-                if shift.whole > -self._grid.size
+                if shift.whole_steps > -self._grid.num_points
             }
             wholes = sorted(inside | {whole + 1 for whole in inside})
             column_of = {whole: column for column, whole in enumerate(wholes)}
@@ -304,12 +311,12 @@ class _CoveredStep:
             beyond = np.zeros((len(batch), 1))
             for row, shifts in enumerate(batch):
                 for shift in shifts:
-                    if shift.whole <= -self._grid.size:  # left of all points V is 1
-                        beyond[row] += shift.lower
+                    if shift.whole_steps <= -self._grid.num_points:  # left of all points V is 1
+                        beyond[row] += shift.lower_weight
                     else:
-                        weights[row, column_of[shift.whole]] += shift.lower
-                        weights[row, column_of[shift.whole + 1]] += shift.upper
-            starts = np.array(wholes, dtype=np.int64) + self._pad
+                        weights[row, column_of[shift.whole_steps]] += shift.lower_weight
+                        weights[row, column_of[shift.whole_steps + 1]] += shift.upper_weight
+            starts = np.array(wholes, dtype=np.int64) + self._num_padding
             batches.append(_WeightedSums(starts=starts, weights=weights, beyond=beyond))
         return batches
 
@@ -379,7 +386,7 @@ def fixed_pair_step(grid: LossGrid, loss_masses: Array, infinite_mass: float) ->
     rounding = _ROUNDING + len(loss_masses) * 2.0**-52
 
     def step(values: Array) -> Array:
-        reached = grid.padded(values, last + 1)[1 : 1 + 2 * last + grid.size]
+        reached = grid.padded(values, last + 1)[1 : 1 + 2 * last + grid.num_points]
         expectation = np.convolve(reached, loss_masses, mode="valid") + infinite_mass
         return np.minimum(expectation * (1 + rounding), 1.0)
 
@@ -408,7 +415,9 @@ def dominating_pairs(event: LeafEvent) -> DominatingPairs | None:
         case events.SampledGaussianEvent():
             # The pair of a removed unit where a unit may come or go (docs/proofs/alternatives.md).
             down = -event.shift if event.is_replaced else 0.0
-            return SampledPair(sampling_prob=event.sampling_prob, up=event.shift, down=down)
+            return SampledPair(
+                sampling_prob=event.sampling_prob, upper_mean=event.shift, lower_mean=down
+            )
         case events.PureDpEvent():
             if event.epsilon == 0:
                 return None

@@ -78,17 +78,19 @@ class Spent:
     amount: float = 0.0  # in the filter's unit, rounded up
     failure_prob: Fraction = Fraction(0)  # the sum of the failure probabilities, exact
     # the sum of the epsilons of pure DP, exact; infinity where an event is not pure
-    pure: Fraction | float = Fraction(0)
+    pure_epsilon: Fraction | float = Fraction(0)
     # in the second unit of a filter with two units; infinity where an event has no price in that unit
-    second: float = 0.0
+    second_amount: float = 0.0
 
     def plus(self, price: Spent, num_times: int = 1) -> Spent:
         """Returns the sums after a price is added `num_times` >= 1 times."""
         return Spent(
             amount=_sum_rounded_up(self.amount, price=price.amount, num_times=num_times),
             failure_prob=self.failure_prob + price.failure_prob * num_times,
-            pure=self.pure + price.pure * num_times,
-            second=_sum_rounded_up(self.second, price=price.second, num_times=num_times),
+            pure_epsilon=self.pure_epsilon + price.pure_epsilon * num_times,
+            second_amount=_sum_rounded_up(
+                self.second_amount, price=price.second_amount, num_times=num_times
+            ),
         )
 
 
@@ -232,7 +234,7 @@ class PrivacyFilter(ABC):
         return Spent(
             amount=self.amount(event),
             failure_prob=Fraction(failure_probability(event)),
-            pure=pure,
+            pure_epsilon=pure,
         )
 
     def allows_failures(self, spent: Spent) -> bool:
@@ -266,7 +268,7 @@ class PrivacyFilter(ABC):
         The bounds are that of the filter's unit and the sum of pure epsilons. All charges together must satisfy the
         same bound. Their failure probabilities must fit, too.
         """
-        is_pure = spent.pure <= Fraction(self.max_epsilon) * (1 + Fraction(self._slack))
+        is_pure = spent.pure_epsilon <= Fraction(self.max_epsilon) * (1 + Fraction(self._slack))
         return self.allows_failures(spent) and (
             is_pure or self.epsilon(spent.amount) <= self.max_epsilon
         )
@@ -458,19 +460,19 @@ class GaussianAndRenyi(RenyiFilter):
         """
         price = super().price(event)
         if failure_probability(by_accesses(event)) > failure_probability(event):
-            return replace(price, second=math.inf)
+            return replace(price, second_amount=math.inf)
         try:
             mu_squared = math.fsum(
                 times * _mu_squared(leaf) for leaf, times in leaves(by_accesses(event)) if times
             )
         except InvalidValue:
             mu_squared = math.inf
-        return replace(price, second=mu_squared)
+        return replace(price, second_amount=mu_squared)
 
     def left(self, spent: Spent) -> float:
         """Returns the Renyi divergence that fits under the cap after `spent`; where that is 0, the mu^2 that fits."""
         renyi_left = super().left(spent)
-        return renyi_left or max(0.0, self.gaussian_budget - spent.second)
+        return renyi_left or max(0.0, self.gaussian_budget - spent.second_amount)
 
     @cached_property
     def gaussian_budget(self) -> float:
@@ -490,7 +492,7 @@ class GaussianAndRenyi(RenyiFilter):
         # One conversion of the spent amount: `gaussian_budget`, which takes some sixty, is for `left` alone.
         holds_by_mu = (
             self.allows_failures(spent)
-            and self._gaussian_filter.epsilon(spent.second) <= self.max_epsilon
+            and self._gaussian_filter.epsilon(spent.second_amount) <= self.max_epsilon
         )
         return holds_by_mu or super()._holds(spent)
 

@@ -4,7 +4,7 @@ Both distributions P and Q of a pair have closed forms, and the privacy loss log
 above a given value exactly for all x above some place:
 
     ShiftedMaximum   M + mean_shift against M, the largest of n standard normals; n = 1 is a Gaussian release,
-    SampledPair      (1 - q) N(0, 1) + q N(up, 1) against (1 - q) N(0, 1) + q N(down, 1), a release of a sample.
+    SampledPair      (1 - q) N(0, 1) + q N(upper_mean, 1) against (1 - q) N(0, 1) + q N(lower_mean, 1), of a sample
 """
 
 from dataclasses import dataclass, replace
@@ -74,48 +74,54 @@ class ShiftedMaximum:
 class SampledPair:
     """The pair that dominates a sum over a random sample with Gaussian noise.
 
-    Both distributions are mixtures: N(0, 1) with N(up, 1), and N(0, 1) with N(down, 1).
+    Both distributions are mixtures: N(0, 1) with N(upper_mean, 1), and N(0, 1) with N(lower_mean, 1).
     """
 
     sampling_prob: float  # the weight of the second part of both mixtures, in (0, 1)
-    up: float  # >= 0
-    down: float  # <= 0, below up
+    upper_mean: float  # >= 0
+    lower_mean: float  # <= 0, below upper_mean
 
     @property
     def exchanged(self) -> Self:
-        """The pair with both distributions exchanged and x replaced by -x; equal to this pair where up = -down."""
-        return replace(self, up=-self.down, down=-self.up)
+        """The pair with both distributions exchanged and x replaced by -x.
+
+        It is equal to this pair if upper_mean = -lower_mean.
+        """
+        return replace(self, upper_mean=-self.lower_mean, lower_mean=-self.upper_mean)
 
     @property
     def variance(self) -> float:
         """The second moment of the privacy loss under the first distribution; used to choose grids, and no bound."""
-        x = np.linspace(self.down - _NEAR, self.up + _NEAR, 2001)
+        x = np.linspace(self.lower_mean - _NEAR, self.upper_mean + _NEAR, 2001)
         return float(np.sum(np.diff(self.first(x).below) * self.loss(x[1:]) ** 2))
 
     def loss(self, x: Array) -> Array:
         """Returns the privacy losses at places x, which rise in x."""
-        first = log_mixture_ratio(x, mean_shift=self.up, sampling_prob=self.sampling_prob)
+        first = log_mixture_ratio(x, mean_shift=self.upper_mean, sampling_prob=self.sampling_prob)
         return np.asarray(
-            first - log_mixture_ratio(x, mean_shift=self.down, sampling_prob=self.sampling_prob)
+            first
+            - log_mixture_ratio(x, mean_shift=self.lower_mean, sampling_prob=self.sampling_prob)
         )
 
     def loss_rounding(self, x: Array) -> Array:
         """Returns a bound on the rounding errors of the losses at places x."""
-        sizes = [2 * np.abs(shift * x) + shift * shift for shift in (self.up, self.down)]
+        sizes = [
+            2 * np.abs(shift * x) + shift * shift for shift in (self.upper_mean, self.lower_mean)
+        ]
         return np.asarray(_LOSS_ROUNDING * sum(sizes))
 
     @property
     def farthest(self) -> float:
         """The distance from 0 beyond which neither distribution has mass in double precision."""
-        return max(self.up, -self.down) + _FARTHEST
+        return max(self.upper_mean, -self.lower_mean) + _FARTHEST
 
     def first(self, x: Array) -> Tails:
-        """Returns the tails of the mixture with N(up, 1) at places x."""
-        return self._tails(x, self.up)
+        """Returns the tails of the mixture with N(upper_mean, 1) at places x."""
+        return self._tails(x, self.upper_mean)
 
     def second(self, x: Array) -> Tails:
-        """Returns the tails of the mixture with N(down, 1) at places x."""
-        return self._tails(x, self.down)
+        """Returns the tails of the mixture with N(lower_mean, 1) at places x."""
+        return self._tails(x, self.lower_mean)
 
     def _tails(self, places: Array, mean_shift: float) -> Tails:
         sampling_prob = self.sampling_prob

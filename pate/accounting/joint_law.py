@@ -114,21 +114,21 @@ class JointLawAccountant(AccountantBesideRenyi):
             return float(rdp_to_epsilons(orders, rdp, target_delta=delta_left)[0])
 
         best_order = self._rdp.best_order(target_delta)
-        first = round(math.log(best_order - 1) / math.log(_ORDER_RATIO))
-        best = first
-        if epsilon_at(first) > renyi_epsilon * _WORTH_SEARCHING:
-            return min(renyi_epsilon, epsilon_at(first))
+        first_step = round(math.log(best_order - 1) / math.log(_ORDER_RATIO))
+        best_step = first_step
+        if epsilon_at(first_step) > renyi_epsilon * _WORTH_SEARCHING:
+            return min(renyi_epsilon, epsilon_at(first_step))
         # Walks downhill both ways, first by two steps and then by one.
         for stride in _STRIDES:
-            start = best
+            start = best_step
             for direction in (-stride, stride):
                 step = start
-                while abs(step + direction - first) <= _FARTHEST and epsilon_at(step) <= epsilon_at(
-                    best
-                ):
+                while abs(step + direction - first_step) <= _FARTHEST and epsilon_at(
+                    step
+                ) <= epsilon_at(best_step):
                     step += direction
-                    best = min(best, step, key=epsilon_at)
-        return min(renyi_epsilon, epsilon_at(best))
+                    best_step = min(best_step, step, key=epsilon_at)
+        return min(renyi_epsilon, epsilon_at(best_step))
 
     def get_delta(self, target_epsilon: float) -> float:
         """Returns the smallest delta, failures included, whose epsilon is at most `target_epsilon`.

@@ -185,9 +185,11 @@ def _log_moments_by_trapezoids(
         peak = log_values.max(axis=0)
         return np.asarray(peak + np.log(np.exp(log_values - peak).sum(axis=0) * steps))
 
-    shifted = log_density(points - mean_shift)
-    unshifted = log_density(points)
-    return log_moment(shifted, unshifted), log_moment(unshifted, shifted)
+    log_shifted_density = log_density(points - mean_shift)
+    log_plain_density = log_density(points)
+    return log_moment(log_shifted_density, log_plain_density), log_moment(
+        log_plain_density, log_shifted_density
+    )
 
 
 def smooth_sensitivity_rdp(event: events.SmoothSensitivityEvent, orders: Array) -> Array:

@@ -70,18 +70,18 @@ class _Corner(NamedTuple):
     All three are logarithms, as multiples of the logarithm of the largest factor that a move has on a weight.
     """
 
-    low: float
-    high: float
+    least_refusals: float
+    most_refusals: float
     growth: float
 
 
 class _Span(NamedTuple):
-    """A part of the cover that has one bound: refusals in low..high and growth in start..end, in units of a corner."""
+    """A part of the cover that has one bound: refusals and growth lie in intervals, in units of a corner."""
 
-    low: float
-    high: float
-    start: float
-    end: float
+    least_refusals: float
+    most_refusals: float
+    least_growth: float
+    most_growth: float
 
 
 @dataclass(frozen=True, eq=False)
@@ -162,9 +162,14 @@ def largest_divergence(types: CandidateTypes, divergence: Divergence) -> float:
     with np.errstate(all="ignore"):  # what double precision cannot hold becomes infinite
         solved = _Solved(types=types, divergence=divergence)
         first_spans = [
-            _Span(low=low, high=high, start=start, end=end)
-            for low, high in pairwise(_REFUSALS)
-            for start, end in pairwise(_GROWTHS)
+            _Span(
+                least_refusals=least_refusals,
+                most_refusals=most_refusals,
+                least_growth=least_growth,
+                most_growth=most_growth,
+            )
+            for least_refusals, most_refusals in pairwise(_REFUSALS)
+            for least_growth, most_growth in pairwise(_GROWTHS)
         ]
         bounds = solved.bounds(first_spans)
         for _ in range(_NUM_HALVINGS):
@@ -183,16 +188,40 @@ def _halves(span: _Span) -> tuple[_Span, _Span]:
 
     A span is divided by refusals where these are unbounded, its growths are at most 0.3 apart, and it is not far out.
     """
-    low, high, start, end = span
-    edge = low if math.isinf(high) else high
-    if end - start > _WIDEST_GROWTHS or math.isfinite(high - low) or abs(edge) > _FAR_OUT:
-        middle = (start + end) / 2
-        smaller_growths = _Span(low=low, high=high, start=start, end=middle)
-        larger_growths = _Span(low=low, high=high, start=middle, end=end)
+    least_refusals, most_refusals, least_growth, most_growth = span
+    edge = least_refusals if math.isinf(most_refusals) else most_refusals
+    if (
+        most_growth - least_growth > _WIDEST_GROWTHS
+        or math.isfinite(most_refusals - least_refusals)
+        or abs(edge) > _FAR_OUT
+    ):
+        middle = (least_growth + most_growth) / 2
+        smaller_growths = _Span(
+            least_refusals=least_refusals,
+            most_refusals=most_refusals,
+            least_growth=least_growth,
+            most_growth=middle,
+        )
+        larger_growths = _Span(
+            least_refusals=least_refusals,
+            most_refusals=most_refusals,
+            least_growth=middle,
+            most_growth=most_growth,
+        )
         return smaller_growths, larger_growths
     between = _FARTHER * edge
-    smaller_refusals = _Span(low=low, high=between, start=start, end=end)
-    larger_refusals = _Span(low=between, high=high, start=start, end=end)
+    smaller_refusals = _Span(
+        least_refusals=least_refusals,
+        most_refusals=between,
+        least_growth=least_growth,
+        most_growth=most_growth,
+    )
+    larger_refusals = _Span(
+        least_refusals=between,
+        most_refusals=most_refusals,
+        least_growth=least_growth,
+        most_growth=most_growth,
+    )
     return smaller_refusals, larger_refusals
 
 
@@ -237,8 +266,15 @@ class _Solved:
     def bounds(self, spans: list[_Span]) -> dict[_Span, float]:
         """Returns an upper bound on the divergence over all laws in each span, by span."""
         ends = [
-            (_Corner(low=low, high=high, growth=start), _Corner(low=low, high=high, growth=end))
-            for low, high, start, end in spans
+            (
+                _Corner(
+                    least_refusals=least_refusals, most_refusals=most_refusals, growth=least_growth
+                ),
+                _Corner(
+                    least_refusals=least_refusals, most_refusals=most_refusals, growth=most_growth
+                ),
+            )
+            for least_refusals, most_refusals, least_growth, most_growth in spans
         ]
         self._add(corner for corners in ends for corner in corners)
         indices = np.array([[self._index_of[corner] for corner in corners] for corners in ends])

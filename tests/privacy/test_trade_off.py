@@ -86,7 +86,7 @@ def test_curve_of_asymmetric_pair_is_below_both_directions(sampling_prob: float)
     )
     spent = pa.ExactAccountant().compose(event)
     shift = 1 / 0.8
-    pair = SampledPair(sampling_prob=sampling_prob, up=shift, down=0.0)
+    pair = SampledPair(sampling_prob=sampling_prob, upper_mean=shift, lower_mean=0.0)
     x = np.linspace(-12.0, 12.0 + shift, 40001)
     present = pair.first(x)
     absent = pair.second(x)

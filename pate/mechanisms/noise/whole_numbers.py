@@ -84,8 +84,8 @@ class DiscreteLaplace:
 
         def draw_candidates(num_candidates: int) -> tuple[Integers, Bits]:
             # |z| from a geometric variable in steps of 1 / denominator, then a sign; 0 counts with one sign alone
-            fine = rng.integers(0, steps, size=num_candidates)
-            accepted = exponential_coins(fine, denominator=steps, rng=rng)
+            numerators = rng.integers(0, steps, size=num_candidates)
+            accepted = exponential_coins(numerators, denominator=steps, rng=rng)
             whole_part = np.zeros(num_candidates, dtype=np.int64)
             going = np.arange(num_candidates)
             # The whole part is the number of coins of probability exp(-1) that show True before one does not.
@@ -94,7 +94,7 @@ class DiscreteLaplace:
                     exponential_coins(np.ones(going.size, dtype=np.int64), denominator=1, rng=rng)
                 ]
                 whole_part[going] += 1
-            magnitude = (fine + steps * whole_part) // per_unit
+            magnitude = (numerators + steps * whole_part) // per_unit
             negative = rng.integers(0, 2, size=num_candidates) == 1
             return np.where(negative, -magnitude, magnitude), accepted & ~(
                 negative & (magnitude == 0)

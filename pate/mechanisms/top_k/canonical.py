@@ -159,14 +159,14 @@ class CanonicalTopK(BoundedRangeTopK):
         if self.noise == "gumbel":
             # By the Gumbel-max trick a class wins with a probability in proportion to its weight. A histogram with many
             # sets has the classes of a window, and all of them only where the uniform number falls outside of it.
-            chosen = draw_class(
+            class_indices = draw_class(
                 log_weights=values + classes.log_sizes,
                 exact_weights_of_row=weights,
                 log_rounding_error=classes.error,
                 rng=rng,
             )
-            if int(chosen.max()) >= values.shape[1]:
-                return self._draw_members(ranked_indices, all_classes(), chosen, rng)
+            if int(class_indices.max()) >= values.shape[1]:
+                return self._draw_members(ranked_indices, all_classes(), class_indices, rng)
         else:
             # a class wins with the largest of as many noises as it has sets, plus its value
             has_sets = np.broadcast_to(np.isfinite(classes.log_sizes), values.shape)
@@ -181,8 +181,8 @@ class CanonicalTopK(BoundedRangeTopK):
             exact_values = Values(
                 floats=values, exact=lambda row, place: -weight * losses(row)[place]
             )
-            chosen = largest_noisy(exact_values, noise, k=1, candidate_mask=has_sets)[:, 0]
-        return self._draw_members(ranked_indices, classes, chosen, rng)
+            class_indices = largest_noisy(exact_values, noise, k=1, candidate_mask=has_sets)[:, 0]
+        return self._draw_members(ranked_indices, classes, class_indices, rng)
 
     def _draw_members(
         self,

@@ -215,7 +215,10 @@ class CanonicalClasses:
         high = self.high[class_indices]
         ends = np.stack([first, low, high], axis=1).tolist()
         worst = np.array(
-            [self._draw_last_rank(before, least, most, rng) for before, least, most in ends]
+            [
+                self._draw_last_rank(missing_rank, rank_below, largest_rank, rng)
+                for missing_rank, rank_below, largest_rank in ends
+            ]
         )
         ranks = rng.permuted(np.tile(np.arange(int(worst.max())), (len(class_indices), 1)), axis=1)
         free = (ranks >= first[:, None]) & (ranks < worst[:, None] - 1)

@@ -100,10 +100,10 @@ class JointMechanism(TopKMechanism):
         self, rng: np.random.Generator, counts: Counts, has_few_classes: bool
     ) -> Counts:
         ranked_indices, falling_counts = falling_order(counts)
-        classes, chosen = self.draw_class_indices(
+        classes, class_indices = self.draw_class_indices(
             falling_counts, has_few_classes=has_few_classes, rng=rng
         )
-        return np.take_along_axis(ranked_indices, classes.draw_members(chosen, rng), axis=1)
+        return np.take_along_axis(ranked_indices, classes.draw_members(class_indices, rng), axis=1)
 
 
 @dataclass(frozen=True, kw_only=True)

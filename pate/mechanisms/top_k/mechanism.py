@@ -78,15 +78,15 @@ class TopKMechanism(Parameters, ABC):
         Raises `InvalidValue` for more than 100,000 sequences of k indices. `LaplaceTopK` and `LipschitzTopK` also raise
         it for counts that are more than 5,000 noise scales apart.
         """
-        checked = self._checked(counts, rank=1)
-        outcomes = math.perm(len(checked), self.k)
+        histogram = self._checked(counts, rank=1)
+        outcomes = math.perm(len(histogram), self.k)
         require(
             outcomes <= MOST_OUTCOMES,
             "counts",
             f"{outcomes} sequences",
             f"at most {MOST_OUTCOMES}",
         )
-        return self.distribution_of(checked)
+        return self.distribution_of(histogram)
 
     def _checked(self, counts: NDArray[np.integer], rank: int | None = None) -> Counts:
         return checked_counts(counts, k=self.k, rank=rank)

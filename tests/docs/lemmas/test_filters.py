@@ -153,7 +153,7 @@ class Quartered(GaussianAndRenyi):
 
     def price(self, event: Event) -> Spent:
         price = super().price(event)
-        return replace(price, second=price.second / 4)
+        return replace(price, second_amount=price.second_amount / 4)
 
 
 @pytest.mark.slow

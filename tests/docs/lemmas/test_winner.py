@@ -114,7 +114,7 @@ def test_one_step_is_above_every_law_for_convex_functions(shift: float, num_movi
     For the smallest shift and the last V, an increase of V by only 97% of the step's would be below some pair.
     """
     spacing = rounded_spacing(shift / 14)
-    grid = LossGrid(first=-400, size=900, spacing=spacing)
+    grid = LossGrid(first_index=-400, num_points=900, spacing=spacing)
     step = composition_step(
         dominating_pairs(WinnerEvent(noise_multiplier=1 / shift, num_moving=num_moving)),
         grid,

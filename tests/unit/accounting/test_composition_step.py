@@ -61,7 +61,7 @@ def test_a_span_step_is_a_close_upper_bound_over_its_pairs(
 
     It exceeds the best pair's value by at most 1% plus 1e-4. Both are compared at seven losses of the grid.
     """
-    grid = LossGrid(first=-200, size=500, spacing=rounded_spacing(spacing))
+    grid = LossGrid(first_index=-200, num_points=500, spacing=rounded_spacing(spacing))
     values_after = stepped(
         Span(length=loss_range),
         grid,
@@ -82,7 +82,7 @@ def test_the_bend_between_two_ends_of_a_piece_is_needed() -> None:
     At loss 0, where the delta after the step is 0, the composition step is at least the value of this pair and at
     most 1.5 times this value.
     """
-    grid = LossGrid(first=-100, size=300, spacing=rounded_spacing(spacing=0.4))
+    grid = LossGrid(first_index=-100, num_points=300, spacing=rounded_spacing(spacing=0.4))
     values = hockey_stick(grid)
     values_after = stepped(Span(length=0.4), grid, later_deltas=values)
     at = int(np.flatnonzero(grid.points == 0)[0])
@@ -104,7 +104,7 @@ def test_the_step_of_a_box_bounds_every_pair_in_it() -> None:
     """
     root = dominating_pairs(OneBitEvent(tuple(np.linspace(-3, 3, 40).tolist()), reach=2))
     assert isinstance(root, Box)
-    grid = LossGrid(first=-300, size=700, spacing=rounded_spacing(spacing=0.01))
+    grid = LossGrid(first_index=-300, num_points=700, spacing=rounded_spacing(spacing=0.01))
     values = np.array([smooth(x) for x in grid.points.tolist()])
     step = composition_step(root, grid, negligible=1e-15)
     values_after = [
@@ -132,14 +132,16 @@ def test_the_step_of_a_box_bounds_every_pair_in_it() -> None:
 def test_a_gaussian_is_never_below_its_closed_form(shift: float, cells: int) -> None:
     """One composition step of a Gaussian pair gives a delta between its closed form and 0.01% more."""
     spacing = rounded_spacing(shift / cells)
-    grid = LossGrid(first=-8 * cells, size=18 * cells, spacing=spacing)
+    grid = LossGrid(first_index=-8 * cells, num_points=18 * cells, spacing=spacing)
     values_after = stepped(
         ShiftedMaximum(num_normals=1, mean_shift=shift), grid, later_deltas=hockey_stick(grid)
     )
     for multiple in range(0, 6 * cells, max(1, cells // 3)):
         truth = gaussian_delta(mu=shift, epsilon=multiple * spacing)
         assert (
-            truth * (1 - 1e-9) <= values_after[multiple - grid.first] <= truth * (1 + 1e-4) + 1e-13
+            truth * (1 - 1e-9)
+            <= values_after[multiple - grid.first_index]
+            <= truth * (1 + 1e-4) + 1e-13
         )
 
 
@@ -151,7 +153,7 @@ def test_rounding_is_covered_over_a_thousand_steps() -> None:
     """
     count = 1000
     epsilon = 0.01
-    grid = LossGrid(first=-1100, size=2300, spacing=rounded_spacing(epsilon))
+    grid = LossGrid(first_index=-1100, num_points=2300, spacing=rounded_spacing(epsilon))
     step = composition_step(
         Box(ups=np.array([epsilon]), downs=np.array([-epsilon])), grid, negligible=1e-300
     )
@@ -170,7 +172,7 @@ def test_rounding_is_covered_over_a_thousand_steps() -> None:
                 for k in range(count + 1)
                 if 2 * k - count > target
             )
-            excess = float(values[target - grid.first] / exact - 1)
+            excess = float(values[target - grid.first_index] / exact - 1)
             assert 0 < excess < 2 * count * 2.0**-46 + 1e-12
 
 
@@ -180,7 +182,7 @@ def test_losses_beyond_the_grid_count_as_infinite() -> None:
 
     For losses far beyond the grid, of a box and of a Gaussian, every delta is 1.
     """
-    grid = LossGrid(first=-10, size=30, spacing=rounded_spacing(spacing=0.1))
+    grid = LossGrid(first_index=-10, num_points=30, spacing=rounded_spacing(spacing=0.1))
     first, _ = two_point_probabilities(upper_loss=50.0, lower_loss=-0.3)
     values_after = stepped(
         Box(ups=np.array([50.0]), downs=np.array([-0.3])), grid, later_deltas=hockey_stick(grid)
@@ -197,7 +199,7 @@ def test_losses_beyond_the_grid_count_as_infinite() -> None:
     ).all()
 
 
-GRID = LossGrid(first=-50, size=200, spacing=rounded_spacing(spacing=0.037))
+GRID = LossGrid(first_index=-50, num_points=200, spacing=rounded_spacing(spacing=0.037))
 
 
 @pytest.mark.parametrize("loss", [7.2, 7.3627, 7.37, 7.3999, 7.4, -7.37, -7.4])

@@ -365,7 +365,9 @@ def bit() -> DominatingPairs:
 def profile_of(block: Block) -> Profile:
     """Returns the privacy profile of a block of composed events, at losses of 0 and more."""
     deltas = block.profile()[len(block.masses) // 2 :]
-    return Profile(grid=LossGrid(first=0, size=len(deltas), spacing=block.spacing), values=deltas)
+    return Profile(
+        grid=LossGrid(first_index=0, num_points=len(deltas), spacing=block.spacing), values=deltas
+    )
 
 
 def test_a_repeated_pair_is_a_sum_over_binomials() -> None:
@@ -497,7 +499,7 @@ def test_epsilon_of_a_profile_is_zero_at_large_deltas_infinite_at_small() -> Non
     Its epsilon is 0 at delta 0.6, between 0 and one spacing at delta 0.59, and infinite at delta 0.1. Its delta
     beyond the last loss is 0.2.
     """
-    grid = LossGrid(first=-3, size=8, spacing=rounded_spacing(spacing=0.1))
+    grid = LossGrid(first_index=-3, num_points=8, spacing=rounded_spacing(spacing=0.1))
     profile = Profile(grid=grid, values=np.array([0.9, 0.8, 0.7, 0.6, 0.5, 0.4, 0.3, 0.2]))
     assert profile.epsilon(delta=0.6) == 0
     assert profile.epsilon(delta=0.1) == math.inf

@@ -100,13 +100,13 @@ def test_sums_are_rounded_up_or_exact() -> None:
 
     Failure probability and pure epsilon are exact fractions.
     """
-    price = Spent(amount=0.1, failure_prob=Fraction(1e-9), pure=Fraction(0.3))
+    price = Spent(amount=0.1, failure_prob=Fraction(1e-9), pure_epsilon=Fraction(0.3))
     spent = Spent()
     for _ in range(1000):
         spent = spent.plus(price)
     assert spent.amount >= 1000 * 0.1
     assert spent.failure_prob == 1000 * Fraction(1e-9)
-    assert spent.plus(price, num_times=7).pure == 1007 * Fraction(0.3)
+    assert spent.plus(price, num_times=7).pure_epsilon == 1007 * Fraction(0.3)
 
 
 @pytest.mark.parametrize("kind", [RenyiFilter, GaussianFirst, GaussianOrRenyi])
@@ -526,11 +526,11 @@ def test_a_session_with_an_overrun_has_an_infinite_mu() -> None:
     access = pa.SelfComposedEvent(event=pa.PureDpEvent(epsilon=0.3), count=1)
     session = partial(pa.SessionEvent, 0.3, 0.01, 1, 100)
     overruns = session(pa.ApproximateEvent(event=access, failure_prob=0.9 * DELTA))
-    assert privacy_filter.price(overruns).second == math.inf
+    assert privacy_filter.price(overruns).second_amount == math.inf
     assert privacy_filter.affords(Spent(), overruns) == 0
     assert (
-        privacy_filter.price(session(access)).second
-        == privacy_filter.price(access).second
+        privacy_filter.price(session(access)).second_amount
+        == privacy_filter.price(access).second_amount
         < math.inf
     )
 
