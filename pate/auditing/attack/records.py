@@ -19,6 +19,7 @@ from pate.models.kernel_votes import KernelVotes
 from pate.validation import (
     require,
 )
+from pate.votes.label_gaps import UNKNOWN, GapLabels, labels_with_gaps
 from pate.votes.moment_votes import MomentVotes
 from pate.votes.round_votes import RoundQuestion
 from pate.votes.weighted import Integers
@@ -61,7 +62,7 @@ class _RecordedVotes(MomentVotes):
         return exact
 
     def moved(
-        self, inputs: NDArray[np.float32], labels: NDArray[np.bool_], question: RoundQuestion
+        self, inputs: NDArray[np.float32], labels: GapLabels, question: RoundQuestion
     ) -> tuple[Array, Array]:
         """Returns the features `[m, D]` and residuals `[m, L]` of m records in a round.
 
@@ -87,6 +88,9 @@ class RecordAttack:
     The first variant of a canary has the inputs of a public record. The second variant has these inputs mirrored at the
     mean of the public records. Both variants have the same labels: 10% to 80% of them, at random, have the rarer value
     of the label. The attacker knows all other records, both variants of each canary, and all released sums.
+
+    Where labels of private records have gaps, both variants have the same inputs and differ in what is known alone. A
+    random half of the labels is known in the first variant, and the other half in the second.
     """
 
     aggregator: CenteredVotes  # draws the release
@@ -104,6 +108,9 @@ class RecordAttack:
             self.dataset.kind,
             "features, such as features=patches gives",
         )
+        has_gaps = self.dataset.private.known is not None
+        rule = "noise, clip, charge or seed: where labels have gaps, canaries differ in these alone"
+        require(not (has_gaps and self.sabotage == "features"), "sabotage", self.sabotage, rule)
 
     def guess(self, coins: Signs, rng: np.random.Generator) -> Array:
         """Returns a score for each canary, `[m]`: its sign guesses the coin, its size is the confidence.
@@ -135,7 +142,9 @@ class RecordAttack:
         else:
             for each_round in rounds:
                 question = each_round.question
-                features, residuals = votes.moved(canaries.by(coins), canaries.labels, question)
+                features, residuals = votes.moved(
+                    canaries.by(coins), canaries.labels_by(coins), question
+                )
                 known_sum = each_round.exact - features.T @ residuals
                 remaining_sum = each_round.released - known_sum
                 evidence = canaries.evidence(
@@ -201,8 +210,12 @@ class _Canaries:
     remaining_rows: NDArray[np.int64]  # `rows`, and all rows of groups that are not replaced
     # [m, d], the inputs of the first variants, which are those of public records
     inputs: NDArray[np.float32]
-    mirrored: NDArray[np.float32]  # [m, d], `inputs` mirrored at the mean of all public records
-    labels: NDArray[np.bool_]  # [m, L], the labels of both variants
+    # [m, d], the inputs of the second variants: mirrored at the mean of all public records, or `inputs` with gaps
+    mirrored: NDArray[np.float32]
+    labels: GapLabels  # [m, L], the labels of the first variants
+    other_labels: (
+        GapLabels  # [m, L], the labels of the second variants: they differ in what is known
+    )
 
     @classmethod
     def draw(cls, dataset: Dataset, num_canaries: int, rng: np.random.Generator) -> _Canaries:
@@ -222,12 +235,20 @@ class _Canaries:
             rng.random((num_canaries, len(rarer)))
             >= rng.uniform(_LEAST_RARER, _MOST_RARER, size=(num_canaries, 1))
         )
+        first_labels: GapLabels = labels
+        other_labels: GapLabels = labels
+        if private.known is not None:
+            known = rng.random(labels.shape) < 0.5
+            first_labels = labels_with_gaps(labels, known)
+            other_labels = labels_with_gaps(labels, ~known)
+            mirrored = inputs
         return cls(
             rows=first[chosen],
             remaining_rows=np.flatnonzero(~gives_way),
             inputs=inputs,
             mirrored=mirrored,
-            labels=labels,
+            labels=first_labels,
+            other_labels=other_labels,
         )
 
     def planted(self, dataset: Dataset, coins: Signs) -> Split:
@@ -236,17 +257,22 @@ class _Canaries:
         inputs = np.array(private.inputs)
         labels = private.labels.copy()
         inputs[self.rows] = self.by(coins)
-        labels[self.rows] = self.labels
+        own_labels = self.labels_by(coins)
+        labels[self.rows] = own_labels > 0
         known = private.known
-        if known is not None:  # every label of a canary is known
+        if known is not None:
             known = known.copy()
-            known[self.rows] = True
+            known[self.rows] = own_labels != UNKNOWN
         planted = replace(private, inputs=inputs, labels=labels, known=known)
         return planted.take(self.remaining_rows)
 
     def by(self, coins: Signs) -> NDArray[np.float32]:
         """Returns the inputs of the canaries, `[m, d]`: `inputs` for a coin of 1, `mirrored` for -1."""
         return np.where((coins > 0)[:, None], self.inputs, self.mirrored)
+
+    def labels_by(self, coins: Signs) -> GapLabels:
+        """Returns the labels of the canaries, `[m, L]`: `labels` for a coin of 1, `other_labels` for -1."""
+        return np.where((coins > 0)[:, None], self.labels, self.other_labels)
 
     def evidence(
         self,
@@ -271,7 +297,7 @@ class _Canaries:
             sum, `[m]`, both divided by the variance of the noise.
         """
         f, r = votes.moved(self.inputs, self.labels, question)
-        g, s = votes.moved(self.mirrored, self.labels, question)
+        g, s = votes.moved(self.mirrored, self.other_labels, question)
         # the middle between both variants of each canary, from which a coin moves the sum either way
         centered = remaining_sum - (f.T @ r + g.T @ s) / 2
         gram = (

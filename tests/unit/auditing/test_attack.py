@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -55,11 +56,13 @@ def attacked(
     num_canaries: int = 400,
     num_runs: int = 2,
     sabotage: Any = None,
+    gaps: bool = False,
 ) -> AttackResult:
     """Returns the result of an attack on a release of made-up data, whose noise is fitted to
     epsilon.
 
-    `sabotage` names the way in which the release is broken; None leaves it sound.
+    `sabotage` names the way in which the release is broken; None leaves it sound. With `gaps`, labels are missing, and
+    canaries differ in what is known alone.
     """
     # Renyi is quicker for the other releases, and prices them nearly as well
     exact = aggregator is ROWS or num_runs == 20
@@ -74,7 +77,12 @@ def attacked(
         num_runs=num_runs,
         sabotage=sabotage,
     )
-    return attack.run(dataset(num_groups))
+    data = dataset(num_groups)
+    if gaps:
+        known = np.random.default_rng(1).random(data.private.labels.shape) < 0.7
+        labels = data.private.labels & known
+        data = replace(data, private=replace(data.private, labels=labels, known=known))
+    return attack.run(data)
 
 
 @pytest.mark.slow
@@ -101,6 +109,25 @@ def test_a_broken_release_of_records_is_refuted(sabotage: str, canaries: int, ru
     The attack's lower bound then exceeds the price.
     """
     result = attacked(sabotage=sabotage, num_canaries=canaries, num_runs=runs)
+    assert result.refuted and result.lower_bound > result.epsilon > 1.99
+
+
+@pytest.mark.slow
+def test_canaries_that_differ_in_what_is_known_stay_below_a_valid_price() -> None:
+    """Two variants of a record know other labels: guesses tell them apart, by no more than the price."""
+    result = attacked(num_runs=5, gaps=True)
+    assert 0.1 < result.lower_bound <= result.epsilon <= 2.0 and not result.refuted
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("sabotage", "canaries", "runs"), [("noise", 150, 4), ("clip", 150, 8), ("seed", 150, 1)]
+)
+def test_a_broken_release_of_labels_with_gaps_is_refuted(
+    sabotage: str, canaries: int, runs: int
+) -> None:
+    """Canaries that differ in what is known alone notice too little noise, no clip, and the noise of a known seed."""
+    result = attacked(sabotage=sabotage, num_canaries=canaries, num_runs=runs, gaps=True)
     assert result.refuted and result.lower_bound > result.epsilon > 1.99
 
 
