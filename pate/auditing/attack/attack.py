@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import math
 import time
+from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -18,6 +19,7 @@ import numpy as np
 
 from pate.accounting import Accountant, Adjacency, Budget
 from pate.aggregators import Aggregator, CenteredVotes
+from pate.auditing.attack.aligned_sums import AlignedSums, linear_estimate
 from pate.auditing.attack.guesses import Array, Guesses
 from pate.auditing.attack.records import RecordAttack, Signs
 from pate.auditing.attack.teachers import TeacherAttack
@@ -28,6 +30,7 @@ from pate.progress import Monitor
 from pate.run.random_streams import RandomStreams
 from pate.threads import all_cores
 from pate.validation import (
+    InvalidValue,
     require,
     require_choice,
     require_count,
@@ -43,6 +46,7 @@ _GUESSED = 6.0
 _CANARIES = 1000
 _FEWER = 4, 16  # times fewer canaries are tried: their votes are noise to each other
 _REPEATS = 4  # how often each canary counts where `sabotage=clip`
+_LARGEST_FACTOR = 16.0  # of mu: prices of much more take minutes
 _FEWEST_GROUPS = 400  # of a release in rounds, half of which may be canaries
 
 
@@ -53,7 +57,8 @@ class AttackResult:
     epsilon: float  # the price of the release
     delta: float  # the delta of all epsilons of this result
     adjacency: str
-    # the largest epsilon that the guesses refute, among the prices of this kind of release with more or less noise
+    # the largest epsilon that the attack refutes, among the prices of this kind of release with more or less noise. Of
+    # `CenteredVotes` the sums with noise are compared with their law, of other aggregators the guesses with the price
     lower_bound: float
     lower_bound_any: float  # the largest epsilon that the guesses refute, for any mechanism
     confidence: float  # the confidence of both lower bounds
@@ -85,7 +90,8 @@ class Attack:
     noise.
 
     Formal guarantee: if the price of the release is valid, `AttackResult.lower_bound_any` exceeds it with a probability
-    of at most 1 - confidence. The same is true of `lower_bound` if the price is valid at all deltas.
+    of at most 1 - confidence. The same is true of `lower_bound` if the price is valid at all deltas, and, for
+    `CenteredVotes`, if the noise is Gaussian, of whatever standard deviation.
 
     Attributes:
         aggregator: the aggregator of the release. Its noise is replaced by the noise that the budget needs.
@@ -177,6 +183,7 @@ class Attack:
         rng = streams.generator("noise")
         coins: list[Signs] = []
         scores: list[Array] = []
+        aligned_sums = AlignedSums()
         with monitor.stage("looking for the most telling queries"):
             options = (
                 priced.aggregator.scaled(_LESS_NOISE)
@@ -203,18 +210,30 @@ class Attack:
         with monitor.stage("rehearsing the release", num_runs) as advance:
             for number in range(num_runs):
                 coins.append((2 * rng.integers(0, 2, guesser.num_canaries) - 1).astype(np.int8))
-                scores.append(guesser.guess(coins[-1], rng))
+                if isinstance(guesser, RecordAttack):
+                    canary_sums = guesser.canary_sums(coins[-1], rng)
+                    aligned_sums.add_run(canary_sums, coins[-1].astype(np.float64))
+                    scores.append(linear_estimate(canary_sums))
+                else:
+                    scores.append(guesser.guess(coins[-1], rng))
                 advance(number + 1)
         with monitor.stage("searching the price that they refute"):
             return self._result(
                 priced,
                 coins=np.concatenate(coins),
                 scores=np.concatenate(scores),
+                aligned_sums=aligned_sums,
                 start_time=start_time,
             )
 
     def _result(
-        self, priced: PricedRelease, *, coins: Signs, scores: Array, start_time: float
+        self,
+        priced: PricedRelease,
+        *,
+        coins: Signs,
+        scores: Array,
+        aligned_sums: AlignedSums,
+        start_time: float,
     ) -> AttackResult:
         """Returns the result of the attack, from the guesses with the largest scores.
 
@@ -224,6 +243,7 @@ class Attack:
             priced: the release and its price.
             coins: 1 or -1 for each canary of all runs, `[m]` for m canaries in all.
             scores: the score of each canary: its sign is the guess, its size the confidence, `[m]`.
+            aligned_sums: the sums with noise, along what the coins move; empty if canaries are teachers.
             start_time: the time at which the attack started, by `time.monotonic`.
         """
         num_guesses = min(len(coins), round(_GUESSED * math.sqrt(len(coins))))
@@ -236,13 +256,19 @@ class Attack:
             return self.budget.accountant().compose(event)
 
         delta = self.budget.delta
+        if isinstance(priced.aggregator, CenteredVotes):
+            least_mu = aligned_sums.least_mu(confidence=self.confidence)
+            claimed_mu = 1 / priced.aggregator.votes_multiplier
+            lower_bound = _epsilon_for(least_mu / claimed_mu, accountant_at, delta)
+        else:
+            lower_bound = guesses.least_price(
+                accountant_at, target_delta=delta, confidence=self.confidence
+            )
         return AttackResult(
             epsilon=priced.epsilon / 2 if self.sabotage == "charge" else priced.epsilon,
             delta=delta,
             adjacency=str(priced.aggregator.adjacency),
-            lower_bound=guesses.least_price(
-                accountant_at, target_delta=delta, confidence=self.confidence
-            ),
+            lower_bound=lower_bound,
             lower_bound_any=guesses.least_epsilon(delta, confidence=self.confidence),
             confidence=self.confidence,
             num_canaries=guesses.num_canaries,
@@ -253,3 +279,24 @@ class Attack:
             sabotage=self.sabotage,
             seconds=time.monotonic() - start_time,
         )
+
+
+def _epsilon_for(
+    mu_factor: float, accountant_at: Callable[[float], Accountant], delta: float
+) -> float:
+    """Returns the epsilon of a release whose mu is multiplied by a factor, which is counted up to 16 alone.
+
+    Args:
+        mu_factor: the factor, >= 0; infinity for a release without noise.
+        accountant_at: returns the accountant of the release after its noise is multiplied by a factor > 0.
+        delta: the delta of the epsilon.
+    """
+    if mu_factor <= 0:
+        return 0.0
+    noise_factor = 1 / min(mu_factor, _LARGEST_FACTOR)
+    while noise_factor < 1:
+        try:
+            return accountant_at(noise_factor).get_epsilon(delta)
+        except InvalidValue:  # so little noise that no accountant has a price
+            noise_factor = min(2 * noise_factor, 1.0)
+    return accountant_at(noise_factor).get_epsilon(delta)

@@ -8,11 +8,11 @@ from functools import partial
 from typing import Any, cast
 
 import numpy as np
-import scipy
 from numpy.typing import NDArray
 
 from pate.aggregators import CenteredVotes
 from pate.aggregators.record import MemoryRecord
+from pate.auditing.attack.aligned_sums import CanarySum
 from pate.auditing.attack.guesses import Array
 from pate.data import Dataset, Split
 from pate.models.kernel_votes import KernelVotes
@@ -112,8 +112,8 @@ class RecordAttack:
         rule = "noise, clip, charge or seed: where labels have gaps, canaries differ in these alone"
         require(not (has_gaps and self.sabotage == "features"), "sabotage", self.sabotage, rule)
 
-    def guess(self, coins: Signs, rng: np.random.Generator) -> Array:
-        """Returns a score for each canary, `[m]`: its sign guesses the coin, its size is the confidence.
+    def canary_sums(self, coins: Signs, rng: np.random.Generator) -> list[CanarySum]:
+        """Draws a release with canaries, and returns what each of its sums tells of their coins.
 
         Args:
             coins: the coin of each canary, `[m]`: 1 for the first variant, -1 for the mirrored variant.
@@ -122,7 +122,7 @@ class RecordAttack:
         canaries = _Canaries.draw(self.dataset, self.num_canaries, rng)
         noise_seed = int(rng.integers(2**63))
         votes, rounds = self._released(canaries.planted(self.dataset, coins), noise_seed)
-        sums = []
+        sums: list[CanarySum] = []
         # with the same noise in both, the difference of two first rounds has none; in one all coins are 1
         if self.sabotage == "seed":
             _, planted_rounds = self._released(
@@ -155,11 +155,10 @@ class RecordAttack:
         if self.sabotage == "features":
             moves = (canaries.inputs - canaries.mirrored).astype(np.float64) / 2
             std = _EXACT * float(np.linalg.norm(moves, axis=1).mean())
-            sums.append((moves @ moves.T / std**2, moves @ (coins @ moves) / std**2))
-        # Each sum is D^T coins + noise; this is the best linear estimate of the coins from all sums.
-        gram = sum(block_gram for block_gram, _ in sums) + np.eye(len(coins))
-        matched_sum = sum(matched for _, matched in sums)
-        return np.asarray(scipy.linalg.solve(gram, matched_sum, assume_a="pos"))
+            sums.append(
+                CanarySum(gram=moves @ moves.T / std**2, matched=moves @ (coins @ moves) / std**2)
+            )
+        return sums
 
     def _released(
         self, private: Split, noise_seed: int
@@ -281,8 +280,8 @@ class _Canaries:
         *,
         remaining_sum: Array | Integers,
         noise_std: float,
-    ) -> tuple[Array, Array]:
-        """Returns the normal equations of the linear estimate of the coins from the noisy sum of one round.
+    ) -> CanarySum:
+        """Returns what the noisy sum of one round tells of the coins.
 
         The coin of a canary adds a known matrix `[D, L]` to the sum or subtracts it.
 
@@ -291,10 +290,6 @@ class _Canaries:
             question: the question of the round.
             remaining_sum: the noisy sum, less the votes of all records that are no canaries, `[D, L]`.
             noise_std: the standard deviation of the noise, in steps; 0 for a sum without noise.
-
-        Returns:
-            The inner products of the canaries' matrices, `[m, m]`, and the inner products of these matrices with the
-            sum, `[m]`, both divided by the variance of the noise.
         """
         f, r = votes.moved(self.inputs, self.labels, question)
         g, s = votes.moved(self.mirrored, self.other_labels, question)
@@ -310,4 +305,4 @@ class _Canaries:
             np.einsum("ij,ij->i", f @ centered, r) - np.einsum("ij,ij->i", g @ centered, s)
         ) / 2
         variance = noise_std**2 or _EXACT**2 * float(gram.diagonal().mean())
-        return gram / variance, matched / variance
+        return CanarySum(gram=gram / variance, matched=matched / variance)
