@@ -307,7 +307,7 @@ class HuggingFace(TextReader):
             text_columns=self.text,
             spelling=self._spelling,
         )
-        schema.require_usable("data.public", text_columns=self.text)
+        schema.require_usable(setting_name="data.public", text_columns=self.text)
         return schema, None
 
     def _remarks_on_dates(self, schema: TableSchema) -> tuple[str, ...]:

@@ -31,7 +31,7 @@ _NOTHING = (
 
 
 def require_useful(
-    start: Aggregator,
+    unsolved_aggregator: Aggregator,
     priced: PricedRelease,
     budget: Budget,
     *,
@@ -48,7 +48,7 @@ def require_useful(
     release without noise is refused for its delta alone, and so is that of an aggregator without an expectation.
 
     Args:
-        start: the aggregator before its noise was solved for.
+        unsolved_aggregator: the aggregator before its noise was solved for.
         priced: the priced release.
         budget: the budget that the release was planned for.
         num_groups: the number of private groups; None if unknown.
@@ -87,7 +87,7 @@ def require_useful(
     refusal = InvalidValue(name, value, rule=f"a release that tells something: {reason}")
     raise _with_remedies(
         refusal,
-        start,
+        unsolved_aggregator,
         priced,
         budget,
         num_groups=num_groups,
@@ -115,7 +115,7 @@ def _doubts_of_noise(expected: Expectation, priced: PricedRelease) -> Iterator[D
 
 def _with_remedies(
     refusal: InvalidValue,
-    start: Aggregator,
+    unsolved_aggregator: Aggregator,
     priced: PricedRelease,
     budget: Budget,
     *,
@@ -127,7 +127,7 @@ def _with_remedies(
 
     Args:
         refusal: the error without remedies.
-        start: the aggregator before its noise was solved for.
+        unsolved_aggregator: the aggregator before its noise was solved for.
         priced: the priced release.
         budget: the budget that the release was planned for.
         num_groups: the number of private groups; None if unknown.
@@ -136,7 +136,9 @@ def _with_remedies(
     """
     if search.report_refusal is not None:
         search.report_refusal(refusal, search.seconds)
-    outcome = search_remedies(start, priced, budget, num_groups=num_groups, search=search)
+    outcome = search_remedies(
+        unsolved_aggregator, priced, budget, num_groups=num_groups, search=search
+    )
     remedies = [change.remedy() for change in outcome.changes]
     if other_method is not None:
         remedies.insert(0, other_method)

@@ -86,7 +86,7 @@ class Remedies:
 
 
 def remedies(
-    start: Aggregator,
+    unsolved_aggregator: Aggregator,
     priced: PricedRelease,
     budget: Budget,
     *,
@@ -94,11 +94,13 @@ def remedies(
 ) -> list[Change]:
     """Returns the smallest changes with which a release is useful, without a time limit; see `search_remedies`."""
     unlimited = RemedySearch(seconds=math.inf)
-    return search_remedies(start, priced, budget, num_groups=num_groups, search=unlimited).changes
+    return search_remedies(
+        unsolved_aggregator, priced, budget, num_groups=num_groups, search=unlimited
+    ).changes
 
 
 def search_remedies(
-    start: Aggregator,
+    unsolved_aggregator: Aggregator,
     priced: PricedRelease,
     budget: Budget,
     *,
@@ -110,13 +112,15 @@ def search_remedies(
     The kinds are more teachers, a larger epsilon, fewer queries, less noise, and more teachers with fewer queries.
 
     Args:
-        start: the aggregator before its noise was solved for.
+        unsolved_aggregator: the aggregator before its noise was solved for.
         priced: the refused release.
         budget: the budget that the release was planned for.
         num_groups: the number of private groups, of which every teacher keeps ten; None if unknown.
         search: the time limit and the callbacks of the search.
     """
-    plans = ChangedPlans(start, priced, budget, max_seconds=search.seconds, clock=search.clock)
+    plans = ChangedPlans(
+        unsolved_aggregator, priced, budget, max_seconds=search.seconds, clock=search.clock
+    )
     open_stage = search.open_stage or _silent_stage
     is_complete = True
     with open_stage(_STAGE, None) as report_progress:
@@ -179,13 +183,13 @@ class _RunningSearch:
             self._try_less_noise()
         else:
             self._search_epsilon_and_queries(priced)
-        for name in list(self._indices):
-            self._confirm(name)
+        for kind_name in list(self._indices):
+            self._confirm(kind_name)
         if plans.is_renyi:
             return
-        for name in self._indices:
-            if name in self.changes:
-                self._lessen(name)
+        for kind_name in self._indices:
+            if kind_name in self.changes:
+                self._lessen(kind_name)
 
     def drop_unconfirmed(self) -> None:
         """Removes the changes that the budget's accountant has not priced.

@@ -84,21 +84,27 @@ def attack_draws(
     require_probability("confidence", confidence)
     require_count("num_draws", num_draws, minimum=4)
     scores = np.array(
-        [[score(mechanism(side, rng)) for _ in range(num_draws)] for side in (data, neighbor)],
+        [
+            [score(mechanism(data_set, rng)) for _ in range(num_draws)]
+            for data_set in (data, neighbor)
+        ],
         dtype=np.float64,
     )
     require_entries("score", np.isfinite(scores), "a finite number")
     half = num_draws // 2
-    first, second = scores[:, :half], scores[:, half : 2 * half]
+    chosen_from, tested_on = scores[:, :half], scores[:, half : 2 * half]
     error_prob = (1 - confidence) / 2
     levels = np.linspace(0, 1, _NUM_THRESHOLDS)
-    thresholds = np.unique(np.quantile(first, levels, method="nearest"))
-    bounds = _bounds(first, thresholds, delta=delta, error_prob=error_prob)
+    thresholds = np.unique(np.quantile(chosen_from, levels, method="nearest"))
+    bounds = _bounds(scores=chosen_from, thresholds=thresholds, delta=delta, error_prob=error_prob)
     best = np.unravel_index(int(np.argmax(bounds)), bounds.shape)
     side, is_below, place = map(int, best)
-    tested = _bounds(second, thresholds[place : place + 1], delta=delta, error_prob=error_prob)[
-        side, is_below, 0
-    ]
+    tested = _bounds(
+        scores=tested_on,
+        thresholds=thresholds[place : place + 1],
+        delta=delta,
+        error_prob=error_prob,
+    )[side, is_below, 0]
     names = ("the data", "the neighbor")
     test = f"a score {'below' if is_below else 'of at least'} {thresholds[place]:.6g}, likelier on {names[side]},"
     return DrawAttack(

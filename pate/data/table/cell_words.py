@@ -133,19 +133,19 @@ def _text(cell: Any) -> str:
         cell = cell.tolist() if cell.dtype.kind != "O" else list(cell)
     if isinstance(cell, list | tuple):
         opening, closing = "[]" if isinstance(cell, list) else "()"
-        return f"{opening}{', '.join(map(_part, cell))}{closing}"
+        return f"{opening}{', '.join(map(_word_of_part, cell))}{closing}"
     if all(hasattr(cell, name) for name in ("left", "right", "closed")):  # an interval of pandas
         opening = "[" if cell.closed in ("left", "both") else "("
         closing = "]" if cell.closed in ("right", "both") else ")"
-        return f"{opening}{_part(cell.left)}, {_part(cell.right)}{closing}"
+        return f"{opening}{_word_of_part(cell.left)}, {_word_of_part(cell.right)}{closing}"
     return str(cell).encode("utf-8", "replace").decode()
 
 
-def _part(cell: Any) -> str:
+def _word_of_part(part: Any) -> str:
     """Returns the word for a part of a list or an interval, with quotation marks around a text."""
-    if isinstance(cell, str | bytes):
-        return repr(_reading(cell))
-    return str(_cells_one_by_one([cell]).cast(arrow().string())[0].as_py())
+    if isinstance(part, str | bytes):
+        return repr(_reading(part))
+    return str(_cells_one_by_one([part]).cast(arrow().string())[0].as_py())
 
 
 def _moment(cell: datetime.datetime) -> np.datetime64:

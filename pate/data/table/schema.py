@@ -187,23 +187,23 @@ class TableSchema(Preprocessing):
 
     def require_usable(
         self,
-        setting: str,
+        setting_name: str,
         remarks: Mapping[str, str] | None = None,
         text_columns: Collection[str] = (),
         *,
-        group: str | None = None,
-        rewritten_from: Path | None = None,
+        owner_columns: str | None = None,
+        source_of_new_schema: Path | None = None,
     ) -> None:
         """Raises `InvalidValue` if a column cannot become a feature, or the schema has no column.
 
         Args:
-            setting: the name of the setting that names the public file, for messages.
+            setting_name: the name of the setting that names the public file, for messages.
             remarks: for some columns, a remark that is added to the message.
             text_columns: the columns that get text vectors later; they are not checked.
-            group: the columns that name the owner of a row; None if settings name none. The advice in the message
-                depends on them.
-            rewritten_from: the public file, for a schema that was read from a file. A column of texts then needs a new
-                file of pate-schema. None for a schema that was learned in this run.
+            owner_columns: the columns that name the owner of a row; None if settings name none. The advice in the
+                message depends on them.
+            source_of_new_schema: the public file, for a schema that was read from a file. A column of texts then needs
+                a new file of pate-schema. None for a schema that was learned in this run.
         """
         useless = [
             column
@@ -212,14 +212,16 @@ class TableSchema(Preprocessing):
         ]
         if useless:
             column = useless[0]
-            remedy = ways_out(columns=[column.name for column in useless], group=group)
+            remedy = ways_out(
+                columns=[column.name for column in useless], owner_columns=owner_columns
+            )
             if isinstance(column, TextColumn):
-                remedy += f"; {text_remedy(column.name, rewritten_from=rewritten_from)}"
+                remedy += f"; {text_remedy(column.name, source_of_new_schema=source_of_new_schema)}"
             if remarks is not None and column.name in remarks:
                 remedy += f"; {remarks[column.name]}"
-            raise InvalidValue(f"{setting}.{column.name}", rule=f"{column.expects}; {remedy}")
+            raise InvalidValue(f"{setting_name}.{column.name}", rule=f"{column.expects}; {remedy}")
         rule = "a column that is no label, group or id"
-        require(len(self.columns) > 0, f"{setting}.columns", 0, rule)
+        require(len(self.columns) > 0, f"{setting_name}.columns", 0, rule)
 
     def encode(self, table: Any) -> Encoded:
         """Returns the features of a pyarrow table that has the schema's columns, `[num_rows, num_features]`.

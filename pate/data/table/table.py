@@ -440,7 +440,12 @@ class Table(TextReader):
         if self.schema is None:
             schema, remarks = self._public_reading
             first_remarks = dict(reversed(remarks))  # on each column
-            schema.require_usable(public.name, first_remarks, self.text, group=self._owner_columns)
+            schema.require_usable(
+                setting_name=public.name,
+                remarks=first_remarks,
+                text_columns=self.text,
+                owner_columns=self._owner_columns,
+            )
             return schema
         for role in ("category", "text"):
             columns = list(self._columns_of(role))
@@ -451,9 +456,13 @@ class Table(TextReader):
         for name in public.names:
             if name not in schema.names and name not in self._no_features:
                 rule = f"no other column in {public.name} than it lists, and there is {name}"
-                remedy = ways_out(columns=[name], group=self._owner_columns)
+                remedy = ways_out(columns=[name], owner_columns=self._owner_columns)
                 raise InvalidValue("data.schema", self.schema, rule=f"{rule}; {remedy}")
-        schema.require_usable(public.name, group=self._owner_columns, rewritten_from=public.path)
+        schema.require_usable(
+            setting_name=public.name,
+            owner_columns=self._owner_columns,
+            source_of_new_schema=public.path,
+        )
         return schema
 
     @cached_property
@@ -567,7 +576,7 @@ class Table(TextReader):
             for name in file.names:
                 lacking = [other for other in SPLITS if name not in names_of[other]]
                 if lacking and name not in self._no_features:
-                    remedy = ways_out(columns=[name], group=self._owner_columns)
+                    remedy = ways_out(columns=[name], owner_columns=self._owner_columns)
                     rule = f"it in every file, data.{lacking[0]} lacks it; {remedy}"
                     raise InvalidValue(f"{file.name}.{name}", rule=rule)
 

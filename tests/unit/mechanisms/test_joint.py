@@ -180,7 +180,7 @@ def test_the_widest_range_of_losses_is_the_charged_one(adjacency: str, range_of_
     It is `range_of_one` for sequences of one label, and twice that for two labels.
     """
     moves = (-1, 0, 1) if adjacency == "replace_one" else (0, 1)
-    widest = dict.fromkeys((1, 2), 0.0)
+    widest = {1: 0.0, 2: 0.0}  # by the number of labels in a sequence
     for k in widest:
         mechanism = JointTopK(k=k, epsilon=1.0, adjacency=adjacency)
         for counts in product(range(1, 4), repeat=3):
