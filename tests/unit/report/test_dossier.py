@@ -135,6 +135,7 @@ def test_released_scores_stand_with_interval_and_price() -> None:
     interval = {"value": 0.688, "low": 0.66, "high": 0.71}
     scores = {
         "epsilon": 0.5,
+        "unit": "one visit",
         "delta": 1e-6,
         "micro_f1": interval,
         "by": {"sex f": {"f1": interval}},
@@ -147,6 +148,7 @@ def test_released_scores_stand_with_interval_and_price() -> None:
     text = text_of(dossier.html())
     assert "at epsilon 0.5000 at delta 1e-6" in text
     assert "micro f1 0.688 0.660 to 0.710" in text
+    assert "It is borne by the people in the test records, where the unit is one visit" in text
 
 
 @pytest.mark.parametrize(
