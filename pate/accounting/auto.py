@@ -127,7 +127,9 @@ class AutoAccountant(AccountantBesideRenyi):
     def _has_small_joint_laws(self) -> bool:
         """Returns True if `JointLawAccountant` is quick for the composed events and may give a smaller bound."""
         kinds = {
-            kind for event, count in self._composed for kind in select_then_tests(event, count)
+            kind
+            for event, count in self._composed
+            for kind in select_then_tests(event, num_releases=count)
         }
         return 0 < len(kinds) <= _MOST_JOINT_LAWS and all(
             kind.num_teachers <= MOST_TEACHERS

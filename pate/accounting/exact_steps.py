@@ -67,18 +67,18 @@ class Box:
     and the smallest `down` of the set. `parts` are two boxes with one half of the pairs each.
     """
 
-    ups: Array  # `[P]`, falling: the loss of the outcome that P favors, in each pair
-    downs: Array  # `[P]`, falling: the loss of the other outcome
+    upper_losses: Array  # `[P]`, falling: the loss of the outcome that P favors, in each pair
+    lower_losses: Array  # `[P]`, falling: the loss of the other outcome
 
     @cached_property
     def up(self) -> float:
         """The largest loss of all pairs."""
-        return float(self.ups[0])
+        return float(self.upper_losses[0])
 
     @cached_property
     def down(self) -> float:
         """The smallest loss of all pairs."""
-        return float(self.downs[-1])
+        return float(self.lower_losses[-1])
 
     @property
     def largest(self) -> float:
@@ -88,17 +88,27 @@ class Box:
     @cached_property
     def parts(self) -> tuple[Self, ...]:
         """The boxes with the first and the second half of the pairs; empty for a single pair."""
-        middle = len(self.ups) // 2
+        middle = len(self.upper_losses) // 2
         parts = (slice(middle), slice(middle, None)) if middle else ()
-        return tuple(replace(self, ups=self.ups[part], downs=self.downs[part]) for part in parts)
+        return tuple(
+            replace(
+                self, upper_losses=self.upper_losses[part], lower_losses=self.lower_losses[part]
+            )
+            for part in parts
+        )
 
     @cached_property
     def variance(self) -> float:
         """The largest second moment of the loss of a pair; used to choose grids, and not a rigorous bound."""
         with np.errstate(over="ignore", invalid="ignore"):
-            p_up, p_down = two_point_probabilities(upper_loss=self.ups, lower_loss=self.downs)
+            p_up, p_down = two_point_probabilities(
+                upper_loss=self.upper_losses, lower_loss=self.lower_losses
+            )
             return float(
-                np.fmax.reduce(p_up * self.ups * self.ups + p_down * self.downs * self.downs)
+                np.fmax.reduce(
+                    p_up * self.upper_losses * self.upper_losses
+                    + p_down * self.lower_losses * self.lower_losses
+                )
             )
 
 
@@ -422,7 +432,9 @@ def dominating_pairs(event: LeafEvent) -> DominatingPairs | None:
             if event.epsilon == 0:
                 return None
             # Randomized response dominates (Kairouz, Oh & Viswanath 2015).
-            return Box(ups=np.array([event.epsilon]), downs=np.array([-event.epsilon]))
+            return Box(
+                upper_losses=np.array([event.epsilon]), lower_losses=np.array([-event.epsilon])
+            )
         case events.BoundedRangeEvent():
             return Span(event.epsilon) if event.epsilon > 0 else None
         case events.BitEvent():
@@ -441,15 +453,17 @@ def _bit_box(event: events.BitEvent) -> Box | None:
         return None
     loss_of_one = _rounded_difference(log_expit(higher_logits), smaller=log_expit(lower_logits))
     loss_of_zero = _rounded_difference(log_expit(-lower_logits), smaller=log_expit(-higher_logits))
-    ups = np.concatenate([loss_of_one, loss_of_zero])
-    downs = -np.concatenate([loss_of_zero, loss_of_one])
-    order = np.lexsort((downs, -ups))  # falling up; among equals the smallest down first
-    ups = ups[order]
-    downs = downs[order]
+    upper_losses = np.concatenate([loss_of_one, loss_of_zero])
+    lower_losses = -np.concatenate([loss_of_zero, loss_of_one])
+    order = np.lexsort(
+        (lower_losses, -upper_losses)
+    )  # falling upper loss; among equals the smallest lower loss first
+    upper_losses = upper_losses[order]
+    lower_losses = lower_losses[order]
     # A pair is dominated where an earlier pair, whose `up` is larger, has a `down` that is no larger.
-    smallest_down_before = np.append(np.inf, np.minimum.accumulate(downs)[:-1])
-    is_undominated = downs < smallest_down_before
-    return Box(ups=ups[is_undominated], downs=downs[is_undominated])
+    smallest_down_before = np.append(np.inf, np.minimum.accumulate(lower_losses)[:-1])
+    is_undominated = lower_losses < smallest_down_before
+    return Box(upper_losses=upper_losses[is_undominated], lower_losses=lower_losses[is_undominated])
 
 
 def _rounded_difference(larger: Array, smaller: Array) -> Array:

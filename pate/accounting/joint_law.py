@@ -86,7 +86,7 @@ class JointLawAccountant(AccountantBesideRenyi):
         """
         self._rdp.compose(event, count=count)
         self.failure_prob = self._rdp.failure_prob
-        for kind, times in select_then_tests(event, count).items():
+        for kind, times in select_then_tests(event, num_releases=count).items():
             if kind.num_teachers <= MOST_TEACHERS:
                 self._joint[kind] += times
         self._coarse_curve = None

@@ -121,7 +121,9 @@ def plan_of(
     make = part_maker(config)
     settings = run.plain_settings(config, excluded_settings)
     free_names = changeable_names("release")
-    of_release = {name: value for name, value in settings.items() if name not in free_names}
+    settings_of_release = {
+        name: value for name, value in settings.items() if name not in free_names
+    }
     hydra = HydraConfig.get()
     heading = run.run_heading(
         settings,
@@ -152,10 +154,10 @@ def plan_of(
         queries=queries,
         target_epsilon=terms.solved_epsilon,
         **values_of(terms, settings_class=ReleaseSettings, omitted_names=("target_epsilon",)),
-        settings=of_release,
+        settings=settings_of_release,
         public_settings=config_yaml,
     )
-    return plan, _output_dir(config, release_settings=of_release)
+    return plan, _output_dir(config, release_settings=settings_of_release)
 
 
 def _output_dir(config: DictConfig, release_settings: dict[str, Any]) -> Path:

@@ -10,10 +10,18 @@ from matplotlib.axes import Axes
 from pate.comparison.frontier import Frontier, Line
 from pate.comparison.runs import METRICS
 from pate.report.page import render_template
-from pate.report.picture import ACCENT, INK, MUTED, SECOND, THIRD, Picture, shorten_name
+from pate.report.picture import (
+    ACCENT_COLOR,
+    INK_COLOR,
+    MUTED_COLOR,
+    SECOND_COLOR,
+    THIRD_COLOR,
+    Picture,
+    shorten_name,
+)
 from pate.report.wording import METRIC_NAMES, MODEL_NAMES
 
-_COLORS = (ACCENT, SECOND, THIRD, MUTED)
+_COLORS = (ACCENT_COLOR, SECOND_COLOR, THIRD_COLOR, MUTED_COLOR)
 _MARKERS = "osDv^P<X>phd*"
 _DASHES = ("-", (0, (5, 1.5)), (0, (1.2, 1.2)), (0, (5, 1.5, 1.2, 1.5)))
 _DASHES_OF_LEVELS = ((0, (8, 3)), (0, (1, 2)))
@@ -72,7 +80,7 @@ def frontier_picture(
         for (text, level), dashes in zip(levels.items(), _DASHES_OF_LEVELS, strict=True):
             axes.axhline(
                 level,
-                color=color(INK),
+                color=color(INK_COLOR),
                 linewidth=1.0,
                 linestyle=dashes,
                 label=f"{text} {level:.3f}",

@@ -16,21 +16,21 @@ from matplotlib.figure import Figure
 from pate.files.atomic import atomic_write
 
 # Stand-in colors for matplotlib; in SVG the page's CSS variables replace them, on paper the light page's values.
-INK = "#010101"
-MUTED = "#020202"
-RULE = "#030303"
-ACCENT = "#040404"
-SECOND = "#050505"
-THIRD = "#060606"
-FAINT = "#070707"
+INK_COLOR = "#010101"
+MUTED_COLOR = "#020202"
+RULE_COLOR = "#030303"
+ACCENT_COLOR = "#040404"
+SECOND_COLOR = "#050505"
+THIRD_COLOR = "#060606"
+FAINT_COLOR = "#070707"
 _PAPER = {
-    INK: ("ink", "#1c2126"),
-    MUTED: ("muted", "#5a6570"),
-    RULE: ("rule", "#d6dbe0"),
-    ACCENT: ("accent", "#235f9f"),
-    SECOND: ("second", "#b9531a"),
-    THIRD: ("third", "#2b7a5c"),
-    FAINT: ("faint", "#848f9a"),
+    INK_COLOR: ("ink", "#1c2126"),
+    MUTED_COLOR: ("muted", "#5a6570"),
+    RULE_COLOR: ("rule", "#d6dbe0"),
+    ACCENT_COLOR: ("accent", "#235f9f"),
+    SECOND_COLOR: ("second", "#b9531a"),
+    THIRD_COLOR: ("third", "#2b7a5c"),
+    FAINT_COLOR: ("faint", "#848f9a"),
 }
 _STYLE = mpl.rc_params_from_file(
     Path(__file__).with_name("pictures.mplstyle"), use_default_template=False

@@ -15,20 +15,26 @@ from matplotlib.ticker import MaxNLocator, PercentFormatter
 from pate.accounting.rounding import format_epsilon
 from pate.report.figures import RunFigures
 from pate.report.picture import (
-    ACCENT,
-    FAINT,
-    INK,
-    MUTED,
-    RULE,
-    SECOND,
-    THIRD,
+    ACCENT_COLOR,
+    FAINT_COLOR,
+    INK_COLOR,
+    MUTED_COLOR,
+    RULE_COLOR,
+    SECOND_COLOR,
+    THIRD_COLOR,
     Picture,
     shorten_name,
 )
 from pate.report.report import Report
 from pate.report.wording import METRIC_NAMES, MODEL_NAMES
 
-_MODEL_COLORS = dict(zip(MODEL_NAMES, (FAINT, FAINT, ACCENT, SECOND, THIRD, MUTED), strict=True))
+_MODEL_COLORS = dict(
+    zip(
+        MODEL_NAMES,
+        (FAINT_COLOR, FAINT_COLOR, ACCENT_COLOR, SECOND_COLOR, THIRD_COLOR, MUTED_COLOR),
+        strict=True,
+    )
+)
 
 
 @dataclass(frozen=True)
@@ -45,10 +51,14 @@ class _Mark:
 # The student's dot often lies on the majority's diamond, which is therefore hollow.
 _MARKS = (
     _Mark(
-        model="majority_vote_student", color=SECOND, marker="D", words="diamond", is_filled=False
+        model="majority_vote_student",
+        color=SECOND_COLOR,
+        marker="D",
+        words="diamond",
+        is_filled=False,
     ),
-    _Mark(model="all_records_model", color=THIRD, marker="s", words="square", is_filled=True),
-    _Mark(model="student", color=ACCENT, marker="o", words="round dot", is_filled=True),
+    _Mark(model="all_records_model", color=THIRD_COLOR, marker="s", words="square", is_filled=True),
+    _Mark(model="student", color=ACCENT_COLOR, marker="o", words="round dot", is_filled=True),
 )
 _PITCH = 14.0  # points from bar to bar, and from label to label, each with a line of text beside it
 # characters
@@ -90,7 +100,7 @@ def _finish_rows(axes: Axes, **properties: Any) -> None:
     """Adds to axes what `_finish` does, for rows of scores from 0 to 1 that have a name each."""
     axes.set_xticks(np.linspace(0, 1, 6))
     axes.spines["left"].set_visible(False)
-    axes.tick_params(axis="y", length=0, labelcolor=INK)
+    axes.tick_params(axis="y", length=0, labelcolor=INK_COLOR)
     _finish(axes, grid="x", **properties)
 
 
@@ -129,12 +139,12 @@ def score_bars(report: Report) -> Picture | None:
             ends = np.array(
                 [bounds.get(key, (end, end)) for key, end in zip(METRIC_NAMES, widths, strict=True)]
             )
-            axes.hlines(places, *ends.T, color=INK, linewidth=1.0)
+            axes.hlines(places, *ends.T, color=INK_COLOR, linewidth=1.0)
             for value, end, place in zip(
                 values, np.maximum(widths, ends[:, 1]), places.tolist(), strict=True
             ):
                 text = "undefined" if np.isnan(value) else f"{value:.3f}"
-                axes.text(end + 0.012, place, text, va="center", color=MUTED)
+                axes.text(end + 0.012, place, text, va="center", color=MUTED_COLOR)
         axes.set_yticks(
             np.arange(len(METRIC_NAMES)) * pitch + (len(scored) - 1) / 2, [*METRIC_NAMES.values()]
         )
@@ -154,7 +164,9 @@ def student_curve(figures: RunFigures) -> Picture | None:
 
     def paint(axes: Axes) -> None:
         for (name, values), color in zip(
-            curves.items(), cycle((ACCENT, SECOND, THIRD, MUTED)), strict=False
+            curves.items(),
+            cycle((ACCENT_COLOR, SECOND_COLOR, THIRD_COLOR, MUTED_COLOR)),
+            strict=False,
         ):
             axes.plot(
                 np.arange(1, len(values) + 1),
@@ -207,13 +219,13 @@ def label_dots(figures: RunFigures) -> Picture | None:
     def paint(axes: Axes) -> None:
         """Paints a row for each label, the first label at the top."""
         ends = np.stack([*dots.values()])
-        axes.hlines(places, ends.min(axis=0), ends.max(axis=0), color=RULE, linewidth=2.2)
+        axes.hlines(places, ends.min(axis=0), ends.max(axis=0), color=RULE_COLOR, linewidth=2.2)
         axes.scatter(
             frequency[label_order],
             places,
             marker="|",
             s=70,
-            color=FAINT,
+            color=FAINT_COLOR,
             label="frequency",
             zorder=3,
         )
@@ -270,19 +282,24 @@ def precision_recall(figures: RunFigures) -> Picture | None:
         return None
 
     def paint(axes: Axes) -> None:
-        axes.plot(curve.recall, curve.precision, color=ACCENT, label="private student")
+        axes.plot(curve.recall, curve.precision, color=ACCENT_COLOR, label="private student")
         recall, precision = curve.chosen
         axes.plot(
             recall,
             precision,
-            color=ACCENT,
+            color=ACCENT_COLOR,
             marker="o",
             linestyle="none",
             label="at its threshold",
         )
         recall, precision = curve.constant
         axes.plot(
-            recall, precision, color=MUTED, marker="X", linestyle="none", label="best constant"
+            recall,
+            precision,
+            color=MUTED_COLOR,
+            marker="X",
+            linestyle="none",
+            label="best constant",
         )
         _finish(axes, xlim=(0, 1.02), ylim=(0, 1.02), xlabel="recall", ylabel="precision")
 
@@ -303,13 +320,13 @@ def membership_curve(report: Report) -> Picture | None:
     low = np.maximum(attack.low, one_record / 2)
     high = np.maximum(attack.high, one_record)
     lines = {
-        "by its loss": (attack.tpr, ACCENT),
-        "by reference models": (attack.tpr_by_reference, SECOND),
+        "by its loss": (attack.tpr, ACCENT_COLOR),
+        "by reference models": (attack.tpr_by_reference, SECOND_COLOR),
     }
 
     def paint(axes: Axes) -> None:
         axes.fill_between(
-            attack.fpr, low, high, color=FAINT, alpha=0.3, linewidth=0, label="chance, 95%"
+            attack.fpr, low, high, color=FAINT_COLOR, alpha=0.3, linewidth=0, label="chance, 95%"
         )
         for name, (tpr, color) in lines.items():
             if tpr:
@@ -320,7 +337,7 @@ def membership_curve(report: Report) -> Picture | None:
             axes.plot(
                 rates,
                 list(bounds.found.values()),
-                color=INK,
+                color=INK_COLOR,
                 linestyle="none",
                 marker="_",
                 markersize=9,
@@ -346,14 +363,18 @@ def answer_bars(figures: RunFigures) -> Picture | None:
 
     def paint(axes: Axes) -> None:
         axes.bar(
-            np.arange(len(sizes)), sizes, width=0.8, color=ACCENT, label=f"answered ({answered})"
+            np.arange(len(sizes)),
+            sizes,
+            width=0.8,
+            color=ACCENT_COLOR,
+            label=f"answered ({answered})",
         )
         left = -max(2.0, 0.22 * len(sizes))  # as far from the answers as its name needs
         axes.bar(
             [left],
             [total - answered],
             width=0.8,
-            color=FAINT,
+            color=FAINT_COLOR,
             label=f"refused ({total - answered})",
         )
         ticks = list(range(0, len(sizes), max(1, -(-len(sizes) // 10))))
@@ -378,9 +399,15 @@ def epsilon_curve(figures: RunFigures) -> Picture | None:
             np.linspace(0, num_queries - 1, min(_MOST_POINTS, num_queries)).round().astype(int)
         )
         axes.plot(
-            places + 1, epsilon[places], color=ACCENT, drawstyle="steps-post", solid_capstyle="butt"
+            places + 1,
+            epsilon[places],
+            color=ACCENT_COLOR,
+            drawstyle="steps-post",
+            solid_capstyle="butt",
         )
-        axes.plot([num_queries], [epsilon[-1]], "o", color=ACCENT, markersize=4, clip_on=False)
+        axes.plot(
+            [num_queries], [epsilon[-1]], "o", color=ACCENT_COLOR, markersize=4, clip_on=False
+        )
         axes.annotate(
             last, (num_queries, epsilon[-1]), (-4, 6), textcoords="offset points", ha="right"
         )
@@ -426,14 +453,14 @@ def gap_histogram(figures: RunFigures) -> Picture | None:
             [gaps[is_answered], gaps[~is_answered]],
             bins=edges.tolist(),
             stacked=True,
-            color=[ACCENT, FAINT],
+            color=[ACCENT_COLOR, FAINT_COLOR],
             label=["answered", "refused"],
         )
         axes.yaxis.set_major_locator(MaxNLocator(integer=True, nbins=6))
         if figures.pass_gaps is not None and figures.pass_probability is not None:
             right_axes = axes.twinx()
-            axes.plot([], [], color=SECOND, label="pass probability (right)")
-            right_axes.plot(figures.pass_gaps, figures.pass_probability, color=SECOND)
+            axes.plot([], [], color=SECOND_COLOR, label="pass probability (right)")
+            right_axes.plot(figures.pass_gaps, figures.pass_probability, color=SECOND_COLOR)
             right_axes.set(xlim=(edges[0], edges[-1]), ylim=(0, 1.02))
             right_axes.yaxis.set_major_formatter(PercentFormatter(1.0))
             right_axes.tick_params(axis="y", length=0)
@@ -455,9 +482,11 @@ def votes_by_rank(figures: RunFigures) -> Picture | None:
     def paint(axes: Axes) -> None:
         places = np.arange(1, ranks + 1)
         axes.fill_between(
-            places, low, high, color=ACCENT, alpha=0.22, linewidth=0, label="80% of queries"
+            places, low, high, color=ACCENT_COLOR, alpha=0.22, linewidth=0, label="80% of queries"
         )
-        axes.plot(places, middle, color=ACCENT, marker="o", markersize=2.6, label="median query")
+        axes.plot(
+            places, middle, color=ACCENT_COLOR, marker="o", markersize=2.6, label="median query"
+        )
         axes.legend(loc="upper right")
         _finish(
             axes,

@@ -155,7 +155,9 @@ def test_rounding_is_covered_over_a_thousand_steps() -> None:
     epsilon = 0.01
     grid = LossGrid(first_index=-1100, num_points=2300, spacing=rounded_spacing(epsilon))
     step = composition_step(
-        Box(ups=np.array([epsilon]), downs=np.array([-epsilon])), grid, negligible=1e-300
+        Box(upper_losses=np.array([epsilon]), lower_losses=np.array([-epsilon])),
+        grid,
+        negligible=1e-300,
     )
     values = hockey_stick(grid)
     for _ in range(count):
@@ -185,11 +187,15 @@ def test_losses_beyond_the_grid_count_as_infinite() -> None:
     grid = LossGrid(first_index=-10, num_points=30, spacing=rounded_spacing(spacing=0.1))
     first, _ = two_point_probabilities(upper_loss=50.0, lower_loss=-0.3)
     values_after = stepped(
-        Box(ups=np.array([50.0]), downs=np.array([-0.3])), grid, later_deltas=hockey_stick(grid)
+        Box(upper_losses=np.array([50.0]), lower_losses=np.array([-0.3])),
+        grid,
+        later_deltas=hockey_stick(grid),
     )
     assert values_after[-1] >= first * (1 - 1e-15)
     assert stepped(
-        Box(ups=np.array([1e305]), downs=np.array([-1e305])), grid, later_deltas=hockey_stick(grid)
+        Box(upper_losses=np.array([1e305]), lower_losses=np.array([-1e305])),
+        grid,
+        later_deltas=hockey_stick(grid),
     ) == pytest.approx(1.0)
     assert (
         stepped(

@@ -351,7 +351,7 @@ def test_losses_of_bits_bound_those_in_high_precision() -> None:
                 )
 
 
-PAIR = Box(ups=np.array([0.05]), downs=np.array([-0.05]))
+PAIR = Box(upper_losses=np.array([0.05]), lower_losses=np.array([-0.05]))
 WIDE_BIT = pa.OneBitEvent(tuple(np.linspace(-3, 3, 60).tolist()), reach=1)
 
 
@@ -386,7 +386,7 @@ def test_a_repeated_pair_is_a_sum_over_binomials() -> None:
     for target in (0.0, 2.0, 4.0, 6.5):
         truth = binomial_delta(epsilon=0.05, count=900, target_epsilon=target)
         assert truth * (1 - 1e-11) <= result.delta(target) <= truth * 1.02 + 1e-13
-    cheaper = Box(ups=np.array([0.045]), downs=np.array([-0.045]))
+    cheaper = Box(upper_losses=np.array([0.045]), lower_losses=np.array([-0.045]))
     result = profile_of(
         composed_in_blocks(
             ((cheaper, 900),), spacing=0.01125, largest_finite_loss=12.0, negligible=1e-20

@@ -173,10 +173,10 @@ def test_an_attack_recognizes_records_only_if_the_student_memorizes() -> None:
     rng = np.random.default_rng(4)
     private = rng.random((500, 5)) < 0.3
     test = rng.random((700, 5)) < 0.3
-    noise = rng.random((700, 5))
+    random_probabilities = rng.random((700, 5))
     attack = Membership.from_losses(
         label_losses(private.astype(np.float32), true_labels=private),
-        test_losses=label_losses(noise, true_labels=test),
+        test_losses=label_losses(random_probabilities, true_labels=test),
     )
     assert attack is not None
     assert min(attack.tpr) == 1.0
