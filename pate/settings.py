@@ -200,6 +200,17 @@ class RunSettings(AskingSettings, BudgetSettings):
         "card then says whom the price covers",
         default=None,
     )
+    score_epsilon: float | None = setting(
+        "an epsilon for scores of the student on the test records, which may then be published: micro-F1, accuracy, "
+        "macro-F1, mean average precision and calibration error, with intervals. The people in the test records pay "
+        "it, and nobody else; by default no score is published",
+        default=None,
+    )
+    score_groups: OneOrSeveral = setting(
+        "with score_epsilon, a list of columns of the table, by whose values or public bands micro-F1 is published, "
+        "such as [sex,age]; the price stays the same",
+        default=None,
+    )
     all_records: bool | None = setting(
         "false leaves out the model of all private records, which is the ceiling in the report, and beyond 200,000 "
         "records another release without noise; by default both take a sample of 200,000 records, and the model is "

@@ -7,7 +7,8 @@
 * that the released arrays have as many queries, answers and labels as stated;
 * epsilon and the bounds on attacks of centered votes, whose release is one Gaussian sum, from the noise alone;
 * for other mechanisms, whose epsilon takes an accountant, that the bounds on attacks are no weaker than those that
-  follow from epsilon and delta.
+  follow from epsilon and delta;
+* the epsilon of released scores, from their noise, and that each score lies in its interval and on both cards.
 
 The exit code is 0 if everything holds, 1 if something differs, and 2 if the folder cannot be read.
 """
@@ -27,6 +28,7 @@ from typing import Any
 import numpy as np
 
 _GAUSSIAN = "CenteredVotes"  # the mechanism whose release is one Gaussian sum
+_SCORES = ("micro_f1", "accuracy", "macro_f1", "mean_average_precision", "calibration_error")
 _MOST_DRAWS = 16  # of one release, where lost ones were drawn again
 _ROUNDING = 1e-9
 _NORMAL = NormalDist()
@@ -43,16 +45,33 @@ def differences(folder: Path) -> Iterator[str]:
         yield from _gaussian_price(statement)
     else:
         yield from _attacks_by_epsilon(statement)
+    if "scores" in statement:
+        yield from _scores(folder, statement["scores"])
+
+
+def _scores(folder: Path, scores: dict[str, Any]) -> Iterator[str]:
+    """Yields a line for each released score that does not hold, and for a price that is not that of the noise."""
+    exact = _gaussian_epsilon(1 / scores["noise_multiplier"], scores["delta"])
+    if not _is_rounded_up(scores["epsilon"], exact):
+        yield f"privacy.json: scores.epsilon is {scores['epsilon']}, and the noise gives {exact:.4f}"
+    named = {name: score for name, score in scores.items() if name in _SCORES}
+    for column, of_values in scores["subgroups"].items():
+        named |= {f"subgroups.{column}.{value}": score for value, score in of_values.items()}
+    for name, score in named.items():
+        low, value, high = score["low"], score["value"], score["high"]
+        if not 0 <= low <= value <= high <= 1:
+            yield f"privacy.json: scores.{name} is {value}, outside of its interval"
+        ends = f"{math.floor(low * 1000) / 1000:.3f} to {math.ceil(high * 1000) / 1000:.3f}"
+        for card in folder.glob("*.md"):
+            if f"| {value:.3f} ({ends}) |" not in card.read_text(encoding="utf-8"):
+                yield f"{card.name}: does not state scores.{name}, {value:.3f} ({ends})"
 
 
 def _files(folder: Path) -> Iterator[str]:
     """Yields a line for each file that is missing, new or changed."""
     digests = json.loads((folder / "manifest.json").read_text(encoding="utf-8"))["sha256"]
-    found = {
-        path.relative_to(folder).as_posix(): path
-        for path in folder.rglob("*")
-        if path.is_file() and path.name != "manifest.json"
-    }
+    files = [path for path in folder.rglob("*") if path.is_file() and path.name != "manifest.json"]
+    found = {path.relative_to(folder).as_posix(): path for path in files}
     for name in sorted(digests.keys() | found.keys()):
         if name not in found:
             yield f"{name}: in manifest.json, and not in the folder"
@@ -75,41 +94,30 @@ def _cards(folder: Path, statement: dict[str, Any]) -> Iterator[str]:
         "teachers": statement["num_teachers"],
     }
     stated |= {f"mechanism.{name}": value for name, value in statement["parameters"].items()}
+    if "scores" in statement:
+        stated["epsilon of the scores"] = statement["scores"]["epsilon"]
     for name, value in stated.items():
         if not _is_same(rows.get(name), value):
             yield f"privacy_card.md: {name} is {rows.get(name)}, and {value} in privacy.json"
     for name, share in _percentages(statement).items():
         if name in rows and not _is_same(rows[name].rstrip("%"), share):
             yield f"privacy_card.md: {name} is {rows[name]}, and {share:g}% in privacy.json"
-    readme = folder / "README.md"
-    if readme.exists():
-        text = readme.read_text(encoding="utf-8")
+    if (folder / "README.md").exists():
+        text = (folder / "README.md").read_text(encoding="utf-8")
         guarantee = re.search(r"epsilon <= ([\d.]+) at delta = ([\d.e-]+)", text)
-        is_infinite = statement["epsilon"] == "inf"
-        if not is_infinite and guarantee is None:
+        terms = (statement["epsilon"], statement["delta"])
+        if guarantee is None and terms[0] != "inf":
             yield "README.md: states no epsilon"
-        elif guarantee is not None and not (
-            _is_same(guarantee[1], statement["epsilon"])
-            and _is_same(guarantee[2], statement["delta"])
-        ):
+        elif guarantee is not None and not all(map(_is_same, guarantee.groups(), terms)):
             yield f"README.md: epsilon {guarantee[1]} at delta {guarantee[2]} is not that of privacy.json"
 
 
 def _percentages(statement: dict[str, Any]) -> dict[str, float]:
     """Returns the bounds on attacks by their names on the card, in percent and rounded up as there."""
-    attacks = statement.get("attacks")
-    if not attacks:
-        return {}
-    return {
-        f"members that attacks find with {100 * float(rate):g}% false alarms, at most": _rounded_up(
-            100 * share
-        )
-        for rate, share in attacks["found"].items()
-    }
-
-
-def _rounded_up(percentage: float) -> float:
-    return math.ceil(percentage * 10 - _ROUNDING) / 10 if percentage >= 1 else percentage
+    name = "members that attacks find with {:g}% false alarms, at most"
+    found = (statement.get("attacks") or {}).get("found", {}).items()
+    shares = {name.format(100 * float(rate)): 100 * share for rate, share in found}
+    return {n: math.ceil(10 * v - _ROUNDING) / 10 if v >= 1 else v for n, v in shares.items()}
 
 
 def _settings(folder: Path, statement: dict[str, Any]) -> Iterator[str]:
@@ -132,10 +140,7 @@ def _arrays(folder: Path, statement: dict[str, Any]) -> Iterator[str]:
     with np.load(folder / "release.npz", allow_pickle=False) as arrays:
         labels = arrays["labels"]
         answered = arrays["answered"]
-    found = {
-        "num_labels": labels.shape[1],
-        "num_answered": int(answered.sum()),
-    }
+    found = {"num_labels": labels.shape[1], "num_answered": int(answered.sum())}
     for name, value in found.items():
         if value != statement[name]:
             yield f"privacy.json: {name} is {statement[name]}, and release.npz has {value}"
@@ -148,25 +153,24 @@ def _gaussian_price(statement: dict[str, Any]) -> Iterator[str]:
     one_draw = 1 / statement["parameters"]["noise_multiplier"]
     candidates = [one_draw * math.sqrt(draws) for draws in range(1, _MOST_DRAWS + 1)]
     epsilon = float(statement["epsilon"])
-    exact = [_gaussian_epsilon(mu, float(statement["delta"])) for mu in candidates]
-    step = 0.01 if epsilon >= 1 else 0.0001
-    matching = [
-        mu
-        for mu, value in zip(candidates, exact, strict=True)
-        if value * (1 - _ROUNDING) <= epsilon <= value * (1 + 1e-3) + step
-    ]
+    exact = {mu: _gaussian_epsilon(mu, float(statement["delta"])) for mu in candidates}
+    matching = [mu for mu in candidates if _is_rounded_up(epsilon, exact[mu])]
     if not matching:
-        yield f"privacy.json: epsilon is {epsilon:g}, and the noise gives {exact[0]:.4f}"
+        yield f"privacy.json: epsilon is {epsilon:g}, and the noise gives {exact[one_draw]:.4f}"
         return
-    yield from _compared_attacks(
-        statement, lambda alpha: _normal_cdf(_NORMAL.inv_cdf(alpha) + matching[0])
-    )
+    mu = matching[0]
+    yield from _compared_attacks(statement, lambda a: _normal_cdf(_NORMAL.inv_cdf(a) + mu))
     attacks = statement.get("attacks")
     if attacks:
-        values = {"gdp_mu": matching[0], "advantage": 2 * _normal_cdf(matching[0] / 2) - 1}
+        values = {"gdp_mu": mu, "advantage": 2 * _normal_cdf(mu / 2) - 1}
         for name, value in values.items():
             if not value * (1 - _ROUNDING) <= float(attacks[name]) <= value * 1.01 + 0.01:
                 yield f"privacy.json: attacks.{name} is {attacks[name]}, and the noise gives {value:.4f}"
+
+
+def _is_rounded_up(epsilon: float, exact: float) -> bool:
+    step = 0.01 if epsilon >= 1 else 0.0001
+    return exact * (1 - _ROUNDING) <= epsilon <= exact * (1 + 1e-3) + step
 
 
 def _normal_cdf(x: float) -> float:
@@ -237,11 +241,7 @@ def main(arguments: list[str]) -> int:
     except (OSError, KeyError, ValueError, TypeError) as error:
         sys.stderr.write(f"{folder}: cannot be verified: {type(error).__name__}: {error}\n")
         return 2
-    note = (
-        ""
-        if mechanism == _GAUSSIAN
-        else f" (the epsilon of {mechanism} takes an accountant: pate-account)"
-    )
+    note = "" if mechanism == _GAUSSIAN else f" (the epsilon of {mechanism} takes pate-account)"
     sys.stdout.write("\n".join(lines or [f"holds{note}"]) + "\n")
     return int(bool(lines))
 

@@ -32,6 +32,7 @@ EVENT_KINDS: dict[str, type[Event]] = {
         events.OpposedMaximaEvent,
         events.PureDpEvent,
         events.SampledGaussianEvent,
+        events.ScoresEvent,
         events.SelectThenTestEvent,
         events.SelfComposedEvent,
         events.SessionEvent,

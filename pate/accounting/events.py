@@ -205,6 +205,15 @@ class GaussianEvent(LeafEvent):
 
 
 @dataclass(frozen=True, slots=True)
+class ScoresEvent(GaussianEvent):
+    """The price of scores on private test records: of all their clipped counts together, as one Gaussian release.
+
+    It is a kind of its own so that a ledger tells scores from what a model learned from (docs/proofs/scores.md). It
+    costs as much as a `GaussianEvent` with the same noise.
+    """
+
+
+@dataclass(frozen=True, slots=True)
 class ZCdpEvent(LeafEvent):
     """The price of a release that is rho-zCDP (zero-concentrated differential privacy).
 

@@ -425,7 +425,8 @@ def _mu_squared(leaf: LeafEvent) -> float:
 
 def _is_gaussian(event: Event) -> bool:
     """Returns True for an event each of whose leaves is a `GaussianEvent` or releases nothing."""
-    return count_leaves(event).keys() <= {events.GaussianEvent, events.NoOpEvent}
+    kinds = {events.GaussianEvent, events.ScoresEvent, events.NoOpEvent}
+    return count_leaves(event).keys() <= kinds
 
 
 @dataclass(frozen=True)

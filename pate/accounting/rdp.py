@@ -201,7 +201,7 @@ def rdp_curve(counts: LeafCounts, orders: Array) -> Array:
     with np.errstate(over="ignore", invalid="ignore"):
         for kind, (parts, times) in counts.items():
             numbers = np.array(times, dtype=np.float64)
-            if kind is events.GaussianEvent:
+            if kind in (events.GaussianEvent, events.ScoresEvent):
                 values = map(attrgetter("noise_multiplier"), parts)
                 multipliers = np.fromiter(values, dtype=np.float64, count=len(parts))
                 if (multipliers == 0).any():

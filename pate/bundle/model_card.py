@@ -8,6 +8,7 @@ from typing import Any
 import yaml
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
+from pate.accounting.rounding import format_epsilon
 from pate.bundle.model_form import ModelForm
 from pate.data import Preprocessing, TableSchema
 from pate.extras import PUBLISHED, how_to_install
@@ -16,6 +17,7 @@ from pate.files.atomic import write_text
 from pate.models.student_model import StudentModel
 from pate.report import Privacy
 from pate.report.card import cell, features_origin
+from pate.report.released_scores import NAMES, ReleasedScores
 from pate.report.report import ReleaseSummary
 from pate.report.wording import SEEDED_WARNING
 
@@ -23,6 +25,7 @@ _LONGEST_WORD = 60
 _MOST_WORDS = 10  # of a column
 # The kinds of student that predict without torch, and so with the extra `predict`.
 _KINDS_WITHOUT_TORCH = ("linear", "logistic", "low_rank", "mlp", "released", "released_kernel")
+_METRIC_TYPES = {"micro_f1": "f1", "macro_f1": "f1"}  # of Hugging Face, where its name is another
 _TASKS = {"features": "tabular-classification", "images": "image-classification"}
 _PAGES = Environment(
     loader=PackageLoader("pate.bundle", ""),
@@ -48,7 +51,7 @@ def publish(
 ) -> None:
     """Writes the form of a student, and its model card in Markdown with a YAML header.
 
-    The card cannot contain a score, as none is an argument.
+    The card contains no score but those that `privacy.scores` has, which were released at a price of their own.
 
     Args:
         model: the student.
@@ -99,7 +102,9 @@ def publish(
         "name": "answer rate (covered by the epsilon)",
     }
     source = {"name": f"labels released for public records of {form.name}", "type": form.name}
-    result = {"task": {"type": task}, "dataset": source, "metrics": [rate]}
+    results = [{"task": {"type": task}, "dataset": source, "metrics": [rate]}]
+    if privacy.scores is not None:
+        results.append(_result_of_scores(privacy.scores, task=task, data=form.name))
     head = {
         "library_name": "pate-multilabel",
         "license": "other",
@@ -110,7 +115,7 @@ def publish(
             "multi-label-classification",
             f"student-{form.model}",
         ],
-        "model-index": [{"name": f"{form.name}-{form.model}", "results": [result]}],
+        "model-index": [{"name": f"{form.name}-{form.model}", "results": results}],
     }
     card = _PAGES.get_template("model_card.jinja").render(
         form=form,
@@ -118,6 +123,7 @@ def publish(
         head=yaml.safe_dump(head, sort_keys=False, allow_unicode=True),
         guarantee=replace(privacy, unit=cell(privacy.unit)).guarantee,
         attacks=_attacks_in_words(privacy),
+        scores=privacy.scores,
         seeded=SEEDED_WARNING if privacy.noise_seeded else "",
         install=how_to_install(extra, on_any_machine=True),
         published=PUBLISHED,
@@ -131,6 +137,27 @@ def publish(
         features_origin=features_origin,
     )
     write_text(folder / "README.md", text=card)
+
+
+def _result_of_scores(scores: ReleasedScores, *, task: str, data: str) -> dict[str, Any]:
+    """Returns the released scores on private test records as a result of the card's `model-index`.
+
+    Args:
+        scores: the released scores.
+        task: the task of the model.
+        data: the name of the data set.
+    """
+    price = f"epsilon {format_epsilon(scores.epsilon)} of the test records"
+    metrics = [
+        {
+            "type": _METRIC_TYPES.get(name, name),
+            "value": round(getattr(scores, name).value, 4),
+            "name": f"{words}, 95% interval {getattr(scores, name).interval} ({price})",
+        }
+        for name, words in NAMES.items()
+    ]
+    source = {"name": f"private test records of {data}", "type": data}
+    return {"task": {"type": task}, "dataset": source, "metrics": metrics}
 
 
 def _attacks_in_words(privacy: Privacy) -> str:

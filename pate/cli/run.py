@@ -29,7 +29,8 @@ def plain_settings(config: DictConfig, excluded_settings: Collection[str]) -> di
     """Returns a configuration as plain values, such that equal runs have equal values.
 
     `features=none` is left out, cache folders become null, and so does the target if noise is given. With `target_mu`
-    the target is the epsilon of a Gaussian release with that mu; otherwise `target_mu` is left out.
+    the target is the epsilon of a Gaussian release with that mu. `target_mu`, `score_epsilon` and `score_groups` are
+    left out where they are null.
 
     Args:
         config: the composed configuration.
@@ -38,9 +39,10 @@ def plain_settings(config: DictConfig, excluded_settings: Collection[str]) -> di
     plain = plain_values(config, resolve=True)
     if plain.get("noise") == "given":
         plain["target_epsilon"] = None
-    if plain.get("target_mu") is None:
-        plain.pop("target_mu", None)
-    else:
+    for name in ("target_mu", "score_epsilon", "score_groups"):
+        if plain.get(name) is None:
+            plain.pop(name, None)
+    if "target_mu" in plain:
         budget = MuBudget.from_mu(plain["target_mu"], delta=plain["target_delta"])
         plain["target_epsilon"] = budget.epsilon
     settings = {str(key): value for key, value in plain.items() if key not in excluded_settings}

@@ -16,6 +16,7 @@ from pate.files.reading import read_value
 from pate.files.strict_json import plain, to_json
 from pate.html_table import html_table
 from pate.report.privacy import Privacy, Scalar, guarantee_line
+from pate.report.released_scores import ReleasedScores
 from pate.report.wording import PAPER_LABEL, SEEDED_WARNING, percent
 from pate.validation import require, require_count
 
@@ -65,6 +66,8 @@ class PrivacyStatement:
     attacks: AttackBounds | None = None
     # the released share of records for which a label is known, by label; left out of the file if none were released
     known_shares: Mapping[str, float] = field(default_factory=dict)
+    # the scores on test records, which were released at a price of their own; left out of the file where none were
+    scores: ReleasedScores | None = None
 
     @classmethod
     def from_privacy(
@@ -103,6 +106,7 @@ class PrivacyStatement:
             stated_public=tuple(stated_public),
             attacks=privacy.attacks,
             known_shares=known_shares or {},
+            scores=privacy.scores,
         )
 
     @property
@@ -124,6 +128,8 @@ class PrivacyStatement:
         ]
         if self.attacks is not None:
             rows.append(("attacks", self.attacks.sentence))
+        if self.scores is not None:
+            rows += self.scores.rows
         return [*rows, ("noise", SEEDED_WARNING)] if self.noise == "seeded" else rows
 
     def _repr_html_(self) -> str:
@@ -136,6 +142,10 @@ class PrivacyStatement:
         for name in ("stated_public", "known_shares"):
             if not values[name]:
                 del values[name]
+        if not self.stated_public:
+            del values["stated_public"]
+        if self.scores is None:
+            del values["scores"]
         write_text(Path(folder, PRIVACY), text=to_json(values) + "\n")
 
     @classmethod
@@ -204,6 +214,9 @@ def privacy_card(
     rows = [*origin.items(), *privacy.terms, *privacy.mechanism_rows(name), *counts.items()]
     if known_shares:
         rows.append(("labels that are known, released with noise", _coverage(known_shares)))
+    scores = privacy.scores
+    if scores is not None:
+        rows += scores.rows
     promise, reading = _promise(privacy)
     covered = "\n".join(
         (
@@ -226,6 +239,9 @@ def privacy_card(
         classes="\n- Who is in which budget class: that is taken as public."
         if privacy.classes
         else "",
+        scores=""
+        if scores is None
+        else f"\n- {scores.promise} One change replaces {cell(scores.unit)}.",
         stated="".join(
             f"\n- The names of the {cell(name)}: they are public by the statement of the data owner."
             for name in stated_public

@@ -9,6 +9,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup, escape
 
 from pate.report.figures import RunFigures
+from pate.report.released_scores import NAMES
 from pate.report.report import Report
 from pate.report.run_pictures import pictures
 from pate.report.wording import DASH, HEADLINE, add_words
@@ -46,7 +47,7 @@ def _environment() -> Environment:
     environment.trim_blocks = True
     environment.lstrip_blocks = True
     add_words(environment)
-    environment.globals |= {"dash": DASH, "headline": HEADLINE}
+    environment.globals |= {"dash": DASH, "headline": HEADLINE, "score_names": NAMES}
     environment.filters["number"] = _format_score
     environment.filters["breakable"] = _breakable
     return environment

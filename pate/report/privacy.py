@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from pate.accounting.attack_bounds import AttackBounds
 from pate.accounting.rounding import format_delta, format_epsilon
 from pate.pricing.guard import WEAK_EPSILON
+from pate.report.released_scores import ReleasedScores
 from pate.report.wording import ADJACENCY_NAMES, SEEDED_WARNING
 from pate.validation import require, require_count
 
@@ -85,6 +86,8 @@ class Privacy:
     unit_columns: tuple[str, ...] = ()
     # the most that attacks find in the release; None for an infinite epsilon, and in reports of earlier versions
     attacks: AttackBounds | None = None
+    # the scores on test records, which were released at a price of their own; None where none were
+    scores: ReleasedScores | None = None
 
     def __post_init__(self) -> None:
         require(self.epsilon >= 0, "privacy.epsilon", self.epsilon, "a number >= 0 or infinity")

@@ -9,7 +9,7 @@ from typing import Self
 from pate.accounting.data_dependent_epsilon import DataDependentEpsilon
 from pate.files.atomic import write_text
 from pate.files.reading import read_value
-from pate.files.strict_json import from_json, to_json
+from pate.files.strict_json import from_json, plain, to_json
 from pate.html_table import html_table
 from pate.report.bands import PrevalenceBand
 from pate.report.intervals import Interval
@@ -219,7 +219,10 @@ class Report:
 
     def to_json(self) -> str:
         """Returns the report as strict JSON, in which infinity is the text `"inf"` and an undefined number is null."""
-        return to_json(self)
+        values = plain(self)
+        if self.privacy.scores is None:
+            del values["privacy"]["scores"]
+        return to_json(values)
 
     @classmethod
     def from_json(cls, text: str) -> Self:

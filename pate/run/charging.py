@@ -48,6 +48,7 @@ from pate.run.ledger_record import LedgerRecord, require_room
 from pate.run.owners import Owners, OwnersOfRun
 from pate.run.random_streams import seed_name
 from pate.run.release_terms import ReleaseTerms
+from pate.run.score_release import ScoreCharge, ScorePrice
 from pate.validation import InvalidValue, require
 
 # the part of a draw that holds the digest of the release's file
@@ -170,6 +171,26 @@ class RunCharge:
     def epsilon(self) -> float:
         """Returns the price of all draws together; infinity if their failure probabilities exceed delta."""
         return self._price(self.num_draws)
+
+    def of_scores(self, price: ScorePrice) -> ScoreCharge:
+        """Returns the charge of the run's scores, in the account of the test records; `begin` must have been called.
+
+        Args:
+            price: the price of the scores.
+        """
+        seed = seed_name(self.seed)
+        return ScoreCharge(
+            price=price,
+            account=self._ledger.account(price.data, unit=price.unit),
+            # another draw of a lost release has another student
+            key=f"{self.keys.last_draw}:scores",
+            note=ChargeNote(
+                description=f"{self.folder.path}: scores of the student on the test records",
+                run=self.keys.run,
+                seed_name=f"{seed}, scores" if seed else "",
+                may_share_noise=self._is_usual,
+            ),
+        )
 
     def record(self) -> LedgerRecord:
         """Returns the record of the present draw, which commits its first part and its charge together."""

@@ -120,6 +120,8 @@ class Plan(ReleaseTerms, RunSettings):
         require_count("num_queries", self.num_queries)
         if self.max_total_epsilon is not None:
             require_positive("max_total_epsilon", self.max_total_epsilon)
+        if self.score_epsilon is not None:
+            require_positive("score_epsilon", self.score_epsilon)
         self._make_budget()  # refuses settings that make no budget
 
     @property

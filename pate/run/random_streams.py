@@ -21,7 +21,9 @@ from pate.files.secret import read_secret
 from pate.mechanisms import cipher_generator
 from pate.validation import InvalidValue, require_count
 
-_PURPOSES = ("partition", "teachers", "noise", "student")
+# A new purpose is added at the end, as a place is the key of its stream.
+_PURPOSES = ("partition", "teachers", "noise", "student", "scores")
+_NOISES = ("noise", "scores")
 _BYTES = 32
 _FORM = re.compile(rf"[0-9a-f]{{{2 * _BYTES}}}\n")
 
@@ -76,9 +78,9 @@ class RandomStreams:
     def generator(self, purpose: str) -> np.random.Generator:
         """Returns a new generator at the beginning of the stream for a purpose.
 
-        The purposes are "partition", "teachers", "noise" and "student".
+        The purposes are "partition", "teachers", "noise", "student" and "scores", the noise of scores.
         """
-        if self.noise_is_fresh and purpose == "noise":
+        if self.noise_is_fresh and purpose in _NOISES:
             return RandomStreams.from_secret().generator(purpose)
         if isinstance(self.entropy, bytes):
             return cipher_generator(hmac.digest(self.entropy, f"pate {purpose}".encode(), "sha256"))

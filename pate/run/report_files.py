@@ -10,6 +10,7 @@ from pate.files.atomic import write_text
 from pate.pricing import PricedRelease
 from pate.report import Report
 from pate.report.membership import Membership
+from pate.report.released_scores import ReleasedScores
 from pate.report.report import Heading
 from pate.report.tensorboard import RunWriter
 from pate.run.baselines import BaselineModels
@@ -34,6 +35,7 @@ def write_report(
     votes: VoteSource,
     release: Release,
     student: TrainedStudent,
+    scores: ReleasedScores | None,
     baselines: BaselineModels,
     membership: Membership | None,
     teacher: Voter,
@@ -57,6 +59,7 @@ def write_report(
         votes: the votes of the teachers.
         release: the labels that were released from the votes.
         student: the student that learned from the release.
+        scores: the student's scores on the test records that were released; None where none were.
         baselines: the models that the student is compared with.
         membership: the result of the membership inference attack on the student; None if it could not be measured.
         teacher: the recipe of the teachers.
@@ -77,6 +80,7 @@ def write_report(
         votes=votes,
         release=release,
         curve=student.curve,
+        released_scores=scores,
         models={"student": student.model, **baselines.models},
         membership=membership,
         teacher=teacher,

@@ -27,6 +27,7 @@ from pate.report.figures import RunFigures
 from pate.report.membership import Membership
 from pate.report.metrics import micro_f1, summarized
 from pate.report.precision_recall import PrecisionRecall
+from pate.report.released_scores import ReleasedScores
 from pate.report.report import DataSummary, Heading, TeacherSummary
 from pate.report.verdict import Baselines, StudentVerdict
 from pate.run.charging import RunCharge
@@ -82,6 +83,7 @@ class Results:
         heading: the name of the run.
         epsilon_on_votes: computes the cost of the release on its own votes; None leaves it out of the report.
         left_out: for each baseline that was not trained, the reason, by the baseline's name.
+        released_scores: the student's scores on the test records that were released; None where none were.
         sampled: for each baseline that learned from a sample of the private records, the sample in words.
     """
 
@@ -98,6 +100,7 @@ class Results:
     heading: Heading = field(default_factory=Heading)
     epsilon_on_votes: EpsilonOnVotes | None = None
     left_out: Mapping[str, str] = field(default_factory=dict)
+    released_scores: ReleasedScores | None = None
     sampled: Mapping[str, str] = field(default_factory=dict)
 
     def report(self, *, duration_s: float) -> Report:
@@ -131,7 +134,10 @@ class Results:
             except UnknownCost as error:
                 left_out["data_dependent"] = str(error)
         return Report(
-            privacy=privacy_of(drawn_release=self.release, release_charge=self.charge),
+            privacy=replace(
+                privacy_of(drawn_release=self.release, release_charge=self.charge),
+                scores=self.released_scores,
+            ),
             release=summary_of(
                 drawn_release=self.release, queries=self.queries if data.public_labeled else None
             ),

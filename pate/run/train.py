@@ -23,6 +23,7 @@ from pate.errors import shown_as
 from pate.pricing import PricedRelease
 from pate.progress import Monitor
 from pate.report import Report
+from pate.report.released_scores import ReleasedScores
 from pate.report.tensorboard import RunWriter
 from pate.run.baselines import MajorityLabels, has_all_records_model, train_baselines
 from pate.run.budget_classes import budget_class_remarks, record_weights, repeat_records
@@ -39,6 +40,7 @@ from pate.run.reference_models import ReferenceModels
 from pate.run.report_files import write_report
 from pate.run.round_forecast import RoundForecast
 from pate.run.round_progress import Rounds, WatchedRounds
+from pate.run.score_release import ScoreCharge, ScorePrice
 from pate.run.session_progress import watched
 from pate.run.sources import Sources, require_same_data
 from pate.run.student_prior import StudentPrior
@@ -96,6 +98,7 @@ def train(plan: Plan, output_dir: str | PathLike[str], monitor: Monitor | None =
             # 4. Post-processing of the release, which costs nothing more. `student` may be published, too.
             students = _student_training(run, events)
             student = _train_student(run, ensemble, release, students)
+            scores = _release_scores(run, student)
 
             # 5. The report, for the owner alone. Private: `report`, and the baselines that `students` trains.
             report = _measure(
@@ -106,6 +109,7 @@ def train(plan: Plan, output_dir: str | PathLike[str], monitor: Monitor | None =
                 release=release,
                 students=students,
                 student=student,
+                scores=scores,
                 events=events,
                 started=started,
             )
@@ -122,6 +126,7 @@ class _Run:
         dataset: the data set. Private: everything private in a run is computed from its private records.
         priced: the aggregator with its noise, and the price.
         charge: the account of the release in the ledger. Private: it has the ids of the owners of the records.
+        scores: the charge of the student's scores on the test records; None where no scores are released.
         folder: the folder of the run. Private, except for `release/`.
         streams: the random numbers of the run.
         models: the folder of trained students, which a continued run reads. Private: baselines are among them.
@@ -132,6 +137,7 @@ class _Run:
     dataset: Dataset
     priced: PricedRelease
     charge: RunCharge
+    scores: ScoreCharge | None
     folder: RunFolder
     streams: RandomStreams
     models: KeptModels
@@ -155,6 +161,7 @@ def _price(plan: Plan, folder: RunFolder, monitor: Monitor) -> _Run:
         require_dataset(dataset, allow_weights=True)
     plan = plan.for_dataset(dataset, monitor)
     priced = price(plan, dataset, monitor)
+    score_price = ScorePrice.of_plan(plan, dataset)
     charge = RunCharge.open(
         plan,
         priced,
@@ -181,11 +188,15 @@ def _price(plan: Plan, folder: RunFolder, monitor: Monitor) -> _Run:
     for line in (*budget_class_remarks(dataset, priced), *doubts, *warnings):
         monitor.say(line)
     charge.begin(monitor, redraw=plan.redraw)
+    scores = None if score_price is None else charge.of_scores(score_price)
+    if scores is not None:
+        scores.require_room()
     return _Run(
         plan=plan,
         dataset=dataset,
         priced=priced,
         charge=charge,
+        scores=scores,
         folder=folder,
         streams=RandomStreams.of_run(folder.training_secret, plan.seed),
         models=KeptModels(folder.models),
@@ -286,6 +297,24 @@ def _train_student(
     return student
 
 
+def _release_scores(run: _Run, student: TrainedStudent) -> ReleasedScores | None:
+    """Releases the student's scores on the test records at their own price; None where the plan has no such price.
+
+    The people in the test records pay, who are in no private record. The noisy counts are committed with their charge.
+    """
+    if run.scores is None:
+        return None
+    with run.monitor.stage("releasing scores"):
+        scores = run.scores.release(
+            student.model,
+            run.dataset,
+            num_queries=run.priced.shape.num_queries,
+            rng=run.streams.generator("scores"),
+        )
+    run.monitor.say(f"scores of the student on the test records: {scores.guarantee}")
+    return scores
+
+
 def _measure(
     run: _Run,
     *,
@@ -295,6 +324,7 @@ def _measure(
     release: Release,
     students: StudentTraining,
     student: TrainedStudent,
+    scores: ReleasedScores | None,
     events: RunWriter,
     started: float,
 ) -> Report:
@@ -333,6 +363,7 @@ def _measure(
             votes=votes,
             release=release,
             student=student,
+            scores=scores,
             baselines=baselines,
             membership=attack,
             teacher=plan.teacher,

@@ -32,6 +32,7 @@ SAMPLED_OF_ADD_REMOVE = pa.SampledGaussianEvent(
 )
 EVENTS: tuple[pa.Event, ...] = (
     pa.GaussianEvent(noise_multiplier=5.0),
+    pa.ScoresEvent(noise_multiplier=5.0),
     pa.BoundedRangeEvent(epsilon=0.4),
     pa.PureDpEvent(epsilon=0.3),
     BIT,

@@ -19,6 +19,7 @@ KEPT_KINDS: dict[str, list[str]] = json.loads((FOLDER / "kinds.json").read_text(
 LATER_KINDS = {
     "BoundarySessionEvent",
     "OpposedMaximaEvent",
+    "ScoresEvent",
     "SelectThenTestEvent",
     "SessionEvent",
     "ThresholdEvent",

@@ -1,0 +1,132 @@
+"""Scores on private test records that were released at a price of their own, with intervals."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from pate.accounting.rounding import format_delta, format_epsilon
+from pate.validation import require, require_count
+
+NAMES = {
+    "micro_f1": "micro-F1",
+    "accuracy": "accuracy",
+    "macro_f1": "macro-F1",
+    "mean_average_precision": "mean average precision",
+    "calibration_error": "calibration error",
+}
+"""The released scores in the order of cards, by their names in `privacy.json`."""
+
+
+@dataclass(frozen=True)
+class ReleasedScore:
+    """A released score with its 95% interval, which covers the noise and the draw of the test records.
+
+    Attributes:
+        value: the score, in [0, 1].
+        low: the lower end of the interval, at most `value`.
+        high: the upper end of the interval, at least `value`.
+
+    >>> str(ReleasedScore(value=0.6862, low=0.6711, high=0.7013))
+    '0.686 (0.671 to 0.702)'
+    """
+
+    value: float
+    low: float
+    high: float
+
+    def __post_init__(self) -> None:
+        is_ordered = 0 <= self.low <= self.value <= self.high <= 1
+        ends = f"{self.low:g}, {self.value:g}, {self.high:g}"
+        require(is_ordered, "score", ends, "low <= value <= high in [0, 1]")
+
+    @property
+    def interval(self) -> str:
+        """The ends of the interval with three digits, rounded outwards."""
+        low = math.floor(self.low * 1000) / 1000
+        high = math.ceil(self.high * 1000) / 1000
+        return f"{low:.3f} to {high:.3f}"
+
+    def __str__(self) -> str:
+        """Returns the score with three digits, and its interval."""
+        return f"{self.value:.3f} ({self.interval})"
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReleasedScores:
+    """The scores of a student on private test records, released together at one price.
+
+    The price is of the people in the test records, who are others than those whom the student learned from. All fields
+    may be published.
+
+    Attributes:
+        epsilon: the price of all scores together, rounded up.
+        delta: the delta at which `epsilon` holds, rounded up.
+        unit: what one change replaces, in words: a group of test records.
+        noise_multiplier: the noise std / the l2 sensitivity of all counts together, by which the price can be computed
+            again.
+        num_groups: the number of groups of test records.
+        micro_f1: the micro-averaged F1.
+        accuracy: the share of right answers to whether a record has a label.
+        macro_f1: the mean over labels of F1.
+        mean_average_precision: the mean over labels of the average precision. It is modeled by the student's
+            probabilities on public records (docs/proofs/scores.md).
+        calibration_error: the mean distance of probability and share, over ten bins of probability.
+        subgroups: micro-F1 by column and value, such as `subgroups["sex"]["f"]`; empty without `score_groups`.
+    """
+
+    epsilon: float
+    delta: float
+    unit: str
+    noise_multiplier: float
+    num_groups: int
+    micro_f1: ReleasedScore
+    accuracy: ReleasedScore
+    macro_f1: ReleasedScore
+    mean_average_precision: ReleasedScore
+    calibration_error: ReleasedScore
+    subgroups: Mapping[str, Mapping[str, ReleasedScore]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        require(self.epsilon > 0, "scores.epsilon", self.epsilon, "a number > 0")
+        require(0 < self.delta < 1, "scores.delta", self.delta, "a number in (0, 1)")
+        require_count("scores.num_groups", self.num_groups)
+
+    @property
+    def by_name(self) -> dict[str, ReleasedScore]:
+        """The scores over all test records, by their names on cards."""
+        return {words: getattr(self, name) for name, words in NAMES.items()}
+
+    @property
+    def guarantee(self) -> str:
+        """The price of the scores in one line."""
+        return (
+            f"epsilon <= {format_epsilon(self.epsilon)} at delta = {format_delta(self.delta)} "
+            f"(replace_one, unit among the test records: {self.unit})"
+        )
+
+    @property
+    def promise(self) -> str:
+        """Two sentences on whom the price protects: people in the test records alone, or also in private ones."""
+        return (
+            f"The scores are ({format_epsilon(self.epsilon)}, {format_delta(self.delta)})-differentially private for "
+            "the people in the test records. Nobody in this data set is in both the test records and the private "
+            "records, so nobody pays both prices; whoever has records in another release as well pays the sum."
+        )
+
+    @property
+    def rows(self) -> list[tuple[str, str]]:
+        """The price and the scores as rows (name, text)."""
+        rows = [
+            ("epsilon of the scores", format_epsilon(self.epsilon)),
+            ("groups of test records", str(self.num_groups)),
+            ("noise multiplier of the scores", str(self.noise_multiplier)),
+        ]
+        rows += [(f"{name} on test records", str(score)) for name, score in self.by_name.items()]
+        for column, scores in self.subgroups.items():
+            rows += [
+                (f"micro-F1 on test records, {column} = {value}", str(score))
+                for value, score in scores.items()
+            ]
+        return rows

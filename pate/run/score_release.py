@@ -1,0 +1,206 @@
+"""The release of a student's scores on the private test records, in an account of their own.
+
+The test records are private like the records that the teachers learned from, and belong to other people: a `Dataset`
+refuses a group that is in two splits. So the price of the scores is charged to an account of the test records, and
+nobody pays both prices. The noisy sums are committed with their charge in one transaction, like a part of a release. A
+kill before that costs nothing and shows nothing; a continued run reads the sums back.
+
+Source: docs/proofs/scores.md.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from pate.accounting import Adjacency, Budget, PrivacyUnit, ScoresEvent
+from pate.accounting.calibration import calibrate
+from pate.accounting.ledger import Ledger
+from pate.accounting.ledger_entry import ChargeNote
+from pate.accounting.rounding import format_delta, format_epsilon
+from pate.data import Dataset, Split
+from pate.data.split import enter_array
+from pate.files.arrays import arrays_of_npz, npz_bytes
+from pate.models import StudentModel
+from pate.report.released_scores import ReleasedScores
+from pate.run.plan import Plan
+from pate.run.score_estimates import ScoreEstimates
+from pate.run.score_sums import ScoreDesign, Subgroups, exact_sums, noisy_sums
+from pate.run.subgroups import subgroups_of
+from pate.validation import require
+
+_SUMS = "sums:"  # before the name of a block, in what is committed
+_CLIPS = "clips:"
+
+
+@dataclass(frozen=True)
+class ScorePrice:
+    """The price of the scores of a run, before anything is drawn.
+
+    Attributes:
+        event: the price of all scores together.
+        epsilon: the epsilon of `event` at the run's delta.
+        delta: the delta of the run.
+        unit: what one change replaces, a group of test records.
+        data: the digest that names the account of the test records.
+        subgroups: the columns that micro-F1 is released by.
+    """
+
+    event: ScoresEvent
+    epsilon: float
+    delta: float
+    unit: PrivacyUnit
+    data: str
+    subgroups: tuple[Subgroups, ...]
+
+    @classmethod
+    def of_plan(cls, plan: Plan, dataset: Dataset) -> ScorePrice | None:
+        """Returns the price of a plan's scores on a data set; None where no scores are released.
+
+        Raises:
+            InvalidValue: the data set or the adjacency has no price for scores.
+        """
+        if plan.score_epsilon is None:
+            require(
+                not plan.score_groups,
+                "score_groups",
+                plan.score_groups,
+                "score_epsilon= beside it, the price of the scores",
+            )
+            return None
+        adjacency = plan.aggregator.adjacency
+        rule = f"adjacency={Adjacency.REPLACE_ONE} of the aggregator, in whose ledger scores are charged"
+        is_replaced = adjacency == Adjacency.REPLACE_ONE
+        require(is_replaced, "score_epsilon", plan.score_epsilon, rule)
+        rule = "records that have one owner each: scores of others have no price"
+        require(dataset.shared is None, "score_epsilon", plan.score_epsilon, rule)
+        noise_multiplier = calibrate(
+            ScoresEvent,
+            target_epsilon=plan.score_epsilon,
+            target_delta=plan.target_delta,
+        )
+        event = ScoresEvent(noise_multiplier=noise_multiplier)
+        return cls(
+            event=event,
+            # the exact price, whatever accountant the release has, as anybody can compute it from the noise
+            epsilon=Budget(delta=plan.target_delta).epsilon_of(event),
+            delta=plan.target_delta,
+            unit=dataset.group_unit,
+            data=_account_of(dataset.test),
+            subgroups=subgroups_of(dataset, plan.score_groups or ()),
+        )
+
+
+@dataclass(frozen=True)
+class ScoreCharge:
+    """The charge of a run's scores: the account of its test records, and the key of what is drawn.
+
+    Attributes:
+        price: the price of the scores.
+        account: the account of the test records in the run's ledger.
+        key: the key under which the ledger stores the noisy sums.
+        note: the note that the ledger stores with the charge.
+    """
+
+    price: ScorePrice
+    account: Ledger
+    key: str
+    note: ChargeNote
+
+    def require_room(self) -> None:
+        """Raises `InvalidValue` if the account cannot pay for the scores and they are not drawn yet."""
+        if self.account.read(self.key) is None:
+            self.account.require_room(self.price.event)
+
+    def release(
+        self, model: StudentModel, dataset: Dataset, *, num_queries: int, rng: np.random.Generator
+    ) -> ReleasedScores:
+        """Returns the scores of a student, drawn once and charged with the draw.
+
+        Args:
+            model: the student.
+            dataset: the data set with the public and the test records.
+            num_queries: the number of queries, which the student was trained on.
+            rng: the source of the noise.
+
+        Raises:
+            InvalidValue: the account cannot pay; nothing is charged then.
+        """
+        has_gaps = dataset.test.known is not None
+        subgroups = self.price.subgroups
+        design, public = ScoreDesign.from_public(
+            model,
+            dataset.public,
+            has_gaps=has_gaps,
+            first_unasked=num_queries,
+            subgroups=subgroups,
+        )
+        content = self.account.read(self.key)
+        if content is None:
+            content = self._drawn(model, dataset.test, design, rng)
+        arrays = arrays_of_npz(content)
+        # those that the sums were drawn with, as another processor may round public numbers otherwise
+        clips = {
+            name.removeprefix(_CLIPS): float(clip)
+            for name, clip in arrays.items()
+            if name.startswith(_CLIPS)
+        }
+        design = design.with_clips(clips, most_records=int(arrays["most_records"]))
+        estimates = ScoreEstimates(
+            design=design,
+            public=public,
+            sums={name: arrays[_SUMS + name] for name in design.blocks},
+            noise_multiplier=self.price.event.noise_multiplier,
+            num_groups=dataset.test.num_groups,
+        )
+        return self._scores(estimates, dataset.test.num_groups, subgroups)
+
+    def _drawn(
+        self, model: StudentModel, test: Split, design: ScoreDesign, rng: np.random.Generator
+    ) -> bytes:
+        """Draws the noisy sums, commits them with their charge, and returns what the ledger holds."""
+        noise_multiplier = self.price.event.noise_multiplier
+        sums = noisy_sums(
+            design,
+            exact_sums(design, model, test, self.price.subgroups),
+            noise_multiplier=noise_multiplier,
+            rng=rng,
+        )
+        arrays = {_SUMS + name: block for name, block in sums.items()}
+        arrays |= {_CLIPS + name: np.array(clip) for name, clip in design.clips.items()}
+        return self.account.commit(
+            self.key,
+            self.price.event,
+            npz_bytes(most_records=np.array(design.most_records), **arrays),
+            self.note,
+            adjacency=Adjacency.REPLACE_ONE,
+        )
+
+    def _scores(
+        self, estimates: ScoreEstimates, num_groups: int, subgroups: Sequence[Subgroups]
+    ) -> ReleasedScores:
+        by_column = zip(subgroups, estimates.subgroup_scores(), strict=True)
+        return ReleasedScores(
+            epsilon=float(format_epsilon(self.price.epsilon)),
+            delta=float(format_delta(self.price.delta)),
+            unit=self.price.unit.words,
+            noise_multiplier=self.price.event.noise_multiplier,
+            num_groups=num_groups,
+            subgroups={
+                division.column: dict(zip(division.names, scores, strict=True))
+                for division, scores in by_column
+            },
+            **estimates.scores(),
+        )
+
+
+def _account_of(test: Split) -> str:
+    """Returns the name of the account of test records: a digest of ids and labels, whatever features stand for them."""
+    digest = hashlib.sha256(b"test records")
+    order = np.argsort(test.record_ids, kind="stable")
+    for array in (test.record_ids[order], test.group_ids[order], test.labels[order]):
+        enter_array(digest, array)
+    return digest.hexdigest()

@@ -1,0 +1,405 @@
+"""Sums over groups of test records that all released scores come from: public design, clipped counts, exact noise.
+
+G is the number of groups, L the number of labels, n a number of records. The counts of a group are cut into blocks.
+Each block has a clip, the largest l2 length of a group's counts, and a share of the price.
+
+Everything in a `ScoreDesign` is computed from the student and public records. The sums are private until `noisy_sums`
+has added noise.
+
+Source: docs/proofs/scores.md.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pate.accounting import ScoresEvent
+from pate.data import Split
+from pate.mechanisms.noise.whole_numbers import RoundedGaussian
+from pate.models import StudentModel
+
+Array = NDArray[np.float64]
+Bits = NDArray[np.bool_]
+Integers = NDArray[np.int64]
+
+CALIBRATION_BINS = 10
+STEPS_PER_CLIP = 2**20
+"""The clip of every block, in steps of the grid on which counts are added."""
+
+_SHARES = {
+    "labels": 0.5,
+    "totals": 0.2,
+    "squares": 0.07,
+    "calibration": 0.18,
+    "sizes": 0.05,
+    "subgroups": 0.35,
+}
+"""The shares of the price by block; the shares of the blocks in use are scaled to the sum 1."""
+_CLIP_QUANTILE = 0.99  # of the lengths of public groups
+# Labels and errors of one record go together; drawn labels do not. So the clips are longer than those lengths.
+_CLIP_FACTORS = {"labels": 1.15, "totals": 1.3, "calibration": 2.0, "subgroups": 1.15}
+_SIZE_QUANTILE = 0.95  # of the sizes of public groups
+_RECORDS_AT_ONCE = 4096
+_MOST_PUBLIC = 20_000  # records that the design is computed from
+_FEWEST_POOL = 200
+_STD_MARGIN = 1 + 2.0**-40  # above the rounding errors of a few operations
+
+
+@dataclass(frozen=True, eq=False)
+class Subgroups:
+    """A division of records by a column: for each record at most one of its public values.
+
+    Attributes:
+        column: the name of the column.
+        names: the public names of the values.
+        of_test: the index of the value of each test record, int64 `[num_test]`; -1 for none.
+        of_public: the index of the value of each public record, int64 `[num_public]`; -1 for none.
+    """
+
+    column: str
+    names: tuple[str, ...]
+    of_test: Integers
+    of_public: Integers
+
+
+@dataclass(frozen=True, eq=False)
+class RecordCounts:
+    """The counts of n records, before they are added up by group.
+
+    Attributes:
+        hits: true where a label is predicted and present, `[n, L]`.
+        false_alarms: true where a label is predicted and absent, `[n, L]`.
+        misses: true where a label is present and not predicted, `[n, L]`.
+        calibration: positive parts and negative parts of the sums of presence - probability, for each bin of
+            probability, `[n, 2 * CALIBRATION_BINS]`.
+        num_known: the number of known labels of each record, over L, `[n]`.
+    """
+
+    hits: Bits
+    false_alarms: Bits
+    misses: Bits
+    calibration: Array
+    num_known: Array
+
+    @classmethod
+    def of_records(
+        cls, probabilities: Array, predicted: Bits, labels: Bits, known: Bits | None
+    ) -> RecordCounts:
+        """Returns the counts of records; labels that are not known count nowhere.
+
+        Args:
+            probabilities: the student's probability of each label, `[n, L]`.
+            predicted: the student's prediction of each label, `[n, L]`.
+            labels: the true labels, `[n, L]`.
+            known: which labels are known, `[n, L]`; None where all are.
+        """
+        is_known = np.ones(labels.shape, np.bool_) if known is None else known
+        bins = bins_of(probabilities)
+        residuals = np.where(is_known, labels - probabilities, 0.0)
+        sums = np.stack(
+            [
+                np.where(bins == place, residuals, 0.0).sum(axis=1)
+                for place in range(CALIBRATION_BINS)
+            ],
+            axis=1,
+        )
+        return cls(
+            hits=predicted & labels & is_known,
+            false_alarms=predicted & ~labels & is_known,
+            misses=~predicted & labels & is_known,
+            calibration=np.concatenate([np.maximum(sums, 0), np.maximum(-sums, 0)], axis=1),
+            num_known=is_known.mean(axis=1),
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class ScoreDesign:
+    """The public design of the released sums: blocks of counts, their clips, and their shares of the price.
+
+    Formal guarantee: one change replaces a group of test records by another group with any records. Let every block of
+    a group's counts be at least 0 and at most as long as its clip. Then two groups differ in a block by at most sqrt(2)
+    clips in l2, and the noise of the block is `noise_multiplier` / sqrt(share) times that. So all blocks together cost
+    one Gaussian release of `noise_multiplier` (docs/proofs/scores.md).
+
+    Attributes:
+        num_labels: L.
+        most_records: the number of records of a group that count in full; the records of a larger group count less,
+            and as much together.
+        has_gaps: whether labels of test records may be unknown.
+        num_values: the number of values of each column of subgroups.
+        clips: the largest l2 length of a group's counts in each block, > 0.
+    """
+
+    num_labels: int
+    most_records: int
+    has_gaps: bool
+    num_values: tuple[int, ...] = ()
+    clips: Mapping[str, float] = field(default_factory=dict)
+
+    @property
+    def blocks(self) -> dict[str, int]:
+        """The number of counts of each block, by its name, in the order of the sums."""
+        sizes = {
+            "labels": 3 * self.num_labels,
+            "totals": 2,
+            "squares": 3,
+            "calibration": 2 * CALIBRATION_BINS,
+        }
+        if self.most_records > 1 or self.has_gaps:
+            sizes["sizes"] = 2
+        if self.num_values:
+            sizes["subgroups"] = 2 * sum(self.num_values)
+        return sizes
+
+    @property
+    def shares(self) -> dict[str, float]:
+        """The share of the price of each block in use; they add up to 1."""
+        total = math.fsum(_SHARES[name] for name in self.blocks)
+        return {name: _SHARES[name] / total for name in self.blocks}
+
+    def noise_stds(self, noise_multiplier: float) -> dict[str, float]:
+        """Returns the standard deviation of the noise of each block, in steps of its grid.
+
+        Args:
+            noise_multiplier: the noise std / l2 sensitivity of all blocks together.
+        """
+        sensitivity = math.sqrt(2) * STEPS_PER_CLIP
+        return {
+            name: noise_multiplier * sensitivity / math.sqrt(share) * _STD_MARGIN
+            for name, share in self.shares.items()
+        }
+
+    def event(self, noise_multiplier: float) -> ScoresEvent:
+        """Returns the price of all sums together."""
+        return ScoresEvent(noise_multiplier=noise_multiplier)
+
+    def group_vectors(
+        self, counts: RecordCounts, group_of: Integers, values: Sequence[Integers] = ()
+    ) -> dict[str, Array]:
+        """Returns the counts of G groups by block, `[G, size of the block]`, before any clip; all are >= 0.
+
+        Args:
+            counts: the counts of n records.
+            group_of: the group of each record, 0 to G - 1 in rising order, `[n]`.
+            values: for each column of subgroups the index of each record's value, `[n]`; -1 for none.
+        """
+        sizes = np.bincount(group_of)
+        weights = np.minimum(1.0, self.most_records / sizes)[group_of]
+
+        def by_group(columns: Array) -> Array:
+            weighted = columns * weights[:, None]
+            return np.add.reduceat(
+                weighted, np.searchsorted(group_of, np.arange(len(sizes))), axis=0
+            )
+
+        labels = np.concatenate([counts.hits, counts.false_alarms, counts.misses], axis=1)
+        num_hits = counts.hits.sum(axis=1)
+        num_errors = counts.false_alarms.sum(axis=1) + counts.misses.sum(axis=1)
+        per_record = np.stack([num_hits, num_errors], axis=1).astype(np.float64)
+        totals = by_group(per_record)
+        clip = self.clips.get("totals", math.inf)
+        clipped = totals * _factors(totals, clip)[:, None]
+        vectors = {
+            "labels": by_group(labels.astype(np.float64)),
+            "totals": totals,
+            # squares of what is clipped in `totals`
+            "squares": np.stack(
+                [
+                    clipped[:, 0] ** 2,
+                    math.sqrt(2) * clipped[:, 0] * clipped[:, 1],
+                    clipped[:, 1] ** 2,
+                ],
+                axis=1,
+            ),
+            "calibration": by_group(counts.calibration),
+        }
+        if "sizes" in self.blocks:
+            ones = np.ones(len(counts.num_known))
+            vectors["sizes"] = by_group(np.stack([ones, counts.num_known], axis=1))
+        if self.num_values:
+            parts = [
+                np.where((value == index)[:, None], per_record, 0.0)
+                for value, num_values in zip(values, self.num_values, strict=True)
+                for index in range(num_values)
+            ]
+            vectors["subgroups"] = by_group(np.concatenate(parts, axis=1))
+        return vectors
+
+    def clipped_steps(self, vectors: Mapping[str, Array]) -> dict[str, Integers]:
+        """Returns the clipped counts of each group as whole steps of the grid, int64 `[G, size]` by block.
+
+        Every row is at least 0, and its squares add up to at most `STEPS_PER_CLIP`**2, which is checked in whole
+        numbers. A row for which rounding errors break that counts nothing.
+
+        Args:
+            vectors: the counts of each group by block, as `group_vectors` returns them.
+        """
+        clipped = {}
+        for name, rows in vectors.items():
+            scale = STEPS_PER_CLIP / self.clips[name]
+            steps = np.floor(rows * (_factors(rows, self.clips[name]) * scale)[:, None])
+            whole = np.clip(steps, 0, STEPS_PER_CLIP).astype(np.int64)
+            is_short = np.square(whole).sum(axis=1) <= STEPS_PER_CLIP**2
+            clipped[name] = whole * is_short[:, None]
+        return clipped
+
+    def with_clips(self, clips: Mapping[str, float], *, most_records: int) -> ScoreDesign:
+        """Returns this design with the clips and the largest group that noisy sums were drawn with."""
+        return replace(self, clips=dict(clips), most_records=most_records)
+
+    @classmethod
+    def from_public(
+        cls,
+        model: StudentModel,
+        public: Split,
+        *,
+        has_gaps: bool,
+        first_unasked: int = 0,
+        subgroups: Sequence[Subgroups] = (),
+    ) -> tuple[ScoreDesign, PublicScores]:
+        """Returns the design, and the student's probabilities on public records, which the estimates use.
+
+        The clips are the 99% quantiles of public groups, whose labels are drawn by the student's probabilities.
+
+        Args:
+            model: the student.
+            public: the public records; their labels are not used.
+            has_gaps: whether labels of test records may be unknown.
+            first_unasked: the number of queries, the first public records. They are left out where enough others are
+                left, as the student was trained on them.
+            subgroups: the columns of subgroups.
+        """
+        first = first_unasked if len(public) - first_unasked >= _FEWEST_POOL else 0
+        rows = np.arange(first, min(len(public), first + _MOST_PUBLIC))
+        rows = rows[np.argsort(public.group_ids[rows], kind="stable")]
+        probabilities, predicted = _predictions(model, public, rows)
+        drawn = np.random.default_rng(0).random(probabilities.shape) < probabilities
+        _, group_of = np.unique(public.group_ids[rows], return_inverse=True)
+        sizes = np.bincount(group_of)
+        most_records = int(np.quantile(sizes, _SIZE_QUANTILE, method="higher"))
+        open_design = cls(
+            num_labels=probabilities.shape[1],
+            most_records=most_records,
+            has_gaps=has_gaps,
+            num_values=tuple(len(division.names) for division in subgroups),
+        )
+        counts = RecordCounts.of_records(probabilities, predicted, labels=drawn, known=None)
+        values = [division.of_public[rows] for division in subgroups]
+        lengths = {
+            name: np.quantile(np.linalg.norm(vectors, axis=1), _CLIP_QUANTILE, method="higher")
+            for name, vectors in open_design.group_vectors(counts, group_of, values).items()
+        }
+        # of a block in which public groups count nothing, one label of one record counts
+        clips = {
+            name: max(float(length), 1.0) * _CLIP_FACTORS.get(name, 1.0)
+            for name, length in lengths.items()
+        }
+        # no counts are longer
+        num_cells = most_records * open_design.num_labels
+        longest = {"labels": most_records * math.sqrt(open_design.num_labels)}
+        longest |= {"totals": num_cells, "calibration": num_cells, "subgroups": num_cells}
+        clips = {name: min(clip, longest.get(name, math.inf)) for name, clip in clips.items()}
+        if "sizes" in clips:
+            clips["sizes"] = math.sqrt(2) * most_records
+        clips["squares"] = clips["totals"] ** 2
+        design = open_design.with_clips(clips, most_records=most_records)
+        return design, PublicScores(probabilities=probabilities, predicted=predicted)
+
+
+@dataclass(frozen=True, eq=False)
+class PublicScores:
+    """The student's probabilities and predictions on public records, `[n, L]` each."""
+
+    probabilities: Array
+    predicted: Bits
+
+
+def bins_of(probabilities: Array) -> Integers:
+    """Returns the bin of each probability, 0 to `CALIBRATION_BINS` - 1: the bins have equal widths."""
+    return np.minimum((probabilities * CALIBRATION_BINS).astype(np.int64), CALIBRATION_BINS - 1)
+
+
+def exact_sums(
+    design: ScoreDesign, model: StudentModel, test: Split, subgroups: Sequence[Subgroups] = ()
+) -> dict[str, Integers]:
+    """Returns the sums over all groups of test records, in steps, int64 by block. Private: no noise is in them.
+
+    Args:
+        design: the public design.
+        model: the student.
+        test: the test records.
+        subgroups: the columns of subgroups.
+    """
+    sums = {name: np.zeros(size, dtype=np.int64) for name, size in design.blocks.items()}
+    for rows, group_of in _whole_groups(test.group_ids):
+        probabilities, predicted = _predictions(model, test, rows)
+        counts = RecordCounts.of_records(
+            probabilities,
+            predicted,
+            labels=test.labels[rows],
+            known=None if test.known is None else test.known[rows],
+        )
+        values = [division.of_test[rows] for division in subgroups]
+        steps = design.clipped_steps(design.group_vectors(counts, group_of, values))
+        for name, block in steps.items():
+            sums[name] += block.sum(axis=0)
+    return sums
+
+
+def noisy_sums(
+    design: ScoreDesign,
+    sums: Mapping[str, Integers],
+    *,
+    noise_multiplier: float,
+    rng: np.random.Generator,
+) -> dict[str, Integers]:
+    """Returns the sums with exact Gaussian noise, in steps, int64 by block, whose price is `design.event`.
+
+    Args:
+        design: the public design.
+        sums: the sums without noise.
+        noise_multiplier: the noise std / l2 sensitivity of all blocks together.
+        rng: the source of the noise.
+    """
+    return {
+        name: sums[name] + RoundedGaussian(std).sample(sums[name].shape, rng)
+        for name, std in design.noise_stds(noise_multiplier).items()
+    }
+
+
+def _factors(rows: Array, clip: float) -> Array:
+    """Returns for each row the factor, at most 1, that shortens it to the clip."""
+    lengths = np.linalg.norm(rows, axis=1)
+    # a little shorter than the clip, so that no rounding error exceeds it
+    return np.asarray(np.minimum(1.0, clip / np.maximum(lengths, 1e-300)) * (1 - 2.0**-40))
+
+
+def _predictions(model: StudentModel, split: Split, rows: Integers) -> tuple[Array, Bits]:
+    """Returns the student's probabilities, in [0, 1], and its predictions for rows of a split, `[n, L]` each."""
+    probabilities = []
+    predicted = []
+    for first in range(0, len(rows), _RECORDS_AT_ONCE):
+        inputs = split.take(rows[first : first + _RECORDS_AT_ONCE]).inputs
+        values = np.nan_to_num(np.asarray(model.predict_proba(inputs), np.float64))
+        probabilities.append(np.clip(values, 0, 1))
+        predicted.append(model.predict(inputs))
+    return np.concatenate(probabilities), np.concatenate(predicted)
+
+
+def _whole_groups(group_ids: Integers) -> Iterator[tuple[Integers, Integers]]:
+    """Yields blocks of whole groups: the rows of a block, and the number of each row's group within the block."""
+    order = np.argsort(group_ids, kind="stable")
+    ids = group_ids[order]
+    first = 0
+    while first < len(order):
+        stop = min(first + _RECORDS_AT_ONCE, len(order))
+        # to the end of the last group
+        stop = int(np.searchsorted(ids, ids[stop - 1], side="right"))
+        numbers = np.cumsum(np.append(False, np.diff(ids[first:stop]) != 0))
+        yield order[first:stop], numbers.astype(np.int64)
+        first = stop

@@ -1,0 +1,86 @@
+"""The subgroups of records that scores are released by: values of columns of a table, or public bands of numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pate.data import Dataset, TableSchema
+from pate.data.table.category_column import CategoryColumn
+from pate.data.table.number_column import NumberColumn
+from pate.run.score_sums import Integers, Subgroups
+from pate.validation import nearest_column, require
+
+_MOST_VALUES = 20
+_NUM_BANDS = 4
+_DIGITS = 3  # significant digits of the ends of bands
+
+
+def subgroups_of(dataset: Dataset, columns: Iterable[str]) -> tuple[Subgroups, ...]:
+    """Returns the division of the test and public records by each column.
+
+    Categories are those of the public file. Numbers are cut at the quartiles of the public pool. So names and bands are
+    public, and only which record is where is private.
+
+    Args:
+        dataset: the data set.
+        columns: the names of columns that the student's inputs hold.
+
+    Raises:
+        InvalidValue: the inputs are not made from a table, or hold no such column, or a column has too many values.
+    """
+    names = list(columns)
+    if not names:
+        return ()
+    schema = dataset.preprocessing
+    rule = "none without a table, whose columns make the subgroups"
+    require(isinstance(schema, TableSchema), "score_groups", names, rule)
+    assert isinstance(schema, TableSchema)
+    kinds = {
+        column.name: column
+        for column in schema.columns
+        if isinstance(column, (CategoryColumn, NumberColumn))
+    }
+    for name in names:
+        rule = "columns of categories or numbers among the model's inputs"
+        if kinds:
+            rule += nearest_column(name, sorted(kinds))
+        require(name in kinds, "score_groups", name, rule)
+    test = schema.frame(np.asarray(dataset.test.inputs))
+    public = schema.frame(np.asarray(dataset.public.inputs))
+    return tuple(_division(name, test=test[name], public=public[name]) for name in names)
+
+
+def _division(name: str, *, test: Any, public: Any) -> Subgroups:
+    """Returns the division of records by one column of the frames of test and public inputs."""
+    if public.dtype == "category":
+        values = [str(value) for value in public.cat.categories]
+        rule = f"columns of at most {_MOST_VALUES} values, {name} has {len(values)}"
+        require(len(values) <= _MOST_VALUES, "score_groups", name, rule)
+        return Subgroups(
+            column=name,
+            names=tuple(values),
+            of_test=np.asarray(test.cat.codes, np.int64),
+            of_public=np.asarray(public.cat.codes, np.int64),
+        )
+    numbers = np.asarray(public, np.float64)
+    finite = numbers[np.isfinite(numbers)]
+    quartiles = np.quantile(finite, np.arange(1, _NUM_BANDS) / _NUM_BANDS)
+    ends = sorted({float(f"{end:.{_DIGITS}g}") for end in quartiles})
+    inner = [f"{low:g} to below {high:g}" for low, high in pairwise(ends)]
+    return Subgroups(
+        column=name,
+        names=(f"below {ends[0]:g}", *inner, f"{ends[-1]:g} and above"),
+        of_test=_bands(np.asarray(test, np.float64), ends),
+        of_public=_bands(numbers, ends),
+    )
+
+
+def _bands(numbers: NDArray[np.float64], ends: list[float]) -> Integers:
+    """Returns the index of each number's band; -1 for a missing number."""
+    bands = np.searchsorted(ends, numbers, side="right")
+    return np.where(np.isfinite(numbers), bands, -1).astype(np.int64)

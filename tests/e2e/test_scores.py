@@ -1,0 +1,159 @@
+"""Runs that release scores: charged once, in an account of the test records, and published with the release."""
+
+import hashlib
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pate.accounting import Adjacency, ScoresEvent, SharedLedger
+from pate.aggregators import StableTopK
+from pate.report import PrivacyStatement, Report
+from pate.run.plan import Plan
+from pate.run.train import train
+from scripts import verify_release
+from tests.e2e.small_run import ledger_of, run_until, small_dataset, small_plan, without_pictures
+from tests.refusals import refused
+
+EPSILON = 2.0
+
+
+def scored_plan() -> Plan:
+    """Returns the small plan with scores at a price of their own."""
+    return replace(small_plan(), score_epsilon=EPSILON)
+
+
+def score_charges(folder: Path) -> list[Any]:
+    """Returns the charges of scores in the ledger of a run."""
+    entries = SharedLedger.stored(ledger_of(folder)).entries
+    return [entry for entry in entries if isinstance(entry.event, ScoresEvent)]
+
+
+def statement_of(folder: Path) -> PrivacyStatement:
+    """Returns the published statement of a run's price."""
+    return PrivacyStatement.read(folder / "release", remedy="")
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Report]:
+    """Returns the folder and the report of a run that released scores."""
+    folder = tmp_path_factory.mktemp("scored") / "run"
+    with without_pictures():
+        return folder, train(scored_plan(), folder)
+
+
+def test_scores_are_charged_to_the_test_records(run: tuple[Path, Report]) -> None:
+    """The ledger has one charge of scores, at their epsilon, in another account than that of the private records."""
+    folder, _ = run
+    (charge,) = score_charges(folder)
+    assert charge.epsilon <= EPSILON
+    assert charge.data != small_dataset().private_digest()
+    others = [entry for entry in SharedLedger.stored(ledger_of(folder)).entries if entry != charge]
+    assert [entry.data for entry in others] == [small_dataset().private_digest()]
+
+
+def test_scores_stand_in_all_published_files(run: tuple[Path, Report]) -> None:
+    """privacy.json, both cards and the report have the same scores; the model card calls none unpublished."""
+    folder, report = run
+    scores = statement_of(folder).scores
+    assert scores is not None and scores == report.privacy.scores
+    assert report.student is not None
+    assert scores.micro_f1.low <= report.student.micro_f1 <= scores.micro_f1.high
+    readme = (folder / "release" / "README.md").read_text()
+    card = (folder / "release" / "privacy_card.md").read_text()
+    assert "not published" not in readme
+    assert "type: mean_average_precision" in readme
+    for score in scores.by_name.values():
+        assert str(score) in readme and str(score) in card
+    assert "Nobody in this data set is in both" in card
+
+
+def test_report_shows_true_and_released_scores(run: tuple[Path, Report]) -> None:
+    """The owner's page has the true micro-F1 beside the released one."""
+    folder, report = run
+    assert report.student is not None and report.privacy.scores is not None
+    page = (folder / "report.html").read_text()
+    assert f"{report.student.micro_f1:.3f}" in page
+    assert str(report.privacy.scores.micro_f1) in page
+
+
+def test_release_with_scores_is_verified(run: tuple[Path, Report], tmp_path: Path) -> None:
+    """The verifier accepts the folder, and names a better score and a smaller price although all is signed again."""
+    folder, _ = run
+    release = folder / "release"
+    assert verify_release.main([str(release)]) == 0
+    original = json.loads((release / "privacy.json").read_text())
+    for change in ("score", "price"):
+        statement = json.loads(json.dumps(original))
+        if change == "score":
+            statement["scores"]["micro_f1"] = {"value": 0.99, "low": 0.98, "high": 1.0}
+        else:
+            statement["scores"]["epsilon"] = 0.1
+        copy = tmp_path / change
+        copy.mkdir()
+        for path in release.rglob("*"):
+            if path.is_file():
+                target = copy / path.relative_to(release)
+                target.parent.mkdir(exist_ok=True)
+                target.write_bytes(path.read_bytes())
+        (copy / "privacy.json").write_text(json.dumps(statement))
+        manifest = json.loads((copy / "manifest.json").read_text())
+        content = (copy / "privacy.json").read_bytes()
+        manifest["sha256"]["privacy.json"] = hashlib.sha256(content).hexdigest()
+        (copy / "manifest.json").write_text(json.dumps(manifest))
+        lines = list(verify_release.differences(copy))
+        assert any("scores" in line for line in lines), change
+
+
+def test_run_without_a_price_has_no_scores(tmp_path: Path) -> None:
+    """Without `score_epsilon` neither statement nor report have a key for scores."""
+    with without_pictures():
+        train(small_plan(), tmp_path / "run")
+    assert "scores" not in json.loads((tmp_path / "run" / "release" / "privacy.json").read_text())
+    report = json.loads((tmp_path / "run" / "report.json").read_text())
+    assert "scores" not in report["privacy"]
+    assert score_charges(tmp_path / "run") == []
+
+
+def test_kill_before_the_draw_costs_nothing(tmp_path: Path) -> None:
+    """A run that is killed when scores are to be released has charged none."""
+    run_until(scored_plan(), tmp_path / "run", stage="releasing scores")
+    assert score_charges(tmp_path / "run") == []
+
+
+def test_continued_run_draws_scores_once(tmp_path: Path) -> None:
+    """A run without a seed that is killed after the draw is continued with the same scores and no further charge."""
+    plan = replace(scored_plan(), seed=None)
+    run_until(plan, tmp_path / "run", stage="training the majority")
+    (charge,) = score_charges(tmp_path / "run")
+    sums = SharedLedger.stored(ledger_of(tmp_path / "run")).account(charge.data).read(charge.key)
+    with without_pictures():
+        train(plan, tmp_path / "run")
+    assert score_charges(tmp_path / "run") == [charge]
+    account = SharedLedger.stored(ledger_of(tmp_path / "run")).account(charge.data)
+    assert account.read(charge.key) == sums
+
+
+def test_cap_without_room_refuses_before_training(tmp_path: Path) -> None:
+    """A cap below the price of the scores refuses the run before teachers are trained, and nothing is charged."""
+    plan = replace(
+        scored_plan(), target_epsilon=0.5, max_total_epsilon=1.0, ledger=tmp_path / "capped.db"
+    )
+    with refused("max_epsilon", 1.0):
+        train(plan, tmp_path / "run")
+    assert SharedLedger.stored(tmp_path / "capped.db").entries == []
+
+
+def test_scores_need_replaced_groups(tmp_path: Path) -> None:
+    """Under add/remove, and with subgroups but no price or no table, the plan is refused."""
+    added = StableTopK(
+        selection_scale=2.0, test_std=1.0, failure_prob=1e-8, adjacency=Adjacency.ADD_REMOVE
+    )
+    with refused("score_epsilon", EPSILON, "replace_one"):
+        train(replace(scored_plan(), aggregator=added), tmp_path / "added")
+    with refused("score_groups", "['sex']", "score_epsilon="):
+        train(replace(small_plan(), score_groups=["sex"]), tmp_path / "unpriced")
+    with refused("score_groups", "['sex']", "without a table"):
+        train(replace(scored_plan(), score_groups=["sex"]), tmp_path / "no table")

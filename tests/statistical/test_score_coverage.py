@@ -1,0 +1,119 @@
+"""Intervals of released scores hold the truth in 95% of all releases: of these test records, and of all records."""
+
+from dataclasses import dataclass
+from typing import Any, cast
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+from scipy.special import expit
+
+from pate.data import Split
+from pate.models import StudentModel
+from pate.report import multilabel_metrics
+from pate.run.score_estimates import ScoreEstimates
+from pate.run.score_sums import ScoreDesign, bins_of, exact_sums, noisy_sums
+
+NUM_LABELS = 4
+NUM_GROUPS = 400
+NUM_PUBLIC = 300
+NUM_DRAWS = 1000
+NOISE_MULTIPLIER = 5.0
+SLOPES = np.array([1.5, 2.0, 1.0, 2.5])
+INTERCEPTS = np.array([-1.0, -1.5, -0.5, 0.5])
+STEEPNESS = 1.3  # of the student, which is too sure
+SCORES = ("micro_f1", "accuracy", "macro_f1", "mean_average_precision", "calibration_error")
+Array = NDArray[Any]
+
+
+@dataclass(frozen=True)
+class SureStudent:
+    """A student whose probabilities are too near 0 and 1."""
+
+    def predict_proba(self, inputs: Array) -> Array:
+        """Returns the probability of each label."""
+        return np.asarray(expit(STEEPNESS * SLOPES * inputs + INTERCEPTS))
+
+    def predict(self, inputs: Array) -> Array:
+        """Returns the labels with a probability of 0.4 and more."""
+        return np.asarray(self.predict_proba(inputs) >= 0.4)
+
+
+STUDENT = cast(StudentModel, SureStudent())
+
+
+def drawn_split(num_records: int, rng: np.random.Generator) -> Split:
+    """Returns records whose labels are somewhat dependent, each a group of its own."""
+    inputs = rng.standard_normal((num_records, NUM_LABELS)) + 0.4 * rng.standard_normal(
+        (num_records, 1)
+    )
+    shares = expit(SLOPES * inputs + INTERCEPTS)
+    ids = np.arange(num_records)
+    return Split(
+        inputs=inputs.astype(np.float32),
+        labels=rng.random(shares.shape) < shares,
+        record_ids=ids,
+        group_ids=ids,
+    )
+
+
+def true_scores(test: Split) -> dict[str, float | None]:
+    """Returns the student's scores on records, by definitions that share no code with the estimates."""
+    probabilities = STUDENT.predict_proba(test.inputs)
+    predicted = STUDENT.predict(test.inputs)
+    scores = vars(multilabel_metrics(predicted, scores=probabilities, true_labels=test.labels))
+    bins = bins_of(probabilities)
+    residuals = test.labels - probabilities
+    distances = [abs(residuals[bins == place].sum()) for place in np.unique(bins)]
+    return scores | {"calibration_error": sum(distances) / residuals.size}
+
+
+def coverages(*, is_noise_hidden: bool = False) -> dict[str, tuple[float, float]]:
+    """Returns how often each interval holds the score of its test records, and that of all records.
+
+    Args:
+        is_noise_hidden: whether the estimates are told of a tenth of the noise.
+    """
+    rng = np.random.default_rng(4)
+    of_all = true_scores(drawn_split(100_000, rng))
+    design, public = ScoreDesign.from_public(STUDENT, drawn_split(NUM_PUBLIC, rng), has_gaps=False)
+    hits = np.zeros((len(SCORES), 2))
+    num_draws = NUM_DRAWS // 10 if is_noise_hidden else NUM_DRAWS
+    for _ in range(num_draws):
+        test = drawn_split(NUM_GROUPS, rng)
+        of_test = true_scores(test)
+        sums = noisy_sums(
+            design,
+            exact_sums(design, STUDENT, test),
+            noise_multiplier=NOISE_MULTIPLIER,
+            rng=rng,
+        )
+        estimates = ScoreEstimates(
+            design=design,
+            public=public,
+            sums=sums,
+            noise_multiplier=NOISE_MULTIPLIER / (10 if is_noise_hidden else 1),
+            num_groups=NUM_GROUPS,
+        )
+        for place, (name, score) in enumerate(estimates.scores().items()):
+            assert name == SCORES[place]
+            for column, truth in enumerate((of_test[name], of_all[name])):
+                assert truth is not None
+                hits[place, column] += score.low <= truth <= score.high
+    shares = hits / num_draws
+    return {name: (row[0], row[1]) for name, row in zip(SCORES, shares.tolist(), strict=True)}
+
+
+@pytest.mark.slow
+def test_intervals_hold_the_truth_in_95_percent() -> None:
+    """Over 1,000 releases each interval holds the score of these and of all records; 2 points are for chance."""
+    for name, shares in coverages().items():
+        assert min(shares) >= 0.93, name
+
+
+@pytest.mark.slow
+def test_intervals_that_ignore_the_noise_are_too_short() -> None:
+    """Estimates that know of a tenth of the noise hold micro-F1 and accuracy too rarely: the control."""
+    shares = coverages(is_noise_hidden=True)
+    assert max(shares["micro_f1"]) < 0.9
+    assert max(shares["accuracy"]) < 0.9
