@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from operator import itemgetter
 from pathlib import Path
 from string import Template
-from typing import Self
+from typing import Any, Self
 
 from pate.accounting.attack_bounds import AttackBounds
 from pate.accounting.rounding import format_delta, format_epsilon
@@ -138,15 +138,15 @@ class PrivacyStatement:
 
     def write(self, folder: Path | str) -> None:
         """Writes `privacy.json` into the folder of a bundle."""
-        values = plain(self)
-        for name in ("stated_public", "known_shares"):
+        write_text(Path(folder, PRIVACY), text=to_json(self.published_values()) + "\n")
+
+    def published_values(self) -> dict[str, Any]:
+        """Returns the content of `privacy.json`, without fields that only some releases have."""
+        values: dict[str, Any] = plain(self)
+        for name in ("stated_public", "known_shares", "scores"):
             if not values[name]:
                 del values[name]
-        if not self.stated_public:
-            del values["stated_public"]
-        if self.scores is None:
-            del values["scores"]
-        write_text(Path(folder, PRIVACY), text=to_json(values) + "\n")
+        return values
 
     @classmethod
     def read(cls, folder: Path | str, *, remedy: str) -> Self:

@@ -332,7 +332,7 @@ class Dossier:
                 "dossier": 1,
                 "made_by": f"pate-multilabel {VERSION}",
                 "is_private": self.is_private,
-                "privacy": self.statement,
+                "privacy": self.statement.published_values(),
                 "change": self.adjacency,
                 "labels": self.labels,
                 "model": self.model,

@@ -74,6 +74,7 @@ class ReleasedScores:
             probabilities on public records (docs/proofs/scores.md).
         calibration_error: the mean distance of probability and share, over ten bins of probability.
         subgroups: micro-F1 by column and value, such as `subgroups["sex"]["f"]`; empty without `score_groups`.
+        confidence: the share of releases in which an interval holds the score.
     """
 
     epsilon: float
@@ -87,6 +88,7 @@ class ReleasedScores:
     mean_average_precision: ReleasedScore
     calibration_error: ReleasedScore
     subgroups: Mapping[str, Mapping[str, ReleasedScore]] = field(default_factory=dict)
+    confidence: float = 0.95
 
     def __post_init__(self) -> None:
         require(self.epsilon > 0, "scores.epsilon", self.epsilon, "a number > 0")

@@ -182,6 +182,7 @@ class ScoreCharge:
     def _scores(
         self, estimates: ScoreEstimates, num_groups: int, subgroups: Sequence[Subgroups]
     ) -> ReleasedScores:
+        scores = estimates.scores()
         by_column = zip(subgroups, estimates.subgroup_scores(), strict=True)
         return ReleasedScores(
             epsilon=float(format_epsilon(self.price.epsilon)),
@@ -190,10 +191,14 @@ class ScoreCharge:
             noise_multiplier=self.price.event.noise_multiplier,
             num_groups=num_groups,
             subgroups={
-                division.column: dict(zip(division.names, scores, strict=True))
-                for division, scores in by_column
+                division.column: dict(zip(division.names, by_value, strict=True))
+                for division, by_value in by_column
             },
-            **estimates.scores(),
+            micro_f1=scores["micro_f1"],
+            accuracy=scores["accuracy"],
+            macro_f1=scores["macro_f1"],
+            mean_average_precision=scores["mean_average_precision"],
+            calibration_error=scores["calibration_error"],
         )
 
 

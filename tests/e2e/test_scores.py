@@ -141,7 +141,7 @@ def test_cap_without_room_refuses_before_training(tmp_path: Path) -> None:
     plan = replace(
         scored_plan(), target_epsilon=0.5, max_total_epsilon=1.0, ledger=tmp_path / "capped.db"
     )
-    with refused("max_epsilon", 1.0):
+    with refused("max_epsilon", value=1.0):
         train(plan, tmp_path / "run")
     assert SharedLedger.stored(tmp_path / "capped.db").entries == []
 
@@ -151,9 +151,9 @@ def test_scores_need_replaced_groups(tmp_path: Path) -> None:
     added = StableTopK(
         selection_scale=2.0, test_std=1.0, failure_prob=1e-8, adjacency=Adjacency.ADD_REMOVE
     )
-    with refused("score_epsilon", EPSILON, "replace_one"):
+    with refused("score_epsilon", value=EPSILON, rule="replace_one"):
         train(replace(scored_plan(), aggregator=added), tmp_path / "added")
-    with refused("score_groups", "['sex']", "score_epsilon="):
+    with refused("score_groups", value="['sex']", rule="score_epsilon="):
         train(replace(small_plan(), score_groups=["sex"]), tmp_path / "unpriced")
-    with refused("score_groups", "['sex']", "without a table"):
+    with refused("score_groups", value="['sex']", rule="without a table"):
         train(replace(scored_plan(), score_groups=["sex"]), tmp_path / "no table")

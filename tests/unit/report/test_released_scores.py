@@ -30,10 +30,10 @@ def test_rows_hold_price_scores_and_subgroups() -> None:
 
 @pytest.mark.parametrize(("low", "value"), [(0.6, 0.5), (-0.1, 0.5), (0.0, 1.2)])
 def test_score_outside_of_its_interval_is_refused(low: float, value: float) -> None:
-    with refused("score", f"{low:g}, {value:g}, 1", "low <= value <= high"):
+    with refused("score", value=f"{low:g}, {value:g}, 1", rule="low <= value <= high"):
         ReleasedScore(value=value, low=low, high=1.0)
 
 
 def test_price_of_zero_is_refused() -> None:
-    with refused("scores.epsilon", 0.0):
+    with refused("scores.epsilon", value=0.0):
         scores(epsilon=0.0)
