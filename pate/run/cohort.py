@@ -114,6 +114,7 @@ class Cohort:
     places: Places | None = None
     # who has which label; None where all holders have the same labels
     label_holders: LabelHolders | None = None
+    labels_have_gaps: bool = False  # whether labels of single records may be unknown; public
     # the number of units of privacy; None where nobody vouches for it
     num_groups: int | None = None
     # the unit of the price: a teacher, unless all holders vouch for the same groups of records

@@ -275,6 +275,7 @@ def _write(
         real=cohort.real,
         name=plan.aggregator_name,
         features=features or None,
+        labels_have_gaps=cohort.labels_have_gaps,
         label_names=cohort.label_names,
     )
     if config is not None:

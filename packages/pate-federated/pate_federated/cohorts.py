@@ -60,6 +60,7 @@ def cohort_of_heads(
             else label_sets,
             teachers_of_holders=[head.num_teachers for head in heads],
         ),
+        labels_have_gaps=any(head.have_gaps for head in heads),
         num_groups=num_groups,
         unit=unit,
         features=first.features,

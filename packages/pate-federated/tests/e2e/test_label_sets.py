@@ -192,3 +192,41 @@ def test_files_of_holders_with_gaps_give_the_release_of_pate_train(
     release(release_plan(plan), paths, tmp_path / "apart" / "release")
     train = run_until_released(plan, folder=tmp_path / "whole" / "train")
     assert release_bytes(tmp_path / "apart" / "release") == train
+
+
+def united_data() -> Dataset:
+    """Returns the small run's data set, of which each private record knows the labels of its holder."""
+    dataset = small_dataset()
+    private = dataset.private
+    known = np.zeros_like(private.labels)
+    known[:480, LABELS["north"]] = True
+    known[480:, LABELS["south"]] = True
+    return replace(dataset, private=replace(private, labels=private.labels & known, known=known))
+
+
+@pytest.mark.slow
+def test_rounds_of_holders_release_what_one_run_with_all_records_does(tmp_path: Path) -> None:
+    """Each group votes by itself, at two holders with different labels, and in one run that knows who has which.
+
+    Both release the same bytes.
+    """
+    plan: Plan = replace(
+        rounds_plan(),
+        teacher=KernelTeacher(
+            nonlinear=False
+        ),  # as rounds of several holders have linear features alone
+        num_teachers=None,
+        holders=None,
+        load_dataset=united_data,
+    )
+    roll = Roll({"north": 480, "south": 480})
+    server = replace(small_rounds(plan, folder=tmp_path), roll=roll)
+
+    def holder(name: str) -> tuple[HolderPlan, Path]:
+        make_folder(tmp_path / name)
+        holder_plan = plan_of(name, KernelTeacher())
+        return replace(holder_plan, num_teachers=None, num_queries=None), tmp_path / name
+
+    server.run(Exchanges(holder, roll), SilentMonitor())
+    train = run_until_released(plan, folder=tmp_path / "whole" / "train")
+    assert release_bytes(tmp_path / "release") == train
