@@ -67,7 +67,7 @@ class UncertainLabels:
         require(certain is None, name, certain, "words that do not mean yes or no")
         rule = f"none without data.uncertain, which is one of {choices}"
         has_reading = self.reading is not None or not self.words
-        require(has_reading, name, list(self.words), rule)
+        require(has_reading, name, f"[{','.join(self.words)}]", rule)
 
     @cached_property
     def codes_of_numbers(self) -> Mapping[float, int]:

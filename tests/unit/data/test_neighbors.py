@@ -182,6 +182,29 @@ def test_published_ids_do_not_depend_on_private_records(
     _require_equal(one, other)
 
 
+def test_public_part_does_not_depend_on_the_mask_of_a_private_record(tmp_path: Path) -> None:
+    """Two tables differ in the labels that one private person has. Public part, schema and test rows are equal."""
+    datasets = []
+    for number, labels in enumerate((",1", "0,")):
+        path = tmp_path / f"{number}.csv"
+        _write_table(path, people=_people(1))
+        row = f"private,{_cells(PRIVATE_PERSON)}"
+        gapped = f"{row.rsplit(',', 2)[0]},{labels}"
+        path.write_text(path.read_text().replace(row, gapped))
+        table = Table(path=str(path), split="split", labels=("flu", "cough"), group="person")
+        datasets.append(table.load())
+    one, other = datasets
+    _require_equal(one, other)
+    masks = [dataset.private.known for dataset in datasets]
+    assert masks[0] is not None
+    assert masks[1] is not None
+    assert np.count_nonzero(masks[0] != masks[1]) == 2
+    assert one.private_digest() != other.private_digest()
+    assert np.array_equal(one.private.inputs, other.private.inputs)
+    for split in (one.public, other.public, one.test, other.test):
+        assert split.known is None
+
+
 def test_public_rows_are_numbered_among_public_rows(tmp_path: Path) -> None:
     """People 1, 5, 7 and 11 are public. They are rows 0 to 3 of the public rows."""
     dataset = _one_table(tmp_path, times=8)

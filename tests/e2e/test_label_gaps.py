@@ -1,0 +1,159 @@
+"""Runs on tables with missing and uncertain labels: by every engine, from one file or many, and refused in one line."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+
+import pytest
+
+from tests.e2e.commands import call, refused, rows_of, succeeded
+
+pytest.importorskip("pyarrow")
+
+CENTERED = ("experiment=centered_votes", "num_queries=60")
+TRAINED = (
+    "teacher=linear",
+    "teacher.num_teachers=30",
+    "num_queries=60",
+    "aggregator=gaussian_votes",
+)
+COMMON = ("target_epsilon=8", "seed=1", "all_records=false", "logger=none", "student=linear")
+
+
+def _flu(part: str, chance: float, truth: int, gap: str) -> str:
+    """Returns a cell of the label flu: in private rows with gaps, -1 and words of one's own."""
+    if part != "private" or chance > 0.6:
+        return str(truth)
+    if chance > 0.3:
+        return gap
+    return "-1" if chance > 0.1 else "maybe"
+
+
+@pytest.fixture(scope="module")
+def tables(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Returns a folder with files of each split, the private rows also in a folder of two files and without gaps."""
+    folder = tmp_path_factory.mktemp("gaps")
+    for part, num_rows in (("private", 900), ("public", 120), ("test", 100)):
+        for name, gap in ((part, ""), (f"{part}_zeros", "0")):
+            rng = random.Random(part)
+            lines = ["id,a,b,flu,rash"]
+            for row in range(num_rows):
+                a, b, chance = rng.gauss(0, 1), rng.gauss(0, 1), rng.random()
+                flu = _flu(part, chance, truth=int(a > 0), gap=gap)
+                lines.append(f"{part}{row},{a:.3f},{b:.3f},{flu},{int(b > 0)}")
+            (folder / f"{name}.csv").write_text("\n".join(lines) + "\n")
+            if name == "private":
+                (folder / "many").mkdir()
+                for number, rows in enumerate((lines[1:500], lines[500:])):
+                    content = "\n".join([lines[0], *rows]) + "\n"
+                    (folder / "many" / f"{number}.csv").write_text(content)
+    return folder
+
+
+def _settings(tables: Path, private: str) -> list[str]:
+    """Returns the settings of `pate-train` for the tables, with the private rows of the named file or folder."""
+    return [
+        "data=table",
+        f"data.private={tables / private}",
+        f"data.public={tables / 'public.csv'}",
+        f"data.test={tables / 'test.csv'}",
+        "data.labels=[flu,rash]",
+        "data.id=id",
+        "data.uncertain=missing",
+        "data.uncertain_words=[maybe]",
+        *COMMON,
+    ]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("words", "engines"),
+    [
+        (CENTERED, ("processes", "sequential")),
+        (TRAINED, ("processes", "sequential")),
+        (CENTERED, ("ray",)),
+    ],
+)
+def test_masks_reach_every_engine_from_files_and_scratch(
+    tables: Path, tmp_path: Path, words: tuple[str, ...], engines: tuple[str, ...]
+) -> None:
+    """By all engines, from one file or a folder, with scratch files or none, the release has the same bytes.
+
+    Zeros in place of the gaps make another release.
+    """
+    if "ray" in engines:
+        pytest.importorskip("ray")
+
+    def release(private: str, engine: str, scratch: str) -> bytes:
+        run = tmp_path / f"{private}_{engine}"
+        terms = [f"engine={engine}", f"scratch={scratch}", f"output_dir={run}"]
+        ended = call("train", arguments=[*_settings(tables, private), *words, *terms])
+        assert ended.returncode == 0, ended.stderr
+        return (run / "release" / "release.npz").read_bytes()
+
+    usual = release("private.csv", engine="threads", scratch="true")
+    for engine in engines:
+        assert release("many", engine=engine, scratch="false") == usual, engine
+    assert release("private_zeros.csv", engine="threads", scratch="true") != usual
+
+
+def test_a_schema_with_readings_of_uncertain_labels_serves_a_run_and_predictions(
+    tables: Path, tmp_path: Path
+) -> None:
+    """`pate-schema` writes what uncertain labels mean, a run reads it, and the model reads rows with gaps."""
+    schema = tmp_path / "schema.yaml"
+    succeeded(
+        "schema",
+        arguments=[
+            f"data={tables / 'public.csv'}",
+            f"output={schema}",
+            "labels=[flu,rash]",
+            "id=id",
+            "uncertain=positive",
+            "uncertain_words=[maybe]",
+        ],
+    )
+    assert "  uncertain: positive\n  uncertain_words:\n  - maybe\n" in schema.read_text()
+    files = [f"data.{part}={tables / part}.csv" for part in ("private", "public", "test")]
+    run = tmp_path / "run"
+    arguments = ["data=table", f"data.schema={schema}", *files, *COMMON, *CENTERED]
+    ended = call("train", arguments=[*arguments, f"output_dir={run}"])
+    assert ended.returncode == 0, ended.stderr
+    lines = (tables / "private.csv").read_text().splitlines()[1:]
+    share = sum(line.split(",")[3] == "" for line in lines) / (2 * len(lines))
+    assert f"data.private: {share:.1%} of the labels are unknown" in ended.stderr
+    succeeded(
+        "predict",
+        arguments=[
+            f"release={run / 'release'}",
+            f"data={tables / 'private.csv'}",
+            f"output={tmp_path / 'p.csv'}",
+        ],
+    )
+    assert len(rows_of(tmp_path / "p.csv")) == 900
+
+
+@pytest.mark.parametrize(
+    ("words", "line"),
+    [
+        (["data.uncertain=0.5"], "data.uncertain=0.5: expected one of missing, positive, negative"),
+        (["data.uncertain=maybe"], "data.uncertain=maybe: expected one of missing"),
+        (
+            ["data.uncertain=null"],
+            "data.uncertain_words=[maybe]: expected none without data.uncertain",
+        ),
+        (
+            ["data.uncertain=null", "data.uncertain_words=[]"],
+            "data.private.flu: expected 0 or 1 in a label's column",
+        ),
+    ],
+)
+def test_uncertain_labels_without_a_reading_are_refused_in_one_line(
+    tables: Path, tmp_path: Path, words: list[str], line: str
+) -> None:
+    """A reading of uncertain labels is impossible, or there is none. Nothing is spent."""
+    arguments = [*_settings(tables, "private.csv"), *words, f"output_dir={tmp_path / 'run'}"]
+    stderr = refused("train", arguments=arguments)
+    assert stderr.splitlines()[-1].startswith(line)
+    assert not (tmp_path / "ledger.db").exists()
