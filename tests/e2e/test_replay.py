@@ -98,6 +98,17 @@ def write_table(folder: Path, is_neighbor: bool) -> list[str]:
     ]
 
 
+def write_gap(folder: Path, is_neighbor: bool) -> list[str]:
+    """Writes the table of `write_table`, in whose neighbor one private person lacks a label that nobody else lacks."""
+    words = write_table(folder, False)
+    if is_neighbor:
+        table = folder / "all.csv"
+        head, first, *others = table.read_text().splitlines()
+        without_label = f"{first.rpartition(',')[0]},"
+        table.write_text("\n".join([head, without_label, *others]) + "\n")
+    return [*words, "data.uncertain=missing"]
+
+
 def write_texts(folder: Path, is_neighbor: bool) -> list[str]:
     """Writes short texts; that of one private person has words of its own in the neighbor."""
     rng = np.random.default_rng(0)
@@ -158,6 +169,8 @@ RUNS: dict[str, tuple[Writer, Sequence[str]]] = {
     "arrays": (write_arrays, (*VOTES, *FEW)),
     "table": (write_table, (*VOTES, *FEW, "features=none")),
     "table in rounds": (write_table, CENTERED),
+    "declared gaps": (write_gap, (*VOTES, *FEW, "features=none")),
+    "declared gaps in rounds": (write_gap, CENTERED),
     "texts": (write_texts, (*VOTES, *FEW)),
     "images": (write_images, (*VOTES, *FEW)),
     "pictures": (write_pictures, (*VOTES, *FEW)),
