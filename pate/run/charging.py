@@ -196,7 +196,7 @@ class RunCharge:
         """Returns the record of the present draw, which commits its first part and its charge together."""
         return LedgerRecord(self.account, self.priced, key=self.keys.last_draw, note=self._note)
 
-    def begin(self, monitor: Monitor, *, redraw: bool) -> None:
+    def begin(self, monitor: Monitor, *, redraw: bool, scores: ScorePrice | None = None) -> None:
         """Makes or opens the ledger, enters the owners of the records, and shows what the records have cost so far.
 
         The run must have claimed its folder before. The method charges nothing new; charges of this run in an earlier
@@ -206,6 +206,7 @@ class RunCharge:
             monitor: receives the lines about the account.
             redraw: true draws a lost release once more, with fresh noise and for a second charge. A release is lost if
                 its file was written and is gone.
+            scores: the price of the run's scores, which an earlier ledger may have; None where none are released.
 
         Raises:
             InvalidValue: the ledger lacks what the run has drawn, or its cap has no room for another draw.
@@ -219,6 +220,8 @@ class RunCharge:
             self._keys = DrawKeys.new()
             self._keys.write(self.folder)
         else:
+            if scores is not None:
+                self._transfer_scores(scores)
             self._transfer_charges()
             self._write_place()
         parts = self.account.parts(release=self.keys.last_draw)
@@ -353,6 +356,14 @@ class RunCharge:
                 note=self._note,
             )
             self._keys = transfer.transfer(path, self.keys)
+
+    def _transfer_scores(self, price: ScorePrice) -> None:
+        """Copies this run's scores and their charge from an earlier ledger into the present ledger."""
+        scores = self.of_scores(price)
+        for path in earlier_ledgers(self.folder, self._ledger.identity):
+            content = SharedLedger.stored(path).account(price.data).read(scores.key)
+            if content is not None:
+                scores.commit(content)
 
     def _add_draw(self) -> None:
         """Adds a key for another draw; raises `InvalidValue` if the ledger's cap has no room for its charge."""

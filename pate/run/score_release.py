@@ -171,12 +171,12 @@ class ScoreCharge:
         )
         arrays = {_SUMS + name: block for name, block in sums.items()}
         arrays |= {_CLIPS + name: np.array(clip) for name, clip in design.clips.items()}
+        return self.commit(npz_bytes(most_records=np.array(design.most_records), **arrays))
+
+    def commit(self, content: bytes) -> bytes:
+        """Commits noisy sums with their charge, and returns what the ledger holds for them."""
         return self.account.commit(
-            self.key,
-            self.price.event,
-            npz_bytes(most_records=np.array(design.most_records), **arrays),
-            self.note,
-            adjacency=Adjacency.REPLACE_ONE,
+            self.key, self.price.event, content, self.note, adjacency=Adjacency.REPLACE_ONE
         )
 
     def _scores(

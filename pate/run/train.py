@@ -187,7 +187,7 @@ def _price(plan: Plan, folder: RunFolder, monitor: Monitor) -> _Run:
     doubts = map(TRAIN.doubt_line, priced.doubts)
     for line in (*budget_class_remarks(dataset, priced), *doubts, *warnings):
         monitor.say(line)
-    charge.begin(monitor, redraw=plan.redraw)
+    charge.begin(monitor, redraw=plan.redraw, scores=score_price)
     scores = None if score_price is None else charge.of_scores(score_price)
     if scores is not None:
         scores.require_room()

@@ -136,6 +136,19 @@ def test_continued_run_draws_scores_once(tmp_path: Path) -> None:
     assert account.read(charge.key) == sums
 
 
+def test_scores_move_to_another_ledger_with_their_charge(tmp_path: Path) -> None:
+    """A run that is continued with another ledger enters the sums that it has drawn there, and draws none anew."""
+    plan = replace(scored_plan(), seed=None)
+    run_until(plan, tmp_path / "run", stage="training the majority")
+    (charge,) = score_charges(tmp_path / "run")
+    sums = SharedLedger.stored(ledger_of(tmp_path / "run")).account(charge.data).read(charge.key)
+    with without_pictures():
+        train(replace(plan, ledger=tmp_path / "other.db"), tmp_path / "run")
+    other = SharedLedger.stored(tmp_path / "other.db")
+    assert charge.event in [entry.event for entry in other.entries]
+    assert other.account(charge.data).read(charge.key) == sums
+
+
 def test_cap_without_room_refuses_before_training(tmp_path: Path) -> None:
     """A cap below the price of the scores refuses the run before teachers are trained, and nothing is charged."""
     plan = replace(
