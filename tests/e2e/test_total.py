@@ -156,20 +156,20 @@ def test_prices_for_a_visit_and_for_a_patient_are_not_added_up(
     This holds even where the price of a patient bounds that of a visit. A run with the first unit goes on.
     """
     run_until_released(
-        replace(plan_of(ledger), load_dataset=protecting(first)), folder=tmp_path / "a" / "run"
+        replace(plan_of(ledger), load_dataset=protecting(unit=first)), folder=tmp_path / "a" / "run"
     )
     spent = ledger.read_bytes()
     monitor = SilentMonitor()
     with refused("unit", value=second.words, rule="two units of privacy have no sum") as caught:
         train(
-            replace(plan_of(ledger), load_dataset=protecting(second)),
+            replace(plan_of(ledger), load_dataset=protecting(unit=second)),
             output_dir=tmp_path / "b" / "run",
             monitor=monitor,
         )
     assert "; take the same data.group= (and data.budget=, holders=), or" in str(caught.value)
     assert "training teachers" not in monitor.stages and ledger.read_bytes() == spent
     again = run_until(
-        replace(plan_of(ledger), load_dataset=protecting(first)),
+        replace(plan_of(ledger), load_dataset=protecting(unit=first)),
         folder=tmp_path / "c" / "run",
         stage="training the student",
     )
@@ -186,7 +186,7 @@ def test_charges_without_a_unit_are_counted_for_the_unit_of_the_run(
     A run counts it in its totals, and says that this assumes the same unit.
     """
     account(ledger).charge(EVENT, adjacency="replace_one", key="of an earlier version")
-    plan = replace(plan_of(ledger), load_dataset=protecting(PATIENT))
+    plan = replace(plan_of(ledger), load_dataset=protecting(unit=PATIENT))
     first, last = [
         line
         for line in run_until(plan, folder=tmp_path / "run", stage="training the student").lines
@@ -243,7 +243,8 @@ def test_a_run_with_another_unit_in_the_same_folder_is_refused(tmp_path: Path) -
     run_until_released(plan_of(ledger=None), folder=tmp_path / "a")
     with refused("unit", value="one row", rule="one group of records"):
         train(
-            replace(plan_of(ledger=None), load_dataset=protecting(VISIT)), output_dir=tmp_path / "e"
+            replace(plan_of(ledger=None), load_dataset=protecting(unit=VISIT)),
+            output_dir=tmp_path / "e",
         )
     assert not (tmp_path / "e").exists()
     assert len(SharedLedger.stored(tmp_path / "ledger.db").entries) == 1

@@ -134,11 +134,11 @@ def test_isolated_states_do_not_depend_on_the_sizes_of_other_shards(teacher, mak
     isolated_teacher = IsolatedTeacher(teacher)
     together = make_parts(sizes=[30, 22, 41, 5, 30])
     longer = [*together[:4], *make_parts(sizes=[73], seed=4)]
-    first = isolated_teacher.fit_many(shards=together, seeds=range(5))
-    second = isolated_teacher.fit_many(shards=longer, seeds=range(5))
-    assert all(same(first[index], second[index]) for index in range(4))
+    first_states = isolated_teacher.fit_many(shards=together, seeds=range(5))
+    second_states = isolated_teacher.fit_many(shards=longer, seeds=range(5))
+    assert all(same(first_states[index], second_states[index]) for index in range(4))
     assert all(
-        same(teacher.fit_many(shards=[together[index]], seeds=[index])[0], first[index])
+        same(teacher.fit_many(shards=[together[index]], seeds=[index])[0], first_states[index])
         for index in range(5)
     )
     assert isolated_teacher.is_isolated

@@ -62,7 +62,13 @@ def test_a_score_that_is_no_number_is_refused() -> None:
 
 def test_shares_are_those_of_clopper_and_pearson() -> None:
     """For 3 hits of 10 the 95% interval of tables is [.0667, .6525]; for 10 of 10 it is [.6915, 1]."""
-    assert float(lowest_share(3, 10, error_prob=0.025)) == pytest.approx(0.0667, abs=5e-5)
-    assert float(highest_share(3, 10, error_prob=0.025)) == pytest.approx(0.6525, abs=5e-5)
-    assert float(lowest_share(10, 10, error_prob=0.025)) == pytest.approx(0.6915, abs=5e-5)
-    assert float(highest_share(10, 10, error_prob=0.025)) == 1.0
+    assert float(lowest_share(hits=3, num_trials=10, error_prob=0.025)) == pytest.approx(
+        0.0667, abs=5e-5
+    )
+    assert float(highest_share(hits=3, num_trials=10, error_prob=0.025)) == pytest.approx(
+        0.6525, abs=5e-5
+    )
+    assert float(lowest_share(hits=10, num_trials=10, error_prob=0.025)) == pytest.approx(
+        0.6915, abs=5e-5
+    )
+    assert float(highest_share(hits=10, num_trials=10, error_prob=0.025)) == 1.0
