@@ -22,6 +22,7 @@ from pate.report import Report
 from pate.run import train as run_train
 from pate.run.folder import RunFolder
 from pate.run.ledger_record import LedgerRecord
+from pate.run.score_release import ScoreCharge
 from pate.run.students import StudentTraining, TrainedStudent
 from pate.testing import Leaked, Replay, Tape, replay
 from pate.validation import require
@@ -65,6 +66,18 @@ def write_arrays(folder: Path, is_neighbor: bool, *, images: bool = False) -> li
             groups = np.concatenate([groups, [0, 0]])
         np.savez(folder / f"{split}.npz", inputs=inputs, labels=labels, groups=groups)
     return ["data=arrays", *(f"data.{split}={folder / split}.npz" for split in sizes)]
+
+
+def write_test_neighbor(folder: Path, is_neighbor: bool) -> list[str]:
+    """Writes the arrays of `write_arrays`; one test record has other labels and far inputs in the neighbor."""
+    words = write_arrays(folder, False)
+    if is_neighbor:
+        with np.load(folder / "test.npz") as arrays:
+            test = dict(arrays)
+        test["inputs"][0] = 1e6
+        test["labels"][0] = ~test["labels"][0]
+        np.savez(folder / "test.npz", **test)
+    return words
 
 
 def write_images(folder: Path, is_neighbor: bool) -> list[str]:
@@ -176,6 +189,7 @@ RUNS: dict[str, tuple[Writer, Sequence[str]]] = {
     "pictures": (write_pictures, (*VOTES, *FEW)),
     "session": (write_arrays, (*VOTES, *FEW, "aggregator=boundary_max")),
     "experiment=centered_votes": (write_arrays, CENTERED),
+    "priced scores": (write_arrays, (*CENTERED, "score_epsilon=.5")),
     "experiment=centered_votes_400": (
         write_arrays,
         ("experiment=centered_votes_400", "teacher.num_teachers=40", "num_queries=30"),
@@ -215,8 +229,14 @@ def releases_through(tape: Tape) -> Iterator[None]:
     def part(self: LedgerRecord, name: str, draw: Callable[[], Any]) -> Any:
         return original(self, name, lambda: tape.part(name, draw))
 
+    drawn = ScoreCharge._drawn
+
+    def drawn_scores(self: ScoreCharge, *arguments: Any) -> bytes:
+        return tape.part("scores", lambda: drawn(self, *arguments))
+
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(LedgerRecord, "part", part)
+        patch.setattr(ScoreCharge, "_drawn", drawn_scores)
         yield
 
 
@@ -246,6 +266,7 @@ def test_a_run_shows_nothing_but_its_releases(name: str, tmp_path: Path) -> None
     result = replayed(write, settings, tmp_path)
     assert not result.first.refusal, result.first.refusal
     assert result.parts
+    assert ("scores" in result.parts) == ("score_epsilon=.5" in settings)
     assert "privacy.json" in result.first.returned
     result.require_sound()
 
@@ -388,3 +409,11 @@ def test_a_refused_plan_is_refused_alike(tmp_path: Path) -> None:
     assert "allow_useless" in result.first.refusal
     assert not result.parts
     result.require_sound()
+
+
+def test_a_test_record_shows_in_released_scores_alone(tmp_path: Path) -> None:
+    """Two runs that differ in a test record publish the same, as their released scores are equal."""
+    result = replayed(write_test_neighbor, (*CENTERED, "score_epsilon=.5"), tmp_path)
+    assert not result.first.refusal, result.first.refusal
+    in_files = [leak for leak in result.leaks if not leak.place.startswith("stdout")]
+    assert in_files == []  # on a terminal the owner sees all scores
