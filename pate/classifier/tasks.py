@@ -330,7 +330,8 @@ def without_gaps(y: Any) -> tuple[Any, Bits | None]:
             return y, None
     if not isinstance(rows, np.ndarray) or rows.ndim != 2 or rows.shape[1] < 2:
         return y, None
-    if rows.dtype.kind not in "fO" and not is_masked:
+    may_hold_nan = rows.dtype.kind in ("f", "O")
+    if not (may_hold_nan or is_masked):
         return y, None
     cells = np.ma.getdata(rows)
     is_missing = np.ma.getmaskarray(rows).copy()
