@@ -20,8 +20,8 @@ from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import expit, logit
 
+from pate.accounting.special import expit
 from pate.report.released_scores import ReleasedScore
 from pate.run.score_sums import (
     CALIBRATION_BINS,
@@ -398,7 +398,8 @@ def _recalibrations(
 def _logits(probabilities: Array) -> Array:
     """Returns log(p / (1 - p)), cut to numbers of moderate size."""
     least = float(expit(-_LARGEST_LOGIT))
-    return np.asarray(logit(np.clip(probabilities, least, 1 - least)))
+    shares = np.clip(probabilities, least, 1 - least)
+    return np.log(shares) - np.log1p(-shares)
 
 
 def _drawn_ratios(

@@ -76,6 +76,7 @@ REFUSED: dict[type[pa.Accountant], tuple[type[LeafEvent], ...]] = {
     pa.ExactAccountant: (pa.ZCdpEvent, pa.SmoothSensitivityEvent),
     pa.PureDpAccountant: (
         pa.GaussianEvent,
+        pa.ScoresEvent,
         pa.NoisyMaxGaussianEvent,
         pa.OpposedMaximaEvent,
         pa.WinnerEvent,

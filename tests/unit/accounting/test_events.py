@@ -260,6 +260,7 @@ EVENTS: list[pa.Event] = [
     pa.NoOpEvent(),
     pa.NonPrivateEvent(),
     pa.GaussianEvent(noise_multiplier=0.1 + 0.2),
+    pa.ScoresEvent(noise_multiplier=7.5),
     pa.ZCdpEvent(math.inf),
     pa.PureDpEvent(epsilon=1e-300),
     pa.BoundedRangeEvent(epsilon=4 / 85.3),

@@ -38,7 +38,7 @@ def run(
 
     def run_account(arguments: Arguments) -> str:
         """Runs `pate-account` with these settings and returns its printed page."""
-        account(composed(arguments, app="account"))
+        account(composed(arguments, command="account"))
         return capsys.readouterr().out
 
     return run_account
@@ -268,7 +268,7 @@ def asked(composed: Any, capsys: pytest.CaptureFixture[str]) -> Iterator[Callabl
     """
 
     def run_account(arguments: Arguments) -> str:
-        config = composed(arguments, app="account", return_hydra_config=True)
+        config = composed(arguments, command="account", return_hydra_config=True)
         HydraConfig.instance().set_config(config)
         account(config)
         return capsys.readouterr().out
@@ -382,7 +382,7 @@ def audited(
     def run_audit(votes: Any, arguments: Arguments = ()) -> str:
         np.save(tmp_path / "votes.npy", votes)
         settings = [f"votes={tmp_path / 'votes.npy'}", *arguments]
-        audit(composed(settings, app="audit"))
+        audit(composed(settings, command="audit"))
         return capsys.readouterr().out
 
     return run_audit
@@ -452,4 +452,4 @@ def test_mistakes_are_refused_in_one_line(audited: Callable[..., str], composed:
         with pytest.raises(InvalidValue, match=f"^{override}: {rule}"):
             audited(VOTES, arguments=[override])
     with refused("votes", value="???"):
-        audit(composed(app="audit"))
+        audit(composed(command="audit"))

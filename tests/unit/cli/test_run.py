@@ -486,7 +486,7 @@ def test_defaults_compare_at_least_ten_aggregators(composed: Callable[..., Any])
 
     It has seven epsilons, five seeds and 600 queries.
     """
-    config = composed(app="compare")
+    config = composed(command="compare")
     entrants = [
         _pate_method(name, config, part_arguments=[]) for name in _names(config.aggregators)
     ]
@@ -513,7 +513,7 @@ def test_experiment_brings_its_teachers_and_aggregator_takes_given_ones(
 
     An aggregator has the teachers of the settings, and the number after @.
     """
-    config = composed(arguments=["adjacency=add_remove"], app="compare")
+    config = composed(arguments=["adjacency=add_remove"], command="compare")
     words = ["teacher.num_teachers=50", "teacher.penalty=2"]
     centered, small = (
         _pate_method(name, config, part_arguments=words)
