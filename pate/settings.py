@@ -34,6 +34,7 @@ def setting(
     published: bool = False,
     is_path: bool = False,
     is_name: bool = False,
+    is_text: bool = False,
 ) -> Any:
     """Returns the dataclass field of a setting.
 
@@ -47,6 +48,7 @@ def setting(
         is_path: whether the value is the path of a file or folder. Such a value stays text, whatever it looks like.
         is_name: whether the value is a name, such as the name of a column. Such a value stays text where it looks like
             a number.
+        is_text: whether the value is free text, such as an address. It is taken literally, with commas too.
     """
     metadata = {
         "help": help_text,
@@ -54,6 +56,7 @@ def setting(
         "published": published,
         "is_path": is_path,
         "is_name": is_name,
+        "is_text": is_text,
     }
     if default is MISSING:
         return field(metadata=metadata)
@@ -589,6 +592,15 @@ class DossierSettings:
         "public states that this attack ran on public records in place of the private ones; otherwise an attack whose "
         "canaries are records is refused, as no epsilon covers its result",
         default=None,
+    )
+    publisher: str | None = setting(
+        "who publishes the release, for the top of the page", default=None, is_text=True
+    )
+    contact: str | None = setting(
+        "whom people may ask or object to, such as an address", default=None, is_text=True
+    )
+    date: str | None = setting(
+        "the date of publication, such as 2026-11-29", default=None, is_text=True
     )
 
 

@@ -44,10 +44,16 @@ def write_dossier(config: DictConfig) -> None:
         folder,
         lower_bound=None if config.lower_bound is None else Path(str(config.lower_bound)),
         rehearsed_on=config.rehearsed_on,
+        publisher=config.publisher or "",
+        contact=config.contact or "",
+        date=config.date or "",
     )
     text = to_json(dossier.to_json()) + "\n" if output.suffix == ".json" else dossier.html()
     write_text(output, text=text)
-    print_lines(f"{output}: public facts alone; it may be given to anybody", stderr=True)
+    readers = "public facts alone; it may be given to anybody"
+    if not dossier.is_private:
+        readers = "this release is not to be published; the page says why"
+    print_lines(f"{output}: {readers}", stderr=True)
 
 
 main = command_of(write_dossier, command="dossier", module=__name__)

@@ -28,22 +28,23 @@ NAME_SETTINGS = re.compile(
     r"data\.(labels|drop|category|text|missing|inputs|group|id|budget|split|file|true)|"
     + "|".join(sorted(names_with("is_name")))
 )
+_LITERAL_SETTINGS = PATHS | names_with("is_text")
 _READ_AS_VALUE = re.compile(r"[+-]?\.?\d[\w.+-]*|true|false|null|[+-]?(?:nan|inf)", re.IGNORECASE)
 
 
 def quoted(argument: str, *, in_sweep: bool = False) -> str:
     """Returns an argument of a command line in a form that Hydra can parse, with quotes around its value where needed.
 
-    The value of a path is taken literally, unless it is quoted, is a list of vote files, or is one of several values of
-    a sweep.
+    A path or a free text is taken literally, unless it is quoted, is a list of vote files, or is one of several values
+    of a sweep.
 
     Args:
         argument: the argument.
         in_sweep: whether commas separate the values of several runs.
     """
     key, equals, value = argument.partition("=")
-    if equals and not in_sweep and _is_path(key.lstrip("+"), value):
-        return f"{key}={_quoted_path(key.lstrip('+'), value)}"
+    if equals and not in_sweep and _is_literal(key.lstrip("+"), value):
+        return f"{key}={_quoted_text(key.lstrip('+'), value)}"
     is_mark = _MARK.fullmatch(value) is not None
     if is_mark or (key == "split" and _SHARES.fullmatch(value)):
         quote = '"' if value == "'" else "'"
@@ -67,18 +68,18 @@ def _quoted_part(part: str, *, are_names: bool) -> str:
     return f'"{text}"' if is_no_text or is_misread else part
 
 
-def _is_path(name: str, value: str) -> bool:
-    """Returns True if a setting's value is the path of a file or folder.
+def _is_literal(name: str, value: str) -> bool:
+    """Returns True if a setting's value is the path of a file or folder, or free text.
 
     `data=A,B` names members of a group instead, and `votes` may be a list.
     """
     names_members = name == "data" and _MEMBERS.fullmatch(value) is not None
     is_list_of_votes = name == "votes" and value.startswith("[") and value.endswith("]")
-    return name in PATHS and not names_members and not is_list_of_votes
+    return name in _LITERAL_SETTINGS and not names_members and not is_list_of_votes
 
 
-def _quoted_path(name: str, value: str) -> str:
-    """Returns a path in a form that Hydra can parse. null, interpolations and quoted paths are unchanged."""
+def _quoted_text(name: str, value: str) -> str:
+    """Returns a path or text in a form that Hydra can parse. null, interpolations and quoted texts are unchanged."""
     if name.startswith("hydra."):  # which is read before any configuration is composed
         value = os.path.expanduser(value)
     in_quotes = len(value) > 1 and value[0] == value[-1] and value[0] in "'\""

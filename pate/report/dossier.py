@@ -1,14 +1,14 @@
 """The dossier of a release: one page for a data protection officer or an ethics board, from public facts alone.
 
 A dossier reads the folder `release/` and nothing of the owner. So whoever has the folder can make the same page, and
-the page costs no privacy.
+the page tells nothing that the folder does not tell.
 """
 
 from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -26,8 +26,10 @@ from pate.files.digests import file_digest
 from pate.files.manifest import Manifest
 from pate.files.reading import damaged, read_json
 from pate.files.strict_json import plain
+from pate.pricing.guard import WEAK_EPSILON
 from pate.report.card import PRIVACY, PrivacyStatement
-from pate.report.wording import ADJACENCY_NAMES, SEEDED_WARNING
+from pate.report.released_scores import ReleasedScores
+from pate.report.wording import ADJACENCY_NAMES
 from pate.validation import InvalidValue, require
 
 _REMEDY = "copy the folder anew from where it was published"
@@ -40,6 +42,19 @@ _TO_FILL = "to be filled in by the publisher"
 _LEFT, _BOTTOM, _WIDTH, _HEIGHT = 46.0, 212.0, 280.0, 200.0
 _NUM_POINTS = 120
 _ALPHAS = ("0.001", "0.01", "0.1", "0.5")
+# how often a rare event happens, in words
+_RARE = {"million": 1e6, "billion": 1e9, "trillion": 1e12}
+_LEAST_PERCENTAGE = 0.001  # rarer events are counted in a million, or in more
+_LARGEST_POWER = 9  # of 10, up to which a number is written with all digits
+# what settings of mechanisms mean
+_PARAMETERS = {
+    "noise_multiplier": "the size of the noise (its standard deviation), divided by the most that one change moves the "
+    "sum",
+    "prevalence_share": "the part of the privacy budget that was spent on how frequent each label is",
+    "clip_factor": "how much one teacher may count, compared with the usual length of its vote",
+}
+_MODELS = {"released": "logistic", "released_kernel": "logistic (with a kernel)"}
+_ONLY_SEEDED = "only against readers who do not know the seed"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -110,8 +125,10 @@ class Dossier:
         model: the kind of the published model; empty if there is none.
         inputs: what the model reads, in words.
         files: the SHA-256 digest of each file of the release, by its name; all were checked.
-        scores: the released scores of `privacy.json`; empty if none were released.
         attack: the result of an attack that the publisher shows; None for none.
+        publisher: who publishes the release, in the publisher's own words; empty leaves it to be filled in.
+        contact: whom people may ask or object to; empty leaves it to be filled in.
+        date: the date of publication; empty leaves it to be filled in.
     """
 
     statement: PrivacyStatement
@@ -119,12 +136,21 @@ class Dossier:
     model: str = ""
     inputs: str = ""
     files: Mapping[str, str] = field(default_factory=dict)
-    scores: Mapping[str, Any] = field(default_factory=dict)
     attack: AttackReport | None = None
+    publisher: str = ""
+    contact: str = ""
+    date: str = ""
 
     @classmethod
     def read(
-        cls, folder: Path, *, lower_bound: Path | None = None, rehearsed_on: str | None = None
+        cls,
+        folder: Path,
+        *,
+        lower_bound: Path | None = None,
+        rehearsed_on: str | None = None,
+        publisher: str = "",
+        contact: str = "",
+        date: str = "",
     ) -> Self:
         """Reads a folder `release/`, checks the digests of its files, and returns the dossier.
 
@@ -132,6 +158,9 @@ class Dossier:
             folder: the folder `release/` of a run, or a copy of it.
             lower_bound: the file with the output of `pate-attack format=json`; None shows no attack.
             rehearsed_on: "public" states that the attack ran on public records in place of the private ones.
+            publisher: who publishes the release.
+            contact: whom people may ask or object to.
+            date: the date of publication.
 
         Raises:
             InvalidValue: the folder is no release, or a file was altered; or the result of the attack belongs to
@@ -148,7 +177,6 @@ class Dossier:
                 raise damaged(path, rule=rule, finding="it is another", remedy=_REMEDY)
         require(PRIVACY in digests, "release", folder, f"a release with {PRIVACY}")
         statement = PrivacyStatement.read(folder, remedy=_REMEDY)
-        published = read_json(folder / PRIVACY, remedy=_REMEDY)
         schema: Mapping[str, Any] = {}
         if "schema.json" in digests:
             schema = read_json(folder / "schema.json", remedy=_REMEDY)
@@ -162,8 +190,10 @@ class Dossier:
             model=str(schema.get("model", "")),
             inputs=_inputs_in_words(schema),
             files=digests,
-            scores=published.get("scores") or {},
             attack=attack,
+            publisher=publisher,
+            contact=contact,
+            date=date,
         )
 
     @property
@@ -172,9 +202,19 @@ class Dossier:
         return math.isfinite(self.statement.epsilon)
 
     @property
+    def is_seeded(self) -> bool:
+        """Whether the noise was made from a seed, by which it can be computed again."""
+        return self.statement.noise == "seeded"
+
+    @property
     def is_private(self) -> bool:
         """Whether the release has a guarantee: a finite epsilon and noise that nobody can repeat."""
-        return self.is_bounded and self.statement.noise != "seeded"
+        return self.is_bounded and not self.is_seeded
+
+    @property
+    def is_weak(self) -> bool:
+        """Whether epsilon is finite, and so large that it promises one person little."""
+        return self.is_bounded and self.statement.epsilon > WEAK_EPSILON
 
     @property
     def adjacency(self) -> str:
@@ -182,41 +222,83 @@ class Dossier:
         return ADJACENCY_NAMES.get(self.statement.adjacency, self.statement.adjacency)
 
     @property
+    def scores(self) -> ReleasedScores | None:
+        """The released scores; None if none were released."""
+        return self.statement.scores
+
+    @property
+    def model_name(self) -> str:
+        """The kind of the model for people; empty without a model."""
+        return _MODELS.get(self.model, self.model.replace("_", " "))
+
+    @property
+    def mechanism_in_words(self) -> str:
+        """A sentence on what the mechanism releases; empty for a mechanism that is not of this package."""
+        aggregator = getattr(aggregators, self.statement.mechanism, None)
+        return "" if aggregator is None else (aggregator.__doc__ or "").split("\n", maxsplit=1)[0]
+
+    @property
+    def setting_rows(self) -> list[tuple[str, str]]:
+        """The public settings of the mechanism as rows: name and value, with the meaning where it has one here."""
+        rows = []
+        for name, value in self.statement.parameters.items():
+            meaning = _PARAMETERS.get(name)
+            rows.append((name, f"{value}: {meaning}" if meaning else str(value)))
+        return rows
+
+    @property
     def score_rows(self) -> list[tuple[str, str, str]]:
         """The released scores as rows: name, value, and the ends of the interval."""
-        return list(_score_rows(self.scores, prefix=""))
+        if self.scores is None:
+            return []
+        rows = dict(self.scores.by_name)
+        for column, of_values in self.scores.subgroups.items():
+            rows |= {f"micro-F1, {column} = {value}": score for value, score in of_values.items()}
+        return [(name, f"{score.value:.3f}", score.interval) for name, score in rows.items()]
 
     @property
-    def score_price(self) -> str:
-        """The price of the released scores, in words; empty if none were released."""
-        if "epsilon" not in self.scores:
-            return ""
-        price = f"epsilon {format_epsilon(float(self.scores['epsilon']))}"
-        delta = self.scores.get("delta")
-        return price if delta is None else f"{price} at delta {format_delta(float(delta))}"
+    def total(self) -> tuple[float, float]:
+        """The epsilon and delta of somebody who is both in the private records and in the test records of scores."""
+        if self.scores is None:
+            return self.statement.epsilon, self.statement.delta
+        return (
+            self.statement.epsilon + self.scores.epsilon,
+            min(self.statement.delta + self.scores.delta, 1.0),
+        )
 
     @property
-    def score_confidence(self) -> str:
-        """The confidence of the intervals, such as "95%"; empty if `privacy.json` states none."""
-        confidence = self.scores.get("confidence")
-        return "" if confidence is None else f"{100 * float(confidence):g}%"
+    def factor(self) -> str:
+        """The number e to the power of a finite epsilon, rounded up, in words."""
+        power = self.statement.epsilon / math.log(10)
+        if power > _LARGEST_POWER:
+            return f"10 to the power of {math.ceil(power)}"
+        return f"{_rounded_up(math.exp(self.statement.epsilon), digits=3):,.12g}"
 
     def found(self, alpha: float) -> float:
         """Returns a bound on the share of members that an attack finds with false alarms of `alpha`.
 
         The bound is the smaller one of those that follow from epsilon and delta and from `gdp_mu`.
         """
-        statement = self.statement
-        if not 0 < alpha < 1:
-            return alpha if alpha > 0 else min(statement.delta, 1.0)
-        growth = math.exp(min(statement.epsilon, _LARGEST_EXPONENT))
-        delta = statement.delta
-        shares = [growth * alpha + delta, 1 - (1 - delta - alpha) / growth, 1.0]
-        if statement.attacks is not None:
-            shares.append(1 - gaussian_trade_off(statement.attacks.gdp_mu, alpha=alpha))
-            stated = statement.attacks.found
-            shares += [share for rate, share in stated.items() if float(rate) == alpha]
-        return min(shares)
+        attacks = self.statement.attacks
+        share = _most_found(
+            alpha,
+            epsilon=self.statement.epsilon,
+            delta=self.statement.delta,
+            mu=math.inf if attacks is None else attacks.gdp_mu,
+        )
+        stated = {} if attacks is None else attacks.found
+        return min([share, *(most for rate, most in stated.items() if float(rate) == alpha)])
+
+    def found_in_scores(self, alpha: float) -> float:
+        """Returns a bound on the share of units of the test records that an attack on the scores finds."""
+        if self.scores is None:
+            return alpha
+        return _most_found(
+            alpha,
+            epsilon=self.scores.epsilon,
+            delta=self.scores.delta,
+            mu=1 / self.scores.noise_multiplier,
+        )
 
     @property
     def found_rows(self) -> list[tuple[str, str, str]]:
@@ -225,8 +307,17 @@ class Dossier:
         for rate in _ALPHAS:
             share = self.found(float(rate))
             factor = share / float(rate)
-            rows.append((percent(float(rate)), percent(share), f"{_two_digits_up(factor):g} times"))
+            rows.append(
+                (percent(float(rate)), percent(share), f"{_rounded_up(factor, digits=2):g} times")
+            )
         return rows
+
+    @property
+    def found_rows_of_scores(self) -> list[tuple[str, str]]:
+        """Rows for the units of the test records: false alarms, and the most members that an attack finds."""
+        return [
+            (percent(float(rate)), percent(self.found_in_scores(float(rate)))) for rate in _ALPHAS
+        ]
 
     @property
     def curve(self) -> list[tuple[float, float]]:
@@ -277,16 +368,25 @@ class Dossier:
         statement = self.statement
         parameters = ", ".join(f"{name}={value}" for name, value in statement.parameters.items())
         stated = "".join(f", the names of the {name}" for name in statement.stated_public)
+        noise = "noise from the operating system's entropy"
+        if self.is_seeded:
+            noise = f"noise from a seed, so that the guarantee holds {_ONLY_SEEDED}"
+        scores = ""
+        if self.scores is not None:
+            scores = (
+                f"; scores on test records, at epsilon {format_epsilon(self.scores.epsilon)} and delta "
+                f"{format_delta(self.scores.delta)} of their own, for the people in these records"
+            )
         return {
             "product": {
                 "name": _TO_FILL,
-                "data_curators": _TO_FILL,
+                "data_curators": self.publisher or _TO_FILL,
                 "intended_use": _TO_FILL,
                 "data_product_type": "Machine learning model" if self.model else "Labels",
                 "data_product_region": _TO_FILL,
                 "description": f"labels that private teachers voted on for public records of {statement.data}"
-                + (f", and a {self.model} model that learned from them" if self.model else ""),
-                "publication_date": _TO_FILL,
+                + (f", and a {self.model_name} model that learned from them" if self.model else ""),
+                "publication_date": self.date or _TO_FILL,
                 "data_product_sector": _TO_FILL,
             },
             "dp_flavor": {
@@ -312,12 +412,12 @@ class Dossier:
             "accounting": {
                 "post_processing": "the model learned from the released labels and public records alone",
                 "composition": f"the accountant {statement.accountant}, for all {statement.num_queries} queries "
-                "together",
+                f"together{scores}",
             },
             "implementation": {
                 "pre_processing_eda_hyperparameter_tuning": "no epsilon covers choices after a look at "
                 f"private data; {_TO_FILL}",
-                "mechanisms": f"{statement.mechanism} ({parameters}) by {statement.package}",
+                "mechanisms": f"{statement.mechanism} ({parameters}) by {statement.package}; {noise}",
                 "justification": _TO_FILL,
             },
         }
@@ -330,6 +430,9 @@ class Dossier:
         facts: dict[str, Any] = plain(
             {
                 "dossier": 1,
+                "publisher": self.publisher or _TO_FILL,
+                "contact": self.contact or _TO_FILL,
+                "date": self.date or _TO_FILL,
                 "made_by": f"pate-multilabel {VERSION}",
                 "is_private": self.is_private,
                 "privacy": self.statement.published_values(),
@@ -340,7 +443,7 @@ class Dossier:
                 "curve": [
                     {"false_alarms": alpha, "found_at_most": share} for alpha, share in self.curve
                 ],
-                "scores": dict(self.scores) or "not published",
+                "scores": self.scores or "not published",
                 "attack": attack or "not published",
                 "proofs": self.proofs,
                 "registry": self.registry,
@@ -359,6 +462,7 @@ class Dossier:
         environment.trim_blocks = True
         environment.lstrip_blocks = True
         environment.filters |= {
+            "chance": chance,
             "delta": format_delta,
             "epsilon": format_epsilon,
             "percent": percent,
@@ -366,7 +470,9 @@ class Dossier:
         return environment.get_template("report/dossier.html").render(
             dossier=self,
             statement=self.statement,
-            seeded_warning=SEEDED_WARNING,
+            only_seeded=_ONLY_SEEDED,
+            to_fill=_TO_FILL,
+            weak_epsilon=WEAK_EPSILON,
             version=VERSION,
         )
 
@@ -392,16 +498,31 @@ def _require_publishable(
         require(rehearsed_on == "public", "rehearsed_on", rehearsed_on, rule)
 
 
-def _score_rows(scores: Mapping[str, Any], prefix: str) -> Iterator[tuple[str, str, str]]:
-    """Yields a row for each score with an interval, also within groups."""
-    for name, value in scores.items():
-        if isinstance(value, Mapping):
-            words = f"{prefix}{name.replace('_', ' ')}"
-            if {"value", "low", "high"} <= value.keys():
-                ends = f"{float(value['low']):.3f} to {float(value['high']):.3f}"
-                yield words, f"{float(value['value']):.3f}", ends
-            else:
-                yield from _score_rows(value, prefix=f"{words}, ")
+def chance(probability: float) -> str:
+    """Returns a probability as a percentage, or in words if it is below 0.1%; rounded up.
+
+    >>> chance(0.0184), chance(1e-6), chance(3.15e-6), chance(2e-8)
+    ('1.9%', 'one in a million', '3.15 in a million', '20 in a billion')
+    """
+    if probability <= 0:
+        return "none"
+    if probability >= _LEAST_PERCENTAGE:
+        return percent(probability)
+    for word, number in _RARE.items():
+        count = probability * number
+        if count >= 1 - 1e-9:
+            count = _rounded_up(count, digits=3)
+            return f"{'one' if count == 1 else f'{count:g}'} in a {word}"
+    return "less than one in a trillion"
+
+
+def _most_found(alpha: float, *, epsilon: float, delta: float, mu: float) -> float:
+    """Returns the most members that attacks find with false alarms of `alpha`, by epsilon and delta and by mu."""
+    if not 0 < alpha < 1:
+        return alpha if alpha > 0 else min(delta, 1.0)
+    growth = math.exp(min(epsilon, _LARGEST_EXPONENT))
+    shares = (growth * alpha + delta, 1 - (1 - delta - alpha) / growth, 1.0)
+    return min(*shares, 1 - gaussian_trade_off(mu, alpha=alpha))
 
 
 def _inputs_in_words(schema: Mapping[str, Any]) -> str:
@@ -412,13 +533,17 @@ def _inputs_in_words(schema: Mapping[str, Any]) -> str:
     if "columns" in preprocessing:
         return f"{len(preprocessing['columns'])} columns of a table"
     shape = " x ".join(str(size) for size in schema.get("input_shape", ()))
-    return f"{'pictures' if schema.get('kind') == 'images' else 'arrays'} of {shape} numbers"
+    if schema.get("kind") == "images":
+        return f"pictures of {shape} numbers"
+    return (
+        f"{shape} numbers for each record, made as those of the data set {schema.get('name', '')}"
+    )
 
 
-def _two_digits_up(value: float) -> float:
-    """Returns a number > 0 rounded up to two significant digits."""
-    scale = 10.0 ** (math.floor(math.log10(value)) - 1)
-    return math.ceil(value / scale - 1e-9) * scale
+def _rounded_up(value: float, *, digits: int) -> float:
+    """Returns a number > 0 rounded up to some significant digits."""
+    scale = 10.0 ** (math.floor(math.log10(value)) - digits + 1)
+    return float(f"{math.ceil(value / scale - 1e-9) * scale:.12g}")
 
 
 def _x(alpha: float) -> float:

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from pate.accounting.rounding import format_delta, format_epsilon
-from pate.validation import require, require_count
+from pate.validation import require, require_count, require_positive
 
 NAMES = {
     "micro_f1": "micro-F1",
@@ -93,6 +93,7 @@ class ReleasedScores:
     def __post_init__(self) -> None:
         require(self.epsilon > 0, "scores.epsilon", self.epsilon, "a number > 0")
         require(0 < self.delta < 1, "scores.delta", self.delta, "a number in (0, 1)")
+        require_positive("scores.noise_multiplier", self.noise_multiplier)
         require_count("scores.num_groups", self.num_groups)
 
     @property

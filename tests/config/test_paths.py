@@ -155,6 +155,14 @@ def test_commands_compose_with_the_home_folder(
     assert config.data.name == "~/x"
 
 
+@pytest.mark.parametrize(
+    "text", ["Clinic (Ward 3), Berlin", "2026-11-29", "a@b.example; 030 12", "null and"]
+)
+def test_free_text_is_taken_literally(text: str) -> None:
+    """A publisher's name and address may have commas and brackets, and a date stays text."""
+    assert read(quoted(f"publisher={text}")) == text
+
+
 def test_every_setting_of_a_command_that_names_a_file_is_a_path() -> None:
     """A setting whose name ends in a word for files, such as `dir` or `ledger`, is in `PATHS`."""
     no_paths = {"name", "holder", "format", "seed"}

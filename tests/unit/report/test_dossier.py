@@ -16,7 +16,8 @@ from pate.accounting import AutoAccountant, GaussianEvent
 from pate.accounting.attack_bounds import AttackBounds
 from pate.files.manifest import MANIFEST, Manifest
 from pate.report.card import PrivacyStatement
-from pate.report.dossier import AttackReport, Dossier
+from pate.report.dossier import AttackReport, Dossier, chance
+from pate.report.released_scores import ReleasedScore, ReleasedScores
 from pate.validation import InvalidValue
 from tests.refusals import refused
 
@@ -79,16 +80,22 @@ def write_attack(folder: Path, **changes: Any) -> Path:
 ANSWERS = {
     "what was published": "90 of 100 public records got 2 labels each",
     "whom it protects": "one value of the column patient, with all its rows",
-    "what it promises me": "Nobody who sees the release can tell these worlds apart well",
+    "what it promises me": "Nobody who sees the release can tell these worlds apart better than the figures",
+    "what delta is": "With a probability of at most one in a million, called delta",
+    "was the noise random": "from random numbers of the operating system, which were stored nowhere",
+    "can we publish a second model": "two like this one: epsilon 10.00, delta 2 in a million",
+    "what if consent is withdrawn": "After publication: the person cannot be taken out",
+    "who publishes it": "contact for questions and objections to be filled in by the publisher",
+    "what a word means": "Whoever knows it can compute the noise again and subtract it",
     "what an attacker finds": "1% 9.3% 9.3 times",
-    "what it does not promise": "Their epsilons add up with this one",
+    "what it does not promise": "Their epsilons and deltas are added to those of this one",
     "may I publish this": "yes, the whole folder, and this page",
     "what must stay inside": "the private data, the ledger, votes, teachers",
     "how good is it": "Not published. Scores read private labels",
     "was it attacked": "it is proved for all attacks",
     "how do I check it": "python scripts/verify_release.py release/",
     "why should I believe it": "docs/proofs/centered_votes.md",
-    "what goes into a registry": "privacy_parameters.epsilon 5.0",
+    "what goes into a registry": "privacy_parameters.epsilon 5.00 privacy_parameters.delta 1e-6 (one in a million)",
 }
 
 
@@ -130,41 +137,138 @@ def test_curve_rises_from_corner_to_corner() -> None:
     assert shares[-1] == 1
 
 
-def test_released_scores_stand_with_interval_and_price() -> None:
-    """Scores of groups are rows, too."""
-    interval = {"value": 0.688, "low": 0.66, "high": 0.71}
-    scores = {
-        "epsilon": 0.5,
-        "unit": "one visit",
-        "delta": 1e-6,
-        "micro_f1": interval,
-        "by": {"sex f": {"f1": interval}},
-    }
-    dossier = replace(DOSSIER, scores=scores)
-    assert dossier.score_rows == [
-        ("micro f1", "0.688", "0.660 to 0.710"),
-        ("by, sex f, f1", "0.688", "0.660 to 0.710"),
-    ]
-    text = text_of(dossier.html())
-    assert "at epsilon 0.5000 at delta 1e-6" in text
-    assert "micro f1 0.688 0.660 to 0.710" in text
-    assert "It is borne by the people in the test records, where the unit is one visit" in text
+SCORE = ReleasedScore(value=0.688, low=0.6604, high=0.7101)
+SCORES = ReleasedScores(
+    epsilon=0.5,
+    delta=1e-6,
+    unit="one visit",
+    noise_multiplier=8.1,
+    num_groups=900,
+    micro_f1=SCORE,
+    accuracy=SCORE,
+    macro_f1=SCORE,
+    mean_average_precision=SCORE,
+    calibration_error=SCORE,
+    subgroups={"sex": {"f": SCORE}},
+)
+WITH_SCORES = replace(DOSSIER, statement=replace(STATEMENT, scores=SCORES))
+
+
+def test_released_scores_are_rows_with_intervals_rounded_outwards() -> None:
+    """Scores of subgroups are rows, too."""
+    rows = WITH_SCORES.score_rows
+    assert rows[0] == ("micro-F1", "0.688", "0.660 to 0.711")
+    assert rows[-1] == ("micro-F1, sex = f", "0.688", "0.660 to 0.711")
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "micro-F1 0.688 0.660 to 0.711",
+        "micro-F1 is 0.688; with 95% confidence it lies from 0.660 to 0.711",
+        "an epsilon of their own, 0.5000 at a delta of one in a million",
+        "Its unit is one visit , among 900 units of test records",
+        "epsilon 5.50 at a delta of 2 in a million",
+    ],
+)
+def test_page_says_what_released_scores_cost(words: str) -> None:
+    """The people in the test records bear a price of their own, and who is in both bears the sum."""
+    assert words in text_of(WITH_SCORES.html())
+
+
+@pytest.mark.parametrize("alpha", [0.001, 0.01, 0.1, 0.5])
+def test_curve_of_scores_is_above_the_exact_one_and_close(alpha: float) -> None:
+    """The scores are one Gaussian release of their noise multiplier."""
+    exact = norm.cdf(norm.ppf(alpha) + 1 / SCORES.noise_multiplier)
+    assert exact - 1e-9 <= WITH_SCORES.found_in_scores(alpha) <= 1.001 * exact
 
 
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
-        ({"noise": "seeded"}, "Do not publish this"),
-        ({"epsilon": math.inf, "attacks": None}, "No guarantee: epsilon is infinite"),
+        ({"noise": "seeded"}, "Do not publish this release. Its noise was made from a seed"),
+        ({"epsilon": math.inf, "attacks": None}, "Its epsilon is infinite"),
     ],
 )
 def test_release_without_protection_is_not_to_be_published(
     changes: dict[str, Any], words: str
 ) -> None:
-    """The page says so above all else, and answers "No"."""
-    text = text_of(replace(DOSSIER, statement=replace(STATEMENT, **changes)).html())
+    """The page says so above all else, answers "No", and is not for everybody itself."""
+    dossier = replace(WITH_SCORES, statement=replace(WITH_SCORES.statement, **changes))
+    text = text_of(dossier.html())
     assert words in text
-    assert "No. This release protects nobody" in text
+    assert "May I publish this? No (question 4)" in text
+    assert "may be given to anybody" not in text
+
+
+@pytest.mark.parametrize(
+    "part",
+    [
+        "<header>",
+        "<h2>In short",
+        "<h2>2. ",
+        "<h2>3. ",
+        "<h2>4. ",
+        "<h2>5. ",
+        "<h2>6. ",
+        "<h2>8. ",
+        "<h2>9. ",
+        "<h2>10. ",
+    ],
+)
+def test_each_part_of_a_seeded_page_names_the_seed(part: str) -> None:
+    """Nobody who reads one part alone takes its promises for unconditional."""
+    seeded = replace(WITH_SCORES, statement=replace(WITH_SCORES.statement, noise="seeded"))
+    _, _, rest = seeded.html().partition(part)
+    assert "seed" in text_of(rest.partition("<section>")[0])
+
+
+@pytest.mark.parametrize(
+    ("probability", "words"),
+    [
+        (0.0, "none"),
+        (0.0184, "1.9%"),
+        (0.001, "0.1%"),
+        (0.00099, "990 in a million"),
+        (3.15e-6, "3.15 in a million"),
+        (3.1501e-6, "3.16 in a million"),
+        (1e-6, "one in a million"),
+        (2e-8, "20 in a billion"),
+        (1e-12, "one in a trillion"),
+        (1e-13, "less than one in a trillion"),
+    ],
+)
+def test_small_probabilities_are_written_in_words(probability: float, words: str) -> None:
+    """One notation serves the whole page, and rounds up."""
+    assert chance(probability) == words
+
+
+@pytest.mark.parametrize(
+    ("epsilon", "words"),
+    [
+        (0.0, "1"),
+        (1.0, "2.72"),
+        (5.0, "149"),
+        (8.0, "2,990"),
+        (20.0, "486,000,000"),
+        (30.0, "10 to the power of 14"),
+    ],
+)
+def test_factor_is_e_to_the_power_of_epsilon(epsilon: float, words: str) -> None:
+    """The factor is rounded up to three digits."""
+    assert replace(DOSSIER, statement=replace(STATEMENT, epsilon=epsilon)).factor == words
+
+
+def test_publisher_stands_on_the_page_and_in_the_registry(tmp_path: Path) -> None:
+    """What the publisher adds takes the place of what is to be filled in."""
+    release = write_release(tmp_path / "release")
+    dossier = Dossier.read(release, publisher="City <clinic>", contact="Ann", date="2026-11-29")
+    text = text_of(dossier.html())
+    assert "published by City <clinic> contact for questions and objections Ann" in text
+    assert "Who publishes this, whom to ask" not in text
+    product = dossier.to_json()["registry"]["product"]
+    assert product["data_curators"] == "City <clinic>"
+    assert product["publication_date"] == "2026-11-29"
 
 
 def test_attack_among_teachers_is_free(tmp_path: Path) -> None:
