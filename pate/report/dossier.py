@@ -341,7 +341,7 @@ class Dossier:
             for tick in (0.0, 0.25, 0.5, 0.75, 1.0)
         )
         return (
-            '<svg viewBox="0 0 340 250" role="img" aria-label="Most members found, by false alarms" '
+            '<svg viewBox="0 0 348 250" role="img" aria-label="Most members found, by false alarms" '
             'font-size="11" fill="var(--muted)">'
             f'<rect x="{_LEFT}" y="{_BOTTOM - _HEIGHT}" width="{_WIDTH}" height="{_HEIGHT}" fill="none" '
             'stroke="var(--rule)"/>'
