@@ -219,7 +219,10 @@ class Dossier:
     @property
     def adjacency(self) -> str:
         """The change that the guarantee is about, in words."""
-        return ADJACENCY_NAMES.get(self.statement.adjacency, self.statement.adjacency)
+        adjacency = self.statement.adjacency
+        change = ADJACENCY_NAMES.get(adjacency, adjacency)
+        has_classes = self.statement.classes and adjacency == "replace_one"
+        return f"{change} of the same budget class" if has_classes else change
 
     @property
     def scores(self) -> ReleasedScores | None:

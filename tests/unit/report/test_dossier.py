@@ -137,6 +137,14 @@ def test_curve_rises_from_corner_to_corner() -> None:
     assert shares[-1] == 1
 
 
+def test_budget_classes_limit_what_is_compared() -> None:
+    """With budget classes a unit is replaced by one of its own class, and each class has its epsilon."""
+    statement = replace(STATEMENT, classes={"cautious": 1.0, "usual": 5.0})
+    text = text_of(replace(DOSSIER, statement=statement).html())
+    assert "your unit is replaced by any other of the same budget class" in text
+    assert "cautious 1.00, usual 5.00" in text
+
+
 SCORE = ReleasedScore(value=0.688, low=0.6604, high=0.7101)
 SCORES = ReleasedScores(
     epsilon=0.5,
