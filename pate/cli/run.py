@@ -98,7 +98,7 @@ def run_heading(
         for name, value in overridden.items()
         if name.partition(".")[0] not in changeable_names
     }
-    terms: dict[str, Any] = {name: settings[name] for name in _TERMS if name in settings}
+    terms = {name: settings[name] for name in _TERMS if name in settings}
     terms["num_teachers"] = settings.get("teacher", {}).get("num_teachers")
     compared = names | terms
     for name, value in of_release.items():

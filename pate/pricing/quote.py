@@ -139,7 +139,7 @@ class Quote:
 
         An infinite price becomes the text "inf".
         """
-        values: dict[str, Any] = plain(self)
+        values = dict(plain(self))
         for nested_name in ("gaps", "extras"):
             values |= values.pop(nested_name)
         return values

@@ -142,7 +142,7 @@ class PrivacyStatement:
 
     def published_values(self) -> dict[str, Any]:
         """Returns the content of `privacy.json`, without fields that only some releases have."""
-        values: dict[str, Any] = plain(self)
+        values = dict(plain(self))
         for name in ("stated_public", "known_shares", "scores"):
             if not values[name]:
                 del values[name]

@@ -430,7 +430,7 @@ class Dossier:
         attack = None
         if self.attack is not None:
             attack = vars(self.attack) | {"why_free": self.attack.why_free}
-        facts: dict[str, Any] = plain(
+        facts = plain(
             {
                 "dossier": 1,
                 "publisher": self.publisher or _TO_FILL,
@@ -453,7 +453,7 @@ class Dossier:
                 "files": dict(self.files),
             }
         )
-        return facts
+        return dict(facts)
 
     def html(self) -> str:
         """Returns the page, one file without scripts and without references to other files; every text is escaped."""
