@@ -116,9 +116,18 @@ class PlannedFit:
         unit: PrivacyUnit,
         adjacency: Adjacency,
     ) -> Self:
-        """Returns the planned fit of private inputs, `[num_private, num_features]`.
+        """Returns a fit that is priced and not charged yet, with keyed digests of its private records.
 
-        The other arguments are the attributes of the class.
+        At most 1,000 records, those with the smallest digests, are remembered.
+
+        Args:
+            inputs: the private records that are digested, `[num_private, num_features]`.
+            epsilon: see the class, as for the arguments below.
+            delta: see the class.
+            event: see the class.
+            seed: see the class.
+            unit: see the class.
+            adjacency: see the class.
         """
         record_digests = {
             hashlib.blake2b(row.data, digest_size=8, key=_KEY).digest()

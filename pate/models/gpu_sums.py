@@ -58,10 +58,10 @@ class GpuSums(RoundSums):
         """
         with device_memory(_ADVICE), torch.inference_mode():
             half_weights = self._tensor(PublicStudent.of(question.weights).half_weights)
-            total = torch.zeros_like(half_weights)
+            total = torch.zeros_like(half_weights, dtype=torch.int64)
             for block in self._blocks(question.weights.size):
-                total += self._sum_of(block, question, half_weights)
-            return np.asarray(total.to(torch.int64).cpu().numpy())
+                total += self._sum_of(block, question, half_weights).to(torch.int64)
+            return np.asarray(total.cpu().numpy())
 
     def close(self) -> None:
         """Releases the memory of the GPU."""

@@ -236,7 +236,7 @@ class ScoreEstimates:
 
     @property
     def _records_per_public(self) -> float:
-        """Returns the number of test records for each public record of the design."""
+        """Returns the effective number of test records (`_num_known`) divided by the number of public records."""
         return self._num_known / len(self.public.probabilities)
 
     @cached_property

@@ -11,7 +11,8 @@ the number of records of a teacher:
 - Many records: the mean matrix is computed, clipped, and rounded to the grid.
 
 Features are rounded towards 0 to multiples of 2**-14, residuals to a grid of their own. So no vector becomes longer.
-Products are multiples of `step`, the product of both grids. Sums below 2**53 are exact in any order.
+Products are multiples of `step`, the product of both grids. The sum of a block of teachers is below 2**53, so doubles
+hold it exactly. The sums of blocks are added as int64. So the sum is exact in any order.
 
 Source: docs/proofs/vote_rounds.md.
 """
@@ -28,7 +29,6 @@ from pate.accounting import Adjacency
 from pate.validation import require, require_count, require_positive
 from pate.votes.clipping import (
     FLOAT_ERROR,
-    LARGEST_SUM,
     LEAST_CLIP,
     finite_lengths,
     require_finite_lengths,
@@ -42,6 +42,7 @@ FEATURE_STEPS = 2.0**14
 """Steps of the grid in a feature vector of length 1."""
 
 _RESIDUAL_STEPS = 2.0**15  # in a clip, at least
+_LARGEST_TOTAL = 2.0**62  # of the sum over all teachers, in int64, with room for the noise
 _SMALLEST_LENGTH = 1e-300
 # The residuals of a teacher with few records may have so many clips before they cancel each other: beyond, the length
 # that comes from products of records is mostly rounding, and a lower bound stands in for it.
@@ -55,8 +56,8 @@ class ClippedMoments:
     Rule: features have length at most 1 and are rounded towards 0 to multiples of 2**-14. Residuals have a grid of
     their own. For a teacher with one record, the residual is clipped and rounded to that grid. For a teacher with a few
     records, all residuals are scaled down together and rounded, with room for the effect of rounding. For a teacher
-    with many records, the mean is clipped and rounded to the product of both grids. All sums are of whole numbers below
-    2**53: exact in any order.
+    with many records, the mean is clipped and rounded to the product of both grids. All sums are of whole numbers,
+    below 2**53 for a block of teachers and below 2**62 for all teachers: exact in any order.
 
     Formal guarantee: one change replaces the records of a teacher by any others, or adds or removes a teacher. It moves
     the sum by at most `l2_sensitivity` steps in l2. The vote and the clip of a teacher of weight w are multiplied by w,
@@ -78,8 +79,8 @@ class ClippedMoments:
         require(self.clip >= LEAST_CLIP, "clip", self.clip, f"at least {LEAST_CLIP:g}")
         require_count("num_teachers", self.num_teachers)
         largest = self.num_teachers * FEATURE_STEPS * 2 * _RESIDUAL_STEPS
-        rule = "fewer teachers for sums of 53 bits"
-        require(largest < LARGEST_SUM, "num_teachers", self.num_teachers, rule)
+        rule = "fewer teachers for sums of 62 bits"
+        require(largest < _LARGEST_TOTAL, "num_teachers", self.num_teachers, rule)
 
     @property
     def step(self) -> float:

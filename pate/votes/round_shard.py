@@ -5,8 +5,8 @@ A shard holds the features as whole numbers. It goes through its records by bloc
 Each block is read, predicted, clipped, cut to the grid and multiplied in one pass, so no array of the features or
 residuals of all records exists. Blocks are distributed over threads (`pate.pool.in_order`).
 
-The sum of a shard is a sum of whole numbers below 2**53. So the sum over all shards does not depend on how teachers are
-distributed over shards, blocks, threads, processes or machines.
+The sum of a shard is an exact sum of whole numbers (`ClippedMoments`). So the sum over all shards does not depend on
+how teachers are distributed over shards, blocks, threads, processes or machines.
 
 Source: docs/proofs/vote_rounds.md.
 """

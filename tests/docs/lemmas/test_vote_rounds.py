@@ -108,10 +108,23 @@ def test_cutting_records_that_cancel_each_other_stays_within_the_clip(spread: fl
     assert spread == 0.0 or longest_without_margin > 2e-3
 
 
-def test_more_teachers_than_a_double_can_count_are_refused() -> None:
-    """`ClippedMoments` refuses 2^23 teachers, whose sum would not be exact."""
-    with refused("num_teachers", value=8388608):
-        ClippedMoments(clip=1.0, num_teachers=2**23)
+def test_more_teachers_than_an_integer_can_sum_are_refused() -> None:
+    """`ClippedMoments` refuses 2^32 teachers, whose sum might not be below 2^62."""
+    with refused("num_teachers", value=2**32):
+        ClippedMoments(clip=1.0, num_teachers=2**32)
+
+
+@pytest.mark.parametrize("clip", [1.0, np.nextafter(2.0, 0)])
+def test_sums_of_blocks_are_exact_beyond_the_whole_numbers_of_doubles(clip: float) -> None:
+    """A block of 2^17 longest votes is summed exactly; 2^8 such blocks exceed what a double counts by ones."""
+    sums = ClippedMoments(clip=clip, num_teachers=2**25)
+    num_records = 2**17
+    features = np.full((num_records, 1), 2.0**14)
+    block = sums.sum_of_single(features, residuals=np.full((num_records, 1), 10.0))
+    vote = sums.sum_of_single(features[:1], residuals=np.full((1, 1), 10.0))
+    assert block.item() == num_records * vote.item() < 2**53
+    total = block * 2**8 + vote
+    assert total.item() == (2**25 + 1) * vote.item() > 2**53
 
 
 @pytest.mark.slow

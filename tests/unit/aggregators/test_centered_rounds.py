@@ -270,7 +270,7 @@ def test_rounds_take_more_directions_than_one_matrix(num_teachers: int) -> None:
 @pytest.mark.parametrize(
     ("aggregator", "votes", "refusal"),
     [
-        (fitted(), kernel_votes(num_teachers=2**22), refused("num_teachers", value=2**22)),
+        (fitted(), kernel_votes(num_teachers=2**32), refused("num_teachers", value=2**32)),
         (fitted(clip_factor=1e-99), kernel_votes(), refused("clip_factor", value=1e-99)),
         (
             fitted(),

@@ -23,7 +23,7 @@ BLOCK = 16
 
 
 class Killed(BaseException):
-    """An exception that ends a process at once; no handler of the code catches it."""
+    """Stands for the death of the process: a `BaseException`, which no `except Exception` catches."""
 
 
 @pytest.fixture(autouse=True)
