@@ -30,7 +30,9 @@ LEFT_OUT = "metrics, intervals from 200 resamples, pictures, the page"
 class _VotesOfGoodTeachers(CountedVotes):
     """Counts of votes, with an accuracy for each teacher, which counts alone do not give."""
 
-    def accuracies(self, true_labels: NDArray[np.bool_], known: Any = None) -> NDArray[np.float64]:
+    def accuracies(
+        self, true_labels: NDArray[np.bool_], known: NDArray[np.bool_] | None = None
+    ) -> NDArray[np.float64]:
         return np.full(self.num_teachers, 0.8)
 
 

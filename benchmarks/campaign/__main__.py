@@ -29,7 +29,7 @@ from benchmarks.campaign.tally import Tally
 from benchmarks.campaign.warm import warm_up
 
 KINDS: dict[str, Any] = {"kills": Kills, "faults": Faults, "damage": Damage, "input": Mistakes}
-ON_ENGINES: dict[str, Any] = {"rounds": RoundKills, "nodes": NodeKills}
+ON_ENGINES: dict[str, type[RoundKills]] = {"rounds": RoundKills, "nodes": NodeKills}
 
 
 def main() -> None:

@@ -13,8 +13,9 @@ from pate.votes.weighted import Integers
 class RoundSums(ABC):
     """The sums of all teachers' votes in rounds.
 
-    An engine computes them in threads, processes or on several machines (`Engine.round_sums`). Every engine returns the
-    same whole numbers.
+    An engine computes them in threads, processes or on several machines (`Engine.round_sums`). Every engine that
+    computes with numpy returns the same whole numbers on one kind of processor. A GPU rounds hyperbolic tangents in
+    another way.
     """
 
     @abstractmethod

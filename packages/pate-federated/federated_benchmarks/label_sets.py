@@ -52,6 +52,32 @@ class Predictions:
     labels: Bits
 
 
+@dataclass(frozen=True, eq=False)
+class StudentPredictions:
+    """The predictions of one student.
+
+    Attributes:
+        test: the predictions for the test records.
+        pool_probabilities: the probabilities on the public pool, `[num_public, num_labels]`.
+    """
+
+    test: Predictions
+    pool_probabilities: Floats
+
+
+@dataclass(frozen=True, eq=False)
+class HolderModels:
+    """The predictions for the test records of models that each learned from one holder's release.
+
+    Attributes:
+        own: the predictions of each holder's model, for the labels that the holder knows.
+        combined: the mean over the models that know a label.
+    """
+
+    own: list[Predictions]
+    combined: Predictions
+
+
 def label_sets(num_labels: int, rng: np.random.Generator) -> Bits:
     """Returns which holder knows which label, bool `[HOLDERS, num_labels]`, with `LABELS_EACH` for each holder."""
     counts = np.repeat(np.arange(1, HOLDERS + 1), LABELS_BY_HOLDERS)
@@ -66,10 +92,10 @@ def label_sets(num_labels: int, rng: np.random.Generator) -> Bits:
     return sets
 
 
-def predicted(
+def predict_by_student(
     dataset: Dataset, private: Split, epsilon: float, seed: int
-) -> tuple[Predictions, Floats]:
-    """Returns the predictions of a student of one release, and its probabilities on the public pool.
+) -> StudentPredictions:
+    """Returns the predictions of the student of one release.
 
     Args:
         dataset: the public and the test records.
@@ -90,10 +116,13 @@ def predicted(
         seed=0,
     )
     inputs = dataset.test.inputs
-    of_test = Predictions(
-        probabilities=model.predict_proba(inputs).astype(np.float64), labels=model.predict(inputs)
+    return StudentPredictions(
+        test=Predictions(
+            probabilities=model.predict_proba(inputs).astype(np.float64),
+            labels=model.predict(inputs),
+        ),
+        pool_probabilities=model.predict_proba(dataset.public.inputs).astype(np.float64),
     )
-    return of_test, model.predict_proba(dataset.public.inputs).astype(np.float64)
 
 
 def columns(split: Split, labels: NDArray[np.int64]) -> Split:
@@ -101,9 +130,9 @@ def columns(split: Split, labels: NDArray[np.int64]) -> Split:
     return replace(split, labels=split.labels[:, labels], known=None)
 
 
-def own_models(
-    dataset: Dataset, sets: Bits, holder_of: NDArray[np.int64], epsilon: float, seed: int
-) -> tuple[list[Predictions], Predictions]:
+def predict_by_holders(
+    dataset: Dataset, sets: Bits, holder_of: NDArray[np.int64], *, epsilon: float, seed: int
+) -> HolderModels:
     """Returns the predictions of each holder's own model, and those of all four models together.
 
     Args:
@@ -127,14 +156,17 @@ def own_models(
             public=columns(dataset.public, labels),
             test=columns(dataset.test, labels),
         )
-        of_test, of_pool = predicted(of_holder, of_holder.private, epsilon, seed)
-        own.append(of_test)
-        test_sum[:, labels] += of_test.probabilities
-        pool_sum[:, labels] += of_pool
+        student = predict_by_student(
+            of_holder, private=of_holder.private, epsilon=epsilon, seed=seed
+        )
+        own.append(student.test)
+        test_sum[:, labels] += student.test.probabilities
+        pool_sum[:, labels] += student.pool_probabilities
     num_models = sets.sum(axis=0)
     probabilities = test_sum / num_models
     threshold = expected_f1_threshold(pool_sum / num_models)
-    return own, Predictions(probabilities, probabilities >= threshold)
+    combined = Predictions(probabilities=probabilities, labels=probabilities >= threshold)
+    return HolderModels(own=own, combined=combined)
 
 
 def average_precision(predictions: Predictions, true_labels: Bits) -> Floats:
@@ -156,14 +188,18 @@ def measured(dataset: Dataset, epsilon: float, seed: int) -> Mapping[str, list[f
     known = sets[holder_of]
     num_holders = sets.sum(axis=0)
     true_labels = dataset.test.labels
-    own, combined = own_models(dataset, sets, holder_of, epsilon, seed)
+    models = predict_by_holders(dataset, sets, holder_of, epsilon=epsilon, seed=seed)
     with_gaps = replace(private, labels=private.labels & known, known=known)
-    ways = {
-        "union": predicted(dataset, with_gaps, epsilon, seed)[0],
-        "read as no": predicted(dataset, replace(with_gaps, known=None), epsilon, seed)[0],
-        "own, combined": combined,
-        "whole": predicted(dataset, private, epsilon, seed)[0],
+    private_of_way = {
+        "union": with_gaps,
+        "read as no": replace(with_gaps, known=None),
+        "whole": private,
     }
+    ways = {
+        name: predict_by_student(dataset, private=records, epsilon=epsilon, seed=seed).test
+        for name, records in private_of_way.items()
+    }
+    ways["own, combined"] = models.combined
     rows: dict[str, list[float]] = {}
     for name, predictions in ways.items():
         precision = average_precision(predictions, true_labels)
@@ -176,7 +212,7 @@ def measured(dataset: Dataset, epsilon: float, seed: int) -> Mapping[str, list[f
     own_precision = np.full((HOLDERS, dataset.num_labels), np.nan)
     own_f1 = []
     union_f1 = []
-    for holder, predictions in enumerate(own):
+    for holder, predictions in enumerate(models.own):
         labels = np.flatnonzero(sets[holder])
         truth = true_labels[:, labels]
         own_precision[holder, labels] = average_precision(predictions, truth)

@@ -95,7 +95,9 @@ def test_price_covers_all_neighbors_and_is_almost_attained(
     aggregator = replace(shared, adjacency=adjacency)
     law = law_of_sum(aggregator, num_shares=aggregator.shares.num_counted)
     for num_labels, num_teachers in product((1, 2, 3, 4), (1, 2, 3, 4)):
-        first_counts, second_counts = neighbors(num_labels, num_teachers, adjacency)
+        first_counts, second_counts = neighbors(
+            num_labels=num_labels, num_teachers=num_teachers, adjacency=adjacency
+        )
         exact = largest_divergence(
             first_counts, second_counts, noise_law=law, noise_steps=aggregator.shares.steps
         )
@@ -152,7 +154,8 @@ def test_delta_of_two_noisy_counts_is_covered(adjacency: Adjacency) -> None:
     wide = np.pad(law, steps)
     moved = np.roll(wide, steps)
     fixed = wide
-    moved_laws, fixed_laws = (np.outer(law, law).reshape(1, -1) for law in (moved, fixed))
+    moved_laws = np.outer(moved, moved).reshape(1, -1)
+    fixed_laws = np.outer(fixed, fixed).reshape(1, -1)
     event = aggregator.event_for(num_queries=1, num_labels=2, num_teachers=3)
     assert 0.3 < assert_delta_covered(moved_laws, second_laws=fixed_laws, event=event) <= 1
 

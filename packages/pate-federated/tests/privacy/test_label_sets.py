@@ -51,8 +51,9 @@ def ensembles(tmp_path_factory: pytest.TempPathFactory) -> list[list[GatheredVot
 
     norths = [file_of("north", NORTH, votes) for votes in all_votes(len(NORTH))]
     souths = [file_of("south", SOUTH, votes) for votes in all_votes(len(SOUTH))]
-    table = [[GatheredVotes.read([north, south]) for south in souths] for north in norths]
-    return [*table, *map(list, zip(*table, strict=True))]
+    by_north = [[GatheredVotes.read([north, south]) for south in souths] for north in norths]
+    by_south = [[row[place] for row in by_north] for place in range(len(souths))]
+    return by_north + by_south
 
 
 def summaries(aggregator: Aggregator) -> Callable[[GatheredVotes], Summary]:
@@ -98,8 +99,12 @@ def test_counts_of_different_labels_are_neighboring_counts(
 
     Counts among the teachers that vote on a label are not.
     """
-    first, second = neighbors(NUM_LABELS, NUM_TEACHERS, Adjacency.REPLACE_ONE)
-    allowed = set(zip(map(tuple, first.tolist()), map(tuple, second.tolist()), strict=True))
+    first_counts, second_counts = neighbors(
+        num_labels=NUM_LABELS, num_teachers=NUM_TEACHERS, adjacency=Adjacency.REPLACE_ONE
+    )
+    first_rows = map(tuple, first_counts.tolist())
+    second_rows = map(tuple, second_counts.tolist())
+    allowed = set(zip(first_rows, second_rows, strict=True))
     assert pairs(ensembles, summaries(aggregator)) <= allowed
     assert not pairs(ensembles, shares_of_those_who_vote) <= allowed
 
