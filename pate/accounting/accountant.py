@@ -33,7 +33,7 @@ class Accountant(ABC):
 
     name: ClassVar[str]  # as in the configuration and in reports
     # whether the figures hold for every order of the releases, and not only for the order of the calls of `compose`
-    any_order: bool = False
+    any_event_order: bool = False
     failure_prob: float  # the sum of the failure probabilities of all composed events
 
     @abstractmethod

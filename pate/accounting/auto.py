@@ -50,8 +50,8 @@ class AutoAccountant(AccountantBesideRenyi):
     depend on installed extras.
 
     Args:
-        any_order: True returns bounds that hold for every order of the events. `ExactAccountant` is then used only if
-            one of the events is a noisy maximum (`NoisyMaxGaussianEvent`).
+        any_event_order: True returns bounds that hold for every order of the events. `ExactAccountant` is then used
+            only if one of the events is a noisy maximum (`NoisyMaxGaussianEvent`).
 
     >>> from pate.accounting import BoundedRangeEvent
     >>> spent = AutoAccountant().compose(BoundedRangeEvent(0.1), 20)
@@ -61,9 +61,9 @@ class AutoAccountant(AccountantBesideRenyi):
 
     name = "auto"
 
-    def __init__(self, *, any_order: bool = False) -> None:
+    def __init__(self, *, any_event_order: bool = False) -> None:
         super().__init__()
-        self.any_order = any_order
+        self.any_event_order = any_event_order
         self._composed: list[tuple[Event, int]] = []
         # the accountants of which the smallest bound is taken; None until the first bound is computed
         self._accountants: list[Accountant] | None = None
@@ -119,7 +119,9 @@ class AutoAccountant(AccountantBesideRenyi):
             if self._has_small_joint_laws():
                 self._accountants.append(JointLawAccountant().compose_all(self._composed))
             if self._is_composable():
-                exact = ExactAccountant(any_order=self.any_order).compose_all(self._composed)
+                exact = ExactAccountant(any_event_order=self.any_event_order).compose_all(
+                    self._composed
+                )
                 if exact.work() <= _MOST_WORK:
                     self._accountants.append(exact)
         return self._accountants
@@ -148,4 +150,4 @@ class AutoAccountant(AccountantBesideRenyi):
         # Of steps in any order, whose pairs are chosen one by one, Renyi's bound is smaller but for noisy maxima.
         has_maximum = any(isinstance(leaf, events.NoisyMaxGaussianEvent) for leaf in counts)
         knows_all = set(map(type, counts)) <= _COMPOSABLE
-        return is_small and knows_all and (has_maximum or not self.any_order)
+        return is_small and knows_all and (has_maximum or not self.any_event_order)

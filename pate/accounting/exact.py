@@ -110,7 +110,8 @@ class ExactAccountant(LossAccountant):
     Args:
         in_blocks: True composes more than 180 releases in blocks, with a total some tenths of a percent above the
             optimum. False composes every release by itself, which takes some milliseconds for each.
-        any_order: True replaces each release by one pair that dominates it, so that the bound holds for every order.
+        any_event_order: True replaces each release by one pair that dominates it, so that the bound holds for every
+            order of the events.
 
     >>> from pate.accounting import BoundedRangeEvent, RdpAccountant, SelfComposedEvent
     >>> event = SelfComposedEvent(BoundedRangeEvent(0.1), 20)
@@ -120,10 +121,10 @@ class ExactAccountant(LossAccountant):
 
     name = "exact"
 
-    def __init__(self, *, in_blocks: bool = True, any_order: bool = False) -> None:
+    def __init__(self, *, in_blocks: bool = True, any_event_order: bool = False) -> None:
         super().__init__()
         self.in_blocks = in_blocks
-        self.any_order = any_order
+        self.any_event_order = any_event_order
         self._steps: list[RepeatedStep] = []
         # Gaussian releases of mu_1, mu_2, … are one of mu, mu^2 = mu_1^2 + mu_2^2 + … (Dong, Roth & Su 2022).
         self._mu_squared = 0.0
@@ -171,9 +172,9 @@ class ExactAccountant(LossAccountant):
         steps = tuple(self._steps)
         maxima = {pairs for pairs, _ in steps if isinstance(pairs, NoisyMaximum)}
         work_of_maxima = _COST_OF_MAXIMUM * len(maxima)
-        if are_taken_one_by_one(steps) and not self.any_order:
+        if are_taken_one_by_one(steps) and not self.any_event_order:
             return work_of_maxima + sum(times * cost_of_step(pairs) for pairs, times in steps)
-        return work_of_maxima + cost_in_blocks(steps, any_order=self.any_order)
+        return work_of_maxima + cost_in_blocks(steps, any_event_order=self.any_event_order)
 
     def _epsilon(self, target_delta: float, bound: float) -> float:
         # each way is a sound bound, by the worse of its two directions; the smallest bound counts
@@ -271,7 +272,7 @@ class ExactAccountant(LossAccountant):
             largest_epsilon=largest_epsilon,
             smallest_delta=10.0**-level,
             in_blocks=self.in_blocks,
-            any_order=self.any_order,
+            any_event_order=self.any_event_order,
         )
 
 

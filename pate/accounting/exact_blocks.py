@@ -85,7 +85,7 @@ def composed(
     largest_epsilon: float,
     smallest_delta: float,
     in_blocks: bool = True,
-    any_order: bool = False,
+    any_event_order: bool = False,
 ) -> Profile:
     """Returns the privacy profile of steps in a given order, or in any order; the results are cached.
 
@@ -95,20 +95,20 @@ def composed(
         smallest_delta: the smallest delta that is of interest. For speed the profile may be too large by a thousandth
             of it, besides relative errors.
         in_blocks: False composes all steps one by one, whatever their number.
-        any_order: True makes each step a separate block, so that the bound holds for every order.
+        any_event_order: True makes each step a separate block, so that the bound holds for every order.
     """
     num_steps = sum(times for _, times in steps)
     negligible = _NEGLIGIBLE * smallest_delta / num_steps
     variance = math.fsum(times * pairs.variance for pairs, times in steps)
     # The chord between two points widens a loss by a variance of at most h^2 / 4.
     widest_spacing = math.sqrt(4 * _WIDENING * variance / num_steps)
-    if any_order or (in_blocks and not are_taken_one_by_one(steps)):
+    if any_event_order or (in_blocks and not are_taken_one_by_one(steps)):
         block = composed_in_blocks(
             steps,
             spacing=_aligned(widest_spacing, steps),
             largest_finite_loss=largest_epsilon,
             negligible=negligible,
-            any_order=any_order,
+            any_event_order=any_event_order,
         )
         deltas = block.profile()[len(block.masses) // 2 :]
         grid = LossGrid(first_index=0, num_points=len(deltas), spacing=block.spacing)
@@ -272,7 +272,7 @@ def composed_in_blocks(
     spacing: float,
     largest_finite_loss: float,
     negligible: float,
-    any_order: bool = False,
+    any_event_order: bool = False,
 ) -> Block:
     """Returns the loss distribution of a pair that dominates all steps together.
 
@@ -281,9 +281,9 @@ def composed_in_blocks(
         spacing: the distance between two losses within a block.
         largest_finite_loss: the largest loss; larger losses count as infinite.
         negligible: the absolute error, upwards, of a profile that is allowed for speed.
-        any_order: True makes each step a separate block, so that the bound holds for every order.
+        any_event_order: True makes each step a separate block, so that the bound holds for every order.
     """
-    runs = Counter(_runs(steps, capacity=0 if any_order else CAPACITY))
+    runs = Counter(_runs(steps, capacity=0 if any_event_order else CAPACITY))
     fixed = [(pairs, times) for pairs, times in steps if isinstance(pairs, FixedPair)]
     negligible = 10.0 ** math.floor(math.log10(negligible))  # the same for similar counts
     variance = math.fsum(times * pairs.variance for pairs, times in steps)
@@ -406,9 +406,9 @@ def cost_of_step(pairs: DominatingPairs) -> int:
     return _COST_OF_WINNER if isinstance(pairs, Winner) else _COST
 
 
-def cost_in_blocks(steps: Steps, *, any_order: bool) -> int:
+def cost_in_blocks(steps: Steps, *, any_event_order: bool) -> int:
     """Returns the estimated time of composing steps in blocks, in the units of `CAPACITY`; equal blocks count once."""
-    different_runs = set(_runs(steps, capacity=0 if any_order else CAPACITY))
+    different_runs = set(_runs(steps, capacity=0 if any_event_order else CAPACITY))
     return sum(sum(map(cost_of_step, run)) for run in different_runs)
 
 

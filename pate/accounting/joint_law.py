@@ -71,7 +71,7 @@ class JointLawAccountant(AccountantBesideRenyi):
     """
 
     name = "joint_law"
-    any_order = True
+    any_event_order = True
 
     def __init__(self) -> None:
         super().__init__()

@@ -47,7 +47,7 @@ class PldAccountant(LossAccountant):
     """
 
     name = "pld"
-    any_order = True
+    any_event_order = True
 
     def __init__(self) -> None:
         require_extra("accountant", "pld", "pld")

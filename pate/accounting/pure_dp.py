@@ -52,7 +52,7 @@ class PureDpAccountant(AccountantBesideRenyi):
     """
 
     name = "pure_dp"
-    any_order = True
+    any_event_order = True
 
     def __init__(self) -> None:
         super().__init__()

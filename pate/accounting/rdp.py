@@ -63,7 +63,7 @@ class RdpAccountant(Accountant):
     """
 
     name = "rdp"
-    any_order = True  # curves are added
+    any_event_order = True  # curves are added
 
     def __init__(self, orders: Iterable[float] | Array | None = None) -> None:
         self._refines = orders is None

@@ -132,10 +132,10 @@ def in_any_order(accountant: AccountantMaker) -> AccountantMaker:
         accountant: makes an empty accountant.
     """
     empty = accountant()
-    if empty.any_order:
+    if empty.any_event_order:
         return accountant
     return (
-        partial(AutoAccountant, any_order=True)
+        partial(AutoAccountant, any_event_order=True)
         if isinstance(empty, AutoAccountant)
         else RdpAccountant
     )

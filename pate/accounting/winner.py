@@ -180,11 +180,19 @@ def _slack(lower_left_corners: Array, widths: Array, mean_shift: float) -> Array
     # bilinear interpolation errs by at most width^2 / 8 times the bend
     share = widths**2 / 8
     sideways = share * np.maximum(
-        bend_of_mass(a, b, difference, total), bend_of_mass(b, a, difference, total)
+        bend_of_mass(a_range=a, b_range=b, d_range=difference, t_range=total),
+        bend_of_mass(a_range=b, b_range=a, d_range=difference, t_range=total),
     )
-    change_of_first = bend_of_change(a, b, difference, total)
-    change_of_second = bend_of_change(b, a, difference, total)
-    bends = np.stack([change_of_first, change_of_second, bend_of_rest(a, b), bend_of_rest(b, a)])
+    change_of_first = bend_of_change(a_range=a, b_range=b, d_range=difference, t_range=total)
+    change_of_second = bend_of_change(a_range=b, b_range=a, d_range=difference, t_range=total)
+    bends = np.stack(
+        [
+            change_of_first,
+            change_of_second,
+            bend_of_rest(a_range=a, b_range=b),
+            bend_of_rest(a_range=b, b_range=a),
+        ]
+    )
     upwards = share * mean_shift * bends + _CORNER_ROUNDING * mean_shift
     return np.concatenate([sideways[None] + _CORNER_ROUNDING, upwards])
 

@@ -82,23 +82,25 @@ def curve_points(a: Array, b: Array, mean_shift: float) -> tuple[Array, Array]:
     return masses, changes
 
 
-def bend_of_mass(a: Range, b: Range, difference: Range, total: Range) -> Array:
+def bend_of_mass(a_range: Range, b_range: Range, d_range: Range, t_range: Range) -> Array:
     """Returns the bend of P(A): a bound on the sum of the absolute second derivatives in a and in b, `[num_squares]`.
 
     Args:
-        a: the range of a within each square.
-        b: the range of b within each square.
-        difference: the range of d within each square.
-        total: the range of t within each square.
+        a_range: the range of a within each square.
+        b_range: the range of b within each square.
+        d_range: the range of d within each square.
+        t_range: the range of t within each square.
     """
     # The derivatives of the module's docstring once more: the second derivatives are phi'(a) Phi(-b) and, for either
     # place, at most |phi'(d) Phi(t)| / 2 + phi(d) phi(t) / 2.
-    crossed_term = density(_nearest_to_zero(difference)) * density(_nearest_to_zero(total))
-    crossed = (_largest_slope(difference) * ndtr(total[1]) + crossed_term) / 2
-    return np.asarray(_largest_slope(a) * ndtr(-b[0]) + 2 * crossed)
+    crossed_term = density(_nearest_to_zero(ranges=d_range)) * density(
+        _nearest_to_zero(ranges=t_range)
+    )
+    crossed = (_largest_slope(ranges=d_range) * ndtr(t_range[1]) + crossed_term) / 2
+    return np.asarray(_largest_slope(ranges=a_range) * ndtr(-b_range[0]) + 2 * crossed)
 
 
-def bend_of_change(a: Range, b: Range, difference: Range, total: Range) -> Array:
+def bend_of_change(a_range: Range, b_range: Range, d_range: Range, t_range: Range) -> Array:
     """Returns the downward bend of the derivative of P(A) in the direction in which a falls and b rises.
 
     The downward bend is a bound on how far both second derivatives fall below 0, summed, `[num_squares]`.
@@ -106,39 +108,43 @@ def bend_of_change(a: Range, b: Range, difference: Range, total: Range) -> Array
     """
     # The derivative is phi(a) Phi(-b) + sqrt 2 phi(d) Phi(t). Its second derivatives are phi''(a) Phi(-b) in a and
     # phi(a) b phi(b) in b; those of the other term are (phi''(d) Phi(t) +- 2 phi'(d) phi(t) + phi(d) phi'(t)) / sqrt 2.
-    density_of_total = density(_nearest_to_zero(total))
+    density_of_total = density(_nearest_to_zero(ranges=t_range))
     bulge = (
-        _largest_bulge(difference) * ndtr(total[1])
-        + 2 * _largest_slope(difference) * density_of_total
+        _largest_downward_bend(ranges=d_range) * ndtr(t_range[1])
+        + 2 * _largest_slope(ranges=d_range) * density_of_total
     )
-    crossed = (bulge + density(_nearest_to_zero(difference)) * _largest_fall(total)) / 2**0.5
-    first_term = _largest_bulge(a) * ndtr(-b[0]) + density(_nearest_to_zero(a)) * _largest_fall(
-        (-b[1], -b[0])
-    )
+    crossed = (
+        bulge + density(_nearest_to_zero(ranges=d_range)) * _largest_fall(ranges=t_range)
+    ) / 2**0.5
+    first_term = _largest_downward_bend(ranges=a_range) * ndtr(-b_range[0]) + density(
+        _nearest_to_zero(ranges=a_range)
+    ) * _largest_fall((-b_range[1], -b_range[0]))
     return np.asarray(first_term + 2 * crossed)
 
 
-def bend_of_rest(a: Range, b: Range) -> Array:
+def bend_of_rest(a_range: Range, b_range: Range) -> Array:
     """Returns the downward bend of the derivative of P(R) in the direction in which a falls and b rises.
 
     `bend_of_change` explains the downward bend, `[num_squares]`. The derivative is -phi(a) Phi(-b) + Phi(-a) phi(b).
 
     Args:
-        a: the range of a within each square.
-        b: the range of b within each square.
+        a_range: the range of a within each square.
+        b_range: the range of b within each square.
     """
     # The largest phi''(x) = (x^2 - 1) phi(x) is at +- sqrt 3.
     largest_maximum = 2 * density(np.sqrt([3.0]))
     dip = _largest(
         _second_derivative,
-        ranges=a,
+        ranges=a_range,
         places_of_maxima=(-(3**0.5), 3**0.5),
         largest_maximum=largest_maximum,
     )
-    falling = dip * ndtr(-b[0]) + density(_nearest_to_zero(a)) * _largest_fall(b)
-    rising = _largest_fall((-a[1], -a[0])) * density(_nearest_to_zero(b)) + ndtr(
-        -a[0]
-    ) * _largest_bulge(b)
+    falling = dip * ndtr(-b_range[0]) + density(_nearest_to_zero(ranges=a_range)) * _largest_fall(
+        ranges=b_range
+    )
+    rising = _largest_fall((-a_range[1], -a_range[0])) * density(
+        _nearest_to_zero(ranges=b_range)
+    ) + ndtr(-a_range[0]) * _largest_downward_bend(ranges=b_range)
     return np.asarray(falling + rising)
 
 
@@ -196,7 +202,7 @@ def _largest(
     )
 
 
-def _largest_bulge(ranges: Range) -> Array:
+def _largest_downward_bend(ranges: Range) -> Array:
     """Returns the largest -phi''(x) = (1 - x^2) phi(x) over x in each range, at least 0: at the x nearest to 0."""
     x: Array = _nearest_to_zero(ranges)
     return np.maximum((1 - x * x) * density(x), 0.0)

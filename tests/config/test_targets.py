@@ -412,19 +412,19 @@ NESTED: list[tuple[type | None, str, type, bool]] = [
 ]
 
 
-@pytest.mark.parametrize(("outer", "name", "inner", "good"), NESTED)
+@pytest.mark.parametrize(("outer_class", "field_name", "value_class", "is_accepted"), NESTED)
 def test_field_accepts_classes_in_its_annotation(
-    outer: type | None, name: str, inner: type, good: bool
+    outer_class: type | None, field_name: str, value_class: type, is_accepted: bool
 ) -> None:
     """A field of a class accepts a class as its value if and only if the annotation covers it.
 
     Args:
-        outer: the class with the field.
-        name: the name of the field.
-        inner: the class of the value.
-        good: whether it is accepted.
+        outer_class: the class with the field.
+        field_name: the name of the field.
+        value_class: the class of the value.
+        is_accepted: whether the field accepts the value.
     """
-    assert kind_of_argument(outer, name).accepts(inner) is good
+    assert kind_of_argument(outer_class, field_name).accepts(value_class) is is_accepted
 
 
 LOGISTIC = node_of(target="sklearn.linear_model.LogisticRegression", C=3)

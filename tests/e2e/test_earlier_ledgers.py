@@ -108,7 +108,7 @@ def test_a_finished_run_is_charged_to_the_usual_ledger_on_request(
 def test_a_run_that_goes_on_draws_and_pays_once(stage: str, named: bool, tmp_path: Path) -> None:
     """A run of an earlier version is stopped at a stage and continued, with the usual or a named ledger.
 
-    Its release stays, and the ledger gets one entry.
+    A release that was drawn before the stop stays, and the ledger gets one entry.
     """
     folder = tmp_path / "run"
     run_until(gaussian_plan(), folder, stage)

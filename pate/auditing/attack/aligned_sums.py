@@ -38,25 +38,27 @@ class CanarySum:
 class AlignedSum:
     """One sum with noise, projected onto what the coins of all canaries together move."""
 
-    length: float  # the length of what the coins move, in units of the claimed noise
-    aligned: float  # the projection of the sum onto it, `kappa * length` and noise of the standard deviation s
-    residual: float  # the squared length of the rest, s^2 times a chi-square of `freedom` degrees
-    freedom: int
+    shift_length: float  # the length of what the coins move, in units of the claimed noise
+    along_shift: (
+        float  # the projection of the sum onto it, `kappa * shift_length` and noise of std s
+    )
+    squared_rest: float  # the squared length of the rest, s^2 times a chi-square of `degrees_of_freedom` degrees
+    degrees_of_freedom: int
 
     @classmethod
     def from_coins(cls, canary_sum: CanarySum, coins: Array) -> AlignedSum:
         """Returns the projection for known coins, 1 or -1 for each canary, `[m]`."""
         squared_length = float(coins @ canary_sum.gram @ coins)
-        length = math.sqrt(max(squared_length, 0.0))
-        if length == 0:
-            return cls(length=0.0, aligned=0.0, residual=0.0, freedom=0)
-        aligned = float(coins @ canary_sum.matched) / length
+        shift_length = math.sqrt(max(squared_length, 0.0))
+        if shift_length == 0:
+            return cls(shift_length=0.0, along_shift=0.0, squared_rest=0.0, degrees_of_freedom=0)
+        along_shift = float(coins @ canary_sum.matched) / shift_length
         squared, rank = _whitened_square(canary_sum)
         return cls(
-            length=length,
-            aligned=aligned,
-            residual=max(squared - aligned**2, 0.0),
-            freedom=rank - 1,
+            shift_length=shift_length,
+            along_shift=along_shift,
+            squared_rest=max(squared - along_shift**2, 0.0),
+            degrees_of_freedom=rank - 1,
         )
 
 
@@ -95,18 +97,20 @@ class AlignedSums:
         Source: docs/proofs/attack.md, Claim 2.
         """
         error_prob = (1 - require_probability("confidence", confidence)) / 2
-        sums = [each for each in self._sums if each.length > 0]
-        freedom = sum(each.freedom for each in sums)
-        if freedom < 1:
+        sums = [each for each in self._sums if each.shift_length > 0]
+        degrees_of_freedom = sum(each.degrees_of_freedom for each in sums)
+        if degrees_of_freedom < 1:
             return 0.0
-        squared_std = sum(each.residual for each in sums) / freedom
-        aligned = sum(each.aligned for each in sums)
+        squared_std = sum(each.squared_rest for each in sums) / degrees_of_freedom
+        along_shift = sum(each.along_shift for each in sums)
         # the noise of all projections together has the variance s^2 times their number
-        quantile = float(scipy.special.stdtrit(freedom, 1 - error_prob))
-        least_signal = aligned - quantile * math.sqrt(len(sums) * squared_std)
-        least_factor = max(least_signal, 0.0) / sum(each.length for each in sums)
+        quantile = float(scipy.special.stdtrit(degrees_of_freedom, 1 - error_prob))
+        least_signal = along_shift - quantile * math.sqrt(len(sums) * squared_std)
+        least_factor = max(least_signal, 0.0) / sum(each.shift_length for each in sums)
         largest_std = math.sqrt(
-            squared_std * freedom / float(scipy.special.chdtri(freedom, 1 - error_prob))
+            squared_std
+            * degrees_of_freedom
+            / float(scipy.special.chdtri(degrees_of_freedom, 1 - error_prob))
         )
         if least_factor == 0:
             return 0.0

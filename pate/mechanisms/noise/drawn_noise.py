@@ -72,7 +72,7 @@ def _combined(
 def weighted_sum(
     constant: Fraction, weighted_numbers: Sequence[tuple[Fraction | int, Number]]
 ) -> Number:
-    """Returns a constant plus the sum of factor * number over all pairs (factor, number).
+    """Returns the random number constant + sum of factor * number, over all pairs (factor, number).
 
     Args:
         constant: the constant.

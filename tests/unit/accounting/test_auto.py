@@ -59,7 +59,7 @@ def test_a_noisy_maximum_is_composed_optimally_without_dp_accounting(
 def test_noisy_maxima_and_bits_in_any_order_cost_less_than_renyi() -> None:
     """30 noisy maxima and 30 bits are composed, in both orders of the two kinds of event.
 
-    With `any_order=True` both orders of the events have one epsilon, which is below that of the
+    With `any_event_order=True` both orders of the events have one epsilon, which is below that of the
     Renyi accountant and at least that of the auto accountant for the given order of the events.
     """
     parts = [
@@ -73,7 +73,11 @@ def test_noisy_maxima_and_bits_in_any_order_cost_less_than_renyi() -> None:
         ]
         for name, make, orders in (
             ("in order", pa.AutoAccountant, [parts]),
-            ("in any order", partial(pa.AutoAccountant, any_order=True), [parts, parts[::-1]]),
+            (
+                "in any order",
+                partial(pa.AutoAccountant, any_event_order=True),
+                [parts, parts[::-1]],
+            ),
             ("rdp", pa.RdpAccountant, [parts]),
         )
     }

@@ -21,7 +21,7 @@ def test_an_epsilon_not_above_zero_is_refused(epsilon: float) -> None:
 
 
 @pytest.mark.parametrize("delta", [0.0, 1.0, math.nan])
-def test_a_delta_outside_of_0_to_1_is_refused(delta: float) -> None:
+def test_a_delta_not_between_0_and_1_is_refused(delta: float) -> None:
     """`Budget` refuses a delta that is 0, 1 or nan."""
     with refused("target_delta", value=ANY):
         Budget(epsilon=1.0, delta=delta)

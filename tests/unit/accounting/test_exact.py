@@ -254,7 +254,7 @@ def test_opposed_maxima_agree_with_dp_accounting() -> None:
 
 @pytest.mark.slow
 def test_the_bound_for_any_order_composes_single_pairs() -> None:
-    """With `any_order=True`, all six orders of three kinds of event have one epsilon.
+    """With `any_event_order=True`, all six orders of three kinds of event have one epsilon.
 
     It is at most 0.1% below the epsilon for the given order of the events, and within 1% of the PLD
     accountant's.
@@ -265,13 +265,15 @@ def test_the_bound_for_any_order_composes_single_pairs() -> None:
         pa.PureDpEvent(epsilon=0.1),
     ]
 
-    def price(order: list[pa.Event], *, any_order: bool) -> float:
-        spent = pa.ExactAccountant(any_order=any_order).compose_all((part, 10) for part in order)
+    def price(order: list[pa.Event], *, any_event_order: bool) -> float:
+        spent = pa.ExactAccountant(any_event_order=any_event_order).compose_all(
+            (part, 10) for part in order
+        )
         return spent.get_epsilon(target_delta=1e-6)
 
-    prices = [price(list(order), any_order=True) for order in itertools.permutations(parts)]
+    prices = [price(list(order), any_event_order=True) for order in itertools.permutations(parts)]
     assert prices == pytest.approx([prices[0]] * 6, rel=1e-9)
-    assert price(parts, any_order=False) * (1 - 1e-3) <= prices[0]
+    assert price(parts, any_event_order=False) * (1 - 1e-3) <= prices[0]
     expected = (
         pa.PldAccountant().compose_all((part, 10) for part in parts).get_epsilon(target_delta=1e-6)
     )

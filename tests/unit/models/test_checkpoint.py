@@ -60,7 +60,7 @@ def trained(store, parts):
 
 
 def name(first, last=None):
-    """Returns the name of the file of teachers `first` to `last`."""
+    """Returns the name of the file of teachers `first` to `last`, or of teacher `first` alone without `last`."""
     return f"teachers-{first:06d}-{first if last is None else last:06d}.safetensors"
 
 
