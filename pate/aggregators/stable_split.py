@@ -6,7 +6,7 @@ The docstring of `split_budget` has the derivation.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING
@@ -159,7 +159,8 @@ def _best_order(
 
     The best order is the one whose optimal table reaches a probability of passing of 0.95 at the smallest gap. A table
     stands in for the test of the aggregator. Its noise needs no search, so each order costs one table. An aggregator
-    with a Gaussian or Laplace test keeps that test and takes over the order alone.
+    with a Gaussian or Laplace test keeps that test and takes over the order alone. The search is coarse first and then
+    fine.
 
     Args:
         aggregator: the aggregator with the failure probability and the adjacency.
@@ -187,7 +188,21 @@ def _best_order(
             levels_to_95 = float(np.interp(_LOGIT_OF_95, logits, np.arange(len(logits))))
         return levels_to_95, -float(logits[-1])
 
-    return min(rdp_budgets, key=sort_key)
+    return min(_near_the_best(rdp_budgets, sort_key), key=sort_key)
+
+
+def _near_the_best(
+    rdp_budgets: list[RdpBudget], sort_key: Callable[[RdpBudget], tuple[float, float]]
+) -> list[RdpBudget]:
+    """Returns the budgets at the orders around the best of every sixth order.
+
+    Args:
+        rdp_budgets: the budget of one query at each order, in rising order.
+        sort_key: the function that is least at the best budget.
+    """
+    coarse_best = min(rdp_budgets[::_STRIDE], key=sort_key)
+    middle = rdp_budgets.index(coarse_best)
+    return rdp_budgets[max(middle - _STRIDE, 0) : middle + _STRIDE + 1]
 
 
 def _with_best_order_and_share(
@@ -211,9 +226,7 @@ def _with_best_order_and_share(
     def best_share_among(shares: Sequence[float]) -> float:
         return min(shares, key=partial(key_of, best_at_even))
 
-    coarse_best = best_budget_at(EVEN_SHARE, rdp_budgets[::_STRIDE])
-    middle = rdp_budgets.index(coarse_best)
-    near_budgets = rdp_budgets[max(middle - _STRIDE, 0) : middle + _STRIDE + 1]
+    near_budgets = _near_the_best(rdp_budgets, partial(key_of, selection_share=EVEN_SHARE))
     best_at_even = best_budget_at(EVEN_SHARE, near_budgets)
 
     coarse_share = best_share_among(_COARSE_SHARES)
