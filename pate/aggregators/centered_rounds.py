@@ -36,6 +36,7 @@ from pate.validation import require
 from pate.votes.clipped_moments import ClippedMoments
 from pate.votes.descent import Descent
 from pate.votes.f1_threshold import expected_f1_threshold
+from pate.votes.public_start import PublicStart
 from pate.votes.recipe import DEFAULT_RECIPE, Recipe
 from pate.votes.round_votes import RoundQuestion, RoundVotes
 
@@ -112,6 +113,7 @@ class CenteredRounds:
         num_queries: int,
         rng: Rng | None = None,
         record: ReleaseRecord | None = None,
+        public_start: PublicStart | None = None,
     ) -> RoundsRelease:
         """Returns the release after all rounds: the student's weights, its probabilities, and labels.
 
@@ -125,8 +127,12 @@ class CenteredRounds:
             num_queries: the number of queries, which are the first rows of the public pool.
             rng: the source of all noise; None for no noise.
             record: charges and stores each round; None for a record in memory.
+            public_start: the weights at which the student begins, and what is unknown about them; None to begin at the
+                prevalence.
         """
-        weights = self.student(votes, first_prevalence, rng=rng, record=record)
+        weights = self.student(
+            votes, first_prevalence, rng=rng, record=record, public_start=public_start
+        )
         probabilities = np.asarray(expit(votes.public @ weights), dtype=np.float64)
         scores = probabilities[:num_queries]
         return RoundsRelease(
@@ -146,6 +152,7 @@ class CenteredRounds:
         *,
         rng: Rng | None = None,
         record: ReleaseRecord | None = None,
+        public_start: PublicStart | None = None,
     ) -> Array:
         """Returns the student's weights, float64 `[num_features, num_labels]`, after all rounds.
 
@@ -157,6 +164,8 @@ class CenteredRounds:
             first_prevalence: the prevalence at which the student begins.
             rng: the source of all noise; None for no noise.
             record: charges and stores each round; None for a record in memory.
+            public_start: the weights at which the student begins, and what is unknown about them; None to begin at the
+                prevalence.
         """
         rounds = MemoryRecord() if record is None else record
         known = first_prevalence.known
@@ -170,6 +179,7 @@ class CenteredRounds:
             clip_factor=self._clip_factor,
             num_steps=self.num_rounds,
             recipe=self.recipe,
+            public_start=public_start,
         )
         weights = descent.start()
         prevalence_seen = np.zeros_like(first_prevalence.shares)

@@ -52,6 +52,7 @@ from pate.votes.blocks import is_whole, vote_blocks
 from pate.votes.clipping import ClippedSum
 from pate.votes.label_shares import KNOWN_WEIGHT
 from pate.votes.made_up import MadeUpVotes
+from pate.votes.public_start import PublicStart, StartSource
 from pate.votes.recipe import DEFAULT_RECIPE, Recipe
 from pate.votes.round_votes import RoundVotes
 from pate.votes.shape import VoteShape
@@ -102,6 +103,8 @@ class CenteredVotes(Aggregator):
             vote source has its own weights.
         recipe: the tuned constants, a `Recipe` or a dict of its fields; public, and published if any differs from its
             default.
+        start: the public source of the weights at which the student of rounds begins, such as labels of public rows;
+            None to begin at the prevalence.
 
     In rounds, a teacher votes on the errors of a public student with probabilities p(x). The vote is the mean over the
     teacher's records of features(x) (y - p(x))^T (`MomentVotes`). Each label is scaled by (its variance)**(-1/4), so
@@ -137,6 +140,8 @@ class CenteredVotes(Aggregator):
     span: NDArray[np.float64] | None = field(default=None, repr=False)
     weights: NDArray[np.float64] | None = field(default=None, repr=False)
     recipe: Recipe = field(default=DEFAULT_RECIPE, repr=False)
+    # not published as a field: a release names the setting that the start comes from
+    start: StartSource | None = field(default=None, repr=False, metadata={"private": True})
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -256,6 +261,7 @@ class CenteredVotes(Aggregator):
                 num_queries=votes.num_queries,
                 rng=votes_rng,
                 record=record,
+                public_start=self._public_start(rounds),
             )
             known_shares = None if shares is None else shares.known
             return replace(release, known_shares=known_shares).arrays()
@@ -340,7 +346,12 @@ class CenteredVotes(Aggregator):
         rounds = self.in_rounds(source)
         if rounds is not None:
             first_prevalence = self._first_prevalence(rounds, shares)
-            return self._rounds.release(rounds, first_prevalence, num_queries=source.num_queries)
+            return self._rounds.release(
+                rounds,
+                first_prevalence,
+                num_queries=source.num_queries,
+                public_start=self._public_start(rounds),
+            )
         center = self.center if shares is None else shares.prevalence
         step = self._step_around(center, votes=source)
         summary = self._summary_around(center, votes=source)
@@ -450,6 +461,9 @@ class CenteredVotes(Aggregator):
         variance = squared_length * noise_of_one**2 / known**2
         return NoisyPrevalence(prevalence, variance=variance, known=known)
 
+    def _public_start(self, votes: RoundVotes) -> PublicStart | None:
+        return None if self.start is None else self.start.public_start(votes)
+
     def summarize(self, votes: VoteSource) -> NDArray[np.int64]:
         """Returns the sum of clipped votes minus the public center, `[num_queries, num_labels]`, in steps of a grid.
 
@@ -550,7 +564,8 @@ class CenteredVotes(Aggregator):
 
     @property
     def _text(self) -> str:
-        text = full_text(self)
+        text = full_text(replace(self, start=None)).removesuffix(", start=None)")
+        text += ")" if self.start is None else f", start={self.start.identity})"
         if self.recipe == DEFAULT_RECIPE:
             # releases from before there were recipes are known by the text without one
             text = text.replace(f", recipe={full_text(DEFAULT_RECIPE)}", "")

@@ -43,7 +43,10 @@ PATHS = names_with("is_path") | {*_PATHS_OF_PARTS, "hydra.run.dir", "hydra.sweep
 """Settings that name a file or folder; `votes` may be a list or a pattern."""
 
 # fields of a class that no key of its group sets
-_SET_ELSEWHERE = {"aggregator": ("adjacency", "span", "weights"), "method": ("name", "adjacency")}
+_SET_ELSEWHERE = {
+    "aggregator": ("adjacency", "span", "weights", "start"),
+    "method": ("name", "adjacency"),
+}
 
 Field = tuple[str, Any, Any]
 """A field of a schema: name, type and default, as `make_dataclass` takes them."""

@@ -25,6 +25,7 @@ from numpy.typing import NDArray
 
 from pate.accounting.special import expit
 from pate.votes.learning_times import LearningTimes
+from pate.votes.public_start import PublicStart
 from pate.votes.recipe import DEFAULT_RECIPE, Recipe
 from pate.votes.shrinkage import posterior_rows
 
@@ -57,6 +58,7 @@ class Descent:
         clip_factor: the clip as a multiple of the usual length of a gradient.
         num_steps: the number of steps, >= 1.
         recipe: the tuned constants.
+        public_start: the weights at which the descent starts, and what is unknown about them; None to start without.
     """
 
     public_features: Rows
@@ -65,9 +67,18 @@ class Descent:
     clip_factor: float
     num_steps: int
     recipe: Recipe = DEFAULT_RECIPE
+    public_start: PublicStart | None = None
 
     def start(self) -> Array:
-        """Returns the weights `[num_features, num_labels]` that give each label its prevalence on all inputs."""
+        """Returns the weights `[num_features, num_labels]` before the first step.
+
+        Without a public start they give each label its prevalence on all inputs. With one, the mean probability on the
+        public rows is the prevalence.
+        """
+        if self.public_start is not None:
+            start_weights = self.public_start.weights
+            constants = self._matched_constants(start_weights, self.prevalence)
+            return np.append(start_weights, constants[None], axis=0)
         weights = np.zeros((self.public_features.shape[1], len(self.prevalence)))
         weights[-1] = np.log(self.prevalence / (1 - self.prevalence)) / self._constant
         return weights
@@ -83,10 +94,14 @@ class Descent:
             noise_rate: `[num_labels]`, the variance of the noise in a label's mean gradient, divided by the number of
                 steps.
         """
-        signal = np.sqrt(self.feature_variances)
+        if self.public_start is None:
+            signal = np.sqrt(self.feature_variances)
+            signal_variances = self.recipe.signal_variance * signal / signal.sum()
+        else:
+            signal_variances = self.public_start.variances.T * self._feature_mean_squares
         best = LearningTimes.best(
             feature_mean_squares=self._feature_mean_squares,
-            signal_variances=self.recipe.signal_variance * signal / signal.sum(),
+            signal_variances=signal_variances,
             prevalence=self.prevalence,
             noise_rate=noise_rate,
             clip_factor=self._unclipped,
@@ -157,7 +172,13 @@ class Descent:
         """
         feature_weights = weights[:-1]
         if noise_rate.all():
-            feature_weights = self._posterior(feature_weights, learning_times, noise_rate)
+            if self.public_start is None:
+                feature_weights = self._posterior(feature_weights, learning_times, noise_rate)
+            else:
+                start_weights = self.public_start.weights
+                remainder = feature_weights - start_weights
+                remainder = self._posterior(remainder, learning_times, noise_rate)
+                feature_weights = start_weights + remainder
         constants = self._matched_constants(feature_weights, prevalence)
         return np.append(feature_weights, constants[None], axis=0)
 
@@ -176,12 +197,19 @@ class Descent:
         learned = -np.expm1(-speeds * times)  # the share of the signal
         # as in `LearningTimes`, of a weight
         variance = noise_rate * times * -np.expm1(-2 * speeds * times) / (2 * speeds)
-        signal = self.feature_variances**self.recipe.signal_power
-        expected = (signal / self._feature_mean_squares)[:, None] * learned**2 / variance
+        if self.public_start is None:
+            signal = self.feature_variances**self.recipe.signal_power  # [K], of log-odds
+            weight_variances = (signal / self._feature_mean_squares)[:, None]
+            share_learned = signal @ learned / signal.sum()
+        else:
+            weight_variances = self.public_start.variances  # [K, L]
+            signals = weight_variances * self._feature_mean_squares[:, None]
+            share_learned = (signals * learned).sum(axis=0) / signals.sum(axis=0)
+        expected = weight_variances * learned**2 / variance
         std = np.sqrt(variance)
         row_variances = expected.mean(axis=1)
         feature_weights = posterior_rows(feature_weights / std, row_variances) * std
-        feature_weights /= (signal @ learned / signal.sum()) ** self.recipe.missed_power
+        feature_weights /= share_learned**self.recipe.missed_power
         return np.asarray(feature_weights)
 
     def _matched_constants(self, feature_weights: Array, prevalence: Array) -> Array:

@@ -56,7 +56,8 @@ class LearningTimes:
 
         Args:
             feature_mean_squares: `[num_features]`, > 0, c_i: the mean square of each feature on public inputs.
-            signal_variances: `[num_features]`, the variance that log-odds are assumed to have along each feature.
+            signal_variances: `[num_features]`, or `[num_labels, num_features]`: the variance that log-odds are assumed
+                to have along each feature.
             prevalence: `[num_labels]`, in (0, 1).
             noise_rate: v, one number or `[num_labels]`: the variance of the noise in an entry of a mean gradient,
                 divided by the number of steps.
@@ -64,6 +65,7 @@ class LearningTimes:
         """
         speeds = (clip_factor * (prevalence * (1 - prevalence)))[:, None] * feature_mean_squares
         rates = np.broadcast_to(noise_rate, len(speeds))
+        signals = np.broadcast_to(signal_variances, speeds.shape)
         labels_at_once = max(1, _BLOCK_ENTRIES // (len(_TIMES) * len(feature_mean_squares)))
         blocks = []
         for first in range(0, len(speeds), labels_at_once):
@@ -76,7 +78,7 @@ class LearningTimes:
                 feature_mean_squares * rates[rows, None, None] * _TIMES[:, None] * (1 - left * left)
             )
             noise = gathered / (2 * speed)
-            errors = (signal_variances * left * left + noise).sum(axis=2)
+            errors = (signals[rows, None] * left * left + noise).sum(axis=2)
             best = errors.argmin(axis=1)
             labels = np.arange(len(best))
             best_noise = noise.sum(axis=2)[labels, best]

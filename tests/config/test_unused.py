@@ -81,8 +81,8 @@ OTHERS = {  # values for fields whose usual one says nothing of its kind
     "recipe": Recipe(prevalence_split=(0.3, 0.3, 0.4)),
 }
 # `table` names a file; `round_size` is how many queries a session asks at once, of which no outcome depends for votes
-# that are all there; `span` and `weights` come from votes, not from a command line.
-APART = {"adjacency", "table", "round_size", "span", "weights"}
+# that are all there; `span`, `weights` and `start` come from votes and data, not from a command line.
+APART = {"adjacency", "table", "round_size", "span", "weights", "start"}
 # Of what a run has and these votes do not: several holders, private records beside the votes, rounds.
 OF_RUNS = {
     "num_holders",

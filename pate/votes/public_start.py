@@ -1,0 +1,49 @@
+"""What public data already say of the student of rounds: the weights at which its descent starts.
+
+Without a start the student of rounds begins with the prevalence of each label and knows nothing of the inputs. Public
+data may know more: public rows with labels, or the published student of an earlier release. A start costs no privacy:
+it is a function of public values, as are the clip and the student of a round (docs/proofs/vote_rounds.md).
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pate.votes.round_votes import RoundVotes
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class PublicStart:
+    """The weights at which a student's descent starts, and how much is still unknown about each of them.
+
+    Attributes:
+        weights: `[num_features - 1, num_labels]`, of all features but the constant; public.
+        variances: `[num_features - 1, num_labels]`, > 0, the posterior variance of each weight: the expected square of
+            what the descent has still to find; public.
+    """
+
+    weights: Array
+    variances: Array
+
+
+class StartSource(ABC):
+    """A public source of the start of a descent."""
+
+    @property
+    @abstractmethod
+    def identity(self) -> str:
+        """A text that differs between sources with different starts; it is part of the identity of a release."""
+
+    @abstractmethod
+    def public_start(self, votes: RoundVotes) -> PublicStart:
+        """Returns the start in the features of votes in rounds; reads public values alone.
+
+        Args:
+            votes: the votes, of which the public features are read.
+        """
