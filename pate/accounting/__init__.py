@@ -23,9 +23,11 @@ from pate.accounting.events import (
     SessionEvent,
     SmoothSensitivityEvent,
     ThresholdEvent,
+    TuningEvent,
     WinnerEvent,
     ZCdpEvent,
 )
+from pate.accounting.run_counts import Poisson, TruncatedNegativeBinomial
 from pate.accounting.unit import PrivacyUnit
 from pate.extras import lazily
 
@@ -44,6 +46,7 @@ if TYPE_CHECKING:
     from pate.accounting.rdp import DEFAULT_ORDERS, RdpAccountant
     from pate.accounting.shared_ledger import SharedLedger
     from pate.accounting.store import DamagedLedger
+    from pate.accounting.tuning import tuning_event
 
 
 __all__ = [
@@ -69,6 +72,7 @@ __all__ = [
     "OneBitEvent",
     "OpposedMaximaEvent",
     "PldAccountant",
+    "Poisson",
     "PrivacyUnit",
     "PureDpAccountant",
     "PureDpEvent",
@@ -81,11 +85,14 @@ __all__ = [
     "SharedLedger",
     "SmoothSensitivityEvent",
     "ThresholdEvent",
+    "TruncatedNegativeBinomial",
+    "TuningEvent",
     "WinnerEvent",
     "ZCdpEvent",
     "calibrate",
     "gaussian_delta",
     "gaussian_epsilon",
+    "tuning_event",
     "zcdp_to_epsilon",
 ]
 
@@ -104,5 +111,6 @@ _MODULE_OF = {
     "rdp": "DEFAULT_ORDERS RdpAccountant",
     "shared_ledger": "SharedLedger",
     "store": "DamagedLedger",
+    "tuning": "tuning_event",
 }
 __getattr__ = lazily(__name__, names_of_module=_MODULE_OF)

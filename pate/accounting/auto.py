@@ -10,6 +10,7 @@ from pate.accounting.events import Event
 from pate.accounting.exact import ExactAccountant
 from pate.accounting.joint_law import MOST_TEACHERS, JointLawAccountant, select_then_tests
 from pate.accounting.loss_accountant import AccountantBesideRenyi
+from pate.accounting.tuning import TuningAccountant
 from pate.validation import require_probability
 
 # kinds of events that optimal composition does not know, or is not the tightest for
@@ -17,6 +18,7 @@ _NOT_COMPOSABLE = (
     events.ZCdpEvent,
     events.SmoothSensitivityEvent,
     events.SessionEvent,
+    events.TuningEvent,
 )
 _COMPOSABLE = {
     kind for kind in event_json.EVENT_KINDS.values() if not issubclass(kind, _NOT_COMPOSABLE)
@@ -37,13 +39,14 @@ class _LeastEpsilon(NamedTuple):
 
 
 class AutoAccountant(AccountantBesideRenyi):
-    """The default accountant: it returns the smallest epsilon or delta of up to three accountants.
+    """The default accountant: it returns the smallest epsilon or delta of up to four accountants.
 
     * `RdpAccountant` always.
     * `ExactAccountant` (optimal composition), where it can price every event within some seconds. A stable top-k with
       an optimal table of its stability test takes longer for more than 375 queries.
     * `JointLawAccountant`, where one or two different events select and test gaps (`SelectThenTestEvent`), and the
       number of teachers is at most 20,000, and at most 60 times the scale, in votes, of the selection's noise.
+    * `TuningAccountant`, where the only event is one tuned release (`TuningEvent`).
 
     The bound of each accountant holds for all composed events, so the smallest bound holds too. `winner` names the
     accountant with the smallest epsilon. The bounds hold if the prices were fixed before the first release. They do not
@@ -118,6 +121,9 @@ class AutoAccountant(AccountantBesideRenyi):
             self._accountants = [self._rdp]
             if self._has_small_joint_laws():
                 self._accountants.append(JointLawAccountant().compose_all(self._composed))
+            if self._is_tuned():
+                tuning = TuningAccountant(candidate_accountant=AutoAccountant)
+                self._accountants.append(tuning.compose_all(self._composed))
             if self._is_composable():
                 exact = ExactAccountant(any_event_order=self.any_event_order).compose_all(
                     self._composed
@@ -138,6 +144,16 @@ class AutoAccountant(AccountantBesideRenyi):
             and kind.num_teachers * kind.selection.epsilon / (2 * kind.bit.reach) <= _MOST_SCALES
             for kind in kinds
         )
+
+    def _is_tuned(self) -> bool:
+        """Returns True if one tuned release was composed, and nothing else that costs anything."""
+        kinds = [
+            type(leaf)
+            for event, count in self._composed
+            for leaf, times in event_tree.leaves(event, num_releases=count)
+            if times > 0 and not isinstance(leaf, events.NoOpEvent)
+        ]
+        return kinds == [events.TuningEvent]
 
     def _is_composable(self) -> bool:
         """Returns True if `ExactAccountant` can price the events, which are few, and may have the least bound."""

@@ -15,6 +15,7 @@ import numpy as np
 from pate import validation
 from pate.accounting import events
 from pate.accounting.events import Event
+from pate.accounting.run_counts import RUN_COUNTS, RunCount
 from pate.validation import require
 
 EVENT_KINDS: dict[str, type[Event]] = {
@@ -38,6 +39,7 @@ EVENT_KINDS: dict[str, type[Event]] = {
         events.SessionEvent,
         events.SmoothSensitivityEvent,
         events.ThresholdEvent,
+        events.TuningEvent,
         events.WinnerEvent,
         events.ZCdpEvent,
     )
@@ -52,13 +54,7 @@ def event_to_json(event: Event) -> dict[str, Any]:
     equal JSON in all versions. An infinity becomes the string `inf` or `-inf`, because JSON has no number for infinity.
     """
     validation.require_kind("event", value=event, kind=Event, rule=events.EVENT_RULE)
-    written_fields = [
-        dataclass_field
-        for dataclass_field in fields(cast(Any, event))
-        if getattr(event, dataclass_field.name) != dataclass_field.default
-    ]
-    values = {field.name: _to_json(getattr(event, field.name)) for field in written_fields}
-    return {"kind": type(event).__name__} | values
+    return _fields_to_json(event)
 
 
 def event_from_json(data: dict[str, Any]) -> Event:
@@ -69,13 +65,24 @@ def event_from_json(data: dict[str, Any]) -> Event:
     return EVENT_KINDS[kind](**{name: _from_json(value) for name, value in values.items()})
 
 
+def _fields_to_json(value: Event | RunCount) -> dict[str, Any]:
+    """Returns the class name of an event, or of a distribution, and its fields that differ from their defaults."""
+    written_fields = [
+        dataclass_field
+        for dataclass_field in fields(cast(Any, value))
+        if getattr(value, dataclass_field.name) != dataclass_field.default
+    ]
+    values = {field.name: _to_json(getattr(value, field.name)) for field in written_fields}
+    return {"kind": type(value).__name__} | values
+
+
 def _to_json(field_value: Any) -> Any:
     """Returns the value of an event's field in types that JSON has: an event as a dictionary, a tuple as a list.
 
-    An infinity becomes a string.
+    A distribution of a number of runs is a dictionary, too. An infinity becomes a string.
     """
-    if isinstance(field_value, Event):
-        return event_to_json(field_value)
+    if isinstance(field_value, (Event, RunCount)):
+        return _fields_to_json(field_value)
     if isinstance(field_value, tuple):
         return [_to_json(entry) for entry in field_value]
     number = field_value.item() if isinstance(field_value, np.generic) else field_value
@@ -87,5 +94,8 @@ def _from_json(value: Any) -> Any:
     if isinstance(value, list):
         return tuple(map(_from_json, value))
     if isinstance(value, dict):
+        if value.get("kind") in RUN_COUNTS:
+            numbers = {name: _from_json(number) for name, number in value.items() if name != "kind"}
+            return RUN_COUNTS[value["kind"]](**numbers)
         return event_from_json(value)
     return float(value) if value in ("inf", "-inf") else value

@@ -116,6 +116,17 @@ def by_accesses(event: Event) -> Event:
     return event
 
 
+def without_failures(event: Event) -> Event:
+    """Returns the event with every `ApproximateEvent` in it replaced by the event in its field `event`."""
+    if isinstance(event, ApproximateEvent):
+        return without_failures(event.event)
+    if isinstance(event, ComposedEvent) and failure_probability(event) > 0:
+        return ComposedEvent(tuple(map(without_failures, event.events)))
+    if isinstance(event, SelfComposedEvent):
+        return replace(event, event=without_failures(event.event))
+    return event
+
+
 def failure_probability(event: Event) -> float:
     """Returns the sum of all failure probabilities in an event, and counts a repeated event once for each repetition.
 

@@ -22,6 +22,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from pate import validation
 from pate.accounting.adjacency import Adjacency
+from pate.accounting.run_counts import RunCount, require_run_count
 from pate.accounting.special import few_log_ndtr
 from pate.extras import require_extra
 from pate.validation import (
@@ -500,3 +501,34 @@ class BoundarySessionEvent(SessionEvent):
     call_epsilon: float = field(metadata=_POSITIVE)
     # whether the log-likelihood ratios of the call also span at most `call_epsilon`
     bounded_range: bool = field(metadata=_BOOL)
+
+
+@dataclass(frozen=True, slots=True)
+class TuningEvent(LeafEvent):
+    """The price of publishing the best of a secret number of runs, which are compared by scores of the private data.
+
+    Each run is a release together with its score. The number of runs is drawn from `distribution`, whatever the data,
+    and stays secret, as do all other runs and all scores but those of the published run. Failures of runs are not part
+    of the event (`pate.accounting.tuning.tuning_event`).
+
+    Source: Papernot & Steinke 2022; docs/proofs/tuning.md.
+    """
+
+    base: Event = field(metadata={"check": _require_event})  # the price of the release of one run
+    # the price of the score of one run; `NoOpEvent` where the score costs these data nothing
+    score: Event = field(metadata={"check": _require_event})
+    distribution: RunCount = field(metadata={"check": require_run_count})  # of the number of runs
+
+    def __post_init__(self) -> None:
+        from pate.accounting.event_tree import failure_probability  # which imports this module
+
+        Event.__post_init__(self)
+        for name in ("base", "score"):
+            failure_prob = failure_probability(getattr(self, name))
+            rule = "a price without failures; tuning_event moves them out"
+            require(failure_prob == 0, f"{name}.failure_prob", failure_prob, rule)
+
+    @property
+    def candidate(self) -> ComposedEvent:
+        """The price of one run: of its release and its score together."""
+        return ComposedEvent((self.base, self.score))

@@ -244,6 +244,12 @@ def _winner_rdp(event: events.WinnerEvent, orders: Array) -> Array:
     return winner_rdp(event.noise_multiplier, event.num_moving, orders)
 
 
+def _tuning_rdp(event: events.TuningEvent, orders: Array) -> Array:
+    from pate.accounting.tuning import tuning_rdp  # which imports this module
+
+    return tuning_rdp(event, orders)
+
+
 _CURVES: dict[type[Event], Callable[[Any, Array], Array]] = {
     events.NoOpEvent: _zero_rdp,
     events.NonPrivateEvent: _infinite_rdp,
@@ -258,6 +264,7 @@ _CURVES: dict[type[Event], Callable[[Any, Array], Array]] = {
     events.SampledGaussianEvent: sampled_gaussian_rdp,
     events.OneBitEvent: bit_rdp,
     events.ThresholdEvent: bit_rdp,
+    events.TuningEvent: _tuning_rdp,
 }
 """The function that computes the Renyi curve, by class of the leaf.
 

@@ -71,9 +71,19 @@ EVENTS: tuple[pa.Event, ...] = (
     pa.SmoothSensitivityEvent(noise_multiplier=20.0, beta=1e-3),
     pa.SampledGaussianEvent(noise_multiplier=20.0, sampling_prob=0.3),
     SAMPLED_OF_ADD_REMOVE,
+    pa.TuningEvent(
+        base=pa.GaussianEvent(noise_multiplier=20.0),
+        score=pa.GaussianEvent(noise_multiplier=20.0),
+        distribution=pa.TruncatedNegativeBinomial(eta=0.0, gamma=0.1),
+    ),
+    pa.TuningEvent(
+        base=pa.BoundedRangeEvent(epsilon=0.4),
+        score=pa.NoOpEvent(),
+        distribution=pa.Poisson(mean=3.0),
+    ),
 )
 REFUSED: dict[type[pa.Accountant], tuple[type[LeafEvent], ...]] = {
-    pa.ExactAccountant: (pa.ZCdpEvent, pa.SmoothSensitivityEvent),
+    pa.ExactAccountant: (pa.ZCdpEvent, pa.SmoothSensitivityEvent, pa.TuningEvent),
     pa.PureDpAccountant: (
         pa.GaussianEvent,
         pa.ScoresEvent,
@@ -83,6 +93,7 @@ REFUSED: dict[type[pa.Accountant], tuple[type[LeafEvent], ...]] = {
         pa.ZCdpEvent,
         pa.SmoothSensitivityEvent,
         pa.SampledGaussianEvent,
+        pa.TuningEvent,
     ),
 }
 """Kinds of events that an accountant has no price for; it must say so."""

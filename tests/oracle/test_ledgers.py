@@ -23,6 +23,7 @@ LATER_KINDS = {
     "SelectThenTestEvent",
     "SessionEvent",
     "ThresholdEvent",
+    "TuningEvent",
     "WinnerEvent",
 }
 """Of which these ledgers, never written again, hold none."""

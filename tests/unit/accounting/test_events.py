@@ -242,6 +242,8 @@ IMPOSSIBLE: list[tuple[str, Callable[[Any], Any], tuple[Any, ...]]] = [
     ("accesses", lambda bad: replace(SESSION, accesses=bad), (3,)),
     ("call_epsilon", lambda bad: replace(SESSION, call_epsilon=bad), (-1.0,)),
     ("bounded_range", lambda bad: replace(SESSION, bounded_range=bad), (1,)),
+    ("distribution", lambda bad: pa.TuningEvent(GAUSSIAN, GAUSSIAN, distribution=bad), (4,)),
+    ("mean", pa.Poisson, (0.0, -1.0, NAN, INF)),
 ]
 
 
@@ -295,6 +297,16 @@ EVENTS: list[pa.Event] = [
         ),
         call_epsilon=0.1,
         bounded_range=True,
+    ),
+    pa.TuningEvent(
+        base=pa.SelfComposedEvent(pa.GaussianEvent(noise_multiplier=20.0), count=3),
+        score=pa.ScoresEvent(noise_multiplier=9.0),
+        distribution=pa.TruncatedNegativeBinomial(eta=-0.5, gamma=0.05),
+    ),
+    pa.TuningEvent(
+        base=pa.PureDpEvent(epsilon=math.inf),
+        score=pa.NoOpEvent(),
+        distribution=pa.Poisson(mean=4.0),
     ),
     pa.ApproximateEvent(event=pa.GaussianEvent(noise_multiplier=1.0), failure_prob=1e-9),
     pa.ComposedEvent(()),

@@ -1,0 +1,248 @@
+"""The price of the best of a secret number of runs, from bounds on a single run.
+
+A candidate is one run of a mechanism together with its score. K candidates are run on the same private data, and the
+one with the best score is published. Let F(p) be the largest probability that an event of probability p can have under
+a neighbor, and delta(epsilon) the privacy profile of a candidate. The price depends on the distribution of K:
+
+    truncated negative binomial:  one bound on all likelihood ratios of the selection, (F(gamma) / gamma)^(1 + eta)
+    Poisson:                      e^(E[K] delta(log(a / (a - 1)))) at the order a
+
+Both are at most the bounds of Papernot & Steinke (2022), Theorems 2 and 6, and the profile is that of Koskela, Redberg
+& Wang (2024) for these bounds (docs/proofs/tuning.md).
+"""
+
+from __future__ import annotations
+
+import math
+from functools import cached_property, lru_cache
+from typing import Self
+
+import numpy as np
+
+from pate.accounting import rdp
+from pate.accounting.accountant import Accountant
+from pate.accounting.conversion import gaussian_delta
+from pate.accounting.event_tree import failure_probability, leaves, without_failures
+from pate.accounting.events import ApproximateEvent, Event, NoOpEvent, TuningEvent
+from pate.accounting.loss_accountant import AccountantBesideRenyi
+from pate.accounting.run_counts import Poisson, RunCount, TruncatedNegativeBinomial
+from pate.accounting.special import Array
+from pate.validation import InvalidValue, require_probability
+
+_ROUNDING = 2.0**-40  # relative
+_LARGEST_EPSILON = 600.0  # of the search; its exponential is finite
+_NUM_HALVINGS = 60
+# epsilons at which the privacy profile of a candidate is computed for Poisson's Renyi curve
+_EPSILONS = np.concatenate([[0.0], np.geomspace(1e-3, 5.0, 200)])
+
+
+def tuning_event(base: Event, score: Event, distribution: RunCount) -> Event:
+    """Returns the price of the best of a secret number of runs, also where a run may fail.
+
+    Failures of single runs become one failure of all runs together, with the probability that any run fails.
+
+    Args:
+        base: the price of the release of one run.
+        score: the price of the score of one run.
+        distribution: the distribution of the number of runs.
+
+    >>> from pate.accounting import GaussianEvent
+    >>> tuning_event(GaussianEvent(20.0), NoOpEvent(), Poisson(mean=4.0)).distribution
+    Poisson(mean=4.0)
+    """
+    failure_prob = failure_probability(base) + failure_probability(score)
+    tuned = TuningEvent(
+        base=without_failures(base), score=without_failures(score), distribution=distribution
+    )
+    if failure_prob == 0:
+        return tuned
+    return ApproximateEvent(tuned, failure_prob=distribution.prob_of_any(min(failure_prob, 1.0)))
+
+
+class Candidate:
+    """Bounds on one candidate of a tuned release, which hold for both orders of two neighbors.
+
+    Args:
+        accountant: the accountant of the release and the score of one run, with both composed.
+    """
+
+    def __init__(self, accountant: Accountant) -> None:
+        self._accountant = accountant
+
+    @classmethod
+    def of_event(cls, event: TuningEvent, accountant: Accountant) -> Self:
+        """Returns the bounds on one candidate of an event by an empty accountant."""
+        return cls(accountant.compose(event.base).compose(event.score))
+
+    @cached_property
+    def _mu(self) -> float:
+        return self._accountant._gaussian_bounds().mu
+
+    def delta(self, epsilon: float) -> float:
+        """Returns the delta of a candidate at a positive or negative epsilon."""
+        if epsilon < 0:  # with the two neighbors exchanged
+            factor = math.exp(epsilon)
+            return min(1 - factor + factor * self.delta(-epsilon), 1.0)
+        if epsilon == math.inf:
+            return 0.0
+        delta = self._accountant.get_delta(epsilon)
+        return min(delta, gaussian_delta(self._mu, epsilon=epsilon)) if self._mu < 1e6 else delta
+
+    def largest_prob(self, prob: float) -> float:
+        """Returns F(prob), the largest probability under a neighbor of an event that has the probability `prob`."""
+        require_probability("prob", prob)
+        by_trade_off = 1 - self._accountant.trade_off(prob)
+        return max(min(by_trade_off * (1 + _ROUNDING), 1.0), prob)
+
+
+def selection_ratio(event: TuningEvent, candidate: Candidate) -> float:
+    """Returns the logarithm of the largest likelihood ratio of the selection, rounded up.
+
+    It is (1 + eta) log(F(gamma) / gamma) for a truncated negative binomial, and E[K] delta(0) for Poisson.
+
+    Args:
+        event: the price of the tuned release.
+        candidate: the bounds on one candidate.
+    """
+    match event.distribution:
+        case TruncatedNegativeBinomial(eta=eta, gamma=gamma):
+            ratio = math.log(candidate.largest_prob(gamma) / gamma)
+            orders = rdp.DEFAULT_ORDERS
+            renyi = rdp.curve_of(event.candidate)(orders)
+            # F^a gamma^(1 - a) <= e^((a - 1) D_a), the term of the event in the Renyi divergence
+            by_renyi = float(np.min((1 - 1 / orders) * renyi - math.log(gamma) / orders))
+            return (1 + eta) * (min(ratio, by_renyi) * (1 + _ROUNDING) + _ROUNDING)
+        case Poisson(mean=mean):
+            return mean * candidate.delta(0.0) * (1 + _ROUNDING)
+    kind = type(event.distribution).__name__
+    raise InvalidValue("distribution", kind, rule="a distribution with a price")
+
+
+def tuning_rdp(event: TuningEvent, orders: Array) -> Array:
+    """Returns the Renyi curve of the best of a secret number of runs, `[num_orders]`.
+
+    Args:
+        event: the price of the tuned release.
+        orders: the orders a > 1, `[num_orders]`.
+    """
+    # A divergence is at most that of a larger order, where the logarithm of E[K] weighs less.
+    all_orders = np.concatenate([orders, rdp.DEFAULT_ORDERS])
+    curve = rdp.curve_of(event.candidate)(all_orders)
+    if not curve.any():
+        return np.zeros_like(orders)
+    less_one = all_orders - 1
+    with np.errstate(over="ignore", invalid="ignore"):
+        match event.distribution:
+            case TruncatedNegativeBinomial(mean=mean):
+                curve = curve + _renyi_selection_ratio(event) + math.log(mean) / less_one
+            case Poisson(mean=mean):
+                penalty = mean * _poisson_deltas(event, all_orders)
+                log_moment = math.log(mean) + less_one * (curve + penalty)
+                curve = np.logaddexp(-mean, log_moment) / less_one
+            case _:
+                kind = type(event.distribution).__name__
+                raise InvalidValue("distribution", kind, rule="a distribution with a price")
+    curve = np.where(np.isnan(curve), np.inf, curve) * (1 + _ROUNDING)
+    descending = np.argsort(-all_orders, kind="stable")
+    least = np.empty_like(curve)
+    least[descending] = np.minimum.accumulate(curve[descending])
+    return least[: len(orders)]
+
+
+def _poisson_deltas(event: TuningEvent, orders: Array) -> Array:
+    """Returns an upper bound on a candidate's delta at epsilon = log(a / (a - 1)) for each order a, `[num_orders]`.
+
+    The delta at the next smaller epsilon of a fixed grid is the bound, because deltas fall as epsilon rises.
+    """
+    deltas = _deltas_on_grid(event)
+    wanted = -np.log1p(-1 / orders) * (1 - _ROUNDING)
+    return np.asarray(deltas[np.searchsorted(_EPSILONS, wanted, side="right") - 1])
+
+
+@lru_cache(maxsize=256)
+def _deltas_on_grid(event: TuningEvent) -> Array:
+    """Returns the delta of a candidate at each of `_EPSILONS`, from a cache."""
+    candidate = Candidate.of_event(event, rdp.RdpAccountant())
+    return np.array([candidate.delta(float(epsilon)) for epsilon in _EPSILONS])
+
+
+@lru_cache(maxsize=256)
+def _renyi_selection_ratio(event: TuningEvent) -> float:
+    """Returns the logarithm of the largest likelihood ratio of the selection by Renyi curves, from a cache."""
+    return selection_ratio(event, Candidate.of_event(event, rdp.RdpAccountant()))
+
+
+class TuningAccountant(AccountantBesideRenyi):
+    """An accountant that bounds one tuned release by its privacy profile, and other releases as `RdpAccountant` does.
+
+    The epsilon is the smaller one of the privacy profile and of the Renyi curve. Beside other releases than the tuned
+    one, and for several tuned releases, the Renyi curve alone counts. Source: docs/proofs/tuning.md.
+
+    Args:
+        candidate_accountant: makes an empty accountant for one candidate.
+    """
+
+    name = "tuning"
+    any_event_order = True
+
+    def __init__(self, candidate_accountant: type[Accountant] = rdp.RdpAccountant) -> None:
+        super().__init__()
+        self._candidate_accountant = candidate_accountant
+        self._tuned: TuningEvent | None = None
+        self._is_alone = True  # whether at most one tuned release was composed, and nothing else
+
+    def compose(self, event: Event, count: int = 1) -> Self:
+        """Adds an event to the total, `count` times, and returns this accountant."""
+        self._rdp.compose(event, count=count)
+        self.failure_prob = self._rdp.failure_prob
+        for leaf, times in leaves(event, num_releases=count):
+            if times == 0 or isinstance(leaf, NoOpEvent):
+                continue
+            self._is_alone &= isinstance(leaf, TuningEvent) and times == 1 and self._tuned is None
+            if isinstance(leaf, TuningEvent):
+                self._tuned = leaf
+        self.__dict__.pop("_bounds", None)
+        return self
+
+    @cached_property
+    def _bounds(self) -> tuple[Candidate, float] | None:
+        """The bounds on one candidate, and the logarithm of the largest likelihood ratio of the selection."""
+        event = self._tuned
+        if event is None or not self._is_alone:
+            return None
+        candidate = Candidate.of_event(event, self._candidate_accountant())
+        return candidate, selection_ratio(event, candidate)
+
+    def get_epsilon(self, target_delta: float) -> float:
+        """Returns the smaller epsilon, at `target_delta`, of the privacy profile and of the Renyi curve.
+
+        Raises `InvalidValue` where the failure probabilities of the events sum to `target_delta` or more.
+        """
+        delta_left = self.remaining_delta(target_delta)
+        high = self._rdp.get_epsilon(target_delta)
+        if self._bounds is None or not 0 < high < _LARGEST_EPSILON:
+            return high
+        if self._delta(high) > delta_left:
+            return high
+        low = 0.0
+        for _ in range(_NUM_HALVINGS):
+            middle = (low + high) / 2
+            if self._delta(middle) > delta_left:
+                low = middle
+            else:
+                high = middle
+        return high
+
+    def get_delta(self, target_epsilon: float) -> float:
+        """Returns the smaller delta, at `target_epsilon`, of the privacy profile and of the Renyi curve."""
+        by_renyi = self._rdp.get_delta(target_epsilon)
+        if self._bounds is None:
+            return by_renyi
+        return min(by_renyi, self._delta(target_epsilon) + self.failure_prob)
+
+    def _delta(self, epsilon: float) -> float:
+        """Returns the delta by the privacy profile, without failure probabilities."""
+        if self._bounds is None or self._tuned is None:
+            return 1.0
+        candidate, log_ratio = self._bounds
+        return self._tuned.distribution.prob_of_any(candidate.delta(epsilon - log_ratio))

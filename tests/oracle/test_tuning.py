@@ -1,0 +1,176 @@
+"""The price of tuning against the theorems of Papernot & Steinke (2022), and numbers of runs against their sums."""
+
+import math
+
+import mpmath
+import numpy as np
+import pytest
+
+import pate.accounting as pa
+from pate.accounting.run_counts import RunCount
+from tests.refusals import refused
+
+ORDERS = np.array([1.1, 1.5, 2.0, 4.0, 8.0, 20.0, 100.0, 1000.0])
+SHAPES = [(0.0, 0.1), (1.0, 0.25), (-0.6, 0.05), (3.0, 0.5), (0.5, 1e-3)]
+
+
+def probabilities(eta: float, gamma: float, number: int = 4000) -> list[mpmath.mpf]:
+    """Returns P(K = 1), P(K = 2), ... of a truncated negative binomial in 40 digits, by their definition."""
+    with mpmath.workdps(40):
+        if eta == 0:
+            weights = [(1 - mpmath.mpf(gamma)) ** k / k for k in range(1, number)]
+            return [weight / mpmath.log(1 / mpmath.mpf(gamma)) for weight in weights]
+        scale = mpmath.mpf(gamma) ** -eta - 1
+        return [
+            (1 - mpmath.mpf(gamma)) ** k / scale * mpmath.rf(eta, k) / mpmath.factorial(k)
+            for k in range(1, number)
+        ]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("eta", "gamma"), SHAPES[:4])
+def test_means_and_generating_functions_are_sums_over_all_numbers(eta: float, gamma: float) -> None:
+    """The mean and the probability of any event equal sums over all numbers of runs, rounded up."""
+    probs = probabilities(eta, gamma)
+    distribution = pa.TruncatedNegativeBinomial(eta=eta, gamma=gamma)
+    with mpmath.workdps(40):
+        mean = float(sum(k * prob for k, prob in enumerate(probs, start=1)))
+        assert float(sum(probs)) == pytest.approx(1, abs=1e-15)
+        assert mean <= distribution.mean == pytest.approx(mean, rel=1e-10)
+        for chance in (1e-9, 0.01, 0.4, 1.0):
+            none = sum(
+                prob * (1 - mpmath.mpf(chance)) ** k for k, prob in enumerate(probs, start=1)
+            )
+            exact = float(1 - none)
+            assert distribution.prob_of_any(chance) >= exact * (1 - 1e-15)
+            assert distribution.prob_of_any(chance) == pytest.approx(exact, rel=1e-10)
+
+
+@pytest.mark.parametrize("mean", [1.5, 4.0, 30.0])
+@pytest.mark.parametrize("eta", [0.0, 1.0, -0.5])
+def test_a_distribution_of_a_mean_has_that_mean(mean: float, eta: float) -> None:
+    """A truncated negative binomial that is made for a mean has it."""
+    assert pa.TruncatedNegativeBinomial.of_mean(mean, eta=eta).mean == pytest.approx(mean, rel=1e-8)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "distribution",
+    [*(pa.TruncatedNegativeBinomial(eta, gamma) for eta, gamma in SHAPES[:4]), pa.Poisson(3.0)],
+    ids=str,
+)
+def test_drawn_numbers_have_their_distribution(distribution: RunCount) -> None:
+    """Of 20,000 draws each share of a small number is within five standard errors of its probability."""
+    rng = np.random.default_rng(7)
+    draws = np.array([distribution.draw(rng) for _ in range(20_000)])
+    match distribution:
+        case pa.TruncatedNegativeBinomial(eta=eta, gamma=gamma):
+            probs = [0.0, *map(float, probabilities(eta, gamma, number=8))]
+        case _:
+            probs = [math.exp(-3) * 3**k / math.factorial(k) for k in range(8)]
+    for number, prob in enumerate(probs):
+        error = math.sqrt(prob * (1 - prob) / len(draws))
+        assert abs(np.mean(draws == number) - prob) <= 5 * error
+    assert abs(draws.mean() - distribution.mean) <= 5 * draws.std() / math.sqrt(len(draws))
+
+
+BASES = (
+    pa.GaussianEvent(noise_multiplier=3.0),
+    pa.PureDpEvent(epsilon=0.2),
+    pa.SelfComposedEvent(pa.BoundedRangeEvent(epsilon=0.1), count=20),
+)
+
+
+@pytest.mark.parametrize("base", BASES, ids=lambda base: type(base).__name__)
+@pytest.mark.parametrize(("eta", "gamma"), SHAPES)
+def test_curve_is_at_most_theorem_2_as_printed(base: pa.Event, eta: float, gamma: float) -> None:
+    """The Renyi curve is at most that of Theorem 2 at its best second order, and at least that of one run."""
+    distribution = pa.TruncatedNegativeBinomial(eta=eta, gamma=gamma)
+    event = pa.TuningEvent(base, pa.NoOpEvent(), distribution)
+    curve = pa.RdpAccountant(ORDERS).compose(event).rdp
+    other = pa.RdpAccountant().compose(base)
+    second = np.min(
+        (1 - 1 / other.orders) * other.rdp + math.log(1 / gamma) / other.orders,
+    )
+    one_run = pa.RdpAccountant(ORDERS).compose(base).rdp
+    printed = one_run + (1 + eta) * second + math.log(distribution.mean) / (ORDERS - 1)
+    assert (curve <= printed * (1 + 1e-9)).all()
+    assert (curve >= one_run).all()
+
+
+@pytest.mark.parametrize("noise_multiplier", [1.0, 5.0])
+@pytest.mark.parametrize("mean", [2.0, 20.0])
+def test_curve_of_poisson_is_theorem_6_as_printed(noise_multiplier: float, mean: float) -> None:
+    """For Gaussian noise the curve is at most Theorem 6 at its largest epsilon, with the term of no run."""
+    event = pa.TuningEvent(
+        pa.GaussianEvent(noise_multiplier), pa.NoOpEvent(), pa.Poisson(mean=mean)
+    )
+    curve = pa.RdpAccountant(ORDERS).compose(event).rdp
+    one_run = ORDERS / (2 * noise_multiplier**2)
+    deltas = np.array(
+        [
+            pa.gaussian_delta(1 / noise_multiplier, epsilon=math.log(order / (order - 1)))
+            for order in ORDERS
+        ]
+    )
+    moments = (ORDERS - 1) * (one_run + mean * deltas) + math.log(mean)
+    printed = np.logaddexp(moments, -mean) / (ORDERS - 1)
+    assert (curve <= printed * 1.02).all()
+    assert (curve >= one_run).all()
+
+
+@pytest.mark.parametrize("eta", [0.0, 1.0, 4.0])
+def test_pure_dp_costs_two_and_eta_times_as_much(eta: float) -> None:
+    """A candidate of epsilon-DP costs (2 + eta) epsilon, whatever the number of runs (Corollary 4)."""
+    distribution = pa.TruncatedNegativeBinomial(eta=eta, gamma=1e-6)
+    event = pa.TuningEvent(pa.PureDpEvent(0.1), pa.NoOpEvent(), distribution)
+    epsilon = pa.AutoAccountant().compose(event).get_epsilon(1e-12)
+    assert epsilon <= (2 + eta) * 0.1 * (1 + 1e-3)
+
+
+@pytest.mark.parametrize(
+    ("base", "epsilon"), [(pa.NoOpEvent(), 0.0), (pa.NonPrivateEvent(), math.inf)]
+)
+@pytest.mark.parametrize("distribution", [pa.TruncatedNegativeBinomial(0.0, 0.1), pa.Poisson(3.0)])
+def test_nothing_costs_nothing_and_no_noise_costs_infinity(
+    base: pa.Event, epsilon: float, distribution: RunCount
+) -> None:
+    """Candidates that release nothing are free, and candidates without noise have no finite price."""
+    event = pa.TuningEvent(base, pa.NoOpEvent(), distribution)
+    assert pa.AutoAccountant().compose(event).get_epsilon(1e-6) == epsilon
+
+
+def test_a_second_release_beside_a_tuned_one_adds_its_price() -> None:
+    """A tuned release and another release cost more than the tuned one, and at most both sums."""
+    tuned = pa.TuningEvent(pa.GaussianEvent(5.0), pa.NoOpEvent(), pa.Poisson(mean=3.0))
+    alone = pa.AutoAccountant().compose(tuned).get_epsilon(1e-6)
+    both = pa.AutoAccountant().compose(tuned).compose(pa.GaussianEvent(5.0)).get_epsilon(1e-6)
+    twice = pa.AutoAccountant().compose(tuned, count=2).get_epsilon(1e-6)
+    assert alone < both < twice
+
+
+def test_failures_are_moved_out_of_the_runs() -> None:
+    """A base that may fail is refused by the event, and `tuning_event` gives the tuned failure probability."""
+    base = pa.ApproximateEvent(pa.PureDpEvent(0.1), failure_prob=1e-6)
+    distribution = pa.TruncatedNegativeBinomial(eta=0.0, gamma=0.1)
+    with refused("base.failure_prob", value=1e-6):
+        pa.TuningEvent(base, pa.NoOpEvent(), distribution)
+    event = pa.tuning_event(base, pa.NoOpEvent(), distribution)
+    assert isinstance(event, pa.ApproximateEvent)
+    assert event.failure_prob == pytest.approx(1e-6 * distribution.mean, rel=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("eta", "gamma", "name"),
+    [
+        (-1.0, 0.1, "eta"),
+        (math.inf, 0.1, "eta"),
+        (1e-12, 0.1, "eta"),
+        (0.0, 0.0, "gamma"),
+        (0.0, 1.0, "gamma"),
+    ],
+)
+def test_impossible_distributions_are_refused(eta: float, gamma: float, name: str) -> None:
+    """A shape or a gamma out of range is refused by its name."""
+    with refused(name, value={"eta": eta, "gamma": gamma}[name]):
+        pa.TruncatedNegativeBinomial(eta=eta, gamma=gamma)

@@ -1,0 +1,291 @@
+"""The best of a secret number of runs never costs more than its price, in exact laws of small candidates."""
+
+import math
+from collections.abc import Callable
+from itertools import permutations, product
+
+import numpy as np
+import pytest
+from scipy.stats import norm
+
+import pate.accounting as pa
+from pate.accounting.run_counts import RunCount
+from tests.privacy.divergences import ORDERS, Array, largest_renyi
+
+EPSILONS = (0.0, 0.1, 0.3, 0.6, 1.0, 1.5, 2.0, 3.0, 5.0)
+DISTRIBUTIONS = (
+    pa.TruncatedNegativeBinomial(eta=0.0, gamma=0.1),
+    pa.TruncatedNegativeBinomial(eta=1.0, gamma=0.25),
+    pa.TruncatedNegativeBinomial(eta=-0.6, gamma=0.05),
+    pa.TruncatedNegativeBinomial(eta=3.0, gamma=0.5),
+    pa.Poisson(mean=0.3),
+    pa.Poisson(mean=3.0),
+    pa.Poisson(mean=12.0),
+)
+every_distribution = pytest.mark.parametrize("distribution", DISTRIBUTIONS, ids=str)
+ProbOfNone = Callable[[Array], Array]
+"""The probability that none of the runs has a property, from the probability that one run has it."""
+
+
+def none_of(distribution: RunCount) -> ProbOfNone:
+    """Returns the generating function of a number of runs at 1 - p, as Papernot & Steinke (2022) print it."""
+
+    def prob_of_none(probs: Array) -> Array:
+        x = 1 - probs
+        match distribution:
+            case pa.Poisson(mean=mean):
+                return np.asarray(np.exp(mean * (x - 1)))
+            case pa.TruncatedNegativeBinomial(eta=0.0, gamma=gamma):
+                return np.asarray(np.log(1 - (1 - gamma) * x) / math.log(gamma))
+            case pa.TruncatedNegativeBinomial(eta=eta, gamma=gamma):
+                return np.asarray(
+                    ((1 - (1 - gamma) * x) ** -eta - 1) / (gamma**-eta - 1),
+                )
+        raise TypeError(distribution)
+
+    return prob_of_none
+
+
+def fixed(num_runs: int) -> ProbOfNone:
+    """Returns the generating function at 1 - p of a number of runs that is not random."""
+    return lambda probs: (1 - probs) ** num_runs
+
+
+def law_of_best(candidates: Array, prob_of_none: ProbOfNone) -> Array:
+    """Returns the law of the largest of K outcomes, with P(K = 0) as its last entry, `[..., num_outcomes + 1]`.
+
+    Args:
+        candidates: the laws of one candidate, outcomes from the worst to the best, `[..., num_outcomes]`.
+        prob_of_none: the generating function of K at 1 - p.
+    """
+    above = np.concatenate(
+        [
+            np.cumsum(candidates[..., ::-1], axis=-1)[..., ::-1],
+            np.zeros((*candidates.shape[:-1], 1)),
+        ],
+        axis=-1,
+    )
+    # at most the outcome of each place, from none on
+    at_most = prob_of_none(np.minimum(above, 1.0))
+    nothing = prob_of_none(np.ones((*candidates.shape[:-1], 1)))
+    return np.concatenate([np.diff(at_most, axis=-1), nothing], axis=-1)
+
+
+def excess(first: Array, second: Array, event: pa.Event) -> float:
+    """Returns the largest amount by which pairs of laws, in both orders, exceed the price of an event.
+
+    Renyi divergences exceed it at an order, or hockey sticks at an epsilon. A result above 0 refutes the price.
+    """
+    both_ways = np.concatenate([first, second]), np.concatenate([second, first])
+    curve = pa.RdpAccountant(ORDERS).compose(event).rdp
+    by_renyi = float(np.max(largest_renyi(*both_ways, renyi_orders=ORDERS) - curve))
+    spent = pa.AutoAccountant().compose(event)
+    by_sticks = max(
+        float(np.max(np.maximum(both_ways[0] - math.exp(epsilon) * both_ways[1], 0).sum(axis=-1)))
+        - spent.get_delta(epsilon)
+        for epsilon in EPSILONS
+    )
+    return max(by_renyi, by_sticks)
+
+
+def in_all_orders(law: list[float]) -> Array:
+    """Returns a law with its outcomes in all orders, `[num_orders, num_outcomes]`."""
+    return np.array(list(permutations(law)))
+
+
+def randomized_response(epsilon: float) -> tuple[Array, Array]:
+    """Returns the laws of two neighbors with four outcomes whose ratios span all that pure DP allows."""
+    factor = math.exp(epsilon)
+    first = [factor, factor, 1.0, 1.0]
+    second = [1.0, 1.0, factor, factor]
+    weights = np.array([1.0, 0.02, 1.0, 0.02])
+    weighted = np.array(first) * weights / np.dot(first, weights)
+    # both sums agree, as the weights are symmetric
+    return in_all_orders(list(weighted)), in_all_orders(
+        list(np.array(second) * weights / np.dot(second, weights))
+    )
+
+
+def cut_gaussian(mu: float) -> tuple[Array, Array]:
+    """Returns the laws of two normals that lie `mu` apart, cut into six intervals, in all orders of these."""
+    cuts = np.array([-np.inf, -2.5, -1.0, mu / 2, 1.0 + mu, 2.5 + mu, np.inf])
+    return (
+        in_all_orders(list(np.diff(norm.cdf(cuts)))),
+        in_all_orders(list(np.diff(norm.cdf(cuts - mu)))),
+    )
+
+
+CANDIDATES: dict[str, tuple[pa.Event, tuple[Array, Array]]] = {
+    "pure": (pa.PureDpEvent(epsilon=0.5), randomized_response(0.5)),
+    "gaussian": (pa.GaussianEvent(noise_multiplier=2.0), cut_gaussian(0.5)),
+    "little_noise": (pa.GaussianEvent(noise_multiplier=0.7), cut_gaussian(1 / 0.7)),
+}
+
+
+@pytest.mark.slow
+@every_distribution
+@pytest.mark.parametrize("name", CANDIDATES)
+def test_best_of_candidates_in_any_order_is_within_its_price(
+    name: str, distribution: RunCount
+) -> None:
+    """For every order of all outcomes, both divergences of the best of K are at most the price."""
+    base, (first, second) = CANDIDATES[name]
+    best = [law_of_best(laws, none_of(distribution)) for laws in (first, second)]
+    assert best[0].sum(axis=-1) == pytest.approx(1)
+    event = pa.tuning_event(base, pa.NoOpEvent(), distribution)
+    assert excess(best[0], best[1], event) <= 1e-12
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", CANDIDATES)
+@pytest.mark.parametrize(
+    ("distribution", "num_runs"),
+    [
+        (pa.TruncatedNegativeBinomial.of_mean(6.0), 6),
+        (pa.Poisson(mean=6.0), 6),
+        (pa.TruncatedNegativeBinomial.of_mean(6.0, eta=1.0), 6),
+    ],
+    ids=str,
+)
+def test_a_fixed_number_of_runs_exceeds_the_price(
+    name: str, distribution: RunCount, num_runs: int
+) -> None:
+    """Control: the best of as many runs, if their number is not random, costs more than the price."""
+    base, (first, second) = CANDIDATES[name]
+    event = pa.tuning_event(base, pa.NoOpEvent(), distribution)
+    random = [law_of_best(laws, none_of(distribution)) for laws in (first, second)]
+    assert excess(random[0], random[1], event) <= 1e-12
+    best = [law_of_best(laws, fixed(num_runs)) for laws in (first, second)]
+    assert excess(best[0], best[1], event) > 1e-4
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("distribution", "share"),
+    [
+        (pa.TruncatedNegativeBinomial(eta=1.0, gamma=0.01), 0.75),
+        (pa.TruncatedNegativeBinomial(eta=0.0, gamma=0.01), 0.75),
+        (pa.Poisson(mean=12.0), 0.7),
+    ],
+    ids=str,
+)
+def test_price_is_close_to_the_worst_order(distribution: RunCount, share: float) -> None:
+    """Control: a candidate that is charged with a share of its epsilon exceeds the price."""
+    base = pa.PureDpEvent(epsilon=share * 0.5)
+    first, second = randomized_response(0.5)
+    best = [law_of_best(laws, none_of(distribution)) for laws in (first, second)]
+    event = pa.tuning_event(base, pa.NoOpEvent(), distribution)
+    assert excess(best[0], best[1], event) > 1e-4
+
+
+RELEASE_EPSILON = 0.4
+SCORE_EPSILON = 0.3
+NUM_RECORDS = 3
+
+
+def noisy_count_law(count: int, epsilon: float) -> Array:
+    """Returns the law of a count of up to three records by the exponential mechanism, `[4]`.
+
+    The utility -|outcome - count| moves by at most 1 between neighbors, so the law has a bounded range of 2 epsilon
+    and is epsilon-DP with the weight epsilon / 2.
+    """
+    weights = np.exp(-epsilon / 2 * np.abs(np.arange(NUM_RECORDS + 1) - count))
+    return np.asarray(weights / weights.sum())
+
+
+def law_of_candidate(records: tuple[int, ...]) -> Array:
+    """Returns the law of one candidate on a data set of bits, outcomes from the worst to the best, `[32]`.
+
+    The settings ask for the number of ones, or of zeros. The score is a noisy number of records that agree with the
+    release. Equal scores are ordered by the setting, then by the release.
+    """
+    law = {}
+    for setting, release in product(range(2), range(NUM_RECORDS + 1)):
+        count = sum(bit != setting for bit in records)
+        agreeing = count if release >= 2 else len(records) - count
+        for score in range(NUM_RECORDS + 1):
+            law[score, setting, release] = (
+                0.5
+                * noisy_count_law(count, RELEASE_EPSILON)[release]
+                * noisy_count_law(agreeing, SCORE_EPSILON)[score]
+            )
+    return np.array([law[triple] for triple in sorted(law)])
+
+
+def neighbors(adjacency: pa.Adjacency) -> tuple[Array, Array]:
+    """Returns the laws of one candidate on all pairs of neighboring data sets of up to three bits."""
+    data_sets = list(product(range(2), repeat=NUM_RECORDS))
+    if adjacency is pa.Adjacency.REPLACE_ONE:
+        pairs = [
+            (records, (*records[:place], 1 - records[place], *records[place + 1 :]))
+            for records in data_sets
+            for place in range(NUM_RECORDS)
+        ]
+    else:
+        smaller = [
+            records for size in range(NUM_RECORDS) for records in product((0, 1), repeat=size)
+        ]
+        pairs = [((*records, bit), records) for records in smaller for bit in range(2)]
+    first = np.array([law_of_candidate(records) for records, _ in pairs])
+    second = np.array([law_of_candidate(records) for _, records in pairs])
+    return first, second
+
+
+every_adjacency = pytest.mark.parametrize("adjacency", list(pa.Adjacency))
+
+
+@pytest.mark.slow
+@every_adjacency
+@every_distribution
+def test_best_scored_run_on_all_neighbors_is_within_its_price(
+    adjacency: pa.Adjacency, distribution: RunCount
+) -> None:
+    """On all neighbors of up to three records the best of K scored runs costs at most its price."""
+    best = [law_of_best(laws, none_of(distribution)) for laws in neighbors(adjacency)]
+    event = pa.tuning_event(
+        pa.PureDpEvent(RELEASE_EPSILON), pa.PureDpEvent(SCORE_EPSILON), distribution
+    )
+    assert excess(best[0], best[1], event) <= 1e-12
+
+
+@every_adjacency
+def test_a_price_without_the_score_is_too_low(adjacency: pa.Adjacency) -> None:
+    """Control: a price of the releases alone is exceeded by the best of K scored runs."""
+    distribution = pa.TruncatedNegativeBinomial(eta=0.0, gamma=0.1)
+
+    def release_of_nothing(records: tuple[int, ...]) -> Array:
+        # a setting that is released without looking at the data, and a score that looks at them
+        law = [
+            0.5 * noisy_count_law(sum(records) if setting else 0, SCORE_EPSILON)[score]
+            for score in range(NUM_RECORDS + 1)
+            for setting in range(2)
+        ]
+        return np.array([law])
+
+    other = (0, 1, 1) if adjacency is pa.Adjacency.REPLACE_ONE else (1, 1)
+    best = [
+        law_of_best(release_of_nothing(records), none_of(distribution))
+        for records in ((1, 1, 1), other)
+    ]
+    charged = pa.tuning_event(pa.NoOpEvent(), pa.PureDpEvent(SCORE_EPSILON), distribution)
+    assert excess(best[0], best[1], charged) <= 1e-12
+    uncharged = pa.tuning_event(pa.NoOpEvent(), pa.NoOpEvent(), distribution)
+    assert excess(best[0], best[1], uncharged) > 1e-3
+
+
+@every_distribution
+def test_failing_runs_are_within_price_and_failure(distribution: RunCount) -> None:
+    """Runs that show the data with a small probability cost the tuned price, and the tuned failure probability."""
+    failure_prob = 1e-3
+    base = pa.ApproximateEvent(pa.PureDpEvent(0.5), failure_prob=failure_prob)
+    first, second = randomized_response(0.5)
+    # two more outcomes, each of which only one neighbor has; the failure wins every comparison
+    shown = np.zeros((len(first), 1))
+    failing = np.full((len(first), 1), failure_prob)
+    first = np.concatenate([(1 - failure_prob) * first, failing, shown], axis=1)
+    second = np.concatenate([(1 - failure_prob) * second, shown, failing], axis=1)
+    best = [law_of_best(laws, none_of(distribution)) for laws in (first, second)]
+    spent = pa.AutoAccountant().compose(pa.tuning_event(base, pa.NoOpEvent(), distribution))
+    for epsilon in EPSILONS:
+        delta = np.maximum(best[0] - math.exp(epsilon) * best[1], 0).sum(axis=-1).max()
+        assert delta <= spent.get_delta(epsilon) + 1e-12
