@@ -79,11 +79,13 @@ def test_report_shows_true_and_released_scores(run: tuple[Path, Report]) -> None
     assert str(report.privacy.scores.micro_f1) in page
 
 
-def test_release_with_scores_is_verified(run: tuple[Path, Report], tmp_path: Path) -> None:
+def test_release_with_scores_is_verified(
+    run: tuple[Path, Report], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     """The verifier accepts the folder, and names a better score and a smaller price although all is signed again."""
     folder, _ = run
     release = folder / "release"
-    assert verify_release.main([str(release)]) == 0
+    assert verify_release.main([str(release)]) == 3  # the epsilon of its votes is not recomputed
     original = json.loads((release / "privacy.json").read_text())
     for change in ("score", "price"):
         statement = json.loads(json.dumps(original))
@@ -103,8 +105,9 @@ def test_release_with_scores_is_verified(run: tuple[Path, Report], tmp_path: Pat
         content = (copy / "privacy.json").read_bytes()
         manifest["sha256"]["privacy.json"] = hashlib.sha256(content).hexdigest()
         (copy / "manifest.json").write_text(json.dumps(manifest))
-        lines = list(verify_release.differences(copy))
-        assert any("scores" in line for line in lines), change
+        capsys.readouterr()
+        assert verify_release.main([str(copy)]) == 1
+        assert "scores" in capsys.readouterr().out, change
 
 
 def test_run_without_a_price_has_no_scores(tmp_path: Path) -> None:

@@ -2,25 +2,77 @@
 
 import hashlib
 import json
+import math
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 
+import numpy as np
 import pytest
+from scipy.special import ndtr
+from scipy.stats import binom
 
+from pate.accounting import ExactAccountant, GaussianEvent, RdpAccountant
 from scripts import verify_release
 from tests.e2e.commands import refused, succeeded
-from tests.e2e.golden_runs import run_rounds, write_data
+from tests.e2e.golden_runs import write_data
 
 pytestmark = pytest.mark.slow
 
+FEW = ("all_records=false", "allow_useless=true", "logger=none", "target_epsilon=8", "seed=3")
+VOTES = ("teacher=linear", "teacher.num_teachers=24", "student=linear", "num_queries=40")
+CENTERED = ("experiment=centered_votes", "num_queries=100")
+RUNS: dict[str, Sequence[str]] = {
+    "experiment=centered_votes": CENTERED,
+    "experiment=centered_votes_400": (
+        *("experiment=centered_votes_400", "teacher.num_teachers=40", "num_queries=60"),
+    ),
+    "experiment=labels": ("experiment=labels", "num_queries=60"),
+    "experiment=quick": ("experiment=quick", *VOTES, "target_epsilon=100", "accountant=rdp"),
+    "score_epsilon": (*CENTERED, "score_epsilon=.5"),
+    "gaussian_votes": (*VOTES, "aggregator=gaussian_votes", "accountant=rdp"),
+    "clipped_votes": (*VOTES, "aggregator=clipped_votes", "accountant=exact"),
+    "clipped_votes in l1": (
+        *(*VOTES, "aggregator=clipped_votes", "aggregator.norm=l1", "aggregator.vote_clip=1"),
+        *("adjacency=add_remove", "accountant=rdp"),
+    ),
+    "centered_votes by rdp": (*VOTES, "aggregator=centered_votes", "accountant=rdp"),
+    "peeling": (*VOTES, "aggregator=peeling", "aggregator.k=2", "accountant=rdp"),
+    "lipschitz": (
+        *(*VOTES, "aggregator=peeling", "aggregator.mechanism=lipschitz", "aggregator.k=2"),
+        "accountant=rdp",
+    ),
+    "stable_top_k_table": (*VOTES, "aggregator=stable_top_k_table", "accountant=rdp"),
+    "gaussian_votes by exact": (*VOTES, "aggregator=gaussian_votes", "accountant=exact"),
+    "boundary_max": (*VOTES, "aggregator=boundary_max", "accountant=rdp"),
+}
+NOT_RECOMPUTED = ("gaussian_votes by exact", "boundary_max")
+
 
 @pytest.fixture(scope="module")
-def release(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Returns the folder of a release of centered votes."""
+def releases(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[str], Path]]:
+    """Returns a function that makes the release of a run, once for each."""
     folder = tmp_path_factory.mktemp("verified")
-    run_rounds(write_data(folder), folder)
-    return folder / "rounds" / "release"
+    data = write_data(folder)
+
+    def release_of(name: str) -> Path:
+        output = folder / name.replace("=", "-")
+        if not output.exists():
+            places = [f"output_dir={output}", f"ledger={output}.db"]
+            settings = [*FEW, *RUNS[name]]
+            # the later one of two values counts
+            chosen = {setting.split("=")[0]: setting for setting in settings}
+            succeeded("train", arguments=[*data, *chosen.values(), *places])
+        return output / "release"
+
+    yield release_of
+
+
+@pytest.fixture
+def release(releases: Callable[[str], Path]) -> Path:
+    """Returns the folder of a release of centered votes."""
+    return releases("experiment=centered_votes")
 
 
 def sign_again(folder: Path) -> None:
@@ -62,45 +114,150 @@ def halve_epsilon_everywhere(folder: Path) -> None:
     change_text("README.md", before="epsilon <= 8.00", after="epsilon <= 4.00")(folder)
 
 
-TAMPERED = {
+def change_noise_everywhere(folder: Path, factor: float) -> None:
+    """Multiplies the stated noise in `privacy.json`, on the card and in `config.yaml`."""
+    statement = json.loads((folder / "privacy.json").read_text())
+    multiplier = statement["parameters"]["noise_multiplier"]
+    for name in ("privacy.json", "privacy_card.md", "config.yaml"):
+        change_text(name, before=str(multiplier), after=str(factor * multiplier))(folder)
+
+
+TAMPERED: dict[str, Callable[[Path], None]] = {
     "epsilon is 4": halve_epsilon_everywhere,
     "delta is 1e-6": change_statement(lambda statement: statement.update(delta=1e-9)),
-    "num_answered is 90": change_statement(lambda statement: statement.update(num_answered=90)),
+    "num_answered is 100, and not 90": change_statement(
+        lambda statement: statement.update(num_answered=90)
+    ),
     "attacks.found.0.01 is 0.1": change_statement(
         lambda statement: statement["attacks"]["found"].update({"0.01": 0.1})  # type: ignore[index]
     ),
-    "attacks.gdp_mu is 1": change_statement(
+    "attacks.gdp_mu. is 1": change_statement(
         lambda statement: statement["attacks"].update(gdp_mu=1.0)  # type: ignore[attr-defined]
     ),
-    "aggregator.noise_multiplier is 1.3": change_text(
+    "config.yaml: noise_multiplier is 1.3": change_text(
         "config.yaml", before="noise_multiplier: 0.65", after="noise_multiplier: 1.3"
     ),
-    "README.md: epsilon 3.00": change_text(
+    "epsilon is 8, and the noise gives 12.2": partial(change_noise_everywhere, factor=0.7),
+    "README.md: epsilon is 3.00": change_text(
         "README.md", before="epsilon <= 8.00", after="epsilon <= 3.00"
     ),
     "false alarms, at most is 2.4%": change_text(
         "privacy_card.md", before="| 21.4% |", after="| 2.4% |"
     ),
 }
+TAMPERED_SCORES: dict[str, Callable[[Path], None]] = {
+    "scores.micro_f1 is 0.001, outside of its interval": change_statement(
+        lambda statement: statement["scores"]["micro_f1"].update(value=0.001)  # type: ignore[index]
+    ),
+    "README.md: does not state scores.accuracy": change_statement(
+        lambda statement: statement["scores"]["accuracy"].update(low=0.0)  # type: ignore[index]
+    ),
+    "scores.epsilon is 0.1": change_statement(
+        lambda statement: statement["scores"].update(epsilon=0.1)  # type: ignore[attr-defined]
+    ),
+}
+TAMPERED_BITS: dict[str, Callable[[Path], None]] = {
+    "epsilon is 4, and the noise gives": halve_epsilon_everywhere,
+    "attacks.found.0.01 is 0.02": change_statement(
+        lambda statement: statement["attacks"]["found"].update({"0.01": 0.02})  # type: ignore[index]
+    ),
+    "attacks.gdp_mu. is 1": change_statement(
+        lambda statement: statement["attacks"].update(gdp_mu=1.0)  # type: ignore[attr-defined]
+    ),
+}
 
 
-def test_real_release_holds(release: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """A release as it was written holds."""
-    assert verify_release.main([str(release)]) == 0
+@pytest.mark.parametrize("name", [name for name in RUNS if name not in NOT_RECOMPUTED])
+def test_real_release_holds(
+    name: str, releases: Callable[[str], Path], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A release as it was written holds, and its epsilon is recomputed."""
+    assert verify_release.main([str(releases(name))]) == 0, capsys.readouterr().out
     assert capsys.readouterr().out == "holds\n"
 
 
-@pytest.mark.parametrize("words", TAMPERED)
+def test_smaller_epsilon_of_a_better_accountant_is_not_recomputed(
+    releases: Callable[[str], Path], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """An epsilon below that of Renyi orders is called not recomputed, between two bounds."""
+    assert verify_release.main([str(releases("gaussian_votes by exact"))]) == 3
+    printed = capsys.readouterr().out
+    assert printed.startswith("not recomputed: the epsilon 8 of GaussianVotes: 7.")
+    assert "holds" not in printed
+
+
+def test_epsilon_of_an_unknown_mechanism_is_not_recomputed(
+    releases: Callable[[str], Path], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A session has no epsilon that the script can compute, and the script does not say that it holds."""
+    assert verify_release.main([str(releases("boundary_max"))]) == 3
+    assert capsys.readouterr().out == "not recomputed: the epsilon 8 of BoundaryMax\n"
+
+
+def test_more_noise_than_epsilon_needs_is_not_recomputed(
+    release: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Twice the noise has the epsilon of four draws, which only the publisher can confirm."""
+    folder = tmp_path / "release"
+    shutil.copytree(release, folder)
+    change_noise_everywhere(folder, factor=2.0)
+    sign_again(folder)
+    assert verify_release.main([str(folder)]) == 3
+    assert "drawn 4 times" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        *(("experiment=centered_votes", words) for words in TAMPERED),
+        *(("score_epsilon", words) for words in TAMPERED_SCORES),
+        *(("gaussian_votes", words) for words in TAMPERED_BITS),
+    ],
+)
 def test_tampered_number_is_named(
-    words: str, release: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    name: str,
+    words: str,
+    releases: Callable[[str], Path],
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     """A changed number is named, although all digests of the folder were written again."""
     folder = tmp_path / "release"
-    shutil.copytree(release, folder)
-    TAMPERED[words](folder)
+    shutil.copytree(releases(name), folder)
+    tampered = TAMPERED_SCORES if name == "score_epsilon" else TAMPERED
+    (TAMPERED_BITS if name == "gaussian_votes" else tampered)[words](folder)
     sign_again(folder)
     assert verify_release.main([str(folder)]) == 1
     assert words in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("mu", [0.1, 1.5, 6.0])
+def test_gaussian_epsilon_is_that_of_the_exact_accountant(mu: float) -> None:
+    """The script, which sums a grid, and the package, which solves an equation, agree on epsilon."""
+    noise = verify_release._Noise(mu=mu)
+    exact = ExactAccountant().compose(GaussianEvent(1 / mu)).get_epsilon(1e-6)
+    assert noise.least_epsilon(1e-6) == pytest.approx(exact, rel=1e-6)
+    by_renyi = RdpAccountant().compose(GaussianEvent(1 / mu)).get_epsilon(1e-6)
+    assert noise.proven_epsilon(1e-6) == pytest.approx(by_renyi, rel=1e-4)
+
+
+def test_least_epsilon_of_bits_is_that_of_binomials() -> None:
+    """Two neighbors whose bits differ most need the epsilon that the sums of two binomials need."""
+    pairs = verify_release._threshold_bit(4.0, 1, 10.5, most=21)
+    noise = verify_release._Noise(count=50, pairs=pairs, is_attained=True)
+    epsilon = noise.least_epsilon(1e-4)
+    number = np.arange(51)
+    first, second = (binom.pmf(number, 50, ndtr(shift / 8)) for shift in (1, -1))
+    assert np.maximum(first - math.exp(epsilon) * second, 0).sum() == pytest.approx(1e-4, rel=1e-6)
+
+
+@pytest.mark.parametrize("is_ranged", [True, False])
+def test_losses_of_picks_lie_in_their_range(is_ranged: bool) -> None:
+    """Both probabilities sum to 1, and the losses differ by epsilon, or lie between -epsilon and epsilon."""
+    p, not_p, q, not_q = np.exp(verify_release._pick(0.7, is_ranged=is_ranged))
+    assert p + not_p == pytest.approx(np.ones_like(p)) == q + not_q
+    span = np.log(p / q) - np.log(not_p / not_q)
+    assert span == pytest.approx(np.full_like(p, 0.7 if is_ranged else 1.4))
 
 
 def test_changed_file_differs_from_its_digest(
@@ -113,8 +270,8 @@ def test_changed_file_differs_from_its_digest(
     (folder / "votes.npz").write_bytes(b"")
     assert verify_release.main([str(folder)]) == 1
     printed = capsys.readouterr().out
-    assert "schema.json: another SHA-256" in printed
-    assert "votes.npz: in the folder, and not in manifest.json" in printed
+    assert "schema.json: SHA-256 is" in printed
+    assert "votes.npz: SHA-256 is" in printed and "and not missing" in printed
 
 
 def test_folder_without_statement_cannot_be_verified(tmp_path: Path) -> None:
