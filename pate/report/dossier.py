@@ -41,7 +41,7 @@ _TO_FILL = "to be filled in by the publisher"
 # the picture, in its own units
 _LEFT, _BOTTOM, _WIDTH, _HEIGHT = 46.0, 212.0, 280.0, 200.0
 _NUM_POINTS = 120
-_ALPHAS = ("0.001", "0.01", "0.1", "0.5")
+_ALPHAS = ("0.001", "0.01", "0.1")
 # how often a rare event happens, in words
 _RARE = {"million": 1e6, "billion": 1e9, "trillion": 1e12}
 _LEAST_PERCENTAGE = 0.001  # rarer events are counted in a million, or in more
@@ -53,6 +53,14 @@ _PARAMETERS = {
     "prevalence_share": "the part of the privacy budget that was spent on how frequent each label is",
     "clip_factor": "how much one teacher may count, compared with the usual length of its vote",
 }
+# what units of data sets that ship mean
+_UNITS = {
+    "one family of synsets with the same gloss, with all its synsets": "These records are of WordNet, a dictionary, "
+    "and of no person. A synset is a meaning with the words that have it, and a gloss is its definition. Synsets with "
+    "the same gloss are one family, which stands for a person here."
+}
+_RARE_GUESS = 0.1  # facts that are guessed with a larger probability are left out
+_STRONG_EPSILON = 1.0
 _MODELS = {"released": "logistic", "released_kernel": "logistic (with a kernel)"}
 _ONLY_SEEDED = "only against readers who do not know the seed"
 
@@ -215,6 +223,28 @@ class Dossier:
     def is_weak(self) -> bool:
         """Whether epsilon is finite, and so large that it promises one person little."""
         return self.is_bounded and self.statement.epsilon > WEAK_EPSILON
+
+    @property
+    def scale(self) -> str:
+        """A finite epsilon on a scale in words, without a period (Ponomareva et al. 2023, section 5.2.1)."""
+        epsilon = format_epsilon(self.statement.epsilon)
+        if self.is_weak:
+            return f"Yes: {epsilon} promises one person little"
+        if self.statement.epsilon > _STRONG_EPSILON:
+            return f"It is in the middle: {epsilon} limits attacks, and is no strong guarantee"
+        return f"No: {epsilon} counts as a strong guarantee"
+
+    @property
+    def unit_explained(self) -> str:
+        """What the unit of privacy means, for data sets that ship; empty for others."""
+        return _UNITS.get(self.statement.unit, "")
+
+    @property
+    def rare_guesses(self) -> list[tuple[float, float]]:
+        """Facts that can hardly be guessed: the probability without the release, and the most with it."""
+        guessed = {} if self.statement.attacks is None else self.statement.attacks.guessed
+        rates = {float(rate): share for rate, share in guessed.items()}
+        return [(rate, share) for rate, share in rates.items() if rate < _RARE_GUESS]
 
     @property
     def adjacency(self) -> str:

@@ -93,6 +93,15 @@ ANSWERS = {
     "what must stay inside": "the private data, the ledger, votes, teachers",
     "how good is it": "Not published. Scores read private labels",
     "was it attacked": "it is proved for all attacks",
+    "did anybody attack it": "This page shows no attack, and does not say whether there was one",
+    "is epsilon 5 a lot": "Is that epsilon a lot? It is in the middle: 5.00 limits attacks",
+    "what an attacker finds, in short": "Of the members at most 9.3%",
+    "who is responsible": "Who is responsible? The publisher, who is not named yet, chose the data, epsilon",
+    "what it does not cover, in short": "facts about everybody, other releases of the same data",
+    "who is in the test records": "Nothing in the folder was computed from test records",
+    "what a unit is for a person": "whether all data of one person are in one unit",
+    "where the script is": "scripts/verify_release.py in the source of pate-multilabel",
+    "what a coin has to do with it": "Without the release it is 50%",
     "how do I check it": "python scripts/verify_release.py release/",
     "why should I believe it": "docs/proofs/centered_votes.md",
     "what goes into a registry": "privacy_parameters.epsilon 5.00 privacy_parameters.delta 1e-6 (one in a million)",
@@ -103,6 +112,36 @@ ANSWERS = {
 def test_page_answers_a_question_of_a_non_expert(question: str) -> None:
     """The answer stands on the page in these words."""
     assert ANSWERS[question] in text_of(DOSSIER.html())
+
+
+@pytest.mark.parametrize(
+    ("epsilon", "words"),
+    [
+        (1.0, "No: 1.00 counts as a strong guarantee"),
+        (10.0, "It is in the middle: 10.00"),
+        (10.01, "Yes: 10.01 promises one person little"),
+    ],
+)
+def test_scale_of_epsilon_is_that_of_a_guide(epsilon: float, words: str) -> None:
+    """Up to 1 is strong, up to 10 reasonable, and more is weak (Ponomareva et al. 2023)."""
+    dossier = replace(DOSSIER, statement=replace(STATEMENT, epsilon=epsilon))
+    assert words in text_of(dossier.html())
+
+
+def test_unit_of_wordnet_is_explained() -> None:
+    """The page says what a synset and a family are, and that neither is a person."""
+    unit = "one family of synsets with the same gloss, with all its synsets"
+    text = text_of(replace(DOSSIER, statement=replace(STATEMENT, unit=unit)).html())
+    assert "These records are of WordNet, a dictionary, and of no person." in text
+    assert "What a unit is here" not in text_of(DOSSIER.html())
+
+
+@pytest.mark.parametrize("mechanism", ["CenteredVotes", "StableTopK"])
+def test_page_says_whether_the_script_recomputes_epsilon(mechanism: str) -> None:
+    """Only centered votes have an epsilon that the script always recomputes."""
+    dossier = replace(DOSSIER, statement=replace(STATEMENT, mechanism=mechanism))
+    is_named = "not recomputed" in text_of(dossier.html())
+    assert is_named == (mechanism == "StableTopK")
 
 
 def test_page_refers_to_nothing_outside() -> None:
@@ -176,6 +215,10 @@ def test_released_scores_are_rows_with_intervals_rounded_outwards() -> None:
         "micro-F1 is 0.688; with 95% confidence it lies from 0.660 to 0.711",
         "an epsilon of their own, 0.5000 at a delta of one in a million",
         "Its unit is one visit , among 900 units of test records",
+        "Epsilon for the people in the test records, of the published scores ≤ 0.5000",
+        "The people in the test records have a promise of their own (question 5)",
+        "It does not protect the people in the test records: for them holds what question 5 says",
+        "A second release of scores on the same test records adds its epsilon to this one",
         "epsilon 5.50 at a delta of 2 in a million",
     ],
 )
