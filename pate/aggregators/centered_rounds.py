@@ -39,6 +39,7 @@ from pate.votes.f1_threshold import expected_f1_threshold
 from pate.votes.public_start import PublicStart
 from pate.votes.recipe import DEFAULT_RECIPE, Recipe
 from pate.votes.round_votes import RoundQuestion, RoundVotes
+from pate.votes.started_descent import StartedDescent
 
 Array = NDArray[np.float64]
 
@@ -179,9 +180,9 @@ class CenteredRounds:
             clip_factor=self._clip_factor,
             num_steps=self.num_rounds,
             recipe=self.recipe,
-            public_start=public_start,
         )
-        weights = descent.start()
+        started = None if public_start is None else StartedDescent(descent, public_start)
+        weights = descent.start() if started is None else started.start()
         prevalence_seen = np.zeros_like(first_prevalence.shares)
         for round_number in range(self.num_rounds):
             probabilities = descent.probabilities(weights)
@@ -202,14 +203,19 @@ class CenteredRounds:
             # of a step, in the mean gradient over the records for which a label is known
             unit = clipped_moments.step / votes.total_weight / label_scale / known
             noise_rate = (noise_std * unit) ** 2 / self.num_rounds
-            if round_number == 0:
-                learning_times = descent.pace(noise_rate)
             gradient = total * unit
             prevalence_seen += descent.prevalence_seen(probabilities, gradient) / self.num_rounds
+            if started is not None:
+                weights = started.moved(weights, probabilities, gradient, noise_rate)
+                continue
+            if round_number == 0:
+                learning_times = descent.pace(noise_rate)
             weights = descent.moved(weights, gradient, learning_times)
         prevalence = descent.prevalence_with(
             first_prevalence.variance, suggested_prevalence=prevalence_seen, noise_rate=noise_rate
         )
+        if started is not None:
+            return started.finished(weights, noise_rate, prevalence)
         return descent.finished(weights, learning_times, noise_rate, prevalence)
 
     @property

@@ -25,7 +25,6 @@ from numpy.typing import NDArray
 
 from pate.accounting.special import expit
 from pate.votes.learning_times import LearningTimes
-from pate.votes.public_start import PublicStart
 from pate.votes.recipe import DEFAULT_RECIPE, Recipe
 from pate.votes.shrinkage import posterior_rows
 
@@ -58,7 +57,6 @@ class Descent:
         clip_factor: the clip as a multiple of the usual length of a gradient.
         num_steps: the number of steps, >= 1.
         recipe: the tuned constants.
-        public_start: the weights at which the descent starts, and what is unknown about them; None to start without.
     """
 
     public_features: Rows
@@ -67,18 +65,9 @@ class Descent:
     clip_factor: float
     num_steps: int
     recipe: Recipe = DEFAULT_RECIPE
-    public_start: PublicStart | None = None
 
     def start(self) -> Array:
-        """Returns the weights `[num_features, num_labels]` before the first step.
-
-        Without a public start they give each label its prevalence on all inputs. With one, the mean probability on the
-        public rows is the prevalence.
-        """
-        if self.public_start is not None:
-            start_weights = self.public_start.weights
-            constants = self._matched_constants(start_weights, self.prevalence)
-            return np.append(start_weights, constants[None], axis=0)
+        """Returns the weights `[num_features, num_labels]` that give each label its prevalence on all inputs."""
         weights = np.zeros((self.public_features.shape[1], len(self.prevalence)))
         weights[-1] = np.log(self.prevalence / (1 - self.prevalence)) / self._constant
         return weights
@@ -94,17 +83,12 @@ class Descent:
             noise_rate: `[num_labels]`, the variance of the noise in a label's mean gradient, divided by the number of
                 steps.
         """
-        if self.public_start is None:
-            signal = np.sqrt(self.feature_variances)
-            signal_variances = self.recipe.signal_variance * signal / signal.sum()
-        else:
-            signal_variances = self.public_start.variances.T * self._feature_mean_squares
         best = LearningTimes.best(
-            feature_mean_squares=self._feature_mean_squares,
-            signal_variances=signal_variances,
+            feature_mean_squares=self.feature_mean_squares,
+            signal_variances=self._signal_variances,
             prevalence=self.prevalence,
             noise_rate=noise_rate,
-            clip_factor=self._unclipped,
+            clip_factor=self.unclipped,
         )
         return replace(best, times=best.within(self.num_steps, time_factor=self.recipe.longer))
 
@@ -119,7 +103,7 @@ class Descent:
             learning_times: the learning time of each label.
         """
         times = np.broadcast_to(learning_times.times, weights.shape).copy()
-        speed = self._unclipped * self.prevalence * (1 - self.prevalence) * self._constant**2
+        speed = self.unclipped * self.prevalence * (1 - self.prevalence) * self._constant**2
         times[-1] = np.minimum(times[-1], self.num_steps / speed)
         return np.asarray(weights + times / self.num_steps * gradient)
 
@@ -134,7 +118,7 @@ class Descent:
             gradient: `[num_features, num_labels]`, the noisy mean gradient.
         """
         mean = probabilities.mean(axis=0, dtype=np.float64)
-        return np.asarray(mean + gradient[-1] / (self._constant * self._unclipped))
+        return np.asarray(mean + gradient[-1] / (self._constant * self.unclipped))
 
     def prevalence_with(
         self, released_variance: Array | float, suggested_prevalence: Array, noise_rate: Array
@@ -151,7 +135,7 @@ class Descent:
             noise_rate: `[num_labels]`, as in `pace`.
         """
         variance_of_seen = (
-            noise_rate / (self._constant * self._unclipped) ** 2 + self.recipe.clip_bias**2
+            noise_rate / (self._constant * self.unclipped) ** 2 + self.recipe.clip_bias**2
         )
         weighted = self.prevalence * variance_of_seen + suggested_prevalence * released_variance
         floor = self.recipe.matched_floor
@@ -172,13 +156,16 @@ class Descent:
         """
         feature_weights = weights[:-1]
         if noise_rate.all():
-            if self.public_start is None:
-                feature_weights = self._posterior(feature_weights, learning_times, noise_rate)
-            else:
-                start_weights = self.public_start.weights
-                remainder = feature_weights - start_weights
-                remainder = self._posterior(remainder, learning_times, noise_rate)
-                feature_weights = start_weights + remainder
+            feature_weights = self._posterior(feature_weights, learning_times, noise_rate)
+        return self.with_constants(feature_weights, prevalence)
+
+    def with_constants(self, feature_weights: Array, prevalence: Array) -> Array:
+        """Returns the weights with constants that make each label's mean probability on public rows its prevalence.
+
+        Args:
+            feature_weights: `[num_features - 1, num_labels]`, the weights of all features but the constant.
+            prevalence: `[num_labels]`.
+        """
         constants = self._matched_constants(feature_weights, prevalence)
         return np.append(feature_weights, constants[None], axis=0)
 
@@ -197,19 +184,12 @@ class Descent:
         learned = -np.expm1(-speeds * times)  # the share of the signal
         # as in `LearningTimes`, of a weight
         variance = noise_rate * times * -np.expm1(-2 * speeds * times) / (2 * speeds)
-        if self.public_start is None:
-            signal = self.feature_variances**self.recipe.signal_power  # [K], of log-odds
-            weight_variances = (signal / self._feature_mean_squares)[:, None]
-            share_learned = signal @ learned / signal.sum()
-        else:
-            weight_variances = self.public_start.variances  # [K, L]
-            signals = weight_variances * self._feature_mean_squares[:, None]
-            share_learned = (signals * learned).sum(axis=0) / signals.sum(axis=0)
-        expected = weight_variances * learned**2 / variance
+        signal = self.feature_variances**self.recipe.signal_power
+        expected = (signal / self.feature_mean_squares)[:, None] * learned**2 / variance
         std = np.sqrt(variance)
         row_variances = expected.mean(axis=1)
         feature_weights = posterior_rows(feature_weights / std, row_variances) * std
-        feature_weights /= share_learned**self.recipe.missed_power
+        feature_weights /= (signal @ learned / signal.sum()) ** self.recipe.missed_power
         return np.asarray(feature_weights)
 
     def _matched_constants(self, feature_weights: Array, prevalence: Array) -> Array:
@@ -236,12 +216,23 @@ class Descent:
         return self.recipe.constant_feature
 
     @property
-    def _unclipped(self) -> float:
+    def unclipped(self) -> float:
         """The approximate share of a gradient that the clip leaves."""
         return min(self.clip_factor, 1.0)
 
     @cached_property
-    def _feature_mean_squares(self) -> Array:
+    def weight_variances(self) -> Array:
+        """The variance that is expected of the weight of each feature but the constant, `[num_features - 1]`."""
+        return np.asarray(self._signal_variances / self.feature_mean_squares)
+
+    @property
+    def _signal_variances(self) -> Array:
+        """The variance that log-odds are expected to have along each feature but the constant, `[num_features - 1]`."""
+        signal = np.sqrt(self.feature_variances)
+        return np.asarray(self.recipe.signal_variance * signal / signal.sum())
+
+    @cached_property
+    def feature_mean_squares(self) -> Array:
         """The mean square on the public rows of each feature but the constant, `[num_features - 1]`, > 0."""
         mean_squares = np.square(self.public_features[:, :-1]).mean(axis=0, dtype=np.float64)
         return np.asarray(mean_squares.clip(_NARROWEST))

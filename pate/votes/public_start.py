@@ -25,7 +25,7 @@ class PublicStart:
     Attributes:
         weights: `[num_features - 1, num_labels]`, of all features but the constant; public.
         variances: `[num_features - 1, num_labels]`, > 0, the posterior variance of each weight: the expected square of
-            what the descent has still to find; public.
+            what the descent has still to find, if private records follow the start; public.
     """
 
     weights: Array
@@ -45,5 +45,5 @@ class StartSource(ABC):
         """Returns the start in the features of votes in rounds; reads public values alone.
 
         Args:
-            votes: the votes, of which the public features are read.
+            votes: the votes, of which the public features and their variances are read.
         """

@@ -1,0 +1,120 @@
+"""Labels of public rows as a start: what a fit learns, what cross-validation decides, and labels with gaps."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+from scipy.special import expit
+
+from pate.votes.label_gaps import labels_with_gaps
+from pate.votes.labeled_rows import LabeledFeatures, LabeledRows
+from pate.votes.round_votes import RoundQuestion, RoundVotes
+from pate.votes.weighted import Integers
+
+TRUE = np.array([[4.0, 0.0], [-3.0, 2.0], [0.0, -5.0]])
+
+
+class PublicFeatures(RoundVotes):
+    """Votes of nobody, with public features alone."""
+
+    num_teachers = 1
+    num_labels = 2
+    records_per_teacher = 1.0
+
+    def __init__(self, features: NDArray[np.float32]) -> None:
+        self.public = features
+        self.variances = np.ones(features.shape[1] - 1)
+
+    def total(self, question: RoundQuestion) -> Integers:
+        raise NotImplementedError
+
+
+def pool(num_rows: int = 2000) -> PublicFeatures:
+    """Returns random features of length 1, the last of which is the constant feature."""
+    rows = np.random.default_rng(3).normal(size=(num_rows, 3))
+    rows *= np.sqrt(0.96) / np.linalg.norm(rows, axis=1, keepdims=True)
+    return PublicFeatures(np.append(rows, np.full((num_rows, 1), 0.2), axis=1).astype(np.float32))
+
+
+def labels_of(votes: PublicFeatures, num_rows: int, seed: int = 0) -> NDArray[np.bool_]:
+    """Returns labels of the first rows, drawn by a logistic model with the weights `TRUE`."""
+    logits = votes.public[:num_rows, :-1] @ TRUE - 0.5
+    return np.random.default_rng(seed).random(logits.shape) < expit(logits)
+
+
+def distance(votes: PublicFeatures, labels: Any) -> float:
+    """Returns the root mean squared error of the weights that labels teach."""
+    weights = LabeledRows(labels).public_start(votes).weights
+    return float(np.sqrt(((weights - TRUE) ** 2).mean()))
+
+
+@pytest.mark.slow
+def test_more_labeled_rows_come_nearer_to_the_weights_behind_the_labels() -> None:
+    """The error of the weights falls with the number of labeled rows."""
+    votes = pool()
+    distances = [distance(votes, labels_of(votes, num_rows)) for num_rows in (30, 300, 2000)]
+    assert distances[2] < 0.4 < distances[1] < distances[0]
+
+
+@pytest.mark.slow
+def test_stated_variances_are_about_the_squared_errors_of_weights() -> None:
+    """Over repeated labels, squared errors of the weights are half to twice the variances that the start states."""
+    votes = pool()
+    starts = [LabeledRows(labels_of(votes, 300, seed)).public_start(votes) for seed in range(10)]
+    errors = np.mean([((start.weights - TRUE) ** 2).mean() for start in starts])
+    stated = np.mean([start.variances.mean() for start in starts])
+    assert 0.5 < errors / stated < 2
+
+
+@pytest.mark.slow
+def test_labels_without_any_relation_to_inputs_teach_almost_nothing() -> None:
+    """Cross-validation takes a narrow prior where labels are noise; what is unknown stays as wide as without labels."""
+    votes = pool()
+    noise = np.random.default_rng(1).random((300, 2)) < 0.4
+    start = LabeledRows(noise).public_start(votes)
+    assert np.abs(start.weights).max() < 0.5
+    without_labels = 2 / 3 / np.square(votes.public[:, :-1]).mean(axis=0)
+    assert (start.variances > 0.7 * without_labels[:, None]).all()
+
+
+def test_unknown_labels_count_as_little_as_rows_that_are_not_there() -> None:
+    """A label that 200 of 300 rows do not know is learned as from the other 100 rows."""
+    votes = pool()
+    labels = labels_of(votes, 300)
+    known = np.ones_like(labels)
+    known[100:, 1] = False
+    features = votes.public[:300, :-1].astype(np.float64)
+    prior = np.ones(3)
+    fit = LabeledFeatures.of(features, labels_with_gaps(labels, known)).fit(prior)
+    fit_of_100 = LabeledFeatures.of(features[:100], labels[:100]).fit(prior)
+    np.testing.assert_allclose(fit.weights[:, 1], fit_of_100.weights[:, 1], atol=1e-3)
+
+
+def test_rows_beyond_those_with_features_are_left_out() -> None:
+    """Labels of 500 rows teach as those of the 400 rows that stand for the pool."""
+    votes = pool(num_rows=400)
+    labels = labels_of(pool(num_rows=500), num_rows=500)
+    all_rows = LabeledRows(labels).public_start(votes)
+    first_rows = LabeledRows(labels[:400]).public_start(votes)
+    np.testing.assert_array_equal(all_rows.weights, first_rows.weights)
+
+
+@pytest.mark.parametrize("num_rows", [1, 2, 5])
+def test_a_handful_of_labeled_rows_gives_finite_weights(num_rows: int) -> None:
+    """One, two or five labeled rows make a start of finite numbers."""
+    votes = pool()
+    start = LabeledRows(labels_of(votes, num_rows)).public_start(votes)
+    assert np.isfinite(start.weights).all()
+    assert (start.variances > 0).all()
+
+
+def test_identity_differs_between_different_labels() -> None:
+    """Two sets of labels that differ in one entry have different identities, equal ones the same."""
+    labels = labels_of(pool(), 20)
+    changed = labels.copy()
+    changed[3, 1] ^= True
+    assert LabeledRows(labels).identity == LabeledRows(labels.copy()).identity
+    assert LabeledRows(labels).identity != LabeledRows(changed).identity
