@@ -5,6 +5,8 @@ import math
 from abc import abstractmethod
 from typing import Self
 
+import numpy as np
+
 from pate.accounting.accountant import Accountant
 from pate.accounting.event_tree import by_accesses
 from pate.accounting.events import Event
@@ -98,7 +100,8 @@ class LossAccountant(AccountantBesideRenyi):
         """Returns the smallest of the three bounds on delta at `target_epsilon`, failure probabilities included."""
         by_hits = 1.0 if self._by_hits is None else self._by_hits.get_delta(target_epsilon)
         bound = min(by_hits, self._rdp.get_delta(target_epsilon))
-        if not self.failure_prob < bound < 1:
+        # losses leave out events without protection, whose divergence is infinite at every order
+        if bound <= self.failure_prob or np.isinf(self._rdp.rdp).all():
             return bound
         by_losses = self._delta(target_epsilon, bound=bound - self.failure_prob)
         return min(bound, by_losses + self.failure_prob)

@@ -22,8 +22,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from pate.accounting import events
-from pate.accounting.events import LeafEvent
-from pate.accounting.special import Array, few_ndtr, few_ndtri, lower_hull
+from pate.accounting.bit_pairs import bit_pairs
+from pate.accounting.events import LeafEvent, OneBitEvent
+from pate.accounting.special import Array, expit, few_ndtr, few_ndtri, lower_hull
 from pate.validation import require_non_negative, require_probability
 
 DeltaAt = Callable[[float], float]
@@ -185,14 +186,20 @@ def _bounds_of_leaf(leaf: LeafEvent) -> GaussianBounds:
         case events.ZCdpEvent():
             return GaussianBounds(mu=math.inf, rho=leaf.rho, epsilon=math.inf)
         case events.BoundedRangeEvent():
-            # epsilon^2 / 8 by Dong, Durfee & Rogers 2020
+            # the worst pair of mu has the losses epsilon / 2 and -epsilon / 2 (docs/proofs/trade_off.md, claim 6);
+            # rho is epsilon^2 / 8 by Dong, Durfee & Rogers 2020
             bounds = _of_pure_dp(leaf.epsilon, num_releases=1)
-            return replace(bounds, rho=leaf.epsilon * leaf.epsilon / 8)
+            mu = _mu_of_pure_dp(leaf.epsilon / 2)
+            return replace(bounds, mu=mu, rho=leaf.epsilon * leaf.epsilon / 8)
         case events.ThresholdEvent():
             # post-processing of the noisy integer
             return replace(_of_gaussian(leaf.noise_std), epsilon=pure_epsilon(leaf))
-        case events.PureDpEvent() | events.OneBitEvent():
-            return _of_pure_dp(pure_epsilon(leaf), num_releases=1)
+        case events.OneBitEvent():
+            bounds = _of_pure_dp(pure_epsilon(leaf), num_releases=1)
+            mu = min(bounds.mu, _mu_of_bit(leaf))
+            return replace(bounds, mu=mu, rho=min(bounds.rho, mu * mu / 2))
+        case events.PureDpEvent():
+            return _of_pure_dp(leaf.epsilon, num_releases=1)
         case events.SessionEvent():
             return _of_pure_dp(leaf.epsilon, num_releases=leaf.num_calls)
     return UNBOUNDED
@@ -231,6 +238,22 @@ def _mu_of_pure_dp(epsilon: float) -> float:
         return math.sqrt(math.pi / 2) * epsilon
     log_alpha = -float(np.logaddexp(0.0, epsilon))
     return -2 * float(few_ndtri(math.exp(log_alpha))) if log_alpha > -700 else math.inf
+
+
+def _mu_of_bit(bit: OneBitEvent) -> float:
+    """Returns the least mu for which a bit is mu-GDP, the largest Phi^-1(p) - Phi^-1(q) of neighbors, rounded up.
+
+    The curve of two neighbors with the probabilities p > q of a 1 is a polygon with one corner, at alpha = q and
+    beta = 1 - p. The Gaussian curve is convex, so it is below the polygon if it is not above the corner
+    (docs/proofs/trade_off.md, claim 6).
+    """
+    # the place of the smaller one of both probabilities, which keeps its digits
+    logits = bit_pairs(bit)
+    places = few_ndtri(expit(-np.abs(logits))) * -np.sign(logits)
+    with np.errstate(invalid="ignore"):
+        shifts = places[1] - places[0]
+    largest = float(np.max(np.nan_to_num(shifts, nan=0.0, posinf=np.inf), initial=0.0))
+    return largest * (1 + _MU_ROUNDING) + _SMALLEST_MU_ROUNDING if largest > 0 else 0.0
 
 
 def least_mu(delta_at: DeltaAt, *, largest_epsilon: float, bounds: GaussianBounds) -> float:

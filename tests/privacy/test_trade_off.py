@@ -1,10 +1,12 @@
 """Trade-off curves are never above the exact curve of a pair of neighbors, and are close to it."""
 
 import math
+from collections.abc import Sequence
 from functools import partial
 
 import numpy as np
 import pytest
+from scipy.special import gammaln, log_ndtr, ndtri_exp
 from scipy.stats import norm
 
 import pate.accounting as pa
@@ -76,6 +78,103 @@ def test_mu_of_a_smaller_price_is_too_small() -> None:
     mu = pa.AutoAccountant().compose(pa.GaussianEvent(noise_multiplier=1.1)).gdp_mu()
     alpha = 0.01
     assert norm.cdf(norm.isf(alpha) - mu) > norm.cdf(norm.isf(alpha) - 1.0)
+
+
+def attained_mu(pair: Sequence[float], count: int) -> float:
+    """Returns the largest mu that tests of `count` equal bits show, at alphas down to the least one.
+
+    A test counts the ones of all bits. Its Gaussian with a smaller mu has a curve above that of the bits.
+
+    Args:
+        pair: the logarithms of p, 1 - p, q and 1 - q on two neighbors.
+        count: the number of bits.
+    """
+    ones = np.arange(count, -1, -1)
+    choices = gammaln(count + 1) - gammaln(ones + 1) - gammaln(count - ones + 1)
+    log_p, log_not_p, log_q, log_not_q = pair
+    log_power = np.logaddexp.accumulate(choices + ones * log_p + (count - ones) * log_not_p)
+    log_alpha = np.logaddexp.accumulate(choices + ones * log_q + (count - ones) * log_not_q)
+    is_below_one = log_power < -1e-6
+    mus = ndtri_exp(log_power[is_below_one]) - ndtri_exp(log_alpha[is_below_one])
+    return float(mus.max())
+
+
+def threshold_pair(place: float, step: float) -> tuple[float, ...]:
+    """Returns the pair of a threshold bit, for a count at `place` noise stds, which one change moves by `step`."""
+    return tuple(float(log_ndtr(z)) for z in (place + step, -place - step, place, -place))
+
+
+def pair_of_losses(loss_of_one: float, epsilon: float) -> tuple[float, ...]:
+    """Returns the pair whose losses are `loss_of_one` and `loss_of_one` - epsilon."""
+    log_q = math.log(math.expm1(epsilon - loss_of_one) / math.expm1(epsilon))
+    log_not_q = math.log1p(-math.exp(log_q))
+    return log_q + loss_of_one, log_not_q + loss_of_one - epsilon, log_q, log_not_q
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("reach", [1, 2])
+@pytest.mark.parametrize("count", [1, 200])
+def test_mu_of_bits_is_attained_by_counts_far_from_the_threshold(reach: int, count: int) -> None:
+    """The mu is hardly too large, though bits at the threshold alone would have one that is a fifth smaller."""
+    std = 20.0
+    event: pa.Event = pa.ThresholdEvent(std, lowest=-180.0, num_values=361)
+    if reach > 1:
+        logits = pa.ThresholdEvent(std, lowest=-180.0, num_values=361).log_odds
+        event = pa.OneBitEvent(tuple(logits.tolist()), reach=reach)
+    mu = pa.AutoAccountant().compose(event, count).gdp_mu()
+    step = reach / std
+    attained = max(attained_mu(threshold_pair(place, step), count) for place in (0, -3, -9 + step))
+    assert attained <= mu <= 1.05 * attained
+    assert mu == pytest.approx(math.sqrt(count) * step, rel=1e-6)
+    if count > 1:  # control: the mu of the middle is refuted
+        assert attained_mu(threshold_pair(-step / 2, step), count) < 0.85 * attained
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("epsilon", "count"), [(0.1, 1), (1.0, 1), (6.0, 1), (0.1, 600), (0.5, 20)]
+)
+def test_mu_of_bounded_ranges_is_attained(epsilon: float, count: int) -> None:
+    """The exact accountant's mu is within 3% of what a pair shows; that of Renyi curves is never below."""
+    event = pa.BoundedRangeEvent(epsilon)
+    losses = epsilon * np.linspace(0.02, 0.98, 49)
+    attained = max(attained_mu(pair_of_losses(float(loss), epsilon), count) for loss in losses)
+    exact = pa.ExactAccountant().compose(event, count).gdp_mu()
+    by_renyi = pa.RdpAccountant().compose(event, count).gdp_mu()
+    assert attained * (1 - 1e-9) <= exact <= 1.03 * attained
+    assert exact <= by_renyi <= 1.3 * attained
+    # control: a range 10% smaller has a mu that a pair refutes
+    assert (
+        pa.ExactAccountant().compose(pa.BoundedRangeEvent(0.9 * epsilon), count).gdp_mu() < attained
+    )
+
+
+@pytest.mark.parametrize("accountant", [pa.PureDpAccountant, pa.ExactAccountant, pa.AutoAccountant])
+def test_profile_of_many_responses_is_exact_where_renyi_curves_bound_nothing(
+    accountant: type[pa.Accountant],
+) -> None:
+    """600 randomized responses have the delta of a binomial at epsilon 0, where Renyi curves give 1."""
+    event = pa.PureDpEvent(0.2)
+    first, second = randomized_responses(epsilon=0.2, count=600)
+    spent = accountant().compose(event, 600)
+    delta = float(np.maximum(first - second, 0).sum())
+    assert delta * (1 - 1e-12) <= spent.get_delta(0.0) <= delta + 1e-8
+    assert pa.RdpAccountant().compose(event, 600).get_delta(0.0) == 1
+    pair = (-math.log1p(math.exp(-0.2)), -math.log1p(math.exp(0.2)))
+    attained = attained_mu((*pair, *pair[::-1]), 600)
+    assert attained <= spent.gdp_mu() <= 1.02 * attained
+
+
+@pytest.mark.parametrize(
+    "event", [pa.NonPrivateEvent(), pa.GaussianEvent(0.0), pa.PureDpEvent(math.inf)]
+)
+@pytest.mark.parametrize("accountant", [pa.ExactAccountant, pa.AutoAccountant])
+def test_release_without_noise_beside_others_has_delta_one(
+    accountant: type[pa.Accountant], event: pa.Event
+) -> None:
+    """Losses leave out what has no protection, so they count only where every event has some."""
+    spent = accountant().compose(pa.PureDpEvent(0.2), 600).compose(event)
+    assert spent.get_delta(0.0) == spent.get_delta(30.0) == 1
 
 
 @pytest.mark.parametrize("sampling_prob", [0.1, 0.5, 0.9])

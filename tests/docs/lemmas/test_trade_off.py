@@ -37,6 +37,30 @@ def test_difference_falls_with_alpha() -> None:
         assert (np.diff(differences) < 1e-9).all()
 
 
+@pytest.mark.parametrize("epsilon", [0.01, 0.3, 1.0, 4.0, 12.0])
+def test_gaussian_curve_is_below_the_corners_of_bounded_ranges(epsilon: float) -> None:
+    """The curve that meets the hyperbola of all corners on the diagonal lies below it elsewhere, and only that one."""
+    t = np.linspace(0.0, epsilon, 2001)[1:-1]
+    q = np.expm1(epsilon - t) / np.expm1(epsilon)
+    beta = np.expm1(t) / np.expm1(epsilon)
+    mu = 2 * ndtri(1 / (1 + np.exp(-epsilon / 2)))
+    assert (norm.cdf(norm.isf(q) - mu) <= beta * (1 + 1e-9)).all()
+    assert norm.cdf(norm.isf(q[1000 - 1]) - mu) == pytest.approx(beta[1000 - 1])
+    smaller = 0.999 * mu
+    assert norm.cdf(norm.isf(q[1000 - 1]) - smaller) > beta[1000 - 1]
+
+
+@pytest.mark.parametrize("epsilon", [0.01, 1.0, 12.0])
+def test_log_slope_of_the_hyperbola_has_one_inflection(epsilon: float) -> None:
+    """Half of its slope exceeds z up to one place, and is smaller after it."""
+    weight = np.exp(-epsilon)
+    z = np.linspace(-8.0, 8.0, 4001)
+    half_slope = norm.pdf(z) / (weight / (1 - weight) + norm.cdf(-z))
+    signs = np.sign(half_slope - z)
+    assert (np.diff(signs) != 0).sum() == 1
+    assert signs[0] > 0 > signs[-1]
+
+
 @pytest.mark.parametrize("num_values", [2, 5, 100])
 def test_best_guess_of_a_value_succeeds_within_the_bound(num_values: int) -> None:
     """The best guess of one of n equally likely one-hot values from a noisy sum succeeds with at most g(1 / n)."""
