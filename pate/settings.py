@@ -198,6 +198,12 @@ class RunSettings(AskingSettings, BudgetSettings):
         default=False,
         may_change_when_continued=True,
     )
+    start: Path | str | None = setting(
+        "the folder release/ of an earlier release of other people, which the student goes on from: the model of last "
+        "year, for centered votes in rounds. It costs nothing, and nobody pays twice who is not in both",
+        default=None,
+        is_path=True,
+    )
     holders: int | None = setting(
         "the number of holders of records that the teachers are spread over, as with pate-vote holders=; the privacy "
         "card then says whom the price covers",

@@ -73,15 +73,22 @@ class RoundsRelease(Release):
         recipe: the constants of the aggregator; the features are computed again by them.
         known_shares: float64 `[num_labels]`, the released share of records that know each label; None if labels have no
             gaps, or their center is public.
+        moments: float64 `[num_features - 1, num_labels]`, what the rounds told, from which a later release of other
+            people goes on (`NoisyMoments.values`); None in releases of versions that published none.
+        moment_variances: float64 of the same shape, the variance of each moment.
     """
 
     scores: Array
     student: Array
     recipe: Recipe = DEFAULT_RECIPE
     known_shares: Array | None = None
+    moments: Array | None = None
+    moment_variances: Array | None = None
 
     _OPTIONAL_FORMS: ClassVar[dict[str, ArrayForm]] = {
-        "known_shares": ArrayForm(kind="f", shape=(None,))
+        "known_shares": ArrayForm(kind="f", shape=(None,)),
+        "moments": ArrayForm(kind="f", shape=(None, None)),
+        "moment_variances": ArrayForm(kind="f", shape=(None, None)),
     }
     _FORMS: ClassVar[dict[str, ArrayForm]] = Release._FORMS | {
         "scores": ArrayForm(kind="f", shape=(None, None)),

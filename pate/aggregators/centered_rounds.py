@@ -36,6 +36,8 @@ from pate.validation import require
 from pate.votes.clipped_moments import ClippedMoments
 from pate.votes.descent import Descent
 from pate.votes.f1_threshold import expected_f1_threshold
+from pate.votes.moment_student import MomentStudent, mean_products
+from pate.votes.noisy_moments import NoisyMoments
 from pate.votes.public_start import PublicStart
 from pate.votes.recipe import DEFAULT_RECIPE, Recipe
 from pate.votes.round_votes import RoundQuestion, RoundVotes
@@ -63,6 +65,19 @@ class NoisyPrevalence:
     shares: Array
     variance: Array | float
     known: Array | float = 1.0
+
+
+@dataclass(frozen=True, eq=False)
+class RoundsStudent:
+    """The student after all rounds, and what the rounds told; both may be published.
+
+    Attributes:
+        weights: float64 `[num_features, num_labels]`, the student's weights.
+        moments: the noisy moments of these rounds and, if the descent started at an earlier release, of that release.
+    """
+
+    weights: Array
+    moments: NoisyMoments
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -131,9 +146,10 @@ class CenteredRounds:
             public_start: the weights at which the student begins, and what is unknown about them; None to begin at the
                 prevalence.
         """
-        weights = self.student(
+        student = self.student(
             votes, first_prevalence, rng=rng, record=record, public_start=public_start
         )
+        weights = student.weights
         probabilities = np.asarray(expit(votes.public @ weights), dtype=np.float64)
         scores = probabilities[:num_queries]
         return RoundsRelease(
@@ -144,6 +160,8 @@ class CenteredRounds:
             scores=scores,
             student=weights,
             recipe=self.recipe,
+            moments=student.moments.values,
+            moment_variances=student.moments.variances,
         )
 
     def student(
@@ -154,8 +172,8 @@ class CenteredRounds:
         rng: Rng | None = None,
         record: ReleaseRecord | None = None,
         public_start: PublicStart | None = None,
-    ) -> Array:
-        """Returns the student's weights, float64 `[num_features, num_labels]`, after all rounds.
+    ) -> RoundsStudent:
+        """Returns the student after all rounds, and what the rounds told.
 
         A round that the record already holds is read from the record. So a run that was killed continues with the next
         round. No epsilon covers a student without noise.
@@ -181,9 +199,16 @@ class CenteredRounds:
             num_steps=self.num_rounds,
             recipe=self.recipe,
         )
-        started = None if public_start is None else StartedDescent(descent, public_start)
-        weights = descent.start() if started is None else started.start()
+        earlier = None if public_start is None else public_start.moments
+        started = None
+        weights = descent.start()
+        if public_start is not None and earlier is not None:
+            weights = descent.with_constants(public_start.weights, first_prevalence.shares)
+        elif public_start is not None:
+            started = StartedDescent(descent, public_start)
+            weights = started.start()
         prevalence_seen = np.zeros_like(first_prevalence.shares)
+        products_seen = np.zeros_like(weights)
         for round_number in range(self.num_rounds):
             probabilities = descent.probabilities(weights)
             variance = (probabilities * (1 - probabilities)).mean(axis=0, dtype=np.float64) * known
@@ -205,6 +230,8 @@ class CenteredRounds:
             noise_rate = (noise_std * unit) ** 2 / self.num_rounds
             gradient = total * unit
             prevalence_seen += descent.prevalence_seen(probabilities, gradient) / self.num_rounds
+            products = mean_products(votes.public, probabilities)
+            products_seen += (products + gradient / descent.unclipped) / self.num_rounds
             if started is not None:
                 weights = started.moved(weights, probabilities, gradient, noise_rate)
                 continue
@@ -214,9 +241,21 @@ class CenteredRounds:
         prevalence = descent.prevalence_with(
             first_prevalence.variance, suggested_prevalence=prevalence_seen, noise_rate=noise_rate
         )
-        if started is not None:
-            return started.finished(weights, noise_rate, prevalence)
-        return descent.finished(weights, learning_times, noise_rate, prevalence)
+        moment_student = MomentStudent(votes.public, votes.variances, self.recipe)
+        moments = moment_student.moments_of(
+            products_seen,
+            prevalence,
+            noise_variance=noise_rate / descent.unclipped**2,
+            num_records=votes.total_weight * max(votes.records_per_teacher, 1.0),
+        )
+        if earlier is not None:
+            moments = moments.with_others(earlier, moment_student.expected_squares(prevalence))
+            weights = moment_student.weights(moments, prevalence=prevalence)
+        elif started is not None:
+            weights = started.finished(weights, noise_rate, prevalence)
+        else:
+            weights = descent.finished(weights, learning_times, noise_rate, prevalence)
+        return RoundsStudent(weights=weights, moments=moments)
 
     @property
     def _clip_factor(self) -> float:

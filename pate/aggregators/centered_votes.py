@@ -245,6 +245,11 @@ class CenteredVotes(Aggregator):
         prevalence_rng, votes_rng = rng.spawn(2)
         rounds = self.in_rounds(votes)
         if rounds is None:
+            rule = (
+                "null, as only votes in rounds have a start: kernel, convex or trained teachers on numbers, "
+                f"{self.recipe.fewest_teachers_in_rounds} of them or aggregator.rounds above 1, and no aggregator.clip"
+            )
+            require(self.start is None, "start", "given", rule)
             return self._release_at_once(
                 votes, record, prevalence_rng=prevalence_rng, votes_rng=votes_rng
             )
@@ -424,7 +429,11 @@ class CenteredVotes(Aggregator):
         elif is_once or self.clip is not None or center_axes > 1:
             return None
         self._rounds.require_fits(num_teachers=source.num_teachers, num_labels=source.num_labels)
-        return source.in_rounds(noise_multiplier=self.votes_multiplier, recipe=self.recipe)
+        # the noise determines the number of directions
+        noise_multiplier = self.votes_multiplier
+        if self.start is not None:
+            noise_multiplier /= self.start.more_directions
+        return source.in_rounds(noise_multiplier=noise_multiplier, recipe=self.recipe)
 
     @property
     def _rounds(self) -> CenteredRounds:

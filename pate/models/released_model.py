@@ -11,6 +11,7 @@ import numpy as np
 from pate.models.student_model import FlatModel, Rows
 from pate.pool import in_order
 from pate.votes.f1_threshold import expected_f1_threshold
+from pate.votes.public_kernel import of_length_1
 from pate.votes.public_pca import PublicPCA
 from pate.votes.recipe import DEFAULT_RECIPE, Recipe
 from pate.votes.weighted import Array
@@ -80,6 +81,26 @@ class ReleasedModel(FlatModel):
         threshold = expected_f1_threshold(model.predict_proba(public_inputs))
         return replace(model, threshold=threshold)
 
+    def features(self, inputs: Rows) -> Array:
+        """Returns the features of inputs, float64 `[num_rows, num_weights]`, of length 1.
+
+        Products of features and `weights`, plus `bias`, are the log-odds of the labels.
+
+        Args:
+            inputs: one entry of the shape `input_shape` for each row.
+        """
+        rows = np.asarray(inputs, dtype=np.float64).reshape(len(inputs), -1)
+        blocks = np.split(rows, range(_BLOCK_RECORDS, len(rows), _BLOCK_RECORDS))
+        arrays = {name: array.astype(np.float64) for name, array in self.arrays.items()}
+        columns = np.concatenate([self._columns(block, arrays) for block in blocks])
+        return of_length_1(columns)
+
+    def _columns(self, rows: Array, arrays: Mapping[str, Array]) -> Array:
+        """Returns the features of flat inputs before they are scaled to length 1."""
+        projected = np.asarray((rows - arrays["center"]) @ arrays["projection"])
+        has_height = len(arrays["weights"]) > projected.shape[1]
+        return np.append(projected, np.ones((len(rows), int(has_height))), axis=1)
+
     @staticmethod
     def formula(inputs: Any, arrays: Mapping[str, Any], xp: Any) -> Any:
         """Returns the probabilities `[num_rows, num_labels]` for flat inputs `[num_rows, num_features]`."""
@@ -106,6 +127,15 @@ class ReleasedKernelModel(ReleasedModel):
         "linear": "DK",
         "reach": "1",
     }
+
+    def _columns(self, rows: Array, arrays: Mapping[str, Array]) -> Array:
+        """Returns the directions, the height and the components of flat inputs."""
+        projected = (rows - arrays["center"]) @ arrays["projection"]
+        linear = np.append(projected, np.ones((len(rows), 1)), axis=1)
+        cosines = of_length_1(linear) @ arrays["landmarks"].T
+        kernel_values = np.exp((cosines - 1) / arrays["reach"])
+        components = kernel_values @ arrays["components"] - linear @ arrays["linear"]
+        return np.append(linear, components, axis=1)
 
     def _probabilities(self, inputs: Rows) -> Rows:
         blocks = np.split(inputs, range(_BLOCK_RECORDS, len(inputs), _BLOCK_RECORDS))

@@ -15,7 +15,7 @@ from pate.files.atomic import write_text
 from pate.files.reading import read_value
 from pate.files.strict_json import plain, to_json
 from pate.html_table import html_table
-from pate.report.privacy import Privacy, Scalar, guarantee_line
+from pate.report.privacy import EarlierPrice, Privacy, Scalar, guarantee_line
 from pate.report.released_scores import ReleasedScores
 from pate.report.wording import PAPER_LABEL, SEEDED_WARNING, percent
 from pate.validation import require, require_count
@@ -68,6 +68,8 @@ class PrivacyStatement:
     known_shares: Mapping[str, float] = field(default_factory=dict)
     # the scores on test records, which were released at a price of their own; left out of the file where none were
     scores: ReleasedScores | None = None
+    # the price of the earlier release that this one started from; left out of the file where there is none
+    start: EarlierPrice | None = None
 
     @classmethod
     def from_privacy(
@@ -107,6 +109,7 @@ class PrivacyStatement:
             attacks=privacy.attacks,
             known_shares=known_shares or {},
             scores=privacy.scores,
+            start=privacy.start,
         )
 
     @property
@@ -130,6 +133,8 @@ class PrivacyStatement:
             rows.append(("attacks", self.attacks.sentence))
         if self.scores is not None:
             rows += self.scores.rows
+        if self.start is not None:
+            rows.append(("start", self.start.sentence))
         return [*rows, ("noise", SEEDED_WARNING)] if self.noise == "seeded" else rows
 
     def _repr_html_(self) -> str:
@@ -143,7 +148,7 @@ class PrivacyStatement:
     def published_values(self) -> dict[str, Any]:
         """Returns the content of `privacy.json`, without fields that only some releases have."""
         values = dict(plain(self))
-        for name in ("stated_public", "known_shares", "scores"):
+        for name in ("stated_public", "known_shares", "scores", "start"):
             if not values[name]:
                 del values[name]
         return values
@@ -239,6 +244,7 @@ def privacy_card(
         classes="\n- Who is in which budget class: that is taken as public."
         if privacy.classes
         else "",
+        start="" if privacy.start is None else f"\n- {privacy.start.sentence}",
         scores=""
         if scores is None
         else f"\n- {scores.promise} One change replaces {cell(scores.unit)}.",

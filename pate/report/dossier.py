@@ -410,6 +410,7 @@ class Dossier:
                 f"; scores on test records, at epsilon {format_epsilon(self.scores.epsilon)} and delta "
                 f"{format_delta(self.scores.delta)} of their own, for the people in these records"
             )
+        start = "" if statement.start is None else f". {statement.start.sentence}"
         return {
             "product": {
                 "name": _TO_FILL,
@@ -445,7 +446,7 @@ class Dossier:
             "accounting": {
                 "post_processing": "the model learned from the released labels and public records alone",
                 "composition": f"the accountant {statement.accountant}, for all {statement.num_queries} queries "
-                f"together{scores}",
+                f"together{scores}{start}",
             },
             "implementation": {
                 "pre_processing_eda_hyperparameter_tuning": "no epsilon covers choices after a look at "

@@ -46,6 +46,29 @@ def guarantee_line(epsilon: float, delta: float, *, adjacency: str, unit: str) -
 
 
 @dataclass(frozen=True)
+class EarlierPrice:
+    """The price of an earlier release that a release started from, as that release states it."""
+
+    sha256: str  # of the manifest of the earlier release, which lists the digests of its files
+    epsilon: float  # what the people of the earlier release paid, by its own statement; infinity means no guarantee
+    delta: float  # the delta at which `epsilon` holds
+
+    def __post_init__(self) -> None:
+        require(self.epsilon >= 0, "start.epsilon", self.epsilon, "a number >= 0 or infinity")
+        require(0 <= self.delta < 1, "start.delta", self.delta, "a number in [0, 1)")
+
+    @property
+    def sentence(self) -> str:
+        """The facts in two sentences: what the release started from, and who pays what."""
+        epsilon = "infinite" if math.isinf(self.epsilon) else format_epsilon(self.epsilon)
+        return (
+            f"The student started from an earlier release (SHA-256 {self.sha256}), which states epsilon {epsilon} at "
+            f"delta {format_delta(self.delta)}. Each person pays for the releases that hold their own records: once, "
+            "unless they are in both."
+        )
+
+
+@dataclass(frozen=True)
 class Privacy:
     """The price of a drawn release, in its report. It is a guarantee that depends on neither votes nor noise.
 
@@ -88,6 +111,8 @@ class Privacy:
     attacks: AttackBounds | None = None
     # the scores on test records, which were released at a price of their own; None where none were
     scores: ReleasedScores | None = None
+    # the price of the earlier release that this one started from, as its folder states it; None where there is none
+    start: EarlierPrice | None = None
 
     def __post_init__(self) -> None:
         require(self.epsilon >= 0, "privacy.epsilon", self.epsilon, "a number >= 0 or infinity")

@@ -220,8 +220,9 @@ class Report:
     def to_json(self) -> str:
         """Returns the report as strict JSON, in which infinity is the text `"inf"` and an undefined number is null."""
         values = plain(self)
-        if self.privacy.scores is None:
-            del values["privacy"]["scores"]
+        for name in ("scores", "start"):
+            if getattr(self.privacy, name) is None:
+                del values["privacy"][name]
         return to_json(values)
 
     @classmethod

@@ -94,7 +94,10 @@ class RunCharge:
         self._ledger = ledger
         self._is_usual = is_usual(terms.ledger, path)
         self._owners = OwnersOfRun(
-            owners=owners, is_allowed=terms.new_account, is_usual_ledger=self._is_usual
+            owners=owners,
+            is_allowed=terms.new_account,
+            # an earlier release is of other people, whichever ledger knows them
+            may_be_known=self._is_usual and terms.start is None,
         )
         self._others = other_ledgers(path, data=account.data) if self._is_usual else []
         self._place = LedgerPlace.read(folder)

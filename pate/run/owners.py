@@ -29,14 +29,15 @@ class OwnersOfRun:
     Attributes:
         owners: the ids and groups of the records, by kind; empty if the records have neither ids nor groups.
         is_allowed: whether the user has set `new_account`, which gives the records an account of their own in any case.
-        is_usual_ledger: whether the user has not chosen the ledger. All runs in a folder of outputs share the usual
-            ledger, and two unrelated tables may both number their rows from 1. So a shared owner only leads to a
-            warning, unless there is a cap.
+        may_be_known: whether another account may list an owner: where the user has not chosen the ledger. All runs in a
+            folder of outputs share the usual ledger, and two unrelated tables may both number their rows from 1. So a
+            shared owner only leads to a warning, unless there is a cap. False for a run that starts from an earlier
+            release, whose people have to be others.
     """
 
     owners: Owners
     is_allowed: bool
-    is_usual_ledger: bool
+    may_be_known: bool
 
     def introduce(
         self, ledger: SharedLedger, account: Ledger, others: list[OtherLedger], monitor: Monitor
@@ -77,7 +78,7 @@ class OwnersOfRun:
         total = sum(map(len, self.owners.values()))
         for digest, count in num_known.items():
             knows = f"which knows {count} of these {total} ids and groups"
-            if self.is_usual_ledger and account.max_epsilon is None:
+            if self.may_be_known and account.max_epsilon is None:
                 monitor.say(
                     f"ledger={path}: these are not the data of account {digest[:12]}, {knows}: if they are the same "
                     "people, no total counts what both have cost them; ledger=PATH refuses such records"

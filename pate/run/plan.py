@@ -38,9 +38,10 @@ from pate.run.compatibility import (
 )
 from pate.run.places import Places
 from pate.run.release_terms import ReleaseTerms
+from pate.run.released_start import ReleasedStart
 from pate.setting_names import TRAIN
 from pate.settings import RunSettings
-from pate.validation import require, require_count, require_positive
+from pate.validation import InvalidValue, require, require_count, require_positive
 from pate.votes.shape import VoteShape
 
 
@@ -189,7 +190,21 @@ class Plan(ReleaseTerms, RunSettings):
                 self.budgets,
                 "data.budget= beside it, who is in which class",
             )
-        return plan
+        return plan._started(dataset)
+
+    def _started(self, dataset: Dataset) -> Plan:
+        """Returns this plan with the earlier release that its student starts from, if the setting `start` names one.
+
+        Raises `InvalidValue` if the release does not fit the data set, or the aggregator takes no start.
+        """
+        if self.start is None:
+            return self
+        aggregator = self.aggregator
+        if not isinstance(aggregator, CenteredVotes):
+            rule = "none beside this aggregator; aggregator=centered_votes goes on from an earlier release"
+            raise InvalidValue("start", self.start, rule=rule)
+        start = ReleasedStart.read(self.start, dataset=dataset, recipe=aggregator.recipe)
+        return replace(self, aggregator=replace(aggregator, start=start))
 
     def unit(self, dataset: Dataset) -> PrivacyUnit:
         """Returns the unit of privacy, which is a group of records.

@@ -11,7 +11,7 @@ import numpy as np
 from pate.accounting import Budget, PrivacyUnit, SelfComposedEvent
 from pate.accounting.attack_bounds import AttackBounds
 from pate.accounting.event_tree import failure_probability
-from pate.aggregators import Release
+from pate.aggregators import Aggregator, CenteredVotes, Release
 from pate.aggregators.centered_release import CenteredRelease, RoundsRelease
 from pate.aggregators.release import ChargedRelease
 from pate.data import Split
@@ -20,8 +20,9 @@ from pate.files.published_fields import published_fields
 from pate.pricing import PricedRelease
 from pate.report import Privacy, PrivacyStatement, privacy_card
 from pate.report.metrics import micro_f1
-from pate.report.privacy import Scalar
+from pate.report.privacy import EarlierPrice, Scalar
 from pate.report.report import ReleaseSummary
+from pate.run.released_start import ReleasedStart
 
 
 class Charge(Protocol):
@@ -96,8 +97,15 @@ def privacy_of(drawn_release: Release, release_charge: Charge) -> Privacy:
             if isinstance(value, (str, int, float, bool))
         },
         classes={budget_class.name: budget_class.epsilon for budget_class in priced.classes},
+        start=_earlier_price(aggregator),
         attacks=None if math.isinf(release_charge.epsilon) else _attack_bounds(release_charge),
     )
+
+
+def _earlier_price(aggregator: Aggregator) -> EarlierPrice | None:
+    """Returns the price of the earlier release that the student of a release started from; None if it had none."""
+    start = aggregator.start if isinstance(aggregator, CenteredVotes) else None
+    return start.price if isinstance(start, ReleasedStart) else None
 
 
 def _attack_bounds(release_charge: Charge) -> AttackBounds:

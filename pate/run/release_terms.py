@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from pate.accounting import Accountant, AutoAccountant, Budget
 from pate.aggregators import Aggregator
@@ -19,6 +20,7 @@ class ReleaseTerms(ReleaseSettings):
         aggregator: turns votes into labels.
         target_epsilon: the epsilon that noise is solved for; None leaves the noise of the aggregator as it is.
         accountant: makes a new accountant, which computes prices.
+        start: the folder of the earlier release that the student starts from; None for no start.
         new_account: true gives the records an account of their own, even if another account lists some of their owners.
         settings: the settings as plain values; a folder of a run with other values is refused.
     """
@@ -26,6 +28,7 @@ class ReleaseTerms(ReleaseSettings):
     aggregator: Aggregator
     target_epsilon: float | None = None
     accountant: Callable[[], Accountant] = AutoAccountant
+    start: Path | str | None = None
     new_account: bool = False
     settings: dict[str, object] = field(default_factory=dict)
 

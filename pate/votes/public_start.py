@@ -13,6 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from pate.votes.noisy_moments import NoisyMoments
 from pate.votes.round_votes import RoundVotes
 
 Array = NDArray[np.float64]
@@ -26,10 +27,13 @@ class PublicStart:
         weights: `[num_features - 1, num_labels]`, of all features but the constant; public.
         variances: `[num_features - 1, num_labels]`, > 0, the posterior variance of each weight: the expected square of
             what the descent has still to find, if private records follow the start; public.
+        moments: what earlier releases told, in the same features. The student then learns at the end from these moments
+            and its own together (`MomentStudent`). None for a start that no release made.
     """
 
     weights: Array
     variances: Array
+    moments: NoisyMoments | None = None
 
 
 class StartSource(ABC):
@@ -39,6 +43,11 @@ class StartSource(ABC):
     @abstractmethod
     def identity(self) -> str:
         """A text that differs between sources with different starts; it is part of the identity of a release."""
+
+    @property
+    def more_directions(self) -> float:
+        """How many times as many directions of the pool start and release together afford as the release alone."""
+        return 1.0
 
     @abstractmethod
     def public_start(self, votes: RoundVotes) -> PublicStart:

@@ -296,5 +296,5 @@ def test_clip_is_positive_for_a_student_with_certain_predictions() -> None:
     votes = votes_of(inputs, labels=inputs[:, :2] > 0, teacher_of=np.arange(400), num_teachers=400)
     sure = CenteredVotes(noise_multiplier=1e-4, prevalence_share=0.0, rounds=30)
     start = NoisyPrevalence(np.array([0.5, 0.5]), variance=0.0)
-    weights = sure._rounds.student(votes, start, rng=np.random.default_rng(5))
+    weights = sure._rounds.student(votes, start, rng=np.random.default_rng(5)).weights
     assert np.isfinite(weights).all()

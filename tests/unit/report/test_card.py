@@ -73,11 +73,11 @@ def test_the_card_has_no_number_without_an_epsilon(report: Report) -> None:
 def test_the_card_takes_only_the_price_from_the_report() -> None:
     """`Privacy` has exactly the listed fields, so that a new one is noticed."""
     # Whoever adds a field to Privacy must decide whether it may be published.
-    # `scores` were released at a price of their own.
+    # `scores` were released at a price of their own, and `start` repeats the price of an earlier, published release.
     # `won_by` is decided by the price's event and by what is installed, `plain_epsilon` by the queries that were asked.
     names = (
         "epsilon delta adjacency unit accountant mechanism num_queries paper_epsilon noise_seeded failure_prob max_gap "
-        "gap_at_50 gap_at_95 parameters target_hits plain_epsilon won_by classes unit_columns attacks scores"
+        "gap_at_50 gap_at_95 parameters target_hits plain_epsilon won_by classes unit_columns attacks scores start"
     )
     assert {item.name for item in fields(Privacy)} == set(names.split())
 

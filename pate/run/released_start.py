@@ -1,0 +1,209 @@
+"""The start of a run at an earlier release of other people: its moments, on the features of its student.
+
+The folder `release/` of the earlier run is all that is read, and may come from anybody. Its student makes features of
+inputs; its moments say what its rounds told about features and labels (`NoisyMoments`). Both are read strictly: shapes,
+types and digests are checked before anything is spent, and no code of the folder is run. Wrong numbers in it make a
+worse student. They do not change what the release tells about the records of the run, as its price covers any start
+that does not depend on these records (docs/proofs/renewal.md).
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import dataclass
+from os import PathLike
+from pathlib import Path
+from typing import Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pate.accounting import Adjacency, NoOpEvent
+from pate.accounting.special import expit
+from pate.aggregators.centered_release import RoundsRelease
+from pate.bundle.bundle import Bundle
+from pate.data import Dataset
+from pate.data.preprocessing import Preprocessing
+from pate.files.digests import file_digest
+from pate.files.manifest import MANIFEST, Manifest
+from pate.files.reading import damaged
+from pate.files.strict_json import plain
+from pate.models.released_model import ReleasedModel
+from pate.report.privacy import EarlierPrice
+from pate.validation import InvalidValue, require
+from pate.votes.moment_student import MomentStudent
+from pate.votes.noisy_moments import NoisyMoments
+from pate.votes.public_start import PublicStart, StartSource
+from pate.votes.recipe import Recipe
+from pate.votes.round_votes import RoundVotes
+
+_RELEASE = "release.npz"
+_RULE = "the file of a release in rounds"
+_REMEDY = "copy the folder anew from where it was published"
+_NAMED = 5  # labels that a refusal names
+
+
+@dataclass(frozen=True, eq=False)
+class ReleasedStart(StartSource):
+    """An earlier release, as the start of the rounds of another one.
+
+    Attributes:
+        model: the published student, which makes the features that the moments are of.
+        moments: what the rounds of the earlier release told, with labels in the order of the new data.
+        label_order: `[num_labels]`, the place of each label of the new data among those of the model.
+        price: the price of the earlier release as its folder states it, with the digest of the folder.
+        public_inputs: the public pool of the new release, float32 `[num_public, ...]`.
+        recipe: the tuned constants of the new release.
+    """
+
+    model: ReleasedModel
+    moments: NoisyMoments
+    label_order: NDArray[np.int64]
+    price: EarlierPrice
+    public_inputs: NDArray[np.float32]
+    recipe: Recipe
+
+    @classmethod
+    def read(cls, folder: str | PathLike[str], dataset: Dataset, recipe: Recipe) -> Self:
+        """Reads an earlier release, and checks that its labels and inputs are those of a data set.
+
+        Args:
+            folder: the folder `release/` of the earlier run, or a copy of it.
+            dataset: the data set of the new run, of which the names of labels and the public pool are read.
+            recipe: the tuned constants of the new release.
+
+        Raises:
+            InvalidValue: the folder holds no release in rounds, or one of a version that published no moments; a file
+                is damaged or altered; or labels, inputs or preprocessing are not those of the data set.
+        """
+        path = Path(folder).expanduser()
+        try:
+            bundle = Bundle.load(path)
+        except InvalidValue as error:
+            raise InvalidValue("start", error.value, rule=error.rule) from None
+        model = bundle.model
+        rule = "a release of centered votes in rounds, whose student has the released weights"
+        if not isinstance(model, ReleasedModel):
+            raise InvalidValue("start", folder, rule=f"{rule}; this one is of kind {model.kind}")
+        _require_labels(folder, bundle.labels, dataset.label_names)
+        _require_inputs(folder, bundle, dataset)
+        order = np.array([bundle.labels.index(name) for name in dataset.label_names])
+        moments = _read_moments(path, num_weights=len(model.arrays["weights"]), order=order)
+        is_finite = all(np.isfinite(array).all() for array in model.arrays.values())
+        require(is_finite, "start", folder, "a student of finite numbers")
+        privacy = bundle.privacy
+        if privacy is None:
+            raise InvalidValue("start", folder, rule="a release that states its price")
+        return cls(
+            model=model,
+            moments=moments,
+            label_order=order,
+            price=EarlierPrice(
+                sha256=file_digest(path / MANIFEST, remedy=_REMEDY),
+                epsilon=privacy.epsilon,
+                delta=privacy.delta,
+            ),
+            public_inputs=np.asarray(dataset.public.inputs),
+            recipe=recipe,
+        )
+
+    @property
+    def identity(self) -> str:
+        """The digest of the earlier release, as text."""
+        return f"release {self.price.sha256}"
+
+    @property
+    def more_directions(self) -> float:
+        """The root of 2: the earlier release tells as much as the new one, unless it is much smaller."""
+        return math.sqrt(2)
+
+    def public_start(self, votes: RoundVotes) -> PublicStart:
+        """Returns the student of the earlier moments, in the features of the new votes.
+
+        The moments are carried over by a fit of the new features by the earlier ones on the public pool. Their
+        prevalence is the mean probability of the earlier student there.
+        """
+        inputs = self.public_inputs[: len(votes.public)]
+        earlier = self.model.features(inputs)
+        weights = self.model.arrays["weights"][:, self.label_order].astype(np.float64)
+        bias = self.model.arrays["bias"][self.label_order].astype(np.float64)
+        floor = self.recipe.matched_floor
+        prevalence = expit(earlier @ weights + bias).mean(axis=0).clip(floor, 1 - floor)
+        # features of rounds leave room for the constant in a row of length 1
+        earlier *= math.sqrt(1 - self.recipe.constant_feature**2)
+        features = votes.public[:, :-1].astype(np.float64)
+        student = MomentStudent(
+            public_features=votes.public, feature_variances=votes.variances, recipe=self.recipe
+        )
+        return student.start(self.moments.in_features(earlier, features), prevalence)
+
+
+def _require_labels(
+    folder: str | PathLike[str], earlier: tuple[str, ...], names: tuple[str, ...]
+) -> None:
+    """Raises `InvalidValue` unless a release has exactly the labels `names`, in any order."""
+    lacking = [name for name in names if name not in earlier]
+    foreign = [name for name in earlier if name not in names]
+    differences = [
+        f"{text} {', '.join(labels[:_NAMED])}{', …' if len(labels) > _NAMED else ''}"
+        for text, labels in (("it lacks", lacking), ("it also has", foreign))
+        if labels
+    ]
+    rule = f"a release of the {len(names)} labels of the data; {'; '.join(differences)}"
+    require(not differences, "start", folder, rule)
+
+
+def _require_inputs(folder: str | PathLike[str], bundle: Bundle, dataset: Dataset) -> None:
+    """Raises `InvalidValue` unless a student takes the inputs of a data set, made by the same preprocessing."""
+    shape = bundle.form.input_shape
+    rule = f"a student of inputs of shape {dataset.input_shape}; this one takes {shape}"
+    require(shape == dataset.input_shape, "start", folder, rule)
+    is_same = _text_of(bundle.form.preprocessing) == _text_of(dataset.preprocessing)
+    rule = (
+        "a release whose inputs were made as in this run: give the schema or the features of that run, "
+        "as data.schema= or features="
+    )
+    require(is_same, "start", folder, rule)
+
+
+def _text_of(preprocessing: Preprocessing | None) -> str:
+    return "" if preprocessing is None else json.dumps(plain(preprocessing.plain()), sort_keys=True)
+
+
+def _read_moments(path: Path, num_weights: int, order: NDArray[np.int64]) -> NoisyMoments:
+    """Returns the moments in the folder of a release, which agree with its student.
+
+    Args:
+        path: the folder `release/`.
+        num_weights: the number of features of the student.
+        order: the place of each label among those of the release.
+
+    Raises:
+        InvalidValue: the release has no moments, or they are damaged or altered.
+    """
+    file = path / _RELEASE
+    digests = Manifest.read(path, rule="the digests of a release", remedy=_REMEDY).sha256
+    if file_digest(file, rule=_RULE, remedy=_REMEDY) != digests.get(_RELEASE):
+        rule = "the file as it was published"
+        raise damaged(file, rule=rule, finding="it is another", remedy=_REMEDY)
+    # no price is read from the file
+    release = RoundsRelease.load(file, event=NoOpEvent(), adjacency=Adjacency.REPLACE_ONE)
+    values = release.moments
+    variances = release.moment_variances
+    if values is None or variances is None:
+        rule = "a release with moments; the version that made this one published none"
+        raise InvalidValue("start", path, rule=rule)
+    shape = (num_weights, len(order))
+    has_numbers = (
+        values.shape == variances.shape == shape
+        and bool(np.isfinite(values).all() and np.isfinite(variances).all())
+        and bool((variances > 0).all())
+    )
+    if not has_numbers:
+        finding = f"arrays {values.shape} and {variances.shape}"
+        rule = f"finite moments {list(shape)} with variances > 0"
+        raise damaged(file, rule=rule, finding=finding, remedy=_REMEDY)
+    return NoisyMoments(
+        values=values[:, order].astype(np.float64), variances=variances[:, order].astype(np.float64)
+    )

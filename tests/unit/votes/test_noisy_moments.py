@@ -1,0 +1,64 @@
+"""Noisy moments: their average over releases, and how they are carried to other features."""
+
+import numpy as np
+
+from pate.votes.noisy_moments import NoisyMoments
+
+NUM_FEATURES = 30
+NUM_LABELS = 20
+RNG = np.random.default_rng(0)
+TRUTH = RNG.standard_normal((NUM_FEATURES, NUM_LABELS))
+EVEN = np.ones_like(TRUTH)
+
+
+def noisy(truth: np.ndarray, variance: float, seed: int) -> NoisyMoments:
+    """Returns moments with noise of one variance."""
+    noise = np.random.default_rng(seed).standard_normal(truth.shape)
+    return NoisyMoments(truth + np.sqrt(variance) * noise, variances=variance * EVEN)
+
+
+def test_moments_of_alike_people_are_averaged_by_their_variances() -> None:
+    """Moments with variances 1 and 4 count as 4 to 1, and the average has the variance 4/5."""
+    own = noisy(TRUTH, variance=1.0, seed=1)
+    earlier = noisy(TRUTH, variance=4.0, seed=2)
+    both = own.with_others(earlier, expected_squares=EVEN)
+    np.testing.assert_allclose(both.values, 0.8 * own.values + 0.2 * earlier.values)
+    np.testing.assert_allclose(both.variances, 0.8)
+
+
+def test_moments_of_unlike_people_count_less() -> None:
+    """Where two releases differ by more than their noise explains, the earlier one gets the difference as variance."""
+    own = noisy(TRUTH, variance=0.01, seed=1)
+    others = noisy(np.random.default_rng(9).standard_normal(TRUTH.shape), variance=0.01, seed=2)
+    both = own.with_others(others, expected_squares=EVEN)
+    # the difference of two independent entries of variance 1 has the variance 2
+    np.testing.assert_allclose(both.variances, 0.01, rtol=0.02)
+    assert np.abs(both.values - own.values).max() < 0.05
+
+
+def test_equal_features_keep_moments() -> None:
+    """Moments for the same features are the same numbers, also where a fit has to find that out."""
+    moments = noisy(TRUTH, variance=0.5, seed=1)
+    features = RNG.standard_normal((200, NUM_FEATURES))
+    assert moments.in_features(features, features) is moments
+    refitted = moments.in_features(features, features * (1 + 1e-12))
+    np.testing.assert_allclose(refitted.values, moments.values, rtol=1e-6)
+    np.testing.assert_allclose(refitted.variances, moments.variances, rtol=1e-6)
+
+
+def test_scaled_features_scale_moments() -> None:
+    """Features of twice the size have twice the moments, with four times the variance."""
+    moments = noisy(TRUTH, variance=0.5, seed=1)
+    features = RNG.standard_normal((200, NUM_FEATURES))
+    scaled = moments.in_features(features, 2 * features)
+    np.testing.assert_allclose(scaled.values, 2 * moments.values, rtol=1e-6)
+    np.testing.assert_allclose(scaled.variances, 2.0, rtol=1e-6)
+
+
+def test_features_that_are_new_are_as_good_as_unknown() -> None:
+    """A feature that no earlier one explains has a variance dozens of times as large."""
+    moments = noisy(TRUTH, variance=0.5, seed=1)
+    public = RNG.standard_normal((2000, NUM_FEATURES + 1))
+    carried = moments.in_features(public[:, :-1], public)
+    np.testing.assert_allclose(carried.values[:-1], moments.values, rtol=1e-6)
+    assert (carried.variances[-1] > 50 * moments.variances[-1]).all()
