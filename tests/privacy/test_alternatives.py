@@ -12,10 +12,18 @@ from scipy.stats import norm
 
 import pate.accounting as pa
 from pate.accounting.privacy_profile import privacy_profile
+from pate.aggregators.prevalence import Prevalence
+from pate.comparison.alternatives.alternative import Training
 from pate.comparison.alternatives.clipped_gradients import clipped_sums
+from pate.comparison.alternatives.covariance_method import CovarianceMethod
+from pate.comparison.alternatives.dp_fc import DpFeatureCovariance
+from pate.comparison.alternatives.dp_ls import DpLeastSquares
+from pate.comparison.alternatives.feature_covariance import CovarianceRelease, summed_entries
+from pate.comparison.alternatives.full_batch import Multipliers
 from pate.comparison.alternatives.group_gradients import GroupGradients
 from pate.comparison.alternatives.noisy_gradient import NoisyGradient
 from pate.comparison.alternatives.sampled_groups import Groups
+from tests.unit.comparison.conftest import small_bench
 
 Array = NDArray[np.float64]
 CLIP = 0.4
@@ -352,6 +360,87 @@ def test_a_group_moves_the_rounded_sum_by_at_most_the_sensitivity() -> None:
     assert furthest > 0.9 * noisy.sensitivity(
         num_entries=6
     )  # so a sensitivity of one clip is refuted
+
+
+def test_a_group_moves_the_rounded_covariance_by_at_most_the_sensitivity() -> None:
+    """A group of any number of records is replaced by another: the rounded sum of products x x^T moves by at most the
+    claimed sensitivity, sqrt(2) and rounding.
+
+    Two opposite records give the same products, and orthogonal ones reach the bound. Controls: a sensitivity that is
+    10% smaller is refuted, and so is the bound where each record is a group of its own.
+    """
+    rng = np.random.default_rng(0)
+    rest = rng.normal(size=(30, 3))
+    rest /= np.linalg.norm(rest, axis=1, keepdims=True)
+    ids = np.arange(30) // 2
+    vectors = [features for features, _ in adversaries(rng)]
+    vectors += [np.tile(axis, (size, 1)) for axis in np.eye(3) for size in (1, 40)]
+    noisy = NoisyGradient(math.sqrt(0.5), noise_multiplier=1.0, num_units=16)
+    step = noisy.step(num_entries=6)
+    sums = []
+    apart = []
+    for features in vectors:
+        together = np.concatenate([rest, features])
+        group_ids = np.concatenate([ids, np.full(len(features), 99)])
+        sums.append(np.rint(summed_entries(together, group_ids) / step))
+        own_ids = np.concatenate([ids, 99 + np.arange(len(features))])
+        apart.append(np.rint(summed_entries(together, own_ids) / step))
+    sensitivity = noisy.sensitivity(num_entries=6)
+    furthest = max(float(np.linalg.norm(a - b)) for a, b in product(sums, repeat=2))
+    assert 0.999 * math.sqrt(2) / step < furthest <= sensitivity
+    assert furthest > 0.9 * sensitivity
+    assert max(float(np.linalg.norm(a - b)) for a, b in product(apart, repeat=2)) > sensitivity
+
+
+def test_the_covariance_is_released_at_the_tested_sensitivity(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The release adds noise to the tested sums at the tested clip, with its own noise multiplier."""
+    releases = []
+
+    def release(noisy: NoisyGradient, gradient_sum: Array, rng: np.random.Generator) -> Array:
+        releases.append((noisy, gradient_sum))
+        return gradient_sum
+
+    monkeypatch.setattr(NoisyGradient, "release", release)
+    features = np.array([[1.0, 0.0], [0.6, 0.8], [0.0, 1.0]])
+    group_ids = np.array([0, 0, 1])
+    covariance = CovarianceRelease(noise_multiplier=3.0, num_groups=2).release(
+        features, group_ids, rng=np.random.default_rng(0)
+    )
+    [(noisy, gradient_sum)] = releases
+    assert noisy == NoisyGradient(clip=math.sqrt(0.5), noise_multiplier=3.0, num_units=2)
+    assert (gradient_sum == summed_entries(features, group_ids)).all()
+    assert covariance == pytest.approx(np.array([[0.34, 0.12], [0.12, 0.66]]))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("covariance", ["public", "noisy"])
+@pytest.mark.parametrize("method", [DpFeatureCovariance, DpLeastSquares])
+def test_all_releases_of_a_training_add_up_to_its_price(
+    method: type[CovarianceMethod], covariance: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The multipliers of all noisy sums of a training and of the prevalence compose to the event that it costs.
+
+    Control: with one gradient more they would cost more.
+    """
+    multipliers = []
+    sampled = NoisyGradient.release
+
+    def release(noisy: NoisyGradient, gradient_sum: Array, rng: np.random.Generator) -> Array:
+        multipliers.append(noisy.noise_multiplier)
+        return sampled(noisy, gradient_sum, rng)
+
+    monkeypatch.setattr(NoisyGradient, "release", release)
+    rival = method(name="rival", covariance=covariance)
+    bench = small_bench()
+    rival.trained(2.0, Training(bench), seed=0)
+    event = rival.event_for(2.0, num_groups=bench.dataset.private.num_groups)
+    prevalence = Prevalence(noise_multiplier=Multipliers.of_training(2.0).prevalence).event
+    assert isinstance(event, pa.GaussianEvent)
+    spent = sum(m**-2 for m in (prevalence.noise_multiplier, *multipliers))
+    assert spent == pytest.approx(event.noise_multiplier**-2, rel=1e-9)
+    assert spent + multipliers[-1] ** -2 > 1.05 * event.noise_multiplier**-2
 
 
 def test_unclipped_sums_of_a_groups_records_would_move_further() -> None:

@@ -6,17 +6,8 @@ from dataclasses import dataclass
 import numpy as np
 import scipy
 
-from pate.accounting import (
-    Event,
-    GaussianEvent,
-)
-from pate.aggregators.prevalence import Prevalence
-from pate.comparison.alternatives.alternative import (
-    PREVALENCE_SHARE,
-    Alternative,
-    Training,
-    linear_model,
-)
+from pate.comparison.alternatives.alternative import Training, linear_model
+from pate.comparison.alternatives.full_batch import FullBatch, Multipliers
 from pate.comparison.alternatives.group_gradients import GroupGradients
 from pate.comparison.alternatives.noisy_gradient import NoisyGradient
 from pate.comparison.alternatives.noisy_model import NoisyModel
@@ -24,10 +15,8 @@ from pate.run.random_streams import RandomStreams
 
 
 @dataclass(frozen=True, kw_only=True)
-class DpGradientDescent(Alternative):
+class DpGradientDescent(FullBatch):
     """Gradient descent whose every step uses the noisy sum of the gradients of all groups.
-
-    No groups are sampled, so the price is exactly that of a Gaussian mechanism.
 
     Rule: the noisy prevalence of the labels (`Prevalence`) becomes the bias. `Schedule.best` then chooses features,
     learning time and number of steps. In each step the mean gradient of every group is clipped. The sum of all groups
@@ -43,24 +32,13 @@ class DpGradientDescent(Alternative):
     Source: Song, Chaudhuri & Sarwate 2013; Tramèr & Boneh 2021 for public features; docs/proofs/alternatives.md.
     """
 
-    def event_for(self, noise_multiplier: float, *, num_groups: int) -> Event:
-        """Returns the price of the whole training, one Gaussian event; it does not depend on the number of groups."""
-        prevalence_multiplier, steps_multiplier = _multipliers(noise_multiplier)
-        prevalence = Prevalence(noise_multiplier=prevalence_multiplier).event
-        return GaussianEvent.composed([prevalence.noise_multiplier, steps_multiplier])
-
-    def rate(self, noise_multiplier: float, *, clip: float, num_groups: int) -> float:
-        """Returns the variance of the noise in an entry of a mean gradient, divided by the number of steps."""
-        # the sensitivity of a sum is two clips, and the mean is over all groups
-        return (2 * clip * _multipliers(noise_multiplier)[1] / num_groups) ** 2
-
     def trained(self, noise_multiplier: float, training: Training, *, seed: int) -> NoisyModel:
         """Trains a linear model with a seed, by noisy sums of the gradients of all groups."""
         prevalence_rng, steps_rng = RandomStreams(seed).generator("noise").spawn(2)
-        prevalence_multiplier, steps_multiplier = _multipliers(noise_multiplier)
+        multipliers = Multipliers.of_training(noise_multiplier)
         private = training.bench.dataset.private
         num_groups = training.num_groups
-        shares = training.shares(prevalence_multiplier, rng=prevalence_rng)
+        shares = training.shares(multipliers.prevalence, rng=prevalence_rng)
         schedule = self.schedule(training, noise_multiplier, shares)
         features = training.directions.features(private.inputs, ridge=schedule.ridge)
         groups = GroupGradients.from_records(
@@ -70,7 +48,7 @@ class DpGradientDescent(Alternative):
         bias = scipy.special.logit(shares.prevalence)
         noisy_gradient = NoisyGradient(
             clip=clip,
-            noise_multiplier=steps_multiplier * math.sqrt(schedule.num_steps),
+            noise_multiplier=multipliers.steps * math.sqrt(schedule.num_steps),
             num_units=num_groups,
         )
         weights = np.zeros((features.shape[1], len(bias)))
@@ -82,11 +60,3 @@ class DpGradientDescent(Alternative):
             noisy_sum = noisy_gradient.release(gradient_sum, rng=steps_rng)
             weights += learning_rates * noisy_sum / num_groups
         return linear_model(training, schedule, weights, bias)
-
-
-def _multipliers(noise_multiplier: float) -> tuple[float, float]:
-    """Returns the noise multipliers of the prevalence and of all steps together."""
-    # Gaussians compose by 1 / m^2: a share s of 1 / m^2 is the prevalence's, the rest the steps'.
-    return noise_multiplier / math.sqrt(PREVALENCE_SHARE), noise_multiplier / math.sqrt(
-        1 - PREVALENCE_SHARE
-    )

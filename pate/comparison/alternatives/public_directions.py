@@ -61,6 +61,14 @@ class PublicDirections:
             has_height=num_kept == num_varying,
         )
 
+    @property
+    def standard_deviations(self) -> Array:
+        """The standard deviation of the inputs along each direction, and along the height an average one: `[D - 1]`."""
+        variances = self.variances
+        if self.has_height:
+            variances = np.append(variances, variances.mean())
+        return np.asarray(np.sqrt(variances))
+
     def features(self, inputs: Any, *, ridge: float) -> Array:
         """Returns D features of each input, `[n, D]`, scaled to length 1.
 

@@ -58,10 +58,7 @@ class Schedule:
 
         Source: docs/when-to-take-what.md.
         """
-        variances = directions.variances
-        if directions.has_height:  # which counts as an average direction
-            variances = np.append(variances, variances.mean())
-        signal = np.sqrt(variances)
+        signal = directions.standard_deviations
         if concentrated:
             signal[1:] = 0
         signal = signal_variance * signal / signal.sum()

@@ -4,10 +4,12 @@ import numpy as np
 import pytest
 from scipy.special import expit
 
+from pate.comparison.alternatives.feature_covariance import CovarianceRelease, FeatureAxes
 from pate.comparison.alternatives.group_gradients import GroupGradients
 from pate.comparison.alternatives.noisy_gradient import NoisyGradient
 from pate.comparison.alternatives.public_directions import PublicDirections
 from pate.comparison.alternatives.schedule import Schedule
+from pate.comparison.alternatives.signal_posterior import SignalPosterior
 
 RULE = {"clip_factor": 0.5, "signal_variance": 2.0}
 
@@ -127,3 +129,74 @@ def test_noise_has_the_std_that_it_says() -> None:
     std = 3.0 * noisy.sensitivity(num_entries=drawn.size) * noisy.step(num_entries=drawn.size)
     assert drawn.std() == pytest.approx(std, rel=0.03)
     assert std == pytest.approx(3.0, rel=1e-5)
+
+
+def test_a_posterior_shrinks_by_the_known_noise() -> None:
+    """Two observations of a weight of variance 1 with noise of variance 1 and 2: mean and variance worked out by hand.
+
+    A weighted mean of 1.5 has the precision 1 + 1/2. At scale 1 it shrinks by 1.5 / 2.5, and the variance is 1 / 2.5.
+    """
+    one = np.ones((1, 1))
+    posterior = (
+        SignalPosterior.before_observations(np.ones(1), num_labels=1)
+        .with_observation(2.0 * one, one)
+        .with_observation(0.5 * one, 2.0 * one)
+    )
+    # the likeliest variance of the weight, 1.5**2 - 1 / 1.5, is between the scales 1 and 2
+    assert posterior.scale in (1.0, 2.0)
+    variance = posterior.scale
+    assert posterior.mean.item() == pytest.approx(1.5 * variance / (variance + 1 / 1.5))
+    assert posterior.variances.item() == pytest.approx(1 / (1 / variance + 1.5))
+
+
+@pytest.mark.parametrize("scale", [0.25, 8.0])
+def test_the_likeliest_scale_is_that_of_the_weights(scale: float) -> None:
+    """Weights of a known variance, observed with noise: the posterior finds the variance, of those in factors of 2."""
+    rng = np.random.default_rng(0)
+    prior_variances = np.geomspace(0.1, 10, 200)
+    spread = np.sqrt(scale * prior_variances[:, None])
+    weights = spread * rng.normal(size=(200, 30))
+    variances = np.full_like(weights, 4.0)
+    observed = weights + 2.0 * rng.normal(size=weights.shape)
+    posterior = SignalPosterior.before_observations(prior_variances, num_labels=30)
+    posterior = posterior.with_observation(observed, variances)
+    assert posterior.scale == scale
+    error = np.square(posterior.mean - weights).mean()
+    assert error == pytest.approx(posterior.variances.mean(), rel=0.1)
+    assert error < np.square(observed - weights).mean() / 1.5
+
+
+def test_axes_of_a_noisy_covariance_have_no_variance_below_the_noise() -> None:
+    """The variances along the axes are eigenvalues, raised to the largest eigenvalue of the noise."""
+    covariance = np.diag([0.5, 0.3, -0.1])
+    exact = FeatureAxes.of_covariance(covariance[:2, :2])
+    assert np.sort(exact.variances) == pytest.approx([0.3, 0.5])
+    noisy = FeatureAxes.of_covariance(covariance, noise_std=0.1)
+    assert np.sort(noisy.variances) == pytest.approx([2 * 0.1 * np.sqrt(3)] * 2 + [0.5])
+
+
+@pytest.mark.slow
+def test_a_released_covariance_is_unbiased_with_the_claimed_noise() -> None:
+    """Many releases: their mean is that of the groups, and their noise has the standard deviation of `noise_std`.
+
+    Groups count once each, whatever their number of records.
+    """
+    rng = np.random.default_rng(2)
+    features = rng.normal(size=(60, 4))
+    features /= np.linalg.norm(features, axis=1, keepdims=True)
+    group_ids = np.repeat(np.arange(24), [1, 4] * 12)
+    release = CovarianceRelease(noise_multiplier=2.0, num_groups=24)
+    released = np.array([release.release(features, group_ids, rng=rng) for _ in range(2000)])
+    of_groups = [
+        np.mean([np.outer(x, x) for x in features[group_ids == group]], axis=0)
+        for group in range(24)
+    ]
+    error = 4 * release.noise_std * np.sqrt(2 / 2000)
+    assert released.mean(axis=0) == pytest.approx(np.mean(of_groups, axis=0), abs=error)
+    spread = released.std(axis=0)
+    off_diagonal = ~np.eye(4, dtype=bool)
+    assert spread[off_diagonal] == pytest.approx(release.noise_std, rel=0.08)
+    assert spread[~off_diagonal] == pytest.approx(np.sqrt(2) * release.noise_std, rel=0.08)
+    assert (released == released.transpose(0, 2, 1)).all()
+    squared = np.square(released - np.mean(of_groups, axis=0)).sum(axis=(1, 2)).mean()
+    assert squared <= release.squared_error(num_features=4) < 1.2 * squared + 1 / 24

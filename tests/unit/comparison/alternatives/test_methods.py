@@ -11,8 +11,11 @@ import pytest
 from pate.accounting import Adjacency, Budget, GaussianEvent, gaussian_epsilon
 from pate.comparison import compare, read_runs
 from pate.comparison.alternatives import AllRecords
-from pate.comparison.alternatives.alternative import Alternative
+from pate.comparison.alternatives.alternative import Alternative, Training
+from pate.comparison.alternatives.covariance_method import CovarianceMethod
+from pate.comparison.alternatives.dp_fc import DpFeatureCovariance
 from pate.comparison.alternatives.dp_gd import DpGradientDescent
+from pate.comparison.alternatives.dp_ls import DpLeastSquares
 from pate.comparison.alternatives.dp_sgd import DpSgd
 from pate.comparison.calibration import Calibration, calibrated
 from pate.report import multilabel_metrics
@@ -22,6 +25,8 @@ from tests.unit.comparison.conftest import plan, small_bench
 
 pytestmark = pytest.mark.skipif(find_spec("opacus") is None, reason="needs opacus")  # not loaded
 GRADIENT = DpGradientDescent(name="dp_gd")
+COVARIANCE = DpFeatureCovariance(name="dp_fc")
+SQUARES = DpLeastSquares(name="dp_ls")
 LINEAR = DpSgd(name="dp_sgd", batch_size=256, num_steps=12)
 MLP = replace(LINEAR, name="mlp", network="mlp", hidden=8)
 
@@ -31,17 +36,18 @@ def budget(epsilon: float) -> Budget:
     return Budget(epsilon=epsilon, delta=1e-5)
 
 
-def test_full_batch_descent_costs_exactly_a_gaussian() -> None:
-    """The event of full-batch gradient descent is one Gaussian with the given noise multiplier:
+@pytest.mark.parametrize("method", [GRADIENT, COVARIANCE, SQUARES], ids=lambda method: method.name)
+def test_methods_without_samples_cost_exactly_a_gaussian(method: Alternative) -> None:
+    """The event of a method without samples is one Gaussian with the given noise multiplier:
     prevalence and steps add their mu^2.
 
     Fitted to epsilon 3, it costs between the Gaussian's epsilon and 3.
     """
-    event = GRADIENT.event_for(2.0, num_groups=960)
+    event = method.event_for(2.0, num_groups=960)
     assert isinstance(event, GaussianEvent)
     assert event.noise_multiplier == pytest.approx(2.0, rel=1e-9)
     assert event.noise_multiplier <= 2.0
-    contender = GRADIENT.at(budget(epsilon=3.0), small_bench())
+    contender = method.at(budget(epsilon=3.0), small_bench())
     noise = contender.parameters["noise_multiplier"]
     assert gaussian_epsilon(mu=1 / noise, target_delta=1e-5) <= contender.epsilon <= 3.0
 
@@ -68,7 +74,9 @@ def test_a_kept_calibration_is_priced_again(method: Alternative, tmp_path: Path)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("method", [GRADIENT, LINEAR, MLP], ids=lambda method: method.name)
+@pytest.mark.parametrize(
+    "method", [GRADIENT, COVARIANCE, SQUARES, LINEAR, MLP], ids=lambda method: method.name
+)
 def test_a_seed_gives_the_same_model_and_another_seed_another(method: Alternative) -> None:
     """A method trained twice with one seed gives equal probabilities, and with another seed
     different ones.
@@ -95,6 +103,60 @@ def test_invalid_method_is_refused_in_one_line() -> None:
         replace(GRADIENT, adjacency=str(Adjacency.ADD_REMOVE))
     with refused("method.network", value="cnn"):
         replace(LINEAR, network="cnn").check(small_bench())
+
+
+def test_unknown_covariance_is_refused() -> None:
+    """The covariance is public or noisy."""
+    with refused("covariance", value="private"):
+        replace(COVARIANCE, covariance="private")
+
+
+@pytest.mark.parametrize(
+    ("pool_size", "noise_multiplier", "is_noisy"),
+    [(300, 30.0, False), (300, 0.1, True), (30, 1.0, True), (30, 30.0, False)],
+)
+def test_the_covariance_with_less_error_is_taken(
+    pool_size: int, noise_multiplier: float, is_noisy: bool
+) -> None:
+    """A noisy covariance of 960 groups is released where the pool is small or the noise is.
+
+    `covariance=public` and `covariance=noisy` decide it whatever the noise.
+    """
+    dataset = small_dataset()
+    some = slice(0, pool_size)
+    bench = small_bench(data=replace(dataset, public=dataset.public.take(some)))
+    training = Training(bench)
+
+    def is_released(method: CovarianceMethod) -> bool:
+        release = method.released_covariance(training, noise_multiplier, num_features=9)
+        return release is not None
+
+    assert is_released(COVARIANCE) == is_released(SQUARES) == is_noisy
+    assert not is_released(replace(COVARIANCE, covariance="public"))
+    assert is_released(replace(COVARIANCE, covariance="noisy"))
+
+
+@pytest.mark.parametrize("covariance", ["public", "noisy"])
+def test_least_squares_without_noise_or_clip_is_ordinary(covariance: str) -> None:
+    """With next to no noise and nothing clipped, `dp_ls` predicts as least squares does on the centered labels."""
+    bench = small_bench()
+    training = Training(bench)
+    method = replace(SQUARES, covariance=covariance, clip_factor=50.0)
+    model = method.trained(1e-5, training, seed=0)
+    private = bench.dataset.private
+    shares = training.shares(1e-5, rng=np.random.default_rng(0))
+    ridge = method.schedule(training, 1e-5, shares).ridge
+    prevalence = private.labels.mean(axis=0)
+    weights = np.linalg.lstsq(
+        training.directions.features(private.inputs, ridge=ridge),
+        private.labels - prevalence,
+        rcond=None,
+    )[0]
+    test_features = training.directions.features(bench.dataset.test.inputs, ridge=ridge)
+    expected = (prevalence + test_features @ weights).clip(1e-3, 1 - 1e-3)
+    error = np.abs(model.predict_proba(bench.dataset.test.inputs) - expected).mean()
+    assert error < (0.01 if covariance == "noisy" else 0.08)
+    assert np.abs(prevalence - expected).mean() > 0.1
 
 
 def test_without_opacus_a_line_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -141,7 +203,9 @@ def test_comparison_notes_methods_that_are_useless_or_diverge(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("method", [GRADIENT, LINEAR, MLP], ids=lambda method: method.name)
+@pytest.mark.parametrize(
+    "method", [GRADIENT, COVARIANCE, SQUARES, LINEAR, MLP], ids=lambda method: method.name
+)
 def test_unknown_labels_of_private_records_are_left_out(method: Alternative) -> None:
     """Three labels of ten are known. Left out, the others let a model predict about as many labels as there are.
 

@@ -1,0 +1,183 @@
+"""The base class of alternatives that know the covariance of the features, and so the noise along each axis."""
+
+import math
+from abc import ABC
+from dataclasses import dataclass
+
+import numpy as np
+
+from pate.aggregators.prevalence import ReleasedShares
+from pate.comparison.alternatives.alternative import Training
+from pate.comparison.alternatives.feature_covariance import (
+    COVARIANCE_SHARE,
+    NOISY,
+    PUBLIC,
+    CovarianceRelease,
+    FeatureAxes,
+)
+from pate.comparison.alternatives.full_batch import FullBatch, Multipliers
+from pate.comparison.alternatives.group_gradients import Array, GroupGradients
+from pate.comparison.alternatives.noisy_gradient import NoisyGradient
+from pate.comparison.alternatives.public_directions import PublicDirections
+from pate.comparison.alternatives.signal_posterior import SignalPosterior
+from pate.run.random_streams import RandomStreams
+from pate.validation import require_choice
+
+
+@dataclass(frozen=True, kw_only=True)
+class CovarianceMethod(FullBatch, ABC):
+    """The base class of alternatives that know the covariance of the features.
+
+    Rule for the covariance, if `covariance` is None: it is that of the public pool, unless a noisy one of the private
+    features is expected to err less. The squared error of a pool of m records is taken as 1 / m. A noisy covariance
+    takes a fifth of 1 / multiplier**2 of all that is released after the prevalence.
+
+    Attributes:
+        covariance: `public`, `noisy`, or None for the rule.
+    """
+
+    covariance: str | None = None
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.covariance is not None:
+            require_choice("covariance", self.covariance, (PUBLIC, NOISY))
+
+    def released_covariance(
+        self, training: Training, noise_multiplier: float, num_features: int
+    ) -> CovarianceRelease | None:
+        """Returns the mechanism that releases the covariance, or None if that of the public pool is taken.
+
+        Args:
+            training: the data.
+            noise_multiplier: the noise multiplier of all that is released after the prevalence.
+            num_features: D, the number of features.
+        """
+        mechanism = CovarianceRelease(
+            noise_multiplier=noise_multiplier / math.sqrt(COVARIANCE_SHARE),
+            num_groups=training.num_groups,
+        )
+        of_pool = 1 / len(training.public_inputs)
+        is_noisy = self.covariance == NOISY or (
+            self.covariance is None and mechanism.squared_error(num_features) < of_pool
+        )
+        return mechanism if is_noisy else None
+
+    def first_state(
+        self, noise_multiplier: float, training: Training, *, seed: int
+    ) -> "CovarianceState":
+        """Returns what a training knows before its first gradient: prevalence, features, covariance."""
+        prevalence_rng, steps_rng = RandomStreams(seed).generator("noise").spawn(2)
+        multipliers = Multipliers.of_training(noise_multiplier)
+        private = training.bench.dataset.private
+        shares = training.shares(multipliers.prevalence, rng=prevalence_rng)
+        ridge = self.schedule(training, noise_multiplier, shares).ridge
+        features = training.directions.features(private.inputs, ridge=ridge)
+        public_features = training.directions.features(training.public_inputs, ridge=ridge)
+        covariance = self.released_covariance(training, multipliers.steps, features.shape[1])
+        if covariance is None:
+            axes = FeatureAxes.of_covariance(
+                public_features.T @ public_features / len(public_features)
+            )
+            gradient_share = 1.0
+        else:
+            axes = FeatureAxes.of_covariance(
+                covariance.release(features, private.group_ids, rng=steps_rng),
+                noise_std=covariance.noise_std,
+            )
+            gradient_share = 1 - COVARIANCE_SHARE
+        return CovarianceState(
+            shares=shares,
+            ridge=ridge,
+            public_features=public_features,
+            groups=GroupGradients.from_records(
+                features, private.labels, private.group_ids, known=private.known
+            ),
+            num_groups=training.num_groups,
+            axes=axes,
+            prior=SignalPosterior.before_observations(
+                _prior_variances(
+                    training.directions, public_features, axes, signal_variance=self.signal_variance
+                ),
+                num_labels=len(shares.prevalence),
+            ),
+            noise_multiplier=multipliers.steps / math.sqrt(gradient_share),
+            clip_factor=self.clip_factor,
+            rng=steps_rng,
+        )
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class CovarianceState:
+    """What a training knows before its first gradient: prevalence, features, covariance, and the private groups."""
+
+    shares: ReleasedShares  # the prevalence of each label, and the share of records that know it
+    ridge: float  # the ridge of the features
+    public_features: Array  # [m, D], of the public pool
+    groups: GroupGradients  # private
+    num_groups: int  # N, public
+    axes: FeatureAxes
+    prior: SignalPosterior  # of the weights along the axes, without an observation
+    noise_multiplier: float  # of all gradients together
+    clip_factor: float  # the clip, in typical lengths of a group's gradient
+    rng: np.random.Generator  # draws the noise of the gradients
+
+    def observed(
+        self,
+        posterior: SignalPosterior,
+        *,
+        bias: Array,
+        weights: Array,
+        curvature: Array,
+        num_steps: int,
+    ) -> SignalPosterior:
+        """Returns the posterior after one more noisy gradient.
+
+        The gradient along an axis is s h c times what the weight still lacks: s is the share that the clip keeps, h the
+        curvature of the label, c the variance along the axis. So a gradient is an observation of the weight with known
+        noise.
+
+        Args:
+            posterior: the posterior of the weights before the gradient.
+            bias: the log-odds of the prevalence of each label, `[L]`.
+            weights: the weights of the model, `[D, L]`.
+            curvature: the mean of p (1 - p) for each label, with p the probabilities of the model, `[L]`.
+            num_steps: the number of gradients that share the budget.
+        """
+        known = np.ones_like(bias) if self.shares.known is None else self.shares.known
+        clip = self.clip_factor * math.sqrt(float((curvature * known).sum()))
+        noisy_gradient = NoisyGradient(
+            clip=clip,
+            noise_multiplier=self.noise_multiplier * math.sqrt(num_steps),
+            num_units=self.num_groups,
+        )
+        gradient_sum = self.groups.clipped_sum(weights=weights, bias=bias, clip=clip)
+        gradient = noisy_gradient.release(gradient_sum, rng=self.rng) / self.num_groups / known
+        # A clip at a share of the typical length keeps about this share of a gradient.
+        share = min(self.clip_factor, 1.0)
+        slopes = share * curvature * self.axes.variances[:, None]  # [D, L]
+        noise_std = 2 * clip * noisy_gradient.noise_multiplier / self.num_groups / known
+        # Gradients of N groups are also a sample, the same one in all steps.
+        sampling = num_steps * share * slopes / self.num_groups
+        axes = self.axes.axes
+        return posterior.with_observation(
+            axes.T @ gradient / slopes + axes.T @ weights, (noise_std**2 + sampling) / slopes**2
+        )
+
+
+def _prior_variances(
+    directions: PublicDirections,
+    public_features: Array,
+    axes: FeatureAxes,
+    *,
+    signal_variance: float,
+) -> Array:
+    """Returns the variance of a weight along each axis, `[D]`, if log-odds vary as `Schedule.best` assumes.
+
+    The constant feature has the weight of an average feature.
+    """
+    signal = directions.standard_deviations
+    variances = signal_variance * signal / signal.sum()
+    variances /= np.square(public_features[:, :-1]).mean(axis=0)
+    variances = np.append(variances, variances.mean())
+    return np.asarray(np.square(axes.axes).T @ variances)

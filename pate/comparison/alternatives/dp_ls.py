@@ -1,0 +1,63 @@
+"""DP-LS: least squares by noisy sufficient statistics."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import scipy
+
+from pate.comparison.alternatives.alternative import Training
+from pate.comparison.alternatives.covariance_method import CovarianceMethod
+from pate.comparison.alternatives.group_gradients import Array
+from pate.comparison.alternatives.noisy_model import NoisyModel
+
+_LEAST_PROBABILITY = 1e-3
+
+
+@dataclass(frozen=True, kw_only=True)
+class DpLeastSquares(CovarianceMethod):
+    """Least squares by noisy sufficient statistics: one noisy X'Y, and a covariance X'X.
+
+    Rule: the labels Y are centered by their noisy prevalence, and `Schedule.best` chooses the features X, each of
+    length 1. A group contributes its mean of x y', clipped; the sum is released with noise once. X'X is that of the
+    public pool, or noisy. The ridge along an axis of X'X follows from the known noise (`SignalPosterior`). Predicted
+    probabilities are linear in the features. The threshold of predictions has the best expected micro-F1 on the public
+    pool.
+
+    Formal guarantees:
+        * If one group is replaced, the sum of x y' moves by at most two clips, and a sum of products x x' by sqrt(2).
+          Both together with the prevalence cost one Gaussian event.
+
+    Source: Mehta, Krichene, Thakurta, Kurakin & Cutkosky 2023, Vu & Slavkovic 2009 for noisy sufficient statistics;
+    docs/proofs/alternatives.md.
+    """
+
+    def trained(self, noise_multiplier: float, training: Training, *, seed: int) -> NoisyModel:
+        """Solves for a linear model with a seed, from the noisy sum of x y' over all groups."""
+        state = self.first_state(noise_multiplier, training, seed=seed)
+        prevalence = state.shares.prevalence
+        bias = scipy.special.logit(prevalence)
+        curvature = prevalence * (1 - prevalence)
+        # With weights of 0 a gradient is the mean of x (y - prevalence)'.
+        posterior = state.observed(
+            state.prior,
+            bias=bias,
+            weights=np.zeros((len(state.axes.variances), len(bias))),
+            curvature=curvature,
+            num_steps=1,
+        )
+        weights = state.axes.axes @ posterior.mean * curvature  # of probabilities
+
+        def log_odds(inputs: Any) -> Array:
+            features = training.directions.features(inputs, ridge=state.ridge)
+            probabilities = prevalence + features @ weights
+            return np.asarray(
+                scipy.special.logit(probabilities.clip(_LEAST_PROBABILITY, 1 - _LEAST_PROBABILITY))
+            )
+
+        return NoisyModel(
+            log_odds=log_odds,
+            bias=bias,
+            noise_variance=np.zeros(len(bias)),
+            public_inputs=training.public_inputs,
+        )

@@ -1,0 +1,119 @@
+"""The covariance of the features of a linear model, from the public pool or released with noise."""
+
+import math
+from dataclasses import dataclass
+from typing import Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pate.comparison.alternatives.group_gradients import ROWS_AT_ONCE, Array
+from pate.comparison.alternatives.noisy_gradient import NoisyGradient
+
+PUBLIC = "public"
+NOISY = "noisy"
+# of 1 / noise_multiplier**2 of all that is released after the prevalence
+COVARIANCE_SHARE = 0.2
+# A mean of products x x^T of features of length 1 is positive semidefinite with trace 1. Two such matrices are at most
+# sqrt(2) apart, as their inner product is >= 0: as far as two vectors of this length may be.
+_CLIP = math.sqrt(0.5)
+_SMALLEST_VARIANCE = 1e-9  # of the largest
+
+
+@dataclass(frozen=True, eq=False)
+class FeatureAxes:
+    """The principal axes of the features, along which the weights of a linear model are learned independently."""
+
+    axes: Array  # [D, D], orthonormal, an axis a column
+    variances: Array  # [D], the mean square of the features along each axis, > 0
+
+    @classmethod
+    def of_covariance(cls, covariance: Array, *, noise_std: float = 0.0) -> Self:
+        """Returns the axes of a covariance `[D, D]`.
+
+        Args:
+            covariance: the mean of the products x x^T of features x.
+            noise_std: the standard deviation of the noise in each entry. Variances below the largest eigenvalue of the
+                noise alone are raised to it, as their inverses would be noise.
+        """
+        variances, axes = np.linalg.eigh(covariance)
+        # Wigner's semicircle: noise of std s in each entry of a symmetric matrix has eigenvalues up to 2 s sqrt(D)
+        least = max(
+            _SMALLEST_VARIANCE * float(variances[-1]), 2 * noise_std * math.sqrt(len(variances))
+        )
+        return cls(axes=axes, variances=np.maximum(variances, least))
+
+
+@dataclass(frozen=True)
+class CovarianceRelease:
+    """A mechanism that releases the covariance of the features of N groups with Gaussian noise.
+
+    Rule: a group contributes the mean of x x^T over its records, where x are the features of a record. The sum over all
+    groups gets noise and is divided by N.
+
+    Formal guarantee: if one group is replaced, the sum moves by at most sqrt(2). The release is a
+    `GaussianEvent(noise_multiplier)`; source: docs/proofs/alternatives.md.
+    """
+
+    noise_multiplier: float  # the standard deviation of the noise divided by the sensitivity, > 0
+    num_groups: int  # N, public
+
+    @property
+    def noise_std(self) -> float:
+        """The standard deviation of the noise in an entry of the mean, apart from the diagonal, where it is larger."""
+        return self.noise_multiplier * 2 * _CLIP / (self.num_groups * math.sqrt(2))
+
+    def squared_error(self, num_features: int) -> float:
+        """Returns the expected squared Frobenius error of the released mean, at most.
+
+        It has the error of noise in D (D + 1) / 2 entries, and that of N samples.
+        """
+        num_entries = num_features * (num_features + 1) / 2
+        return num_entries * 2 * self.noise_std**2 + 1 / self.num_groups
+
+    def release(
+        self, features: Array, group_ids: NDArray[np.int64], rng: np.random.Generator
+    ) -> Array:
+        """Returns the noisy mean over groups, `[D, D]`.
+
+        Args:
+            features: `[n, D]`, each row of length 1.
+            group_ids: the group of each record, `[n]`.
+            rng: draws the noise.
+        """
+        noisy_gradient = NoisyGradient(
+            clip=_CLIP, noise_multiplier=self.noise_multiplier, num_units=self.num_groups
+        )
+        noisy = noisy_gradient.release(summed_entries(features, group_ids), rng=rng)
+        num_features = features.shape[1]
+        upper = np.triu_indices(num_features)
+        covariance = np.empty((num_features, num_features))
+        covariance[upper] = noisy / _entry_weights(num_features) / self.num_groups
+        covariance.T[upper] = covariance[upper]
+        return covariance
+
+
+def summed_entries(features: Array, group_ids: NDArray[np.int64]) -> Array:
+    """Returns the sum over groups of the mean of x x^T over the group's records, as a vector `[D (D + 1) / 2]`.
+
+    The vector has the upper triangle of the matrix. An entry off the diagonal stands for two, with a factor of sqrt(2),
+    so that two vectors are as far apart as the matrices.
+
+    Args:
+        features: `[n, D]`, the features x of each record.
+        group_ids: the group of each record, `[n]`.
+    """
+    _, group, sizes = np.unique(group_ids, return_inverse=True, return_counts=True)
+    shares = 1 / sizes[group]
+    num_features = features.shape[1]
+    total = np.zeros((num_features, num_features))
+    for start in range(0, len(features), ROWS_AT_ONCE):
+        rows = features[start : start + ROWS_AT_ONCE]
+        total += rows.T @ (rows * shares[start : start + ROWS_AT_ONCE, None])
+    return np.asarray(total[np.triu_indices(num_features)] * _entry_weights(num_features))
+
+
+def _entry_weights(num_features: int) -> Array:
+    """Returns the factor of each entry of the upper triangle in the vector, `[D (D + 1) / 2]`."""
+    rows, columns = np.triu_indices(num_features)
+    return np.where(rows == columns, 1.0, math.sqrt(2))
