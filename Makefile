@@ -38,7 +38,7 @@ run: $(RUN_STAMP) ## two runs on the embedded data: stable top-k and centered vo
 	@echo "Here the records are public (WordNet 3.0). With your own, two releases cost what the line above says."
 
 compare: $(RUN_STAMP) ## the comparison of aggregators on the embedded data: table and frontier
-	$(BIN)/pate-compare allow_useless=true 'methods=[dp_gd]'
+	$(BIN)/pate-compare allow_useless=true 'methods=[dp_gd,dp_fc,dp_ls]'
 
 test-fast: $(STAMP) ## the tests that are neither slow nor start a process, about a minute; for every change
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -n 2 --dist worksteal -m "not slow and not process"
