@@ -193,6 +193,7 @@ class CenteredRounds:
         label_scale = (label_variance / label_variance.mean()) ** self.recipe.label_scale_power
         descent = Descent(
             public_features=votes.public,
+            public_weights=votes.public_weights,
             feature_variances=votes.variances,
             prevalence=first_prevalence.shares,
             clip_factor=self._clip_factor,

@@ -40,6 +40,22 @@ def records_per_group(public_split: Split, recipe: Recipe = DEFAULT_RECIPE) -> f
     return len(public_split) / num_groups if has_enough else 1.0
 
 
+def weights_of_rows(group_ids: NDArray[np.int64], recipe: Recipe = DEFAULT_RECIPE) -> Array | None:
+    """Returns the weights of public rows that make all public groups count alike, `[num_public]`.
+
+    The result is None where the rows count alike: where no group has two rows, or where there are fewer than
+    `recipe.fewest_public_groups` groups.
+
+    Args:
+        group_ids: `[num_public]`, the group of each public row.
+        recipe: the constants of the method.
+    """
+    _, group_of, sizes = np.unique(group_ids, return_inverse=True, return_counts=True)
+    if sizes.max() == 1 or len(sizes) < recipe.fewest_public_groups:
+        return None
+    return np.asarray(1 / sizes[group_of])
+
+
 @dataclass(eq=False, kw_only=True)
 class KernelVotes(FunctionVotes):
     """The votes of `KernelTeacher`, which are computed from the private records whenever they are read.
@@ -167,10 +183,17 @@ class KernelVotes(FunctionVotes):
         directions = self._directions_in_rounds(noise_multiplier, recipe)
         private = self.private
         public_rows = max(recipe.public_rows, self.num_queries)
+        # A label's prevalence is a mean over teachers: over groups of any size, if each teacher has one of them.
+        public_weights = (
+            weights_of_rows(self.public.group_ids[:public_rows], recipe)
+            if self.num_groups == self.num_teachers
+            else None
+        )
         make_moments = partial(
             self.moments,
             directions=directions,
             public_inputs=self.public.inputs[:public_rows],
+            public_weights=public_weights,
             inputs=private.inputs,
             labels=labels_with_gaps(private.labels, private.known),
             teacher_of=self.teacher_of,

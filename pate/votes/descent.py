@@ -44,9 +44,9 @@ class Descent:
     time. The learning time is `Recipe.longer` times the time of `LearningTimes`, which assumes that the variance of
     log-odds along a direction is in proportion to the root of the direction's variance. At the end the weights become
     their posterior mean (`posterior_rows`), divided by a power of the share that the label had time to learn. The
-    constants are set such that a label's mean probability on the public rows is its prevalence. This prevalence is the
-    average of the released prevalence and of the ones that the steps suggest (`prevalence_seen`), weighted by their
-    noise.
+    constants are set such that a label's mean probability on the public rows, weighted by `public_weights`, is its
+    prevalence. This prevalence is the average of the released prevalence and of the ones that the steps suggest
+    (`prevalence_seen`), weighted by their noise.
 
     Attributes:
         public_features: float32 `[num_public, num_features]`, features of public inputs, of length 1; the last feature
@@ -57,6 +57,8 @@ class Descent:
         clip_factor: the clip as a multiple of the usual length of a gradient.
         num_steps: the number of steps, >= 1.
         recipe: the tuned constants.
+        public_weights: `[num_public]`, > 0: the weights of public rows in a label's mean probability; None where all
+            rows count alike.
     """
 
     public_features: Rows
@@ -65,6 +67,7 @@ class Descent:
     clip_factor: float
     num_steps: int
     recipe: Recipe = DEFAULT_RECIPE
+    public_weights: Array | None = None
 
     def start(self) -> Array:
         """Returns the weights `[num_features, num_labels]` that give each label its prevalence on all inputs."""
@@ -117,7 +120,7 @@ class Descent:
             probabilities: `[num_public, num_labels]`, of the model before the step.
             gradient: `[num_features, num_labels]`, the noisy mean gradient.
         """
-        mean = probabilities.mean(axis=0, dtype=np.float64)
+        mean = self._public_mean(probabilities)
         return np.asarray(mean + gradient[-1] / (self._constant * self.unclipped))
 
     def prevalence_with(
@@ -205,11 +208,17 @@ class Descent:
         high = usual - logits.min(axis=0)
         for _ in range(_BISECTIONS):
             middle = (low + high) / 2
-            mean = expit(logits + middle.astype(np.float32)).mean(axis=0, dtype=np.float64)
+            mean = self._public_mean(expit(logits + middle.astype(np.float32)))
             is_too_low = mean < prevalence
             low = np.where(is_too_low, middle, low)
             high = np.where(is_too_low, high, middle)
         return np.asarray((low + high) / 2 / self._constant)
+
+    def _public_mean(self, probabilities: Rows) -> Array:
+        """Returns the mean of probabilities `[num_public, num_labels]` over the public rows, by `public_weights`."""
+        if self.public_weights is None:
+            return np.asarray(probabilities.mean(axis=0, dtype=np.float64))
+        return np.asarray(np.average(probabilities, axis=0, weights=self.public_weights))
 
     @property
     def _constant(self) -> float:

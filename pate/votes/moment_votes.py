@@ -69,6 +69,7 @@ class MomentVotes(RoundVotes):
         round_sums: makes the sums over all records, in threads, processes or on several machines.
         storage: where the features of records lie between rounds.
         on_rows: is called with the number of records of each block whose features are to be kept.
+        public_weights: `[num_public]`, > 0, or None; see `RoundVotes`.
     """
 
     inputs: Any
@@ -83,6 +84,7 @@ class MomentVotes(RoundVotes):
     round_sums: Callable[[RoundRecords], RoundSums] = ThreadSums
     storage: FeatureStorage = DEFAULT_STORAGE
     on_rows: Callable[[int], object] = no_report
+    public_weights: Array | None = None
 
     def __post_init__(self) -> None:
         self.num_labels = self.labels.shape[1]

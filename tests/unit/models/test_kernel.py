@@ -140,6 +140,34 @@ def test_records_per_group_are_estimated_from_the_public_pool(sizes, expected):
     assert kernel_votes.records_per_group(public) == expected
 
 
+@pytest.mark.parametrize(
+    ("sizes", "weights_of_groups"),
+    [([1, 5] * 20, [1, 0.2] * 20), ([1] * 40, None), ([2] * 29, None), ([2] * 30, [0.5] * 30)],
+)
+def test_public_groups_count_alike_from_thirty_groups_on(sizes, weights_of_groups):
+    """A public row has weight 1 over the rows of its group; None for single rows or fewer than 30 groups."""
+    weights = kernel_votes.weights_of_rows(np.repeat(np.arange(len(sizes)), sizes))
+    if weights_of_groups is None:
+        assert weights is None
+    else:
+        np.testing.assert_array_equal(weights, np.repeat(weights_of_groups, sizes))
+
+
+@pytest.mark.parametrize(("num_teachers", "is_weighted"), [(50, True), (25, False)])
+def test_public_groups_count_alike_where_a_teacher_is_a_group(num_teachers, is_weighted):
+    """Teachers of two groups each have shares over records, and so have public rows."""
+    public = Split(PUBLIC, POOL_OF_50.labels, np.arange(300), group_ids=np.arange(300) // 2)
+    source = kernel_votes.KernelVotes(
+        private=split(INPUTS, LABELS),
+        teacher_of=np.arange(50) % num_teachers,
+        num_teachers=num_teachers,
+        public=public,
+        num_queries=20,
+    )
+    public_weights = source.in_rounds(noise_multiplier=1.0).public_weights
+    assert (public_weights is not None) == is_weighted
+
+
 DRAWN = np.random.default_rng(0)
 POOL = DRAWN.normal(size=(2000, 12)).astype(np.float32)
 WEIGHTS = DRAWN.normal(size=(12, 2)) @ DRAWN.normal(size=(2, 10))  # rank 2

@@ -94,6 +94,23 @@ def test_mean_probabilities_equal_the_prevalence(
     )
 
 
+def test_weighted_mean_probabilities_equal_the_prevalence(descent: Descent) -> None:
+    """With weights of public rows it is the weighted mean probability that equals the prevalence.
+
+    A step suggests the weighted mean, too.
+    """
+    rows = descent.public_features
+    public_weights = np.exp(3 * rows[:, 0])
+    weighted = replace(descent, public_weights=public_weights)
+    weights = weighted.with_constants(TRUE[:-1], descent.prevalence)
+    probabilities = weighted.probabilities(weights)
+    means = public_weights @ probabilities / public_weights.sum()
+    np.testing.assert_allclose(means, descent.prevalence, atol=1e-5)
+    assert np.abs(probabilities.mean(axis=0) - descent.prevalence).max() > 0.05
+    suggested = weighted.prevalence_seen(probabilities, gradient=np.zeros((4, 2)))
+    np.testing.assert_allclose(suggested, means, atol=1e-6)
+
+
 @pytest.mark.slow
 def test_learning_times_fall_with_the_noise(descent: Descent) -> None:
     """The larger the noise, the shorter the learning time of every direction.
