@@ -19,7 +19,7 @@ import pytest
 if TYPE_CHECKING:
     import numpy as np
 
-    from pate.testing import DrawAttack, Replay, Tape, Verdict
+    from pate.testing import DrawAttack, ReleaseTape, Replay, Verdict
 
 
 @pytest.fixture(scope="session")
@@ -28,7 +28,7 @@ def pate_replay() -> Callable[..., Replay[Any]]:
     from pate.testing import replay
 
     def check(
-        run: Callable[[Any, Tape], Any],
+        run: Callable[[Any, ReleaseTape], Any],
         data: Any,
         neighbor: Any,
         *,

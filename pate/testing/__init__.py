@@ -6,7 +6,7 @@ from pate.testing.divergences import hockey_stick, renyi
 from pate.testing.draw_attack import DrawAttack, attack_draws
 from pate.testing.lower_bounds import lower_bound
 from pate.testing.neighbors import all_histograms, neighbors
-from pate.testing.replay import Leak, Leaked, Replay, Tape, replay
+from pate.testing.replay import Leak, Leaked, ReleaseTape, Replay, replay
 from pate.testing.samples import verify_samples
 from pate.testing.verdict import PriceRefuted, Verdict
 from pate.testing.verifier import verify, verify_densities, verify_distributions
@@ -17,8 +17,8 @@ __all__ = [
     "Leak",
     "Leaked",
     "PriceRefuted",
+    "ReleaseTape",
     "Replay",
-    "Tape",
     "Verdict",
     "all_histograms",
     "attack_draws",

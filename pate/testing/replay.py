@@ -57,8 +57,8 @@ class Leaked(AssertionError):
         self.leaks = tuple(leaks)
 
 
-class Tape:
-    """The parts that a run releases: recorded in the first run, and handed out again in the second.
+class ReleaseTape:
+    """A recording of the parts that a run releases: made in the first run, and played back in the second.
 
     A tape has the methods of `pate.aggregators.record.ReleaseRecord`, so an aggregator takes it in place of a record.
     """
@@ -192,7 +192,7 @@ class Replay(Generic[Value]):
 
 
 def replay(
-    run: Callable[[Data, Tape], Any],
+    run: Callable[[Data, ReleaseTape], Any],
     data: Data,
     neighbor: Data,
     *,
@@ -200,9 +200,10 @@ def replay(
 ) -> Replay[Any]:
     """Runs a function on data, and on neighboring data with the same releases, and returns what differs else.
 
-    The function takes the data and a tape, makes each release inside `tape.part` or `tape.query`, and returns all that
-    it publishes. Values are compared by content: arrays with dtype and shape, dataclasses by field, mappings and
-    sequences by entry, a `Path` by the files in it. Errors of type `Exception` count as refusals, which are compared.
+    The function takes the data and a tape, and returns all that it publishes. It makes each release inside
+    `release_tape.part` or `release_tape.query`. Values are compared by content: arrays with dtype and shape,
+    dataclasses by field, mappings and sequences by entry, a `Path` by the files in it. Errors of type `Exception` count
+    as refusals, which are compared.
     Anything random besides releases needs a fixed seed in the function.
 
     Args:
@@ -213,19 +214,19 @@ def replay(
         hidden: returns True for a printed line that only the owner of the data sees, or that shows a time; None hides
             no line.
 
-    >>> def mean(numbers, tape):
-    ...     total = tape.query("total", sum(numbers), lambda exact: exact + 0.3, sensitivity=1)
+    >>> def mean(numbers, release_tape):
+    ...     total = release_tape.query("total", sum(numbers), lambda exact: exact + 0.3, sensitivity=1)
     ...     return total / len(numbers)
     >>> replay(mean, [0, 1, 1], [0, 1, 0]).leaks
     ()
     >>> print(replay(mean, [0, 1, 1], [0, 1]).leaks[0])
     returned: 0.7666666666666666 on the data, 1.15 on the neighbor
     """
-    tape = Tape()
-    first = _shown(run, data, tape)
-    tape.freeze()
-    second = _shown(run, neighbor, tape)
-    leaks = [*tape.leaks, *tape.unasked()]
+    release_tape = ReleaseTape()
+    first = _shown(run, data, release_tape)
+    release_tape.freeze()
+    second = _shown(run, neighbor, release_tape)
+    leaks = [*release_tape.leaks, *release_tape.unasked()]
     leaks += differences(first.refusal, second.refusal, "refusal")
     if not first.refusal and not second.refusal:
         leaks += differences(first.returned, second.returned, "returned")
@@ -239,10 +240,10 @@ def replay(
         )
         for number, (before, after) in enumerate(lines, start=1):
             leaks += differences(before, after, f"{name}, line {number}")
-    return Replay(leaks=tuple(leaks), parts=tape.names, first=first, second=second)
+    return Replay(leaks=tuple(leaks), parts=release_tape.names, first=first, second=second)
 
 
-def _shown(run: Callable[[Data, Tape], Any], data: Data, tape: Tape) -> Shown:
+def _shown(run: Callable[[Data, ReleaseTape], Any], data: Data, release_tape: ReleaseTape) -> Shown:
     """Calls a function and returns all that it has shown."""
     stdout = io.StringIO()
     stderr = io.StringIO()
@@ -255,7 +256,7 @@ def _shown(run: Callable[[Data, Tape], Any], data: Data, tape: Tape) -> Shown:
     ):
         warnings.simplefilter("always")
         try:
-            returned = run(data, tape)
+            returned = run(data, release_tape)
         except Exception as error:
             refusal = f"{type(error).__name__}: {error}"
     return Shown(

@@ -1,5 +1,6 @@
 """Whole runs are recorded, and replayed on neighboring data with the same releases: nothing else may differ."""
 
+import bz2
 import csv
 import re
 import sys
@@ -12,10 +13,11 @@ from typing import Any
 import numpy as np
 import pytest
 from PIL import Image
+from sklearn.datasets import load_digits
 
 from pate import PATEClassifier
 from pate.aggregators.record import MemoryRecord
-from pate.data import Arrays, Dataset
+from pate.data import Arrays, Dataset, embedded
 from pate.data.texts.vectors import TextVectors
 from pate.features import Text
 from pate.report import Report
@@ -24,7 +26,7 @@ from pate.run.folder import RunFolder
 from pate.run.ledger_record import LedgerRecord
 from pate.run.score_release import ScoreCharge
 from pate.run.students import StudentTraining, TrainedStudent
-from pate.testing import Leaked, Replay, Tape, replay
+from pate.testing import Leaked, ReleaseTape, Replay, replay
 from pate.validation import require
 from scripts.synth_faces.face_copy import FaceCopy
 from tests.e2e.commands import call
@@ -177,6 +179,83 @@ def write_faces(folder: Path, is_neighbor: bool) -> list[str]:
     return [f"data.root={folder}/faces", f"data.cache={folder}/cache"]
 
 
+def write_wordnet(folder: Path, is_neighbor: bool) -> list[str]:
+    """Writes a small part of WordNet-40; one private family has far inputs, other labels and a further synset."""
+    with np.load(embedded.ARCHIVE) as arrays:
+        parts = dict(arrays)
+    ends = np.append(0, np.cumsum(parts["split_sizes"]))
+    sizes = (80, 60, 300)  # public, test, private
+    taken = np.concatenate(
+        [start + np.arange(size) for start, size in zip(ends, sizes, strict=False)]
+    )
+    names = ("features", "labels", "record_ids", "group_ids")
+    small = {name: parts[name][taken] for name in names}
+    small["record_ids"] = np.arange(len(taken), dtype=np.int32)
+    lines = [f"gloss of number {number % 50}" for number in range(len(taken))]
+    if is_neighbor:
+        first = sum(sizes[:2])
+        family = small["group_ids"] == small["group_ids"][first]
+        small["features"][family] = 127
+        small["labels"][family] ^= 255
+        small = {
+            name: np.append(values, values[first : first + 1], axis=0)
+            for name, values in small.items()
+        }
+        small["record_ids"][-1] = len(taken)
+        sizes = (80, 60, 301)
+        lines[first] = "xylophone quixotic zugzwang " * 40
+        lines.append(lines[first])
+    np.savez(
+        folder / "wordnet40.npz",
+        **small,
+        label_names=parts["label_names"],
+        split_sizes=np.array(sizes),
+    )
+    (folder / "glosses.txt.bz2").write_bytes(bz2.compress("\n".join(lines).encode()))
+    return ["data=wordnet"]
+
+
+def write_digits(folder: Path, is_neighbor: bool) -> list[str]:
+    """Writes the digits of scikit-learn; those of one private pool are black and have other labels in the neighbor."""
+    pixels, digits = load_digits(return_X_y=True)
+    if is_neighbor:
+        pool = np.random.default_rng(0).permutation(len(digits))[:12]
+        pixels[pool] = 16
+        digits[pool] = (digits[pool] + 1) % 10
+    np.savez(folder / "digits.npz", pixels=pixels, digits=digits)
+    return ["data=digits_grid", "data.num_private=300", "data.num_public=60", "data.num_test=40"]
+
+
+def write_hub_folder(folder: Path, is_neighbor: bool) -> list[str]:
+    """Writes the arrays of `write_arrays` as a saved data set of Hugging Face."""
+    datasets = pytest.importorskip("datasets")
+    datasets.disable_progress_bars()  # of the writing here, which show times
+    write_arrays(folder, is_neighbor)
+    splits = {}
+    for split in ("private", "public", "test"):
+        with np.load(folder / f"{split}.npz") as arrays:
+            columns = {name: arrays[name].tolist() for name in arrays.files}
+        for number, label in enumerate(zip(*columns.pop("labels"), strict=True)):
+            columns[f"label_{number}"] = list(map(int, label))
+        splits[split] = datasets.Dataset.from_dict(columns)
+    datasets.DatasetDict(splits).save_to_disk(str(folder / "saved"))
+    return [
+        *("data=huggingface", f"data.path={folder}/saved", "data.inputs=[inputs]"),
+        *("data.labels=[label_0,label_1,label_2]", "data.group=groups"),
+    ]
+
+
+def use_embedded_files(patch: pytest.MonkeyPatch, folder: Path) -> None:
+    """Makes the data sets that need no file of a user read the files that a writer left in a folder."""
+    if (folder / "wordnet40.npz").exists():
+        patch.setattr(embedded, "ARCHIVE", folder / "wordnet40.npz")
+        patch.setattr(embedded, "GLOSSES", folder / "glosses.txt.bz2")
+    if (folder / "digits.npz").exists():
+        with np.load(folder / "digits.npz") as arrays:
+            digits = arrays["pixels"], arrays["digits"]
+        patch.setattr("sklearn.datasets.load_digits", lambda **_: digits)
+
+
 CENTERED = ("experiment=centered_votes", "num_queries=60")
 RUNS: dict[str, tuple[Writer, Sequence[str]]] = {
     "arrays": (write_arrays, (*VOTES, *FEW)),
@@ -187,6 +266,10 @@ RUNS: dict[str, tuple[Writer, Sequence[str]]] = {
     "texts": (write_texts, (*VOTES, *FEW)),
     "images": (write_images, (*VOTES, *FEW)),
     "pictures": (write_pictures, (*VOTES, *FEW)),
+    "wordnet": (write_wordnet, CENTERED),
+    "wordnet as texts": (write_wordnet, (*VOTES, *FEW, "features=text")),
+    "digits_grid": (write_digits, (*VOTES, *FEW)),
+    "huggingface": (write_hub_folder, (*VOTES, *FEW)),
     "session": (write_arrays, (*VOTES, *FEW, "aggregator=boundary_max")),
     "experiment=centered_votes": (write_arrays, CENTERED),
     "priced scores": (write_arrays, (*CENTERED, "score_epsilon=.5")),
@@ -221,18 +304,30 @@ RUNS: dict[str, tuple[Writer, Sequence[str]]] = {
 """The kinds of data, and all experiments that ship, on small data and with teachers that take no minutes."""
 
 
+CONF = Path(__file__).resolve().parents[2] / "conf"
+KINDS = {
+    "arrays": "arrays",
+    "digits_grid": "digits_grid",
+    "huggingface": "huggingface",
+    "image_folder": "pictures",
+    "table": "table",
+    "wordnet": "wordnet",
+}
+"""The run that stands for each kind of data in `conf/data`, by its name there."""
+
+
 @contextmanager
-def releases_through(tape: Tape) -> Iterator[None]:
+def releases_through(release_tape: ReleaseTape) -> Iterator[None]:
     """Sends each part that a run releases through a tape, which hands out the frozen parts in the second run."""
     original = LedgerRecord.part
 
     def part(self: LedgerRecord, name: str, draw: Callable[[], Any]) -> Any:
-        return original(self, name, lambda: tape.part(name, draw))
+        return original(self, name, lambda: release_tape.part(name, draw))
 
     drawn = ScoreCharge._drawn
 
     def drawn_scores(self: ScoreCharge, *arguments: Any) -> bytes:
-        return tape.part("scores", lambda: drawn(self, *arguments))
+        return release_tape.part("scores", lambda: drawn(self, *arguments))
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(LedgerRecord, "part", part)
@@ -243,12 +338,17 @@ def releases_through(tape: Tape) -> Iterator[None]:
 def replayed(write: Writer, settings: Sequence[str], folder: Path) -> Replay[Any]:
     """Runs `pate-train` on data and, with the same releases, on a neighbor; returns what differs else."""
 
-    def run(is_neighbor: bool, tape: Tape) -> Path:
+    def run(is_neighbor: bool, release_tape: ReleaseTape) -> Path:
         place = folder / ("neighbor" if is_neighbor else "data")
         place.mkdir()
         words = [*write(place, is_neighbor), *SETTINGS, *settings]
         places = [f"output_dir={place}/run", f"ledger={place}/ledger.db"]
-        with releases_through(tape), without_pictures():
+        with (
+            releases_through(release_tape),
+            without_pictures(),
+            pytest.MonkeyPatch.context() as patch,
+        ):
+            use_embedded_files(patch, place)
             ended = call("train", arguments=[*words, *places])
         sys.stdout.write(ended.stdout)
         sys.stderr.write(ended.stderr)
@@ -257,6 +357,21 @@ def replayed(write: Writer, settings: Sequence[str], folder: Path) -> Replay[Any
         return place / "run" / "release"
 
     return replay(run, False, True, hidden=is_owners)
+
+
+def test_every_experiment_and_kind_of_data_is_replayed() -> None:
+    """A new experiment or kind of data needs a run here."""
+    words = {word for _, settings in RUNS.values() for word in settings}
+    assert {f"experiment={path.stem}" for path in CONF.glob("experiment/*.yaml")} <= words
+    kinds = {path.stem for path in CONF.glob("data/*.yaml")}
+    assert kinds == {*KINDS, "celeba"}  # celeba by its two experiments
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_writer_names_its_kind_of_data(kind: str, tmp_path: Path) -> None:
+    """The run that stands for a kind of data reads that kind."""
+    write, _ = RUNS[KINDS[kind]]
+    assert f"data={kind}" in write(tmp_path, False)
 
 
 @pytest.mark.parametrize("name", RUNS)
@@ -352,6 +467,7 @@ FAULTS: dict[str, tuple[Callable[[pytest.MonkeyPatch], None], str, str]] = {
     "scaler": (standardize_by_private_rows, "arrays", "student/student.safetensors"),
     "vocabulary": (take_words_of_private_texts, "texts", "text-"),
     "number of rows": (publish_number_of_rows, "arrays", "config.yaml"),
+    "number of rows of wordnet": (publish_number_of_rows, "wordnet", "config.yaml"),
     "refusal": (refuse_by_private_labels, "arrays", "refusal"),
     "threshold": (choose_threshold_by_private_scores, "arrays", "schema.json.threshold"),
 }
@@ -375,7 +491,7 @@ def test_a_planted_fault_is_caught(fault: str, tmp_path: Path) -> None:
 def test_a_fit_shows_nothing_but_its_release(tmp_path: Path) -> None:
     """A fitted classifier that is published has equal files and warnings on neighbors."""
 
-    def fit(is_neighbor: bool, tape: Tape) -> Path:
+    def fit(is_neighbor: bool, release_tape: ReleaseTape) -> Path:
         place = tmp_path / ("neighbor" if is_neighbor else "data")
         place.mkdir()
         write_arrays(place, is_neighbor)
@@ -384,7 +500,7 @@ def test_a_fit_shows_nothing_but_its_release(tmp_path: Path) -> None:
         original = MemoryRecord.part
 
         def part(self: MemoryRecord, name: str, draw: Callable[[], Any]) -> Any:
-            return original(self, name, lambda: tape.part(name, draw))
+            return original(self, name, lambda: release_tape.part(name, draw))
 
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(MemoryRecord, "part", part)

@@ -16,12 +16,12 @@ DATA, NEIGHBOR = np.array([0.0, 1.0]), np.array([9.0, 1.0])
 
 
 def test_replay(pate_replay):
-    def total(data, tape):
-        return tape.query("sum", np.clip(data, 0, 1).sum(), lambda exact: exact + 0.5, sensitivity=1)
+    def total(data, release_tape):
+        return release_tape.query("sum", np.clip(data, 0, 1).sum(), lambda exact: exact + 0.5, sensitivity=1)
 
     assert pate_replay(total, DATA, NEIGHBOR).parts == ("sum",)
     with pytest.raises(Leaked):
-        pate_replay(lambda data, tape: total(data, tape) / data.std(), DATA, NEIGHBOR)
+        pate_replay(lambda data, release_tape: total(data, release_tape) / data.std(), DATA, NEIGHBOR)
 
 
 def test_verify(pate_verify):

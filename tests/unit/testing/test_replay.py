@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from pate.aggregators import GaussianVotes
-from pate.testing import Leaked, Tape, replay
+from pate.testing import Leaked, ReleaseTape, replay
 from pate.votes.arrays import CountedVotes
 from tests.refusals import refused
 
@@ -27,10 +27,10 @@ class Model:
     name: str = "mean"
 
 
-def released_mean(data: np.ndarray, tape: Tape) -> float:
+def released_mean(data: np.ndarray, release_tape: ReleaseTape) -> float:
     """Releases the clipped sum with noise, and returns the mean."""
     clipped = np.clip(data, 0, 1).sum()
-    return tape.query("sum", clipped, lambda exact: exact + 0.25, sensitivity=1) / 4
+    return release_tape.query("sum", clipped, lambda exact: exact + 0.25, sensitivity=1) / 4
 
 
 def test_a_sound_function_has_no_leaks() -> None:
@@ -42,51 +42,51 @@ def test_a_sound_function_has_no_leaks() -> None:
     result.require_sound()
 
 
-def scaled(data: np.ndarray, tape: Tape) -> Model:
+def scaled(data: np.ndarray, release_tape: ReleaseTape) -> Model:
     """Publishes the mean, divided by the private standard deviation."""
-    return Model(released_mean(data, tape) / float(data.std()))
+    return Model(released_mean(data, release_tape) / float(data.std()))
 
 
-def counted(data: np.ndarray, tape: Tape) -> dict[str, Any]:
+def counted(data: np.ndarray, release_tape: ReleaseTape) -> dict[str, Any]:
     """Publishes the number of large rows."""
-    return {"mean": released_mean(data, tape), "large": [int((data > 2).sum())]}
+    return {"mean": released_mean(data, release_tape), "large": [int((data > 2).sum())]}
 
 
-def printed(data: np.ndarray, tape: Tape) -> float:
+def printed(data: np.ndarray, release_tape: ReleaseTape) -> float:
     """Prints a private maximum."""
     sys.stdout.write(f"fits\nmaximum {data.max()}\n")
-    return released_mean(data, tape)
+    return released_mean(data, release_tape)
 
 
-def warned(data: np.ndarray, tape: Tape) -> float:
+def warned(data: np.ndarray, release_tape: ReleaseTape) -> float:
     """Warns of a private outlier."""
     if data.max() > 2:
         warnings.warn("an outlier", stacklevel=1)
-    return released_mean(data, tape)
+    return released_mean(data, release_tape)
 
 
-def refusing(data: np.ndarray, tape: Tape) -> float:
+def refusing(data: np.ndarray, release_tape: ReleaseTape) -> float:
     """Refuses a private outlier."""
     if data.max() > 2:
         raise ValueError("an outlier")
-    return released_mean(data, tape)
+    return released_mean(data, release_tape)
 
 
-def unclipped(data: np.ndarray, tape: Tape) -> float:
+def unclipped(data: np.ndarray, release_tape: ReleaseTape) -> float:
     """Adds noise for a sensitivity of 1 to a sum that moves by 5."""
-    return tape.query("sum", data.sum(), lambda exact: exact + 0.25, sensitivity=1)
+    return release_tape.query("sum", data.sum(), lambda exact: exact + 0.25, sensitivity=1)
 
 
-def adaptive(data: np.ndarray, tape: Tape) -> float:
+def adaptive(data: np.ndarray, release_tape: ReleaseTape) -> float:
     """Releases a second part where a private number is large."""
     if data.max() > 2:
-        tape.part("second", lambda: 1.0)
-    return released_mean(data, tape)
+        release_tape.part("second", lambda: 1.0)
+    return released_mean(data, release_tape)
 
 
-def shaped(data: np.ndarray, tape: Tape) -> float:
+def shaped(data: np.ndarray, release_tape: ReleaseTape) -> float:
     """Releases noise for each distinct private number."""
-    drawn = tape.part("noise", lambda: {"values": np.zeros(len(np.unique(data)))})
+    drawn = release_tape.part("noise", lambda: {"values": np.zeros(len(np.unique(data)))})
     return float(drawn["values"].sum())
 
 
@@ -128,8 +128,8 @@ def test_hidden_lines_are_not_compared() -> None:
 def test_files_of_a_returned_folder_are_compared(tmp_path: Path) -> None:
     """Arrays, JSON and texts are compared by entry, other files by their bytes."""
 
-    def write(data: np.ndarray, tape: Tape) -> Path:
-        tape.part("nothing", lambda: None)
+    def write(data: np.ndarray, release_tape: ReleaseTape) -> Path:
+        release_tape.part("nothing", lambda: None)
         folder = tmp_path / "release"
         folder.mkdir(exist_ok=True)
         np.savez(folder / "arrays.npz", public=np.ones(2), private=data[:1])
@@ -151,10 +151,10 @@ def test_files_of_a_returned_folder_are_compared(tmp_path: Path) -> None:
 def test_an_aggregator_takes_the_tape_as_its_record() -> None:
     """A release of an aggregator is frozen, so its labels are equal on the neighbor."""
 
-    def label(counts: np.ndarray, tape: Tape) -> np.ndarray:
+    def label(counts: np.ndarray, release_tape: ReleaseTape) -> np.ndarray:
         votes = CountedVotes(counts, num_teachers=10)
         aggregator = GaussianVotes(noise_std=2.0)
-        return aggregator.release(votes, np.random.default_rng(0), tape).labels
+        return aggregator.release(votes, np.random.default_rng(0), release_tape).labels
 
     counts = np.array([[5, 9], [1, 0]])
     result = replay(label, counts, counts + np.array([1, 0]))
@@ -165,4 +165,4 @@ def test_an_aggregator_takes_the_tape_as_its_record() -> None:
 def test_a_sensitivity_below_zero_is_refused() -> None:
     """A distance cannot be negative."""
     with refused("sensitivity", value=-1.0):
-        Tape().query("sum", 1.0, float, sensitivity=-1.0)
+        ReleaseTape().query("sum", 1.0, float, sensitivity=-1.0)
