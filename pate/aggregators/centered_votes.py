@@ -429,11 +429,15 @@ class CenteredVotes(Aggregator):
         elif is_once or self.clip is not None or center_axes > 1:
             return None
         self._rounds.require_fits(num_teachers=source.num_teachers, num_labels=source.num_labels)
-        # the noise determines the number of directions
-        noise_multiplier = self.votes_multiplier
-        if self.start is not None:
-            noise_multiplier /= self.start.more_directions
-        return source.in_rounds(noise_multiplier=noise_multiplier, recipe=self.recipe)
+        if self.start is None:
+            return source.in_rounds(noise_multiplier=self.votes_multiplier, recipe=self.recipe)
+        # The noise determines the number of directions. A kernel is added where the release alone would have one.
+        factor = self.start.more_directions
+        kernel_from = self.recipe.kernel_from * factor
+        return source.in_rounds(
+            noise_multiplier=self.votes_multiplier / factor,
+            recipe=replace(self.recipe, kernel_from=kernel_from),
+        )
 
     @property
     def _rounds(self) -> CenteredRounds:

@@ -132,11 +132,10 @@ class ReleasedStart(StartSource):
         prevalence = expit(earlier @ weights + bias).mean(axis=0).clip(floor, 1 - floor)
         # features of rounds leave room for the constant in a row of length 1
         earlier *= math.sqrt(1 - self.recipe.constant_feature**2)
-        features = votes.public[:, :-1].astype(np.float64)
         student = MomentStudent(
             public_features=votes.public, feature_variances=votes.variances, recipe=self.recipe
         )
-        return student.start(self.moments.in_features(earlier, features), prevalence)
+        return student.start(student.carried(self.moments, earlier, prevalence), prevalence)
 
 
 def _require_labels(

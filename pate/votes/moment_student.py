@@ -91,6 +91,23 @@ class MomentStudent:
             moments=moments,
         )
 
+    def carried(
+        self, moments: NoisyMoments, earlier_features: Array, prevalence: Array
+    ) -> NoisyMoments:
+        """Returns moments of other features as moments of this student's features; see `NoisyMoments.in_features`.
+
+        Args:
+            moments: the moments of the other features.
+            earlier_features: `[num_public, num_earlier]`, the other features on the public rows, without a constant.
+            prevalence: `[num_labels]`, in (0, 1).
+        """
+        return moments.in_features(
+            earlier_features,
+            features=self.public_features[:, :-1].astype(np.float64),
+            weight_variances=self._descent(prevalence).weight_variances,
+            curvature=prevalence * (1 - prevalence),
+        )
+
     def moments_of(
         self, products: Array, prevalence: Array, *, noise_variance: Array, num_records: float
     ) -> NoisyMoments:

@@ -66,25 +66,38 @@ class NoisyMoments:
         values = (self.values * precision + others.values * others_precision) * variances
         return NoisyMoments(values=values, variances=variances)
 
-    def in_features(self, earlier_features: Array, features: Array) -> NoisyMoments:
+    def in_features(
+        self,
+        earlier_features: Array,
+        features: Array,
+        *,
+        weight_variances: Array,
+        curvature: Array,
+    ) -> NoisyMoments:
         """Returns these moments for other features, of which the earlier ones may explain only a part.
 
         Each new feature is fitted by the earlier features on public rows, by least squares. Its moment is the same
-        combination of the earlier moments, divided by the share of its mean square that the fit explains. Equal
-        features give equal moments. A feature that the fit does not explain has a variance that is as good as infinite.
+        combination of the earlier moments, divided by the share of its mean square that the fit explains. What the fit
+        misses is an error, whose variance is computed for labels of a linear model with random weights. So a feature
+        that the fit hardly explains has a variance that is as good as infinite. Equal features keep their moments.
 
         Args:
             earlier_features: `[num_public, num_earlier]`, the features of these moments on public rows.
             features: `[num_public, num_features]`, the new features on the same rows.
+            weight_variances: `[num_features]`, the variance that a weight of each new feature is expected to have.
+            curvature: `[num_labels]`, p (1 - p) for a label with prevalence p.
         """
         if np.array_equal(earlier_features, features):
             return self
         combination = np.linalg.lstsq(earlier_features, features, rcond=_CUT_OFF)[0]
-        explained = np.square(earlier_features @ combination).sum(axis=0)
-        total = np.maximum(np.square(features).sum(axis=0), np.finfo(np.float64).tiny)
-        share = np.maximum(explained / total, _LEAST_EXPLAINED)[:, None]
-        values = combination.T @ self.values / share
-        variances = (combination**2).T @ self.variances / share**2
-        # a feature without any part in the earlier ones has no noise from them either
-        least = self.variances.mean(axis=0) / share**2 * _LEAST_EXPLAINED
-        return NoisyMoments(values=values, variances=np.maximum(variances, least))
+        products = features.T @ features / len(features)  # [k, k]
+        fitted_products = (earlier_features @ combination).T @ features / len(features)
+        least = np.finfo(np.float64).tiny
+        share = np.diag(fitted_products) / np.maximum(np.diag(products), least)
+        share = np.maximum(share, _LEAST_EXPLAINED)[:, None]
+        missed = fitted_products / share - products
+        variances = np.outer(missed**2 @ weight_variances, curvature**2)
+        variances += (combination**2).T @ self.variances / share**2
+        return NoisyMoments(
+            values=combination.T @ self.values / share, variances=np.maximum(variances, least)
+        )

@@ -8,6 +8,7 @@ first: as the start of rounds decides the student, the clip and the noise of the
 from itertools import product
 
 import numpy as np
+import pytest
 from numpy.typing import NDArray
 from scipy.stats import norm
 
@@ -68,6 +69,7 @@ def largest_divergence(pairs: list[tuple[Array, Array]]) -> Array:
     return largest_renyi(first_laws, second_laws)
 
 
+@pytest.mark.slow
 def test_a_person_of_the_earlier_cohort_pays_the_first_release() -> None:
     """Whoever renews the model: the second release is post-processing of the first for its people."""
     pairs = [
@@ -90,6 +92,7 @@ def test_a_person_of_the_later_cohort_pays_the_second_release() -> None:
     assert assert_covered(largest_divergence(pairs), price_curve(PRICE_OF_ONE)) > 0.9
 
 
+@pytest.mark.slow
 def test_a_person_in_both_cohorts_pays_both_releases() -> None:
     """The sum of both prices covers a person who votes twice, and the price of one release does not."""
     pairs = [

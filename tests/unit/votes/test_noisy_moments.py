@@ -17,6 +17,16 @@ def noisy(truth: np.ndarray, variance: float, seed: int) -> NoisyMoments:
     return NoisyMoments(truth + np.sqrt(variance) * noise, variances=variance * EVEN)
 
 
+def carried(moments: NoisyMoments, earlier: np.ndarray, features: np.ndarray) -> NoisyMoments:
+    """Returns moments for new features, for weights of variance 1 and labels that half of the people have."""
+    return moments.in_features(
+        earlier,
+        features,
+        weight_variances=np.ones(features.shape[1]),
+        curvature=np.full(NUM_LABELS, 0.25),
+    )
+
+
 def test_moments_of_alike_people_are_averaged_by_their_variances() -> None:
     """Moments with variances 1 and 4 count as 4 to 1, and the average has the variance 4/5."""
     own = noisy(TRUTH, variance=1.0, seed=1)
@@ -40,8 +50,8 @@ def test_equal_features_keep_moments() -> None:
     """Moments for the same features are the same numbers, also where a fit has to find that out."""
     moments = noisy(TRUTH, variance=0.5, seed=1)
     features = RNG.standard_normal((200, NUM_FEATURES))
-    assert moments.in_features(features, features) is moments
-    refitted = moments.in_features(features, features * (1 + 1e-12))
+    assert carried(moments, features, features) is moments
+    refitted = carried(moments, features, features * (1 + 1e-12))
     np.testing.assert_allclose(refitted.values, moments.values, rtol=1e-6)
     np.testing.assert_allclose(refitted.variances, moments.variances, rtol=1e-6)
 
@@ -50,7 +60,7 @@ def test_scaled_features_scale_moments() -> None:
     """Features of twice the size have twice the moments, with four times the variance."""
     moments = noisy(TRUTH, variance=0.5, seed=1)
     features = RNG.standard_normal((200, NUM_FEATURES))
-    scaled = moments.in_features(features, 2 * features)
+    scaled = carried(moments, features, 2 * features)
     np.testing.assert_allclose(scaled.values, 2 * moments.values, rtol=1e-6)
     np.testing.assert_allclose(scaled.variances, 2.0, rtol=1e-6)
 
@@ -59,6 +69,6 @@ def test_features_that_are_new_are_as_good_as_unknown() -> None:
     """A feature that no earlier one explains has a variance dozens of times as large."""
     moments = noisy(TRUTH, variance=0.5, seed=1)
     public = RNG.standard_normal((2000, NUM_FEATURES + 1))
-    carried = moments.in_features(public[:, :-1], public)
-    np.testing.assert_allclose(carried.values[:-1], moments.values, rtol=1e-6)
-    assert (carried.variances[-1] > 50 * moments.variances[-1]).all()
+    wider = carried(moments, public[:, :-1], public)
+    np.testing.assert_allclose(wider.values[:-1], moments.values, rtol=1e-6)
+    assert (wider.variances[-1] > 50 * moments.variances[-1]).all()

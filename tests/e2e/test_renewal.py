@@ -1,0 +1,283 @@
+"""Renewal: a run that starts from the release of other people, what it publishes, and which releases it refuses."""
+
+import json
+import shutil
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from pate.accounting import Ledger
+from pate.files.digests import file_digest
+from pate.files.manifest import MANIFEST, Manifest
+from pate.votes.moment_votes import MomentVotes
+from tests.e2e.commands import call, refused, succeeded
+
+NUM_PRIVATE = 600  # of each cohort
+NUM_PUBLIC = 300
+NUM_TEST = 400
+NAMES = ("flu", "cough", "fever", "rash")
+NUM_INPUTS = 6
+EPSILON = 2.0
+
+
+@dataclass(frozen=True)
+class Renewed:
+    """Two runs in one folder: the first cohort, and the second one, which starts from the first one's release.
+
+    Attributes:
+        folder: the folder that holds data, ledger and both runs.
+        settings: the settings of the data but for the private file.
+    """
+
+    folder: Path
+    settings: list[str]
+
+    @property
+    def first(self) -> Path:
+        """The folder of the first run."""
+        return self.folder / "first"
+
+    @property
+    def second(self) -> Path:
+        """The folder of the second run."""
+        return self.folder / "second"
+
+    def arguments(self, cohort: str, output: Path, *more: str) -> list[str]:
+        """Returns the settings of a run on the records of a cohort.
+
+        Args:
+            cohort: the name of the private file without its ending.
+            output: the folder of the run.
+            more: further settings.
+        """
+        private = f"data.private={self.folder / cohort}.npz"
+        ledger = f"ledger={self.folder / 'ledger.db'}"
+        return [*self.settings, private, ledger, f"output_dir={output}", *more]
+
+
+def write_records(path: Path, num_rows: int, first_id: int, names: tuple[str, ...] = NAMES) -> None:
+    """Writes a file of records of one population, whose ids and groups count from `first_id`."""
+    rng = np.random.default_rng(first_id)
+    inputs = rng.standard_normal((num_rows, NUM_INPUTS)).astype(np.float32)
+    weights = np.random.default_rng(0).standard_normal((NUM_INPUTS, len(names)))
+    labels = inputs @ weights + rng.standard_normal((num_rows, len(names))) > 1
+    ids = np.arange(num_rows) + first_id
+    np.savez(path, inputs=inputs, labels=labels, label_names=np.array(names), ids=ids, groups=ids)
+
+
+@pytest.fixture(scope="module")
+def renewed(tmp_path_factory: pytest.TempPathFactory) -> Renewed:
+    """Runs both cohorts."""
+    folder = tmp_path_factory.mktemp("renewal")
+    write_records(folder / "first.npz", NUM_PRIVATE, first_id=0)
+    write_records(folder / "second.npz", NUM_PRIVATE, first_id=10_000)
+    write_records(folder / "public.npz", NUM_PUBLIC, first_id=20_000)
+    write_records(folder / "test.npz", NUM_TEST, first_id=30_000)
+    settings = [
+        "experiment=centered_votes",
+        "data=arrays",
+        f"data.public={folder / 'public.npz'}",
+        f"data.test={folder / 'test.npz'}",
+        f"target_epsilon={EPSILON}",
+        "target_delta=1e-5",
+        "num_queries=100",
+        "all_records=false",
+        "logger=none",
+        "seed=3",
+    ]
+    runs = Renewed(folder, settings)
+    succeeded("train", runs.arguments("first", runs.first))
+    succeeded(
+        "train",
+        runs.arguments("second", runs.second, "seed=4", f"start={runs.first / 'release'}"),
+    )
+    return runs
+
+
+def read_json(path: Path) -> dict[str, Any]:
+    """Returns the content of a JSON file."""
+    content: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    return content
+
+
+def test_each_cohort_pays_once(renewed: Renewed) -> None:
+    """The ledger has an account for each cohort, and each is charged the epsilon of its own release."""
+    digests = [
+        (run / "private.sha256").read_text().strip() for run in (renewed.first, renewed.second)
+    ]
+    accounts = [Ledger.stored(renewed.folder / "ledger.db", data=digest) for digest in digests]
+    assert [len(account.entries) for account in accounts] == [1, 1]
+    assert [account.epsilon for account in accounts] == pytest.approx([EPSILON] * 2, abs=0.01)
+
+
+def test_the_second_release_tells_more_than_the_first(renewed: Renewed) -> None:
+    """The second student is better, and its moments have about half of the variance."""
+    scores = [
+        read_json(run / "report.json")["student"]["mean_average_precision"]
+        for run in (renewed.first, renewed.second)
+    ]
+    assert scores[1] > scores[0]
+    variances = []
+    for run in (renewed.first, renewed.second):
+        with np.load(run / "release" / "release.npz") as arrays:
+            variances.append(float(np.median(arrays["moment_variances"])))
+    assert variances[1] < 0.6 * variances[0]
+
+
+@pytest.mark.slow
+def test_what_is_published_states_where_the_student_started(renewed: Renewed) -> None:
+    """Card, `privacy.json` and dossier name the earlier release by its digest, with its price, and no path."""
+    digest = file_digest(renewed.first / "release" / MANIFEST, remedy="")
+    release = renewed.second / "release"
+    start = read_json(release / "privacy.json")["start"]
+    assert start == {"sha256": digest, "epsilon": EPSILON, "delta": 1e-5}
+    assert digest in (release / "privacy_card.md").read_text(encoding="utf-8")
+    assert "start" not in read_json(renewed.first / "release" / "privacy.json")
+    page = renewed.folder / "dossier.html"
+    succeeded("dossier", [f"release={release}", f"output={page}"])
+    assert digest in page.read_text(encoding="utf-8")
+    published = b"".join(path.read_bytes() for path in release.rglob("*") if path.is_file())
+    assert str(renewed.first).encode() not in published
+
+
+@pytest.mark.slow
+def test_a_killed_renewal_goes_on_with_the_same_bytes(
+    renewed: Renewed, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A run that is killed after three rounds, and called again, leaves the release of one that was not."""
+    total = MomentVotes.total
+    num_sums = 0
+
+    def total_thrice(self: MomentVotes, *arguments: Any) -> Any:
+        nonlocal num_sums
+        num_sums += 1
+        if num_sums > 3:
+            raise KeyboardInterrupt
+        return total(self, *arguments)
+
+    start = f"start={renewed.first / 'release'}"
+    # a ledger of its own, in which nobody has drawn this noise
+    ledger = f"ledger={tmp_path / 'ledger.db'}"
+    arguments = renewed.arguments("second", tmp_path / "run", "seed=4", start, ledger)
+    with monkeypatch.context() as patch:
+        patch.setattr(MomentVotes, "total", total_thrice)
+        assert call("train", arguments).returncode != 0
+    assert num_sums == 4
+    succeeded("train", arguments)
+    name = Path("release", "release.npz")
+    assert (tmp_path / "run" / name).read_bytes() == (renewed.second / name).read_bytes()
+
+
+@pytest.mark.slow
+def test_people_of_the_earlier_cohort_are_refused(renewed: Renewed, tmp_path: Path) -> None:
+    """A cohort with ten people of the first one is refused, also by a ledger that nobody has named."""
+    write_records(renewed.folder / "mixed.npz", NUM_PRIVATE, first_id=NUM_PRIVATE - 10)
+    start = f"start={renewed.first / 'release'}"
+    line = refused("train", renewed.arguments("mixed", tmp_path / "run", start, "seed=5"))
+    assert "knows 20 of these 1200 ids and groups" in line
+    assert "new_account=true" in line
+
+
+Change = Callable[[dict[str, Any]], None]
+
+
+def without_moments(arrays: dict[str, Any]) -> None:
+    """Removes the moments, which earlier versions did not publish."""
+    del arrays["moments"], arrays["moment_variances"]
+
+
+def with_nan(arrays: dict[str, Any]) -> None:
+    """Puts a NaN into the moments."""
+    arrays["moments"][0, 0] = np.nan
+
+
+def with_zero_variance(arrays: dict[str, Any]) -> None:
+    """Makes one variance 0."""
+    arrays["moment_variances"][0, 0] = 0
+
+
+def with_few_features(arrays: dict[str, Any]) -> None:
+    """Leaves out the last feature."""
+    arrays["moments"] = arrays["moments"][:-1]
+    arrays["moment_variances"] = arrays["moment_variances"][:-1]
+
+
+def copy_of_release(renewed: Renewed, folder: Path, change: Change) -> Path:
+    """Returns a copy of the first release with changed arrays, and the digests of the changed file."""
+    release = folder / "release"
+    shutil.copytree(renewed.first / "release", release)
+    with np.load(release / "release.npz") as stored:
+        arrays = dict(stored)
+    change(arrays)
+    np.savez(release / "release.npz", **arrays)
+    names = Manifest.read(release, rule="", remedy="").sha256
+    (release / MANIFEST).unlink()
+    Manifest.from_files(release, names, remedy="").write(release)
+    return release
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (without_moments, "a release with moments"),
+        (with_nan, "finite moments"),
+        (with_zero_variance, "variances > 0"),
+        (with_few_features, "finite moments"),
+    ],
+)
+def test_a_release_with_wrong_moments_is_refused(
+    change: Change, words: str, renewed: Renewed, tmp_path: Path
+) -> None:
+    """Moments that are missing, not finite or of another shape end the run before anything is spent."""
+    release = copy_of_release(renewed, tmp_path, change)
+    line = refused("train", renewed.arguments("second", tmp_path / "run", f"start={release}"))
+    assert words in line
+    assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.slow
+def test_an_altered_release_is_refused(renewed: Renewed, tmp_path: Path) -> None:
+    """A file that is not the one in the manifest is refused."""
+    release = copy_of_release(renewed, tmp_path, with_nan)
+    shutil.copy(renewed.first / "release" / MANIFEST, release / MANIFEST)
+    line = refused("train", renewed.arguments("second", tmp_path / "run", f"start={release}"))
+    assert "the file as it was published" in line
+
+
+@pytest.mark.slow
+def test_other_labels_are_named(renewed: Renewed, tmp_path: Path) -> None:
+    """A release of other labels is refused with the names that differ."""
+    names = ("flu", "cough", "fever", "gout")
+    for name in ("private", "public", "test"):
+        write_records(
+            tmp_path / f"{name}.npz", NUM_PUBLIC, first_id=len(name) * 50_000, names=names
+        )
+    files = [f"data.{name}={tmp_path / name}.npz" for name in ("private", "public", "test")]
+    start = f"start={renewed.first / 'release'}"
+    line = refused("train", renewed.arguments("second", tmp_path / "run", *files, start))
+    assert "it lacks gout; it also has rash" in line
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("setting", "words"),
+    [
+        ("aggregator.rounds=1", "only votes in rounds have a start"),
+        ("experiment=quick", "aggregator=centered_votes"),
+        ("start=nowhere", "the folder release/ of a finished run"),
+    ],
+)
+def test_a_start_that_nothing_reads_is_refused(
+    setting: str, words: str, renewed: Renewed, tmp_path: Path
+) -> None:
+    """One matrix of votes and other aggregators have no start, and a folder has to be there."""
+    arguments = renewed.arguments("second", tmp_path / "run", "seed=6")
+    arguments = [f"start={renewed.first / 'release'}", *arguments]
+    replaced = setting.partition("=")[0]
+    arguments = [word for word in arguments if not word.startswith(f"{replaced}=")]
+    assert words in refused("train", [*arguments, setting])
