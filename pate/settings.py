@@ -285,6 +285,17 @@ class TrainSettings(RunSettings, NoiseSettings, FolderSettings):
         default="tensorboard",
         may_change_when_continued=True,
     )
+    tune: bool = setting(
+        "true makes the runs of a sweep (-m) compete and publishes the best one alone. target_epsilon and "
+        "score_epsilon pay for all of it, whatever the number of settings; the number of runs is random and secret",
+        default=False,
+        may_change_when_continued=True,
+    )
+    tune_runs: float = setting(
+        "with tune=true, the expected number of runs; more runs find better settings, and leave each run less epsilon",
+        default=5.0,
+        may_change_when_continued=True,
+    )
     data_dependent: bool = setting(
         "true adds to the report what the release cost on the votes at hand, as the 2018 PATE paper counts: no "
         "guarantee, and as private as the votes",
@@ -299,6 +310,9 @@ class TrainSettings(RunSettings, NoiseSettings, FolderSettings):
         require(is_met, "max_epsilon", self.max_epsilon, rule)
         rule = "none beside noise=given, which takes the aggregator's noise as it is"
         require(self.target_mu is None or self.noise == "solved", "target_mu", self.target_mu, rule)
+        rule = "a solved target_epsilon beside it, not noise=given or target_mu"
+        require(not self.tune or self.solved_epsilon is not None, "tune", "true", rule)
+        require(self.tune_runs > 1, "tune_runs", self.tune_runs, "a number of runs above 1")
 
     @property
     def solved_epsilon(self) -> float | None:

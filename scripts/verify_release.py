@@ -132,6 +132,9 @@ def _noise_of(statement: dict[str, Any]) -> _Noise:
 
 def _price(statement: dict[str, Any]) -> Iterator[str]:
     """Yields a line for each number that the noise does not give, and for an epsilon that cannot be recomputed."""
+    if "tuning" in statement:
+        yield from _tuned_price(statement)
+        return
     noise = _noise_of(statement)
     epsilon, delta = float(statement["epsilon"]), float(statement["delta"])
     for draws in range(1, 17):  # a lost release may be drawn again
@@ -157,6 +160,37 @@ def _price(statement: dict[str, Any]) -> Iterator[str]:
             high = least if noise.mu else most if rate else math.inf
             if not _is_between(share, least, 1.011 * high):
                 yield f"privacy.json: attacks.{name}.{rate} is {share:g}, and the noise gives {least:.4g}"
+
+
+def _tuned_price(statement: dict[str, Any]) -> Iterator[str]:
+    """Yields a line for an epsilon that is not that of the best of a secret number of Gaussian releases."""
+    tuning = statement["tuning"]
+    eta, gamma = float(tuning["eta"]), float(tuning["gamma"])
+    epsilon, delta = float(statement["epsilon"]), float(statement["delta"])
+    noise = _noise_of(statement)
+    if not noise.mu or noise.count > 1:
+        yield f"not recomputed: the epsilon {epsilon:g} of a tuned {statement['mechanism']}"
+        return
+    one_run = noise.least_epsilon(delta)
+    if not _is_between(float(tuning["run_epsilon"]), one_run * 0.999, one_run * 1.001):
+        yield f"privacy.json: tuning.run_epsilon is {tuning['run_epsilon']}, and the noise gives {one_run:.4f}"
+    log_gamma = math.log(gamma)
+    mean = math.expm1(-log_gamma) / -log_gamma
+    if eta:
+        mean = eta * math.expm1(-log_gamma) / -math.expm1(eta * log_gamma)
+    # the largest likelihood ratio of the selection is that of an event of probability gamma
+    ratio = (1 + eta) * math.log(float(_normal_cdf(_quantile(gamma) + noise.mu)) / gamma)
+    rdp = _ORDERS * noise.mu**2 / 2 + ratio + math.log(mean) / (_ORDERS - 1)
+    penalty = np.log1p(-1 / _ORDERS) - (math.log(delta) + np.log(_ORDERS)) / (_ORDERS - 1)
+    # at least one run is in an event with the probability delta, if one run is with the probability `share`
+    log_factor = -delta * log_gamma
+    if eta:
+        log_factor = -math.log1p(delta * math.expm1(eta * log_gamma)) / eta
+    share = math.expm1(log_factor) / math.expm1(-log_gamma)
+    by_profile = ratio + noise.least_epsilon(share)
+    exact = min(by_profile, float((rdp + penalty).min()))
+    if not _is_between(epsilon, exact * 0.999, exact * 1.001):
+        yield f"privacy.json: epsilon is {epsilon:g}, and noise and tuning give {exact:.4f}"
 
 
 def _is_between(stated: float, low: float, high: float) -> bool:

@@ -40,6 +40,7 @@ from pate.accounting.exact_steps import DominatingPairs, FixedPair, dominating_p
 from pate.accounting.gaussian_pairs import SampledPair, ShiftedMaximum
 from pate.accounting.loss_accountant import LossAccountant
 from pate.accounting.noisy_maximum import NoisyMaximum
+from pate.accounting.tuning import TuningAccountant
 from pate.accounting.winner import Winner
 from pate.validation import require_count
 
@@ -100,6 +101,7 @@ class ExactAccountant(LossAccountant):
           bound and not optimal.
         * A total is never above that of `RdpAccountant`. It is also at most the price of releasing all noisy counts
           where only the winner is released, and at most the price of a session by its hits.
+        * A tuned release has the bound of its privacy profile, and beside other releases that of its Renyi curve.
 
     Edge cases: the bound is for releases in the order of the events. Gaussians, sampled Gaussians and noisy maxima
     count as the first releases, because that gives the adversary the most freedom later. Epsilons above 500 and deltas
@@ -129,6 +131,7 @@ class ExactAccountant(LossAccountant):
         # Gaussian releases of mu_1, mu_2, … are one of mu, mu^2 = mu_1^2 + mu_2^2 + … (Dong, Roth & Su 2022).
         self._mu_squared = 0.0
         self._mu_squared_of_winners = 0.0  # winners as releases of their counts
+        self._tuned: list[events.TuningEvent] = []
 
     def compose(self, event: Event, count: int = 1) -> Self:
         """Adds an event to the total, `count` times, by the pairs of distributions that dominate it.
@@ -138,10 +141,14 @@ class ExactAccountant(LossAccountant):
         """
         require_count("count", count, minimum=0)
         steps: list[RepeatedStep] = []
+        tuned: list[events.TuningEvent] = []
         mu_squared = mu_squared_of_winners = 0.0
         for leaf, times in _leaves_in_order(by_accesses(event), num_releases=count):
             # the Renyi bound is infinite for an event without protection, and so is the total
             if times == 0 or _has_no_protection(leaf):
+                continue
+            if isinstance(leaf, events.TuningEvent):
+                tuned += [leaf] * times
                 continue
             if isinstance(leaf, events.GaussianEvent):
                 mu_squared = _rounded_up(
@@ -159,6 +166,7 @@ class ExactAccountant(LossAccountant):
         # Nothing is added before every part has its pairs.
         self._compose_renyi(event, count)
         self._steps += steps
+        self._tuned += tuned
         if mu_squared:
             self._mu_squared = _rounded_up(self._mu_squared + mu_squared)
         if mu_squared_of_winners:
@@ -177,14 +185,26 @@ class ExactAccountant(LossAccountant):
         return work_of_maxima + cost_in_blocks(steps, any_event_order=self.any_event_order)
 
     def _epsilon(self, target_delta: float, bound: float) -> float:
+        if self._tuned:
+            tuning = self._tuning_alone()
+            return math.inf if tuning is None else tuning.get_epsilon(target_delta)
         # each way is a sound bound, by the worse of its two directions; the smallest bound counts
         ways = self._ways_to_compose(smallest_delta=target_delta * _MARGIN)
         epsilon = min(max(total.epsilon(target_delta) for total in totals) for totals in ways)
         return epsilon * (1 + _BOUND_ROUNDING)
 
     def _delta(self, target_epsilon: float, bound: float) -> float:
+        if self._tuned:
+            tuning = self._tuning_alone()
+            return 1.0 if tuning is None else tuning.get_delta(target_epsilon)
         ways = self._ways_to_compose(smallest_delta=bound * _RENYI_MARGIN)
         return min(max(total.delta(target_epsilon) for total in totals) for totals in ways)
+
+    def _tuning_alone(self) -> TuningAccountant | None:
+        """Returns the accountant of the only event, a tuned release; None where there are others beside it."""
+        if len(self._tuned) > 1 or self._steps or self._mu_squared:
+            return None
+        return TuningAccountant(ExactAccountant).compose(self._tuned[0])
 
     def _ways_to_compose(self, *, smallest_delta: float) -> list[list[_GaussianTotal | _GridTotal]]:
         """Returns the totals of all events, for each way to compose them.

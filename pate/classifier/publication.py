@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import yaml
 
-from pate.accounting import Budget, PrivacyUnit
+from pate.accounting import Budget, Event, PrivacyUnit
 from pate.aggregators import Release
 from pate.aggregators.release import PublicNames
 from pate.bundle.model_card import publish
@@ -54,6 +54,15 @@ class FitCharge:
     def epsilon(self) -> float:
         """The price of the only draw of the release."""
         return self.priced.epsilon
+
+    @property
+    def tuned(self) -> None:
+        """None, as a fit is no candidate of a tuning."""
+
+    @property
+    def published_event(self) -> Event:
+        """The price of the only draw of the release, as a value that knows no accountant."""
+        return self.priced.event
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -55,21 +55,28 @@ _END = ".end"
 Task = Callable[[DictConfig], Any]
 
 
-def command_of(task: Task, command: str, module: str) -> Callable[[], None]:
+Finish = Callable[[], None]
+"""A function that a command calls after all jobs of a sweep, if none has failed."""
+
+
+def command_of(
+    task: Task, command: str, module: str, *, finish: Finish | None = None
+) -> Callable[[], None]:
     """Returns the `main` function of a command's module, and calls it if the module is run by `python -m`.
 
     Args:
         task: the function of the composed configuration that the command runs.
         command: the name of the command.
         module: the `__name__` of the command's module.
+        finish: is called after the task, or after all tasks of a sweep, if none has failed; None calls nothing.
     """
-    main = partial(run_app, task, command)
+    main = partial(run_app, task, command, finish=finish)
     if module == "__main__":
         main()
     return main
 
 
-def run_app(task: Task, command: str) -> None:
+def run_app(task: Task, command: str, *, finish: Finish | None = None) -> None:
     """Runs a task on its composed configuration and exits with code 0, or with another code after an error.
 
     * A user's mistake prints one line; the exit code is 2.
@@ -90,7 +97,7 @@ def run_app(task: Task, command: str) -> None:
             with ended_by_signals():
                 in_sweep = command_line.is_sweep(sys.argv[1:])
                 words = [quoting.quoted(argument=word, in_sweep=in_sweep) for word in sys.argv[1:]]
-                line, code = _run(task, command, arguments=words)
+                line, code = _run(task, command, arguments=words, finish=finish)
         except KeyboardInterrupt as error:
             stopped = error if isinstance(error, Stopped) else Stopped(signal.SIGINT)
             end_descendants()
@@ -103,7 +110,9 @@ def run_app(task: Task, command: str) -> None:
         sys.exit(code)
 
 
-def _run(task: Task, command: str, arguments: list[str]) -> tuple[str, int]:
+def _run(
+    task: Task, command: str, arguments: list[str], *, finish: Finish | None
+) -> tuple[str, int]:
     """Composes the configuration and runs the task, or all tasks of a sweep.
 
     Returns:
@@ -160,6 +169,8 @@ def _run(task: Task, command: str, arguments: list[str]) -> tuple[str, int]:
             chosen=chosen,
             allowed_targets=command_line.allowed_modules(arguments),
         )
+        if finish is not None and not ends and not SweepEnds.last:
+            finish()
         sys.stdout.flush()
     except Exception as error:
         is_of_job = any(frame.f_code is job.__code__ for frame, _ in walk_tb(error.__traceback__))

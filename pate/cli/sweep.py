@@ -100,6 +100,8 @@ class SweepTable(Callback):
         if job_return.status == JobStatus.COMPLETED:
             value = job_return.return_value
         result = value if isinstance(value, dict) else {}
+        if result.get("competes"):
+            return  # a setting of `tune=true`, which has run nothing yet
         note = result.get("note")
         if note:
             PlainConsole().print(Text(note, style="yellow"), soft_wrap=True)

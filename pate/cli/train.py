@@ -6,7 +6,7 @@ require_extra("pate-train", "train")
 
 
 from collections.abc import Iterable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -15,6 +15,7 @@ from hydra.core.hydra_config import HydraConfig
 from hydra.types import RunMode
 from omegaconf import DictConfig
 
+from pate.accounting import TruncatedNegativeBinomial
 from pate.cli import run
 from pate.cli.app import command_of
 from pate.cli.monitor import ConsoleMonitor
@@ -24,13 +25,15 @@ from pate.config.command_line import given_settings
 from pate.config.published import own_settings, public_settings
 from pate.data import Dataset
 from pate.errors import Remedy
+from pate.features import Features
 from pate.progress import Monitor
 from pate.report.console import print_report
 from pate.report.mlflow import log_release
 from pate.run.plan import EpsilonOnVotes, Plan, price
 from pate.run.train import train
+from pate.run.tuning import tune
 from pate.settings import RunSettings, TrainSettings, changeable_names, values_of
-from pate.validation import require_choice
+from pate.validation import require, require_choice
 
 _CHANGEABLE_NAMES = changeable_names("train")
 
@@ -46,12 +49,6 @@ def train_from_config(config: DictConfig) -> dict[str, Any]:
         choices=hydra.runtime.choices,
         changeable_names=_CHANGEABLE_NAMES,
     )
-    output_dir = Path(
-        config.output_dir
-        or run.default_folder(str(heading.compared["data"]), heading.aggregator, settings=settings)
-    )
-    if hydra.mode == RunMode.MULTIRUN:
-        enter_folder(sweep=Path(hydra.sweep.dir), number=hydra.job.num, output_dir=output_dir)
     logger = require_choice("logger", config.logger, ("tensorboard", "mlflow", "none"))
     if logger == "mlflow":
         require_extra("logger", "mlflow", "mlflow")
@@ -77,24 +74,105 @@ def train_from_config(config: DictConfig) -> dict[str, Any]:
         **values_of(train_settings, settings_class=RunSettings, omitted_names=("target_epsilon",)),
     )
 
-    def require_price(dataset: Dataset) -> None:
-        """Raises `InvalidValue` if the run has no price on a data set whose features are not extracted yet."""
-        # an earlier release is for the features, and changes no price
-        plan_of_inputs = replace(plan, start=None)
-        price(plan_of_inputs.for_dataset(dataset, Monitor()), dataset=dataset, monitor=monitor)
-
-    load = run.watched_load(
-        data,
-        monitor,
+    competitor = Competitor(
+        plan=plan,
+        data=data,
         features=make("features"),
-        folder=output_dir,
-        check_dataset=require_price,
+        output_dir=config.output_dir,
+        runs=train_settings.tune_runs,
     )
-    report = train(replace(plan, load_dataset=load), output_dir, monitor)
+    if train_settings.tune:
+        rule = "a sweep, as in pate-train -m features.kind=words,letters tune=true"
+        require(hydra.mode == RunMode.MULTIRUN, "tune", "true", rule)
+        rule = "basic beside tune=true, whose runs one process compares"
+        launcher = hydra.runtime.choices.get("hydra/launcher")
+        require(launcher == "basic", "hydra/launcher", launcher, rule)
+        require(logger != "mlflow", "logger", logger, "tensorboard or none beside tune=true")
+        if hydra.job.num == 0:
+            _COMPETITORS.clear()
+        _COMPETITORS.append(competitor)
+        return {"competes": True}
+    output_dir = Path(
+        config.output_dir
+        or run.default_folder(str(heading.compared["data"]), heading.aggregator, settings=settings)
+    )
+    if hydra.mode == RunMode.MULTIRUN:
+        enter_folder(sweep=Path(hydra.sweep.dir), number=hydra.job.num, output_dir=output_dir)
+    report = train(competitor.plan_in(output_dir, monitor), output_dir, monitor)
     if logger == "mlflow":
         log_release(release=output_dir / "release", report=report, folder=output_dir / "mlflow")
     print_report(report, path=output_dir / "report.html", scores=hydra.mode != RunMode.MULTIRUN)
     return sweep_row(report, folder=output_dir)
+
+
+@dataclass(frozen=True, eq=False)
+class Competitor:
+    """A configured run, before its folder is known.
+
+    Attributes:
+        plan: the plan of the run, whose data set has no features yet.
+        data: the reader of the data set.
+        features: the recipe of features.
+        output_dir: the folder of the run, as configured; None for the default.
+        runs: the expected number of runs of a tuning.
+    """
+
+    plan: Plan
+    data: Any
+    features: Features
+    output_dir: str | None
+    runs: float
+
+    def plan_in(self, folder: Path, monitor: Monitor) -> Plan:
+        """Returns the plan of the run in a folder, beside which features are cached."""
+
+        def require_price(dataset: Dataset) -> None:
+            """Raises `InvalidValue` if the run has no price on a data set whose features are not extracted yet."""
+            # an earlier release is for the features, and changes no price
+            plan_of_inputs = replace(self.plan, start=None)
+            price(plan_of_inputs.for_dataset(dataset, Monitor()), dataset=dataset, monitor=monitor)
+
+        load = run.watched_load(
+            self.data,
+            monitor,
+            features=self.features,
+            folder=folder,
+            check_dataset=require_price,
+        )
+        return replace(self.plan, load_dataset=load)
+
+
+_COMPETITORS: list[Competitor] = []
+"""The runs that compete in the present sweep, in the order of the sweep."""
+
+
+def tune_competitors() -> None:
+    """Publishes the best of the runs of a sweep with `tune=true`, and prints its report; without one does nothing."""
+    competitors = _COMPETITORS.copy()
+    _COMPETITORS.clear()
+    if not competitors:
+        return
+    first = competitors[0]
+    folders = {competitor.output_dir for competitor in competitors}
+    rule = "one folder for all settings that compete"
+    require(len(folders) == 1, "output_dir", " or ".join(map(str, folders)), rule)
+    heading = first.plan.heading
+    settings = {str(place): one.plan.settings for place, one in enumerate(competitors)}
+    output_dir = Path(
+        first.output_dir
+        or run.default_folder(
+            str(heading.compared["data"]), heading.aggregator, "tuned", settings=settings
+        )
+    )
+    monitor = ConsoleMonitor()
+    quiet = Monitor()  # the stages of one run would tell how many there are
+    report = tune(
+        [competitor.plan_in(output_dir, quiet) for competitor in competitors],
+        output_dir,
+        distribution=TruncatedNegativeBinomial.of_mean(first.runs),
+        monitor=monitor,
+    )
+    print_report(report, path=output_dir / "report.html", scores=True)
 
 
 def _centered_votes(arguments: Iterable[str], target_epsilon: float | None) -> Remedy | None:
@@ -126,4 +204,4 @@ def _epsilon_on_votes() -> EpsilonOnVotes:
     return epsilon_on
 
 
-main = command_of(train_from_config, command="train", module=__name__)
+main = command_of(train_from_config, command="train", module=__name__, finish=tune_competitors)

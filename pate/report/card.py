@@ -17,6 +17,7 @@ from pate.files.strict_json import plain, to_json
 from pate.html_table import html_table
 from pate.report.privacy import EarlierPrice, Privacy, Scalar, guarantee_line
 from pate.report.released_scores import ReleasedScores
+from pate.report.tuning import Tuning
 from pate.report.wording import PAPER_LABEL, SEEDED_WARNING, percent
 from pate.validation import require, require_count
 
@@ -70,6 +71,8 @@ class PrivacyStatement:
     scores: ReleasedScores | None = None
     # the price of the earlier release that this one started from; left out of the file where there is none
     start: EarlierPrice | None = None
+    # the runs of which the release is the best; left out of the file for a release that was not tuned
+    tuning: Tuning | None = None
 
     @classmethod
     def from_privacy(
@@ -110,6 +113,7 @@ class PrivacyStatement:
             known_shares=known_shares or {},
             scores=privacy.scores,
             start=privacy.start,
+            tuning=privacy.tuning,
         )
 
     @property
@@ -135,6 +139,8 @@ class PrivacyStatement:
             rows += self.scores.rows
         if self.start is not None:
             rows.append(("start", self.start.sentence))
+        if self.tuning is not None:
+            rows += self.tuning.rows
         return [*rows, ("noise", SEEDED_WARNING)] if self.noise == "seeded" else rows
 
     def _repr_html_(self) -> str:
@@ -148,7 +154,7 @@ class PrivacyStatement:
     def published_values(self) -> dict[str, Any]:
         """Returns the content of `privacy.json`, without fields that only some releases have."""
         values = dict(plain(self))
-        for name in ("stated_public", "known_shares", "scores", "start"):
+        for name in ("stated_public", "known_shares", "scores", "start", "tuning"):
             if not values[name]:
                 del values[name]
         return values

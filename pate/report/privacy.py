@@ -11,6 +11,7 @@ from pate.accounting.attack_bounds import AttackBounds
 from pate.accounting.rounding import format_delta, format_epsilon
 from pate.pricing.guard import WEAK_EPSILON
 from pate.report.released_scores import ReleasedScores
+from pate.report.tuning import Tuning
 from pate.report.wording import ADJACENCY_NAMES, SEEDED_WARNING
 from pate.validation import require, require_count
 
@@ -113,6 +114,8 @@ class Privacy:
     scores: ReleasedScores | None = None
     # the price of the earlier release that this one started from, as its folder states it; None where there is none
     start: EarlierPrice | None = None
+    # the runs of which the release is the best; None for a release that was not tuned
+    tuning: Tuning | None = None
 
     def __post_init__(self) -> None:
         require(self.epsilon >= 0, "privacy.epsilon", self.epsilon, "a number >= 0 or infinity")
@@ -184,6 +187,8 @@ class Privacy:
         ]
         if self.attacks is not None:
             rows += self.attacks.rows
+        if self.tuning is not None:
+            rows += self.tuning.rows
         if self.plain_epsilon is not None:
             name = "what plain composition would cost, not this release"
             rows.append((name, format_epsilon(self.plain_epsilon)))

@@ -220,7 +220,7 @@ class Report:
     def to_json(self) -> str:
         """Returns the report as strict JSON, in which infinity is the text `"inf"` and an undefined number is null."""
         values = plain(self)
-        for name in ("scores", "start"):
+        for name in ("scores", "start", "tuning"):
             if getattr(self.privacy, name) is None:
                 del values["privacy"][name]
         return to_json(values)

@@ -18,7 +18,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Self
 
-from pate.accounting import PrivacyUnit, SelfComposedEvent
+from pate.accounting import Event, PrivacyUnit, SelfComposedEvent
 from pate.accounting.ledger import Ledger
 from pate.accounting.ledger_entry import ChargeNote
 from pate.accounting.shared_ledger import SharedLedger
@@ -49,6 +49,7 @@ from pate.run.owners import Owners, OwnersOfRun
 from pate.run.random_streams import seed_name
 from pate.run.release_terms import ReleaseTerms
 from pate.run.score_release import ScoreCharge, ScorePrice
+from pate.run.tuned_runs import TunedRuns
 from pate.validation import InvalidValue, require
 
 # the part of a draw that holds the digest of the release's file
@@ -172,8 +173,22 @@ class RunCharge:
 
     @property
     def epsilon(self) -> float:
-        """Returns the price of all draws together; infinity if their failure probabilities exceed delta."""
+        """Returns the price of what is published; infinity if its failure probabilities exceed delta."""
+        if self.tuned is not None:
+            return self.budget.epsilon_of(self.published_event)
         return self._price(self.num_draws)
+
+    @property
+    def tuned(self) -> TunedRuns | None:
+        """Returns the runs of which this one is to be the best; None for a release that is no candidate of a tuning."""
+        return self._terms.tuned
+
+    @property
+    def published_event(self) -> Event:
+        """Returns the price of what is published: of all draws, or of the best run of a tuning."""
+        if self.tuned is not None:
+            return self.tuned.event
+        return SelfComposedEvent(self.priced.event, count=self.num_draws)
 
     def of_scores(self, price: ScorePrice) -> ScoreCharge:
         """Returns the charge of the run's scores, in the account of the test records; `begin` must have been called.

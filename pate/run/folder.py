@@ -89,6 +89,8 @@ class RunFolder(EnsembleFolder):
     page = OwnFile("report.html")
     report = OwnFile("report.json")
     manifest = OwnFile(MANIFEST)
+    # the runs that compete for a tuned release, which are removed when the best is known
+    runs = OwnFiles("runs")
     # of a release of votes that others cast, and of a holder's votes
     terms = OwnFile("terms.json")
     cast_digest = OwnFile("cast.sha256")

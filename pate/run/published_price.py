@@ -8,7 +8,7 @@ from typing import Protocol
 
 import numpy as np
 
-from pate.accounting import Budget, PrivacyUnit, SelfComposedEvent
+from pate.accounting import Budget, Event, PrivacyUnit
 from pate.accounting.attack_bounds import AttackBounds
 from pate.accounting.event_tree import failure_probability
 from pate.aggregators import Aggregator, CenteredVotes, Release
@@ -23,6 +23,7 @@ from pate.report.metrics import micro_f1
 from pate.report.privacy import EarlierPrice, Scalar
 from pate.report.report import ReleaseSummary
 from pate.run.released_start import ReleasedStart
+from pate.run.tuned_runs import TunedRuns
 
 
 class Charge(Protocol):
@@ -50,7 +51,15 @@ class Charge(Protocol):
 
     @property
     def epsilon(self) -> float:
-        """The price of all draws together."""
+        """The price of all draws together, or of the best run of a tuning."""
+
+    @property
+    def tuned(self) -> TunedRuns | None:
+        """The runs of which this one is the best; None for a release that is no candidate of a tuning."""
+
+    @property
+    def published_event(self) -> Event:
+        """The price of what is published, as a value that knows no accountant."""
 
 
 def privacy_of(drawn_release: Release, release_charge: Charge) -> Privacy:
@@ -64,6 +73,7 @@ def privacy_of(drawn_release: Release, release_charge: Charge) -> Privacy:
     budget = release_charge.budget
     session = drawn_release if isinstance(drawn_release, ChargedRelease) else None
     aggregator = priced.aggregator
+    tuned = release_charge.tuned
     num_teachers = priced.shape.num_teachers
     test = aggregator.stability_test(num_teachers=num_teachers)
     published = published_fields(type(aggregator), vars(aggregator))
@@ -78,14 +88,16 @@ def privacy_of(drawn_release: Release, release_charge: Charge) -> Privacy:
         unit=release_charge.unit.protected_under(drawn_release.adjacency),
         unit_columns=release_charge.unit.columns,
         accountant=budget.accountant().name,
-        won_by=priced.won_by,
+        won_by=_won_by(release_charge),
         mechanism=type(aggregator).__name__,
         num_queries=drawn_release.num_queries,
         paper_epsilon=aggregator.paper_epsilon(
             num_queries=drawn_release.num_queries, target_delta=budget.delta
         ),
         noise_seeded=release_charge.seed is not None,
-        failure_prob=failure_probability(drawn_release.event),
+        failure_prob=failure_probability(
+            drawn_release.event if tuned is None else release_charge.published_event
+        ),
         max_gap=None if test is None else test.num_teachers,
         gap_at_50=None if test is None else test.gap_to_pass(probability=0.5),
         gap_at_95=None if test is None else test.gap_to_pass(probability=0.95),
@@ -99,6 +111,7 @@ def privacy_of(drawn_release: Release, release_charge: Charge) -> Privacy:
         classes={budget_class.name: budget_class.epsilon for budget_class in priced.classes},
         start=_earlier_price(aggregator),
         attacks=None if math.isinf(release_charge.epsilon) else _attack_bounds(release_charge),
+        tuning=None if tuned is None else tuned.statement(budget),
     )
 
 
@@ -108,10 +121,20 @@ def _earlier_price(aggregator: Aggregator) -> EarlierPrice | None:
     return start.price if isinstance(start, ReleasedStart) else None
 
 
+def _won_by(release_charge: Charge) -> str | None:
+    """Returns the accountant whose price was the least, if the budget's accountant takes the least of several."""
+    if release_charge.tuned is None:
+        return release_charge.priced.won_by
+    budget = release_charge.budget
+    spent = budget.accountant().compose(release_charge.published_event)
+    winner = spent.winner(budget.delta)
+    return None if winner == spent.name else winner
+
+
 def _attack_bounds(release_charge: Charge) -> AttackBounds:
     """Returns the most that attacks find in all draws of a release together."""
-    draws = SelfComposedEvent(release_charge.priced.event, count=release_charge.num_draws)
-    return AttackBounds.from_accountant(release_charge.budget.accountant().compose(draws))
+    spent = release_charge.budget.accountant().compose(release_charge.published_event)
+    return AttackBounds.from_accountant(spent)
 
 
 def summary_of(drawn_release: Release, queries: Split | None = None) -> ReleaseSummary:

@@ -22,7 +22,7 @@ from pate.mechanisms import cipher_generator
 from pate.validation import InvalidValue, require_count
 
 # A new purpose is added at the end, as a place is the key of its stream.
-_PURPOSES = ("partition", "teachers", "noise", "student", "scores")
+_PURPOSES = ("partition", "teachers", "noise", "student", "scores", "tuning")
 _NOISES = ("noise", "scores")
 _BYTES = 32
 _FORM = re.compile(rf"[0-9a-f]{{{2 * _BYTES}}}\n")
@@ -78,7 +78,8 @@ class RandomStreams:
     def generator(self, purpose: str) -> np.random.Generator:
         """Returns a new generator at the beginning of the stream for a purpose.
 
-        The purposes are "partition", "teachers", "noise", "student" and "scores", the noise of scores.
+        The purposes are "partition", "teachers", "noise", "student", "scores", the noise of scores, and "tuning", the
+        secret choices of a tuned release.
         """
         if self.noise_is_fresh and purpose in _NOISES:
             return RandomStreams.from_secret().generator(purpose)

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from pate.accounting import Accountant, AutoAccountant, Budget
 from pate.aggregators import Aggregator
+from pate.run.tuned_runs import TunedRuns
 from pate.settings import ReleaseSettings
 
 
@@ -22,6 +23,7 @@ class ReleaseTerms(ReleaseSettings):
         accountant: makes a new accountant, which computes prices.
         start: the folder of the earlier release that the student starts from; None for no start.
         new_account: true gives the records an account of their own, even if another account lists some of their owners.
+        tuned: the runs of which the release is to be the best; None for a release that is no candidate of a tuning.
         settings: the settings as plain values; a folder of a run with other values is refused.
     """
 
@@ -30,6 +32,7 @@ class ReleaseTerms(ReleaseSettings):
     accountant: Callable[[], Accountant] = AutoAccountant
     start: Path | str | None = None
     new_account: bool = False
+    tuned: TunedRuns | None = None
     settings: dict[str, object] = field(default_factory=dict)
 
     @property

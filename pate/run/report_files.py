@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 
 from pate.aggregators import Release
 from pate.bundle.model_card import publish
@@ -91,6 +92,10 @@ def write_report(
     )
     report = results.report(duration_s=time.monotonic() - started)
     figures = results.figures(report)
+    privacy = report.privacy
+    if charge.tuned is not None:
+        # the score by which runs were compared is no fair estimate for the best of them
+        privacy = replace(privacy, scores=None)
     write_text(folder.release / "config.yaml", text=public_settings)
     labels_have_gaps = dataset.private.known is not None
     promises: Sequence[str] = ()
@@ -99,7 +104,7 @@ def write_report(
     write_price(
         drawn_release=release,
         release_charge=charge,
-        privacy=report.privacy,
+        privacy=privacy,
         folder=folder.release,
         places=promises,
         name=report.heading.aggregator if report.heading.is_public else None,
@@ -112,7 +117,7 @@ def write_report(
     publish(
         student.model,
         folder=folder.release,
-        privacy=report.privacy,
+        privacy=privacy,
         release=report.release,
         preprocessing=dataset.preprocessing,
         name=dataset.name,
@@ -120,7 +125,8 @@ def write_report(
         label_names=dataset.label_names,
         labels_have_gaps=labels_have_gaps,
     )
-    write_text(folder.page, text=render_html(report, figures))
+    shown = replace(report, privacy=privacy)
+    write_text(folder.page, text=render_html(shown, figures))
     if figures.gaps is not None:
         events.histogram("gap", figures.gaps)
     if len(results.accuracies):

@@ -83,7 +83,7 @@ EVENTS: tuple[pa.Event, ...] = (
     ),
 )
 REFUSED: dict[type[pa.Accountant], tuple[type[LeafEvent], ...]] = {
-    pa.ExactAccountant: (pa.ZCdpEvent, pa.SmoothSensitivityEvent, pa.TuningEvent),
+    pa.ExactAccountant: (pa.ZCdpEvent, pa.SmoothSensitivityEvent),
     pa.PureDpAccountant: (
         pa.GaussianEvent,
         pa.ScoresEvent,

@@ -74,10 +74,12 @@ def test_the_card_takes_only_the_price_from_the_report() -> None:
     """`Privacy` has exactly the listed fields, so that a new one is noticed."""
     # Whoever adds a field to Privacy must decide whether it may be published.
     # `scores` were released at a price of their own, and `start` repeats the price of an earlier, published release.
+    # `tuning` has the distribution of the number of runs, and not the number.
     # `won_by` is decided by the price's event and by what is installed, `plain_epsilon` by the queries that were asked.
     names = (
         "epsilon delta adjacency unit accountant mechanism num_queries paper_epsilon noise_seeded failure_prob max_gap "
-        "gap_at_50 gap_at_95 parameters target_hits plain_epsilon won_by classes unit_columns attacks scores start"
+        "gap_at_50 gap_at_95 parameters target_hits plain_epsilon won_by classes unit_columns attacks scores start "
+        "tuning"
     )
     assert {item.name for item in fields(Privacy)} == set(names.split())
 

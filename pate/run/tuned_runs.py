@@ -1,0 +1,43 @@
+"""What a tuned release is published as: the best of a secret number of runs, and the price of that."""
+
+from dataclasses import dataclass
+
+from pate.accounting import Event, NoOpEvent, TruncatedNegativeBinomial, tuning_event
+from pate.accounting.budget import Budget
+from pate.report.tuning import Tuning
+
+
+@dataclass(frozen=True, kw_only=True)
+class TunedRuns:
+    """The runs of which a tuned release is the best, as far as they are public.
+
+    The number of runs that took place is no part of it: that number is secret (docs/proofs/tuning.md).
+
+    Attributes:
+        base: the price of one run, whatever its settings.
+        distribution: the distribution of the number of runs.
+        num_candidates: the number of settings that competed.
+    """
+
+    base: Event
+    distribution: TruncatedNegativeBinomial
+    num_candidates: int
+
+    @property
+    def event(self) -> Event:
+        """The price of the best run, for the people in the private records."""
+        return tuning_event(self.base, NoOpEvent(), self.distribution)
+
+    def statement(self, budget: Budget) -> Tuning:
+        """Returns the published statement of the tuning.
+
+        Args:
+            budget: the budget of the release, whose delta and accountant give the epsilon of one run.
+        """
+        return Tuning(
+            eta=self.distribution.eta,
+            gamma=self.distribution.gamma,
+            mean_runs=round(self.distribution.mean, 6),
+            num_candidates=self.num_candidates,
+            run_epsilon=budget.epsilon_of(self.base),
+        )

@@ -1,0 +1,280 @@
+"""Tuned releases: the best of a secret number of runs, charged before the first of them."""
+
+import json
+import os
+import stat
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import pate.accounting as pa
+from pate.accounting.event_tree import nodes
+from pate.aggregators import CenteredVotes
+from pate.models import LinearStudent
+from pate.report import PrivacyStatement, Report
+from pate.run import tuning
+from pate.run.plan import Plan
+from pate.run.tuning import dominating_event, tune
+from pate.teachers import KernelTeacher
+from scripts import verify_release
+from tests.e2e.commands import SMALL, succeeded
+from tests.e2e.commands import refused as refused_command
+from tests.e2e.small_run import SilentMonitor, ledger_of, small_plan, without_pictures
+from tests.refusals import refused
+
+EPSILON = 20.0
+SCORE_EPSILON = 8.0
+DISTRIBUTION = pa.TruncatedNegativeBinomial(eta=1.0, gamma=0.25)
+SEED_OF_THREE_RUNS = 13
+CLIP_FACTORS = (0.5, 1.0, 2.0)
+
+
+def competing_plans(seed: int | None = None) -> list[Plan]:
+    """Returns three plans that differ in the clip of their votes."""
+    return [
+        replace(
+            small_plan(),
+            teacher=KernelTeacher(),
+            num_teachers=None,
+            aggregator=CenteredVotes(noise_multiplier=1.0, clip_factor=clip_factor, rounds=2),
+            student=LinearStudent(penalties=(1.0,)),
+            accountant=pa.AutoAccountant,
+            target_epsilon=EPSILON,
+            score_epsilon=SCORE_EPSILON,
+            seed=seed,
+            tensorboard=False,
+            settings={"clip_factor": clip_factor},
+        )
+        for clip_factor in CLIP_FACTORS
+    ]
+
+
+def tuned(
+    folder: Path, plans: Sequence[Plan] | None = None, monitor: SilentMonitor | None = None
+) -> Report:
+    """Tunes in a folder and returns the report."""
+    with without_pictures():
+        return tune(
+            competing_plans() if plans is None else plans,
+            folder,
+            distribution=DISTRIBUTION,
+            monitor=monitor,
+        )
+
+
+def charges(folder: Path) -> list[Any]:
+    """Returns the charges in the ledger beside a folder."""
+    if not ledger_of(folder).exists():
+        return []
+    return list(pa.SharedLedger.stored(ledger_of(folder)).entries)
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Report, SilentMonitor]:
+    """Returns the folder, the report and the monitor of a tuned release."""
+    folder = tmp_path_factory.mktemp("tuned") / "run"
+    monitor = SilentMonitor()
+    return folder, tuned(folder, monitor=monitor), monitor
+
+
+def test_tuning_is_charged_once_for_each_kind_of_people(
+    run: tuple[Path, Report, SilentMonitor],
+) -> None:
+    """The private records are charged the whole epsilon, and the test records that of the scores."""
+    folder, report, _ = run
+    of_release, of_scores = charges(folder)
+    assert of_release.data != of_scores.data
+    [event] = [node for node, _ in nodes(of_release.event) if isinstance(node, pa.TuningEvent)]
+    assert event.distribution == DISTRIBUTION
+    assert event.score == pa.NoOpEvent()
+    assert isinstance(of_scores.event, pa.TuningEvent)
+    assert of_scores.event.base == pa.NoOpEvent()
+    assert of_release.epsilon == pytest.approx(EPSILON, rel=1e-3) and of_release.epsilon <= EPSILON
+    assert of_scores.epsilon == pytest.approx(SCORE_EPSILON, rel=1e-3)
+    assert report.privacy.epsilon == of_release.epsilon
+
+
+def test_published_price_is_that_of_the_best_run(run: tuple[Path, Report, SilentMonitor]) -> None:
+    """The statement has the epsilon of the tuning, and what it follows from; no score is published."""
+    folder, _, _ = run
+    statement = PrivacyStatement.read(folder / "release", remedy="")
+    assert statement.epsilon == pytest.approx(EPSILON, rel=1e-2)
+    assert statement.scores is None
+    assert statement.tuning is not None
+    assert statement.tuning.num_candidates == len(CLIP_FACTORS)
+    assert statement.tuning.run_epsilon < EPSILON
+    card = (folder / "release" / "privacy_card.md").read_text()
+    assert "a secret random number, 4 expected" in card
+
+
+def test_release_of_a_tuning_is_verified(
+    run: tuple[Path, Report, SilentMonitor], tmp_path: Path
+) -> None:
+    """The verifier accepts the folder, and names a smaller epsilon."""
+    folder, _, _ = run
+    release = folder / "release"
+    assert verify_release.main([str(release)]) == 0
+    statement = json.loads((release / "privacy.json").read_text())
+    statement["epsilon"] = statement["tuning"]["run_epsilon"]
+    [line] = verify_release._tuned_price(statement)
+    assert "noise and tuning give" in line
+
+
+def test_nothing_tells_the_number_of_runs(run: tuple[Path, Report, SilentMonitor]) -> None:
+    """No other run is left, no stage has a number of steps, and only the owner can read the folder."""
+    folder, _, monitor = run
+    assert not (folder / "runs").exists()
+    assert monitor.notes == []
+    assert sum(stage.startswith("training runs") for stage in monitor.stages) == 1
+    assert stat.S_IMODE(os.stat(folder).st_mode) == 0o700
+    assert stat.S_IMODE(os.stat(ledger_of(folder)).st_mode) == 0o600
+    assert not any("choices" in path.name for path in (folder / "release").rglob("*"))
+
+
+def test_a_finished_tuning_costs_nothing_more(run: tuple[Path, Report, SilentMonitor]) -> None:
+    """The same call returns the same report and charges nothing."""
+    folder, report, _ = run
+    assert tuned(folder) == report
+    assert len(charges(folder)) == 2
+
+
+def test_tuning_is_charged_before_the_first_run_and_goes_on_after_a_kill(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A kill in the first run has charged all of it; the same call makes the choices that were drawn, at no cost."""
+    folder = tmp_path / "run"
+    started: list[object] = []
+
+    def killed(plan: Plan, *_: object) -> Report:
+        started.append(plan.settings["clip_factor"])
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(tuning, "train", killed)
+        with pytest.raises(KeyboardInterrupt):
+            tuned(folder)
+    assert len(charges(folder)) == 2
+    continued: list[object] = []
+    train = tuning.train
+
+    def watched(plan: Plan, *arguments: Any) -> Report:
+        continued.append(plan.settings["clip_factor"])
+        return train(plan, *arguments)
+
+    monkeypatch.setattr(tuning, "train", watched)
+    report = tuned(folder)
+    assert continued[0] == started[0]
+    assert len(charges(folder)) == 2
+    assert report.privacy.tuning is not None
+
+
+def test_best_score_wins_and_ties_go_to_the_first_setting(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The released files are those of the run with the best priced micro-F1."""
+    folder = tmp_path / "run"
+    scores: dict[str, float] = {}
+    train = tuning.train
+
+    def watched(plan: Plan, path: Path, *arguments: Any) -> Report:
+        report = train(plan, path, *arguments)
+        assert report.privacy.scores is not None
+        release = (path / "release" / "release.npz").read_bytes()
+        scores[release.hex()] = report.privacy.scores.micro_f1.value
+        return report
+
+    monkeypatch.setattr(tuning, "train", watched)
+    plans = competing_plans(seed=SEED_OF_THREE_RUNS)
+    tuned(folder, plans)
+    assert len(scores) > 1
+    published = (folder / "release" / "release.npz").read_bytes().hex()
+    assert scores[published] == max(scores.values())
+
+
+def test_a_tuning_beyond_the_cap_is_refused(tmp_path: Path) -> None:
+    """A cap below the epsilon of the tuning refuses it before anything is charged or trained."""
+    folder = tmp_path / "run"
+    plans = [replace(plan, max_total_epsilon=EPSILON / 2) for plan in competing_plans()]
+    with refused("max_epsilon", value=EPSILON / 2):
+        tuned(folder, plans)
+    assert charges(folder) == []
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"score_epsilon": None},
+        {"target_epsilon": None},
+        {"redraw": True},
+    ],
+    ids=str,
+)
+def test_plans_that_cannot_compete_are_refused(changes: dict[str, Any], tmp_path: Path) -> None:
+    """Plans without a price of comparing, without solved noise, or that draw again are refused."""
+    plans = [replace(plan, **changes) for plan in competing_plans()]
+    with refused("tune", value="true"):
+        tuned(tmp_path / "run", plans)
+
+
+def test_plans_with_different_terms_are_refused(tmp_path: Path) -> None:
+    """Plans with different epsilons, and a single plan, are refused."""
+    first, second, _ = competing_plans()
+    with refused("tune", value="true"):
+        tuned(tmp_path / "run", [first, replace(second, target_epsilon=EPSILON + 1)])
+    with refused("tune", value="1 settings"):
+        tuned(tmp_path / "run", [first])
+
+
+def test_prices_that_differ_need_a_common_bound() -> None:
+    """Gaussian prices are bounded by the largest; others have to be equal."""
+    pure = pa.PureDpEvent(0.1)
+    assert dominating_event([pure, pure]) == pure
+    several = pa.SelfComposedEvent(pa.GaussianEvent(4.0), count=16)
+    bound = dominating_event([pa.GaussianEvent(2.0), several])
+    assert isinstance(bound, pa.GaussianEvent)
+    assert bound.noise_multiplier == pytest.approx(1.0) and bound.noise_multiplier <= 1
+    with refused("tune", value="true"):
+        dominating_event([pure, pa.PureDpEvent(0.2)])
+
+
+WORDS = (
+    *SMALL,
+    "aggregator=gaussian_votes",
+    "teacher.penalty=0.5,2",
+    "target_epsilon=200",
+    "score_epsilon=500",
+    "tune=true",
+    "tune_runs=2",
+    "logger=none",
+    "seed=4",
+)
+
+
+def test_a_sweep_that_tunes_makes_one_release(tmp_path: Path) -> None:
+    """`pate-train -m ... tune=true` writes one release and no table, and prints the epsilon of the best run."""
+    done = succeeded("train", arguments=["-m", *WORDS], cwd=tmp_path)
+    [release] = (tmp_path / "outputs").glob("*/release")
+    assert release.parent.name.startswith("digits_grid-gaussian_votes-tuned-")
+    assert not list(tmp_path.rglob("sweep.csv"))
+    assert "epsilon <= 200.0" in done.stdout
+    assert "the best of a secret number of runs" in done.stdout + done.stderr
+    assert PrivacyStatement.read(release, remedy="").tuning is not None
+
+
+def test_tuning_without_a_sweep_is_refused(tmp_path: Path) -> None:
+    """Without `-m` there is nothing to choose from, which one line says before anything is made."""
+    words = [word.replace("0.5,2", "2") for word in WORDS]
+    line = refused_command("train", arguments=words, cwd=tmp_path)
+    assert line.splitlines()[-1].startswith("tune=true: expected a sweep")
+    assert not list(tmp_path.rglob("ledger.db"))
+
+
+def test_a_setting_that_fails_ends_the_tuning(tmp_path: Path) -> None:
+    """An impossible setting among those that compete ends the command before anything is spent."""
+    words = [word.replace("0.5,2", "0.5,-2") for word in WORDS]
+    line = refused_command("train", arguments=["-m", *words], cwd=tmp_path)
+    assert "penalty" in line
+    assert not list(tmp_path.rglob("ledger.db"))
