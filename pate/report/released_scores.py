@@ -70,8 +70,8 @@ class ReleasedScores:
         micro_f1: the micro-averaged F1.
         accuracy: the share of right answers to whether a record has a label.
         macro_f1: the mean over labels of F1.
-        mean_average_precision: the mean over labels of the average precision. It is modeled by the student's
-            probabilities on public records (docs/proofs/scores.md).
+        mean_average_precision: the mean over labels of the average precision. Its terms of second order, and those of
+            macro-F1, are modeled by the student's probabilities on public records (docs/proofs/scores.md).
         calibration_error: the mean distance of probability and share, over ten bins of probability.
         subgroups: micro-F1 by column and value, such as `subgroups["sex"]["f"]`; empty without `score_groups`.
         confidence: the share of releases in which an interval holds the score.

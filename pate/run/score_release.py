@@ -131,9 +131,11 @@ class ScoreCharge:
         """
         has_gaps = dataset.test.known is not None
         subgroups = self.price.subgroups
-        design, public = ScoreDesign.from_public(
+        design = ScoreDesign.from_public(
             model,
             dataset.public,
+            noise_multiplier=self.price.event.noise_multiplier,
+            num_groups=dataset.test.num_groups,
             has_gaps=has_gaps,
             first_unasked=num_queries,
             subgroups=subgroups,
@@ -151,7 +153,6 @@ class ScoreCharge:
         design = design.with_clips(clips, most_records=int(arrays["most_records"]))
         estimates = ScoreEstimates(
             design=design,
-            public=public,
             sums={name: arrays[_SUMS + name] for name in design.blocks},
             noise_multiplier=self.price.event.noise_multiplier,
             num_groups=dataset.test.num_groups,

@@ -14,39 +14,48 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 
 from pate.accounting import ScoresEvent
+from pate.accounting.special import ndtr
 from pate.data import Split
 from pate.mechanisms.noise.whole_numbers import RoundedGaussian
 from pate.models import StudentModel
+from pate.run.score_model import Influences, ScoreModel
 
 Array = NDArray[np.float64]
 Bits = NDArray[np.bool_]
 Integers = NDArray[np.int64]
 
 CALIBRATION_BINS = 10
+INFLUENCE_BLOCKS = ("macro_f1", "average_precision")
 STEPS_PER_CLIP = 2**20
 """The clip of every block, in steps of the grid on which counts are added."""
 
 _SHARES = {
-    "labels": 0.5,
-    "totals": 0.2,
-    "squares": 0.07,
-    "calibration": 0.18,
+    "totals": 0.33,
+    "squares": 0.06,
+    "calibration": 0.15,
+    "macro_f1": 0.23,
+    "average_precision": 0.23,
     "sizes": 0.05,
     "subgroups": 0.35,
 }
 """The shares of the price by block; the shares of the blocks in use are scaled to the sum 1."""
-_CLIP_QUANTILE = 0.99  # of the lengths of public groups
-# Labels and errors of one record go together; drawn labels do not. So the clips are longer than those lengths.
-_CLIP_FACTORS = {"labels": 1.15, "totals": 1.3, "calibration": 2.0, "subgroups": 1.15}
+# Labels that are rarer or more frequent than a student expects go together. So labels of public records are drawn with
+# normal numbers that have this correlation: on WordNet lengths of influences are then as large as true ones.
+_LABEL_CORRELATION = 0.6
 _SIZE_QUANTILE = 0.95  # of the sizes of public groups
 _RECORDS_AT_ONCE = 4096
 _MOST_PUBLIC = 20_000  # records that the design is computed from
 _FEWEST_POOL = 200
+_NUM_CLIPS = 101  # that are compared
+_LEAST_CLIP = (
+    0.9  # a quantile of the lengths of public groups; a student may err more than it expects
+)
 _STD_MARGIN = 1 + 2.0**-40  # above the rounding errors of a few operations
 
 
@@ -77,6 +86,8 @@ class RecordCounts:
         misses: true where a label is present and not predicted, `[n, L]`.
         calibration: positive parts and negative parts of the sums of presence - probability, for each bin of
             probability, `[n, 2 * CALIBRATION_BINS]`.
+        macro_f1: positive parts and negative parts of the influences of its labels on macro-F1, added up, `[n, 2]`.
+        average_precision: the same of the influences on the mean average precision, `[n, 2]`.
         num_known: the number of known labels of each record, over L, `[n]`.
     """
 
@@ -84,11 +95,19 @@ class RecordCounts:
     false_alarms: Bits
     misses: Bits
     calibration: Array
+    macro_f1: Array
+    average_precision: Array
     num_known: Array
 
     @classmethod
     def of_records(
-        cls, probabilities: Array, predicted: Bits, labels: Bits, known: Bits | None
+        cls,
+        probabilities: Array,
+        predicted: Bits,
+        labels: Bits,
+        *,
+        known: Bits | None,
+        influences: Influences,
     ) -> RecordCounts:
         """Returns the counts of records; labels that are not known count nowhere.
 
@@ -97,6 +116,7 @@ class RecordCounts:
             predicted: the student's prediction of each label, `[n, L]`.
             labels: the true labels, `[n, L]`.
             known: which labels are known, `[n, L]`; None where all are.
+            influences: how much each label of a record moves two of the scores.
         """
         is_known = np.ones(labels.shape, np.bool_) if known is None else known
         bins = bins_of(probabilities)
@@ -113,11 +133,13 @@ class RecordCounts:
             false_alarms=predicted & ~labels & is_known,
             misses=~predicted & labels & is_known,
             calibration=np.concatenate([np.maximum(sums, 0), np.maximum(-sums, 0)], axis=1),
+            macro_f1=_parts(influences.of_f1(predicted, labels) * is_known),
+            average_precision=_parts(influences.of_precision(probabilities, labels) * is_known),
             num_known=is_known.mean(axis=1),
         )
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, eq=False)
 class ScoreDesign:
     """The public design of the released sums: blocks of counts, their clips, and their shares of the price.
 
@@ -131,24 +153,35 @@ class ScoreDesign:
         most_records: the number of records of a group that count in full; the records of a larger group count less,
             and as much together.
         has_gaps: whether labels of test records may be unknown.
+        model: the student's own model of records, around which influences are taken.
         num_values: the number of values of each column of subgroups.
         clips: the largest l2 length of a group's counts in each block, > 0.
+        clip_losses: the length that the clip cuts off a public group on average, for each block, where it counts as an
+            error of scores.
     """
 
     num_labels: int
     most_records: int
     has_gaps: bool
+    model: ScoreModel
     num_values: tuple[int, ...] = ()
     clips: Mapping[str, float] = field(default_factory=dict)
+    clip_losses: Mapping[str, float] = field(default_factory=dict)
+
+    @cached_property
+    def influences(self) -> Influences:
+        """How much each label of a record moves macro-F1 and the mean average precision."""
+        return self.model.influences
 
     @property
     def blocks(self) -> dict[str, int]:
         """The number of counts of each block, by its name, in the order of the sums."""
         sizes = {
-            "labels": 3 * self.num_labels,
             "totals": 2,
             "squares": 3,
             "calibration": 2 * CALIBRATION_BINS,
+            "macro_f1": 2,
+            "average_precision": 2,
         }
         if self.most_records > 1 or self.has_gaps:
             sizes["sizes"] = 2
@@ -188,24 +221,13 @@ class ScoreDesign:
             group_of: the group of each record, 0 to G - 1 in rising order, `[n]`.
             values: for each column of subgroups the index of each record's value, `[n]`; -1 for none.
         """
-        sizes = np.bincount(group_of)
-        weights = np.minimum(1.0, self.most_records / sizes)[group_of]
-
-        def by_group(columns: Array) -> Array:
-            weighted = columns * weights[:, None]
-            return np.add.reduceat(
-                weighted, np.searchsorted(group_of, np.arange(len(sizes))), axis=0
-            )
-
-        labels = np.concatenate([counts.hits, counts.false_alarms, counts.misses], axis=1)
         num_hits = counts.hits.sum(axis=1)
         num_errors = counts.false_alarms.sum(axis=1) + counts.misses.sum(axis=1)
         per_record = np.stack([num_hits, num_errors], axis=1).astype(np.float64)
-        totals = by_group(per_record)
+        totals = self._group_sums(per_record, group_of)
         clip = self.clips.get("totals", math.inf)
         clipped = totals * _factors(totals, clip)[:, None]
         vectors = {
-            "labels": by_group(labels.astype(np.float64)),
             "totals": totals,
             # squares of what is clipped in `totals`
             "squares": np.stack(
@@ -216,19 +238,30 @@ class ScoreDesign:
                 ],
                 axis=1,
             ),
-            "calibration": by_group(counts.calibration),
+            "calibration": self._group_sums(counts.calibration, group_of),
+            "macro_f1": self._group_sums(counts.macro_f1, group_of),
+            "average_precision": self._group_sums(counts.average_precision, group_of),
         }
         if "sizes" in self.blocks:
             ones = np.ones(len(counts.num_known))
-            vectors["sizes"] = by_group(np.stack([ones, counts.num_known], axis=1))
+            vectors["sizes"] = self._group_sums(
+                np.stack([ones, counts.num_known], axis=1), group_of
+            )
         if self.num_values:
             parts = [
                 np.where((value == index)[:, None], per_record, 0.0)
                 for value, num_values in zip(values, self.num_values, strict=True)
                 for index in range(num_values)
             ]
-            vectors["subgroups"] = by_group(np.concatenate(parts, axis=1))
+            vectors["subgroups"] = self._group_sums(np.concatenate(parts, axis=1), group_of)
         return vectors
+
+    def _group_sums(self, columns: Array, group_of: Integers) -> Array:
+        """Returns the sums of columns over the records of each group; those of a large group count less, `[G, k]`."""
+        sizes = np.bincount(group_of)
+        weighted = columns * np.minimum(1.0, self.most_records / sizes)[group_of, None]
+        firsts = np.searchsorted(group_of, np.arange(len(sizes)))
+        return np.asarray(np.add.reduceat(weighted, firsts, axis=0))
 
     def clipped_steps(self, vectors: Mapping[str, Array]) -> dict[str, Integers]:
         """Returns the clipped counts of each group as whole steps of the grid, int64 `[G, size]` by block.
@@ -258,17 +291,22 @@ class ScoreDesign:
         model: StudentModel,
         public: Split,
         *,
+        noise_multiplier: float,
+        num_groups: int,
         has_gaps: bool,
         first_unasked: int = 0,
         subgroups: Sequence[Subgroups] = (),
-    ) -> tuple[ScoreDesign, PublicScores]:
-        """Returns the design, and the student's probabilities on public records, which the estimates use.
+    ) -> ScoreDesign:
+        """Returns the design for a student.
 
-        The clips are the 99% quantiles of public groups, whose labels are drawn by the student's probabilities.
+        Clips are found on public groups, whose labels are drawn by the student's probabilities. They make the noise and
+        what they cut off as small as possible together.
 
         Args:
             model: the student.
             public: the public records; their labels are not used.
+            noise_multiplier: the noise std / l2 sensitivity of all blocks together.
+            num_groups: the number of groups of test records.
             has_gaps: whether labels of test records may be unknown.
             first_unasked: the number of queries, the first public records. They are left out where enough others are
                 left, as the student was trained on them.
@@ -278,50 +316,64 @@ class ScoreDesign:
         rows = np.arange(first, min(len(public), first + _MOST_PUBLIC))
         rows = rows[np.argsort(public.group_ids[rows], kind="stable")]
         probabilities, predicted = _predictions(model, public, rows)
-        drawn = np.random.default_rng(0).random(probabilities.shape) < probabilities
         _, group_of = np.unique(public.group_ids[rows], return_inverse=True)
-        sizes = np.bincount(group_of)
-        most_records = int(np.quantile(sizes, _SIZE_QUANTILE, method="higher"))
+        most_records = int(np.quantile(np.bincount(group_of), _SIZE_QUANTILE, method="higher"))
         open_design = cls(
             num_labels=probabilities.shape[1],
             most_records=most_records,
             has_gaps=has_gaps,
+            model=ScoreModel.of_public(probabilities, predicted),
             num_values=tuple(len(division.names) for division in subgroups),
         )
-        counts = RecordCounts.of_records(probabilities, predicted, labels=drawn, known=None)
+        counts = RecordCounts.of_records(
+            probabilities,
+            predicted,
+            _drawn_labels(probabilities),
+            known=None,
+            influences=open_design.influences,
+        )
         values = [division.of_public[rows] for division in subgroups]
-        lengths = {
-            name: np.quantile(np.linalg.norm(vectors, axis=1), _CLIP_QUANTILE, method="higher")
-            for name, vectors in open_design.group_vectors(counts, group_of, values).items()
-        }
-        # of a block in which public groups count nothing, one label of one record counts
-        clips = {
-            name: max(float(length), 1.0) * _CLIP_FACTORS.get(name, 1.0)
-            for name, length in lengths.items()
-        }
-        # no counts are longer
-        num_cells = most_records * open_design.num_labels
-        longest = {"labels": most_records * math.sqrt(open_design.num_labels)}
-        longest |= {"totals": num_cells, "calibration": num_cells, "subgroups": num_cells}
-        clips = {name: min(clip, longest.get(name, math.inf)) for name, clip in clips.items()}
+        vectors = open_design.group_vectors(counts, group_of, values)
+        lengths = {name: np.linalg.norm(block, axis=1) for name, block in vectors.items()}
+        clips = {}
+        clip_losses = {}
+        for name, block in lengths.items():
+            noise = noise_multiplier * math.sqrt(
+                2 * open_design.blocks[name] / open_design.shares[name]
+            )
+            clips[name], clip_losses[name] = _balanced_clip(block, noise_of_clip=noise / num_groups)
+        clips["squares"] = clips["totals"] ** 2
         if "sizes" in clips:
             clips["sizes"] = math.sqrt(2) * most_records
-        clips["squares"] = clips["totals"] ** 2
-        design = open_design.with_clips(clips, most_records=most_records)
-        return design, PublicScores(probabilities=probabilities, predicted=predicted)
-
-
-@dataclass(frozen=True, eq=False)
-class PublicScores:
-    """The student's probabilities and predictions on public records, `[n, L]` each."""
-
-    probabilities: Array
-    predicted: Bits
+        return replace(open_design, clips=clips, clip_losses=clip_losses)
 
 
 def bins_of(probabilities: Array) -> Integers:
     """Returns the bin of each probability, 0 to `CALIBRATION_BINS` - 1: the bins have equal widths."""
     return np.minimum((probabilities * CALIBRATION_BINS).astype(np.int64), CALIBRATION_BINS - 1)
+
+
+def _drawn_labels(probabilities: Array) -> Bits:
+    """Returns labels that are present with the student's probabilities and go together, bool `[n, L]`."""
+    rng = np.random.default_rng(0)
+    together = rng.standard_normal((len(probabilities), 1)) * math.sqrt(_LABEL_CORRELATION)
+    apart = rng.standard_normal(probabilities.shape) * math.sqrt(1 - _LABEL_CORRELATION)
+    return np.asarray(ndtr(together + apart) < probabilities)
+
+
+def _balanced_clip(lengths: Array, *, noise_of_clip: float) -> tuple[float, float]:
+    """Returns the clip for which its noise and what it cuts off are smallest together, and what it cuts off.
+
+    Args:
+        lengths: the lengths of the counts of public groups, `[G]`.
+        noise_of_clip: the length of the noise for a clip of 1, for each group.
+    """
+    candidates = np.quantile(lengths, np.linspace(_LEAST_CLIP, 1, _NUM_CLIPS))
+    losses = np.array([np.maximum(lengths - clip, 0).mean() for clip in candidates])
+    best = int(np.argmin(np.hypot(noise_of_clip * candidates, losses)))
+    if candidates[best] <= 0:  # public groups count nothing
+        return 1.0, 0.0
+    return float(candidates[best]), float(losses[best])
 
 
 def exact_sums(
@@ -343,6 +395,7 @@ def exact_sums(
             predicted,
             labels=test.labels[rows],
             known=None if test.known is None else test.known[rows],
+            influences=design.influences,
         )
         values = [division.of_test[rows] for division in subgroups]
         steps = design.clipped_steps(design.group_vectors(counts, group_of, values))
@@ -370,6 +423,11 @@ def noisy_sums(
         name: sums[name] + RoundedGaussian(std).sample(sums[name].shape, rng)
         for name, std in design.noise_stds(noise_multiplier).items()
     }
+
+
+def _parts(values: Array) -> Array:
+    """Returns the sums of the positive parts and of the negative parts of the entries of each row, >= 0, `[n, 2]`."""
+    return np.stack([np.maximum(values, 0).sum(axis=1), np.maximum(-values, 0).sum(axis=1)], axis=1)
 
 
 def _factors(rows: Array, clip: float) -> Array:

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from pate.accounting import ExactAccountant, GaussianEvent
+from pate.run.score_model import ScoreModel
 from pate.run.score_sums import STEPS_PER_CLIP, Integers, RecordCounts, ScoreDesign
 
 PROBABILITIES = np.array([[0.9, 0.2], [0.35, 0.65]])
@@ -21,11 +22,13 @@ DESIGN = ScoreDesign(
     most_records=2,
     has_gaps=True,
     num_values=(2,),
+    model=ScoreModel.of_public(PROBABILITIES, PREDICTED),
     clips={
-        "labels": 1.2,
         "totals": 1.5,
         "squares": 2.25,
         "calibration": 0.7,
+        "macro_f1": 0.4,
+        "average_precision": 0.2,
         "sizes": 2 * math.sqrt(2),
         "subgroups": 1.2,
     },
@@ -58,7 +61,11 @@ def steps_of_all(design: ScoreDesign, *, is_clipped: bool = True) -> dict[str, I
     rows = np.array([record[0] for record in flat])
     labels = np.array([record[1] for record in flat])
     counts = RecordCounts.of_records(
-        PROBABILITIES[rows], PREDICTED[rows], labels=labels == 1, known=labels >= 0
+        PROBABILITIES[rows],
+        PREDICTED[rows],
+        labels=labels == 1,
+        known=labels >= 0,
+        influences=design.influences,
     )
     values = np.array([record[2] for record in flat])
     vectors = design.group_vectors(counts, group_of, [values])
@@ -120,7 +127,7 @@ def test_the_grid_never_lengthens_a_row() -> None:
     rng = np.random.default_rng(0)
     design = replace(DESIGN, clips=dict.fromkeys(DESIGN.blocks, 1.0))
     rows = np.abs(rng.standard_normal((2000, 6))) * 10.0 ** rng.integers(-9, 9, (2000, 1))
-    steps = design.clipped_steps({"labels": rows})["labels"]
+    steps = design.clipped_steps({"calibration": rows})["calibration"]
     assert (steps >= 0).all()
     assert np.square(steps).sum(axis=1).max() <= STEPS_PER_CLIP**2
     assert np.square(steps).sum(axis=1).max() > 0.999 * STEPS_PER_CLIP**2

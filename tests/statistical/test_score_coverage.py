@@ -7,12 +7,13 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 from scipy.special import expit
+from sklearn.metrics import f1_score
 
 from pate.data import Split
 from pate.models import StudentModel
 from pate.report import multilabel_metrics
 from pate.run.score_estimates import ScoreEstimates
-from pate.run.score_sums import ScoreDesign, bins_of, exact_sums, noisy_sums
+from pate.run.score_sums import ScoreDesign, Subgroups, bins_of, exact_sums, noisy_sums
 
 NUM_LABELS = 4
 NUM_GROUPS = 400
@@ -23,6 +24,7 @@ SLOPES = np.array([1.5, 2.0, 1.0, 2.5])
 INTERCEPTS = np.array([-1.0, -1.5, -0.5, 0.5])
 STEEPNESS = 1.3  # of the student, which is too sure
 SCORES = ("micro_f1", "accuracy", "macro_f1", "mean_average_precision", "calibration_error")
+SUBGROUPS = ("below 1/2", "1/2 and above")  # of the first input, the latter smaller
 Array = NDArray[Any]
 
 
@@ -65,7 +67,17 @@ def true_scores(test: Split) -> dict[str, float | None]:
     bins = bins_of(probabilities)
     residuals = test.labels - probabilities
     distances = [abs(residuals[bins == place].sum()) for place in np.unique(bins)]
-    return scores | {"calibration_error": sum(distances) / residuals.size}
+    scores |= {"calibration_error": sum(distances) / residuals.size}
+    values = values_of(test)
+    return scores | {
+        name: f1_score(test.labels[values == place], predicted[values == place], average="micro")
+        for place, name in enumerate(SUBGROUPS)
+    }
+
+
+def values_of(split: Split) -> NDArray[np.int64]:
+    """Returns the subgroup of each record."""
+    return np.asarray(split.inputs[:, 0] >= 0.5).astype(np.int64)
 
 
 def coverages(*, is_noise_hidden: bool = False) -> dict[str, tuple[float, float]]:
@@ -76,32 +88,52 @@ def coverages(*, is_noise_hidden: bool = False) -> dict[str, tuple[float, float]
     """
     rng = np.random.default_rng(4)
     of_all = true_scores(drawn_split(100_000, rng))
-    design, public = ScoreDesign.from_public(STUDENT, drawn_split(NUM_PUBLIC, rng), has_gaps=False)
-    hits = np.zeros((len(SCORES), 2))
+    public = drawn_split(NUM_PUBLIC, rng)
+    design = ScoreDesign.from_public(
+        STUDENT,
+        public,
+        noise_multiplier=NOISE_MULTIPLIER,
+        num_groups=NUM_GROUPS,
+        has_gaps=False,
+        subgroups=(subgroups_of(public, public),),
+    )
+    names = (*SCORES, *SUBGROUPS)
+    hits = np.zeros((len(names), 2))
     num_draws = NUM_DRAWS // 10 if is_noise_hidden else NUM_DRAWS
     for _ in range(num_draws):
         test = drawn_split(NUM_GROUPS, rng)
         of_test = true_scores(test)
         sums = noisy_sums(
             design,
-            exact_sums(design, STUDENT, test),
+            exact_sums(design, STUDENT, test, (subgroups_of(test, public),)),
             noise_multiplier=NOISE_MULTIPLIER,
             rng=rng,
         )
         estimates = ScoreEstimates(
             design=design,
-            public=public,
             sums=sums,
             noise_multiplier=NOISE_MULTIPLIER / (10 if is_noise_hidden else 1),
             num_groups=NUM_GROUPS,
         )
-        for place, (name, score) in enumerate(estimates.scores().items()):
-            assert name == SCORES[place]
+        (by_value,) = estimates.subgroup_scores()
+        scores = estimates.scores() | dict(zip(SUBGROUPS, by_value, strict=True))
+        for place, (name, score) in enumerate(scores.items()):
+            assert name == names[place]
             for column, truth in enumerate((of_test[name], of_all[name])):
                 assert truth is not None
                 hits[place, column] += score.low <= truth <= score.high
     shares = hits / num_draws
-    return {name: (row[0], row[1]) for name, row in zip(SCORES, shares.tolist(), strict=True)}
+    return {name: (row[0], row[1]) for name, row in zip(names, shares.tolist(), strict=True)}
+
+
+def subgroups_of(test: Split, public: Split) -> Subgroups:
+    """Returns the division of test and public records by the first input."""
+    return Subgroups(
+        column="first input",
+        names=SUBGROUPS,
+        of_test=values_of(test),
+        of_public=values_of(public),
+    )
 
 
 @pytest.mark.slow

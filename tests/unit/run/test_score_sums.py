@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 
 from pate.data import Split
 from pate.models import StudentModel
+from pate.run.score_model import Influences, ScoreModel
 from pate.run.score_sums import (
     STEPS_PER_CLIP,
     RecordCounts,
@@ -18,10 +19,11 @@ from pate.run.score_sums import (
 )
 
 CLIPS = {
-    "labels": 8.0,
     "totals": 8.0,
     "squares": 64.0,
     "calibration": 8.0,
+    "macro_f1": 8.0,
+    "average_precision": 8.0,
     "sizes": 8.0,
     "subgroups": 8.0,
 }
@@ -42,6 +44,21 @@ class InputStudent:
 STUDENT = cast(StudentModel, InputStudent())
 
 
+def design_of(num_labels: int, **fields: Any) -> ScoreDesign:
+    """Returns a design for records of one group each without gaps, unless fields say otherwise."""
+    probabilities = np.full((4, num_labels), 0.5)
+    model = ScoreModel.of_public(probabilities, probabilities >= 0.5)
+    defaults: dict[str, Any] = {"most_records": 1, "has_gaps": False, "clips": CLIPS}
+    return ScoreDesign(num_labels=num_labels, model=model, **(defaults | fields))
+
+
+def public_design(public: Split) -> ScoreDesign:
+    """Returns the design from public records for 100 groups of test records."""
+    return ScoreDesign.from_public(
+        STUDENT, public, noise_multiplier=1.0, num_groups=100, has_gaps=False
+    )
+
+
 def split_of(probabilities: Any, labels: Any, *, groups: Any = None, known: Any = None) -> Split:
     """Returns records with these probabilities; each is a group of its own unless `groups` says otherwise."""
     ids = np.arange(len(probabilities))
@@ -60,12 +77,11 @@ def sums_of(design: ScoreDesign, test: Split, subgroups: tuple[Subgroups, ...] =
     return {name: block * design.clips[name] / STEPS_PER_CLIP for name, block in sums.items()}
 
 
-def test_hits_and_errors_are_counted_by_label() -> None:
-    """Of three records: hits [1, 0], false alarms [1, 1], misses [0, 1], and totals 1 and 3."""
+def test_hits_and_errors_are_counted() -> None:
+    """Of three records: one hit, and three errors of one record each."""
     test = split_of([[0.9, 0.1], [0.9, 0.1], [0.1, 0.9]], labels=[[1, 1], [0, 0], [0, 0]])
-    design = ScoreDesign(num_labels=2, most_records=1, has_gaps=False, clips=CLIPS)
+    design = design_of(2)
     sums = sums_of(design, test)
-    assert sums["labels"] == pytest.approx([1, 0, 1, 1, 0, 1], abs=1e-4)
     assert sums["totals"] == pytest.approx([1, 3], abs=1e-4)
     assert sums["squares"] == pytest.approx([1, 2**0.5, 3], abs=1e-3)
 
@@ -73,16 +89,16 @@ def test_hits_and_errors_are_counted_by_label() -> None:
 def test_unknown_labels_count_nowhere() -> None:
     """A label that is not known is no hit and no error, and half a record has its labels known."""
     test = split_of([[0.9, 0.9]], labels=[[1, 0]], known=[[1, 0]])
-    design = ScoreDesign(num_labels=2, most_records=1, has_gaps=True, clips=CLIPS)
+    design = design_of(2, has_gaps=True)
     sums = sums_of(design, test)
-    assert sums["labels"] == pytest.approx([1, 0, 0, 0, 0, 0], abs=1e-4)
+    assert sums["totals"] == pytest.approx([1, 0], abs=1e-4)
     assert sums["sizes"] == pytest.approx([1, 0.5], abs=1e-4)
 
 
 def test_large_group_counts_as_much_as_the_largest_allowed() -> None:
     """Four records of one group count as two where two count in full."""
     test = split_of([[0.9]] * 4, labels=[[1]] * 4, groups=[7, 7, 7, 7])
-    design = ScoreDesign(num_labels=1, most_records=2, has_gaps=False, clips=CLIPS)
+    design = design_of(1, most_records=2)
     sums = sums_of(design, test)
     assert sums["totals"] == pytest.approx([2, 0], abs=1e-4)
     assert sums["sizes"] == pytest.approx([2, 2], abs=1e-4)
@@ -91,9 +107,7 @@ def test_large_group_counts_as_much_as_the_largest_allowed() -> None:
 def test_group_longer_than_the_clip_is_scaled_down() -> None:
     """A group with 3 hits and 4 errors counts 0.6 and 0.8 clips."""
     test = split_of([[0.9] * 7], labels=[[1, 1, 1, 0, 0, 0, 0]])
-    design = ScoreDesign(
-        num_labels=7, most_records=1, has_gaps=False, clips=CLIPS | {"totals": 1.0, "squares": 1.0}
-    )
+    design = design_of(7, clips=CLIPS | {"totals": 1.0, "squares": 1.0})
     sums = sums_of(design, test)
     assert sums["totals"] == pytest.approx([0.6, 0.8], abs=1e-4)
 
@@ -104,7 +118,7 @@ def test_groups_are_whole_across_blocks_of_records(monkeypatch: pytest.MonkeyPat
     test = split_of(
         rng.random((60, 2)), labels=rng.random((60, 2)) < 0.5, groups=rng.integers(0, 9, 60)
     )
-    design = ScoreDesign(num_labels=2, most_records=3, has_gaps=False, clips=CLIPS)
+    design = design_of(2, most_records=3)
     whole = sums_of(design, test)
     monkeypatch.setattr("pate.run.score_sums._RECORDS_AT_ONCE", 7)
     for name, block in sums_of(design, test).items():
@@ -116,7 +130,7 @@ def test_records_count_in_their_subgroup_alone() -> None:
     test = split_of([[0.9], [0.9], [0.9]], labels=[[1], [0], [1]])
     values = np.array([0, 1, -1])
     division = Subgroups(column="sex", names=("f", "m"), of_test=values, of_public=values)
-    design = ScoreDesign(num_labels=1, most_records=1, has_gaps=False, num_values=(2,), clips=CLIPS)
+    design = design_of(1, num_values=(2,))
     assert sums_of(design, test, (division,))["subgroups"] == pytest.approx([1, 0, 0, 1], abs=1e-4)
 
 
@@ -127,29 +141,67 @@ def test_calibration_sums_labels_less_probabilities_by_bin() -> None:
         np.array([[True, False]]),
         labels=np.array([[True, False]]),
         known=None,
+        influences=design_of(2).influences,
     )
     assert counts.calibration[0, 9] == pytest.approx(0.1)
     assert counts.calibration[0, 12] == pytest.approx(0.25)
     assert counts.calibration.sum() == pytest.approx(0.35)
 
 
+def test_influences_of_a_record_are_split_by_sign() -> None:
+    """A hit moves macro-F1 up, an error moves it down, and an unknown label moves nothing."""
+    influences = Influences(
+        hits=np.array([0.5, 0.5, 0.5]),
+        errors=np.array([-0.25, -0.25, -0.25]),
+        present=np.zeros((480, 3)),
+        absent=np.zeros((480, 3)),
+    )
+    counts = RecordCounts.of_records(
+        np.full((2, 3), 0.9),
+        np.ones((2, 3), bool),
+        labels=np.array([[True, False, True], [True, True, False]]),
+        known=np.array([[True, True, True], [True, True, False]]),
+        influences=influences,
+    )
+    assert counts.macro_f1 == pytest.approx(np.array([[1.0, 0.25], [1.0, 0.0]]))
+
+
 def test_design_depends_on_public_records_and_the_student_alone() -> None:
-    """Equal public inputs with other labels give an equal design."""
+    """Equal public inputs with other labels give equal clips."""
     rng = np.random.default_rng(1)
     probabilities = rng.random((50, 3))
     designs = [
-        ScoreDesign.from_public(
-            STUDENT, split_of(probabilities, labels=np.full((50, 3), label)), has_gaps=False
-        )[0]
+        public_design(split_of(probabilities, labels=np.full((50, 3), label)))
         for label in (False, True)
     ]
-    assert designs[0] == designs[1]
+    assert designs[0].clips == designs[1].clips
+    assert designs[0].clip_losses == designs[1].clip_losses
+
+
+def test_more_groups_or_less_noise_take_longer_clips() -> None:
+    """A clip cuts off less where its noise is a smaller part of a group."""
+    public = split_of(np.random.default_rng(2).random((200, 5)), labels=np.zeros((200, 5)))
+    designs = [
+        ScoreDesign.from_public(
+            STUDENT, public, noise_multiplier=1.0, num_groups=num_groups, has_gaps=False
+        )
+        for num_groups in (10, 10_000)
+    ]
+    for name in ("totals", "calibration", "macro_f1", "average_precision"):
+        assert designs[0].clips[name] < designs[1].clips[name]
+        assert designs[0].clip_losses[name] > designs[1].clip_losses[name]
+
+
+def test_public_records_that_count_nothing_have_a_clip() -> None:
+    """Of a student that is always sure and predicts nothing, each clip is above 0."""
+    design = public_design(split_of(np.zeros((20, 2)), labels=np.zeros((20, 2))))
+    assert all(clip > 0 for clip in design.clips.values())
 
 
 def test_noise_has_the_stated_deviation() -> None:
     """Of 2,000 noisy sums of 0 the deviation is that of the design within 5%."""
-    design = ScoreDesign(num_labels=700, most_records=1, has_gaps=False, clips=CLIPS)
+    design = design_of(1, num_values=(1000,))
     zeros = {name: np.zeros(size, np.int64) for name, size in design.blocks.items()}
     noisy = noisy_sums(design, zeros, noise_multiplier=1.0, rng=np.random.default_rng(2))
-    std = design.noise_stds(1.0)["labels"]
-    assert noisy["labels"].std() == pytest.approx(std, rel=0.05)
+    std = design.noise_stds(1.0)["subgroups"]
+    assert noisy["subgroups"].std() == pytest.approx(std, rel=0.05)

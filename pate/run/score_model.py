@@ -1,0 +1,286 @@
+"""A model of labels and ranks by the student's probabilities on public records, and how scores depend on each record.
+
+L is the number of labels, n a number of records. A model says for each label how many records lie in each cell of the
+logit of its probability, and which share of these have the label. Macro-F1 and the mean average precision are functions
+of that. Their influences say how much one record more moves them, to first order. All of this is public.
+
+Source: docs/proofs/scores.md; the expansion is that of R. von Mises, "On the asymptotic distribution of differentiable
+statistical functions", 1947.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pate.accounting.special import expit
+
+Array = NDArray[np.float64]
+Bits = NDArray[np.bool_]
+Integers = NDArray[np.int64]
+
+_LARGEST_LOGIT = 12
+_CELLS_PER_UNIT = 20
+_NUM_CELLS = 2 * _LARGEST_LOGIT * _CELLS_PER_UNIT
+_LINE_STD = 0.5  # of intercept and slope, before any sum is seen
+_LEAST_SLOPE = 0.1
+_NEWTON_STEPS = 25
+_MIDDLES = _LARGEST_LOGIT - (np.arange(_NUM_CELLS) + 0.5) / _CELLS_PER_UNIT
+"""The logit in the middle of each cell, from high to low."""
+
+
+@dataclass(frozen=True, eq=False)
+class Influences:
+    """How much a record moves macro-F1 and the mean average precision, to first order, times the number of records.
+
+    A record that a model expects moves both by 0 on average.
+
+    Attributes:
+        hits: of each label that is predicted and present, on macro-F1, >= 0, `[L]`.
+        errors: of each label that is either predicted or present, on macro-F1, <= 0, `[L]`.
+        present: of each label that is present, on the mean average precision, by the cell of its probability, `[C, L]`.
+        absent: of each label that is absent, on the mean average precision, by the cell of its probability, `[C, L]`.
+    """
+
+    hits: Array
+    errors: Array
+    present: Array
+    absent: Array
+
+    def of_f1(self, predicted: Bits, labels: Bits) -> Array:
+        """Returns the influence of each label of each record on macro-F1, `[n, L]`."""
+        return np.asarray(
+            np.where(labels & predicted, self.hits, (labels ^ predicted) * self.errors)
+        )
+
+    def of_precision(self, probabilities: Array, labels: Bits) -> Array:
+        """Returns the influence of each label of each record on the mean average precision, `[n, L]`."""
+        cells = _cells_of(probabilities)
+        columns = np.arange(cells.shape[1])
+        return np.asarray(
+            np.where(labels, self.present[cells, columns], self.absent[cells, columns])
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class ScoreModel:
+    """The numbers of records in cells of C logits of probability, and the shares of them that have the label.
+
+    Attributes:
+        sizes: for each label, of the records for which it is not predicted and of those for which it is, the share in
+            each cell; together 1, `[2, C, L]`.
+        shares: the share of the records in a cell that have the label, in (0, 1), `[C]`.
+        least_positives: labels with a smaller expected share of records move scores as if they had this one.
+    """
+
+    sizes: Array
+    shares: Array
+    least_positives: float
+
+    @classmethod
+    def of_public(cls, probabilities: Array, predicted: Bits) -> ScoreModel:
+        """Returns the student's own model: each label is present with the student's probability.
+
+        Args:
+            probabilities: the student's probabilities on public records, `[n, L]`.
+            predicted: its predictions, `[n, L]`.
+        """
+        num_records, num_labels = probabilities.shape
+        cells = _cells_of(probabilities)
+        shape = (2, _NUM_CELLS, num_labels)
+        places = np.ravel_multi_index(
+            (
+                predicted.astype(np.int64),
+                cells,
+                np.broadcast_to(np.arange(num_labels), cells.shape),
+            ),
+            shape,
+        )
+        counts = np.bincount(places.ravel(), minlength=int(np.prod(shape)))
+        return cls(
+            sizes=counts.reshape(shape) / num_records,
+            shares=expit(_MIDDLES),
+            least_positives=1 / num_records,
+        )
+
+    def recalibrated(self, intercept: float, slope: float) -> ScoreModel:
+        """Returns this model with shares whose logits are a line in those of the student's probabilities."""
+        return replace(self, shares=expit(intercept + slope * _MIDDLES))
+
+    def variances(self, num_bins: int) -> Array:
+        """Returns the variances of labels - shares, added up in each bin of probability, of a record, `[B]`."""
+        sizes = self.sizes.sum(axis=(0, 2))
+        weights = sizes * self.shares * (1 - self.shares)
+        return np.bincount(_bins(num_bins), weights=weights, minlength=num_bins).astype(np.float64)
+
+    def corrected(self, differences: Array, *, variances: Array) -> list[ScoreModel]:
+        """Returns the model whose line in logits explains differences best, and two a standard deviation beside it.
+
+        Args:
+            differences: labels - probabilities, summed in each of B bins of probability, per record, `[B]`.
+            variances: the variance of each difference, `[B]`.
+        """
+        sizes = self.sizes.sum(axis=(0, 2))
+        own_shares = expit(_MIDDLES)
+        num_bins = len(differences)
+        bins = _bins(num_bins)
+        line = np.array([0.0, 1.0])
+        precision_of_prior = np.eye(2) / _LINE_STD**2
+        for _ in range(_NEWTON_STEPS):
+            shares = expit(line[0] + line[1] * _MIDDLES)
+            moved = np.bincount(bins, weights=sizes * (shares - own_shares), minlength=num_bins)
+            slopes = sizes * shares * (1 - shares)
+            jacobian = np.stack(
+                [
+                    np.bincount(bins, weights=weights, minlength=num_bins)
+                    for weights in (slopes, slopes * _MIDDLES)
+                ],
+                axis=1,
+            )
+            weighted = jacobian.T / variances
+            information = weighted @ jacobian + precision_of_prior
+            gradient = weighted @ (differences - moved) - precision_of_prior @ (line - [0.0, 1.0])
+            line = line + np.clip(np.linalg.solve(information, gradient), -0.5, 0.5)
+            line[1] = max(line[1], _LEAST_SLOPE)
+        covariance = np.linalg.inv(information)
+        aside = covariance[:, 1] / math.sqrt(
+            covariance[1, 1]
+        )  # with the intercept that goes with it
+        return [
+            self.recalibrated(float(intercept), max(float(slope), _LEAST_SLOPE))
+            for intercept, slope in (line, line - aside, line + aside)
+        ]
+
+    @property
+    def rates(self) -> Array:
+        """Hits, false alarms and misses of each label, per record, `[L, 3]`."""
+        shares = self.shares[:, None]
+        return np.stack(
+            [
+                (self.sizes[1] * shares).sum(axis=0),
+                (self.sizes[1] * (1 - shares)).sum(axis=0),
+                (self.sizes[0] * shares).sum(axis=0),
+            ],
+            axis=1,
+        )
+
+    @cached_property
+    def scores(self) -> tuple[float, float]:
+        """Macro-F1 and the mean average precision of records as the model expects them."""
+        hits, false_alarms, misses = self.rates.T
+        macro_f1 = (2 * hits / (2 * hits + false_alarms + misses)).mean()
+        return float(macro_f1), float(self._ranks.average_precisions.mean())
+
+    @cached_property
+    def _ranks(self) -> _Ranks:
+        return _Ranks.of_cells(self.sizes.sum(axis=0), self.shares)
+
+    @property
+    def influences(self) -> Influences:
+        """How much a record moves both scores, to first order around this model."""
+        hits, false_alarms, misses = self.rates.T
+        errors = false_alarms + misses
+        # the gradient of 2 h / (2 h + e)
+        total = 2 * hits + errors
+        damped = np.minimum(1.0, total / self.least_positives) / len(total)
+        ranks = self._ranks
+        positives = ranks.present.sum(axis=0)
+        damped_ranks = np.minimum(1.0, positives / self.least_positives) / len(positives)
+        return Influences(
+            hits=2 * errors / total**2 * damped,
+            errors=-2 * hits / total**2 * damped,
+            present=ranks.influences_of_present * damped_ranks,
+            absent=ranks.influences_of_absent * damped_ranks,
+        )
+
+    def expected(self, influences: Influences, *, power: int = 1) -> tuple[float, float]:
+        """Returns the sum over labels of influences of a record that the model expects, on macro-F1 and on precision.
+
+        Args:
+            influences: those of this model or of another.
+            power: 2 for the sum of their squares.
+        """
+        hits, false_alarms, misses = self.rates.T
+        sizes = self.sizes.sum(axis=0)
+        shares = self.shares[:, None]
+        on_f1 = hits * influences.hits**power + (false_alarms + misses) * influences.errors**power
+        on_precision = sizes * (
+            shares * influences.present**power + (1 - shares) * influences.absent**power
+        )
+        return float(on_f1.sum()), float(on_precision.sum())
+
+
+@dataclass(frozen=True, eq=False)
+class _Ranks:
+    """Records of each label in C cells from high to low probability.
+
+    Records in a cell rank alike: each has half of its cell before it.
+
+    Attributes:
+        present: the records with the label in each cell, `[C, L]`.
+        precisions: the share of records with the label from the top to the middle of each cell, `[C, L]`.
+        num_before: the number of records from the top to the middle of each cell, > 0, `[C, L]`.
+    """
+
+    present: Array
+    precisions: Array
+    num_before: Array
+
+    @classmethod
+    def of_cells(cls, sizes: Array, shares: Array) -> _Ranks:
+        """Returns the ranks of records by cell.
+
+        Args:
+            sizes: the records in each cell, `[C, L]`.
+            shares: the share of them that have the label, `[C]`.
+        """
+        present = sizes * shares[:, None]
+        num_before = np.cumsum(sizes, axis=0) - sizes / 2
+        is_top = num_before <= 0  # no record is as high; one that was would be alone
+        num_before = np.where(is_top, 1.0, num_before)
+        precisions = (np.cumsum(present, axis=0) - present / 2) / num_before
+        return cls(
+            present=present,
+            precisions=np.where(is_top, shares[:, None], precisions),
+            num_before=num_before,
+        )
+
+    @property
+    def average_precisions(self) -> Array:
+        """The average precision of each label, `[L]`."""
+        return np.asarray((self.present * self.precisions).sum(axis=0) / self.present.sum(axis=0))
+
+    @property
+    def influences_of_present(self) -> Array:
+        """The derivative of the average precision by the number of records with the label in each cell, `[C, L]`."""
+        gains = _sums_below(self.present * (1 - self.precisions) / self.num_before)
+        moved = self.precisions + gains - self.average_precisions
+        return np.asarray(moved / self.present.sum(axis=0))
+
+    @property
+    def influences_of_absent(self) -> Array:
+        """The derivative of the average precision by the number of records without the label in each cell, `[C, L]`."""
+        losses = _sums_below(self.present * self.precisions / self.num_before)
+        return np.asarray(-losses / self.present.sum(axis=0))
+
+
+def _sums_below(cells: Array) -> Array:
+    """Returns for each cell the sum of the cells below it and of half of itself, `[C, L]`."""
+    return np.asarray(np.cumsum(cells[::-1], axis=0)[::-1] - cells / 2)
+
+
+def _bins(num_bins: int) -> Integers:
+    """Returns the bin of the probability in the middle of each cell; bins have equal widths, `[C]`."""
+    return np.asarray((expit(_MIDDLES) * num_bins).astype(np.int64))
+
+
+def _cells_of(probabilities: Array) -> Integers:
+    """Returns the cell of each probability, in the shape of these."""
+    shares = np.clip(probabilities, expit(-_LARGEST_LOGIT), expit(_LARGEST_LOGIT))
+    logits = np.log(shares) - np.log1p(-shares)
+    cells = ((_LARGEST_LOGIT - logits) * _CELLS_PER_UNIT).astype(np.int64)
+    return np.asarray(np.clip(cells, 0, _NUM_CELLS - 1))
