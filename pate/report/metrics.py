@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import scipy
 from numpy.typing import ArrayLike, NDArray
 
 from pate.validation import InvalidValue, require
@@ -121,16 +122,17 @@ def per_label_metrics(
     """Computes the metrics of each label, with the arguments and definitions of `multilabel_metrics`.
 
     Returns:
-        `accuracy`, `balanced_accuracy`, `precision`, `recall`, `f1`, `average_precision`, `prevalence` (the share of
-        samples with the label) and `num_known` (the number of samples for which the label is known), each float64
-        `[num_labels]`. An undefined metric is NaN.
+        `accuracy`, `balanced_accuracy`, `precision`, `recall`, `f1`, `average_precision`, `auroc`, `prevalence` (the
+        share of samples with the label) and `num_known` (the number of samples for which the label is known), each
+        float64 `[num_labels]`. An undefined metric is NaN.
     """
     predicted_bits, valid_scores, true_bits = require_predictions(
         predicted_labels, scores, true_labels
     )
-    return _per_label(
+    metrics = _per_label(
         predicted_labels=predicted_bits, scores=valid_scores, true_labels=true_bits, known=known
     )
+    return metrics | {"auroc": areas_under_roc(valid_scores, true_bits, known)}
 
 
 def _per_label(
@@ -209,6 +211,33 @@ def average_precisions(
             num_samples = len(is_positive) - np.searchsorted(sorted_scores[label], levels)
             precisions[label] = np.mean(num_positives / num_samples)
     return precisions
+
+
+def areas_under_roc(
+    scores: NDArray[np.floating], true_labels: Bits, known: Bits | None = None
+) -> Floats:
+    """Returns the area under the ROC curve of each label, `[num_labels]`; NaN if all samples have the label, or none.
+
+    The area is the share of pairs of a sample with the label and one without, in which the first has the higher score.
+    Equal scores count as one half.
+
+    Args:
+        scores: the score of each label, `[num_samples, num_labels]`.
+        true_labels: the true labels, bool `[num_samples, num_labels]`; False where they are unknown.
+        known: which true labels are known, bool `[num_samples, num_labels]`; None where all are.
+    """
+    areas = np.full(scores.shape[1], np.nan)
+    for label, has_label in enumerate(true_labels.T):
+        rows = slice(None) if known is None else known[:, label]
+        ranks = scipy.stats.rankdata(scores[rows, label])
+        is_positive = has_label[rows]
+        num_positives = np.count_nonzero(is_positive)
+        num_pairs = num_positives * (len(ranks) - num_positives)
+        if num_pairs > 0:
+            # the sum of the ranks of n samples is n (n + 1) / 2 if all others have higher scores (Mann & Whitney 1947)
+            least = num_positives * (num_positives + 1) / 2
+            areas[label] = (ranks[is_positive].sum() - least) / num_pairs
+    return areas
 
 
 def require_predictions(

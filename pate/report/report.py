@@ -39,6 +39,7 @@ NOT_COVERED = {
     "data_dependent": "computed from the votes without noise; the guarantee is privacy.epsilon",
     "verdict": "compares scores that read true labels",
     "bands": "labels are sorted by their prevalence among the private records",
+    "macro_auroc": "reads the true labels of the test split",
     "data.label_cardinality": "computed from true labels",
     "data.known_labels": "counts which labels of private records are known",
     "heading": "names settings of the command line, a seed among them",
@@ -163,6 +164,8 @@ class Report:
     sampled: Mapping[str, str] = field(default_factory=dict)
     # head, middle and tail of the labels, with the scores of models on each; empty for fewer than three labels
     bands: tuple[PrevalenceBand, ...] = ()
+    # the mean over labels of the area under the ROC curve, by model; None if it is defined for no label
+    macro_auroc: Mapping[str, float | None] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         priced = self.privacy.num_queries

@@ -25,7 +25,7 @@ from pate.report.bands import prevalence_bands
 from pate.report.constants import CONSTANTS, Constant
 from pate.report.figures import RunFigures
 from pate.report.membership import Membership
-from pate.report.metrics import micro_f1, summarized
+from pate.report.metrics import mean_of_defined, micro_f1, summarized
 from pate.report.precision_recall import PrecisionRecall
 from pate.report.released_scores import ReleasedScores
 from pate.report.report import DataSummary, Heading, TeacherSummary
@@ -186,6 +186,10 @@ class Results:
                     for name, metrics in self._metrics_by_label.items()
                 },
             ),
+            macro_auroc={
+                name: mean_of_defined(metrics["auroc"])
+                for name, metrics in self._metrics_by_label.items()
+            },
         )
 
     def _data_dependent_epsilon(self, epsilon_on_votes: EpsilonOnVotes) -> DataDependentEpsilon:

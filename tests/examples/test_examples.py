@@ -1,16 +1,20 @@
 """Examples run and print the figures that they are about."""
 
+import csv
 import gzip
 import importlib
+import json
 import re
 import runpy
 import shlex
 import sys
+from collections import Counter, defaultdict
 from pathlib import Path
 
 import numpy as np
 import pytest
 from hydra import compose, initialize_config_dir
+from PIL import Image
 from sklearn.linear_model import RidgeClassifier
 
 from pate import PATEClassifier
@@ -43,7 +47,7 @@ def test_an_example_runs(name: str, capsys: pytest.CaptureFixture[str]) -> None:
 
 def test_every_example_is_run_and_listed() -> None:
     """Each example has a test here, and is listed in examples/README.md."""
-    names = {*PRINTED, "yeast"}
+    names = {*PRINTED, "chexpert", "yeast"}
     assert {path.stem for path in EXAMPLES.glob("*.py")} == names
     listed = (EXAMPLES / "README.md").read_text()
     assert all(f"`{name}.py`" in listed for name in names)
@@ -73,6 +77,73 @@ def test_yeast_is_written_as_a_table_that_the_printed_command_reads(
     assert [len(split) for split in splits] == [100, 400, 400]
     assert data.label_names == ("Class1", "Class2")
     assert sum(int(split.labels[:, 0].sum()) for split in splits) == 450
+
+
+FINDINGS = ("No Finding", "Edema", "Pleural Effusion")
+
+
+def draw_chexpert(folder: Path, rng: np.random.Generator) -> None:
+    """Writes made-up pictures in the layout of CheXpert: two views of each of 60 patients, and 20 for validation.
+
+    A picture is bright where its patient has an edema, and its left half where there is an effusion. Of the labels for
+    training some are uncertain (-1.0) or empty.
+    """
+    for split, patients in {"train": range(60), "valid": range(60, 80)}.items():
+        lines = ["Path,Sex,Age,Frontal/Lateral,AP/PA," + ",".join(FINDINGS)]
+        for patient in patients:
+            edema, effusion = rng.random(2) < 0.5
+            for view in ("view1_frontal", "view2_lateral"):
+                name = f"{split}/patient{patient:05}/study1/{view}.jpg"
+                levels = rng.integers(0, 40, (24, 24), dtype=np.uint8) + np.uint8(100 * edema)
+                levels[:, :12] += np.uint8(100 * effusion)
+                path = folder / name
+                path.parent.mkdir(parents=True, exist_ok=True)
+                Image.fromarray(levels).save(path)
+                cells = [f"{float(bit)}" for bit in (not (edema or effusion), edema, effusion)]
+                if split == "train":
+                    cells = [rng.choice([cell, cell, cell, "-1.0", ""]) for cell in cells]
+                lines.append(f"{folder.name}/{name},Male,50,Frontal,AP," + ",".join(cells))
+        (folder / f"{split}.csv").write_text("\n".join(lines) + "\n")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("blank", ["no", "unknown"])
+def test_a_folder_as_of_chexpert_is_trained_on_by_the_printed_command(
+    blank: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The command that chexpert.py prints trains on its table, with patients as the unit and a macro AUROC.
+
+    Uncertain labels are unknown, and empty ones 0 or unknown. No patient is in two splits.
+    """
+    pytest.importorskip("pyarrow")
+    folder = tmp_path / "CheXpert-v1.0-small"
+    draw_chexpert(folder, np.random.default_rng(0))
+    arguments = [str(folder), str(tmp_path / "chexpert.csv"), "--findings", *FINDINGS]
+    arguments += ["--public-share", "0.25", "--blank", blank]
+    monkeypatch.setattr(sys, "argv", ["chexpert", *arguments])
+    runpy.run_path(str(EXAMPLES / "chexpert.py"), run_name="__main__")
+    command, *settings = shlex.split(capsys.readouterr().out)
+    assert command == "pate-train"
+    with (tmp_path / "chexpert.csv").open() as lines:
+        rows = list(csv.DictReader(lines))
+    cells = {row[name] for row in rows for name in FINDINGS}
+    assert cells == {"1", "0", "-1"} | ({""} if blank == "unknown" else set())
+    splits_of = defaultdict(set)
+    for row in rows:
+        splits_of[row["patient"]].add(row["split"])
+    assert sorted(Counter(min(splits) for splits in splits_of.values()).items()) == [
+        ("private", 45),
+        ("public", 15),
+        ("test", 20),
+    ]
+    assert all(len(splits) == 1 for splits in splits_of.values())
+    settings += ["data.image_size=16", f"output_dir={tmp_path / 'run'}", "target_epsilon=200"]
+    succeeded("train", arguments=[*settings, "allow_useless=true", "seed=0"])
+    report = json.loads((tmp_path / "run" / "report.json").read_text())
+    assert report["data"]["num_groups"] == 45
+    assert report["data"]["known_labels"]["private"] < 1.0
+    assert report["macro_auroc"]["student"] > 0.7 > 0.5 == report["macro_auroc"]["best_constant"]
+    assert "patient" in report["privacy"]["unit"]
 
 
 def own_run(folder: Path, arguments: Arguments = ()) -> tuple[np.lib.npyio.NpzFile, str]:

@@ -5,7 +5,7 @@ from itertools import product
 import numpy as np
 import pytest
 from numpy.typing import NDArray
-from sklearn.metrics import average_precision_score, f1_score
+from sklearn.metrics import average_precision_score, f1_score, roc_auc_score
 
 from pate.report import metric_intervals, multilabel_metrics, per_label_metrics
 from pate.report.constants import Constant
@@ -280,3 +280,24 @@ def test_resamples_leave_unknown_labels_out() -> None:
     expected = multilabel_metrics(predicted, scores, true, known=known)
     for name, (low, high) in intervals.items():
         assert low <= vars(expected)[name] <= high, name
+
+
+def test_areas_under_roc_equal_those_of_scikit_learn() -> None:
+    """The area under the ROC curve of each label is that of scikit-learn, with ties, and with gaps on known rows alone.
+
+    A label that no known row has, or every one, has none.
+    """
+    rng = np.random.default_rng(0)
+    true = rng.random((200, 4)) < np.array([0.5, 0.1, 0.0, 1.0])
+    scores = rng.integers(0, 20, true.shape) / 20 + 0.2 * true
+    known = rng.random(true.shape) < 0.7
+    for mask in (None, known):
+        labels = true if mask is None else true & mask
+        areas = per_label_metrics(labels, scores=scores, true_labels=labels, known=mask)["auroc"]
+        rows = [np.ones(200, bool) if mask is None else mask[:, label] for label in range(2)]
+        expected = [
+            roc_auc_score(true[rows[label], label], scores[rows[label], label])
+            for label in range(2)
+        ]
+        assert areas[:2] == pytest.approx(expected, abs=1e-12)
+        assert np.isnan(areas[2:]).all()
