@@ -24,6 +24,7 @@ import sys
 import zipfile
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from importlib.util import find_spec
 from itertools import pairwise
 from pathlib import Path
@@ -37,7 +38,6 @@ from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.preprocessing import StandardScaler
 
 from pate.accounting import (
-    AutoAccountant,
     Budget,
     GaussianEvent,
     NoOpEvent,
@@ -47,12 +47,14 @@ from pate.accounting import (
     tuning_event,
 )
 from pate.aggregators import CenteredVotes
+from pate.comparison.bench import Bench
+from pate.comparison.pate_method import PATEMethod
 from pate.data import Dataset, Split
 from pate.data.embedded import WordNet40
 from pate.models import LowRankStudent, SequentialEngine, StudentModel
 from pate.report.metrics import micro_f1
-from pate.run.plan import Plan
-from pate.run.train import train
+from pate.run.score_estimates import ScoreEstimates
+from pate.run.score_sums import ScoreDesign, exact_sums, noisy_sums
 from pate.teachers import KernelTeacher
 from scripts.build_debian import packages
 
@@ -190,7 +192,8 @@ def flights() -> Records:
     path = Path(package.origin).parent / "data" / "flights.csv.zip"
     with zipfile.ZipFile(path) as archive, archive.open(archive.namelist()[0]) as file:
         rows = list(csv.DictReader(io.TextIOWrapper(file)))[::25]
-    whole = [row for row in rows if row["dep_delay"] and row["arr_delay"] and row["air_time"]]
+    needed = ("dep_delay", "arr_delay", "air_time")
+    whole = [row for row in rows if all(row[name] not in ("", "NA") for name in needed)]
     carriers = sorted({row["carrier"] for row in whole})
     inputs = np.array(
         [
@@ -247,12 +250,16 @@ def made_up_rare() -> Records:
     return shuffled(inputs, scores > np.linspace(0.3, 2.0, 20))
 
 
+def _same(dataset: Dataset) -> Dataset:
+    return dataset
+
+
 @dataclass(frozen=True)
 class Tuning:
     """The noise of one run of a tuning, and of its scores, at the epsilon of the whole tuning."""
 
     run_epsilon: float
-    run_score_epsilon: float
+    score_noise: float
 
     @classmethod
     def at(cls, epsilon: float) -> Tuning:
@@ -268,48 +275,53 @@ class Tuning:
             target_epsilon=SCORE_EPSILON,
             target_delta=DELTA,
         )
-        budget = Budget(delta=DELTA)
-        return cls(
-            run_epsilon=budget.epsilon_of(GaussianEvent(noise)),
-            run_score_epsilon=budget.epsilon_of(ScoresEvent(score_noise)),
-        )
+        run_epsilon = Budget(delta=DELTA).epsilon_of(GaussianEvent(noise))
+        return cls(run_epsilon=run_epsilon, score_noise=score_noise)
 
 
 def scores_of_run(
-    dataset: Dataset,
+    bench: Bench,
     measured: Split,
     setting: Setting,
     *,
     epsilon: float,
-    score_epsilon: float,
+    score_noise: float,
     seed: int,
 ) -> tuple[float, float]:
     """Returns the priced micro-F1 of a run on the scored records, and its true micro-F1 on the measured records."""
-    plan = Plan(
-        load_dataset=lambda: dataset,
-        teacher=KernelTeacher(num_directions=setting.num_directions),
-        num_teachers=None,
-        engine=SequentialEngine(),
+    method = PATEMethod(
+        name="centered_votes",
         aggregator=CenteredVotes(
             noise_multiplier=1.0, prevalence_share=0.05, clip_factor=setting.clip_factor
         ),
+        teacher=KernelTeacher(num_directions=setting.num_directions),
+        num_teachers=None,
         student=LowRankStudent(),
-        num_queries=MOST_PUBLIC,
-        accountant=AutoAccountant,
-        target_epsilon=epsilon,
-        target_delta=DELTA,
-        score_epsilon=score_epsilon,
-        allow_useless=True,
-        all_records=False,
-        tensorboard=False,
-        seed=seed,
     )
-    with TemporaryDirectory() as folder:
-        report = train(plan, Path(folder, "run"))
-        student = StudentModel.load(Path(folder, "run", "release", "student"))
-    assert report.privacy.scores is not None
-    predicted = student.predict(measured.inputs)
-    return report.privacy.scores.micro_f1.value, micro_f1(predicted, true_labels=measured.labels)
+    contender = method.at(Budget(delta=DELTA, epsilon=epsilon), bench)
+    model = contender.train(seed).model
+    assert isinstance(model, StudentModel)
+    dataset = bench.dataset
+    design, public = ScoreDesign.from_public(
+        model, dataset.public, has_gaps=False, first_unasked=bench.num_queries, subgroups=()
+    )
+    rng = np.random.default_rng([seed, 1])
+    sums = noisy_sums(
+        design,
+        exact_sums(design, model, dataset.test, ()),
+        noise_multiplier=score_noise,
+        rng=rng,
+    )
+    estimates = ScoreEstimates(
+        design=design,
+        public=public,
+        sums=sums,
+        noise_multiplier=score_noise,
+        num_groups=dataset.test.num_groups,
+    )
+    predicted = model.predict(measured.inputs)
+    priced = estimates.scores()["micro_f1"].value
+    return priced, micro_f1(predicted, true_labels=measured.labels)
 
 
 def played(runs: Mapping[str, list[tuple[float, float]]]) -> float:
@@ -356,6 +368,12 @@ def table(all_results: Mapping[str, Mapping[str, list[tuple[float, float]]]]) ->
 
 def main() -> int:
     """Makes or continues all runs, prints the table, and writes it into the page."""
+    with TemporaryDirectory() as scratch:
+        return _draw(Path(scratch))
+
+
+def _draw(scratch: Path) -> int:
+    """Does what `main` does, with a folder for files that nobody needs afterward."""
     arguments = dict(word.partition("=")[::2] for word in sys.argv[1:])
     folder = Path(arguments["output"])
     folder.mkdir(parents=True, exist_ok=True)
@@ -382,6 +400,17 @@ def main() -> int:
     all_results: dict[str, dict[str, list[tuple[float, float]]]] = {}
     for name, make in makers.items():
         dataset, measured = make().dataset(name)
+        bench_folder = scratch / name.replace(" ", "_")
+        bench_folder.mkdir()
+        bench = Bench.for_dataset(
+            dataset,
+            load_dataset=partial(_same, dataset),
+            num_queries=min(MOST_PUBLIC, len(dataset.public)),
+            engine=SequentialEngine(),
+            student_recipe=LowRankStudent(),
+            ensemble_seed=0,
+            folder=bench_folder,
+        )
         results = all_results.setdefault(name, {})
         for epsilon in EPSILONS:
             tuning = Tuning.at(epsilon)
@@ -394,11 +423,11 @@ def main() -> int:
                     place = (name, f"{epsilon:g} {key}", seed)
                     if place not in done:
                         done[place] = scores_of_run(
-                            dataset,
+                            bench,
                             measured,
                             setting,
                             epsilon=run_epsilon,
-                            score_epsilon=tuning.run_score_epsilon,
+                            score_noise=tuning.score_noise,
                             seed=seed,
                         )
                         with file.open("a") as lines:

@@ -178,8 +178,16 @@ def _tuned_price(statement: dict[str, Any]) -> Iterator[str]:
     mean = math.expm1(-log_gamma) / -log_gamma
     if eta:
         mean = eta * math.expm1(-log_gamma) / -math.expm1(eta * log_gamma)
-    # the largest likelihood ratio of the selection is that of an event of probability gamma
-    ratio = (1 + eta) * math.log(float(_normal_cdf(_quantile(gamma) + noise.mu)) / gamma)
+    # the selection multiplies likelihood ratios by at most e^r, where delta(r) = (e^r - 1) gamma / (1 - gamma)
+    low, high = 0.0, -log_gamma
+    for _ in range(60):
+        r = (low + high) / 2
+        far = math.exp(r) * float(_normal_cdf(-r / noise.mu - noise.mu / 2))
+        is_less = float(_normal_cdf(-r / noise.mu + noise.mu / 2)) - far <= math.expm1(
+            r
+        ) * gamma / (1 - gamma)
+        low, high = (low, r) if is_less else (r, high)
+    ratio = (1 + eta) * high
     rdp = _ORDERS * noise.mu**2 / 2 + ratio + math.log(mean) / (_ORDERS - 1)
     penalty = np.log1p(-1 / _ORDERS) - (math.log(delta) + np.log(_ORDERS)) / (_ORDERS - 1)
     # at least one run is in an event with the probability delta, if one run is with the probability `share`

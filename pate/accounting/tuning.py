@@ -1,14 +1,10 @@
 """The price of the best of a secret number of runs, from bounds on a single run.
 
 A candidate is one run of a mechanism together with its score. K candidates are run on the same private data, and the
-one with the best score is published. Let F(p) be the largest probability that an event of probability p can have under
-a neighbor, and delta(epsilon) the privacy profile of a candidate. The price depends on the distribution of K:
-
-    truncated negative binomial:  one bound on all likelihood ratios of the selection, (F(gamma) / gamma)^(1 + eta)
-    Poisson:                      e^(E[K] delta(log(a / (a - 1)))) at the order a
-
-Both are at most the bounds of Papernot & Steinke (2022), Theorems 2 and 6, and the profile is that of Koskela, Redberg
-& Wang (2024) for these bounds (docs/proofs/tuning.md).
+one with the best score is published. Let delta(epsilon) be the privacy profile of a candidate. The choice of the best
+multiplies likelihood ratios by at most a factor that depends on delta and on the distribution of K (`selection_ratio`,
+and for Poisson's Renyi curve a factor for each order). These factors are at most those of Papernot & Steinke (2022),
+Theorems 2 and 6, and make the profile of Koskela, Redberg & Wang (2024) smaller (docs/proofs/tuning.md).
 """
 
 from __future__ import annotations
@@ -27,11 +23,11 @@ from pate.accounting.events import ApproximateEvent, Event, NoOpEvent, TuningEve
 from pate.accounting.loss_accountant import AccountantBesideRenyi
 from pate.accounting.run_counts import Poisson, RunCount, TruncatedNegativeBinomial
 from pate.accounting.special import Array
-from pate.validation import InvalidValue, require_probability
+from pate.validation import InvalidValue
 
 _ROUNDING = 2.0**-40  # relative
 _LARGEST_EPSILON = 600.0  # of the search; its exponential is finite
-_NUM_HALVINGS = 60
+_NUM_HALVINGS = 50
 # epsilons at which the privacy profile of a candidate is computed for Poisson's Renyi curve
 _EPSILONS = np.concatenate([[0.0], np.geomspace(1e-3, 5.0, 200)])
 
@@ -88,17 +84,15 @@ class Candidate:
         delta = self._accountant.get_delta(epsilon)
         return min(delta, gaussian_delta(self._mu, epsilon=epsilon)) if self._mu < 1e6 else delta
 
-    def largest_prob(self, prob: float) -> float:
-        """Returns F(prob), the largest probability under a neighbor of an event that has the probability `prob`."""
-        require_probability("prob", prob)
-        by_trade_off = 1 - self._accountant.trade_off(prob)
-        return max(min(by_trade_off * (1 + _ROUNDING), 1.0), prob)
-
 
 def selection_ratio(event: TuningEvent, candidate: Candidate) -> float:
     """Returns the logarithm of the largest likelihood ratio of the selection, rounded up.
 
-    It is (1 + eta) log(F(gamma) / gamma) for a truncated negative binomial, and E[K] delta(0) for Poisson.
+    For a truncated negative binomial it is (1 + eta) r, for the least r >= 0 with
+
+        delta(r) <= (e^r - 1) gamma / (1 - gamma).
+
+    For Poisson it is E[K] delta(0).
 
     Args:
         event: the price of the tuned release.
@@ -106,12 +100,16 @@ def selection_ratio(event: TuningEvent, candidate: Candidate) -> float:
     """
     match event.distribution:
         case TruncatedNegativeBinomial(eta=eta, gamma=gamma):
-            ratio = math.log(candidate.largest_prob(gamma) / gamma)
-            orders = rdp.DEFAULT_ORDERS
-            renyi = rdp.curve_of(event.candidate)(orders)
-            # F^a gamma^(1 - a) <= e^((a - 1) D_a), the term of the event in the Renyi divergence
-            by_renyi = float(np.min((1 - 1 / orders) * renyi - math.log(gamma) / orders))
-            return (1 + eta) * (min(ratio, by_renyi) * (1 + _ROUNDING) + _ROUNDING)
+            # at log(1 / gamma) the right side is 1
+            low, high = 0.0, -math.log(gamma) + _ROUNDING
+            for _ in range(_NUM_HALVINGS):
+                middle = (low + high) / 2
+                right = math.expm1(middle) * gamma / (1 - gamma)
+                if candidate.delta(middle) <= right * (1 - _ROUNDING):
+                    high = middle
+                else:
+                    low = middle
+            return (1 + eta) * high * (1 + _ROUNDING)
         case Poisson(mean=mean):
             return mean * candidate.delta(0.0) * (1 + _ROUNDING)
     kind = type(event.distribution).__name__

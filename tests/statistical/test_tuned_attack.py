@@ -1,0 +1,62 @@
+"""An attack by draws on a tuned release: it refutes half of the price, and not the price."""
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+
+import pate.accounting as pa
+from pate.testing import attack_draws
+
+DELTA = 0.02
+NUM_DRAWS = 40_000
+RELEASE_NOISE = 1.0
+SCORE_NOISE = 4.0
+DISTRIBUTION = pa.TruncatedNegativeBinomial(eta=0.0, gamma=0.1)
+
+
+def best_release(
+    member: float, rng: np.random.Generator, num_runs: Callable[[np.random.Generator], int]
+) -> float:
+    """Returns the release of the best of several runs, each with a noisy sum and a noisy score of the member.
+
+    Args:
+        member: 1 for a member, 0 for none.
+        rng: the source of all noise.
+        num_runs: draws the number of runs.
+    """
+    number = num_runs(rng)
+    releases = member + RELEASE_NOISE * rng.standard_normal(number)
+    # what an adversary would choose by: the release itself, and a look at the member
+    scores = releases + 0.1 * (member + SCORE_NOISE * rng.standard_normal(number))
+    return float(releases[np.argmax(scores)])
+
+
+def refuted_epsilon(num_runs: Callable[[np.random.Generator], int]) -> float:
+    """Returns the epsilon that an attack by draws refutes."""
+    rng = np.random.default_rng(11)
+    attack = attack_draws(
+        lambda member, generator: best_release(member, generator, num_runs),
+        1.0,
+        0.0,
+        delta=DELTA,
+        rng=rng,
+        num_draws=NUM_DRAWS,
+    )
+    return attack.lower_bound
+
+
+@pytest.fixture(scope="module")
+def price() -> float:
+    """Returns the epsilon of the tuned release."""
+    event = pa.tuning_event(
+        pa.GaussianEvent(RELEASE_NOISE), pa.GaussianEvent(SCORE_NOISE), DISTRIBUTION
+    )
+    return pa.AutoAccountant().compose(event).get_epsilon(DELTA)
+
+
+@pytest.mark.slow
+def test_an_attack_refutes_half_of_the_price_and_not_the_price(price: float) -> None:
+    """A charge of half of the price is refuted by draws of the tuned release, the whole price is not."""
+    refuted = refuted_epsilon(DISTRIBUTION.draw)
+    assert price / 2 < refuted <= price
