@@ -342,6 +342,12 @@ class CollectSettings(VotesOfOthers, NoiseSettings, FolderSettings):
     votes: OneOrSeveral = setting(
         "the vote files: a pattern in quotes, a file, or a list of files", is_path=True
     )
+    public_answers: str | None = setting(
+        "with aggregator=centered_votes, the file of a public model's answers. The vote files are then answers of "
+        "experts, such as language models with private examples in their prompts, and the release is the difference",
+        default=None,
+        is_path=True,
+    )
     name: str = setting(
         "the published name of the data behind vote files of other projects", default="votes"
     )

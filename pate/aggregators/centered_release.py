@@ -29,6 +29,8 @@ class CenteredRelease(Release):
         recipe: the constants of the aggregator; a student reads the scores by them.
         known_shares: float64 `[num_labels]`, the released share of records that know each label; None if labels have no
             gaps, or their center is public.
+        probabilities: float64 `[num_queries, num_labels]`, the center plus the low-rank estimate of the mean vote minus
+            the center, cut to [0, 1]; None unless the center is a public answer to each query.
     """
 
     scores: Array
@@ -37,9 +39,11 @@ class CenteredRelease(Release):
     num_directions: int | None = None
     recipe: Recipe = DEFAULT_RECIPE
     known_shares: Array | None = None
+    probabilities: Array | None = None
 
     _OPTIONAL_FORMS: ClassVar[dict[str, ArrayForm]] = {
-        "known_shares": ArrayForm(kind="f", shape=(None,))
+        "known_shares": ArrayForm(kind="f", shape=(None,)),
+        "probabilities": ArrayForm(kind="f", shape=(None, None)),
     }
     _FORMS: ClassVar[dict[str, ArrayForm]] = Release._FORMS | {
         "scores": ArrayForm(kind="f", shape=(None, None)),
@@ -58,6 +62,7 @@ class CenteredRelease(Release):
             noise_std=self.noise_std,
             prevalence=self.center.mean(axis=0),
             num_directions=self.num_directions,
+            center=None if self.probabilities is None else self.center,
         )
         return replace(super().training_set(inputs), scores=scores, recipe=self.recipe)
 

@@ -205,6 +205,35 @@ class CenteredVotes(Aggregator):
             self, noise_multiplier=self.votes_multiplier, prevalence_share=0.0, center=center
         )
 
+    def around(self, probabilities: Array) -> CenteredVotes:
+        """Returns a copy of the aggregator for answers of experts, which centers them at the answers of a public model.
+
+        No prevalence is released. Unless the aggregator has a `clip`, the clip is `recipe.answer_clip` x `clip_factor`
+        times the usual length: that of bits drawn with the public probabilities. Public values alone determine it.
+
+        Args:
+            probabilities: `[num_queries, num_labels]` in [0, 1]: the public model's answer to each query. No private
+                record, and no answer of an expert, may have changed them.
+
+        Raises:
+            InvalidValue: the probabilities are no such matrix, or the aggregator has a center or several rounds.
+        """
+        answers = np.asarray(probabilities, dtype=np.float64)
+        require(
+            answers.ndim == 2, "public_answers.shape", answers.shape, "[num_queries, num_labels]"
+        )
+        validation.require_entries("public_answers", (answers >= 0) & (answers <= 1), "in [0, 1]")
+        rule = "none, beside the public answers"
+        require(self.center is None, "center", np.shape(self.center), rule)
+        require(
+            self.rounds in (None, 1), "rounds", self.rounds, "1 for answers, which are cast once"
+        )
+        clip = self.clip
+        if clip is None:
+            usual = replace(self, center=answers)._clipped_sum(answers.shape).clip
+            clip = self.recipe.answer_clip * usual
+        return replace(self, prevalence_share=0.0, center=answers, clip=clip)
+
     def aggregate(
         self, votes: Any, *, num_teachers: int, rng: Rng, ledger: pa.Ledger | None = None
     ) -> CenteredRelease:
@@ -555,7 +584,14 @@ class CenteredVotes(Aggregator):
             center=center,
             num_directions=self._num_directions,
             recipe=self.recipe,
+            probabilities=scores.clip(0, 1) if self._has_public_answers else None,
         )
+
+    @property
+    def _has_public_answers(self) -> bool:
+        """Whether the center is a public answer to each query: probabilities `[num_queries, num_labels]`."""
+        center = self._center_as_given
+        return center.ndim == 2 and bool(((center >= 0) & (center <= 1)).all())
 
     def _low_rank_part(self, residual: Array, *, noise_std: float) -> Array:
         """Returns an estimate of the votes behind a noisy residual, `[num_queries, num_labels]`.

@@ -19,12 +19,15 @@ class NoisyScores:
         noise_std: standard deviation of the noise in each value.
         prevalence: float64 `[num_labels]`, the public or released prevalence of each label.
         num_directions: dimension of the public subspace that the votes lie in; None where they are not confined to one.
+        center: float64 `[num_queries, num_labels]`, the public answer to each query, which a student learns too; None
+            where the center is the same for all queries.
     """
 
     values: NDArray[np.float64]
     noise_std: float
     prevalence: NDArray[np.float64]
     num_directions: int | None = None
+    center: NDArray[np.float64] | None = None
 
 
 @dataclass(frozen=True, eq=False)

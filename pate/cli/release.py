@@ -14,7 +14,7 @@ from typing import Any
 from hydra.core.hydra_config import HydraConfig
 from omegaconf import DictConfig, ListConfig, OmegaConf
 
-from pate.aggregators import Aggregator
+from pate.aggregators import Aggregator, CenteredVotes
 from pate.cli import run
 from pate.cli.app import command_of
 from pate.cli.monitor import ConsoleMonitor
@@ -29,7 +29,9 @@ from pate.run.queries import Queries
 from pate.run.votes_release import ReleasePlan, Terms, release_votes
 from pate.settings import NoiseSettings, ReleaseSettings, changeable_names, values_of
 from pate.validation import InvalidValue, as_setting, require
+from pate.votes.expert_answers import ExpertAnswers
 from pate.votes.foreign import ForeignVotes
+from pate.votes.public_answers import PublicAnswers
 from pate.votes.shape import VoteShape
 from pate.votes.source import VoteSource
 
@@ -101,8 +103,28 @@ def vote_paths(config: DictConfig) -> list[Path]:
     return paths
 
 
-def read_foreign_votes(config: DictConfig, paths: list[Path]) -> tuple[ForeignVotes, Cohort]:
-    """Reads vote files of another project, and returns the votes as one source and the holders who cast them."""
+def read_foreign_votes(
+    config: DictConfig, paths: list[Path]
+) -> tuple[ForeignVotes | ExpertAnswers, Cohort]:
+    """Reads vote files of another project, and returns the votes as one source and the holders who cast them.
+
+    With `public_answers=FILE` the files are answers of experts.
+    """
+    if config.public_answers is not None:
+        require(config.layout == "auto", "layout", config.layout, "none beside public_answers=")
+        answers = ExpertAnswers(paths, public=PublicAnswers.read(config.public_answers))
+        num_experts = answers.num_teachers
+        rule = f"{num_experts}, the experts in the files"
+        is_number = config.num_teachers in (None, num_experts)
+        require(is_number, "num_teachers", config.num_teachers, rule)
+        return answers, Cohort.of_experts(answers, name=config.name)
+    for path in paths:
+        if holds_member(path, "answers"):
+            rule = (
+                f"the file of a public model's answers, beside answers of experts such as {path}; votes without public "
+                "answers are an array named votes"
+            )
+            raise InvalidValue("public_answers", None, rule=rule)
     foreign = ForeignVotes(paths, layout=config.layout, num_teachers=config.num_teachers)
     return foreign, Cohort.of_others(votes=foreign, name=config.name)
 
@@ -138,16 +160,25 @@ def plan_of(
             told,
             aggregator,
             holders=cohort.settings,
+            public_answers=cohort.public_answers,
             num_queries=shape.num_queries,
             num_teachers=shape.num_teachers,
         )
 
     terms = run.settings_from(config, settings_class=NoiseSettings)
+    aggregator = make("aggregator")
+    if config.public_answers is not None:
+        rule = "centered_votes beside public_answers="
+        require(
+            isinstance(aggregator, CenteredVotes), "aggregator", type(aggregator).__name__, rule
+        )
+        public = PublicAnswers.read(config.public_answers)
+        aggregator = aggregator.around(public.probabilities)
     queries = None
     if config.queries is not None:
         queries = partial(Queries.read, Path(config.queries), schema=config.table_schema)
     plan = ReleasePlan(
-        aggregator=make("aggregator"),
+        aggregator=aggregator,
         aggregator_name=heading.aggregator if heading.is_public else None,
         accountant=lambda: make("accountant"),
         student=make("student"),

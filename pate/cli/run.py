@@ -29,8 +29,8 @@ def plain_settings(config: DictConfig, excluded_settings: Collection[str]) -> di
     """Returns a configuration as plain values, such that equal runs have equal values.
 
     `features=none` is left out, cache folders become null, and so does the target if noise is given. With `target_mu`
-    the target is the epsilon of a Gaussian release with that mu. `target_mu`, `score_epsilon` and `score_groups` are
-    left out where they are null.
+    the target is the epsilon of a Gaussian release with that mu. `target_mu`, `score_epsilon`, `score_groups` and
+    `public_answers` are left out where they are null.
 
     Args:
         config: the composed configuration.
@@ -39,7 +39,7 @@ def plain_settings(config: DictConfig, excluded_settings: Collection[str]) -> di
     plain = plain_values(config, resolve=True)
     if plain.get("noise") == "given":
         plain["target_epsilon"] = None
-    for name in ("target_mu", "score_epsilon", "score_groups"):
+    for name in ("target_mu", "score_epsilon", "score_groups", "public_answers"):
         if plain.get(name) is None:
             plain.pop(name, None)
     if "target_mu" in plain:

@@ -71,6 +71,7 @@ def release_settings(
     *,
     num_queries: int,
     num_teachers: int,
+    public_answers: str = "",
 ) -> str:
     """Returns those settings of a release of holders' votes that may be published, as YAML. There is no student.
 
@@ -80,11 +81,14 @@ def release_settings(
         holders: the results of `holder_settings` by group, where they are the same for all holders.
         num_queries: the number of queries of the release.
         num_teachers: the number of teachers of all holders together.
+        public_answers: the SHA-256 of the public answers that votes are compared with; empty where there are none.
     """
     public = _terms(
         settings={"max_epsilon": None, **settings, "num_queries": num_queries},
         aggregator=aggregator,
     )
+    if public_answers:
+        public["public_answers_sha256"] = public_answers
     public["accountant"] = _component(settings["accountant"])
     # once more through the allow-list, as it goes into a file that is published
     for part, text in holders.items():

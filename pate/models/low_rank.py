@@ -148,7 +148,8 @@ class LowRankStudent(Student):
 
         Args:
             inputs: the inputs of the queries, one entry for each query.
-            released: the scores `[num_queries, num_labels]`, their noise, and the prevalence of each label.
+            released: the scores `[num_queries, num_labels]`, their noise, and the prevalence of each label. Where they
+                have a center of their own for each query, the model adds what a regression makes of the center.
             pool: public inputs that determine directions and thresholds, one entry for each sample.
             recipe: the constants of the method.
 
@@ -166,9 +167,12 @@ class LowRankStudent(Student):
         require(same_labels, "prevalence.shape", prevalence.shape, f"{scores.shape[1:]}")
         num_directions = min(released.num_directions or self.num_directions, len(inputs))
         directions = PublicPCA.fit(pool, num_directions, recipe=recipe)
+        span = directions.span(inputs)
         coefficients = shrink_singular_values(
-            noisy_matrix=directions.span(inputs).T @ scores, noise_std=noise_std
+            noisy_matrix=span.T @ scores, noise_std=noise_std
         )  # [k, num_labels]
+        if released.center is not None:  # which has no noise
+            coefficients = coefficients + span.T @ (released.center - released.center.mean(axis=0))
         rank = int(np.linalg.matrix_rank(coefficients)) if coefficients.any() else 0
         if not in_span:
             # the weights of which the features `[Q, k]` make the scores' projection on their span

@@ -67,6 +67,8 @@ class PrivacyStatement:
     attacks: AttackBounds | None = None
     # the released share of records for which a label is known, by label; left out of the file if none were released
     known_shares: Mapping[str, float] = field(default_factory=dict)
+    # the SHA-256 of the public model's answers that the votes were compared with; left out of the file without any
+    public_answers: str = ""
     # the scores on test records, which were released at a price of their own; left out of the file where none were
     scores: ReleasedScores | None = None
     # the price of the earlier release that this one started from; left out of the file where there is none
@@ -85,6 +87,7 @@ class PrivacyStatement:
         num_teachers: int,
         stated_public: Sequence[str] = (),
         known_shares: Mapping[str, float] | None = None,
+        public_answers: str = "",
     ) -> Self:
         """Returns the statement of a price.
 
@@ -111,6 +114,7 @@ class PrivacyStatement:
             stated_public=tuple(stated_public),
             attacks=privacy.attacks,
             known_shares=known_shares or {},
+            public_answers=public_answers,
             scores=privacy.scores,
             start=privacy.start,
             tuning=privacy.tuning,
@@ -154,7 +158,14 @@ class PrivacyStatement:
     def published_values(self) -> dict[str, Any]:
         """Returns the content of `privacy.json`, without fields that only some releases have."""
         values = dict(plain(self))
-        for name in ("stated_public", "known_shares", "scores", "start", "tuning"):
+        for name in (
+            "stated_public",
+            "known_shares",
+            "public_answers",
+            "scores",
+            "start",
+            "tuning",
+        ):
             if not values[name]:
                 del values[name]
         return values
@@ -189,6 +200,7 @@ def privacy_card(
     stated_public: Sequence[str] = (),
     labels_have_gaps: bool = False,
     known_shares: Mapping[str, float] | None = None,
+    public_answers: str = "",
 ) -> str:
     """Returns the privacy card as Markdown.
 
@@ -209,6 +221,7 @@ def privacy_card(
         stated_public: what is public by the statement of the data owner alone, such as "classes"; empty for nothing.
         labels_have_gaps: whether labels of private records may be unknown, which is public.
         known_shares: the released share of records for which a label is known, by label; None if none were released.
+        public_answers: the SHA-256 of the public model's answers that the votes were compared with; empty without any.
 
     Raises:
         InvalidValue: there are more answers than queries, or a number is negative or not whole.
@@ -225,6 +238,8 @@ def privacy_card(
     rows = [*origin.items(), *privacy.terms, *privacy.mechanism_rows(name), *counts.items()]
     if known_shares:
         rows.append(("labels that are known, released with noise", _coverage(known_shares)))
+    if public_answers:
+        rows.append(("public answers, which all votes are compared with", _origin(public_answers)))
     scores = privacy.scores
     if scores is not None:
         rows += scores.rows
@@ -272,6 +287,14 @@ def features_origin(features: Mapping[str, Scalar]) -> str:
     if "model" in features:
         weights = f", weights from {features['model']} (SHA-256 {features['weights_sha256']})"
     return f"were {fitted}{weights}, on no private record; the extractor's SHA-256 is {features['extractor_sha256']}"
+
+
+def _origin(public_answers: str) -> str:
+    """Returns a line on the public model's answers, whose SHA-256 is given."""
+    return (
+        f"those of a model that saw no private example, by the statement of the data owner (SHA-256 {public_answers}); "
+        "the price covers the difference"
+    )
 
 
 def _coverage(known_shares: Mapping[str, float]) -> str:

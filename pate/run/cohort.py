@@ -14,7 +14,11 @@ from pate.accounting import PrivacyUnit
 from pate.report.privacy import Scalar
 from pate.run.places import Places
 from pate.validation import require_text
+from pate.votes.expert_answers import ExpertAnswers
 from pate.votes.foreign import ForeignVotes
+
+ONE_EXPERT = PrivacyUnit(words="one expert, with all private examples in its prompt")
+"""The unit of a price of answers of experts."""
 
 ONE_TEACHER = PrivacyUnit.of_teacher()
 """The unit of a price where nobody vouches for groups of records."""
@@ -121,6 +125,8 @@ class Cohort:
     unit: PrivacyUnit = ONE_TEACHER
     # the origin of features of pictures, public
     features: Mapping[str, Scalar] = field(default_factory=dict)
+    # the SHA-256 of the public answers that votes are compared with; empty where there are none
+    public_answers: str = ""
     # the settings in which all holders agree, public, as YAML by group
     settings: Mapping[str, str] = field(default_factory=dict)
 
@@ -140,6 +146,23 @@ class Cohort:
             record_ids=votes.record_ids,
             label_names=votes.label_names,
             digest=votes.digest,
+        )
+
+    @classmethod
+    def of_experts(cls, answers: ExpertAnswers, name: str) -> Self:
+        """Returns the cohort of experts, such as language models with private examples in their prompts.
+
+        Args:
+            answers: the answers, with the names of queries and labels.
+            name: the name of the data, which is published.
+        """
+        return cls(
+            dataset=name,
+            record_ids=answers.record_ids,
+            label_names=answers.label_names,
+            digest=answers.digest,
+            unit=ONE_EXPERT,
+            public_answers=answers.public.digest,
         )
 
     @property

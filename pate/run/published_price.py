@@ -187,6 +187,7 @@ def write_price(
     stated_public: Sequence[str] = (),
     labels_have_gaps: bool = False,
     label_names: Sequence[str] = (),
+    public_answers: str = "",
 ) -> None:
     """Writes the privacy card of a release for people, and `privacy.json`, which states the same price for programs.
 
@@ -203,6 +204,7 @@ def write_price(
         stated_public: what is public by the statement of the data owner alone, such as "classes"; empty for nothing.
         labels_have_gaps: whether labels of private records may be unknown, which is public.
         label_names: the names of the labels, beside which released known shares are published.
+        public_answers: the SHA-256 of the public answers that votes are compared with; empty where there are none.
     """
     known_shares: Mapping[str, float] = {}
     if isinstance(drawn_release, (CenteredRelease, RoundsRelease)):
@@ -224,6 +226,7 @@ def write_price(
         stated_public=stated_public,
         labels_have_gaps=labels_have_gaps,
         known_shares=known_shares,
+        public_answers=public_answers,
     )
     write_text(folder / "privacy_card.md", text=card)
     statement = PrivacyStatement.from_privacy(
@@ -234,5 +237,6 @@ def write_price(
         num_teachers=shape.num_teachers,
         stated_public=stated_public,
         known_shares=known_shares,
+        public_answers=public_answers,
     )
     statement.write(folder)

@@ -277,6 +277,7 @@ def _write(
         features=features or None,
         labels_have_gaps=cohort.labels_have_gaps,
         label_names=cohort.label_names,
+        public_answers=cohort.public_answers,
     )
     if config is not None:
         write_text(folder.release / "config.yaml", text=config)

@@ -45,7 +45,7 @@ class ForeignVotes(TeacherVotes):
         """
         require(bool(paths), "votes", [], "at least one vote file")
         self.paths = tuple(sorted(paths))
-        self._digests = self._distinct_digests()
+        self._digests = distinct_digests(self.paths)
         self._files = [
             ImportedVotes.read(path, layout=layout, num_teachers=num_teachers)
             for path in self.paths
@@ -60,21 +60,6 @@ class ForeignVotes(TeacherVotes):
         self.records_per_teacher = 1.0
         self.record_ids = np.arange(self.num_queries, dtype=np.int64)
         self.label_names = tuple(f"label_{number}" for number in range(self.num_labels))
-
-    def _distinct_digests(self) -> list[bytes]:
-        """Returns the SHA-256 of each file, sorted.
-
-        Raises `InvalidValue` if a file is missing, or if two files have equal bytes.
-        """
-        path_of: dict[bytes, Path] = {}
-        for path in self.paths:
-            require(path.is_file(), "votes", path, "an existing file")
-            with path.open("rb") as content:
-                digest = hashlib.file_digest(content, "sha256").digest()
-            rule = f"each file once; {path_of.get(digest)} is the same, and its teachers would count twice"
-            require(digest not in path_of, "votes", path, rule)
-            path_of[digest] = path
-        return sorted(path_of)
 
     @property
     def digest(self) -> str:
@@ -125,6 +110,28 @@ class ForeignVotes(TeacherVotes):
         rule = "layout teacher_votes [N, Q, L] for this aggregator; counts do not say what one teacher votes for"
         has_teachers = all(file.layout == "teacher_votes" for file in self._files)
         require(has_teachers, "votes", self.paths[0], rule)
+
+
+def distinct_digests(paths: Sequence[Path]) -> list[bytes]:
+    """Returns the SHA-256 of each vote file, sorted.
+
+    Args:
+        paths: the files.
+
+    Raises:
+        InvalidValue: a file is missing, or two files have equal bytes.
+    """
+    path_of: dict[bytes, Path] = {}
+    for path in paths:
+        require(path.is_file(), "votes", path, "an existing file")
+        with path.open("rb") as content:
+            digest = hashlib.file_digest(content, "sha256").digest()
+        rule = (
+            f"each file once; {path_of.get(digest)} is the same, and its teachers would count twice"
+        )
+        require(digest not in path_of, "votes", path, rule)
+        path_of[digest] = path
+    return sorted(path_of)
 
 
 def _is_within(file_max_votes: int | None, max_votes: int) -> bool:

@@ -131,3 +131,69 @@ def test_impossible_votes_are_refused_before_the_prevalence_is_charged(
     with refusal:
         CenteredVotes(noise_multiplier=1.0).aggregate(votes, num_teachers=5, rng=rng, ledger=ledger)
     assert not ledger.entries
+
+
+def public_answers() -> NDArray[np.float64]:
+    """Returns a public model's probabilities for 20 queries and 3 labels."""
+    return np.random.default_rng(2).uniform(low=0.05, high=0.95, size=(20, 3))
+
+
+def around_public_answers(**fields: Any) -> CenteredVotes:
+    """Returns an aggregator of answers around the public ones, with little noise."""
+    return CenteredVotes(noise_multiplier=0.01, **fields).around(public_answers())
+
+
+def test_experts_who_say_what_is_public_release_the_public_answers() -> None:
+    """All experts give the public answers: no difference rises above the noise, and they are released unchanged."""
+    public = public_answers()
+    release = around_public_answers().aggregate(
+        np.tile(public, (30, 1, 1)), num_teachers=30, rng=np.random.default_rng(0)
+    )
+    np.testing.assert_array_equal(release.probabilities, public)
+    np.testing.assert_array_equal(release.center, public)
+    np.testing.assert_array_equal(release.labels.sum(axis=0), np.rint(public.sum(axis=0)))
+
+
+def test_what_experts_add_to_public_answers_is_released() -> None:
+    """All experts lift the first label by up to a tenth: the probabilities follow, and stay in [0, 1]."""
+    public = public_answers()
+    lifted = public.copy()
+    lifted[:, 0] += np.linspace(0, 0.1, 20)
+    release = around_public_answers(clip=10.0).aggregate(
+        np.tile(lifted, (300, 1, 1)), num_teachers=300, rng=np.random.default_rng(0)
+    )
+    assert np.abs(release.probabilities - lifted.clip(0, 1)).max() < 0.02
+    assert ((release.probabilities >= 0) & (release.probabilities <= 1)).all()
+
+
+def test_a_center_of_all_queries_releases_no_probabilities() -> None:
+    """The scores around one prevalence for all queries are no probabilities of a public model."""
+    assert release_zeros().probabilities is None
+
+
+def test_a_student_learns_the_public_answers_beside_the_difference() -> None:
+    """The training set has the difference from the public answers as values, and the public answers as their center."""
+    release = around_public_answers().aggregate(
+        confidences(num_teachers=30), num_teachers=30, rng=np.random.default_rng(0)
+    )
+    training = release.training_set(np.zeros((20, 2), dtype=np.float32))
+    assert training.scores is not None
+    np.testing.assert_array_equal(training.scores.center, public_answers())
+    np.testing.assert_array_equal(training.scores.values, release.scores - public_answers())
+
+
+@pytest.mark.parametrize(
+    ("fields", "answers", "refusal"),
+    [
+        ({"center": 0.5}, public_answers(), refused("center", value=(), rule="none")),
+        ({"rounds": 3}, public_answers(), refused("rounds", value=3, rule="cast once")),
+        ({}, public_answers()[0], refused("public_answers.shape", value=(3,))),
+        ({}, 1 + public_answers(), refused("public_answers[0, 0]", value=ANY, rule="in [0, 1]")),
+    ],
+)
+def test_public_answers_that_do_not_fit_are_refused(
+    fields: dict[str, Any], answers: NDArray[np.float64], refusal: Refusal
+) -> None:
+    """The aggregator has a center or several rounds, or the public answers are no probabilities of queries."""
+    with refusal:
+        CenteredVotes(noise_multiplier=1.0, **fields).around(answers)

@@ -29,6 +29,7 @@ def release(config: DictConfig) -> None:
         rule = "nothing beside roll=: holders are asked for sums, round after round"
         require(OmegaConf.is_missing(config, "votes"), "votes", config.get("votes"), rule)
         require(config.sum is None, "sum", config.sum, rule)
+        require(config.public_answers is None, "public_answers", config.public_answers, rule)
         _release_in_rounds(config)
     elif config.sum is not None:
         _write_sum(config)
@@ -42,6 +43,9 @@ def read_votes(config: DictConfig) -> tuple[VoteSource, Cohort]:
     """Returns the votes in the files of a configuration, and the cohort of the holders that cast them."""
     paths = vote_paths(config)
     is_own = [is_vote_file(path) or is_sum_file(path) for path in paths]
+    if any(is_own):
+        rule = "answers of experts in votes=; files of pate-vote have no public answers"
+        require(config.public_answers is None, "public_answers", config.public_answers, rule)
     if all(is_own):
         gathered = GatheredVotes.read(paths)
         num_teachers = gathered.num_teachers

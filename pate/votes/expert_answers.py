@@ -1,0 +1,230 @@
+"""The answers of experts as votes: of language models that each saw a few private examples in their prompt.
+
+An expert is one prompt with its private examples. It answers all queries, with the log-odds of each label or with bits.
+`CenteredVotes.around` sums the experts' probabilities minus those of a public model.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import expit
+
+from pate.files.archives import form_of, read_member, read_rows, reading
+from pate.validation import InvalidValue, require, require_entries
+from pate.votes.counts import Bits
+from pate.votes.foreign import distinct_digests
+from pate.votes.public_answers import NAME_FORMS, PublicAnswers
+from pate.votes.recipe import DEFAULT_RECIPE, Recipe
+from pate.votes.source import TeacherVotes
+from pate.votes.weighted import Array
+
+_RULE = (
+    "answers of experts: the array answers, floats or bits [num_experts, num_queries, num_labels]"
+)
+_ANEW = "write it anew, with numpy.savez"
+_ARRAYS = ("answers", "answered", "groups", *NAME_FORMS)
+_BLOCK_ENTRIES = 2**21
+
+
+@dataclass(frozen=True)
+class AnswerFile:
+    """A file of the answers of experts, which are read a block of experts at a time.
+
+    Attributes:
+        path: the file.
+        num_experts: the number of experts in it.
+        is_masked: whether the file says which questions an expert has answered.
+        groups: integers or texts `[num_experts, n]`, the private groups in each prompt; None where the file has none.
+    """
+
+    path: Path
+    num_experts: int
+    is_masked: bool
+    groups: NDArray[Any] | None
+
+    @classmethod
+    def open(cls, path: Path, public: PublicAnswers) -> Self:
+        """Returns the file, once the form of its arrays is checked; `blocks` checks the answers.
+
+        Args:
+            path: the file.
+            public: the public answers, whose queries and labels the file must have.
+
+        Raises:
+            InvalidValue: the file is damaged or compressed, or its queries or labels are others.
+        """
+        mask_shape = None
+        with reading(path, rule=_RULE, remedy=_ANEW) as archive:
+            names = {member.removesuffix(".npy") for member in archive.namelist()}
+            unknown = sorted(names.difference(_ARRAYS))
+            if "answers" not in names or unknown:
+                raise ValueError(f"not so: {', '.join(unknown)[:80] or 'no answers'}")
+            shape, _ = form_of(archive, array_name="answers", dtype_kinds="fb")
+            if "answered" in names:
+                mask_shape, _ = form_of(archive, array_name="answered", dtype_kinds="b")
+            small = {
+                name: read_member(archive, array_name=name, dtype_kinds="iuU")
+                for name in names.intersection(("groups", *NAME_FORMS))
+            }
+        num_queries, num_labels = public.probabilities.shape
+        rule = (
+            f"[num_experts, {num_queries}, {num_labels}], queries and labels as in public_answers"
+        )
+        fits = len(shape) == 3 and shape[0] > 0 and shape[1:] == public.probabilities.shape
+        require(fits, f"votes={path}, answers.shape", list(shape), rule)
+        rule = f"{list(shape)}, as answers"
+        has_mask_shape = mask_shape in (None, shape)
+        require(has_mask_shape, f"votes={path}, answered.shape", list(mask_shape or ()), rule)
+        groups = small.get("groups")
+        if groups is not None:
+            rule = f"[{shape[0]}, n], the private groups in each prompt"
+            has_rows = groups.ndim == 2 and groups.shape[1] > 0 and len(groups) == shape[0]
+            require(has_rows, f"votes={path}, groups.shape", list(groups.shape), rule)
+        _require_names(small, path, public)
+        return cls(path=path, num_experts=shape[0], is_masked=mask_shape is not None, groups=groups)
+
+    def blocks(self, unanswered: Array) -> Iterator[Array]:
+        """Yields blocks of the experts' probabilities, float64 `[num_experts_in_block, num_queries, num_labels]`.
+
+        Args:
+            unanswered: `[num_queries, num_labels]`, the values where an expert has not answered.
+
+        Raises:
+            InvalidValue: log-odds are not finite, or the file is damaged.
+        """
+        for block, mask in self._stored_blocks(
+            num_experts=max(1, _BLOCK_ENTRIES // unanswered.size)
+        ):
+            answered = np.ones(block.shape, dtype=np.bool_) if mask is None else mask
+            require_entries("answered", answered.view(np.uint8) <= 1, "bits")
+            if block.dtype.kind == "b":
+                require_entries("votes", block.view(np.uint8) <= 1, "bits")
+                probabilities = block.astype(np.float64)
+            else:
+                require_entries("votes", np.isfinite(block) | ~answered, "finite log-odds")
+                probabilities = np.asarray(expit(block.astype(np.float64)))
+            yield np.where(answered, probabilities, unanswered)
+
+    def _stored_blocks(self, num_experts: int) -> Iterator[tuple[NDArray[Any], Bits | None]]:
+        """Yields blocks of at most `num_experts` experts: what they answered, and which of it counts; None for all."""
+        with reading(self.path, rule=_RULE, remedy=_ANEW) as archive:
+            blocks = read_rows(archive, "answers", num_experts, dtype_kinds="fb")
+            if not self.is_masked:
+                yield from ((block, None) for block in blocks)
+                return
+            masks = read_rows(archive, "answered", num_experts, dtype_kinds="b")
+            yield from zip(blocks, masks, strict=True)
+
+
+class ExpertAnswers(TeacherVotes):
+    """The answers of experts as the votes of teachers: the probability of each label for each query.
+
+    Where an expert has not answered, its vote is the center, and moves nothing.
+
+    Attributes:
+        paths: the files, sorted.
+        public: the public answers.
+        record_ids: the public name of each query.
+        label_names: the name of each label.
+    """
+
+    records_per_teacher = 1.0
+
+    def __init__(self, paths: Sequence[Path], public: PublicAnswers) -> None:
+        """Opens all files; the answers themselves are read when they are asked for.
+
+        Args:
+            paths: the files; they must hold different experts.
+            public: the public answers.
+
+        Raises:
+            InvalidValue: a file is missing, damaged, or there twice; it has other queries or labels than the public
+                answers; or one private group is in the prompts of two experts.
+        """
+        require(bool(paths), "votes", [], "at least one file of answers")
+        self.paths = tuple(sorted(paths))
+        self.public = public
+        self._digests = distinct_digests(self.paths)
+        self._files = [AnswerFile.open(path, public) for path in self.paths]
+        _require_separate_groups(self._files)
+        self.num_queries, self.num_labels = public.probabilities.shape
+        self.num_teachers = sum(file.num_experts for file in self._files)
+        self.record_ids = public.record_ids
+        self.label_names = public.label_names
+
+    @property
+    def digest(self) -> str:
+        """A digest of all files, by which an interrupted release is found again. No epsilon covers it."""
+        return hashlib.sha256(b"answers of experts" + b"".join(self._digests)).hexdigest()
+
+    def bits(self) -> Iterator[Bits]:
+        """Yields blocks of bits: True for each probability of at least 1/2."""
+        return (block >= 0.5 for block in self.confidences())
+
+    def confidences(self) -> Iterator[NDArray[Any]]:
+        """Yields blocks of probabilities; those of the public model where an expert has not answered."""
+        return self._blocks(self.public.probabilities)
+
+    def votes_around(
+        self, center: Array, *, noise_multiplier: float, recipe: Recipe = DEFAULT_RECIPE
+    ) -> Iterator[NDArray[Any]]:
+        """Returns the probabilities, and the center where an expert has not answered."""
+        return self._blocks(np.broadcast_to(center, self.public.probabilities.shape))
+
+    def label_shares(self) -> Array:
+        """Returns the mean of each expert's probabilities of a label over the queries, `[num_experts, num_labels]`."""
+        return np.concatenate([block.mean(axis=1) for block in self.confidences()])
+
+    def _blocks(self, unanswered: Array) -> Iterator[NDArray[Any]]:
+        for file in self._files:
+            yield from file.blocks(unanswered)
+
+
+def _require_names(small: Mapping[str, NDArray[Any]], path: Path, public: PublicAnswers) -> None:
+    """Raises `InvalidValue` if a file names its queries or labels, and otherwise than the public answers do.
+
+    Args:
+        small: arrays of the file, by name.
+        path: the file.
+        public: the public answers.
+    """
+    for name, expected in (
+        ("record_ids", public.record_ids),
+        ("label_names", np.array(public.label_names)),
+    ):
+        if name in small:
+            is_equal = np.array_equal(small[name].astype(np.str_), expected.astype(np.str_))
+            rule = "those of public_answers, in their order"
+            require(is_equal, f"votes={path}, {name}", "others", rule)
+
+
+def _require_separate_groups(files: Sequence[AnswerFile]) -> None:
+    """Raises `InvalidValue` if one private group is in the prompts of two experts.
+
+    Files without groups are not checked. A prompt may hold several records of a group.
+    """
+    groups = [file.groups for file in files if file.groups is not None]
+    if not groups:
+        return
+    num_experts = sum(map(len, groups))
+    first = 0
+    ids: list[NDArray[np.str_]] = []
+    experts: list[NDArray[np.int64]] = []
+    for block in groups:
+        ids.append(block.astype(np.str_).ravel())
+        experts.append(np.repeat(np.arange(first, first + len(block)), block.shape[1]))
+        first += len(block)
+    expert = np.concatenate(experts)
+    _, group = np.unique(np.concatenate(ids), return_inverse=True)
+    first_expert = np.full(int(group.max()) + 1, num_experts)
+    np.minimum.at(first_expert, group, expert)
+    rule = "each private group in one prompt alone; the price is for one prompt, and a group in two pays twice"
+    if (first_expert[group] != expert).any():
+        raise InvalidValue("groups", "a group in two prompts", rule=rule)

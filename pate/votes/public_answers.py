@@ -1,0 +1,88 @@
+"""The answers of a public model, which the answers of experts with private examples are compared with."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import expit
+
+from pate.files.arrays import ArrayForm, read_arrays
+from pate.files.digests import file_digest
+from pate.validation import require, require_entries
+
+Array = NDArray[np.float64]
+
+NAME_FORMS = {
+    "record_ids": ArrayForm(kind="iuU", shape=(None,)),
+    "label_names": ArrayForm(kind="U", shape=(None,)),
+}
+"""The arrays that name queries and labels, in files of answers."""
+
+_ANEW = "write it anew, with numpy.savez"
+
+
+@dataclass(frozen=True, eq=False)
+class PublicAnswers:
+    """The answers of a model that saw no private example: the probability of each label for each query.
+
+    Attributes:
+        probabilities: float64 `[num_queries, num_labels]` in [0, 1].
+        record_ids: integers or texts `[num_queries]`, the public name of each query.
+        label_names: the name of each label.
+        digest: the SHA-256 digest of the file, in hexadecimal.
+    """
+
+    probabilities: Array
+    record_ids: NDArray[Any]
+    label_names: tuple[str, ...]
+    digest: str
+
+    @classmethod
+    def read(cls, path: Path | str) -> Self:
+        """Returns the public answers in an .npz file.
+
+        The file has the array `answers`, floats `[num_queries, num_labels]`, which are log-odds. It may have
+        `record_ids` and `label_names`. By default queries are named 0, 1, ... and labels label_0, label_1, ...
+
+        Args:
+            path: the file.
+
+        Raises:
+            InvalidValue: the file is missing, has other arrays, log-odds that are not finite, or a name twice.
+        """
+        path = Path(path)
+        require(path.is_file(), "public_answers", path, "an existing .npz file")
+        arrays = read_arrays(
+            path,
+            forms={"answers": ArrayForm(kind="f", shape=(None, None))},
+            optional_forms=NAME_FORMS,
+            remedy=_ANEW,
+        )
+        log_odds = arrays["answers"].astype(np.float64)
+        rule = "at least one query and one label"
+        require(log_odds.size > 0, "public_answers.shape", log_odds.shape, rule)
+        require_entries("public_answers", np.isfinite(log_odds), "finite log-odds")
+        num_queries, num_labels = log_odds.shape
+        record_ids = arrays.get("record_ids", np.arange(num_queries, dtype=np.int64))
+        names = tuple(map(str, arrays.get("label_names", default_names(num_labels))))
+        for name, length, unique, expected in (
+            ("record_ids", len(record_ids), len(np.unique(record_ids)), num_queries),
+            ("label_names", len(names), len(set(names)), num_labels),
+        ):
+            rule = f"{expected} different names, one for each in answers"
+            require(length == unique == expected, f"public_answers.{name}", length, rule)
+        return cls(
+            probabilities=np.asarray(expit(log_odds)),
+            record_ids=record_ids,
+            label_names=names,
+            digest=file_digest(path, remedy=_ANEW, rule="public answers"),
+        )
+
+
+def default_names(num_labels: int) -> NDArray[np.str_]:
+    """Returns the names label_0, label_1, ... of labels without names."""
+    return np.array([f"label_{number}" for number in range(num_labels)], dtype=np.str_)

@@ -1,0 +1,184 @@
+"""Answers of experts beside public ones through `pate-release`: a seeded release, what is published, and refusals."""
+
+import hashlib
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import yaml
+
+from pate.accounting import RdpAccountant, SharedLedger
+from pate.aggregators import CenteredVotes, MemoryRecord
+from pate.run.cohort import Cohort
+from pate.run.random_streams import RandomStreams
+from pate.run.votes_release import ReleasePlan, release_votes
+from pate.votes.expert_answers import ExpertAnswers
+from pate.votes.public_answers import PublicAnswers
+from tests.e2e.commands import Arguments, refused, succeeded
+
+NUM_EXPERTS = 300
+NUM_QUERIES = 40
+NUM_LABELS = 5
+
+
+class Killed(BaseException):
+    """Ends a release as a signal would."""
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Returns a folder with the answers of 300 experts, who know the first label better than the public model."""
+    folder = tmp_path_factory.mktemp("answers")
+    rng = np.random.default_rng(3)
+    public = rng.normal(loc=-1, size=(NUM_QUERIES, NUM_LABELS))
+    known = np.zeros((NUM_QUERIES, NUM_LABELS))
+    known[:, 0] = np.where(np.arange(NUM_QUERIES) % 2, 3, -3)
+    noise = rng.normal(scale=0.3, size=(NUM_EXPERTS, NUM_QUERIES, NUM_LABELS))
+    names = {
+        "record_ids": np.arange(100, 100 + NUM_QUERIES),
+        "label_names": np.array(["first", "b", "c", "d", "e"]),
+    }
+    np.savez(folder / "public.npz", answers=public, **names)
+    groups = np.arange(2 * NUM_EXPERTS).reshape(NUM_EXPERTS, 2)
+    np.savez(folder / "answers.npz", answers=public + known + noise, groups=groups, **names)
+    return folder
+
+
+def arguments_of(files: Path, output: Path, changes: Arguments = ()) -> Arguments:
+    """Returns the arguments of a release of the answers; the last setting of a name counts."""
+    return (
+        f"votes={files}/answers.npz",
+        f"public_answers={files}/public.npz",
+        "aggregator=centered_votes",
+        "name=experts",
+        "seed=5",
+        f"output_dir={output}",
+        *changes,
+    )
+
+
+def test_a_seeded_release_is_that_of_the_aggregator_alone(files: Path, tmp_path: Path) -> None:
+    """The command writes, to the last byte of each array, what the aggregator releases with the same noise.
+
+    The first label follows the experts. Card, `privacy.json` and `config.yaml` name the public answers by their
+    digest, and the same command once more spends nothing.
+    """
+    folder = tmp_path / "run"
+    result = succeeded("release", arguments_of(files, folder))
+    assert "one expert, with all private examples in its prompt" in result.stdout
+    statement = json.loads((folder / "release" / "privacy.json").read_text())
+    public = PublicAnswers.read(files / "public.npz")
+    votes = ExpertAnswers([files / "answers.npz"], public=public)
+    multiplier = statement["parameters"]["noise_multiplier"]
+    aggregator = CenteredVotes(noise_multiplier=multiplier).around(public.probabilities)
+    noise = RandomStreams(5).generator("noise")
+    expected = aggregator.release(votes, noise, MemoryRecord()).arrays()
+    with np.load(folder / "release" / "release.npz") as arrays:
+        for name, array in expected.items():
+            np.testing.assert_array_equal(arrays[name], array)
+        assert arrays["label_names"][0] == "first"
+        assert arrays["record_ids"][0] == 100
+        lifts = arrays["probabilities"][:, 0] - arrays["center"][:, 0]
+    is_lifted = np.arange(NUM_QUERIES) % 2 == 1
+    assert lifts[is_lifted].mean() > 0.1
+    assert lifts[~is_lifted].mean() < -0.05
+    digest = hashlib.sha256((files / "public.npz").read_bytes()).hexdigest()
+    assert statement["public_answers"] == digest
+    assert statement["unit"] == "one expert, with all private examples in its prompt"
+    assert digest in (folder / "release" / "privacy_card.md").read_text()
+    settings = yaml.safe_load((folder / "release" / "config.yaml").read_text())
+    assert settings["public_answers_sha256"] == digest
+    assert str(files) not in (folder / "release" / "config.yaml").read_text()
+    again = succeeded("release", arguments_of(files, folder))
+    assert "nothing was drawn or spent again" in again.stderr
+    assert len(SharedLedger.stored(tmp_path / "ledger.db").entries) == 1
+
+
+@pytest.mark.parametrize("after", [False, True])
+def test_a_release_killed_at_each_file_is_drawn_and_charged_once(
+    files: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, after: bool
+) -> None:
+    """The release ends at its first, second, ... file, before or after it is in place, and is made again.
+
+    What was drawn before stays, though the noise has no seed, and the ledger has one entry.
+    """
+    public = PublicAnswers.read(files / "public.npz")
+    real = os.replace
+    for number in range(40):
+        folder = tmp_path / f"{number}"
+        ledger = folder.with_suffix(".db")
+        answers = ExpertAnswers([files / "answers.npz"], public=public)
+        plan = ReleasePlan(
+            aggregator=CenteredVotes(noise_multiplier=1.0).around(public.probabilities),
+            accountant=RdpAccountant,
+            target_epsilon=8.0,
+            ledger=ledger,
+        )
+        cohort = Cohort.of_experts(answers, name="experts")
+        num_replaced = 0
+
+        def replaced(source: Any, target: Any, number: int = number) -> None:
+            nonlocal num_replaced
+            num_replaced += 1
+            is_killed = num_replaced == number + 1
+            if is_killed and not after:
+                raise Killed
+            real(source, target)
+            if is_killed:
+                raise Killed
+
+        with monkeypatch.context() as patch:
+            patch.setattr(os, "replace", replaced)
+            try:
+                release_votes(plan, answers, cohort, folder)
+            except Killed:
+                pass
+            else:
+                break
+        path = folder / "release" / "release.npz"
+        before = path.read_bytes() if path.exists() else None
+        release_votes(plan, answers, cohort, folder)
+        assert before in (None, path.read_bytes())
+        assert len(SharedLedger.stored(ledger).entries) == 1
+    assert number > 5
+
+
+@pytest.mark.parametrize(
+    ("changes", "line"),
+    [
+        (["aggregator=gaussian_votes"], "expected centered_votes beside public_answers="),
+        (["public_answers=null"], "expected the file of a public model's answers"),
+        (["layout=teacher_votes"], "layout=teacher_votes: expected none beside public_answers="),
+        (["num_teachers=299"], "expected 300, the experts in the files"),
+        (["aggregator.rounds=5"], "rounds=5: expected 1 for answers"),
+        (["aggregator.center=0.5"], "center"),
+        (["adjacency=add_remove"], "adjacency=add_remove"),
+        (["public_answers=none.npz"], "expected an existing .npz file"),
+    ],
+)
+def test_settings_that_do_not_fit_answers_are_refused(
+    files: Path, tmp_path: Path, changes: list[str], line: str
+) -> None:
+    """Another aggregator, no public answers, a layout, or a number of experts that the files do not have: one line.
+
+    Nothing is written.
+    """
+    assert line in refused("release", arguments_of(files, tmp_path / "run", changes))
+    assert not (tmp_path / "ledger.db").exists()
+
+
+def test_a_begun_release_keeps_its_public_answers(files: Path, tmp_path: Path) -> None:
+    """The public file has changed since the folder's release began: the same command refuses it."""
+    copy = tmp_path / "public.npz"
+    copy.write_bytes((files / "public.npz").read_bytes())
+    changes = (f"public_answers={copy}",)
+    succeeded("release", arguments_of(files, tmp_path / "run", changes))
+    with np.load(copy) as arrays:
+        changed = {name: arrays[name] for name in arrays}
+    changed["answers"] = changed["answers"] + 0.5
+    np.savez(copy, **changed)
+    line = refused("release", arguments_of(files, tmp_path / "run", changes))
+    assert "another" in line

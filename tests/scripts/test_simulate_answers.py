@@ -1,0 +1,54 @@
+"""The simulator of experts: one Newton step worked out directly, and files that `pate-release` reads."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from scipy.special import expit
+
+from pate.data import Dataset
+from pate.votes.expert_answers import ExpertAnswers
+from pate.votes.public_answers import PublicAnswers
+from scripts.simulate_answers import LogisticPrior, Simulation, with_constant, write_simulation
+from tests.e2e.small_run import small_dataset
+
+
+@pytest.fixture(scope="module")
+def data() -> Dataset:
+    """Returns a small data set with 960 private and 140 public records."""
+    return small_dataset()
+
+
+@pytest.mark.slow
+def test_an_expert_is_the_prior_after_one_newton_step(data: Dataset) -> None:
+    """The step on three examples is that of the weighted Hessian inverted as a whole."""
+    prior = LogisticPrior(data.public.inputs[:60], data.public.labels[:60])
+    queries = with_constant(data.public.inputs[60:70])
+    examples = data.private.inputs[:6].reshape(2, 3, -1)
+    labels = data.private.labels[:6].reshape(2, 3, -1)
+    log_odds = prior.answers_after(examples=examples, labels=labels, queries=queries, weight=8.0)
+    features = with_constant(examples[1])
+    for label in range(labels.shape[2]):
+        shares = expit(features @ prior.weights[:, label])
+        precision = np.linalg.inv(prior.covariances[label])
+        hessian = precision + 8.0 * (features.T * (shares * (1 - shares))) @ features
+        step = np.linalg.solve(hessian, 8.0 * features.T @ (labels[1, :, label] - shares))
+        np.testing.assert_allclose(
+            log_odds[1, :, label], queries @ (prior.weights[:, label] + step), rtol=1e-6
+        )
+
+
+@pytest.mark.slow
+def test_the_files_are_answers_of_prompts_with_separate_groups(
+    data: Dataset, tmp_path: Path
+) -> None:
+    """The files are read as answers of experts; bits are the log-odds above 0."""
+    simulation = Simulation(num_experts=12, num_examples=4, num_queries=30, num_labeled=60)
+    write_simulation(tmp_path, simulation, data)
+    public = PublicAnswers.read(tmp_path / "public.npz")
+    answers = ExpertAnswers([tmp_path / "answers.npz"], public=public)
+    bits = ExpertAnswers([tmp_path / "bits.npz"], public=public)
+    assert answers.shape == bits.shape
+    assert answers.num_teachers == 12
+    for probabilities, bit in zip(answers.confidences(), bits.confidences(), strict=True):
+        np.testing.assert_array_equal(probabilities > 0.5, bit)
