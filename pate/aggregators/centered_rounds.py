@@ -12,6 +12,9 @@ z**2.
 Before the clip, each label is multiplied by a power of its variance. Otherwise common labels would fill the clip, and
 rare labels would be lost in the noise. After the sum, each label is divided by the same factor.
 
+A second student learns from the moments of all rounds (`MomentStudent`). The published weights are the mean of both
+students' weights, `recipe.moment_share` of it the second one's.
+
 Source: docs/proofs/vote_rounds.md.
 """
 
@@ -255,7 +258,11 @@ class CenteredRounds:
         elif started is not None:
             weights = started.finished(weights, noise_rate, prevalence)
         else:
-            weights = descent.finished(weights, learning_times, noise_rate, prevalence)
+            by_rounds = descent.finished(weights, learning_times, noise_rate, prevalence)
+            by_moments = moment_student.weights(moments, prevalence)
+            share = self.recipe.moment_share
+            mean_weights = (1 - share) * by_rounds[:-1] + share * by_moments[:-1]
+            weights = descent.with_constants(mean_weights, prevalence)
         return RoundsStudent(weights=weights, moments=moments)
 
     @property

@@ -27,6 +27,7 @@ _DESCENT_DATA = (
     "validation groups of Debian (10 and 40 labels), two tables, 12,000 groups of WordNet-40, Yeast"
 )
 _KERNEL_DATA = "15% of the private groups of WordNet-40, Debian, flights and a table"
+_MOMENT_DATA = "validation groups of WordNet-40 (12,000), Debian (40 labels), flights, Yeast, a table and made-up data"
 _LITERATURE_DATA = "the literature, Yeast, digits grid and made-up data"
 _DIGITS_DATA = "digits grid"
 _SHARED_LABELS_DATA = "Yeast and made-up data, with a look at WordNet-40"
@@ -332,6 +333,14 @@ class Recipe:
         unit="power",
         meaning="power of the share of its signal that a label had time to learn, which its weights are divided by",
         chosen_on=_SHARED_LABELS_DATA,
+    )
+    moment_share: float = _constant(
+        default=0.5,
+        low=0,
+        high=1,
+        unit="share",
+        meaning="share in the weights of those learned from the moments of all rounds, beside those of the last round",
+        chosen_on=_MOMENT_DATA,
     )
     clip_bias: float = _constant(
         default=0.02,

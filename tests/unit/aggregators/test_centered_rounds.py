@@ -1,6 +1,6 @@
 """Centered votes in rounds: their worth beside one matrix, their parts, what is charged and refused."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -15,6 +15,7 @@ from pate.aggregators.record import MemoryRecord
 from pate.data import Split
 from pate.models import LowRankStudent
 from pate.models.kernel_votes import KernelVotes
+from pate.votes.recipe import Recipe
 from tests.contract.case import charging
 from tests.refusals import ANY, Refusal, refused
 
@@ -231,6 +232,23 @@ def test_a_release_with_all_rounds_committed_is_read_back(recorded: RecordedRele
     parts = {name: part for name, part in recorded.record.parts.items() if name != "release"}
     continued = release_votes(fitted(), seed=1, record=record_of(parts))
     np.testing.assert_array_equal(continued.labels, recorded.release.labels)
+
+
+def test_weights_are_the_mean_of_both_students(recorded: RecordedRelease) -> None:
+    """From the same rounds, the published weights are half those of the last round and half those of the moments.
+
+    Both halves differ. The constants are matched anew.
+    """
+    weights = {}
+    for share in (0.0, 0.5, 1.0):
+        aggregator = replace(fitted(), recipe=Recipe(moment_share=share))
+        parts = dict(recorded.record.parts)
+        del parts["release"]
+        release = release_votes(aggregator, record=record_of(parts))
+        weights[share] = release.student[:-1]
+    np.testing.assert_allclose(weights[0.5], (weights[0.0] + weights[1.0]) / 2, rtol=1e-12)
+    assert np.abs(weights[0.0] - weights[1.0]).max() > 0.01
+    np.testing.assert_array_equal(weights[0.5], recorded.release.student[:-1])
 
 
 def test_missing_rounds_are_drawn_after_stored_parts(
