@@ -194,15 +194,7 @@ class CenteredRounds:
         # of a residual, which is 0 where the label is unknown
         label_variance = first_prevalence.shares * (1 - first_prevalence.shares) * known
         label_scale = (label_variance / label_variance.mean()) ** self.recipe.label_scale_power
-        descent = Descent(
-            public_features=votes.public,
-            public_weights=votes.public_weights,
-            feature_variances=votes.variances,
-            prevalence=first_prevalence.shares,
-            clip_factor=self._clip_factor,
-            num_steps=self.num_rounds,
-            recipe=self.recipe,
-        )
+        descent = self._descent(votes, first_prevalence)
         earlier = None if public_start is None else public_start.moments
         started = None
         weights = descent.start()
@@ -264,6 +256,30 @@ class CenteredRounds:
             mean_weights = (1 - share) * by_rounds[:-1] + share * by_moments[:-1]
             weights = descent.with_constants(mean_weights, prevalence)
         return RoundsStudent(weights=weights, moments=moments)
+
+    def start_weights(
+        self, votes: RoundVotes, first_prevalence: NoisyPrevalence, public_start: PublicStart
+    ) -> Array:
+        """Returns the student's weights before the first round, float64 `[num_features, num_labels]`.
+
+        Args:
+            votes: the votes in rounds, of which public features are read.
+            first_prevalence: the prevalence of each label.
+            public_start: the weights of all features but the constant.
+        """
+        descent = self._descent(votes, first_prevalence)
+        return descent.with_constants(public_start.weights, first_prevalence.shares)
+
+    def _descent(self, votes: RoundVotes, first_prevalence: NoisyPrevalence) -> Descent:
+        return Descent(
+            public_features=votes.public,
+            public_weights=votes.public_weights,
+            feature_variances=votes.variances,
+            prevalence=first_prevalence.shares,
+            clip_factor=self._clip_factor,
+            num_steps=self.num_rounds,
+            recipe=self.recipe,
+        )
 
     @property
     def _clip_factor(self) -> float:

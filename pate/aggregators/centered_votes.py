@@ -439,6 +439,16 @@ class CenteredVotes(Aggregator):
         """The number of rounds for teachers that can vote in rounds: `rounds`, or its default."""
         return self.rounds or self.recipe.num_rounds
 
+    def is_at_once(self, num_teachers: int) -> bool:
+        """Returns whether teachers that could vote in rounds cast one matrix of votes.
+
+        Args:
+            num_teachers: the number of teachers.
+        """
+        has_few_teachers = num_teachers < self.recipe.fewest_teachers_in_rounds
+        is_once = self.rounds == 1 or (self.rounds is None and has_few_teachers)
+        return is_once or self.clip is not None or np.ndim(self.center) > 1
+
     def in_rounds(self, source: CenterableVotes) -> RoundVotes | None:
         """Returns the votes of teachers that vote in rounds; None if they vote once.
 
@@ -448,14 +458,12 @@ class CenteredVotes(Aggregator):
         Raises:
             InvalidValue: the votes or this aggregator do not fit rounds.
         """
-        has_few_teachers = source.num_teachers < self.recipe.fewest_teachers_in_rounds
-        is_once = self.rounds == 1 or (self.rounds is None and has_few_teachers)
         center_axes = np.ndim(self.center)
         if isinstance(source, GroupVotes):  # which are cast in rounds alone
             rule = "no clip, but a clip_factor, for votes in rounds"
             require(self.clip is None, "clip", self.clip, rule)
             require(center_axes < 2, "center.ndim", center_axes, "0 or 1 for votes in rounds")
-        elif is_once or self.clip is not None or center_axes > 1:
+        elif self.is_at_once(source.num_teachers):
             return None
         self._rounds.require_fits(num_teachers=source.num_teachers, num_labels=source.num_labels)
         if self.start is None:
@@ -502,6 +510,25 @@ class CenteredVotes(Aggregator):
         # the prevalence is a sum divided by the known share
         variance = squared_length * noise_of_one**2 / known**2
         return NoisyPrevalence(prevalence, variance=variance, known=known)
+
+    def start_weights(self, source: VoteSource, record: ReleaseRecord) -> Array | None:
+        """Returns the weights `[num_features, num_labels]` at which the student began; None without a public start.
+
+        Nothing private is read: they are computed from the public start and the released prevalence.
+
+        Args:
+            source: the votes of the release, of which public features are read.
+            record: the record of the release.
+        """
+        if self.start is None:
+            return None
+        rounds = self.in_rounds(source.require_type(CenterableVotes))
+        assert rounds is not None  # as the release was drawn
+        part = record.committed("prevalence")
+        first_prevalence = self._first_prevalence(
+            rounds, None if part is None else _shares_in(part)
+        )
+        return self._rounds.start_weights(rounds, first_prevalence, self.start.public_start(rounds))
 
     def _public_start(self, votes: RoundVotes) -> PublicStart | None:
         return None if self.start is None else self.start.public_start(votes)

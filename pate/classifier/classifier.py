@@ -61,6 +61,7 @@ from pate.classifier.inputs import (
 )
 from pate.classifier.method import FitMethod
 from pate.classifier.past_fits import PlannedFit, warn_of_past_fits
+from pate.classifier.public_labels import read_public_labels
 from pate.classifier.publication import FitCharge
 from pate.classifier.samples import Pools
 from pate.classifier.tasks import (
@@ -301,6 +302,7 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
         *,
         groups: ArrayLike | None = None,
         groups_public: ArrayLike | None = None,
+        y_public: ArrayLike | None = None,
     ) -> Self:
         """Fits teachers, releases their votes with noise, and fits the student to the release.
 
@@ -349,6 +351,9 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
             groups_public: the group of each public sample, `[num_public]`, or None. A group with many records has
                 longer votes. Without estimators, votes are clipped to a length that is usual for groups as large as
                 public groups; with None, for groups of one record.
+            y_public: labels of the first public samples, `[num_labeled, num_labels]` or in another form of y, taken as
+                public; NaN where they are unknown. The student begins with what they teach, as far as the private
+                records bear it out. Without estimators alone; words and classes need `classes`.
 
         Raises:
             InvalidValue: a parameter is out of range, there are fewer groups than teachers, or there are no public
@@ -359,7 +364,9 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
         unit = unit_of(groups)
         with shown_as(CLASSIFIER):
             reader = copy(self)  # this classifier stays as it is until the release is paid
-            method = reader._method(X, y, X_public, groups=groups, groups_public=groups_public)
+            method = reader._method(
+                X, y, X_public, groups=groups, groups_public=groups_public, y_public=y_public
+            )
             try:
                 priced = method.price()
             except InvalidValue as error:
@@ -823,12 +830,25 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
         *,
         groups: ArrayLike | None,
         groups_public: ArrayLike | None,
+        y_public: ArrayLike | None,
     ) -> FitMethod:
         """Checks the arguments and parameters of a fit, and returns its method."""
         require_order_of_rows("y", y, X, rows_name="X")
         require_order_of_rows("groups", groups, X, rows_name="X")
         require_order_of_rows("groups_public", groups_public, X_public, rows_name="X_public")
         reads_tables = not self._has_estimators
+        if y_public is not None:
+            rule = "None beside estimators: only the student of private groups can begin at labels"
+            require(reads_tables, "y_public", "given", rule)
+            rule = "None beside public_fraction, which takes public samples from X"
+            require(X_public is not None, "y_public", "given", rule)
+            require_order_of_rows("y_public", y_public, X_public, rows_name="X_public")
+            columns = getattr(y, "columns", None)
+            public_columns = getattr(y_public, "columns", None)
+            if columns is not None and public_columns is not None:
+                rule = f"the columns of y in their order: {', '.join(map(str, columns))}"
+                is_same = list(columns) == list(public_columns)
+                require(is_same, "y_public.columns", list(map(str, public_columns)), rule)
         inputs = as_pandas(X) if reads_tables else X
         labels = only_column(as_pandas(y) if reads_tables else y)
         public = as_pandas(X_public) if reads_tables else X_public
@@ -839,6 +859,14 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
         num_teachers = self._num_teachers(num_groups=pools.num_groups)
         self._require_terms()
         if reads_tables:
+            public_labels = None
+            if y_public is not None:
+                public_labels = read_public_labels(
+                    as_pandas(y_public),
+                    task,
+                    num_public=pools.public.shape[0],
+                    has_classes=self.classes is not None,
+                )
             schema = fit_schema(pools.public) if is_frame(pools.public) else None
             return GroupVotesMethod(
                 task=task,
@@ -852,6 +880,7 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
                 classes_from_labels=self.classes is None and task.names_reveal_labels,
                 classes_are_stated=self.classes is not None,
                 table_schema=schema,
+                public_labels=public_labels,
             )
         return EnsembleMethod(
             task=task,

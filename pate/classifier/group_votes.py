@@ -32,6 +32,7 @@ from pate.progress import Monitor
 from pate.run.plan import Plan, price
 from pate.run.plan_warnings import uneven_inputs_doubts
 from pate.validation import require
+from pate.votes.label_gaps import UNKNOWN, GapLabels
 from pate.votes.source import VoteSource
 
 # As in conf/experiment/centered_votes.yaml and conf/aggregator/centered_votes.yaml (tests/config/test_classifier.py).
@@ -53,6 +54,8 @@ class GroupVotesMethod(FitMethod):
         classes_from_labels: whether the names of classes were read from private labels.
         classes_are_stated: whether the names of classes were passed to the classifier, as public.
         table_schema: encodes the rows of DataFrames as numbers; None if the inputs are arrays.
+        public_labels: the labels of the first public samples at which the student begins, `[num_labeled, num_labels]`,
+            bool, or int8 if they have gaps; None for none.
     """
 
     adjacency: Adjacency
@@ -61,6 +64,7 @@ class GroupVotesMethod(FitMethod):
     classes_from_labels: bool
     classes_are_stated: bool
     table_schema: TableSchema | None
+    public_labels: GapLabels | None = None
 
     @property
     def schema(self) -> TableSchema | None:
@@ -75,7 +79,13 @@ class GroupVotesMethod(FitMethod):
         private_ids = np.arange(len(targets))
         public = self._encode(pools.public, name="X_public").features
         public_ids = np.arange(len(public)) + _SPLIT_STEP
-        no_label = np.zeros((len(public), targets.shape[1]), np.bool_)
+        public_labels = np.zeros((len(public), targets.shape[1]), np.bool_)
+        public_known = None
+        if self.public_labels is not None:
+            num_labeled = len(self.public_labels)
+            public_labels[:num_labeled] = self.public_labels == 1
+            public_known = np.ones_like(public_labels)
+            public_known[:num_labeled] = self.public_labels != UNKNOWN
         return Dataset(
             name="arrays" if self.schema is None else "table",
             real=True,
@@ -90,9 +100,10 @@ class GroupVotesMethod(FitMethod):
             ),
             public=Split(
                 inputs=public,
-                labels=no_label,
+                labels=public_labels,
                 record_ids=public_ids,
                 group_ids=pools.public_groups + _SPLIT_STEP,
+                known=public_known,
             ),
             test=_no_test_set(width=public.shape[1], num_labels=targets.shape[1]),
             preprocessing=self.schema,
@@ -110,6 +121,7 @@ class GroupVotesMethod(FitMethod):
             load_dataset=lambda: self.dataset,
             teacher=KernelTeacher(),
             num_teachers=self.num_teachers,
+            public_labels=None if self.public_labels is None else len(self.public_labels),
             engine=SequentialEngine(),
             student=LowRankStudent(),
             aggregator=aggregator,
@@ -181,6 +193,7 @@ class GroupVotesMethod(FitMethod):
             classes_from_labels=self.classes_from_labels,
             classes_are_stated=self.classes_are_stated,
             labels_have_gaps=self.pools.known is not None,
+            num_public_labels=self.plan.public_labels,
             data_name=self.dataset.name,
             data_target="pate.data.Arrays" if self.schema is None else "pate.data.Table",
             preprocessing=self.schema,

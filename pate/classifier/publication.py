@@ -79,6 +79,7 @@ class MethodFacts:
         classes_from_labels: whether the names of classes were read from private labels; yes and no reveal nothing.
         classes_are_stated: whether the names of classes were passed to the classifier, as public.
         labels_have_gaps: whether labels of private records may be unknown, which is public.
+        num_public_labels: the number of public samples whose labels the student began at; None for none.
         data_name: the name of the data, unless `publish` names them.
         data_target: the reader of such data in the configuration of `pate-train`.
         preprocessing: computes inputs from rows of a table; None if the inputs are arrays.
@@ -93,6 +94,7 @@ class MethodFacts:
     classes_from_labels: bool
     classes_are_stated: bool
     labels_have_gaps: bool
+    num_public_labels: bool | int | None
     data_name: str
     data_target: str
     preprocessing: Preprocessing | None
@@ -203,6 +205,8 @@ class Publication:
             for name in _ACCOUNTANT_SETTINGS
             if hasattr(accountant, name)
         }
+        num_labeled = self.facts.num_public_labels
+        public_labels = {} if num_labeled is None else {"public_labels": num_labeled}
         settings = {
             "adjacency": str(aggregator.adjacency),
             "target_delta": budget.delta,
@@ -219,7 +223,7 @@ class Publication:
                 "num_teachers": self.facts.num_teachers,
             },
             "student": _published("pate.student", self.facts.student),
-            "data": {"_target_": self.facts.data_target, "name": data_name},
+            "data": {"_target_": self.facts.data_target, "name": data_name, **public_labels},
         }
         text: str = yaml.safe_dump(settings, sort_keys=False, allow_unicode=True)
         return text

@@ -10,7 +10,7 @@ from omegaconf import DictConfig
 
 from pate.config.command_line import given_settings
 from pate.config.plain import plain_values
-from pate.config.schema import shipped_folders
+from pate.config.schema import PUBLIC_LABELS, shipped_folders
 from pate.data import Dataset
 from pate.data.dataset import load_dataset
 from pate.features import Features, NoFeatures, Text
@@ -29,8 +29,8 @@ def plain_settings(config: DictConfig, excluded_settings: Collection[str]) -> di
     """Returns a configuration as plain values, such that equal runs have equal values.
 
     `features=none` is left out, cache folders become null, and so does the target if noise is given. With `target_mu`
-    the target is the epsilon of a Gaussian release with that mu. `target_mu`, `score_epsilon`, `score_groups` and
-    `public_answers` are left out where they are null.
+    the target is the epsilon of a Gaussian release with that mu. `target_mu`, `score_epsilon`, `score_groups`,
+    `public_answers` and `data.public_labels` are left out where they are null.
 
     Args:
         config: the composed configuration.
@@ -50,6 +50,8 @@ def plain_settings(config: DictConfig, excluded_settings: Collection[str]) -> di
         node = settings.get(part)
         if isinstance(node, dict) and "cache" in node:
             node["cache"] = None
+        if isinstance(node, dict) and node.get(PUBLIC_LABELS) is None:
+            node.pop(PUBLIC_LABELS, None)
     if str(settings.get("features", {}).get("_target_")).rpartition(".")[2] == NoFeatures.__name__:
         del settings["features"]
     return settings

@@ -23,6 +23,7 @@ from pate.cli.sweep import enter_folder, sweep_row
 from pate.config.build import part_maker
 from pate.config.command_line import given_settings
 from pate.config.published import own_settings, public_settings
+from pate.config.schema import PUBLIC_LABELS
 from pate.data import Dataset
 from pate.errors import Remedy
 from pate.features import Features
@@ -53,7 +54,7 @@ def train_from_config(config: DictConfig) -> dict[str, Any]:
     if logger == "mlflow":
         require_extra("logger", "mlflow", "mlflow")
     train_settings = run.settings_from(config, settings_class=TrainSettings)
-    make = part_maker(config)
+    make = part_maker(config, takes_public_labels=True)
     monitor = ConsoleMonitor()
     data = make("data")
     plan = Plan(
@@ -62,6 +63,7 @@ def train_from_config(config: DictConfig) -> dict[str, Any]:
         engine=make("engine"),
         aggregator=make("aggregator"),
         student=make("student"),
+        public_labels=config.data.get(PUBLIC_LABELS),
         num_teachers=config.teacher.num_teachers,
         accountant=partial(make, "accountant"),
         settings=settings,

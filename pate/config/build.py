@@ -21,7 +21,8 @@ from pate.config.classes import (
     kind_of_group,
     trusted_class,
 )
-from pate.validation import InvalidValue, nearest
+from pate.config.schema import PUBLIC_LABELS
+from pate.validation import InvalidValue, nearest, require
 
 _TARGET = "_target_"
 
@@ -78,12 +79,16 @@ def build_aggregator(
     return aggregator
 
 
-def part_maker(config: DictConfig) -> Callable[[str], Any]:
+def part_maker(config: DictConfig, *, takes_public_labels: bool = False) -> Callable[[str], Any]:
     """Returns a function that builds a part of the configuration by its name: `part_maker(config)("data")`.
 
     A teacher is built without `num_teachers`, which is a setting of the run and not an argument of the teacher's class.
     Beside `features=kernel` it must be a `KernelTeacher`, and gets `nonlinear=True`. An aggregator gets the adjacency
-    of the configuration.
+    of the configuration. Data are built without `public_labels`, which is a setting of the run.
+
+    Args:
+        config: the configuration.
+        takes_public_labels: whether the command lets the student begin at labels of public rows; others refuse it.
     """
 
     def make(group: str) -> Any:
@@ -97,6 +102,11 @@ def part_maker(config: DictConfig) -> Callable[[str], Any]:
                     rule = "KernelTeacher beside features=kernel: experiment=centered_votes, or no word of teachers"
                     raise InvalidValue("teacher", name, rule=rule)
                 arguments["nonlinear"] = True
+        if group == "data":
+            value = node.get(PUBLIC_LABELS)
+            rule = "none but in pate-train: no other command trains on labels of public rows"
+            require(value is None or takes_public_labels, f"data.{PUBLIC_LABELS}", value, rule)
+            node = OmegaConf.masked_copy(node, [key for key in node if key != PUBLIC_LABELS])
         if group == "aggregator":
             arguments["adjacency"] = Adjacency.parse(config.adjacency)
         return build(node, slot=group, allowed_targets=list(config.allowed_targets), **arguments)

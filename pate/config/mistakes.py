@@ -17,7 +17,7 @@ from omegaconf.errors import OmegaConfBaseException
 from pate.config import papers_words
 from pate.config.checks import require_choices
 from pate.config.quoting import NAME_SETTINGS
-from pate.config.schema import members
+from pate.config.schema import PUBLIC_LABELS, members
 from pate.errors import Spelling
 from pate.extras import how_to_install
 from pate.setting_names import COMMAND
@@ -285,6 +285,8 @@ def _key_hint(error: Exception, key: str) -> str:
     if not isinstance(cause.parent_node, DictConfig):
         return "; --help lists them"
     names = tuple(str(name) for name in cause.parent_node if name not in ("_target_", "hydra"))
+    if key.startswith("data.") and set(names) <= {PUBLIC_LABELS}:  # a reader without settings
+        return _HINTS["data"]
     if names:
         part = key.partition(".")[0] if "." in key else ""
         unknown = str(cause.key)
@@ -294,8 +296,6 @@ def _key_hint(error: Exception, key: str) -> str:
             or nearest(unknown, choices=names)
         )
         return f": one of {', '.join(names)}{near}"
-    if key.startswith("data."):
-        return _HINTS["data"]
     return f"; with + before it, it becomes one: +{key}=…"
 
 

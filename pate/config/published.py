@@ -17,6 +17,7 @@ from omegaconf import DictConfig, OmegaConf
 
 from pate.aggregators import Aggregator
 from pate.config.classes import TRUSTED_PREFIXES, find_class, is_within
+from pate.config.schema import PUBLIC_LABELS
 from pate.files.plain_yaml import read_yaml
 from pate.files.published_fields import is_scalar, is_seed, published_fields
 from pate.mechanisms import CertifiedTable
@@ -53,6 +54,9 @@ def public_settings(settings: Mapping[str, Any], aggregator: Aggregator, **chang
     teacher = settings.get("teacher", {})
     if "num_teachers" in teacher:
         public["teacher"]["num_teachers"] = teacher["num_teachers"]
+    num_labeled = settings.get("data", {}).get(PUBLIC_LABELS)
+    if num_labeled:
+        public.setdefault("data", {})[PUBLIC_LABELS] = num_labeled
     return _text(public)
 
 

@@ -48,6 +48,9 @@ _SET_ELSEWHERE = {
     "method": ("name", "adjacency"),
 }
 
+PUBLIC_LABELS = "public_labels"
+"""A key of the data that is a setting of the run, and no field of the reader."""
+
 Field = tuple[str, Any, Any]
 """A field of a schema: name, type and default, as `make_dataclass` takes them."""
 _PAGE_COLUMNS = 116  # of the longest lines on a page of help
@@ -236,6 +239,8 @@ def member_schema(group: str, name: str, trusted_prefixes: tuple[str, ...]) -> A
 
         kind, number = (int | None, None) if cls is KernelTeacher else (int, 400)
         extra = [("num_teachers", kind, number)]
+    if group == "data":
+        extra = [(PUBLIC_LABELS, Any, None)]
     return schema_of(cls, excluded_fields=_SET_ELSEWHERE.get(group, ()), extra_fields=extra)
 
 

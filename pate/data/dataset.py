@@ -60,7 +60,8 @@ class Dataset:
     kind: Kind
     label_names: tuple[str, ...]  # one distinct name for each label
     private: Split  # the records that only epsilon may leak about
-    public: Split  # unlabeled for the private pipeline; its labels serve measurements alone
+    # unlabeled for the private pipeline, unless `data.public_labels` says that labels are public; else they measure
+    public: Split
     test: Split  # held out from everything until the report
     # how inputs were made, for a model that is used by others; public. None where inputs are given.
     preprocessing: Preprocessing | None = None

@@ -15,7 +15,13 @@ from pate.files.atomic import write_text
 from pate.files.reading import read_value
 from pate.files.strict_json import plain, to_json
 from pate.html_table import html_table
-from pate.report.privacy import EarlierPrice, Privacy, Scalar, guarantee_line
+from pate.report.privacy import (
+    NUM_PUBLIC_LABELS,
+    EarlierPrice,
+    Privacy,
+    Scalar,
+    guarantee_line,
+)
 from pate.report.released_scores import ReleasedScores
 from pate.report.tuning import Tuning
 from pate.report.wording import PAPER_LABEL, SEEDED_WARNING, percent
@@ -273,7 +279,19 @@ def privacy_card(
             f"\n- The names of the {cell(name)}: they are public by the statement of the data owner."
             for name in stated_public
         )
+        + _public_labels_line(privacy)
         + (_GAPS if labels_have_gaps else ""),
+    )
+
+
+def _public_labels_line(privacy: Privacy) -> str:
+    """Returns a line on the labels of public rows that the student began at; empty if it began at none."""
+    num_labeled = privacy.parameters.get(NUM_PUBLIC_LABELS)
+    if num_labeled is None:
+        return ""
+    return (
+        f"\n- The labels of the first {num_labeled} public samples: the student began with what they teach. They "
+        "are taken as public."
     )
 
 

@@ -17,6 +17,9 @@ from pate.validation import require, require_count
 
 Scalar = str | int | float | bool | None
 
+NUM_PUBLIC_LABELS = "num_public_labels"
+"""The parameter of a release that says how many public rows have labels at which the student began."""
+
 _OPTIONAL = (
     "paper_epsilon",
     "failure_prob",

@@ -30,6 +30,7 @@ NOT_COVERED = {
     "baselines.majority_vote_student": "trained on the votes without noise",
     "baselines.true_label_student": "trained on true labels",
     "baselines.all_records_model": "trained on the private records without noise",
+    "baselines.start_alone": "its scores read the true labels of the test split",
     "baselines.prior": "each label's majority is taken from true labels",
     "left_out": "says which labels and how many records there are",
     "sampled": "the size of a sample depends on the sizes of private groups",
@@ -226,6 +227,9 @@ class Report:
         for name in ("scores", "start", "tuning"):
             if getattr(self.privacy, name) is None:
                 del values["privacy"][name]
+        if self.baselines.start_alone is None:
+            del values["baselines"]["start_alone"]
+            values["not_covered"].pop("baselines.start_alone", None)
         return to_json(values)
 
     @classmethod

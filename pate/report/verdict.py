@@ -34,6 +34,8 @@ class Baselines:
     true_label_student: Scores | None  # the student trained on the true labels of the queries
     # the best model of all private records, linear or a network: the ceiling
     all_records_model: Scores | None
+    # the model of public data at which the student began; None where it began at none
+    start_alone: Scores | None = None
 
 
 @dataclass(frozen=True)
@@ -96,7 +98,15 @@ class StudentVerdict:
         beats = {name: not metrics for name, metrics in unbeaten.items()}
         is_above_ceiling = share is not None and share > 1
         loss_text = "" if is_above_ceiling else _loss_text(score_of_model=levels, remedies=remedies)
-        sentences = (share_text, _constants_text(unbeaten), loss_text, better_model_remark)
+        start_level = levels["start_alone"]
+        start_text = "" if start_level is None else f"Its start alone has {start_level:.3f}."
+        sentences = (
+            share_text,
+            start_text,
+            _constants_text(unbeaten),
+            loss_text,
+            better_model_remark,
+        )
         return cls(
             share_of_reachable=share,
             beats_constant=beats.get("the best constant"),

@@ -1,7 +1,7 @@
 """The models that a report compares the student with.
 
 One model learns from the majority of the teachers' votes without noise, one from the true labels of the queries, and
-one from all private records.
+one from all private records. If the student of rounds began at public data, this start is one more model.
 """
 
 import hashlib
@@ -19,10 +19,11 @@ from pate.run.record_sample import MOST_ROWS, is_sampled, sample_in_words, yards
 from pate.run.reference_models import ReferenceModels, reference_key
 from pate.run.students import StudentTraining, TrainedStudent, digest_of_training
 
-# The names of models in report.json; runs share the last two.
+# The names of models in report.json; runs share the two in the middle.
 _MAJORITY_VOTE_STUDENT = "majority_vote_student"
 _TRUE_LABEL_STUDENT = "true_label_student"
 _ALL_RECORDS_MODEL = "all_records_model"
+_START_ALONE = "start_alone"
 # The seed of models that several runs share. It needs no secrecy, as these models are never published.
 _REFERENCE_SEED = 0
 # The most numbers of all private inputs together for which a model of all private records is trained without a word
@@ -67,6 +68,7 @@ def train_baselines(
     queries: Split,
     *,
     majority: MajorityLabels,
+    start: TrainingSet | None,
     all_records: bool | None,
     all_records_folder: Path,
     references: ReferenceModels,
@@ -83,6 +85,7 @@ def train_baselines(
         dataset: the data set, whose private records one of the models learns from.
         queries: the public samples that teachers voted on, with their true labels if these are known.
         majority: the queries, labeled by the majority of the votes without noise.
+        start: the queries with the weights at which the student of rounds began; None if it began at none.
         all_records: true trains a model of all private records, and false does not; None trains the model if it is
             quick, on a sample of many records.
         all_records_folder: the folder in which the run keeps its copy of the model of all private records.
@@ -99,6 +102,8 @@ def train_baselines(
         models[_MAJORITY_VOTE_STUDENT] = trained_student.model
     if majority.sample:
         sampled[_MAJORITY_VOTE_STUDENT] = majority.sample
+    if start is not None:
+        models[_START_ALONE] = students.train(_START_ALONE, start).model
     if dataset.public_labeled:
         true_labels = TrainingSet(queries.inputs, queries.labels, known=queries.known)
         student_seed = _REFERENCE_SEED if seed is None else students.seed

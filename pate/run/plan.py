@@ -42,7 +42,10 @@ from pate.run.released_start import ReleasedStart
 from pate.setting_names import TRAIN
 from pate.settings import RunSettings
 from pate.validation import InvalidValue, require, require_count, require_positive
+from pate.votes.label_gaps import labels_with_gaps
+from pate.votes.labeled_rows import LabeledRows
 from pate.votes.shape import VoteShape
+from pate.votes.source import GroupVotes, VotesInRounds
 
 
 class EpsilonOnVotes(Protocol):
@@ -87,6 +90,8 @@ class Plan(ReleaseTerms, RunSettings):
             training.
         engine: trains the teachers, in one process or in several.
         student: the recipe of the student.
+        public_labels: how many of the first public rows have labels that the student of centered votes begins at; True
+            for all rows, None or 0 for none.
         public_settings: returns the text of `release/config.yaml`. It is called with the aggregator after its noise was
             solved for, and with the changed settings by name.
         epsilon_on_votes: computes the cost of the release on its own votes, which the report shows; None leaves it out.
@@ -103,6 +108,7 @@ class Plan(ReleaseTerms, RunSettings):
     num_teachers: int | None
     engine: Engine
     student: Student
+    public_labels: bool | int | None = None
     public_settings: Callable[..., str] = lambda aggregator, **changed: repr(aggregator)
     epsilon_on_votes: EpsilonOnVotes | None = None
     tensorboard: bool = True
@@ -190,6 +196,9 @@ class Plan(ReleaseTerms, RunSettings):
                 self.budgets,
                 "data.budget= beside it, who is in which class",
             )
+        if self.public_labels is not None and self.public_labels is not False:
+            aggregator = plan._started_at_labels(dataset, self.public_labels)
+            plan = replace(plan, aggregator=aggregator)
         return plan._started(dataset)
 
     def _started(self, dataset: Dataset) -> Plan:
@@ -205,6 +214,40 @@ class Plan(ReleaseTerms, RunSettings):
             raise InvalidValue("start", self.start, rule=rule)
         start = ReleasedStart.read(self.start, dataset=dataset, recipe=aggregator.recipe)
         return replace(self, aggregator=replace(aggregator, start=start))
+
+    def _started_at_labels(self, dataset: Dataset, public_labels: object) -> CenteredVotes:
+        """Returns the aggregator with labels of public rows as the start of its student.
+
+        Args:
+            dataset: the data set.
+            public_labels: the number of labeled rows, or True for all.
+
+        Raises:
+            InvalidValue: the pool has fewer rows, or no labels; or the aggregator does not vote in rounds.
+        """
+        name = "data.public_labels"
+        public = dataset.public
+        rule = "null beside start=, as a student begins at one of both"
+        require(self.start is None, name, public_labels, rule)
+        require(dataset.public_labeled, name, public_labels, "a public pool with labels")
+        num_labeled = len(public) if public_labels is True else public_labels
+        is_number = isinstance(num_labeled, int) and 1 <= num_labeled <= len(public)
+        rule = f"true, or a number of rows from 1 to {len(public)}, those of the public pool"
+        require(is_number, name, public_labels, rule)
+        aggregator = self.aggregator
+        num_teachers = self.num_teachers or dataset.private.num_groups
+        gives = self.teacher.gives
+        has_rounds = isinstance(aggregator, CenteredVotes) and (
+            issubclass(gives, GroupVotes)
+            or (issubclass(gives, VotesInRounds) and not aggregator.is_at_once(num_teachers))
+        )
+        rule = (
+            "centered votes in rounds, whose student can begin at labels: experiment=centered_votes"
+        )
+        require(has_rounds, name, public_labels, rule)
+        assert isinstance(aggregator, CenteredVotes)
+        labels = labels_with_gaps(public.labels, public.known)[:num_labeled]
+        return replace(aggregator, start=LabeledRows(labels, recipe=aggregator.recipe))
 
     def unit(self, dataset: Dataset) -> PrivacyUnit:
         """Returns the unit of privacy, which is a group of records.

@@ -20,10 +20,11 @@ from pate.files.published_fields import published_fields
 from pate.pricing import PricedRelease
 from pate.report import Privacy, PrivacyStatement, privacy_card
 from pate.report.metrics import micro_f1
-from pate.report.privacy import EarlierPrice, Scalar
+from pate.report.privacy import NUM_PUBLIC_LABELS, EarlierPrice, Scalar
 from pate.report.report import ReleaseSummary
 from pate.run.released_start import ReleasedStart
 from pate.run.tuned_runs import TunedRuns
+from pate.votes.labeled_rows import LabeledRows
 
 
 class Charge(Protocol):
@@ -107,7 +108,8 @@ def privacy_of(drawn_release: Release, release_charge: Charge) -> Privacy:
             name: value
             for name, value in published.items()
             if isinstance(value, (str, int, float, bool))
-        },
+        }
+        | _public_labels(aggregator),
         classes={budget_class.name: budget_class.epsilon for budget_class in priced.classes},
         start=_earlier_price(aggregator),
         attacks=None if math.isinf(release_charge.epsilon) else _attack_bounds(release_charge),
@@ -129,6 +131,12 @@ def _won_by(release_charge: Charge) -> str | None:
     spent = budget.accountant().compose(release_charge.published_event)
     winner = spent.winner(budget.delta)
     return None if winner == spent.name else winner
+
+
+def _public_labels(aggregator: Aggregator) -> dict[str, str | int | float]:
+    """Returns the number of public rows whose labels the student began at, by its name; empty for none."""
+    start = aggregator.start if isinstance(aggregator, CenteredVotes) else None
+    return {NUM_PUBLIC_LABELS: len(start.labels)} if isinstance(start, LabeledRows) else {}
 
 
 def _attack_bounds(release_charge: Charge) -> AttackBounds:

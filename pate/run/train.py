@@ -11,11 +11,11 @@ require_extra(__name__, "train")
 import os
 import time
 from contextlib import ExitStack, closing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from os import PathLike
 from pathlib import Path
 
-from pate.aggregators import Release
+from pate.aggregators import CenteredVotes, Release, TrainingSet
 from pate.aggregators.record import ReleaseRecord
 from pate.data import Dataset
 from pate.data.dataset import require_dataset
@@ -340,6 +340,7 @@ def _measure(
         run.dataset,
         queries,
         majority=majority,
+        start=_start_alone(run, ensemble, votes, record, release),
         all_records=plan.all_records,
         all_records_folder=run.folder.all_records_model,
         references=ReferenceModels(Path(os.path.realpath(run.folder.path)).parent, run.monitor),
@@ -374,6 +375,19 @@ def _measure(
             events=events,
             started=started,
         )
+
+
+def _start_alone(
+    run: _Run, ensemble: Ensemble, votes: VoteSource, record: ReleaseRecord, release: Release
+) -> TrainingSet | None:
+    """Returns the queries with the weights at which the student of rounds began; None if it began at no public data."""
+    aggregator = run.priced.aggregator
+    if not isinstance(aggregator, CenteredVotes):
+        return None
+    weights = aggregator.start_weights(votes, record)
+    if weights is None:
+        return None
+    return replace(release.training_set(ensemble.queries.inputs), weights=weights)
 
 
 def _majority_labels(

@@ -111,8 +111,8 @@ class StartedDescent:
     def _posterior(self, remainder: Array) -> Array:
         """Returns the posterior mean of the weights beyond the trusted start, `[num_features - 1, num_labels]`.
 
-        As in `Descent`, the variances of features are in proportion to a lower power than in the rule of the learning
-        time, and what a label had no time to learn is made up for, as far as the start is not trusted.
+        As in `Descent`, the variances of features follow a lower power than in the rule of the learning time. What a
+        label had no time to learn is made up for, as far as the start is not trusted.
 
         Args:
             remainder: `[num_features - 1, num_labels]`, the noisy weights beyond the trusted start.
@@ -176,6 +176,9 @@ class StartedDescent:
         """
         descent = self._descent
         excess = probabilities - descent.prevalence.astype(np.float32)
+        if descent.public_weights is not None:
+            row_weights = descent.public_weights / descent.public_weights.mean()
+            excess = excess * row_weights[:, None].astype(np.float32)
         gradient = descent.public_features[:, :-1].T @ excess / len(excess)
         return np.asarray(descent.unclipped * gradient, dtype=np.float64)
 

@@ -1,6 +1,7 @@
 """`release/config.yaml` is an allow-list: what nobody declared public does not leave, whatever it looks like."""
 
 import json
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -12,15 +13,19 @@ from omegaconf import OmegaConf
 
 from pate.accounting import RdpAccountant
 from pate.aggregators import Aggregator, CenteredVotes, GaussianVotes, StableTopK
+from pate.cli.run import plain_settings
 from pate.config import build, build_aggregator
+from pate.config.build import part_maker
 from pate.config.published import own_settings, public_settings, release_settings
 from pate.config.schema import members
+from pate.data import WordNet40
 from pate.mechanisms import CertifiedTable
 from pate.models import SklearnTeacher
 from pate.run.train import train
 from pate.validation import InvalidValue
 from tests.contract.aggregator_cases import CASES
 from tests.e2e.small_run import small_plan
+from tests.refusals import refused
 
 NUMBER = 771_942  # a secret number
 TERMS = {
@@ -436,3 +441,23 @@ def test_values_from_the_configuration_itself_are_published() -> None:
         num_teachers=4,
     )
     assert yaml.safe_load(made)["data"]["name"] == "${oc.env:HOME}"
+
+
+def test_the_number_of_labeled_public_rows_is_published_with_the_data(
+    composed: Callable[..., Any],
+) -> None:
+    """`data.public_labels` stands in `release/config.yaml` where it is set, and nothing where it is null."""
+    for value in (None, 7, True):
+        arguments = ["data=arrays"] + ([] if value is None else [f"data.public_labels={value}"])
+        plain = plain_settings(composed(arguments=arguments), excluded_settings=())
+        assert ("public_labels" in plain["data"]) == (value is not None)
+        read = OmegaConf.create(public_settings(plain, GaussianVotes(noise_std=3.0)))
+        assert read.data.get("public_labels") == value
+
+
+def test_only_training_takes_labels_of_public_rows(composed: Callable[..., Any]) -> None:
+    """The data of other commands are refused with the setting; in a run the reader is built without it."""
+    config = composed(arguments=["data=wordnet", "data.public_labels=5"])
+    with refused("data.public_labels", value=5, rule="pate-train"):
+        part_maker(config)("data")
+    assert isinstance(part_maker(config, takes_public_labels=True)("data"), WordNet40)

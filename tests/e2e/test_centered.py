@@ -162,6 +162,34 @@ def test_a_run_killed_between_rounds_asks_for_the_others(
     assert charges(tmp_path / "run") == charges(in_rounds[0])
 
 
+def test_a_killed_run_with_public_labels_goes_on_from_the_same_start(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A run whose student begins at labels of public rows is killed after three rounds, and leaves the bytes of a whole
+    one. Its report has the scores of the start alone.
+    """
+    plan = replace(centered_plan(), public_labels=40)
+    report = train(plan, tmp_path / "whole")
+    assert report.baselines.start_alone is not None
+    assert report.privacy.parameters["num_public_labels"] == 40
+    total = MomentVotes.total
+    sums = []
+
+    def total_thrice(self: MomentVotes, *arguments: Any) -> Any:
+        if len(sums) == 3:
+            raise KeyboardInterrupt
+        sums.append(0)
+        return total(self, *arguments)
+
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr(MomentVotes, "total", total_thrice)
+        train(plan, output_dir=tmp_path / "run")
+    train(plan, output_dir=tmp_path / "run")
+    for name in ("release/release.npz", "release/student/student.safetensors"):
+        assert (tmp_path / "run" / name).read_bytes() == (tmp_path / "whole" / name).read_bytes()
+    assert charges(tmp_path / "run") == charges(tmp_path / "whole")
+
+
 def test_trained_teachers_in_rounds_know_more(tmp_path: Path) -> None:
     """Sixty linear teachers answer in one round or in two, at equal epsilon.
 

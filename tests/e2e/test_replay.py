@@ -272,6 +272,7 @@ RUNS: dict[str, tuple[Writer, Sequence[str]]] = {
     "huggingface": (write_hub_folder, (*VOTES, *FEW)),
     "session": (write_arrays, (*VOTES, *FEW, "aggregator=boundary_max")),
     "experiment=centered_votes": (write_arrays, CENTERED),
+    "labels of public rows": (write_arrays, (*CENTERED, "data.public_labels=40")),
     "priced scores": (write_arrays, (*CENTERED, "score_epsilon=.5")),
     "experiment=centered_votes_400": (
         write_arrays,

@@ -15,9 +15,11 @@ from pate.aggregators.centered_rounds import NoisyPrevalence
 from pate.device import torch
 from pate.models.gpu_sums import GpuSums
 from pate.votes.clipped_moments import ClippedMoments
+from pate.votes.labeled_rows import LabeledRows
 from pate.votes.moment_votes import MomentVotes
 from pate.votes.pool_answers import PoolAnswers
 from pate.votes.public_pca import PublicPCA
+from pate.votes.public_start import PublicStart
 from pate.votes.round_records import RoundRecords
 from pate.votes.round_sums import RoundSums, ThreadSums
 from pate.votes.round_votes import RoundQuestion
@@ -235,10 +237,11 @@ def test_votes_of_a_teacher_do_not_depend_on_other_teachers(
 
 @pytest.mark.parametrize("adjacency", ADJACENCIES)
 @pytest.mark.parametrize("num_rounds", [1, 2, 6])
+@pytest.mark.parametrize("has_start", [False, True])
 def test_all_rounds_use_the_noise_that_is_charged(
-    num_rounds: int, adjacency: Adjacency, monkeypatch: pytest.MonkeyPatch
+    has_start: bool, num_rounds: int, adjacency: Adjacency, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The sum of 1 / (noise multiplier)^2 over all rounds equals the charged one.
+    """The sum of 1 / (noise multiplier)^2 over all rounds equals the charged one, with a public start too.
 
     The densities of the worst pair stay within the price, and a price for 5% more noise is refuted.
     """
@@ -255,7 +258,9 @@ def test_all_rounds_use_the_noise_that_is_charged(
         teacher_of=np.arange(30),
         num_teachers=30,
     )
-    rounds._rounds.student(votes, NoisyPrevalence(np.array([0.3, 0.3]), variance=0.0), rng=rng)
+    start = LabeledRows(rng.random((8, 2)) < 0.5).public_start(votes) if has_start else None
+    prevalence = NoisyPrevalence(np.array([0.3, 0.3]), variance=0.0)
+    rounds._rounds.student(votes, prevalence, rng=rng, public_start=start)
     assert [each.adjacency for each in sums] == [adjacency] * num_rounds
     shift = math.sqrt(
         sum(
@@ -286,6 +291,77 @@ def test_draws_of_a_whole_release_in_two_rounds_do_not_refute_its_price(
         GaussianEvent(noise_multiplier=ROUNDS.noise_multiplier * math.sqrt(2)),
         monkeypatch,
     )
+
+
+def votes_of_three(labels: NDArray[np.bool_]) -> MomentVotes:
+    """Returns the votes of three teachers with one record each, whose inputs are equal.
+
+    Args:
+        labels: the labels of the three records, `[3, 1]`.
+    """
+    inputs = np.repeat(POOL[:1], 3, axis=0)
+    return votes_of(inputs, labels=labels, teacher_of=np.arange(3), num_teachers=3)
+
+
+def start_with(log_odds: float) -> PublicStart:
+    """Returns a start that gives the records of `votes_of_three` these log-odds beyond its constant."""
+    features = votes_of_three(np.zeros((3, 1), np.bool_)).public[:1, :-1].T
+    weights = log_odds * features / np.square(features).sum()
+    return PublicStart(weights=weights, variances=np.full(weights.shape, 0.1))
+
+
+def first_sum(labels: NDArray[np.bool_], start: PublicStart) -> tuple[Array, float]:
+    """Returns the sum of a round at a start, and the sensitivity that the round's noise covers."""
+    votes = votes_of_three(labels)
+    questions: list[RoundQuestion] = []
+
+    def ask(question: RoundQuestion) -> Any:
+        questions.append(question)
+        return np.zeros(question.weights.shape, np.int64)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(votes, "total", ask)
+        rounds = CenteredVotes(noise_multiplier=1.0, prevalence_share=0.0, rounds=1)._rounds
+        rounds.student(votes, NoisyPrevalence(np.array([0.5]), variance=0.0), public_start=start)
+    (question,) = questions
+    moments = question.clipped_moments
+    return votes.total(question).astype(np.float64), moments.l2_sensitivity
+
+
+def largest_move(start_of: Callable[[NDArray[np.bool_]], PublicStart]) -> float:
+    """Returns the most by which one changed label of three moves the sum of a round, in sensitivities.
+
+    All labels of the three records are tried.
+
+    Args:
+        start_of: the start of the student, given the labels of the records.
+    """
+    moves = []
+    for held, changed in product(product([False, True], repeat=3), range(3)):
+        labels = np.array(held)[:, None]
+        neighbor = labels.copy()
+        neighbor[changed] ^= True
+        total, sensitivity = first_sum(labels, start_of(labels))
+        other_total, _ = first_sum(neighbor, start_of(neighbor))
+        moves.append(float(np.linalg.norm(total - other_total)) / sensitivity)
+    return max(moves)
+
+
+@pytest.mark.slow
+def test_one_record_moves_a_round_from_a_public_start_by_its_sensitivity() -> None:
+    """A start that does not depend on records changes no sensitivity, however wrong it is.
+
+    Negative control: with a start that the private labels decide, one record moves the sum further.
+    """
+
+    def public_start(_labels: NDArray[np.bool_]) -> PublicStart:
+        return start_with(log_odds=4.0)
+
+    def private_start(labels: NDArray[np.bool_]) -> PublicStart:
+        return start_with(log_odds=4.0 if labels.sum() < 2 else -4.0)
+
+    assert largest_move(public_start) <= 1
+    assert largest_move(private_start) > 1.2
 
 
 def test_clip_is_positive_for_a_student_with_certain_predictions() -> None:

@@ -55,6 +55,13 @@ BASELINES = Baselines(
         macro_f1=0.57674,
         mean_average_precision=0.61675,
     ),
+    start_alone=Scores(
+        accuracy=0.91277,
+        balanced_accuracy=0.63478,
+        micro_f1=0.45679,
+        macro_f1=0.32476,
+        mean_average_precision=0.38574,
+    ),
 )
 
 

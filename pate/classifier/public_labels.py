@@ -1,0 +1,52 @@
+"""Labels of public samples that a fit begins at, read in the form of its private labels."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from pate.classifier.inputs import dense, only_column
+from pate.classifier.tasks import LabelSets, OneClass, Task, without_gaps
+from pate.validation import InvalidValue, require, require_array, require_entries
+from pate.votes.label_gaps import GapLabels, labels_with_gaps
+
+
+def read_public_labels(
+    y_public: Any, task: Task, *, num_public: int, has_classes: bool
+) -> GapLabels:
+    """Returns labels of the first public samples, `[num_labeled, num_labels]`; int8 if some are unknown.
+
+    Args:
+        y_public: the labels, in the form of the private labels.
+        task: the kind of labels of the fit.
+        num_public: the number of public samples.
+        has_classes: whether the user passed `classes`.
+
+    Raises:
+        InvalidValue: the labels have another form than the private ones, or there are none or too many rows. Words and
+            classes need `classes=`, as an error about a word that no private record has would tell so.
+    """
+    rule = "classes=[…] beside it: a class that no private record has would show otherwise"
+    require(has_classes or not task.reads_classes, "y_public", "given", rule)
+    values, known = without_gaps(only_column(y_public))
+    require(hasattr(values, "__len__"), "y_public", type(values).__name__, "labels of samples")
+    num_labeled = values.shape[0] if hasattr(values, "shape") else len(values)
+    rule = f"labels of 1 to {num_public} samples, the first of X_public"
+    require(1 <= num_labeled <= num_public, "len(y_public)", num_labeled, rule)
+    if isinstance(task, LabelSets):
+        try:
+            return task.encode(values).astype(np.bool_)
+        except InvalidValue as error:
+            raise InvalidValue("y_public", error.value, rule=error.rule) from None
+    kinds = None if isinstance(task, OneClass) else "biuf"
+    labels = require_array("y_public", dense(values), dtype_kinds=kinds)
+    if isinstance(task, OneClass):
+        require(labels.ndim == 1, "y_public.shape", labels.shape, "one class for each sample")
+        one_hot = labels[:, None] == task.classes
+        require_entries("y_public", one_hot.any(axis=1), "classes among those of classes=")
+        return np.asarray(one_hot)
+    shape = (num_labeled, task.num_labels)
+    require(labels.shape == shape, "y_public.shape", labels.shape, f"{shape}, the labels of y")
+    require_entries("y_public", (labels == 0) | (labels == 1), "0, 1 or NaN")
+    return labels_with_gaps(labels.astype(np.bool_), known)
