@@ -35,7 +35,6 @@ from pate.run.score_release import ScoreCharge, ScorePrice
 from pate.run.score_sums import CALIBRATION_BINS, RecordCounts, ScoreDesign, bins_of, noisy_sums
 
 DELTA = 1e-6
-EPSILONS = (0.25, 0.5, 1.0)
 NUM_QUERIES = 600
 Array = NDArray[np.float64]
 
@@ -56,6 +55,7 @@ def main() -> None:
     parser.add_argument("--table", type=Path, help="a folder of examples/yeast.py")
     parser.add_argument("--releases", type=int, default=1000)
     parser.add_argument("--records", type=int, nargs="+", default=[10_000, 500])
+    parser.add_argument("--epsilon", type=float, nargs="+", default=[0.25, 0.5, 1.0])
     chosen = parser.parse_args()
     dataset, settings = (
         (WordNet40().load(), ["target_epsilon=1"])
@@ -66,7 +66,7 @@ def main() -> None:
     table = TextTable(
         "records", "epsilon", "test", "score", "error", "half", "of these", "of all", box=None
     )
-    for epsilon in EPSILONS:
+    for epsilon in chosen.epsilon:
         if chosen.part == "release":
             draws = released(student, dataset, epsilon=epsilon, num_releases=chosen.releases)
             add_rows(table, draws, [str(dataset.test.num_groups), str(epsilon), "same"])
