@@ -32,8 +32,7 @@ from pate.files.archives import write_member, write_rows
 from pate.files.arrays import write_arrays
 from pate.models.low_rank import LowRankStudent
 from pate.report.metrics import average_precisions, micro_f1
-from pate.votes.expert_answers import ExpertAnswers
-from pate.votes.public_answers import PublicAnswers
+from pate.votes import ExpertAnswers, PublicAnswers
 from pate.votes.shrinkage import shrink_singular_values
 
 Array = NDArray[np.float64]

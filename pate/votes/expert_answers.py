@@ -14,13 +14,12 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import expit
 
 from pate.files.archives import form_of, read_member, read_rows, reading
 from pate.validation import InvalidValue, require, require_entries
 from pate.votes.counts import Bits
 from pate.votes.foreign import distinct_digests
-from pate.votes.public_answers import NAME_FORMS, PublicAnswers
+from pate.votes.public_answers import NAME_FORMS, PublicAnswers, logistic
 from pate.votes.recipe import DEFAULT_RECIPE, Recipe
 from pate.votes.source import TeacherVotes
 from pate.votes.weighted import Array
@@ -109,7 +108,7 @@ class AnswerFile:
                 probabilities = block.astype(np.float64)
             else:
                 require_entries("votes", np.isfinite(block) | ~answered, "finite log-odds")
-                probabilities = np.asarray(expit(block.astype(np.float64)))
+                probabilities = logistic(block.astype(np.float64))
             yield np.where(answered, probabilities, unanswered)
 
     def _stored_blocks(self, num_experts: int) -> Iterator[tuple[NDArray[Any], Bits | None]]:

@@ -8,7 +8,6 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import expit
 
 from pate.files.arrays import ArrayForm, read_arrays
 from pate.files.digests import file_digest
@@ -76,11 +75,16 @@ class PublicAnswers:
             rule = f"{expected} different names, one for each in answers"
             require(length == unique == expected, f"public_answers.{name}", length, rule)
         return cls(
-            probabilities=np.asarray(expit(log_odds)),
+            probabilities=logistic(log_odds),
             record_ids=record_ids,
             label_names=names,
             digest=file_digest(path, remedy=_ANEW, rule="public answers"),
         )
+
+
+def logistic(log_odds: NDArray[np.floating]) -> Array:
+    """Returns the probabilities of log-odds, in [0, 1]."""
+    return np.asarray(0.5 + 0.5 * np.tanh(log_odds / 2), dtype=np.float64)
 
 
 def default_names(num_labels: int) -> NDArray[np.str_]:

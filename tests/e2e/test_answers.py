@@ -15,8 +15,7 @@ from pate.aggregators import CenteredVotes, MemoryRecord
 from pate.run.cohort import Cohort
 from pate.run.random_streams import RandomStreams
 from pate.run.votes_release import ReleasePlan, release_votes
-from pate.votes.expert_answers import ExpertAnswers
-from pate.votes.public_answers import PublicAnswers
+from pate.votes import ExpertAnswers, PublicAnswers
 from tests.e2e.commands import Arguments, refused, succeeded
 
 NUM_EXPERTS = 300

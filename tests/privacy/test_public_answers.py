@@ -9,9 +9,8 @@ from numpy.typing import NDArray
 
 from pate.accounting import Adjacency, GaussianEvent
 from pate.aggregators import CenteredVotes
+from pate.votes import ExpertAnswers, PublicAnswers
 from pate.votes.arrays import VoteBlocks
-from pate.votes.expert_answers import ExpertAnswers
-from pate.votes.public_answers import PublicAnswers
 
 Array = NDArray[np.float64]
 

@@ -7,8 +7,7 @@ import pytest
 from scipy.special import expit
 
 from pate.data import Dataset
-from pate.votes.expert_answers import ExpertAnswers
-from pate.votes.public_answers import PublicAnswers
+from pate.votes import ExpertAnswers, PublicAnswers
 from scripts.simulate_answers import LogisticPrior, Simulation, with_constant, write_simulation
 from tests.e2e.small_run import small_dataset
 

@@ -8,6 +8,8 @@ import pytest
 
 import pate
 from pate.accounting import SharedLedger
+from pate.report.metrics import average_precisions
+from scripts import verify_release
 from tests.e2e.commands import Arguments, call, refused, succeeded
 from tests.e2e.small_run import contents, small_dataset
 
@@ -418,3 +420,44 @@ def test_release_of_sums_equals_the_release_of_votes(files: Path, tmp_path: Path
     assert "expected another name than those of the votes" in refused(
         "release", arguments=[f"votes={files}/votes/*.npz", clash]
     )
+
+
+def test_answers_of_experts_become_a_student(files: Path, tmp_path: Path) -> None:
+    """pate-release reads answers of 200 experts beside public ones, and pate-student learns both from the inputs.
+
+    The student predicts the labels of other rows better than one that knows the public answers alone. The verifier of
+    releases finds nothing. Public answers beside files of pate-vote, or beside rounds, are refused.
+    """
+    data = small_dataset()
+    rng = np.random.default_rng(0)
+    truth = data.public.labels[:60]
+    public_log_odds = np.where(truth, 0.2, -0.2) + rng.normal(size=truth.shape)
+    lifts = np.where(truth, 1.0, -1.0) + rng.normal(size=(200, *truth.shape))
+    names = {"record_ids": data.public.record_ids[:60], "label_names": np.array(data.label_names)}
+    np.savez(tmp_path / "public_answers.npz", answers=public_log_odds, **names)
+    np.savez(tmp_path / "answers.npz", answers=public_log_odds + lifts, **names)
+    public_answers = f"public_answers={tmp_path / 'public_answers.npz'}"
+    words = (
+        f"votes={tmp_path / 'answers.npz'}",
+        public_answers,
+        "aggregator=centered_votes",
+        "seed=1",
+    )
+    scores = []
+    for epsilon in (0.01, 8):
+        folder = tmp_path / f"{epsilon}"
+        changes = (f"target_epsilon={epsilon}", "allow_useless=true", f"output_dir={folder}")
+        succeeded("release", arguments=[*words, *changes, f"ledger={folder}.db"])
+        queries = f"queries={files / 'public.npz'}"
+        succeeded(STUDENT, arguments=[f"release={folder}", queries, "student=low_rank"])
+        bundle = pate.load(folder / "release")
+        probabilities = bundle.predict_proba(data.test.inputs)
+        scores.append(np.nanmean(average_precisions(probabilities, true_labels=data.test.labels)))
+        assert verify_release.main([str(folder / "release")]) == 0
+    assert scores[1] > scores[0] + 0.05
+    own = (f"votes={files}/votes/*.npz", "aggregator=centered_votes", public_answers)
+    refusal = refused("release", arguments=[*own, f"output_dir={tmp_path}/own"])
+    assert "files of pate-vote have no public answers" in refusal
+    rounds = ("roll={north: 12, south: 12}", f"mailbox={tmp_path}/mail", public_answers)
+    refusal = refused("release", arguments=["aggregator=centered_votes", *rounds])
+    assert "nothing beside roll=" in refusal
