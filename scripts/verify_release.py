@@ -249,9 +249,6 @@ def _stated_twice(folder: Path, statement: dict[str, Any]) -> Iterator[tuple[str
     public = {"target_delta": statement["delta"], "num_queries": statement["num_queries"]}
     for name, value in (public | statement["parameters"]).items():
         yield f"config.yaml: {name}", settings.get(name, value), value
-    digest = statement.get("public_answers", "")  # of those that votes were compared with
-    for name in ("privacy_card.md", "config.yaml"):
-        yield f"{name}: public answers", digest in (folder / name).read_text("utf-8"), True
     for readme in folder.glob("README.md") if statement["epsilon"] != "inf" else ():
         terms = re.search(r"epsilon <= ([\d.]+) at delta = ([\d.e-]+)", readme.read_text("utf-8"))
         yield "README.md: epsilon", terms and terms[1], statement["epsilon"]
