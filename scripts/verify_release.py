@@ -1,12 +1,8 @@
 """Recomputes the published numbers of a release folder without any code of pate, and says "holds" or what differs.
 
-`python scripts/verify_release.py release/` needs Python and numpy. It checks that the files are those of
-`manifest.json`, and that `privacy.json`, both cards, `config.yaml` and the released arrays agree. It recomputes the
-price of released scores, epsilon, and the bounds on attacks from the stated noise. A Gaussian sum has an exact epsilon;
-noisy bits and picks have one by Renyi orders (at most) and by two neighbors (at least).
-
-The exit code is 0 if everything holds, 1 if something differs, 2 if the folder cannot be read, and 3 for "not
-recomputed": nothing differs, but the script cannot prove the stated epsilon.
+`python scripts/verify_release.py release/` needs numpy. Epsilon and the bounds on attacks follow from the stated noise:
+exactly for a Gaussian sum, and else between bounds by Renyi orders and by two neighbors. The exit code is 0 if all
+holds, 1 if not, 2 for a folder that cannot be read, and 3 for "not recomputed": an epsilon that is not proved here.
 """
 
 from __future__ import annotations
@@ -34,15 +30,11 @@ _quantile = np.vectorize(NormalDist().inv_cdf, otypes=[float])
 
 @dataclass(frozen=True)
 class _Noise:
-    """The noise of `count` equal parts of a release: Gaussian sums with sensitivity / std = mu, or bits.
-
-    `pairs` are the logarithms of p, 1 - p, q and 1 - q of a bit on two neighbors, `[4, num_pairs]`, p >= q.
-    """
+    """The noise of `count` equal parts of a release: Gaussian sums with sensitivity / std = mu, or bits."""
 
     count: int = 1
     mu: float = 0.0
-    pairs: Any = None
-    is_attained: bool = False  # whether two neighbors can differ in all bits by the same pair
+    pairs: Any = None  # logs of p, 1 - p, q and 1 - q of a bit on two neighbors, [4, num_pairs]
     rdp: float = 0.0  # of the table of a test
     order: float | None = None  # the only Renyi order at which the table has it
     failure_prob: float = 0.0
@@ -66,24 +58,22 @@ class _Noise:
             mu = self.mu * math.sqrt(self.count)
             edges = np.linspace(12 + mu, -12, 100_001)
             return np.array([_normal_cdf(mu - edges), _normal_cdf(-edges)])
-        if not self.is_attained:
+        if self.pairs is None or self.order:
             return np.ones((2, 1))
         logs = self.pairs[:, np.argmax(np.exp(self.pairs[0]) - np.exp(self.pairs[2]))]
         zeros = np.arange(self.count + 1)
         factorials = np.append(0.0, np.cumsum(np.log(zeros[1:])))
         choices = factorials[-1] - factorials - factorials[::-1]
-        masses = np.exp(choices + logs[[0, 2], None] * zeros[::-1] + logs[[1, 3], None] * zeros)
-        return np.cumsum(masses, axis=1)
+        return np.cumsum(np.exp(choices + logs.reshape(2, 2) @ [zeros[::-1], zeros]), axis=1)
 
     def least_epsilon(self, delta: float) -> float:
         """Returns the least epsilon that can be true, which is the exact one of a Gaussian sum."""
         found, alarms = np.maximum(self.attained(), 1e-300)
         return max(float(np.log(np.maximum(found - delta, 1e-300) / alarms).max()), 0.0)
 
-    def least_found(self, alarms: Any) -> np.ndarray:
+    def least_found(self, alarms: Any) -> Any:
         """Returns the least bounds on found members that can be true, which are exact for a Gaussian sum."""
-        curve = np.insert(self.attained(), 0, 0.0, axis=1)
-        return np.asarray(np.interp(alarms, curve[1], curve[0])).clip(0, 1 - 1e-12)
+        return np.interp(alarms, *np.insert(self.attained()[::-1], 0, 0.0, axis=1))
 
 
 def _threshold_bit(std: float, reach: int, threshold: float, most: int) -> np.ndarray:
@@ -117,7 +107,7 @@ def _noise_of(statement: dict[str, Any]) -> _Noise:
                 return _Noise(count=count, mu=1 / given["noise_std"])
             reach, threshold = given.get("teachers_reached", 1), given.get("threshold_share", 0.5)
             bit = _threshold_bit(given["noise_std"], reach, threshold * teachers, most=teachers)
-            return _Noise(count=count, pairs=bit, is_attained=True)
+            return _Noise(count=count, pairs=bit)
         case "FixedTopK":
             picks = given["k"] if given["mechanism"] in ("peeling", "permute_and_flip") else 1
             is_ranged = given["mechanism"] in ("peeling", "joint", "canonical")
@@ -132,73 +122,43 @@ def _noise_of(statement: dict[str, Any]) -> _Noise:
 
 def _price(statement: dict[str, Any]) -> Iterator[str]:
     """Yields a line for each number that the noise does not give, and for an epsilon that cannot be recomputed."""
-    if "tuning" in statement:
-        yield from _tuned_price(statement)
-        return
     noise = _noise_of(statement)
     epsilon, delta = float(statement["epsilon"]), float(statement["delta"])
     for draws in range(1, 17):  # a lost release may be drawn again
         drawn = replace(noise, count=noise.count * draws)
         least, proven = drawn.least_epsilon(delta), drawn.proven_epsilon(delta)
+        if "tuning" in statement:
+            proven = _tuned_epsilon(drawn, statement["tuning"], delta) if noise.mu else math.inf
+            least = 0.999 * proven if noise.mu else 0.0
         if epsilon <= proven * 1.001 + 0.01:
             break
-    if not _is_between(epsilon, least, proven * 1.001):
+    fits = _is_between(epsilon, least, proven * 1.001)
+    if not fits:
         yield f"privacy.json: epsilon is {epsilon:g}, and the noise gives {least:.4f} to {proven:.4f}"
-        return
-    if draws > 1 or (not noise.mu and epsilon < proven * (1 - 1e-5)):
+    elif draws > 1 or (not noise.mu and epsilon < proven * (1 - 1e-5)):
         bounds = f": {least:.4f} to {proven:.4f}, drawn {draws} times" if proven < math.inf else ""
         yield f"not recomputed: the epsilon {epsilon:g} of {statement['mechanism']}{bounds}"
-    growth = math.exp(min(epsilon, 700.0))
-    found = drawn.least_found(_RATES)
-    mu = (_quantile(np.maximum(found, _RATES)) - _quantile(_RATES)).max()
+    attacks = statement.get("attacks") if fits and "tuning" not in statement else None
+    gain = math.exp(min(epsilon, 700.0))
+    found = np.clip(drawn.least_found(_RATES), _RATES, 1 - 1e-12)
+    mu = (_quantile(found) - _quantile(_RATES)).max()
     least_by_name = {"gdp_mu": mu, "advantage": (found - _RATES).max()}
-    for name, stated in (statement.get("attacks") or {}).items():
+    for name, stated in (attacks or {}).items():
         for rate, share in stated.items() if isinstance(stated, dict) else [("", float(stated))]:
             alpha = float(rate or 1)
             least = float(least_by_name.get(name, drawn.least_found(alpha)))
-            most = min(growth * alpha + delta, 1 - (1 - delta - alpha) / growth)
-            high = least if noise.mu else most if rate else math.inf
-            if not _is_between(share, least, 1.011 * high):
+            high = least if noise.mu else min(gain * alpha + delta, 1 - (1 - delta - alpha) / gain)
+            if not _is_between(share, least, 1.011 * high if rate or noise.mu else math.inf):
                 yield f"privacy.json: attacks.{name}.{rate} is {share:g}, and the noise gives {least:.4g}"
 
 
-def _tuned_price(statement: dict[str, Any]) -> Iterator[str]:
-    """Yields a line for an epsilon that is not that of the best of a secret number of Gaussian releases."""
-    tuning = statement["tuning"]
-    eta, gamma = float(tuning["eta"]), float(tuning["gamma"])
-    epsilon, delta = float(statement["epsilon"]), float(statement["delta"])
-    noise = _noise_of(statement)
-    if not noise.mu or noise.count > 1:
-        yield f"not recomputed: the epsilon {epsilon:g} of a tuned {statement['mechanism']}"
-        return
-    one_run = noise.least_epsilon(delta)
-    if not _is_between(float(tuning["run_epsilon"]), one_run * 0.999, one_run * 1.001):
-        yield f"privacy.json: tuning.run_epsilon is {tuning['run_epsilon']}, and the noise gives {one_run:.4f}"
-    log_gamma = math.log(gamma)
-    mean = math.expm1(-log_gamma) / -log_gamma
-    if eta:
-        mean = eta * math.expm1(-log_gamma) / -math.expm1(eta * log_gamma)
-    # the selection multiplies likelihood ratios by at most e^r, where delta(r) = (e^r - 1) gamma / (1 - gamma)
-    low, high = 0.0, -log_gamma
-    for _ in range(60):
-        r = (low + high) / 2
-        far = math.exp(r) * float(_normal_cdf(-r / noise.mu - noise.mu / 2))
-        is_less = float(_normal_cdf(-r / noise.mu + noise.mu / 2)) - far <= math.expm1(
-            r
-        ) * gamma / (1 - gamma)
-        low, high = (low, r) if is_less else (r, high)
-    ratio = (1 + eta) * high
-    rdp = _ORDERS * noise.mu**2 / 2 + ratio + math.log(mean) / (_ORDERS - 1)
-    penalty = np.log1p(-1 / _ORDERS) - (math.log(delta) + np.log(_ORDERS)) / (_ORDERS - 1)
-    # at least one run is in an event with the probability delta, if one run is with the probability `share`
-    log_factor = -delta * log_gamma
-    if eta:
-        log_factor = -math.log1p(delta * math.expm1(eta * log_gamma)) / eta
-    share = math.expm1(log_factor) / math.expm1(-log_gamma)
-    by_profile = ratio + noise.least_epsilon(share)
-    exact = min(by_profile, float((rdp + penalty).min()))
-    if not _is_between(epsilon, exact * 0.999, exact * 1.001):
-        yield f"privacy.json: epsilon is {epsilon:g}, and noise and tuning give {exact:.4f}"
+def _tuned_epsilon(noise: _Noise, tuning: dict[str, Any], delta: float) -> float:
+    """Returns the epsilon of the best of a secret number of Gaussian releases (docs/proofs/tuning.md)."""
+    eta, gamma = float(tuning["eta"]) or 1e-9, float(tuning["gamma"])
+    odds = gamma / (1 - gamma)
+    ratio = (1 + eta) * math.log(np.divide(*noise.attained() + odds).max())  # of the selection
+    log_factor = -math.log1p(delta * math.expm1(eta * math.log(gamma))) / eta
+    return ratio + noise.least_epsilon(math.expm1(log_factor) * odds)
 
 
 def _is_between(stated: float, low: float, high: float) -> bool:
@@ -239,9 +199,8 @@ def _stated_twice(folder: Path, statement: dict[str, Any]) -> Iterator[tuple[str
         yield f"privacy_card.md: {name}", card.get(row), numbers[name]
     for rate, share in (statement.get("attacks") or {"found": {}})["found"].items():
         row = f"members that attacks find with {100 * float(rate):g}% false alarms, at most"
-        text = card.get(row, "nan%")
-        if not _is_between(float(text.rstrip("%")), 100 * share, 100 * share + 0.1):
-            yield f"privacy_card.md: {row}", text, f"{100 * share:.4g}%"
+        if not _is_between(float(card.get(row, "nan").rstrip("%")), 100 * share, 100 * share + 0.1):
+            yield f"privacy_card.md: {row}", card.get(row), f"{100 * share:.4g}%"
     text = (folder / "config.yaml").read_text(encoding="utf-8").split("\naccountant:")[0]
     settings = dict(re.findall(r"^(?:  )?(\w+): (.+)$", text, flags=re.MULTILINE))
     for name, value in statement["parameters"].items():
@@ -254,10 +213,10 @@ def _stated_twice(folder: Path, statement: dict[str, Any]) -> Iterator[tuple[str
         yield "README.md: epsilon", terms and terms[1], statement["epsilon"]
         yield "README.md: delta", terms and terms[2], statement["delta"]
     with np.load(folder / "release.npz", allow_pickle=False) as arrays:
-        num_records, num_labels = arrays["labels"].shape
-        yield "release.npz: num_labels", num_labels, statement["num_labels"]
+        labels = arrays["labels"]
+        yield "release.npz: num_labels", labels.shape[1], statement["num_labels"]
         yield "release.npz: num_answered", arrays["answered"].sum(), statement["num_answered"]
-        yield "release.npz: num_queries is enough", num_records <= statement["num_queries"], True
+        yield "release.npz: num_queries is enough", len(labels) <= statement["num_queries"], True
 
 
 def _is_same(text: Any, value: Any) -> bool:
@@ -284,8 +243,7 @@ def main(arguments: list[str]) -> int:
         sys.stderr.write(f"{folder}: cannot be verified: {type(error).__name__}: {error}\n")
         return 2
     sys.stdout.write("\n".join(lines or ["holds"]) + "\n")
-    is_open = all(line.startswith("not recomputed") for line in lines)
-    return (3 if lines else 0) if is_open else 1
+    return (3 if lines else 0) if all(line.startswith("not recomputed") for line in lines) else 1
 
 
 if __name__ == "__main__":

@@ -119,8 +119,8 @@ def test_release_of_a_tuning_is_verified(
     assert verify_release.main([str(release)]) == 0
     statement = json.loads((release / "privacy.json").read_text())
     statement["epsilon"] = statement["tuning"]["run_epsilon"]
-    [line] = verify_release._tuned_price(statement)
-    assert "noise and tuning give" in line
+    [line] = verify_release._price(statement)
+    assert line.startswith("privacy.json: epsilon is") and "the noise gives" in line
 
 
 def test_nothing_tells_the_number_of_runs(run: tuple[Path, Report, SilentMonitor]) -> None:

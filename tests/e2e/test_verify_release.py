@@ -244,7 +244,7 @@ def test_gaussian_epsilon_is_that_of_the_exact_accountant(mu: float) -> None:
 def test_least_epsilon_of_bits_is_that_of_binomials() -> None:
     """Two neighbors whose bits differ most need the epsilon that the sums of two binomials need."""
     pairs = verify_release._threshold_bit(4.0, 1, 10.5, most=21)
-    noise = verify_release._Noise(count=50, pairs=pairs, is_attained=True)
+    noise = verify_release._Noise(count=50, pairs=pairs)
     epsilon = noise.least_epsilon(1e-4)
     number = np.arange(51)
     first, second = (binom.pmf(number, 50, ndtr(shift / 8)) for shift in (1, -1))
