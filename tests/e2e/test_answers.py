@@ -11,7 +11,7 @@ import pytest
 import yaml
 
 from pate.accounting import RdpAccountant, SharedLedger
-from pate.aggregators import CenteredVotes, MemoryRecord
+from pate.aggregators import CenteredRelease, CenteredVotes, MemoryRecord
 from pate.run.cohort import Cohort
 from pate.run.random_streams import RandomStreams
 from pate.run.votes_release import ReleasePlan, release_votes
@@ -94,6 +94,19 @@ def test_a_seeded_release_is_that_of_the_aggregator_alone(files: Path, tmp_path:
     again = succeeded("release", arguments_of(files, folder))
     assert "nothing was drawn or spent again" in again.stderr
     assert len(SharedLedger.stored(tmp_path / "ledger.db").entries) == 1
+
+
+def test_a_seeded_release_is_the_recorded_one(files: Path) -> None:
+    """Labels, scores and noise of seed 5 are those that were recorded when answers of experts were first released."""
+    public = PublicAnswers.read(files / "public.npz")
+    answers = ExpertAnswers([files / "answers.npz"], public=public)
+    aggregator = CenteredVotes(noise_multiplier=1.0).around(public.probabilities)
+    release = aggregator.release(answers, np.random.default_rng(5), MemoryRecord())
+    assert isinstance(release, CenteredRelease)
+    assert hashlib.sha256(np.packbits(release.labels)).hexdigest()[:16] == "79c0edd84c8b7bb2"
+    first_scores = [0.43163991, 0.02937358, 0.36737946, 0.18514861, 0.19114597]
+    np.testing.assert_allclose(release.scores[0], first_scores, atol=1e-6)
+    assert release.noise_std == pytest.approx(0.009997978917, rel=1e-6)
 
 
 @pytest.mark.parametrize("after", [False, True])
