@@ -458,11 +458,34 @@ class RunCharge:
         terms = CountedTerms.of_run(self._terms)
         yield from other_ledger_lines(self.account, self._path, terms, self._others)
         yield from self._noise_lines()
+        yield from self._lines_on_people_in_others()
         yield from account_lines(
             self.account,
             self.priced.event,
             run=self.keys.run,
             counting_accountant=self._counting_accountant,
+        )
+
+    def _lines_on_people_in_others(self) -> Iterator[str]:
+        """Yields the sum of all prices for people whom `new_account` lets into this account beside others."""
+        if not self._terms.new_account:
+            return
+        known = self._ledger.store.accounts_that_know(
+            self._owners.owners, except_account=self.account.data
+        )
+        if not known:
+            return
+        accountant = self.account.accountant()
+        events = [entry.event for data in known for entry in self._ledger.account(data).entries]
+        if not self.account.charges_of(self.keys.run):
+            events.append(self.priced.event)
+        for event in (*events, *(entry.event for entry in self.account.entries)):
+            accountant.compose(event)
+        epsilon = accountant.get_epsilon(self.budget.delta)
+        accounts = ", ".join(data[:12] for data in known)
+        yield (
+            f"ledger={self._path}: {max(known.values())} or more ids and groups are in account {accounts} too; whoever "
+            f"is in all of them has paid epsilon {format_epsilon(epsilon)} with this release"
         )
 
     def _noise_lines(self) -> Iterator[str]:

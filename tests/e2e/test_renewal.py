@@ -182,6 +182,27 @@ def test_people_of_the_earlier_cohort_are_refused(renewed: Renewed, tmp_path: Pa
     assert "new_account=true" in line
 
 
+@pytest.mark.slow
+def test_people_of_both_cohorts_pay_the_sum(renewed: Renewed, tmp_path: Path) -> None:
+    """`new_account=true` lets people of the first cohort in, and says what both releases cost them together."""
+    write_records(tmp_path / "mixed.npz", NUM_PRIVATE, first_id=NUM_PRIVATE - 5)
+    ledger = tmp_path / "ledger.db"
+    shutil.copy(renewed.folder / "ledger.db", ledger)
+    settings = [
+        f"data.private={tmp_path / 'mixed.npz'}",
+        f"ledger={ledger}",
+        f"start={renewed.first / 'release'}",
+        "seed=7",
+        "new_account=true",
+    ]
+    said = succeeded("train", renewed.arguments("first", tmp_path / "run", *settings)).stderr
+    line = next(line for line in said.splitlines() if "whoever is in all of them" in line)
+    both = float(line.partition("has paid epsilon ")[2].split()[0])
+    assert EPSILON < both < 2 * EPSILON, (
+        "two Gaussian releases cost less than the sum of their epsilons"
+    )
+
+
 Change = Callable[[dict[str, Any]], None]
 
 
