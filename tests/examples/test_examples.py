@@ -20,7 +20,8 @@ from sklearn.linear_model import RidgeClassifier
 from pate import PATEClassifier
 from pate.aggregators import GaussianVotes
 from pate.classifier import SeededNoise
-from pate.config import CONFIG_FOLDER, build, register_configs
+from pate.config import CONFIG_FOLDER, register_configs
+from pate.config.build import part_maker
 from tests.e2e.commands import Arguments, succeeded
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
@@ -72,7 +73,7 @@ def test_yeast_is_written_as_a_table_that_the_printed_command_reads(
     assert command == "pate-train"
     register_configs()
     with initialize_config_dir(str(CONFIG_FOLDER), version_base="1.3"):
-        data = build(compose("train", settings).data, slot="data").load()
+        data = part_maker(compose("train", settings))("data").load()
     splits = (data.private, data.public, data.test)
     assert [len(split) for split in splits] == [100, 400, 400]
     assert data.label_names == ("Class1", "Class2")
