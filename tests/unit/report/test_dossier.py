@@ -18,6 +18,7 @@ from pate.files.manifest import MANIFEST, Manifest
 from pate.report.card import PrivacyStatement
 from pate.report.dossier import AttackReport, Dossier, chance
 from pate.report.released_scores import ReleasedScore, ReleasedScores
+from pate.report.tuning import Tuning
 from pate.validation import InvalidValue
 from tests.refusals import refused
 
@@ -126,6 +127,23 @@ def test_scale_of_epsilon_is_that_of_a_guide(epsilon: float, words: str) -> None
     """Up to 1 is strong, up to 10 reasonable, and more is weak (Ponomareva et al. 2023)."""
     dossier = replace(DOSSIER, statement=replace(STATEMENT, epsilon=epsilon))
     assert words in text_of(dossier.html())
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "This is the best of several runs : 3 settings competed by noisy scores",
+        "about 4 were expected",
+        "The people in the test records have a promise of their own (question 1)",
+        "for them holds what question 1 says",
+    ],
+)
+def test_tuned_release_says_who_pays_for_the_choice(words: str) -> None:
+    """The best run was chosen by scores, so the people in the test records are concerned, too."""
+    tuning = Tuning(eta=1.0, gamma=0.25, mean_runs=4.0, num_candidates=3, run_epsilon=4.0)
+    text = text_of(replace(DOSSIER, statement=replace(STATEMENT, tuning=tuning)).html())
+    assert words in text
+    assert "Nothing in the folder was computed from test records" not in text
 
 
 def test_unit_of_wordnet_is_explained() -> None:
