@@ -15,6 +15,7 @@ from pate.classifier.fit_warnings import (
     SharedRows,
     UngroupedFit,
 )
+from pate.classifier.search import PATESearch
 from pate.data.table.schema import UnlikePublic
 
 __all__ = [
@@ -22,6 +23,7 @@ __all__ = [
     "DoubtfulPlan",
     "GapsFromLabels",
     "PATEClassifier",
+    "PATESearch",
     "PublicGroups",
     "RepeatedRelease",
     "SeededNoise",

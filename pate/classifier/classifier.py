@@ -412,7 +412,9 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
             if record.is_charged:
                 error.add_note(f"{record.spent_words}, and its release is lost: nobody has seen it")
             raise
-        charge = FitCharge(priced, method.budget, unit=unit, seed=self._seed)
+        charge = FitCharge(
+            priced, method.budget, unit=unit, seed=self._seed, tuned=getattr(self, "_tuned", None)
+        )
         self._keep_release(release, charge, spent_epsilon=record.spent_epsilon)
 
         # 4. The student learns from the release and public samples: it costs nothing more.
@@ -443,6 +445,25 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
         for line in constant_lines:
             warnings.warn(line, DoubtfulPlan, stacklevel=2)
         return self
+
+    def price_of(
+        self,
+        X: ArrayLike,
+        y: ArrayLike,
+        X_public: ArrayLike | None = None,
+        *,
+        groups: ArrayLike | None = None,
+        groups_public: ArrayLike | None = None,
+    ) -> PricedRelease:
+        """Returns the price of a fit with the same arguments, which depends on shapes alone; nothing is fitted.
+
+        Raises:
+            InvalidValue: the fit would be refused.
+        """
+        with shown_as(CLASSIFIER):
+            reader = copy(self)
+            method = reader._method(X, y, X_public, groups=groups, groups_public=groups_public)
+            return method.price()
 
     def _keep_release(self, release: Release, charge: FitCharge, *, spent_epsilon: float) -> None:
         """Sets all attributes of the release that was paid for; the student is not of this release yet.

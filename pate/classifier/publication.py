@@ -29,6 +29,7 @@ from pate.models.student_model import StudentModel
 from pate.pricing import PricedRelease
 from pate.report import Privacy
 from pate.run.published_price import privacy_of, summary_of, write_price
+from pate.run.tuned_runs import TunedRuns
 from pate.validation import require, require_text
 
 _ACCOUNTANT_SETTINGS = ("in_blocks",)  # that accountants have in conf/accountant/
@@ -44,6 +45,7 @@ class FitCharge:
     budget: Budget
     unit: PrivacyUnit
     seed: int | None
+    tuned: TunedRuns | None = None  # the runs of which the fit is to be the best
 
     @property
     def num_draws(self) -> int:
@@ -52,17 +54,15 @@ class FitCharge:
 
     @property
     def epsilon(self) -> float:
-        """The price of the only draw of the release."""
+        """The price of the only draw of the release, or of the best run of a tuning."""
+        if self.tuned is not None:
+            return self.budget.epsilon_of(self.tuned.event)
         return self.priced.epsilon
 
     @property
-    def tuned(self) -> None:
-        """None, as a fit is no candidate of a tuning."""
-
-    @property
     def published_event(self) -> Event:
-        """The price of the only draw of the release, as a value that knows no accountant."""
-        return self.priced.event
+        """The price of what is published, as a value that knows no accountant."""
+        return self.priced.event if self.tuned is None else self.tuned.event
 
 
 @dataclass(frozen=True, kw_only=True)

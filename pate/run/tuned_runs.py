@@ -1,6 +1,6 @@
 """What a tuned release is published as: the best of a secret number of runs, and the price of that."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from pate.accounting import Event, NoOpEvent, TruncatedNegativeBinomial, tuning_event
 from pate.accounting.budget import Budget
@@ -17,16 +17,19 @@ class TunedRuns:
         base: the price of one run, whatever its settings.
         distribution: the distribution of the number of runs.
         num_candidates: the number of settings that competed.
+        score: the price of the score of one run for the people in the private records; `NoOpEvent` where other people
+            pay for it.
     """
 
     base: Event
     distribution: TruncatedNegativeBinomial
     num_candidates: int
+    score: Event = field(default_factory=NoOpEvent)
 
     @property
     def event(self) -> Event:
         """The price of the best run, for the people in the private records."""
-        return tuning_event(self.base, NoOpEvent(), self.distribution)
+        return tuning_event(self.base, self.score, self.distribution)
 
     def statement(self, budget: Budget) -> Tuning:
         """Returns the published statement of the tuning.

@@ -1,0 +1,114 @@
+"""A search for parameters at one price: charged before the first fit, and silent about the number of fits."""
+
+import warnings
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import pate.accounting as pa
+from pate.classifier import ClassesFromLabels, PATEClassifier, PATESearch
+from pate.classifier.search import _score_steps
+from tests.refusals import refused
+
+GRID = {"n_queries": [60, 100]}
+
+
+def records() -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Returns 700 private inputs with two labels that are easy to learn, and 200 public inputs."""
+    rng = np.random.default_rng(3)
+    inputs = rng.standard_normal((900, 4))
+    return inputs[:700], inputs[:700, :2] > 0, inputs[700:]
+
+
+def searched(**changes: Any) -> PATESearch:
+    """Returns a fitted search."""
+    settings = {"epsilon": 6.0, "mean_fits": 3.0} | changes
+    inputs, labels, public = records()
+    return PATESearch(PATEClassifier(), GRID, **settings).fit(inputs, labels, X_public=public)
+
+
+@pytest.mark.slow
+def test_the_search_is_charged_as_one_tuned_release(tmp_path: Path) -> None:
+    """The ledger has one charge, and the best fit states its epsilon and how it follows."""
+    path = tmp_path / "ledger.db"
+    search = searched(ledger=path)
+    [charge] = pa.Ledger.stored(path).entries
+    assert isinstance(charge.event, pa.TuningEvent)
+    assert isinstance(charge.event.score, pa.ScoresEvent)
+    assert search.fit_epsilon_ < charge.epsilon <= 6.0
+    assert search.epsilon_ == search.best_estimator_.epsilon_ == charge.epsilon
+    assert search.best_estimator_.spent_epsilon_ == charge.epsilon
+    statement = search.best_estimator_.report()
+    assert statement.epsilon >= charge.epsilon
+    assert statement.tuning is not None and statement.tuning.num_candidates == 2
+    assert search.best_params_["n_queries"] in GRID["n_queries"]
+
+
+@pytest.mark.slow
+def test_the_best_fit_predicts_and_the_search_says_nothing() -> None:
+    """The best fit is better than chance, and no warning or attribute tells the number of fits."""
+    inputs, labels, _ = records()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        search = searched(random_state=None)
+    assert (search.predict(inputs) == labels).mean() > 0.7
+    assert search.predict_proba(inputs).shape == labels.shape
+    assert {name for name in vars(search) if name.endswith("_")} == {
+        "best_estimator_",
+        "best_params_",
+        "epsilon_",
+        "fit_epsilon_",
+    }
+
+
+@pytest.mark.slow
+def test_a_search_beyond_the_cap_is_refused(tmp_path: Path) -> None:
+    """A cap below the price refuses the search before anything is fitted or charged."""
+    path = tmp_path / "ledger.db"
+    with refused("max_epsilon", value=1.0):
+        searched(ledger=path, max_total_epsilon=1.0)
+    assert not path.exists() or not pa.Ledger.stored(path).entries
+
+
+def test_classes_that_are_read_from_labels_warn_once() -> None:
+    """A warning about public facts comes once, from the first fit."""
+    inputs, labels, public = records()
+    names = np.where(labels[:, 0], "yes", "no")
+    search = PATESearch(PATEClassifier(), GRID, epsilon=6.0, mean_fits=3.0)
+    with pytest.warns(ClassesFromLabels) as caught:
+        search.fit(inputs, names, X_public=public)
+    assert len(caught) == 1
+
+
+@pytest.mark.parametrize(
+    ("changes", "name", "value"),
+    [({"test_fraction": 1.0}, "test_fraction", 1.0), ({"mean_fits": 1.0}, "mean", 1.0)],
+)
+def test_impossible_settings_are_refused(changes: dict[str, Any], name: str, value: float) -> None:
+    """Shares and numbers out of range are refused by their names."""
+    with refused(name, value=value):
+        searched(**changes)
+
+
+def test_a_grid_of_one_setting_is_refused() -> None:
+    """One setting has nothing to compete with."""
+    inputs, labels, public = records()
+    with refused("param_grid", value=1):
+        PATESearch(PATEClassifier(), {"n_queries": [60]}).fit(inputs, labels, X_public=public)
+
+
+@pytest.mark.parametrize("changed", [0, 5])
+def test_one_group_moves_the_score_by_at_most_its_steps(changed: int) -> None:
+    """A replaced group changes the sum of scores by at most 2^20, however many records it has."""
+    inputs, labels, public = records()
+    model = PATEClassifier(epsilon=6.0).fit(inputs, labels, X_public=public)
+    groups = np.arange(30) // 5
+    sums = []
+    for flipped in (False, True):
+        own = labels[:30].copy()
+        if flipped:
+            own[groups == changed] ^= True
+        sums.append(_score_steps(model, inputs[:30], own, groups=groups))
+    assert 0 < abs(sums[0] - sums[1]) <= 2**20
