@@ -247,11 +247,13 @@ class CenteredRounds:
         if earlier is not None:
             moments = moments.with_others(earlier, moment_student.expected_squares(prevalence))
             weights = moment_student.weights(moments, prevalence=prevalence)
-        elif started is not None:
-            weights = started.finished(weights, noise_rate, prevalence)
         else:
-            by_rounds = descent.finished(weights, learning_times, noise_rate, prevalence)
-            by_moments = moment_student.weights(moments, prevalence)
+            if started is not None:
+                by_rounds = started.finished(weights, noise_rate, prevalence)
+                by_moments = moment_student.weights(moments, prevalence, started.trusted_start)
+            else:
+                by_rounds = descent.finished(weights, learning_times, noise_rate, prevalence)
+                by_moments = moment_student.weights(moments, prevalence)
             share = self.recipe.moment_share
             mean_weights = (1 - share) * by_rounds[:-1] + share * by_moments[:-1]
             weights = descent.with_constants(mean_weights, prevalence)

@@ -79,16 +79,21 @@ class Descent:
         """Returns the model's probabilities on the public rows, float32 `[num_public, num_labels]`."""
         return np.asarray(expit(self.public_features @ weights.astype(np.float32)))
 
-    def pace(self, noise_rate: Array) -> LearningTimes:
+    def pace(self, noise_rate: Array, weight_variances: Array | None = None) -> LearningTimes:
         """Returns the learning time of each label.
 
         Args:
             noise_rate: `[num_labels]`, the variance of the noise in a label's mean gradient, divided by the number of
                 steps.
+            weight_variances: `[num_features - 1, num_labels]`, the variance that is expected of what each weight still
+                has to learn; None for that of a descent without a start.
         """
+        signal_variances = self._signal_variances
+        if weight_variances is not None:
+            signal_variances = weight_variances.T * self.feature_mean_squares
         best = LearningTimes.best(
             feature_mean_squares=self.feature_mean_squares,
-            signal_variances=self._signal_variances,
+            signal_variances=signal_variances,
             prevalence=self.prevalence,
             noise_rate=noise_rate,
             clip_factor=self.unclipped,

@@ -47,19 +47,30 @@ class MomentStudent:
     feature_variances: Array
     recipe: Recipe
 
-    def weights(self, moments: NoisyMoments, prevalence: Array) -> Array:
+    def weights(
+        self, moments: NoisyMoments, prevalence: Array, start: PublicStart | None = None
+    ) -> Array:
         """Returns the student's weights, `[num_features, num_labels]`.
 
         Args:
             moments: the moments that the student learns from.
             prevalence: `[num_labels]`, in (0, 1), to which the mean probabilities are matched.
+            start: the weights at which the student begins, and what is unknown about them; None to begin at the
+                prevalence.
         """
         descent = self._descent(prevalence)
         # the harmonic mean, as features without any information may have variances beyond all bounds
-        learning_times = descent.pace(1 / (1 / moments.variances).mean(axis=0))
+        noise_rate = 1 / (1 / moments.variances).mean(axis=0)
+        if start is None:
+            learning_times = descent.pace(noise_rate)
+            start_weights = np.zeros_like(moments.values)
+            weights = descent.start()
+        else:
+            learning_times = descent.pace(noise_rate, weight_variances=start.variances)
+            start_weights = start.weights
+            weights = descent.with_constants(start_weights, prevalence)
         target = np.outer(self._mean_features(), prevalence)
         target[:-1] += moments.values
-        weights = descent.start()
         for _ in range(_NUM_STEPS):
             predicted = mean_products(self.public_features, descent.probabilities(weights))
             gradient = target - predicted
@@ -70,11 +81,19 @@ class MomentStudent:
         variances = moments.variances / speeds**2
         std = np.sqrt(variances)
         signal = self.feature_variances**self.recipe.signal_power
-        row_variances = (signal[:, None] / self.mean_squares[:, None] / variances).mean(axis=1)
-        feature_weights = posterior_rows(weights[:-1] / learned / std, row_variances) * std
-        mean_learned = signal @ learned / signal.sum()
-        feature_weights *= (learned / mean_learned) ** _UNLEARNED_POWER
-        return descent.with_constants(feature_weights, prevalence)
+        if start is None:
+            row_variances = (signal[:, None] / self.mean_squares[:, None] / variances).mean(axis=1)
+        else:
+            shape = signal / np.sqrt(self.feature_variances)
+            row_variances = (start.variances * shape[:, None] / variances).mean(axis=1)
+        found = (weights[:-1] - start_weights) / learned
+        remainder = posterior_rows(found / std, row_variances) * std
+        if start is None:
+            mean_learned = signal @ learned / signal.sum()
+            remainder *= (learned / mean_learned) ** _UNLEARNED_POWER
+        else:  # what a weight had no time to learn stays as the start has it
+            remainder *= learned
+        return descent.with_constants(start_weights + remainder, prevalence)
 
     def start(self, moments: NoisyMoments, prevalence: Array) -> PublicStart:
         """Returns the start of another descent: this student, and what its moments leave unknown of each weight.

@@ -11,14 +11,12 @@ docs/proofs/vote_rounds.md explains why a start costs no privacy.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 
 from pate.votes.descent import Descent, Rows
-from pate.votes.learning_times import LearningTimes
 from pate.votes.public_start import PublicStart
 from pate.votes.shrinkage import posterior_rows
 
@@ -67,6 +65,13 @@ class StartedDescent:
         """Returns the weights `[num_features, num_labels]` before the first step."""
         return self._descent.with_constants(self._public_start.weights, self._descent.prevalence)
 
+    @property
+    def trusted_start(self) -> PublicStart:
+        """The trusted share of the start, and the variance of what is unknown beyond it."""
+        return PublicStart(
+            weights=self.trust * self._public_start.weights, variances=self._variances
+        )
+
     def moved(
         self, weights: Array, probabilities: Rows, gradient: Array, noise_rate: Array
     ) -> Array:
@@ -85,7 +90,7 @@ class StartedDescent:
         trust_before = self.trust
         if noise_rate.all():
             self.trust = self._estimated_trust(noise_rate * num_steps / self._num_steps_taken)
-        learning_times = self._learning_times(noise_rate)
+        learning_times = self._descent.pace(noise_rate, weight_variances=self._variances)
         moved = self._descent.moved(weights, gradient, learning_times)
         time = learning_times.times / num_steps
         kept = np.exp(-self._speeds * time)
@@ -104,7 +109,7 @@ class StartedDescent:
         """
         feature_weights = weights[:-1]
         if noise_rate.all():
-            trusted = self.trust * self._public_start.weights
+            trusted = self.trusted_start.weights
             feature_weights = trusted + self._posterior(feature_weights - trusted)
         return self._descent.with_constants(feature_weights, prevalence)
 
@@ -154,19 +159,6 @@ class StartedDescent:
             spread = max(0.0, float(weights**2 @ excess) / max(float((weights**2).sum()), _LEAST))
         precision = information * spread
         return np.asarray(((estimates * precision + center) / (precision + 1)).clip(0, 1))
-
-    def _learning_times(self, noise_rate: Array) -> LearningTimes:
-        """Returns the learning time of each label for the present trust; see `Descent.pace`."""
-        descent = self._descent
-        best = LearningTimes.best(
-            feature_mean_squares=descent.feature_mean_squares,
-            signal_variances=self._variances.T * descent.feature_mean_squares,
-            prevalence=descent.prevalence,
-            noise_rate=noise_rate,
-            clip_factor=descent.unclipped,
-        )
-        times = best.within(descent.num_steps, time_factor=descent.recipe.longer)
-        return replace(best, times=times)
 
     def _gradient_from_prevalence(self, probabilities: Rows) -> Array:
         """Returns the mean gradient by which public inputs lead from the prevalence to a model's probabilities.
