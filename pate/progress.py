@@ -41,11 +41,11 @@ class Stage:
     def advance(self, num_done: int, note: str = "", *, current_time: float) -> None:
         """Records the number of steps that are done.
 
-        Steps that are reported within 0.1 s of the beginning of the stage count as steps of an earlier run. A report
-        without a step of this run tells of preparations, whose time says nothing of the time of a step.
+        Steps that are reported within 0.1 s of the beginning of the stage count as steps of an earlier run. Until the
+        first step of this run is reported, the time counts as preparation, and not for the estimate of what is left.
 
         Args:
-            num_done: the number of steps that are done.
+            num_done: the number of steps that are done, with those of an earlier run.
             note: a few words about the last step.
             current_time: the time, in seconds of the caller's clock.
         """

@@ -36,8 +36,9 @@ _SCHEMA = "schema"
 class PartSource(ConfigSource):
     """A source of configurations that are computed and not read from YAML files.
 
-    These are the schemas `schema/COMMAND` and `schema/GROUP/NAME`, and parts of installed packages, `GROUP/NAME`. The
-    class of a part is not imported before its schema is read.
+    Two kinds are computed: schemas, at `schema/COMMAND` and `schema/GROUP/NAME`, and the default configuration of a
+    part (an aggregator, a teacher, …) that an installed package adds, at `GROUP/NAME`. The class of a part is not
+    imported before its schema is read.
     """
 
     trusted: ClassVar[tuple[str, ...]] = TRUSTED_PREFIXES

@@ -98,9 +98,10 @@ class ChargeTransfer:
         return keys
 
     def _open(self, path: Path) -> Ledger:
-        """Opens the account of the records in the earlier ledger at `path`.
+        """Opens the earlier ledger at `path` and returns the account of the run's private records in it.
 
-        A ledger in the folder of the run itself counts by the run's own terms.
+        The run's own accountant counts what a ledger in the run's own folder has spent; any other ledger names its
+        accountant itself.
         """
         is_own = path == self.folder.own_ledger
         ledger = SharedLedger(

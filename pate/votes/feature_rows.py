@@ -97,11 +97,11 @@ DEFAULT_STORAGE = FeatureStorage()
 
 @dataclass(frozen=True, eq=False)
 class FeaturesMadeAnew:
-    """The features of records, made whenever they are read.
+    """The features of records, computed from the inputs at each reading, and not kept in memory.
 
     Attributes:
-        directions: the public directions.
-        read_inputs: returns the inputs of a range of rows, float32 `[n, ...]`; threads call it at the same time.
+        directions: the principal directions of the public inputs, along which features are computed.
+        read_inputs: returns the inputs of the rows of a slice, float32 `[n, ...]`; threads call it at the same time.
     """
 
     directions: PublicPCA

@@ -250,7 +250,14 @@ class RoundShard:
     ) -> Array:
         """Returns the votes of teachers before the clip, `[num_teachers, num_features, num_labels]`.
 
-        They are the means over the teachers' records of features x residual^T.
+        The vote of a teacher is the mean of features x residual^T over its records. A residual is label minus student's
+        probability.
+
+        Args:
+            chunk: teachers with equally many records.
+            question: the student's weights and the scale of each label.
+            student: the student of the round, which gives the probabilities.
+            pool_part: the part of the votes of trained teachers that comes from the pool; None for other teachers.
         """
         num_teachers = chunk.num_teachers
         scale = self._scale(question, chunk)

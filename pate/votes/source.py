@@ -75,9 +75,10 @@ class VoteSource(Weighted):
         raise self._refusal()
 
     def accuracies(self, true_labels: Bits, known: Bits | None = None) -> Array:
-        """Returns the share of right bits of each teacher, `[num_teachers]`; here, for votes without bits, no numbers.
+        """Returns the share of right bits of each teacher, at most `[num_teachers]`.
 
-        Unknown labels, and labels that a teacher does not vote on, are left out. So is a teacher for whom none is left.
+        Unknown labels, and labels that a teacher does not vote on, are left out. A teacher without any label left has
+        no number. Votes that have no bits return an empty array, as here.
 
         Args:
             true_labels: bool `[num_queries, num_labels]`; False where they are unknown.

@@ -22,7 +22,14 @@ COMMON = ("target_epsilon=8", "seed=1", "all_records=false", "logger=none", "stu
 
 
 def _flu(part: str, chance: float, truth: int, gap: str) -> str:
-    """Returns a cell of the label flu: in private rows with gaps, -1 and words of one's own."""
+    """Returns a cell of the label flu: in some private rows a gap, "-1" or "maybe", and elsewhere the truth.
+
+    Args:
+        part: the split that the row belongs to.
+        chance: a random number in [0, 1) that decides between gap, "-1", "maybe" and the truth.
+        truth: the label, 0 or 1.
+        gap: the text of a gap.
+    """
     if part != "private" or chance > 0.6:
         return str(truth)
     if chance > 0.3:

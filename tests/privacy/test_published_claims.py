@@ -210,9 +210,10 @@ def test_laplace_threshold_of_the_paper_under_replace_one() -> None:
     It is claimed to be (2 e, dt)-DP. At e = 1.5 and epsilon 2 e, its exact delta is 2.24 dt under replace-one, and
     0.5 dt under add-remove.
     """
-    excess = 1.5 * (np.arange(7) - 1) - math.log(1 / 1e-3)
+    epsilon, delta = 2 * 1.5, 1e-3
+    excess = 1.5 * (np.arange(7) - 1) - math.log(1 / delta)
     tail = 0.5 * np.exp(-np.abs(excess))
-    claim = Claim(deltas=((2 * 1.5, 1e-3),))
+    claim = Claim(deltas=((epsilon, delta),))
     record, papers = (
         first_set_verdict(np.where(excess < 0, tail, 1 - tail), adjacency, event=claim).worst
         for adjacency in (RECORD, PAPERS)

@@ -32,7 +32,7 @@ FORMS = {"summary": ArrayForm(kind="i", shape=(None, 3)), "scale": ArrayForm(kin
 ROWS = np.random.default_rng(0).standard_normal((1000, 7)).astype(np.float32)
 
 
-def written(folder: Path) -> Path:
+def written_archive(folder: Path) -> Path:
     """Writes an archive of two arrays, and returns its path."""
     path = folder / "summary.npz"
     write_arrays(path, summary=np.arange(12).reshape(4, 3), scale=np.array(0.5))
@@ -41,7 +41,7 @@ def written(folder: Path) -> Path:
 
 def test_arrays_are_read_back_equal_and_writable(tmp_path: Path) -> None:
     """Two arrays are read as they were written, and may be changed. Other orders and byte orders are read too."""
-    arrays = read_arrays(written(tmp_path), forms=FORMS)
+    arrays = read_arrays(written_archive(tmp_path), forms=FORMS)
     assert arrays["summary"].tolist() == np.arange(12).reshape(4, 3).tolist()
     assert arrays["scale"].item() == 0.5
     arrays["summary"][0] = 7
@@ -55,7 +55,7 @@ def test_arrays_are_read_back_equal_and_writable(tmp_path: Path) -> None:
 )
 def test_damaged_arrays_are_refused_with_the_file_and_the_remedy(tmp_path: Path, way: Way) -> None:
     """An archive is damaged in each way. Reading refuses it in one line, with its path and the remedy."""
-    path = written(tmp_path)
+    path = written_archive(tmp_path)
     way(path)
     with pytest.raises(DamagedFile) as caught:
         read_arrays(path, forms=FORMS, remedy="copy it again")
@@ -67,7 +67,7 @@ def test_damaged_arrays_are_refused_with_the_file_and_the_remedy(tmp_path: Path,
 @pytest.mark.slow
 def test_no_flipped_bit_is_read_as_other_numbers(tmp_path: Path) -> None:
     """One bit in every third byte is inverted in turn. The archive is refused, or its numbers are unchanged."""
-    whole = written(tmp_path).read_bytes()
+    whole = written_archive(tmp_path).read_bytes()
     right = read_arrays(tmp_path / "summary.npz", forms=FORMS)
     path = tmp_path / "flipped.npz"
     failures = 0
@@ -131,7 +131,7 @@ def test_arrays_larger_than_their_file_are_refused(
 
 def test_arrays_of_another_form_are_refused_by_name(tmp_path: Path) -> None:
     """An archive with other arrays, types or shapes than expected is refused with the array's name."""
-    path = written(tmp_path)
+    path = written_archive(tmp_path)
     for forms, refusal in (
         (
             {"summary": FORMS["summary"]},

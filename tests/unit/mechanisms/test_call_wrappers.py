@@ -145,11 +145,11 @@ def test_mechanisms_without_pure_privacy_are_refused() -> None:
         for make in (BoundaryWrapper, RunTwice):
             with refusal:
                 make(wrapped)
-    odd = type(
+    mechanism_that_returns_text = type(
         "Odd", (), {"event": PureDpEvent(epsilon=0.1), "__call__": lambda self, votes, *, rng: "y"}
     )()
     with refused("mechanism", value="str"):
-        RunTwice(odd)(VOTES, rng=rng())
+        RunTwice(mechanism_that_returns_text)(VOTES, rng=rng())
     with refused("mechanism", value="tuple"):
         BoundaryWrapper(mechanism=())
 

@@ -286,8 +286,8 @@ def test_votes_of_many_groups_tell_more_by_public_numbers() -> None:
     )
 
 
-def test_each_remedy_is_the_smallest_that_works() -> None:
-    """10% fewer teachers, 15% less epsilon or 10% more queries than suggested are not useful."""
+def test_a_plan_short_of_its_remedy_is_not_useful() -> None:
+    """A plan with 10% fewer teachers, 15% less epsilon or 10% more queries than the remedy names is not useful."""
     aggregator = GaussianVotes(noise_std=1.0)
     teachers, epsilon, queries = remedies(
         aggregator, priced=plan_release(aggregator, shape=SHAPE, budget=budget()), budget=budget()
