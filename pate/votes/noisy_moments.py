@@ -11,7 +11,6 @@ This file reads only public and released values. Source: docs/proofs/renewal.md.
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -20,9 +19,10 @@ from pate.votes.weighted import Array
 
 _LEAST_EXPLAINED = 1e-3  # of a new feature's mean square, by features of an earlier release
 _CUT_OFF = 1e-6  # of the largest singular value, in the least squares fit of features
-_SURE_ERRORS = (
-    2.0  # standard errors by which moments of two releases differ where chance does not explain it
-)
+_LEAST_SQUARE = 1e-12  # of values without noise, in units of the expected squares
+_DOUBT = 0.5  # standard deviation of the slope around 1, before anything is known of two cohorts
+_LEAST_SLOPE = 0.01
+_LARGEST_SLOPE = 2.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,29 +41,37 @@ class NoisyMoments:
     def with_others(self, others: NoisyMoments, expected_squares: Array) -> NoisyMoments:
         """Returns the average of these moments and those of an earlier release of other people, by their variances.
 
-        Other people may be unlike. Let the squared differences of both be larger than the variances explain, by a part
-        that is in proportion to `expected_squares`. This part, if it is more than two standard errors from 0, is added
-        to the variances of the earlier release.
+        Other people may be unlike. Their moments without noise are taken to be b times the ones of these people, plus
+        an independent rest. The number b is the regression of the earlier moments on these ones, freed of the noise of
+        both; where noise leaves it open, b is about 1. So the earlier moments are divided by b, and the rest is a part
+        of their variance. People who have nothing in common with these have b = 0, and hardly count.
 
         Args:
             others: the moments of the earlier release, for the same features.
             expected_squares: `[num_features - 1, num_labels]`, > 0, the square that each value is expected to have, up
                 to a common factor.
         """
-        chance = self.variances + others.variances
-        excess = (self.values - others.values) ** 2 - chance
-        weights = expected_squares / chance**2
+        weights = expected_squares / (self.variances + others.variances) ** 2
         total = float((weights * expected_squares).sum())
-        # The square of a Gaussian has twice its squared variance as variance.
-        error = math.sqrt(2 * float((weights**2 * chance**2).sum())) / total
-        drift = float((weights * excess).sum()) / total
-        others_variances = others.variances
-        if drift > _SURE_ERRORS * error:
-            others_variances = others_variances + drift * expected_squares
+        # mean squares and mean product of both without noise, in units of `expected_squares`
+        square = float((weights * (self.values**2 - self.variances)).sum()) / total
+        others_square = float((weights * (others.values**2 - others.variances)).sum()) / total
+        product = float((weights * self.values * others.values).sum()) / total
+        square = max(square, _LEAST_SQUARE)
+        signal = square * expected_squares
+        # of the estimate product / square
+        spread = self.variances * others.variances + signal * (self.variances + others.variances)
+        spread += 2 * self.variances * (self.variances + 2 * signal)
+        error = float((weights**2 * spread).sum()) / (total * square) ** 2
+        estimate = product / square
+        slope = (estimate * _DOUBT**2 + error) / (_DOUBT**2 + error)
+        slope = min(max(slope, _LEAST_SLOPE), _LARGEST_SLOPE)
+        rest = max(0.0, others_square - slope**2 * square)
+        others_variances = (others.variances + rest * expected_squares) / slope**2
         precision = 1 / self.variances
         others_precision = 1 / others_variances
         variances = 1 / (precision + others_precision)
-        values = (self.values * precision + others.values * others_precision) * variances
+        values = (self.values * precision + others.values / slope * others_precision) * variances
         return NoisyMoments(values=values, variances=variances)
 
     def in_features(
