@@ -454,6 +454,7 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
         *,
         groups: ArrayLike | None = None,
         groups_public: ArrayLike | None = None,
+        y_public: ArrayLike | None = None,
     ) -> PricedRelease:
         """Returns the price of a fit with the same arguments, which depends on shapes alone; nothing is fitted.
 
@@ -462,7 +463,9 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
         """
         with shown_as(CLASSIFIER):
             reader = copy(self)
-            method = reader._method(X, y, X_public, groups=groups, groups_public=groups_public)
+            method = reader._method(
+                X, y, X_public, groups=groups, groups_public=groups_public, y_public=y_public
+            )
             return method.price()
 
     def _keep_release(self, release: Release, charge: FitCharge, *, spent_epsilon: float) -> None:

@@ -56,6 +56,10 @@ def build(
             raise InvalidValue("allowed_targets", f"[{module}]", rule=rule)
     if not isinstance(plain, dict) or _TARGET not in plain:
         raise InvalidValue(slot, plain, rule="a node with a _target_, the name of a class")
+    if slot == "data":
+        value = plain.pop(PUBLIC_LABELS, None)
+        rule = "none but in pate-train: no other command trains on labels of public rows"
+        require(value is None, f"data.{PUBLIC_LABELS}", value, rule)
     make = _object_maker(node=plain, path=slot, kind=kind_of_group(slot), trusted_prefixes=trusted)
     return make(**arguments)
 
@@ -102,10 +106,7 @@ def part_maker(config: DictConfig, *, takes_public_labels: bool = False) -> Call
                     rule = "KernelTeacher beside features=kernel: experiment=centered_votes, or no word of teachers"
                     raise InvalidValue("teacher", name, rule=rule)
                 arguments["nonlinear"] = True
-        if group == "data":
-            value = node.get(PUBLIC_LABELS)
-            rule = "none but in pate-train: no other command trains on labels of public rows"
-            require(value is None or takes_public_labels, f"data.{PUBLIC_LABELS}", value, rule)
+        if group == "data" and takes_public_labels:
             node = OmegaConf.masked_copy(node, [key for key in node if key != PUBLIC_LABELS])
         if group == "aggregator":
             arguments["adjacency"] = Adjacency.parse(config.adjacency)
