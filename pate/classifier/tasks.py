@@ -315,8 +315,8 @@ def without_gaps(y: Any) -> tuple[Any, Bits | None]:
     """Returns labels `[n, num_labels]` with 0 where they are missing, and which ones are known, bool `[n, num_labels]`.
 
     Missing are NaN, None and pandas.NA in arrays, DataFrames and lists of rows, and masked entries of a masked array.
-    Labels without gaps, of another form, or with entries that are no numbers are returned as they are, with None. That
-    labels have gaps is public; which ones are missing is not.
+    Labels without gaps that are no masked array, anything but two or more columns, and entries that are no numbers are
+    returned unchanged, with None. It is public that labels have gaps, but not which ones.
 
     Args:
         y: the labels as the user passes them.

@@ -36,9 +36,8 @@ _SCHEMA = "schema"
 class PartSource(ConfigSource):
     """A source of configurations that are computed and not read from YAML files.
 
-    Two kinds are computed: schemas, at `schema/COMMAND` and `schema/GROUP/NAME`, and the default configuration of a
-    part (an aggregator, a teacher, …) that an installed package adds, at `GROUP/NAME`. The class of a part is not
-    imported before its schema is read.
+    It has the schemas of commands, `schema/COMMAND`, and of members of groups, `schema/GROUP/NAME`; and the classes
+    that installed packages offer as members, `GROUP/NAME`. Such a class is imported only when its schema is read.
     """
 
     trusted: ClassVar[tuple[str, ...]] = TRUSTED_PREFIXES

@@ -45,7 +45,7 @@ class Text(Features):
             rule = "none beside features.kind=tfidf"
             require(self.weights is None, "features.weights", self.weights, rule)
         else:
-            has_weights = self._weights is not None and self._weights.place.exists()
+            has_weights = self._weights is not None and self._weights.path.exists()
             require(has_weights, "features.weights", self.weights, f"{rule}, which is there")
         require_count("features.dimension", self.dimension)
         require_count("features.seed", self.seed, minimum=0)

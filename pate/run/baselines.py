@@ -195,7 +195,7 @@ def _all_records_model(
                 students.student,
                 private,
                 seed=_REFERENCE_SEED,
-                on_epoch=lambda epoch, _: advance(epoch),
+                on_epoch=lambda epoch, _losses: advance(epoch),
             )
         return TrainedStudent(model, curve=())
 

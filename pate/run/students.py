@@ -23,9 +23,9 @@ from pate.report.tensorboard import RunWriter
 from pate.validation import InvalidValue
 
 _FILES = ("student.json", "student.safetensors")
-_CARD = "trained.json"  # written last
+_DIGESTS_FILE = "trained.json"  # written last
 _AGAIN = "remove it, and the same command trains this model again"
-_RULE = "the card of a model that this run has trained"
+_RULE = "the record of a model that this run has trained"
 # The number of rows of inputs that are digested at once, as inputs may be mapped from a file.
 _BLOCK_ROWS = 4096
 
@@ -132,7 +132,7 @@ class KeptModels:
     def names(self) -> list[str]:
         """Returns the names of the kept models."""
         paths = sorted(self.folder.iterdir()) if self.folder.is_dir() else []
-        return [path.name for path in paths if os.path.lexists(path / _CARD)]
+        return [path.name for path in paths if os.path.lexists(path / _DIGESTS_FILE)]
 
     def remove(self) -> None:
         """Removes the folder when the run is finished, as the report contains all results of the models."""
@@ -141,17 +141,19 @@ class KeptModels:
     def read(self, name: str, inputs_digest: str) -> TrainedStudent | None:
         """Returns the kept student `name`; None if there is none with this digest, or if a file of it is damaged."""
         folder = self.folder / name
-        if not os.path.lexists(folder / _CARD):
+        if not os.path.lexists(folder / _DIGESTS_FILE):
             return None
         try:
-            card = read_json(folder / _CARD, rule=_RULE, remedy=_AGAIN)
-            if not isinstance(card, dict):
+            digests_and_curve = read_json(folder / _DIGESTS_FILE, rule=_RULE, remedy=_AGAIN)
+            if not isinstance(digests_and_curve, dict):
                 return None
-            if card.get("of") != inputs_digest or card.get("sha256") != _file_digests(folder):
+            if digests_and_curve.get("of") != inputs_digest or digests_and_curve.get(
+                "sha256"
+            ) != _file_digests(folder):
                 return None
             curve = [
                 {str(key): float(value) for key, value in values.items()}
-                for values in card["curve"]
+                for values in digests_and_curve["curve"]
             ]
             return TrainedStudent(StudentModel.load(folder), curve)
         except (InvalidValue, OSError, LookupError, TypeError, ValueError, AttributeError):
@@ -169,11 +171,11 @@ class KeptModels:
         if not all(math.isfinite(value) for values in curve for value in values.values()):
             return
         folder = make_folder(self.folder / name, existing_parent=self.folder.parent)
-        if os.path.lexists(folder / _CARD):
-            (folder / _CARD).unlink()
+        if os.path.lexists(folder / _DIGESTS_FILE):
+            (folder / _DIGESTS_FILE).unlink()
         trained_student.model.save(folder)
-        card = {"of": inputs_digest, "sha256": _file_digests(folder), "curve": curve}
-        write_text(folder / _CARD, text=to_json(card) + "\n")
+        digests_and_curve = {"of": inputs_digest, "sha256": _file_digests(folder), "curve": curve}
+        write_text(folder / _DIGESTS_FILE, text=to_json(digests_and_curve) + "\n")
 
 
 def _file_digests(folder: Path) -> dict[str, str]:

@@ -251,7 +251,7 @@ class RoundShard:
         """Returns the votes of teachers before the clip, `[num_teachers, num_features, num_labels]`.
 
         The vote of a teacher is the mean of features x residual^T over its records. A residual is label minus student's
-        probability.
+        probability. With a `pool_part`, its share of the votes is added.
 
         Args:
             chunk: teachers with equally many records.

@@ -75,10 +75,10 @@ class VoteSource(Weighted):
         raise self._refusal()
 
     def accuracies(self, true_labels: Bits, known: Bits | None = None) -> Array:
-        """Returns the share of right bits of each teacher, at most `[num_teachers]`.
+        """Returns the share of right bits of each teacher, `[m]`, m <= num_teachers.
 
-        Unknown labels, and labels that a teacher does not vote on, are left out. A teacher without any label left has
-        no number. Votes that have no bits return an empty array, as here.
+        Unknown labels, and labels that a teacher does not vote on, are left out. The m teachers are those with a label
+        left. This base class has no bits, and returns `[0]`.
 
         Args:
             true_labels: bool `[num_queries, num_labels]`; False where they are unknown.

@@ -1,8 +1,25 @@
 """The aggregators that run the contract suite: the cases of all files in `tests/cases`."""
 
 from tests.cases.discovery import CASE_FILES
-from tests.contract.case import CLEAR, NUM_LABELS, NUM_TEACHERS, TIED, UNSURE, Case, rows
+from tests.contract.case import (
+    CLEAR_COUNTS,
+    NUM_LABELS,
+    NUM_TEACHERS,
+    TIED_COUNTS,
+    UNSURE_COUNTS,
+    Case,
+    rows,
+)
 
-__all__ = ["CASES", "CLEAR", "NUM_LABELS", "NUM_TEACHERS", "TIED", "UNSURE", "Case", "rows"]
+__all__ = [
+    "CASES",
+    "CLEAR_COUNTS",
+    "NUM_LABELS",
+    "NUM_TEACHERS",
+    "TIED_COUNTS",
+    "UNSURE_COUNTS",
+    "Case",
+    "rows",
+]
 
 CASES: tuple[Case, ...] = tuple(case for file in CASE_FILES for case in file.contract)

@@ -21,7 +21,7 @@ class Case:
 
     Attributes:
         name: of the tests.
-        aggregator: under replace-one; it answers `CLEAR` and is in doubt on `UNSURE`.
+        aggregator: under replace-one; it answers `CLEAR_COUNTS` and is in doubt on `UNSURE_COUNTS`.
         refuses: whether it can abstain.
         halts: whether it refuses every query after some hits.
         any_real: whether votes may be any real numbers, not confidences alone.
@@ -69,9 +69,9 @@ def charging(ledger: Ledger, aggregator: Aggregator, votes: VoteSource) -> Memor
 TARGET_HITS = 400  # of a session of target charging
 SESSION_DELTA = 5e-5
 
-CLEAR = np.array([[40, 40, 0, 0]])
-UNSURE = np.array([[34, 26, 18, 10]])
-TIED = np.array([[20, 20, 20, 20]])
+CLEAR_COUNTS = np.array([[40, 40, 0, 0]])
+UNSURE_COUNTS = np.array([[34, 26, 18, 10]])
+TIED_COUNTS = np.array([[20, 20, 20, 20]])
 
 
 def rows(votes: NDArray[np.int64], num_queries: int) -> NDArray[np.int64]:

@@ -27,11 +27,11 @@ from pate.validation import InvalidValue
 from pate.votes.made_up import MadeUpVotes
 from tests.contract.aggregator_cases import (
     CASES,
-    CLEAR,
+    CLEAR_COUNTS,
     NUM_LABELS,
     NUM_TEACHERS,
-    TIED,
-    UNSURE,
+    TIED_COUNTS,
+    UNSURE_COUNTS,
     Case,
     rows,
 )
@@ -135,7 +135,7 @@ def test_price_is_independent_of_votes_generator_and_refusals(case: Case) -> Non
     """
     expected = case.event(num_queries=50)
     answered = []
-    for seed, votes in enumerate((CLEAR, UNSURE, TIED)):
+    for seed, votes in enumerate((CLEAR_COUNTS, UNSURE_COUNTS, TIED_COUNTS)):
         release = case.released(rows(votes, num_queries=50), seed)
         assert release.event == expected
         assert release.adjacency == case.aggregator.adjacency
@@ -158,9 +158,9 @@ def test_refused_rows_are_all_false(case: Case) -> None:
     release = case.released(
         np.concatenate(
             [
-                rows(CLEAR, num_queries=100),
-                rows(UNSURE, num_queries=100),
-                rows(TIED, num_queries=100),
+                rows(CLEAR_COUNTS, num_queries=100),
+                rows(UNSURE_COUNTS, num_queries=100),
+                rows(TIED_COUNTS, num_queries=100),
             ]
         )
     )
@@ -209,14 +209,16 @@ def test_impossible_votes_and_seeds_are_refused_before_a_charge(case: Case) -> N
             aggregate(votes, num_teachers=NUM_TEACHERS, rng=tripwire(), ledger=ledger)
     for seed in (0, np.int64(3), None, np.random.RandomState(0)):
         with refused("rng", value=ANY, rule="a numpy.random.Generator, not"):
-            aggregate(case.votes_with(CLEAR), num_teachers=NUM_TEACHERS, rng=seed, ledger=ledger)
+            aggregate(
+                case.votes_with(CLEAR_COUNTS), num_teachers=NUM_TEACHERS, rng=seed, ledger=ledger
+            )
     for count in (0, -3, 2.5, True):
         with refused("num_teachers", value=ANY, rule="a whole number >= 1"):
             aggregate(
                 np.zeros((1, 4), dtype=int), num_teachers=count, rng=tripwire(), ledger=ledger
             )
     with refused("ledger", value="spent.db"):
-        case.released(UNSURE, tripwire(), ledger="spent.db")
+        case.released(UNSURE_COUNTS, tripwire(), ledger="spent.db")
     assert ledger.entries == []
     assert ledger.epsilon == 0
 
@@ -227,7 +229,7 @@ def test_blocks_of_teachers_give_the_release_of_the_whole(case: Case) -> None:
     seed.
     """
     votes = case.votes_with(
-        np.concatenate([rows(CLEAR, num_queries=5), rows(UNSURE, num_queries=5)])
+        np.concatenate([rows(CLEAR_COUNTS, num_queries=5), rows(UNSURE_COUNTS, num_queries=5)])
     )
     expected = case.aggregator.aggregate(
         votes, num_teachers=NUM_TEACHERS, rng=np.random.default_rng(3)
@@ -258,7 +260,7 @@ def test_ledger_is_charged_before_anything_is_drawn(case: Case, tmp_path: Path) 
     """
     path = tmp_path / "ledger.db"
     with pytest.raises(Drawn):
-        case.released(UNSURE, tripwire(), ledger=Ledger(path, target_delta=1e-3))
+        case.released(UNSURE_COUNTS, tripwire(), ledger=Ledger(path, target_delta=1e-3))
     expected = case.event(num_queries=1)
     assert [entry.event for entry in Ledger(path, target_delta=1e-3).entries] == [expected]
 
@@ -303,10 +305,10 @@ def test_a_charge_that_the_ledger_refuses_releases_nothing(case: Case) -> None:
     """
     full = Ledger(target_delta=1e-3, max_epsilon=1e-9)
     with refused("max_epsilon", value=1e-09):
-        case.released(UNSURE, tripwire(), ledger=full)
+        case.released(UNSURE_COUNTS, tripwire(), ledger=full)
     other = Ledger(target_delta=1e-3, adjacency=Adjacency.ADD_REMOVE)
     with refused("adjacency", value="replace_one"):
-        case.released(UNSURE, tripwire(), ledger=other)
+        case.released(UNSURE_COUNTS, tripwire(), ledger=other)
     assert full.entries == other.entries == []
 
 
@@ -318,7 +320,7 @@ def test_noise_is_fresh_for_each_query(case: Case) -> None:
     Fewer than 95% of the queries have the outcome of the query 1, 1000 or 16,384 places before, or 1 or 100 places in
     a session.
     """
-    release = case.released(rows(UNSURE, num_queries=2 * 16384 + 2000))
+    release = case.released(rows(UNSURE_COUNTS, num_queries=2 * 16384 + 2000))
     outcomes = np.column_stack([release.labels, release.answered])
     if case.halts:
         outcomes = outcomes[: release.num_asked]
@@ -340,7 +342,7 @@ def test_the_generator_decides_the_release_and_each_call_is_charged(case: Case) 
     moved_on = np.random.default_rng(7)
     rngs = (moved_on, moved_on, 7, 8)
     first, later, again, other = (
-        case.released(rows(UNSURE, num_queries=200), rng, ledger=ledger) for rng in rngs
+        case.released(rows(UNSURE_COUNTS, num_queries=200), rng, ledger=ledger) for rng in rngs
     )
     np.testing.assert_array_equal(first.labels, again.labels)
     np.testing.assert_array_equal(first.answered, again.answered)
@@ -371,7 +373,7 @@ def test_votes_of_another_library_are_read_like_an_array(case: Case) -> None:
 
     The array is read-only and is not written to.
     """
-    votes_of_case = case.votes_with(UNSURE)
+    votes_of_case = case.votes_with(UNSURE_COUNTS)
     votes_of_case.setflags(write=False)  # they are left alone
     first, second = (
         case.aggregator.aggregate(votes, num_teachers=NUM_TEACHERS, rng=np.random.default_rng(0))
@@ -474,7 +476,9 @@ def test_aggregators_are_frozen_values_whose_events_survive_json(case: Case) -> 
 @pytest.mark.parametrize("dtype", [np.int16, np.uint16, np.uint64, np.int64])
 def test_any_integer_type_gives_the_same_release(case: Case, dtype: type) -> None:
     """Votes of another integer type, stored by columns, give the same release under one seed."""
-    votes = np.concatenate([rows(CLEAR, num_queries=20), rows(UNSURE, num_queries=20)])
+    votes = np.concatenate(
+        [rows(CLEAR_COUNTS, num_queries=20), rows(UNSURE_COUNTS, num_queries=20)]
+    )
     expected = case.released(votes)
     release = case.released(np.asfortranarray(votes.astype(dtype)))
     np.testing.assert_array_equal(release.labels, expected.labels)

@@ -22,13 +22,13 @@ COMMON = ("target_epsilon=8", "seed=1", "all_records=false", "logger=none", "stu
 
 
 def _flu(part: str, chance: float, truth: int, gap: str) -> str:
-    """Returns a cell of the label flu: in some private rows a gap, "-1" or "maybe", and elsewhere the truth.
+    """Returns the text of a cell of the label flu: the truth, but in about 60% of the private rows a gap, -1 or maybe.
 
     Args:
-        part: the split that the row belongs to.
-        chance: a random number in [0, 1) that decides between gap, "-1", "maybe" and the truth.
+        part: the split that the row is in.
+        chance: a uniform number in [0, 1) that decides which text it is.
         truth: the label, 0 or 1.
-        gap: the text of a gap.
+        gap: the text of a missing label.
     """
     if part != "private" or chance > 0.6:
         return str(truth)

@@ -117,8 +117,9 @@ def test_a_file_without_settings_is_refused_in_one_line(name: str, tmp_path: Pat
 
 
 def test_every_command_refuses_a_broken_configuration_in_one_line(tmp_path: Path) -> None:
-    """Each command refuses a file that is no UTF-8 or no YAML in one line; for no YAML, it has the path and the line
-    number.
+    """Each command refuses a file that is not UTF-8, or not YAML, in one line.
+
+    For a file that is not YAML, the line names the path and the number of the broken line.
 
     `pate-train` refuses an empty file, and prints the `defaults` to write.
     """

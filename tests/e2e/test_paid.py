@@ -476,7 +476,7 @@ def test_a_release_that_was_exchanged_is_not_read_back(run: Run, tmp_path: Path)
 
 
 class Unpaid(GaussianVotes):
-    """An aggregator that draws its release without the record of the run, which would charge the ledger."""
+    """An aggregator that draws its release without the run's record, and so charges nothing to the ledger."""
 
     def release(
         self, votes: VoteSource, rng: np.random.Generator, record: ReleaseRecord

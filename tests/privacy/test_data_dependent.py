@@ -86,10 +86,10 @@ def test_gap_selection_covers_every_neighbor(
     exact_forward, forward, exact_backward, backward = selection_costs(
         adjacency, noise_scale=scale, padded=padded
     )
-    for exact, cost in ((exact_forward, forward), (exact_backward, backward)):
-        assert_covered(exact, renyi_price=cost)
+    for exact, costs_at_orders in ((exact_forward, forward), (exact_backward, backward)):
+        assert_covered(exact, renyi_price=costs_at_orders)
         if (adjacency, scale, padded) == (Adjacency.ADD_REMOVE, 2.0, False):
-            assert_refuted(exact, renyi_price=0.9 * cost)
+            assert_refuted(exact, renyi_price=0.9 * costs_at_orders)
 
 
 def test_gap_selection_in_one_direction_does_not_cover_the_other() -> None:
@@ -153,10 +153,10 @@ def test_one_bit_covers_every_gap_within_reach_and_is_attained(adjacency: Adjace
             renyi_of_each(first_laws=first, second_laws=second),
             renyi_of_each(first_laws=second, second_laws=first),
         ).max(axis=0)
-        cost = one_bit_cost(np.array([gap]), event=bit, orders=ORDERS).rdp
-        assert_covered(exact, renyi_price=cost)
-        if cost.max() > 0:
-            assert_refuted(exact, renyi_price=0.9 * cost)
+        costs_at_orders = one_bit_cost(np.array([gap]), event=bit, orders=ORDERS).rdp
+        assert_covered(exact, renyi_price=costs_at_orders)
+        if costs_at_orders.max() > 0:
+            assert_refuted(exact, renyi_price=0.9 * costs_at_orders)
 
 
 def votes_distributions(votes: NDArray[np.int64], *, num_teachers: int, noise_std: float) -> Array:
@@ -205,14 +205,14 @@ def test_bits_of_all_labels_cover_a_teacher_who_changes_all_of_them(
 
     Negative control: 90% of the cost, or half of it, is exceeded for one setting.
     """
-    forward, backward, cost = votes_costs(num_teachers, num_labels, std, adjacency)
-    assert_covered(forward, renyi_price=cost)
-    assert_covered(backward, renyi_price=cost)
+    forward, backward, costs_at_orders = votes_costs(num_teachers, num_labels, std, adjacency)
+    assert_covered(forward, renyi_price=costs_at_orders)
+    assert_covered(backward, renyi_price=costs_at_orders)
     if (num_labels, std, adjacency) == (3, 3.0, Adjacency.REPLACE_ONE):
-        assert_refuted(np.maximum(forward, backward), renyi_price=0.9 * cost)
+        assert_refuted(np.maximum(forward, backward), renyi_price=0.9 * costs_at_orders)
         with pytest.raises(AssertionError, match=r"the exact figure is [12]\.\d+ of its price"):
             # that of the dearest label alone
-            assert_covered(np.maximum(forward, backward), renyi_price=cost / 2)
+            assert_covered(np.maximum(forward, backward), renyi_price=costs_at_orders / 2)
 
 
 def test_two_queries_at_once_cost_the_larger_sum() -> None:
@@ -242,10 +242,12 @@ def test_two_queries_at_once_cost_the_larger_sum() -> None:
     backward = renyi_of_each(first_laws=second_laws, second_laws=first_laws)
     statistics = np.stack([first[one.ravel(), 0], first[two.ravel(), 0]], axis=1)
     bit = event.event
-    cost = np.array([one_bit_cost(row, event=bit, orders=ORDERS).rdp for row in statistics])
-    assert_covered(forward, renyi_price=cost)
-    assert_covered(backward, renyi_price=cost)
-    ratio = np.maximum(forward, backward) / cost
+    costs_at_orders = np.array(
+        [one_bit_cost(row, event=bit, orders=ORDERS).rdp for row in statistics]
+    )
+    assert_covered(forward, renyi_price=costs_at_orders)
+    assert_covered(backward, renyi_price=costs_at_orders)
+    ratio = np.maximum(forward, backward) / costs_at_orders
     assert ratio.max() > 0.999
 
 
@@ -299,11 +301,11 @@ def test_gnmax_covers_every_neighbor_both_ways_and_theorem_6_one_way(
     direction exceeds it by more than 100 times.
     """
     forward, backward, log_q = gnmax_divergences(num_teachers, num_classes, std)
-    cost = gnmax_rdp(log_q, noise_std=std, orders=ORDERS)
+    costs_at_orders = gnmax_rdp(log_q, noise_std=std, orders=ORDERS)
     for exact in (forward, backward):
-        assert_covered(exact, renyi_price=cost)
+        assert_covered(exact, renyi_price=costs_at_orders)
         if (num_classes, std) == (3, 1.5):
-            assert_refuted(exact, renyi_price=0.9 * cost)
+            assert_refuted(exact, renyi_price=0.9 * costs_at_orders)
     if std == 1.5:
         assert_covered(forward, renyi_price=theorem_6_rdp(log_q, noise_std=std, orders=ORDERS))
         # 30 votes against 0 and 0, and a neighbor with 29, 1, 0: hundreds of times the bound

@@ -105,7 +105,7 @@ def coverages(*, is_noise_hidden: bool = False) -> dict[str, tuple[float, float]
         of_test = true_scores(test)
         sums = noisy_sums(
             design,
-            exact_sums(design, STUDENT, test, (subgroups_of(test, public),)),
+            exact_sums(design, model=STUDENT, test=test, subgroups=(subgroups_of(test, public),)),
             noise_multiplier=NOISE_MULTIPLIER,
             rng=rng,
         )

@@ -87,7 +87,7 @@ class EncoderVectors(TextVectors):
             raise
         except CONTENT_ERRORS as error:
             raise InvalidValue(
-                "features.weights", weights.place, rule=f"{WEIGHTS_RULES['encoder']} ({error})"
+                "features.weights", weights.path, rule=f"{WEIGHTS_RULES['encoder']} ({error})"
             ) from error
         rows = np.concatenate(blocks or [np.zeros((0, 1))])
         center, components = principal_directions(vectors=rows, max_directions=dimension)
@@ -117,12 +117,12 @@ class EncoderVectors(TextVectors):
     def _require_encoder(self) -> None:
         """Raises `DamagedFile` if the encoder's own files are missing or changed."""
         encoder = self._weights
-        if encoder.place.exists() and encoder.sha256 == self.settings["sha256"]:
+        if encoder.path.exists() and encoder.sha256 == self.settings["sha256"]:
             return
         rule = f"the encoder of SHA-256 {self.settings['sha256']}"
-        problem = "it is another" if encoder.place.exists() else "it is gone"
+        problem = "it is another" if encoder.path.exists() else "it is gone"
         raise damaged(
-            encoder.place, rule, finding=problem, remedy="it is published by name: copy it there"
+            encoder.path, rule, finding=problem, remedy="it is published by name: copy it there"
         )
 
     @cached_property
@@ -163,14 +163,14 @@ class EncoderVectors(TextVectors):
     @cached_property
     def _encode(self) -> Encode:
         if self.settings["format"] != "onnx":
-            return _sentence_transformer(self._weights.place)
+            return _sentence_transformer(folder=self._weights.path)
         if "model" in self.arrays:
             tokenizer = self.arrays.get("tokenizer")
             content = None if tokenizer is None else tokenizer.tobytes()
             return _onnx_encoder(
                 model=self.arrays["model"].tobytes(), tokenizer=content, settings=self.settings
             )
-        graph, tokenizer_path = _onnx_files(encoder_path=self._weights.place)
+        graph, tokenizer_path = _onnx_files(encoder_path=self._weights.path)
         return _onnx_encoder(model=graph, tokenizer=tokenizer_path, settings=self.settings)
 
 
@@ -193,16 +193,16 @@ def _sentence_transformer(folder: Path) -> Encode:
 
 def _read_encoder(weights: Weights) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
     """Returns the files of an encoder as arrays, to be stored in a published model, and the settings of their use."""
-    place = weights.place
+    encoder_path = weights.path
 
     def read_settings(name: str) -> Any:
-        path = place / name
+        path = encoder_path / name
         return read_json(path, remedy="copy it again") if path.is_file() else {}
 
-    model, tokenizer = _onnx_files(encoder_path=place)
+    model, tokenizer = _onnx_files(encoder_path=encoder_path)
     modules = {str(part["type"]).rpartition(".")[2] for part in read_settings("modules.json")}
     if model is None and not modules:
-        raise InvalidValue("features.weights", place, rule=WEIGHTS_RULES["encoder"])
+        raise InvalidValue("features.weights", encoder_path, rule=WEIGHTS_RULES["encoder"])
     pooling = read_settings("1_Pooling/config.json")
     modes = {
         name
@@ -214,7 +214,7 @@ def _read_encoder(weights: Weights) -> tuple[dict[str, NDArray[Any]], dict[str, 
     is_onnx = model is not None and is_plain and is_pooled_here
     most_tokens = read_settings("sentence_bert_config.json").get("max_seq_length")
     settings = {
-        "name": place.resolve().name,
+        "name": encoder_path.resolve().name,
         "sha256": weights.sha256,
         "first_token": modes == {_FIRST_TOKEN},
         "most_tokens": int(most_tokens or _MOST_TOKENS),

@@ -218,6 +218,6 @@ def origin_of_texts(texts: Sequence[str], weights: Weights | None = None) -> dic
         "texts_sha256": texts_digest(texts),
     }
     if weights is not None:
-        origin["model"] = weights.place.resolve().name
+        origin["model"] = weights.path.resolve().name
         origin["weights_sha256"] = weights.sha256
     return origin

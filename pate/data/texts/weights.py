@@ -18,16 +18,16 @@ FILE_RULE = "what makes numbers of texts"
 class Weights:
     """Pretrained weights in a file or folder, which are identified by their digest."""
 
-    place: Path
+    path: Path
 
     @cached_property
     def sha256(self) -> str:
         """The SHA-256 digest in hexadecimal: of the file, or of the names and digests of all files in the folder."""
-        if self.place.is_file():
-            return self._file_digest(self.place)
-        files = sorted(path for path in self.place.rglob("*") if path.is_file())
+        if self.path.is_file():
+            return self._file_digest(self.path)
+        files = sorted(path for path in self.path.rglob("*") if path.is_file())
         lines = (
-            f"{path.relative_to(self.place).as_posix()}\0{self._file_digest(path)}\n"
+            f"{path.relative_to(self.path).as_posix()}\0{self._file_digest(path)}\n"
             for path in files
         )
         return hashlib.sha256("".join(lines).encode()).hexdigest()

@@ -77,7 +77,7 @@ class StaticVectors(TextVectors):
         Raises:
             InvalidValue: the file holds no word vectors, or all texts have the same vector.
         """
-        words, table, marks = read_vectors(vectors_path=weights.place)
+        words, table, marks = read_vectors(vectors_path=weights.path)
         sample = evenly_spaced(texts)
         settings = {"words": words, "marks": marks}
         unweighted = cls(

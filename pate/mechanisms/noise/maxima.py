@@ -97,7 +97,7 @@ def ordered_distribution(
 
 
 def largest_distribution(values: Array, class_sizes: Array, noise_kind: NoiseKind) -> Array:
-    """Returns the probability of each class to contain the member with the largest sum value + noise, `[n]`.
+    """Returns for each class the probability that the largest of all members' noisy values is one of its own, `[n]`.
 
     Args:
         values: the value of all members of each class, `[n]`.

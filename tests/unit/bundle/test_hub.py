@@ -110,10 +110,7 @@ def test_a_user_and_a_name_are_a_repository(name: str) -> None:
 
 @pytest.mark.parametrize("name", ["signs", "./me/signs", "/me/signs", "a/b/c", "me/", "../signs"])
 def test_other_texts_are_paths(name: str) -> None:
-    """A text without a slash, with several, or with a path's beginning is no name on the hub.
-
-    A `Path` is none either.
-    """
+    """A text with no slash or several, or that begins like a path, is no name on the hub. Nor is a `Path`."""
     assert not is_hub_name(name)
     assert not is_hub_name(Path("me/signs"))
 

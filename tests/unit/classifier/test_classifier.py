@@ -225,11 +225,11 @@ def test_any_aggregator_serves_either_task(aggregator: Any, labels: Data, classe
 @pytest.mark.filterwarnings("ignore::pate.classifier.RepeatedRelease")
 def test_probabilities_need_a_student_that_predicts_them(labels: Data) -> None:
     """Without probabilities in the estimator, the classifier has no `predict_proba`. With another student it has."""
-    test_inputs = labels[2]
+    _, _, public_inputs = labels
     assert not hasattr(fitted(labels, estimator=RidgeClassifier()), "predict_proba")
     model = fitted(labels, estimator=RidgeClassifier(), student=DecisionTreeClassifier(max_depth=2))
     assert isinstance(model.student_.models[0], DecisionTreeClassifier)
-    assert model.predict_proba(test_inputs).shape == (300, 3)
+    assert model.predict_proba(public_inputs).shape == (300, 3)
 
 
 @pytest.mark.slow

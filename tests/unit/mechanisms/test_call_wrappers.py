@@ -145,11 +145,11 @@ def test_mechanisms_without_pure_privacy_are_refused() -> None:
         for make in (BoundaryWrapper, RunTwice):
             with refusal:
                 make(wrapped)
-    mechanism_that_returns_text = type(
+    text_mechanism = type(
         "Odd", (), {"event": PureDpEvent(epsilon=0.1), "__call__": lambda self, votes, *, rng: "y"}
     )()
     with refused("mechanism", value="str"):
-        RunTwice(mechanism_that_returns_text)(VOTES, rng=rng())
+        RunTwice(mechanism=text_mechanism)(VOTES, rng=rng())
     with refused("mechanism", value="tuple"):
         BoundaryWrapper(mechanism=())
 

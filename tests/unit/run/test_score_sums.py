@@ -199,7 +199,7 @@ def test_public_records_that_count_nothing_have_a_clip() -> None:
 
 
 def test_noise_has_the_stated_deviation() -> None:
-    """Of 2,000 noisy sums of 0 the deviation is that of the design within 5%."""
+    """The standard deviation of 2,000 noisy sums of 0 is that of the design, within 5%."""
     design = design_of(1, num_values=(1000,))
     zeros = {name: np.zeros(size, np.int64) for name, size in design.blocks.items()}
     noisy = noisy_sums(design, zeros, noise_multiplier=1.0, rng=np.random.default_rng(2))

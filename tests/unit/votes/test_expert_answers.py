@@ -84,7 +84,10 @@ def test_several_files_are_one_source_in_order_of_their_names(tmp_path: Path) ->
 
 
 def test_names_are_those_of_the_public_answers(tmp_path: Path) -> None:
-    """Names of queries and labels come from the file of public answers; a file without names gets numbers."""
+    """Names of queries and labels are read from the public file.
+
+    A file without label names has label_0, label_1 and label_2.
+    """
     public = public_of(tmp_path, **NAMES)
     assert public.label_names == ("a", "b", "c")
     assert public.record_ids.tolist() == [5, 6, 7, 9]

@@ -121,10 +121,9 @@ def test_a_word_on_a_boundary_asks_for_more_bits() -> None:
 
 
 def test_a_large_scale_leaves_more_to_further_bits(monkeypatch: pytest.MonkeyPatch) -> None:
-    """At std 2^44 the first 64 bits determine the noise to 2^-20 of a step: candidates just below a
-    step are undecided.
+    """At std 2^44 the first 64 bits fix the noise only to 2^-20 of a step.
 
-    At least 50 of them ask for further bits.
+    Of 200 candidates just below a step, over 50 are undecided and ask for further bits.
     """
     asked = asked_for_more_bits(monkeypatch)
     bits = draw_words(np.random.default_rng(0), shape=(3, 200))
