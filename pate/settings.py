@@ -451,6 +451,11 @@ class AccountSettings(AskingSettings, PartSettings):
         "in place of num_queries, an epsilon; as many queries are asked as it pays for",
         default=None,
     )
+    tune_runs: float | None = setting(
+        "an expected number of runs: also prints what the best of a secret number of such releases costs, as "
+        "pate-train tune=true publishes it",
+        default=None,
+    )
     accountants: OneOrSeveral = setting(
         "all, or a list such as '[rdp,exact]', whose prices are printed side by side", default=None
     )

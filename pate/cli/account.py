@@ -10,7 +10,13 @@ from hydra.core.hydra_config import HydraConfig
 from omegaconf import DictConfig, ListConfig, OmegaConf
 
 from pate import aggregators, pricing
-from pate.accounting import Accountant, Budget
+from pate.accounting import (
+    Accountant,
+    Budget,
+    NoOpEvent,
+    TruncatedNegativeBinomial,
+    tuning_event,
+)
 from pate.cli.app import command_of
 from pate.cli.monitor import ConsoleMonitor
 from pate.config import CONFIG_FOLDER, build
@@ -97,11 +103,18 @@ def _quote(config: DictConfig, monitor: Monitor) -> pricing.Quote:
         from pate.auditing.lower_bound import lower_bound_of  # which a price alone does not need
 
         at_least = lower_bound_of(release.aggregator, release.shape, budget.delta)
+    best_of_runs = None
+    if config.tune_runs is not None:
+        distribution = TruncatedNegativeBinomial.of_mean(config.tune_runs)
+        best_of_runs = budget.epsilon_of(
+            tuning_event(release.event, NoOpEvent(), distribution=distribution)
+        )
     extras = pricing.QuoteExtras(
         table=_written_table(config.write_table, release, budget),
         cheapest=pricing.cheapest_accountant(release, budget, accountants),
         suggestion=suggestion,
         at_least=at_least,
+        best_of_runs=best_of_runs,
     )
     if config.votes is not None:
         extras = _with_votes(extras, config, release, budget)

@@ -47,6 +47,7 @@ class QuoteExtras:
         suggestion: the numbers of teachers and queries that would tell most.
         accounts: the accounts of a ledger, and the room that each of them has for the release.
         at_least: a lower bound on every sound epsilon; None also where none was found.
+        best_of_runs: the epsilon of the best of a secret number of such releases (`pate.accounting.TuningEvent`).
     """
 
     table: dict[str, Any] | None = None
@@ -56,6 +57,7 @@ class QuoteExtras:
     suggestion: Suggestion | None = None
     accounts: tuple[AccountLeft, ...] = ()
     at_least: LowerBound | None = None
+    best_of_runs: float | None = None
 
 
 @dataclass(frozen=True)

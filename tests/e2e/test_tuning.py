@@ -278,3 +278,12 @@ def test_a_setting_that_fails_ends_the_tuning(tmp_path: Path) -> None:
     line = refused_command("train", arguments=["-m", *words], cwd=tmp_path)
     assert "penalty" in line
     assert not list(tmp_path.rglob("ledger.db"))
+
+
+def test_account_prices_the_best_of_secret_runs(tmp_path: Path) -> None:
+    """`pate-account tune_runs=5` prints the epsilon of one release, and the larger one of the best of such releases."""
+    words = ("aggregator=centered_votes", "target_epsilon=1", "tune_runs=5", "format=json")
+    quote = json.loads(succeeded("account", words, cwd=tmp_path).stdout.splitlines()[-1])
+    assert quote["epsilon"] <= 1 < quote["best_of_runs"] < 1.6
+    page = succeeded("account", words[:-1], cwd=tmp_path).stdout
+    assert "best of secret runs" in page
