@@ -1,11 +1,14 @@
-"""Scores with 95% intervals, estimated from noisy sums over test records and the student's probabilities in public.
+"""Scores of a student with 95% intervals, computed from noisy sums over the test records.
 
-L is the number of labels. All of this is post-processing of released sums, and costs nothing.
+The sums are released before, so everything here is post-processing and costs nothing. L is the number of labels.
 
-Counts over all labels give micro-F1 and accuracy without a model. Macro-F1 and the mean average precision are not sums
-over records. To first order they are: their value for a public model of records, and the mean influence of the test
-records, which is released. The model, corrected by the calibration sums, gives the rest: a difference estimate, as
-surveys use it. What the model corrects counts as a standard deviation of its error.
+- **Micro-F1 and accuracy** are functions of the noisy numbers of hits and errors over all labels.
+- **Macro-F1 and the mean average precision** depend on more than these sums. Each is estimated as a sum of three terms.
+  The first is its value on public records, labeled by the student's probabilities. The second is the mean influence of
+  the test records, which is released. The third is a second-order term, computed from a public model of records that
+  the calibration sums correct.
+- **The interval** of these two reaches 1.96 standard deviations to both sides. Its variance is a sum of five squares:
+  noise, draw of the test records, bias by clipping, second-order term, and the uncertainty of this term.
 
 Source: docs/proofs/scores.md.
 """
@@ -32,8 +35,8 @@ from pate.run.score_sums import (
 
 Array = NDArray[np.float64]
 
-_NUM_DRAWS = 4000
-_MOST_EFFECT = 100.0
+_NUM_DRAWS = 4000  # random numbers from which an interval takes its percentiles
+_MAX_VARIANCE_INFLATION = 100.0  # a ratio of noisy variances that is larger is taken to be noise
 _TWO_SIDED = (2.5, 97.5)  # percentiles
 _NORMAL_QUANTILE = 1.96
 
@@ -41,6 +44,8 @@ _NORMAL_QUANTILE = 1.96
 @dataclass(frozen=True, eq=False)
 class ScoreEstimates:
     """The estimates of all scores from one release of noisy sums.
+
+    The sums come in steps of a grid, with 2**20 steps to the clip of a block. Methods compute in records and labels.
 
     Attributes:
         design: the public design of the sums.
@@ -56,7 +61,7 @@ class ScoreEstimates:
 
     def scores(self) -> dict[str, ReleasedScore]:
         """Returns the scores over all test records, by their names in `privacy.json`."""
-        macro_f1, mean_average_precision = self._influenced_scores()
+        macro_f1, mean_average_precision = map(self._influenced_score, INFLUENCE_BLOCKS)
         return {
             "micro_f1": self._micro_f1(self._totals, self._totals_covariance),
             "accuracy": self._accuracy(),
@@ -72,62 +77,60 @@ class ScoreEstimates:
         sums = np.maximum(self._block("subgroups").reshape(-1, 2), 0)
         scores = []
         stop = 0
-        for size in self.design.num_values:
-            of_column = sums[stop : stop + size]
-            shares = of_column.sum(axis=1) / max(of_column.sum(), 1.0)
+        for num_values in self.design.num_values:
+            column_sums = sums[stop : stop + num_values]
+            shares = column_sums.sum(axis=1) / max(column_sums.sum(), 1.0)
             scores.append(
                 [
                     self._subgroup_score(totals, share)
-                    for totals, share in zip(of_column, shares, strict=True)
+                    for totals, share in zip(column_sums, shares, strict=True)
                 ]
             )
-            stop += size
+            stop += num_values
         return scores
 
-    def _subgroup_score(self, totals: Array, share: float) -> ReleasedScore:
-        """Returns micro-F1 from the hits and errors of a subgroup, and its share of those of its column."""
-        variance = self._noise_std("subgroups") ** 2 + (self._cut_off("subgroups") * share) ** 2
-        sampling = _independent_covariance(totals) * self._design_effect
-        return self._micro_f1(totals, covariance=np.eye(2) * variance + sampling)
+    # What the scores are computed from
 
     def _block(self, name: str) -> Array:
-        """Returns the noisy sums of a block, in records and labels."""
+        """Returns the noisy sums of a block."""
         return np.asarray(self.sums[name] * (self.design.clips[name] / STEPS_PER_CLIP))
 
     def _noise_std(self, name: str) -> float:
-        """Returns the standard deviation of the noise in each sum of a block, in records and labels."""
+        """Returns the standard deviation of the noise in each sum of a block."""
         stds = self.design.noise_stds(self.noise_multiplier)
         return stds[name] * self.design.clips[name] / STEPS_PER_CLIP
 
-    def _cut_off(self, name: str) -> float:
-        """Returns the length that the clip of a block cuts off all groups, by public records, in records and labels."""
+    def _clipping_bias(self, name: str) -> float:
+        """Returns the length that the clip of a block takes off the sum of all groups, estimated on public records."""
         return self.design.clip_losses[name] * self.num_groups
 
     @property
     def _variance_of_totals(self) -> float:
-        """Returns the variance of the number of hits, and of that of errors, by noise and clip."""
-        return self._noise_std("totals") ** 2 + self._cut_off("totals") ** 2
-
-    def _rng(self) -> np.random.Generator:
-        return np.random.default_rng(0)
+        """The variance of the number of hits, and of that of errors, by noise and clip."""
+        return self._noise_std("totals") ** 2 + self._clipping_bias("totals") ** 2
 
     @cached_property
     def _num_known(self) -> float:
-        """Returns the number of test records, as if all had all labels known; groups of many records count less."""
+        """The number of test records, as if all had all labels known; groups of many records count less."""
         if "sizes" not in self.sums:
             return float(self.num_groups)
         return float(
             np.clip(self._block("sizes")[1], 1.0, self.num_groups * self.design.most_records)
         )
 
+    @property
+    def _num_known_labels(self) -> float:
+        """The number of known labels of all test records together."""
+        return self._num_known * self.design.num_labels
+
     @cached_property
     def _totals(self) -> Array:
-        """Returns the numbers of hits and errors over all labels, `[2]`."""
+        """The numbers of hits and errors over all labels, `[2]`."""
         return np.maximum(self._block("totals"), 0.0)
 
     @cached_property
     def _sampling_covariance(self) -> Array:
-        """Returns the covariance of hits and errors over test sets drawn again, `[2, 2]`, rather too large."""
+        """The covariance of hits and errors over test sets drawn again, `[2, 2]`, rather too large."""
         squares = self._block("squares")
         noise = self._noise_std("squares")
         cross = squares[1] / math.sqrt(2)
@@ -136,83 +139,53 @@ class ScoreEstimates:
         return np.asarray((vectors * np.maximum(values, 0)) @ vectors.T)
 
     @cached_property
-    def _design_effect(self) -> float:
-        """Returns how much more micro-F1 varies over test sets than it would with independent labels, >= 1."""
-        hits, errors = self._totals
-        slope = np.array([errors, -hits])  # of micro-F1, up to a factor
-        variance = slope @ self._sampling_covariance @ slope
-        independent = slope @ _independent_covariance(self._totals) @ slope
+    def _variance_inflation(self) -> float:
+        """The variance of micro-F1 over test sets, divided by that for independent labels, >= 1.
+
+        Labels of a record, and records of a group, are right or wrong together. So all scores vary more than they would
+        with independent labels, and this factor is taken for all of them. Surveys call it the design effect.
+        """
+        gradient = self._micro_f1_gradient
+        variance = gradient @ self._sampling_covariance @ gradient
+        independent = gradient @ _independent_covariance(self._totals) @ gradient
         if independent <= 0:
             return 1.0
-        return float(np.clip(variance / independent, 1.0, _MOST_EFFECT))
+        return float(np.clip(variance / independent, 1.0, _MAX_VARIANCE_INFLATION))
+
+    @property
+    def _micro_f1_gradient(self) -> Array:
+        """The gradient of micro-F1 by the numbers of hits and errors, up to a factor, `[2]`."""
+        hits, errors = self._totals
+        return np.array([errors, -hits])
 
     @property
     def _totals_covariance(self) -> Array:
-        """Returns the covariance of hits and errors by noise and by the draw of the test records, `[2, 2]`."""
+        """The covariance of hits and errors by noise and by the draw of the test records, `[2, 2]`."""
         noise = np.eye(2) * self._variance_of_totals
-        independent = _independent_covariance(self._totals) * self._design_effect
-        slope = np.array([self._totals[1], -self._totals[0]])
+        independent = _independent_covariance(self._totals) * self._variance_inflation
+        gradient = self._micro_f1_gradient
         sampling = self._sampling_covariance
-        if slope @ sampling @ slope < slope @ independent @ slope:
+        if gradient @ sampling @ gradient < gradient @ independent @ gradient:
             sampling = independent
         return np.asarray(noise + sampling)
 
-    def _micro_f1(self, totals: Array, covariance: Array) -> ReleasedScore:
-        """Returns micro-F1 from the numbers of hits and errors, with their covariance."""
-        normal = self._rng().multivariate_normal(np.zeros(2), covariance, size=_NUM_DRAWS)
-        draws = np.maximum(totals + normal, 0.0)
-        ends = np.percentile(_f1(draws[:, 0], draws[:, 1]), _TWO_SIDED)
-        return _score(_f1(totals[0], totals[1]), ends)
-
-    def _accuracy(self) -> ReleasedScore:
-        """Returns the share of known labels that are predicted rightly."""
-        errors = self._totals[1]
-        cells = self._num_known * self.design.num_labels
-        sampling = max(self._sampling_covariance[1, 1] - errors**2 / self.num_groups, errors)
-        noise = self._variance_of_totals
-        rng = self._rng()
-        drawn_errors = errors + rng.standard_normal(_NUM_DRAWS) * math.sqrt(noise + sampling)
-        drawn_cells = np.full(_NUM_DRAWS, cells)
-        if "sizes" in self.sums:
-            std = self._noise_std("sizes") * self.design.num_labels
-            drawn_cells = np.maximum(cells + rng.standard_normal(_NUM_DRAWS) * std, cells / 10)
-        ends = np.percentile(1 - drawn_errors / drawn_cells, _TWO_SIDED)
-        return _score(1 - errors / cells, ends)
-
-    def _calibration_error(self) -> ReleasedScore:
-        """Returns the sum over bins of |labels - probabilities|, over the number of known labels.
-
-        Let d be the differences and e their errors. Then |d + e| - |d| <= |e|, and |d| - |d + e| <= -sign(d) e. So both
-        ends of the interval hold whatever the differences are.
-        """
-        differences = self._calibration_differences
-        variances = self._calibration_variances
-        cells = self._num_known * self.design.num_labels
-        noisy = float(np.abs(differences).sum())
-        errors = self._rng().standard_normal((_NUM_DRAWS, CALIBRATION_BINS)) * np.sqrt(variances)
-        too_high = np.percentile(np.abs(errors).sum(axis=1), _TWO_SIDED[1])
-        too_low = _NORMAL_QUANTILE * math.sqrt(variances.sum())
-        signal = max(0.0, 1 - variances.sum() / max(float(np.square(differences).sum()), 1e-300))
-        ends = np.array([noisy - too_high, noisy + too_low]) / cells
-        return _score(math.sqrt(signal) * noisy / cells, ends)
-
     @cached_property
     def _calibration_differences(self) -> Array:
-        """Returns the sum of labels - probabilities in each bin of probability, `[CALIBRATION_BINS]`."""
+        """The sum of labels - probabilities in each bin of probability, `[CALIBRATION_BINS]`."""
         sums = self._block("calibration").reshape(2, CALIBRATION_BINS)
         return np.asarray(sums[0] - sums[1])
 
     @cached_property
     def _calibration_variances(self) -> Array:
-        """Returns the variances of these sums by noise and by the draw of the test records, `[CALIBRATION_BINS]`."""
+        """The variances of these sums by noise and by the draw of the test records, `[CALIBRATION_BINS]`."""
         of_record = self.design.model.variances(CALIBRATION_BINS)
-        sampling = of_record * self._num_known * self._design_effect
-        cut_off = self._cut_off("calibration") ** 2 / CALIBRATION_BINS
-        return np.asarray(2 * self._noise_std("calibration") ** 2 + cut_off + sampling)
+        sampling = of_record * self._num_known * self._variance_inflation
+        clipping = self._clipping_bias("calibration") ** 2 / CALIBRATION_BINS
+        return np.asarray(2 * self._noise_std("calibration") ** 2 + clipping + sampling)
 
     @cached_property
     def _models(self) -> list[ScoreModel]:
-        """Returns the student's model of records, corrected by the calibration sums.
+        """The student's model of records, corrected by the calibration sums.
 
         The first is the most likely one. Two others lie a standard deviation beside it, with a lower and a higher
         slope.
@@ -222,30 +195,94 @@ class ScoreEstimates:
             variances=self._calibration_variances / self._num_known**2,
         )
 
-    def _influenced_scores(self) -> tuple[ReleasedScore, ReleasedScore]:
-        """Returns macro-F1 and the mean average precision."""
+    # A method for each score
+
+    def _micro_f1(self, totals: Array, covariance: Array) -> ReleasedScore:
+        """Returns micro-F1 from the numbers of hits and errors, with their covariance."""
+        normal = _interval_rng().multivariate_normal(np.zeros(2), covariance, size=_NUM_DRAWS)
+        draws = np.maximum(totals + normal, 0.0)
+        ends = np.percentile(_f1(draws[:, 0], draws[:, 1]), _TWO_SIDED)
+        return _score(_f1(totals[0], totals[1]), ends)
+
+    def _accuracy(self) -> ReleasedScore:
+        """Returns the share of known labels that are predicted rightly."""
+        errors = self._totals[1]
+        num_labels = self._num_known_labels
+        # the variance of a sum over groups; noise may make it too small, so it is at least that of independent labels
+        sampling = max(self._sampling_covariance[1, 1] - errors**2 / self.num_groups, errors)
+        noise = self._variance_of_totals
+        rng = _interval_rng()
+        drawn_errors = errors + rng.standard_normal(_NUM_DRAWS) * math.sqrt(noise + sampling)
+        drawn_num_labels = np.full(_NUM_DRAWS, num_labels)
+        if "sizes" in self.sums:
+            std = self._noise_std("sizes") * self.design.num_labels
+            normal = rng.standard_normal(_NUM_DRAWS)
+            # the floor keeps a denominator that noise made tiny from dividing
+            drawn_num_labels = np.maximum(num_labels + normal * std, num_labels / 10)
+        ends = np.percentile(1 - drawn_errors / drawn_num_labels, _TWO_SIDED)
+        return _score(1 - errors / num_labels, ends)
+
+    def _influenced_score(self, block: str) -> ReleasedScore:
+        """Returns macro-F1 or the mean average precision, from the sums of influences in its block.
+
+        The score is its value on public records, plus the mean influence of the test records, plus a second-order term.
+        """
+        index = INFLUENCE_BLOCKS.index(block)
         influences = self.design.influences
-        reference = self.design.model
-        model, *others = self._models
-        scores = []
-        for place, name in enumerate(INFLUENCE_BLOCKS):
-            sums = self._block(name)
-            moved = (sums[0] - sums[1]) / self._num_known
-            first = reference.scores[place]
-            # what the model knows of the terms of second order
-            second = [
-                each.scores[place] - first - each.expected(influences)[place]
-                for each in (model, *others)
-            ]
-            beside = max(abs(each - second[0]) for each in second)
-            noise = math.sqrt(2) * self._noise_std(name) / self._num_known
-            square = model.expected(influences, power=2)[place]
-            sampling = math.sqrt(square * self._design_effect / self._num_known)
-            cut_off = self._cut_off(name) / self._num_known
-            std = math.hypot(noise, sampling, cut_off, second[0], beside)
-            value = first + moved + second[0]
-            scores.append(_score(value, value + np.array([-1, 1]) * _NORMAL_QUANTILE * std))
-        return scores[0], scores[1]
+        sums = self._block(block)
+        public_value = self.design.model.scores[index]
+        mean_influence = (sums[0] - sums[1]) / self._num_known
+        # What influences, which are of first order, leave out of each model's score.
+        second_order, *second_order_aside = [
+            model.scores[index] - public_value - model.expected(influences)[index]
+            for model in self._models
+        ]
+        model_error = max(abs(aside - second_order) for aside in second_order_aside)
+        noise = math.sqrt(2) * self._noise_std(block) / self._num_known
+        mean_square = self._models[0].expected(influences, power=2)[index]
+        sampling = math.sqrt(mean_square * self._variance_inflation / self._num_known)
+        clipping = self._clipping_bias(block) / self._num_known
+        std = math.hypot(noise, sampling, clipping, second_order, model_error)
+        value = public_value + mean_influence + second_order
+        return _score(value, value + np.array([-1, 1]) * _NORMAL_QUANTILE * std)
+
+    def _calibration_error(self) -> ReleasedScore:
+        """Returns the sum over bins of |labels - probabilities|, over the number of known labels.
+
+        Let d be the differences and e their errors. Then |d + e| - |d| <= |e|, and |d| - |d + e| <= -sign(d) e. So both
+        ends of the interval hold whatever the differences are.
+
+        The errors make the sum of |d + e| too large. So the score is that sum times sqrt(s). Here s is the share of the
+        sum of squares (d + e)**2 that the variance of the errors does not explain.
+        """
+        differences = self._calibration_differences
+        variances = self._calibration_variances
+        num_labels = self._num_known_labels
+        noisy = float(np.abs(differences).sum())
+        normal = _interval_rng().standard_normal((_NUM_DRAWS, CALIBRATION_BINS))
+        errors = normal * np.sqrt(variances)
+        too_high = np.percentile(np.abs(errors).sum(axis=1), _TWO_SIDED[1])
+        too_low = _NORMAL_QUANTILE * math.sqrt(variances.sum())
+        sum_of_squares = float(np.square(differences).sum())
+        # 1e-300 keeps all differences of 0 from dividing by 0
+        signal_share = max(0.0, 1 - variances.sum() / max(sum_of_squares, 1e-300))
+        ends = np.array([noisy - too_high, noisy + too_low]) / num_labels
+        return _score(math.sqrt(signal_share) * noisy / num_labels, ends)
+
+    def _subgroup_score(self, totals: Array, share: float) -> ReleasedScore:
+        """Returns micro-F1 from the hits and errors of a subgroup, and its share of those of its column."""
+        clipping = self._clipping_bias("subgroups") * share
+        variance = self._noise_std("subgroups") ** 2 + clipping**2
+        sampling = _independent_covariance(totals) * self._variance_inflation
+        return self._micro_f1(totals, covariance=np.eye(2) * variance + sampling)
+
+
+def _interval_rng() -> np.random.Generator:
+    """Returns random numbers for the ends of intervals; the fixed seed gives every reader of the sums the same ends.
+
+    No privacy depends on these numbers: they perturb sums that are released.
+    """
+    return np.random.default_rng(0)
 
 
 def _independent_covariance(totals: Array) -> Array:
