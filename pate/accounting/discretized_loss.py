@@ -7,7 +7,7 @@ moved to the two ends of the interval, so that both distributions keep their pro
     at (i + 1) h:   (P - e^(i h) Q) / (1 - e^-h),        at i h:   the rest of P.
 
 The discretized pair is easier to distinguish: the expectation of any function that is convex in e^-loss grows
-(docs/proofs/pld.md).
+(docs/proofs/pld.md). The literature calls the distribution of the loss the privacy loss distribution (PLD).
 """
 
 import math
@@ -20,11 +20,12 @@ from numpy.typing import NDArray
 from pate.accounting.gaussian_pairs import SampledPair, ShiftedMaximum, Tails
 from pate.accounting.special import Array
 
-# relative to the spacing: how well the ends of an interval are known at best
-_LOCATION_ERROR = 1e-9
-_NUM_BISECTIONS = 80
-_MASS_ROUNDING = 2.0**-44
-_LARGEST_LOSS = 700.0  # a larger one counts as missing; its exponential may be no float
+_LOCATION_ERROR = 1e-9  # the smallest error of the end of an interval, as a fraction of the spacing
+_NUM_BISECTIONS = (
+    80  # halvings of the interval of a search; after them its ends are neighboring floats
+)
+_MASS_ROUNDING = 2.0**-44  # the relative rounding error of a tail probability
+_LARGEST_LOSS = 700.0  # a larger one counts as infinite; its exponential may be no float
 
 
 class _Masses(NamedTuple):
@@ -35,9 +36,13 @@ class _Masses(NamedTuple):
 
 
 class _Cells(NamedTuple):
-    """The places at which the loss is a multiple of the spacing, and these multiples, `[num_intervals + 1]` each."""
+    """The points x where the loss is a multiple of the spacing, and these multiples, `[num_intervals + 1]` each.
 
-    places: Array
+    Both rise. The points cut the part of the real line that the grid covers into intervals. The loss at the first point
+    may be above its multiple, because the search for points begins there.
+    """
+
+    points: Array
     multiples: NDArray[np.int64]
 
 
@@ -50,9 +55,9 @@ def discretized_loss(
 ) -> tuple[Array, float]:
     """Returns the distribution of the privacy loss of a pair, discretized on multiples of a spacing.
 
-    A `ShiftedMaximum` is symmetrized: its upper part, from the place x with P(M + shift > x) = P(M <= x) on, is joined
-    with the mirror image of that part, in which both distributions are exchanged and the loss is negated. For one
-    normal, the only maximum for which the function is used, the result is the pair itself.
+    A `ShiftedMaximum` must be that of one normal, which is a Gaussian release. It is its own mirror image: where both
+    distributions are exchanged and x is reflected, the loss is negated. So only the intervals with losses above 0 are
+    searched, and each of them is added a second time as its image.
 
     Args:
         pair: the pair.
@@ -63,63 +68,106 @@ def discretized_loss(
     Returns:
         The probabilities of the losses -n..n times the spacing, `[2 n + 1]`, and the probability of an infinite loss,
         all under the distribution that positive losses favor. n is at most `largest_multiple` + 2.
+
+    The delta at epsilon = 1 of a Gaussian release whose noise has the standard deviation of its sensitivity is .12694:
+
+    >>> pair = ShiftedMaximum(num_normals=1, mean_shift=1.0)
+    >>> masses, infinite_mass = discretized_loss(pair, 0.01, largest_multiple=1000, negligible_mass=1e-12)
+    >>> n = len(masses) // 2
+    >>> losses = 0.01 * np.arange(-n, n + 1)
+    >>> delta = infinite_mass + masses @ np.maximum(-np.expm1(1.0 - losses), 0.0)
+    >>> round(float(delta), 5)
+    0.12694
     """
-    places, multiples = _cells(
+    cells = _cells(
         pair, spacing=spacing, largest_multiple=largest_multiple, negligible_mass=negligible_mass
     )
-    location_error = _LOCATION_ERROR + pair.loss_rounding(places) / spacing  # [C + 1]
-    blur = np.maximum(location_error[:-1], location_error[1:])
-    # under the distribution that the losses favor, and under its neighbor
-    p = _interval_masses(pair.first(places))
-    q = _interval_masses(pair.second(places))
-    last = int(np.abs(multiples).max())
-    masses = np.zeros(2 * last + 3)
-    middle = last + 1
-    losses = multiples.astype(np.float64) * spacing
-    scale = -math.expm1(-spacing)
-
-    def add_intervals(
-        smaller_losses: Array, favored_masses: _Masses, other_masses: _Masses
-    ) -> None:
-        """Adds the probabilities of intervals to the grid, at both ends of each interval, and rounding errors beyond.
-
-        Args:
-            smaller_losses: the smaller loss of each interval, `[num_intervals]`.
-            favored_masses: the probabilities under the distribution that positive losses favor.
-            other_masses: the probabilities under the other distribution.
-        """
-        ratio = np.exp(smaller_losses)
-        to_upper_end = np.clip(
-            (favored_masses.values - ratio * other_masses.values) / scale,
-            0.0,
-            favored_masses.values,
-        )
-        # What rounding and the search for the ends may have moved goes one point farther, where the price is larger.
-        moved_by_rounding = (favored_masses.rounding + ratio * other_masses.rounding) / scale + (
-            favored_masses.values + favored_masses.rounding
-        ) * blur
-        index = middle + np.round(smaller_losses / spacing).astype(np.int64)
-        np.add.at(masses, index, favored_masses.values - to_upper_end)
-        np.add.at(masses, index + 1, to_upper_end)
-        np.add.at(masses, index + 2, 2 * moved_by_rounding)
-
-    add_intervals(losses[:-1], p, q)
-    if not isinstance(pair, SampledPair):
-        add_intervals(-losses[1:], q, p)
-    end_tails = pair.first(places[[0, -1]])
-    below_first = float(end_tails.below[0])
-    above_first, beyond_last = end_tails.above.tolist()
+    location_error = _LOCATION_ERROR + pair.loss_rounding(cells.points) / spacing
+    end_error = np.maximum(location_error[:-1], location_error[1:])  # [num_intervals]
+    first_masses = _interval_masses(pair.first(cells.points))
+    second_masses = _interval_masses(pair.second(cells.points))
+    # the loss 0 is in the middle, and two points beyond the last multiple take rounding errors
+    masses = np.zeros(2 * int(np.abs(cells.multiples).max()) + 3)
+    _add_intervals(
+        masses,
+        lower_multiples=cells.multiples[:-1],
+        spacing=spacing,
+        favored_masses=first_masses,
+        other_masses=second_masses,
+        end_error=end_error,
+    )
     if isinstance(pair, SampledPair):
-        masses[middle + int(multiples[0]) + 1] += below_first * (1 + _MASS_ROUNDING)
+        infinite_mass = _add_tails(masses, pair, cells)
     else:
-        other_above, other_beyond = pair.second(places[[0, -1]]).above.tolist()
-        masses[middle - int(multiples[-1])] += other_beyond
-        beyond_last += abs(1 - above_first - other_above)  # mass that has no mirror image
-    return masses, beyond_last * (1 + _MASS_ROUNDING)
+        _add_intervals(
+            masses,
+            lower_multiples=-cells.multiples[1:],
+            spacing=spacing,
+            favored_masses=second_masses,
+            other_masses=first_masses,
+            end_error=end_error,
+        )
+        infinite_mass = _add_mirrored_tails(masses, pair, cells)
+    return masses, infinite_mass * (1 + _MASS_ROUNDING)
+
+
+def _add_intervals(
+    masses: Array,
+    *,
+    lower_multiples: NDArray[np.int64],
+    spacing: float,
+    favored_masses: _Masses,
+    other_masses: _Masses,
+    end_error: Array,
+) -> None:
+    """Adds the probabilities of intervals to the grid, at both ends of each interval, and rounding errors beyond.
+
+    Args:
+        masses: the probabilities of the losses on the grid, with loss 0 in the middle; the function changes them.
+        lower_multiples: the smaller loss of each interval, as a multiple of the spacing, `[num_intervals]`.
+        spacing: the spacing of the grid.
+        favored_masses: the probabilities under the distribution that positive losses favor.
+        other_masses: the probabilities under the other distribution.
+        end_error: the error of the ends of each interval, as a fraction of the spacing, `[num_intervals]`.
+    """
+    ratio = np.exp(lower_multiples * spacing)
+    scale = -math.expm1(-spacing)
+    to_upper_end = np.clip(
+        (favored_masses.values - ratio * other_masses.values) / scale, 0.0, favored_masses.values
+    )
+    # What rounding and the search for the ends may have moved goes one point farther, where the price is larger.
+    moved_by_rounding = (favored_masses.rounding + ratio * other_masses.rounding) / scale + (
+        favored_masses.values + favored_masses.rounding
+    ) * end_error
+    index = len(masses) // 2 + lower_multiples
+    np.add.at(masses, index, favored_masses.values - to_upper_end)
+    np.add.at(masses, index + 1, to_upper_end)
+    np.add.at(masses, index + 2, 2 * moved_by_rounding)
+
+
+def _add_tails(masses: Array, pair: SampledPair, cells: _Cells) -> float:
+    """Adds the probability left of all intervals to the grid, and returns that right of them, of an infinite loss."""
+    tails = pair.first(cells.points[[0, -1]])
+    # Losses left of the first point are below the multiple at the second point, to which they are rounded up.
+    rounded_up = len(masses) // 2 + int(cells.multiples[0]) + 1
+    masses[rounded_up] += float(tails.below[0]) * (1 + _MASS_ROUNDING)
+    return float(tails.above[1])
+
+
+def _add_mirrored_tails(masses: Array, pair: ShiftedMaximum, cells: _Cells) -> float:
+    """Adds the mirror image of what lies right of all intervals, and returns the probability of an infinite loss."""
+    ends = cells.points[[0, -1]]
+    first_above_start, first_above_last = pair.first(ends).above.tolist()
+    second_above_start, second_above_last = pair.second(ends).above.tolist()
+    # Losses of the image are below minus the last multiple, to which they are rounded up.
+    masses[len(masses) // 2 - int(cells.multiples[-1])] += second_above_last
+    # The part right of the first point and its image have all mass, up to the error of the search for that point.
+    unassigned_mass = abs(1 - first_above_start - second_above_start)
+    return float(first_above_last + unassigned_mass)
 
 
 def _interval_masses(tails: Tails) -> _Masses:
-    """Returns the probabilities between neighboring places, given the tail probabilities at the places.
+    """Returns the probabilities between neighboring points, given the tail probabilities at the points.
 
     Each is a difference of the smaller of both tails, which keeps its digits.
     """
@@ -136,42 +184,45 @@ def _cells(
     largest_multiple: int,
     negligible_mass: float,
 ) -> _Cells:
-    """Returns the places at which the loss is a multiple of the spacing; `discretized_loss` explains the arguments."""
+    """Returns the points at which the loss is a multiple of the spacing; `discretized_loss` explains the arguments."""
     clipped_multiple = min(largest_multiple, int(_LARGEST_LOSS / spacing))
 
-    def are_beyond_ends(x: Array) -> NDArray[np.bool_]:
-        """Returns two booleans: whether the grid begins left of x[0], and whether it ends left of x[1]."""
-        above = pair.first(x).above
+    def is_right_of_start(x: Array) -> NDArray[np.bool_]:
+        """Returns whether the grid begins left of x; that of a mirrored pair begins at the loss 0."""
         if isinstance(pair, SampledPair):
-            begins = pair.loss(x) > -clipped_multiple * spacing
-        else:
-            begins = pair.second(x).below > above
-        return np.where([True, False], begins, above < negligible_mass)
+            return np.asarray(pair.loss(x) > -clipped_multiple * spacing)
+        return np.asarray(pair.second(x).below > pair.first(x).above)
 
-    def exceed_multiples(x: Array) -> NDArray[np.bool_]:
-        return np.asarray(pair.loss(x) > multiples * spacing)
+    def is_tail_negligible(x: Array) -> NDArray[np.bool_]:
+        return np.asarray(pair.first(x).above < negligible_mass)
 
-    ends = _bisected(
-        are_beyond_ends, low=np.full(2, -pair.farthest), high=np.full(2, pair.farthest)
-    )
-    low, high = np.clip(pair.loss(ends) / spacing, -clipped_multiple, clipped_multiple).tolist()
+    farthest = np.array([pair.farthest])
+    start = _bisected(is_right_of_start, low=-farthest, high=farthest)
+    end = _bisected(is_tail_negligible, low=-farthest, high=farthest)
+    losses = pair.loss(np.concatenate([start, end]))
+    low, high = np.clip(losses / spacing, -clipped_multiple, clipped_multiple).tolist()
     first = math.floor(low)
     multiples = np.arange(first, max(math.ceil(high), first + 1) + 1)
-    num_places = len(multiples)
-    places = _bisected(
-        exceed_multiples, low=np.full(num_places, ends[0]), high=np.full(num_places, pair.farthest)
+
+    def exceeds_multiple(x: Array) -> NDArray[np.bool_]:
+        return np.asarray(pair.loss(x) > multiples * spacing)
+
+    points = _bisected(
+        exceeds_multiple,
+        low=np.repeat(start, len(multiples)),
+        high=np.repeat(farthest, len(multiples)),
     )
-    places[0] = ends[0]
-    return _Cells(places=places, multiples=multiples)
+    points[:1] = start
+    return _Cells(points=points, multiples=multiples)
 
 
 def _bisected(condition: Callable[[Array], NDArray[np.bool_]], low: Array, high: Array) -> Array:
-    """Returns, for each of several conditions, the smallest place at which it holds, `[num_conditions]`, by bisection.
+    """Returns, for each of several conditions, the smallest x at which it holds, `[num_conditions]`, by bisection.
 
     Args:
-        condition: a function from one place for each condition to booleans, which are True from some place on.
-        low: a place at which each condition is False, `[num_conditions]`.
-        high: a place at which each condition is True, `[num_conditions]`.
+        condition: a function from one x for each condition to booleans, which are True from some x on.
+        low: an x at which each condition is False, `[num_conditions]`.
+        high: an x at which each condition is True, `[num_conditions]`.
     """
     for _ in range(_NUM_BISECTIONS):
         middle = (low + high) / 2
