@@ -13,7 +13,9 @@ from tests.refusals import refused
 @pytest.fixture(scope="module")
 def bounds() -> AttackBounds:
     """Returns the bounds of a Gaussian release with mu = 1.5."""
-    return AttackBounds.from_accountant(pa.AutoAccountant().compose(pa.GaussianEvent(1 / 1.5)))
+    return AttackBounds.from_accountant(
+        pa.AutoAccountant().compose(pa.GaussianEvent(noise_multiplier=1 / 1.5))
+    )
 
 
 def test_bounds_are_closed_forms_rounded_up(bounds: AttackBounds) -> None:
@@ -34,7 +36,7 @@ def test_sentence_names_the_share_at_one_percent(bounds: AttackBounds) -> None:
 
 def test_rows_say_that_no_mu_is_known() -> None:
     """A release that may fail has rows in which no mu is known."""
-    failing = pa.ApproximateEvent(pa.GaussianEvent(1.0), failure_prob=1e-7)
+    failing = pa.ApproximateEvent(pa.GaussianEvent(noise_multiplier=1.0), failure_prob=1e-7)
     rows = dict(AttackBounds.from_accountant(pa.AutoAccountant().compose(failing)).rows)
     assert rows["mu of a Gaussian release that hides a member no better"] == "none is known"
 
@@ -47,7 +49,7 @@ def test_share_above_one_is_refused() -> None:
 
 def test_percentages_are_rounded_up() -> None:
     """A percentage is never below the probability."""
-    assert percent(0.21301) == "21.4%"
-    assert percent(1.0) == "100%"
-    assert percent(0.0000125) == "0.00125%"
-    assert percent(math.nextafter(0.01, 1)) == "1.1%"
+    assert percent(probability=0.21301) == "21.4%"
+    assert percent(probability=1.0) == "100%"
+    assert percent(probability=0.0000125) == "0.00125%"
+    assert percent(probability=math.nextafter(0.01, 1)) == "1.1%"

@@ -42,13 +42,13 @@ def test_less_noise_than_was_fitted_costs_more_than_the_budget() -> None:
     The fitted noise costs between 2.999 and 3; noise that is 1% smaller costs more than 3.
     """
     budget = Budget(epsilon=3.0, delta=1e-6, accountant=RdpAccountant)
-    fitted = GaussianVotes(noise_std=1.0).fitted(budget, shape=SHAPE)
+    fitted_votes = GaussianVotes(noise_std=1.0).fitted(budget, shape=SHAPE)
 
-    def epsilon(aggregator: GaussianVotes) -> float:
+    def renyi_epsilon(aggregator: GaussianVotes) -> float:
         return RdpAccountant().compose(aggregator.event(SHAPE)).get_epsilon(target_delta=1e-6)
 
-    assert 2.999 < epsilon(fitted) <= 3.0
-    assert epsilon(fitted.scaled(noise_factor=0.99)) > 3.0
+    assert 2.999 < renyi_epsilon(aggregator=fitted_votes) <= 3.0
+    assert renyi_epsilon(aggregator=fitted_votes.scaled(noise_factor=0.99)) > 3.0
 
 
 def test_epsilon_is_infinite_where_failures_reach_delta() -> None:

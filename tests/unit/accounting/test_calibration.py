@@ -31,19 +31,22 @@ def test_calibrated_noise_meets_the_target_and_slightly_less_does_not(
 
     noise = pa.calibrate(event_for, target_epsilon=target, target_delta=1e-6, start=start)
 
-    def spent(noise: float) -> float:
-        return pa.AutoAccountant().compose(event_for(noise)).get_epsilon(target_delta=1e-6)
+    def epsilon_with_noise(noise: float) -> float:
+        return pa.AutoAccountant().compose(event_for(noise=noise)).get_epsilon(target_delta=1e-6)
 
-    assert spent(noise) <= target < spent(noise * (1 - 2e-4))
-    by_renyi = pa.calibrate(
+    assert epsilon_with_noise(noise=noise) <= target < epsilon_with_noise(noise=noise * (1 - 2e-4))
+    renyi_noise = pa.calibrate(
         event_for,
         accountant=pa.RdpAccountant,
         target_epsilon=target,
         target_delta=1e-6,
         start=start,
     )
-    assert pa.RdpAccountant().compose(event_for(by_renyi)).get_epsilon(target_delta=1e-6) <= target
-    assert noise < by_renyi
+    assert (
+        pa.RdpAccountant().compose(event_for(noise=renyi_noise)).get_epsilon(target_delta=1e-6)
+        <= target
+    )
+    assert noise < renyi_noise
 
 
 @pytest.mark.parametrize("target", [0.2, 3.0])
@@ -63,7 +66,7 @@ def test_calibration_calls_a_slow_accountant_a_few_times_only(target: float) -> 
         return pa.PureDpEvent(epsilon=1 / noise)
 
     noise = pa.calibrate(
-        lambda noise: pa.SelfComposedEvent(event=event_for(noise), count=30),
+        event_for=lambda noise: pa.SelfComposedEvent(event=event_for(noise=noise), count=30),
         target_epsilon=target,
         target_delta=1e-6,
         accountant=Counting,
@@ -81,7 +84,7 @@ def test_largest_count_finds_every_boundary() -> None:
     """
     for boundary, maximum, guess in itertools.product(range(70), (0, 11, 64), (0, 1, 10, 64, 100)):
         count = largest_count(
-            lambda n, boundary=boundary: n <= boundary, maximum=maximum, guess=guess
+            is_affordable=lambda n, boundary=boundary: n <= boundary, maximum=maximum, guess=guess
         )
         assert count == min(boundary, maximum)
 

@@ -22,12 +22,12 @@ from pate.accounting.gaussian_pairs import ShiftedMaximum
 Array = NDArray[np.float64]
 
 
-def hockey_stick(grid: LossGrid) -> Array:
+def deltas_without_later_events(grid: LossGrid) -> Array:
     """Returns max(0, 1 - e^x) at each point x of the grid: the delta at epsilon x if no event follows."""
     return np.asarray(-np.expm1(np.minimum(grid.points, 0.0)))
 
 
-def stepped(pairs: DominatingPairs, grid: LossGrid, later_deltas: Array) -> Array:
+def deltas_before_event(pairs: DominatingPairs, grid: LossGrid, later_deltas: Array) -> Array:
     """Returns the deltas of one event followed by later events, at each point of the grid.
 
     `later_deltas` has the deltas of the later events alone, at the same points.
@@ -35,20 +35,22 @@ def stepped(pairs: DominatingPairs, grid: LossGrid, later_deltas: Array) -> Arra
     return composition_step(pairs, grid, negligible=1e-15)(later_deltas)
 
 
-def smooth(epsilon: float, mu: float = 0.3) -> float:
+def gaussian_delta_at(epsilon: float, mu: float = 0.3) -> float:
     """Returns the delta of a Gaussian pair at an epsilon of any sign: convex in e^epsilon, falling from 1 to 0."""
     if epsilon >= 0:
-        return gaussian_delta(mu, epsilon=epsilon)
-    return -math.expm1(epsilon) + math.exp(epsilon) * gaussian_delta(mu, epsilon=-epsilon)
+        return gaussian_delta(mu=mu, epsilon=epsilon)
+    return -math.expm1(epsilon) + math.exp(epsilon) * gaussian_delta(mu=mu, epsilon=-epsilon)
 
 
 def mean_later_delta(upper_loss: float, lower_loss: float, loss: float) -> float:
-    """Returns the mean delta of `smooth` after one two-point pair, at epsilon `loss` less the loss of the pair.
+    """Returns the mean of `gaussian_delta_at` after one two-point pair, at epsilon `loss` less the loss of the pair.
 
     The pair has the losses `upper_loss` and `lower_loss`, with their probabilities under its first distribution.
     """
     first, second = two_point_probabilities(upper_loss, lower_loss)
-    return first * smooth(loss - upper_loss) + second * smooth(loss - lower_loss)
+    return first * gaussian_delta_at(epsilon=loss - upper_loss) + second * gaussian_delta_at(
+        epsilon=loss - lower_loss
+    )
 
 
 @pytest.mark.slow
@@ -62,10 +64,10 @@ def test_a_span_step_is_a_close_upper_bound_over_its_pairs(
     It exceeds the best pair's value by at most 1% plus 1e-4. Both are compared at seven losses of the grid.
     """
     grid = LossGrid(first_index=-200, num_points=500, spacing=rounded_spacing(spacing))
-    values_after = stepped(
-        Span(length=loss_range),
-        grid,
-        later_deltas=np.array([smooth(x) for x in grid.points.tolist()]),
+    values_after = deltas_before_event(
+        pairs=Span(length=loss_range),
+        grid=grid,
+        later_deltas=np.array([gaussian_delta_at(epsilon=x) for x in grid.points.tolist()]),
     )
     for index in range(150, 260, 18):
         x = float(grid.points[index])
@@ -83,8 +85,8 @@ def test_the_bend_between_two_ends_of_a_piece_is_needed() -> None:
     most 1.5 times this value.
     """
     grid = LossGrid(first_index=-100, num_points=300, spacing=rounded_spacing(spacing=0.4))
-    values = hockey_stick(grid)
-    values_after = stepped(Span(length=0.4), grid, later_deltas=values)
+    values = deltas_without_later_events(grid)
+    values_after = deltas_before_event(pairs=Span(length=0.4), grid=grid, later_deltas=values)
     at = int(np.flatnonzero(grid.points == 0)[0])
     best = max(
         two_point_probabilities(upper_loss=t, lower_loss=t - 0.4)[0] * -math.expm1(-t)
@@ -102,11 +104,11 @@ def test_the_step_of_a_box_bounds_every_pair_in_it() -> None:
     It exceeds the best pair's value by at most 0.1% plus 1e-6. The first call of the step splits
     boxes, and four later calls reuse them.
     """
-    root = dominating_pairs(OneBitEvent(tuple(np.linspace(-3, 3, 40).tolist()), reach=2))
+    root = dominating_pairs(OneBitEvent(logits=tuple(np.linspace(-3, 3, 40).tolist()), reach=2))
     assert isinstance(root, Box)
     grid = LossGrid(first_index=-300, num_points=700, spacing=rounded_spacing(spacing=0.01))
-    values = np.array([smooth(x) for x in grid.points.tolist()])
-    step = composition_step(root, grid, negligible=1e-15)
+    values = np.array([gaussian_delta_at(epsilon=x) for x in grid.points.tolist()])
+    step = composition_step(pairs=root, grid=grid, negligible=1e-15)
     values_after = [
         step(values) for _ in range(5)
     ]  # the first splits boxes, later ones use the cover
@@ -133,8 +135,10 @@ def test_a_gaussian_is_never_below_its_closed_form(shift: float, cells: int) -> 
     """One composition step of a Gaussian pair gives a delta between its closed form and 0.01% more."""
     spacing = rounded_spacing(shift / cells)
     grid = LossGrid(first_index=-8 * cells, num_points=18 * cells, spacing=spacing)
-    values_after = stepped(
-        ShiftedMaximum(num_normals=1, mean_shift=shift), grid, later_deltas=hockey_stick(grid)
+    values_after = deltas_before_event(
+        pairs=ShiftedMaximum(num_normals=1, mean_shift=shift),
+        grid=grid,
+        later_deltas=deltas_without_later_events(grid),
     )
     for multiple in range(0, 6 * cells, max(1, cells // 3)):
         truth = gaussian_delta(mu=shift, epsilon=multiple * spacing)
@@ -155,11 +159,11 @@ def test_rounding_is_covered_over_a_thousand_steps() -> None:
     epsilon = 0.01
     grid = LossGrid(first_index=-1100, num_points=2300, spacing=rounded_spacing(epsilon))
     step = composition_step(
-        Box(upper_losses=np.array([epsilon]), lower_losses=np.array([-epsilon])),
-        grid,
+        pairs=Box(upper_losses=np.array([epsilon]), lower_losses=np.array([-epsilon])),
+        grid=grid,
         negligible=1e-300,
     )
-    values = hockey_stick(grid)
+    values = deltas_without_later_events(grid)
     for _ in range(count):
         values = step(values)
     with mpmath.workdps(60):
@@ -186,20 +190,22 @@ def test_losses_beyond_the_grid_count_as_infinite() -> None:
     """
     grid = LossGrid(first_index=-10, num_points=30, spacing=rounded_spacing(spacing=0.1))
     first, _ = two_point_probabilities(upper_loss=50.0, lower_loss=-0.3)
-    values_after = stepped(
-        Box(upper_losses=np.array([50.0]), lower_losses=np.array([-0.3])),
-        grid,
-        later_deltas=hockey_stick(grid),
+    values_after = deltas_before_event(
+        pairs=Box(upper_losses=np.array([50.0]), lower_losses=np.array([-0.3])),
+        grid=grid,
+        later_deltas=deltas_without_later_events(grid),
     )
     assert values_after[-1] >= first * (1 - 1e-15)
-    assert stepped(
-        Box(upper_losses=np.array([1e305]), lower_losses=np.array([-1e305])),
-        grid,
-        later_deltas=hockey_stick(grid),
+    assert deltas_before_event(
+        pairs=Box(upper_losses=np.array([1e305]), lower_losses=np.array([-1e305])),
+        grid=grid,
+        later_deltas=deltas_without_later_events(grid),
     ) == pytest.approx(1.0)
     assert (
-        stepped(
-            ShiftedMaximum(num_normals=1, mean_shift=1e4), grid, later_deltas=hockey_stick(grid)
+        deltas_before_event(
+            pairs=ShiftedMaximum(num_normals=1, mean_shift=1e4),
+            grid=grid,
+            later_deltas=deltas_without_later_events(grid),
         )
         == 1
     ).all()
@@ -217,7 +223,11 @@ def test_a_shift_as_wide_as_the_grid_leaves_no_part_out(loss: float) -> None:
     7.4 wide, and its last cell begins at 7.363.
     """
     values = np.maximum(-np.expm1(GRID.points), 0)
-    pad = GRID.padding(abs(loss))
-    shifted = GRID.shifted(GRID.padded(values, pad), pad, GRID.shift(loss, loss_probability=0.5))
+    pad = GRID.padding(largest_loss=abs(loss))
+    shifted = GRID.shifted(
+        GRID.padded(deltas=values, num_padding=pad),
+        num_padding=pad,
+        shift=GRID.shift(loss, loss_probability=0.5),
+    )
     assert (shifted >= 0.5 * np.maximum(-np.expm1(GRID.points - loss), 0) - 1e-15).all()
     assert (shifted <= 0.5).all()

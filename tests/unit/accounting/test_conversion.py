@@ -27,7 +27,7 @@ def test_the_penalty_of_a_conversion_falls_in_the_order() -> None:
     A divergence of 0 converts to epsilon 0 at delta 0.9. A divergence of 50 or of infinity converts to delta 1 at
     epsilon 1.
     """
-    penalty = conversion_penalty(1 + np.geomspace(1e-3, 1e6, 200), target_delta=1e-6)
+    penalty = conversion_penalty(orders=1 + np.geomspace(1e-3, 1e6, 200), target_delta=1e-6)
     assert (np.diff(penalty) < 0).all()
     orders = np.array([1.5, 100.0])
     assert (rdp_to_epsilons(orders, rdp=np.zeros(2), target_delta=0.9) == 0).all()
@@ -75,7 +75,7 @@ def test_epsilon_and_delta_are_inverse_and_never_above_the_classic_form() -> Non
             FEW_ORDERS[positive], curve[positive], epsilons[positive], strict=True
         ):
             back = rdp_to_deltas(
-                np.array([order]), rdp=np.array([rdp]), target_epsilon=float(epsilon)
+                orders=np.array([order]), rdp=np.array([rdp]), target_epsilon=float(epsilon)
             )
             assert back[0] == pytest.approx(delta, rel=1e-9)
 
@@ -86,7 +86,7 @@ DELTAS = (5e-324, 1e-300, 1e-120, 1e-30, 1e-9, 1e-3, 0.6)
 CLOSE = 1e-12
 
 
-def true_delta(mu: Any, epsilon: Any, earlier_loss: Any = 0) -> Any:
+def gaussian_pair_delta(mu: Any, epsilon: Any, earlier_loss: Any = 0) -> Any:
     """Returns the delta of a Gaussian pair with mean shift `mu` by the formula of Balle and Wang,
     in 100 digits.
 
@@ -101,7 +101,7 @@ def true_delta(mu: Any, epsilon: Any, earlier_loss: Any = 0) -> Any:
         return near - mpmath.exp(epsilon) * far
 
 
-def true_mu(multiplier: float, count: int = 1) -> Any:
+def composed_mean_shift(multiplier: float, count: int = 1) -> Any:
     """Returns the mean shift `mu` of `count` composed Gaussians with one noise multiplier, in 100
     digits.
     """
@@ -119,16 +119,19 @@ def test_gaussian_epsilon_and_delta_are_close_upper_bounds(multiplier: float) ->
     """
     mu = 1 / multiplier
     for delta in DELTAS:
-        epsilon = pa.gaussian_epsilon(mu, target_delta=delta)
-        assert true_delta(mu, epsilon) <= delta
+        epsilon = pa.gaussian_epsilon(mu=mu, target_delta=delta)
+        assert gaussian_pair_delta(mu=mu, epsilon=epsilon) <= delta
         if epsilon > 0:
-            assert true_delta(mu, epsilon=max(epsilon * (1 - CLOSE) - CLOSE * mu, 0)) > delta
+            assert (
+                gaussian_pair_delta(mu=mu, epsilon=max(epsilon * (1 - CLOSE) - CLOSE * mu, 0))
+                > delta
+            )
     for place in (0.0, 0.1, 1.0, 8.0, 37.0, 39.0):
         epsilon = mu * (place + mu / 2)
-        truth = true_delta(mu, epsilon)
+        truth = gaussian_pair_delta(mu=mu, epsilon=epsilon)
         # a threshold far from 0 is known to fewer digits
         loose = 1e-10 * (1 + epsilon * mpmath.mpf(2) ** -20)
-        assert truth <= pa.gaussian_delta(mu, epsilon=epsilon) <= truth * (1 + loose) + 1e-323
+        assert truth <= pa.gaussian_delta(mu=mu, epsilon=epsilon) <= truth * (1 + loose) + 1e-323
 
 
 @pytest.mark.parametrize("mu", [1e-13, 1e-6, 0.3, 2.0])
@@ -138,13 +141,13 @@ def test_epsilon_is_positive_for_a_delta_just_below_that_of_zero(mu: float) -> N
     The true delta at this epsilon is at most the given delta. For a delta slightly above the Gaussian's delta at
     epsilon 0, the returned epsilon is 0.
     """
-    at_zero = true_delta(mu, epsilon=0)
+    at_zero = gaussian_pair_delta(mu=mu, epsilon=0)
     for share in (1e-15, 1e-9, 1e-3):
         delta = float(at_zero * (1 - share))
-        epsilon = pa.gaussian_epsilon(mu, target_delta=delta)
+        epsilon = pa.gaussian_epsilon(mu=mu, target_delta=delta)
         assert epsilon > 0 or delta >= at_zero
-        assert true_delta(mu, epsilon) <= delta
-    assert pa.gaussian_epsilon(mu, target_delta=float(at_zero) * (1 + 1e-9)) == 0
+        assert gaussian_pair_delta(mu=mu, epsilon=epsilon) <= delta
+    assert pa.gaussian_epsilon(mu=mu, target_delta=float(at_zero) * (1 + 1e-9)) == 0
 
 
 @pytest.mark.parametrize(("multiplier", "count"), list(itertools.product(MULTIPLIERS[1:], COUNTS)))
@@ -158,13 +161,13 @@ def test_the_exact_accountant_bounds_the_true_delta_of_gaussians(
     the true delta.
     """
     spent = pa.ExactAccountant().compose(pa.GaussianEvent(noise_multiplier=multiplier), count=count)
-    mu = true_mu(multiplier, count)
+    mu = composed_mean_shift(multiplier=multiplier, count=count)
     for delta in DELTAS:
         epsilon = spent.get_epsilon(delta)
-        assert true_delta(mu, epsilon) <= delta
+        assert gaussian_pair_delta(mu=mu, epsilon=epsilon) <= delta
         if epsilon > 0:
-            assert true_delta(mu, epsilon=max(epsilon * (1 - 1e-8), 0)) > delta
-        assert spent.get_delta(epsilon) >= true_delta(mu, epsilon)
+            assert gaussian_pair_delta(mu=mu, epsilon=max(epsilon * (1 - 1e-8), 0)) > delta
+        assert spent.get_delta(epsilon) >= gaussian_pair_delta(mu=mu, epsilon=epsilon)
 
 
 @pytest.mark.parametrize("accountant", [pa.RdpAccountant, pa.PldAccountant])
@@ -174,9 +177,9 @@ def test_other_accountants_bound_the_true_delta_of_gaussians(accountant: Any) ->
     """
     for multiplier, count in itertools.product((0.03, 1.9, 1e4, 1e13), (1, 10**9)):
         spent = accountant().compose(pa.GaussianEvent(noise_multiplier=multiplier), count=count)
-        mu = true_mu(multiplier, count)
+        mu = composed_mean_shift(multiplier=multiplier, count=count)
         for delta in (1e-300, 1e-9, 1e-3):
-            assert true_delta(mu, epsilon=spent.get_epsilon(delta)) <= delta
+            assert gaussian_pair_delta(mu=mu, epsilon=spent.get_epsilon(delta)) <= delta
 
 
 def test_the_sum_of_many_different_gaussians_is_rounded_up() -> None:
@@ -192,7 +195,7 @@ def test_the_sum_of_many_different_gaussians_is_rounded_up() -> None:
     with mpmath.workdps(100):
         mu = mpmath.sqrt(mpmath.fsum(1 / mpmath.mpf(m) ** 2 for m in multipliers.tolist()))
     for delta in (1e-200, 1e-6):
-        assert true_delta(mu, epsilon=spent.get_epsilon(delta)) <= delta
+        assert gaussian_pair_delta(mu=mu, epsilon=spent.get_epsilon(delta)) <= delta
 
 
 @pytest.mark.slow
@@ -223,7 +226,7 @@ def test_gaussians_with_pure_releases_are_bounded_from_above(pure: float) -> Non
                 with mpmath.workdps(100):
                     losses = [(2 * k - count) * mpmath.mpf(pure) for k in range(count + 1)]
                     deltas = [
-                        true_delta(
+                        gaussian_pair_delta(
                             mu=1 / mpmath.mpf(multiplier), epsilon=epsilon, earlier_loss=loss
                         )
                         for loss in losses
@@ -235,7 +238,7 @@ def test_gaussians_with_pure_releases_are_bounded_from_above(pure: float) -> Non
 @pytest.mark.parametrize(("mu", "epsilon"), [(1.0, 1e17), (1e-3, 1e300), (1e-300, 1.0), (1.0, 1e3)])
 def test_a_delta_below_any_float_is_rounded_up_to_the_smallest(mu: float, epsilon: float) -> None:
     """The true delta is below 5e-324, the smallest positive float, and is never returned as 0."""
-    assert pa.gaussian_delta(mu, epsilon=epsilon) == 5e-324
+    assert pa.gaussian_delta(mu=mu, epsilon=epsilon) == 5e-324
 
 
 @pytest.mark.parametrize("rho", [1e-9, 1e-3, 0.1, 1.0, 1e2, 1e6])

@@ -61,7 +61,9 @@ SESSION = pa.BoundarySessionEvent(
 )
 
 
-def epsilon(accountant: type[pa.Accountant], *events: pa.Event, delta: float = DELTA) -> float:
+def composed_epsilon(
+    accountant: type[pa.Accountant], *events: pa.Event, delta: float = DELTA
+) -> float:
     """Returns the epsilon of events composed by an accountant, at `delta`."""
     spent = accountant()
     for event in events:
@@ -104,13 +106,15 @@ def test_loss_accountants_return_the_smaller_price_of_a_session(
     Where the Renyi accountant, which counts hits, gives a smaller epsilon, they return that
     epsilon.
     """
-    assert epsilon(accountant, SESSION) == pytest.approx(
-        epsilon(pa.RdpAccountant, SESSION), rel=1e-9
+    assert composed_epsilon(accountant, SESSION) == pytest.approx(
+        composed_epsilon(pa.RdpAccountant, SESSION), rel=1e-9
     )
     bounded_range = pa.BoundedRangeEvent(epsilon=0.3)
-    both = epsilon(accountant, bounded_range, SESSION, bounded_range)
-    assert both <= epsilon(pa.RdpAccountant, bounded_range, SESSION, bounded_range) * (1 + 1e-9)
-    assert both < epsilon(pa.ExactAccountant, bounded_range, ACCESSES, bounded_range)
+    both = composed_epsilon(accountant, bounded_range, SESSION, bounded_range)
+    assert both <= composed_epsilon(pa.RdpAccountant, bounded_range, SESSION, bounded_range) * (
+        1 + 1e-9
+    )
+    assert both < composed_epsilon(pa.ExactAccountant, bounded_range, ACCESSES, bounded_range)
 
 
 @pytest.mark.parametrize("accountant", [pa.ExactAccountant, pa.PldAccountant])
@@ -132,20 +136,20 @@ def test_a_session_costs_the_smaller_price_of_accesses_and_hits(
         accesses=cheap,
     )
     assert (
-        epsilon(accountant, session)
-        == epsilon(accountant, cheap)
-        < epsilon(pa.RdpAccountant, session)
+        composed_epsilon(accountant, session)
+        == composed_epsilon(accountant, cheap)
+        < composed_epsilon(pa.RdpAccountant, session)
     )
     assert accountant().compose(session).get_delta(target_epsilon=0.1) == accountant().compose(
         cheap
     ).get_delta(target_epsilon=0.1)
-    assert epsilon(accountant, SESSION, delta=1e-7) == epsilon(
+    assert composed_epsilon(accountant, SESSION, delta=1e-7) == composed_epsilon(
         pa.RdpAccountant, SESSION, delta=1e-7
     )
     delta = accountant().compose(SESSION).get_delta(target_epsilon=3.0)
     assert delta == pa.RdpAccountant().compose(SESSION).get_delta(target_epsilon=3.0) < 3.3e-7
     with refused("failure_prob"):
-        epsilon(accountant, ACCESSES, delta=1e-7)
+        composed_epsilon(accountant, ACCESSES, delta=1e-7)
 
 
 def test_filters_count_hits_by_renyi_and_accesses_by_mu() -> None:
@@ -174,16 +178,20 @@ def test_the_cost_of_a_hit_is_rounded_up_at_every_order(order: float, call_epsil
     )
     with mpmath.workdps(60):
         a = mpmath.mpf(order)
-        b = mpmath.exp(-mpmath.mpf(call_epsilon)) / 2
+        smallest_mass = mpmath.exp(-mpmath.mpf(call_epsilon)) / 2
 
-        def weighed(one: Any, other: Any) -> Any:
-            return one**a * other ** (1 - a)
+        def renyi_term(first_mass: Any, second_mass: Any) -> Any:
+            return first_mass**a * second_mass ** (1 - a)
 
-        likelier = 1 + b
-        likeliest = mpmath.mpf("1.5")
+        likelier_mass = 1 + smallest_mass
+        likeliest_mass = mpmath.mpf("1.5")
         half = mpmath.mpf("0.5")
-        rises = 2 - (weighed(likelier, likeliest) - weighed(1 - b, half)) / weighed(b, half)
-        falls = 2 - (weighed(likeliest, likelier) - weighed(half, 1 - b)) / weighed(half, b)
+        rises = 2 - (
+            renyi_term(likelier_mass, likeliest_mass) - renyi_term(1 - smallest_mass, half)
+        ) / renyi_term(smallest_mass, half)
+        falls = 2 - (
+            renyi_term(likeliest_mass, likelier_mass) - renyi_term(half, 1 - smallest_mass)
+        ) / renyi_term(half, smallest_mass)
         exact = max(rises, falls)
         cost = hit_cost(event, orders=np.array([order]))[0]
         assert exact <= cost <= exact * 1.2 + order * 1e-13
@@ -242,7 +250,11 @@ IMPOSSIBLE: list[tuple[str, Callable[[Any], Any], tuple[Any, ...]]] = [
     ("accesses", lambda bad: replace(SESSION, accesses=bad), (3,)),
     ("call_epsilon", lambda bad: replace(SESSION, call_epsilon=bad), (-1.0,)),
     ("bounded_range", lambda bad: replace(SESSION, bounded_range=bad), (1,)),
-    ("distribution", lambda bad: pa.TuningEvent(GAUSSIAN, GAUSSIAN, distribution=bad), (4,)),
+    (
+        "distribution",
+        lambda bad: pa.TuningEvent(base=GAUSSIAN, score=GAUSSIAN, distribution=bad),
+        (4,),
+    ),
     ("mean", pa.Poisson, (0.0, -1.0, NAN, INF)),
 ]
 
@@ -263,7 +275,7 @@ EVENTS: list[pa.Event] = [
     pa.NonPrivateEvent(),
     pa.GaussianEvent(noise_multiplier=0.1 + 0.2),
     pa.ScoresEvent(noise_multiplier=7.5),
-    pa.ZCdpEvent(math.inf),
+    pa.ZCdpEvent(rho=math.inf),
     pa.PureDpEvent(epsilon=1e-300),
     pa.BoundedRangeEvent(epsilon=4 / 85.3),
     pa.NoisyMaxGaussianEvent(noise_multiplier=25.0, num_candidates=39),
@@ -335,7 +347,7 @@ EVENTS: list[pa.Event] = [
 def test_an_event_survives_a_round_trip_through_json(event: pa.Event) -> None:
     """An event that is written as JSON and read back equals the original event."""
     text = json.dumps(event_to_json(event), allow_nan=False)
-    assert event_from_json(json.loads(text)) == event
+    assert event_from_json(data=json.loads(text)) == event
 
 
 def test_the_examples_cover_every_kind_of_event() -> None:

@@ -47,61 +47,73 @@ def test_composed_pure_dp_bounds_the_exact_sum_over_binomials(
     Both deltas are compared at the epsilon `share * epsilon * count`.
     """
     target = share * epsilon * count
-    truth = binomial_delta(epsilon, count, target)
+    truth = binomial_delta(epsilon=epsilon, count=count, target_epsilon=target)
     charged = pa.ExactAccountant().compose(pa.PureDpEvent(epsilon), count=count).get_delta(target)
     assert truth * (1 - 1e-12) <= charged <= truth * (1 + 1e-2) + 1e-12
 
 
-def best_play(families: list[list[tuple[Fraction, Fraction]]], y: Fraction) -> Fraction:
+def strongest_delta(
+    pairs_of_steps: list[list[tuple[Fraction, Fraction]]], exp_epsilon: Fraction
+) -> Fraction:
     """Returns the strongest adversary's delta at epsilon log(y), by trying every pair of each step after every
     history.
 
-    `families` has one list for each step: the two-point pairs among which the adversary chooses. A pair is the
+    `pairs_of_steps` has one list for each step: the two-point pairs among which the adversary chooses. A pair is the
     probability of the first outcome on each of two neighbors.
     """
-    if not families:
-        return max(Fraction(0), 1 - y)
-    family = families[0]
-    later = families[1:]
+    if not pairs_of_steps:
+        return max(Fraction(0), 1 - exp_epsilon)
+    family = pairs_of_steps[0]
+    later = pairs_of_steps[1:]
 
     def play(p: Fraction, q: Fraction) -> Fraction:
-        return p * best_play(later, y * q / p) + (1 - p) * best_play(later, y * (1 - q) / (1 - p))
+        return p * strongest_delta(pairs_of_steps=later, exp_epsilon=exp_epsilon * q / p) + (
+            1 - p
+        ) * strongest_delta(pairs_of_steps=later, exp_epsilon=exp_epsilon * (1 - q) / (1 - p))
 
     return max(play(p, q) for p, q in family)
 
 
-def bits(chances: list[Fraction], reach: int) -> list[tuple[Fraction, Fraction]]:
+def bit_pairs(one_probs: list[Fraction], reach: int) -> list[tuple[Fraction, Fraction]]:
     """Returns the two-point pairs of a noisy bit, for neighbors at most `reach` statistics apart, in both directions.
 
-    A pair is the probability of a 1 on each of two neighbors. `chances` has this probability for each statistic.
+    A pair is the probability of a 1 on each of two neighbors. `one_probs` has this probability for each statistic.
     """
-    pairs = [(p, q) for i, p in enumerate(chances) for q in chances[i + 1 : i + 1 + reach]]
+    pairs = [(p, q) for i, p in enumerate(one_probs) for q in one_probs[i + 1 : i + 1 + reach]]
     return [pair for p, q in pairs for pair in ((p, q), (q, p))]
 
 
-def spans(range_: Fraction, num_intervals: int) -> list[tuple[Fraction, Fraction]]:
+def bounded_range_pairs(
+    loss_ratio: Fraction, num_intervals: int
+) -> list[tuple[Fraction, Fraction]]:
     """Returns `num_intervals - 1` two-point pairs whose two outcomes have the likelihood ratios s and s / range_.
 
     A pair is the probability of the first outcome on each of two neighbors; s takes evenly spaced values between 1
     and range_.
     """
-    ratios = [1 + (range_ - 1) * Fraction(k, num_intervals) for k in range(1, num_intervals)]
-    q = [(1 - s / range_) / (s - s / range_) for s in ratios]
+    ratios = [1 + (loss_ratio - 1) * Fraction(k, num_intervals) for k in range(1, num_intervals)]
+    q = [(1 - s / loss_ratio) / (s - s / loss_ratio) for s in ratios]
     return [(s * chance, chance) for s, chance in zip(ratios, q, strict=True)]
 
 
-CHANCES = [Fraction(n, 40) for n in (1, 7, 19, 33, 37)]
-LOGITS = tuple(math.log(p / (1 - p)) for p in CHANCES)
+ONE_PROBS = [Fraction(n, 40) for n in (1, 7, 19, 33, 37)]
+LOGITS = tuple(math.log(p / (1 - p)) for p in ONE_PROBS)
 PLAYS: dict[str, tuple[list[pa.Event], list[list[tuple[Fraction, Fraction]]]]] = {
-    "bits": ([pa.OneBitEvent(logits=LOGITS, reach=1)] * 3, [bits(CHANCES, reach=1)] * 3),
-    "far bits": ([pa.OneBitEvent(logits=LOGITS, reach=3)] * 2, [bits(CHANCES, reach=3)] * 2),
+    "bits": (
+        [pa.OneBitEvent(logits=LOGITS, reach=1)] * 3,
+        [bit_pairs(one_probs=ONE_PROBS, reach=1)] * 3,
+    ),
+    "far bits": (
+        [pa.OneBitEvent(logits=LOGITS, reach=3)] * 2,
+        [bit_pairs(one_probs=ONE_PROBS, reach=3)] * 2,
+    ),
     "range": (
         [pa.BoundedRangeEvent(epsilon=math.log(2))] * 2,
-        [spans(Fraction(2), num_intervals=24)] * 2,
+        [bounded_range_pairs(loss_ratio=Fraction(2), num_intervals=24)] * 2,
     ),
     "small range": (
         [pa.BoundedRangeEvent(epsilon=math.log(1.1))] * 3,
-        [spans(Fraction(11, 10), num_intervals=20)] * 3,
+        [bounded_range_pairs(loss_ratio=Fraction(11, 10), num_intervals=20)] * 3,
     ),
     "range, bit, pure": (
         [
@@ -110,8 +122,8 @@ PLAYS: dict[str, tuple[list[pa.Event], list[list[tuple[Fraction, Fraction]]]]] =
             pa.PureDpEvent(epsilon=math.log(3)),
         ],
         [
-            spans(Fraction(3, 2), num_intervals=16),
-            bits(CHANCES, reach=2),
+            bounded_range_pairs(loss_ratio=Fraction(3, 2), num_intervals=16),
+            bit_pairs(one_probs=ONE_PROBS, reach=2),
             [(Fraction(3, 4), Fraction(1, 4))],
         ],
     ),
@@ -130,12 +142,12 @@ def test_exact_delta_is_a_close_bound_on_the_strongest_adversary(name: str, y: F
     The adversary chooses each pair of distributions after all earlier outcomes; its delta is
     computed in rational numbers.
     """
-    events, families = PLAYS[name]
-    searched = float(best_play(families, y))
+    events, pairs_of_steps = PLAYS[name]
+    searched = float(strongest_delta(pairs_of_steps=pairs_of_steps, exp_epsilon=y))
     result = pa.ExactAccountant()
     for event in events:
         result.compose(event)
-    charged = result.get_delta(math.log(y))
+    charged = result.get_delta(target_epsilon=math.log(y))
     assert charged >= searched * (1 - 1e-12)
     assert charged <= searched * 1.01 + 5e-6  # the search tries few of the pairs of a range
 
@@ -153,10 +165,14 @@ def test_events_10_percent_too_small_fail_the_adversary_check(name: str, cheaper
     """Negative control: for events with losses 10% too small, the exact accountant's delta is below
     that of the strongest adversary.
     """
-    events, families = PLAYS[name]
+    events, pairs_of_steps = PLAYS[name]
     y = Fraction(21, 20)
-    charged = pa.ExactAccountant().compose(cheaper, count=len(events)).get_delta(math.log(y))
-    assert charged < float(best_play(families, y)) * 0.97
+    charged = (
+        pa.ExactAccountant()
+        .compose(cheaper, count=len(events))
+        .get_delta(target_epsilon=math.log(y))
+    )
+    assert charged < float(strongest_delta(pairs_of_steps=pairs_of_steps, exp_epsilon=y)) * 0.97
 
 
 @pytest.mark.slow
@@ -172,7 +188,12 @@ def test_a_gaussian_and_a_bit_agree_with_a_quadrature() -> None:
     losses = np.linspace(mu * mu / 2 - 9 * mu, mu * mu / 2 + 9 * mu, 2001)
     weights = np.exp(-0.5 * ((losses - mu * mu / 2) / mu) ** 2)
     later = [
-        float(best_play([bits(CHANCES, reach=2)], Fraction(math.exp(epsilon - loss))))
+        float(
+            strongest_delta(
+                pairs_of_steps=[bit_pairs(one_probs=ONE_PROBS, reach=2)],
+                exp_epsilon=Fraction(math.exp(epsilon - loss)),
+            )
+        )
         for loss in losses.tolist()
     ]
     searched = float(np.dot(weights / weights.sum(), later))
@@ -299,12 +320,12 @@ def test_the_papers_experiment_has_the_independent_epsilon() -> None:
     assert 3.45 < pa.ExactAccountant().compose(event).get_epsilon(target_delta=1e-6) < 3.47
 
 
-def single_pairs(box: Box) -> Iterator[Box]:
+def boxes_of_single_pairs(box: Box) -> Iterator[Box]:
     """Yields the boxes of one pair each, into which a box of pairs is split."""
     if not box.parts:
         yield box
     for half in box.parts:
-        yield from single_pairs(half)
+        yield from boxes_of_single_pairs(box=half)
 
 
 def test_a_bit_has_only_its_undominated_pairs() -> None:
@@ -314,9 +335,11 @@ def test_a_bit_has_only_its_undominated_pairs() -> None:
     large in absolute value. At least one of the pairs here is dominated.
     """
     chances = [0.05, 0.2, 0.45, 0.8]
-    box = dominating_pairs(pa.OneBitEvent(tuple(math.log(p / (1 - p)) for p in chances), reach=2))
+    box = dominating_pairs(
+        pa.OneBitEvent(logits=tuple(math.log(p / (1 - p)) for p in chances), reach=2)
+    )
     assert isinstance(box, Box)
-    actual = {(round(pair.up, 9), round(pair.down, 9)) for pair in single_pairs(box)}
+    actual = {(round(pair.up, 9), round(pair.down, 9)) for pair in boxes_of_single_pairs(box=box)}
     roles = set()
     for p, q in ((0.05, 0.45), (0.2, 0.8), (0.45, 0.8)):
         single = math.log(q / p)
@@ -341,7 +364,7 @@ def test_losses_of_bits_bound_those_in_high_precision() -> None:
         logits = (low, low + step)
         box = dominating_pairs(pa.OneBitEvent(logits, reach=1))
         assert isinstance(box, Box)
-        losses = [(pair.up, -pair.down) for pair in single_pairs(box)]
+        losses = [(pair.up, -pair.down) for pair in boxes_of_single_pairs(box=box)]
         with mpmath.workdps(60):
             single, other = (mpmath.log1p(mpmath.exp(-mpmath.mpf(x))) for x in logits)
             gain = single - other
@@ -354,7 +377,7 @@ def test_losses_of_bits_bound_those_in_high_precision() -> None:
 
 
 PAIR = Box(upper_losses=np.array([0.05]), lower_losses=np.array([-0.05]))
-WIDE_BIT = pa.OneBitEvent(tuple(np.linspace(-3, 3, 60).tolist()), reach=1)
+WIDE_BIT = pa.OneBitEvent(logits=tuple(np.linspace(-3, 3, 60).tolist()), reach=1)
 
 
 def bit() -> DominatingPairs:
@@ -364,7 +387,7 @@ def bit() -> DominatingPairs:
     return result
 
 
-def profile_of(block: Block) -> Profile:
+def profile_of_block(block: Block) -> Profile:
     """Returns the privacy profile of a block of composed events, at losses of 0 and more."""
     deltas = block.profile()[len(block.masses) // 2 :]
     return Profile(
@@ -377,9 +400,9 @@ def test_a_repeated_pair_is_a_sum_over_binomials() -> None:
 
     Negative control: losses 10% too small give a delta at least 20% below the sum.
     """
-    result = profile_of(
-        composed_in_blocks(
-            ((PAIR, 900),),
+    result = profile_of_block(
+        block=composed_in_blocks(
+            steps=((PAIR, 900),),
             spacing=rounded_spacing(spacing=0.0125),
             largest_finite_loss=12.0,
             negligible=1e-20,
@@ -389,9 +412,9 @@ def test_a_repeated_pair_is_a_sum_over_binomials() -> None:
         truth = binomial_delta(epsilon=0.05, count=900, target_epsilon=target)
         assert truth * (1 - 1e-11) <= result.delta(target) <= truth * 1.02 + 1e-13
     cheaper = Box(upper_losses=np.array([0.045]), lower_losses=np.array([-0.045]))
-    result = profile_of(
-        composed_in_blocks(
-            ((cheaper, 900),), spacing=0.01125, largest_finite_loss=12.0, negligible=1e-20
+    result = profile_of_block(
+        block=composed_in_blocks(
+            steps=((cheaper, 900),), spacing=0.01125, largest_finite_loss=12.0, negligible=1e-20
         )
     )
     assert result.delta(4.0) < binomial_delta(epsilon=0.05, count=900, target_epsilon=4.0) * 0.8
@@ -413,12 +436,12 @@ def test_blocks_bound_the_composition_step_by_step_closely(
     }[family]
     steps = single * 150
     monkeypatch.setattr(exact_blocks, "CAPACITY", 10**9)
-    in_one_block = profile_of(
-        composed_in_blocks(steps, spacing=0.005, largest_finite_loss=6.0, negligible=1e-18)
+    in_one_block = profile_of_block(
+        block=composed_in_blocks(steps, spacing=0.005, largest_finite_loss=6.0, negligible=1e-18)
     )
     monkeypatch.setattr(exact_blocks, "CAPACITY", 4 * 40)
-    several = profile_of(
-        composed_in_blocks(steps, spacing=0.005, largest_finite_loss=6.0, negligible=1e-18)
+    several = profile_of_block(
+        block=composed_in_blocks(steps, spacing=0.005, largest_finite_loss=6.0, negligible=1e-18)
     )
     for delta in (1e-3, 1e-6, 1e-9):
         assert (
@@ -440,29 +463,33 @@ def test_blocks_of_two_steps_bound_an_exhaustive_search(monkeypatch: pytest.Monk
     a_range = dominating_pairs(pa.BoundedRangeEvent(epsilon=math.log(1.5)))
     assert a_bit is not None and a_range is not None
     steps = ((a_bit, 1), (a_range, 1), (a_bit, 1))
-    result = profile_of(
-        composed_in_blocks(
+    result = profile_of_block(
+        block=composed_in_blocks(
             steps, spacing=rounded_spacing(spacing=0.01), largest_finite_loss=8.0, negligible=1e-15
         )
     )
-    families = [
-        bits(CHANCES, reach=1),
-        spans(Fraction(3, 2), num_intervals=12),
-        bits(CHANCES, reach=1),
+    pairs_of_steps = [
+        bit_pairs(one_probs=ONE_PROBS, reach=1),
+        bounded_range_pairs(loss_ratio=Fraction(3, 2), num_intervals=12),
+        bit_pairs(one_probs=ONE_PROBS, reach=1),
     ]
     for y in (Fraction(1), Fraction(5, 4), Fraction(2), Fraction(7, 2)):
-        assert result.delta(math.log(y)) >= float(best_play(families, y)) * (1 - 1e-12)
+        assert result.delta(math.log(y)) >= float(
+            strongest_delta(pairs_of_steps=pairs_of_steps, exp_epsilon=y)
+        ) * (1 - 1e-12)
     cheaper = dominating_pairs(
         pa.OneBitEvent(logits=tuple(0.8 * logit for logit in LOGITS), reach=1)
     )
     assert cheaper is not None
     steps = ((cheaper, 1), (a_range, 1), (cheaper, 1))
-    low = profile_of(
-        composed_in_blocks(
+    low = profile_of_block(
+        block=composed_in_blocks(
             steps, spacing=rounded_spacing(spacing=0.01), largest_finite_loss=8.0, negligible=1e-15
         )
     )
-    assert low.delta(math.log(2)) < float(best_play(families, Fraction(2)))
+    assert low.delta(math.log(2)) < float(
+        strongest_delta(pairs_of_steps=pairs_of_steps, exp_epsilon=Fraction(2))
+    )
 
 
 def test_the_profile_of_a_block_bounds_its_values_and_mirror_image() -> None:
@@ -478,7 +505,7 @@ def test_the_profile_of_a_block_bounds_its_values_and_mirror_image() -> None:
     losses = np.arange(60) * spacing
     values = np.array([pa.gaussian_delta(mu=0.8, epsilon=x) for x in losses.tolist()])
     values[10] *= 1.001  # no longer convex
-    result = Block.from_profile(values, spacing)
+    result = Block.from_profile(deltas=values, spacing=spacing)
     reached = result.profile()
     truth = np.array([pa.gaussian_delta(mu=0.8, epsilon=x) for x in losses.tolist()])
     assert (reached[59:] >= truth).all()

@@ -32,14 +32,14 @@ BITS = GaussianVotes(noise_std=40.0).event_for(num_queries=1, num_labels=1, num_
 KINDS = (RenyiFilter, GaussianFilter)
 
 
-def largest_number_at_once(event: pa.Event, make: Callable[[], pa.Accountant]) -> int:
+def largest_number_at_once(event: pa.Event, make_accountant: Callable[[], pa.Accountant]) -> int:
     """Returns the number of equal events that an accountant admits under the cap, if all are fixed
     beforehand."""
     low = 0
     high = 4096
     while high - low > 1:
         middle = (low + high) // 2
-        fits = make().compose(event, count=middle).get_epsilon(target_delta=DELTA) <= CAP
+        fits = make_accountant().compose(event, count=middle).get_epsilon(target_delta=DELTA) <= CAP
         low, high = (middle, high) if fits else (low, middle)
     return low
 
@@ -64,7 +64,7 @@ def test_a_filter_admits_at_most_as_many_releases_as_the_accountant(
     The filter allows `filtered` of them, each of which may depend on earlier outcomes: the same
     number, or one fewer.
     """
-    assert largest_number_at_once(event, make) == count
+    assert largest_number_at_once(event=event, make_accountant=make) == count
     assert kind(CAP, DELTA).affords(Spent(), event) == filtered
 
 
@@ -217,13 +217,13 @@ def test_a_filter_never_splits_events_between_two_bounds() -> None:
     assert not privacy_filter.admits(privacy_filter.price(large), event=pa.PureDpEvent(epsilon=0.1))
 
 
-def charges_before_refusal(
+def charges_and_cap_at_refusal(
     cap: float, events: list[pa.Event], *, accountant: Callable[[], pa.Accountant]
 ) -> tuple[int, float] | None:
-    """Returns two numbers for a ledger with a cap that refuses one of the events; None if it admits all events.
+    """Returns two numbers for a ledger with a cap that refuses one of the events; None if the ledger admits all events.
 
-    The first is the number of events that it admits before. The second is the smallest cap that the refusal names as
-    sufficient.
+    The first number is how many events the ledger admits before. The second number is the smallest cap that the refusal
+    names as sufficient.
     """
     ledger = pa.Ledger(target_delta=DELTA, max_epsilon=cap, accountant=accountant)
     for number, event in enumerate(events):
@@ -268,12 +268,17 @@ def test_the_cap_that_a_refusal_names_admits_the_refused_event(
 
     A ledger with the named cap admits the event; a cap 0.01% smaller does not.
     """
-    while (refusal := charges_before_refusal(cap, events, accountant=make)) is not None:
+    while (
+        refusal := charges_and_cap_at_refusal(cap=cap, events=events, accountant=make)
+    ) is not None:
         number, named_cap = refusal
         assert named_cap > cap
-        assert charges_before_refusal(named_cap, events[: number + 1], accountant=make) is None
-        short = charges_before_refusal(
-            max(cap, named_cap * (1 - 1e-4)), events[: number + 1], accountant=make
+        assert (
+            charges_and_cap_at_refusal(cap=named_cap, events=events[: number + 1], accountant=make)
+            is None
+        )
+        short = charges_and_cap_at_refusal(
+            cap=max(cap, named_cap * (1 - 1e-4)), events=events[: number + 1], accountant=make
         )
         assert short is not None, "and no more than is needed"
         cap = named_cap
@@ -387,7 +392,7 @@ def test_the_accountant_decides_for_the_first_release_only(
     """
     event = pa.SelfComposedEvent(event=pa.PureDpEvent(epsilon=0.1), count=100)
     total = make().compose(event).get_epsilon(target_delta=DELTA)
-    assert not RenyiFilter(total, target_delta=DELTA).admits(Spent(), event)
+    assert not RenyiFilter(max_epsilon=total, target_delta=DELTA).admits(Spent(), event)
     ledger = pa.Ledger(target_delta=DELTA, accountant=make, max_epsilon=total)
     assert ledger.affords(event) == 1
     ledger.charge(event, adjacency=ledger.adjacency, key="first")
@@ -424,7 +429,7 @@ def test_the_accountant_determines_the_default_filter(
     """A ledger with the accountant `make` whose first charge is `first` has the filter with the
     name `name`.
     """
-    assert default_filter(make())(CAP, DELTA).fixed_by(first).name == name
+    assert default_filter(accountant=make())(CAP, DELTA).fixed_by(first).name == name
 
 
 @pytest.mark.parametrize(
@@ -587,7 +592,7 @@ def test_a_cap_in_rho_names_another_ledger_as_the_way_out() -> None:
     """The former zCDP filter refuses a Gaussian, and its error advises another ledger for new
     releases.
     """
-    cap = Cap(FormerZCdpFilter(max_epsilon=CAP, target_delta=DELTA), entries=[])
+    cap = Cap(rule=FormerZCdpFilter(max_epsilon=CAP, target_delta=DELTA), entries=[])
     cap.require_room(pa.PureDpEvent(epsilon=1.0), first_epsilon=math.inf)
     with refused("max_epsilon", value=CAP, rule="another ledger for new releases"):
         cap.require_room(pa.GaussianEvent(noise_multiplier=1.0), first_epsilon=math.inf)

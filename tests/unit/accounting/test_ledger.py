@@ -69,6 +69,7 @@ RANGE = BoundedRangeEvent(epsilon=0.1)
 BITS = SelfComposedEvent(event=OneBitEvent(logits=(-1.0, -0.9, -0.8), reach=1), count=3)
 SEQUENCE = [PURE, PURE, RANGE, BITS, BITS, BITS, PURE, RANGE, RANGE, PURE, BITS, PURE]
 MAKERS = [RdpAccountant, ExactAccountant, PldAccountant, PureDpAccountant]
+NOT_A_DIGEST = 7  # a ledger names its data by a digest in letters
 BOTH = pytest.mark.parametrize("on_disk", [True, False], ids=["on disk", "in memory"])
 
 
@@ -114,22 +115,22 @@ def commit_part(
     return ledger.commit(key, event, content, note, adjacency=ledger.adjacency, release=release)
 
 
-def keys(ledger: Ledger | SharedLedger) -> list[str]:
+def keys_of(ledger: Ledger | SharedLedger) -> list[str]:
     """Returns the keys of a ledger's entries, in the order of the charges."""
     return [entry.key for entry in ledger.entries]
 
 
 def composed_epsilon(
-    maker: Callable[[], Accountant], events: list[Event], delta: float = DELTA
+    make_accountant: Callable[[], Accountant], events: list[Event], delta: float = DELTA
 ) -> float:
     """Returns the total epsilon of events that a fresh accountant composes in their order."""
-    accountant = maker()
+    accountant = make_accountant()
     for event, row in groupby(events):
         accountant.compose(event, count=len(list(row)))
     return accountant.get_epsilon(delta)
 
 
-ONE_EPSILON = composed_epsilon(AutoAccountant, events=[GAUSSIAN])
+ONE_EPSILON = composed_epsilon(make_accountant=AutoAccountant, events=[GAUSSIAN])
 
 
 @pytest.fixture
@@ -175,7 +176,7 @@ def test_a_key_has_one_event_and_one_release(ledger: Ledger, path: Path) -> None
     charge(ledger, event=GaussianEvent(noise_multiplier=2.0), key="c")
     # equal events that are written otherwise
     assert charge(ledger, event=GaussianEvent(noise_multiplier=2), key="c") == ledger.entries[2]
-    assert keys(ledger) == ledger.keys == ["a", "b", "c"]
+    assert keys_of(ledger) == ledger.keys == ["a", "b", "c"]
     assert len({charge(ledger, key="").key for _ in range(3)}) == 3
     charge(ledger, event=GaussianEvent(noise_multiplier=0.0), key="d")
     assert Ledger(path, target_delta=DELTA).epsilon == ledger.epsilon == math.inf
@@ -194,7 +195,7 @@ def test_later_parts_of_a_release_are_under_its_charge(ledger: Ledger) -> None:
         assert commit_part(ledger, key="a:second", content=content) == b"2"
     commit_part(ledger, key="ab:first", content=b"of another release")
     assert (ledger.read(key="a:second"), ledger.read(key="third")) == (b"2", None)
-    assert keys(ledger) == ["a:first", "ab:first"]
+    assert keys_of(ledger) == ["a:first", "ab:first"]
     assert ledger.keys == ["a:first", "a:second", "ab:first"]
     assert list(ledger.parts("a")) == ["first", "second"]
     for release in ("a", "ab"):
@@ -220,7 +221,7 @@ def test_a_seed_may_draw_one_release_only(ledger: Ledger) -> None:
     commit_part(ledger, key="a:first", content=first, seed_name="seed 3")
     assert commit_part(ledger, key="b:first", content=first, seed_name="seed 3") == first
     commit_part(ledger, key="b:second", content=second, seed_name="seed 3")
-    assert (keys(ledger), ledger.epsilon) == (["a:first"], ONE_EPSILON)
+    assert (keys_of(ledger), ledger.epsilon) == (["a:first"], ONE_EPSILON)
     ledger.require_charged(GAUSSIAN, "b", remedy="restore it")
     assert not ledger.has_seed(seed_name="seed 3", except_release="c", except_price=GAUSSIAN)
     assert ledger.has_seed(seed_name="seed 3", except_release="c", except_price=BIT)
@@ -298,7 +299,7 @@ def test_releases_that_share_their_noise_have_an_infinite_total(ledger: Ledger, 
         seed_name="seed 3",
         may_share_noise=True,
     )
-    assert keys(ledger) == ["a:first", "b:first", "c:first", "late:second"]
+    assert keys_of(ledger) == ["a:first", "b:first", "c:first", "late:second"]
     assert [entry.key for entry in ledger.charges_of("late")] == ["a:first", "late:second"]
     commit_part(
         ledger, key="twin of late:first", content=b"1", seed_name="seed 3", may_share_noise=True
@@ -434,7 +435,7 @@ def test_a_failed_or_refused_draw_charges_nothing(path: Path) -> None:
             key="d",
         )
     assert charge(ledger).key == "a"
-    assert keys(Ledger(path, target_delta=DELTA)) == ["a"]
+    assert keys_of(Ledger(path, target_delta=DELTA)) == ["a"]
     assert (
         charge(Ledger(target_delta=DELTA, max_epsilon=ONE_EPSILON)).epsilon == ONE_EPSILON
     )  # exactly at the cap
@@ -470,7 +471,7 @@ def test_an_event_of_another_adjacency_is_refused(ledger: Ledger, tmp_path: Path
         ("target_delta", partial(Ledger, target_delta=0.0)),
         ("target_delta", partial(Ledger, target_delta=1.0)),
         ("max_epsilon", partial(Ledger, target_delta=DELTA, max_epsilon=0)),
-        ("data", partial(Ledger, target_delta=DELTA, data=7)),
+        ("data", partial(Ledger, target_delta=DELTA, data=NOT_A_DIGEST)),
     ],
 )
 def test_impossible_settings_are_refused(
@@ -481,7 +482,7 @@ def test_impossible_settings_are_refused(
     """
     with refused(name, value=ANY):
         open_ledger(path)
-    for data in ("", None, 7):
+    for data in ("", None, NOT_A_DIGEST):
         with refused("data", value=ANY, rule="digest that"):
             SharedLedger(path, target_delta=DELTA).account(data)
 
@@ -494,7 +495,10 @@ def test_an_accountant_must_be_a_class(accountant: Any, path: Path) -> None:
     for call in (
         lambda: Ledger(path, target_delta=DELTA, accountant=accountant),
         lambda: calibrate(
-            lambda noise: BIT, target_epsilon=1.0, target_delta=DELTA, accountant=accountant
+            event_for=lambda noise: BIT,
+            target_epsilon=1.0,
+            target_delta=DELTA,
+            accountant=accountant,
         ),
     ):
         with refused("accountant", value=ANY, rule="class such"):
@@ -578,7 +582,7 @@ def test_settings_are_read_back_from_the_file(path: Path, tmp_path: Path) -> Non
     assert again.filter is not None
     parameters = {"max_failure_prob": pytest.approx(1e-7), "plans_failures": True, "order": 8.0}
     assert again.filter.to_json() == {"name": "renyi"} | parameters
-    assert again.epsilon == composed_epsilon(maker, events=[PURE], delta=1e-5)
+    assert again.epsilon == composed_epsilon(make_accountant=maker, events=[PURE], delta=1e-5)
     assert Ledger.stored(path, data="one").entries == again.entries
     with refused("ledger", value=ANY, rule="found no file"):
         Ledger.stored(tmp_path / "nowhere")
@@ -608,7 +612,7 @@ def test_a_stored_ledger_needs_an_accountant_of_pate_and_its_version(
             call()
 
 
-def former_zcdp_ledger(path: Path, max_epsilon: float | None) -> None:
+def write_former_zcdp_ledger(path: Path, max_epsilon: float | None) -> None:
     """Writes the file of a ledger of version 0.1 whose accountant, and filter if there is a cap,
     are the former zCDP ones.
     """
@@ -629,10 +633,10 @@ def test_a_ledger_that_names_the_former_zcdp_accountant_has_the_renyi_total(path
 
     Its total is computed by the Renyi accountant, and another accountant is refused for it.
     """
-    former_zcdp_ledger(path, max_epsilon=None)
+    write_former_zcdp_ledger(path, max_epsilon=None)
     charge(Ledger.stored(path))
     for ledger in (Ledger.stored(path), Ledger(path, target_delta=DELTA)):
-        assert ledger.epsilon == composed_epsilon(RdpAccountant, events=[GAUSSIAN])
+        assert ledger.epsilon == composed_epsilon(make_accountant=RdpAccountant, events=[GAUSSIAN])
         assert ledger.accountant_name == "rdp"
     with refused("accountant", value="pure_dp", rule="zcdp"):
         Ledger(path, target_delta=DELTA, accountant=PureDpAccountant)
@@ -644,7 +648,7 @@ def test_the_cap_of_a_ledger_with_the_former_zcdp_filter_stays(path: Path) -> No
     It admits one Gaussian charge; then nothing is left, and a further charge is refused with the
     advice to use another ledger.
     """
-    former_zcdp_ledger(path, max_epsilon=4.0)
+    write_former_zcdp_ledger(path, max_epsilon=4.0)
     ledger = Ledger.stored(path)
     charge(ledger)  # under the cap by the accountant, as the first release
     assert (ledger.guaranteed_epsilon, ledger.max_epsilon, ledger.left) == (4.0, 4.0, 0.0)
@@ -737,7 +741,7 @@ def test_each_data_set_of_a_shared_ledger_has_the_whole_budget(
     large = GaussianEvent(noise_multiplier=2.0)
     first = charge(first_account, event=large)
     assert (first_account.epsilon, other.epsilon) == (
-        composed_epsilon(AutoAccountant, events=[large]),
+        composed_epsilon(make_accountant=AutoAccountant, events=[large]),
         0.0,
     )
     assert other.affords(large) == first_account.affords(large) + 1 == 2
@@ -750,7 +754,7 @@ def test_each_data_set_of_a_shared_ledger_has_the_whole_budget(
         ("b", "one"),
         ("a", "other"),
     ]
-    assert (shared.data, keys(first_account)) == (["one", "other"], ["a", "b"])
+    assert (shared.data, keys_of(first_account)) == (["one", "other"], ["a", "b"])
     for again in (SharedLedger(path, target_delta=DELTA), SharedLedger.stored(path)):
         assert charge(again.account(data="one"), event=large) == first
     assert Ledger(path, target_delta=DELTA, data="other").max_epsilon == 4.0
@@ -788,7 +792,7 @@ def test_a_charge_without_a_data_set_counts_for_every_data_set(ledger: Ledger, p
     assert first_account.epsilon == ledger.epsilon == ONE_EPSILON
     assert committed_bytes(first_account, key="a", draw=pytest.fail) == b"first"
     charge(first_account, key="b")
-    assert keys(Ledger(path, target_delta=DELTA, data="other")) == ["a"]
+    assert keys_of(Ledger(path, target_delta=DELTA, data="other")) == ["a"]
 
 
 @pytest.mark.slow
@@ -807,7 +811,8 @@ def test_every_total_equals_a_fresh_composition_of_all_charges(
     for number, event in enumerate(SEQUENCE):
         one_kind = len(set(SEQUENCE[: number + 1])) == 1
         expected = composed_epsilon(
-            maker if one_kind else in_any_order(maker), events=SEQUENCE[: number + 1]
+            make_accountant=maker if one_kind else in_any_order(accountant=maker),
+            events=SEQUENCE[: number + 1],
         )
         assert charge(ledger, event, key=str(number)).epsilon == ledger.epsilon == expected
 
@@ -865,7 +870,7 @@ def test_refused_charges_do_not_change_the_total() -> None:
     assert (
         charge(ledger, event=PURE, key="1").epsilon
         == ledger.epsilon
-        == composed_epsilon(AutoAccountant, events=[PURE, PURE])
+        == composed_epsilon(make_accountant=AutoAccountant, events=[PURE, PURE])
     )
     exact = Ledger(target_delta=DELTA, accountant=ExactAccountant)
     for number, event in enumerate((PURE, RANGE, RANGE)):
@@ -873,11 +878,11 @@ def test_refused_charges_do_not_change_the_total() -> None:
         with refused("event", value="ZCdpEvent", rule="event that"):
             charge(exact, event=ZCdpEvent(rho=0.1), key="9")
     assert exact.epsilon == composed_epsilon(
-        RdpAccountant, events=[PURE, RANGE, RANGE]
+        make_accountant=RdpAccountant, events=[PURE, RANGE, RANGE]
     )  # in whatever order
     assert (exact.price(ZCdpEvent(rho=0.1)), exact.price(RANGE)) == (
         math.inf,
-        composed_epsilon(ExactAccountant, events=[RANGE]),
+        composed_epsilon(make_accountant=ExactAccountant, events=[RANGE]),
     )
 
 
@@ -899,7 +904,7 @@ def test_an_interrupted_reading_neither_forgets_nor_repeats_a_charge(
         charge(grown, event, key=str(number))
     expected = grown.epsilon, grown.spent_epsilon, grown.entries
 
-    def lines_of_a_reading(interrupted_at: int) -> int:
+    def count_lines_of_reading(interrupted_at: int) -> int:
         early.write_bytes(before)
         reader = Ledger(early, target_delta=DELTA)
         num_lines = 0
@@ -928,8 +933,8 @@ def test_an_interrupted_reading_neither_forgets_nor_repeats_a_charge(
         assert (reader.epsilon, reader.spent_epsilon, reader.entries) == expected, interrupted_at
         return num_lines
 
-    for at in range(1, lines_of_a_reading(0) + 1):
-        lines_of_a_reading(at)
+    for at in range(1, count_lines_of_reading(0) + 1):
+        count_lines_of_reading(at)
 
 
 def test_a_ledger_in_memory_refuses_to_be_copied(
@@ -944,13 +949,13 @@ def test_a_ledger_in_memory_refuses_to_be_copied(
     for copier in (pickle.dumps, copy.deepcopy):
         with refused("ledger.path", value=None):
             copier(memory)
-    with monkeypatch.context() as forked:
-        forked.setattr(os, "getpid", lambda: -1)
+    with monkeypatch.context() as forked_process:
+        forked_process.setattr(os, "getpid", lambda: -1)
         with refused("ledger.path", value=None):
             charge(memory)
     charge(copy.copy(memory))  # which shares all that it has
     charge(memory, key="b")
-    assert keys(memory) == ["a", "b"]
+    assert keys_of(memory) == ["a", "b"]
     charge(pickle.loads(pickle.dumps(ledger)), key="a")
     charge(copy.deepcopy(ledger), key="b")
     charge(copy.copy(ledger), key="c")
@@ -959,7 +964,7 @@ def test_a_ledger_in_memory_refuses_to_be_copied(
         pickle.loads(pickle.dumps(SharedLedger(path, target_delta=DELTA))).account(data="one"),
         key="e",
     )
-    assert keys(ledger) == list("abcde")
+    assert keys_of(ledger) == list("abcde")
 
 
 @BOTH
@@ -995,13 +1000,13 @@ def test_threads_cannot_spend_one_budget_twice(on_disk: bool, path: Path) -> Non
     assert (len(ledger.entries), len(refused)) == (1, 3)
 
 
-def forked(act: Callable[[], object]) -> int:
-    """Runs `act` in a forked process, whose exit code is 1 after an exception, and returns its process id."""
+def run_in_fork(function: Callable[[], object]) -> int:
+    """Runs `function` in a forked process, whose exit code is 1 after an exception, and returns its process id."""
     if child := os.fork():
         return child
     code = 1
     try:
-        act()
+        function()
         code = 0
     finally:
         os._exit(code)
@@ -1031,7 +1036,7 @@ def test_concurrent_processes_spend_each_budget_once(path: Path) -> None:
             except BudgetExceeded:
                 continue
 
-    children = [forked(partial(spend, name)) for name in range(8)]
+    children = [run_in_fork(function=partial(spend, name)) for name in range(8)]
     assert [os.waitpid(child, 0)[1] for child in children] == [0] * 8
     privacy_filter = RenyiFilter(max_epsilon=4.0, target_delta=DELTA)
     assert privacy_filter.budget // privacy_filter.amount(GaussianEvent(noise_multiplier=6.0)) == 22
@@ -1076,10 +1081,10 @@ def test_a_kill_leaves_the_charge_and_its_release_or_neither(
             mine._store._add = die  # type: ignore[method-assign]
         committed_bytes(mine, key="b", draw=die if where == "draw" else lambda: b"drawn")
 
-    assert os.waitpid(forked(act), 0)[1] == signal.SIGKILL
+    assert os.waitpid(run_in_fork(function=act), 0)[1] == signal.SIGKILL
     again = Ledger(path, target_delta=DELTA)
     is_committed = where == "after the commit"
-    assert keys(again) == (["a", "b"] if is_committed else ["a"])
+    assert keys_of(again) == (["a", "b"] if is_committed else ["a"])
     assert again.read(key="b") == (b"drawn" if is_committed else None)
     assert committed_bytes(again, key="b", draw=lambda: b"composed_epsilon") == (
         b"drawn" if is_committed else b"composed_epsilon"
@@ -1109,7 +1114,7 @@ def test_a_full_disk_raises_an_error_and_charges_nothing(
         ):
             committed_bytes(ledger, key="b", draw=lambda: bytes(100_000))
     assert path.read_bytes() == before
-    assert (keys(ledger), ledger.epsilon) == (["a"], ONE_EPSILON)
+    assert (keys_of(ledger), ledger.epsilon) == (["a"], ONE_EPSILON)
     assert committed_bytes(ledger, key="b", draw=lambda: b"drawn") == b"drawn"
 
 
@@ -1157,8 +1162,8 @@ def test_a_charge_records_user_host_and_command(
     assert entry.time.endswith("+00:00")
 
 
-PATIENT = PrivacyUnit.of_column("mrn")
-VISIT = PrivacyUnit("one row")
+PATIENT = PrivacyUnit.of_column(column="mrn")
+VISIT = PrivacyUnit(words="one row")
 
 
 @pytest.mark.parametrize(("first", "second"), [(VISIT, PATIENT), (PATIENT, VISIT)])

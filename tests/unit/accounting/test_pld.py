@@ -10,9 +10,9 @@ from pate.accounting.loss_distribution import LossDistribution
 from tests.refusals import refused
 
 
-def distribution(*parts: tuple[LeafEvent, int]) -> LossDistribution:
+def loss_distribution_of(*parts: tuple[LeafEvent, int]) -> LossDistribution:
     """Returns the loss distribution of events, each with its number of repetitions."""
-    return LossDistribution(list(parts))
+    return LossDistribution(counted_events=list(parts))
 
 
 @pytest.mark.parametrize("epsilon", [0.0, 0.5, 2.0, 6.0])
@@ -23,13 +23,15 @@ def test_the_distribution_of_gaussians_is_a_close_upper_bound(epsilon: float) ->
     """
     for multiplier in (0.5, 2.0, 50.0):
         exact = pa.gaussian_delta(mu=1 / multiplier, epsilon=epsilon)
-        delta = distribution((pa.GaussianEvent(noise_multiplier=multiplier), 1)).delta(epsilon)
+        delta = loss_distribution_of((pa.GaussianEvent(noise_multiplier=multiplier), 1)).delta(
+            epsilon
+        )
         assert exact <= delta <= exact * 1.001 + 1e-11
         if exact > 1e-9:  # the control: more noise is cheaper than this
             assert (
-                distribution((pa.GaussianEvent(noise_multiplier=1.1 * multiplier), 1)).delta(
-                    epsilon
-                )
+                loss_distribution_of(
+                    (pa.GaussianEvent(noise_multiplier=1.1 * multiplier), 1)
+                ).delta(epsilon)
                 < exact
             )
 
@@ -43,7 +45,7 @@ def test_the_distribution_of_randomized_response_is_a_close_upper_bound(
 
     The closed form is that of n-fold randomized response.
     """
-    losses = distribution((pa.PureDpEvent(epsilon), count))
+    losses = loss_distribution_of((pa.PureDpEvent(epsilon), count))
     for target in (0.1, 0.5, 2.0):
         exact = (
             pa.PureDpAccountant().compose(pa.PureDpEvent(epsilon), count=count).get_delta(target)
@@ -63,7 +65,7 @@ def test_large_losses_do_not_cancel(event: LeafEvent) -> None:
     """An event whose outcomes reveal the neighbor almost surely has a delta near 1 at epsilons of
     30 and 75.
     """
-    losses = distribution((event, 1))
+    losses = loss_distribution_of((event, 1))
     assert losses.delta(30.0) >= 1 - 1e-10
     assert losses.delta(75.0) >= 0.99
 

@@ -17,9 +17,11 @@ MIXTURES: list[dict[float, int]] = [
 ]
 
 
-def enumerated(counts: dict[float, int], target_epsilon: float) -> float:
+def delta_of_enumerated_answers(
+    counts_by_epsilon: dict[float, int], target_epsilon: float
+) -> float:
     """Returns delta at epsilon `target_epsilon` by enumerating all answers of several randomized responses."""
-    epsilons = [epsilon for epsilon, count in counts.items() for _ in range(count)]
+    epsilons = [epsilon for epsilon, count in counts_by_epsilon.items() for _ in range(count)]
     total = 0.0
     for signs in product((1, -1), repeat=len(epsilons)):
         loss = sum(sign * epsilon for sign, epsilon in zip(signs, epsilons, strict=True))
@@ -31,10 +33,10 @@ def enumerated(counts: dict[float, int], target_epsilon: float) -> float:
     return total
 
 
-def composed(counts: dict[float, int]) -> pa.PureDpAccountant:
+def accountant_with(counts_by_epsilon: dict[float, int]) -> pa.PureDpAccountant:
     """Returns the pure-DP accountant that has composed `counts[epsilon]` events of each epsilon."""
     accountant = pa.PureDpAccountant()
-    for epsilon, count in counts.items():
+    for epsilon, count in counts_by_epsilon.items():
         accountant.compose(pa.PureDpEvent(epsilon), count=count)
     return accountant
 
@@ -48,19 +50,21 @@ def test_releases_with_several_epsilons_are_bounded_closely(counts: dict[float, 
     The reference enumerates all answers. `get_epsilon` inverts `get_delta`.
     """
     for target in (0.0, 0.2, 0.7, 1.5):
-        exact = enumerated(counts, target)
-        delta = composed(counts).get_delta(target)
+        exact = delta_of_enumerated_answers(counts_by_epsilon=counts, target_epsilon=target)
+        delta = accountant_with(counts_by_epsilon=counts).get_delta(target)
         assert exact <= delta <= exact * 1.003 + 1e-300
         if delta > 1e-200 and target > 0:
-            assert composed(counts).get_epsilon(delta) == pytest.approx(target, rel=1e-9)
+            assert accountant_with(counts_by_epsilon=counts).get_epsilon(delta) == pytest.approx(
+                target, rel=1e-9
+            )
 
 
 def test_epsilons_10_percent_too_small_fail() -> None:
     """Negative control: with epsilons 10% too small, the bound is below the enumerated delta."""
     shrunk = {0.9 * epsilon: count for epsilon, count in MIXTURES[0].items()}
-    assert composed(shrunk).get_delta(target_epsilon=0.7) < enumerated(
-        MIXTURES[0], target_epsilon=0.7
-    )
+    assert accountant_with(counts_by_epsilon=shrunk).get_delta(
+        target_epsilon=0.7
+    ) < delta_of_enumerated_answers(counts_by_epsilon=MIXTURES[0], target_epsilon=0.7)
 
 
 def test_too_many_releases_are_bounded_by_renyi_and_the_sum() -> None:
@@ -110,7 +114,7 @@ def test_large_and_small_epsilons_together_cost_at_least_the_larger(
 
     Losses below -709, whose exponentials underflow, must not give an epsilon of 0.
     """
-    spent = composed({large: 1, small: 1})
+    spent = accountant_with(counts_by_epsilon={large: 1, small: 1})
     assert large - 1e-5 <= spent.get_epsilon(target_delta=1e-6) <= (large + small) * (1 + 1e-9)
     assert spent.get_delta(target_epsilon=large / 2) >= 0.9
 
@@ -136,7 +140,7 @@ def test_epsilon_inverts_delta_and_is_below_renyi(epsilon: float, count: int, de
     A slightly smaller epsilon has more, and the Renyi accountant's epsilon is not smaller.
     """
     composed_epsilon = pure_dp_composition_epsilon(epsilon, count=count, target_delta=delta)
-    accountant = composed({epsilon: count})
+    accountant = accountant_with(counts_by_epsilon={epsilon: count})
     assert accountant.get_delta(composed_epsilon) <= delta * (1 + 1e-6) + 1e-14
     assert composed_epsilon <= pa.RdpAccountant().compose(
         pa.PureDpEvent(epsilon), count=count
@@ -154,22 +158,31 @@ def test_epsilon_bounds_the_sums_in_forty_digits(epsilon: float, count: int, exa
     """The epsilon of `count` equal pure-DP events at delta 1e-6 is at least `exact`, from 40
     digits, and at most 1e-8 more.
     """
-    composed = pure_dp_composition_epsilon(epsilon, count=count, target_delta=1e-6)
-    assert exact <= composed <= exact * (1 + 1e-8)
+    composed_epsilon = pure_dp_composition_epsilon(epsilon, count=count, target_delta=1e-6)
+    assert exact <= composed_epsilon <= exact * (1 + 1e-8)
 
 
-def adaptive_delta(epsilons: list[float], x: float, choices: np.ndarray) -> float:
-    """Returns the largest delta at epsilon x of an adversary who chooses each release after earlier outcomes.
+def adaptive_delta(
+    epsilons: list[float], target_epsilon: float, shares_of_epsilon: np.ndarray
+) -> float:
+    """Returns the largest delta at `target_epsilon` of an adversary who chooses each release after earlier outcomes.
 
-    Release i has two possible losses, one positive and one negative. Each is a share of `epsilons[i]` that `choices`
-    lists.
+    Release i has two possible losses, one positive and one negative. Each loss is `epsilons[i]` times one of
+    `shares_of_epsilon`.
     """
     if not epsilons:
-        return max(0.0, -math.expm1(x))
+        return max(0.0, -math.expm1(target_epsilon))
     best = 0.0
-    for up, down in product(choices * epsilons[0], -choices * epsilons[0]):
+    for up, down in product(shares_of_epsilon * epsilons[0], -shares_of_epsilon * epsilons[0]):
         mass = math.expm1(-down) / (math.exp(-down) - math.exp(-up))
-        later = [adaptive_delta(epsilons[1:], x=x - loss, choices=choices) for loss in (up, down)]
+        later = [
+            adaptive_delta(
+                epsilons=epsilons[1:],
+                target_epsilon=target_epsilon - loss,
+                shares_of_epsilon=shares_of_epsilon,
+            )
+            for loss in (up, down)
+        ]
         best = max(best, mass * later[0] + (1 - mass) * later[1])
     return best
 
@@ -189,5 +202,7 @@ def test_adaptive_pairs_do_not_exceed_the_pure_dp_bound(
     for epsilon in epsilons:
         accountant.compose(pa.PureDpEvent(epsilon=shrink * epsilon))
     for x in (0.1, 0.6, 1.2):
-        played = adaptive_delta(epsilons, x, choices=np.array([0.2, 0.6, 1.0]))
+        played = adaptive_delta(
+            epsilons=epsilons, target_epsilon=x, shares_of_epsilon=np.array([0.2, 0.6, 1.0])
+        )
         assert (played <= accountant.get_delta(target_epsilon=x)) == (shrink == 1.0)

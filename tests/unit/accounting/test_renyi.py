@@ -24,20 +24,20 @@ mpmath.mp.dps = 50
 ORDERS = np.array([1.001, 1.5, 2.0, 8.0, 64.0, 1000.0])
 
 
-def price(event: Event, *orders: float) -> np.ndarray:
+def renyi_divergence(event: Event, *orders: float) -> np.ndarray:
     """Returns the Renyi divergence of an event at Renyi orders, by default at `ORDERS`."""
     return curve_of(event)(np.array(orders) if orders else ORDERS)
 
 
-def exact_bernoulli(logit_p: float, logit_q: float, order: float) -> Any:
+def exact_bit_divergence(logit_p: float, logit_q: float, order: float) -> Any:
     """Returns the Renyi divergence at a Renyi order between two bits with given logits, in mpmath."""
 
-    def share(logit: float) -> Any:
+    def prob_of_logit(logit: float) -> Any:
         return 1 / (1 + mpmath.exp(-mpmath.mpf(logit)))
 
     a = mpmath.mpf(order)
-    ones = (share(logit_p), share(logit_q))
-    zeros = (share(-logit_p), share(-logit_q))
+    ones = (prob_of_logit(logit=logit_p), prob_of_logit(logit=logit_q))
+    zeros = (prob_of_logit(logit=-logit_p), prob_of_logit(logit=-logit_q))
     return mpmath.log(sum(p**a * q ** (1 - a) for p, q in (ones, zeros))) / (a - 1)
 
 
@@ -54,12 +54,12 @@ def test_the_divergence_of_a_bit_is_the_larger_of_both_directions(
     """
     expected = [
         max(
-            float(exact_bernoulli(logit_p, logit_q, order=a)),
-            float(exact_bernoulli(logit_q, logit_q=logit_p, order=a)),
+            float(exact_bit_divergence(logit_p=logit_p, logit_q=logit_q, order=a)),
+            float(exact_bit_divergence(logit_p=logit_q, logit_q=logit_p, order=a)),
         )
         for a in ORDERS
     ]
-    computed = price(OneBitEvent(logits=(logit_p, logit_q), reach=1))
+    computed = renyi_divergence(OneBitEvent(logits=(logit_p, logit_q), reach=1))
     np.testing.assert_allclose(computed, expected, rtol=1e-9, atol=1e-15 / (ORDERS[0] - 1))
 
 
@@ -76,12 +76,14 @@ def test_a_bit_of_many_statistics_costs_its_worst_pair(
     orders = np.linspace(1.1, 99, 400)
     logits[worst + 1 :] += 3.0
     tracemalloc.start()
-    curve = price(OneBitEvent(logits=tuple(logits.tolist()), reach=1), *orders)
+    curve = renyi_divergence(OneBitEvent(logits=tuple(logits.tolist()), reach=1), *orders)
     assert tracemalloc.get_traced_memory()[1] < 2**24  # all pairs at once take 60 MB
     tracemalloc.stop()
     np.testing.assert_array_equal(
         curve,
-        price(OneBitEvent(logits=tuple(logits[worst : worst + 2].tolist()), reach=1), *orders),
+        renyi_divergence(
+            OneBitEvent(logits=tuple(logits[worst : worst + 2].tolist()), reach=1), *orders
+        ),
     )
 
 
@@ -92,7 +94,9 @@ def test_the_curve_of_pure_dp_is_that_of_randomized_response(epsilon: float) -> 
 
     At each Renyi order it is at most epsilon, and at most order * epsilon^2 / 2.
     """
-    expected = [float(exact_bernoulli(epsilon, logit_q=-epsilon, order=a)) for a in ORDERS]
+    expected = [
+        float(exact_bit_divergence(logit_p=epsilon, logit_q=-epsilon, order=a)) for a in ORDERS
+    ]
     np.testing.assert_allclose(pure_dp_rdp(epsilon, orders=ORDERS), expected, rtol=1e-9, atol=1e-12)
     assert (pure_dp_rdp(epsilon, orders=ORDERS) <= min(epsilon, math.inf) * (1 + 1e-12)).all()
     assert (pure_dp_rdp(epsilon, orders=ORDERS) <= ORDERS * epsilon**2 / 2 + 1e-12).all()
@@ -151,11 +155,13 @@ def test_noisy_max_is_the_smallest_divergence_between_shifted_maxima(
     apart = divergence(near=shift / 2, far=0.0) + divergence(near=0.0, far=shift / 2)
     expected = min(divergence(near=shift, far=0.0), divergence(near=0.0, far=shift))
     corollary_9 = order * shift**2 / 2 + math.log(candidates) / (order - 1)
-    for kind, least in (
+    for event_class, least in (
         (NoisyMaxGaussianEvent, expected),
         (OpposedMaximaEvent, min(expected, apart)),
     ):
-        computed = price(kind(multiplier, candidates), order)[0]
+        computed = renyi_divergence(
+            event_class(noise_multiplier=multiplier, num_candidates=candidates), order
+        )[0]
         assert computed == pytest.approx(min(least, corollary_9), rel=1e-6, abs=1e-9)
 
 
@@ -170,19 +176,21 @@ def test_small_prices_are_rounded_up(epsilon: float, order: float) -> None:
     a = mpmath.mpf(order)
     e = mpmath.mpf(epsilon)
     t = mpmath.log((a - 1) * (1 - mpmath.exp(-a * e)) / (a * (mpmath.exp(-e) - mpmath.exp(-a * e))))
-    share = (1 - mpmath.exp(t - e)) / (mpmath.exp(t) - mpmath.exp(t - e))
-    exact = mpmath.log(share * mpmath.exp(a * t) + (1 - share) * mpmath.exp(a * (t - e))) / (a - 1)
+    prob_of_logit = (1 - mpmath.exp(t - e)) / (mpmath.exp(t) - mpmath.exp(t - e))
+    exact = mpmath.log(
+        prob_of_logit * mpmath.exp(a * t) + (1 - prob_of_logit) * mpmath.exp(a * (t - e))
+    ) / (a - 1)
     computed = bounded_range_rdp(epsilon, orders=np.array([order]))[0]
     assert exact <= mpmath.mpf(computed) * (1 + mpmath.mpf(2) ** -52)
     assert computed <= float(exact) * (1 + 1e-3)
     high = -29.0 + epsilon
     bit = max(
-        exact_bernoulli(logit_p=-29.0, logit_q=high, order=order),
-        exact_bernoulli(high, logit_q=-29.0, order=order),
+        exact_bit_divergence(logit_p=-29.0, logit_q=high, order=order),
+        exact_bit_divergence(logit_p=high, logit_q=-29.0, order=order),
     )
-    assert bit <= mpmath.mpf(price(OneBitEvent(logits=(-29.0, high), reach=1), order)[0]) * (
-        1 + mpmath.mpf(2) ** -52
-    )
+    assert bit <= mpmath.mpf(
+        renyi_divergence(OneBitEvent(logits=(-29.0, high), reach=1), order)[0]
+    ) * (1 + mpmath.mpf(2) ** -52)
 
 
 def test_smooth_sensitivity_is_rounded_up_near_order_one() -> None:
@@ -196,5 +204,7 @@ def test_smooth_sensitivity_is_rounded_up_near_order_one() -> None:
     narrower = -a * b - mpmath.log(left) / 2
     wider = a * b - mpmath.log1p(a * mpmath.expm1(2 * b)) / 2
     exact = a * mpmath.exp(-2 * b) / (2 * z * z * left) + max(narrower, wider) / (a - 1)
-    computed = price(SmoothSensitivityEvent(noise_multiplier=4440.0, beta=1.5e-6), 1.005)[0]
+    computed = renyi_divergence(
+        SmoothSensitivityEvent(noise_multiplier=4440.0, beta=1.5e-6), 1.005
+    )[0]
     assert exact <= computed <= float(exact) * (1 + 1e-3)

@@ -18,23 +18,23 @@ POINTS = np.concatenate(
 DEEP = -np.exp(RNG.uniform(low=3, high=15, size=100))
 
 
-def log_below(x: float) -> mpmath.mpf:
+def log_normal_cdf(x: float) -> mpmath.mpf:
     """Returns the logarithm of the standard normal distribution function in mpmath."""
     z = mpmath.mpf(x) / mpmath.sqrt(2)
     return mpmath.log(mpmath.erfc(-z) / 2) if x < 0 else mpmath.log1p(-mpmath.erfc(z) / 2)
 
 
-def bit(x: float) -> mpmath.mpf:
+def logistic(x: float) -> mpmath.mpf:
     """Returns the logistic function of x in mpmath."""
     return 1 / (1 + mpmath.exp(-mpmath.mpf(x)))
 
 
 CASES = [
-    (special.few_log_ndtr, scipy.special.log_ndtr, log_below, 1e-12),
+    (special.few_log_ndtr, scipy.special.log_ndtr, log_normal_cdf, 1e-12),
     # x has no more digits there
-    (special.few_ndtr, scipy.special.ndtr, lambda x: mpmath.exp(log_below(x)), 1e-12),
-    (special.log_expit, scipy.special.log_expit, lambda x: mpmath.log(bit(x)), 1e-15),
-    (special.expit, scipy.special.expit, bit, 1e-15),
+    (special.few_ndtr, scipy.special.ndtr, lambda x: mpmath.exp(log_normal_cdf(x)), 1e-12),
+    (special.log_expit, scipy.special.log_expit, lambda x: mpmath.log(logistic(x)), 1e-15),
+    (special.expit, scipy.special.expit, logistic, 1e-15),
 ]
 
 

@@ -32,7 +32,7 @@ def store(path: Path) -> Store:
     return Store(path, settings=SETTINGS)
 
 
-def changed(path: Path, *statements: str) -> None:
+def tamper_with(path: Path, *statements: str) -> None:
     """Removes the triggers that protect the lines and executes SQL statements on the file, as a tamperer does."""
     db = sqlite3.connect(path)
     db.executescript(
@@ -96,7 +96,7 @@ def test_a_concurrent_charge_is_counted_before_the_commit(store: Store, path: Pa
 
     def describe() -> LineText:
         if len(store.lines) >= 1:
-            raise InvalidValue("max_epsilon", value="1", rule="a smaller number")
+            raise InvalidValue(name="max_epsilon", value="1", rule="a smaller number")
         return LineText(event="price")
 
     commit(Store(path, settings=SETTINGS), data="people", key="b", content=b"winner")
@@ -129,7 +129,7 @@ def test_a_large_release_lies_in_a_file_named_by_its_digest(store: Store, path: 
     with refused("ledger", value=ANY, rule="release of line 1", kind=DamagedLedger):
         commit(store, data="people", key="a", content=b"again")
     commit(store, data="people", key="b", content=b"small")
-    changed(path, "UPDATE line SET release = x'00'")
+    tamper_with(path, "UPDATE line SET release = x'00'")
     with refused("ledger", value=ANY, rule="release of line 2", kind=DamagedLedger):
         commit(Store(path, settings=SETTINGS), data="people", key="b", content=b"other")
 
@@ -165,7 +165,7 @@ def test_an_edited_file_is_refused_in_one_line_with_the_remedy(
     """
     for number in range(1, 5):
         commit(store, data="people", key=f"k{number}", content=b"release")
-    changed(path, change)
+    tamper_with(path, change)
     with pytest.raises(DamagedLedger) as caught:
         Store(path, settings=SETTINGS)
     text = str(caught.value)
@@ -375,11 +375,11 @@ for key in sys.argv[2:]:
 """
 
 
-def start(path: Path, keys: list[str], shown: Path) -> subprocess.Popen[bytes]:
+def start_commits(path: Path, keys: list[str], printed_file: Path) -> subprocess.Popen[bytes]:
     """Starts a process that commits random bytes under each key, and appends key and release to the
-    file `shown`.
+    file `printed_file`.
     """
-    with shown.open("ab") as out:
+    with printed_file.open("ab") as out:
         return subprocess.Popen([sys.executable, "-c", WORKER, str(path), *keys], stdout=out)
 
 
@@ -392,20 +392,25 @@ def test_killed_processes_charge_one_release_for_each_key(path: Path, tmp_path: 
     Every release that any of them printed is the one in the store, and each key has one line.
     """
     rng = random.Random(2)
-    shown = tmp_path / "shown"
+    printed_file = tmp_path / "shown"
     kills = 0
     for trial in range(12):
         keys = [f"{trial}-{number}" for number in range(12)]
-        first, second = (start(path, keys=rng.sample(keys, 12), shown=shown) for _ in range(2))
+        first, second = (
+            start_commits(path=path, keys=rng.sample(keys, 12), printed_file=printed_file)
+            for _ in range(2)
+        )
         time.sleep(0.1 + rng.random() * 0.5)
         for process in (first, second):
             if process.poll() is None and rng.random() < 0.8:
                 process.send_signal(signal.SIGKILL)
                 kills += 1
             process.wait()
-        assert start(path, keys, shown).wait() == 0
+        assert start_commits(path=path, keys=keys, printed_file=printed_file).wait() == 0
     actual = {
-        tuple(line.split()) for line in shown.read_text().splitlines() if len(line.split()) == 2
+        tuple(line.split())
+        for line in printed_file.read_text().splitlines()
+        if len(line.split()) == 2
     }
     store = Store(path, settings=None)
     stored = {(line.key, store.release(line).hex()) for line in store.lines}

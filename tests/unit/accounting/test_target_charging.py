@@ -66,7 +66,7 @@ def test_the_hit_probabilities_of_targets_have_their_limits() -> None:
     Between thresholds that lie far apart, it is that of `not_prior`. `min_accesses` returns the smallest number of
     accesses whose overrun probability is at most 1e-7.
     """
-    assert boundary_distribution([1.0, 0.0]).tolist() == [1.0, 0.0, 0.0]
+    assert boundary_distribution(probabilities=[1.0, 0.0]).tolist() == [1.0, 0.0, 0.0]
     assert (
         exact_hit_prob(
             first_law=[1.0, 0.0], second_law=[1.0, 0.0], in_target=[False, True], epsilon=0.1
@@ -84,7 +84,7 @@ def test_the_hit_probabilities_of_targets_have_their_limits() -> None:
     for target_hits, hit_prob in ((1, 0.5), (3, 0.9), (10, 0.2786), (200, 0.1)):
         fewest = min_accesses(target_hits=target_hits, hit_prob=hit_prob, overrun_prob=1e-7)
         overruns = [
-            overrun_probability(fewest - n, target_hits=target_hits, hit_prob=hit_prob)
+            overrun_probability(num_accesses=fewest - n, target_hits=target_hits, hit_prob=hit_prob)
             for n in (0, 1)
         ]
         assert overruns[0] <= 1e-7 < overruns[1]
@@ -145,11 +145,15 @@ def test_the_deltas_of_calls_are_limited_by_the_session() -> None:
     ("name", "value", "make"),
     [
         # and no number of them
-        ("probabilities", "1 of 1 distributions", lambda: boundary_distribution([0.5, 0.6])),
+        (
+            "probabilities",
+            "1 of 1 distributions",
+            lambda: boundary_distribution(probabilities=[0.5, 0.6]),
+        ),
         (
             "probabilities",
             "2 of 3 distributions",
-            lambda: boundary_distribution([[0.5, 0.5], [1.5, -0.5], [0.5, math.nan]]),
+            lambda: boundary_distribution(probabilities=[[0.5, 0.5], [1.5, -0.5], [0.5, math.nan]]),
         ),
         (
             "epsilon",
@@ -212,12 +216,14 @@ def random_calls(target: QTarget, num_calls: int, rng: np.random.Generator) -> l
     return actual
 
 
-def played(calls: list[Call], num_accesses: int, target_hits: int, epsilon: float) -> float:
+def delta_of_calls(
+    calls: list[Call], num_accesses: int, target_hits: int, target_epsilon: float
+) -> float:
     """Returns the largest delta of an adversary who makes only the given calls, each chosen after earlier outcomes."""
 
     @cache
     def value(accesses: int, hits: int, loss: float) -> float:
-        stop = max(0.0, 1 - math.exp(epsilon - loss))
+        stop = max(0.0, 1 - math.exp(target_epsilon - loss))
         if accesses == 0 or hits == 0:
             return stop
         plays = (
@@ -243,11 +249,11 @@ def test_random_calls_never_exceed_the_best_play_delta(target: QTarget, target_h
     epsilon = 0.8
     best = best_play_delta(target, target_hits=target_hits, num_accesses=4, target_epsilon=epsilon)
     plays = [
-        played(
-            random_calls(target, num_calls=3, rng=rng),
+        delta_of_calls(
+            calls=random_calls(target=target, num_calls=3, rng=rng),
             num_accesses=4,
             target_hits=target_hits,
-            epsilon=epsilon,
+            target_epsilon=epsilon,
         )
         for _ in range(30)
     ]
@@ -271,7 +277,9 @@ def test_randomized_response_attains_the_best_play_delta(epsilon: float, target_
     target = not_prior(epsilon)
     at = 2 * epsilon
     best = best_play_delta(target, target_hits=target_hits, num_accesses=7, target_epsilon=at)
-    attained = played(calls, num_accesses=7, target_hits=target_hits, epsilon=at)
+    attained = delta_of_calls(
+        calls=calls, num_accesses=7, target_hits=target_hits, target_epsilon=at
+    )
     assert 0.99 * best < attained <= best * (1 + 1e-9)
 
 
@@ -455,7 +463,7 @@ def test_prices_at_extreme_parameters_are_finite(
     number of accesses.
     """
     price = best_session_price(
-        QTarget(epsilon=epsilon, hit_prob=hit_prob), target_hits=hits, target_delta=delta
+        target=QTarget(epsilon=epsilon, hit_prob=hit_prob), target_hits=hits, target_delta=delta
     )
     assert 0 <= price.epsilon <= price.num_accesses * epsilon * (1 + 1e-12)
     assert price.num_accesses >= hits
@@ -497,7 +505,7 @@ HITS = 50
 THREADS = 16
 
 
-def charging(target_hits: int = HITS) -> TargetCharging:
+def session_of_two_targets(target_hits: int = HITS) -> TargetCharging:
     """Returns a session with the common target of two kinds of call at epsilon `EPSILON`."""
     return TargetCharging.of_targets(
         [not_prior(EPSILON), revise(EPSILON)], target_hits, target_delta=1e-6
@@ -509,14 +517,14 @@ def rng() -> np.random.Generator:
     return np.random.default_rng(0)
 
 
-HOLDERS: dict[str, Callable[[], Any]] = {
-    "TargetCharging": charging,
-    "ConditionalRelease": lambda: ConditionalRelease(charging()),
+MAKERS_OF_HOLDERS: dict[str, Callable[[], Any]] = {
+    "TargetCharging": session_of_two_targets,
+    "ConditionalRelease": lambda: ConditionalRelease(session_of_two_targets()),
     "SparseVectorSession": lambda: SparseVector(epsilon=1.0, item_hits=1, failure_prob=1e-9).start(
         10
     ),
 }
-ASKED: dict[str, list[Callable[[Any], Any]]] = {
+CALLS_OF_HOLDERS: dict[str, list[Callable[[Any], Any]]] = {
     "TargetCharging": [
         lambda session: session.charge(outcome_in_target=True),
         lambda session: session.charge_batch(np.ones(2, bool)),
@@ -540,8 +548,8 @@ def eager_switches() -> Iterator[None]:
     sys.setswitchinterval(before)
 
 
-def at_once(act: Callable[[], Any], calls: int) -> list[Any]:
-    """Calls `act` `calls` times in each of 16 threads that start together, and returns all results.
+def results_of_threads(call: Callable[[], Any], calls_per_thread: int) -> list[Any]:
+    """Calls `call` `calls_per_thread` times in each of 16 threads that start together, and returns all results.
 
     The result is None for a call that was refused.
     """
@@ -550,9 +558,9 @@ def at_once(act: Callable[[], Any], calls: int) -> list[Any]:
     def work(_: int) -> list[Any]:
         ready.wait()
         results = []
-        for _ in range(calls):
+        for _ in range(calls_per_thread):
             try:
-                results.append(act())
+                results.append(call())
             except InvalidValue:
                 results.append(None)
         return results
@@ -561,27 +569,27 @@ def at_once(act: Callable[[], Any], calls: int) -> list[Any]:
         return [result for results in pool.map(work, range(THREADS)) for result in results]
 
 
-@pytest.mark.parametrize("name", HOLDERS)
-@pytest.mark.parametrize("way", [copy.copy, copy.deepcopy, pickle.dumps])
-def test_a_session_is_not_copied(name: str, way: Callable[[Any], Any]) -> None:
+@pytest.mark.parametrize("name", MAKERS_OF_HOLDERS)
+@pytest.mark.parametrize("copier", [copy.copy, copy.deepcopy, pickle.dumps])
+def test_a_session_is_not_copied(name: str, copier: Callable[[Any], Any]) -> None:
     """An object that holds a session refuses to be copied, deep-copied or pickled.
 
     A copy could spend the same hits a second time.
     """
     with refused("session", value=name):
-        way(HOLDERS[name]())
+        copier(MAKERS_OF_HOLDERS[name]())
 
 
-@pytest.mark.parametrize("name", HOLDERS)
+@pytest.mark.parametrize("name", MAKERS_OF_HOLDERS)
 def test_a_forked_process_cannot_charge_a_session(
     name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The process id has changed, as after a fork: every call of an object that holds a session is
     refused.
     """
-    holder = HOLDERS[name]()
+    holder = MAKERS_OF_HOLDERS[name]()
     monkeypatch.setattr(os, "getpid", lambda: -1)
-    for ask in ASKED[name]:
+    for ask in CALLS_OF_HOLDERS[name]:
         with refused("process", value=-1, rule=name[-6:]):
             ask(holder)
 
@@ -594,7 +602,7 @@ def test_a_fork_while_the_lock_is_held_is_refused_at_once() -> None:
     In the forked process, where that thread does not exist, a charge is refused at once and does
     not wait for the lock.
     """
-    session = charging()
+    session = session_of_two_targets()
     with ThreadPoolExecutor(max_workers=1) as pool, session._turn():
         child = pool.submit(_refused_in_a_fork, session).result(timeout=30)
     assert child == 7
@@ -616,8 +624,10 @@ def _refused_in_a_fork(session: TargetCharging) -> int:
 
 def test_threads_cannot_charge_more_hits_than_there_are(eager_switches: None) -> None:
     """16 threads charge a session of 1000 hits 100 times each: exactly 1000 charges are accepted."""
-    session = charging(target_hits=1000)
-    results = at_once(lambda: session.charge(outcome_in_target=True), calls=100)
+    session = session_of_two_targets(target_hits=1000)
+    results = results_of_threads(
+        call=lambda: session.charge(outcome_in_target=True), calls_per_thread=100
+    )
     assert (
         sum(result is not None for result in results)
         == session.hits[0]
@@ -635,7 +645,7 @@ def test_threads_release_each_charged_outcome_once(
     Then 16 threads revise the same 20 stored outcomes: each outcome is published by one thread
     only.
     """
-    stored = ConditionalRelease(charging())
+    stored = ConditionalRelease(session_of_two_targets())
     generator = rng()
 
     def ask():
@@ -643,14 +653,20 @@ def test_threads_release_each_charged_outcome_once(
             lambda rng: rng.integers(9), lambda y: True, epsilon=EPSILON, rng=generator
         )
 
-    published = [result.key for result in at_once(ask, calls=20) if result is not None]
+    published = [
+        result.key
+        for result in results_of_threads(call=ask, calls_per_thread=20)
+        if result is not None
+    ]
     assert sorted(published) == list(range(HITS))
-    stored = ConditionalRelease(charging())
+    stored = ConditionalRelease(session_of_two_targets())
     keys = [
         stored.release(lambda rng: 5, lambda y: False, epsilon=EPSILON, rng=rng()).key
         for _ in range(20)
     ]
-    results = at_once(lambda: [_revised(stored, key) for key in keys], calls=1)
+    results = results_of_threads(
+        call=lambda: [_revised(stored=stored, key=key) for key in keys], calls_per_thread=1
+    )
     assert sum(result is not None for actual in results for result in actual) == len(keys)
 
 
@@ -671,7 +687,9 @@ def test_an_item_is_in_at_most_as_many_sums_as_its_hits(eager_switches: None) ->
     mechanism = SparseVector(epsilon=1000.0, item_hits=3, failure_prob=1e-9)
     session = mechanism.start(200_000)
     bits = np.ones(200_000, dtype=bool)
-    answers = at_once(lambda: session.ask(bits, threshold=100_000, rng=rng()), calls=1)
+    answers = results_of_threads(
+        call=lambda: session.ask(bits, threshold=100_000, rng=rng()), calls_per_thread=1
+    )
     assert sum(answer is not None for answer in answers) == 3
 
 

@@ -29,8 +29,10 @@ RANGES = SelfComposedEvent(event=BoundedRangeEvent(epsilon=0.2), count=60)
 UNITS = 20  # of which the shifts of a bounded range are multiples
 
 
-def best_delta(steps: tuple[str, ...], step_epsilon: float, epsilon: float) -> float:
-    """Returns the largest delta at `epsilon` of an adversary who chooses each step after seeing the losses of earlier
+def best_delta(
+    kinds_of_steps: tuple[str, ...], step_epsilon: float, target_epsilon: float
+) -> float:
+    """Returns the largest delta at `target_epsilon` of an adversary who chooses each step after the losses of earlier
     steps.
 
     A step "pure" is a randomized response with the epsilon `step_epsilon` / 2. In a step "range", the adversary
@@ -40,9 +42,9 @@ def best_delta(steps: tuple[str, ...], step_epsilon: float, epsilon: float) -> f
 
     @cache
     def value(number: int, loss: int) -> float:
-        if number == len(steps):
-            return max(0.0, -math.expm1(epsilon - loss * unit))
-        if steps[number] == "pure":
+        if number == len(kinds_of_steps):
+            return max(0.0, -math.expm1(target_epsilon - loss * unit))
+        if kinds_of_steps[number] == "pure":
             half = UNITS // 2
             true = 1 / (1 + math.exp(-half * unit))
             return true * value(number + 1, loss + half) + (1 - true) * value(
@@ -69,7 +71,10 @@ def test_a_total_bounds_the_strongest_adversary_in_every_order() -> None:
     """
     epsilon = 1.824
     orders = set(itertools.permutations(("pure", "pure", "range", "range")))
-    deltas = {order: best_delta(order, step_epsilon=1.2, epsilon=epsilon) for order in orders}
+    deltas = {
+        order: best_delta(kinds_of_steps=order, step_epsilon=1.2, target_epsilon=epsilon)
+        for order in orders
+    }
     worst = max(deltas.values())
     assert worst == deltas["pure", "pure", "range", "range"] == pytest.approx(0.08103, abs=1e-5)
     events = [
@@ -79,7 +84,11 @@ def test_a_total_bounds_the_strongest_adversary_in_every_order() -> None:
         PureDpEvent(epsilon=0.6),
     ]
     assert total_epsilon(events, target_delta=worst) > epsilon
-    by_charges = ExactAccountant().compose_all((event, 1) for event in events).get_epsilon(worst)
+    by_charges = (
+        ExactAccountant()
+        .compose_all((event, 1) for event in events)
+        .get_epsilon(target_delta=worst)
+    )
     assert by_charges < epsilon, "a control: the order of the charges bounds itself alone"
 
 
@@ -138,12 +147,14 @@ def test_have_one_order_finds_events_whose_order_is_irrelevant(
     Events in `interleaved` belong to releases whose parts may alternate with those of other
     releases.
     """
-    assert have_one_order(Counter(events), interleaved=frozenset(interleaved)) is expected
+    assert have_one_order(counts=Counter(events), interleaved=frozenset(interleaved)) is expected
 
 
-def part_of(ledger: Ledger, release: str, name: str, event: Event) -> None:
-    """Commits a part of a release to the ledger, as a run does."""
-    ledger.commit(f"{release}:{name}", event, b"", adjacency=ledger.adjacency, release=release)
+def commit_part(ledger: Ledger, release_key: str, part_name: str, event: Event) -> None:
+    """Commits the part `part_name` of the release `release_key` to the ledger, as a run does."""
+    ledger.commit(
+        f"{release_key}:{part_name}", event, b"", adjacency=ledger.adjacency, release=release_key
+    )
 
 
 @pytest.mark.slow
@@ -157,12 +168,12 @@ def test_interleaved_parts_are_bounded_in_every_order() -> None:
     ledgers = [Ledger(target_delta=1e-6) for _ in range(2)]
     for ledger in ledgers:
         for key in ("a", "b"):
-            part_of(ledger, release=key, name="first", event=both)
+            commit_part(ledger=ledger, release_key=key, part_name="first", event=both)
     atomic = ledgers[0].epsilon
     assert atomic == AutoAccountant().compose(both, count=2).get_epsilon(target_delta=1e-6)
-    part_of(ledgers[1], release="b", name="later", event=both)
+    commit_part(ledger=ledgers[1], release_key="b", part_name="later", event=both)
     assert ledgers[1].epsilon == atomic, "before anything else"
-    part_of(ledgers[1], release="a", name="much later", event=both)
+    commit_part(ledger=ledgers[1], release_key="a", part_name="much later", event=both)
     assert (
         ledgers[1].epsilon
         == RdpAccountant().compose(both, count=2).get_epsilon(target_delta=1e-6)
@@ -179,7 +190,7 @@ def test_in_any_order_replaces_only_an_accountant_whose_bound_depends_on_the_ord
     accountant it returns one that has the Renyi accountant's epsilon here.
     """
     makers = (RdpAccountant, PureDpAccountant, JointLawAccountant)
-    assert all(in_any_order(maker) is maker for maker in makers)
+    assert all(in_any_order(accountant=maker) is maker for maker in makers)
     assert in_any_order(ExactAccountant) is RdpAccountant
     auto = in_any_order(AutoAccountant)().compose(PURE).compose(RANGES)
     assert auto.get_epsilon(target_delta=1e-6) == RdpAccountant().compose(PURE).compose(

@@ -88,7 +88,7 @@ def test_mu_is_infinite_where_none_is_known() -> None:
 
 def test_zcdp_mu_is_above_that_of_a_gaussian() -> None:
     """A release that is 1/2-zCDP has a finite mu above 1, which the Gaussian with that rho has."""
-    mu = pa.AutoAccountant().compose(pa.ZCdpEvent(0.5)).gdp_mu()
+    mu = pa.AutoAccountant().compose(pa.ZCdpEvent(rho=0.5)).gdp_mu()
     assert 1 < mu < 1.6
 
 
@@ -98,7 +98,7 @@ def test_alpha_is_a_probability(alpha: float) -> None:
     with refused("alpha", value=alpha):
         pa.RdpAccountant().trade_off(alpha)
     with refused("alpha", value=alpha):
-        gaussian_trade_off(1.0, alpha=alpha)
+        gaussian_trade_off(mu=1.0, alpha=alpha)
 
 
 def test_curve_falls_with_alpha_and_with_more_releases() -> None:

@@ -9,9 +9,13 @@ from pate.accounting import Adjacency, PrivacyUnit
 PATIENT = "one value of the column mrn, with all its rows"
 OWNERS = "one value of the column patient, or one of the column doctor, with all its rows"
 UNITS = [
-    (PrivacyUnit.of_column("mrn"), PATIENT, ("mrn",)),
-    (PrivacyUnit.of_column("mrn").within_class, f"{PATIENT}, within its budget class", ("mrn",)),
-    (PrivacyUnit.of_column("mrn").at_one_holder, f"{PATIENT}, at one holder", ("mrn",)),
+    (PrivacyUnit.of_column(column="mrn"), PATIENT, ("mrn",)),
+    (
+        PrivacyUnit.of_column(column="mrn").within_class,
+        f"{PATIENT}, within its budget class",
+        ("mrn",),
+    ),
+    (PrivacyUnit.of_column(column="mrn").at_one_holder, f"{PATIENT}, at one holder", ("mrn",)),
     (
         PrivacyUnit.of_owners(columns=("patient", "doctor")),
         f"{OWNERS} (who belongs with whom is public)",
@@ -30,7 +34,7 @@ def test_words_name_the_columns(unit: PrivacyUnit, words: str, columns: tuple[st
     """
     assert (unit.words, unit.columns) == (words, columns)
     assert unit.protected_under(Adjacency.REPLACE_ONE) == words
-    assert PrivacyUnit.from_json(json.loads(json.dumps(unit.to_json()))) == unit
+    assert PrivacyUnit.from_json(values=json.loads(json.dumps(unit.to_json()))) == unit
 
 
 def test_add_remove_protects_one_teacher() -> None:
@@ -39,7 +43,7 @@ def test_add_remove_protects_one_teacher() -> None:
 
     A unit of one teacher is described by its own words.
     """
-    under = PrivacyUnit.of_column("mrn").protected_under(Adjacency.ADD_REMOVE)
+    under = PrivacyUnit.of_column(column="mrn").protected_under(Adjacency.ADD_REMOVE)
     assert (
         under
         == f"one teacher, with all its records; to replace {PATIENT}, counts as two such changes"
@@ -54,7 +58,7 @@ def test_several_releases_protect_one_teacher_of_each() -> None:
     Under replace-one, one value of a column stays the unit. Under add-remove, one teacher of each release is
     protected, and replacing the value counts as two changes in each release.
     """
-    patient = PrivacyUnit.of_column("mrn")
+    patient = PrivacyUnit.of_column(column="mrn")
     teacher = PrivacyUnit.of_teacher()
     of_each = "one teacher of each release, with all its records"
     assert patient.protected_under(Adjacency.REPLACE_ONE, num_releases=2) == PATIENT
@@ -67,6 +71,6 @@ def test_several_releases_protect_one_teacher_of_each() -> None:
 def test_the_words_of_any_column_name_are_one_line() -> None:
     """A line break in a column name is a space in the unit's words."""
     assert (
-        PrivacyUnit.of_column("patient\nnumber").words
+        PrivacyUnit.of_column(column="patient\nnumber").words
         == "one value of the column patient number, with all its rows"
     )

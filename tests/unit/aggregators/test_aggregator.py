@@ -49,7 +49,7 @@ class Thresholds(Aggregator):
         return self
 
     def draw(self, summary: NDArray[Any], shape: VoteShape, rng: np.random.Generator) -> Any:
-        return Answers.to_all(summary > np.asarray(self.thresholds)[: shape.num_labels])
+        return Answers.to_all(labels=summary > np.asarray(self.thresholds)[: shape.num_labels])
 
 
 def test_draw_must_return_bits_and_noise_must_be_marked() -> None:
@@ -228,11 +228,11 @@ def test_no_teacher_moves_more_counts_than_the_price_is_for(
     replaced = VOTES.copy()
     replaced[3] = ~VOTES[3] if adjacency is Adjacency.REPLACE_ONE else False
     first, second = (
-        counts_for(aggregator, [votes[:11], votes[11:]]) for votes in (VOTES, replaced)
+        counts_for(aggregator, blocks=[votes[:11], votes[11:]]) for votes in (VOTES, replaced)
     )
     moved = ((first - second) ** 2).sum(axis=1)
     assert moved.max() <= priced + 1e-9
-    uncapped = ((histogram(VOTES) - histogram(replaced)) ** 2).sum(axis=1)
+    uncapped = ((histogram(VOTES) - histogram(teacher_votes=replaced)) ** 2).sum(axis=1)
     assert uncapped.max() > priced  # plain counts would have broken the price
 
 
@@ -247,12 +247,12 @@ def test_votes_within_the_limit_are_counted_unchanged() -> None:
         GNMax(noise_std=1.0),
         ConfidentGNMax(noise_std=1.0, screening_std=1.0, threshold_share=0.5),
     ):
-        np.testing.assert_array_equal(counts_for(aggregator, [single]), single.sum(axis=0))
+        np.testing.assert_array_equal(counts_for(aggregator, blocks=[single]), single.sum(axis=0))
     np.testing.assert_array_equal(
-        counts_for(FixedTopK(k=1, epsilon=1.0), [VOTES]), VOTES.sum(axis=0)
+        counts_for(aggregator=FixedTopK(k=1, epsilon=1.0), blocks=[VOTES]), VOTES.sum(axis=0)
     )
     with refused("votes", rule="the votes of"):
-        counts_for(GNMax(noise_std=1.0), [])
+        counts_for(aggregator=GNMax(noise_std=1.0), blocks=[])
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

@@ -35,14 +35,14 @@ from pate.votes.source import TeacherVotes, VoteSource
 from tests.aggregator_settings import settings_of_aggregator
 
 SHAPE = VoteShape(num_queries=600, num_labels=40, num_teachers=400)
-NAMES = members("aggregator")
+NAMES = members(group="aggregator")
 
 
 @cache
 def named(name: str) -> Aggregator:
     """Returns the aggregator that the setting `aggregator=NAME` builds."""
     return build_aggregator(
-        settings_of_aggregator(name), adjacency="replace_one", allowed_targets=[]
+        node=settings_of_aggregator(name), adjacency="replace_one", allowed_targets=[]
     )
 
 
@@ -57,8 +57,8 @@ def test_expectation_falls_with_the_noise(name: str) -> None:
     aggregator = named(name)
     calm = aggregator.scaled(noise_factor=0.02)
     loud = aggregator.scaled(noise_factor=1000.0)
-    assert expected_release(calm, SHAPE).success > 0.9
-    assert expected_release(loud, SHAPE).success < 0.6
+    assert expected_release(aggregator=calm, shape=SHAPE).success > 0.9
+    assert expected_release(aggregator=loud, shape=SHAPE).success < 0.6
 
 
 @pytest.mark.slow
@@ -84,7 +84,8 @@ def test_expectation_grows_with_agreement(name: str) -> None:
     than 0.03.
     """
     successes = [
-        expected_release(named(name), SHAPE, agreement=share).success for share in (0.6, 0.8, 1.0)
+        expected_release(aggregator=named(name), shape=SHAPE, agreement=share).success
+        for share in (0.6, 0.8, 1.0)
     ]
     assert successes[0] <= successes[1] + 0.03 and successes[1] <= successes[2] + 0.03
 
@@ -94,7 +95,9 @@ def test_gaussian_votes_in_closed_form(agreement: float) -> None:
     """The expected shares of right bits for present and absent labels agree with the normal
     distribution function.
     """
-    expected = expected_release(GaussianVotes(noise_std=300.0), SHAPE, agreement=agreement)
+    expected = expected_release(
+        aggregator=GaussianVotes(noise_std=300.0), shape=SHAPE, agreement=agreement
+    )
     assert expected.present == pytest.approx(norm.cdf((agreement - 0.5) * 400 / 300), abs=0.04)
     votes_for_absent = 3 * (1 - agreement) * 400 / 37
     assert expected.absent == pytest.approx(norm.cdf((200 - votes_for_absent) / 300), abs=0.02)
@@ -165,7 +168,8 @@ def test_early_halt_lowers_the_expectation() -> None:
     """
     aggregator = BoundaryTopK(selection_scale=58.65, test_std=17.74, failure_prob=2e-11)
     of_small, of_large = (
-        expected_release(aggregator, replace(SHAPE, num_queries=count)) for count in (100, 2000)
+        expected_release(aggregator, shape=replace(SHAPE, num_queries=count))
+        for count in (100, 2000)
     )
     assert of_small.answered > 0.8
     assert of_large.answered < 0.2 and of_large.present == of_small.present
@@ -214,7 +218,7 @@ class _Plain(Aggregator):
 @pytest.mark.slow
 def test_custom_aggregator_has_an_expectation_by_drawing() -> None:
     """A user's aggregator without an expectation is judged by a draw from made-up votes: its success is 1."""
-    assert expected_release(_Plain(), SHAPE).success == 1.0
+    assert expected_release(aggregator=_Plain(), shape=SHAPE).success == 1.0
 
 
 VOTES = np.array([[90, 3, 60]])

@@ -47,7 +47,9 @@ def test_refused_charge_draws_nothing() -> None:
     """The ledger's cap refuses the charge of the first part: the part is neither drawn nor stored."""
     ledger = Ledger(target_delta=1e-6, max_epsilon=0.1)
     record = MemoryRecord(
-        partial(ledger.charge, GaussianEvent(noise_multiplier=0.5), adjacency=ledger.adjacency)
+        charge=partial(
+            ledger.charge, GaussianEvent(noise_multiplier=0.5), adjacency=ledger.adjacency
+        )
     )
     for _ in range(2):
         with pytest.raises(BudgetExceeded):

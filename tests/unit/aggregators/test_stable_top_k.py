@@ -121,13 +121,13 @@ def test_default_failure_prob_depends_on_queries_and_delta(base: StableTopK) -> 
 
     The event and the draws are those of an aggregator with this failure probability set.
     """
-    assert failure_prob_of(base) == 1e-9
+    assert failure_prob_of(aggregator=base) == 1e-9
     for num_queries, delta, failure_prob in (
         (600, 1e-6, 1e-9),
         (10_000, 1e-6, 6e-11),
         (10_000, 1e-8, 6e-13),
     ):
-        planned = with_failure_prob_for(base, delta=delta, num_queries=num_queries)
+        planned = with_failure_prob_for(aggregator=base, delta=delta, num_queries=num_queries)
         assert planned.failure_prob == failure_prob
     with_named_failure = dataclasses.replace(base, failure_prob=6e-11)
     events = [
@@ -136,7 +136,7 @@ def test_default_failure_prob_depends_on_queries_and_delta(base: StableTopK) -> 
     ]
     assert events[0] == events[1]
     assert (
-        with_failure_prob_for(with_named_failure, delta=1e-6, num_queries=10**9)
+        with_failure_prob_for(aggregator=with_named_failure, delta=1e-6, num_queries=10**9)
         is with_named_failure
     )
     votes = np.tile([[800, 700, 3, 0], [800, 400, 399, 0]], (5000, 1))

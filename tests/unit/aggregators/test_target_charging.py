@@ -103,7 +103,7 @@ class Stopping(MemoryRecord):
 
 def from_source(aggregator: Any, votes: Any, record: ReleaseRecord, seed: int = 0) -> Any:
     """Returns the release of a session from a source of votes, with a record of its rounds."""
-    source = CountedVotes(np.array(votes), num_teachers=40)
+    source = CountedVotes(counts=np.array(votes), num_teachers=40)
     return aggregator.release(source, np.random.default_rng(seed), record)
 
 
@@ -174,7 +174,7 @@ def test_a_seed_in_place_of_a_generator_is_refused() -> None:
     seed: Any = 5
     with refused("rng", value=5):
         boundary_max().release(
-            CountedVotes(np.array([UNSURE] * 6), num_teachers=40), seed, MemoryRecord()
+            CountedVotes(counts=np.array([UNSURE] * 6), num_teachers=40), seed, MemoryRecord()
         )
 
 
@@ -204,7 +204,9 @@ def test_the_whole_session_is_in_the_ledger_before_the_first_round() -> None:
     watch = lambda *_: entries_at_reports.append(len(ledger.entries))  # noqa: E731
     votes = [UNSURE] * 60
     record = charging(
-        ledger, aggregator=boundary_max(), votes=CountedVotes(np.array(votes), num_teachers=40)
+        ledger,
+        aggregator=boundary_max(),
+        votes=CountedVotes(counts=np.array(votes), num_teachers=40),
     )
     from_source(boundary_max(), votes, record=WatchedSession(record, target_hits=5, watch=watch))
     assert set(entries_at_reports) == {1}
@@ -223,7 +225,11 @@ def test_session_composes_few_queries_and_counts_hits_of_many() -> None:
 
     def event(num_calls: int) -> Any:
         return session_event(
-            not_prior, call_epsilon=0.1, target_hits=5, num_calls=num_calls, session_delta=1e-6
+            make_target=not_prior,
+            call_epsilon=0.1,
+            target_hits=5,
+            num_calls=num_calls,
+            session_delta=1e-6,
         )
 
     assert event(num_calls=0) == pa.NoOpEvent()
@@ -233,7 +239,11 @@ def test_session_composes_few_queries_and_counts_hits_of_many() -> None:
     # all, all though hits would be counted, as many as the hits allow
     for num_calls in (9, *range(20, 140, 2)):
         wrapped = session_event(
-            tight_boundary, call_epsilon=0.1, target_hits=5, num_calls=num_calls, session_delta=1e-6
+            make_target=tight_boundary,
+            call_epsilon=0.1,
+            target_hits=5,
+            num_calls=num_calls,
+            session_delta=1e-6,
         )
         assert [leaf for leaf, _ in leaves(wrapped)] == [
             pa.PureDpEvent(tight_boundary(epsilon=0.1).epsilon)

@@ -84,5 +84,5 @@ def test_canaries_that_move_the_same_are_one_direction() -> None:
 def test_linear_estimate_of_orthogonal_canaries_is_shrunk_by_its_noise() -> None:
     """With a Gram matrix 3 I, coins are estimated as 3 / (3 + 1) of themselves."""
     coins = np.array([1.0, -1.0])
-    estimate = linear_estimate([CanarySum(gram=3 * np.eye(2), matched=3 * coins)])
+    estimate = linear_estimate(canary_sums=[CanarySum(gram=3 * np.eye(2), matched=3 * coins)])
     assert estimate == pytest.approx(0.75 * coins)

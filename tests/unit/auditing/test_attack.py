@@ -32,7 +32,7 @@ def dataset(num_groups: int = 2000, num_inputs: int = 40, num_labels: int = 20) 
         inputs = rng.normal(size=(num_records, num_inputs)).astype(np.float32)
         ids = np.arange(start, start + num_records)
         start += num_records
-        return Split(inputs, inputs[:, :num_labels] > 1.5, record_ids=ids, group_ids=ids)
+        return Split(inputs, labels=inputs[:, :num_labels] > 1.5, record_ids=ids, group_ids=ids)
 
     names = tuple(f"label{number}" for number in range(num_labels))
     return Dataset(
@@ -246,9 +246,9 @@ def test_the_command_prints_both_figures(capsys: pytest.CaptureFixture[str]) -> 
     ]
     words += ["seed=1", "accountant=rdp"]
     with initialize_config_dir(str(CONFIG_FOLDER), version_base="1.3"):
-        attack(compose("attack", overrides=[*words, "format=json"]))
+        attack(config=compose("attack", overrides=[*words, "format=json"]))
         answer = json.loads(capsys.readouterr().out.splitlines()[-1])
-        attack(compose("attack", overrides=[*words, "sabotage=noise"]))
+        attack(config=compose("attack", overrides=[*words, "sabotage=noise"]))
         page = capsys.readouterr().out
     assert {"epsilon", "lower_bound", "confidence", "num_canaries"} <= set(answer)
     assert answer["lower_bound"] <= answer["epsilon"] <= 2.0

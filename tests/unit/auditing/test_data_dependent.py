@@ -50,7 +50,9 @@ def test_a_candidate_certain_in_floats_still_costs_at_large_orders() -> None:
     At Renyi order 1e6, which multiplies this probability by e^1e5, the cost is large.
     """
     cost = gap_selection_cost(
-        np.array([[1000.0, 0.0]]), event=pa.BoundedRangeEvent(epsilon=0.1), orders=[8.0, 1e6]
+        utilities=np.array([[1000.0, 0.0]]),
+        event=pa.BoundedRangeEvent(epsilon=0.1),
+        orders=[8.0, 1e6],
     ).rdp
     assert cost[0] < 1e-200
     assert cost[1] == pytest.approx((1e5 - 1000) / 1e6, rel=1e-3)
@@ -63,7 +65,10 @@ def test_a_bit_that_is_certain_somewhere_costs_infinity_only_within_reach() -> N
     1, whose neighbors have the same certain bit, and below 1 at count 4.
     """
     event = pa.OneBitEvent(logits=(-np.inf, -np.inf, -np.inf, 0.0, 1.0), reach=1)
-    each = [one_bit_cost(np.array([level]), event=event, orders=[2.0]).rdp[0] for level in range(5)]
+    each = [
+        one_bit_cost(statistics=np.array([level]), event=event, orders=[2.0]).rdp[0]
+        for level in range(5)
+    ]
     assert each[:2] == [0.0, 0.0]
     assert np.isposinf(each[2:4]).all()
     assert 0 < each[4] < 1
@@ -90,7 +95,7 @@ def test_nothing_takes_a_cost_for_an_event(take: Callable[[DataDependentCost], o
 def test_a_cost_has_no_json_form() -> None:
     """`to_json` raises a TypeError for a data-dependent cost."""
     with pytest.raises(TypeError, match="no JSON form"):
-        to_json(COST)
+        to_json(value=COST)
 
 
 def test_a_cost_adds_to_no_number() -> None:
@@ -116,7 +121,7 @@ def test_the_price_is_returned_where_no_bound_on_q_applies() -> None:
     returned.
     """
     orders = np.array([1.5, 2e4])
-    curves = gnmax_rdp(np.array([0.0, -1e-13, -1e9]), noise_std=1e7, orders=orders)
+    curves = gnmax_rdp(log_q=np.array([0.0, -1e-13, -1e9]), noise_std=1e7, orders=orders)
     np.testing.assert_array_equal(curves[:2], [orders / 1e14] * 2)
     assert (curves[2] <= orders / 1e14).all()
     paper = theorem_6_rdp(np.log([0.6, 0.3]), noise_std=2.0, orders=[2.0, 50.0])
@@ -193,7 +198,7 @@ def test_smooth_sensitivity_covers_the_local_one_and_is_smooth(
     votes, near = histograms_and_neighbors(num_teachers, num_classes)
     cost = np.array(
         [
-            gnmax_cost(row[None], orders=2.0, noise_std=std, num_teachers=num_teachers).rdp[0]
+            gnmax_cost(votes=row[None], orders=2.0, noise_std=std, num_teachers=num_teachers).rdp[0]
             for row in votes
         ]
     )
@@ -201,7 +206,7 @@ def test_smooth_sensitivity_covers_the_local_one_and_is_smooth(
     smooth = np.array(
         [
             gnmax_smooth_sensitivity(
-                row[None], order=2.0, beta=beta, noise_std=std, num_teachers=num_teachers
+                votes=row[None], order=2.0, beta=beta, noise_std=std, num_teachers=num_teachers
             )
             for row in votes
         ]
@@ -248,31 +253,31 @@ def test_smooth_noise_costs_the_worst_divergence_of_normals(
 
 def one_order(rdp: float, failure_prob: float = 0.0) -> DataDependentCost:
     """Returns a data-dependent cost with one divergence, at Renyi order 2."""
-    return DataDependentCost(np.array([2.0]), rdp=np.array([rdp]), failure_prob=failure_prob)
+    return DataDependentCost(orders=np.array([2.0]), rdp=np.array([rdp]), failure_prob=failure_prob)
 
 
 def gnmax_of(votes: list, noise_std: float = 1.0) -> DataDependentCost:
     """Returns the data-dependent cost of GNMax for the votes of 5 teachers at Renyi order 2."""
-    return gnmax_cost(np.array(votes), noise_std=noise_std, num_teachers=5, orders=2.0)
+    return gnmax_cost(votes=np.array(votes), noise_std=noise_std, num_teachers=5, orders=2.0)
 
 
 @pytest.mark.parametrize(
     ("name", "make"),
     [
-        ("orders", lambda: DataDependentCost(np.array([1.0]), rdp=np.array([0.1]))),
-        ("rdp.shape", lambda: DataDependentCost(np.array([2.0]), rdp=np.array([0.1, 0.2]))),
+        ("orders", lambda: DataDependentCost(orders=np.array([1.0]), rdp=np.array([0.1]))),
+        ("rdp.shape", lambda: DataDependentCost(orders=np.array([2.0]), rdp=np.array([0.1, 0.2]))),
         ("rdp", lambda: one_order(rdp=-0.1)),
         ("rdp", lambda: one_order(math.nan)),
         ("failure_prob", lambda: one_order(rdp=0.1, failure_prob=1.0)),
-        ("orders", lambda: COST + DataDependentCost(ORDERS + 1, rdp=np.ones(5))),
+        ("orders", lambda: COST + DataDependentCost(orders=ORDERS + 1, rdp=np.ones(5))),
         (
             "utilities.shape",
             lambda: gap_selection_cost(
-                np.zeros(3), event=pa.BoundedRangeEvent(epsilon=1.0), orders=ORDERS
+                utilities=np.zeros(3), event=pa.BoundedRangeEvent(epsilon=1.0), orders=ORDERS
             ),
         ),
-        ("utilities.shape", lambda: top_log_odds(np.zeros((2, 1)))),
-        ("statistics[0]", lambda: one_bit_cost(np.array([5]), event=BIT, orders=ORDERS)),
+        ("utilities.shape", lambda: top_log_odds(utilities=np.zeros((2, 1)))),
+        ("statistics[0]", lambda: one_bit_cost(statistics=np.array([5]), event=BIT, orders=ORDERS)),
         ("votes.shape", lambda: gnmax_of(votes=[[5]])),
         ("votes.shape", lambda: gnmax_of(votes=[5, 0])),
         ("votes[0].sum", lambda: gnmax_of(votes=[[3, 3]])),
@@ -293,4 +298,4 @@ def test_impossible_costs_are_refused(name: str, make: Callable[[], object]) -> 
 def test_utilities_that_are_not_finite_are_refused(bad: float) -> None:
     """`top_log_odds` refuses nan and infinite utilities by their position."""
     with refused("utilities[1, 1]"):
-        top_log_odds(np.array([[0.0, 1.0], [2.0, bad]]))
+        top_log_odds(utilities=np.array([[0.0, 1.0], [2.0, bad]]))

@@ -57,11 +57,14 @@ def test_what_no_search_is_known_for_has_no_bound() -> None:
     """
     assert (
         lower_bound_of(
-            CenteredVotes(noise_multiplier=1.0, clip=1.0), shape=SHAPE, target_delta=1e-5
+            aggregator=CenteredVotes(noise_multiplier=1.0, clip=1.0), shape=SHAPE, target_delta=1e-5
         )
         is None
     )
-    assert lower_bound_of(FixedTopK(k=4, epsilon=0.2), shape=SHAPE, target_delta=1e-5) is None
+    assert (
+        lower_bound_of(aggregator=FixedTopK(k=4, epsilon=0.2), shape=SHAPE, target_delta=1e-5)
+        is None
+    )
 
 
 @pytest.mark.slow

@@ -213,12 +213,14 @@ def test_an_aggregator_of_ones_own_claims_what_its_paper_says() -> None:
             return num_queries * target_delta
 
     mine, its_base = (
-        published_claim(kind(noise_std=40.0), votes=VOTES, target_delta=1e-6)
+        published_claim(aggregator=kind(noise_std=40.0), votes=VOTES, target_delta=1e-6)
         for kind in (Mine, GaussianVotes)
     )
     assert mine == its_base
     assert (
-        published_claim(Other(selection_scale=1.0, test_std=1.0), votes=VOTES, target_delta=1e-6)[0]
+        published_claim(
+            aggregator=Other(selection_scale=1.0, test_std=1.0), votes=VOTES, target_delta=1e-6
+        )[0]
         == 600 * 1e-6
     )
 

@@ -256,7 +256,11 @@ def predicted(folder: Path, given: Any, capsys: Any, id_column: str | None = Non
         "id": id_column,
         "encoding": "utf-8",
     }
-    predict(OmegaConf.create(config | {"output": str(folder.parent / "p.csv"), "decimal": "point"}))
+    predict(
+        config=OmegaConf.create(
+            config | {"output": str(folder.parent / "p.csv"), "decimal": "point"}
+        )
+    )
     return str(capsys.readouterr().err).rpartition("\n")[0].rpartition("\n")[0]
 
 

@@ -100,8 +100,8 @@ def made(kind: str, folder: Path) -> Path:
         settings = {"picture_shape": [1, 8, 8], "stride": 1, "grid": 2, "overlap": True}
         settings |= {"threshold": 0.5, "compression": 5.0}
         form = ExtractedForm(
-            ImageForm(channels=1, height=8, width=8),
-            PatchExtractor(arrays, settings, origin={"fitted": "here"}),
+            pictures=ImageForm(channels=1, height=8, width=8),
+            extractor=PatchExtractor(arrays, settings, origin={"fitted": "here"}),
         )
         model: StudentModel = LinearStudent().fit(form.inputs(pictures), labels, seed=0)
     else:
@@ -129,7 +129,7 @@ def list_in_manifest(folder: Path) -> None:
     names = [
         path.relative_to(folder).as_posix() for path in folder.rglob("*.*") if path.name != MANIFEST
     ]
-    (folder / MANIFEST).write_text(to_json(Manifest.from_files(folder, names, remedy="none")))
+    (folder / MANIFEST).write_text(to_json(value=Manifest.from_files(folder, names, remedy="none")))
 
 
 def places(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:

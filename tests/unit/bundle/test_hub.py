@@ -121,7 +121,7 @@ def test_a_mistyped_path_is_not_sent_to_the_hub(
     """`outputs` is a folder here. `outputs/relase` is refused as a missing path, and no name on the hub."""
     (tmp_path / "outputs").mkdir()
     monkeypatch.chdir(tmp_path)
-    assert not is_hub_name("outputs/relase")
+    assert not is_hub_name(name="outputs/relase")
     with refused("release", value=Path("outputs/relase")):
         pate.load("outputs/relase")
 

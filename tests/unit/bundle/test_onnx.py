@@ -98,7 +98,7 @@ def probabilities_of(path: Path, inputs: np.ndarray) -> np.ndarray:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", sorted({*STUDENTS, *members("student")}))  # whatever ships
+@pytest.mark.parametrize("name", sorted({*STUDENTS, *members(group="student")}))  # whatever ships
 @pytest.mark.parametrize("rows", [40, 1, 0])
 def test_the_graph_predicts_the_same(tmp_path: Path, name: str, rows: int) -> None:
     """The ONNX graph of each student gives the probabilities of the loaded and of the trained model.

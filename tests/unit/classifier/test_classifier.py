@@ -237,12 +237,12 @@ def test_groups_stay_with_one_teacher(labels: Data) -> None:
     """30 groups of records allow 30 teachers, and 31 are refused."""
     inputs, bits, public = labels
     groups = np.repeat(np.arange(30), 40)
-    model = PATEClassifier(TREE, n_teachers=30, allow_useless=True).fit(
+    model = PATEClassifier(estimator=TREE, n_teachers=30, allow_useless=True).fit(
         inputs, bits, public, groups=groups.astype(str)
     )
     assert model.release_.num_queries == 300
     with refused("n_teachers", value=31, rule="at most 30"):
-        PATEClassifier(TREE, n_teachers=31).fit(inputs, bits, public, groups=groups)
+        PATEClassifier(estimator=TREE, n_teachers=31).fit(inputs, bits, public, groups=groups)
 
 
 @pytest.mark.parametrize(
@@ -316,7 +316,7 @@ def test_mistakes_are_named_before_anything_is_spent(
     """A fit with an impossible parameter is refused under its name. The ledger stays empty."""
     inputs, targets, public = classes
     model = PATEClassifier(
-        TREE,
+        estimator=TREE,
         n_teachers=30,
         allow_useless=True,
         accountant=RdpAccountant,
@@ -367,7 +367,9 @@ def test_a_search_warns_and_its_ledger_adds_up_the_prices(labels: Data, tmp_path
     """
     inputs, bits, public = labels
     grid = {"epsilon": [2.0, 4.0]}
-    search = GridSearchCV(PATEClassifier(TREE, n_teachers=20, allow_useless=True), grid, cv=2)
+    search = GridSearchCV(
+        PATEClassifier(estimator=TREE, n_teachers=20, allow_useless=True), grid, cv=2
+    )
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         search.fit(inputs, bits, X_public=public)
@@ -383,7 +385,9 @@ def test_a_search_warns_and_its_ledger_adds_up_the_prices(labels: Data, tmp_path
     assert match is not None
     assert 4.0 < float(match[1]) < 6 + search.best_params_["epsilon"]
     search = GridSearchCV(
-        PATEClassifier(TREE, n_teachers=20, allow_useless=True, ledger=str(tmp_path / "ledger")),
+        PATEClassifier(
+            estimator=TREE, n_teachers=20, allow_useless=True, ledger=str(tmp_path / "ledger")
+        ),
         grid,
         cv=2,
     )
@@ -402,7 +406,7 @@ def test_a_seeded_search_has_no_finite_total_price(labels: Data, tmp_path: Path)
     Equal votes give equal bits in two fits with the same noise, so that one changed record can show.
     """
     inputs, bits, public = labels
-    model = PATEClassifier(TREE, n_teachers=20, allow_useless=True, random_state=1)
+    model = PATEClassifier(estimator=TREE, n_teachers=20, allow_useless=True, random_state=1)
     options = {"params": {"X_public": public}, "error_score": "raise"}
     with (
         pytest.warns(SeededNoise),
@@ -423,7 +427,9 @@ def test_groups_reach_the_classifier_by_metadata_routing(labels: Data) -> None:
     groups = np.repeat(np.arange(60), 20)
     with sklearn.config_context(enable_metadata_routing=True), warnings.catch_warnings():
         warnings.simplefilter("ignore", RepeatedRelease)
-        model = PATEClassifier(TREE, n_teachers=50).set_fit_request(X_public=True, groups=True)
+        model = PATEClassifier(estimator=TREE, n_teachers=50).set_fit_request(
+            X_public=True, groups=True
+        )
         search = GridSearchCV(model, {"epsilon": [4.0]}, cv=GroupKFold(2), error_score="raise")
         with refused("n_teachers", value=50, rule="at most 30"):
             search.fit(inputs, bits, X_public=public, groups=groups)
@@ -451,7 +457,7 @@ def test_a_search_without_metadata_routing_warns_of_missing_groups(
     Each of the three fits warns, and protects one row.
     """
     inputs, bits, public = labels
-    model: Any = PATEClassifier(TREE, n_teachers=20, allow_useless=True)
+    model: Any = PATEClassifier(estimator=TREE, n_teachers=20, allow_useless=True)
     pipeline_params = {"X_public": public}
     grid = {"epsilon": [8.0]}
     if in_pipeline:
@@ -482,7 +488,7 @@ def test_with_metadata_routing_a_search_protects_groups(in_pipeline: bool, label
     """
     inputs, bits, public = labels
     with sklearn.config_context(enable_metadata_routing=True):
-        model: Any = PATEClassifier(TREE, n_teachers=20, allow_useless=True)
+        model: Any = PATEClassifier(estimator=TREE, n_teachers=20, allow_useless=True)
         model = model.set_fit_request(X_public=True, groups=True)
         grid = {"epsilon": [8.0]}
         if in_pipeline:
@@ -520,7 +526,9 @@ def test_a_ledger_distinguishes_groups_of_different_columns(labels: Data, tmp_pa
     inputs, bits, public = labels
     pandas = pytest.importorskip("pandas")
     frame = pandas.DataFrame({"mrn": PERSONS, "visit": np.repeat(np.arange(240), 5)})
-    model = PATEClassifier(TREE, n_teachers=20, allow_useless=True, ledger=tmp_path / "ledger")
+    model = PATEClassifier(
+        estimator=TREE, n_teachers=20, allow_useless=True, ledger=tmp_path / "ledger"
+    )
     model.fit(inputs, bits, public, groups=frame["mrn"])
     assert model.unit_ == "one value of groups, here the column mrn, with all its rows"
     for other in (frame["visit"], PERSONS):
@@ -533,7 +541,7 @@ def test_a_ledger_distinguishes_groups_of_different_columns(labels: Data, tmp_pa
 def test_cross_validation_and_a_clone_without_groups_warn(labels: Data) -> None:
     """Cross-validation and a fit of a clone without groups warn. Fits with groups, and fits by the user, do not."""
     inputs, bits, public = labels
-    model = PATEClassifier(TREE, n_teachers=20, allow_useless=True)
+    model = PATEClassifier(estimator=TREE, n_teachers=20, allow_useless=True)
     assert (
         len(
             caught_by(
@@ -575,7 +583,7 @@ def test_a_fitted_model_states_its_unit_of_privacy(labels: Data) -> None:
     A clone has none.
     """
     inputs, bits, public = labels
-    model = PATEClassifier(TREE, n_teachers=20, allow_useless=True, epsilon=8.0)
+    model = PATEClassifier(estimator=TREE, n_teachers=20, allow_useless=True, epsilon=8.0)
     assert "unit" not in repr(model) and "unit" not in model._repr_html_()
     model.fit(inputs, bits, public)
     assert (model.unit_, repr(clone(model))) == (
@@ -603,7 +611,9 @@ def test_a_fitted_model_states_its_unit_of_privacy(labels: Data) -> None:
 def test_a_ledger_of_fits_adds_up_prices_of_one_unit(labels: Data, tmp_path: Path) -> None:
     """A ledger has a fit that protects groups. A fit that protects rows is refused, and the file stays as it is."""
     inputs, bits, public = labels
-    model = PATEClassifier(TREE, n_teachers=20, allow_useless=True, ledger=tmp_path / "ledger.db")
+    model = PATEClassifier(
+        estimator=TREE, n_teachers=20, allow_useless=True, ledger=tmp_path / "ledger.db"
+    )
     model.fit(inputs, bits, public, groups=PERSONS)
     spent = (tmp_path / "ledger.db").read_bytes()
     with refused("unit", value="one row", rule=ONE_PERSON):
@@ -639,19 +649,19 @@ def test_each_teacher_imputes_missing_values(labels: Data) -> None:
     inputs[::7, 3] = np.nan
     public[::5, 2] = np.nan
     teacher = make_pipeline("passthrough", SimpleImputer(), LogisticRegression())
-    model = PATEClassifier(teacher, n_teachers=20, allow_useless=True).fit(
+    model = PATEClassifier(estimator=teacher, n_teachers=20, allow_useless=True).fit(
         inputs, targets, X_public=public
     )
     assert not np.isnan(model.predict_proba(public)).any()
     for refuses in (LogisticRegression(), make_pipeline(LogisticRegression())):
         with pytest.raises(ValueError, match="contains NaN"):
-            PATEClassifier(refuses, n_teachers=20, allow_useless=True).fit(
+            PATEClassifier(estimator=refuses, n_teachers=20, allow_useless=True).fit(
                 inputs, targets, X_public=public
             )
         with pytest.raises(ValueError, match="contains NaN"):
-            PATEClassifier(teacher, student=refuses, n_teachers=20, allow_useless=True).fit(
-                inputs, targets, X_public=public
-            )
+            PATEClassifier(
+                estimator=teacher, student=refuses, n_teachers=20, allow_useless=True
+            ).fit(inputs, targets, X_public=public)
     public[0, 0] = np.inf
     with pytest.raises(ValueError, match="contains infinity"):
         model.predict(public)
@@ -725,7 +735,7 @@ def test_a_student_that_cannot_be_fitted_leaves_the_release_that_was_paid(
     """
     inputs, targets, public = labels
     model = PATEClassifier(
-        TREE, student=student, n_teachers=30, allow_useless=True, accountant=RdpAccountant
+        estimator=TREE, student=student, n_teachers=30, allow_useless=True, accountant=RdpAccountant
     )
     with refused("student", value=ANY, rule="one that can"):
         model.fit(inputs, targets, X_public=public)

@@ -31,7 +31,7 @@ MANY = INPUTS + 0.3 * RNG.standard_normal((240, 3)) > 0
 ONE = (INPUTS + 0.3 * RNG.standard_normal((240, 3))).argmax(axis=1)[:, None] == np.arange(3)
 GROUPS = np.arange(240) // 6
 QUERIES = RNG.standard_normal((50, 3)).astype(np.float32)
-TASKS = [(Task(count=3), MANY), (OneClass(np.arange(3)), ONE)]
+TASKS = [(Task(count=3), MANY), (OneClass(names=np.arange(3)), ONE)]
 
 
 def source(
@@ -192,7 +192,7 @@ def test_nothing_is_charged_for_votes_that_cannot_be_read(aggregator: Aggregator
     unreadable = source(Task(count=3), targets=MANY)
 
     def fail() -> Any:
-        raise InvalidValue("votes", rule="votes")
+        raise InvalidValue(name="votes", rule="votes")
 
     unreadable.bits = unreadable.confidences = unreadable.label_shares = fail  # type: ignore[method-assign]
     with refused("votes", rule="votes"):
@@ -206,7 +206,7 @@ def test_a_fit_whose_teachers_fail_charges_nothing(tmp_path: Path) -> None:
     """Teachers give NaN as probabilities. The fit refuses the estimator, and its ledger stays empty."""
     path = tmp_path / "ledger.db"
     model = PATEClassifier(
-        _Failing("nan"), n_teachers=10, target_delta=1e-5, ledger=path, allow_useless=True
+        estimator=_Failing("nan"), n_teachers=10, target_delta=1e-5, ledger=path, allow_useless=True
     )
     with refused("estimator", value="_Failing"):
         model.fit(INPUTS, MANY.astype(int), QUERIES)

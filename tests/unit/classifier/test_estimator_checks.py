@@ -11,7 +11,11 @@ from pate import PATEClassifier
 
 # The checks call fit(X, y) on a few dozen records: public rows must be among them, and noise must be small.
 CLASSIFIER = PATEClassifier(
-    LogisticRegression(), n_teachers=3, epsilon=2000.0, public_fraction=0.5, allow_useless=True
+    estimator=LogisticRegression(),
+    n_teachers=3,
+    epsilon=2000.0,
+    public_fraction=0.5,
+    allow_useless=True,
 )
 WITHOUT_ESTIMATORS = PATEClassifier(epsilon=2000.0, public_fraction=0.5, allow_useless=True)
 SKIPPED = {

@@ -124,7 +124,7 @@ def test_inputs_that_do_not_match_are_refused_in_one_line() -> None:
     Repeated columns and infinity are refused too.
     """
     frame, survived = passengers(count=60)
-    model = PATEClassifier(pipeline(), n_teachers=2, allow_useless=True)
+    model = PATEClassifier(estimator=pipeline(), n_teachers=2, allow_useless=True)
     with refused("X_public", value="ndarray"):
         model.fit(frame, survived, X_public=np.zeros((5, 5)))
     with refused("X_public", value="DataFrame"):

@@ -75,7 +75,7 @@ def test_a_fit_leaves_missing_labels_out() -> None:
 def test_estimators_are_fitted_to_known_labels() -> None:
     """An ensemble of trees learns each label from the records that know it."""
     model = PATEClassifier(
-        DecisionTreeClassifier(max_depth=3), n_teachers=20, epsilon=50.0, random_state=0
+        estimator=DecisionTreeClassifier(max_depth=3), n_teachers=20, epsilon=50.0, random_state=0
     )
     model.fit(INPUTS[:2000], np.ma.masked_invalid(GAPS[:2000]), X_public=INPUTS[2000:2400])
     assert (model.predict(INPUTS[2400:]) == LABELS[2400:]).mean() > 0.85

@@ -513,7 +513,7 @@ def test_a_folder_with_files_is_no_place_to_publish(tmp_path: Path) -> None:
 def test_an_estimator_is_not_published_but_its_price_is_reported(tmp_path: Path) -> None:
     """A fit with estimators cannot be published. Its report states epsilon, mechanism and unit."""
     inputs, labels = arrays()
-    model = PATEClassifier(RidgeClassifier(), epsilon=8.0, allow_useless=True)
+    model = PATEClassifier(estimator=RidgeClassifier(), epsilon=8.0, allow_useless=True)
     model.fit(inputs[:2000], labels[:2000], X_public=inputs[2000:2200])
     with refused("estimator", value="RidgeClassifier"):
         model.publish(tmp_path / "release")

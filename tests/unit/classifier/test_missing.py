@@ -29,7 +29,9 @@ def with_gaps(frame: Any, dtype: str) -> Any:
 
 def predicted(dtype: str) -> np.ndarray:
     """Returns the predictions of a seeded fit on inputs of this dtype with missing cells."""
-    model = PATEClassifier(DecisionTreeClassifier(), n_teachers=10, epsilon=30.0, random_state=0)
+    model = PATEClassifier(
+        estimator=DecisionTreeClassifier(), n_teachers=10, epsilon=30.0, random_state=0
+    )
     model.fit(
         with_gaps(INPUTS, dtype),
         LABELS,
@@ -50,7 +52,7 @@ def test_numbers_of_a_nullable_column_have_nan_in_gaps(dtype: str) -> None:
     """A column of this dtype with missing cells becomes floats, with NaN in exactly these cells."""
     if "pyarrow" in dtype:
         pytest.importorskip("pyarrow")
-    numbers = numbers_of(with_gaps(INPUTS, dtype))
+    numbers = numbers_of(inputs=with_gaps(INPUTS, dtype))
     assert np.flatnonzero(np.isnan(numbers[:, 0])).tolist() == list(range(0, ROWS, 7))
     assert np.array_equal(numbers[:, 1:], INPUTS[["b", "c"]])
 

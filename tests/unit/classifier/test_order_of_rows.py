@@ -44,7 +44,7 @@ def test_public_groups_in_another_order_are_refused() -> None:
 def test_values_with_other_index_labels_are_taken_by_position() -> None:
     """Groups with the index 0, 1, … beside records with names as index are accepted, and so are arrays."""
     for values in (GROUPS.reset_index(drop=True), GROUPS.to_numpy(), list(GROUPS)):
-        require_order_of_rows("groups", values, rows=FRAME, rows_name="X")
+        require_order_of_rows(name="groups", values=values, rows=FRAME, rows_name="X")
 
 
 def test_float_ids_that_are_rounded_are_refused() -> None:

@@ -64,10 +64,14 @@ def test_a_publication_names_the_number_of_public_labels(tmp_path: Path) -> None
 @pytest.mark.parametrize(
     ("task", "y_public", "expected"),
     [
-        (Task(2), [[0, 1], [1, 1]], [[False, True], [True, True]]),
-        (Task(2), [[0, np.nan], [1, 1]], [[0, -1], [1, 1]]),
-        (OneClass(np.array(["a", "b"])), np.array(["b", "a"]), [[False, True], [True, False]]),
-        (LabelSets(["a", "b"]), [("b",), ()], [[False, True], [False, False]]),
+        (Task(count=2), [[0, 1], [1, 1]], [[False, True], [True, True]]),
+        (Task(count=2), [[0, np.nan], [1, 1]], [[0, -1], [1, 1]]),
+        (
+            OneClass(names=np.array(["a", "b"])),
+            np.array(["b", "a"]),
+            [[False, True], [True, False]],
+        ),
+        (LabelSets(words=["a", "b"]), [("b",), ()], [[False, True], [False, False]]),
     ],
 )
 def test_public_labels_have_the_forms_of_private_ones(
@@ -81,12 +85,12 @@ def test_public_labels_have_the_forms_of_private_ones(
 @pytest.mark.parametrize(
     ("task", "y_public", "name", "value"),
     [
-        (Task(2), [[0, 1]] * 6, "len(y_public)", 6),
-        (Task(2), np.zeros((0, 2)), "len(y_public)", 0),
-        (Task(2), [[0, 1, 1]], "y_public.shape", (1, 3)),
-        (Task(2), [[0, 2]], "y_public[0, 1]", UNSAID),
-        (OneClass(np.array(["a", "b"])), np.array(["c"]), "y_public[0]", UNSAID),
-        (LabelSets(["a", "b"]), [("c",)], "y_public", ANY),
+        (Task(count=2), [[0, 1]] * 6, "len(y_public)", 6),
+        (Task(count=2), np.zeros((0, 2)), "len(y_public)", 0),
+        (Task(count=2), [[0, 1, 1]], "y_public.shape", (1, 3)),
+        (Task(count=2), [[0, 2]], "y_public[0, 1]", UNSAID),
+        (OneClass(names=np.array(["a", "b"])), np.array(["c"]), "y_public[0]", UNSAID),
+        (LabelSets(words=["a", "b"]), [("c",)], "y_public", ANY),
     ],
 )
 def test_public_labels_of_another_form_are_refused(
@@ -100,7 +104,7 @@ def test_public_labels_of_another_form_are_refused(
 def test_public_words_need_the_names_of_all_classes() -> None:
     """Without `classes` a refusal of a word would tell whether a private record has it."""
     with refused("y_public", value="given", rule="classes="):
-        read_public_labels([("a",)], LabelSets(["a"]), num_public=5, has_classes=False)
+        read_public_labels([("a",)], task=LabelSets(words=["a"]), num_public=5, has_classes=False)
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from pate.classifier.past_fits import PastFits, PlannedFit, warn_of_past_fits
 
 ROWS = np.random.default_rng(0).standard_normal((5000, 3)).astype(np.float32)
 
-ROW = PrivacyUnit("one row")
+ROW = PrivacyUnit(words="one row")
 GROUP = PrivacyUnit(words="one value of groups, with all its rows", columns=("groups",))
 
 

@@ -26,7 +26,9 @@ def searched(**changes: Any) -> PATESearch:
     """Returns a fitted search."""
     settings = {"epsilon": 6.0, "mean_fits": 3.0} | changes
     inputs, labels, public = records()
-    return PATESearch(PATEClassifier(), GRID, **settings).fit(inputs, labels, X_public=public)
+    return PATESearch(estimator=PATEClassifier(), param_grid=GRID, **settings).fit(
+        inputs, labels, X_public=public
+    )
 
 
 @pytest.mark.slow
@@ -76,7 +78,7 @@ def test_classes_that_are_read_from_labels_warn_once() -> None:
     """A warning about public facts comes once, from the first fit."""
     inputs, labels, public = records()
     names = np.where(labels[:, 0], "yes", "no")
-    search = PATESearch(PATEClassifier(), GRID, epsilon=6.0, mean_fits=3.0)
+    search = PATESearch(estimator=PATEClassifier(), param_grid=GRID, epsilon=6.0, mean_fits=3.0)
     with pytest.warns(ClassesFromLabels) as caught:
         search.fit(inputs, names, X_public=public)
     assert len(caught) == 1
@@ -96,7 +98,9 @@ def test_a_grid_of_one_setting_is_refused() -> None:
     """One setting has nothing to compete with."""
     inputs, labels, public = records()
     with refused("param_grid", value=1):
-        PATESearch(PATEClassifier(), {"n_queries": [60]}).fit(inputs, labels, X_public=public)
+        PATESearch(estimator=PATEClassifier(), param_grid={"n_queries": [60]}).fit(
+            inputs, labels, X_public=public
+        )
 
 
 @pytest.mark.parametrize("changed", [0, 5])
@@ -110,5 +114,5 @@ def test_one_group_moves_the_score_by_at_most_its_steps(changed: int) -> None:
         own = labels[:30].copy()
         if flipped:
             own[groups == changed] ^= True
-        sums.append(_score_steps(model, inputs[:30], own, groups=groups))
+        sums.append(_score_steps(model, inputs[:30], labels=own, groups=groups))
     assert 0 < abs(sums[0] - sums[1]) <= 2**20

@@ -71,7 +71,7 @@ def test_sets_of_words_are_encoded_as_labels(kind: Any) -> None:
     assert task.classes.tolist() == ["cold", "flu", "mumps"]
     assert task.decode(task.encode(y).astype(bool)) == [("cold", "flu"), (), ("mumps",)]
     with refused("y[2]", rule="words among the"):
-        LabelSets(["flu", "cold"]).encode(y)
+        LabelSets(words=["flu", "cold"]).encode(y)
     with refused("y[1]", rule="a set of"):
         LabelSets.from_labels([kind(["flu"]), 3], classes=None)
     with refused("classes", value="flu"):
@@ -85,5 +85,5 @@ def test_sets_of_words_are_encoded_as_labels(kind: Any) -> None:
 def test_a_student_of_classes_uses_answers_with_one_class_alone() -> None:
     """Of four released answers, a task of classes uses those with one bit. A task of labels uses all."""
     labels = np.array([[1, 0], [0, 0], [1, 1], [0, 1]], dtype=bool)
-    assert OneClass(np.arange(2)).usable(labels).tolist() == [True, False, False, True]
+    assert OneClass(names=np.arange(2)).usable(labels).tolist() == [True, False, False, True]
     assert Task(count=2).usable(labels).all()

@@ -38,7 +38,7 @@ def run(
 
     def run_account(arguments: Arguments) -> str:
         """Runs `pate-account` with these settings and returns its printed page."""
-        account(composed(arguments, command="account"))
+        account(config=composed(arguments, command="account"))
         return capsys.readouterr().out
 
     return run_account
@@ -109,7 +109,7 @@ def test_votes_and_prior_give_the_expected_hits(
 ) -> None:
     """With a file of votes, the expected hits are those of `hit_probabilities`. With a right prior they are fewer."""
     hits = quoted(arguments=[*SESSION, f"votes={votes}"])["hits"]
-    expected = BOUNDARY.hit_probabilities(np.load(votes), num_teachers=400).sum()
+    expected = BOUNDARY.hit_probabilities(votes=np.load(votes), num_teachers=400).sum()
     assert hits["expected_hits"] == pytest.approx(expected, rel=1e-12)
     page = run(arguments=[*SESSION, f"votes={votes}"])
     assert f"{expected:.1f} expected" in page
@@ -187,7 +187,7 @@ def ledger_of(path: Path, max_epsilon: float | None = None) -> SharedLedger:
     )
     for data, multiplier, key in (("a", 2.0, "first"), ("b", 8.0, "first"), ("b", 8.0, "second")):
         event = GaussianEvent(noise_multiplier=multiplier)
-        shared.account(data * 64).charge(
+        shared.account(data=data * 64).charge(
             event, key=key, adjacency="replace_one", description="GaussianVotes"
         )
     return shared
@@ -212,7 +212,7 @@ def test_remaining_budget_of_a_ledger_is_what_it_admits(
     assert second["epsilon"] < first["epsilon"] <= 4.0
     assert second["more_releases"] > first["more_releases"] > 0
     assert first["target_epsilon"] < second["target_epsilon"] < 4.0
-    account = shared.account("b" * 64)
+    account = shared.account(data="b" * 64)
     release = GaussianVotes(noise_std=400.0)
     assert (
         account.affords(release.event_for(num_queries=100, num_labels=10, num_teachers=400))
@@ -293,7 +293,7 @@ def test_ledger_is_listed_alone_or_quoted_with_an_aggregator(
     (line,) = asked(arguments=[f"ledger={shared.path}", "format=json"]).splitlines()
     (first, second) = json.loads(line)["accounts"]
     assert list(first) == ["data", "spent_epsilon", "delta", "cap", *UNIT, "charges"]
-    account = shared.account("b" * 64)
+    account = shared.account(data="b" * 64)
     entry = shared.entries[0]
     assert (second["data"], second["delta"], second["cap"]) == ("b" * 64, 1e-6, 4.0)
     assert second["spent_epsilon"] == account.spent_epsilon
@@ -382,7 +382,7 @@ def audited(
     def run_audit(votes: Any, arguments: Arguments = ()) -> str:
         np.save(tmp_path / "votes.npy", votes)
         settings = [f"votes={tmp_path / 'votes.npy'}", *arguments]
-        audit(composed(settings, command="audit"))
+        audit(config=composed(settings, command="audit"))
         return capsys.readouterr().out
 
     return run_audit
@@ -452,4 +452,4 @@ def test_mistakes_are_refused_in_one_line(audited: Callable[..., str], composed:
         with pytest.raises(InvalidValue, match=f"^{override}: {rule}"):
             audited(VOTES, arguments=[override])
     with refused("votes", value="???"):
-        audit(composed(command="audit"))
+        audit(config=composed(command="audit"))

@@ -34,7 +34,7 @@ def ended_with(monkeypatch: pytest.MonkeyPatch, capsys: Any) -> Callable[..., tu
         application = MagicMock(side_effect=side_effect)
         monkeypatch.setattr(app, "run_application", application)
         with pytest.raises(SystemExit) as stopped:
-            app.run_app(lambda config: None, command="train")
+            app.run_app(task=lambda config: None, command="train")
         return stopped.value.code, capsys.readouterr().err
 
     return run_hydra
@@ -106,7 +106,7 @@ def test_full_disk_in_the_tensorboard_thread_is_not_printed(
         (Writer(), OSError(28, "full"), False),
         (threading.Thread(), OSError(), True),
     ):
-        app._unprinted(threading.ExceptHookArgs((type(error), error, None, thread)))
+        app._unprinted(failed=threading.ExceptHookArgs((type(error), error, None, thread)))
         assert bool(capsys.readouterr().err) == printed
 
 
@@ -117,10 +117,10 @@ def test_cyclic_causes_of_an_error_are_walked_once() -> None:
     first.__context__ = second
     second.__context__ = first
     with pytest.raises(ValueError, match=r"^first$"):
-        app._ended(first, spelling=COMMAND)
+        app._ended(error=first, spelling=COMMAND)
     second.__context__ = KeyboardInterrupt()
     with pytest.raises(KeyboardInterrupt, match=r"^$"):
-        app._ended(first, spelling=COMMAND)
+        app._ended(error=first, spelling=COMMAND)
 
 
 @pytest.mark.slow
@@ -156,5 +156,5 @@ def test_task_sees_the_arguments_as_typed(monkeypatch: pytest.MonkeyPatch) -> No
     typed = ["pate-account", "num_teachers=100", "adjacency=add_remove"]
     monkeypatch.setattr(sys, "argv", typed)
     seen_arguments = []
-    app.run_app(lambda config: seen_arguments.append(list(sys.argv)), command="account")
+    app.run_app(task=lambda config: seen_arguments.append(list(sys.argv)), command="account")
     assert seen_arguments == [typed]

@@ -107,7 +107,8 @@ def test_settings_of_a_run_do_not_depend_on_its_folder() -> None:
         {"output_dir": "a", "data": {"cache": "b"}} | where,
     ]
     first, second = (
-        plain_settings(OmegaConf.create(run), excluded_settings=CHANGEABLE_NAMES) for run in runs
+        plain_settings(config=OmegaConf.create(run), excluded_settings=CHANGEABLE_NAMES)
+        for run in runs
     )
     assert first == second == {"data": {"cache": None}}
 
@@ -157,7 +158,7 @@ class StagedDigits:
 def test_stages_of_a_data_set_are_shown() -> None:
     """A reader that reports a stage is loaded with a monitor. The stage is on the console."""
     console = Console(file=io.StringIO(), width=100)
-    load = watched_load(StagedDigits(), monitor=ConsoleMonitor(console))
+    load = watched_load(data=StagedDigits(), monitor=ConsoleMonitor(console))
     assert load().digest() == DIGITS.load().digest()
     assert "composing digits: " in console.file.getvalue()
 
@@ -165,14 +166,16 @@ def test_stages_of_a_data_set_are_shown() -> None:
 def test_stages_are_silent_in_the_worker_of_a_comparison() -> None:
     """The watched load of a reader is pickled for a worker. It loads the data, and prints nothing."""
     console = Console(file=io.StringIO(), width=100)
-    load = pickle.loads(pickle.dumps(watched_load(StagedDigits(), monitor=ConsoleMonitor(console))))
+    load = pickle.loads(
+        pickle.dumps(watched_load(data=StagedDigits(), monitor=ConsoleMonitor(console)))
+    )
     assert load().digest() == DIGITS.load().digest()
     assert console.file.getvalue() == ""
 
 
 def test_reader_without_stages_is_loaded() -> None:
     """A reader whose `load` takes no stage is loaded with a monitor."""
-    load = watched_load(DIGITS, monitor=ConsoleMonitor(Console(file=io.StringIO())))
+    load = watched_load(data=DIGITS, monitor=ConsoleMonitor(Console(file=io.StringIO())))
     assert load().digest() == DIGITS.load().digest()
 
 
@@ -197,7 +200,7 @@ def swept(
     table = SweepTable()
     table.on_multirun_start(config(folder))
     for num, place in enumerate(folders):
-        enter_folder(folder, number=num, output_dir=place)
+        enter_folder(sweep=folder, number=num, output_dir=place)
     for num, (words, result) in enumerate(jobs):
         job = JobReturn()
         job.status = JobStatus.FAILED if result is None else JobStatus.COMPLETED
@@ -317,7 +320,7 @@ def test_a_total_names_what_its_ledger_counts_in_all(tmp_path: Path, capsys: Any
     gaussian = GaussianEvent(noise_multiplier=4.0)
     folder = paid(tmp_path / "a", event=gaussian)
     run = (folder / "run.id").read_text().strip()
-    unit = PrivacyUnit("one row")
+    unit = PrivacyUnit(words="one row")
     ledger = Ledger(folder / "ledger.db", target_delta=1e-6, data="records", unit=unit)
     for key in (f"{run}:redrawn", f"{'f' * 32}:release"):
         ledger.commit(key, gaussian, b"", ChargeNote(seed_name=""), adjacency=ledger.adjacency)
@@ -381,7 +384,7 @@ def paid(
     """
     folder.mkdir(parents=True)
     (folder / "private.sha256").write_text(data)
-    unit = PrivacyUnit("one row")
+    unit = PrivacyUnit(words="one row")
     ledger = Ledger(
         folder / "ledger.db", target_delta=1e-6, data=data, unit=unit, adjacency=adjacency
     )
@@ -438,12 +441,12 @@ def test_comparison_settings_are_parsed() -> None:
     A number of seeds stands for 0, 1, ...
     """
     names = ("gaussian_votes", "gaussian_votes@2000", "centered_votes_400")
-    assert _names(listed(names)) == names
-    assert _names("peeling@7") == ("peeling@7",)
+    assert _names(aggregators=listed(names)) == names
+    assert _names(aggregators="peeling@7") == ("peeling@7",)
     assert _numbers(name="epsilons", setting_value=listed([1, 0.5])) == (1.0, 0.5)
     assert _numbers(name="epsilons", setting_value=3) == (3.0,)
     assert _seeds(setting_value=3) == (0, 1, 2)
-    assert _seeds(listed([7, 5])) == (7, 5)
+    assert _seeds(setting_value=listed([7, 5])) == (7, 5)
 
 
 def test_invalid_comparison_settings_are_refused() -> None:
@@ -467,17 +470,17 @@ def test_invalid_comparison_settings_are_refused() -> None:
         (7, refused("aggregators", value=7)),
     ):
         with refusal:
-            _names(asked)
+            _names(aggregators=asked)
     words = ["teacher=mlp", "teacher.num_teachers=800"]
-    _require_used(words, entries=("peeling@7", "gaussian_votes"))
-    _require_used(words[:1], entries=("peeling@7",))
+    _require_used(part_arguments=words, entries=("peeling@7", "gaussian_votes"))
+    _require_used(part_arguments=words[:1], entries=("peeling@7",))
     with refused("teacher.num_teachers", value=800):
-        _require_used(words, entries=("peeling@7", "centered_votes"))
+        _require_used(part_arguments=words, entries=("peeling@7", "centered_votes"))
     with refused("epsilons", value="['little']"):
         _numbers(name="epsilons", setting_value=listed(["little"]))
     for wrong in (listed([1.5]), "five", True, None):
         with refused("seeds", value=ANY, rule="a whole number >= 1"):
-            _seeds(wrong)
+            _seeds(setting_value=wrong)
 
 
 @pytest.mark.slow
@@ -488,7 +491,8 @@ def test_defaults_compare_at_least_ten_aggregators(composed: Callable[..., Any])
     """
     config = composed(command="compare")
     entrants = [
-        _pate_method(name, config, part_arguments=[]) for name in _names(config.aggregators)
+        _pate_method(entry=name, config=config, part_arguments=[])
+        for name in _names(config.aggregators)
     ]
     assert len({entrant.name for entrant in entrants}) >= 10
     assert len({entrant.key for entrant in entrants}) == len(entrants)
@@ -502,7 +506,11 @@ def test_defaults_compare_at_least_ten_aggregators(composed: Callable[..., Any])
         3.6,
         8,
     )
-    assert (config.num_queries, config.target_delta, len(_seeds(config.seeds))) == (600, 1e-6, 5)
+    assert (config.num_queries, config.target_delta, len(_seeds(setting_value=config.seeds))) == (
+        600,
+        1e-6,
+        5,
+    )
 
 
 @pytest.mark.slow
@@ -516,14 +524,15 @@ def test_experiment_brings_its_teachers_and_aggregator_takes_given_ones(
     config = composed(arguments=["adjacency=add_remove"], command="compare")
     words = ["teacher.num_teachers=50", "teacher.penalty=2"]
     centered, small = (
-        _pate_method(name, config, part_arguments=words)
+        _pate_method(entry=name, config=config, part_arguments=words)
         for name in ("centered_votes", "centered_votes@400")
     )
     assert isinstance(centered.teacher, KernelTeacher)
     assert isinstance(centered.student, LowRankStudent)
     assert (centered.num_teachers, small.num_teachers) == (None, 400)
     plain, numbered = (
-        _pate_method(name, config, part_arguments=words) for name in ("peeling", "peeling@7")
+        _pate_method(entry=name, config=config, part_arguments=words)
+        for name in ("peeling", "peeling@7")
     )
     assert plain.teacher == numbered.teacher == LinearTeacher(penalty=2)
     assert (plain.num_teachers, numbered.num_teachers) == (50, 7)

@@ -52,7 +52,7 @@ class NoisyShares(Method):
     ) -> Contender:
         if parameters is None:
             if (budget.epsilon or 0) < 1:
-                raise InvalidValue("target_epsilon", budget.epsilon, rule="at least 1")
+                raise InvalidValue(name="target_epsilon", value=budget.epsilon, rule="at least 1")
             multiplier = calibrate(
                 GaussianEvent,
                 target_epsilon=budget.epsilon,

@@ -91,9 +91,9 @@ def test_the_axis_holds_every_score_with_its_bar_and_nothing_outside_of_0_to_1(
     """
     late = frontier.lines[0]
     near = replace(late, points=(replace(late.points[0], mean=0.0005, std=0.0005),))
-    assert _limits([near, *frontier.lines[1:]], shown_levels=(0.2, 0.6)) == (
+    assert _limits(lines=[near, *frontier.lines[1:]], shown_levels=(0.2, 0.6)) == (
         0.0,
         pytest.approx(0.648),
     )
     spread = replace(late, points=(replace(late.points[0], mean=0.5, std=0.9),))
-    assert _limits([spread], shown_levels=(0.2, 0.6)) == (0.0, 1.0)
+    assert _limits(lines=[spread], shown_levels=(0.2, 0.6)) == (0.0, 1.0)

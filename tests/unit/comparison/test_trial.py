@@ -53,7 +53,7 @@ def test_calibrated_contender_costs_at_most_the_epsilon(aggregator: Any, tmp_pat
         num_teachers=NUM_TEACHERS,
     )
     solved = with_failure_prob_for(
-        replace(aggregator, **contender.parameters),
+        aggregator=replace(aggregator, **contender.parameters),
         delta=1e-6,
         num_queries=SHAPE["num_queries"],
     )

@@ -26,7 +26,7 @@ def test_more_noise_learns_for_shorter_and_expects_more_error() -> None:
 
     If the signal is in one direction, the expected gain at large noise is over twice as large.
     """
-    directions = PublicDirections.fit(pool())
+    directions = PublicDirections.fit(public_inputs=pool())
     prevalence = np.array([0.05, 0.3])
     found = [
         Schedule.best(
@@ -62,7 +62,7 @@ def test_noise_of_trained_weights_has_the_expected_variance() -> None:
     schedule's `noise_variance` within 35%.
     """
     rng = np.random.default_rng(0)
-    directions = PublicDirections.fit(pool())
+    directions = PublicDirections.fit(public_inputs=pool())
     prevalence = np.array([0.2, 0.4])
     rate = 1e-4
     schedule = Schedule.best(
@@ -138,7 +138,7 @@ def test_a_posterior_shrinks_by_the_known_noise() -> None:
     """
     one = np.ones((1, 1))
     posterior = (
-        SignalPosterior.before_observations(np.ones(1), num_labels=1)
+        SignalPosterior.before_observations(prior_variances=np.ones(1), num_labels=1)
         .with_observation(2.0 * one, one)
         .with_observation(0.5 * one, 2.0 * one)
     )

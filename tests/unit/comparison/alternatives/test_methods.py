@@ -91,7 +91,7 @@ def test_a_seed_gives_the_same_model_and_another_seed_another(method: Alternativ
     assert (said[0] == said[1]).all()
     assert (said[0] != said[2]).any()
     true = here.dataset.test.labels
-    found = multilabel_metrics(said[0] >= 0.5, scores=said[0], true_labels=true)
+    found = multilabel_metrics(predicted_labels=said[0] >= 0.5, scores=said[0], true_labels=true)
     chance = float(np.mean(true.mean(axis=0)))
     assert found.mean_average_precision is not None
     assert found.mean_average_precision > chance + 0.2
