@@ -8,23 +8,23 @@ import pytest
 from pate.models import Shard
 
 
-def draw_parts(sizes, num_features=12, num_labels=5, seed=0):
+def draw_shards(sizes, num_features=12, num_labels=5, seed=0):
     """Draws shards whose labels depend linearly on the inputs, with rare and frequent labels."""
     rng = np.random.default_rng(seed)
     directions = rng.standard_normal((num_features, num_labels))
     offsets = np.linspace(-5, 1, num_labels)
-    parts = []
+    shards = []
     for size in sizes:
         inputs = rng.standard_normal((size, num_features)).astype(np.float32)
         noise = rng.standard_normal((size, num_labels))
-        parts.append(Shard(inputs, labels=inputs @ directions + offsets + noise > 0))
-    return parts
+        shards.append(Shard(inputs, labels=inputs @ directions + offsets + noise > 0))
+    return shards
 
 
 @pytest.fixture(scope="session")
-def parts():
+def shards():
     """Returns six shards of 5 to 41 records, with 12 features and 5 labels."""
-    return draw_parts(sizes=[30, 22, 41, 5, 30, 17])
+    return draw_shards(sizes=[30, 22, 41, 5, 30, 17])
 
 
 @pytest.fixture(scope="session")
@@ -34,9 +34,9 @@ def queries():
 
 
 @pytest.fixture(scope="session")
-def make_parts():
-    """Returns the function `draw_parts`."""
-    return draw_parts
+def make_shards():
+    """Returns the function `draw_shards`."""
+    return draw_shards
 
 
 class Sample(NamedTuple):

@@ -71,7 +71,7 @@ class DeadlyMoments(ClippedMoments):
         return super().sum_of_single(*arguments, **options)
 
 
-def deadly(question: RoundQuestion, marker: str = "") -> RoundQuestion:
+def deadly_question(question: RoundQuestion, marker: str = "") -> RoundQuestion:
     """Returns a question that kills the worker that answers it, only once if `marker` names a file."""
     moments = question.clipped_moments
     return replace(

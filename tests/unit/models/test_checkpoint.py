@@ -52,10 +52,10 @@ def store(tmp_path):
 
 
 @pytest.fixture
-def trained(store, parts):
+def trained(store, shards):
     """Saves two trained teachers in a store, and returns their recipe."""
     teacher = SklearnTeacher(DecisionTreeClassifier())
-    store.save(states=dict(enumerate(teacher.fit_many(shards=parts[:2], seeds=[1, 2]))))
+    store.save(states=dict(enumerate(teacher.fit_many(shards=shards[:2], seeds=[1, 2]))))
     return teacher
 
 
@@ -75,7 +75,7 @@ def test_a_planted_pickle_is_refused_and_never_run(store, trained, tmp_path, que
     Casting votes refuses it before the code runs.
     """
     mark = tmp_path / "ran"
-    content = np.stack([state_of(value=Payload(mark))["pickle"]] * 2)
+    content = np.stack([state_of(value=Payload(path=mark))["pickle"]] * 2)
     save_file(
         {"pickle": content, "loss_curve": np.zeros((2, 1), np.float32)},
         store.folder / name(first=0, last=1),
@@ -263,10 +263,10 @@ def test_a_save_that_fails_leaves_the_old_file(store, monkeypatch):
 MLP = MLPTeacher(hidden=4, epochs=2, device="cpu")
 
 
-def test_votes_have_the_order_of_teachers_for_any_chunk_size(make_parts, queries, store):
+def test_votes_have_the_order_of_teachers_for_any_chunk_size(make_shards, queries, store):
     """Votes cast in chunks of 1, 3 and 100 teachers have the order of the teachers, and the same confidences."""
-    parts = make_parts(sizes=[14 + index % 2 for index in range(7)])
-    StackedEngine(chunk_size=3).train(TrainingJob(MLP, shards=parts, seeds=range(7), store=store))
+    shards = make_shards(sizes=[14 + index % 2 for index in range(7)])
+    StackedEngine(chunk_size=3).train(TrainingJob(MLP, shards=shards, seeds=range(7), store=store))
     expected = MLP.predict_many(states=[store.load(index) for index in range(7)], inputs=queries)
     for size in (1, 3, 100):
         blocks = list(cast_votes(MLP, store, num_teachers=7, inputs=queries, chunk_size=size))
@@ -276,12 +276,12 @@ def test_votes_have_the_order_of_teachers_for_any_chunk_size(make_parts, queries
         )
 
 
-def test_confidences_of_a_wrong_shape_or_range_are_refused(parts, queries, store, monkeypatch):
+def test_confidences_of_a_wrong_shape_or_range_are_refused(shards, queries, store, monkeypatch):
     """Confidences that are NaN, above 1 or of another shape are refused.
 
     A state without its losses is not saved.
     """
-    job = TrainingJob(MLP, shards=parts, seeds=range(2), store=store)
+    job = TrainingJob(MLP, shards=shards, seeds=range(2), store=store)
     monkeypatch.setattr(MLPTeacher, "fit_many", lambda *given: [{"weights": np.zeros(3)}] * 2)
     with refused("state", value="weights"):
         StackedEngine().train(job)
@@ -301,7 +301,7 @@ def test_confidences_of_a_wrong_shape_or_range_are_refused(parts, queries, store
             list(cast_votes(MLP, store, num_teachers=2, inputs=queries))
 
 
-def test_a_continued_run_reads_the_votes_of_a_killed_run(parts, queries, tmp_path, monkeypatch):
+def test_a_continued_run_reads_the_votes_of_a_killed_run(shards, queries, tmp_path, monkeypatch):
     """Casting is stopped after two of three chunks.
 
     The next call asks the last two teachers alone, and gives the same confidences.
@@ -309,7 +309,7 @@ def test_a_continued_run_reads_the_votes_of_a_killed_run(parts, queries, tmp_pat
     teacher = LinearTeacher(device="cpu")
     store = CheckpointStore(tmp_path / "teachers")
     scratch = tmp_path / "casting"
-    StackedEngine().train(TrainingJob(teacher, shards=parts, seeds=range(6), store=store))
+    StackedEngine().train(TrainingJob(teacher, shards=shards, seeds=range(6), store=store))
     blocks = [
         block
         for _, block in cast_votes(teacher, store, num_teachers=6, inputs=queries, chunk_size=2)

@@ -36,42 +36,42 @@ MLP = MLPTeacher(hidden=8, epochs=3, device="cpu")
 
 
 @pytest.fixture(scope="module")
-def many(make_parts):
+def ten_shards(make_shards):
     """Returns ten shards of 20 to 22 records."""
-    return make_parts(sizes=[20 + index % 3 for index in range(10)])
+    return make_shards(sizes=[20 + index % 3 for index in range(10)])
 
 
-def train(engine, teacher, parts, folder, on_progress=None):
+def train(engine, teacher, shards, folder, on_progress=None):
     """Trains a teacher for each shard with an engine, and returns the store of the teachers.
 
     Args:
         engine: the engine.
         teacher: the recipe of the teachers.
-        parts: the shards.
+        shards: the shards of the teachers.
         folder: the folder of the store.
         on_progress: called with the number and the last loss of each teacher.
     """
     store = CheckpointStore(folder)
     engine.train(
         TrainingJob(
-            teacher, shards=parts, seeds=range(len(parts)), store=store, on_progress=on_progress
+            teacher, shards=shards, seeds=range(len(shards)), store=store, on_progress=on_progress
         )
     )
     return store
 
 
-def files(folder):
+def bytes_of_teachers(folder):
     """Returns the shape and bytes of each teacher's arrays by name, in the order of the teachers of a folder's store.
 
     How teachers are divided among files does not matter.
     """
     return [
         {name: (array.shape, array.tobytes()) for name, array in state.items()}
-        for state in all_of(folder)
+        for state in states_of_teachers(folder=folder)
     ]
 
 
-def all_of(folder):
+def states_of_teachers(folder):
     """Returns the states of all teachers in the store of a folder."""
     store = CheckpointStore(folder)
     total = max(int(path.stem.split("-")[2]) for path in folder.glob("teachers-*")) + 1
@@ -89,23 +89,38 @@ def saved_after_every_chunk(monkeypatch):
 
 
 @pytest.mark.process
-def test_all_engines_train_the_same_teachers(many, queries, tmp_path):
+def test_all_engines_train_the_same_teachers(ten_shards, queries, tmp_path):
     """Ten teachers have the same bytes stacked and in processes.
 
     One by one they have the same bytes in both engines that train so. The confidences of all engines agree within 1e-5.
     """
     teacher = MLP
-    stacked = train(StackedEngine(chunk_size=4), teacher, parts=many, folder=tmp_path / "stacked")
-    processes = train(
-        ProcessesEngine(num_workers=2, chunk_size=4),
+    stacked = train(
+        engine=StackedEngine(chunk_size=4),
         teacher=teacher,
-        parts=many,
+        shards=ten_shards,
+        folder=tmp_path / "stacked",
+    )
+    processes = train(
+        engine=ProcessesEngine(num_workers=2, chunk_size=4),
+        teacher=teacher,
+        shards=ten_shards,
         folder=tmp_path / "processes",
     )
-    sequential = train(SequentialEngine(), teacher, parts=many, folder=tmp_path / "sequential")
-    single = train(StackedEngine(chunk_size=1), teacher, parts=many, folder=tmp_path / "single")
-    assert files(stacked.folder) == files(processes.folder)
-    assert files(sequential.folder) == files(single.folder)
+    sequential = train(
+        engine=SequentialEngine(),
+        teacher=teacher,
+        shards=ten_shards,
+        folder=tmp_path / "sequential",
+    )
+    single = train(
+        engine=StackedEngine(chunk_size=1),
+        teacher=teacher,
+        shards=ten_shards,
+        folder=tmp_path / "single",
+    )
+    assert bytes_of_teachers(folder=stacked.folder) == bytes_of_teachers(folder=processes.folder)
+    assert bytes_of_teachers(folder=sequential.folder) == bytes_of_teachers(folder=single.folder)
     for index in range(10):
         stacked_votes, other = (
             teacher.predict_many(states=[s.load(index)], inputs=queries)
@@ -120,13 +135,13 @@ def test_all_engines_train_the_same_teachers(many, queries, tmp_path):
 @pytest.mark.parametrize(
     ("engine", "teacher"), [(SequentialEngine(), LINEAR), (StackedEngine(chunk_size=4), MLP)]
 )
-def test_a_continued_run_ends_with_the_same_teachers(engine, teacher, many, tmp_path):
+def test_a_continued_run_ends_with_the_same_teachers(engine, teacher, ten_shards, tmp_path):
     """Of ten trained teachers, one file is torn and one removed.
 
     The next call trains these alone, and all teachers are as before.
     """
-    store = train(engine, teacher, parts=many, folder=tmp_path)
-    before = files(tmp_path)
+    store = train(engine=engine, teacher=teacher, shards=ten_shards, folder=tmp_path)
+    before = bytes_of_teachers(folder=tmp_path)
     size = engine.chunk_size
     first, torn, untouched = (
         tmp_path / f"teachers-{n:06d}-{n + size - 1:06d}.safetensors" for n in (0, size, 0)
@@ -137,27 +152,29 @@ def test_a_continued_run_ends_with_the_same_teachers(engine, teacher, many, tmp_
     last.unlink()
     reported = []
     train(
-        engine,
+        engine=engine,
         teacher=teacher,
-        parts=many,
+        shards=ten_shards,
         folder=tmp_path,
         on_progress=lambda index, loss: reported.append(index),
     )
-    assert files(tmp_path) == before
+    assert bytes_of_teachers(folder=tmp_path) == before
     assert reported == ([1, 9] if size == 1 else [4, 5, 6, 7, 8, 9])
     assert first.stat().st_mtime_ns == stamp
     assert store.missing(num_teachers=10) == []
 
 
-def test_each_teacher_is_trained_on_its_own_shard(many, tmp_path):
+def test_each_teacher_is_trained_on_its_own_shard(ten_shards, tmp_path):
     """Each linear teacher's output at the mean of its own shard is the shard's frequencies of the labels.
 
     The output is shifted so that the teacher's threshold lies at 0.5. No teacher at all is refused.
     """
     with refused("num_teachers", value=0, rule="a whole number >= 1"):
-        TrainingJob(LINEAR, shards=many, seeds=[], store=CheckpointStore(tmp_path))
-    store = train(StackedEngine(chunk_size=4), teacher=LINEAR, parts=many, folder=tmp_path)
-    for index, shard in enumerate(many):
+        TrainingJob(LINEAR, shards=ten_shards, seeds=[], store=CheckpointStore(tmp_path))
+    store = train(
+        engine=StackedEngine(chunk_size=4), teacher=LINEAR, shards=ten_shards, folder=tmp_path
+    )
+    for index, shard in enumerate(ten_shards):
         state = store.load(index)
         at_mean = shard.inputs.mean(axis=0) @ state["weights"] + state["bias"]
         np.testing.assert_allclose(
@@ -165,7 +182,7 @@ def test_each_teacher_is_trained_on_its_own_shard(many, tmp_path):
         )
 
 
-def test_each_teacher_is_reported_once_after_its_file_is_written(many, tmp_path):
+def test_each_teacher_is_reported_once_after_its_file_is_written(ten_shards, tmp_path):
     """Training fails at the seventh of ten teachers, and is started again.
 
     Each teacher is reported once, with its losses, after it is stored.
@@ -183,7 +200,7 @@ def test_each_teacher_is_reported_once_after_its_file_is_written(many, tmp_path)
         def __getitem__(self, index):
             if index in broken:
                 raise ValueError("broken record")
-            return many[index]
+            return ten_shards[index]
 
     job = TrainingJob(MLP, shards=BreakingShards(), seeds=range(10), store=store, on_progress=hear)
     with pytest.raises(ValueError, match="broken record"):
@@ -207,7 +224,7 @@ class LargeTeacher(LinearTeacher):
 
 
 @pytest.mark.process
-def test_a_full_gpu_keeps_earlier_teachers_and_advises_a_smaller_chunk(many, tmp_path):
+def test_a_full_gpu_keeps_earlier_teachers_and_advises_a_smaller_chunk(ten_shards, tmp_path):
     """The GPU is full at the seventh of ten teachers.
 
     The error advises a smaller chunk, and six teachers are stored.
@@ -217,9 +234,9 @@ def test_a_full_gpu_keeps_earlier_teachers_and_advises_a_smaller_chunk(many, tmp
         match=r"out of memory.*9 GiB \(a smaller engine\.chunk_size or teacher\.batch_size",
     ):
         train(
-            ProcessesEngine(num_workers=1, chunk_size=2),
+            engine=ProcessesEngine(num_workers=1, chunk_size=2),
             teacher=LargeTeacher(device="cpu"),
-            parts=many,
+            shards=ten_shards,
             folder=tmp_path,
         )
     # the worker may have trained the next ones, which stay then
@@ -241,7 +258,7 @@ class DyingTeacher(LinearTeacher):
 
 
 @pytest.mark.process
-def test_a_dead_worker_is_reported_and_finished_teachers_stay(many, tmp_path):
+def test_a_dead_worker_is_reported_and_finished_teachers_stay(ten_shards, tmp_path):
     """A worker is killed at the fourth teacher.
 
     The error counts stored teachers, and the next call trains the others.
@@ -249,10 +266,10 @@ def test_a_dead_worker_is_reported_and_finished_teachers_stay(many, tmp_path):
     engine = ProcessesEngine(num_workers=1, chunk_size=2, max_deaths=0)  # one after another
     rule = r"^worker processes died 1 times \(killed, or out of memory: .* takes less\); \d of 10 teachers are safe"
     with pytest.raises(WorkersLost, match=rule) as raised:
-        train(engine, teacher=DyingTeacher(device="cpu"), parts=many, folder=tmp_path)
+        train(engine=engine, teacher=DyingTeacher(device="cpu"), shards=ten_shards, folder=tmp_path)
     assert isinstance(raised.value, OSError)  # which the commands say in one line
     assert CheckpointStore(tmp_path).missing(num_teachers=10) == list(range(2, 10))
-    train(engine, teacher=LINEAR, parts=many, folder=tmp_path)
+    train(engine=engine, teacher=LINEAR, shards=ten_shards, folder=tmp_path)
     assert CheckpointStore(tmp_path).missing(num_teachers=10) == []
 
 
@@ -309,11 +326,11 @@ class DeafTeacher(LinearTeacher):
 
 def train_deaf_workers(folder):
     """Trains ten teachers in workers, and fails unless workers block SIGINT and this process does not."""
-    parts = [Shard(np.eye(4, dtype=np.float32), labels=np.eye(4, dtype=np.bool_))] * 10
+    shards = [Shard(np.eye(4, dtype=np.float32), labels=np.eye(4, dtype=np.bool_))] * 10
     train(
-        ProcessesEngine(num_workers=1, chunk_size=5),
+        engine=ProcessesEngine(num_workers=1, chunk_size=5),
         teacher=DeafTeacher(device="cpu"),
-        parts=parts,
+        shards=shards,
         folder=Path(folder),
     )
     assert signal.SIGINT not in signal.pthread_sigmask(signal.SIG_BLOCK, ())
@@ -343,7 +360,7 @@ def test_an_interrupt_leaves_whole_checkpoints_and_a_script_needs_no_guard(tmp_p
 
     Four are stored, and a later call trains the other four.
     """
-    process = run_script(tmp_path)
+    process = run_script(tmp_path=tmp_path)
     reported = {int(process.stdout.readline()) for _ in range(4)}
     process.send_signal(signal.SIGINT)
     _, errors = process.communicate(timeout=30)
@@ -352,25 +369,27 @@ def test_an_interrupt_leaves_whole_checkpoints_and_a_script_needs_no_guard(tmp_p
     store = CheckpointStore(tmp_path / "teachers")
     assert reported == {0, 1, 2, 3}
     assert store.missing(num_teachers=8) == [4, 5, 6, 7]
-    before = files(store.folder)
+    before = bytes_of_teachers(folder=store.folder)
     rng = np.random.default_rng(0)
     part = Shard(rng.standard_normal((9, 3)).astype(np.float32), labels=rng.random((9, 2)) < 0.5)
-    train(StackedEngine(chunk_size=2), teacher=LINEAR, parts=[part] * 8, folder=store.folder)
+    train(
+        engine=StackedEngine(chunk_size=2), teacher=LINEAR, shards=[part] * 8, folder=store.folder
+    )
     assert store.missing(num_teachers=8) == []
-    assert files(store.folder)[:4] == before
+    assert bytes_of_teachers(folder=store.folder)[:4] == before
 
 
-@pytest.mark.parametrize("kind", [StackedEngine, ProcessesEngine, RayEngine])
-def test_impossible_settings_of_engines_are_refused(kind):
+@pytest.mark.parametrize("engine_class", [StackedEngine, ProcessesEngine, RayEngine])
+def test_impossible_settings_of_engines_are_refused(engine_class):
     """A negative number in an engine's settings is refused under its name."""
     for name in ("chunk_size", "num_workers", "max_retries", "num_gpus"):
-        if name in kind.__dataclass_fields__:
+        if name in engine_class.__dataclass_fields__:
             with refused(name, value=-1):
-                kind(**{name: -1})
+                engine_class(**{name: -1})
 
 
 @pytest.mark.usefixtures("saved_after_every_chunk")
-def test_a_failed_save_loses_no_earlier_teacher(many, tmp_path, monkeypatch):
+def test_a_failed_save_loses_no_earlier_teacher(ten_shards, tmp_path, monkeypatch):
     """The third save fails. Six teachers are stored, and the third chunk is tried once more."""
     save = CheckpointStore.save
     done = []
@@ -383,19 +402,21 @@ def test_a_failed_save_loses_no_earlier_teacher(many, tmp_path, monkeypatch):
 
     with monkeypatch.context() as patch, pytest.raises(OSError, match="no space left"):
         patch.setattr(CheckpointStore, "save", cut)
-        train(StackedEngine(chunk_size=3), teacher=LINEAR, parts=many, folder=tmp_path)
+        train(
+            engine=StackedEngine(chunk_size=3), teacher=LINEAR, shards=ten_shards, folder=tmp_path
+        )
     # again at the end, as a disk may have room by then
     assert done == [[0, 1, 2], [3, 4, 5], [6, 7, 8], [6, 7, 8]]
     assert CheckpointStore(tmp_path).missing(num_teachers=10) == [6, 7, 8, 9]
 
 
 @pytest.mark.process
-def test_a_dead_worker_is_replaced_and_every_teacher_is_reported_once(make_parts, tmp_path):
+def test_a_dead_worker_is_replaced_and_every_teacher_is_reported_once(make_shards, tmp_path):
     """A worker is killed once.
 
     Another trains its teachers, each teacher is reported once, and the bytes are those of a calm run.
     """
-    parts = make_parts(sizes=[20 + index for index in range(6)])
+    shards = make_shards(sizes=[20 + index for index in range(6)])
     reported = []
     teacher = DyingTeacher(device="cpu", marker=str(tmp_path / "died"))
     store = CheckpointStore(tmp_path / "teachers")
@@ -403,7 +424,7 @@ def test_a_dead_worker_is_replaced_and_every_teacher_is_reported_once(make_parts
     engine.train(
         TrainingJob(
             teacher,
-            shards=parts,
+            shards=shards,
             seeds=range(6),
             store=store,
             on_progress=lambda *told: reported.append(told),
@@ -412,14 +433,18 @@ def test_a_dead_worker_is_replaced_and_every_teacher_is_reported_once(make_parts
     assert (tmp_path / "died").exists()
     assert sorted(index for index, _ in reported) == list(range(6))
     assert all(loss == store.load(index)["loss_curve"][-1] for index, loss in reported)
-    train(StackedEngine(chunk_size=2), teacher=LINEAR, parts=parts, folder=tmp_path / "calm")
-    assert files(tmp_path / "teachers") == files(tmp_path / "calm")
+    train(
+        engine=StackedEngine(chunk_size=2), teacher=LINEAR, shards=shards, folder=tmp_path / "calm"
+    )
+    assert bytes_of_teachers(folder=tmp_path / "teachers") == bytes_of_teachers(
+        folder=tmp_path / "calm"
+    )
 
 
 @pytest.mark.process
 def test_workers_of_a_killed_run_end_themselves(tmp_path):
     """A run with worker processes is killed. A worker process of it ends within ten seconds."""
-    run = run_script(tmp_path)
+    run = run_script(tmp_path=tmp_path)
     while not (workers := list(tmp_path.glob("worker-*"))):
         assert run.poll() is None
         time.sleep(0.05)
@@ -445,9 +470,9 @@ def cluster():
 
 @pytest.mark.process
 @pytest.mark.filterwarnings("ignore")
-def test_ray_gives_the_same_bytes_as_the_other_engines(cluster, make_parts, tmp_path):
+def test_ray_gives_the_same_bytes_as_the_other_engines(cluster, make_shards, tmp_path):
     """Ray and the stacked engine give the same bytes for ten teachers. Ray reports each once, with its losses."""
-    parts = make_parts(sizes=[20 + index % 3 for index in range(10)])
+    shards = make_shards(sizes=[20 + index % 3 for index in range(10)])
     reported = []
     for name, engine in (
         ("ray", RayEngine(chunk_size=4, max_in_flight=2)),
@@ -457,13 +482,13 @@ def test_ray_gives_the_same_bytes_as_the_other_engines(cluster, make_parts, tmp_
         engine.train(
             TrainingJob(
                 MLP,
-                shards=parts,
+                shards=shards,
                 seeds=range(10),
                 store=store,
                 on_progress=lambda *told: reported.append(told),
             )
         )
-    assert files(tmp_path / "ray") == files(tmp_path / "here")
+    assert bytes_of_teachers(folder=tmp_path / "ray") == bytes_of_teachers(folder=tmp_path / "here")
     of_ray = dict(reported[:10])
     assert sorted(of_ray) == list(range(10))
     for index, losses in of_ray.items():
@@ -472,18 +497,18 @@ def test_ray_gives_the_same_bytes_as_the_other_engines(cluster, make_parts, tmp_
 
 @pytest.mark.process
 @pytest.mark.filterwarnings("ignore")
-def test_teachers_of_a_killed_worker_of_ray_are_trained_again(cluster, make_parts, tmp_path):
+def test_teachers_of_a_killed_worker_of_ray_are_trained_again(cluster, make_shards, tmp_path):
     """A worker of Ray is killed once.
 
     All teachers are trained and reported once, with the bytes of the stacked engine.
     """
-    parts = make_parts(sizes=[20] * 6)
+    shards = make_shards(sizes=[20] * 6)
     reported = []
     teacher = DyingTeacher(device="cpu", marker=str(tmp_path / "died"))
     store = CheckpointStore(tmp_path / "teachers")
     job = TrainingJob(
         teacher,
-        shards=parts,
+        shards=shards,
         seeds=range(6),
         store=store,
         on_progress=lambda i, loss: reported.append(i),
@@ -491,8 +516,12 @@ def test_teachers_of_a_killed_worker_of_ray_are_trained_again(cluster, make_part
     RayEngine(chunk_size=2).train(job)
     assert (tmp_path / "died").exists()
     assert sorted(reported) == list(range(6))
-    train(StackedEngine(chunk_size=2), teacher=LINEAR, parts=parts, folder=tmp_path / "here")
-    assert files(tmp_path / "teachers") == files(tmp_path / "here")
+    train(
+        engine=StackedEngine(chunk_size=2), teacher=LINEAR, shards=shards, folder=tmp_path / "here"
+    )
+    assert bytes_of_teachers(folder=tmp_path / "teachers") == bytes_of_teachers(
+        folder=tmp_path / "here"
+    )
 
 
 WORKER = """
@@ -522,10 +551,10 @@ def test_a_worker_of_ray_ends_with_its_node():
     assert subprocess.run(worker, stdout=subprocess.DEVNULL, timeout=60).returncode == 1
 
 
-def test_a_node_that_does_not_answer_is_an_error_of_one_line(make_parts, tmp_path, monkeypatch):
+def test_a_node_that_does_not_answer_is_an_error_of_one_line(make_shards, tmp_path, monkeypatch):
     """Ray does not start, or its address refuses. The error is one line with the address, and nothing waits."""
     job = TrainingJob(
-        LINEAR, shards=make_parts(sizes=[20]), seeds=[0], store=CheckpointStore(tmp_path)
+        LINEAR, shards=make_shards(sizes=[20]), seeds=[0], store=CheckpointStore(tmp_path)
     )
     addresses = []
 

@@ -120,17 +120,17 @@ def test_frozen_features_are_computed_once_and_a_head_learns(backbone):
     """
     _frozen_backbone.cache_clear()
     teacher = ResNet50Teacher(weights=backbone, frozen=True, device="cpu")
-    parts = [image_part(size=24, seed=0), image_part(size=20, seed=1)]
+    shards = [image_part(size=24, seed=0), image_part(size=20, seed=1)]
     query = image_part(size=40, seed=2)
-    states = teacher.fit_many(shards=parts, seeds=[0, 1])
+    states = teacher.fit_many(shards=shards, seeds=[0, 1])
     assert states[0]["weights"].shape == (2048, 2)
     votes = teacher.predict_many(states, query.inputs) >= 0.5
     assert (votes == query.labels).mean() > 0.9
     features = _frozen_backbone(
         weights=backbone, image_size=None, device=torch.device("cpu")
-    ).features(parts[0].inputs)
+    ).features(shards[0].inputs)
     (expected,) = LinearTeacher(penalty=0.5, device="cpu").fit_many(
-        shards=[Shard(features, parts[0].labels)], seeds=[0]
+        shards=[Shard(features, shards[0].labels)], seeds=[0]
     )
     np.testing.assert_allclose(states[0]["weights"], expected["weights"], atol=1e-5)
 

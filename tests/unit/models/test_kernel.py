@@ -22,17 +22,17 @@ PREVALENCE = np.array([0.4, 0.3, 0.5])
 DIRECTIONS = PublicPCA.fit(PUBLIC, max_directions=4)
 
 
-def split(inputs, labels):
+def split_of_records(inputs, labels):
     """Returns a split in which each record is its own group."""
     return Split(
         inputs, labels, record_ids=np.arange(len(labels)), group_ids=np.arange(len(labels))
     )
 
 
-POOL_OF_50 = split(PUBLIC, labels=np.zeros((300, 3), bool))
+POOL_OF_50 = split_of_records(inputs=PUBLIC, labels=np.zeros((300, 3), bool))
 
 
-def votes(teacher_of, num_teachers, labels=LABELS):
+def vote_blocks(teacher_of, num_teachers, labels=LABELS):
     """Returns the blocks of kernel teachers' votes around fixed prevalences.
 
     Args:
@@ -41,7 +41,7 @@ def votes(teacher_of, num_teachers, labels=LABELS):
         labels: the labels of the records.
     """
     source = kernel_votes.KernelVotes(
-        private=split(INPUTS, labels),
+        private=split_of_records(inputs=INPUTS, labels=labels),
         num_directions=4,
         teacher_of=teacher_of,
         num_teachers=num_teachers,
@@ -58,12 +58,12 @@ def votes(teacher_of, num_teachers, labels=LABELS):
 def test_every_teacher_has_a_record_and_every_record_a_teacher(num_teachers, refusal):
     """50 records have a teacher each. 49 and 51 teachers are refused."""
     with refusal:
-        votes(np.arange(50), num_teachers)
+        vote_blocks(teacher_of=np.arange(50), num_teachers=num_teachers)
 
 
 def test_the_vote_of_one_record_is_its_residual_times_its_similarity():
     """The vote of a teacher with one record is the residual of its labels times the similarity to each query."""
-    (block,) = votes(np.arange(50), num_teachers=50)
+    (block,) = vote_blocks(teacher_of=np.arange(50), num_teachers=50)
     features = DIRECTIONS.features(INPUTS)
     residual = LABELS - PREVALENCE
     expected = (
@@ -81,7 +81,7 @@ def test_projected_votes_sum_to_the_sum_over_records():
 
     Noise on the queries is noise of the same width on the weights.
     """
-    (block,) = votes(np.arange(50), num_teachers=50)
+    (block,) = vote_blocks(teacher_of=np.arange(50), num_teachers=50)
     span = DIRECTIONS.span(PUBLIC[:20])
     direct = DIRECTIONS.features(INPUTS).T @ (LABELS - PREVALENCE)
     np.testing.assert_allclose(
@@ -99,10 +99,10 @@ def test_projected_votes_sum_to_the_sum_over_records():
 
 def test_votes_of_a_teacher_depend_on_its_own_records_alone():
     """One record's labels change. Of ten teachers, only the one with this record votes otherwise."""
-    (block,) = votes(np.arange(50) % 10, num_teachers=10)
+    (block,) = vote_blocks(teacher_of=np.arange(50) % 10, num_teachers=10)
     changed = LABELS.copy()
     changed[3] = ~changed[3]
-    (other,) = votes(np.arange(50) % 10, num_teachers=10, labels=changed)
+    (other,) = vote_blocks(teacher_of=np.arange(50) % 10, num_teachers=10, labels=changed)
     moved = np.flatnonzero((block.weights != other.weights).any(axis=(1, 2)))
     assert moved.tolist() == [3]
 
@@ -112,14 +112,14 @@ def test_private_inputs_are_read_a_block_at_a_time(monkeypatch):
     sizes = []
     features = PublicPCA.features
 
-    def read(directions, rows):
+    def counting_features(directions, rows):
         sizes.append(len(rows))
         return features(directions, rows)
 
-    (unblocked,) = votes(np.arange(50) % 7, num_teachers=7)
+    (unblocked,) = vote_blocks(teacher_of=np.arange(50) % 7, num_teachers=7)
     monkeypatch.setattr(kernel_votes, "_BLOCK_RECORDS", 20)
-    monkeypatch.setattr(PublicPCA, "features", read)
-    (blocked,) = votes(np.arange(50) % 7, num_teachers=7)
+    monkeypatch.setattr(PublicPCA, "features", counting_features)
+    (blocked,) = vote_blocks(teacher_of=np.arange(50) % 7, num_teachers=7)
     assert sizes[-3:] == [20, 20, 10]  # the queries before them
     np.testing.assert_allclose(blocked.weights, unblocked.weights, rtol=1e-12, atol=1e-12)
 
@@ -158,7 +158,7 @@ def test_public_groups_count_alike_where_a_teacher_is_a_group(num_teachers, is_w
     """Teachers of two groups each have shares over records, and so have public rows."""
     public = Split(PUBLIC, POOL_OF_50.labels, np.arange(300), group_ids=np.arange(300) // 2)
     source = kernel_votes.KernelVotes(
-        private=split(INPUTS, LABELS),
+        private=split_of_records(inputs=INPUTS, labels=LABELS),
         teacher_of=np.arange(50) % num_teachers,
         num_teachers=num_teachers,
         public=public,
@@ -178,7 +178,7 @@ QUERIES = POOL[:300]
 TRUE_SCORES = 0.1 * OUTPUTS[:300]
 
 
-def fit(values, noise_std=0.5, prevalence=SHARES):
+def fitted_model(values, noise_std=0.5, prevalence=SHARES):
     """Returns the low-rank student of released scores with Gaussian noise."""
     return LowRankStudent().fit_scores(
         QUERIES,
@@ -194,7 +194,7 @@ def micro_f1(model):
 
 def test_pure_noise_predicts_no_rare_label():
     """Released scores are noise alone. The student has rank 0, and predicts no label."""
-    model = fit(DRAWN.normal(size=(300, 10)), noise_std=2.0)
+    model = fitted_model(values=DRAWN.normal(size=(300, 10)), noise_std=2.0)
     assert model.choices["rank"] == 0
     assert not model.predict(POOL).any()
     assert np.isfinite(model.predict_proba(POOL)).all()
@@ -207,7 +207,7 @@ def test_a_low_rank_student_learns_from_bits(tmp_path):
     """
     student = LowRankStudent()
     model = student.fit(QUERIES, TRUE[:300], seed=0)
-    assert micro_f1(model) > 0.7
+    assert micro_f1(model=model) > 0.7
     model.save(tmp_path)
     loaded = StudentModel.load(tmp_path)
     np.testing.assert_array_equal(loaded.predict_proba(POOL), model.predict_proba(POOL))
@@ -234,7 +234,9 @@ def test_a_released_model_has_the_directions_that_teachers_voted_in(nonlinear, n
     The directions have a kernel if asked for, or if the pool has enough samples at this noise. The model recognizes
     that by the number of its weights.
     """
-    data = SimpleNamespace(private=split(INPUTS, labels=LABELS), public=POOL_OF_50)
+    data = SimpleNamespace(
+        private=split_of_records(inputs=INPUTS, labels=LABELS), public=POOL_OF_50
+    )
     source = KernelTeacher(nonlinear=nonlinear).votes_of(
         data, partition=Partition(np.arange(50), num_teachers=50), num_queries=300
     )
@@ -252,4 +254,4 @@ def test_a_released_model_has_the_directions_that_teachers_voted_in(nonlinear, n
 def test_impossible_scores_are_refused(bad):
     """Negative noise, prevalences of another length and infinite scores are refused."""
     with pytest.raises(InvalidValue, match=rf"^{next(iter(bad)).replace('values', 'scores')}"):
-        fit(**{"values": TRUE_SCORES} | bad)
+        fitted_model(**{"values": TRUE_SCORES} | bad)

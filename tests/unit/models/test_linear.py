@@ -18,40 +18,42 @@ from pate.models.logistic import WhiteCoordinates
 from pate.run.ceiling import train_on_all_records
 
 
-def reference(inputs, labels, penalty, kept=slice(None)):
+def ridge_regression(inputs, labels, penalty, used_rows=slice(None)):
     """Returns scikit-learn's ridge regression of the labels.
 
     Args:
         inputs: the inputs.
         labels: the labels.
         penalty: the penalty as a share of the mean squared distance of the inputs from their mean.
-        kept: the rows that are used.
+        used_rows: the rows that are used.
     """
     scale = np.square(inputs - inputs.mean(axis=0)).sum(axis=1).mean()
     return Ridge(alpha=penalty * scale, solver="svd").fit(
-        inputs[kept].astype(np.float64), labels[kept].astype(float)
+        inputs[used_rows].astype(np.float64), labels[used_rows].astype(float)
     )
 
 
-def left_out(inputs, labels, penalty):
+def leave_one_out_predictions(inputs, labels, penalty):
     """Returns, for each row, the prediction of a regression on all other rows, `[num_rows, num_labels]`."""
     rows = np.arange(len(inputs))
     return np.stack(
         [
-            reference(inputs, labels, penalty, kept=rows != row).predict(inputs[[row]])[0]
+            ridge_regression(
+                inputs=inputs, labels=labels, penalty=penalty, used_rows=rows != row
+            ).predict(inputs[[row]])[0]
             for row in rows
         ]
     )
 
 
 @pytest.mark.parametrize("penalty", [1e-3, 0.5, 20.0])
-def test_stacked_ridge_teachers_equal_separate_ridge_regressions(parts, queries, penalty):
+def test_stacked_ridge_teachers_equal_separate_ridge_regressions(shards, queries, penalty):
     """Weights and predictions of six linear teachers are those of a ridge regression on each shard."""
     states = LinearTeacher(penalty=penalty, threshold=0.5, device="cpu").fit_many(
-        shards=parts, seeds=range(6)
+        shards=shards, seeds=range(6)
     )
-    for part, state in zip(parts, states, strict=True):  # more and fewer records than features
-        expected = reference(part.inputs, part.labels, penalty)
+    for shard, state in zip(shards, states, strict=True):  # more and fewer records than features
+        expected = ridge_regression(inputs=shard.inputs, labels=shard.labels, penalty=penalty)
         np.testing.assert_allclose(state["weights"], expected.coef_.T, atol=1e-4)
         np.testing.assert_allclose(
             queries @ state["weights"] + state["bias"], expected.predict(queries), atol=1e-4
@@ -59,11 +61,14 @@ def test_stacked_ridge_teachers_equal_separate_ridge_regressions(parts, queries,
 
 
 @pytest.mark.parametrize("size", [8, 40])  # both Gram matrices
-def test_leave_one_out_loss_equals_leaving_one_out(make_parts, size):
+def test_leave_one_out_loss_equals_leaving_one_out(make_shards, size):
     """The loss of a linear teacher is the mean squared error of regressions that leave out one row each."""
-    (part,) = make_parts(sizes=[size])
-    (state,) = LinearTeacher(device="cpu").fit_many(shards=[part], seeds=[0])
-    errors = left_out(part.inputs, part.labels, penalty=0.5) - part.labels
+    (shard,) = make_shards(sizes=[size])
+    (state,) = LinearTeacher(device="cpu").fit_many(shards=[shard], seeds=[0])
+    errors = (
+        leave_one_out_predictions(inputs=shard.inputs, labels=shard.labels, penalty=0.5)
+        - shard.labels
+    )
     assert state["loss_curve"][0] == pytest.approx(np.square(errors).mean(), rel=1e-4)
 
 
@@ -75,14 +80,14 @@ def test_a_teachers_own_threshold_predicts_rare_labels():
         inputs = rng.standard_normal((size, 20)).astype(np.float32)
         return Shard(inputs, labels=inputs[:, :6] + rng.standard_normal((size, 6)) > 2.3)  # 5% each
 
-    parts = [draw(size=100) for _ in range(10)]
+    shards = [draw(size=100) for _ in range(10)]
     held_out = draw(size=2000)
     f1 = {}
     for threshold in (0.5, None):
         teacher = LinearTeacher(threshold=threshold, device="cpu")
         votes = (
             teacher.predict_many(
-                states=teacher.fit_many(shards=parts, seeds=range(10)), inputs=held_out.inputs
+                states=teacher.fit_many(shards=shards, seeds=range(10)), inputs=held_out.inputs
             )
             >= 0.5
         )
@@ -97,7 +102,11 @@ def test_equals_ridge_with_the_same_penalty(make_rows, held_out, size):
     """A linear student with one penalty predicts what scikit-learn's ridge regression predicts, cut to [0, 1]."""
     rows = make_rows(size=size)
     model = LinearStudent(penalties=(0.7,)).fit(rows.inputs, rows.labels, seed=0)
-    expected = reference(rows.inputs, rows.labels, penalty=0.7).predict(held_out.inputs).clip(0, 1)
+    expected = (
+        ridge_regression(inputs=rows.inputs, labels=rows.labels, penalty=0.7)
+        .predict(held_out.inputs)
+        .clip(0, 1)
+    )
     np.testing.assert_allclose(model.predict_proba(held_out.inputs), expected, atol=1e-4)
 
 

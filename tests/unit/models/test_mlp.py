@@ -9,12 +9,14 @@ from torch import nn
 from pate.models import MLPStudent, MLPTeacher
 
 
-def train_with_autograd(teacher, part, seed):
+def train_with_autograd(teacher, shard, seed):
     """Trains one teacher by torch's own layers, loss and AdamW; returns the function from inputs to its confidences."""
     rng = np.random.default_rng(seed)
-    mean = part.inputs.mean(axis=0)
-    scaled = torch.from_numpy((part.inputs - mean) / np.sqrt(np.square(part.inputs - mean).mean()))
-    labels = torch.from_numpy(part.labels.astype(np.float32))
+    mean = shard.inputs.mean(axis=0)
+    scaled = torch.from_numpy(
+        (shard.inputs - mean) / np.sqrt(np.square(shard.inputs - mean).mean())
+    )
+    labels = torch.from_numpy(shard.labels.astype(np.float32))
     layers = nn.Linear(12, teacher.hidden), nn.Linear(teacher.hidden, 5)
     for layer, rows in zip(layers, (12, teacher.hidden), strict=True):
         weights = rng.standard_normal((rows, layer.out_features), np.float32) * math.sqrt(2 / rows)
@@ -25,8 +27,8 @@ def train_with_autograd(teacher, part, seed):
         model.parameters(), lr=teacher.learning_rate, weight_decay=teacher.weight_decay
     )
     for _ in range(teacher.epochs):
-        order = rng.permutation(len(part))
-        for first in range(0, len(part), teacher.batch_size):
+        order = rng.permutation(len(shard))
+        for first in range(0, len(shard), teacher.batch_size):
             rows = torch.from_numpy(order[first : first + teacher.batch_size])
             loss = nn.functional.binary_cross_entropy_with_logits(
                 model(scaled[rows]), labels[rows], reduction="sum"
@@ -36,7 +38,7 @@ def train_with_autograd(teacher, part, seed):
             optimizer.step()
 
     def predict(inputs):
-        scaled_inputs = (inputs - mean) / np.sqrt(np.square(part.inputs - mean).mean())
+        scaled_inputs = (inputs - mean) / np.sqrt(np.square(shard.inputs - mean).mean())
         logits = model(torch.from_numpy(scaled_inputs)) - math.log(
             teacher.threshold / (1 - teacher.threshold)
         )
@@ -45,16 +47,16 @@ def train_with_autograd(teacher, part, seed):
     return predict
 
 
-def test_stacked_mlp_teachers_equal_separate_training(parts, queries):
+def test_stacked_mlp_teachers_equal_separate_training(shards, queries):
     """Six MLP teachers trained side by side give the confidences of torch's own layers, trained alone."""
     teacher = MLPTeacher(hidden=9, epochs=4, batch_size=8, weight_decay=0.1, device="cpu")
     seeds = [5, 4, 3, 2, 1, 0]
     confidences = teacher.predict_many(
-        states=teacher.fit_many(shards=parts, seeds=seeds), inputs=queries
+        states=teacher.fit_many(shards=shards, seeds=seeds), inputs=queries
     )
-    for part, seed, votes in zip(parts, seeds, confidences, strict=True):
+    for shard, seed, votes in zip(shards, seeds, confidences, strict=True):
         np.testing.assert_allclose(
-            votes, train_with_autograd(teacher, part, seed)(queries), atol=2e-4
+            votes, train_with_autograd(teacher=teacher, shard=shard, seed=seed)(queries), atol=2e-4
         )
 
 

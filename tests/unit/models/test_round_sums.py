@@ -26,18 +26,18 @@ from pate.votes.round_sums import RoundSums, ThreadSums
 from pate.votes.round_votes import RoundQuestion
 from pate.votes.weighted import Integers
 from tests.refusals import refused
-from tests.unit.models.small_rounds import deadly, question_of, records_of
+from tests.unit.models.small_rounds import deadly_question, question_of, records_of
 
 Array = NDArray[np.float64]
 
 
-def in_threads(records: RoundRecords, question: RoundQuestion) -> Integers:
+def sum_in_threads(records: RoundRecords, question: RoundQuestion) -> Integers:
     """Returns the sum of a round in the threads of this process."""
     return ThreadSums(records).total(question)
 
 
 @pytest.fixture
-def closed() -> Iterator[Callable[[RoundSums], RoundSums]]:
+def closed_at_end() -> Iterator[Callable[[RoundSums], RoundSums]]:
     """Returns a function that passes sums on, and closes them when the test ends."""
     opened: list[RoundSums] = []
 
@@ -50,32 +50,36 @@ def closed() -> Iterator[Callable[[RoundSums], RoundSums]]:
         sums.close()
 
 
-Closed = Callable[[RoundSums], RoundSums]
+CloseAtEnd = Callable[[RoundSums], RoundSums]
 
 
 @pytest.mark.process
 @pytest.mark.slow
 @pytest.mark.parametrize("num_workers", [1, 3])
-def test_processes_sum_votes_to_the_numbers_of_threads(num_workers: int, closed: Closed) -> None:
+def test_processes_sum_votes_to_the_numbers_of_threads(
+    num_workers: int, closed_at_end: CloseAtEnd
+) -> None:
     """Two rounds in one or three processes have the sums of threads. Teachers have weights, gaps and any size."""
     records = records_of(is_weighted=True, have_gaps=num_workers == 3)
-    sums = closed(ProcessesEngine(num_workers=num_workers).round_sums(records))
-    for question in (question_of(records), question_of(records, clip=3.0)):
-        np.testing.assert_array_equal(sums.total(question), in_threads(records, question))
+    sums = closed_at_end(ProcessesEngine(num_workers=num_workers).round_sums(records))
+    for question in (question_of(records=records), question_of(records=records, clip=3.0)):
+        np.testing.assert_array_equal(
+            sums.total(question), sum_in_threads(records=records, question=question)
+        )
 
 
 @pytest.mark.process
 @pytest.mark.slow
-def test_a_process_killed_in_a_round_is_replaced(tmp_path: Path, closed: Closed) -> None:
+def test_a_process_killed_in_a_round_is_replaced(tmp_path: Path, closed_at_end: CloseAtEnd) -> None:
     """A worker is killed while it computes its part of a round. The round has the sum of threads."""
     records = records_of()
-    sums = closed(ProcessesEngine(num_workers=2).round_sums(records))
-    question = question_of(records)
+    sums = closed_at_end(ProcessesEngine(num_workers=2).round_sums(records))
+    question = question_of(records=records)
     sums.total(question)
     marker = tmp_path / "died"
-    total = sums.total(deadly(question, marker=str(marker)))
+    total = sums.total(deadly_question(question=question, marker=str(marker)))
     assert marker.exists()
-    np.testing.assert_array_equal(total, in_threads(records, question))
+    np.testing.assert_array_equal(total, sum_in_threads(records=records, question=question))
 
 
 class CountedInputs:
@@ -103,7 +107,7 @@ class CountedInputs:
 @pytest.mark.process
 @pytest.mark.slow
 def test_a_process_killed_while_it_is_filled_gets_all_records_again(
-    closed: Closed, monkeypatch: pytest.MonkeyPatch
+    closed_at_end: CloseAtEnd, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The worker is killed when it has two of three blocks of records. The round has the sum of threads."""
     monkeypatch.setattr("pate.votes.round_records._BYTES_AT_ONCE", 60 * 16)  # 60 rows
@@ -115,61 +119,65 @@ def test_a_process_killed_while_it_is_filled_gets_all_records_again(
         assert slot.worker is not None
         slot.worker.end()
 
-    watched = replace(records, inputs=CountedInputs(records.inputs, on_third=kill_worker))
-    sums = closed(ProcessesEngine(num_workers=1).round_sums(watched))
-    question = question_of(records)
-    np.testing.assert_array_equal(sums.total(question), in_threads(records, question))
+    watched = replace(records, inputs=CountedInputs(inputs=records.inputs, on_third=kill_worker))
+    sums = closed_at_end(ProcessesEngine(num_workers=1).round_sums(watched))
+    question = question_of(records=records)
+    np.testing.assert_array_equal(
+        sums.total(question), sum_in_threads(records=records, question=question)
+    )
 
 
 @pytest.mark.process
 @pytest.mark.slow
-def test_processes_that_die_too_often_end_the_run_in_one_line(closed: Closed) -> None:
+def test_processes_that_die_too_often_end_the_run_in_one_line(closed_at_end: CloseAtEnd) -> None:
     """Each worker dies in the round. The error says so in one line, counts the deaths and is an error of the system."""
     records = records_of()
-    sums = closed(ProcessesEngine(num_workers=1, max_deaths=1).round_sums(records))
+    sums = closed_at_end(ProcessesEngine(num_workers=1, max_deaths=1).round_sums(records))
     rule = (
         r"^worker processes died 2 times \(exit code -9; killed, or out of memory: engine=threads takes less\); "
         r"rounds that were drawn are in the ledger, and are not drawn again$"
     )
     with pytest.raises(WorkersLost, match=rule) as raised:
-        sums.total(deadly(question_of(records)))
+        sums.total(deadly_question(question=question_of(records=records)))
     assert isinstance(raised.value, OSError)  # which the commands say in one line
 
 
 @pytest.mark.process
 @pytest.mark.slow
-def test_an_error_in_a_process_is_raised_here_under_its_name(closed: Closed) -> None:
+def test_an_error_in_a_process_is_raised_here_under_its_name(closed_at_end: CloseAtEnd) -> None:
     """A record with NaN is refused as in threads. The next call sends all records again, and refuses it again."""
     records = records_of()
     records.inputs[5, 1] = np.nan
-    sums = closed(ProcessesEngine(num_workers=1).round_sums(records))
+    sums = closed_at_end(ProcessesEngine(num_workers=1).round_sums(records))
     for _ in range(2):
         with refused("inputs", value="NaN or infinity"):
-            sums.total(question_of(records))
+            sums.total(question_of(records=records))
 
 
 @pytest.mark.process
 @pytest.mark.slow
-def test_a_round_after_an_interrupted_one_gets_its_own_answer(closed: Closed) -> None:
+def test_a_round_after_an_interrupted_one_gets_its_own_answer(closed_at_end: CloseAtEnd) -> None:
     """A round is interrupted while a worker is slow. The next round has another question and its own sum."""
     records = records_of()
-    sums = closed(ProcessesEngine(num_workers=2).round_sums(records))
+    sums = closed_at_end(ProcessesEngine(num_workers=2).round_sums(records))
     assert isinstance(sums, WorkerSums)
-    sums.total(question_of(records))
+    sums.total(question_of(records=records))
     worker: Any = sums._slots[0].worker
     for number in range(5):
         os.kill(worker._process.pid, signal.SIGSTOP)
         threading.Timer(0.1, os.kill, [os.getpid(), signal.SIGINT]).start()
         with pytest.raises(KeyboardInterrupt):
-            sums.total(question_of(records, clip=3.0))
+            sums.total(question_of(records=records, clip=3.0))
         threading.Timer(0.1, os.kill, [worker._process.pid, signal.SIGCONT]).start()
-        question = question_of(records, strength=number + 2.0)
-        np.testing.assert_array_equal(sums.total(question), in_threads(records, question))
+        question = question_of(records=records, strength=number + 2.0)
+        np.testing.assert_array_equal(
+            sums.total(question), sum_in_threads(records=records, question=question)
+        )
 
 
 @pytest.mark.process
 @pytest.mark.slow
-def test_closed_sums_have_no_process_left(closed: Closed) -> None:
+def test_closed_sums_have_no_process_left(closed_at_end: CloseAtEnd) -> None:
     """Sums are closed in the middle of a round. The round fails, and its worker has ended."""
     records = records_of()
     entered = threading.Event()
@@ -179,15 +187,15 @@ def test_closed_sums_have_no_process_left(closed: Closed) -> None:
         entered.set()
         assert may_go_on.wait(timeout=60)
 
-    watched = replace(records, inputs=CountedInputs(records.inputs, on_third=wait))
+    watched = replace(records, inputs=CountedInputs(inputs=records.inputs, on_third=wait))
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("pate.votes.round_records._BYTES_AT_ONCE", 60 * 16)  # 60 rows
-        sums = closed(ProcessesEngine(num_workers=1).round_sums(watched))
+        sums = closed_at_end(ProcessesEngine(num_workers=1).round_sums(watched))
         failures: list[BaseException] = []
 
         def ask() -> None:
             try:
-                sums.total(question_of(records))
+                sums.total(question_of(records=records))
             except WorkersLost as error:
                 failures.append(error)
 
@@ -262,7 +270,7 @@ def test_an_engine_of_one_process_without_gpu_sums_in_threads(engine: Engine) ->
     assert isinstance(engine.round_sums(records_of()), ThreadSums)
 
 
-def on_pretended_gpu(records: RoundRecords) -> GpuSums:
+def gpu_sums_on_processor(records: RoundRecords) -> GpuSums:
     """Returns sums by the code for a GPU, whose tensors lie on the processor."""
     return GpuSums(records, device=torch.device("cpu"))
 
@@ -276,9 +284,9 @@ def test_a_gpu_sums_votes_on_a_student_without_weights_as_threads(
     """All probabilities are 1/2 on every machine, so single records have the sum of threads to the last step."""
     records = records_of(sizes=(1,) * 50, is_weighted=is_weighted, have_gaps=have_gaps)
     for clip in (0.3, 3.0):
-        question = question_of(records, clip=clip, strength=0.0)
-        total = on_pretended_gpu(records).total(question)
-        np.testing.assert_array_equal(total, in_threads(records, question))
+        question = question_of(records=records, clip=clip, strength=0.0)
+        total = gpu_sums_on_processor(records=records).total(question)
+        np.testing.assert_array_equal(total, sum_in_threads(records=records, question=question))
 
 
 @pytest.mark.parametrize("size", [1, 3, 40])
@@ -286,19 +294,21 @@ def test_a_gpu_sums_votes_up_to_rounding(size: int, monkeypatch: pytest.MonkeyPa
     """Teachers of any size, in several blocks, have the sum of threads within a thousandth of a clip each."""
     monkeypatch.setattr("pate.models.gpu_sums._MOST_ROWS", 64)
     records = records_of(sizes=(size,) * 9, is_weighted=True, have_gaps=size == 3)
-    question = question_of(records)
+    question = question_of(records=records)
     moments = question.clipped_moments
-    difference = on_pretended_gpu(records).total(question) - in_threads(records, question)
+    difference = gpu_sums_on_processor(records=records).total(question) - sum_in_threads(
+        records=records, question=question
+    )
     assert np.linalg.norm(difference * moments.step) < 9e-3 * moments.clip
 
 
 def test_a_gpu_multiplies_a_large_teacher_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
     """The records of one teacher are read in three parts. The sum is that of one part."""
     records = records_of(sizes=(1, 150))
-    question = question_of(records)
-    whole = on_pretended_gpu(records).total(question)
+    question = question_of(records=records)
+    whole = gpu_sums_on_processor(records=records).total(question)
     monkeypatch.setattr("pate.models.gpu_sums._MOST_ROWS", 64)
-    sums = on_pretended_gpu(records)
+    sums = gpu_sums_on_processor(records=records)
     np.testing.assert_allclose(sums.total(question), whole, atol=1)
     sums.close()
     np.testing.assert_allclose(sums.total(question), whole, atol=1)  # made anew
@@ -307,9 +317,9 @@ def test_a_gpu_multiplies_a_large_teacher_in_parts(monkeypatch: pytest.MonkeyPat
 def test_a_gpu_refuses_inputs_without_numbers() -> None:
     """A student whose weights are NaN is refused before anything is summed."""
     records = records_of()
-    question = replace(question_of(records), label_scale=np.array([np.nan, 1.0, 1.0]))
+    question = replace(question_of(records=records), label_scale=np.array([np.nan, 1.0, 1.0]))
     with refused("votes", value="NaN or infinity"):
-        on_pretended_gpu(records).total(question)
+        gpu_sums_on_processor(records=records).total(question)
 
 
 @pytest.mark.process
@@ -322,7 +332,7 @@ def test_records_of_a_lost_node_go_to_another_node() -> None:
     """
     pytest.importorskip("ray", reason="Ray is an optional dependency: the extra ray")
     records = records_of()
-    question = question_of(records)
+    question = question_of(records=records)
     with RayNodes() as nodes:
         sums = RayEngine(address=nodes.address).round_sums(records)
         try:
@@ -334,7 +344,7 @@ def test_records_of_a_lost_node_go_to_another_node() -> None:
             assert any(slot.has_died for slot in sums._slots)
         finally:
             sums.close()
-    np.testing.assert_array_equal(before, in_threads(records, question))
+    np.testing.assert_array_equal(before, sum_in_threads(records=records, question=question))
 
 
 @pytest.fixture(scope="module")
@@ -350,26 +360,28 @@ def cluster() -> Iterator[Any]:
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.usefixtures("cluster")
-def test_ray_sums_votes_to_the_numbers_of_threads(closed: Closed) -> None:
+def test_ray_sums_votes_to_the_numbers_of_threads(closed_at_end: CloseAtEnd) -> None:
     """Two rounds in the actors of a cluster have the sums of threads. Teachers have weights and any size."""
     records = records_of(is_weighted=True)
-    sums = closed(RayEngine().round_sums(records))
-    for question in (question_of(records), question_of(records, clip=3.0)):
-        np.testing.assert_array_equal(sums.total(question), in_threads(records, question))
+    sums = closed_at_end(RayEngine().round_sums(records))
+    for question in (question_of(records=records), question_of(records=records, clip=3.0)):
+        np.testing.assert_array_equal(
+            sums.total(question), sum_in_threads(records=records, question=question)
+        )
 
 
 @pytest.mark.process
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.usefixtures("cluster")
-def test_an_actor_killed_in_a_round_is_replaced(tmp_path: Path, closed: Closed) -> None:
+def test_an_actor_killed_in_a_round_is_replaced(tmp_path: Path, closed_at_end: CloseAtEnd) -> None:
     """An actor is killed while it computes. The round has the sum of threads; too many deaths are one line."""
     records = records_of()
-    question = question_of(records)
-    sums = closed(RayEngine(max_retries=1).round_sums(records))
+    question = question_of(records=records)
+    sums = closed_at_end(RayEngine(max_retries=1).round_sums(records))
     marker = tmp_path / "died"
-    total = sums.total(deadly(question, marker=str(marker)))
+    total = sums.total(deadly_question(question=question, marker=str(marker)))
     assert marker.exists()
-    np.testing.assert_array_equal(total, in_threads(records, question))
+    np.testing.assert_array_equal(total, sum_in_threads(records=records, question=question))
     with pytest.raises(WorkersLost, match=r"^Ray lost a worker or node [23] times \(Actor\w+\); "):
-        sums.total(deadly(question))
+        sums.total(deadly_question(question=question))

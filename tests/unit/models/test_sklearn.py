@@ -14,10 +14,10 @@ from pate.models import Shard, SklearnTeacher
 from tests.refusals import ANY, refused
 
 
-def fit_one(estimator, part):
-    """Fits one teacher to a part; returns the function from inputs to its confidences."""
+def confidences_of_one_teacher(estimator, shard):
+    """Fits one teacher to a shard; returns the function from inputs to its confidences."""
     teacher = SklearnTeacher(estimator)
-    (state,) = teacher.fit_many(shards=[part], seeds=[3])
+    (state,) = teacher.fit_many(shards=[shard], seeds=[3])
 
     def confidences(inputs):
         return teacher.predict_many(states=[state], inputs=inputs)[0]
@@ -25,16 +25,18 @@ def fit_one(estimator, part):
     return confidences
 
 
-def varying(part):
-    """Returns the numbers of the labels that are true for some records of a part and false for others."""
-    return np.flatnonzero(part.labels.any(axis=0) & ~part.labels.all(axis=0))
+def varying_labels(shard):
+    """Returns the numbers of the labels that are true for some records of a shard and false for others."""
+    return np.flatnonzero(shard.labels.any(axis=0) & ~shard.labels.all(axis=0))
 
 
-def test_logistic_regression_equals_one_fit_per_label(parts, queries):
+def test_logistic_regression_equals_one_fit_per_label(shards, queries):
     """A teacher with logistic regression has the confidences of one regression for each label that varies."""
-    confidences = fit_one(LogisticRegression(C=0.3), part=parts[2])(queries)
-    for label in varying(parts[2]):
-        reference = LogisticRegression(C=0.3).fit(parts[2].inputs, parts[2].labels[:, label])
+    confidences = confidences_of_one_teacher(estimator=LogisticRegression(C=0.3), shard=shards[2])(
+        queries
+    )
+    for label in varying_labels(shard=shards[2]):
+        reference = LogisticRegression(C=0.3).fit(shards[2].inputs, shards[2].labels[:, label])
         np.testing.assert_allclose(
             confidences[:, label], reference.predict_proba(queries)[:, 1], atol=1e-6
         )
@@ -54,25 +56,27 @@ def test_logistic_regression_equals_one_fit_per_label(parts, queries):
 )
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 @pytest.mark.parametrize("num_varying", [0, 1, 2, 5])
-def test_any_estimator_and_any_number_of_varying_labels(estimator, num_varying, parts, queries):
+def test_any_estimator_and_any_number_of_varying_labels(estimator, num_varying, shards, queries):
     """An estimator is fitted where 0 to 5 of five labels vary.
 
     Constant labels have their value as confidence, others vary.
     """
     labels = np.arange(30)[:, None] % np.arange(2, 7) == 0
     labels[:, num_varying:] = [True, False, True, False, True][num_varying:]
-    confidences = fit_one(estimator, part=Shard(parts[0].inputs, labels))(queries)
+    confidences = confidences_of_one_teacher(
+        estimator=estimator, shard=Shard(shards[0].inputs, labels)
+    )(queries)
     assert confidences.shape == (50, 5)
     assert (confidences[:, num_varying:] == labels[0, num_varying:]).all()
     assert (confidences[:, :num_varying].std(axis=0) > 0).all()
 
 
-def test_equal_seeds_give_equal_teachers(parts, queries):
+def test_equal_seeds_give_equal_teachers(shards, queries):
     """Of three teachers on one shard, two with the same seed vote the same, and the third otherwise."""
     teacher = SklearnTeacher(
         make_pipeline(StandardScaler(), RandomForestClassifier(n_estimators=3))
     )
-    states = teacher.fit_many(shards=[parts[0]] * 3, seeds=[1, 1, 2])
+    states = teacher.fit_many(shards=[shards[0]] * 3, seeds=[1, 1, 2])
     first, second, third = teacher.predict_many(states, inputs=queries)
     assert (first == second).all()
     assert (first != third).any()
@@ -86,7 +90,7 @@ def test_estimators_that_cannot_be_fitted_are_refused_with_the_label() -> None:
     labels = np.zeros((12, 2), dtype=bool)
     labels[:6, 0] = True
     labels[0, 1] = True
-    part = Shard(np.random.default_rng(0).normal(size=(12, 3)).astype(np.float32), labels)
+    shard = Shard(np.random.default_rng(0).normal(size=(12, 3)).astype(np.float32), labels)
     estimator = CalibratedClassifierCV(LinearSVC(), cv=3)
     with refused("teacher.estimator", value="CalibratedClassifierCV"):
-        SklearnTeacher(estimator).fit_many(shards=[part], seeds=[0])
+        SklearnTeacher(estimator).fit_many(shards=[shard], seeds=[0])

@@ -34,36 +34,39 @@ def teacher(request):
     return request.param
 
 
-def same(first_states, second_states):
+def are_equal_states(first_states, second_states):
     """Returns True if two states of teachers have the same names of arrays and equal arrays."""
     return first_states.keys() == second_states.keys() and all(
         np.array_equal(first_states[k], second_states[k]) for k in first_states
     )
 
 
-def test_confidences_of_every_teacher_query_and_label(teacher, parts, queries):
+def test_confidences_of_every_teacher_query_and_label(teacher, shards, queries):
     """Six teachers give confidences of 50 queries and 5 labels, from 0 to 1 and not all alike.
 
     Inputs with several axes give the same as flat ones.
     """
     confidences = teacher.predict_many(
-        states=teacher.fit_many(shards=parts, seeds=range(6)), inputs=queries
+        states=teacher.fit_many(shards=shards, seeds=range(6)), inputs=queries
     )
     assert (confidences.shape, confidences.dtype) == ((6, 50, 5), np.float32)
     assert 0 <= confidences.min() < confidences.max() <= 1
     assert len(np.unique((confidences >= 0.5).mean(axis=(1, 2)))) > 1  # the teachers differ
-    images = [Shard(part.inputs.reshape(-1, 3, 2, 2), part.labels) for part in parts]
+    images = [Shard(part.inputs.reshape(-1, 3, 2, 2), part.labels) for part in shards]
     flattened = teacher.predict_many(
         states=teacher.fit_many(shards=images, seeds=range(6)), inputs=queries.reshape(-1, 3, 2, 2)
     )
     assert (flattened == confidences).all()
 
 
-def test_equal_calls_give_equal_bytes_with_loss_curves(teacher, parts):
+def test_equal_calls_give_equal_bytes_with_loss_curves(teacher, shards):
     """Two calls give equal states of arrays, each with a finite curve of losses."""
-    states = teacher.fit_many(shards=parts, seeds=range(6))
-    again = teacher.fit_many(shards=parts, seeds=range(6))
-    assert all(same(a, b) for a, b in zip(states, again, strict=True))
+    states = teacher.fit_many(shards=shards, seeds=range(6))
+    again = teacher.fit_many(shards=shards, seeds=range(6))
+    assert all(
+        are_equal_states(first_states=a, second_states=b)
+        for a, b in zip(states, again, strict=True)
+    )
     for state in states:
         assert all(isinstance(array, np.ndarray) for array in state.values())
         curve = state["loss_curve"]
@@ -75,27 +78,27 @@ def test_equal_calls_give_equal_bytes_with_loss_curves(teacher, parts):
         )
 
 
-def test_a_teacher_depends_on_its_own_shard_alone(teacher, parts, queries):
+def test_a_teacher_depends_on_its_own_shard_alone(teacher, shards, queries):
     """A teacher trained alone, and among others, has the same confidences within 1e-4."""
     single = teacher.predict_many(
-        states=teacher.fit_many(shards=[parts[3]], seeds=[7]), inputs=queries
+        states=teacher.fit_many(shards=[shards[3]], seeds=[7]), inputs=queries
     )[0]
-    states = teacher.fit_many(shards=[parts[2], parts[3], parts[0]], seeds=[1, 7, 2])
+    states = teacher.fit_many(shards=[shards[2], shards[3], shards[0]], seeds=[1, 7, 2])
     np.testing.assert_allclose(teacher.predict_many(states, inputs=queries)[1], single, atol=1e-4)
 
 
-def test_shards_that_do_not_match_are_refused(teacher, parts):
+def test_shards_that_do_not_match_are_refused(teacher, shards):
     """No shards, too few seeds, and shards of different widths or labels are refused."""
     with refused("len(shards)", value=0):
         teacher.fit_many(shards=[], seeds=[])
     with refused("len(seeds)", value=2, rule="6"):
-        teacher.fit_many(shards=parts, seeds=[1, 2])
-    narrow = Shard(parts[0].inputs[:, :3], parts[0].labels)
+        teacher.fit_many(shards=shards, seeds=[1, 2])
+    narrow = Shard(shards[0].inputs[:, :3], shards[0].labels)
     with refused("inputs.shape[1:]", value=(3,), rule="(12,)"):
-        teacher.fit_many(shards=[parts[0], narrow], seeds=[0, 1])
-    fewer = Shard(parts[0].inputs, parts[0].labels[:, :2])
+        teacher.fit_many(shards=[shards[0], narrow], seeds=[0, 1])
+    fewer = Shard(shards[0].inputs, shards[0].labels[:, :2])
     with refused("labels.shape[1]", value=2, rule="5"):
-        teacher.fit_many(shards=[parts[0], fewer], seeds=[0, 1])
+        teacher.fit_many(shards=[shards[0], fewer], seeds=[0, 1])
 
 
 @pytest.mark.parametrize(
@@ -129,16 +132,22 @@ def test_an_impossible_shard_is_refused(inputs, labels, refusal):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("teacher", TEACHERS[:2], ids=lambda teacher: type(teacher).__name__)
-def test_isolated_states_do_not_depend_on_the_sizes_of_other_shards(teacher, make_parts):
+def test_isolated_states_do_not_depend_on_the_sizes_of_other_shards(teacher, make_shards):
     """An isolated teacher's state is the same, bit for bit, alone and among shards of other sizes."""
     isolated_teacher = IsolatedTeacher(teacher)
-    together = make_parts(sizes=[30, 22, 41, 5, 30])
-    longer = [*together[:4], *make_parts(sizes=[73], seed=4)]
+    together = make_shards(sizes=[30, 22, 41, 5, 30])
+    longer = [*together[:4], *make_shards(sizes=[73], seed=4)]
     first_states = isolated_teacher.fit_many(shards=together, seeds=range(5))
     second_states = isolated_teacher.fit_many(shards=longer, seeds=range(5))
-    assert all(same(first_states[index], second_states[index]) for index in range(4))
     assert all(
-        same(teacher.fit_many(shards=[together[index]], seeds=[index])[0], first_states[index])
+        are_equal_states(first_states=first_states[index], second_states=second_states[index])
+        for index in range(4)
+    )
+    assert all(
+        are_equal_states(
+            first_states=teacher.fit_many(shards=[together[index]], seeds=[index])[0],
+            second_states=first_states[index],
+        )
         for index in range(5)
     )
     assert isolated_teacher.is_isolated

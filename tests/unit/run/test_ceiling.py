@@ -31,7 +31,7 @@ def test_the_setting_or_the_size_decides_about_a_model_of_all_records(digits: Da
     inputs = np.broadcast_to(digits.private.inputs, (count, *digits.private.inputs.shape)).reshape(
         -1, *digits.input_shape
     )
-    repeated_split = replace(digits.private, inputs=inputs, **_repeated(digits, count))
+    repeated_split = replace(digits.private, inputs=inputs, **_repeated(data=digits, count=count))
     reason = reason_without_all_records(
         all_records=None, dataset=replace(digits, private=repeated_split)
     )

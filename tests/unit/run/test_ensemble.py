@@ -42,13 +42,13 @@ def dataset() -> Dataset:
     return small_dataset()
 
 
-def dealt(dataset: Dataset, folder: EnsembleFolder) -> Partition:
+def dealt_partition(dataset: Dataset, folder: EnsembleFolder) -> Partition:
     """Returns the partition of the private records into six parts, kept in a folder."""
     rng = RandomStreams(entropy=3).generator(purpose="partition")
     return deal(dataset.private, num_teachers=NUM_TEACHERS, manifest=folder.partition, rng=rng)
 
 
-def trained(
+def trained_ensemble(
     dataset: Dataset, path: Path, engine: Engine, teacher: Voter | None = None
 ) -> tuple[Ensemble, SilentMonitor]:
     """Trains an ensemble in a folder with an engine; returns the ensemble and the monitor."""
@@ -57,7 +57,7 @@ def trained(
     ensemble = Ensemble.train(
         teacher or LinearTeacher(device="cpu"),
         dataset,
-        dealt(dataset, folder),
+        dealt_partition(dataset=dataset, folder=folder),
         num_queries=NUM_QUERIES,
         seeds=RandomStreams(entropy=3).seeds("teachers", num_seeds=NUM_TEACHERS),
         engine=engine,
@@ -67,7 +67,7 @@ def trained(
     return ensemble, monitor
 
 
-def bits(votes: VoteSource) -> np.ndarray:
+def vote_bits(votes: VoteSource) -> np.ndarray:
     """Returns all votes as bits, `[num_teachers, num_queries, num_labels]`."""
     return np.concatenate(list(votes.bits()))
 
@@ -80,19 +80,19 @@ def test_teachers_are_trained_once_and_before_votes_are_read(
     Reading votes, and a second ensemble in the folder, do neither.
     """
     engine = CountingEngine()
-    ensemble, monitor = trained(dataset, tmp_path, engine)
+    ensemble, monitor = trained_ensemble(dataset=dataset, path=tmp_path, engine=engine)
     assert engine.num_trained == NUM_TEACHERS
     assert monitor.stages == ["training teachers"]
     votes = ensemble.vote()
     assert monitor.stages == ["training teachers", "casting votes"]
-    first = bits(votes)
+    first = vote_bits(votes=votes)
     assert first.shape == (NUM_TEACHERS, NUM_QUERIES, dataset.num_labels)
-    np.testing.assert_array_equal(bits(votes), first)
+    np.testing.assert_array_equal(vote_bits(votes=votes), first)
     votes.counts()
     votes.label_shares()
     assert monitor.stages == ["training teachers", "casting votes"]
-    again, monitor = trained(dataset, tmp_path, engine)
-    np.testing.assert_array_equal(bits(again.vote()), first)
+    again, monitor = trained_ensemble(dataset=dataset, path=tmp_path, engine=engine)
+    np.testing.assert_array_equal(vote_bits(votes=again.vote()), first)
     assert monitor.stages == []
     assert engine.num_trained == NUM_TEACHERS
 
@@ -104,19 +104,21 @@ def test_teachers_with_votes_on_disk_are_not_trained_again(
 
     Votes are read from disk without training; without the votes, teachers are trained to the same votes.
     """
-    first = bits(trained(dataset, tmp_path, engine=CountingEngine())[0].vote())
+    first = vote_bits(
+        votes=trained_ensemble(dataset=dataset, path=tmp_path, engine=CountingEngine())[0].vote()
+    )
     rmtree(tmp_path / "teachers")
     engine = CountingEngine()
-    votes = trained(dataset, tmp_path, engine)[0].vote()
-    np.testing.assert_array_equal(bits(votes), first)
+    votes = trained_ensemble(dataset=dataset, path=tmp_path, engine=engine)[0].vote()
+    np.testing.assert_array_equal(vote_bits(votes=votes), first)
     assert engine.num_trained == 0
     with pytest.raises(InvalidValue) as caught:  # what is finer than bits is with the teachers
         next(iter(votes.confidences()))
     assert f"remove {tmp_path / 'votes.npz'}" in str(caught.value)
     (tmp_path / "votes.npz").unlink()
-    votes = trained(dataset, tmp_path, engine)[0].vote()
+    votes = trained_ensemble(dataset=dataset, path=tmp_path, engine=engine)[0].vote()
     assert engine.num_trained == NUM_TEACHERS
-    np.testing.assert_array_equal(bits(votes), first)
+    np.testing.assert_array_equal(vote_bits(votes=votes), first)
 
 
 def test_progress_counts_the_teachers_of_an_earlier_call(dataset: Dataset, tmp_path: Path) -> None:
@@ -125,10 +127,10 @@ def test_progress_counts_the_teachers_of_an_earlier_call(dataset: Dataset, tmp_p
     Kernel teachers have none.
     """
     folder = EnsembleFolder(tmp_path)
-    partition = dealt(dataset, folder)
+    partition = dealt_partition(dataset=dataset, folder=folder)
     teacher = LinearTeacher(device="cpu")
     assert training_progress(teacher, partition, folder) == ""
-    ensemble, _ = trained(dataset, tmp_path, engine=StackedEngine())
+    ensemble, _ = trained_ensemble(dataset=dataset, path=tmp_path, engine=StackedEngine())
     assert training_progress(teacher, partition, folder) == "6 of 6 teachers are there"
     ensemble.vote()
     assert training_progress(teacher, partition, folder) == "the votes of all 6 teachers are there"
@@ -138,7 +140,9 @@ def test_progress_counts_the_teachers_of_an_earlier_call(dataset: Dataset, tmp_p
 def test_untrained_teachers_vote_without_an_engine(dataset: Dataset, tmp_path: Path) -> None:
     """Kernel teachers vote without training, and have no confidences for queries."""
     engine = CountingEngine()
-    ensemble, _ = trained(dataset, tmp_path, engine, teacher=KernelTeacher())
+    ensemble, _ = trained_ensemble(
+        dataset=dataset, path=tmp_path, engine=engine, teacher=KernelTeacher()
+    )
     assert engine.num_trained == 0
     assert isinstance(ensemble.vote(), KernelVotes)
     with refused("teacher", value="KernelTeacher"):
@@ -149,7 +153,7 @@ def test_a_shard_has_the_records_that_the_partition_gives_its_teacher(
     dataset: Dataset, tmp_path: Path
 ) -> None:
     """The shards together have all private records; shard 2 has those of teacher 2."""
-    partition = dealt(dataset, folder=EnsembleFolder(tmp_path))
+    partition = dealt_partition(dataset=dataset, folder=EnsembleFolder(tmp_path))
     private = dataset.private
     shards = PartitionedRecords(private.inputs, private.labels, partition)
     assert sum(len(shards[teacher]) for teacher in range(NUM_TEACHERS)) == len(private)
@@ -162,13 +166,17 @@ def test_a_teacher_does_not_vote_on_a_label_that_none_of_its_records_knows(
     dataset: Dataset, tmp_path: Path
 ) -> None:
     """Its bits and confidences for the label are 0, and abstentions are counted by label."""
-    teacher_of = dealt(dataset, EnsembleFolder(tmp_path)).teacher_of
+    teacher_of = dealt_partition(dataset=dataset, folder=EnsembleFolder(tmp_path)).teacher_of
     known = np.ones_like(dataset.private.labels)
     known[teacher_of == 2, 0] = False
     known[teacher_of < 2, 1] = False
     labels = np.ones_like(known) & known  # else nobody would vote against
     with_gaps = replace(dataset, private=replace(dataset.private, labels=labels, known=known))
-    votes = trained(with_gaps, tmp_path, CountingEngine())[0].vote().require_type(TeacherVotes)
+    votes = (
+        trained_ensemble(dataset=with_gaps, path=tmp_path, engine=CountingEngine())[0]
+        .vote()
+        .require_type(TeacherVotes)
+    )
     assert votes.num_abstaining().tolist()[:3] == [1, 2, 0]
     counts = votes.counts()
     assert counts[:, :3].tolist() == [[NUM_TEACHERS - 1, NUM_TEACHERS - 2, NUM_TEACHERS]] * len(

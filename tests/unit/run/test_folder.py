@@ -9,14 +9,14 @@ from pate.validation import InvalidValue
 from tests.refusals import ANY, refused
 
 SETTINGS = {"seed": 3, "data": {"name": "x"}}
-BEGAN = {"data": "ab" * 32, "release": "cd" * 32}
+CLAIMED_DIGESTS = {"data": "ab" * 32, "release": "cd" * 32}
 
 
-def begun(path: Path) -> RunFolder:
+def claimed_folder(path: Path) -> RunFolder:
     """Returns the claimed folder of a run."""
     folder = RunFolder(path)
     with folder.opened(SETTINGS):
-        folder.claim(SETTINGS, **BEGAN)
+        folder.claim(SETTINGS, **CLAIMED_DIGESTS)
     return folder
 
 
@@ -41,7 +41,7 @@ def test_only_partial_files_of_a_killed_call_are_removed(
 ) -> None:
     """Opening a folder removes partial files of the run's own names, and no others."""
     (tmp_path / ".run.json.7.partial").write_text("{")
-    begun(tmp_path)
+    claimed_folder(path=tmp_path)
     assert not (tmp_path / ".run.json.7.partial").exists()
     (tmp_path / "teachers").mkdir()
     own_names = ("teachers/.teachers-000001-000016.safetensors.7.partial", ".votes.npz.7.partial")
@@ -57,35 +57,35 @@ def test_only_partial_files_of_a_killed_call_are_removed(
 @pytest.mark.parametrize("name", ["data", "release"])
 def test_a_lost_digest_of_a_begun_run_is_not_written_again(tmp_path: Path, name: str) -> None:
     """A digest is removed: a run that has only begun writes it again, one with a partition is refused."""
-    folder = begun(tmp_path)
+    folder = claimed_folder(path=tmp_path)
     path = tmp_path / f"{name}.sha256"
     path.unlink()
     with folder.opened(SETTINGS):
-        folder.claim(SETTINGS, **BEGAN)  # as after a kill right at the start
+        folder.claim(SETTINGS, **CLAIMED_DIGESTS)  # as after a kill right at the start
     path.unlink()
     (tmp_path / "partition.json").touch()
     with (
         folder.opened(SETTINGS),
         refused("file", value=path),
     ):
-        folder.claim(SETTINGS, **BEGAN)
+        folder.claim(SETTINGS, **CLAIMED_DIGESTS)
 
 
 def test_refusals_name_settings_and_hide_digests(
     tmp_path: Path,
 ) -> None:
     """The refusal of other data shows no digest. The refusal of other settings names some, in a short line."""
-    folder = begun(tmp_path / "run")
+    folder = claimed_folder(path=tmp_path / "run")
     with (
         folder.opened(SETTINGS),
         refused("data", value="another") as caught,
     ):
-        folder.claim(SETTINGS, **(BEGAN | {"data": "ef" * 32}))
+        folder.claim(SETTINGS, **(CLAIMED_DIGESTS | {"data": "ef" * 32}))
     assert "efef" not in str(caught.value) and "abab" not in str(caught.value)
     folder = RunFolder(tmp_path / "other")
     long = {f"name_{index}": "x" * 100 for index in range(100)}
     with folder.opened(long):
-        folder.claim(long, **BEGAN)
+        folder.claim(long, **CLAIMED_DIGESTS)
     with (
         refused("output_dir", value=ANY, rule="found a run with name_0=x") as caught,
         folder.opened(SETTINGS),
@@ -98,7 +98,7 @@ def test_a_new_setting_that_is_null_does_not_refuse_old_runs(
     tmp_path: Path,
 ) -> None:
     """A run of earlier settings opens with a new setting that is null. Other values are refused."""
-    begun(tmp_path)
+    claimed_folder(path=tmp_path)
     later = {"seed": 3, "data": {"name": "x", "date_order": None}, "tune": None}
     with RunFolder(tmp_path).opened(later):
         pass
@@ -115,7 +115,7 @@ def test_a_new_setting_that_is_null_does_not_refuse_old_runs(
 
 def test_nothing_is_written_through_a_link_in_the_folder(tmp_path: Path) -> None:
     """A link in a run's folder, to a folder or to nothing, is refused by its name. Its target is left as it was."""
-    begun(tmp_path / "run")
+    claimed_folder(path=tmp_path / "run")
     (tmp_path / "there").mkdir(mode=0o755)
     for name in (
         "release",
@@ -148,7 +148,7 @@ def test_a_claimed_folder_behind_a_link_is_readable_by_its_owner_alone(tmp_path:
     (tmp_path / "disk").mkdir()
     (tmp_path / "disk").chmod(0o777)
     (tmp_path / "run").symlink_to(tmp_path / "disk")
-    begun(tmp_path / "run")
+    claimed_folder(path=tmp_path / "run")
     modes = {
         path.name: path.stat().st_mode & 0o777
         for path in (tmp_path / "disk", *(tmp_path / "disk").iterdir())

@@ -41,9 +41,9 @@ def dataset(public: Split | None = None) -> Dataset:
         real=False,
         kind="features",
         label_names=("a", "b"),
-        private=split(300, first_id=0),
-        public=split(20, first_id=1000) if public is None else public,
-        test=split(10, first_id=2000),
+        private=split(num_rows=300, first_id=0),
+        public=split(num_rows=20, first_id=1000) if public is None else public,
+        test=split(num_rows=10, first_id=2000),
     )
 
 
@@ -63,9 +63,9 @@ def plan(public_labels: Any, aggregator: Aggregator = ROUNDS) -> Plan:
     )
 
 
-def labels_of(public_labels: Any, public: Split | None = None) -> Any:
+def start_labels(public_labels: Any, public: Split | None = None) -> Any:
     """Returns the labels at which the student of a plan begins; None if it begins at none."""
-    planned = plan(public_labels).for_dataset(dataset(public), Monitor())
+    planned = plan(public_labels=public_labels).for_dataset(dataset(public=public), Monitor())
     assert isinstance(planned.aggregator, CenteredVotes)
     start = planned.aggregator.start
     return start.labels if isinstance(start, LabeledRows) else None
@@ -74,20 +74,22 @@ def labels_of(public_labels: Any, public: Split | None = None) -> Any:
 @pytest.mark.parametrize(("value", "num_labeled"), [(True, 20), (20, 20), (7, 7), (1, 1)])
 def test_the_student_begins_at_the_labels_of_the_first_rows(value: Any, num_labeled: int) -> None:
     """`true` takes the labels of all rows of the pool, a number those of its first rows."""
-    np.testing.assert_array_equal(labels_of(value), dataset().public.labels[:num_labeled])
+    np.testing.assert_array_equal(
+        start_labels(public_labels=value), dataset().public.labels[:num_labeled]
+    )
 
 
 @pytest.mark.parametrize("value", [None, False])
 def test_without_the_setting_the_student_has_no_public_start(value: Any) -> None:
     """null and false leave the aggregator as it is."""
-    assert labels_of(value) is None
+    assert start_labels(public_labels=value) is None
 
 
 def test_unknown_labels_of_public_rows_stay_unknown() -> None:
     """A label that a public row does not know is -1, whatever the labels hold there."""
     known = np.ones((20, 2), np.bool_)
     known[3, 1] = False
-    labels = labels_of(True, split(20, first_id=1000, known=known))
+    labels = start_labels(public_labels=True, public=split(num_rows=20, first_id=1000, known=known))
     assert labels.dtype == np.int8
     assert labels[3, 1] == -1
     assert np.count_nonzero(labels == -1) == 1
@@ -97,14 +99,14 @@ def test_unknown_labels_of_public_rows_stay_unknown() -> None:
 def test_another_number_of_labeled_rows_is_refused(value: Any) -> None:
     """A number of rows that the pool does not have is refused, and so is what is no number."""
     with refused("data.public_labels", value=value, rule="from 1 to 20"):
-        plan(value).for_dataset(dataset(), Monitor())
+        plan(public_labels=value).for_dataset(dataset(), Monitor())
 
 
 def test_a_pool_without_labels_is_refused() -> None:
     """Labels of a pool that has none cannot be a start."""
-    unlabeled = dataset(split(20, first_id=1000, labeled=False))
+    unlabeled = dataset(public=split(num_rows=20, first_id=1000, labeled=False))
     with refused("data.public_labels", value=True, rule="a public pool with labels"):
-        plan(True).for_dataset(unlabeled, Monitor())
+        plan(public_labels=True).for_dataset(unlabeled, Monitor())
 
 
 @pytest.mark.parametrize(
@@ -118,13 +120,15 @@ def test_a_pool_without_labels_is_refused() -> None:
 def test_votes_that_are_cast_once_are_refused(aggregator: CenteredVotes) -> None:
     """Only the student of rounds can begin at labels."""
     with refused("data.public_labels", value=5, rule="centered votes in rounds"):
-        plan(5, aggregator).for_dataset(dataset(), Monitor())
+        plan(public_labels=5, aggregator=aggregator).for_dataset(dataset(), Monitor())
 
 
 def test_other_aggregators_are_refused() -> None:
     """An aggregator without a student of rounds cannot begin at labels."""
     teacher = LinearTeacher()
-    counted = replace(plan(5), aggregator=GNMax(noise_std=40.0), teacher=teacher, num_teachers=300)
+    counted = replace(
+        plan(public_labels=5), aggregator=GNMax(noise_std=40.0), teacher=teacher, num_teachers=300
+    )
     with refused("data.public_labels", value=5, rule="centered votes in rounds"):
         counted.for_dataset(dataset(), Monitor())
 
@@ -132,5 +136,5 @@ def test_other_aggregators_are_refused() -> None:
 def test_other_public_labels_are_another_release() -> None:
     """The identity of a release has the labels at which its student begins."""
     shape = VoteShape(num_queries=20, num_labels=2, num_teachers=300)
-    plans = [plan(value).for_dataset(dataset(), Monitor()) for value in (None, 5, 6)]
+    plans = [plan(public_labels=value).for_dataset(dataset(), Monitor()) for value in (None, 5, 6)]
     assert len({planned.aggregator.identity(shape) for planned in plans}) == 3

@@ -55,9 +55,9 @@ def test_a_model_is_trained_once_and_a_line_tells_where_it_lies(tmp_path: Path) 
     """
     training = CountedTraining()
     monitor = SilentMonitor()
-    first = trained_model(tmp_path, training, monitor=monitor)
+    first = trained_model(folder=tmp_path, training=training, monitor=monitor)
     assert monitor.lines == []
-    second = trained_model(tmp_path, training, monitor=monitor)
+    second = trained_model(folder=tmp_path, training=training, monitor=monitor)
     assert training.num_calls == 1
     assert second.curve == first.curve == [{"loss": 0.5}]
     inputs = small_dataset().test.inputs
@@ -76,7 +76,7 @@ def test_no_model_is_kept_where_other_users_can_list_it(tmp_path: Path) -> None:
     training = CountedTraining()
     monitor = SilentMonitor()
     for _ in range(2):
-        trained_model(tmp_path, training, monitor=monitor)
+        trained_model(folder=tmp_path, training=training, monitor=monitor)
     assert training.num_calls == 2
     assert list(folder.iterdir()) == []
     assert all(f"chmod 700 {folder}" in line for line in monitor.lines)
@@ -85,7 +85,7 @@ def test_no_model_is_kept_where_other_users_can_list_it(tmp_path: Path) -> None:
 
 def test_only_the_owner_can_read_a_model(tmp_path: Path) -> None:
     """The files of a reference model have mode 0600, and its folders 0700."""
-    trained_model(tmp_path, CountedTraining())
+    trained_model(folder=tmp_path, training=CountedTraining())
     paths = list((tmp_path / "pate_cache").rglob("*"))
     assert {path.stat().st_mode & 0o777 for path in paths if path.is_file()} == {0o600}
     assert {path.stat().st_mode & 0o777 for path in paths if path.is_dir()} == {0o700}
@@ -96,10 +96,10 @@ def test_only_the_owner_can_read_a_model(tmp_path: Path) -> None:
 def test_a_damaged_model_is_trained_again(name: str, way: Way, tmp_path: Path) -> None:
     """A file of a model is damaged in one way. It is trained once more, and then read."""
     training = CountedTraining()
-    trained_model(tmp_path, training)
+    trained_model(folder=tmp_path, training=training)
     way(tmp_path / "pate_cache" / "reference_models" / ENTRY / name)
-    trained_model(tmp_path, training)
-    trained_model(tmp_path, training)
+    trained_model(folder=tmp_path, training=training)
+    trained_model(folder=tmp_path, training=training)
     assert training.num_calls == 2
 
 
@@ -109,8 +109,8 @@ def test_a_file_in_the_place_of_a_model_is_replaced(tmp_path: Path) -> None:
     folder = tmp_path / "pate_cache" / "reference_models"
     make_folder(folder)
     (folder / ENTRY).write_text("no folder")
-    trained_model(tmp_path, training)
-    trained_model(tmp_path, training)
+    trained_model(folder=tmp_path, training=training)
+    trained_model(folder=tmp_path, training=training)
     assert training.num_calls == 1
 
 
@@ -121,9 +121,9 @@ def test_a_run_that_is_killed_while_it_trains_leaves_no_model(tmp_path: Path) ->
         raise KeyboardInterrupt
 
     with suppress(KeyboardInterrupt):
-        trained_model(tmp_path, killed)
+        trained_model(folder=tmp_path, training=killed)
     training = CountedTraining()
-    trained_model(tmp_path, training)
+    trained_model(folder=tmp_path, training=training)
     assert training.num_calls == 1
 
 
@@ -158,10 +158,12 @@ def test_a_second_run_waits_for_the_first_and_reads_its_model(tmp_path: Path) ->
 
 def test_a_whole_model_is_read_without_its_lock(tmp_path: Path) -> None:
     """A stored model is read while another process holds its lock."""
-    trained_model(tmp_path, CountedTraining())
+    trained_model(folder=tmp_path, training=CountedTraining())
     lock = tmp_path / "pate_cache" / "reference_models" / f"{ENTRY}.lock"
     with file_lock(lock, wait=False):
-        trained_model(tmp_path, CountedTraining())  # and would wait for ever with it
+        trained_model(
+            folder=tmp_path, training=CountedTraining()
+        )  # and would wait for ever with it
 
 
 def test_a_folder_that_cannot_be_written_keeps_no_model(
@@ -174,8 +176,8 @@ def test_a_folder_that_cannot_be_written_keeps_no_model(
 
     monkeypatch.setattr("pate.run.reference_models.make_folder", refused)
     training = CountedTraining()
-    trained_model(tmp_path, training)
-    trained_model(tmp_path, training)
+    trained_model(folder=tmp_path, training=training)
+    trained_model(folder=tmp_path, training=training)
     assert training.num_calls == 2
 
 
@@ -187,7 +189,7 @@ def test_a_full_disk_is_no_reason_to_go_on(tmp_path: Path, monkeypatch: pytest.M
 
     monkeypatch.setattr("pate.run.reference_models.make_folder", refused)
     with pytest.raises(OSError, match="No space left"):
-        trained_model(tmp_path, CountedTraining())
+        trained_model(folder=tmp_path, training=CountedTraining())
 
 
 class OwnStudent(LinearStudent):

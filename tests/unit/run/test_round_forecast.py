@@ -24,7 +24,7 @@ FORECAST = RoundForecast(
 REMADE = replace(FORECAST, storage=FeatureStorage(is_kept=False))
 
 
-def moments(num_rows: int) -> MomentVotes:
+def moment_votes(num_rows: int) -> MomentVotes:
     """Returns votes of teachers with one record each."""
     inputs = np.random.default_rng(0).normal(size=(num_rows, 4)).astype(np.float32)
     return MomentVotes(
@@ -66,8 +66,8 @@ def test_few_rows_have_no_forecast(monkeypatch: pytest.MonkeyPatch) -> None:
     """A release has a forecast from a least number of rows on; its speed is that of rows of the public pool."""
     monkeypatch.setattr(round_forecast, "FEWEST_ROWS", 300)
     monkeypatch.setattr(round_forecast, "_ROWS_PER_CORE", 200)
-    assert RoundForecast.of_rounds(Rounds(moments(299), num_rounds=3)) is None
-    forecast = RoundForecast.of_rounds(Rounds(moments(300), num_rounds=3))
+    assert RoundForecast.of_rounds(Rounds(moment_votes(num_rows=299), num_rounds=3)) is None
+    forecast = RoundForecast.of_rounds(Rounds(moment_votes(num_rows=300), num_rounds=3))
     assert forecast is not None
     assert (forecast.num_rounds, forecast.num_rows, forecast.num_labels) == (3, 300, 2)
     assert forecast.speed.asking > 0
@@ -77,7 +77,7 @@ def test_few_rows_have_no_forecast(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_forecast_reads_no_private_value(monkeypatch: pytest.MonkeyPatch) -> None:
     """Private inputs and labels that cannot be read do not stop a forecast."""
     monkeypatch.setattr(round_forecast, "FEWEST_ROWS", 300)
-    votes = moments(300)
+    votes = moment_votes(num_rows=300)
     votes.inputs = None
     votes.labels = np.broadcast_to(np.array([[np.True_]]), (300, 2))
     assert RoundForecast.of_rounds(Rounds(votes, num_rounds=3)) is not None

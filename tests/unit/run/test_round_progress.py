@@ -13,7 +13,7 @@ from tests.unit.models.small_rounds import question_of, records_of
 def test_each_round_is_a_step_with_its_speed() -> None:
     """Of 1,000 rows a round of two seconds goes through 500 a second. A part that is no round is no step."""
     steps: list[tuple[int, str]] = []
-    record = watched(MemoryRecord(), steps=steps)
+    record = watched(record=MemoryRecord(), steps=steps)
     record.part("prevalence", lambda: {"prevalence": np.zeros(2)})
     record.part("step-0", drawn_total)
     record.part("step-1", drawn_total)
@@ -26,7 +26,7 @@ def test_a_round_that_is_read_back_has_no_speed() -> None:
     held = MemoryRecord()
     held.part("step-0", drawn_total)
     steps: list[tuple[int, str]] = []
-    record = watched(held, steps=steps)
+    record = watched(record=held, steps=steps)
     record.part("step-0", drawn_total)
     record.part("step-1", drawn_total)
     assert steps == [(1, ""), (2, "500 rows per second")]
@@ -35,7 +35,7 @@ def test_a_round_that_is_read_back_has_no_speed() -> None:
 def test_features_that_are_made_are_counted_up_to_all_rows() -> None:
     """The rows whose features are made are counted; of rows that a second process reads again, no more than all."""
     steps: list[tuple[int, str]] = []
-    record = watched(MemoryRecord(), steps=steps)
+    record = watched(record=MemoryRecord(), steps=steps)
     for _ in range(3):
         record.rows_read(400)
     notes = [f"features of {number} of 1,000 rows" for number in ("400", "800", "1,000")]
@@ -59,10 +59,10 @@ def test_rows_that_are_read_after_the_stage_are_not_reported() -> None:
     )
     reported: list[int] = []
     with Rounds(votes, num_rounds=1).watched_rows(reported.append):
-        votes.total(question_of(records))
+        votes.total(question_of(records=records))
         assert sum(reported) == len(records.labels)
         votes.close()
-    votes.total(question_of(records))
+    votes.total(question_of(records=records))
     assert sum(reported) == len(records.labels)
 
 

@@ -13,13 +13,13 @@ NUM_RECORDS = 3000
 Array = NDArray[np.float64]
 
 
-def probabilities_of(num_records: int = NUM_RECORDS) -> Array:
+def drawn_probabilities(num_records: int = NUM_RECORDS) -> Array:
     """Returns probabilities of three labels."""
     logits = np.random.default_rng(0).standard_normal((num_records, 3)) * 1.5 - [0.0, 1.0, 2.0]
     return np.asarray(expit(logits))
 
 
-def model_of(probabilities: Array) -> ScoreModel:
+def score_model_of(probabilities: Array) -> ScoreModel:
     """Returns the model of a student that predicts labels with a probability of 0.4 and more."""
     return ScoreModel.of_public(probabilities, probabilities >= 0.4)
 
@@ -40,33 +40,37 @@ def weighted_scores(probabilities: Array, labels: NDArray[np.bool_], weights: Ar
 def test_sure_student_expects_perfect_scores() -> None:
     """A student with probabilities near 0 and 1 expects scores near 1."""
     probabilities = np.where(np.random.default_rng(0).random((100, 2)) < 0.3, 0.9999, 0.0001)
-    assert model_of(probabilities).scores == pytest.approx((1.0, 1.0), abs=0.001)
+    assert score_model_of(probabilities=probabilities).scores == pytest.approx(
+        (1.0, 1.0), abs=0.001
+    )
 
 
 def test_constant_student_expects_the_share_as_precision() -> None:
     """Records that rank alike have the share of the label as average precision; without predictions F1 is 0."""
-    model = model_of(np.full((100, 1), 0.25))
+    model = score_model_of(probabilities=np.full((100, 1), 0.25))
     assert model.scores == pytest.approx((0.0, 0.25), abs=0.01)
 
 
 def test_model_expects_the_scores_of_labels_drawn_from_it() -> None:
     """Scores of labels that are drawn by the probabilities are those of the model within .01."""
-    probabilities = probabilities_of(60_000)
+    probabilities = drawn_probabilities(num_records=60_000)
     labels = np.random.default_rng(1).random(probabilities.shape) < probabilities
-    drawn = weighted_scores(probabilities, labels, np.ones(len(labels)))
-    assert model_of(probabilities).scores == pytest.approx(drawn, abs=0.01)
+    drawn = weighted_scores(
+        probabilities=probabilities, labels=labels, weights=np.ones(len(labels))
+    )
+    assert score_model_of(probabilities=probabilities).scores == pytest.approx(drawn, abs=0.01)
 
 
 def test_influences_vanish_for_records_as_expected() -> None:
     """What the student expects of a record moves both scores by 0."""
-    model = model_of(probabilities_of())
+    model = score_model_of(probabilities=drawn_probabilities())
     assert model.expected(model.influences) == pytest.approx((0.0, 0.0), abs=1e-12)
 
 
 @pytest.mark.parametrize(("intercept", "slope"), [(0.3, 1.0), (0.0, 0.7), (-0.4, 1.2)])
 def test_influences_are_the_first_order_of_scores(intercept: float, slope: float) -> None:
     """For a small change of the shares the scores move by the mean influence, up to the square of the change."""
-    model = model_of(probabilities_of())
+    model = score_model_of(probabilities=drawn_probabilities())
     line = STEP * np.array([intercept, slope - 1])
     moved = model.recalibrated(float(line[0]), float(1 + line[1]))
     first_order = moved.expected(model.influences)
@@ -76,32 +80,34 @@ def test_influences_are_the_first_order_of_scores(intercept: float, slope: float
 
 def test_influences_tell_scores_of_true_labels() -> None:
     """Of a student that is somewhat too sure, scores are those of its model and influences within .01."""
-    probabilities = probabilities_of(20_000)
+    probabilities = drawn_probabilities(num_records=20_000)
     shares = expit(0.85 * np.log(probabilities / (1 - probabilities)))
     labels = np.random.default_rng(2).random(shares.shape) < shares
-    model = model_of(probabilities)
+    model = score_model_of(probabilities=probabilities)
     influences = model.influences
     moved = (
         influences.of_f1(probabilities >= 0.4, labels).sum(axis=1).mean(),
         influences.of_precision(probabilities, labels).sum(axis=1).mean(),
     )
-    exact = weighted_scores(probabilities, labels, np.ones(len(labels)))
+    exact = weighted_scores(
+        probabilities=probabilities, labels=labels, weights=np.ones(len(labels))
+    )
     assert np.add(model.scores, moved) == pytest.approx(exact, abs=0.01)
     assert np.abs(exact - model.scores).max() > 0.02
 
 
 def test_labels_that_nobody_expects_move_scores_little() -> None:
     """A label with a probability of 1e-6 moves macro-F1 by at most twice the number of public records, over L."""
-    probabilities = probabilities_of(100)
+    probabilities = drawn_probabilities(num_records=100)
     probabilities[:, 0] = 1e-6
-    influences = model_of(probabilities).influences
+    influences = score_model_of(probabilities=probabilities).influences
     assert 0 < influences.hits[0] <= 2 * 100 / 3
     assert np.abs(influences.present[:, 0]).max() <= 2 * 100 / 3
 
 
 def test_line_is_found_from_calibration_sums() -> None:
     """Differences of a student that is too sure give back the line between logits; two lines lie beside it."""
-    model = model_of(probabilities_of())
+    model = score_model_of(probabilities=drawn_probabilities())
     true = model.recalibrated(-0.2, 0.8)
     bins = (model.shares * 10).astype(int)
     sizes = model.sizes.sum(axis=(0, 2))

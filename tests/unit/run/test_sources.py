@@ -47,15 +47,15 @@ def _write(path: Path, value: float = 0.0) -> None:
 
 
 @pytest.fixture
-def finished(tmp_path: Path) -> RunFolder:
+def finished_run(tmp_path: Path) -> RunFolder:
     """Makes the folder of a finished run whose data are three files in the parent folder."""
     for split in SPLITS:
-        _write(tmp_path / f"{split}.npz")
+        _write(path=tmp_path / f"{split}.npz")
     folder = RunFolder(tmp_path / "run")
-    settings = _settings(tmp_path)
+    settings = _settings(folder=tmp_path)
     with folder.opened(settings):
         sources = Sources.from_settings(settings, output_dir=folder.path)
-        folder.claim(settings, data=_load(tmp_path).digest())
+        folder.claim(settings, data=_load(folder=tmp_path).digest())
         sources.write(folder)
     return folder
 
@@ -65,66 +65,66 @@ def _load(folder: Path) -> Dataset:
     return Arrays(**{split: str(folder / f"{split}.npz") for split in SPLITS}).load()
 
 
-def _compare(finished: RunFolder) -> tuple[int, list[str]]:
+def compared_sources(finished_run: RunFolder) -> tuple[int, list[str]]:
     """Returns how often the data were read in a comparison, and the printed lines."""
     read = list[int]()
     monitor = Heard()
 
     def load() -> Dataset:
         read.append(1)
-        return _load(finished.path.parent)
+        return _load(folder=finished_run.path.parent)
 
-    require_same_data(finished, _settings(finished.path.parent), load, monitor)
+    require_same_data(finished_run, _settings(folder=finished_run.path.parent), load, monitor)
     return len(read), monitor.lines
 
 
-def test_unchanged_files_are_not_read_again(finished: RunFolder) -> None:
+def test_unchanged_files_are_not_read_again(finished_run: RunFolder) -> None:
     """The data of a finished run are unchanged. They are not read, and the list of sources has mode 0600."""
-    assert _compare(finished) == (0, [])
-    assert (finished.sources).stat().st_mode & 0o777 == 0o600
+    assert compared_sources(finished_run=finished_run) == (0, [])
+    assert (finished_run.sources).stat().st_mode & 0o777 == 0o600
 
 
-def test_a_copied_file_is_read_again_once(finished: RunFolder) -> None:
+def test_a_copied_file_is_read_again_once(finished_run: RunFolder) -> None:
     """A file is replaced by its copy. The data are read once, and then not again."""
-    path = finished.path.parent / "private.npz"
+    path = finished_run.path.parent / "private.npz"
     shutil.copy(path, path.with_suffix(".copy"))
     os.replace(path.with_suffix(".copy"), path)
-    assert _compare(finished) == (1, [])
-    assert _compare(finished) == (0, [])
+    assert compared_sources(finished_run=finished_run) == (1, [])
+    assert compared_sources(finished_run=finished_run) == (0, [])
 
 
 @pytest.mark.parametrize("split", SPLITS)
 def test_changed_data_are_refused_with_the_name_of_their_setting(
-    finished: RunFolder, split: str
+    finished_run: RunFolder, split: str
 ) -> None:
     """A file of a split changes, with the same times. It is refused under its setting until it is restored."""
-    path = finished.path.parent / f"{split}.npz"
+    path = finished_run.path.parent / f"{split}.npz"
     times = path.stat()
-    _write(path, value=1.0)
+    _write(path=path, value=1.0)
     # as copies keep it; the size is the same
     os.utime(path, ns=(times.st_atime_ns, times.st_mtime_ns))
     line = rf"^data\.{split}={path}: expected the data that this finished run is about; a new output_dir for these"
     for _ in range(2):
         with pytest.raises(InvalidValue, match=line):
-            _compare(finished)
-    _write(path)
-    assert _compare(finished) == (1, [])
+            compared_sources(finished_run=finished_run)
+    _write(path=path)
+    assert compared_sources(finished_run=finished_run) == (1, [])
 
 
-def test_a_missing_file_is_reported(finished: RunFolder) -> None:
+def test_a_missing_file_is_reported(finished_run: RunFolder) -> None:
     """A file of the data is removed. One line says so, and the run is not refused."""
-    (finished.path.parent / "private.npz").unlink()
+    (finished_run.path.parent / "private.npz").unlink()
     line = (
         "data: a file that this run read is not there; nothing says if the data are still the same"
     )
-    assert _compare(finished) == (0, [line])
+    assert compared_sources(finished_run=finished_run) == (0, [line])
 
 
-def test_a_finished_run_without_digests_is_not_compared(finished: RunFolder) -> None:
+def test_a_finished_run_without_digests_is_not_compared(finished_run: RunFolder) -> None:
     """The list of sources is removed and a file changed. Nothing is read or refused."""
-    (finished.sources).unlink()
-    _write(finished.path.parent / "private.npz", value=1.0)
-    assert _compare(finished) == (0, [])
+    (finished_run.sources).unlink()
+    _write(path=finished_run.path.parent / "private.npz", value=1.0)
+    assert compared_sources(finished_run=finished_run) == (0, [])
 
 
 def _touch_below(folder: Path) -> None:
@@ -175,13 +175,13 @@ def test_a_file_that_is_added_to_a_folder_or_pattern_is_noticed(
 ) -> None:
     """A file is added to a folder, or to the files that a pattern names: the stamp differs."""
     (tmp_path / "many").mkdir()
-    _write(tmp_path / "many" / "part-0.npz")
+    _write(path=tmp_path / "many" / "part-0.npz")
     settings = {"data": {"private": str(tmp_path / private)}}
     before = Sources.from_settings(settings, output_dir=tmp_path / "run")
     assert before.paths == {"data.private": str(tmp_path / private)}
     (tmp_path / "other.npz").touch()
     assert Sources.from_settings(settings, output_dir=tmp_path / "run").stamps == before.stamps
-    _write(tmp_path / "many" / "part-1.npz")
+    _write(path=tmp_path / "many" / "part-1.npz")
     added = Sources.from_settings(settings, output_dir=tmp_path / "run").stamps
     assert added != before.stamps
     (tmp_path / "many" / "part-1.npz").rename(tmp_path / "many" / "part-2.npz")

@@ -51,8 +51,8 @@ def test_the_card_states_the_price_of_a_record_a_holder_and_two_holders() -> Non
 
     Under add-remove a changed record is two units. Each draw counts for groups too.
     """
-    single_teacher = promises(Places(num_holders=40, teachers_each=1))
-    several = promises(Places(num_holders=40, teachers_each=10))
+    single_teacher = promises(places=Places(num_holders=40, teachers_each=1))
+    several = promises(places=Places(num_holders=40, teachers_each=10))
     assert "40 holders of records, each of which is one teacher" in single_teacher
     assert (
         "A record of a holder, any number of its records, and the holder itself are covered by it."
@@ -67,18 +67,18 @@ def test_the_card_states_the_price_of_a_record_a_holder_and_two_holders() -> Non
         f"The holder itself, all of its records, is covered at group size 10: {price(group_size=10)}."
         in several
     )
-    added = promises(Places(num_holders=5, teachers_each=1), adjacency=Adjacency.ADD_REMOVE)
+    added = promises(places=Places(num_holders=5, teachers_each=1), adjacency=Adjacency.ADD_REMOVE)
     assert (
         "A holder that comes or goes is covered by it; a record of a holder is at group size 2."
         in added
     )
     assert f"group size 4: {price(group_size=4)}" in added
     assert "comes or goes is covered at group size 3" in promises(
-        Places(num_holders=5, teachers_each=3), adjacency=Adjacency.ADD_REMOVE
+        places=Places(num_holders=5, teachers_each=3), adjacency=Adjacency.ADD_REMOVE
     )
     places = Places(num_holders=4, teachers_each=2)
-    assert price(group_size=2) in promises(places)
-    assert price(group_size=2) not in promises(places, num_draws=2)
+    assert price(group_size=2) in promises(places=places)
+    assert price(group_size=2) not in promises(places=places, num_draws=2)
 
 
 def test_holders_must_divide_the_number_of_teachers() -> None:
@@ -136,7 +136,7 @@ def test_one_label_per_query_gives_a_warning_on_data_with_several() -> None:
         )
 
 
-def with_public(scale: np.ndarray) -> Dataset:
+def data_with_scaled_public(scale: np.ndarray) -> Dataset:
     """Returns the small data set with its public columns multiplied by a scale."""
     data = small_dataset()
     return dataclasses.replace(
@@ -151,7 +151,7 @@ def test_columns_with_unequal_ranges_give_a_doubt_for_linear_models_alone() -> N
 
     The private inputs are not looked at.
     """
-    uneven = with_public(np.array([1, 1, 1, 1, 1, 1, 1, 200], dtype=np.float32))
+    uneven = data_with_scaled_public(scale=np.array([1, 1, 1, 1, 1, 1, 1, 200], dtype=np.float32))
     (line,) = plan_warnings(
         uneven, aggregator=PLAIN, teacher=LINEAR, student=STUDENT, num_teachers=24
     )
@@ -184,7 +184,7 @@ def test_columns_with_unequal_ranges_give_a_doubt_for_linear_models_alone() -> N
         num_teachers=24,
     )
     assert "linear: teacher;" in logistic
-    even = with_public(np.array([1, 1, 1, 1, 1, 1, 1, 5], dtype=np.float32))
+    even = data_with_scaled_public(scale=np.array([1, 1, 1, 1, 1, 1, 1, 5], dtype=np.float32))
     assert not list(
         plan_warnings(even, aggregator=PLAIN, teacher=LINEAR, student=STUDENT, num_teachers=24)
     )

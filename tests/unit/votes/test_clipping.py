@@ -13,7 +13,7 @@ from tests.refusals import Refusal, refused
 SPAN = np.array([[0.6, 0.0], [0.8, 0.0], [0.0, 1.0]])
 
 
-def total(clipped: ClippedSum, votes: Any, num_teachers: int, center: Any = 0.0) -> Any:
+def clipped_total(clipped: ClippedSum, votes: Any, num_teachers: int, center: Any = 0.0) -> Any:
     """Returns the clipped sum of all votes, in units of a vote."""
     return clipped.total(votes, center=center, num_teachers=num_teachers) * clipped.step
 
@@ -24,13 +24,19 @@ def test_only_votes_longer_than_the_clip_are_scaled() -> None:
     """
     clipped = ClippedSum(clip=5.0, shape=(1, 2))
     np.testing.assert_allclose(
-        total(clipped, votes=np.array([[[3.0, 4.0]]]), num_teachers=1), [[3, 4]], atol=1e-3
+        clipped_total(clipped=clipped, votes=np.array([[[3.0, 4.0]]]), num_teachers=1),
+        [[3, 4]],
+        atol=1e-3,
     )
     np.testing.assert_allclose(
-        total(clipped, votes=np.array([[[6.0, 8.0]]]), num_teachers=1), [[3, 4]], atol=1e-3
+        clipped_total(clipped=clipped, votes=np.array([[[6.0, 8.0]]]), num_teachers=1),
+        [[3, 4]],
+        atol=1e-3,
     )
     np.testing.assert_allclose(
-        total(clipped, votes=np.array([[[1.0, 0.0]], [[0.0, 2.0]]]), num_teachers=2),
+        clipped_total(
+            clipped=clipped, votes=np.array([[[1.0, 0.0]], [[0.0, 2.0]]]), num_teachers=2
+        ),
         [[1, 2]],
         atol=1e-3,
     )
@@ -43,12 +49,14 @@ def test_center_is_subtracted_before_the_clip() -> None:
     clipped = ClippedSum(clip=1.0, shape=(2, 2))
     votes = np.array([[[True, False], [True, True]]])
     np.testing.assert_allclose(
-        total(clipped, votes, num_teachers=1, center=0.5),
+        clipped_total(clipped=clipped, votes=votes, num_teachers=1, center=0.5),
         np.array([[1, -1], [1, 1]]) / 2,
         atol=1e-3,
     )
     np.testing.assert_allclose(
-        total(clipped, votes, num_teachers=1, center=[1.0, 0.0]), [[0, 0], [0, 1]], atol=1e-3
+        clipped_total(clipped=clipped, votes=votes, num_teachers=1, center=[1.0, 0.0]),
+        [[0, 0], [0, 1]],
+        atol=1e-3,
     )
 
 
@@ -60,11 +68,14 @@ def test_low_rank_votes_sum_like_their_products() -> None:
     block = LowRankVotes(SPAN, weights)
     clipped = ClippedSum(clip=1.5, shape=(3, 3))
     assert len(block) == 20
-    dense = total(clipped, votes=(block.span @ block.weights), num_teachers=20)
-    np.testing.assert_allclose(total(clipped, votes=block, num_teachers=20), dense, atol=1e-2)
+    dense = clipped_total(clipped=clipped, votes=(block.span @ block.weights), num_teachers=20)
+    np.testing.assert_allclose(
+        clipped_total(clipped=clipped, votes=block, num_teachers=20), dense, atol=1e-2
+    )
     cut = iter([LowRankVotes(SPAN, weights[:7]), LowRankVotes(SPAN.copy(), weights[7:])])
     np.testing.assert_array_equal(
-        total(clipped, votes=cut, num_teachers=20), total(clipped, votes=block, num_teachers=20)
+        clipped_total(clipped=clipped, votes=cut, num_teachers=20),
+        clipped_total(clipped=clipped, votes=block, num_teachers=20),
     )
 
 

@@ -18,7 +18,7 @@ from pate.votes.recipe import DEFAULT_RECIPE
 CONSTANT = DEFAULT_RECIPE.constant_feature
 
 Array = NDArray[np.float64]
-TRUE = np.array([[3.0, 0.0], [-2.0, 1.0], [0.0, 4.0], [-5.0, -10.0]])
+TRUE_WEIGHTS = np.array([[3.0, 0.0], [-2.0, 1.0], [0.0, 4.0], [-5.0, -10.0]])
 
 
 def features(num_records: int, seed: int = 0) -> Array:
@@ -28,8 +28,8 @@ def features(num_records: int, seed: int = 0) -> Array:
     return np.append(rows, np.full((num_records, 1), CONSTANT), axis=1)
 
 
-def descended(
-    descent: Descent, gradient_noise_std: float, seed: int = 0, true_weights: Any = TRUE
+def descended_weights(
+    descent: Descent, gradient_noise_std: float, seed: int = 0, true_weights: Any = TRUE_WEIGHTS
 ) -> Array:
     """Returns the weights after all steps on many private records, half of each gradient clipped away.
 
@@ -53,7 +53,7 @@ def descended(
 @pytest.fixture
 def descent() -> Descent:
     """Returns a descent of 20 steps for two labels, whose prevalence is the true one."""
-    prevalence = expit(features(num_records=100_000, seed=7) @ TRUE).mean(axis=0)
+    prevalence = expit(features(num_records=100_000, seed=7) @ TRUE_WEIGHTS).mean(axis=0)
     return Descent(
         public_features=features(num_records=4000).astype(np.float32),
         feature_variances=np.ones(3),
@@ -71,7 +71,10 @@ def test_without_noise_more_steps_come_nearer_to_the_weights_of_the_records(
     still, within 0.15.
     """
     off = [
-        np.abs(descended(replace(descent, num_steps=steps), gradient_noise_std=0.0) - TRUE)
+        np.abs(
+            descended_weights(descent=replace(descent, num_steps=steps), gradient_noise_std=0.0)
+            - TRUE_WEIGHTS
+        )
         for steps in (5, 20, 80)
     ]
     distances = [float((error * [[1], [1], [1], [CONSTANT]]).max()) for error in off]
@@ -88,7 +91,7 @@ def test_mean_probabilities_equal_the_prevalence(
 
     The constant feature is fitted to it after the steps.
     """
-    weights = descended(descent, gradient_noise_std)
+    weights = descended_weights(descent=descent, gradient_noise_std=gradient_noise_std)
     np.testing.assert_allclose(
         descent.probabilities(weights).mean(axis=0), descent.prevalence, atol=1e-5
     )
@@ -102,7 +105,7 @@ def test_weighted_mean_probabilities_equal_the_prevalence(descent: Descent) -> N
     rows = descent.public_features
     public_weights = np.exp(3 * rows[:, 0])
     weighted = replace(descent, public_weights=public_weights)
-    weights = weighted.with_constants(TRUE[:-1], descent.prevalence)
+    weights = weighted.with_constants(TRUE_WEIGHTS[:-1], descent.prevalence)
     probabilities = weighted.probabilities(weights)
     means = public_weights @ probabilities / public_weights.sum()
     np.testing.assert_allclose(means, descent.prevalence, atol=1e-5)
@@ -121,7 +124,9 @@ def test_learning_times_fall_with_the_noise(descent: Descent) -> None:
     assert (times[0] > times[1]).all() and (times[1] > times[2]).all()
     start_weights = descent.start()
     weights_by_seed = [
-        descended(descent, gradient_noise_std=0.1, seed=seed, true_weights=start_weights)
+        descended_weights(
+            descent=descent, gradient_noise_std=0.1, seed=seed, true_weights=start_weights
+        )
         for seed in range(5)
     ]
     assert np.square([weights[:-1] for weights in weights_by_seed]).mean() < 0.4  # of 5
@@ -193,8 +198,8 @@ def test_direction_absent_from_public_rows_is_harmless(descent: Descent) -> None
     """A feature that is 0 in all public rows leaves the weights finite."""
     public_features = descent.public_features.copy()
     public_features[:, 1] = 0
-    weights = descended(
-        Descent(
+    weights = descended_weights(
+        descent=Descent(
             public_features=public_features,
             feature_variances=np.ones(3),
             prevalence=descent.prevalence,
@@ -218,9 +223,11 @@ def test_threshold_maximizes_the_expected_f1(seed: int) -> None:
     thresholds.
     """
     probabilities = np.random.default_rng(seed).beta(0.4, 2.0, size=(30, 4))
-    scores = [expected_f1(probabilities, threshold=value) for value in probabilities.ravel()]
+    scores = [
+        expected_f1(probabilities=probabilities, threshold=value) for value in probabilities.ravel()
+    ]
     best = expected_f1_threshold(probabilities)
-    assert expected_f1(probabilities, threshold=best) == pytest.approx(max(scores))
+    assert expected_f1(probabilities=probabilities, threshold=best) == pytest.approx(max(scores))
 
 
 def test_threshold_for_zero_probabilities_is_positive() -> None:

@@ -14,26 +14,29 @@ from pate.votes.public_answers import PublicAnswers
 from tests.refusals import ANY, refused
 
 RNG = np.random.default_rng(0)
-LOG_ODDS = RNG.normal(size=(7, 4, 3)).astype(np.float32)
-PUBLIC = RNG.normal(size=(4, 3))
-PROBABILITIES = 1 / (1 + np.exp(-LOG_ODDS.astype(np.float64)))
-PUBLIC_PROBABILITIES = 1 / (1 + np.exp(-PUBLIC))
-NAMES = {"record_ids": np.array([5, 6, 7, 9]), "label_names": np.array(["a", "b", "c"])}
+EXPERT_LOG_ODDS = RNG.normal(size=(7, 4, 3)).astype(np.float32)
+PUBLIC_LOG_ODDS = RNG.normal(size=(4, 3))
+EXPERT_PROBABILITIES = 1 / (1 + np.exp(-EXPERT_LOG_ODDS.astype(np.float64)))
+PUBLIC_PROBABILITIES = 1 / (1 + np.exp(-PUBLIC_LOG_ODDS))
+RECORD_AND_LABEL_NAMES = {
+    "record_ids": np.array([5, 6, 7, 9]),
+    "label_names": np.array(["a", "b", "c"]),
+}
 
 
-def public_of(folder: Path, **arrays: Any) -> PublicAnswers:
+def read_public_answers(folder: Path, **arrays: Any) -> PublicAnswers:
     """Returns public answers that were read from a file; arrays replace or join the usual log-odds."""
-    np.savez(folder / "public.npz", **{"answers": PUBLIC, **arrays})
+    np.savez(folder / "public.npz", **{"answers": PUBLIC_LOG_ODDS, **arrays})
     return PublicAnswers.read(folder / "public.npz")
 
 
-def answers_of(folder: Path, **arrays: Any) -> ExpertAnswers:
+def read_expert_answers(folder: Path, **arrays: Any) -> ExpertAnswers:
     """Returns answers of seven experts that were read from a file; arrays replace or join the usual ones."""
-    np.savez(folder / "answers.npz", **{"answers": LOG_ODDS, **arrays})
-    return ExpertAnswers([folder / "answers.npz"], public=public_of(folder))
+    np.savez(folder / "answers.npz", **{"answers": EXPERT_LOG_ODDS, **arrays})
+    return ExpertAnswers([folder / "answers.npz"], public=read_public_answers(folder=folder))
 
 
-def all_of(votes: ExpertAnswers) -> Any:
+def all_confidences(votes: ExpertAnswers) -> Any:
     """Returns the probabilities of all experts."""
     return np.concatenate(list(votes.confidences()))
 
@@ -45,40 +48,44 @@ def test_log_odds_become_probabilities_in_blocks_of_any_size(
 ) -> None:
     """Log-odds of each float type give the logistic function of them, however many experts a block has."""
     monkeypatch.setattr(expert_answers, "_BLOCK_ENTRIES", block_entries)
-    votes = answers_of(tmp_path, answers=LOG_ODDS.astype(dtype))
+    votes = read_expert_answers(folder=tmp_path, answers=EXPERT_LOG_ODDS.astype(dtype))
     np.testing.assert_allclose(
-        all_of(votes), PROBABILITIES, atol=1e-3 if dtype == np.float16 else 1e-7
+        all_confidences(votes=votes),
+        EXPERT_PROBABILITIES,
+        atol=1e-3 if dtype == np.float16 else 1e-7,
     )
     assert votes.shape.num_teachers == 7
     assert {len(block) for block in votes.confidences()} <= {1, 2, 7}
-    np.testing.assert_allclose(votes.label_shares(), PROBABILITIES.mean(axis=1), atol=1e-3)
+    np.testing.assert_allclose(votes.label_shares(), EXPERT_PROBABILITIES.mean(axis=1), atol=1e-3)
 
 
 def test_bits_are_read_as_certain_answers(tmp_path: Path) -> None:
     """A bool array gives the probabilities 0 and 1."""
-    bits = LOG_ODDS > 0
-    votes = answers_of(tmp_path, answers=bits)
-    np.testing.assert_array_equal(all_of(votes), bits)
+    bits = EXPERT_LOG_ODDS > 0
+    votes = read_expert_answers(folder=tmp_path, answers=bits)
+    np.testing.assert_array_equal(all_confidences(votes=votes), bits)
     np.testing.assert_array_equal(np.concatenate(list(votes.bits())), bits)
 
 
 def test_an_unanswered_question_counts_as_the_center(tmp_path: Path) -> None:
     """Where `answered` is False, NaN is allowed, and the vote is the center."""
-    answered = LOG_ODDS > -1
-    votes = answers_of(tmp_path, answers=np.where(answered, LOG_ODDS, np.nan), answered=answered)
-    expected = np.where(answered, PROBABILITIES, PUBLIC_PROBABILITIES)
-    np.testing.assert_allclose(all_of(votes), expected, atol=1e-7)
+    answered = EXPERT_LOG_ODDS > -1
+    votes = read_expert_answers(
+        folder=tmp_path, answers=np.where(answered, EXPERT_LOG_ODDS, np.nan), answered=answered
+    )
+    expected = np.where(answered, EXPERT_PROBABILITIES, PUBLIC_PROBABILITIES)
+    np.testing.assert_allclose(all_confidences(votes=votes), expected, atol=1e-7)
     blocks = votes.votes_around(np.float64(0.25), noise_multiplier=1.0)
     assert (np.concatenate(list(blocks))[~answered] == 0.25).all()
 
 
 def test_several_files_are_one_source_in_order_of_their_names(tmp_path: Path) -> None:
     """Two files hold different experts: their answers follow each other, and the digest is that of both."""
-    public = public_of(tmp_path)
-    np.savez(tmp_path / "b.npz", answers=LOG_ODDS[3:])
-    np.savez(tmp_path / "a.npz", answers=LOG_ODDS[:3])
+    public = read_public_answers(folder=tmp_path)
+    np.savez(tmp_path / "b.npz", answers=EXPERT_LOG_ODDS[3:])
+    np.savez(tmp_path / "a.npz", answers=EXPERT_LOG_ODDS[:3])
     votes = ExpertAnswers([tmp_path / "b.npz", tmp_path / "a.npz"], public=public)
-    np.testing.assert_allclose(all_of(votes), PROBABILITIES, atol=1e-7)
+    np.testing.assert_allclose(all_confidences(votes=votes), EXPERT_PROBABILITIES, atol=1e-7)
     assert votes.num_teachers == 7
     assert votes.digest != ExpertAnswers([tmp_path / "a.npz"], public=public).digest
 
@@ -88,24 +95,24 @@ def test_names_are_those_of_the_public_answers(tmp_path: Path) -> None:
 
     A file without label names has label_0, label_1 and label_2.
     """
-    public = public_of(tmp_path, **NAMES)
+    public = read_public_answers(folder=tmp_path, **RECORD_AND_LABEL_NAMES)
     assert public.label_names == ("a", "b", "c")
     assert public.record_ids.tolist() == [5, 6, 7, 9]
-    np.savez(tmp_path / "answers.npz", answers=LOG_ODDS, **NAMES)
+    np.savez(tmp_path / "answers.npz", answers=EXPERT_LOG_ODDS, **RECORD_AND_LABEL_NAMES)
     votes = ExpertAnswers([tmp_path / "answers.npz"], public=public)
     assert votes.label_names == ("a", "b", "c")
-    assert answers_of(tmp_path).label_names == ("label_0", "label_1", "label_2")
+    assert read_expert_answers(folder=tmp_path).label_names == ("label_0", "label_1", "label_2")
 
 
 @pytest.mark.parametrize(
     ("arrays", "name", "rule"),
     [
-        ({"answers": LOG_ODDS[:, :3]}, "answers.shape", "[num_experts, 4, 3]"),
-        ({"answers": LOG_ODDS[0]}, "answers.shape", "[num_experts, 4, 3]"),
-        ({"answers": LOG_ODDS[:0]}, "answers.shape", "[num_experts, 4, 3]"),
-        ({"answers": LOG_ODDS.astype(np.int64)}, "file", "dtype int64"),
-        ({"answers": np.asfortranarray(LOG_ODDS)}, "file", "C order"),
-        ({"votes": LOG_ODDS}, "file", "votes"),
+        ({"answers": EXPERT_LOG_ODDS[:, :3]}, "answers.shape", "[num_experts, 4, 3]"),
+        ({"answers": EXPERT_LOG_ODDS[0]}, "answers.shape", "[num_experts, 4, 3]"),
+        ({"answers": EXPERT_LOG_ODDS[:0]}, "answers.shape", "[num_experts, 4, 3]"),
+        ({"answers": EXPERT_LOG_ODDS.astype(np.int64)}, "file", "dtype int64"),
+        ({"answers": np.asfortranarray(EXPERT_LOG_ODDS)}, "file", "C order"),
+        ({"votes": EXPERT_LOG_ODDS}, "file", "votes"),
         ({"answered": np.ones((7, 4), bool)}, "answered.shape", "[7, 4, 3]"),
         ({"answered": np.ones((7, 4, 3))}, "file", "dtype float64"),
         ({"groups": np.arange(7)}, "groups.shape", "[7, n]"),
@@ -120,7 +127,7 @@ def test_files_of_another_form_are_refused_when_they_are_opened(
 ) -> None:
     """A file with other shapes, types, names or arrays is refused in one line before an answer is read."""
     with pytest.raises(InvalidValue) as caught:
-        answers_of(tmp_path, **arrays)
+        read_expert_answers(folder=tmp_path, **arrays)
     assert caught.value.name.endswith(name)
     assert rule in str(caught.value)
     assert "\n" not in str(caught.value)
@@ -129,23 +136,23 @@ def test_files_of_another_form_are_refused_when_they_are_opened(
 @pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
 def test_log_odds_that_are_not_finite_are_refused(tmp_path: Path, value: float) -> None:
     """One answer of an expert, or of the public model, is NaN or infinite."""
-    answers = LOG_ODDS.copy()
+    answers = EXPERT_LOG_ODDS.copy()
     answers[5, 2, 1] = value
     with refused("votes[5, 2, 1]", value=ANY, rule="finite log-odds"):
-        all_of(answers_of(tmp_path, answers=answers))
-    public = PUBLIC.copy()
+        all_confidences(votes=read_expert_answers(folder=tmp_path, answers=answers))
+    public = PUBLIC_LOG_ODDS.copy()
     public[2, 1] = value
     with refused("public_answers[2, 1]", value=ANY, rule="finite log-odds"):
-        public_of(tmp_path, answers=public)
+        read_public_answers(folder=tmp_path, answers=public)
 
 
 @pytest.mark.parametrize(
     ("arrays", "name"),
     [
-        ({"answers": PUBLIC[0]}, "file"),
-        ({"answers": PUBLIC > 0}, "file"),
-        ({"answers": PUBLIC[:0]}, "public_answers.shape"),
-        ({"others": PUBLIC}, "file"),
+        ({"answers": PUBLIC_LOG_ODDS[0]}, "file"),
+        ({"answers": PUBLIC_LOG_ODDS > 0}, "file"),
+        ({"answers": PUBLIC_LOG_ODDS[:0]}, "public_answers.shape"),
+        ({"others": PUBLIC_LOG_ODDS}, "file"),
         ({"record_ids": np.array([1, 2, 2, 3])}, "public_answers.record_ids"),
         ({"label_names": np.array(["a", "b"])}, "public_answers.label_names"),
     ],
@@ -156,17 +163,17 @@ def test_public_answers_of_another_form_are_refused(
 ) -> None:
     """Public answers have another shape, type or name, or a name twice."""
     with pytest.raises(InvalidValue) as caught:
-        public_of(tmp_path, **arrays)
+        read_public_answers(folder=tmp_path, **arrays)
     assert caught.value.name == name
 
 
 def test_compressed_and_repeated_files_are_refused(tmp_path: Path) -> None:
     """Compressed answers cannot be read in blocks; a file given twice would count its experts twice."""
-    public = public_of(tmp_path)
-    np.savez_compressed(tmp_path / "small.npz", answers=LOG_ODDS)
+    public = read_public_answers(folder=tmp_path)
+    np.savez_compressed(tmp_path / "small.npz", answers=EXPERT_LOG_ODDS)
     with refused("file", value=ANY, rule="a compressed array"):
         ExpertAnswers([tmp_path / "small.npz"], public=public)
-    np.savez(tmp_path / "a.npz", answers=LOG_ODDS)
+    np.savez(tmp_path / "a.npz", answers=EXPERT_LOG_ODDS)
     (tmp_path / "b.npz").write_bytes((tmp_path / "a.npz").read_bytes())
     with refused("votes", value=ANY, rule="each file once"):
         ExpertAnswers([tmp_path / "a.npz", tmp_path / "b.npz"], public=public)
@@ -176,23 +183,25 @@ def test_a_group_in_two_prompts_is_refused(tmp_path: Path) -> None:
     """A group may be in one prompt several times, but not in two prompts, also of two files."""
     groups = np.arange(14).reshape(7, 2)
     groups[0] = 3_000
-    answers_of(tmp_path, groups=groups)
+    read_expert_answers(folder=tmp_path, groups=groups)
     shared = groups.copy()
     shared[6, 1] = 3_000
     for ids in (shared, shared.astype(np.str_)):
         with refused("groups", value="a group in two prompts", rule="one prompt alone"):
-            answers_of(tmp_path, groups=ids)
-    np.savez(tmp_path / "a.npz", answers=LOG_ODDS[:3], groups=groups[:3])
-    np.savez(tmp_path / "b.npz", answers=LOG_ODDS[3:], groups=shared[3:])
+            read_expert_answers(folder=tmp_path, groups=ids)
+    np.savez(tmp_path / "a.npz", answers=EXPERT_LOG_ODDS[:3], groups=groups[:3])
+    np.savez(tmp_path / "b.npz", answers=EXPERT_LOG_ODDS[3:], groups=shared[3:])
     with refused("groups", value="a group in two prompts", rule="one prompt alone"):
-        ExpertAnswers([tmp_path / "a.npz", tmp_path / "b.npz"], public=public_of(tmp_path))
+        ExpertAnswers(
+            [tmp_path / "a.npz", tmp_path / "b.npz"], public=read_public_answers(folder=tmp_path)
+        )
 
 
 def test_a_torn_file_is_refused_while_it_is_read(tmp_path: Path) -> None:
     """A byte of an answer is changed: the checksum of the file shows it."""
-    votes = answers_of(tmp_path)
+    votes = read_expert_answers(folder=tmp_path)
     content = bytearray(votes.paths[0].read_bytes())
     content[200] ^= 1
     votes.paths[0].write_bytes(content)
     with refused("file", value=ANY, rule="CRC"):
-        all_of(votes)
+        all_confidences(votes=votes)

@@ -17,7 +17,7 @@ CLASSES = np.array([[7, 2, 0], [3, 3, 3]])
 PAIRS = np.array([[[4, 5], [9, 0]], [[1, 2], [3, 3]]])
 
 
-def saved(folder: Path, array: Any, name: str = "votes.npy") -> Path:
+def saved_votes(folder: Path, array: Any, name: str = "votes.npy") -> Path:
     """Saves an array, or a dictionary of arrays for an .npz file, and returns the path."""
     path = folder / name
     if path.suffix == ".npz":
@@ -50,7 +50,9 @@ def test_layouts_are_recognized_and_give_the_same_counts(
     """
     for layout_setting in ("auto", layout):
         votes = ImportedVotes.read(
-            saved(tmp_path, array), layout=layout_setting, num_teachers=num_teachers
+            saved_votes(folder=tmp_path, array=array),
+            layout=layout_setting,
+            num_teachers=num_teachers,
         )
         assert (votes.layout, votes.num_teachers, votes.max_votes) == (layout, 9, max_votes)
         np.testing.assert_array_equal(votes.counts, COUNTS)
@@ -135,7 +137,9 @@ def test_impossible_files_are_refused_in_one_line(
 ) -> None:
     """A file whose votes contradict its layout, range or number of teachers is refused in one line."""
     with refusal as caught:
-        ImportedVotes.read(saved(tmp_path, array), layout=layout, num_teachers=num_teachers)
+        ImportedVotes.read(
+            saved_votes(folder=tmp_path, array=array), layout=layout, num_teachers=num_teachers
+        )
     assert "\n" not in str(caught.value)
 
 

@@ -17,7 +17,7 @@ TEACHER_OF[:NUM_TEACHERS] = np.arange(NUM_TEACHERS)
 def test_a_share_is_the_mean_of_a_teachers_labels() -> None:
     """The share of a label is the mean of that label over the records of a teacher."""
     shares = mean_labels(LABELS, teacher_of=TEACHER_OF, num_teachers=NUM_TEACHERS)
-    expected = [labels_of(teacher).mean(axis=0) for teacher in range(NUM_TEACHERS)]
+    expected = [labels_of(teacher=teacher).mean(axis=0) for teacher in range(NUM_TEACHERS)]
     np.testing.assert_allclose(shares, expected, rtol=1e-15)
 
 
@@ -35,7 +35,7 @@ def test_sums_by_blocks_are_the_sums_of_all(
 ) -> None:
     """Lengths and clipped sums do not depend on the size of a block, with weights or without."""
     monkeypatch.setattr(label_shares, "_BLOCK_RECORDS", most_records)
-    expected = [labels_of(teacher).mean(axis=0) for teacher in range(NUM_TEACHERS)]
+    expected = [labels_of(teacher=teacher).mean(axis=0) for teacher in range(NUM_TEACHERS)]
     whole = TeacherShares(np.array(expected), weights=weights)
     by_block = RecordShares(LABELS, TEACHER_OF, num_teachers=NUM_TEACHERS, weights=weights)
     np.testing.assert_array_equal(by_block.lengths(), whole.lengths())

@@ -14,7 +14,7 @@ from pate.votes.labeled_rows import LabeledFeatures, LabeledRows
 from pate.votes.round_votes import RoundQuestion, RoundVotes
 from pate.votes.weighted import Integers
 
-TRUE = np.array([[4.0, 0.0], [-3.0, 2.0], [0.0, -5.0]])
+TRUE_WEIGHTS = np.array([[4.0, 0.0], [-3.0, 2.0], [0.0, -5.0]])
 
 
 class PublicFeatures(RoundVotes):
@@ -32,39 +32,45 @@ class PublicFeatures(RoundVotes):
         raise NotImplementedError
 
 
-def pool(num_rows: int = 2000) -> PublicFeatures:
+def public_features(num_rows: int = 2000) -> PublicFeatures:
     """Returns random features of length 1, the last of which is the constant feature."""
     rows = np.random.default_rng(3).normal(size=(num_rows, 3))
     rows *= np.sqrt(0.96) / np.linalg.norm(rows, axis=1, keepdims=True)
     return PublicFeatures(np.append(rows, np.full((num_rows, 1), 0.2), axis=1).astype(np.float32))
 
 
-def labels_of(votes: PublicFeatures, num_rows: int, seed: int = 0) -> NDArray[np.bool_]:
-    """Returns labels of the first rows, drawn by a logistic model with the weights `TRUE`."""
-    logits = votes.public[:num_rows, :-1] @ TRUE - 0.5
+def drawn_labels(votes: PublicFeatures, num_rows: int, seed: int = 0) -> NDArray[np.bool_]:
+    """Returns labels of the first rows, drawn by a logistic model with the weights `TRUE_WEIGHTS`."""
+    logits = votes.public[:num_rows, :-1] @ TRUE_WEIGHTS - 0.5
     return np.random.default_rng(seed).random(logits.shape) < expit(logits)
 
 
-def distance(votes: PublicFeatures, labels: Any) -> float:
+def error_of_weights(votes: PublicFeatures, labels: Any) -> float:
     """Returns the root mean squared error of the weights that labels teach."""
     weights = LabeledRows(labels).public_start(votes).weights
-    return float(np.sqrt(((weights - TRUE) ** 2).mean()))
+    return float(np.sqrt(((weights - TRUE_WEIGHTS) ** 2).mean()))
 
 
 @pytest.mark.slow
 def test_more_labeled_rows_come_nearer_to_the_weights_behind_the_labels() -> None:
     """The error of the weights falls with the number of labeled rows."""
-    votes = pool()
-    distances = [distance(votes, labels_of(votes, num_rows)) for num_rows in (30, 300, 2000)]
+    votes = public_features()
+    distances = [
+        error_of_weights(votes=votes, labels=drawn_labels(votes=votes, num_rows=num_rows))
+        for num_rows in (30, 300, 2000)
+    ]
     assert distances[2] < 0.4 < distances[1] < distances[0]
 
 
 @pytest.mark.slow
 def test_stated_variances_are_about_the_squared_errors_of_weights() -> None:
     """Over repeated labels, squared errors of the weights are half to twice the variances that the start states."""
-    votes = pool()
-    starts = [LabeledRows(labels_of(votes, 300, seed)).public_start(votes) for seed in range(10)]
-    errors = np.mean([((start.weights - TRUE) ** 2).mean() for start in starts])
+    votes = public_features()
+    starts = [
+        LabeledRows(drawn_labels(votes=votes, num_rows=300, seed=seed)).public_start(votes)
+        for seed in range(10)
+    ]
+    errors = np.mean([((start.weights - TRUE_WEIGHTS) ** 2).mean() for start in starts])
     stated = np.mean([start.variances.mean() for start in starts])
     assert 0.5 < errors / stated < 2
 
@@ -72,7 +78,7 @@ def test_stated_variances_are_about_the_squared_errors_of_weights() -> None:
 @pytest.mark.slow
 def test_labels_without_any_relation_to_inputs_teach_almost_nothing() -> None:
     """Cross-validation takes a narrow prior where labels are noise; what is unknown stays as wide as without labels."""
-    votes = pool()
+    votes = public_features()
     noise = np.random.default_rng(1).random((300, 2)) < 0.4
     start = LabeledRows(noise).public_start(votes)
     assert np.abs(start.weights).max() < 0.5
@@ -82,8 +88,8 @@ def test_labels_without_any_relation_to_inputs_teach_almost_nothing() -> None:
 
 def test_unknown_labels_count_as_little_as_rows_that_are_not_there() -> None:
     """A label that 200 of 300 rows do not know is learned as from the other 100 rows."""
-    votes = pool()
-    labels = labels_of(votes, 300)
+    votes = public_features()
+    labels = drawn_labels(votes=votes, num_rows=300)
     known = np.ones_like(labels)
     known[100:, 1] = False
     features = votes.public[:300, :-1].astype(np.float64)
@@ -95,8 +101,8 @@ def test_unknown_labels_count_as_little_as_rows_that_are_not_there() -> None:
 
 def test_rows_beyond_those_with_features_are_left_out() -> None:
     """Labels of 500 rows teach as those of the 400 rows that stand for the pool."""
-    votes = pool(num_rows=400)
-    labels = labels_of(pool(num_rows=500), num_rows=500)
+    votes = public_features(num_rows=400)
+    labels = drawn_labels(votes=public_features(num_rows=500), num_rows=500)
     all_rows = LabeledRows(labels).public_start(votes)
     first_rows = LabeledRows(labels[:400]).public_start(votes)
     np.testing.assert_array_equal(all_rows.weights, first_rows.weights)
@@ -105,15 +111,15 @@ def test_rows_beyond_those_with_features_are_left_out() -> None:
 @pytest.mark.parametrize("num_rows", [1, 2, 5])
 def test_a_handful_of_labeled_rows_gives_finite_weights(num_rows: int) -> None:
     """One, two or five labeled rows make a start of finite numbers."""
-    votes = pool()
-    start = LabeledRows(labels_of(votes, num_rows)).public_start(votes)
+    votes = public_features()
+    start = LabeledRows(drawn_labels(votes=votes, num_rows=num_rows)).public_start(votes)
     assert np.isfinite(start.weights).all()
     assert (start.variances > 0).all()
 
 
 def test_identity_differs_between_different_labels() -> None:
     """Two sets of labels that differ in one entry have different identities, equal ones the same."""
-    labels = labels_of(pool(), 20)
+    labels = drawn_labels(votes=public_features(), num_rows=20)
     changed = labels.copy()
     changed[3, 1] ^= True
     assert LabeledRows(labels).identity == LabeledRows(labels.copy()).identity

@@ -8,7 +8,7 @@ from pate.votes.made_up import MadeUpVotes
 from tests.refusals import refused
 
 
-def made_up(agreement: float) -> MadeUpVotes:
+def made_up_votes(agreement: float) -> MadeUpVotes:
     """Returns made-up votes of 50 teachers for 9 queries with 3 of 8 labels present."""
     return MadeUpVotes(
         agreement=agreement, num_queries=9, num_labels=8, num_teachers=50, num_present=3
@@ -22,7 +22,7 @@ def test_made_up_teachers_vote_for_as_many_labels_as_a_query_has(agreement: floa
 
     Teachers who miss a present label vote for an absent one, so each names 2 to 4 labels.
     """
-    votes = made_up(agreement)
+    votes = made_up_votes(agreement=agreement)
     bits = np.concatenate(list(votes.bits()))
     np.testing.assert_array_equal(histogram(bits), votes.counts())
     assert (votes.counts()[votes.labels] == round(50 * agreement)).all()
@@ -35,7 +35,7 @@ def test_made_up_teachers_vote_for_as_many_labels_as_a_query_has(agreement: floa
 
 def test_missed_labels_are_spread_over_all_teachers() -> None:
     """At agreement 0.9, five of 50 teachers miss each of the 3 labels, and none misses two."""
-    votes = made_up(agreement=0.9)
+    votes = made_up_votes(agreement=0.9)
     bits = np.concatenate(list(votes.bits()))
     all_bits = np.array(
         [(bits[:, query] | ~votes.labels[query]).all(axis=1).sum() for query in range(9)]
@@ -45,9 +45,9 @@ def test_missed_labels_are_spread_over_all_teachers() -> None:
 
 def test_a_teachers_votes_can_be_limited() -> None:
     """With a limit of 1 each teacher votes for one label; a limit of 3 changes nothing."""
-    assert made_up(agreement=1.0).counts(max_votes=1).sum(axis=1).max() == 50
+    assert made_up_votes(agreement=1.0).counts(max_votes=1).sum(axis=1).max() == 50
     np.testing.assert_array_equal(
-        made_up(agreement=1.0).counts(max_votes=3), made_up(agreement=1.0).counts()
+        made_up_votes(agreement=1.0).counts(max_votes=3), made_up_votes(agreement=1.0).counts()
     )
 
 

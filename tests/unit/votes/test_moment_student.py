@@ -12,10 +12,10 @@ NUM_LABELS = 8
 NUM_PUBLIC = 3000
 RNG = np.random.default_rng(0)
 CONSTANT = DEFAULT_RECIPE.constant_feature
-PLAIN = RNG.standard_normal((NUM_PUBLIC, NUM_FEATURES)) / np.sqrt(NUM_FEATURES)
-FEATURES = np.append(PLAIN, np.full((NUM_PUBLIC, 1), CONSTANT), axis=1)
-WEIGHTS = RNG.standard_normal((NUM_FEATURES, NUM_LABELS))
-PROBABILITIES = expit(PLAIN @ WEIGHTS - 1)
+FEATURES_WITHOUT_CONSTANT = RNG.standard_normal((NUM_PUBLIC, NUM_FEATURES)) / np.sqrt(NUM_FEATURES)
+FEATURES = np.append(FEATURES_WITHOUT_CONSTANT, np.full((NUM_PUBLIC, 1), CONSTANT), axis=1)
+TRUE_WEIGHTS = RNG.standard_normal((NUM_FEATURES, NUM_LABELS))
+PROBABILITIES = expit(FEATURES_WITHOUT_CONSTANT @ TRUE_WEIGHTS - 1)
 PREVALENCE = PROBABILITIES.mean(axis=0)
 STUDENT = MomentStudent(
     public_features=FEATURES.astype(np.float32),
@@ -24,7 +24,7 @@ STUDENT = MomentStudent(
 )
 
 
-def moments(noise_std: float, num_records: float = 1e6) -> NoisyMoments:
+def noisy_moments(noise_std: float, num_records: float = 1e6) -> NoisyMoments:
     """Returns the moments of people whose labels are drawn by `PROBABILITIES`, with noise."""
     products = FEATURES.T @ PROBABILITIES / NUM_PUBLIC
     noise = noise_std * np.random.default_rng(1).standard_normal(products.shape)
@@ -36,39 +36,46 @@ def moments(noise_std: float, num_records: float = 1e6) -> NoisyMoments:
     )
 
 
-def correlation(weights: np.ndarray) -> float:
+def correlation_with_true_weights(weights: np.ndarray) -> float:
     """Returns the correlation of a student's weights with the true ones."""
-    return float(np.corrcoef(weights[:-1].ravel(), WEIGHTS.ravel())[0, 1])
+    return float(np.corrcoef(weights[:-1].ravel(), TRUE_WEIGHTS.ravel())[0, 1])
 
 
 def test_exact_moments_give_the_model_that_made_them() -> None:
     """Without noise the weights are close to those of the labels' model, and the constants too."""
-    weights = STUDENT.weights(moments(noise_std=0.0), PREVALENCE)
-    assert correlation(weights) > 0.99
-    np.testing.assert_allclose(weights[:-1], WEIGHTS, atol=0.3)
+    weights = STUDENT.weights(moments=noisy_moments(noise_std=0.0), prevalence=PREVALENCE)
+    assert correlation_with_true_weights(weights=weights) > 0.99
+    np.testing.assert_allclose(weights[:-1], TRUE_WEIGHTS, atol=0.3)
     np.testing.assert_allclose(weights[-1] * CONSTANT, -1, atol=0.1)
 
 
 def test_noisy_moments_give_a_shrunk_student() -> None:
     """The more noise the moments have, the shorter are the weights; noise alone leaves nearly none."""
     lengths = [
-        np.linalg.norm(STUDENT.weights(moments(noise_std), PREVALENCE)[:-1])
+        np.linalg.norm(
+            STUDENT.weights(moments=noisy_moments(noise_std=noise_std), prevalence=PREVALENCE)[:-1]
+        )
         for noise_std in (0.0, 0.03, 0.3)
     ]
     assert lengths[0] > lengths[1] > lengths[2]
-    assert correlation(STUDENT.weights(moments(0.003), PREVALENCE)) > 0.9
+    assert (
+        correlation_with_true_weights(
+            weights=STUDENT.weights(moments=noisy_moments(noise_std=0.003), prevalence=PREVALENCE)
+        )
+        > 0.9
+    )
 
 
 def test_mean_probabilities_are_the_prevalence() -> None:
     """A student predicts each label on the public rows as often as the prevalence says."""
-    weights = STUDENT.weights(moments(noise_std=0.01), PREVALENCE)
+    weights = STUDENT.weights(moments=noisy_moments(noise_std=0.01), prevalence=PREVALENCE)
     np.testing.assert_allclose(expit(FEATURES @ weights).mean(axis=0), PREVALENCE, atol=1e-4)
 
 
 def test_a_start_knows_more_with_less_noise() -> None:
     """The variance that a start leaves to be found falls with the noise of its moments."""
-    sure = STUDENT.start(moments(noise_std=0.001), PREVALENCE)
-    unsure = STUDENT.start(moments(noise_std=0.1), PREVALENCE)
+    sure = STUDENT.start(noisy_moments(noise_std=0.001), PREVALENCE)
+    unsure = STUDENT.start(noisy_moments(noise_std=0.1), PREVALENCE)
     assert (sure.variances < unsure.variances).all()
     assert (sure.variances > 0).all()
     assert sure.moments is not None
@@ -76,6 +83,6 @@ def test_a_start_knows_more_with_less_noise() -> None:
 
 def test_few_records_are_part_of_the_variance() -> None:
     """The choice of people counts beside the noise: a hundredth of the records has more variance."""
-    many = moments(noise_std=0.0, num_records=1e4).variances
-    few = moments(noise_std=0.0, num_records=1e2).variances
+    many = noisy_moments(noise_std=0.0, num_records=1e4).variances
+    few = noisy_moments(noise_std=0.0, num_records=1e2).variances
     np.testing.assert_allclose(few, 100 * many)

@@ -48,7 +48,7 @@ def vote_of_one(
     )
 
 
-def length(
+def length_of_vote(
     num_records: int,
     expected_records: float,
     *,
@@ -66,7 +66,12 @@ def length(
         inputs[:] = inputs[0]
         labels[:] = labels[0]
     vote = vote_of_one(
-        inputs, labels, pool=POOL, expected_records=expected_records, student=NO_STUDENT, clip=clip
+        inputs=inputs,
+        labels=labels,
+        pool=POOL,
+        expected_records=expected_records,
+        student=NO_STUDENT,
+        clip=clip,
     )
     return float(np.linalg.norm(vote))
 
@@ -76,12 +81,12 @@ def test_mean_is_multiplied_by_the_root_of_its_records(num_records: int) -> None
     """A teacher's vote is the mean over its records, times the root of its number of records over
     the expected number.
     """
-    mean = length(num_records, expected_records=float(num_records))
-    counted = length(num_records, expected_records=1.0)
+    mean = length_of_vote(num_records=num_records, expected_records=float(num_records))
+    counted = length_of_vote(num_records=num_records, expected_records=1.0)
     assert counted == pytest.approx(mean * np.sqrt(num_records), rel=1e-2)
-    assert length(num_records, expected_records=9.0 * num_records) == pytest.approx(
-        mean / 3, rel=1e-2
-    )
+    assert length_of_vote(
+        num_records=num_records, expected_records=9.0 * num_records
+    ) == pytest.approx(mean / 3, rel=1e-2)
 
 
 def test_votes_of_independent_records_have_equal_length_at_any_size() -> None:
@@ -90,7 +95,12 @@ def test_votes_of_independent_records_have_equal_length_at_any_size() -> None:
     The mean of n independent records is shorter by the root of n, for which the factor makes up.
     """
     mean_lengths = [
-        np.mean([length(num_records, expected_records=4.0, seed=seed) for seed in range(40)])
+        np.mean(
+            [
+                length_of_vote(num_records=num_records, expected_records=4.0, seed=seed)
+                for seed in range(40)
+            ]
+        )
         for num_records in (1, 4, 40)
     ]
     assert max(mean_lengths) < 1.1 * min(mean_lengths)
@@ -101,7 +111,8 @@ def test_a_vote_of_copies_is_longer_by_the_root_of_their_number() -> None:
     the root of n.
     """
     lengths = [
-        length(num_records, expected_records=4.0, are_copies=True) for num_records in (1, 4, 40)
+        length_of_vote(num_records=num_records, expected_records=4.0, are_copies=True)
+        for num_records in (1, 4, 40)
     ]
     np.testing.assert_allclose(np.divide(lengths, lengths[0]), np.sqrt([1, 4, 40]), rtol=1e-2)
 
@@ -109,18 +120,20 @@ def test_a_vote_of_copies_is_longer_by_the_root_of_their_number() -> None:
 @pytest.mark.parametrize("num_records", [1, 4, 40])
 def test_teachers_of_any_size_are_clipped(num_records: int) -> None:
     """A long vote of a teacher with 1, 4 or 40 records is shortened to the clip of 0.3."""
-    clipped = length(num_records, expected_records=1e-6, clip=0.3, are_copies=True)
+    clipped = length_of_vote(
+        num_records=num_records, expected_records=1e-6, clip=0.3, are_copies=True
+    )
     assert 0.29 < clipped <= 0.3
 
 
 RNG = np.random.default_rng(0)
-PUBLIC = RNG.normal(size=(3000, 4)).astype(np.float32)
-OWN = RNG.normal(size=(20, 4)).astype(np.float32)
+PUBLIC_INPUTS = RNG.normal(size=(3000, 4)).astype(np.float32)
+OWN_INPUTS = RNG.normal(size=(20, 4)).astype(np.float32)
 TRUTH = RNG.normal(size=(6, 2))
 STUDENT = RNG.normal(size=(6, 2)) / 2
-FEATURES_OF = PublicPCA.fit(PUBLIC, max_directions=4).with_constant
-PUBLIC_FEATURES = FEATURES_OF(PUBLIC).astype(np.float32)
-OWN_FEATURES = FEATURES_OF(OWN).astype(np.float32)
+FEATURES_OF = PublicPCA.fit(PUBLIC_INPUTS, max_directions=4).with_constant
+PUBLIC_FEATURES = FEATURES_OF(PUBLIC_INPUTS).astype(np.float32)
+OWN_FEATURES = FEATURES_OF(OWN_INPUTS).astype(np.float32)
 
 
 def vote_of_trained(
@@ -138,9 +151,9 @@ def vote_of_trained(
         pool_confidences=pool_confidences,
     )
     return vote_of_one(
-        OWN,
-        labels,
-        pool=PUBLIC,
+        inputs=OWN_INPUTS,
+        labels=labels,
+        pool=PUBLIC_INPUTS,
         expected_records=20.0,
         student=STUDENT,
         clip=50.0,
@@ -186,7 +199,12 @@ def test_trained_teachers_mix_student_and_own_confidences(
     on_own = OWN_FEATURES.T @ (labels - own_confidences + excess) / 20
     on_pool = PUBLIC_FEATURES.T @ (pool_confidences - excess - student_on_pool) / 3000
     expected = (1 - trust) * against_student + trust * (on_own + on_pool)
-    vote = vote_of_trained(labels, own_confidences, pool_confidences, recipe=Recipe(trust=trust))
+    vote = vote_of_trained(
+        labels=labels,
+        own_confidences=own_confidences,
+        pool_confidences=pool_confidences,
+        recipe=Recipe(trust=trust),
+    )
     np.testing.assert_allclose(vote, expected, atol=2e-4)
 
 
@@ -196,9 +214,13 @@ def test_constant_shift_of_confidences_changes_no_vote(
     """A constant for each label is added to all confidences of a teacher: its vote stays."""
     shift = np.array([0.3, -0.2])
     shifted = vote_of_trained(
-        labels, own_confidences=own_confidences + shift, pool_confidences=pool_confidences + shift
+        labels=labels,
+        own_confidences=own_confidences + shift,
+        pool_confidences=pool_confidences + shift,
     )
-    vote = vote_of_trained(labels, own_confidences, pool_confidences)
+    vote = vote_of_trained(
+        labels=labels, own_confidences=own_confidences, pool_confidences=pool_confidences
+    )
     np.testing.assert_allclose(vote, shifted, atol=1e-4)
 
 
@@ -214,17 +236,21 @@ def test_confident_teachers_have_votes_of_lower_variance() -> None:
     student_on_pool = expit(PUBLIC_FEATURES @ STUDENT)
     ideal_vote = PUBLIC_FEATURES.T @ (true_on_pool - student_on_pool) / 3000
 
-    def error(own: Array, pool: Array) -> float:
+    def error_of_votes(own_confidences: Array, pool_confidences: Array) -> float:
         rng = np.random.default_rng(1)
         draws = [
             vote_of_trained(
-                rng.random(size=(20, 2)) < true_on_own, own_confidences=own, pool_confidences=pool
+                labels=rng.random(size=(20, 2)) < true_on_own,
+                own_confidences=own_confidences,
+                pool_confidences=pool_confidences,
             )
             for _ in range(50)
         ]
         squares = np.square(np.array(draws) - ideal_vote).sum(axis=(1, 2))
         return float(np.sqrt(squares.mean()))
 
-    knowing = error(true_on_own, true_on_pool)
-    constant = error(np.full_like(true_on_own, 0.5), np.full((3000, 2), 0.5))
+    knowing = error_of_votes(own_confidences=true_on_own, pool_confidences=true_on_pool)
+    constant = error_of_votes(
+        own_confidences=np.full_like(true_on_own, 0.5), pool_confidences=np.full((3000, 2), 0.5)
+    )
     assert knowing < 0.9 * constant

@@ -8,20 +8,22 @@ from pate.votes.noisy_moments import NoisyMoments
 NUM_FEATURES = 30
 NUM_LABELS = 20
 RNG = np.random.default_rng(0)
-TRUTH = RNG.standard_normal((NUM_FEATURES, NUM_LABELS))
-EVEN = np.ones_like(TRUTH)
+TRUE_MOMENTS = RNG.standard_normal((NUM_FEATURES, NUM_LABELS))
+EVEN = np.ones_like(TRUE_MOMENTS)
 
 
-def noisy(truth: np.ndarray, variance: float, seed: int) -> NoisyMoments:
+def moments_with_noise(true_moments: np.ndarray, variance: float, seed: int) -> NoisyMoments:
     """Returns moments with noise of one variance."""
-    noise = np.random.default_rng(seed).standard_normal(truth.shape)
-    return NoisyMoments(truth + np.sqrt(variance) * noise, variances=variance * EVEN)
+    noise = np.random.default_rng(seed).standard_normal(true_moments.shape)
+    return NoisyMoments(true_moments + np.sqrt(variance) * noise, variances=variance * EVEN)
 
 
-def carried(moments: NoisyMoments, earlier: np.ndarray, features: np.ndarray) -> NoisyMoments:
+def moments_in_new_features(
+    moments: NoisyMoments, earlier_features: np.ndarray, features: np.ndarray
+) -> NoisyMoments:
     """Returns moments for new features, for weights of variance 1 and labels that half of the people have."""
     return moments.in_features(
-        earlier,
+        earlier_features,
         features,
         weight_variances=np.ones(features.shape[1]),
         curvature=np.full(NUM_LABELS, 0.25),
@@ -30,8 +32,8 @@ def carried(moments: NoisyMoments, earlier: np.ndarray, features: np.ndarray) ->
 
 def test_moments_of_alike_people_are_averaged_by_their_variances() -> None:
     """Moments with variances .01 and .04 count about as 4 to 1, and the average has about the variance .008."""
-    own = noisy(TRUTH, variance=0.01, seed=1)
-    earlier = noisy(TRUTH, variance=0.04, seed=2)
+    own = moments_with_noise(true_moments=TRUE_MOMENTS, variance=0.01, seed=1)
+    earlier = moments_with_noise(true_moments=TRUE_MOMENTS, variance=0.04, seed=2)
     both = own.with_others(earlier, expected_squares=EVEN)
     np.testing.assert_allclose(both.values, 0.8 * own.values + 0.2 * earlier.values, atol=0.03)
     np.testing.assert_allclose(both.variances, 0.008, rtol=0.05)
@@ -39,8 +41,8 @@ def test_moments_of_alike_people_are_averaged_by_their_variances() -> None:
 
 def test_moments_of_weaker_labels_are_scaled() -> None:
     """Earlier moments that are half as large everywhere are doubled, with four times the variance."""
-    own = noisy(TRUTH, variance=0.01, seed=1)
-    earlier = noisy(TRUTH / 2, variance=0.01, seed=2)
+    own = moments_with_noise(true_moments=TRUE_MOMENTS, variance=0.01, seed=1)
+    earlier = moments_with_noise(true_moments=TRUE_MOMENTS / 2, variance=0.01, seed=2)
     both = own.with_others(earlier, expected_squares=EVEN)
     np.testing.assert_allclose(both.values, 0.8 * own.values + 0.2 * 2 * earlier.values, atol=0.05)
     np.testing.assert_allclose(both.variances, 0.008, rtol=0.1)
@@ -49,36 +51,47 @@ def test_moments_of_weaker_labels_are_scaled() -> None:
 @pytest.mark.parametrize("strength", [0.0, 1.0])
 def test_moments_of_unlike_people_hardly_count(strength: float) -> None:
     """Earlier moments without any signal, or with one of their own, leave the moments about as they are."""
-    own = noisy(TRUTH, variance=0.01, seed=1)
-    unlike = strength * np.random.default_rng(9).standard_normal(TRUTH.shape)
-    both = own.with_others(noisy(unlike, variance=0.01, seed=2), expected_squares=EVEN)
+    own = moments_with_noise(true_moments=TRUE_MOMENTS, variance=0.01, seed=1)
+    unlike = strength * np.random.default_rng(9).standard_normal(TRUE_MOMENTS.shape)
+    both = own.with_others(
+        moments_with_noise(true_moments=unlike, variance=0.01, seed=2), expected_squares=EVEN
+    )
     np.testing.assert_allclose(both.variances, 0.01, rtol=0.02)
     assert np.abs(both.values - own.values).max() < 0.1
 
 
 def test_equal_features_keep_moments() -> None:
     """Moments for the same features are the same numbers, also where a fit has to find that out."""
-    moments = noisy(TRUTH, variance=0.5, seed=1)
+    moments = moments_with_noise(true_moments=TRUE_MOMENTS, variance=0.5, seed=1)
     features = RNG.standard_normal((200, NUM_FEATURES))
-    assert carried(moments, features, features) is moments
-    refitted = carried(moments, features, features * (1 + 1e-12))
+    assert (
+        moments_in_new_features(moments=moments, earlier_features=features, features=features)
+        is moments
+    )
+    refitted = moments_in_new_features(
+        moments=moments, earlier_features=features, features=features * (1 + 1e-12)
+    )
     np.testing.assert_allclose(refitted.values, moments.values, rtol=1e-6)
     np.testing.assert_allclose(refitted.variances, moments.variances, rtol=1e-6)
 
 
 def test_scaled_features_scale_moments() -> None:
     """Features of twice the size have twice the moments, with four times the variance."""
-    moments = noisy(TRUTH, variance=0.5, seed=1)
+    moments = moments_with_noise(true_moments=TRUE_MOMENTS, variance=0.5, seed=1)
     features = RNG.standard_normal((200, NUM_FEATURES))
-    scaled = carried(moments, features, 2 * features)
+    scaled = moments_in_new_features(
+        moments=moments, earlier_features=features, features=2 * features
+    )
     np.testing.assert_allclose(scaled.values, 2 * moments.values, rtol=1e-6)
     np.testing.assert_allclose(scaled.variances, 2.0, rtol=1e-6)
 
 
 def test_features_that_are_new_are_as_good_as_unknown() -> None:
     """A feature that no earlier one explains has a variance dozens of times as large."""
-    moments = noisy(TRUTH, variance=0.5, seed=1)
+    moments = moments_with_noise(true_moments=TRUE_MOMENTS, variance=0.5, seed=1)
     public = RNG.standard_normal((2000, NUM_FEATURES + 1))
-    wider = carried(moments, public[:, :-1], public)
+    wider = moments_in_new_features(
+        moments=moments, earlier_features=public[:, :-1], features=public
+    )
     np.testing.assert_allclose(wider.values[:-1], moments.values, rtol=1e-6)
     assert (wider.variances[-1] > 50 * moments.variances[-1]).all()

@@ -119,7 +119,7 @@ def test_the_span_keeps_lengths() -> None:
         directions.span(POOL[:3])
 
 
-def affordable(noise_multiplier: float) -> int:
+def num_affordable_directions(noise_multiplier: float) -> int:
     """Returns the number of directions at which noise stays below a quarter of the labels'
     variance.
     """
@@ -140,16 +140,16 @@ def test_noise_stays_below_its_share_of_the_labels_variance(noise_multiplier: fl
     The noise is 4 k^2 L z^2 / (n N) of the labels' variance.
     """
 
-    def noise_in(num_directions: int) -> float:
+    def noise_share(num_directions: int) -> float:
         return 4 * num_directions**2 * 40 * noise_multiplier**2 / (62_115 * 400)
 
-    count = affordable(noise_multiplier)
-    assert noise_in(count) <= 0.25 < noise_in(count + 1)
+    count = num_affordable_directions(noise_multiplier=noise_multiplier)
+    assert noise_share(num_directions=count) <= 0.25 < noise_share(num_directions=count + 1)
 
 
 def test_much_noise_leaves_one_direction() -> None:
     """At a noise multiplier of 1e9, one direction is affordable."""
-    assert affordable(noise_multiplier=1e9) == 1
+    assert num_affordable_directions(noise_multiplier=1e9) == 1
 
 
 def test_noise_share_matches_a_simulation() -> None:

@@ -76,7 +76,7 @@ def records_of(
     )
 
 
-def plain_total(records: RoundRecords) -> Integers:
+def plain_sum_of_votes(records: RoundRecords) -> Integers:
     """Returns the sum of all votes, from one teacher at a time and all residuals in doubles at once."""
     features = np.trunc(DIRECTIONS.with_constant(records.inputs) * 2.0**14)
     half_weights = QUESTION.weights / 2**15
@@ -103,7 +103,7 @@ def plain_total(records: RoundRecords) -> Integers:
     return total
 
 
-def total_over(records: RoundRecords, num_shards: int) -> Integers:
+def total_over_shards(records: RoundRecords, num_shards: int) -> Integers:
     """Returns the sum over shards that are filled as workers fill them."""
     totals = []
     for shard_records in records.shards(num_shards):
@@ -134,12 +134,14 @@ def test_sums_have_the_bytes_of_a_plain_computation(
     sizes: NDArray[np.int64], are_weighted: bool
 ) -> None:
     """The sum over one, three and more shards than teachers equals the sum over single teachers."""
-    records = records_of(sizes, are_weighted=are_weighted)
-    expected = plain_total(records)
+    records = records_of(sizes=sizes, are_weighted=are_weighted)
+    expected = plain_sum_of_votes(records=records)
     assert np.any(expected)
     np.testing.assert_array_equal(ThreadSums(records).total(QUESTION), expected)
     for num_shards in (1, 3, 150):
-        np.testing.assert_array_equal(total_over(records, num_shards), expected)
+        np.testing.assert_array_equal(
+            total_over_shards(records=records, num_shards=num_shards), expected
+        )
 
 
 @pytest.mark.parametrize("num_threads", [1, 3])
@@ -148,20 +150,20 @@ def test_sums_have_the_same_bytes_with_any_storage_and_threads(
 ) -> None:
     """Features in memory, in a file and made anew give the same sums, in this process and in workers."""
     sizes = SIZES["any records"]
-    expected = ThreadSums(records_of(sizes)).total(QUESTION)
-    records = records_of(sizes, storage=storage)
+    expected = ThreadSums(records_of(sizes=sizes)).total(QUESTION)
+    records = records_of(sizes=sizes, storage=storage)
     sums = ThreadSums(records)
     with pool_of(num_threads):
         for _ in range(2):
             np.testing.assert_array_equal(sums.total(QUESTION), expected)
-        np.testing.assert_array_equal(total_over(records, 2), expected)
+        np.testing.assert_array_equal(total_over_shards(records=records, num_shards=2), expected)
     sums.close()
     sums.close()
 
 
 def test_shards_hold_each_teacher_whole_and_once() -> None:
     """Shards have about equal numbers of records, and each teacher with records is in one of them."""
-    records = records_of(SIZES["any records"])
+    records = records_of(sizes=SIZES["any records"])
     shards = records.shards(4)
     teachers = np.concatenate([shard.teachers for shard in shards])
     assert sorted(teachers) == np.flatnonzero(SIZES["any records"]).tolist()
@@ -174,21 +176,21 @@ def test_shards_hold_each_teacher_whole_and_once() -> None:
 
 def test_records_without_a_teacher_have_no_vote() -> None:
     """Shards of no records at all have a sum of zeros."""
-    records = records_of(np.zeros(3, dtype=np.int64))
+    records = records_of(sizes=np.zeros(3, dtype=np.int64))
     assert not ThreadSums(records).total(QUESTION).any()
-    assert not total_over(records, 2).any()
+    assert not total_over_shards(records=records, num_shards=2).any()
 
 
 def test_records_of_single_teachers_are_read_as_they_lie() -> None:
     """With one record per teacher, blocks are slices of the data set and no copies of chosen rows."""
-    (shard,) = records_of(SIZES["one record"]).shards(1)
+    (shard,) = records_of(sizes=SIZES["one record"]).shards(1)
     np.testing.assert_array_equal(shard.rows, np.arange(NUM_TEACHERS))
     assert all(np.shares_memory(block.labels, shard.records.labels) for block in shard.blocks())
 
 
 def test_a_large_teacher_is_multiplied_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
     """A teacher's mean is the same up to rounding if its records are multiplied 7 at a time."""
-    records = records_of(np.array([50]))
+    records = records_of(sizes=np.array([50]))
     whole = ThreadSums(records).total(QUESTION)
     monkeypatch.setattr(round_shard, "_MOST_OF_PRODUCT", 7)
     np.testing.assert_allclose(ThreadSums(records).total(QUESTION), whole, atol=2)
@@ -196,7 +198,7 @@ def test_a_large_teacher_is_multiplied_in_parts(monkeypatch: pytest.MonkeyPatch)
 
 def test_a_shard_with_missing_records_is_refused() -> None:
     """A shard does not answer before all of its records were added."""
-    (shard_records,) = records_of(SIZES["few records"]).shards(1)
+    (shard_records,) = records_of(sizes=SIZES["few records"]).shards(1)
     shard = shard_records.empty_shard()
     (block,) = shard_records.blocks()
     shard.append(block.inputs[1:], block.labels[1:])
@@ -276,7 +278,7 @@ def peak_memory(most_in_memory: int, monkeypatch: pytest.MonkeyPatch) -> float:
     """
     monkeypatch.setattr(array_rows, "MAX_BYTES_IN_MEMORY", most_in_memory)
     num_records = 200_000
-    inputs = GeneratedInputs(num_records)
+    inputs = GeneratedInputs(num_records=num_records)
     directions = PublicPCA.fit(inputs[slice(0, 300)], 64)
     records = RoundRecords(
         inputs=inputs,
@@ -307,6 +309,6 @@ def test_a_scratch_file_leaves_little_in_memory(monkeypatch: pytest.MonkeyPatch)
 
     Control: features in memory, 132 bytes a record, need 100 bytes a record more.
     """
-    in_file = peak_memory(0, monkeypatch)
+    in_file = peak_memory(most_in_memory=0, monkeypatch=monkeypatch)
     assert in_file < 66 * 8 / 5
-    assert peak_memory(2**30, monkeypatch) > in_file + 100
+    assert peak_memory(most_in_memory=2**30, monkeypatch=monkeypatch) > in_file + 100

@@ -35,7 +35,7 @@ def features(num_rows: int, seed: int) -> Array:
 @cache
 def descent() -> Descent:
     """Returns the descent of 20 steps for the true prevalence of the private labels."""
-    public = features(4000, seed=2)
+    public = features(num_rows=4000, seed=2)
     return Descent(
         public_features=public.astype(np.float32),
         feature_variances=np.ones(NUM_FEATURES - 1),
@@ -53,7 +53,7 @@ def error_after(start: PublicStart | None, noise_std: float) -> float:
         noise_std: the standard deviation of the noise of all steps together in an entry of the mean gradient.
     """
     rules = descent()
-    rows = features(8000, seed=4)
+    rows = features(num_rows=8000, seed=4)
     rng = np.random.default_rng(5)
     labels = rng.random((len(rows), NUM_LABELS)) < expit(rows[:, :-1] @ true_weights() - 1)
     rate = np.full(NUM_LABELS, noise_std**2)
@@ -71,10 +71,10 @@ def error_after(start: PublicStart | None, noise_std: float) -> float:
         weights = rules.finished(weights, times, rate, rules.prevalence)
     else:
         weights = started.finished(weights, rate, rules.prevalence)
-    return error_of(weights[:-1])
+    return error_of_weights(weights=weights[:-1])
 
 
-def error_of(weights: Array) -> float:
+def error_of_weights(weights: Array) -> float:
     """Returns the mean squared error of log-odds along the features, per label."""
     public = descent().public_features[:, :-1]
     return float(((public @ (weights - true_weights())) ** 2).mean())
@@ -94,10 +94,10 @@ def test_start_and_rounds_together_are_better_than_either_alone(
     noise_std: float, std: float
 ) -> None:
     """With an honest start the error is below that of the start and below that of rounds without a start."""
-    start = start_with_error(std)
-    together = error_after(start, noise_std)
-    assert together < 1.02 * error_of(start.weights)
-    assert together < error_after(None, noise_std)
+    start = start_with_error(std=std)
+    together = error_after(start=start, noise_std=noise_std)
+    assert together < 1.02 * error_of_weights(weights=start.weights)
+    assert together < error_after(start=None, noise_std=noise_std)
 
 
 @pytest.mark.slow
@@ -106,7 +106,9 @@ def test_a_start_of_other_labels_costs_little(noise_std: float) -> None:
     """A start whose labels are exchanged, and which states small variances, costs less than a tenth."""
     exchanged = start_with_error(std=0.3)
     wrong = PublicStart(np.roll(exchanged.weights, 1, axis=1), exchanged.variances)
-    assert error_after(wrong, noise_std) < 1.1 * error_after(None, noise_std)
+    assert error_after(start=wrong, noise_std=noise_std) < 1.1 * error_after(
+        start=None, noise_std=noise_std
+    )
 
 
 @pytest.mark.slow
@@ -116,7 +118,7 @@ def test_trust_tells_the_right_labels_of_a_start_from_wrong_ones() -> None:
     weights = start.weights.copy()
     weights[:, :4] = np.roll(weights[:, :4], 1, axis=1)
     started = StartedDescent(descent(), PublicStart(weights, start.variances))
-    rows = features(8000, seed=4)
+    rows = features(num_rows=8000, seed=4)
     rng = np.random.default_rng(5)
     probabilities = expit(rows[:, :-1] @ true_weights() - 1)
     labels = rng.random(probabilities.shape) < probabilities

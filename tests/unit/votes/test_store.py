@@ -12,7 +12,7 @@ def make_votes(num_teachers=10, num_queries=6, num_labels=13):
     return np.random.default_rng(1).random(size=(num_teachers, num_queries, num_labels)) < 0.4
 
 
-def write(path, votes, block_size=4):
+def write_votes(path, votes, block_size=4):
     """Writes votes to a file in blocks of `block_size` teachers, and returns its vote store."""
     num_teachers, num_queries, num_labels = votes.shape
     blocks = (votes[i : i + block_size] for i in range(0, num_teachers, block_size))
@@ -28,7 +28,7 @@ def test_written_votes_are_read_back(tmp_path, num_labels, block):
     votes and counts are read.
     """
     votes = make_votes(num_labels=num_labels)
-    written = write(tmp_path / "votes.npz", votes, block)
+    written = write_votes(path=tmp_path / "votes.npz", votes=votes, block_size=block)
     opened = VoteStore.open(written.path, num_teachers=10)
     assert opened == written
     assert (opened.teacher_votes() == votes).all()
@@ -38,7 +38,7 @@ def test_written_votes_are_read_back(tmp_path, num_labels, block):
 
 def test_blocks_are_cut_to_the_memory_allowed(tmp_path, monkeypatch):
     """The memory limit holds the votes of 4 teachers: 9 teachers are read in blocks of 4, 4 and 1."""
-    opened = write(tmp_path / "votes.npz", make_votes(num_teachers=9))
+    opened = write_votes(path=tmp_path / "votes.npz", votes=make_votes(num_teachers=9))
     monkeypatch.setattr(vote_store, "BLOCK_BYTES", 4 * 6 * 13)
     assert [len(block) for block in opened.blocks()] == [4, 4, 1]
 
@@ -64,7 +64,7 @@ def test_a_torn_file_is_refused(tmp_path, kept):
     """A vote file keeps only its first 0, 10 or 200 bytes, or loses its last byte: opening it is
     refused.
     """
-    path = write(tmp_path / "votes.npz", make_votes()).path
+    path = write_votes(path=tmp_path / "votes.npz", votes=make_votes()).path
     path.write_bytes(path.read_bytes()[:kept])
     with refused("file", value=ANY, rule="vote file"):
         VoteStore.open(path)
@@ -82,7 +82,7 @@ def test_set_padding_bits_after_the_last_label_are_refused(tmp_path):
 def test_a_flipped_bit_fails_the_checksum(tmp_path):
     """One bit of the packed votes is flipped: reading the votes is refused."""
     votes = make_votes(num_teachers=2000, num_labels=8)
-    path = write(tmp_path / "votes.npz", votes).path
+    path = write_votes(path=tmp_path / "votes.npz", votes=votes).path
     data = bytearray(path.read_bytes())
     position = bytes(data).index(np.packbits(votes, axis=-1).tobytes()) + 9000
     data[position] ^= 1

@@ -11,7 +11,7 @@ from pate.validation import InvalidValue
 SHAPE = (3, 16, 16)
 
 
-def by_layers(network, tensors):
+def torch_layers(network, tensors):
     """Returns the network without its head, built from torch's own layers with the same tensors.
 
     It maps images `[N, 3, 16, 16]` to cells `[N, channels, grid, grid]`.
@@ -38,7 +38,7 @@ def by_layers(network, tensors):
     return nn.Sequential(*layers, nn.AvgPool2d(16 // network.patch // network.grid))
 
 
-def drawn(network, seed=0):
+def initial_tensors(network, seed=0):
     """Returns the initial tensors of a network, with a random head."""
     tensors = network.initial(np.random.default_rng(seed))
     tensors["head.weight"] = torch.randn(
@@ -64,9 +64,9 @@ def test_a_network_equals_the_layers_of_torch(norm, grid, kernel_size):
         norm=norm,
         kernel_size=kernel_size,
     )
-    tensors = drawn(network)
+    tensors = initial_tensors(network=network)
     images = torch.rand(7, *SHAPE) * 2 - 1
-    model = by_layers(network, tensors)
+    model = torch_layers(network=network, tensors=tensors)
     for training in (True, False):
         model.train(training)
         cells = model(images).permute(0, 2, 3, 1).flatten(1)
@@ -86,7 +86,7 @@ def test_stacked_networks_equal_single_networks(norm, training, kernel_size):
     network = ConvNet(
         SHAPE, num_labels=5, width=8, blocks=2, patch=2, grid=4, norm=norm, kernel_size=kernel_size
     )
-    singles = [drawn(network, seed) for seed in range(3)]
+    singles = [initial_tensors(network=network, seed=seed) for seed in range(3)]
     stack = {name: torch.stack([tensors[name] for tensors in singles]) for name in singles[0]}
     images = torch.rand(3, 6, *SHAPE) * 2 - 1
     counts = [6, 4, 1]

@@ -47,7 +47,7 @@ def processor() -> AbstractContextManager[object]:
 
 
 @pytest.fixture(scope="module")
-def parts(make_images):
+def shards(make_images):
     """Returns three shards of images."""
     return [Shard(*make_images(size=size, seed=size)) for size in (17, 24, 9)]
 
@@ -62,7 +62,7 @@ def queries(make_images):
 @pytest.mark.parametrize(
     "teacher", [LinearTeacher(), LinearTeacher(threshold=0.4), MLPTeacher(epochs=2), *NETWORKS]
 )
-def test_teachers_are_trained_and_vote_on_a_gpu(teacher, parts, queries, tmp_path):
+def test_teachers_are_trained_and_vote_on_a_gpu(teacher, shards, queries, tmp_path):
     """Teachers trained on a GPU give confidences within 0.03 of those from the CPU.
 
     Their files predict the same on the CPU.
@@ -71,7 +71,7 @@ def test_teachers_are_trained_and_vote_on_a_gpu(teacher, parts, queries, tmp_pat
     def votes(folder):
         store = CheckpointStore(tmp_path / folder)
         StackedEngine(chunk_size=2).train(
-            TrainingJob(teacher, shards=parts, seeds=range(3), store=store)
+            TrainingJob(teacher, shards=shards, seeds=range(3), store=store)
         )
         return np.concatenate(
             [
@@ -83,9 +83,9 @@ def test_teachers_are_trained_and_vote_on_a_gpu(teacher, parts, queries, tmp_pat
         )
 
     with gpu():
-        gpu_votes = votes("gpu")
+        gpu_votes = votes(folder="gpu")
     with processor():
-        np.testing.assert_allclose(gpu_votes, votes("processor"), atol=0.03)
+        np.testing.assert_allclose(gpu_votes, votes(folder="processor"), atol=0.03)
         moved = np.concatenate(
             [
                 confidences
@@ -98,10 +98,10 @@ def test_teachers_are_trained_and_vote_on_a_gpu(teacher, parts, queries, tmp_pat
 
 
 @pytest.mark.slow
-def test_a_resnet_is_trained_and_predicts_on_a_gpu(parts, queries):
+def test_a_resnet_is_trained_and_predicts_on_a_gpu(shards, queries):
     """A ResNet-50 trained on a GPU and on the CPU predicts the same, up to rounding."""
     teacher = ResNet50Teacher(epochs=1, batch_size=2, precision="float32")
-    small = Shard(parts[2].inputs[:3], parts[2].labels[:3])
+    small = Shard(shards[2].inputs[:3], shards[2].labels[:3])
     votes = []
     for place in (gpu, processor):
         with place():
@@ -115,14 +115,14 @@ def test_a_resnet_is_trained_and_predicts_on_a_gpu(parts, queries):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("precision", ["float32", "auto"])
-def test_a_student_from_a_gpu_predicts_on_any_device(precision, parts, queries):
+def test_a_student_from_a_gpu_predicts_on_any_device(precision, shards, queries):
     """A student trained on a GPU predicts the same there and on the CPU, and within 0.03 of one trained on the CPU."""
     student = CNNStudent(width=8, epochs=2, folds=2, precision=precision)
     probabilities = []
     for place in (gpu, processor):
         with place():
             model = student.learn(
-                TrainingSet(parts[0].inputs, parts[0].labels), pool=queries[:20], seed=1
+                TrainingSet(shards[0].inputs, shards[0].labels), pool=queries[:20], seed=1
             )
             probabilities.append(model.predict_proba(queries))
         np.testing.assert_array_equal(probabilities[-1], model.predict_proba(queries))

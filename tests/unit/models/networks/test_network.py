@@ -17,16 +17,16 @@ CPU = torch.device("cpu")
 RECIPE = AdamWRecipe(epochs=3, batch_size=8, learning_rate=3e-3, weight_decay=1e-2)
 
 
-def network(norm="group"):
+def small_network(norm="group"):
     """Returns a network for images of 16 x 16 pixels in color, with four labels."""
     return ConvNet(shape=(3, 16, 16), num_labels=4, width=8, blocks=1, norm=norm)
 
 
-def trained(images, labels, recipe=RECIPE, seed=0, norm="group"):
+def trained_alone(images, labels, recipe=RECIPE, seed=0, norm="group"):
     """Trains one network alone; returns its tensors and its losses."""
     rng = np.random.default_rng(seed)
     return fit_network(
-        network(norm),
+        small_network(norm=norm),
         images,
         targets=labels.astype(np.float32),
         recipe=recipe,
@@ -35,20 +35,22 @@ def trained(images, labels, recipe=RECIPE, seed=0, norm="group"):
     )
 
 
-def stacked(sets, recipe, seeds, norm="group"):
+def trained_side_by_side(image_sets, recipe, seeds, norm="group"):
     """Trains one network for each pair of images and labels, side by side."""
-    targets = [labels.astype(np.float32) for _, labels in sets]
+    targets = [labels.astype(np.float32) for _, labels in image_sets]
     rngs = [np.random.default_rng(seed) for seed in seeds]
-    images = [images for images, _ in sets]
-    return fit_stacked(network(norm), images, targets, recipe=recipe, rngs=rngs, device=CPU)
+    images = [images for images, _ in image_sets]
+    return fit_stacked(
+        small_network(norm=norm), images, targets, recipe=recipe, rngs=rngs, device=CPU
+    )
 
 
 def test_training_equals_torch_adamw(make_images):
     """Three epochs of a network give the losses and tensors of torch's AdamW with a falling learning rate."""
     images, labels = make_images(size=20)
-    tensors, curve = trained(images, labels)
+    tensors, curve = trained_alone(images=images, labels=labels)
     rng = np.random.default_rng(0)
-    copy = {name: tensor.requires_grad_() for name, tensor in network().initial(rng).items()}
+    copy = {name: tensor.requires_grad_() for name, tensor in small_network().initial(rng).items()}
     optimizer = torch.optim.AdamW(copy.values(), lr=3e-3, weight_decay=1e-2)
     step = 0
     for _ in range(3):
@@ -56,7 +58,7 @@ def test_training_equals_torch_adamw(make_images):
         for first in range(0, 20, 8):
             optimizer.param_groups[0]["lr"] = 3e-3 * (1 - step / 9)
             rows = order[first : first + 8]
-            logits = network().logits(
+            logits = small_network().logits(
                 copy, images=torch.from_numpy(images[rows]) * 2 - 1, training=True
             )
             targets = torch.from_numpy(labels[rows].astype(np.float32))
@@ -87,11 +89,15 @@ def test_networks_trained_together_equal_networks_trained_alone(
         flip=True,
         precision=precision,
     )
-    sets = [make_images(size=size, seed=size) for size in sizes]
-    tensors, curve = stacked(sets, recipe, seeds=sizes, norm=norm)
+    image_sets = [make_images(size=size, seed=size) for size in sizes]
+    tensors, curve = trained_side_by_side(
+        image_sets=image_sets, recipe=recipe, seeds=sizes, norm=norm
+    )
     tolerance = 2e-3 if precision == "float32" else 0.05
-    for row, (images, labels) in enumerate(sets):
-        single, losses = trained(images, labels, recipe, seed=sizes[row], norm=norm)
+    for row, (images, labels) in enumerate(image_sets):
+        single, losses = trained_alone(
+            images=images, labels=labels, recipe=recipe, seed=sizes[row], norm=norm
+        )
         np.testing.assert_allclose(curve[row, : len(losses)], losses, atol=tolerance)
         assert np.isnan(curve[row, len(losses) :]).all()
         for name in single:
@@ -110,7 +116,9 @@ def test_the_overflow_of_one_network_does_not_change_another(make_images):
         epochs=3, batch_size=8, learning_rate=3e-2, weight_decay=1e-2, precision="float16"
     )
     pairs = ([(images, labels), (images * np.float32(factor), labels)] for factor in (1, 1e6))
-    tame, wild = (stacked(pair, recipe, seeds=(1, 2))[0] for pair in pairs)
+    tame, wild = (
+        trained_side_by_side(image_sets=pair, recipe=recipe, seeds=(1, 2))[0] for pair in pairs
+    )
     for name in tame:
         assert (tame[name][0] == wild[name][0]).all(), name
     assert any((tame[name][1] != wild[name][1]).any() for name in tame)
@@ -119,7 +127,9 @@ def test_the_overflow_of_one_network_does_not_change_another(make_images):
 def test_equal_arguments_give_equal_bytes_and_another_seed_other_bytes(make_images):
     """The same seed gives the same tensors, another seed other tensors."""
     images, labels = make_images(size=20)
-    first, again, other = (trained(images, labels, seed=seed)[0] for seed in (1, 1, 2))
+    first, again, other = (
+        trained_alone(images=images, labels=labels, seed=seed)[0] for seed in (1, 1, 2)
+    )
     assert all((first[name] == again[name]).all() for name in first)
     assert not (first["layer0.weight"] == other["layer0.weight"]).all()
 
@@ -130,7 +140,7 @@ def test_a_step_with_infinite_gradients_is_skipped(make_images, monkeypatch):
     recipe = AdamWRecipe(
         epochs=1, batch_size=8, learning_rate=1e-3, weight_decay=0.0, precision="float16"
     )
-    begin = network().initial(np.random.default_rng(0))
+    begin = small_network().initial(np.random.default_rng(0))
     begin["head.weight"] += 3e4  # beyond what float16 holds, times any activation
     monkeypatch.setattr(
         ConvNet,
@@ -139,7 +149,7 @@ def test_a_step_with_infinite_gradients_is_skipped(make_images, monkeypatch):
     )
     targets = labels.astype(np.float32)
     rng = np.random.default_rng(0)
-    result, _ = fit_network(network(), images, targets, recipe=recipe, rng=rng, device=CPU)
+    result, _ = fit_network(small_network(), images, targets, recipe=recipe, rng=rng, device=CPU)
     assert all((result[name] == begin[name]).all() for name in begin)
 
 
