@@ -36,6 +36,7 @@ CLASSIFIER = Spelling(
         "num_teachers": "n_teachers",
         "num_queries": "n_queries",
         "data.public_labels": "y_public",
+        "test.known": "y_test",
         "target_epsilon": "epsilon",
         "aggregator.*": "an aggregator with {name}={value}",
         "ledger.max_epsilon": "max_total_epsilon",

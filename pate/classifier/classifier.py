@@ -4,7 +4,7 @@ import os
 import sys
 import time
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from copy import copy
 from dataclasses import KW_ONLY, dataclass, replace
@@ -27,6 +27,7 @@ from pate.accounting import (
     Adjacency,
     AutoAccountant,
     Budget,
+    ComposedEvent,
     ExactAccountant,
     Ledger,
     PrivacyUnit,
@@ -45,6 +46,7 @@ from pate.classifier.fit_warnings import (
 )
 from pate.classifier.frames import as_pandas, encode_new, fit_schema
 from pate.classifier.group_votes import GroupVotesMethod
+from pate.classifier.held_out import FitScores, HeldOutArguments, HeldOutRecords
 from pate.classifier.inputs import (
     column_labels,
     dense,
@@ -54,6 +56,7 @@ from pate.classifier.inputs import (
     require_frames,
     require_order_of_rows,
     require_readable,
+    require_same_columns,
     rows_of,
     warn_of_shared_rows,
     with_own_types,
@@ -63,7 +66,7 @@ from pate.classifier.method import FitMethod
 from pate.classifier.past_fits import PlannedFit, warn_of_past_fits
 from pate.classifier.public_labels import read_public_labels
 from pate.classifier.publication import FitCharge
-from pate.classifier.samples import Pools
+from pate.classifier.samples import Pools, numbered_apart
 from pate.classifier.tasks import (
     LabelSets,
     Model,
@@ -80,10 +83,12 @@ from pate.html_table import html_table
 from pate.models.sklearn import takes_nan
 from pate.pricing import PricedRelease
 from pate.report import PrivacyStatement
+from pate.report.released_scores import ReleasedScores
 from pate.run.ledger_record import require_room
 from pate.run.plan_warnings import constant_student_warnings, one_label_warning
 from pate.run.published_price import privacy_of
 from pate.run.random_streams import RandomStreams, seed_name
+from pate.run.score_release import ScorePrice
 from pate.run.student_prior import StudentPrior
 from pate.setting_names import CLASSIFIER
 from pate.threads import all_cores, one_blas_thread
@@ -101,6 +106,7 @@ from pate.validation import (
 _ROWS_AT_ONCE = 1000  # of a sparse matrix, which are dense while they are predicted
 _ENSEMBLE_SIZE = 100  # teachers that are estimators, unless a number is passed
 _FORM_OF_INPUTS = ("n_features_in_", "feature_names_in_")  # which scikit-learn sets
+_NO_TEST_RECORDS = HeldOutArguments()
 _NOT_OF_RELEASE = "no student was fitted to this release"
 _ONE_ROW = PrivacyUnit("one row")
 _ONE_GROUP = PrivacyUnit(words="one value of groups, with all its rows", columns=("groups",))
@@ -174,6 +180,23 @@ def streams_of(random_state: Any) -> RandomStreams:
     return RandomStreams(seed)
 
 
+def _require_room_beside(ledger: Ledger, priced: PricedRelease, price: ScorePrice) -> None:
+    """Raises `InvalidValue` if a ledger has no room for scores after the release of the same fit."""
+    adjacency = priced.aggregator.adjacency
+    if ledger.entries or ledger.max_epsilon is None:
+        ledger.require_room(ComposedEvent((priced.event, price.event)))
+        return
+    # The first charge of a ledger may fit by a rule of its own, which later ones have not.
+    trial = Ledger(
+        adjacency=adjacency,
+        target_delta=ledger.target_delta,
+        accountant=ledger.accountant,
+        max_epsilon=ledger.max_epsilon,
+    )
+    trial.charge(priced.event, adjacency=adjacency)
+    trial.require_room(price.event)
+
+
 @dataclass(eq=False, repr=False)
 class PATEClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # scikit-learn is untyped
     """A private classifier: teachers vote on public samples, noisy votes are released, and a student learns from them.
@@ -198,7 +221,7 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
     Formal guarantees:
         * What a fitted classifier holds is (`epsilon_`, `delta_`)-private for `adjacency_`: under replace-one, for the
           replacement of one private record, or of one group of records if `groups` were passed. It holds no teacher, no
-          vote and no part.
+          vote and no part. For test records it is (`score_epsilon`, `delta_`)-private; whoever is in both pays both.
         * The price is fixed by the parameters and by the shapes of the data, and is charged before noise is drawn.
         * Not covered: public inputs, the number of records, and the set of classes (a fit that reads them from y warns;
           pass `classes` if they are not public), and whether labels may be missing. Nor is whatever was done to the
@@ -247,6 +270,8 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
             is chosen by looking at earlier fits.
         n_jobs (int, default=None): processes that fit teachers, as in joblib.
         random_state (int, default=None): a seed, or None for noise from the operating system.
+        score_epsilon (float, default=None): price of the student's scores on the private test records that `fit` gets,
+            for their people alone; None for no scores.
         allow_useless (bool, default=False): true makes a release whose noise hides even unanimous votes, with a
             warning. False refuses it before anything is fitted, and the error states what would work.
         verbose (int, default=0): 0 prints nothing; 1 a line for each stage of a fit; 2 and more also what joblib prints
@@ -263,6 +288,8 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
             without a ledger. If fits were chosen by looking at earlier ones, `max_total_epsilon` is the guarantee.
         release_ (Release): labels `[Q, L]`, answered `[Q]`, and the event that was charged.
         aggregator_ (Aggregator): the aggregator with the noise that was used.
+        scores_ (ReleasedScores or None): the released scores of the student, with intervals; None without
+            `score_epsilon`. `print(model.scores_.micro_f1)` shows one.
         student_ (model): the fitted model of released labels.
         classes_ (array): as in scikit-learn: `[C]`, or 0 and 1 for each label; for sets of words all words `[L]`.
         n_features_in_ (int): number of features, d.
@@ -291,6 +318,7 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
     max_total_epsilon: float | None = None
     n_jobs: int | None = None
     random_state: int | None = None
+    score_epsilon: float | None = None
     allow_useless: bool = False
     verbose: int = 0
 
@@ -303,6 +331,9 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
         groups: ArrayLike | None = None,
         groups_public: ArrayLike | None = None,
         y_public: ArrayLike | None = None,
+        X_test: ArrayLike | None = None,
+        y_test: ArrayLike | None = None,
+        groups_test: ArrayLike | None = None,
     ) -> Self:
         """Fits teachers, releases their votes with noise, and fits the student to the release.
 
@@ -314,7 +345,8 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
           it encodes a DataFrame by a schema of its public rows, of the same kind as `data=table`.
         * Its estimators vote as soon as they are fitted, and are then deleted.
         * It charges its ledger before noise is drawn. With `ledger=PATH`, all fits are charged to one account. Without
-          a path, the account is in memory, and no file is written.
+          a path, the account is in memory, and no file is written. Scores are charged to the same account, as test
+          records of a fit may be private records of another; without a path they have an account of their own.
         * If the student cannot be fitted, `release_` holds the release that was paid for.
 
         Only a run of `pate-train` does the following:
@@ -354,6 +386,11 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
             y_public: labels of the first public samples, `[num_labeled, num_labels]` or in another form of y, taken as
                 public; NaN where they are unknown. The student begins with what they teach, as far as the private
                 records bear it out. Without estimators alone; words and classes need `classes`.
+            X_test: the inputs of private test records, `[num_test, num_features]`, with `score_epsilon`. Their people
+                are others than those of X, and pay `score_epsilon` alone.
+            y_test: the labels of the test records, private, in the form of y.
+            groups_test: the group of each test record, `[num_test]`, if `groups` are passed. A group that is also in
+                `groups` or `groups_public` is refused.
 
         Raises:
             InvalidValue: a parameter is out of range, there are fewer groups than teachers, or there are no public
@@ -365,22 +402,31 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
         with shown_as(CLASSIFIER):
             reader = copy(self)  # this classifier stays as it is until the release is paid
             method = reader._method(
-                X, y, X_public, groups=groups, groups_public=groups_public, y_public=y_public
+                X,
+                y,
+                X_public,
+                groups=groups,
+                groups_public=groups_public,
+                y_public=y_public,
+                held_out=HeldOutArguments(inputs=X_test, labels=y_test, groups=groups_test),
             )
             try:
                 priced = method.price()
             except InvalidValue as error:
                 raise self._headed_by_epsilon(error) from error
+            scores = method.scores(unit)
         pools = method.pools
         if pools.known is not None and not isinstance(y, np.ma.MaskedArray):
             warnings.warn(_GAPS_READ, GapsFromLabels, stacklevel=2)
         self._warn_of_plan(method, priced, has_groups=groups is not None)
         streams = streams_of(self.random_state)
         with shown_as(CLASSIFIER):
-            ledger = self._ledger(method, priced, unit)
+            ledger = self._ledger(method, priced, unit, scores=scores)
         planned_fit = self._planned_fit(pools, priced, unit)
         if self.ledger is None:
             warn_of_past_fits(planned_fit.dearest_fits(), stacklevel=2)
+            if scores is not None:
+                warn_of_past_fits(self._planned_scores(scores).dearest_fits(), stacklevel=2)
         method.rehearse()
 
         # 2. The teachers learn from disjoint records, and vote on public samples.
@@ -444,6 +490,15 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
         self._student_is_of_release = True
         for line in constant_lines:
             warnings.warn(line, DoubtfulPlan, stacklevel=2)
+        if scores is not None:
+            account = ledger
+            if self.ledger is None:
+                account = Ledger(target_delta=self.target_delta, unit=unit)
+            try:
+                self._release_scores(scores, model, account, streams.generator("scores"))
+            except BaseException as error:
+                error.add_note(f"{record.spent_words}, and the student is fitted to its release")
+                raise
         return self
 
     def price_of(
@@ -463,6 +518,7 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
         """
         with shown_as(CLASSIFIER):
             reader = copy(self)
+            reader.score_epsilon = None  # which other people pay
             method = reader._method(
                 X, y, X_public, groups=groups, groups_public=groups_public, y_public=y_public
             )
@@ -477,6 +533,7 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
             spent_epsilon: the total of the ledger after the charge.
         """
         self._student_is_of_release = False
+        self.scores_: ReleasedScores | None = None
         self.release_ = release
         self._fit_charge = charge
         self.aggregator_ = charge.priced.aggregator
@@ -485,6 +542,27 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
         self.delta_ = charge.budget.delta
         self.spent_epsilon_ = spent_epsilon
         self.unit_ = charge.unit.protected_under(release.adjacency)
+
+    def _release_scores(
+        self, scores: FitScores, model: Model, account: Ledger, rng: np.random.Generator
+    ) -> None:
+        """Draws the scores of the student, commits them with their charge, and sets `scores_`.
+
+        Args:
+            scores: the priced scores, with the private test records.
+            model: the student.
+            account: the ledger that is charged.
+            rng: the source of the noise.
+        """
+        epsilon = format_epsilon(scores.price.epsilon)
+        with shown_as(CLASSIFIER), stage(f"scores, epsilon {epsilon}", self.verbose), all_cores():
+            released = scores.release(model, account, seed=self._seed, rng=rng)
+        self._planned_scores(scores).remember()
+        assert self._publication is not None  # as a student with scores can be published
+        self._publication = replace(self._publication, scores=released)
+        self.scores_ = released
+        if self.ledger is not None:
+            self.spent_epsilon_ = account.spent_epsilon
 
     def _train_student(self, method: FitMethod, release: Release, *, seed: int) -> Model:
         """Returns the student of a release.
@@ -573,8 +651,9 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
         charge = self._fit_charge
         publication = self._publication if self._student_is_of_release else None
         data = "data" if publication is None else publication.facts.data_name
+        privacy = privacy_of(drawn_release=release, release_charge=charge)
         return PrivacyStatement.from_privacy(
-            privacy_of(drawn_release=release, release_charge=charge),
+            replace(privacy, scores=self.scores_),
             data=data,
             num_answered=release.num_answered,
             num_labels=charge.priced.shape.num_labels,
@@ -854,25 +933,24 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
         *,
         groups: ArrayLike | None,
         groups_public: ArrayLike | None,
-        y_public: ArrayLike | None,
+        y_public: ArrayLike | None = None,
+        held_out: HeldOutArguments = _NO_TEST_RECORDS,
     ) -> FitMethod:
         """Checks the arguments and parameters of a fit, and returns its method."""
         require_order_of_rows("y", y, X, rows_name="X")
         require_order_of_rows("groups", groups, X, rows_name="X")
         require_order_of_rows("groups_public", groups_public, X_public, rows_name="X_public")
         reads_tables = not self._has_estimators
+        held_out.require_price(
+            self.score_epsilon, has_estimators=self._has_estimators, groups=groups
+        )
         if y_public is not None:
             rule = "None beside estimators: only the student of private groups can begin at labels"
             require(reads_tables, "y_public", "given", rule)
             rule = "None beside public_fraction, which takes public samples from X"
             require(X_public is not None, "y_public", "given", rule)
             require_order_of_rows("y_public", y_public, X_public, rows_name="X_public")
-            columns = getattr(y, "columns", None)
-            public_columns = getattr(y_public, "columns", None)
-            if columns is not None and public_columns is not None:
-                rule = f"the columns of y in their order: {', '.join(map(str, columns))}"
-                is_same = list(columns) == list(public_columns)
-                require(is_same, "y_public.columns", list(map(str, public_columns)), rule)
+            require_same_columns("y_public", y_public, y)
         inputs = as_pandas(X) if reads_tables else X
         labels = only_column(as_pandas(y) if reads_tables else y)
         public = as_pandas(X_public) if reads_tables else X_public
@@ -892,6 +970,15 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
                     has_classes=self.classes is not None,
                 )
             schema = fit_schema(pools.public) if is_frame(pools.public) else None
+            test = None
+            if self.score_epsilon is not None:
+                test = self._test_records(
+                    held_out,
+                    task,
+                    pools,
+                    y=y,
+                    groups={"groups": groups, "groups_public": groups_public},
+                )
             return GroupVotesMethod(
                 task=task,
                 pools=pools,
@@ -905,6 +992,8 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
                 classes_are_stated=self.classes is not None,
                 table_schema=schema,
                 public_labels=public_labels,
+                score_epsilon=self.score_epsilon,
+                test=test,
             )
         return EnsembleMethod(
             task=task,
@@ -919,6 +1008,46 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
             num_jobs=self.n_jobs,
             verbose=max(int(self.verbose) - 1, 0),  # of joblib
         )
+
+    def _test_records(
+        self,
+        held_out: HeldOutArguments,
+        task: Task,
+        pools: Pools,
+        *,
+        y: Any,
+        groups: Mapping[str, Any],
+    ) -> HeldOutRecords:
+        """Checks the private test records of a fit, and returns them.
+
+        Args:
+            held_out: the arguments of the fit that are about its test records.
+            task: the kind of labels of the fit.
+            pools: the private records and the public samples.
+            y: the private labels, as the user passes them.
+            groups: the groups of other rows of the fit, by the names of their parameters; None for no groups.
+        """
+        require_order_of_rows("y_test", held_out.labels, held_out.inputs, rows_name="X_test")
+        require_order_of_rows("groups_test", held_out.groups, held_out.inputs, rows_name="X_test")
+        require_same_columns("y_test", held_out.labels, y)
+        raw_inputs = as_pandas(held_out.inputs)
+        require_readable("X_test", raw_inputs)
+        options = self._validation_options(pools.inputs)
+        require_frames(pools.inputs, raw_inputs, name="X_test")
+        inputs = validate_data(self, raw_inputs, reset=False, **options)
+        require_moderate("X_test", numbers_of(inputs), allows_missing=True)
+        cost = "whoever is in both pays for the release and for the scores"
+        warn_of_shared_rows(pools.inputs, inputs, name="X_test", cost=cost)
+        num_records = inputs.shape[0]
+        has_gaps = pools.known is not None
+        targets, known = held_out.targets(task, num_records=num_records, has_gaps=has_gaps)
+        group_ids = np.arange(num_records)
+        if held_out.groups is not None:
+            others = {name: values for name, values in groups.items() if values is not None}
+            group_ids = numbered_apart(
+                "groups_test", held_out.groups, num_rows=num_records, others=others
+            )
+        return HeldOutRecords(inputs=inputs, targets=targets, groups=group_ids, known=known)
 
     def _headed_by_epsilon(self, error: InvalidValue) -> InvalidValue:
         """Returns the error for a useless release under the name `epsilon`, if the user named no number of teachers.
@@ -1016,7 +1145,26 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
             adjacency=priced.aggregator.adjacency,
         )
 
-    def _ledger(self, method: FitMethod, priced: PricedRelease, unit: PrivacyUnit) -> Ledger:
+    def _planned_scores(self, scores: FitScores) -> PlannedFit:
+        """Returns the scores of this fit as the process will remember them once they are charged."""
+        return PlannedFit.from_inputs(
+            scores.records.inputs,
+            epsilon=scores.price.epsilon,
+            delta=self.target_delta,
+            event=scores.price.event,
+            seed=self._seed,
+            unit=scores.price.unit,
+            adjacency=Adjacency.REPLACE_ONE,
+        )
+
+    def _ledger(
+        self,
+        method: FitMethod,
+        priced: PricedRelease,
+        unit: PrivacyUnit,
+        *,
+        scores: FitScores | None,
+    ) -> Ledger:
         """Opens the ledger of a fit; without a path, the ledger is in memory.
 
         All fits are charged to one account, whatever their data. Separate accounts for different data would take the
@@ -1029,7 +1177,10 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
         is_new_file = self.ledger is not None and not os.path.lexists(self.ledger)
         if is_new_file and self.max_total_epsilon is not None:
             # Tried in memory first, so that a refused fit leaves no file with its cap.
-            require_room(self._opened_ledger(None, method, priced, unit), priced)
+            empty_ledger = self._opened_ledger(None, method, priced, unit)
+            require_room(empty_ledger, priced)
+            if scores is not None:
+                _require_room_beside(empty_ledger, priced, scores.price)
         try:
             ledger = self._opened_ledger(self.ledger, method, priced, unit)
         except InvalidValue as error:
@@ -1045,6 +1196,8 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
         is_new = not ledger.has_seed(seed_name(self._seed))
         require(is_new, "random_state", self.random_state, rule)
         require_room(ledger, priced)
+        if scores is not None:
+            _require_room_beside(ledger, priced, scores.price)
         return ledger
 
     def _opened_ledger(

@@ -14,9 +14,10 @@ from typing import Any
 
 import numpy as np
 
-from pate.accounting import Adjacency
+from pate.accounting import Adjacency, PrivacyUnit
 from pate.aggregators import CenteredVotes, Release
 from pate.classifier.frames import encode_records
+from pate.classifier.held_out import FitScores, HeldOutRecords
 from pate.classifier.inputs import dense
 from pate.classifier.method import FitMethod
 from pate.classifier.publication import FitCharge, MethodFacts, Publication
@@ -31,6 +32,7 @@ from pate.pricing import PricedRelease
 from pate.progress import Monitor
 from pate.run.plan import Plan, price
 from pate.run.plan_warnings import uneven_inputs_doubts
+from pate.run.score_release import ScorePrice
 from pate.validation import require
 from pate.votes.label_gaps import UNKNOWN, GapLabels
 from pate.votes.source import VoteSource
@@ -56,6 +58,8 @@ class GroupVotesMethod(FitMethod):
         table_schema: encodes the rows of DataFrames as numbers; None if the inputs are arrays.
         public_labels: the labels of the first public samples at which the student begins, `[num_labeled, num_labels]`,
             bool, or int8 if they have gaps; None for none.
+        score_epsilon: the epsilon of the student's scores on `test`; None for no scores.
+        test: the private test records; None without `score_epsilon`.
     """
 
     adjacency: Adjacency
@@ -65,6 +69,8 @@ class GroupVotesMethod(FitMethod):
     classes_are_stated: bool
     table_schema: TableSchema | None
     public_labels: GapLabels | None = None
+    score_epsilon: float | None = None
+    test: HeldOutRecords | None = None
 
     @property
     def schema(self) -> TableSchema | None:
@@ -73,7 +79,7 @@ class GroupVotesMethod(FitMethod):
 
     @cached_property
     def dataset(self) -> Dataset:
-        """The private records and the public samples as a data set of a run, with a placeholder for the test set."""
+        """The private records and the public samples as a data set of a run; the test set may be a placeholder."""
         pools = self.pools
         targets = pools.targets
         private_ids = np.arange(len(targets))
@@ -105,7 +111,7 @@ class GroupVotesMethod(FitMethod):
                 group_ids=pools.public_groups + _SPLIT_STEP,
                 known=public_known,
             ),
-            test=_no_test_set(width=public.shape[1], num_labels=targets.shape[1]),
+            test=self._test_set(width=public.shape[1]),
             preprocessing=self.schema,
         )
 
@@ -129,6 +135,7 @@ class GroupVotesMethod(FitMethod):
             target_delta=self.budget.delta,
             accountant=self.budget.accountant,
             allow_useless=self.allow_useless,
+            score_epsilon=self.score_epsilon,
         )
         if self.num_queries is not None:
             plan = replace(plan, num_queries=self.num_queries)
@@ -171,6 +178,22 @@ class GroupVotesMethod(FitMethod):
     def vote(self, priced: PricedRelease, partition: Partition, seeds: list[int]) -> VoteSource:
         """Returns the votes of the groups, which are computed from their records when the release asks for them."""
         return self.plan.teacher.votes_of(self.dataset, partition, priced.shape.num_queries)
+
+    def scores(self, unit: PrivacyUnit) -> FitScores | None:
+        """Returns the student's scores on private test records, priced and not drawn; None if none are released.
+
+        Args:
+            unit: the unit of privacy among the test records.
+        """
+        price = ScorePrice.of_plan(self.plan, self.dataset)
+        if price is None or self.test is None:
+            return None
+        return FitScores(
+            price=replace(price, unit=unit),
+            records=self.test,
+            dataset=self.dataset,
+            num_queries=self.plan.num_queries,
+        )
 
     def publication(self, model: Model, release: Release, charge: FitCharge) -> Publication:
         """Returns all that a fit may publish: the release, its price, the student and public facts.
@@ -215,6 +238,32 @@ class GroupVotesMethod(FitMethod):
                 num_records=len(private.features),
             )
 
+    def _test_set(self, width: int) -> Split:
+        """Returns the private test records; a placeholder, one sample of zeros, if there are none.
+
+        Without a test set, no step of a fit reads one.
+
+        Args:
+            width: the number of features.
+        """
+        first_id = 2 * _SPLIT_STEP
+        test = self.test
+        if test is None:
+            number = np.array([first_id])
+            return Split(
+                inputs=np.zeros((1, width), np.float32),
+                labels=np.zeros((1, self.pools.targets.shape[1]), np.bool_),
+                record_ids=number,
+                group_ids=number,
+            )
+        return Split(
+            inputs=self._encode(test.inputs, name="X_test").features,
+            labels=test.targets,
+            record_ids=np.arange(len(test.targets)) + first_id,
+            group_ids=test.groups + first_id,
+            known=test.known,
+        )
+
     @cached_property
     def _private(self) -> Encoded:
         """The features of the private records, with the counts of cells that public rows do not have."""
@@ -236,14 +285,3 @@ class GroupVotesMethod(FitMethod):
             wrong=np.zeros(0, np.bool_),
             unknown_and_missing=np.zeros((0, 2), np.int64),
         )
-
-
-def _no_test_set(width: int, num_labels: int) -> Split:
-    """Returns a placeholder for a test set, one sample of zeros: a fit has no test set, and no step of it reads one."""
-    number = np.array([2 * _SPLIT_STEP])
-    return Split(
-        inputs=np.zeros((1, width), np.float32),
-        labels=np.zeros((1, num_labels), np.bool_),
-        record_ids=number,
-        group_ids=number,
-    )

@@ -84,6 +84,22 @@ def require_order_of_rows(name: str, values: Any, rows: Any, *, rows_name: str) 
     require(not has_same_labels, name, type(values).__name__, rule)
 
 
+def require_same_columns(name: str, labels: Any, y: Any) -> None:
+    """Raises `InvalidValue` if labels and the private labels are DataFrames with different columns.
+
+    Args:
+        name: the name of the parameter that holds the labels.
+        labels: the labels.
+        y: the private labels.
+    """
+    columns = getattr(y, "columns", None)
+    other_columns = getattr(labels, "columns", None)
+    if columns is not None and other_columns is not None:
+        rule = f"the columns of y in their order: {', '.join(map(str, columns))}"
+        is_same = list(columns) == list(other_columns)
+        require(is_same, f"{name}.columns", list(map(str, other_columns)), rule)
+
+
 def rows_of(inputs: Any, rows: Any) -> Any:
     """Returns some rows of inputs; rows of a sparse matrix are returned as a dense array.
 
@@ -138,11 +154,16 @@ def rows_as_bytes(inputs: Any) -> NDArray[Any]:
     return np.ascontiguousarray(digests.to_numpy()[:, None])
 
 
-def require_frames(private: Any, public: Any) -> bool:
-    """Returns True if the inputs are DataFrames, and checks that private and public inputs go together.
+def require_frames(private: Any, public: Any, *, name: str = "X_public") -> bool:
+    """Returns True if the inputs are DataFrames, and checks that private and other inputs go together.
+
+    Args:
+        private: the private inputs.
+        public: public inputs, or those of test records; None for none.
+        name: the name of the parameter that holds the latter.
 
     Raises:
-        InvalidValue: public inputs are of another kind than private inputs, or have no rows, or have other columns or
+        InvalidValue: the latter are of another kind than private inputs, or have no rows, or have other columns or
             another order of columns.
     """
     framed = is_frame(private)
@@ -150,33 +171,41 @@ def require_frames(private: Any, public: Any) -> bool:
         raise InvalidValue("X.columns", rule="each name once")
     if public is not None:
         rule = "a DataFrame with the columns of X" if framed else "an array, as X is one"
-        require(is_frame(public) == framed, "X_public", type(public).__name__, rule)
+        require(is_frame(public) == framed, name, type(public).__name__, rule)
     if not framed or public is None:
         return framed
     private_columns = list(private.columns)
     public_columns = list(public.columns)
-    lacking = [name for name in private_columns if name not in public_columns]
+    lacking = [column for column in private_columns if column not in public_columns]
     if lacking:
-        raise InvalidValue("X_public", rule=f"also the column {lacking[0]}, as X has it")
+        raise InvalidValue(name, rule=f"also the column {lacking[0]}, as X has it")
     if public_columns != private_columns:
-        surplus = [name for name in public_columns if name not in private_columns]
+        surplus = [column for column in public_columns if column not in private_columns]
         reason = f"it has also {surplus[0]}" if surplus else "they stand in another order"
         raise InvalidValue(
-            "X_public.columns", rule=f"those of X, {reason}; X_public[X.columns] takes them"
+            f"{name}.columns", rule=f"those of X, {reason}; {name}[X.columns] takes them"
         )
     if not len(public):
-        raise InvalidValue("X_public", rule="at least one sample, it has no row")
+        raise InvalidValue(name, rule="at least one sample, it has no row")
     return True
 
 
-def warn_of_shared_rows(private: NDArray[np.float32], public: NDArray[np.float32]) -> None:
-    """Warns if most public inputs are also private inputs, as when one X was passed twice.
+def warn_of_shared_rows(
+    private: NDArray[np.float32],
+    public: NDArray[np.float32],
+    *,
+    name: str = "X_public",
+    cost: str = "inputs that are public are not protected",
+) -> None:
+    """Warns if most public inputs, or test inputs, are also private inputs, as when one X was passed twice.
 
     If most private inputs are equal to another one, as in a table of few words, equal inputs are no sign of that.
 
     Args:
         private: the private inputs, `[num_private, num_features]`.
-        public: the public inputs, `[num_public, num_features]`.
+        public: the public inputs, or those of test records, `[num_public, num_features]`.
+        name: the name of the parameter that holds the latter.
+        cost: what follows from it.
     """
     if sparse.issparse(private) != sparse.issparse(public):
         private = sparse.csr_array(private)
@@ -187,7 +216,7 @@ def warn_of_shared_rows(private: NDArray[np.float32], public: NDArray[np.float32
     num_shared = sum(row.tobytes() in private_rows for row in rows_as_bytes(public))
     num_public = public.shape[0]
     if 2 * num_shared > num_public:
-        line = f"{num_shared} of {num_public} rows of X_public are rows of X: inputs that are public are not protected"
+        line = f"{num_shared} of {num_public} rows of {name} are rows of X: {cost}"
         warnings.warn(line, SharedRows, stacklevel=4)
 
 

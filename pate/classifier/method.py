@@ -10,8 +10,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from pate.accounting import Budget
+from pate.accounting import Budget, PrivacyUnit
 from pate.aggregators import Release
+from pate.classifier.held_out import FitScores
 from pate.classifier.publication import FitCharge, Publication
 from pate.classifier.samples import Pools
 from pate.classifier.tasks import Model, Task
@@ -83,6 +84,14 @@ class FitMethod(ABC):
             partition: the assignment of private records to teachers.
             seeds: the seed of each teacher.
         """
+
+    def scores(self, unit: PrivacyUnit) -> FitScores | None:
+        """Returns the student's scores on private test records, priced and not drawn; None if none are released.
+
+        Args:
+            unit: the unit of privacy among the test records.
+        """
+        return None
 
     def remarks(self) -> Iterator[str]:
         """Yields remarks for the owner of the records on how the private inputs were read; most methods have none."""

@@ -1,4 +1,4 @@
-"""Labels of public samples that a fit begins at, read in the form of its private labels."""
+"""Labels of public samples that a fit begins at, and of test records, in the form of its private labels."""
 
 from __future__ import annotations
 
@@ -29,24 +29,39 @@ def read_public_labels(
     """
     rule = "classes=[…] beside it: a class that no private record has would show otherwise"
     require(has_classes or not task.reads_classes, "y_public", "given", rule)
-    values, known = without_gaps(only_column(y_public))
-    require(hasattr(values, "__len__"), "y_public", type(values).__name__, "labels of samples")
-    num_labeled = values.shape[0] if hasattr(values, "shape") else len(values)
+    labels = read_labels("y_public", y_public, task)
     rule = f"labels of 1 to {num_public} samples, the first of X_public"
-    require(1 <= num_labeled <= num_public, "len(y_public)", num_labeled, rule)
+    require(1 <= len(labels) <= num_public, "len(y_public)", len(labels), rule)
+    return labels
+
+
+def read_labels(name: str, y: Any, task: Task) -> GapLabels:
+    """Returns labels of samples, `[num_samples, num_labels]`; int8 if some may be unknown.
+
+    Args:
+        name: the name of the parameter that holds the labels.
+        y: the labels, in the form of the private labels.
+        task: the kind of labels of the fit.
+
+    Raises:
+        InvalidValue: the labels have another form than the private ones.
+    """
+    values, known = without_gaps(only_column(y))
+    require(hasattr(values, "__len__"), name, type(values).__name__, "labels of samples")
+    num_samples = values.shape[0] if hasattr(values, "shape") else len(values)
     if isinstance(task, LabelSets):
         try:
             return task.encode(values).astype(np.bool_)
         except InvalidValue as error:
-            raise InvalidValue("y_public", error.value, rule=error.rule) from None
+            raise InvalidValue(name, error.value, rule=error.rule) from None
     kinds = None if isinstance(task, OneClass) else "biuf"
-    labels = require_array("y_public", dense(values), dtype_kinds=kinds)
+    labels = require_array(name, dense(values), dtype_kinds=kinds)
     if isinstance(task, OneClass):
-        require(labels.ndim == 1, "y_public.shape", labels.shape, "one class for each sample")
+        require(labels.ndim == 1, f"{name}.shape", labels.shape, "one class for each sample")
         one_hot = labels[:, None] == task.classes
-        require_entries("y_public", one_hot.any(axis=1), "classes among those of classes=")
+        require_entries(name, one_hot.any(axis=1), "classes among those of classes=")
         return np.asarray(one_hot)
-    shape = (num_labeled, task.num_labels)
-    require(labels.shape == shape, "y_public.shape", labels.shape, f"{shape}, the labels of y")
-    require_entries("y_public", (labels == 0) | (labels == 1), "0, 1 or NaN")
+    shape = (num_samples, task.num_labels)
+    require(labels.shape == shape, f"{name}.shape", labels.shape, f"{shape}, the labels of y")
+    require_entries(name, (labels == 0) | (labels == 1), "0, 1 or NaN")
     return labels_with_gaps(labels.astype(np.bool_), known)

@@ -7,7 +7,7 @@ facts.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +28,7 @@ from pate.models import Student, Voter
 from pate.models.student_model import StudentModel
 from pate.pricing import PricedRelease
 from pate.report import Privacy
+from pate.report.released_scores import ReleasedScores
 from pate.run.published_price import privacy_of, summary_of, write_price
 from pate.run.tuned_runs import TunedRuns
 from pate.validation import require, require_text
@@ -109,17 +110,20 @@ class Publication:
         charge: the price of the release.
         model: the student that learned from the release.
         facts: the public facts of the method.
+        scores: the released scores of the student on private test records; None where none were released.
     """
 
     release: Release
     charge: FitCharge
     model: StudentModel
     facts: MethodFacts
+    scores: ReleasedScores | None = None
 
     @property
     def privacy(self) -> Privacy:
-        """The price of the release and the parameters of its mechanism."""
-        return privacy_of(drawn_release=self.release, release_charge=self.charge)
+        """The price of the release, the parameters of its mechanism, and the released scores."""
+        privacy = privacy_of(drawn_release=self.release, release_charge=self.charge)
+        return replace(privacy, scores=self.scores)
 
     @property
     def stated_public(self) -> tuple[str, ...]:

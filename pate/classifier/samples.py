@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, cast
 
@@ -87,8 +88,13 @@ class Pools:
         if public is not None:
             public_ids = np.arange(public.shape[0])
             if public_groups is not None:
-                group_ids, public_ids = _numbered_apart(
-                    groups, public_groups, num_public=public.shape[0]
+                rule = "None without groups, as then each row by itself is protected"
+                require(groups is not None, "groups_public", "given", rule)
+                public_ids = numbered_apart(
+                    "groups_public",
+                    public_groups,
+                    num_rows=public.shape[0],
+                    others={"groups": groups},
                 )
             return cls(
                 inputs=inputs,
@@ -147,32 +153,36 @@ def _group_names(name: str, groups: Any, *, num_rows: int) -> NDArray[Any]:
     return group_names
 
 
-def _numbered_apart(
-    groups: Any, public_groups: Any, *, num_public: int
-) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Returns the numbers of private and of public groups, `[num_private]` and `[num_public]`.
+def numbered_apart(
+    name: str, groups: Any, *, num_rows: int, others: Mapping[str, Any]
+) -> NDArray[np.int64]:
+    """Returns the numbers of groups that share none with other parts of the data, `[num_rows]`.
+
+    Args:
+        name: the name of the parameter that holds the groups.
+        groups: the group of each row.
+        num_rows: the number of rows.
+        others: the groups of the other parts, by the names of their parameters.
 
     Raises:
-        InvalidValue: a group is both private and public, or there are no private groups.
+        InvalidValue: a group is also in another part.
     """
-    rule = "None without groups, as then each row by itself is protected"
-    require(groups is not None, "groups_public", "given", rule)
-    private_names = _group_names("groups", groups, num_rows=len(groups))
-    public_names = _group_names("groups_public", public_groups, num_rows=num_public)
-    try:
-        names = np.concatenate([private_names, public_names])
-    except TypeError as error:  # numbers and dates have no common type
-        rule = f"{private_names.dtype}, as groups has"
-        raise InvalidValue("groups_public.dtype", public_names.dtype, rule=rule) from error
-    private_ids = _numbered_groups(private_names)
-    public_ids = _numbered_groups(public_names, name="groups_public")
-    common_ids = _numbered_groups(names)
-    num_private = len(private_names)
-    num_shared = len(np.intersect1d(common_ids[:num_private], common_ids[num_private:]))
-    if num_shared:
-        rule = f"no group that is private, {num_shared} are in groups, too"
-        raise InvalidValue("groups_public", rule=rule)
-    return private_ids, public_ids
+    group_names = _group_names(name, groups, num_rows=num_rows)
+    numbers = _numbered_groups(group_names, name=name)
+    for other_name, other_groups in others.items():
+        other_names = _group_names(other_name, other_groups, num_rows=len(other_groups))
+        try:
+            names = np.concatenate([other_names, group_names])
+        except TypeError as error:  # numbers and dates have no common type
+            rule = f"{other_names.dtype}, as {other_name} has"
+            raise InvalidValue(f"{name}.dtype", group_names.dtype, rule=rule) from error
+        common_ids = _numbered_groups(names)
+        num_others = len(other_names)
+        num_shared = len(np.intersect1d(common_ids[:num_others], common_ids[num_others:]))
+        if num_shared:
+            rule = f"no group of {other_name}, {num_shared} are in both"
+            raise InvalidValue(name, rule=rule)
+    return numbers
 
 
 def _numbered_groups(group_names: NDArray[Any], name: str = "groups") -> NDArray[np.int64]:

@@ -217,6 +217,8 @@ class PATESearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]  # sc
             random_state=None,
             verbose=0,  # lines would tell the number of fits
         )
+        rule = "None: the score by which fits are compared is no fair estimate for the best of them"
+        require(model.score_epsilon is None, "score_epsilon", model.score_epsilon, rule)
         return model
 
     def predict(self, X: ArrayLike) -> Any:

@@ -24,7 +24,7 @@ from pate.accounting.rounding import format_delta, format_epsilon
 from pate.data import Dataset, Split
 from pate.data.split import enter_array
 from pate.files.arrays import arrays_of_npz, npz_bytes
-from pate.models import StudentModel
+from pate.models.student_model import Predictor
 from pate.report.released_scores import ReleasedScores
 from pate.run.plan import Plan
 from pate.run.score_estimates import ScoreEstimates
@@ -116,7 +116,7 @@ class ScoreCharge:
             self.account.require_room(self.price.event)
 
     def release(
-        self, model: StudentModel, dataset: Dataset, *, num_queries: int, rng: np.random.Generator
+        self, model: Predictor, dataset: Dataset, *, num_queries: int, rng: np.random.Generator
     ) -> ReleasedScores:
         """Returns the scores of a student, drawn once and charged with the draw.
 
@@ -160,7 +160,7 @@ class ScoreCharge:
         return self._scores(estimates, dataset.test.num_groups, subgroups)
 
     def _drawn(
-        self, model: StudentModel, test: Split, design: ScoreDesign, rng: np.random.Generator
+        self, model: Predictor, test: Split, design: ScoreDesign, rng: np.random.Generator
     ) -> bytes:
         """Draws the noisy sums, commits them with their charge, and returns what the ledger holds."""
         noise_multiplier = self.price.event.noise_multiplier

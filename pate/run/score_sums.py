@@ -23,7 +23,7 @@ from pate.accounting import ScoresEvent
 from pate.accounting.special import ndtr
 from pate.data import Split
 from pate.mechanisms.noise.whole_numbers import RoundedGaussian
-from pate.models import StudentModel
+from pate.models.student_model import Predictor
 from pate.run.score_model import Influences, ScoreModel
 
 Array = NDArray[np.float64]
@@ -288,7 +288,7 @@ class ScoreDesign:
     @classmethod
     def from_public(
         cls,
-        model: StudentModel,
+        model: Predictor,
         public: Split,
         *,
         noise_multiplier: float,
@@ -377,7 +377,7 @@ def _balanced_clip(lengths: Array, *, noise_of_clip: float) -> tuple[float, floa
 
 
 def exact_sums(
-    design: ScoreDesign, model: StudentModel, test: Split, subgroups: Sequence[Subgroups] = ()
+    design: ScoreDesign, model: Predictor, test: Split, subgroups: Sequence[Subgroups] = ()
 ) -> dict[str, Integers]:
     """Returns the sums over all groups of test records, in steps, int64 by block. Private: no noise is in them.
 
@@ -437,7 +437,7 @@ def _factors(rows: Array, clip: float) -> Array:
     return np.asarray(np.minimum(1.0, clip / np.maximum(lengths, 1e-300)) * (1 - 2.0**-40))
 
 
-def _predictions(model: StudentModel, split: Split, rows: Integers) -> tuple[Array, Bits]:
+def _predictions(model: Predictor, split: Split, rows: Integers) -> tuple[Array, Bits]:
     """Returns the student's probabilities, in [0, 1], and its predictions for rows of a split, `[n, L]` each."""
     probabilities = []
     predicted = []

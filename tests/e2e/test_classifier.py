@@ -10,6 +10,7 @@ import pytest
 
 import pate
 from pate import PATEClassifier
+from pate.report import PrivacyStatement
 from tests.e2e.commands import succeeded
 from tests.e2e.golden_runs import write_data
 
@@ -20,8 +21,14 @@ pytestmark = pytest.mark.filterwarnings(
 )
 
 
-def run_of(data: Path, output: Path) -> Path:
-    """Returns the folder `release/` of a seeded run of `pate-train` on the arrays in a folder."""
+def run_of(data: Path, output: Path, *further: str) -> Path:
+    """Returns the folder `release/` of a seeded run of `pate-train` on the arrays in a folder.
+
+    Args:
+        data: the folder of the arrays.
+        output: the folder of the run.
+        further: further settings.
+    """
     settings = [
         "data=arrays",
         *(f"data.{split}={data / split}.npz" for split in SPLITS),
@@ -32,6 +39,7 @@ def run_of(data: Path, output: Path) -> Path:
         "logger=none",
         "all_records=false",
         f"output_dir={output}",
+        *further,
     ]
     succeeded("train", settings)
     return output / "release"
@@ -84,6 +92,25 @@ def test_groups_give_the_release_and_student_of_a_run(tmp_path: Path) -> None:
     cards = {"README.md", "privacy_card.md", "privacy.json", "manifest.json"}
     for name in published.keys() - cards:
         assert published[name] == released[name], name
+
+
+def test_scores_of_a_fit_are_those_of_a_run(tmp_path: Path) -> None:
+    """With one seed, a fit publishes the scores, cards and all other files of a run with `score_epsilon`."""
+    write_data(tmp_path)
+    released = run_of(tmp_path, tmp_path / "run", "score_epsilon=2.0")
+    private, public, test = (np.load(tmp_path / f"{split}.npz") for split in SPLITS)
+    model = PATEClassifier(epsilon=4.0, target_delta=1e-5, random_state=SEED, score_epsilon=2.0)
+    model.fit(
+        private["inputs"],
+        private["labels"],
+        X_public=public["inputs"],
+        X_test=test["inputs"],
+        y_test=test["labels"],
+    )
+    model.publish(tmp_path / "release")
+    statement = PrivacyStatement.read(released, remedy="")
+    assert statement.scores is not None and statement.scores == model.scores_
+    assert bytes_in(tmp_path / "release") == bytes_in(released)
 
 
 @pytest.mark.process
