@@ -1,6 +1,7 @@
 """PATEClassifier with scores at a price: what is charged, what is published, and what is refused before a charge."""
 
 import json
+import pickle
 from pathlib import Path
 from typing import Any
 
@@ -73,6 +74,15 @@ def test_without_a_ledger_private_people_pay_for_the_release_alone() -> None:
     assert model.scores_.epsilon <= 1.0
     assert model.scores_.num_groups == NUM_TEST // 2
     assert "one value of groups" in model.scores_.unit
+
+
+@pytest.mark.slow
+def test_a_fit_with_scores_holds_no_test_record() -> None:
+    """The pickle of a fitted classifier has no row of inputs or labels of the test records."""
+    data = arguments()
+    content = pickle.dumps(PATEClassifier(epsilon=2.0, score_epsilon=1.0).fit(**data))
+    assert data["X_test"][0].astype(np.float32).tobytes() not in content
+    assert (data["y_test"] == 1).tobytes()[:60] not in content
 
 
 @pytest.mark.slow
