@@ -18,8 +18,7 @@ same price. docs/how-centered-votes-work.md goes through both forms; docs/proofs
 from __future__ import annotations
 
 import math
-from collections import deque
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, ClassVar, Literal
@@ -28,7 +27,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pate import accounting as pa
-from pate import validation
 from pate.accounting.special import few_ndtr
 from pate.aggregators.aggregator import Aggregator, Rng
 from pate.aggregators.answers import Answers
@@ -43,10 +41,17 @@ from pate.aggregators.prevalence import Prevalence, ReleasedShares
 from pate.aggregators.record import Arrays, ReleaseRecord
 from pate.aggregators.release import Release
 from pate.errors import InvalidValue
-from pate.files.digests import full_text
+from pate.files.digests import field_texts, full_text, text_of_fields
 from pate.mechanisms.noise.whole_numbers import RoundedGaussian
 from pate.mechanisms.parameters import COUNT, NOISE, POSITIVE
-from pate.validation import normalize_field, require, require_generator, require_positive
+from pate.validation import (
+    normalize_field,
+    require,
+    require_entries,
+    require_generator,
+    require_kind,
+    require_positive,
+)
 from pate.votes.arrays import VoteBlocks
 from pate.votes.blocks import is_whole, vote_blocks
 from pate.votes.clipping import ClippedSum
@@ -61,7 +66,6 @@ from pate.votes.source import CenterableVotes, GroupVotes, TeacherVotes, VoteSou
 
 Array = NDArray[np.float64]
 
-_HALF = 0.5
 # Directions that a student reads scores in: the default of `LowRankStudent`. It only serves the expectation.
 _STUDENT_DIRECTIONS = 128
 
@@ -86,6 +90,18 @@ class CenteredVotes(Aggregator):
 
     Votes are bits or finite floats of any range. The result does not depend on how votes are cut into blocks.
 
+    In rounds, a teacher votes on the errors of a public student with probabilities p(x). The vote is the mean over the
+    teacher's records of features(x) (y - p(x))^T (`MomentVotes`):
+        1. Each label is scaled by (its variance)**(-1/4), so that rare labels are not lost among common ones.
+        2. A vote is clipped to `clip_factor` times half of its usual length, which is computed for labels drawn by p.
+        3. The clipped votes are summed in whole steps, and get rounded Gaussian noise. The noise of a round is
+           sqrt(rounds) times as large as for one round alone. So all rounds cost one Gaussian event, charged with the
+           first.
+        4. The noisy sum is one step of the student's `Descent`, which starts at the prevalence.
+
+    The clip and the student of a round are computed from earlier releases. A round is drawn once and stored, and later
+    reads return the stored round.
+
     Attributes:
         noise_multiplier: standard deviation of the noise over sensitivity, for the whole release, > 0.
         prevalence_share: the part of the budget for the prevalence, in [0, 1); 0 where the center is public.
@@ -106,14 +122,7 @@ class CenteredVotes(Aggregator):
         start: the public source of the weights at which the student of rounds begins, such as labels of public rows;
             None to begin at the prevalence.
 
-    In rounds, a teacher votes on the errors of a public student with probabilities p(x). The vote is the mean over the
-    teacher's records of features(x) (y - p(x))^T (`MomentVotes`). Each label is scaled by (its variance)**(-1/4), so
-    that rare labels are not lost among common ones. The clip of a vote is `clip_factor` times half of its usual length,
-    which is computed for labels drawn by p. The clipped votes are summed in whole steps, and get rounded Gaussian
-    noise. Each round is one step of the student's `Descent`, which starts at the prevalence. The clip and the student
-    of a round are computed from earlier releases. The noise of a round is sqrt(rounds) times as large as for one round
-    alone. So all rounds cost one Gaussian event, charged with the first. A round is drawn once and stored, and later
-    reads return the stored round. Source: docs/proofs/centered_votes.md and vote_rounds.md.
+    Source: docs/proofs/centered_votes.md and vote_rounds.md.
 
     >>> votes = np.array([[[0.9, 0.1]], [[0.8, 0.3]], [[0.7, 0.2]]])
     >>> aggregator = CenteredVotes(noise_multiplier=0.1, center=0.5, prevalence_share=0.0)
@@ -153,15 +162,13 @@ class CenteredVotes(Aggregator):
                 raise InvalidValue(name, error.value, rule=error.rule) from None
             normalize_field(self, "recipe", recipe)
         rule = "a Recipe, or fields of one by name"
-        validation.require_kind("recipe", self.recipe, Recipe, rule)
+        require_kind("recipe", self.recipe, Recipe, rule)
         share = self.prevalence_share
         is_share = isinstance(share, (int, float)) and 0 <= share < 1
         require(is_share, "prevalence_share", share, "a number in [0, 1)")
         if self.weights is not None:
             weights = np.asarray(self.weights, dtype=np.float64)
-            validation.require_entries(
-                "weights", (weights >= 0) & (weights <= 1), "numbers in [0, 1]"
-            )
+            require_entries("weights", (weights >= 0) & (weights <= 1), "numbers in [0, 1]")
             normalize_field(self, "weights", weights)
 
     def __eq__(self, other: object) -> bool:
@@ -222,7 +229,7 @@ class CenteredVotes(Aggregator):
         require(
             answers.ndim == 2, "public_answers.shape", answers.shape, "[num_queries, num_labels]"
         )
-        validation.require_entries("public_answers", (answers >= 0) & (answers <= 1), "in [0, 1]")
+        require_entries("public_answers", (answers >= 0) & (answers <= 1), "in [0, 1]")
         rule = "none, beside the public answers"
         require(self.center is None, "center", np.shape(self.center), rule)
         require(
@@ -254,13 +261,13 @@ class CenteredVotes(Aggregator):
         if self.prevalence_share > 0:
             rule = "an array [num_teachers, num_queries, num_labels], read twice; or prevalence_share=0"
             require(is_whole(votes), "votes", type(votes).__name__, rule)
-            # all of it is checked before its first reading is charged
+            # all votes are checked before their first reading is charged
             blocks = vote_blocks(votes, num_teachers=num_teachers, adjacency=self.adjacency)
-            deque(blocks, maxlen=0)
+            _check_all(blocks)
         source = VoteBlocks(votes, num_teachers=num_teachers, weights=self.weights)
         warn_if_useless(self, source.shape)
         record = self._memory_record(source.shape, ledger)
-        return self._release_at_once(source, record, prevalence_rng=rng, votes_rng=rng)
+        return self._release_once(source, record, prevalence_rng=rng, votes_rng=rng)
 
     def release(self, votes: VoteSource, rng: Rng, record: ReleaseRecord) -> Release:
         """Releases the prevalence of the teachers' records, and then the votes around it; see `Aggregator.release`.
@@ -272,14 +279,14 @@ class CenteredVotes(Aggregator):
         require_generator(rng)
         votes = votes.require_type(CenterableVotes)
         prevalence_rng, votes_rng = rng.spawn(2)
-        rounds = self.in_rounds(votes)
+        rounds = self.round_votes(votes)
         if rounds is None:
             rule = (
                 "null, as only votes in rounds have a start: kernel, convex or trained teachers on numbers, "
                 f"{self.recipe.fewest_teachers_in_rounds} of them or aggregator.rounds above 1, and no aggregator.clip"
             )
             require(self.start is None, "start", "given", rule)
-            return self._release_at_once(
+            return self._release_once(
                 votes, record, prevalence_rng=prevalence_rng, votes_rng=votes_rng
             )
         if record.committed("release") is None:
@@ -289,7 +296,7 @@ class CenteredVotes(Aggregator):
 
         def draw() -> Arrays:
             first_prevalence = self._first_prevalence(rounds, shares)
-            release = self._rounds.release(
+            release = self._rounds_mechanism.release(
                 rounds,
                 first_prevalence,
                 num_queries=votes.num_queries,
@@ -305,7 +312,7 @@ class CenteredVotes(Aggregator):
             arrays, event=event, adjacency=self.adjacency, recipe=self.recipe
         )
 
-    def _release_at_once(
+    def _release_once(
         self,
         votes: CenterableVotes,
         record: ReleaseRecord,
@@ -329,14 +336,14 @@ class CenteredVotes(Aggregator):
         require(shape.num_queries <= most, "num_queries", shape.num_queries, rule)
         shares = self._released_shares(votes, prevalence_rng, record)
         center = self.center if shares is None else shares.prevalence
-        step = self._step_around(center, votes)
+        at_center = self._at_center(center, votes)
         arrays = record.committed("release")
         if arrays is None:
             # outside of the part, as teachers may fail
             summary = self._summary_around(center, votes)
 
             def draw() -> Arrays:
-                release = step._noisy_release(summary, event, shape.num_teachers, votes_rng)
+                release = at_center._noisy_release(summary, event, shape.num_teachers, votes_rng)
                 known_shares = None if shares is None else shares.known
                 return replace(release, known_shares=known_shares).arrays()
 
@@ -345,7 +352,7 @@ class CenteredVotes(Aggregator):
             arrays,
             event=event,
             adjacency=self.adjacency,
-            num_directions=step._num_directions,
+            num_directions=at_center._num_directions,
             recipe=self.recipe,
         )
 
@@ -377,19 +384,19 @@ class CenteredVotes(Aggregator):
         source = source.require_type(CenterableVotes)
         part = record.committed("prevalence")
         shares = None if part is None else _shares_in(part)
-        rounds = self.in_rounds(source)
+        rounds = self.round_votes(source)
         if rounds is not None:
             first_prevalence = self._first_prevalence(rounds, shares)
-            return self._rounds.release(
+            return self._rounds_mechanism.release(
                 rounds,
                 first_prevalence,
                 num_queries=source.num_queries,
                 public_start=self._public_start(rounds),
             )
         center = self.center if shares is None else shares.prevalence
-        step = self._step_around(center, votes=source)
+        at_center = self._at_center(center, votes=source)
         summary = self._summary_around(center, votes=source)
-        return step._release_of(
+        return at_center._release_of(
             summary, std_in_steps=0.0, event=pa.NonPrivateEvent(), num_teachers=source.num_teachers
         )
 
@@ -408,13 +415,13 @@ class CenteredVotes(Aggregator):
         teachers.
         """
         votes = votes.require_type(CenterableVotes)
-        is_in_rounds = self.in_rounds(votes) is not None
+        is_in_rounds = self.round_votes(votes) is not None
         if self.prevalence_share > 0:
             votes.share_sums()
         if not is_in_rounds:
-            deque(votes.require_type(TeacherVotes).confidences(), maxlen=0)
+            _check_all(votes.require_type(TeacherVotes).confidences())
 
-    def _step_around(self, center: Any, votes: CenterableVotes) -> CenteredVotes:
+    def _at_center(self, center: Any, votes: CenterableVotes) -> CenteredVotes:
         """Returns a copy of the aggregator with this center, whose price is that of the votes alone.
 
         Args:
@@ -430,16 +437,16 @@ class CenteredVotes(Aggregator):
 
     def _summary_around(self, center: Any, votes: CenterableVotes) -> NDArray[np.int64]:
         """Returns the sum of the clipped votes minus a center, `[num_queries, num_labels]`, in steps of a grid."""
-        step = self._step_around(center, votes)
-        key = ("summary", self._text, step._center_as_given.tobytes())
-        return np.asarray(votes.cached(key, compute=partial(step.summarize, votes)))
+        at_center = self._at_center(center, votes)
+        key = ("summary", self._text, at_center._center_as_given.tobytes())
+        return np.asarray(votes.cached(key, compute=partial(at_center.summarize, votes)))
 
     @property
     def num_rounds(self) -> int:
         """The number of rounds for teachers that can vote in rounds: `rounds`, or its default."""
         return self.rounds or self.recipe.num_rounds
 
-    def is_at_once(self, num_teachers: int) -> bool:
+    def votes_once(self, num_teachers: int) -> bool:
         """Returns whether teachers that could vote in rounds cast one matrix of votes.
 
         Args:
@@ -449,7 +456,7 @@ class CenteredVotes(Aggregator):
         is_once = self.rounds == 1 or (self.rounds is None and has_few_teachers)
         return is_once or self.clip is not None or np.ndim(self.center) > 1
 
-    def in_rounds(self, source: CenterableVotes) -> RoundVotes | None:
+    def round_votes(self, source: CenterableVotes) -> RoundVotes | None:
         """Returns the votes of teachers that vote in rounds; None if they vote once.
 
         Args:
@@ -463,9 +470,11 @@ class CenteredVotes(Aggregator):
             rule = "no clip, but a clip_factor, for votes in rounds"
             require(self.clip is None, "clip", self.clip, rule)
             require(center_axes < 2, "center.ndim", center_axes, "0 or 1 for votes in rounds")
-        elif self.is_at_once(source.num_teachers):
+        elif self.votes_once(source.num_teachers):
             return None
-        self._rounds.require_fits(num_teachers=source.num_teachers, num_labels=source.num_labels)
+        self._rounds_mechanism.require_fits(
+            num_teachers=source.num_teachers, num_labels=source.num_labels
+        )
         if self.start is None:
             return source.in_rounds(noise_multiplier=self.votes_multiplier, recipe=self.recipe)
         # The noise determines the number of directions. A kernel is added where the release alone would have one.
@@ -477,7 +486,8 @@ class CenteredVotes(Aggregator):
         )
 
     @property
-    def _rounds(self) -> CenteredRounds:
+    def _rounds_mechanism(self) -> CenteredRounds:
+        """The mechanism that releases round after round, with the noise and the clip of this aggregator."""
         return CenteredRounds(
             noise_multiplier=self.votes_multiplier,
             num_rounds=self.num_rounds,
@@ -522,13 +532,15 @@ class CenteredVotes(Aggregator):
         """
         if self.start is None:
             return None
-        rounds = self.in_rounds(source.require_type(CenterableVotes))
+        rounds = self.round_votes(source.require_type(CenterableVotes))
         assert rounds is not None  # as the release was drawn
         part = record.committed("prevalence")
         first_prevalence = self._first_prevalence(
             rounds, None if part is None else _shares_in(part)
         )
-        return self._rounds.start_weights(rounds, first_prevalence, self.start.public_start(rounds))
+        return self._rounds_mechanism.start_weights(
+            rounds, first_prevalence, self.start.public_start(rounds)
+        )
 
     def _public_start(self, votes: RoundVotes) -> PublicStart | None:
         return None if self.start is None else self.start.public_start(votes)
@@ -596,11 +608,9 @@ class CenteredVotes(Aggregator):
         residual = np.asarray(noisy_sum * unit, dtype=np.float64)
         low_rank = self._low_rank_part(residual, noise_std=std_in_steps * unit)
         scores = low_rank + center
-        # Of each label as many of the highest scores as the center expects; among equals the residual decides.
+        # A label gets as many of its highest scores as the center expects.
         num_expected = np.rint(center.clip(0, 1).sum(axis=0)).astype(np.int64)
-        is_chosen = np.arange(len(scores))[:, None] < num_expected
-        labels = np.zeros(scores.shape, dtype=np.bool_)
-        np.put_along_axis(labels, np.lexsort((-residual, -scores), axis=0), is_chosen, axis=0)
+        labels = _highest_scores(scores, num_chosen=num_expected, tie_breakers=residual)
         return CenteredRelease(
             labels=labels,
             answered=np.ones(len(scores), dtype=np.bool_),
@@ -640,17 +650,21 @@ class CenteredVotes(Aggregator):
 
     @property
     def _text(self) -> str:
-        text = full_text(replace(self, start=None)).removesuffix(", start=None)")
-        text += ")" if self.start is None else f", start={self.start.identity})"
-        if self.recipe == DEFAULT_RECIPE:
+        """All public parameters as text, by which a release is known; equal aggregators have one text."""
+        texts = field_texts(replace(self, start=None))
+        if self.start is None:
+            del texts["start"]
+        else:
+            texts["start"] = self.start.identity
+        if texts["recipe"] == full_text(DEFAULT_RECIPE):
             # releases from before there were recipes are known by the text without one
-            text = text.replace(f", recipe={full_text(DEFAULT_RECIPE)}", "")
-        return text
+            del texts["recipe"]
+        return text_of_fields(type(self), texts)
 
     @property
     def _center_as_given(self) -> Array:
         """The public center in the shape in which the user gave it; 1/2 if the user gave none."""
-        return np.asarray(_HALF if self.center is None else self.center, dtype=np.float64)
+        return np.asarray(0.5 if self.center is None else self.center, dtype=np.float64)
 
     def _inside(self, shares: Array) -> Array:
         """Returns shares cut to [f, 1 - f], where f is `recipe.center_floor`."""
@@ -667,7 +681,7 @@ class CenteredVotes(Aggregator):
             return np.broadcast_to(center, votes_shape).copy()
         except ValueError as error:
             rule = f"{votes_shape}, its last axis, or a number"
-            raise validation.InvalidValue("center.shape", center.shape, rule=rule) from error
+            raise InvalidValue("center.shape", center.shape, rule=rule) from error
 
     def _clipped_sum(self, votes_shape: tuple[int, ...]) -> ClippedSum:
         """Returns the mechanism that clips and sums votes of shape (num_queries, num_labels).
@@ -682,6 +696,29 @@ class CenteredVotes(Aggregator):
         return ClippedSum(
             clip=clip, shape=(votes_shape[0], votes_shape[1]), adjacency=self.adjacency
         )
+
+
+def _check_all(blocks: Iterable[object]) -> None:
+    """Reads all blocks and drops them; each block is checked as it is read."""
+    for _ in blocks:
+        pass
+
+
+def _highest_scores(
+    scores: Array, *, num_chosen: NDArray[np.int64], tie_breakers: Array
+) -> NDArray[np.bool_]:
+    """Returns which queries have the highest scores of each label, `[num_queries, num_labels]`.
+
+    Args:
+        scores: `[num_queries, num_labels]`.
+        num_chosen: how many queries to choose for each label, `[num_labels]`.
+        tie_breakers: `[num_queries, num_labels]`; among equal scores the larger one is chosen.
+    """
+    from_highest = np.lexsort((-tie_breakers, -scores), axis=0)
+    is_chosen = np.arange(len(scores))[:, None] < num_chosen
+    chosen = np.zeros(scores.shape, dtype=np.bool_)
+    np.put_along_axis(chosen, from_highest, is_chosen, axis=0)
+    return chosen
 
 
 def _shares_in(part: Arrays) -> ReleasedShares:

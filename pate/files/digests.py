@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+from collections.abc import Mapping
 from dataclasses import fields, is_dataclass
 from pathlib import Path
 from typing import Any
@@ -14,11 +15,7 @@ from pate.files.reading import require_file
 def full_text(value: Any) -> str:
     """Returns a text with every entry of an array and every field, where `repr` would abbreviate a long array."""
     if is_dataclass(value) and not isinstance(value, type):
-        parts = [
-            f"{dataclass_field.name}={full_text(getattr(value, dataclass_field.name))}"
-            for dataclass_field in fields(value)
-        ]
-        return f"{type(value).__module__}.{type(value).__qualname__}({', '.join(parts)})"
+        return text_of_fields(type(value), texts=field_texts(value))
     if isinstance(value, np.ndarray):
         return f"array({value.dtype.str}, {value.shape}, {full_text(value.tolist())})"
     if isinstance(value, (list, tuple)):
@@ -30,6 +27,25 @@ def full_text(value: Any) -> str:
         ]
         return f"dict({', '.join(items)})"
     return repr(value)
+
+
+def field_texts(value: Any) -> dict[str, str]:
+    """Returns the `full_text` of each field of a dataclass object, by name, in the order of the fields."""
+    return {
+        dataclass_field.name: full_text(getattr(value, dataclass_field.name))
+        for dataclass_field in fields(value)
+    }
+
+
+def text_of_fields(of_class: type, texts: Mapping[str, str]) -> str:
+    """Returns the text of an object from the texts of its fields, as `full_text` writes a dataclass object.
+
+    Args:
+        of_class: the class of the object.
+        texts: the text of each field that is written, by name.
+    """
+    parts = [f"{name}={text}" for name, text in texts.items()]
+    return f"{of_class.__module__}.{of_class.__qualname__}({', '.join(parts)})"
 
 
 def digest(values: Any) -> str:

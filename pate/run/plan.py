@@ -239,7 +239,7 @@ class Plan(ReleaseTerms, RunSettings):
         gives = self.teacher.gives
         has_rounds = isinstance(aggregator, CenteredVotes) and (
             issubclass(gives, GroupVotes)
-            or (issubclass(gives, VotesInRounds) and not aggregator.is_at_once(num_teachers))
+            or (issubclass(gives, VotesInRounds) and not aggregator.votes_once(num_teachers))
         )
         rule = (
             "centered votes in rounds, whose student can begin at labels: experiment=centered_votes"

@@ -101,7 +101,7 @@ class Rounds:
         """
         if not (isinstance(aggregator, CenteredVotes) and isinstance(votes, CenterableVotes)):
             return None
-        round_votes = aggregator.in_rounds(votes)
+        round_votes = aggregator.round_votes(votes)
         return None if round_votes is None else cls(round_votes, aggregator.num_rounds)
 
     @contextmanager

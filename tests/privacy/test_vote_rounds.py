@@ -260,7 +260,7 @@ def test_all_rounds_use_the_noise_that_is_charged(
     )
     start = LabeledRows(rng.random((8, 2)) < 0.5).public_start(votes) if has_start else None
     prevalence = NoisyPrevalence(np.array([0.3, 0.3]), variance=0.0)
-    rounds._rounds.student(votes, prevalence, rng=rng, public_start=start)
+    rounds._rounds_mechanism.student(votes, prevalence, rng=rng, public_start=start)
     assert [each.adjacency for each in sums] == [adjacency] * num_rounds
     shift = math.sqrt(
         sum(
@@ -321,7 +321,9 @@ def first_sum(labels: NDArray[np.bool_], start: PublicStart) -> tuple[Array, flo
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(votes, "total", ask)
-        rounds = CenteredVotes(noise_multiplier=1.0, prevalence_share=0.0, rounds=1)._rounds
+        rounds = CenteredVotes(
+            noise_multiplier=1.0, prevalence_share=0.0, rounds=1
+        )._rounds_mechanism
         rounds.student(votes, NoisyPrevalence(np.array([0.5]), variance=0.0), public_start=start)
     (question,) = questions
     moments = question.clipped_moments
@@ -372,5 +374,5 @@ def test_clip_is_positive_for_a_student_with_certain_predictions() -> None:
     votes = votes_of(inputs, labels=inputs[:, :2] > 0, teacher_of=np.arange(400), num_teachers=400)
     sure = CenteredVotes(noise_multiplier=1e-4, prevalence_share=0.0, rounds=30)
     start = NoisyPrevalence(np.array([0.5, 0.5]), variance=0.0)
-    weights = sure._rounds.student(votes, start, rng=np.random.default_rng(5)).weights
+    weights = sure._rounds_mechanism.student(votes, start, rng=np.random.default_rng(5)).weights
     assert np.isfinite(weights).all()

@@ -51,7 +51,7 @@ def require_price_of_two_rounds(
             parts = MemoryRecord()
             noises.clear()
             start = NoisyPrevalence(np.array([0.5]), variance=0.0)
-            ROUNDS._rounds.student(votes, start, rng=rng, record=parts)
+            ROUNDS._rounds_mechanism.student(votes, start, rng=rng, record=parts)
             for number, noise in enumerate(noises):
                 found[place, number] = (
                     float(along @ (parts.committed(f"step-{number}") or {})["total"][:, 0])
