@@ -183,7 +183,7 @@ def test_what_has_no_scores_is_refused_before_a_charge(
 ) -> None:
     """A price without test records, people in two parts, and labels of another form leave no ledger."""
     path = tmp_path / "ledger.db"
-    settings = {"epsilon": 2.0, "score_epsilon": 1.0, "ledger": path} | parameters
+    settings: dict[str, Any] = {"epsilon": 2.0, "score_epsilon": 1.0, "ledger": path} | parameters
     with refused(name, value=value):
         PATEClassifier(**settings).fit(**data)
     assert not path.exists()
