@@ -527,6 +527,11 @@ class AttackSettings(AskingSettings, PartSettings):
         "charge (half), features (fitted on private records), or seed (shared between runs)",
         default=None,
     )
+    tune_runs: float | None = setting(
+        "an expected number of runs: the release is the best of a secret number of runs, as pate-train tune=true "
+        "publishes it; for centered_votes",
+        default=None,
+    )
     seed: int | None = setting(
         "the seed of coins and noise; null draws both from the operating system", default=None
     )

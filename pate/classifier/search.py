@@ -26,9 +26,10 @@ from pate.classifier.fit_warnings import ClassesFromLabels, GapsFromLabels, Publ
 from pate.classifier.inputs import rows_of
 from pate.classifier.tasks import LabelSets, OneClass
 from pate.mechanisms.noise.whole_numbers import RoundedGaussian
+from pate.pricing.tuned_price import epsilon_of_one_run
 from pate.run.random_streams import RandomStreams
 from pate.run.tuned_runs import TunedRuns
-from pate.run.tuning import dominating_event, epsilon_of_one_run
+from pate.run.tuning import dominating_event
 from pate.validation import require, require_probability
 
 # ruff: noqa: N803 -- X is what scikit-learn calls it

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from omegaconf import DictConfig
 
-from pate.accounting import Budget
+from pate.accounting import Budget, TruncatedNegativeBinomial
 from pate.auditing.attack import Attack
 from pate.cli import run
 from pate.cli.app import command_of
@@ -44,6 +44,11 @@ def attack(config: DictConfig) -> None:
             delta=config.target_delta,
             epsilon=config.target_epsilon,
             accountant=partial(make, "accountant"),
+        ),
+        run_count=(
+            None
+            if config.tune_runs is None
+            else TruncatedNegativeBinomial.of_mean(config.tune_runs)
         ),
         **{name: config[name] for name in _SETTINGS},
     )

@@ -38,6 +38,7 @@ from pate.files.digests import digest, file_digest
 from pate.files.paths import make_folder
 from pate.files.reading import FROM_BACKUP
 from pate.pricing import PricedRelease
+from pate.pricing.tuned_price import epsilon_of_one_run
 from pate.progress import Monitor
 from pate.report import Report
 from pate.run.charging import RunCharge, require_entered
@@ -59,7 +60,6 @@ _DOES_NOT_PAY = (
     "tune=true: on eight data sets the default won against a tuning at the same epsilon in 28 of 32 cases, up to "
     "epsilon 1 in 15 of 16 (docs/how-to/tune-settings.md)"
 )
-_NUM_HALVINGS = 16  # of the search for the epsilon of one run
 _LESS_EPSILON = 1 - 1e-6  # of one run's scores, whose noise is at least the charged noise
 
 
@@ -270,24 +270,6 @@ def _total_epsilon(plans: Sequence[Plan]) -> float:
         require(False, "tune", "true", rule)
         raise AssertionError
     return first.target_epsilon
-
-
-def epsilon_of_one_run(event_at: Callable[[float], Event], budget: Budget) -> float:
-    """Returns the largest epsilon of one run at which the best of all runs costs at most the budget's epsilon.
-
-    Args:
-        event_at: the price of the best run, if one run has the noise of an epsilon.
-        budget: the budget of the best run.
-    """
-    total = budget.required_epsilon()
-    low, high = total / 16, total
-    for _ in range(_NUM_HALVINGS):
-        middle = math.sqrt(low * high)
-        if budget.epsilon_of(event_at(middle)) <= total:
-            low = middle
-        else:
-            high = middle
-    return low
 
 
 def dominating_event(events: Sequence[Event]) -> Event:

@@ -12,12 +12,20 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import numpy as np
 
-from pate.accounting import Accountant, Adjacency, Budget
+from pate.accounting import (
+    Accountant,
+    Adjacency,
+    Budget,
+    Event,
+    NoOpEvent,
+    TruncatedNegativeBinomial,
+    tuning_event,
+)
 from pate.aggregators import Aggregator, CenteredVotes
 from pate.auditing.attack.aligned_sums import AlignedSums, linear_estimate
 from pate.auditing.attack.guesses import Array, Guesses
@@ -26,6 +34,7 @@ from pate.auditing.attack.teachers import TeacherAttack
 from pate.data import Dataset
 from pate.data.dataset import require_dataset
 from pate.pricing import PricedRelease, plan_release
+from pate.pricing.tuned_price import epsilon_of_one_run
 from pate.progress import Monitor
 from pate.run.random_streams import RandomStreams
 from pate.threads import all_cores
@@ -68,6 +77,8 @@ class AttackResult:
     unit: str  # what a canary replaces: a "record", with its whole group, or a "teacher"
     aggregator: str  # the name of the aggregator's class
     sabotage: str | None  # the part of the release that was broken on purpose; None for none
+    # the expected number of runs, of which the release is the best; None for a release of one run
+    tune_runs: float | None
     seconds: float  # the duration of the attack
 
     @property
@@ -104,6 +115,8 @@ class Attack:
         num_runs: the number of runs, each with new coins and noise. If fewer canaries are chosen, there are more runs.
         confidence: the confidence of the lower bounds, in (0, 1).
         sabotage: the part of the release that is broken on purpose, a member of `SABOTAGE`; None for none.
+        run_count: the distribution of the secret number of runs, of which the best one is released, as `tune=true`
+            does; None for a release of one run. The best run is the one whose sums tell most surely of the canaries.
         seed: the seed of all coins and noise; None for random numbers of the operating system.
 
     Source: docs/proofs/attack.md.
@@ -117,6 +130,7 @@ class Attack:
     num_runs: int = 4
     confidence: float = 0.95
     sabotage: str | None = None
+    run_count: TruncatedNegativeBinomial | None = None
     seed: int | None = None
 
     def __post_init__(self) -> None:
@@ -132,6 +146,9 @@ class Attack:
             self.aggregator.adjacency,
             rule,
         )
+        rule = "null, except with aggregator=centered_votes"
+        mean_runs = None if self.run_count is None else self.run_count.mean
+        require(mean_runs is None or self.of_records, "tune_runs", mean_runs, rule)
         if self.sabotage is not None:
             require_choice("sabotage", self.sabotage, SABOTAGE)
             of_records = self.sabotage not in ("features", "seed") or self.of_records
@@ -168,7 +185,7 @@ class Attack:
         shape = VoteShape(
             num_queries=self.num_queries, num_labels=dataset.num_labels, num_teachers=num_units
         )
-        priced = plan_release(self.aggregator, shape, self.budget)
+        priced = self._priced_run(shape)
         most_canaries = num_units // 2 if self.of_records else num_units // 8
         num_canaries = self.num_canaries or min(
             _CANARIES, num_units // 10 if self.of_records else most_canaries
@@ -211,9 +228,7 @@ class Attack:
             for number in range(num_runs):
                 coins.append((2 * rng.integers(0, 2, guesser.num_canaries) - 1).astype(np.int8))
                 if isinstance(guesser, RecordAttack):
-                    canary_sums = guesser.canary_sums(coins[-1], rng)
-                    aligned_sums.add_run(canary_sums, coins[-1].astype(np.float64))
-                    scores.append(linear_estimate(canary_sums))
+                    scores.append(self._surest_estimate(guesser, coins[-1], aligned_sums, rng))
                 else:
                     scores.append(guesser.guess(coins[-1], rng))
                 advance(number + 1)
@@ -225,6 +240,53 @@ class Attack:
                 aligned_sums=aligned_sums,
                 start_time=start_time,
             )
+
+    def _priced_run(self, shape: VoteShape) -> PricedRelease:
+        """Returns the release of one run, with the noise at which the budget pays for what is released."""
+        if self.run_count is None:
+            return plan_release(self.aggregator, shape, self.budget)
+
+        def run_at(epsilon: float) -> PricedRelease:
+            return plan_release(self.aggregator, shape, replace(self.budget, epsilon=epsilon))
+
+        def event_at(epsilon: float) -> Event:
+            return self._released_event(run_at(epsilon).event)
+
+        return run_at(epsilon_of_one_run(event_at, self.budget))
+
+    def _released_event(self, event_of_run: Event) -> Event:
+        """Returns the price of what is released, from the price of one run."""
+        if self.run_count is None:
+            return event_of_run
+        return tuning_event(event_of_run, NoOpEvent(), distribution=self.run_count)
+
+    def _surest_estimate(
+        self,
+        guesser: RecordAttack,
+        coins: Signs,
+        aligned_sums: AlignedSums,
+        rng: np.random.Generator,
+    ) -> Array:
+        """Draws the runs of one release, and returns the estimate of the coins from the surest run, `[m]`.
+
+        The sums of the first run are added to `aligned_sums`. A score of pure chance would publish just one run, so a
+        valid price of the best run also covers the first one.
+
+        Args:
+            guesser: draws a run.
+            coins: the coin of each canary, 1 or -1, `[m]`.
+            aligned_sums: the sums of all releases, to which those of this one are added.
+            rng: draws the canaries, the number of runs and the noise.
+        """
+        canaries = guesser.draw_canaries(rng)
+        num_runs = 1 if self.run_count is None else self.run_count.draw(rng)
+        estimates: list[Array] = []
+        for number in range(num_runs):
+            canary_sums = guesser.canary_sums(canaries, coins, rng)
+            if number == 0:
+                aligned_sums.add_run(canary_sums, coins.astype(np.float64))
+            estimates.append(linear_estimate(canary_sums))
+        return max(estimates, key=_total_certainty)
 
     def _result(
         self,
@@ -251,21 +313,34 @@ class Attack:
         correct = int(((scores > 0) == (coins > 0))[surest].sum())
         guesses = Guesses(num_canaries=len(coins), num_guesses=num_guesses, num_correct=correct)
 
+        def run_event_at(noise_factor: float) -> Event:
+            return priced.aggregator.scaled(noise_factor).event(priced.shape)
+
+        def accountant_of_run_at(noise_factor: float) -> Accountant:
+            return self.budget.accountant().compose(run_event_at(noise_factor))
+
         def accountant_at(noise_factor: float) -> Accountant:
-            event = priced.aggregator.scaled(noise_factor).event(priced.shape)
+            event = self._released_event(run_event_at(noise_factor))
             return self.budget.accountant().compose(event)
 
         delta = self.budget.delta
+        # two bounds at half of the error each hold together
+        confidence = self.confidence if self.run_count is None else (1 + self.confidence) / 2
+        lower_bound = 0.0
         if isinstance(priced.aggregator, CenteredVotes):
-            least_mu = aligned_sums.least_mu(confidence=self.confidence)
+            least_mu = aligned_sums.least_mu(confidence=confidence)
             claimed_mu = 1 / priced.aggregator.votes_multiplier
-            lower_bound = _epsilon_for(least_mu / claimed_mu, accountant_at, delta)
-        else:
-            lower_bound = guesses.least_price(
-                accountant_at, target_delta=delta, confidence=self.confidence
+            lower_bound = _epsilon_for(least_mu / claimed_mu, accountant_of_run_at, delta)
+        if self.run_count is not None or not isinstance(priced.aggregator, CenteredVotes):
+            by_guesses = guesses.least_price(
+                accountant_at, target_delta=delta, confidence=confidence
             )
+            lower_bound = max(lower_bound, by_guesses)
+        epsilon = priced.epsilon
+        if self.run_count is not None:
+            epsilon = self.budget.epsilon_of(self._released_event(priced.event))
         return AttackResult(
-            epsilon=priced.epsilon / 2 if self.sabotage == "charge" else priced.epsilon,
+            epsilon=epsilon / 2 if self.sabotage == "charge" else epsilon,
             delta=delta,
             adjacency=str(priced.aggregator.adjacency),
             lower_bound=lower_bound,
@@ -277,8 +352,14 @@ class Attack:
             unit="record" if self.of_records else "teacher",
             aggregator=type(priced.aggregator).__name__,
             sabotage=self.sabotage,
+            tune_runs=None if self.run_count is None else self.run_count.mean,
             seconds=time.monotonic() - start_time,
         )
+
+
+def _total_certainty(estimate: Array) -> float:
+    """Returns how surely an estimate tells of all coins together: the sum of its sizes."""
+    return float(np.abs(estimate).sum())
 
 
 def _epsilon_for(

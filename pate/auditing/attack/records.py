@@ -112,14 +112,20 @@ class RecordAttack:
         rule = "noise, clip, charge or seed: where labels have gaps, canaries differ in these alone"
         require(not (has_gaps and self.sabotage == "features"), "sabotage", self.sabotage, rule)
 
-    def canary_sums(self, coins: Signs, rng: np.random.Generator) -> list[CanarySum]:
+    def draw_canaries(self, rng: np.random.Generator) -> Canaries:
+        """Draws both variants of each canary, and the group that the canary replaces."""
+        return Canaries.draw(self.dataset, self.num_canaries, rng)
+
+    def canary_sums(
+        self, canaries: Canaries, coins: Signs, rng: np.random.Generator
+    ) -> list[CanarySum]:
         """Draws a release with canaries, and returns what each of its sums tells of their coins.
 
         Args:
+            canaries: both variants of each canary.
             coins: the coin of each canary, `[m]`: 1 for the first variant, -1 for the mirrored variant.
-            rng: draws the canaries and the noise.
+            rng: draws the noise.
         """
-        canaries = _Canaries.draw(self.dataset, self.num_canaries, rng)
         noise_seed = int(rng.integers(2**63))
         votes, rounds = self._released(canaries.planted(self.dataset, coins), noise_seed)
         sums: list[CanarySum] = []
@@ -201,7 +207,7 @@ class RecordAttack:
 
 
 @dataclass(frozen=True, eq=False)
-class _Canaries:
+class Canaries:
     """m canary records, each of which replaces one group of private records."""
 
     # [m], a row of the private split for each canary, from the group that it replaces
@@ -217,7 +223,7 @@ class _Canaries:
     )
 
     @classmethod
-    def draw(cls, dataset: Dataset, num_canaries: int, rng: np.random.Generator) -> _Canaries:
+    def draw(cls, dataset: Dataset, num_canaries: int, rng: np.random.Generator) -> Canaries:
         """Draws `num_canaries` canaries, and for each of them another private group, which it replaces."""
         private = dataset.private
         public = np.asarray(dataset.public.inputs)

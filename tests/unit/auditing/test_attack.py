@@ -10,14 +10,20 @@ import numpy as np
 import pytest
 from hydra import compose, initialize_config_dir
 
-from pate.accounting import Budget, ExactAccountant, RdpAccountant
+from pate.accounting import (
+    AutoAccountant,
+    Budget,
+    ExactAccountant,
+    RdpAccountant,
+    TruncatedNegativeBinomial,
+)
 from pate.aggregators import BoundaryMax, CenteredVotes, GaussianVotes, StableTopK
 from pate.auditing.attack import Attack
 from pate.auditing.attack.attack import AttackResult
 from pate.cli.attack import attack
 from pate.config import CONFIG_FOLDER, register_configs
 from pate.data import Dataset, Split
-from tests.refusals import Refusal, refused
+from tests.refusals import ANY, Refusal, refused
 
 ROWS = CenteredVotes(noise_multiplier=1.0)
 
@@ -156,6 +162,27 @@ def test_half_a_charge_is_refuted_by_four_thousand_coins() -> None:
 
 
 @pytest.mark.slow
+def test_half_a_charge_of_the_best_of_secret_runs_is_refuted() -> None:
+    """The release is the best of about two runs: half of its price is refuted, and its whole price is not."""
+    attack = Attack(
+        aggregator=ROWS,
+        budget=Budget(delta=1e-6, epsilon=8.0, accountant=AutoAccountant),
+        num_queries=20,
+        num_teachers=1,
+        seed=0,
+        num_canaries=400,
+        num_runs=5,
+        sabotage="charge",
+        run_count=TruncatedNegativeBinomial.of_mean(2.0),
+    )
+    result = attack.run(dataset(2000))
+    whole_price = 2 * result.epsilon
+    assert whole_price == pytest.approx(8.0, rel=1e-3)
+    assert result.refuted and result.epsilon < result.lower_bound < whole_price
+    assert result.tune_runs == pytest.approx(2.0)
+
+
+@pytest.mark.slow
 def test_attack_on_teachers_refutes_only_broken_releases() -> None:
     """The canaries are teachers.
 
@@ -215,6 +242,17 @@ def test_attack_on_stable_top_k_uses_queries_at_its_thresholds() -> None:
             partial(attacked, CenteredVotes(noise_multiplier=1.0, adjacency="add_remove")),
             refused("adjacency", value="add_remove"),
         ),
+        (
+            partial(
+                Attack,
+                aggregator=GaussianVotes(noise_std=9.0),
+                budget=Budget(delta=1e-6, epsilon=1.0),
+                num_queries=10,
+                num_teachers=1000,
+                run_count=TruncatedNegativeBinomial.of_mean(2.0),
+            ),
+            refused("tune_runs", value=ANY),
+        ),
         (partial(attacked, num_canaries=1001), refused("num_canaries", value=1001)),
         (partial(attacked, num_groups=300), refused("num_teachers", value=300)),
     ],
@@ -222,8 +260,8 @@ def test_attack_on_stable_top_k_uses_queries_at_its_thresholds() -> None:
 def test_invalid_attack_is_refused(
     attack_invalidly: Callable[[], AttackResult], refusal: Refusal
 ) -> None:
-    """An unknown or unfit sabotage, the add-remove adjacency, or impossible numbers of canaries or
-    groups are refused.
+    """An unknown or unfit sabotage, the add-remove adjacency, several runs of other aggregators than centered votes,
+    or impossible numbers of canaries or groups are refused.
     """
     with refusal:
         attack_invalidly()
