@@ -21,7 +21,7 @@ from pate.run.train import train
 from pate.validation import InvalidValue
 from tests.e2e.commands import refused, rows_of, succeeded
 from tests.e2e.small_run import SilentMonitor, small_plan
-from tests.unit.features.pictures import SMALL, Given, dataset, drawn
+from tests.unit.features.pictures import SMALL, ReaderOfDataset, dataset, drawn_pictures
 
 pytestmark = pytest.mark.slow
 Ended = tuple[Path, Report]
@@ -48,7 +48,7 @@ def plan(cache: Path) -> Plan:
     """
     return replace(
         small_plan(),
-        load_dataset=FeaturedData(Given(dataset()), features=SMALL, cache=cache).load,
+        load_dataset=FeaturedData(ReaderOfDataset(dataset()), features=SMALL, cache=cache).load,
         teacher=KernelTeacher(),
         num_teachers=None,
         aggregator=CenteredVotes(noise_multiplier=0.1),
@@ -108,7 +108,7 @@ def test_the_published_model_predicts_from_pixels_what_the_run_predicted(finishe
 def test_pate_predict_reads_pictures(finished: Ended, tmp_path: Path) -> None:
     """`pate-predict` writes the same predictions for a folder of twelve pictures and for an array of them."""
     folder, _ = finished
-    levels, _ = drawn(count=12, seed=4)
+    levels, _ = drawn_pictures(count=12, seed=4)
     (tmp_path / "pictures").mkdir()
     for number, picture in enumerate(levels):
         Image.fromarray(picture.transpose(1, 2, 0)).save(
@@ -153,7 +153,7 @@ def test_a_run_that_was_killed_ends_with_the_same_release(finished: Ended, tmp_p
     folder, _ = finished
     for stop_at in ("learning", "features of", "releasing"):
         monitor = SilentMonitor(stop_at)
-        reader = FeaturedData(Given(dataset()), features=SMALL, cache=tmp_path / "cache")
+        reader = FeaturedData(ReaderOfDataset(dataset()), features=SMALL, cache=tmp_path / "cache")
         watched = replace(
             plan(tmp_path / "cache"), load_dataset=partial(reader.load, monitor.stage)
         )

@@ -44,7 +44,7 @@ def test_importing_the_core_loads_nothing_heavy() -> None:
         f"pate.{name}"
         for name in ("accounting", "mechanisms", "testing", "aggregators", "votes", "pricing")
     ]
-    loaded = modules_after("; ".join(f"from {name} import *" for name in core))
+    loaded = modules_after(statement="; ".join(f"from {name} import *" for name in core))
     assert {*core, "pate.aggregators.centered_votes"} <= loaded
     assert not loaded & (HEAVY | SLOW)
 
@@ -58,14 +58,14 @@ def test_the_cipher_is_loaded_when_secret_noise_is_asked_for() -> None:
         "np.array([[9, 1, 0]]), num_teachers=9, rng=rng, ledger=Ledger(target_delta=1e-6)); "
         "draw(np.random.default_rng(0)); assert not any(name.startswith('randomgen') for name in sys.modules)"
     )
-    assert "randomgen" not in modules_after(statement)
-    assert "randomgen" in modules_after(f"{statement}; draw(secret_generator())")
+    assert "randomgen" not in modules_after(statement=statement)
+    assert "randomgen" in modules_after(statement=f"{statement}; draw(secret_generator())")
 
 
 @pytest.mark.process
 def test_the_classifier_is_loaded_when_asked_for_and_needs_no_torch() -> None:
     """Importing the classifier loads scikit-learn, and neither torch nor hydra."""
-    loaded = modules_after("from pate import PATEClassifier")
+    loaded = modules_after(statement="from pate import PATEClassifier")
     assert "sklearn" in loaded
     assert not loaded & {"torch", "hydra", "omegaconf", "matplotlib", "tensorboard"}
 

@@ -140,13 +140,13 @@ def test_votes_in_rounds_have_the_same_bytes_with_any_number_of_threads() -> Non
     """Votes in rounds of kernel and convex teachers have the same bytes with one and three threads."""
     learners = {"learner_of": np.arange(10) % 3, "num_learners": 3, "penalty": 10.0}
     alone = (
-        of_rounds(MomentVotes, num_teachers=80),
-        of_rounds(ConvexVotes, num_teachers=10, **learners),
+        of_rounds(kind=MomentVotes, num_teachers=80),
+        of_rounds(kind=ConvexVotes, num_teachers=10, **learners),
     )
     with pool_of(num_threads=3):
         assert (
-            of_rounds(MomentVotes, num_teachers=80),
-            of_rounds(ConvexVotes, num_teachers=10, **learners),
+            of_rounds(kind=MomentVotes, num_teachers=80),
+            of_rounds(kind=ConvexVotes, num_teachers=10, **learners),
         ) == alone
 
 

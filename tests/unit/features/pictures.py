@@ -16,7 +16,7 @@ SIZES = {"private": 160, "public": 60, "test": 40}
 NAMES = ("upright", "left or top", "clear")
 
 
-def drawn(count: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
+def drawn_pictures(count: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
     """Draws pictures `[count, 3, SIDE, SIDE]` of bytes, and their labels `[count, 3]`."""
     rng = np.random.default_rng(seed)
     labels = rng.random((count, len(NAMES))) < 0.5
@@ -34,7 +34,7 @@ def dataset(*, private_seed: int = 0, public_seed: int = 1) -> Dataset:
     first = 0
     for place, (name, count) in enumerate(SIZES.items()):
         seed = {"private": private_seed, "public": public_seed}.get(name, place)
-        levels, labels = drawn(count, seed)
+        levels, labels = drawn_pictures(count=count, seed=seed)
         ids = np.arange(first, first + count)
         inputs: Any = Pixels(levels, rows=np.arange(count))
         parts[name] = Split(inputs, labels, record_ids=ids, group_ids=ids)
@@ -62,18 +62,18 @@ class Unreadable(Pixels):
         raise AssertionError("somebody looked at private pictures")
 
 
-def with_unreadable(data: Dataset) -> Dataset:
+def with_unreadable_private_pictures(data: Dataset) -> Dataset:
     """Returns the data set with private and test pictures that raise an error when they are read."""
 
     def hide(split: Split) -> Split:
         levels = np.zeros((len(split), 3, SIDE, SIDE), np.uint8)
         return replace(split, inputs=Unreadable(levels, np.arange(len(split))))
 
-    return replace(data, private=hide(data.private), test=hide(data.test))
+    return replace(data, private=hide(split=data.private), test=hide(split=data.test))
 
 
 @dataclass(frozen=True)
-class Given:
+class ReaderOfDataset:
     """A reader that returns a data set in memory."""
 
     dataset: Dataset

@@ -21,7 +21,13 @@ from pate.models.networks.resnet import torchvision_models
 from pate.progress import unwatched
 from pate.validation import InvalidValue
 from tests.refusals import refused
-from tests.unit.features.pictures import SIZES, Given, dataset, drawn, with_unreadable
+from tests.unit.features.pictures import (
+    SIZES,
+    ReaderOfDataset,
+    dataset,
+    drawn_pictures,
+    with_unreadable_private_pictures,
+)
 
 pytestmark = [
     pytest.mark.slow,
@@ -30,7 +36,7 @@ pytestmark = [
 NAME = "shufflenet_v2_x0_5"
 
 
-def saved(folder: Path, name: str = NAME, *, seed: int = 0, form: str = ".pth") -> Path:
+def saved_weights(folder: Path, name: str = NAME, *, seed: int = 0, form: str = ".pth") -> Path:
     """Saves random weights of a small network in the format of torchvision, and returns the file."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
@@ -46,10 +52,10 @@ def saved(folder: Path, name: str = NAME, *, seed: int = 0, form: str = ".pth") 
 @pytest.fixture(scope="module")
 def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Returns a file of random weights."""
-    return saved(tmp_path_factory.mktemp("weights"))
+    return saved_weights(folder=tmp_path_factory.mktemp("weights"))
 
 
-def recipe(path: Path) -> Backbone:
+def backbone_of(path: Path) -> Backbone:
     """Returns the recipe of 20 features with the weights of a file."""
     return Backbone(NAME, weights=str(path), dimension=20)
 
@@ -59,11 +65,11 @@ def test_features_are_the_inputs_of_the_last_layer(file: Path, tmp_path: Path) -
 
     The extractor is the same after it was written and read, and names its weights by digest.
     """
-    extractor = recipe(file).fit(PublicPictures(dataset()), stage=unwatched)
+    extractor = backbone_of(path=file).fit(PublicPictures(dataset()), stage=unwatched)
     model = torchvision_models().get_model(NAME, weights=None)
     model.load_state_dict(torch.load(file, weights_only=True))
     model.fc = torch.nn.Identity()
-    levels, _ = drawn(count=3, seed=8)
+    levels, _ = drawn_pictures(count=3, seed=8)
     images = levels.astype(np.float32) / 255
     resized = torch.nn.functional.interpolate(
         torch.from_numpy(images), size=(64, 64), mode="bilinear", antialias=True
@@ -88,22 +94,24 @@ def test_features_are_the_inputs_of_the_last_layer(file: Path, tmp_path: Path) -
 def test_extractor_depends_on_weights_not_on_private_pictures(file: Path, tmp_path: Path) -> None:
     """An extractor has the same digest if no private picture can be read, and another with other weights."""
     pictures = PublicPictures(dataset())
-    usual = recipe(file).fit(pictures, stage=unwatched).digest
+    usual = backbone_of(path=file).fit(pictures, stage=unwatched).digest
     assert (
-        recipe(file).fit(PublicPictures(with_unreadable(dataset())), stage=unwatched).digest
+        backbone_of(path=file)
+        .fit(PublicPictures(with_unreadable_private_pictures(data=dataset())), stage=unwatched)
+        .digest
         == usual
     )
-    other = recipe(saved(tmp_path, seed=1))
+    other = backbone_of(path=saved_weights(folder=tmp_path, seed=1))
     assert other.fit(pictures, stage=unwatched).digest != usual
-    assert other.identity(pictures) != recipe(file).identity(pictures)
+    assert other.identity(pictures) != backbone_of(path=file).identity(pictures)
 
 
 def test_both_file_formats_and_gray_pictures_are_accepted(file: Path, tmp_path: Path) -> None:
     """Weights as `.pth` and as safetensors give the same features, also of gray pictures."""
-    plain = saved(tmp_path, form=".safetensors")
+    plain = saved_weights(folder=tmp_path, form=".safetensors")
     images = np.random.default_rng(0).random((2, 1, 16, 16), dtype=np.float32)
     measured = [
-        recipe(path)._network(picture_shape=(1, 16, 16), origin={}).measure(images)
+        backbone_of(path=path)._network(picture_shape=(1, 16, 16), origin={}).measure(images)
         for path in (file, plain)
     ]
     np.testing.assert_array_equal(*measured)
@@ -112,18 +120,20 @@ def test_both_file_formats_and_gray_pictures_are_accepted(file: Path, tmp_path: 
 
 def test_data_set_is_read_with_network_features(file: Path, tmp_path: Path) -> None:
     """A data set of pictures gets 20 features, and its preprocessing names the network."""
-    data = FeaturedData(Given(dataset()), features=recipe(file), cache=tmp_path).load()
+    data = FeaturedData(
+        ReaderOfDataset(dataset=dataset()), features=backbone_of(path=file), cache=tmp_path
+    ).load()
     assert data.private.inputs.shape == (SIZES["private"], 20)
     assert data.preprocessing is not None
     assert data.preprocessing.origin["model"] == NAME
 
 
-def weights(path: Path, model: str = NAME) -> dict[str, object]:
+def weight_settings(path: Path, model: str = NAME) -> dict[str, object]:
     """Returns the settings of a network with weights of a file."""
     return {"model": model, "weights": str(path)}
 
 
-def damaged(folder: Path, file: Path) -> Path:
+def damaged_weights(folder: Path, file: Path) -> Path:
     """Writes the first 5,000 bytes of a file of weights, and returns the new file."""
     (folder / "weights.pth").write_bytes(file.read_bytes()[:5000])
     return folder / "weights.pth"
@@ -131,11 +141,11 @@ def damaged(folder: Path, file: Path) -> Path:
 
 WRONG: dict[str, tuple[Callable[[Path, Path], dict[str, object]], str]] = {
     "no such file": (
-        lambda folder, _: weights(folder / "none.pth"),
+        lambda folder, _: weight_settings(path=folder / "none.pth"),
         "weights=.*: expected a file of weights that is",
     ),
     "an unknown network": (
-        lambda _, file: weights(file, model="shufflenet_v2_x0_6"),
+        lambda _, file: weight_settings(path=file, model="shufflenet_v2_x0_6"),
         "model=.*: expected .*shufflenet_v2_x0_5",
     ),
     "no weights": (
@@ -143,18 +153,23 @@ WRONG: dict[str, tuple[Callable[[Path, Path], dict[str, object]], str]] = {
         r"model=.*: expected a file of its weights: features\.weights=",
     ),
     "of another": (
-        lambda folder, _: weights(saved(folder, name="mobilenet_v3_small")),
+        lambda folder, _: weight_settings(
+            path=saved_weights(folder=folder, name="mobilenet_v3_small")
+        ),
         r"weights=.*: .*weights of shuffle.* \(",
     ),
     "a damaged file": (
-        lambda folder, file: weights(damaged(folder, file)),
+        lambda folder, file: weight_settings(path=damaged_weights(folder=folder, file=file)),
         "weights=.*: expected a file of weights",
     ),
     "no linear layer": (
-        lambda _, file: weights(file, model="squeezenet1_0"),
+        lambda _, file: weight_settings(path=file, model="squeezenet1_0"),
         "model=squeezenet1_0: .* ends in a linear layer",
     ),
-    "a size that is none": (lambda _, file: {**weights(file), "image_size": 0}, "image_size=0"),
+    "a size that is none": (
+        lambda _, file: {**weight_settings(path=file), "image_size": 0},
+        "image_size=0",
+    ),
 }
 
 
@@ -164,7 +179,7 @@ def test_invalid_weights_are_refused_before_the_fit(wrong: str, file: Path, tmp_
     settings, message = WRONG[wrong]
     with pytest.raises(InvalidValue, match=rf"^features\.{message}") as caught:
         FeaturedData(
-            Given(dataset()),
+            ReaderOfDataset(dataset=dataset()),
             features=Backbone(**settings(tmp_path, file)),
             cache=tmp_path / "cache",
         ).load()  # type: ignore[arg-type]
@@ -182,7 +197,7 @@ def test_unsupported_picture_size_is_refused(
 
     monkeypatch.setattr("pate.features.backbone.BackboneExtractor.measure", refuse)
     with refused("features.image_size", value=96):
-        replace(recipe(file), image_size=96).check((3, 12, 12))
+        replace(backbone_of(path=file), image_size=96).check((3, 12, 12))
 
 
 def test_missing_package_is_reported_in_one_line(monkeypatch: pytest.MonkeyPatch) -> None:

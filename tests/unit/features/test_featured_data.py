@@ -17,7 +17,7 @@ from pate.features.extracted_form import ExtractedForm
 from pate.features.featured_data import FeaturedData
 from pate.features.patches import PatchExtractor
 from tests.refusals import ANY, refused
-from tests.unit.features.pictures import SIZES, SMALL, Given, dataset
+from tests.unit.features.pictures import SIZES, SMALL, ReaderOfDataset, dataset
 
 BLOCK = 16
 
@@ -51,11 +51,11 @@ def load(
 
         yield advance
 
-    reader = FeaturedData(Given(data or dataset()), features=SMALL, cache=folder)
+    reader = FeaturedData(ReaderOfDataset(dataset=data or dataset()), features=SMALL, cache=folder)
     return reader.load(stage), stages  # type: ignore[arg-type]
 
 
-def bytes_of(folder: Path) -> dict[str, bytes]:
+def bytes_of_files(folder: Path) -> dict[str, bytes]:
     """Returns the bytes of all files below a folder, by name."""
     return {path.name: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
@@ -64,7 +64,7 @@ def bytes_of(folder: Path) -> dict[str, bytes]:
 def test_features_replace_pictures_and_keep_the_private_digest(tmp_path: Path) -> None:
     """Each split has the features of its pictures, and its labels. The private digest is that of the pictures."""
     raw = dataset()
-    (data, _) = load(tmp_path)
+    (data, _) = load(folder=tmp_path)
     assert (data.kind, data.input_shape) == ("features", (SMALL.dimension,))
     assert isinstance(data.preprocessing, ExtractedForm)
     for name, count in SIZES.items():
@@ -84,11 +84,11 @@ def test_features_replace_pictures_and_keep_the_private_digest(tmp_path: Path) -
 @pytest.mark.slow
 def test_cached_results_are_reused_and_readable_by_owner_only(tmp_path: Path) -> None:
     """A second load computes nothing, and changes no file. Files have mode 0600."""
-    first, stages = load(tmp_path)
-    before = bytes_of(tmp_path)
-    again, later = load(tmp_path)
+    first, stages = load(folder=tmp_path)
+    before = bytes_of_files(folder=tmp_path)
+    again, later = load(folder=tmp_path)
     assert (len(stages), later) == (5, [])
-    assert (bytes_of(tmp_path), again.digest()) == (before, first.digest())
+    assert (bytes_of_files(folder=tmp_path), again.digest()) == (before, first.digest())
     modes = {stat.S_IMODE(path.stat().st_mode) for path in tmp_path.rglob("*") if path.is_file()}
     assert modes == {0o600}
 
@@ -98,16 +98,16 @@ def test_killed_extraction_continues_to_the_same_bytes(
     tmp_path: Path,
 ) -> None:
     """An extraction is killed after three blocks. The next load leaves the bytes of a whole one."""
-    load(tmp_path / "whole")
+    load(folder=tmp_path / "whole")
     with pytest.raises(Killed):
-        load(tmp_path / "killed", kill_at=3 * BLOCK)
+        load(folder=tmp_path / "killed", kill_at=3 * BLOCK)
     (folder,) = (tmp_path / "killed").iterdir()
     (path,) = folder.glob("private-*.stamps")
     stamps = np.fromfile(path, np.int64)
     assert 3 <= (stamps != 0).sum() < len(stamps)
-    _, stages = load(tmp_path / "killed")
+    _, stages = load(folder=tmp_path / "killed")
     assert stages[0] == "features of the private pictures"
-    assert bytes_of(tmp_path / "killed") == bytes_of(tmp_path / "whole")
+    assert bytes_of_files(folder=tmp_path / "killed") == bytes_of_files(folder=tmp_path / "whole")
 
 
 @pytest.mark.slow
@@ -116,14 +116,17 @@ def test_changed_private_pictures_keep_the_extractor(tmp_path: Path) -> None:
 
     A process that reads the earlier file sees no change.
     """
-    first, _ = load(tmp_path / "kept")
+    first, _ = load(folder=tmp_path / "kept")
     before = first.digest()
     changed = dataset()
     changed.private.inputs.levels[40] //= 2  # type: ignore[attr-defined]
-    second, stages = load(tmp_path / "kept", data=changed)
-    load(tmp_path / "fresh", data=changed)
+    second, stages = load(folder=tmp_path / "kept", data=changed)
+    load(folder=tmp_path / "fresh", data=changed)
     assert stages == ["features of the private pictures"]
-    assert bytes_of(tmp_path / "fresh").items() <= bytes_of(tmp_path / "kept").items()
+    assert (
+        bytes_of_files(folder=tmp_path / "fresh").items()
+        <= bytes_of_files(folder=tmp_path / "kept").items()
+    )
     assert first.digest() == before != second.digest()
 
 
@@ -145,15 +148,15 @@ def test_altered_or_truncated_cache_is_recomputed(
     name: str, again: list[str], cut: bool, tmp_path: Path
 ) -> None:
     """A file of the cache is altered or cut. The stages that made it run again, and leave the same bytes."""
-    load(tmp_path)
-    before = bytes_of(tmp_path)
+    load(folder=tmp_path)
+    before = bytes_of_files(folder=tmp_path)
     (path,) = tmp_path.rglob(name)
     content = bytearray(path.read_bytes())
     content[len(content) // 2] ^= 1
     path.write_bytes(content[:100] if cut else content)
-    _, stages = load(tmp_path)
+    _, stages = load(folder=tmp_path)
     assert stages == again
-    assert bytes_of(tmp_path) == before
+    assert bytes_of_files(folder=tmp_path) == before
 
 
 @pytest.mark.slow
@@ -163,10 +166,10 @@ def test_features_do_not_depend_on_the_number_of_cores(
     """With another number of cores, the bytes of all files are the same."""
     import joblib
 
-    load(tmp_path / "some")
+    load(folder=tmp_path / "some")
     monkeypatch.setattr(joblib, "cpu_count", lambda: 5)
-    load(tmp_path / "more")
-    assert bytes_of(tmp_path / "some") == bytes_of(tmp_path / "more")
+    load(folder=tmp_path / "more")
+    assert bytes_of_files(folder=tmp_path / "some") == bytes_of_files(folder=tmp_path / "more")
 
 
 @pytest.mark.slow
@@ -183,30 +186,36 @@ def test_measurements_of_the_fit_are_reused(
 
     monkeypatch.setattr(PatchExtractor, "measure", counted)
     monkeypatch.setattr(PatchExtractor, "batch_size", BLOCK)
-    load(tmp_path)
-    files = bytes_of(tmp_path)
+    load(folder=tmp_path)
+    files = bytes_of_files(folder=tmp_path)
     again = 60 % BLOCK and BLOCK  # public pictures that fill no batch
     assert sum(count for count in batch_sizes if count > 1) == 60 + again + 160 + 48
     for path in tmp_path.rglob("public-*"):
         path.unlink()
-    load(tmp_path)
-    assert bytes_of(tmp_path) == files
+    load(folder=tmp_path)
+    assert bytes_of_files(folder=tmp_path) == files
 
 
 @pytest.mark.slow
 def test_data_without_suitable_pictures_are_refused(tmp_path: Path) -> None:
     """Data without pictures, patches larger than pictures, and a cache within a file are refused."""
-    data, _ = load(tmp_path)
+    data, _ = load(folder=tmp_path)
     with refused("features", value="patches"):
         FeaturedData(
-            Given(replace(data, preprocessing=None)), features=SMALL, cache=tmp_path
+            ReaderOfDataset(dataset=replace(data, preprocessing=None)),
+            features=SMALL,
+            cache=tmp_path,
         ).load()
     reader = FeaturedData(
-        Given(dataset()), features=replace(SMALL, patch_size=13), cache=tmp_path / "new"
+        ReaderOfDataset(dataset=dataset()),
+        features=replace(SMALL, patch_size=13),
+        cache=tmp_path / "new",
     )
     with refused("features.patch_size", value=13, rule="at most 12"):
         reader.load()
     assert not (tmp_path / "new").exists()
     (tmp_path / "file").write_text("")
     with refused("features.cache", value=ANY, rule="a folder that"):
-        FeaturedData(Given(dataset()), features=Patches(), cache=tmp_path / "file").load()
+        FeaturedData(
+            ReaderOfDataset(dataset=dataset()), features=Patches(), cache=tmp_path / "file"
+        ).load()

@@ -22,7 +22,14 @@ from pate.features.public_pictures import PublicPictures
 from pate.models import LinearStudent
 from pate.progress import unwatched
 from tests.refusals import ANY, Refusal, refused
-from tests.unit.features.pictures import NAMES, SIDE, SMALL, dataset, drawn, with_unreadable
+from tests.unit.features.pictures import (
+    NAMES,
+    SIDE,
+    SMALL,
+    dataset,
+    drawn_pictures,
+    with_unreadable_private_pictures,
+)
 
 
 def fitted(private_seed: int = 0, public_seed: int = 1) -> PatchExtractor:
@@ -59,7 +66,12 @@ def test_extractor_does_not_depend_on_private_pictures() -> None:
     """Other or unreadable private pictures give the same extractor; other public pictures do not."""
     usual = fitted().content
     assert fitted(private_seed=9).content == usual
-    assert SMALL.fit(PublicPictures(with_unreadable(dataset())), stage=unwatched).content == usual
+    assert (
+        SMALL.fit(
+            PublicPictures(with_unreadable_private_pictures(data=dataset())), stage=unwatched
+        ).content
+        == usual
+    )
     assert fitted(public_seed=9).content != usual
 
 
@@ -84,7 +96,7 @@ def test_features_match_a_direct_computation(stride: int) -> None:
     projected.
     """
     extractor = replace(SMALL, stride=stride).fit(PublicPictures(dataset()), stage=unwatched)
-    levels, _ = drawn(count=1, seed=5)
+    levels, _ = drawn_pictures(count=1, seed=5)
     image = levels[0].astype(np.float32) / np.float32(255)
     filters = extractor.arrays["filters"]
     offsets = extractor.arrays["offsets"]
@@ -164,7 +176,7 @@ def test_extractor_survives_a_round_trip_and_damage_is_refused(tmp_path: Path) -
     """A written extractor gives the same bytes of features. Damaged files and other pictures are refused."""
     extractor = fitted()
     path = tmp_path / "extractor.safetensors"
-    (levels, _) = drawn(count=5, seed=3)
+    (levels, _) = drawn_pictures(count=5, seed=3)
     extractor.save(path)
     read = Extractor.load(path, remedy="none")
     images = levels.astype(np.float32) / 255

@@ -41,7 +41,7 @@ def written_archive(folder: Path) -> Path:
 
 def test_arrays_are_read_back_equal_and_writable(tmp_path: Path) -> None:
     """Two arrays are read as they were written, and may be changed. Other orders and byte orders are read too."""
-    arrays = read_arrays(written_archive(tmp_path), forms=FORMS)
+    arrays = read_arrays(written_archive(folder=tmp_path), forms=FORMS)
     assert arrays["summary"].tolist() == np.arange(12).reshape(4, 3).tolist()
     assert arrays["scale"].item() == 0.5
     arrays["summary"][0] = 7
@@ -55,7 +55,7 @@ def test_arrays_are_read_back_equal_and_writable(tmp_path: Path) -> None:
 )
 def test_damaged_arrays_are_refused_with_the_file_and_the_remedy(tmp_path: Path, way: Way) -> None:
     """An archive is damaged in each way. Reading refuses it in one line, with its path and the remedy."""
-    path = written_archive(tmp_path)
+    path = written_archive(folder=tmp_path)
     way(path)
     with pytest.raises(DamagedFile) as caught:
         read_arrays(path, forms=FORMS, remedy="copy it again")
@@ -67,7 +67,7 @@ def test_damaged_arrays_are_refused_with_the_file_and_the_remedy(tmp_path: Path,
 @pytest.mark.slow
 def test_no_flipped_bit_is_read_as_other_numbers(tmp_path: Path) -> None:
     """One bit in every third byte is inverted in turn. The archive is refused, or its numbers are unchanged."""
-    whole = written_archive(tmp_path).read_bytes()
+    whole = written_archive(folder=tmp_path).read_bytes()
     right = read_arrays(tmp_path / "summary.npz", forms=FORMS)
     path = tmp_path / "flipped.npz"
     failures = 0
@@ -131,7 +131,7 @@ def test_arrays_larger_than_their_file_are_refused(
 
 def test_arrays_of_another_form_are_refused_by_name(tmp_path: Path) -> None:
     """An archive with other arrays, types or shapes than expected is refused with the array's name."""
-    path = written_archive(tmp_path)
+    path = written_archive(folder=tmp_path)
     for forms, refusal in (
         (
             {"summary": FORMS["summary"]},
@@ -150,7 +150,7 @@ def test_arrays_of_another_form_are_refused_by_name(tmp_path: Path) -> None:
             read_arrays(path, forms)
 
 
-def spilled(most_bytes: int, rows: np.ndarray = ROWS) -> Any:
+def spilled_rows(most_bytes: int, rows: np.ndarray = ROWS) -> Any:
     """Returns rows after they were collected in blocks of 90; more than `most_bytes` go to the disk."""
     collected = Spilled(most_bytes)
     for first in range(0, len(rows), 90):
@@ -165,7 +165,7 @@ def test_spilled_rows_equal_the_appended_rows(
     """Rows within the limit stay in memory; others lie in a file without a name. They are equal."""
     monkeypatch.setenv("TMPDIR", str(tmp_path))
     monkeypatch.setattr("tempfile.tempdir", None)
-    rows = spilled(most_bytes)
+    rows = spilled_rows(most_bytes=most_bytes)
     assert isinstance(rows, FileRows) is on_disk
     assert np.array_equal(rows, ROWS) and rows.dtype == np.float32
     assert rows.shape == ROWS.shape and len(rows) == len(ROWS) and rows.nbytes == ROWS.nbytes
@@ -192,7 +192,7 @@ def test_rows_in_a_file_are_indexed_as_an_array(
     places: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Slices, row numbers and bits give the rows of an array, whether rows are read one by one or together."""
-    rows = spilled(most_bytes=0)
+    rows = spilled_rows(most_bytes=0)
     for close_bytes in (0, 2**12, 2**30):
         monkeypatch.setattr("pate.files.array_rows._CLOSE_BYTES", close_bytes)
         taken = rows[places]
@@ -204,12 +204,12 @@ def test_rows_in_a_file_are_indexed_as_an_array(
 def test_rows_beyond_the_file_are_an_index_error(places: Any) -> None:
     """A row number beyond the rows, and bits for fewer rows, are refused as by an array."""
     with pytest.raises(IndexError):
-        spilled(most_bytes=0)[places]
+        spilled_rows(most_bytes=0)[places]
 
 
 def test_rows_in_a_file_are_a_pickled_array_and_refuse_arithmetic() -> None:
     """A pickle holds the rows as an array. Arithmetic needs `np.asarray`, and raises an error without it."""
-    rows = spilled(most_bytes=0)
+    rows = spilled_rows(most_bytes=0)
     restored = pickle.loads(pickle.dumps(rows))
     assert type(restored) is np.ndarray and np.array_equal(restored, ROWS)
     with pytest.raises(TypeError):
@@ -224,7 +224,7 @@ def test_rows_in_a_file_are_a_pickled_array_and_refuse_arithmetic() -> None:
 
 def test_a_file_of_rows_is_closed_with_the_last_reader() -> None:
     """The file stays open as long as one of two arrays reads it, and is closed then."""
-    rows = spilled(most_bytes=0)
+    rows = spilled_rows(most_bytes=0)
     wide = rows.reshape(-1, 1, ROWS.shape[1])
     descriptor = rows._file.descriptor
     del rows
@@ -253,7 +253,7 @@ def test_taken_rows_are_a_copy_and_blocks_keep_their_order(tmp_path: Path) -> No
         assert np.array_equal(copy, ROWS[rows])
         let_go(whole)
         assert np.array_equal(whole, ROWS), "what was let go is read again"
-    for array in (ROWS, whole, spilled(most_bytes=0), np.arange(5), np.zeros((0, 4))):
+    for array in (ROWS, whole, spilled_rows(most_bytes=0), np.arange(5), np.zeros((0, 4))):
         assert np.array_equal(np.concatenate([np.zeros_like(array[:0]), *row_blocks(array)]), array)
 
 
@@ -264,18 +264,21 @@ def test_a_split_of_inputs_in_a_file_is_that_of_the_same_in_memory() -> None:
     """
     labels = ROWS[:, :2] > 0
     ids = np.arange(1000)
-    held, on_disk = (Split(inputs, labels, ids, ids) for inputs in (ROWS, spilled(most_bytes=0)))
+    held, on_disk = (
+        Split(inputs, labels, ids, ids) for inputs in (ROWS, spilled_rows(most_bytes=0))
+    )
     assert on_disk.digest() == held.digest()
     assert type(on_disk.take(ids[:5]).inputs) is np.ndarray
     assert on_disk.take(ids[::-3]).digest() == held.take(ids[::-3]).digest()
     held, on_disk = (
-        Split(inputs, labels, ids[::-1].copy(), ids) for inputs in (ROWS, spilled(most_bytes=0))
+        Split(inputs, labels, ids[::-1].copy(), ids)
+        for inputs in (ROWS, spilled_rows(most_bytes=0))
     )
     assert on_disk.digest() == held.digest()
     wrong = ROWS.copy()
     wrong[901, 3] = np.inf
     with refused("inputs[901, 3]", rule="finite numbers"):
-        Split(spilled(most_bytes=0, rows=wrong), labels, record_ids=ids, group_ids=ids)
+        Split(spilled_rows(most_bytes=0, rows=wrong), labels, record_ids=ids, group_ids=ids)
 
 
 @pytest.mark.process

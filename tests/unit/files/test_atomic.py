@@ -59,7 +59,7 @@ def umask(request: pytest.FixtureRequest) -> Iterator[None]:
     os.umask(before)
 
 
-def mode(path: Path) -> int:
+def permissions(path: Path) -> int:
     """Returns the permissions of a file."""
     return path.stat().st_mode & 0o777
 
@@ -77,7 +77,10 @@ def test_files_and_folders_are_the_owners_alone(tmp_path: Path) -> None:
     VoteStore.write(folder / "votes.npz", [votes], num_teachers=1, num_queries=2, num_labels=3)
     with file_lock(folder / "run.lock"):
         pass
-    modes = {path.relative_to(tmp_path).as_posix(): mode(path) for path in tmp_path.rglob("*")}
+    modes = {
+        path.relative_to(tmp_path).as_posix(): permissions(path=path)
+        for path in tmp_path.rglob("*")
+    }
     assert {name for name, bits in modes.items() if bits == 0o700} == {
         "outputs",
         "outputs/run",
@@ -96,8 +99,8 @@ def test_events_are_private_without_a_commands_umask(tmp_path: Path) -> None:
             events.teachers()
     finally:
         os.umask(before)
-    assert mode(tmp_path / "tensorboard") == 0o700
-    assert {mode(path) for path in (tmp_path / "tensorboard").iterdir()} == {0o600}
+    assert permissions(path=tmp_path / "tensorboard") == 0o700
+    assert {permissions(path=path) for path in (tmp_path / "tensorboard").iterdir()} == {0o600}
 
 
 @pytest.mark.parametrize("planted", ["run.json", ".run.json.{name}.partial"])
@@ -147,8 +150,8 @@ def test_a_folder_that_vanished_is_not_made_anew(tmp_path: Path) -> None:
 def test_a_new_secret_is_readable_by_its_owner_alone(tmp_path: Path) -> None:
     """A secret has mode 0600 while it is written and afterwards, under any umask, and is read back."""
     with atomic_write(tmp_path / "a.secret") as file:
-        assert {mode(path) for path in tmp_path.iterdir()} == {0o600}
+        assert {permissions(path=path) for path in tmp_path.iterdir()} == {0o600}
         file.write(b"abc\n")
-    assert mode(tmp_path / "a.secret") == 0o600
+    assert permissions(path=tmp_path / "a.secret") == 0o600
     assert read_secret(tmp_path / "a.secret", remedy=REMEDY) == "abc\n"
     assert [path.name for path in tmp_path.iterdir()] == ["a.secret"]

@@ -34,10 +34,10 @@ def written_cells(row: list[object]) -> list[str]:
 @pytest.mark.parametrize("formula", FORMULAS)
 def test_a_formula_gets_an_apostrophe(formula: str) -> None:
     """A text that a spreadsheet would run as a formula is written with an apostrophe in front."""
-    assert written_cells([formula]) == [f"'{formula}"]
+    assert written_cells(row=[formula]) == [f"'{formula}"]
 
 
 def test_texts_and_numbers_are_written_as_they_are() -> None:
     """Texts, negative numbers and truth values are written unchanged; None is an empty cell."""
     texts = ["flu", "a=b", "-5", "-0.25", "+1.5e-3", "'=x", "", "patient-7"]
-    assert written_cells([*texts, -5, -0.5, None, True]) == [*texts, "-5", "-0.5", "", "True"]
+    assert written_cells(row=[*texts, -5, -0.5, None, True]) == [*texts, "-5", "-0.5", "", "True"]

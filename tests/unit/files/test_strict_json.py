@@ -46,7 +46,7 @@ def test_an_undefined_number_is_null() -> None:
 @pytest.mark.parametrize("epsilon", [math.inf, -math.inf, 0.5])
 def test_a_dataclass_is_read_back(epsilon: float) -> None:
     """A dataclass with infinities is written as JSON, without JSON's own constants, and read as an equal one."""
-    reading = Reading(epsilon, orders={"worst": -epsilon})
+    reading = Reading(epsilon=epsilon, orders={"worst": -epsilon})
     text = to_json(reading)
     assert from_json(Reading, text, name="reading") == reading
     assert json.loads(text, parse_constant=pytest.fail).keys() == {"epsilon", "orders"}
@@ -54,7 +54,7 @@ def test_a_dataclass_is_read_back(epsilon: float) -> None:
 
 def test_a_line_has_no_line_break_and_is_in_ascii() -> None:
     """A value in one line of JSON has neither line breaks nor letters beyond ASCII."""
-    line = to_json_line([Reading(math.inf), (1.5, np.float64(2))])
+    line = to_json_line([Reading(epsilon=math.inf), (1.5, np.float64(2))])
     assert line == '[{"epsilon": "inf", "orders": null}, [1.5, 2.0]]'
     assert to_json_line("“quoted”\n") == r'"\u201cquoted\u201d\n"'
 

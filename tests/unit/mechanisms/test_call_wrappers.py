@@ -45,7 +45,7 @@ def test_the_boundary_takes_its_probability_from_every_outcome(noise: str) -> No
 
     The probabilities of one histogram and of a batch are all weights divided by their sum.
     """
-    wrapper = BoundaryWrapper(selection(noise))
+    wrapper = BoundaryWrapper(selection(noise=noise))
     plain = wrapper.mechanism.probabilities(VOTES)
     rest = min(1 - plain.max(), 0.5)
     expected = np.append(plain / (1 + rest), rest / (1 + rest))
@@ -85,7 +85,7 @@ def test_the_price_is_that_of_the_wrapped_call(adjacency: Adjacency, sensitivity
     """
     epsilon = 2 * sensitivity / 4.0
     for noise in ("gumbel", "laplace", "exponential"):
-        wrapped = selection(noise, adjacency=adjacency)
+        wrapped = selection(noise=noise, adjacency=adjacency)
         assert BoundaryWrapper(wrapped).target == tight_boundary(epsilon)
         pure = PureDpEvent(tight_boundary(epsilon).epsilon)
         if noise == "laplace":  # its distribution is an integral, known to some digits

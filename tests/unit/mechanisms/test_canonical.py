@@ -25,18 +25,19 @@ def loss_by_definition(counts: np.ndarray, chosen: tuple[int, ...], gamma: float
     return (1 - gamma) * max([*missing, worst]) - gamma * worst
 
 
-def kinds_of_classes(falling: np.ndarray, k: int) -> list[CanonicalClasses]:
+def four_partitions(falling_counts: np.ndarray, k: int) -> list[CanonicalClasses]:
     """Returns four partitions of the sets of k ranks into classes, given counts in falling order.
 
     The first has a class for each pair of the first missing rank and the last rank; the second has a class for each
     last rank. The others have the likely classes for the gammas 0 and 0.5.
     """
     likely = (
-        CanonicalClasses.likely(falling, k, loss_weight=0.01, gamma=gamma) for gamma in (0.0, 0.5)
+        CanonicalClasses.likely(falling_counts, k, loss_weight=0.01, gamma=gamma)
+        for gamma in (0.0, 0.5)
     )
     return [
-        CanonicalClasses.all(len(falling), k),
-        CanonicalClasses.by_worst(num_ranks=len(falling), k=k),
+        CanonicalClasses.all(len(falling_counts), k),
+        CanonicalClasses.by_worst(num_ranks=len(falling_counts), k=k),
         *likely,
     ]
 
@@ -46,9 +47,9 @@ def test_class_sizes_count_every_set_once(size: int) -> None:
     """The sizes of all classes of sets with equal loss sum to the number of sets of k labels, for
     every k.
     """
-    falling = -np.sort(-np.random.default_rng(size).integers(low=0, high=4, size=size))
+    falling_counts = -np.sort(-np.random.default_rng(size).integers(low=0, high=4, size=size))
     for k in range(1, size + 1):
-        for classes in kinds_of_classes(falling, k):
+        for classes in four_partitions(falling_counts=falling_counts, k=k):
             sizes = [classes.size(place) for place in range(len(classes.first))]
             assert min(sizes) >= 1
             assert sum(sizes) == comb(size, k)
@@ -63,7 +64,7 @@ def test_members_are_uniform_and_all_sets_occur(kind: int) -> None:
     """
     rng = np.random.default_rng(0)
     draws = 2_000
-    classes = kinds_of_classes(np.array([5, 5, 3, 3, 3, 1]), k=3)[kind]
+    classes = four_partitions(falling_counts=np.array([5, 5, 3, 3, 3, 1]), k=3)[kind]
     seen: set[tuple[int, ...]] = set()
     for place in range(len(classes.first)):
         size = classes.size(place)
@@ -84,12 +85,12 @@ def test_classes_that_weigh_nothing_are_left_out(weight: float, gamma: float) ->
 
     The classes that are left out have less than e^-120 of the weight.
     """
-    falling = -np.sort(-np.random.default_rng(2).integers(low=0, high=3_000, size=400))
+    falling_counts = -np.sort(-np.random.default_rng(2).integers(low=0, high=3_000, size=400))
     k = 8
     every = CanonicalClasses.all(400, 8)
-    likely = CanonicalClasses.likely(falling, k, loss_weight=weight, gamma=gamma)
+    likely = CanonicalClasses.likely(falling_counts, k, loss_weight=weight, gamma=gamma)
     weights = [
-        c.log_sizes - weight * c.losses(falling_counts=falling[None], gamma=gamma)[0]
+        c.log_sizes - weight * c.losses(falling_counts=falling_counts[None], gamma=gamma)[0]
         for c in (every, likely)
     ]
     assert np.logaddexp.reduce(weights[0]) == pytest.approx(
@@ -134,7 +135,8 @@ def test_distribution_is_the_noisy_minimum_of_the_loss_over_all_sets(
     sets = list(combinations(range(4), 2))
     values = np.array(
         [
-            -mechanism.weight_for(len(counts)) * loss_by_definition(counts, chosen, gamma)
+            -mechanism.weight_for(len(counts))
+            * loss_by_definition(counts=counts, chosen=chosen, gamma=gamma)
             for chosen in sets
         ]
     )

@@ -43,18 +43,20 @@ def test_regularizer_may_be_a_function_or_a_list(noise: str) -> None:
     A constant regularizer changes nothing, and a falling one moves probability to small k.
     """
 
-    def make(regularizer: Any) -> np.ndarray:
+    def probabilities_with(regularizer: Any) -> np.ndarray:
         selection = dataclasses.replace(
             SELECTION, noise=noise, regularizer=regularizer, padded=True
         )
         return selection.probabilities(np.array([6, 4, 3, 1]))
 
-    as_function = make(lambda k: -0.5 * k)
-    as_numbers = make([0, -0.5, -1, -1.5, -2])
+    as_function = probabilities_with(regularizer=lambda k: -0.5 * k)
+    as_numbers = probabilities_with(regularizer=[0, -0.5, -1, -1.5, -2])
     np.testing.assert_allclose(as_function, as_numbers, rtol=1e-12)
-    constant = make(lambda k: 7.0)
-    np.testing.assert_allclose(constant, make(None), rtol=1e-9)
-    assert (as_function[0] > make(None)[0]) and (as_function[4] < make(None)[4])
+    constant = probabilities_with(regularizer=lambda k: 7.0)
+    np.testing.assert_allclose(constant, probabilities_with(regularizer=None), rtol=1e-9)
+    assert (as_function[0] > probabilities_with(regularizer=None)[0]) and (
+        as_function[4] < probabilities_with(regularizer=None)[4]
+    )
 
 
 @pytest.mark.parametrize("padded", [False, True])

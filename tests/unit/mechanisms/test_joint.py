@@ -46,7 +46,7 @@ def test_class_counts_agree_with_all_sequences() -> None:
     of all sequences of k labels.
     """
     for counts, k in random_instances(number=150):
-        expected = Counter(losses_by_definition(counts, k).values())
+        expected = Counter(losses_by_definition(counts=counts, k=k).values())
         assert JointTopK(k=k, epsilon=1.0).class_counts(counts) == dict(expected)
         for classes in (
             JointClasses.from_counts(falling_counts=-np.sort(-counts)[None], k=k, splits_ties=True),
@@ -164,7 +164,7 @@ def test_permute_and_flip_is_the_noisy_maximum_over_sequences() -> None:
     """
     counts = np.array([2, 1, 1])
     mechanism = PermuteAndFlipJointTopK(k=2, epsilon=3.0)
-    losses = losses_by_definition(counts, k=2)
+    losses = losses_by_definition(counts=counts, k=2)
     values = -mechanism.weight * np.array(list(losses.values()), dtype=float)
     distribution = ordered_distribution(values, k=1, noise_kind=UNIT_NOISES["exponential"])
     for place, sequence in enumerate(losses):

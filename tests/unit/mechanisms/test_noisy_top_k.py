@@ -208,20 +208,20 @@ def test_impossible_arguments_and_counts_are_refused(make: Any) -> None:
         mechanism_of_top_stable()(np.array([3, 2, 1]), rng=np.random.default_rng(0))
 
 
-DISTRIBUTIONS = {
+ARGMAX_DISTRIBUTIONS = {
     name: getattr(maxima, f"{name}_argmax")
     for name in ("gumbel", "exponential", "gaussian", "laplace")
 }
 
 
-@pytest.mark.parametrize("name", DISTRIBUTIONS)
+@pytest.mark.parametrize("name", ARGMAX_DISTRIBUTIONS)
 @pytest.mark.parametrize("size", [1, 2, 40])
 def test_equal_values_are_equally_likely(name: str, size: int) -> None:
     """Candidates with equal values win with equal probability, for each kind of noise and 1, 2 or
     40 candidates.
     """
     np.testing.assert_allclose(
-        DISTRIBUTIONS[name](np.full((1, size), 3.7)), np.full((1, size), 1 / size), rtol=1e-9
+        ARGMAX_DISTRIBUTIONS[name](np.full((1, size), 3.7)), np.full((1, size), 1 / size), rtol=1e-9
     )
 
 
@@ -236,7 +236,7 @@ def test_two_candidates_in_closed_form() -> None:
         "gaussian": mpmath.ncdf(x / mpmath.sqrt(2)),
         "laplace": 1 - mpmath.exp(-x) * (2 + x) / 4,
     }
-    for name, distribution in DISTRIBUTIONS.items():
+    for name, distribution in ARGMAX_DISTRIBUTIONS.items():
         assert distribution(np.array([[1.3, 0.0]]))[0, 0] == pytest.approx(
             float(expected[name]), rel=1e-10
         ), name

@@ -41,7 +41,7 @@ def test_probabilities_rise_from_the_failure_probability_on_a_grid(
     assert probs[adjacency.gap_sensitivity] <= failure_prob and probs.max() <= 1 - 2.0**-40
 
 
-class Fixed(np.random.Generator):
+class FixedGenerator(np.random.Generator):
     """A generator whose uniform numbers are all `value`."""
 
     value = 0.0
@@ -57,7 +57,7 @@ def test_a_draw_equal_to_the_probability_refuses() -> None:
     So it passes with exactly the probability that is priced, a multiple of 2^-53.
     """
     test = StabilityTest(pass_probs=(0.0, 0.0, 0.0, 0.25), failure_prob=0.1)
-    rng = Fixed(np.random.PCG64(0))
+    rng = FixedGenerator(np.random.PCG64(0))
     assert not test(np.array([0, 1]), rng=rng).any()
     assert test(np.array([3]), rng=rng).all()
     rng.value = 0.25
@@ -67,15 +67,18 @@ def test_a_draw_equal_to_the_probability_refuses() -> None:
 mpmath.mp.dps = 40
 
 
-def divergence(logit_p: float, logit_q: float, order: float) -> float:
+def divergence_between_bits(logit_p: float, logit_q: float, order: float) -> float:
     """Returns the Renyi divergence at a Renyi order between two bits with given logits, in 40
     digits.
     """
 
-    def share(logit: float) -> Any:
+    def probability_of(logit: float) -> Any:
         return 1 / (1 + mpmath.exp(-mpmath.mpf(logit)))
 
-    pairs = ((share(logit_p), share(logit_q)), (share(-logit_p), share(-logit_q)))
+    pairs = (
+        (probability_of(logit=logit_p), probability_of(logit=logit_q)),
+        (probability_of(logit=-logit_p), probability_of(logit=-logit_q)),
+    )
     return float(mpmath.log(sum(p**order * q ** (1 - order) for p, q in pairs)) / (order - 1))
 
 
@@ -97,7 +100,8 @@ def test_each_step_spends_the_budget_and_no_more(
     assert table.logits[0] == pytest.approx(math.log(failure_prob / (1 - failure_prob)), rel=1e-12)
     for low, high in zip(table.logits, table.logits[1:], strict=False):
         spent = max(
-            divergence(high, logit_q=low, order=order), divergence(low, logit_q=high, order=order)
+            divergence_between_bits(logit_p=high, logit_q=low, order=order),
+            divergence_between_bits(logit_p=low, logit_q=high, order=order),
         )
         assert budget * (1 - 1e-6) <= spent <= budget * (1 + 1e-9)
     # as scikit-learn clones it, and joblib
@@ -108,7 +112,7 @@ def test_each_step_spends_the_budget_and_no_more(
 SMALL = StabilityTest.gaussian(test_std=2.0, failure_prob=1e-3, num_teachers=12)
 
 
-def table_of(
+def optimal_table(
     order: float, rdp_budget: float, failure_prob: float, adjacency: str
 ) -> CertifiedTable:
     """Returns the certified optimal table for 100 teachers at a Renyi order."""
@@ -149,8 +153,10 @@ def test_the_certificate_is_the_rounded_tables_cost(
 
     The price of the table's event at this Renyi order is the same.
     """
-    table = table_of(order, budget, failure_prob, adjacency)
-    exact = worst_divergence(table)
+    table = optimal_table(
+        order=order, rdp_budget=budget, failure_prob=failure_prob, adjacency=adjacency
+    )
+    exact = worst_divergence(table=table)
     assert exact <= table.rdp <= exact * (1 + mpmath.mpf(1e-15))
     priced = float(rdp_curve(count_leaves(table.test.event), orders=np.array([order]))[0])
     assert table.rdp * (1 - 1e-9) <= priced <= table.rdp * (1 + 1e-6)
@@ -164,12 +170,14 @@ def test_certificate_covers_both_directions() -> None:
     table = CertifiedTable.from_test(
         StabilityTest(pass_probs=probs, failure_prob=0.2, adjacency="add_remove"), order=4.0
     )
-    exact = worst_divergence(table)
+    exact = worst_divergence(table=table)
     assert 17 < exact <= table.rdp <= exact * (1 + mpmath.mpf(1e-15))
     # why integers are certified: at 1e-12 one grid step is a ten thousandth of the probability
     assert (
         1.5e-3
-        < table_of(order=7.5, rdp_budget=1.5e-3, failure_prob=1e-12, adjacency="add_remove").rdp
+        < optimal_table(
+            order=7.5, rdp_budget=1.5e-3, failure_prob=1e-12, adjacency="add_remove"
+        ).rdp
         < 1.5e-3 * 1.1
     )
 
@@ -179,7 +187,7 @@ def test_a_file_gives_back_the_same_table_and_test(tmp_path: Path) -> None:
 
     The file holds numerators over 2^53.
     """
-    table = table_of(order=7.5, rdp_budget=1.5e-3, failure_prob=1e-9, adjacency="replace_one")
+    table = optimal_table(order=7.5, rdp_budget=1.5e-3, failure_prob=1e-9, adjacency="replace_one")
     table.save(tmp_path / "table.json")
     again = CertifiedTable.load(tmp_path / "table.json")
     assert again == table
@@ -199,7 +207,7 @@ def test_a_table_that_costs_more_than_it_claims_is_refused(tmp_path: Path) -> No
 
     Its file is refused if one probability in it is raised.
     """
-    table = table_of(order=7.5, rdp_budget=1.5e-3, failure_prob=1e-9, adjacency="replace_one")
+    table = optimal_table(order=7.5, rdp_budget=1.5e-3, failure_prob=1e-9, adjacency="replace_one")
     with refused("rdp", value=ANY, rule="at least 0.0015"):
         replace(table, rdp=0.9 * table.rdp)
     for rdp, order in ((table.rdp, 8.0), (float(np.nextafter(table.rdp, 0.0)), table.order)):

@@ -175,7 +175,7 @@ def test_the_approximate_price_is_refused_outside_its_range() -> None:
             LaplaceTopK(k=1, epsilon=0.1, failure_prob=0.01, max_labels=max_labels)
 
 
-def chosen_distribution(values: tuple[float, float]) -> np.ndarray:
+def distribution_of_chosen_counts(values: tuple[float, float]) -> np.ndarray:
     """Returns the probabilities `[201]` that 0 to 200 of 200 counts of a first value are among the 200 largest noisy
     counts.
 
@@ -224,11 +224,13 @@ def test_the_approximate_price_covers_many_counts_of_two_kinds(
     assert scale < 200 * mechanism.adjacency.gap_sensitivity / 0.2  # less noise than one shot takes
     steps = [0, 1] if adjacency is Adjacency.ADD_REMOVE else [-1, 0, 1]
     for share, covered in ((1.0, True), (1 / 30, False)):
-        distribution = chosen_distribution((lead / scale / share, 0.0))
+        distribution = distribution_of_chosen_counts(values=(lead / scale / share, 0.0))
         assert distribution.sum() == pytest.approx(1)
         deltas = []
         for first, second in product(steps, steps):
-            other = chosen_distribution(((lead + first) / scale / share, second / scale / share))
+            other = distribution_of_chosen_counts(
+                values=((lead + first) / scale / share, second / scale / share)
+            )
             deltas += [
                 np.maximum(p - math.exp(0.2) * q, 0).sum()
                 for p, q in ((distribution, other), (other, distribution))

@@ -178,8 +178,8 @@ def test_one_more_query_exceeds_the_budget(aggregator: Aggregator, budget: float
     most = largest_num_queries(
         aggregator, max_epsilon=budget, target_delta=1e-6, num_labels=40, num_teachers=800
     )
-    assert epsilon(aggregator, num_queries=most) <= budget
-    assert most == 999 or epsilon(aggregator, num_queries=most + 1) > budget
+    assert epsilon(aggregator=aggregator, num_queries=most) <= budget
+    assert most == 999 or epsilon(aggregator=aggregator, num_queries=most + 1) > budget
 
 
 def test_number_of_queries_is_limited_by_draw_precision() -> None:

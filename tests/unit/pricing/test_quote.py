@@ -82,8 +82,8 @@ def test_other_accountants_without_a_price_give_a_reason() -> None:
     missing = ModuleNotFoundError("No module named 'dp_accounting'", name="dp_accounting")
     quote = quoted(
         further_accountants={
-            "pld": failing(missing),
-            "mine": failing(InvalidValue("event", "X", rule="another")),
+            "pld": failing(error=missing),
+            "mine": failing(error=InvalidValue("event", "X", rule="another")),
             "rdp": RdpAccountant,
         }
     )
@@ -96,7 +96,7 @@ def test_other_accountants_without_a_price_give_a_reason() -> None:
         replace(quote.accountants[3], accountant="rdp", won_by=None),
     )
     assert quote.epsilon < quote.accountants[3].epsilon
-    text = page(quote)
+    text = page(quote=quote)
     assert "needs the package dp_accounting" in text
     assert "side by side, at delta = 1e-6 less 6e-7 for failures: each is a bound" in text
 
@@ -109,7 +109,7 @@ def test_page_shows_solved_values_and_passing_gaps() -> None:
     failures' part of delta.
     """
     quote = quoted(budget=Budget(delta=1e-6, epsilon=8.0))
-    text = page(quote)
+    text = page(quote=quote)
     assert set(quote.solved_for) == {"selection_scale", "test_std"}
     assert text.count("<- solved for") == 2
     assert "epsilon <= 8.00 at" in text.splitlines()[0]  # 7.999…, rounded up
@@ -132,13 +132,13 @@ def test_any_stability_test_can_be_certified() -> None:
     table = certify_stability_test(release, budget=BUDGET)
     assert table.test == GUMBEL.stability_test(num_teachers=800)
     assert table.order == RdpAccountant().compose(release.event).best_order(target_delta=1e-6)
-    ready = planned(StableTopK(selection_scale=38.985, test="table", table=table))
+    ready = planned(aggregator=StableTopK(selection_scale=38.985, test="table", table=table))
     assert certify_stability_test(ready, budget=BUDGET) == table
     quote = quote_release(ready, BUDGET)
     assert quote.epsilon == release.epsilon
     assert quote.aggregator["table_sha256"] == table.digest
     with refused("aggregator", value="GaussianVotes"):
-        certify_stability_test(planned(GaussianVotes(noise_std=50.0)), budget=BUDGET)
+        certify_stability_test(planned(aggregator=GaussianVotes(noise_std=50.0)), budget=BUDGET)
 
 
 CLEAR = np.tile([400, 0, 0], (300, 1))

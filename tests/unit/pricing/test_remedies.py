@@ -64,7 +64,7 @@ class Plan:
         return plan_release(self.aggregator, self.shape, budget=self.budget)
 
 
-GROUPS = 20_000
+NUM_GROUPS = 20_000
 SHAPE = VoteShape(num_queries=600, num_labels=40, num_teachers=200)
 pytestmark = pytest.mark.slow
 
@@ -92,7 +92,7 @@ def budget(
     )
 
 
-def guarded(
+def doubts_about(
     aggregator: Aggregator,
     shape: VoteShape = SHAPE,
     plan_budget: Budget | None = None,
@@ -123,15 +123,17 @@ def guarded(
     return tuple(map(str, doubts))
 
 
-def judged(plan: Plan) -> tuple[str, ...]:
+def doubts_about_plan(plan: Plan) -> tuple[str, ...]:
     """Returns the doubts about a plan for a known number of groups; raises `InvalidValue` if it is refused."""
-    return guarded(plan.aggregator, plan.shape, plan_budget=plan.budget, num_groups=GROUPS)
+    return doubts_about(
+        aggregator=plan.aggregator, shape=plan.shape, plan_budget=plan.budget, num_groups=NUM_GROUPS
+    )
 
 
-def suggested(plan: Plan) -> tuple[Remedy, ...]:
+def suggested_remedies(plan: Plan) -> tuple[Remedy, ...]:
     """Returns the remedies in the error that refuses a plan; empty if the plan is not refused."""
     try:
-        judged(plan)
+        doubts_about_plan(plan=plan)
     except InvalidValue as error:
         assert error.remedies or "nothing was found that works" in error.rule, error
         assert error.waiver == Remedy(name="allow_useless", value=True)
@@ -139,7 +141,7 @@ def suggested(plan: Plan) -> tuple[Remedy, ...]:
     return ()
 
 
-def followed(plan: Plan, remedy: Remedy) -> Plan:
+def plan_with_remedy(plan: Plan, remedy: Remedy) -> Plan:
     """Returns a copy of the plan with the settings that a remedy names."""
     for change in (remedy, *remedy.also):
         if change.name == "target_epsilon":
@@ -164,11 +166,11 @@ def test_suggested_settings_are_not_refused(aggregator: Aggregator) -> None:
     )
     shape = VoteShape(num_queries=queries, num_labels=labels, num_teachers=teachers)
     target_epsilon = float(f"{10 ** rng.uniform(low=-0.5, high=0.3):.2g}")
-    plan = Plan(aggregator, shape, budget=budget(epsilon=target_epsilon))
-    remedies_found = suggested(plan)
+    plan = Plan(aggregator=aggregator, shape=shape, budget=budget(epsilon=target_epsilon))
+    remedies_found = suggested_remedies(plan=plan)
     assert remedies_found
     for remedy in remedies_found:
-        judged(followed(plan, remedy))
+        doubts_about_plan(plan=plan_with_remedy(plan=plan, remedy=remedy))
 
 
 @pytest.mark.parametrize("max_epsilon", [None, 1.0, 30.0])
@@ -185,13 +187,15 @@ def test_less_noise_is_suggested_if_the_queries_stay_affordable(
         shape=shape,
         budget=budget_from_settings(target_delta=1e-6, max_epsilon=max_epsilon),
     )
-    noise_remedies = [remedy for remedy in suggested(plan) if remedy.owner == "aggregator"]
+    noise_remedies = [
+        remedy for remedy in suggested_remedies(plan=plan) if remedy.owner == "aggregator"
+    ]
     assert len(noise_remedies) == (0 if max_epsilon == 1.0 else 1), (
         "what 20 queries cannot be paid with works for nobody"
     )
     for remedy in noise_remedies:
-        judged(followed(plan, remedy))
-        assert followed(plan, remedy).priced().shape.num_queries >= 20
+        doubts_about_plan(plan=plan_with_remedy(plan=plan, remedy=remedy))
+        assert plan_with_remedy(plan=plan, remedy=remedy).priced().shape.num_queries >= 20
 
 
 def test_teachers_and_queries_are_changed_together_if_neither_suffices() -> None:
@@ -201,14 +205,14 @@ def test_teachers_and_queries_are_changed_together_if_neither_suffices() -> None
     """
     shape = VoteShape(num_queries=2000, num_labels=40, num_teachers=50)
     plan = Plan(aggregator=PEELING, shape=shape, budget=budget(epsilon=0.4))
-    (both,) = [remedy for remedy in suggested(plan) if remedy.name == "num_teachers"]
+    (both,) = [remedy for remedy in suggested_remedies(plan=plan) if remedy.name == "num_teachers"]
     (queries,) = both.also
     assert both.value == 2000
     assert queries.name == "num_queries"
-    judged(followed(plan, remedy=both))
+    doubts_about_plan(plan=plan_with_remedy(plan=plan, remedy=both))
     for alone in (replace(both, also=()), queries):
         with refused("num_teachers", value=ANY, rule="release that tells something"):
-            judged(followed(plan, remedy=alone))
+            doubts_about_plan(plan=plan_with_remedy(plan=plan, remedy=alone))
 
 
 def test_plan_of_one_teacher_gets_no_remedies() -> None:
@@ -223,7 +227,9 @@ def test_plan_of_one_teacher_gets_no_remedies() -> None:
     )
     no_time = RemedySearch(seconds=0)  # the search above found nothing
     with refused("num_teachers", value=1, rule="the one teacher is sure"):
-        guarded(plan.aggregator, plan.shape, plan.budget, search=no_time)
+        doubts_about(
+            aggregator=plan.aggregator, shape=plan.shape, plan_budget=plan.budget, search=no_time
+        )
 
 
 @pytest.mark.parametrize("num_labels", [8, 12])
@@ -233,7 +239,7 @@ def test_fixed_top_k_is_judged_on_queries_with_k_labels(num_labels: int) -> None
     """
     shape = VoteShape(num_queries=100, num_labels=num_labels, num_teachers=200)
     plan = Plan(aggregator=FixedTopK(k=5, epsilon=50.0), shape=shape, budget=Budget(delta=1e-6))
-    (line,) = judged(plan)
+    (line,) = doubts_about_plan(plan=plan)
     assert line.endswith("above 10 it promises one person little")  # and nothing else
 
 
@@ -257,11 +263,11 @@ def test_useless_plans_are_refused(
     plan useful.
     """
     shape = replace(SHAPE, num_teachers=num_teachers)
-    plan = Plan(aggregator, shape, budget=budget(epsilon))
-    remedies_found = suggested(plan)
+    plan = Plan(aggregator=aggregator, shape=shape, budget=budget(epsilon=epsilon))
+    remedies_found = suggested_remedies(plan=plan)
     assert {remedy.name for remedy in remedies_found} == remedy_names
     for remedy in remedies_found:
-        judged(followed(plan, remedy))
+        doubts_about_plan(plan=plan_with_remedy(plan=plan, remedy=remedy))
 
 
 def test_votes_of_many_groups_tell_more_by_public_numbers() -> None:
@@ -295,9 +301,11 @@ def test_a_plan_short_of_its_remedy_is_not_useful() -> None:
     fewer_teachers = replace(SHAPE, num_teachers=round(teachers.num_teachers * 0.9))
     more_queries = replace(SHAPE, num_queries=round(queries.num_queries * 1.1))
     for plan in (
-        Plan(aggregator, shape=fewer_teachers, budget=budget()),
-        Plan(aggregator, shape=SHAPE, budget=budget(epsilon.target_epsilon * 0.85)),
-        Plan(aggregator, shape=more_queries, budget=budget()),
+        Plan(aggregator=aggregator, shape=fewer_teachers, budget=budget()),
+        Plan(
+            aggregator=aggregator, shape=SHAPE, budget=budget(epsilon=epsilon.target_epsilon * 0.85)
+        ),
+        Plan(aggregator=aggregator, shape=more_queries, budget=budget()),
     ):
         planned = plan.priced()
         assert expected_release(planned.aggregator, shape=plan.shape).success < 0.9
@@ -331,23 +339,27 @@ def test_each_change_is_the_smallest_with_two_digits(
     """
     aggregator = GaussianVotes(noise_std=1.0)
     shape = VoteShape(num_queries=300, num_labels=10, num_teachers=100)
-    plan = Plan(aggregator, shape, budget=budget(epsilon=2.0, accountant=accountant))
+    plan = Plan(
+        aggregator=aggregator, shape=shape, budget=budget(epsilon=2.0, accountant=accountant)
+    )
     changes = remedies(aggregator, plan.priced(), budget=plan.budget, num_groups=100_000)
     teachers, epsilon, queries = (change.remedy() for change in changes)
     smaller_changes = (
-        Remedy(name="num_teachers", value=teachers.value - last_of_two_digits(teachers.value)),
+        Remedy(
+            name="num_teachers", value=teachers.value - last_of_two_digits(number=teachers.value)
+        ),
         Remedy(
             name="target_epsilon",
-            value=float(f"{epsilon.value - last_of_two_digits(epsilon.value):.2g}"),
+            value=float(f"{epsilon.value - last_of_two_digits(number=epsilon.value):.2g}"),
         ),
-        Remedy(name="num_queries", value=queries.value + last_of_two_digits(queries.value)),
+        Remedy(name="num_queries", value=queries.value + last_of_two_digits(number=queries.value)),
     )
     for change, smaller in zip((teachers, epsilon, queries), smaller_changes, strict=True):
         assert change.name == smaller.name
         assert change.also == ()
-        better = followed(plan, remedy=change)
-        guarded(better.aggregator, better.shape, plan_budget=better.budget)
-        planned = followed(plan, remedy=smaller).priced()
+        better = plan_with_remedy(plan=plan, remedy=change)
+        doubts_about(aggregator=better.aggregator, shape=better.shape, plan_budget=better.budget)
+        planned = plan_with_remedy(plan=plan, remedy=smaller).priced()
         assert expected_release(planned.aggregator, planned.shape).success < 0.9, smaller
 
 
@@ -390,7 +402,7 @@ def test_search_reports_the_refusal_and_obeys_its_time_limit(
         remedies=("num_teachers", "target_epsilon"),
         waiver="allow_useless",
     ):
-        guarded(GaussianVotes(noise_std=1.0), search=search)
+        doubts_about(aggregator=GaussianVotes(noise_std=1.0), search=search)
     assert calls[0] == ("num_teachers", 200, 20.0)
     assert calls[1:] == ["searching for settings that work", "plan", "plan", "plan"], (
         "begun at 0, 7 and 14 seconds"
@@ -398,7 +410,7 @@ def test_search_reports_the_refusal_and_obeys_its_time_limit(
     calls.clear()
     at_once = replace(search, seconds=0.0)
     with refused("num_teachers", value=200, rule="found nothing that works"):
-        guarded(GaussianVotes(noise_std=1.0), search=at_once)
+        doubts_about(aggregator=GaussianVotes(noise_std=1.0), search=at_once)
     plan = Plan(aggregator=GaussianVotes(noise_std=1.0), shape=SHAPE, budget=budget())
     assert not search_remedies(
         plan.aggregator, plan.priced(), plan.budget, num_groups=None, search=at_once
@@ -412,7 +424,7 @@ def test_no_other_epsilon_is_suggested_for_budgets_of_classes() -> None:
     """
     plan_budget = budget(epsilon=None, budgets={"cautious": 0.01, "usual": 0.02})
     with refused("num_teachers", value=200):
-        guarded(CENTERED, plan_budget=plan_budget, num_groups=5000)
+        doubts_about(aggregator=CENTERED, plan_budget=plan_budget, num_groups=5000)
 
 
 def test_allowed_useless_release_gives_a_doubt_without_a_search(
@@ -420,7 +432,7 @@ def test_allowed_useless_release_gives_a_doubt_without_a_search(
 ) -> None:
     """With `allow_useless`, the guard returns one doubt and looks for no remedies."""
     monkeypatch.setattr("pate.pricing.guard.search_remedies", None)
-    (line,) = guarded(GaussianVotes(noise_std=1.0), allow_useless=True)
+    (line,) = doubts_about(aggregator=GaussianVotes(noise_std=1.0), allow_useless=True)
     assert line.endswith("where chance has 50%; allowed by allow_useless=True")
 
 
@@ -441,9 +453,9 @@ def test_nearly_free_and_useless_release_is_refused(plan_budget: Budget, noise: 
         with refused(
             "num_teachers", value=200, rule="of the answered bits would be right"
         ) as caught:
-            guarded(aggregator, plan_budget=plan_budget)
+            doubts_about(aggregator=aggregator, plan_budget=plan_budget)
         assert caught.value.remedies
-        (line,) = guarded(aggregator, plan_budget=plan_budget, allow_useless=True)
+        (line,) = doubts_about(aggregator=aggregator, plan_budget=plan_budget, allow_useless=True)
         assert line.endswith("allowed by allow_useless=True")
 
 
@@ -455,14 +467,18 @@ def test_release_that_answers_only_unanimous_queries_is_refused() -> None:
     shape = VoteShape(num_queries=100, num_labels=40, num_teachers=50)
     plan_budget = budget(epsilon=12.0)
     with refused("num_teachers", value=50, rule="of the queries would be answered"):
-        guarded(TABLE, shape, plan_budget)
+        doubts_about(aggregator=TABLE, shape=shape, plan_budget=plan_budget)
     teachers, epsilon, *_ = remedies(
         TABLE, priced=plan_release(TABLE, shape, budget=plan_budget), budget=plan_budget
     )
     more_teachers = replace(shape, num_teachers=teachers.num_teachers)
-    assert guarded(TABLE, shape=more_teachers, plan_budget=plan_budget) is not None
+    assert doubts_about(aggregator=TABLE, shape=more_teachers, plan_budget=plan_budget) is not None
     assert (
-        guarded(TABLE, shape, plan_budget=replace(plan_budget, epsilon=epsilon.target_epsilon))
+        doubts_about(
+            aggregator=TABLE,
+            shape=shape,
+            plan_budget=replace(plan_budget, epsilon=epsilon.target_epsilon),
+        )
         is not None
     )
 
@@ -471,13 +487,19 @@ def test_release_without_noise_or_expectation_gives_no_doubt(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """A release that costs nothing, or whose votes cannot be made up, gives no doubt."""
-    assert guarded(FixedTopK(k=40, epsilon=1.0), plan_budget=budget(epsilon=None)) == ()
+    assert (
+        doubts_about(aggregator=FixedTopK(k=40, epsilon=1.0), plan_budget=budget(epsilon=None))
+        == ()
+    )
 
     def refuses(*_: Any, **__: Any) -> None:
         raise InvalidValue("votes", "made up", rule="others")
 
     monkeypatch.setattr("pate.pricing.expectations.expected_release", refuses)
-    assert guarded(GaussianVotes(noise_std=1e6), plan_budget=budget(epsilon=None)) == ()
+    assert (
+        doubts_about(aggregator=GaussianVotes(noise_std=1e6), plan_budget=budget(epsilon=None))
+        == ()
+    )
 
 
 class TestDelta:
@@ -487,8 +509,8 @@ class TestDelta:
         At delta above 1 / groups, a mechanism that publishes a group at random would be allowed.
         """
         loud = replace(SHAPE, num_teachers=2000)
-        (line,) = guarded(
-            GaussianVotes(noise_std=1.0),
+        (line,) = doubts_about(
+            aggregator=GaussianVotes(noise_std=1.0),
             shape=loud,
             plan_budget=budget(target_delta=1e-4),
             num_groups=20_000,
@@ -497,8 +519,8 @@ class TestDelta:
             "target_delta=0.0001: above 1 / 20000, one over the private groups: publishing a group"
         )
         assert (
-            guarded(
-                GaussianVotes(noise_std=1.0),
+            doubts_about(
+                aggregator=GaussianVotes(noise_std=1.0),
                 shape=loud,
                 plan_budget=budget(target_delta=1e-4),
                 num_groups=9_000,
@@ -511,15 +533,22 @@ class TestDelta:
         loud = replace(SHAPE, num_teachers=2000)
         plan_budget = budget(target_delta=0.01)
         with pytest.raises(InvalidValue) as refusal:
-            guarded(GaussianVotes(noise_std=1.0), shape=loud, plan_budget=plan_budget)
+            doubts_about(
+                aggregator=GaussianVotes(noise_std=1.0), shape=loud, plan_budget=plan_budget
+            )
         assert (refusal.value.name, refusal.value.value) == ("target_delta", 0.01)
         assert refusal.value.waiver == Remedy(name="allow_useless", value=True)
-        (line,) = guarded(
-            GaussianVotes(noise_std=1.0), shape=loud, plan_budget=plan_budget, allow_useless=True
+        (line,) = doubts_about(
+            aggregator=GaussianVotes(noise_std=1.0),
+            shape=loud,
+            plan_budget=plan_budget,
+            allow_useless=True,
         )
         assert "allowed by allow_useless=True" in line
-        guarded(
-            GaussianVotes(noise_std=1.0), shape=loud, plan_budget=replace(plan_budget, delta=0.0099)
+        doubts_about(
+            aggregator=GaussianVotes(noise_std=1.0),
+            shape=loud,
+            plan_budget=replace(plan_budget, delta=0.0099),
         )
 
 

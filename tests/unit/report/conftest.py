@@ -12,7 +12,7 @@ from pate.report.precision_recall import PrecisionRecall
 from pate.report.report import DataSummary, ReleaseSummary, TeacherSummary
 from pate.report.verdict import Baselines, StudentVerdict
 
-STUDENT = Scores(
+STUDENT_SCORES = Scores(
     accuracy=0.91371,
     balanced_accuracy=0.65372,
     micro_f1=0.38373,
@@ -85,10 +85,10 @@ REPORT = Report(
         num_queries=6, num_answered=3, answer_rate=0.5, label_accuracy=0.93127, micro_f1=0.61238
     ),
     teachers=TeacherSummary(num_teachers=411, mean_accuracy=0.88123, records_per_teacher=155.27),
-    student=STUDENT,
+    student=STUDENT_SCORES,
     baselines=BASELINES,
     verdict=StudentVerdict.from_scores(
-        STUDENT, BASELINES, num_answered=3, remedies=Aggregator.remedies
+        STUDENT_SCORES, BASELINES, num_answered=3, remedies=Aggregator.remedies
     ),
     intervals={"student": {"accuracy": (0.9011, 0.9222), "micro_f1": (0.3611, 0.4022)}},
     data=DataSummary(

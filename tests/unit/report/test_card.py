@@ -6,7 +6,7 @@ from pathlib import Path
 from pate.report import Privacy, PrivacyStatement, Report, privacy_card
 
 
-def card(report: Report, known_shares: Mapping[str, float] | None = None) -> str:
+def card_of(report: Report, known_shares: Mapping[str, float] | None = None) -> str:
     """Returns the privacy card of a report."""
     return privacy_card(
         report.privacy,
@@ -20,7 +20,7 @@ def card(report: Report, known_shares: Mapping[str, float] | None = None) -> str
 
 def test_the_card_states_price_unit_and_mechanism(report: Report) -> None:
     """The card has rows with epsilon, delta, unit, accountant, queries, teachers, mechanism and noise."""
-    text = card(report)
+    text = card_of(report=report)
     assert (
         "This release is (8.00, 1e-6)-differentially private under the adjacency replace_one"
         in text
@@ -52,7 +52,7 @@ def test_the_card_states_price_unit_and_mechanism(report: Report) -> None:
 def test_the_card_has_no_number_without_an_epsilon(report: Report) -> None:
     """The card has neither seed, scores nor counts of private records, in any form of a number."""
     secret = replace(report, seed=918273, privacy=replace(report.privacy, noise_seeded=True))
-    text = card(secret)
+    text = card_of(report=secret)
     forbidden = [
         secret.seed,
         secret.duration_s,
@@ -86,15 +86,15 @@ def test_the_card_takes_only_the_price_from_the_report() -> None:
 
 def test_the_card_warns_of_seeded_noise_twice(report: Report) -> None:
     """With seeded noise, the card says so in a row and in a sentence; without, it has no word on seeds."""
-    assert "seed" not in card(report)
-    text = card(replace(report, privacy=replace(report.privacy, noise_seeded=True)))
+    assert "seed" not in card_of(report=report)
+    text = card_of(report=replace(report, privacy=replace(report.privacy, noise_seeded=True)))
     assert "| noise | seeded: seeded noise protects nobody who knows the seed |" in text
     assert "holds only against readers who do not know the seed" in text
 
 
 def test_an_infinite_epsilon_is_called_no_guarantee(report: Report) -> None:
     """With an infinite epsilon the card says that there is no privacy guarantee."""
-    text = card(replace(report, privacy=replace(report.privacy, epsilon=math.inf)))
+    text = card_of(report=replace(report, privacy=replace(report.privacy, epsilon=math.inf)))
     assert "**no privacy guarantee**" in text
     assert "differentially private" not in text
 
@@ -102,7 +102,7 @@ def test_an_infinite_epsilon_is_called_no_guarantee(report: Report) -> None:
 def test_markup_in_a_name_stays_in_its_table_cell(report: Report) -> None:
     """A unit and a parameter with Markdown and HTML are escaped within their cells."""
     odd = replace(report.privacy, unit="a|b\n# <script>", parameters={"test": "`x`|[y](z)"})
-    text = card(replace(report, privacy=odd))
+    text = card_of(report=replace(report, privacy=odd))
     assert "| unit of privacy | a\\|b \\# \\<script\\> |" in text.splitlines()
     assert "| mechanism.test | \\`x\\`\\|\\[y\\](z) |" in text.splitlines()
 
@@ -110,8 +110,8 @@ def test_markup_in_a_name_stays_in_its_table_cell(report: Report) -> None:
 def test_only_an_epsilon_above_ten_is_called_weak(report: Report) -> None:
     """At epsilon 387 the card says that it promises little; at 8 it does not."""
     weak = "An epsilon above 10 promises one person little."
-    assert weak in card(replace(report, privacy=replace(report.privacy, epsilon=387.0)))
-    assert weak not in card(report)
+    assert weak in card_of(report=replace(report, privacy=replace(report.privacy, epsilon=387.0)))
+    assert weak not in card_of(report=report)
 
 
 def test_a_notebook_shows_the_terms_of_a_statement(report: Report) -> None:
@@ -139,16 +139,16 @@ def test_the_card_says_that_labels_may_be_missing(report: Report) -> None:
         labels_have_gaps=True,
     )
     assert words in text
-    assert text.replace(text[text.index(words) - 1 :].rstrip("\n"), "") == card(report)
+    assert text.replace(text[text.index(words) - 1 :].rstrip("\n"), "") == card_of(report=report)
 
 
 def test_released_known_shares_are_published_by_label(report: Report, tmp_path: Path) -> None:
     """The card names the labels that are known least often; without gaps neither file mentions them."""
     shares = {f"label {number}": number / 10 for number in range(1, 8)}
-    text = card(report, shares)
+    text = card_of(report=report, known_shares=shares)
     assert "40.0% of all; least often: label 1 10.0%, label 2 20.0%," in text
     assert "label 6" not in text
-    assert "labels that are known" not in card(report)
+    assert "labels that are known" not in card_of(report=report)
     for known_shares in (shares, {}):
         statement = PrivacyStatement.from_privacy(
             report.privacy,

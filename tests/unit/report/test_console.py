@@ -19,14 +19,14 @@ from pate.report.page import render_html
 from pate.report.report import ReleaseSummary
 
 
-def printed(report: Report, path: Path | None = None, width: int = 80) -> str:
+def printed_report(report: Report, path: Path | None = None, width: int = 80) -> str:
     """Returns what the terminal shows of a report."""
     buffer = io.StringIO()
     print_report(report, path, console=Console(file=buffer, width=width, color_system=None))
     return buffer.getvalue()
 
 
-def row(text: str, name: str) -> list[str]:
+def row_of_scores(text: str, name: str) -> list[str]:
     """Returns the cells of the one line that begins with a name."""
     (line,) = [line for line in text.splitlines() if line.strip().startswith(name)]
     return line.replace(name, "").split()
@@ -35,13 +35,17 @@ def row(text: str, name: str) -> list[str]:
 def test_six_models_by_five_metrics_the_guarantee_and_the_answers(report: Report) -> None:
     """The terminal shows the scores of six models, the epsilon rounded up, the answered queries and the path."""
     path = Path("/a/very/long/folder") / ("x" * 90) / "report.html"
-    text = printed(report, path)
-    assert row(text, name="prior") == ["0.117", "0.209", "0.037", "0.893", "0.501"]
-    assert row(text, name="best constant") == ["0.117", "0.449", "0.084", "0.853", "0.502"]
-    assert row(text, name="private student") == ["0.314", "0.384", "0.254", "0.914", "0.654"]
-    assert row(text, name="majority-vote student") == ["0.415", "0.485", "0.355", "0.925", "0.665"]
-    assert row(text, name="true-label student") == ["0.516", "0.586", "0.456", "0.936", "0.676"]
-    assert row(text, name="all-records model") == ["0.617", "0.697", "0.577", "0.947", "0.747"]
+    text = printed_report(report=report, path=path)
+    scores_by_model = {
+        "prior": "0.117 0.209 0.037 0.893 0.501",
+        "best constant": "0.117 0.449 0.084 0.853 0.502",
+        "private student": "0.314 0.384 0.254 0.914 0.654",
+        "majority-vote student": "0.415 0.485 0.355 0.925 0.665",
+        "true-label student": "0.516 0.586 0.456 0.936 0.676",
+        "all-records model": "0.617 0.697 0.577 0.947 0.747",
+    }
+    for model, scores in scores_by_model.items():
+        assert row_of_scores(text=text, name=model) == scores.split(), model
     assert text.startswith("Reached 39% of the reachable mean average precision")
     assert "epsilon <= 8.00 at delta = 1e-6 (replace_one, unit: one family of glosses)" in text
     assert "7.99" not in text
@@ -54,7 +58,7 @@ def test_warnings_are_printed_only_if_they_apply(report: Report) -> None:
 
     The usual run has none of them.
     """
-    usual = printed(report)
+    usual = printed_report(report=report)
     assert "epsilon 3.66 as the paper accounts; not a bound" in usual
     privacy = report.privacy
     for odd, line in (
@@ -90,17 +94,24 @@ def test_warnings_are_printed_only_if_they_apply(report: Report) -> None:
         ),
     ):
         assert line not in usual
-        assert line in printed(odd)
-    assert "paper" not in printed(replace(report, privacy=replace(privacy, paper_epsilon=None)))
-    assert row(printed(replace(report, student=None)), name="private student") == ["-"] * 5
+        assert line in printed_report(report=odd)
+    assert "paper" not in printed_report(
+        report=replace(report, privacy=replace(privacy, paper_epsilon=None))
+    )
+    assert (
+        row_of_scores(
+            text=printed_report(report=replace(report, student=None)), name="private student"
+        )
+        == ["-"] * 5
+    )
 
 
 def test_markup_and_marks_of_tables_in_names_are_printed_as_they_are(report: Report) -> None:
     """Names with markup of the console are printed as text."""
     privacy = replace(report.privacy, unit="[red]one record[/red]", mechanism="[bold]m")
     student_verdict = replace(report.verdict, text="=a¦b<br>c\nd[/]\\")
-    text = printed(
-        replace(
+    text = printed_report(
+        report=replace(
             report,
             privacy=privacy,
             verdict=student_verdict,
@@ -173,7 +184,7 @@ def test_every_output_states_whether_target_charging_was_cheaper(
         ),
     )
     assert run.privacy.charging.startswith(verdict)
-    text = printed(run, width=400)
+    text = printed_report(report=run, width=400)
     page = render_html(run, figures)
     card = privacy_card(
         run.privacy, dataset="x", num_answered=3, num_labels=4, num_teachers=400, num_hits=2
@@ -192,13 +203,15 @@ def test_the_terminal_counts_groups_and_explains_missing_scores(
 
     It gives the reason of a model without scores.
     """
-    assert "; 62,115 private records\n" in printed(report)
+    assert "; 62,115 private records\n" in printed_report(report=report)
     grouped = replace(report, data=replace(report.data, num_groups=1234))
-    assert "62,115 private records of 1,234 groups, such as persons" in printed(grouped, width=200)
+    assert "62,115 private records of 1,234 groups, such as persons" in printed_report(
+        report=grouped, width=200
+    )
     single = replace(report, data=replace(report.data, num_groups=62115))
-    assert "; 62,115 private records\n" in printed(single)
+    assert "; 62,115 private records\n" in printed_report(report=single)
     baselines = replace(report.baselines, all_records_model=None)
     lacking = replace(
         report, baselines=baselines, left_out={"all_records_model": "all_records=false"}
     )
-    assert "all-records model: not trained, as all_records=false" in printed(lacking)
+    assert "all-records model: not trained, as all_records=false" in printed_report(report=lacking)

@@ -112,7 +112,7 @@ ANSWERS = {
 @pytest.mark.parametrize("question", ANSWERS)
 def test_page_answers_a_question_of_a_non_expert(question: str) -> None:
     """The answer stands on the page in these words."""
-    assert ANSWERS[question] in text_of(DOSSIER.html())
+    assert ANSWERS[question] in text_of(page=DOSSIER.html())
 
 
 @pytest.mark.parametrize(
@@ -126,7 +126,7 @@ def test_page_answers_a_question_of_a_non_expert(question: str) -> None:
 def test_scale_of_epsilon_is_that_of_a_guide(epsilon: float, words: str) -> None:
     """Up to 1 is strong, up to 10 reasonable, and more is weak (Ponomareva et al. 2023)."""
     dossier = replace(DOSSIER, statement=replace(STATEMENT, epsilon=epsilon))
-    assert words in text_of(dossier.html())
+    assert words in text_of(page=dossier.html())
 
 
 @pytest.mark.parametrize(
@@ -141,7 +141,7 @@ def test_scale_of_epsilon_is_that_of_a_guide(epsilon: float, words: str) -> None
 def test_tuned_release_says_who_pays_for_the_choice(words: str) -> None:
     """The best run was chosen by scores, so the people in the test records are concerned, too."""
     tuning = Tuning(eta=1.0, gamma=0.25, mean_runs=4.0, num_candidates=3, run_epsilon=4.0)
-    text = text_of(replace(DOSSIER, statement=replace(STATEMENT, tuning=tuning)).html())
+    text = text_of(page=replace(DOSSIER, statement=replace(STATEMENT, tuning=tuning)).html())
     assert words in text
     assert "Nothing in the folder was computed from test records" not in text
 
@@ -149,16 +149,16 @@ def test_tuned_release_says_who_pays_for_the_choice(words: str) -> None:
 def test_unit_of_wordnet_is_explained() -> None:
     """The page says what a synset and a family are, and that neither is a person."""
     unit = "one family of synsets with the same gloss, with all its synsets"
-    text = text_of(replace(DOSSIER, statement=replace(STATEMENT, unit=unit)).html())
+    text = text_of(page=replace(DOSSIER, statement=replace(STATEMENT, unit=unit)).html())
     assert "These records are of WordNet, a dictionary, and of no person." in text
-    assert "What a unit is here" not in text_of(DOSSIER.html())
+    assert "What a unit is here" not in text_of(page=DOSSIER.html())
 
 
 @pytest.mark.parametrize("mechanism", ["CenteredVotes", "StableTopK"])
 def test_page_says_whether_the_script_recomputes_epsilon(mechanism: str) -> None:
     """Only centered votes have an epsilon that the script always recomputes."""
     dossier = replace(DOSSIER, statement=replace(STATEMENT, mechanism=mechanism))
-    is_named = "not recomputed" in text_of(dossier.html())
+    is_named = "not recomputed" in text_of(page=dossier.html())
     assert is_named == (mechanism == "StableTopK")
 
 
@@ -197,7 +197,7 @@ def test_curve_rises_from_corner_to_corner() -> None:
 def test_budget_classes_limit_what_is_compared() -> None:
     """With budget classes a unit is replaced by one of its own class, and each class has its epsilon."""
     statement = replace(STATEMENT, classes={"cautious": 1.0, "usual": 5.0})
-    text = text_of(replace(DOSSIER, statement=statement).html())
+    text = text_of(page=replace(DOSSIER, statement=statement).html())
     assert "your unit is replaced by any other of the same budget class" in text
     assert "cautious 1.00, usual 5.00" in text
 
@@ -242,7 +242,7 @@ def test_released_scores_are_rows_with_intervals_rounded_outwards() -> None:
 )
 def test_page_says_what_released_scores_cost(words: str) -> None:
     """The people in the test records bear a price of their own, and who is in both bears the sum."""
-    assert words in text_of(WITH_SCORES.html())
+    assert words in text_of(page=WITH_SCORES.html())
 
 
 @pytest.mark.parametrize("alpha", [0.001, 0.01, 0.1, 0.5])
@@ -264,7 +264,7 @@ def test_release_without_protection_is_not_to_be_published(
 ) -> None:
     """The page says so above all else, answers "No", and is not for everybody itself."""
     dossier = replace(WITH_SCORES, statement=replace(WITH_SCORES.statement, **changes))
-    text = text_of(dossier.html())
+    text = text_of(page=dossier.html())
     assert words in text
     assert "May I publish this? No (question 4)" in text
     assert "may be given to anybody" not in text
@@ -289,7 +289,7 @@ def test_each_part_of_a_seeded_page_names_the_seed(part: str) -> None:
     """Nobody who reads one part alone takes its promises for unconditional."""
     seeded = replace(WITH_SCORES, statement=replace(WITH_SCORES.statement, noise="seeded"))
     _, _, rest = seeded.html().partition(part)
-    assert "seed" in text_of(rest.partition("<section>")[0])
+    assert "seed" in text_of(page=rest.partition("<section>")[0])
 
 
 @pytest.mark.parametrize(
@@ -330,9 +330,9 @@ def test_factor_is_e_to_the_power_of_epsilon(epsilon: float, words: str) -> None
 
 def test_publisher_stands_on_the_page_and_in_the_registry(tmp_path: Path) -> None:
     """What the publisher adds takes the place of what is to be filled in."""
-    release = write_release(tmp_path / "release")
+    release = write_release(folder=tmp_path / "release")
     dossier = Dossier.read(release, publisher="City <clinic>", contact="Ann", date="2026-11-29")
-    text = text_of(dossier.html())
+    text = text_of(page=dossier.html())
     assert "published by City <clinic> contact for questions and objections Ann" in text
     assert "Who publishes this, whom to ask" not in text
     product = dossier.to_json()["registry"]["product"]
@@ -342,21 +342,23 @@ def test_publisher_stands_on_the_page_and_in_the_registry(tmp_path: Path) -> Non
 
 def test_attack_among_teachers_is_free(tmp_path: Path) -> None:
     """Its votes are made up, so the page shows the bound and says why it costs nothing."""
-    release = write_release(tmp_path / "release", replace(STATEMENT, mechanism="GNMax"))
-    attack = write_attack(tmp_path, unit="teacher", aggregator="GNMax")
-    text = text_of(Dossier.read(release, lower_bound=attack).html())
+    release = write_release(
+        folder=tmp_path / "release", statement=replace(STATEMENT, mechanism="GNMax")
+    )
+    attack = write_attack(folder=tmp_path, unit="teacher", aggregator="GNMax")
+    text = text_of(page=Dossier.read(release, lower_bound=attack).html())
     assert "epsilon cannot be below 2.29" in text
     assert "all votes in the rehearsal were made up" in text
 
 
 def test_attack_among_records_needs_a_statement(tmp_path: Path) -> None:
     """No epsilon covers what an attack among private records finds; among public ones it is free."""
-    release = write_release(tmp_path / "release")
-    attack = write_attack(tmp_path)
+    release = write_release(folder=tmp_path / "release")
+    attack = write_attack(folder=tmp_path)
     with refused("rehearsed_on", value=None):
         Dossier.read(release, lower_bound=attack)
     dossier = Dossier.read(release, lower_bound=attack, rehearsed_on="public")
-    assert "by the statement of the publisher" in text_of(dossier.html())
+    assert "by the statement of the publisher" in text_of(page=dossier.html())
 
 
 @pytest.mark.parametrize(
@@ -372,22 +374,24 @@ def test_attack_on_another_release_is_refused(
     changes: dict[str, Any], value: object, tmp_path: Path
 ) -> None:
     """Mechanism, epsilon and delta are those of the release, and nothing was broken on purpose."""
-    release = write_release(tmp_path / "release")
+    release = write_release(folder=tmp_path / "release")
     with refused("lower_bound", value=value):
-        Dossier.read(release, lower_bound=write_attack(tmp_path, **changes), rehearsed_on="public")
+        Dossier.read(
+            release, lower_bound=write_attack(folder=tmp_path, **changes), rehearsed_on="public"
+        )
 
 
 def test_attack_that_refutes_the_price_is_a_warning(tmp_path: Path) -> None:
     """The page warns above all else."""
-    release = write_release(tmp_path / "release")
-    attack = write_attack(tmp_path, lower_bound=5.5)
+    release = write_release(folder=tmp_path / "release")
+    attack = write_attack(folder=tmp_path, lower_bound=5.5)
     dossier = Dossier.read(release, lower_bound=attack, rehearsed_on="public")
-    assert "An attack refutes the stated epsilon" in text_of(dossier.html())
+    assert "An attack refutes the stated epsilon" in text_of(page=dossier.html())
 
 
 def test_altered_file_is_refused(tmp_path: Path) -> None:
     """A file with another digest than the manifest's is named."""
-    release = write_release(tmp_path / "release")
+    release = write_release(folder=tmp_path / "release")
     (release / "schema.json").write_text("{}")
     with pytest.raises(InvalidValue, match=r"schema\.json"):
         Dossier.read(release)
@@ -398,14 +402,14 @@ def test_altered_file_is_refused(tmp_path: Path) -> None:
 
 def test_folder_of_a_run_is_refused_with_its_release(tmp_path: Path) -> None:
     """The error names the folder within."""
-    write_release(tmp_path / "release")
+    write_release(folder=tmp_path / "release")
     with refused("release", value=tmp_path, rule="within it"):
         Dossier.read(tmp_path)
 
 
 def test_json_has_the_same_facts(tmp_path: Path) -> None:
     """Programs read the price, the curve, the registry's fields and the digests."""
-    facts = Dossier.read(write_release(tmp_path / "release")).to_json()
+    facts = Dossier.read(write_release(folder=tmp_path / "release")).to_json()
     assert json.loads(json.dumps(facts)) == facts
     assert facts["privacy"]["epsilon"] == 5.0
     assert facts["scores"] == facts["attack"] == "not published"

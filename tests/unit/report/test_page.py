@@ -55,9 +55,9 @@ class Page(HTMLParser):
         return [text for name, text in self.blocks if name == tag]
 
 
-def self_contained(html: str) -> Page:
+def parsed_page(html: str) -> Page:
     """Parses a page, and fails unless every tag is closed, every id is unique, and nothing is fetched or run."""
-    page = Page(html)
+    page = Page(html=html)
     assert page.open == []
     ids = [attributes["id"] for _, attributes in page.elements if "id" in attributes]
     assert len(ids) == len(set(ids))
@@ -74,7 +74,7 @@ def self_contained(html: str) -> Page:
 @pytest.fixture(scope="module")
 def page(report: Report, figures: RunFigures) -> Page:
     """Returns the parsed page of the small run."""
-    return self_contained(render_html(report, figures))
+    return parsed_page(html=render_html(report, figures))
 
 
 @pytest.mark.slow
@@ -130,7 +130,9 @@ def test_an_infinite_epsilon_is_no_guarantee_on_the_page(
         report, privacy=replace(report.privacy, epsilon=math.inf, paper_epsilon=None)
     )
     page = Page(
-        render_html(unbounded, figures=replace(figures, epsilon_after_query=np.full(6, np.inf)))
+        html=render_html(
+            unbounded, figures=replace(figures, epsilon_after_query=np.full(6, np.inf))
+        )
     )
     assert "epsiloninfinite: no guarantee" in page.texts(tag="tr")
     assert "no guarantee" in page.texts(tag="dd")
@@ -150,7 +152,7 @@ def test_seeded_and_synthetic_runs_carry_a_warning_and_only_they(
     privacy = replace(report.privacy, noise_seeded=True)
     data = replace(report.data, real=False)
     odd = replace(report, privacy=privacy, data=data, seed=7)
-    warnings = Page(render_html(odd, figures)).texts(tag="p")
+    warnings = Page(html=render_html(odd, figures)).texts(tag="p")
     assert "This run had a seed: seeded noise protects nobody who knows the seed." in warnings
     assert (
         "Keep this page inside; its noise had a seed; the data are synthetic. What that means"
@@ -168,8 +170,8 @@ def test_all_text_is_escaped(report: Report, figures: RunFigures) -> None:
     odd = replace(
         report, privacy=privacy, data=replace(report.data, name=attack), versions={attack: attack}
     )
-    page = self_contained(
-        render_html(
+    page = parsed_page(
+        html=render_html(
             odd,
             figures=replace(
                 figures,
@@ -196,7 +198,7 @@ def test_the_page_begins_with_the_verdict_and_a_line_of_warnings(
     assert page.texts(tag="h2")[0] == "Student"
 
 
-def facts(html: str) -> dict[str, str]:
+def rows_of_facts(html: str) -> dict[str, str]:
     """Returns the rows of the page's tables of facts, by their names."""
     return dict(
         re.findall(r'<tr><th scope="row">(.*?)</th><td>(.*?)</td></tr>', html.replace("<wbr>", ""))
@@ -219,10 +221,10 @@ def test_private_groups_are_counted_beside_the_records(report: Report, figures: 
     """A run with fewer groups than records has a row that counts the groups."""
     name = "groups of private records, such as persons: the units of privacy"
     html = render_html(replace(report, data=replace(report.data, num_groups=1234)), figures)
-    assert facts(html)["private records"] == "62,115"
-    assert facts(html)[name] == "1,234"
+    assert rows_of_facts(html=html)["private records"] == "62,115"
+    assert rows_of_facts(html=html)[name] == "1,234"
     # of an older report, which does not know it
-    assert name not in facts(render_html(report, figures))
+    assert name not in rows_of_facts(html=render_html(report, figures))
 
 
 @pytest.mark.slow
@@ -233,7 +235,7 @@ def test_a_model_without_scores_has_its_reason(report: Report, figures: RunFigur
         report, baselines=baselines, left_out={"all_records_model": "all_records=false"}
     )
     assert (
-        facts(render_html(lacking, figures))["the all-records model"]
+        rows_of_facts(html=render_html(lacking, figures))["the all-records model"]
         == "not trained, as all_records=false"
     )
     assert "Why a model has no scores." not in render_html(report, figures)
@@ -252,7 +254,9 @@ def test_bands_and_gaps_have_their_place_on_the_page(report: Report, figures: Ru
     known = {"private": 0.2, "public": 1.0, "test": 0.5}
     with_gaps = replace(report, bands=(band,), data=replace(report.data, known_labels=known))
     student = {**figures.per_label["student"], "num_known": np.array([100.0, 200.0, 0.0, 9973.0])}
-    page = self_contained(render_html(with_gaps, replace(figures, per_label={"student": student})))
+    page = parsed_page(
+        html=render_html(with_gaps, replace(figures, per_label={"student": student}))
+    )
     rows = page.texts(tag="tr")
     assert f"tail0.0200{DASH}0.010010.0150.250" in [row.replace(" ", "") for row in rows]
     assert any("private 20.0%, public 100.0%, test 50.0%" in row for row in rows)

@@ -25,7 +25,7 @@ from pate.report.run_pictures import (
 from pate.report.verdict import Baselines
 
 
-def texts(svg: str) -> list[str]:
+def texts_of_picture(svg: str) -> list[str]:
     """Returns the texts in an SVG picture."""
     root = ElementTree.fromstring(svg.replace("xlink:href", "href"))
     return ["".join(element.itertext()) for element in root.iter() if element.tag == "text"]
@@ -92,7 +92,7 @@ def test_odd_names_are_text_and_nothing_else(figures: RunFigures) -> None:
         ),
     ):
         svg = label_dots(replace(figures, label_names=tuple(names))).svg(name="labels")
-        assert label_text <= set(texts(svg))
+        assert label_text <= set(texts_of_picture(svg=svg))
         assert "<script>" not in svg
 
 
@@ -108,11 +108,11 @@ def test_small_runs_have_whole_numbers_on_their_axes() -> None:
         student_curve={"loss": np.array([0.5])},
     )
     assert student_curve(small_run) is None, "one dot is no curve"
-    assert texts(votes_by_rank(small_run).svg(name="a"))[:2] == [
+    assert texts_of_picture(svg=votes_by_rank(small_run).svg(name="a"))[:2] == [
         "1",
         "rank of the label within its query",
     ]
-    assert texts(epsilon_curve(small_run).svg(name="a"))[:4] == [
+    assert texts_of_picture(svg=epsilon_curve(small_run).svg(name="a"))[:4] == [
         "0",
         "1",
         "2",
@@ -142,7 +142,7 @@ def test_bounds_of_the_price_stand_beside_what_attacks_found(report: Report) -> 
     for name, described in (("a", report), ("b", bounded)):
         picture = membership_curve(described)
         assert picture is not None
-        has_mark = "no attack finds more" in texts(picture.svg(name=name))
+        has_mark = "no attack finds more" in texts_of_picture(svg=picture.svg(name=name))
         assert has_mark == (described is bounded)
 
 

@@ -11,7 +11,7 @@ from pate.report.report import ReleaseSummary
 from tests.refusals import ANY, Refusal, refused
 
 
-def strict(text: str) -> dict:
+def strict_json(text: str) -> dict:
     """Returns the content of JSON, and fails on NaN and infinities."""
 
     def refuse(constant: str) -> float:
@@ -22,7 +22,7 @@ def strict(text: str) -> dict:
 
 def test_every_entry_of_not_covered_is_a_field_of_the_report(report: Report) -> None:
     """A report is read as it was written, and each path in `not_covered` is a field of it."""
-    data = strict(report.to_json())
+    data = strict_json(text=report.to_json())
     assert Report.from_json(report.to_json()) == report
     for path in data["not_covered"]:
         part = data
@@ -36,7 +36,7 @@ def test_infinite_epsilon_is_the_string_inf(report: Report) -> None:
     unbounded = replace(
         report, privacy=replace(report.privacy, epsilon=math.inf, paper_epsilon=None)
     )
-    data = strict(unbounded.to_json())
+    data = strict_json(text=unbounded.to_json())
     assert data["privacy"]["epsilon"] == "inf"
     assert data["privacy"]["paper_epsilon"] is None
     assert Report.from_json(unbounded.to_json()) == unbounded
@@ -55,7 +55,7 @@ def test_undefined_metrics_are_null_and_numpy_numbers_are_numbers(report: Report
             micro_f1=math.nan,
         ),
     )
-    data = strict(odd.to_json())
+    data = strict_json(text=odd.to_json())
     assert data["student"] is None
     absent = (
         "label_accuracy",

@@ -23,7 +23,7 @@ def _files_counted_from_zero(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(event_file_writer, "_global_uid", event_file_writer.AtomicCounter(0))
 
 
-def read(folder: Path) -> EventAccumulator:
+def events_in(folder: Path) -> EventAccumulator:
     """Returns the events of a folder."""
     events = EventAccumulator(str(folder), {"scalars": 0, "histograms": 0, "tensors": 0})
     events.Reload()
@@ -32,7 +32,9 @@ def read(folder: Path) -> EventAccumulator:
 
 def scalars(folder: Path, tag: str) -> list[tuple[int, float]]:
     """Returns the step and the value of each scalar of a tag."""
-    return [(event.step, pytest.approx(event.value)) for event in read(folder).Scalars(tag)]
+    return [
+        (event.step, pytest.approx(event.value)) for event in events_in(folder=folder).Scalars(tag)
+    ]
 
 
 def test_figures_of_teachers_have_the_tag_of_no_epsilon(tmp_path: Path) -> None:
@@ -47,8 +49,8 @@ def test_figures_of_teachers_have_the_tag_of_no_epsilon(tmp_path: Path) -> None:
         writer.histogram("teacher_accuracy", values=np.array([0.8, 0.9, 0.9]))
         writer.histogram("gap", values=np.array([1, 2, 3, 4]))
     # the mean over teachers, a point an epoch
-    assert scalars(tmp_path, tag=LOSS) == [(0, 1.25), (1, 0.5)]
-    events = read(tmp_path)
+    assert scalars(folder=tmp_path, tag=LOSS) == [(0, 1.25), (1, 0.5)]
+    events = events_in(folder=tmp_path)
     names = ("teacher_accuracy", "gap", "last_teacher_loss")
     assert set(events.Tags()["histograms"]) == {f"no_epsilon_covers_this/{name}" for name in names}
     last = events.Histograms("no_epsilon_covers_this/last_teacher_loss")[0].histogram_value
@@ -69,12 +71,12 @@ def test_teacher_curves_are_averaged_over_the_teachers_that_have_the_step(
         for loss in (0.5, 0.25):
             writer.teacher(losses=[loss])
         writer.teachers()
-    assert not read(tmp_path / "solved").Tags()["scalars"]
+    assert not events_in(folder=tmp_path / "solved").Tags()["scalars"]
     with RunWriter(folder=tmp_path / "short") as writer:
         writer.teacher(losses=[1.0, 0.5, 0.25])
         writer.teacher(losses=[3.0])
         writer.teachers()
-    assert scalars(tmp_path / "short", tag=LOSS) == [(0, 2.0), (1, 0.5), (2, 0.25)]
+    assert scalars(folder=tmp_path / "short", tag=LOSS) == [(0, 2.0), (1, 0.5), (2, 0.25)]
 
 
 def test_only_the_students_curve_lacks_the_tag_of_no_epsilon(tmp_path: Path) -> None:
@@ -85,12 +87,12 @@ def test_only_the_students_curve_lacks_the_tag_of_no_epsilon(tmp_path: Path) -> 
         for epoch in range(2):
             writer.epoch(epoch, values={"loss": 2.0}, model="majority_vote_student")
         writer.epoch(epoch=0, values={"loss": 3.0}, model="true_label_student")
-    assert scalars(tmp_path, tag="student/loss") == [(0, 1.0), (1, 0.5)]
-    assert scalars(tmp_path, tag="no_epsilon_covers_this/majority_vote_student/loss") == [
+    assert scalars(folder=tmp_path, tag="student/loss") == [(0, 1.0), (1, 0.5)]
+    assert scalars(folder=tmp_path, tag="no_epsilon_covers_this/majority_vote_student/loss") == [
         (0, 2.0),
         (1, 2.0),
     ]
-    tags = read(tmp_path).Tags()["scalars"]
+    tags = events_in(folder=tmp_path).Tags()["scalars"]
     assert not any("true_label_student" in tag for tag in tags), "a single point is no curve"
 
 
@@ -107,7 +109,7 @@ def test_the_report_is_text_and_a_line_of_the_tab_hparams(
     monkeypatch.chdir(tmp_path)
     with RunWriter(folder=str(folder)) as writer:
         writer.report(partial)
-    events = read(folder)
+    events = events_in(folder=folder)
     tests = {
         "mean_average_precision": 0.31375,
         "micro_f1": 0.38373,
@@ -117,7 +119,7 @@ def test_the_report_is_text_and_a_line_of_the_tab_hparams(
     tags = {f"no_epsilon_covers_this/test_{name}": value for name, value in tests.items()}
     assert set(events.Tags()["scalars"]) == tags.keys()  # the metrics of the tab HParams
     for tag, value in tags.items():
-        assert scalars(folder, tag) == [(0, value)]
+        assert scalars(folder=folder, tag=tag) == [(0, value)]
     (text,) = events.Tensors("no_epsilon_covers_this/scores/text_summary")[
         0
     ].tensor_proto.string_val
@@ -138,7 +140,7 @@ def test_the_report_is_text_and_a_line_of_the_tab_hparams(
 def test_a_continued_run_writes_each_event_once(report: Report, tmp_path: Path) -> None:
     """Two runs write the same stages twice each. Each event is read once."""
 
-    def stage(writer: RunWriter, num_teachers: int) -> None:
+    def write_events(writer: RunWriter, num_teachers: int) -> None:
         for teacher in range(num_teachers):
             writer.teacher(losses=[teacher / 8, teacher / 4])
         writer.teachers()
@@ -147,12 +149,12 @@ def test_a_continued_run_writes_each_event_once(report: Report, tmp_path: Path) 
 
     for num_teachers in (3, 5):
         with RunWriter(folder=tmp_path) as writer:
-            stage(writer, num_teachers)
-            stage(writer, num_teachers)
+            write_events(writer=writer, num_teachers=num_teachers)
+            write_events(writer=writer, num_teachers=num_teachers)
     assert len(list(tmp_path.iterdir())) == 2
     # of teachers 0, 1 and 2, as first written
-    assert scalars(tmp_path, tag=LOSS) == [(0, 1 / 8), (1, 1 / 4)]
-    events = read(tmp_path)
+    assert scalars(folder=tmp_path, tag=LOSS) == [(0, 1 / 8), (1, 1 / 4)]
+    events = events_in(folder=tmp_path)
     assert len(events.Histograms("no_epsilon_covers_this/gap")) == 1
     assert len(events.Tensors("privacy/settings/text_summary")) == 1
 
@@ -167,7 +169,7 @@ def test_an_incomplete_file_of_events_loses_only_its_end(tmp_path: Path) -> None
     with RunWriter(folder=tmp_path) as writer:
         for epoch in range(4):
             writer.epoch(epoch, values={"loss": 1.0})
-    assert scalars(tmp_path, tag="student/loss") == [(epoch, 1.0) for epoch in range(4)]
+    assert scalars(folder=tmp_path, tag="student/loss") == [(epoch, 1.0) for epoch in range(4)]
 
 
 def test_a_writer_without_a_folder_writes_nothing(

@@ -7,7 +7,7 @@ import pytest
 from pate.aggregators import Aggregator, CenteredVotes
 from pate.report.metrics import Scores
 from pate.report.verdict import Baselines, StudentVerdict
-from tests.unit.report.conftest import BASELINES, STUDENT
+from tests.unit.report.conftest import BASELINES, STUDENT_SCORES
 
 
 def verdict_of(
@@ -24,10 +24,12 @@ def test_the_share_is_measured_between_a_constant_and_the_ceiling() -> None:
 
     Without that model, the true-label student takes its place.
     """
-    verdict = verdict_of(STUDENT, baselines=BASELINES)
+    verdict = verdict_of(student=STUDENT_SCORES, baselines=BASELINES)
     assert verdict.share_of_reachable == pytest.approx((0.31375 - 0.11675) / (0.61675 - 0.11675))
     assert verdict.text.startswith("Reached 39% of the reachable mean average precision: 0.314")
-    without_ceiling = verdict_of(STUDENT, baselines=replace(BASELINES, all_records_model=None))
+    without_ceiling = verdict_of(
+        student=STUDENT_SCORES, baselines=replace(BASELINES, all_records_model=None)
+    )
     assert without_ceiling.share_of_reachable == pytest.approx(
         (0.31375 - 0.11675) / (0.51575 - 0.11675)
     )
@@ -36,20 +38,24 @@ def test_the_share_is_measured_between_a_constant_and_the_ceiling() -> None:
 
 def test_a_student_above_the_ceiling_lost_nothing() -> None:
     """A student above the all-records model is called above the reachable, and no loss is named."""
-    verdict = verdict_of(replace(STUDENT, mean_average_precision=0.7), baselines=BASELINES)
+    verdict = verdict_of(
+        student=replace(STUDENT_SCORES, mean_average_precision=0.7), baselines=BASELINES
+    )
     assert verdict.text.startswith("Above what counts as reachable")
     assert "lost" not in verdict.text.lower()
 
 
 def test_a_student_that_a_constant_beats_is_told_so_by_metric() -> None:
     """The verdict names the metrics in which a constant or the prior is not beaten."""
-    verdict = verdict_of(STUDENT, baselines=BASELINES)
+    verdict = verdict_of(student=STUDENT_SCORES, baselines=BASELINES)
     assert (verdict.beats_constant, verdict.beats_prior) == (False, True)
     assert "No better than the best constant in micro-F1." in verdict.text
-    better = verdict_of(replace(STUDENT, micro_f1=0.5), baselines=BASELINES)
+    better = verdict_of(student=replace(STUDENT_SCORES, micro_f1=0.5), baselines=BASELINES)
     assert (better.beats_constant, better.beats_prior) == (True, True)
     assert "Better than the best constant and the prior in every metric." in better.text
-    worse = verdict_of(replace(STUDENT, accuracy=0.8, micro_f1=0.5), baselines=BASELINES)
+    worse = verdict_of(
+        student=replace(STUDENT_SCORES, accuracy=0.8, micro_f1=0.5), baselines=BASELINES
+    )
     assert (
         "No better than the best constant in accuracy and than the prior in accuracy." in worse.text
     )
@@ -66,7 +72,7 @@ def baselines_at(
         all_records: of the all-records model.
     """
     votes_scores, true_scores, all_scores = (
-        None if level is None else replace(STUDENT, mean_average_precision=level)
+        None if level is None else replace(STUDENT_SCORES, mean_average_precision=level)
         for level in (votes, true_labels, all_records)
     )
     return replace(
@@ -86,10 +92,10 @@ def test_the_largest_loss_is_named_with_its_remedy(first_high: int, lost: str) -
 
     The verdict names it, with the aggregator's remedy.
     """
-    student = replace(STUDENT, mean_average_precision=0.3)
+    student = replace(STUDENT_SCORES, mean_average_precision=0.3)
     votes, true_labels, all_records = (0.9 if place >= first_high else 0.3 for place in range(3))
     baselines = baselines_at(votes=votes, true_labels=true_labels, all_records=all_records)
-    text = verdict_of(student, baselines=baselines).text
+    text = verdict_of(student=student, baselines=baselines).text
     assert (
         f"{lost} (0.600); what helps: {Aggregator.remedies[lost.removeprefix('lost to ')]}." in text
     )
@@ -120,10 +126,10 @@ def test_a_cause_of_half_of_the_loss_is_called_most(
     levels: tuple[float | None, ...], said: str
 ) -> None:
     """The verdict says "most" of a cause with half of the loss, and lists all causes otherwise."""
-    student = replace(STUDENT, mean_average_precision=0.3)
+    student = replace(STUDENT_SCORES, mean_average_precision=0.3)
     votes, true_labels, all_records = levels
     baselines = baselines_at(votes=votes, true_labels=true_labels, all_records=all_records)
-    text = verdict_of(student, baselines=baselines).text
+    text = verdict_of(student=student, baselines=baselines).text
     assert (said in text) if said else ("ost " not in text)
 
 
@@ -132,17 +138,17 @@ def test_models_worse_than_the_student_cause_no_loss() -> None:
 
     Centered votes learn more from private records than the true labels of the queries would say.
     """
-    student = replace(STUDENT, mean_average_precision=0.58)
-    queries = replace(STUDENT, mean_average_precision=0.47)
+    student = replace(STUDENT_SCORES, mean_average_precision=0.58)
+    queries = replace(STUDENT_SCORES, mean_average_precision=0.47)
     text = verdict_of(
-        student,
+        student=student,
         baselines=replace(BASELINES, majority_vote_student=None, true_label_student=queries),
     ).text
     assert "lost" not in text
     assert (
         "lost to the number of queries"
         in verdict_of(
-            queries,
+            student=queries,
             baselines=replace(BASELINES, majority_vote_student=None, true_label_student=queries),
         ).text
     )
@@ -150,11 +156,13 @@ def test_models_worse_than_the_student_cause_no_loss() -> None:
 
 def test_a_loss_that_would_be_shown_as_zero_is_not_named() -> None:
     """A loss of 0.0004 is not named."""
-    votes = replace(STUDENT, mean_average_precision=STUDENT.mean_average_precision + 0.0004)
+    votes = replace(
+        STUDENT_SCORES, mean_average_precision=STUDENT_SCORES.mean_average_precision + 0.0004
+    )
     assert (
         "lost"
         not in verdict_of(
-            STUDENT,
+            student=STUDENT_SCORES,
             baselines=replace(
                 BASELINES,
                 majority_vote_student=votes,
@@ -167,11 +175,11 @@ def test_a_loss_that_would_be_shown_as_zero_is_not_named() -> None:
 
 def test_a_verdict_without_answers_or_scores_has_no_share() -> None:
     """Without answers, a student or a defined score, there is no share of the reachable."""
-    silent = verdict_of(STUDENT, baselines=BASELINES, num_answered=0)
+    silent = verdict_of(student=STUDENT_SCORES, baselines=BASELINES, num_answered=0)
     assert silent == verdict_of(student=None, baselines=BASELINES)
     assert silent.share_of_reachable is None
     assert silent.text.startswith("No query was answered")
     undefined = replace(BASELINES, prior=replace(BASELINES.prior, mean_average_precision=None))
-    verdict = verdict_of(STUDENT, baselines=undefined)
+    verdict = verdict_of(student=STUDENT_SCORES, baselines=undefined)
     assert verdict.share_of_reachable is None
     assert "undefined" in verdict.text

@@ -68,8 +68,8 @@ def test_trimmed_pair_has_the_form_of_the_proof(
             assert np.allclose(trimmed_first, trimmed_second, rtol=1e-9) is equal
         if distance <= failure_prob:
             continue
-        up = least_factor(first, second, failure_prob)
-        down = least_factor(second, first, failure_prob)
+        up = least_factor(first=first, second=second, failure_prob=failure_prob)
+        down = least_factor(first=second, second=first, failure_prob=failure_prob)
         assert min(up, down) > 1
         kept = without_failures(first, second, failure_prob)
         np.testing.assert_allclose(
@@ -111,7 +111,10 @@ def test_trimmed_distributions_are_dominated_and_minimize_every_hockey_stick(
         for epsilon in (0.0, 0.3, 1.0):
             for one, other, full in ((0, 1, (first, second)), (1, 0, (second, first))):
                 best = least_hockey_stick(
-                    *(side[0] for side in full), failure_prob, math.exp(epsilon)
+                    first=full[0][0],
+                    second=full[1][0],
+                    failure_prob=failure_prob,
+                    factor=math.exp(epsilon),
                 )
                 assert hockey_stick(
                     first_laws=kept[one], second_laws=kept[other], epsilons=[epsilon]

@@ -44,32 +44,35 @@ def test_a_sound_function_has_no_leaks() -> None:
 
 def scaled(data: np.ndarray, release_tape: ReleaseTape) -> Model:
     """Publishes the mean, divided by the private standard deviation."""
-    return Model(released_mean(data, release_tape) / float(data.std()))
+    return Model(weight=released_mean(data=data, release_tape=release_tape) / float(data.std()))
 
 
 def counted(data: np.ndarray, release_tape: ReleaseTape) -> dict[str, Any]:
     """Publishes the number of large rows."""
-    return {"mean": released_mean(data, release_tape), "large": [int((data > 2).sum())]}
+    return {
+        "mean": released_mean(data=data, release_tape=release_tape),
+        "large": [int((data > 2).sum())],
+    }
 
 
 def printed(data: np.ndarray, release_tape: ReleaseTape) -> float:
     """Prints a private maximum."""
     sys.stdout.write(f"fits\nmaximum {data.max()}\n")
-    return released_mean(data, release_tape)
+    return released_mean(data=data, release_tape=release_tape)
 
 
 def warned(data: np.ndarray, release_tape: ReleaseTape) -> float:
     """Warns of a private outlier."""
     if data.max() > 2:
         warnings.warn("an outlier", stacklevel=1)
-    return released_mean(data, release_tape)
+    return released_mean(data=data, release_tape=release_tape)
 
 
 def refusing(data: np.ndarray, release_tape: ReleaseTape) -> float:
     """Refuses a private outlier."""
     if data.max() > 2:
         raise ValueError("an outlier")
-    return released_mean(data, release_tape)
+    return released_mean(data=data, release_tape=release_tape)
 
 
 def unclipped(data: np.ndarray, release_tape: ReleaseTape) -> float:
@@ -81,7 +84,7 @@ def adaptive(data: np.ndarray, release_tape: ReleaseTape) -> float:
     """Releases a second part where a private number is large."""
     if data.max() > 2:
         release_tape.part("second", lambda: 1.0)
-    return released_mean(data, release_tape)
+    return released_mean(data=data, release_tape=release_tape)
 
 
 def shaped(data: np.ndarray, release_tape: ReleaseTape) -> float:

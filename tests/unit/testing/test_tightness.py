@@ -62,7 +62,7 @@ FIRST = [0.5, 0.3, 0.2]
 SECOND = [0.6, 0.24, 0.16]
 
 
-def transcripts(num_calls: int, target_hits: int) -> set[tuple[int, ...]]:
+def all_transcripts(num_calls: int, target_hits: int) -> set[tuple[int, ...]]:
     """Returns every sequence of outcomes of a session, which ends with its last hit; the outcome 2 is a hit."""
     found = set()
     for outcomes in product(range(3), repeat=num_calls):
@@ -82,7 +82,7 @@ def test_session_epsilon_equals_that_of_all_transcripts(num_calls: int, target_h
         FIRST, SECOND, num_calls=num_calls, target_hits=target_hits, target_delta=delta
     )
     stick = 0.0
-    for outcomes in transcripts(num_calls, target_hits):
+    for outcomes in all_transcripts(num_calls=num_calls, target_hits=target_hits):
         one, other = (math.prod(law[outcome] for outcome in outcomes) for law in (FIRST, SECOND))
         stick += max(0.0, one - math.exp(found) * other)
     assert stick == pytest.approx(delta, rel=1e-6)

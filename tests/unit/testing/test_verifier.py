@@ -107,7 +107,7 @@ def test_each_histogram_is_asked_once_and_symmetry_changes_no_figure() -> None:
 
     def distribution(histogram: np.ndarray) -> dict[int, float]:
         asked.append(tuple(histogram.tolist()))
-        return exponential_mechanism(histogram)
+        return exponential_mechanism(histogram=histogram)
 
     verify(
         distribution,
@@ -504,7 +504,7 @@ def test_pairs_are_those_of_the_definition(
 
     The reference tries every matrix of votes and every change of one teacher.
     """
-    pairs = histogram_pairs(neighbors(num_labels, num_teachers, adjacency, one_vote=one_vote))
+    pairs = histogram_pairs(pairs=neighbors(num_labels, num_teachers, adjacency, one_vote=one_vote))
     assert len(pairs) == len(set(pairs))
     assert set(pairs) == by_definition(num_labels, num_teachers, adjacency, one_vote=one_vote)
 
@@ -527,10 +527,12 @@ def test_one_pair_of_each_kind_has_all_divergences(adjacency: Adjacency) -> None
     pairs = neighbors(num_labels=3, num_teachers=4, adjacency=adjacency)
     kinds = pairs.up_to_names
     assert 2 * len(kinds) < len(pairs)
-    assert set(histogram_pairs(kinds)) <= set(histogram_pairs(pairs))
+    assert set(histogram_pairs(pairs=kinds)) <= set(histogram_pairs(pairs=pairs))
 
     def divergences(some: Neighbors) -> set[float]:
-        distributions = np.array([ranks_distribution(histogram) for histogram in some.histograms])
+        distributions = np.array(
+            [ranks_distribution(histogram=histogram) for histogram in some.histograms]
+        )
         return {
             round(
                 float(

@@ -30,7 +30,7 @@ RFC_8439 = [  # appendix A.1, the vectors whose nonce is 0: key, block, key stre
 ]
 
 
-def stream(generator: np.random.Generator, num_bytes: int) -> bytes:
+def stream_bytes(generator: np.random.Generator, num_bytes: int) -> bytes:
     """Returns the next `num_bytes` bytes of a generator's stream."""
     return generator.bit_generator.random_raw(num_bytes // 8).astype("<u8").tobytes()
 
@@ -62,8 +62,12 @@ def test_the_stream_is_that_of_the_standard(key: bytes, block: int, expected: st
 
     This test's own `chacha20_block` returns the same bytes.
     """
-    assert stream(cipher_generator(key), num_bytes=64 * 3)[64 * block :].hex().startswith(expected)
-    assert chacha20_block(key, counter=block).hex().startswith(expected)
+    assert (
+        stream_bytes(generator=cipher_generator(key), num_bytes=64 * 3)[64 * block :]
+        .hex()
+        .startswith(expected)
+    )
+    assert chacha20_block(key=key, counter=block).hex().startswith(expected)
 
 
 @pytest.mark.parametrize("simd", [True, False])
@@ -76,21 +80,21 @@ def test_every_byte_of_the_key_counts_and_blocks_follow_each_other(simd: bool) -
     rng = cipher_generator(KEY)
     if rng.bit_generator.use_simd or not simd:
         rng.bit_generator.use_simd = simd
-    assert stream(rng, num_bytes=64 * 40) == b"".join(
-        chacha20_block(KEY, counter=block) for block in range(40)
+    assert stream_bytes(generator=rng, num_bytes=64 * 40) == b"".join(
+        chacha20_block(key=KEY, counter=block) for block in range(40)
     )
     others = {
-        stream(cipher_generator(KEY[:at] + b"\x80" + KEY[at + 1 :]), num_bytes=64)
+        stream_bytes(generator=cipher_generator(KEY[:at] + b"\x80" + KEY[at + 1 :]), num_bytes=64)
         for at in range(32)
     }
-    assert len(others | {stream(cipher_generator(KEY), num_bytes=64)}) == 33
+    assert len(others | {stream_bytes(generator=cipher_generator(KEY), num_bytes=64)}) == 33
 
 
 def test_a_secret_is_new_every_time_and_is_not_shown() -> None:
     """Two secret generators have different streams, and no repr of a generator shows its key."""
     one = secret_generator()
     other = secret_generator()
-    assert stream(one, num_bytes=64) != stream(other, num_bytes=64)
+    assert stream_bytes(generator=one, num_bytes=64) != stream_bytes(generator=other, num_bytes=64)
     rng = cipher_generator(KEY)
     shown = f"{rng!r} {rng.bit_generator!r} {rng.bit_generator.seed_seq!r}"
     assert "\\x" not in shown and KEY.hex() not in shown
@@ -104,14 +108,21 @@ def test_children_have_keys_beyond_the_stream_each_given_once() -> None:
     """
     rng = cipher_generator(KEY)
     children = [*rng.spawn(2), *rng.spawn(1), *cipher_generator(KEY).spawn(3)]
-    streams = [stream(child, num_bytes=64) for child in children]
+    streams = [stream_bytes(generator=child, num_bytes=64) for child in children]
     assert streams[:3] == streams[3:]
     for index, found in enumerate(streams[:3]):
-        assert found == stream(
-            cipher_generator(chacha20_block(KEY, counter=1 + index << 64)[:32]), num_bytes=64
+        assert found == stream_bytes(
+            generator=cipher_generator(chacha20_block(key=KEY, counter=1 + index << 64)[:32]),
+            num_bytes=64,
         )
     assert (
-        len({*streams, stream(children[0].spawn(1)[0], num_bytes=64), stream(rng, num_bytes=64)})
+        len(
+            {
+                *streams,
+                stream_bytes(generator=children[0].spawn(1)[0], num_bytes=64),
+                stream_bytes(generator=rng, num_bytes=64),
+            }
+        )
         == 5
     )
 
@@ -160,8 +171,8 @@ def test_generators_of_one_bit_generator_share_its_stream() -> None:
         else np.random.Generator(rng.bit_generator)
     )
     again = shallow, np.random.Generator(rng.bit_generator)
-    expected = stream(cipher_generator(KEY), num_bytes=64 * 3)
-    assert b"".join(stream(one, num_bytes=64) for one in (rng, *again)) == expected
+    expected = stream_bytes(generator=cipher_generator(KEY), num_bytes=64 * 3)
+    assert b"".join(stream_bytes(generator=one, num_bytes=64) for one in (rng, *again)) == expected
     for held in (rng.bit_generator, rng.bit_generator.seed_seq):
         with refused("rng", value="secret_generator()", rule="neither copied nor sent"):
             copy.copy(held)
@@ -171,14 +182,14 @@ def test_generators_of_one_bit_generator_share_its_stream() -> None:
         rng.bit_generator.state = rng.bit_generator.state
 
 
-def _drawn(rng: np.random.Generator) -> tuple[bytes, ...]:
+def _drawn_bytes(rng: np.random.Generator) -> tuple[bytes, ...]:
     """Returns four byte strings: nine normal numbers of a generator, 64 bytes of its stream, and 64 bytes of each of
     two spawned children.
     """
     return (
         rng.normal(size=9).tobytes(),
-        stream(rng, num_bytes=64),
-        *(stream(one, num_bytes=64) for one in rng.spawn(2)),
+        stream_bytes(generator=rng, num_bytes=64),
+        *(stream_bytes(generator=one, num_bytes=64) for one in rng.spawn(2)),
     )
 
 
@@ -209,9 +220,12 @@ def test_forked_processes_draw_other_numbers_each(make: Any) -> None:
     rng = make()
     rng.integers(2**32, size=3, dtype=np.uint32)
     (child,) = rng.spawn(1)
-    mine = [_in_a_fork(lambda: _drawn(rng)) for _ in range(2)]
-    mine += [_in_a_fork(lambda: _in_a_fork(lambda: _drawn(rng))), _in_a_fork(lambda: _drawn(child))]
-    mine += [_drawn(rng), _drawn(child)]
+    mine = [_in_a_fork(act=lambda: _drawn_bytes(rng=rng)) for _ in range(2)]
+    mine += [
+        _in_a_fork(act=lambda: _in_a_fork(act=lambda: _drawn_bytes(rng=rng))),
+        _in_a_fork(act=lambda: _drawn_bytes(rng=child)),
+    ]
+    mine += [_drawn_bytes(rng=rng), _drawn_bytes(rng=child)]
     assert len({part for drawn in mine for part in drawn}) == 4 * len(mine)
 
 
@@ -221,7 +235,7 @@ def test_a_fork_during_a_draw_of_a_thread_can_draw() -> None:
     the parent's stream goes on.
     """
     rng = cipher_generator(KEY)
-    before = stream(rng, num_bytes=8)
+    before = stream_bytes(generator=rng, num_bytes=8)
     held = threading.Event()
     done = threading.Event()
 
@@ -234,15 +248,17 @@ def test_a_fork_during_a_draw_of_a_thread_can_draw() -> None:
         pool.submit(hold)
         held.wait()
         try:
-            assert len(_in_a_fork(lambda: _drawn(rng))) == 4
+            assert len(_in_a_fork(act=lambda: _drawn_bytes(rng=rng))) == 4
         finally:
             done.set()
-    assert before + stream(rng, num_bytes=64) == stream(cipher_generator(KEY), num_bytes=72)
+    assert before + stream_bytes(generator=rng, num_bytes=64) == stream_bytes(
+        generator=cipher_generator(KEY), num_bytes=72
+    )
 
 
 def _again(_: int) -> bytes:
     """Returns 64 bytes of the generator that this module holds."""
-    return stream(_SHARED, num_bytes=64)
+    return stream_bytes(generator=_SHARED, num_bytes=64)
 
 
 _SHARED = secret_generator()
@@ -268,7 +284,7 @@ def test_workers_are_not_sent_a_generator() -> None:
     """
     with pytest.raises(Exception, match=r"neither copied nor sent elsewhere|[Pp]ickl"):
         Parallel(2, backend="multiprocessing")(
-            delayed(stream)(secret_generator(), 64) for _ in range(2)
+            delayed(stream_bytes)(secret_generator(), 64) for _ in range(2)
         )
 
 
@@ -281,8 +297,10 @@ def test_threads_take_turns() -> None:
     rng = cipher_generator(KEY)
     with ThreadPoolExecutor(max_workers=8) as pool:
         drawn = list(pool.map(lambda _: rng.integers(2**64, size=8, dtype=np.uint64), range(2000)))
-        children = list(pool.map(lambda _: stream(rng.spawn(1)[0], num_bytes=64), range(400)))
-    words = np.frombuffer(stream(cipher_generator(KEY), num_bytes=64 * 2000), "<u8")
+        children = list(
+            pool.map(lambda _: stream_bytes(generator=rng.spawn(1)[0], num_bytes=64), range(400))
+        )
+    words = np.frombuffer(stream_bytes(generator=cipher_generator(KEY), num_bytes=64 * 2000), "<u8")
     np.testing.assert_array_equal(np.sort(np.concatenate(drawn)), np.sort(words))
     assert len(set(children)) == 400
 

@@ -70,7 +70,7 @@ def test_fast_decisions_are_the_exact_ones(std: float) -> None:
         assert (kept[index] == exact[1]) and (not kept[index] or values[index] == exact[0])
 
 
-def asked_for_more_bits(monkeypatch: pytest.MonkeyPatch) -> list[list[int]]:
+def record_undecided_words(monkeypatch: pytest.MonkeyPatch) -> list[list[int]]:
     """Returns a list to which the first random words of every candidate are added that 64 bits do
     not decide.
     """
@@ -93,7 +93,7 @@ def test_undecided_candidates_are_drawn_exactly(monkeypatch: pytest.MonkeyPatch)
     """
     expected = RoundedGaussian(std=9.0).sample(shape=(40,), rng=np.random.default_rng(0))
     monkeypatch.setattr(whole_numbers, "_ROUNDED_MARGIN", 2.0)
-    asked = asked_for_more_bits(monkeypatch)
+    asked = record_undecided_words(monkeypatch)
     np.testing.assert_array_equal(
         RoundedGaussian(std=9.0).sample(shape=(40,), rng=np.random.default_rng(0)), expected
     )
@@ -125,7 +125,7 @@ def test_a_large_scale_leaves_more_to_further_bits(monkeypatch: pytest.MonkeyPat
 
     Of 200 candidates just below a step, over 50 are undecided and ask for further bits.
     """
-    asked = asked_for_more_bits(monkeypatch)
+    asked = record_undecided_words(monkeypatch)
     bits = draw_words(np.random.default_rng(0), shape=(3, 200))
     bits[1] = 2**19 - 1  # half a step over std, less one
     values, kept = RoundedGaussian(std=2.0**44)._candidates(
