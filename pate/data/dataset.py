@@ -33,10 +33,12 @@ from pate.validation import (
 # The unit of privacy unless a reader names another. It leaves open whether a group has several records, as that is
 # the records' secret.
 ONE_GROUP = PrivacyUnit("one group of records, those with one number in group_ids")
-# the rule for `data.budget` and `data.group` where all records must count alike
+# The rule for `data.budget` and `data.group` outside of `pate-train`, where each group has the same budget and each
+# record has one owner.
 UNIFORM_RULE = (
     "none but in pate-train: elsewhere all groups have one budget, and records one owner each"
 )
+# The kind of the inputs, and the number of axes of an array of them.
 Kind = Literal["features", "images"]
 _RANKS = {"features": 2, "images": 4}
 
@@ -52,37 +54,49 @@ class Dataset:
     The order of the public pool is part of the data set: its first `num_queries` records are the queries. So a reader
     shuffles the pool if its source is sorted. Features, scaling and vocabulary must not be fitted on private inputs or
     labels, because no epsilon would cover them.
+
+    Attributes:
+        name: the name of the data set in configs and reports.
+        real: False for synthetic data, which every report says.
+        kind: "features" (`[n, d]`) or "images" (`[n, channels, height, width]`, values in [0, 1]).
+        label_names: one distinct name for each label.
+        private: the records that only epsilon may leak about.
+        public: the pool of public records. The private pipeline reads their labels only if `data.public_labels` says
+            that they are public. Otherwise labels of public records only measure the release and the student.
+        test: the records that are held out from everything until the report.
+        preprocessing: the public preprocessing of the inputs, for users of a published model; None where inputs come
+            without one.
+        public_ids: `[num_public]`, numbers or texts under which public records are published. None numbers them from 0
+            in the order of the pool, as `record_ids` may count private records of the same source.
+        private_cells: a digest of the private records before any preprocessing, by which a budget over several runs
+            recognizes them. None for the digest of `private`. No epsilon covers it.
+        public_labeled: whether some labels of the public pool are known. False measures neither the release nor the
+            student. It is always False for a pool without any positive label.
+        notes: lines for the owner of the records on how they were read; not published.
+        owners: the names of the people and records of the private split, as bytes, by kind, as far as the source has
+            them. By these names a ledger of several runs recognizes people in another table. No epsilon covers them.
+        budgets: texts `[num_private]`, the budget class of each private record; public, and one class per group. None
+            where all groups have one budget.
+        shared: the owners and weights of private records that have several owners each; None where each has one.
+        group_unit: what a group of private records is, described by the columns that define it and never by the
+            records; see `privacy_unit`.
     """
 
-    name: str  # of the data set in configs and reports
-    real: bool  # False for synthetic data, which every report says
-    # "features" (`[n, d]`) or "images" (`[n, channels, height, width]`, values in [0, 1])
+    name: str
+    real: bool
     kind: Kind
-    label_names: tuple[str, ...]  # one distinct name for each label
-    private: Split  # the records that only epsilon may leak about
-    # unlabeled for the private pipeline, unless `data.public_labels` says that labels are public; else they measure
+    label_names: tuple[str, ...]
+    private: Split
     public: Split
-    test: Split  # held out from everything until the report
-    # how inputs were made, for a model that is used by others; public. None where inputs are given.
+    test: Split
     preprocessing: Preprocessing | None = None
-    # `[num_public]`, numbers or texts: what public records are called where they are published. None numbers them from
-    # 0 in the order of the pool, as `record_ids` may count private records of the same source.
     public_ids: NDArray[Any] | None = None
-    # a digest of the private records as they were before any preprocessing, so that a budget over several runs knows
-    # them again; None for that of `private`. No epsilon covers it.
     private_cells: str | None = None
-    # whether some labels of the public pool are known; never where all of them are False. By labels that are not known
-    # nothing is measured, neither release nor student.
     public_labeled: bool = True
-    # lines for the owner of the records on how they were read; not published
     notes: tuple[str, ...] = ()
-    # names of the people and records of the private split, as bytes, by kind: as far as the source has any, a ledger of
-    # several runs knows people again by them in another table. No epsilon covers them.
     owners: Mapping[str, Set[bytes]] = field(default_factory=dict)
-    # texts `[num_private]`, the budget class of each private record, public and one per group; None where all have one
     budgets: NDArray[np.str_] | None = None
-    shared: SharedRecords | None = None  # of private records that have several owners each
-    # what a group of private records is, by the columns that say it and never by the records; see `privacy_unit`
+    shared: SharedRecords | None = None
     group_unit: PrivacyUnit = ONE_GROUP
 
     def __post_init__(self) -> None:
@@ -96,25 +110,10 @@ class Dataset:
         if self.test.known is not None:
             rule = "at least one label that is known"
             require(bool(self.test.known.any()), "test.known", 0, rule)
-        # a pool in which nothing is present measures nothing, whoever filled it in
+        # A public pool without any positive label cannot measure anything, so it counts as unlabeled.
         if not self.public.labels.any():
             normalize_field(self, "public_labeled", value=False)
-        for (first, split), (second, other_split) in combinations(self._splits(), 2):
-            splits = f"{first} and {second}"
-            _require_disjoint(
-                id_kind="record",
-                ids=split.record_ids,
-                other_ids=other_split.record_ids,
-                split_names=splits,
-            )
-        for (first, split), (second, other_split) in combinations(self._splits(), 2):
-            splits = f"{first} and {second}"
-            _require_disjoint(
-                id_kind="group",
-                ids=split.group_ids,
-                other_ids=other_split.group_ids,
-                split_names=splits,
-            )
+        self._require_disjoint_splits()
         if self.budgets is not None:
             self._require_budgets(self.budgets)
         if self.public_ids is not None:
@@ -122,31 +121,6 @@ class Dataset:
             is_named = ids.dtype.kind in "iuU" and ids.shape == (len(self.public),)
             rule = "whole numbers or texts, one for each public record"
             require(is_named, "public_ids", ids.dtype, rule)
-
-    def _require_label_names(self) -> None:
-        names = self.label_names
-        has_names = isinstance(names, tuple) and len(names) > 0
-        require(has_names, "label_names", type(names).__name__, "a tuple of names")
-        for index, name in enumerate(names):
-            require_text(f"label_names[{index}]", name)
-        most_common_name, _ = Counter(names).most_common(1)[0]
-        are_distinct = len(set(names)) == len(names)
-        require(are_distinct, "label_names", f"{most_common_name}, twice", "each name once")
-
-    def _require_budgets(self, group_budgets: NDArray[np.str_]) -> None:
-        rule = "one beside records that count differently"
-        require(self.weights is None, "budgets", "several", rule)
-        are_texts = group_budgets.dtype.kind == "U" and group_budgets.shape == (len(self.private),)
-        rule = "texts, one for each private record"
-        require(are_texts, "budgets", f"{group_budgets.dtype} {group_budgets.shape}", rule)
-        group_ids = self.private.group_ids
-        order = np.argsort(group_ids, kind="stable")
-        is_same_group = np.diff(group_ids[order]) == 0
-        is_other_class = group_budgets[order][1:] != group_budgets[order][:-1]
-        num_mixed = len(distinct(group_ids[order][1:][is_same_group & is_other_class]))
-        if num_mixed > 0:
-            rule = f"one class in all records of a group, {num_mixed} groups have several"
-            raise InvalidValue("data.budget", rule=rule)
 
     @property
     def privacy_unit(self) -> PrivacyUnit:
@@ -195,6 +169,7 @@ class Dataset:
         ]
         first_id = 1 + max(largest_ids)
         most_copies = int(num_copies.max())
+        # Each record or group has a range of `most_copies` ids of its own, above all present ids, so ids are unique.
         private = replace(
             self.private.take(rows),
             record_ids=first_id + rows * most_copies + copy_numbers,
@@ -227,6 +202,16 @@ class Dataset:
     def _splits(self) -> tuple[tuple[str, Split], ...]:
         return ("private", self.private), ("public", self.public), ("test", self.test)
 
+    def _require_label_names(self) -> None:
+        names = self.label_names
+        has_names = isinstance(names, tuple) and len(names) > 0
+        require(has_names, "label_names", type(names).__name__, "a tuple of names")
+        for index, name in enumerate(names):
+            require_text(f"label_names[{index}]", name)
+        most_common_name, _ = Counter(names).most_common(1)[0]
+        are_distinct = len(set(names)) == len(names)
+        require(are_distinct, "label_names", f"{most_common_name}, twice", "each name once")
+
     def _require_split(self, name: str, split: Split) -> None:
         require(isinstance(split, Split), name, type(split).__name__, "a pate.data.Split")
         require(len(split) > 0, f"len({name})", len(split), "at least one record")
@@ -249,6 +234,33 @@ class Dataset:
         if self.kind == "images" and isinstance(split.inputs, np.ndarray):
             inside = (split.inputs >= 0) & (split.inputs <= 1)
             require_entries(f"{name}.inputs", inside, "images with values in [0, 1]")
+
+    def _require_disjoint_splits(self) -> None:
+        """Raises `InvalidValue` if two splits share a record, or else if two share a group."""
+        for id_kind in ("record", "group"):
+            for (first, split), (second, other_split) in combinations(self._splits(), 2):
+                _require_disjoint(
+                    id_kind=id_kind,
+                    ids=getattr(split, f"{id_kind}_ids"),
+                    other_ids=getattr(other_split, f"{id_kind}_ids"),
+                    split_names=f"{first} and {second}",
+                )
+
+    def _require_budgets(self, group_budgets: NDArray[np.str_]) -> None:
+        rule = "one beside records that count differently"
+        require(self.weights is None, "budgets", "several", rule)
+        are_texts = group_budgets.dtype.kind == "U" and group_budgets.shape == (len(self.private),)
+        rule = "texts, one for each private record"
+        require(are_texts, "budgets", f"{group_budgets.dtype} {group_budgets.shape}", rule)
+        group_ids = self.private.group_ids
+        order = np.argsort(group_ids, kind="stable")
+        # whether each record is in the group of the record before it, and in another class, in the order of groups
+        is_same_group = np.diff(group_ids[order]) == 0
+        is_other_class = group_budgets[order][1:] != group_budgets[order][:-1]
+        num_mixed = len(distinct(group_ids[order][1:][is_same_group & is_other_class]))
+        if num_mixed > 0:
+            rule = f"one class in all records of a group, {num_mixed} groups have several"
+            raise InvalidValue("data.budget", rule=rule)
 
 
 def require_dataset(loaded_object: Any, *, allow_weights: bool = False) -> Dataset:
@@ -280,8 +292,8 @@ def load_dataset(reader: Any, stage: StageOpener = unwatched) -> Dataset:
     Raises:
         InvalidValue: `load` returned no `Dataset`.
     """
-    announces = "stage" in signature(reader.load).parameters
-    loaded = reader.load(stage) if announces else reader.load()
+    takes_stage = "stage" in signature(reader.load).parameters
+    loaded = reader.load(stage) if takes_stage else reader.load()
     return require_dataset(loaded, allow_weights=True)
 
 
