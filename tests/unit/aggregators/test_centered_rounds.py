@@ -32,22 +32,22 @@ TEST = slice(5000, 6000)
 def kernel_votes(
     *,
     num_teachers: int = NUM_RECORDS,
-    teacher_of: NDArray[np.int64] | None = None,
+    teacher_of_record: NDArray[np.int64] | None = None,
     labels: NDArray[np.bool_] = LABELS[:NUM_RECORDS],
 ) -> KernelVotes:
-    """Returns votes of teachers with one record each, unless `teacher_of` deals them otherwise."""
+    """Returns votes of teachers with one record each, unless `teacher_of_record` deals them otherwise."""
     ids = np.arange(NUM_RECORDS)
     public_ids = np.arange(1000)
     return KernelVotes(
         private=Split(INPUTS[:NUM_RECORDS], labels, record_ids=ids, group_ids=ids),
-        teacher_of=ids if teacher_of is None else teacher_of,
+        teacher_of=ids if teacher_of_record is None else teacher_of_record,
         num_teachers=num_teachers,
         public=Split(INPUTS[PUBLIC], LABELS[PUBLIC], record_ids=public_ids, group_ids=public_ids),
         num_queries=100,
     )
 
 
-def fitted(
+def fitted_votes(
     *,
     epsilon: float = 1.0,
     num_teachers: int = NUM_RECORDS,
@@ -81,15 +81,15 @@ def release_votes(
     return aggregator.release(votes, np.random.default_rng(seed), record or MemoryRecord())
 
 
-def student_of(release: Any) -> Any:
+def student_of_release(release: Any) -> Any:
     """Returns the student that is trained on a release."""
     training_set = release.training_set(INPUTS[QUERIES])
     return LowRankStudent().learn(training_set, pool=INPUTS[4100:5000], seed=0)
 
 
-def precision(release: Any) -> float:
+def mean_average_precision(release: Any) -> float:
     """Returns the mean average precision on the test set of the student of a release."""
-    scores = student_of(release).predict_proba(INPUTS[TEST])
+    scores = student_of_release(release=release).predict_proba(INPUTS[TEST])
     columns = [average_precision_score(LABELS[TEST, j], scores[:, j]) for j in range(4)]
     return float(np.mean(columns))
 
@@ -106,23 +106,23 @@ class RecordedRelease:
 def recorded() -> RecordedRelease:
     """Returns a release in rounds at epsilon 1, with its record."""
     record = MemoryRecord()
-    return RecordedRelease(release_votes(fitted(), record=record), record)
+    return RecordedRelease(release_votes(fitted_votes(), record=record), record)
 
 
-def mean_precision(aggregator: CenteredVotes, votes: KernelVotes) -> float:
+def mean_average_precision_of_three(aggregator: CenteredVotes, votes: KernelVotes) -> float:
     """Returns the mean average precision of the students of three releases with different seeds."""
     releases = [release_votes(aggregator, votes, seed) for seed in range(3)]
-    return float(np.mean([precision(release) for release in releases]))
+    return float(np.mean([mean_average_precision(release) for release in releases]))
 
 
 def test_rounds_cost_as_much_as_one_matrix(recorded: RecordedRelease) -> None:
     """At one calibrated noise, a release in rounds and a release of one matrix have the same event,
     that of the aggregator.
     """
-    once = release_votes(fitted(rounds=1))
+    once = release_votes(fitted_votes(rounds=1))
     assert isinstance(once, CenteredRelease)
     assert isinstance(recorded.release, RoundsRelease)
-    price = fitted().event_for(num_teachers=NUM_RECORDS, num_queries=100, num_labels=4)
+    price = fitted_votes().event_for(num_teachers=NUM_RECORDS, num_queries=100, num_labels=4)
     assert once.event == recorded.release.event == price
 
 
@@ -132,7 +132,9 @@ def test_rounds_give_a_better_student_than_one_matrix() -> None:
     students of one matrix.
     """
     votes = kernel_votes()
-    assert mean_precision(fitted(), votes) > mean_precision(fitted(rounds=1), votes)
+    assert mean_average_precision_of_three(
+        aggregator=fitted_votes(), votes=votes
+    ) > mean_average_precision_of_three(aggregator=fitted_votes(rounds=1), votes=votes)
 
 
 @pytest.mark.slow
@@ -142,17 +144,19 @@ def test_rounds_give_a_better_student_for_several_records_per_teacher() -> None:
 
     Means of three draws are compared; with all five directions in both, rounds gain a thousandth.
     """
-    votes = kernel_votes(teacher_of=np.arange(NUM_RECORDS) % 500, num_teachers=500)
-    in_rounds = fitted(epsilon=3.0, num_teachers=500)
-    once = fitted(epsilon=3.0, num_teachers=500, rounds=1)
-    assert mean_precision(in_rounds, votes) > mean_precision(once, votes)
+    votes = kernel_votes(teacher_of_record=np.arange(NUM_RECORDS) % 500, num_teachers=500)
+    in_rounds = fitted_votes(epsilon=3.0, num_teachers=500)
+    once = fitted_votes(epsilon=3.0, num_teachers=500, rounds=1)
+    assert mean_average_precision_of_three(
+        aggregator=in_rounds, votes=votes
+    ) > mean_average_precision_of_three(aggregator=once, votes=votes)
 
 
 def test_the_student_predicts_the_released_scores(recorded: RecordedRelease) -> None:
     """The student of a release in rounds predicts the released scores within 1e-5, and over 99% of the released
     labels.
     """
-    student = student_of(recorded.release)
+    student = student_of_release(release=recorded.release)
     scores = student.predict_proba(INPUTS[QUERIES])
     np.testing.assert_allclose(scores, recorded.release.scores, atol=1e-5)
     assert (student.predict(INPUTS[QUERIES]) == recorded.release.labels).mean() > 0.99
@@ -179,14 +183,14 @@ def test_inexact_sum_is_refused_before_the_charge(
     monkeypatch.setattr("pate.votes.clipping.LARGEST_SUM", 2.0**37)
     ledger = Ledger(target_delta=1e-6, accountant=ExactAccountant)
     with refused("num_queries", value=100):
-        release_votes(fitted(rounds=1), ledger=ledger)
+        release_votes(fitted_votes(rounds=1), ledger=ledger)
     assert ledger.entries == []
 
 
 @pytest.mark.slow
 def test_each_release_is_charged_once() -> None:
     """Two releases in rounds to one ledger add one charge each, with the aggregator's event."""
-    aggregator = fitted()
+    aggregator = fitted_votes()
     event = aggregator.event_for(num_teachers=NUM_RECORDS, num_queries=100, num_labels=4)
     ledger = Ledger(target_delta=1e-6, accountant=ExactAccountant)
     for number in (1, 2):
@@ -200,9 +204,9 @@ def test_the_charge_of_all_rounds_comes_before_the_first_draw() -> None:
     """The price of a release exceeds the ledger's cap: nothing is charged and no part is drawn."""
     ledger = Ledger(target_delta=1e-6, accountant=ExactAccountant, max_epsilon=0.6)
     votes = kernel_votes()
-    record = charging(ledger, aggregator=fitted(), votes=votes)
+    record = charging(ledger, aggregator=fitted_votes(), votes=votes)
     with pytest.raises(BudgetExceeded):
-        release_votes(fitted(), votes, record=record)
+        release_votes(fitted_votes(), votes, record=record)
     assert ledger.entries == []
     assert record.parts == {}
 
@@ -216,7 +220,7 @@ def test_each_step_of_the_prevalence_and_each_round_is_a_part(recorded: Recorded
     assert sorted(recorded.record.parts) == sorted(names)
 
 
-def record_of(parts: dict[str, Any]) -> MemoryRecord:
+def record_with_parts(parts: dict[str, Any]) -> MemoryRecord:
     """Returns a record in which some parts are already committed."""
     record = MemoryRecord()
     record.parts |= parts
@@ -230,7 +234,7 @@ def test_a_release_with_all_rounds_committed_is_read_back(recorded: RecordedRele
     So ends a run without a seed that was killed before its last part.
     """
     parts = {name: part for name, part in recorded.record.parts.items() if name != "release"}
-    continued = release_votes(fitted(), seed=1, record=record_of(parts))
+    continued = release_votes(fitted_votes(), seed=1, record=record_with_parts(parts=parts))
     np.testing.assert_array_equal(continued.labels, recorded.release.labels)
 
 
@@ -241,10 +245,10 @@ def test_weights_are_the_mean_of_both_students(recorded: RecordedRelease) -> Non
     """
     weights = {}
     for share in (0.0, 0.5, 1.0):
-        aggregator = replace(fitted(), recipe=Recipe(moment_share=share))
+        aggregator = replace(fitted_votes(), recipe=Recipe(moment_share=share))
         parts = dict(recorded.record.parts)
         del parts["release"]
-        release = release_votes(aggregator, record=record_of(parts))
+        release = release_votes(aggregator, record=record_with_parts(parts=parts))
         weights[share] = release.student[:-1]
     np.testing.assert_allclose(weights[0.5], (weights[0.0] + weights[1.0]) / 2, rtol=1e-12)
     assert np.abs(weights[0.0] - weights[1.0]).max() > 0.01
@@ -261,8 +265,8 @@ def test_missing_rounds_are_drawn_after_stored_parts(
     """
     parts = recorded.record.parts
     committed = {name: parts[name] for name in ("lengths", "mean-1")}
-    record = record_of(committed)
-    continued = release_votes(fitted(), seed=1, record=record)
+    record = record_with_parts(parts=committed)
+    continued = release_votes(fitted_votes(), seed=1, record=record)
     for name, part in committed.items():
         assert record.parts[name] is part
     assert (record.parts["step-1"]["total"] != parts["step-1"]["total"]).any()
@@ -277,7 +281,7 @@ def test_rounds_take_more_directions_than_one_matrix(num_teachers: int) -> None:
     the root of 2.
     """
     votes = kernel_votes(
-        teacher_of=np.arange(NUM_RECORDS) % num_teachers, num_teachers=num_teachers
+        teacher_of_record=np.arange(NUM_RECORDS) % num_teachers, num_teachers=num_teachers
     )
     noise = float(160 * np.sqrt(num_teachers / 4000))  # the same 4 k**2 L z**2 / (n N)
     rounds: Any = votes.in_rounds(noise_multiplier=noise)
@@ -288,10 +292,10 @@ def test_rounds_take_more_directions_than_one_matrix(num_teachers: int) -> None:
 @pytest.mark.parametrize(
     ("aggregator", "votes", "refusal"),
     [
-        (fitted(), kernel_votes(num_teachers=2**32), refused("num_teachers", value=2**32)),
-        (fitted(clip_factor=1e-99), kernel_votes(), refused("clip_factor", value=1e-99)),
+        (fitted_votes(), kernel_votes(num_teachers=2**32), refused("num_teachers", value=2**32)),
+        (fitted_votes(clip_factor=1e-99), kernel_votes(), refused("clip_factor", value=1e-99)),
         (
-            fitted(),
+            fitted_votes(),
             kernel_votes(labels=np.zeros((NUM_RECORDS, 8193), bool)),
             refused("num_labels", value=8193),
         ),
@@ -329,7 +333,9 @@ def test_under_add_remove_a_teacher_may_be_missing() -> None:
     votes.teacher_of = np.arange(NUM_RECORDS)[is_present]
     votes.private = votes.private.take(np.flatnonzero(is_present))
     for adjacency in Adjacency:
-        assert isinstance(release_votes(public_center(adjacency), votes), RoundsRelease)
+        assert isinstance(
+            release_votes(votes_around_public_center(adjacency=adjacency), votes), RoundsRelease
+        )
 
 
 @pytest.mark.slow
@@ -339,13 +345,13 @@ def test_under_add_remove_noise_is_half() -> None:
     """
     spread = {}
     for adjacency in Adjacency:
-        aggregator = public_center(adjacency)
+        aggregator = votes_around_public_center(adjacency=adjacency)
         students = [release_votes(aggregator, seed=seed).student for seed in range(6)]
         spread[adjacency] = np.std(students, axis=0).mean()
     assert spread[Adjacency.ADD_REMOVE] < 0.8 * spread[Adjacency.REPLACE_ONE]
 
 
-def public_center(adjacency: Adjacency) -> CenteredVotes:
+def votes_around_public_center(adjacency: Adjacency) -> CenteredVotes:
     """Returns centered votes with noise multiplier 4 and the public center 0.3."""
     return CenteredVotes(
         adjacency=adjacency, noise_multiplier=4.0, prevalence_share=0.0, center=0.3

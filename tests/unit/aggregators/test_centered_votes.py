@@ -13,7 +13,7 @@ from pate.votes.arrays import VoteBlocks
 from tests.refusals import ANY, Refusal, refused
 
 
-def confidences(num_teachers: int) -> NDArray[np.float64]:
+def confidences_of_teachers(num_teachers: int) -> NDArray[np.float64]:
     """Returns confidences `[num_teachers, 20, 3]` near a truth, in which half of the queries have
     the first label and a third the second.
     """
@@ -51,7 +51,9 @@ def test_the_clip_is_a_function_of_the_center() -> None:
 
     20 queries with 3 labels at 1/2 give sqrt(20 x 3 / 4), as if `clip` were set to it.
     """
-    votes = VoteBlocks(1e6 * confidences(num_teachers=4), num_teachers=4)  # longer than any clip
+    votes = VoteBlocks(
+        1e6 * confidences_of_teachers(num_teachers=4), num_teachers=4
+    )  # longer than any clip
     aggregator = CenteredVotes(noise_multiplier=1.0, prevalence_share=0.0, clip_factor=0.5)
     explicit = dataclasses.replace(aggregator, clip=0.5 * np.sqrt(15.0))
     np.testing.assert_array_equal(aggregator.summarize(votes), explicit.summarize(votes))
@@ -71,7 +73,9 @@ def test_one_charge_pays_for_prevalence_and_votes() -> None:
         num_teachers=50,
     )
     rng = np.random.default_rng(0)
-    aggregator.aggregate(confidences(num_teachers=50), num_teachers=50, rng=rng, ledger=ledger)
+    aggregator.aggregate(
+        confidences_of_teachers(num_teachers=50), num_teachers=50, rng=rng, ledger=ledger
+    )
     multipliers = [aggregator.prevalence.event.noise_multiplier, aggregator.votes_multiplier]
     assert [entry.event for entry in ledger.entries] == [GaussianEvent.composed(multipliers)]
     assert 0.99 < ledger.epsilon <= 1.0
@@ -81,7 +85,7 @@ def test_a_center_of_other_queries_is_refused() -> None:
     """The center has 7 queries and the votes have 20: `summarize` refuses it."""
     aggregator = CenteredVotes(noise_multiplier=1.0, prevalence_share=0.0, center=np.zeros((7, 3)))
     with refused("center.shape", value=(7, 3), rule="(20"):
-        aggregator.summarize(VoteBlocks(confidences(num_teachers=5), num_teachers=5))
+        aggregator.summarize(VoteBlocks(confidences_of_teachers(num_teachers=5), num_teachers=5))
 
 
 def test_a_stream_cannot_be_read_twice() -> None:
@@ -89,7 +93,7 @@ def test_a_stream_cannot_be_read_twice() -> None:
     rng = np.random.default_rng(0)
     with refused("votes", value=ANY, rule="an array"):
         CenteredVotes(noise_multiplier=1.0).aggregate(
-            iter([confidences(num_teachers=5)]), num_teachers=5, rng=rng
+            iter([confidences_of_teachers(num_teachers=5)]), num_teachers=5, rng=rng
         )
 
 
@@ -99,7 +103,7 @@ def test_summarize_needs_a_known_center() -> None:
     """
     with refused("prevalence_share", value=0.1, rule="0"):
         CenteredVotes(noise_multiplier=1.0).summarize(
-            VoteBlocks(confidences(num_teachers=5), num_teachers=5)
+            VoteBlocks(confidences_of_teachers(num_teachers=5), num_teachers=5)
         )
 
 
@@ -138,15 +142,15 @@ def public_answers() -> NDArray[np.float64]:
     return np.random.default_rng(2).uniform(low=0.05, high=0.95, size=(20, 3))
 
 
-def around_public_answers(**fields: Any) -> CenteredVotes:
+def votes_around_public_answers(**fields: Any) -> CenteredVotes:
     """Returns an aggregator of answers around the public ones, with little noise."""
     return CenteredVotes(noise_multiplier=0.01, **fields).around(public_answers())
 
 
 def test_experts_who_say_what_is_public_release_the_public_answers() -> None:
-    """All experts give the public answers: no difference rises above the noise, and they are released unchanged."""
+    """All experts give the public answers. No difference exceeds the noise: the answers are released unchanged."""
     public = public_answers()
-    release = around_public_answers().aggregate(
+    release = votes_around_public_answers().aggregate(
         np.tile(public, (30, 1, 1)), num_teachers=30, rng=np.random.default_rng(0)
     )
     np.testing.assert_array_equal(release.probabilities, public)
@@ -159,7 +163,7 @@ def test_what_experts_add_to_public_answers_is_released() -> None:
     public = public_answers()
     lifted = public.copy()
     lifted[:, 0] += np.linspace(0, 0.1, 20)
-    release = around_public_answers(clip=10.0).aggregate(
+    release = votes_around_public_answers(clip=10.0).aggregate(
         np.tile(lifted, (300, 1, 1)), num_teachers=300, rng=np.random.default_rng(0)
     )
     assert np.abs(release.probabilities - lifted.clip(0, 1)).max() < 0.02
@@ -173,8 +177,8 @@ def test_a_center_of_all_queries_releases_no_probabilities() -> None:
 
 def test_a_student_learns_the_public_answers_beside_the_difference() -> None:
     """The training set has the difference from the public answers as values, and the public answers as their center."""
-    release = around_public_answers().aggregate(
-        confidences(num_teachers=30), num_teachers=30, rng=np.random.default_rng(0)
+    release = votes_around_public_answers().aggregate(
+        confidences_of_teachers(num_teachers=30), num_teachers=30, rng=np.random.default_rng(0)
     )
     training = release.training_set(np.zeros((20, 2), dtype=np.float32))
     assert training.scores is not None

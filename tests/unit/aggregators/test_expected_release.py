@@ -39,7 +39,7 @@ NAMES = members(group="aggregator")
 
 
 @cache
-def named(name: str) -> Aggregator:
+def shipped_aggregator(name: str) -> Aggregator:
     """Returns the aggregator that the setting `aggregator=NAME` builds."""
     return build_aggregator(
         node=settings_of_aggregator(name), adjacency="replace_one", allowed_targets=[]
@@ -54,7 +54,7 @@ def test_expectation_falls_with_the_noise(name: str) -> None:
     The success is the probability of an answer times the mean of two shares: present labels that are named, and
     absent labels that are left out.
     """
-    aggregator = named(name)
+    aggregator = shipped_aggregator(name=name)
     calm = aggregator.scaled(noise_factor=0.02)
     loud = aggregator.scaled(noise_factor=1000.0)
     assert expected_release(aggregator=calm, shape=SHAPE).success > 0.9
@@ -68,7 +68,7 @@ def test_expectation_is_repeatable_and_leaves_numpys_generator_alone(name: str) 
 
     After an expectation for other votes, the first of both takes less than 0.3 seconds of CPU time.
     """
-    aggregator = named(name)
+    aggregator = shipped_aggregator(name=name)
     expected_release(aggregator, SHAPE)
     state, started = str(np.random.get_state()), time.process_time()  # noqa: NPY002 - that it is left alone
     again = expected_release(aggregator, SHAPE, agreement=0.9)
@@ -84,7 +84,9 @@ def test_expectation_grows_with_agreement(name: str) -> None:
     than 0.03.
     """
     successes = [
-        expected_release(aggregator=named(name), shape=SHAPE, agreement=share).success
+        expected_release(
+            aggregator=shipped_aggregator(name=name), shape=SHAPE, agreement=share
+        ).success
         for share in (0.6, 0.8, 1.0)
     ]
     assert successes[0] <= successes[1] + 0.03 and successes[1] <= successes[2] + 0.03
@@ -103,7 +105,7 @@ def test_gaussian_votes_in_closed_form(agreement: float) -> None:
     assert expected.absent == pytest.approx(norm.cdf((200 - votes_for_absent) / 300), abs=0.02)
 
 
-def made_up(aggregator: Any, agreement: float = 1.0) -> tuple[MadeUpVotes, Any]:
+def made_up_votes_and_summary(aggregator: Any, agreement: float = 1.0) -> tuple[MadeUpVotes, Any]:
     """Returns the made-up votes of 60 teachers, and the summary that an aggregator makes of them."""
     votes = MadeUpVotes(
         num_queries=30, num_labels=12, num_teachers=60, agreement=agreement, num_present=3
@@ -116,7 +118,9 @@ def test_expectation_of_clipped_votes_needs_only_counts(norm: str, vote_clip: in
     """The summary of clipped made-up votes is their plain counts, so that an expectation needs no
     vote of a teacher.
     """
-    votes, gathered = made_up(ClippedVotes(noise_std=60.0, vote_clip=vote_clip, norm=norm))
+    votes, gathered = made_up_votes_and_summary(
+        aggregator=ClippedVotes(noise_std=60.0, vote_clip=vote_clip, norm=norm)
+    )
     np.testing.assert_allclose(votes.counts(), gathered, rtol=1e-8)
 
 
@@ -125,7 +129,9 @@ def test_expectation_of_powerset_needs_only_counts(agreement: float) -> None:
     """For each query, the summary counts the right set of labels as often as the expectation
     assumes.
     """
-    votes, gathered = made_up(PowersetGNMax(noise_std=3.0), agreement)
+    votes, gathered = made_up_votes_and_summary(
+        aggregator=PowersetGNMax(noise_std=3.0), agreement=agreement
+    )
     for right_set in _right_sets(votes):
         is_right = (gathered["query"] == right_set["query"]) & (
             gathered["labels"] == right_set["labels"]

@@ -96,18 +96,18 @@ def test_more_labels_than_a_float_can_count_sets_of() -> None:
     assert (release.labels.sum(axis=1) > 800).all()
 
 
-VOTES = ConfidentVotes(screening_std=2.0, threshold_share=0.75, noise_std=3.0)
+CONFIDENT_VOTES = ConfidentVotes(screening_std=2.0, threshold_share=0.75, noise_std=3.0)
 
 
-def released(
+def release_of_equal_queries(
     aggregator: ConfidentVotes,
-    votes: list[int],
+    counts_of_query: list[int],
     num_queries: int = 50,
     ledger: Ledger | None = None,
 ) -> Release:
     """Returns a release of `num_queries` equal histograms of 20 teachers."""
     rng = np.random.default_rng(0)
-    counts = np.tile(votes, (num_queries, 1))
+    counts = np.tile(counts_of_query, (num_queries, 1))
     return aggregator.aggregate(counts, num_teachers=20, rng=rng, ledger=ledger)
 
 
@@ -115,7 +115,7 @@ def test_price_is_one_bit_for_the_screening_and_one_for_each_label() -> None:
     """The event of 50 queries is 50 screening bits, with the probability of passing at each count,
     and the event of Gaussian votes.
     """
-    event = VOTES.event_for(num_queries=50, num_labels=3, num_teachers=20)
+    event = CONFIDENT_VOTES.event_for(num_queries=50, num_labels=3, num_teachers=20)
     assert isinstance(event, ComposedEvent)
     screening, answers = event.events
     bit = screening.event
@@ -133,7 +133,9 @@ def test_screening_uses_the_smallest_majority() -> None:
 
     Answered queries have labels with the probabilities of Gaussian votes.
     """
-    release = released(VOTES, votes=[18, 2, 11], num_queries=40_000)
+    release = release_of_equal_queries(
+        aggregator=CONFIDENT_VOTES, counts_of_query=[18, 2, 11], num_queries=40_000
+    )
     share = release.num_answered / 40_000
     assert share == pytest.approx(ndtr(-2.0), abs=5 * (ndtr(-2.0) / 40_000) ** 0.5)
     answered = release.labels[release.answered]
@@ -146,8 +148,8 @@ def test_queries_after_max_answers_are_refused() -> None:
     Later queries are not answered, and queries without an answer have no label.
     """
     release, full = (
-        released(aggregator, votes=[20, 0, 20])
-        for aggregator in (replace(VOTES, max_answers=7), VOTES)
+        release_of_equal_queries(aggregator=aggregator, counts_of_query=[20, 0, 20])
+        for aggregator in (replace(CONFIDENT_VOTES, max_answers=7), CONFIDENT_VOTES)
     )
     assert release.num_answered == 7
     assert full.num_answered > 40
@@ -164,30 +166,30 @@ def test_price_falls_with_the_cap_and_not_with_refusals() -> None:
     Whether the votes are clear or not, the same price is charged.
     """
 
-    def epsilon(aggregator: ConfidentVotes) -> float:
+    def renyi_epsilon(aggregator: ConfidentVotes) -> float:
         return (
             RdpAccountant()
             .compose(aggregator.event_for(num_queries=50, num_labels=3, num_teachers=20))
             .get_epsilon(target_delta=1e-5)
         )
 
-    capped = replace(VOTES, max_answers=7)
+    capped = replace(CONFIDENT_VOTES, max_answers=7)
     counts = [
         part.count
         for part in capped.event_for(num_queries=50, num_labels=3, num_teachers=20).events
     ]
     # every screening is paid for: that a query was refused says that it failed, too
     assert counts == [50, 7 * 3]
-    assert epsilon(capped) < epsilon(VOTES)
+    assert renyi_epsilon(aggregator=capped) < renyi_epsilon(aggregator=CONFIDENT_VOTES)
     assert (
-        epsilon(replace(VOTES, max_answers=50))
-        == epsilon(replace(VOTES, max_answers=999))
-        == epsilon(VOTES)
+        renyi_epsilon(aggregator=replace(CONFIDENT_VOTES, max_answers=50))
+        == renyi_epsilon(aggregator=replace(CONFIDENT_VOTES, max_answers=999))
+        == renyi_epsilon(aggregator=CONFIDENT_VOTES)
     )
-    for aggregator in (VOTES, capped):
+    for aggregator in (CONFIDENT_VOTES, capped):
         spent = []
         for votes in ([20, 0, 20], [10, 10, 10]):
             ledger = Ledger(target_delta=1e-5, accountant=RdpAccountant)
-            released(aggregator, votes, ledger=ledger)
+            release_of_equal_queries(aggregator=aggregator, counts_of_query=votes, ledger=ledger)
             spent.append(ledger.epsilon)
-        assert spent[0] == spent[1] == pytest.approx(epsilon(aggregator))
+        assert spent[0] == spent[1] == pytest.approx(renyi_epsilon(aggregator=aggregator))

@@ -13,13 +13,13 @@ from pate.votes.label_shares import RecordShares
 from tests.refusals import Refusal, refused
 
 
-def records(num_teachers: int) -> Any:
+def labels_of_records(num_teachers: int) -> Any:
     """Returns the labels of one record for each teacher, bool `[num_teachers, 3]`."""
     return np.random.default_rng(0).random(size=(num_teachers, 3)) < np.array([0.5, 0.3, 0.05])
 
 
 def release_prevalence(
-    shares: Any,
+    label_shares: Any,
     *,
     noise_multiplier: float = 1.0,
     num_teachers: int | None = None,
@@ -32,8 +32,8 @@ def release_prevalence(
     with each label.
     """
     return Prevalence(noise_multiplier=noise_multiplier, adjacency=adjacency).release(
-        shares,
-        num_teachers=num_teachers or len(shares),
+        label_shares,
+        num_teachers=num_teachers or len(label_shares),
         rng=rng or np.random.default_rng(0),
         records_per_teacher=records_per_teacher,
         ledger=ledger,
@@ -51,24 +51,26 @@ def test_error_is_small_for_any_number_of_labels(
     `share` is the share of teachers that have a given label.
     """
     shares = (np.random.default_rng(1).random(size=(1000, num_labels)) < share).astype(float)
-    prevalence = release_prevalence(shares, noise_multiplier=2.6, adjacency=adjacency)
+    prevalence = release_prevalence(label_shares=shares, noise_multiplier=2.6, adjacency=adjacency)
     assert np.sqrt(((prevalence - shares.mean(axis=0)) ** 2).mean()) < 0.02
 
 
 def test_prevalence_stays_within_its_bounds_under_any_noise() -> None:
     """With a noise multiplier of 10,000, every released prevalence lies between 0.005 and 0.995."""
-    prevalence = release_prevalence(shares=records(num_teachers=5), noise_multiplier=1e4)
+    prevalence = release_prevalence(
+        label_shares=labels_of_records(num_teachers=5), noise_multiplier=1e4
+    )
     assert ((prevalence >= 0.005) & (prevalence <= 0.995)).all()
 
 
 def test_labels_without_records_get_a_low_prevalence() -> None:
     """No record of 50 teachers has a label: each released prevalence is below 0.2."""
-    assert (release_prevalence(shares=np.zeros((50, 3))) < 0.2).all()
+    assert (release_prevalence(label_shares=np.zeros((50, 3))) < 0.2).all()
 
 
 def test_noise_of_a_million_is_drawn() -> None:
     """A noise multiplier of a million raises no error."""
-    release_prevalence(shares=records(num_teachers=5), noise_multiplier=1e6)
+    release_prevalence(label_shares=labels_of_records(num_teachers=5), noise_multiplier=1e6)
 
 
 @pytest.mark.parametrize(
@@ -91,11 +93,11 @@ def test_noise_of_a_million_is_drawn() -> None:
             refused("num_teachers", value=2, rule="3, the shares'"),
         ),
         (
-            partial(release_prevalence, records(num_teachers=5), records_per_teacher=0.5),
+            partial(release_prevalence, labels_of_records(num_teachers=5), records_per_teacher=0.5),
             refused("records_per_teacher", value=0.5),
         ),
         (
-            partial(release_prevalence, records(num_teachers=5), noise_multiplier=1e10),
+            partial(release_prevalence, labels_of_records(num_teachers=5), noise_multiplier=1e10),
             refused("noise_multiplier", value=1e10),
         ),
     ],
@@ -118,7 +120,7 @@ def test_a_refused_charge_draws_nothing() -> None:
     ledger = Ledger(target_delta=1e-5, max_epsilon=0.01)
     state = rng.bit_generator.state
     with refused("max_epsilon", value=0.01, kind=BudgetExceeded):
-        release_prevalence(shares=records(num_teachers=50), rng=rng, ledger=ledger)
+        release_prevalence(label_shares=labels_of_records(num_teachers=50), rng=rng, ledger=ledger)
     assert rng.bit_generator.state == state
 
 

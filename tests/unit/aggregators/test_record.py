@@ -11,11 +11,11 @@ from pate.aggregators.aggregator import Aggregator
 from pate.aggregators.record import Arrays
 from pate.votes.arrays import CountedVotes
 
-COUNTS = np.random.default_rng(0).integers(low=0, high=41, size=(30, 4))
-VOTES = CountedVotes(COUNTS, num_teachers=40)
+VOTE_COUNTS = np.random.default_rng(0).integers(low=0, high=41, size=(30, 4))
+VOTES = CountedVotes(VOTE_COUNTS, num_teachers=40)
 
 
-def part_of(number: int) -> Arrays:
+def arrays_of_part(number: int) -> Arrays:
     """Returns the arrays of a part that holds one number."""
     return {"number": np.array(number)}
 
@@ -30,7 +30,7 @@ def test_the_first_part_charges_and_a_part_is_drawn_once() -> None:
 
     def draw(number: int) -> Arrays:
         events.append(f"draw {number}")
-        return part_of(number)
+        return arrays_of_part(number)
 
     assert record.committed(name="first") is None
     first = record.part("first", draw=partial(draw, number=1))
@@ -65,7 +65,7 @@ def test_nested_parts_are_charged_once() -> None:
     """
     charges = list[int]()
     record = MemoryRecord(charge=lambda: charges.append(1))
-    record.part("whole", draw=lambda: record.part("step", draw=lambda: part_of(number=1)))
+    record.part("whole", draw=lambda: record.part("step", draw=lambda: arrays_of_part(number=1)))
     assert (charges, list(record.parts)) == ([1], ["step", "whole"])
 
 
@@ -95,5 +95,5 @@ def test_release_and_aggregate_draw_the_same() -> None:
     """`release` from a source and `aggregate` from an array give the same labels under one seed."""
     aggregator = GaussianVotes(noise_std=3.0)
     released = aggregator.release(VOTES, np.random.default_rng(1), MemoryRecord())
-    aggregated = aggregator.aggregate(COUNTS, num_teachers=40, rng=np.random.default_rng(1))
+    aggregated = aggregator.aggregate(VOTE_COUNTS, num_teachers=40, rng=np.random.default_rng(1))
     np.testing.assert_array_equal(released.labels, aggregated.labels)

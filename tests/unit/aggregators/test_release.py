@@ -17,12 +17,12 @@ from pate.accounting import (
 from pate.aggregators import BoundaryMax, CenteredVotes, GaussianVotes, GNMax, Release
 from tests.refusals import refused
 
-VOTES = np.random.default_rng(0).integers(low=0, high=100, size=(200, 4))
+VOTE_COUNTS = np.random.default_rng(0).integers(low=0, high=100, size=(200, 4))
 
 
-def release_of(aggregator: GaussianVotes | BoundaryMax) -> Release:
-    """Returns the release of an aggregator on `VOTES`."""
-    return aggregator.aggregate(VOTES, num_teachers=100, rng=np.random.default_rng(0))
+def release_of_votes(aggregator: GaussianVotes | BoundaryMax) -> Release:
+    """Returns the release of an aggregator on `VOTE_COUNTS`."""
+    return aggregator.aggregate(VOTE_COUNTS, num_teachers=100, rng=np.random.default_rng(0))
 
 
 def test_a_release_is_shown_in_one_line() -> None:
@@ -31,12 +31,12 @@ def test_a_release_is_shown_in_one_line() -> None:
 
     That of a session also has its hits.
     """
-    text = repr(release_of(GaussianVotes(noise_std=50.0)))
+    text = repr(release_of_votes(aggregator=GaussianVotes(noise_std=50.0)))
     assert text.startswith(
         "Release(num_queries=200, num_answered=200, num_labels=4, event=SelfComposedEvent("
     )
     assert "\n" not in text and "array" not in text
-    charged = repr(release_of(BoundaryMax(selection_scale=20.0)))
+    charged = repr(release_of_votes(aggregator=BoundaryMax(selection_scale=20.0)))
     assert charged.startswith("ChargedRelease(num_queries=200, ")
     assert "hits=bool[200]" in charged and "target_hits=10" in charged
 
@@ -61,7 +61,7 @@ def test_release_computes_its_epsilon() -> None:
         labels,
         answered=labels[:, 0],
         event=GaussianEvent(noise_multiplier=2.0),
-        adjacency=release_of(GaussianVotes(noise_std=50.0)).adjacency,
+        adjacency=release_of_votes(aggregator=GaussianVotes(noise_std=50.0)).adjacency,
     )
     assert gaussian_delta(mu=0.5, epsilon=release.get_epsilon(target_delta=1e-6)) == pytest.approx(
         1e-6, rel=1e-3

@@ -180,7 +180,7 @@ def test_free_selection_share_releases_the_smallest_gap(base: StableTopK) -> Non
             accountant=pa.RdpAccountant,
         )
 
-    def gap_to_release(aggregator: StableTopK) -> int | None:
+    def gap_of_likely_release(aggregator: StableTopK) -> int | None:
         return aggregator.steps(num_labels=40, num_teachers=300).gap_to_release(probability=0.5)
 
     base = dataclasses.replace(base, selection_share=None)
@@ -192,7 +192,7 @@ def test_free_selection_share_releases_the_smallest_gap(base: StableTopK) -> Non
         .get_epsilon(target_delta=1e-6)
         <= 8
     )
-    smallest = gap_to_release(best)
+    smallest = gap_of_likely_release(aggregator=best)
     assert smallest is not None
     rivals = [dataclasses.replace(base, selection_share=share) for share in (0.3, 0.5, 0.8)]
     if base.test != "table":
@@ -201,7 +201,7 @@ def test_free_selection_share_releases_the_smallest_gap(base: StableTopK) -> Non
             for ratio in (0.4, 0.9, 1.5)
         ]
     for rival in rivals:
-        assert smallest <= (gap_to_release(calibrated(rival)) or math.inf) + 1
+        assert smallest <= (gap_of_likely_release(aggregator=calibrated(rival)) or math.inf) + 1
 
 
 @pytest.mark.slow
@@ -314,7 +314,7 @@ FIXED_TABLE = StableFixedTopK(
 )
 
 
-def epsilon_of(aggregator: StableFixedTopK) -> float:
+def renyi_epsilon_of(aggregator: StableFixedTopK) -> float:
     """Returns the Renyi epsilon of an aggregator for 600 queries, 40 labels and 800 teachers at
     delta 1e-6.
     """
@@ -322,11 +322,15 @@ def epsilon_of(aggregator: StableFixedTopK) -> float:
     return pa.RdpAccountant().compose(event).get_epsilon(target_delta=1e-6)
 
 
-def released(
-    aggregator: StableFixedTopK, votes: list[int], *, num_teachers: int, num_queries: int = 200
+def released_labels(
+    aggregator: StableFixedTopK,
+    counts_of_query: list[int],
+    *,
+    num_teachers: int,
+    num_queries: int = 200,
 ) -> np.ndarray:
     """Returns the labels `[queries, num_labels]` that are released for equal histograms."""
-    rows = np.tile(votes, (num_queries, 1))
+    rows = np.tile(counts_of_query, (num_queries, 1))
     return aggregator.aggregate(
         rows, num_teachers=num_teachers, rng=np.random.default_rng(0)
     ).labels
@@ -378,7 +382,7 @@ def test_answer_with_all_labels_costs_nothing(adjacency: pa.Adjacency) -> None:
         assert everything.event_for(
             num_queries=9, num_labels=num_labels, num_teachers=5
         ) == pa.SelfComposedEvent(pa.NoOpEvent(), count=9)
-        assert released(everything, votes=[3] * num_labels, num_teachers=5).all()
+        assert released_labels(everything, counts_of_query=[3] * num_labels, num_teachers=5).all()
         assert everything.distribution(np.array([3] * num_labels), num_teachers=5) == {
             tuple(range(num_labels)): 1.0
         }
@@ -416,7 +420,7 @@ def test_table_calibration_gives_the_peel_its_share(adjacency: pa.Adjacency, sha
     calibrated = dataclasses.replace(FIXED_TABLE, adjacency=adjacency, peel_share=share).calibrated(
         target_epsilon=8.0, target_delta=1e-6, num_queries=600, num_labels=40, num_teachers=800
     )
-    assert 7.95 <= epsilon_of(calibrated) <= 8.0
+    assert 7.95 <= renyi_epsilon_of(aggregator=calibrated) <= 8.0
     order = np.array([calibrated.table_order])
     rdp_of_query = rdp_curve(
         count_leaves(calibrated.event_for(num_queries=1, num_labels=40, num_teachers=800)),
@@ -438,7 +442,7 @@ def test_given_table_is_kept_with_its_failure_probability() -> None:
     calibrated = ready.calibrated(
         target_epsilon=8.0, target_delta=1e-6, num_queries=600, num_labels=40, num_teachers=800
     )
-    assert 7.95 <= epsilon_of(calibrated) <= 8.0
+    assert 7.95 <= renyi_epsilon_of(aggregator=calibrated) <= 8.0
     assert calibrated.table == table
     assert calibrated.peel_scale / calibrated.selection_scale == pytest.approx(0.5, rel=1e-12)
 
@@ -456,7 +460,7 @@ def test_paper_epsilon_adds_the_peel_to_the_papers_formula() -> None:
     rho = 600 * (1 / (2 * 50.0**2) + 1 / (2 * 60.0**2) + 1 / (8 * 20.0**2))
     printed = paper.paper_epsilon(num_queries=600, target_delta=1e-6)
     assert printed == pytest.approx(zcdp_to_epsilon_classic(rho, target_delta=4e-7), rel=1e-12)
-    assert epsilon_of(paper) > printed
+    assert renyi_epsilon_of(aggregator=paper) > printed
     with_named_failure = dataclasses.replace(paper, failure_prob=1e-9)
     assert with_named_failure.paper_epsilon(num_queries=1001, target_delta=1e-6) == math.inf
     assert FIXED.paper_epsilon(num_queries=600, target_delta=1e-6) is None

@@ -19,8 +19,8 @@ from pate.votes.arrays import CountedVotes
 from tests.contract.case import charging
 from tests.refusals import refused
 
-CLEAR = [40, 39, 0, 0]
-UNSURE = [20, 20, 20, 20]
+CLEAR_COUNTS = [40, 39, 0, 0]
+UNSURE_COUNTS = [20, 20, 20, 20]
 NOT_PRIOR = NotPriorTopK(
     prior_scale=1.0,
     selection_scale=2.0,
@@ -45,12 +45,12 @@ def boundary_max(*, target_hits: int = 5, round_size: int = 20) -> BoundaryMax:
     )
 
 
-def released(
-    aggregator: Any, votes: Any, seed: int = 0, *, ledger: pa.Ledger | None = None
+def release_of_session(
+    aggregator: Any, counts_of_queries: Any, seed: int = 0, *, ledger: pa.Ledger | None = None
 ) -> ChargedRelease:
     """Returns the release of a session for 40 teachers."""
     rng = np.random.default_rng(seed)
-    release = aggregator.aggregate(votes, num_teachers=40, rng=rng, ledger=ledger)
+    release = aggregator.aggregate(counts_of_queries, num_teachers=40, rng=rng, ledger=ledger)
     assert isinstance(release, ChargedRelease)
     return release
 
@@ -61,7 +61,7 @@ def test_a_session_ends_with_its_last_hit() -> None:
 
     Every asked query is answered unless it is a hit.
     """
-    release = released(boundary_max(), votes=[UNSURE] * 200)
+    release = release_of_session(aggregator=boundary_max(), counts_of_queries=[UNSURE_COUNTS] * 200)
     assert (release.num_hits, release.remaining_hits, release.num_abstained) == (5, 0, 5)
     assert np.flatnonzero(release.hits)[-1] + 1 == release.num_asked < 200
     assert not release.answered[release.num_asked :].any()
@@ -74,36 +74,42 @@ def test_rounds_do_not_change_a_boundary_session(round_size: int) -> None:
     one round.
     """
     at_once, parts = (
-        released(boundary_max(round_size=size), votes=[UNSURE] * 60) for size in (60, round_size)
+        release_of_session(
+            aggregator=boundary_max(round_size=size), counts_of_queries=[UNSURE_COUNTS] * 60
+        )
+        for size in (60, round_size)
     )
     np.testing.assert_array_equal(at_once.labels, parts.labels)
     np.testing.assert_array_equal(at_once.hits, parts.hits)
     assert at_once.num_asked == parts.num_asked
 
 
-class Stopping(MemoryRecord):
-    """A record that raises KeyboardInterrupt in place of storing its part number `most`, as a run
-    that is killed.
+class InterruptedRecord(MemoryRecord):
+    """A record that raises KeyboardInterrupt in place of storing the part with the number `interrupted_part`.
+
+    So ends a run that is killed.
     """
 
-    def __init__(self, most: int = 99, **parts: Round) -> None:
+    def __init__(self, interrupted_part: int = 99, **parts: Round) -> None:
         """Takes `most` and the rounds that are already committed, by names such as `round_0`."""
         super().__init__()
-        self.most = most
+        self.interrupted_part = interrupted_part
         self.parts = {name.replace("_", "-"): part._asdict() for name, part in parts.items()}
 
     def part(self, name: str, draw: Any) -> Any:
         """Returns a committed or newly drawn part; raises KeyboardInterrupt in place of part number
         `most`.
         """
-        if len(self.parts) == self.most - 1 and name not in self.parts:
+        if len(self.parts) == self.interrupted_part - 1 and name not in self.parts:
             raise KeyboardInterrupt
         return super().part(name, draw)
 
 
-def from_source(aggregator: Any, votes: Any, record: ReleaseRecord, seed: int = 0) -> Any:
+def release_from_source(
+    aggregator: Any, counts_of_queries: Any, record: ReleaseRecord, seed: int = 0
+) -> Any:
     """Returns the release of a session from a source of votes, with a record of its rounds."""
-    source = CountedVotes(counts=np.array(votes), num_teachers=40)
+    source = CountedVotes(counts=np.array(counts_of_queries), num_teachers=40)
     return aggregator.release(source, np.random.default_rng(seed), record)
 
 
@@ -113,18 +119,18 @@ def test_continued_session_releases_the_same_answers() -> None:
 
     The watcher hears of the rounds that were committed before as well.
     """
-    votes = [[40, 0, 0, 0]] * 38 + [UNSURE] * 100
-    record = Stopping(most=3)
+    votes = [[40, 0, 0, 0]] * 38 + [UNSURE_COUNTS] * 100
+    record = InterruptedRecord(interrupted_part=3)
     rounds_asked = list[int]()
     aggregator = boundary_max(target_hits=8)
     with pytest.raises(KeyboardInterrupt):
-        from_source(aggregator, votes, record)
-    record.most = 99
+        release_from_source(aggregator=aggregator, counts_of_queries=votes, record=record)
+    record.interrupted_part = 99
     watched = WatchedSession(
         record, target_hits=8, watch=lambda num_asked, *_: rounds_asked.append(num_asked)
     )
-    continued = from_source(aggregator, votes, record=watched)
-    straight = released(aggregator, votes)
+    continued = release_from_source(aggregator=aggregator, counts_of_queries=votes, record=watched)
+    straight = release_of_session(aggregator=aggregator, counts_of_queries=votes)
     np.testing.assert_array_equal(continued.labels, straight.labels)
     np.testing.assert_array_equal(continued.hits, straight.hits)
     assert rounds_asked[:3] == [20, 40, 60]
@@ -137,7 +143,11 @@ def test_committed_round_replaces_a_round_drawn_anew() -> None:
     other = Round(
         labels=np.ones((20, 4), bool), answered=np.ones(20, bool), hits=np.zeros(20, bool)
     )
-    release = from_source(boundary_max(), votes=[UNSURE] * 60, record=Stopping(round_0=other))
+    release = release_from_source(
+        aggregator=boundary_max(),
+        counts_of_queries=[UNSURE_COUNTS] * 60,
+        record=InterruptedRecord(round_0=other),
+    )
     assert release.labels[:20].all()
     assert not release.hits[:20].any()
 
@@ -148,19 +158,26 @@ def test_session_continues_after_its_committed_rounds() -> None:
 
     Progress is reported for them again.
     """
-    votes = [UNSURE] * 60
-    record = Stopping(most=3)
+    votes = [UNSURE_COUNTS] * 60
+    record = InterruptedRecord(interrupted_part=3)
     reports = list[tuple[int, int, int]]()
     aggregator = boundary_max(target_hits=20)
     watch = lambda *progress: reports.append(progress)  # noqa: E731
     with pytest.raises(KeyboardInterrupt):
-        from_source(aggregator, votes, record=WatchedSession(record, target_hits=20, watch=watch))
+        release_from_source(
+            aggregator=aggregator,
+            counts_of_queries=votes,
+            record=WatchedSession(record, target_hits=20, watch=watch),
+        )
     assert [num_asked for num_asked, _, _ in reports] == [20, 40]
     assert all(num_hits + hits_left == 20 for _, num_hits, hits_left in reports)
     before = {name: arrays["labels"].copy() for name, arrays in record.parts.items()}
-    record.most = 99
-    release = from_source(
-        aggregator, votes, record=WatchedSession(record, target_hits=20, watch=watch), seed=1
+    record.interrupted_part = 99
+    release = release_from_source(
+        aggregator=aggregator,
+        counts_of_queries=votes,
+        record=WatchedSession(record, target_hits=20, watch=watch),
+        seed=1,
     )
     assert reports[2:4] == reports[:2]
     for index in range(2):
@@ -174,7 +191,9 @@ def test_a_seed_in_place_of_a_generator_is_refused() -> None:
     seed: Any = 5
     with refused("rng", value=5):
         boundary_max().release(
-            CountedVotes(counts=np.array([UNSURE] * 6), num_teachers=40), seed, MemoryRecord()
+            CountedVotes(counts=np.array([UNSURE_COUNTS] * 6), num_teachers=40),
+            seed,
+            MemoryRecord(),
         )
 
 
@@ -190,10 +209,10 @@ def test_stored_round_that_does_not_fit_the_session_is_refused() -> None:
         ({"hits": np.arange(20) < 6}, refused("round", value="6 hits")),
     ):
         with refusal:
-            from_source(
-                boundary_max(),
-                votes=[UNSURE] * 40,
-                record=Stopping(round_0=round_of_nothing._replace(**changes)),
+            release_from_source(
+                aggregator=boundary_max(),
+                counts_of_queries=[UNSURE_COUNTS] * 40,
+                record=InterruptedRecord(round_0=round_of_nothing._replace(**changes)),
             )
 
 
@@ -202,13 +221,17 @@ def test_the_whole_session_is_in_the_ledger_before_the_first_round() -> None:
     ledger = pa.Ledger(target_delta=1e-3)
     entries_at_reports = list[int]()
     watch = lambda *_: entries_at_reports.append(len(ledger.entries))  # noqa: E731
-    votes = [UNSURE] * 60
+    votes = [UNSURE_COUNTS] * 60
     record = charging(
         ledger,
         aggregator=boundary_max(),
         votes=CountedVotes(counts=np.array(votes), num_teachers=40),
     )
-    from_source(boundary_max(), votes, record=WatchedSession(record, target_hits=5, watch=watch))
+    release_from_source(
+        aggregator=boundary_max(),
+        counts_of_queries=votes,
+        record=WatchedSession(record, target_hits=5, watch=watch),
+    )
     assert set(entries_at_reports) == {1}
     assert ledger.entries[0].event == boundary_max().event_for(
         num_queries=60, num_labels=4, num_teachers=40
@@ -223,7 +246,7 @@ def test_session_composes_few_queries_and_counts_hits_of_many() -> None:
     delta.
     """
 
-    def event(num_calls: int) -> Any:
+    def event_of_calls(num_calls: int) -> Any:
         return session_event(
             make_target=not_prior,
             call_epsilon=0.1,
@@ -232,8 +255,8 @@ def test_session_composes_few_queries_and_counts_hits_of_many() -> None:
             session_delta=1e-6,
         )
 
-    assert event(num_calls=0) == pa.NoOpEvent()
-    assert event(num_calls=9) == pa.ApproximateEvent(
+    assert event_of_calls(num_calls=0) == pa.NoOpEvent()
+    assert event_of_calls(num_calls=9) == pa.ApproximateEvent(
         pa.SelfComposedEvent(pa.PureDpEvent(epsilon=0.1), count=9), failure_prob=0.0
     )
     # all, all though hits would be counted, as many as the hits allow
@@ -248,8 +271,8 @@ def test_session_composes_few_queries_and_counts_hits_of_many() -> None:
         assert [leaf for leaf, _ in leaves(wrapped)] == [
             pa.PureDpEvent(tight_boundary(epsilon=0.1).epsilon)
         ]
-    event_of_many = event(num_calls=500)
-    more = event(num_calls=10**9)
+    event_of_many = event_of_calls(num_calls=500)
+    more = event_of_calls(num_calls=10**9)
     assert event_of_many == more
     assert 0 < failure_probability(event_of_many) < 1e-6
     assert next(leaves(event_of_many))[1] < 100
@@ -300,9 +323,11 @@ def test_only_queries_that_contradict_the_prior_are_hits() -> None:
     """Seven clear queries have one prior: only the fifth query, with other labels than the prior,
     is a hit; it is answered with its own labels.
     """
-    votes = np.array([CLEAR] * 3 + [CLEAR, [0, 0, 40, 39], CLEAR, [40, 39, 0, 0]])
+    votes = np.array(
+        [CLEAR_COUNTS] * 3 + [CLEAR_COUNTS, [0, 0, 40, 39], CLEAR_COUNTS, [40, 39, 0, 0]]
+    )
     prior = np.tile([True, True, False, False], (7, 1))
-    release = released(NOT_PRIOR.with_prior(prior), votes)
+    release = release_of_session(aggregator=NOT_PRIOR.with_prior(prior), counts_of_queries=votes)
     np.testing.assert_array_equal(release.hits, [False] * 4 + [True, False, False])
     np.testing.assert_array_equal(release.labels[4], [False, False, True, True])
     assert release.answered.all()
@@ -314,7 +339,7 @@ def test_the_first_queries_are_not_checked_and_no_prior_is_a_hit() -> None:
 
     Without a prior, every later query is a hit, so the session of 2 hits ends after 5 queries.
     """
-    release = released(NOT_PRIOR, votes=[CLEAR] * 9)
+    release = release_of_session(aggregator=NOT_PRIOR, counts_of_queries=[CLEAR_COUNTS] * 9)
     np.testing.assert_array_equal(np.flatnonzero(release.hits), [3, 4])
     assert release.num_asked == 5
     np.testing.assert_array_equal(release.answered, np.arange(9) < 5)
@@ -330,7 +355,10 @@ def test_prior_rule_sees_only_earlier_rounds() -> None:
         calls.append((len(labels), len(answered), num_queries))
         return np.tile([True, True, False, False], (num_queries, 1))
 
-    released(replace(NOT_PRIOR, round_size=50).with_prior(rule), votes=[CLEAR] * 100)
+    release_of_session(
+        aggregator=replace(NOT_PRIOR, round_size=50).with_prior(rule),
+        counts_of_queries=[CLEAR_COUNTS] * 100,
+    )
     assert calls == [(0, 0, 3), (3, 3, 25), (28, 28, 28), (56, 56, 44)]
 
 
@@ -340,14 +368,19 @@ def test_impossible_priors_are_refused_before_anything_is_spent() -> None:
     """
     ledger = pa.Ledger(target_delta=1e-3)
     with refused("prior.shape", value=(8, 4), rule="(9"):
-        released(NOT_PRIOR.with_prior(np.ones((8, 4), bool)), votes=[CLEAR] * 9, ledger=ledger)
+        release_of_session(
+            aggregator=NOT_PRIOR.with_prior(np.ones((8, 4), bool)),
+            counts_of_queries=[CLEAR_COUNTS] * 9,
+            ledger=ledger,
+        )
     with refused("prior.dtype", value="int64"):
         NOT_PRIOR.with_prior(np.ones((9, 4), np.int64))  # type: ignore[arg-type]
     assert ledger.entries == []
     with refused("prior", value="bool (1, 4)", rule="bool [3"):
         short = np.ones((1, 4), dtype=np.bool_)
-        released(
-            NOT_PRIOR.with_prior(lambda labels, answered, num_queries: short), votes=[CLEAR] * 9
+        release_of_session(
+            aggregator=NOT_PRIOR.with_prior(lambda labels, answered, num_queries: short),
+            counts_of_queries=[CLEAR_COUNTS] * 9,
         )
 
 
@@ -377,7 +410,7 @@ def test_refused_hit_is_charged() -> None:
     """
     expected = np.zeros((10, 4), dtype=np.bool_)
     session = replace(NOT_PRIOR, first_queries=0).with_prior(expected)
-    release = released(session, votes=[UNSURE] * 10)
+    release = release_of_session(aggregator=session, counts_of_queries=[UNSURE_COUNTS] * 10)
     assert not release.answered.any()
     assert (release.num_hits, release.num_abstained, release.num_asked) == (2, 2, 2)
 
@@ -401,7 +434,7 @@ def test_answer_to_a_hit_is_independent_of_its_check() -> None:
     counts = np.array([22, 14, 8, 0])
     prior = np.array([True, True, False, False])
     session = aggregator.with_prior(np.tile(prior, (20_000, 1)))
-    release = released(session, votes=np.tile(counts, (20_000, 1)))
+    release = release_of_session(aggregator=session, counts_of_queries=np.tile(counts, (20_000, 1)))
     labels = release.labels[release.hits]
     answered = release.answered[release.hits]
     assert abs(len(answered) / 20_000 - 0.5) < 5 * 0.5 / np.sqrt(20_000)
@@ -416,15 +449,15 @@ def test_answer_to_a_hit_is_independent_of_its_check() -> None:
         )
 
 
-def frequencies(
-    aggregator: NotPriorTopK, counts: list[int], num_queries: int
+def outcome_frequencies(
+    aggregator: NotPriorTopK, counts_of_query: list[int], num_queries: int
 ) -> dict[object, float]:
     """Returns the share of queries with each outcome, when equal queries are checked against the prior of labels 0
     and 1.
 
     The outcome is "kept" if the query keeps its prior, else the tuple of its labels, or None if it is not answered.
     """
-    votes = np.tile(counts, (num_queries, 1))
+    votes = np.tile(counts_of_query, (num_queries, 1))
     prior = np.tile([True, True, False, False], (num_queries, 1))
     endless = replace(
         aggregator,
@@ -433,7 +466,7 @@ def frequencies(
         session_delta=1e-2,
         round_size=num_queries,
     )
-    release = released(endless.with_prior(prior), votes)
+    release = release_of_session(aggregator=endless.with_prior(prior), counts_of_queries=votes)
     outcomes: list[object] = [
         "kept" if not hit else tuple(np.flatnonzero(row).tolist()) if answered else None
         for row, answered, hit in zip(release.labels, release.answered, release.hits, strict=True)
@@ -459,7 +492,9 @@ def test_checked_query_follows_its_exact_distribution(factor: float) -> None:
         np.array(counts), num_teachers=num_teachers
     ).items():
         distribution[outcome] = (1 - hold_prob) * mass
-    observed = frequencies(aggregator, counts, num_queries)
+    observed = outcome_frequencies(
+        aggregator=aggregator, counts_of_query=counts, num_queries=num_queries
+    )
     deviations = [
         abs(observed.get(outcome, 0.0) - mass) / np.sqrt(mass * (1 - mass) / num_queries)
         for outcome, mass in distribution.items()

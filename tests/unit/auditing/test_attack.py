@@ -25,15 +25,15 @@ from pate.config import CONFIG_FOLDER, register_configs
 from pate.data import Dataset, Split
 from tests.refusals import ANY, Refusal, refused
 
-ROWS = CenteredVotes(noise_multiplier=1.0)
+VOTES_OF_RECORDS = CenteredVotes(noise_multiplier=1.0)
 
 
-def dataset(num_groups: int = 2000, num_inputs: int = 40, num_labels: int = 20) -> Dataset:
+def made_up_dataset(num_groups: int = 2000, num_inputs: int = 40, num_labels: int = 20) -> Dataset:
     """Returns made-up data with `num_groups` private, 600 public and 50 test records of one group each."""
     rng = np.random.default_rng(0)
     start = 0
 
-    def split(num_records: int) -> Split:
+    def draw_split(num_records: int) -> Split:
         nonlocal start
         inputs = rng.normal(size=(num_records, num_inputs)).astype(np.float32)
         ids = np.arange(start, start + num_records)
@@ -46,14 +46,14 @@ def dataset(num_groups: int = 2000, num_inputs: int = 40, num_labels: int = 20) 
         real=False,
         kind="features",
         label_names=names,
-        private=split(num_groups),
-        public=split(600),
-        test=split(50),
+        private=draw_split(num_records=num_groups),
+        public=draw_split(num_records=600),
+        test=draw_split(num_records=50),
     )
 
 
-def attacked(
-    aggregator: Any = ROWS,
+def attack_result(
+    aggregator: Any = VOTES_OF_RECORDS,
     *,
     epsilon: float = 2.0,
     num_groups: int = 2000,
@@ -62,16 +62,16 @@ def attacked(
     num_canaries: int = 400,
     num_runs: int = 2,
     sabotage: Any = None,
-    gaps: bool = False,
+    has_gaps: bool = False,
 ) -> AttackResult:
     """Returns the result of an attack on a release of made-up data, whose noise is fitted to
     epsilon.
 
-    `sabotage` names the way in which the release is broken; None leaves it sound. With `gaps`, labels are missing, and
-    canaries differ in what is known alone.
+    `sabotage` names the way in which the release is broken; None leaves the release sound. With `has_gaps`, labels are
+    missing, and canaries differ only in which labels are known.
     """
     # Renyi is quicker for the other releases, and prices them nearly as well
-    exact = aggregator is ROWS or num_runs == 20
+    exact = aggregator is VOTES_OF_RECORDS or num_runs == 20
     accountant = ExactAccountant if exact else RdpAccountant
     attack = Attack(
         aggregator=aggregator,
@@ -83,8 +83,8 @@ def attacked(
         num_runs=num_runs,
         sabotage=sabotage,
     )
-    data = dataset(num_groups)
-    if gaps:
+    data = made_up_dataset(num_groups=num_groups)
+    if has_gaps:
         known = np.random.default_rng(1).random(data.private.labels.shape) < 0.7
         labels = data.private.labels & known
         data = replace(data, private=replace(data.private, labels=labels, known=known))
@@ -97,7 +97,7 @@ def test_attack_on_records_stays_below_a_valid_price() -> None:
 
     The lower bound on epsilon from its guesses is above 0.2 and at most the price.
     """
-    result = attacked(num_runs=5)
+    result = attack_result(num_runs=5)
     assert 0.2 < result.lower_bound <= result.epsilon <= 2.0 and not result.refuted
     assert (result.unit, result.num_canaries, result.sabotage) == ("record", 2000, None)
     assert json.loads(json.dumps(result.to_json()))["lower_bound"] == result.lower_bound
@@ -114,14 +114,14 @@ def test_a_broken_release_of_records_is_refuted(sabotage: str, canaries: int, ru
 
     The attack's lower bound then exceeds the price.
     """
-    result = attacked(sabotage=sabotage, num_canaries=canaries, num_runs=runs)
+    result = attack_result(sabotage=sabotage, num_canaries=canaries, num_runs=runs)
     assert result.refuted and result.lower_bound > result.epsilon > 1.99
 
 
 @pytest.mark.slow
 def test_canaries_that_differ_in_what_is_known_stay_below_a_valid_price() -> None:
     """Two variants of a record know other labels: guesses tell them apart, by no more than the price."""
-    result = attacked(num_runs=5, gaps=True)
+    result = attack_result(num_runs=5, has_gaps=True)
     assert 0.1 < result.lower_bound <= result.epsilon <= 2.0 and not result.refuted
 
 
@@ -133,7 +133,7 @@ def test_a_broken_release_of_labels_with_gaps_is_refuted(
     sabotage: str, canaries: int, runs: int
 ) -> None:
     """Canaries that differ in what is known alone notice too little noise, no clip, and the noise of a known seed."""
-    result = attacked(sabotage=sabotage, num_canaries=canaries, num_runs=runs, gaps=True)
+    result = attack_result(sabotage=sabotage, num_canaries=canaries, num_runs=runs, has_gaps=True)
     assert result.refuted and result.lower_bound > result.epsilon > 1.99
 
 
@@ -146,7 +146,7 @@ def test_half_a_charge_is_refuted_by_four_thousand_coins() -> None:
     """
     votes = GaussianVotes(noise_std=50.0)
     whole, half = (
-        attacked(
+        attack_result(
             votes,
             sabotage=sabotage,
             epsilon=8.0,
@@ -165,7 +165,7 @@ def test_half_a_charge_is_refuted_by_four_thousand_coins() -> None:
 def test_half_a_charge_of_the_best_of_secret_runs_is_refuted() -> None:
     """The release is the best of about two runs: half of its price is refuted, and its whole price is not."""
     attack = Attack(
-        aggregator=ROWS,
+        aggregator=VOTES_OF_RECORDS,
         budget=Budget(delta=1e-6, epsilon=8.0, accountant=AutoAccountant),
         num_queries=20,
         num_teachers=1,
@@ -190,7 +190,7 @@ def test_attack_on_teachers_refutes_only_broken_releases() -> None:
     unclipped votes.
     """
     honest, noisy, counted = (
-        attacked(
+        attack_result(
             GaussianVotes(noise_std=50.0),
             sabotage=sabotage,
             num_teachers=1600,
@@ -206,7 +206,7 @@ def test_attack_on_teachers_refutes_only_broken_releases() -> None:
 @pytest.mark.slow
 def test_attack_on_a_session_uses_its_hits() -> None:
     """The guesses rest on which queries were hits; the bound is positive and at most the price."""
-    result = attacked(
+    result = attack_result(
         BoundaryMax(selection_scale=20.0),
         epsilon=8.0,
         num_teachers=800,
@@ -226,20 +226,20 @@ def test_attack_on_stable_top_k_uses_queries_at_its_thresholds() -> None:
         test_std=60.0,
         failure_prob=1e-9,
     )
-    result = attacked(aggregator, epsilon=4.0, num_teachers=1600, num_canaries=200, num_runs=3)
+    result = attack_result(aggregator, epsilon=4.0, num_teachers=1600, num_canaries=200, num_runs=3)
     assert 0 < result.lower_bound <= result.epsilon
 
 
 @pytest.mark.parametrize(
     ("attack_invalidly", "refusal"),
     [
-        (partial(attacked, sabotage="luck"), refused("sabotage", value="luck")),
+        (partial(attack_result, sabotage="luck"), refused("sabotage", value="luck")),
         (
-            partial(attacked, GaussianVotes(noise_std=9.0), sabotage="seed"),
+            partial(attack_result, GaussianVotes(noise_std=9.0), sabotage="seed"),
             refused("sabotage", value="seed"),
         ),
         (
-            partial(attacked, CenteredVotes(noise_multiplier=1.0, adjacency="add_remove")),
+            partial(attack_result, CenteredVotes(noise_multiplier=1.0, adjacency="add_remove")),
             refused("adjacency", value="add_remove"),
         ),
         (
@@ -253,8 +253,8 @@ def test_attack_on_stable_top_k_uses_queries_at_its_thresholds() -> None:
             ),
             refused("tune_runs", value=ANY),
         ),
-        (partial(attacked, num_canaries=1001), refused("num_canaries", value=1001)),
-        (partial(attacked, num_groups=300), refused("num_teachers", value=300)),
+        (partial(attack_result, num_canaries=1001), refused("num_canaries", value=1001)),
+        (partial(attack_result, num_groups=300), refused("num_teachers", value=300)),
     ],
 )
 def test_invalid_attack_is_refused(

@@ -28,7 +28,7 @@ from pate.validation import InvalidValue
 from tests.refusals import refused
 
 ORDERS = np.array([1.05, 2.0, 8.0, 64.0, 4096.0])
-BIT = pa.OneBitEvent(logits=(-5.0, -3.0, 0.0, 2.0, 2.5), reach=2)
+BIT_EVENT = pa.OneBitEvent(logits=(-5.0, -3.0, 0.0, 2.0, 2.5), reach=2)
 COST = DataDependentCost(ORDERS, rdp=np.arange(5.0))
 ENDS = (math.nan, math.inf, -math.inf)
 
@@ -139,32 +139,34 @@ def test_bound_equals_the_formula_of_the_proof(std: float) -> None:
     orders = 1 + np.r_[rng.exponential(scale=10, size=12), 0.01, 150.0]
     ours = gnmax_rdp(log_q, noise_std=std, orders=orders)
     theirs = np.array(
-        [[float(formula(log_q=value, std=std, a=a)) for a in orders] for value in log_q]
+        [[float(bound_of_proof(log_q=value, std=std, order=a)) for a in orders] for value in log_q]
     )
     np.testing.assert_allclose(ours, theirs, rtol=1e-9, atol=1e-13)
 
 
-def formula(log_q: float, std: float, a: float) -> mpmath.mpf:
-    """Returns the proof's bound on the Renyi divergence of GNMax at Renyi order `a`, in 60 digits.
+def bound_of_proof(log_q: float, std: float, order: float) -> mpmath.mpf:
+    """Returns the proof's bound on the Renyi divergence of GNMax at Renyi order `order`, in 60 digits.
 
     `log_q` is the logarithm of the probability that the release is not the likeliest label.
     """
     with mpmath.workdps(60):
         x = mpmath.sqrt(-mpmath.mpf(log_q))
         s = mpmath.mpf(std)
-        a = mpmath.mpf(a)
-        if a >= s * x:
-            return a / s**2
+        order = mpmath.mpf(order)
+        if order >= s * x:
+            return order / s**2
         q, h, g = (mpmath.exp(-(y**2)) for y in (x, x - 1 / s, x + 1 / s))
-        m = mpmath.exp(-(x**2) + 2 * a * x / s - a / s**2)
+        m = mpmath.exp(-(x**2) + 2 * order * x / s - order / s**2)
         dh = h / q * (1 - 1 / (s * x))
         dg = g / q * (1 + 1 / (s * x))
-        dm = m / q * (1 - a / (s * x))
-        likeliest = (1 - h) ** (1 - a)
-        if dh >= 1 >= dg and dm >= max((1 - q) / (1 - h), (1 - g) / (1 - q)) ** (a - 1):
-            sharper = max((1 - q) ** a * (1 - h) ** (1 - a), (1 - g) ** a * (1 - q) ** (1 - a))
+        dm = m / q * (1 - order / (s * x))
+        likeliest = (1 - h) ** (1 - order)
+        if dh >= 1 >= dg and dm >= max((1 - q) / (1 - h), (1 - g) / (1 - q)) ** (order - 1):
+            sharper = max(
+                (1 - q) ** order * (1 - h) ** (1 - order), (1 - g) ** order * (1 - q) ** (1 - order)
+            )
             likeliest = min(likeliest, sharper)
-        return min(mpmath.log(likeliest + m) / (a - 1), a / s**2)
+        return min(mpmath.log(likeliest + m) / (order - 1), order / s**2)
 
 
 def histograms_and_neighbors(num_teachers: int, num_classes: int) -> tuple[Counts, list[list[int]]]:
@@ -195,7 +197,7 @@ def test_smooth_sensitivity_covers_the_local_one_and_is_smooth(
 
     Neighboring votes change it by at most a factor of exp(beta).
     """
-    votes, near = histograms_and_neighbors(num_teachers, num_classes)
+    votes, near = histograms_and_neighbors(num_teachers=num_teachers, num_classes=num_classes)
     cost = np.array(
         [
             gnmax_cost(votes=row[None], orders=2.0, noise_std=std, num_teachers=num_teachers).rdp[0]
@@ -243,7 +245,9 @@ def test_smooth_noise_costs_the_worst_divergence_of_normals(
     Their variances differ by a factor of at most exp(2 beta). The price is at most the sufficient bound of the paper.
     """
     price = curve_of(pa.SmoothSensitivityEvent(multiplier, beta))(np.array([float(order)]))[0]
-    assert price == pytest.approx(normal_divergences(multiplier, beta, order).max(), rel=1e-9)
+    assert price == pytest.approx(
+        normal_divergences(multiplier=multiplier, beta=beta, order=order).max(), rel=1e-9
+    )
     ab = order * beta
     sufficient = order / (2 * multiplier**2 * (1 - 2 * ab)) + (ab - 0.5 * math.log(1 - 2 * ab)) / (
         order - 1
@@ -251,12 +255,12 @@ def test_smooth_noise_costs_the_worst_divergence_of_normals(
     assert price <= sufficient
 
 
-def one_order(rdp: float, failure_prob: float = 0.0) -> DataDependentCost:
+def cost_at_order_2(rdp: float, failure_prob: float = 0.0) -> DataDependentCost:
     """Returns a data-dependent cost with one divergence, at Renyi order 2."""
     return DataDependentCost(orders=np.array([2.0]), rdp=np.array([rdp]), failure_prob=failure_prob)
 
 
-def gnmax_of(votes: list, noise_std: float = 1.0) -> DataDependentCost:
+def gnmax_cost_of_five_teachers(votes: list, noise_std: float = 1.0) -> DataDependentCost:
     """Returns the data-dependent cost of GNMax for the votes of 5 teachers at Renyi order 2."""
     return gnmax_cost(votes=np.array(votes), noise_std=noise_std, num_teachers=5, orders=2.0)
 
@@ -266,9 +270,9 @@ def gnmax_of(votes: list, noise_std: float = 1.0) -> DataDependentCost:
     [
         ("orders", lambda: DataDependentCost(orders=np.array([1.0]), rdp=np.array([0.1]))),
         ("rdp.shape", lambda: DataDependentCost(orders=np.array([2.0]), rdp=np.array([0.1, 0.2]))),
-        ("rdp", lambda: one_order(rdp=-0.1)),
-        ("rdp", lambda: one_order(math.nan)),
-        ("failure_prob", lambda: one_order(rdp=0.1, failure_prob=1.0)),
+        ("rdp", lambda: cost_at_order_2(rdp=-0.1)),
+        ("rdp", lambda: cost_at_order_2(rdp=math.nan)),
+        ("failure_prob", lambda: cost_at_order_2(rdp=0.1, failure_prob=1.0)),
         ("orders", lambda: COST + DataDependentCost(orders=ORDERS + 1, rdp=np.ones(5))),
         (
             "utilities.shape",
@@ -277,12 +281,15 @@ def gnmax_of(votes: list, noise_std: float = 1.0) -> DataDependentCost:
             ),
         ),
         ("utilities.shape", lambda: top_log_odds(utilities=np.zeros((2, 1)))),
-        ("statistics[0]", lambda: one_bit_cost(statistics=np.array([5]), event=BIT, orders=ORDERS)),
-        ("votes.shape", lambda: gnmax_of(votes=[[5]])),
-        ("votes.shape", lambda: gnmax_of(votes=[5, 0])),
-        ("votes[0].sum", lambda: gnmax_of(votes=[[3, 3]])),
-        ("votes[0, 0]", lambda: gnmax_of(votes=[[6, -1]])),
-        ("noise_std", lambda: gnmax_of(votes=[[5, 0]], noise_std=0)),
+        (
+            "statistics[0]",
+            lambda: one_bit_cost(statistics=np.array([5]), event=BIT_EVENT, orders=ORDERS),
+        ),
+        ("votes.shape", lambda: gnmax_cost_of_five_teachers(votes=[[5]])),
+        ("votes.shape", lambda: gnmax_cost_of_five_teachers(votes=[5, 0])),
+        ("votes[0].sum", lambda: gnmax_cost_of_five_teachers(votes=[[3, 3]])),
+        ("votes[0, 0]", lambda: gnmax_cost_of_five_teachers(votes=[[6, -1]])),
+        ("noise_std", lambda: gnmax_cost_of_five_teachers(votes=[[5, 0]], noise_std=0)),
     ],
 )
 def test_impossible_costs_are_refused(name: str, make: Callable[[], object]) -> None:

@@ -23,11 +23,13 @@ from pate.auditing.vote_audit import AuditFinding, VoteAudit, audit_votes
 from pate.votes.imported import ImportedVotes
 from tests.refusals import Refusal, refused
 
-COUNTS = np.tile(np.arange(40) * 20, (600, 1))
-VOTES = ImportedVotes(layout="teacher_votes", counts=COUNTS, num_teachers=800, max_votes=9)
-UNKNOWN = ReleaseParameters()
+VOTE_COUNTS = np.tile(np.arange(40) * 20, (600, 1))
+TEACHER_VOTES = ImportedVotes(
+    layout="teacher_votes", counts=VOTE_COUNTS, num_teachers=800, max_votes=9
+)
+UNKNOWN_PARAMETERS = ReleaseParameters()
 CLIPPED = ClippedVotes(noise_std=1.0, vote_clip=1, threshold_share=0.4)
-SINGLE = ImportedVotes(
+CLASS_VOTES = ImportedVotes(
     layout="classes", counts=np.tile([240, 6, 4], (500, 1)), num_teachers=250, max_votes=1
 )
 
@@ -35,7 +37,7 @@ SINGLE = ImportedVotes(
 def audit_of(
     votes: ImportedVotes,
     aggregator: Aggregator | None = None,
-    parameters: ReleaseParameters = UNKNOWN,
+    parameters: ReleaseParameters = UNKNOWN_PARAMETERS,
     *,
     accountant: Any = RdpAccountant,
     given_only: bool = False,
@@ -54,13 +56,19 @@ def audit_of(
 def findings_of(
     votes: ImportedVotes,
     aggregator: Aggregator | None = None,
-    parameters: ReleaseParameters = UNKNOWN,
+    parameters: ReleaseParameters = UNKNOWN_PARAMETERS,
     *,
     accountant: Any = RdpAccountant,
     given_only: bool = False,
 ) -> dict[str, AuditFinding]:
     """Returns the findings of an audit by the names of their aggregators."""
-    audit = audit_of(votes, aggregator, parameters, accountant=accountant, given_only=given_only)
+    audit = audit_of(
+        votes=votes,
+        aggregator=aggregator,
+        parameters=parameters,
+        accountant=accountant,
+        given_only=given_only,
+    )
     return {finding.aggregator: finding for finding in audit.findings}
 
 
@@ -69,7 +77,9 @@ def test_prices_are_those_of_the_aggregators_under_both_adjacencies() -> None:
     """The audit knows a noise std and a clip: its price of clipped votes is that of an aggregator
     with these parameters, under either adjacency.
     """
-    prices = findings_of(VOTES, parameters=ReleaseParameters(noise_std=40.0, vote_clip=3))
+    prices = findings_of(
+        votes=TEACHER_VOTES, parameters=ReleaseParameters(noise_std=40.0, vote_clip=3)
+    )
     for adjacency in Adjacency:
         aggregator = ClippedVotes(noise_std=40.0, vote_clip=3, adjacency=adjacency)
         event = aggregator.event_for(num_queries=600, num_labels=40, num_teachers=800)
@@ -84,7 +94,7 @@ def test_the_papers_claim_and_its_true_price() -> None:
     Valid bounds by optimal composition are 7.71, and 17.78 under replace-one.
     """
     finding = findings_of(
-        VOTES,
+        votes=TEACHER_VOTES,
         parameters=ReleaseParameters(noise_std=50.0, screening_std=60.0),
         accountant=AutoAccountant,
     )["stable_top_k"]
@@ -99,7 +109,7 @@ def test_data_dependent_and_expected_claims_are_below_the_bound_and_marked_priva
     price and marked as private.
     """
     gnmax, confident = findings_of(
-        SINGLE,
+        votes=CLASS_VOTES,
         parameters=ReleaseParameters(noise_std=20.0, screening_std=100.0, threshold_share=0.95),
     ).values()
     for finding in (gnmax, confident):
@@ -113,10 +123,12 @@ def test_no_noise_is_infinite_whatever_is_claimed() -> None:
 
     A screening std of 0 makes only aggregators with a screening infinite.
     """
-    for finding in findings_of(VOTES, parameters=ReleaseParameters(noise_std=0.0)).values():
+    for finding in findings_of(
+        votes=TEACHER_VOTES, parameters=ReleaseParameters(noise_std=0.0)
+    ).values():
         assert set(finding.epsilon.values()) == {math.inf}
         assert finding.paper_epsilon == 0
-    checked = findings_of(VOTES, parameters=ReleaseParameters(screening_std=0.0))
+    checked = findings_of(votes=TEACHER_VOTES, parameters=ReleaseParameters(screening_std=0.0))
     assert checked["confident_votes"].epsilon["replace_one"] == math.inf
     assert checked["gaussian_votes"].epsilon["replace_one"] < math.inf
 
@@ -129,10 +141,12 @@ def test_the_aggregator_given_comes_first_with_its_own_parameters() -> None:
     It replaces the finding of the same name with assumed parameters.
     """
     known = StableTopK(selection_scale=39.0, test_std=60.0)
-    first = next(iter(findings_of(VOTES, aggregator=known, accountant=AutoAccountant).values()))
+    first = next(
+        iter(findings_of(votes=TEACHER_VOTES, aggregator=known, accountant=AutoAccountant).values())
+    )
     assert (first.aggregator, first.paper_epsilon) == ("stable_top_k", None)
     assert first.epsilon["replace_one"] == pytest.approx(7.59, abs=0.02)
-    assert list(findings_of(VOTES, aggregator=known)).count("stable_top_k") == 1
+    assert list(findings_of(votes=TEACHER_VOTES, aggregator=known)).count("stable_top_k") == 1
 
 
 @pytest.mark.parametrize(
@@ -140,19 +154,21 @@ def test_the_aggregator_given_comes_first_with_its_own_parameters() -> None:
     [
         (
             refused("aggregator", value="gnmax", rule="releases several"),
-            lambda: findings_of(VOTES, aggregator=GNMax(noise_std=1.0)),
+            lambda: findings_of(votes=TEACHER_VOTES, aggregator=GNMax(noise_std=1.0)),
         ),
         (
             refused("aggregator", value="clipped_votes"),
-            lambda: findings_of(SINGLE, aggregator=CLIPPED),
+            lambda: findings_of(votes=CLASS_VOTES, aggregator=CLIPPED),
         ),
         (
             refused("noise_std", value=-1.0),
-            lambda: findings_of(VOTES, parameters=ReleaseParameters(noise_std=-1.0)),
+            lambda: findings_of(votes=TEACHER_VOTES, parameters=ReleaseParameters(noise_std=-1.0)),
         ),
         (
             refused("screening_std", value=-1.0),
-            lambda: findings_of(VOTES, parameters=ReleaseParameters(screening_std=-1.0)),
+            lambda: findings_of(
+                votes=TEACHER_VOTES, parameters=ReleaseParameters(screening_std=-1.0)
+            ),
         ),
     ],
 )
@@ -167,8 +183,8 @@ def test_an_aggregator_of_one_label_takes_votes_for_several_where_its_price_does
     """The price of boundary max also holds for teachers who vote for several labels."""
     known = BoundaryMax(selection_scale=20.0, target_hits=5)
     assert (
-        next(iter(findings_of(VOTES, aggregator=known)))
-        == next(iter(findings_of(SINGLE, aggregator=known)))
+        next(iter(findings_of(votes=TEACHER_VOTES, aggregator=known)))
+        == next(iter(findings_of(votes=CLASS_VOTES, aggregator=known)))
         == "boundary_max"
     )
 
@@ -178,7 +194,7 @@ def test_json_has_the_first_finding_at_the_top_and_no_infinity() -> None:
     names the votes' layout and the assumed parameters.
     """
     audit = audit_of(
-        VOTES,
+        votes=TEACHER_VOTES,
         aggregator=StableTopK(selection_scale=39.0, test_std=60.0),
         parameters=ReleaseParameters(screening_std=0.0),
     )
@@ -213,13 +229,15 @@ def test_an_aggregator_of_ones_own_claims_what_its_paper_says() -> None:
             return num_queries * target_delta
 
     mine, its_base = (
-        published_claim(aggregator=kind(noise_std=40.0), votes=VOTES, target_delta=1e-6)
+        published_claim(aggregator=kind(noise_std=40.0), votes=TEACHER_VOTES, target_delta=1e-6)
         for kind in (Mine, GaussianVotes)
     )
     assert mine == its_base
     assert (
         published_claim(
-            aggregator=Other(selection_scale=1.0, test_std=1.0), votes=VOTES, target_delta=1e-6
+            aggregator=Other(selection_scale=1.0, test_std=1.0),
+            votes=TEACHER_VOTES,
+            target_delta=1e-6,
         )[0]
         == 600 * 1e-6
     )
@@ -229,14 +247,18 @@ def test_an_aggregator_of_ones_own_claims_what_its_paper_says() -> None:
 def test_powerset_votes_are_not_priced_for_counts_of_labels() -> None:
     """Powerset GNMax adds noise to counts of label sets, which counts of labels do not determine.
 
-    It has a finding for votes of teachers, none for histograms, and is refused there as the audited
-    aggregator.
+    Powerset GNMax has a finding for votes of teachers and none for histograms. As the audited aggregator, it is refused
+    for histograms.
     """
-    counts = ImportedVotes(layout="histogram", counts=COUNTS, num_teachers=800, max_votes=None)
-    assert "powerset_gnmax" in findings_of(VOTES, parameters=ReleaseParameters(noise_std=40.0))
-    assert "powerset_gnmax" not in findings_of(counts, parameters=ReleaseParameters(noise_std=40.0))
+    counts = ImportedVotes(layout="histogram", counts=VOTE_COUNTS, num_teachers=800, max_votes=None)
+    assert "powerset_gnmax" in findings_of(
+        votes=TEACHER_VOTES, parameters=ReleaseParameters(noise_std=40.0)
+    )
+    assert "powerset_gnmax" not in findings_of(
+        votes=counts, parameters=ReleaseParameters(noise_std=40.0)
+    )
     with refused("aggregator", value="powerset_gnmax", rule="layout teacher_votes"):
-        findings_of(counts, aggregator=PowersetGNMax(noise_std=40.0))
+        findings_of(votes=counts, aggregator=PowersetGNMax(noise_std=40.0))
 
 
 @pytest.mark.slow
@@ -247,32 +269,34 @@ def test_given_only_leaves_out_releases_with_assumed_parameters() -> None:
     each finding names the parameters that were assumed.
     """
 
-    def assumed_names(
-        parameters: ReleaseParameters = UNKNOWN, aggregator: Aggregator | None = None
+    def assumed_parameters(
+        parameters: ReleaseParameters = UNKNOWN_PARAMETERS, aggregator: Aggregator | None = None
     ) -> dict[str, tuple[str, ...]]:
-        findings = findings_of(VOTES, aggregator, parameters, given_only=True)
+        findings = findings_of(
+            votes=TEACHER_VOTES, aggregator=aggregator, parameters=parameters, given_only=True
+        )
         return {name: finding.assumed for name, finding in findings.items()}
 
     noise_only = ReleaseParameters(noise_std=40.0)
     noise_and_clip = ReleaseParameters(noise_std=40.0, vote_clip=3)
     both_noises = ReleaseParameters(noise_std=40.0, screening_std=60.0)
     stable = StableTopK(selection_scale=39.0, test_std=60.0)
-    assert assumed_names() == {"gaussian_votes": ("noise_std",)}
-    assert assumed_names(noise_only) == {"gaussian_votes": (), "powerset_gnmax": ()}
-    assert set(assumed_names(noise_and_clip)) == {
+    assert assumed_parameters() == {"gaussian_votes": ("noise_std",)}
+    assert assumed_parameters(parameters=noise_only) == {"gaussian_votes": (), "powerset_gnmax": ()}
+    assert set(assumed_parameters(parameters=noise_and_clip)) == {
         "gaussian_votes",
         "clipped_votes",
         "powerset_gnmax",
     }
-    assert list(assumed_names(aggregator=stable)) == ["stable_top_k"]
-    both = assumed_names(both_noises)
+    assert list(assumed_parameters(aggregator=stable)) == ["stable_top_k"]
+    both = assumed_parameters(parameters=both_noises)
     assert both["stable_top_k"] == ()
     assert "confident_votes" not in both
-    finding = findings_of(VOTES, parameters=ReleaseParameters(noise_std=40.0, screening_std=60.0))[
-        "stable_top_k"
-    ]
+    finding = findings_of(
+        votes=TEACHER_VOTES, parameters=ReleaseParameters(noise_std=40.0, screening_std=60.0)
+    )["stable_top_k"]
     assert finding.parameters == {"noise_std": 40.0, "screening_std": 60.0}
-    assert findings_of(VOTES, parameters=ReleaseParameters(noise_std=40.0))[
+    assert findings_of(votes=TEACHER_VOTES, parameters=ReleaseParameters(noise_std=40.0))[
         "confident_votes"
     ].assumed == (
         "screening_std",

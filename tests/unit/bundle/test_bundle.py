@@ -33,7 +33,7 @@ TABLE = {"age": [20.0, 40.0, None, 60.0] * 10, "sex": ["F", "M", "", "M"] * 10}
 LABELS = ("old", "male")
 
 
-def bundle_of(folder: Path, student: Student | None = None) -> Path:
+def write_bundle(folder: Path, student: Student | None = None) -> Path:
     """Writes the published folder of a student, trained on the small table, and returns the folder.
 
     Args:
@@ -56,7 +56,7 @@ def bundle_of(folder: Path, student: Student | None = None) -> Path:
         model=model.kind,
     )
     form.write(folder)
-    list_in_manifest(folder)
+    list_in_manifest(folder=folder)
     return folder
 
 
@@ -73,7 +73,7 @@ def list_in_manifest(folder: Path) -> None:
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
     """Returns the published folder of a linear student of the small table."""
-    return bundle_of(tmp_path / "release")
+    return write_bundle(folder=tmp_path / "release")
 
 
 STUDENTS = (
@@ -90,7 +90,7 @@ def test_every_student_predicts_the_same_after_it_is_read(tmp_path: Path, studen
 
     Its probabilities and labels for the table are those of the trained student.
     """
-    bundle = pate.load(bundle_of(tmp_path / "release", student))
+    bundle = pate.load(write_bundle(folder=tmp_path / "release", student=student))
     inputs = TableSchema.fit(pa.table(TABLE)).inputs(TABLE)
     trained = student.fit(inputs, np.stack([inputs[:, 0] > 0.1, inputs[:, 3] > 0], axis=1), seed=0)
     assert np.array_equal(bundle.predict_proba(TABLE), trained.predict_proba(inputs))
@@ -238,18 +238,20 @@ def test_a_notebook_shows_the_same_escaped_and_without_assets(folder: Path) -> N
     assert "seed" in seeded._repr_html_()
 
 
-def predicted(folder: Path, given: Any, capsys: Any, id_column: str | None = None) -> str:
+def errors_of_predict(
+    folder: Path, columns_of_table: Any, capsys: Any, id_column: str | None = None
+) -> str:
     """Runs `pate-predict` on a table, and returns what it prints to standard error, without the last line.
 
     The predictions are in p.csv beside the folder.
 
     Args:
         folder: the published folder.
-        given: the columns of the table.
+        columns_of_table: the columns of the table.
         capsys: the fixture that captures output.
         id_column: the column of ids, or None.
     """
-    pa.csv.write_csv(pa.table(given), folder.parent / "new.csv")
+    pa.csv.write_csv(pa.table(columns_of_table), folder.parent / "new.csv")
     config = {
         "release": str(folder),
         "data": str(folder.parent / "new.csv"),
@@ -279,7 +281,10 @@ def test_records_unlike_the_public_file_are_reported(folder: Path, capsys: Any) 
         for method in (bundle.predict, bundle.predict_proba):
             with pytest.warns(UnlikePublic, match=f"^{line}$"):
                 method(table)
-        assert predicted(folder, given=table, capsys=capsys) == f"warning: {line}"
+        assert (
+            errors_of_predict(folder=folder, columns_of_table=table, capsys=capsys)
+            == f"warning: {line}"
+        )
     # where a warning is an error
     bundle.predict({"age": [20.0, None, 60.0], "sex": ["F", "M", ""]})
 
@@ -351,7 +356,7 @@ def test_a_schema_of_another_model_is_one_line(folder: Path) -> None:
         ("versions", []),
     ):
         (folder / SCHEMA).write_text(json.dumps(schema | {key: value}))
-        list_in_manifest(folder)
+        list_in_manifest(folder=folder)
         with refused("file", value=ANY, rule="the schema of"):
             Bundle.load(folder)
 
@@ -360,9 +365,9 @@ def test_labels_and_ids_are_no_formulas_in_predictions(folder: Path, capsys: Any
     """Labels and ids that a spreadsheet would run as formulas are quoted in p.csv. Numbers stay."""
     schema = json.loads((folder / SCHEMA).read_text())
     (folder / SCHEMA).write_text(json.dumps(schema | {"labels": ["=cmd|' /C calc'!A0", "@male"]}))
-    list_in_manifest(folder)
+    list_in_manifest(folder=folder)
     table = {"age": [20.0, 40.0], "sex": ["F", "M"], "who": ["=1+1", "-7"]}
-    predicted(folder, given=table, capsys=capsys, id_column="who")
+    errors_of_predict(folder=folder, columns_of_table=table, capsys=capsys, id_column="who")
     with (folder.parent / "p.csv").open(encoding="utf-8", newline="") as file:
         head, *rows = csv.reader(file)
     assert head[1::2] == ["'=cmd|' /C calc'!A0", "'@male"]

@@ -24,7 +24,7 @@ from pate.files.strict_json import to_json
 from pate.models import CNNStudent, LinearStudent
 from pate.models.student_model import StudentModel
 from pate.validation import InvalidValue
-from tests.unit.bundle.test_bundle import bundle_of
+from tests.unit.bundle.test_bundle import write_bundle
 
 CARD = "student/student.json"
 WEIGHTS = "student/student.safetensors"
@@ -78,14 +78,14 @@ VALUES: tuple[Any, ...] = (
 )
 
 
-def made(kind: str, folder: Path) -> Path:
+def write_bundle_of_kind(kind: str, folder: Path) -> Path:
     """Writes a bundle of a kind: "table", "extracted", or "constant".
 
-    The last is a model of pictures whose arrays do not determine the size of the pictures.
+    The bundle "constant" is a model of pictures whose arrays do not determine the size of the pictures.
     """
     rng = np.random.default_rng(0)
     if kind == "table":
-        return bundle_of(folder)
+        return write_bundle(folder)
     pictures = rng.random((12, 1, 8, 8)).astype(np.float32)
     labels = rng.random((12, 2)) < 0.5
     form: Preprocessing = ImageForm(channels=1, height=8, width=8)
@@ -132,25 +132,25 @@ def list_in_manifest(folder: Path) -> None:
     (folder / MANIFEST).write_text(to_json(value=Manifest.from_files(folder, names, remedy="none")))
 
 
-def places(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
+def paths_of_values(json_value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
     """Yields the path of each value within a JSON value, as a tuple of keys and indices."""
     yield path
     items = (
-        value.items()
-        if isinstance(value, dict)
-        else enumerate(value)
-        if isinstance(value, list)
+        json_value.items()
+        if isinstance(json_value, dict)
+        else enumerate(json_value)
+        if isinstance(json_value, list)
         else ()
     )
     for key, item in items:
-        yield from places(item, path=(*path, key))
+        yield from paths_of_values(item, path=(*path, key))
 
 
-def mutants(value: Any) -> Iterator[Any]:
+def changed_copies(json_value: Any) -> Iterator[Any]:
     """Yields changed copies of a JSON value: at each place another value, no value, or an additional value."""
-    for turn, path in enumerate(places(value)):
+    for turn, path in enumerate(paths_of_values(json_value)):
         for other in (*(VALUES[turn % _APART :: _APART] if path else ()), LESS):
-            copy = json.loads(json.dumps(value))
+            copy = json.loads(json.dumps(json_value))
             inner = copy
             for key in path[:-1]:
                 inner = inner[key]
@@ -162,53 +162,63 @@ def mutants(value: Any) -> Iterator[Any]:
                 inner.append(inner[path[-1]])
             yield copy
     yield from VALUES
-    yield from larger(value)
+    yield from copies_with_larger_sizes(json_value)
 
 
-def larger(value: Any) -> Iterator[Any]:
+def copies_with_larger_sizes(json_value: Any) -> Iterator[Any]:
     """Yields copies of a JSON value in which all sizes are larger, in agreement with each other."""
     for size in (2**14, 2**13, 2**12, 2**11, 1000, 600):
         yield json.loads(
-            re.sub(r": 8\b", f": {size}", json.dumps(value).replace("8, 8]", f"{size}, {size}]"))
+            re.sub(
+                r": 8\b", f": {size}", json.dumps(json_value).replace("8, 8]", f"{size}, {size}]")
+            )
         )
 
 
-def tried(folder: Path) -> int:
-    """Loads a bundle, and returns 1 if it was refused in one line, or 0 if it works."""
+def is_refused(folder: Path) -> bool:
+    """Loads a bundle; returns True if it is refused in one line, and False if it predicts."""
     try:
         bundle = pate.load(folder)
     except InvalidValue as error:
         assert str(error).isprintable()
-        return 1
+        return True
     bundle.predict(np.zeros((1, *bundle.form.input_shape), np.float32))
-    return 0
+    return False
 
 
-def attacked(kind: str, folder: Path) -> int:
+def count_refused_copies(kind: str, folder: Path) -> int:
     """Returns how many of the changed copies of a bundle's files are refused."""
-    made(kind, folder)
+    write_bundle_of_kind(kind=kind, folder=folder)
     texts = {name: (folder / name).read_text() for name in (SCHEMA, CARD, MANIFEST)}
     files = {name: json.loads(text) for name, text in texts.items()}
 
-    def refused(changes: dict[str, Any]) -> int:
+    def is_change_refused(changed_files: dict[str, Any]) -> bool:
         for name, text in texts.items():
-            (folder / name).write_text(json.dumps(changes[name]) if name in changes else text)
-        if MANIFEST not in changes:
+            (folder / name).write_text(
+                json.dumps(changed_files[name]) if name in changed_files else text
+            )
+        if MANIFEST not in changed_files:
             list_in_manifest(folder)
-        return tried(folder)
+        return is_refused(folder)
 
     names = texts if kind == "table" else (SCHEMA, CARD)
-    num_refused = sum(refused({name: mutant}) for name in names for mutant in mutants(files[name]))
-    num_refused += sum(map(refused, larger({SCHEMA: files[SCHEMA], CARD: files[CARD]})))
+    num_refused = sum(
+        is_change_refused(changed_files={name: mutant})
+        for name in names
+        for mutant in changed_copies(files[name])
+    )
+    num_refused += sum(
+        map(is_change_refused, copies_with_larger_sizes({SCHEMA: files[SCHEMA], CARD: files[CARD]}))
+    )
     if kind == "extracted":
         arrays = load_file(folder / EXTRACTOR)
         with safe_open(folder / EXTRACTOR, framework="numpy") as file:
             settings = json.loads(file.metadata()["extractor"])
-        for mutant in mutants(settings):
+        for mutant in changed_copies(settings):
             save_file(arrays, folder / EXTRACTOR, metadata={"extractor": json.dumps(mutant)})
             digest = Manifest.from_files(folder, names=[EXTRACTOR], remedy="none").sha256[EXTRACTOR]
             files[SCHEMA]["preprocessing"]["extractor"]["sha256"] = digest
-            num_refused += refused({SCHEMA: files[SCHEMA]})
+            num_refused += is_change_refused(changed_files={SCHEMA: files[SCHEMA]})
     return num_refused
 
 
@@ -219,10 +229,10 @@ import pate
 from tests.unit.bundle import test_hostile_bundles as hostile
 warnings.simplefilter("ignore")
 folder = Path(sys.argv[2])
-hostile.tried(hostile.made(sys.argv[1], folder / "base"))
+hostile.is_refused(hostile.write_bundle_of_kind(sys.argv[1], folder / "base"))
 peak = lambda: resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
 base = peak()
-print(hostile.attacked(sys.argv[1], folder / "hostile"), peak() - base)
+print(hostile.count_refused_copies(sys.argv[1], folder / "hostile"), peak() - base)
 """
 
 
@@ -235,5 +245,5 @@ def test_a_forged_bundle_is_refused_in_one_line_with_little_memory(
     command = [sys.executable, "-c", PROBE, kind, str(tmp_path)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=600, check=False)
     assert done.returncode == 0, done.stderr[-3000:]
-    refused, grown_mb = map(int, done.stdout.split())
-    assert refused > 120 and grown_mb < MOST_MB
+    num_refused, grown_mb = map(int, done.stdout.split())
+    assert num_refused > 120 and grown_mb < MOST_MB

@@ -38,7 +38,7 @@ print(model.push_to_hub("me/signs", name="signs"))
 """
 
 
-def python(program: str, cwd: Path, endpoint: str) -> str:
+def output_of_program(program: str, cwd: Path, endpoint: str) -> str:
     """Runs a program in a process of its own, and returns what it prints.
 
     Args:
@@ -82,7 +82,7 @@ def test_a_fit_goes_to_the_hub_and_is_loaded_by_name(tmp_path: Path) -> None:
     np.save(tmp_path / "inputs.npy", inputs[2200:])
     repositories: Repositories = {}
     with hub_server(repositories) as endpoint:
-        commit = python(PUSH, cwd=tmp_path, endpoint=endpoint)
+        commit = output_of_program(PUSH, cwd=tmp_path, endpoint=endpoint)
         assert commit.startswith(f"{endpoint}/me/signs/commit/")
         model.publish(tmp_path / "release", name="signs")
         published = {
@@ -92,7 +92,7 @@ def test_a_fit_goes_to_the_hub_and_is_loaded_by_name(tmp_path: Path) -> None:
         }
         assert repositories == {"me/signs": published}
         repositories["me/signs"]["run_me.py"] = b"raise SystemExit"
-        lines = python(LOAD, cwd=tmp_path, endpoint=endpoint).splitlines()
+        lines = output_of_program(LOAD, cwd=tmp_path, endpoint=endpoint).splitlines()
     assert lines == ["signs 2.0", "release me/nothing"]
     np.testing.assert_array_equal(
         np.load(tmp_path / "probabilities.npy"), model.predict_proba(inputs[2200:])

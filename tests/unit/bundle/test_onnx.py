@@ -39,33 +39,35 @@ STUDENTS: dict[str, Student] = {
 }
 
 
-def student_of(name: str) -> Student:
+def student_of_name(name: str) -> Student:
     """Returns the recipe of a name; that of a ResNet-50 is made late, as it loads torchvision, for over a second."""
     return ResNet50Student(**SMALL) if name == "resnet50" else STUDENTS[name]
 
 
-def trained(name: str, rows: int = 40) -> tuple[StudentModel, np.ndarray]:
+def trained_student_and_inputs(name: str, num_rows: int = 40) -> tuple[StudentModel, np.ndarray]:
     """Returns a trained student of a kind, with the inputs that it was trained on.
 
     Args:
         name: the kind, in `STUDENTS` or `RELEASED`.
-        rows: the number of training samples.
+        num_rows: the number of training samples.
     """
     rng = np.random.default_rng(0)
     if name in RELEASED:  # weights that a release gives as they are, and no fit
         public = rng.standard_normal((200, 6), dtype=np.float32)  # one component for 20 of them
         return ReleasedModel.from_weights(
-            rng.standard_normal((RELEASED[name], len(LABELS))), public_inputs=public, num_rows=rows
-        ), public[:rows]
-    student = student_of(name)
+            rng.standard_normal((RELEASED[name], len(LABELS))),
+            public_inputs=public,
+            num_rows=num_rows,
+        ), public[:num_rows]
+    student = student_of_name(name=name)
     images = "cnn" in name or "resnet" in name
-    inputs = rng.random((rows, 3, 16, 16) if images else (rows, 6), dtype=np.float32)
+    inputs = rng.random((num_rows, 3, 16, 16) if images else (num_rows, 6), dtype=np.float32)
     flat = inputs.reshape(len(inputs), int(np.prod(inputs.shape[1:])))
-    labels = np.stack([flat[:, 0] > 0.5, flat[:, 1] > 0.3, np.zeros(rows, np.bool_)], axis=1)
+    labels = np.stack([flat[:, 0] > 0.5, flat[:, 1] > 0.3, np.zeros(num_rows, np.bool_)], axis=1)
     return student.fit(inputs, labels, seed=0), inputs
 
 
-def exported(folder: Path, model: StudentModel) -> Bundle:
+def export_bundle(folder: Path, model: StudentModel) -> Bundle:
     """Publishes a model into a folder, writes its ONNX graph as model.onnx, and returns the loaded model."""
     release = folder / "release"
     model.save(release / "student")
@@ -90,7 +92,7 @@ def exported(folder: Path, model: StudentModel) -> Bundle:
     return bundle
 
 
-def probabilities_of(path: Path, inputs: np.ndarray) -> np.ndarray:
+def probabilities_of_graph(path: Path, inputs: np.ndarray) -> np.ndarray:
     """Returns the probabilities that the ONNX graph in a file computes for inputs, `[num_records, num_labels]`."""
     session = onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])
     probabilities: np.ndarray = session.run(["probabilities"], {"inputs": inputs})[0]
@@ -107,10 +109,12 @@ def test_the_graph_predicts_the_same(tmp_path: Path, name: str, rows: int) -> No
     """
     if name == "resnet50" and find_spec("torchvision") is None:
         pytest.skip("torchvision is optional")
-    model, _ = trained(name, rows=min(rows, 8) if name == "resnet50" else rows)  # which is slow
-    bundle = exported(tmp_path, model)
+    model, _ = trained_student_and_inputs(
+        name=name, num_rows=min(rows, 8) if name == "resnet50" else rows
+    )  # which is slow
+    bundle = export_bundle(folder=tmp_path, model=model)
     queries = np.random.default_rng(1).random((7, *model.input_shape), dtype=np.float32)
-    probabilities = probabilities_of(tmp_path / "model.onnx", inputs=queries)
+    probabilities = probabilities_of_graph(path=tmp_path / "model.onnx", inputs=queries)
     assert probabilities.shape == (7, 3)
     assert np.abs(probabilities - bundle.predict_proba(queries)).max() < 1e-5
     assert np.array_equal(bundle.predict_proba(queries), model.predict_proba(queries))
@@ -127,13 +131,13 @@ def test_the_graph_of_a_released_model_keeps_a_record_in_the_middle(
 
     The graph predicts for it as the loaded model does.
     """
-    model, inputs = trained(name)
+    model, inputs = trained_student_and_inputs(name=name)
     assert model.kind == name
-    bundle = exported(tmp_path, model)
+    bundle = export_bundle(folder=tmp_path, model=model)
     queries = np.vstack([inputs, model.arrays["center"].reshape(1, -1)]).astype(np.float32)
     assert (
         np.abs(
-            probabilities_of(tmp_path / "model.onnx", inputs=queries)
+            probabilities_of_graph(path=tmp_path / "model.onnx", inputs=queries)
             - bundle.predict_proba(queries)
         ).max()
         < 1e-5

@@ -20,7 +20,7 @@ IS_POSITIVE = INPUTS[:600, 0] > 0
 WORDS = np.where(IS_POSITIVE, "ill", "healthy").astype(object)
 
 
-def fitted(labels: Any, classes: Any = None) -> PATEClassifier:
+def fitted_classifier(labels: Any, classes: Any = None) -> PATEClassifier:
     """Returns a classifier that was fitted at epsilon 8 to 600 private records with these labels."""
     return PATEClassifier(epsilon=8.0, classes=classes).fit(INPUTS[:600], labels, INPUTS[600:])
 
@@ -33,7 +33,7 @@ def test_names_that_are_read_from_labels_are_published_by_statement_alone(
     labels: Any, tmp_path: Path
 ) -> None:
     """A fit reads its classes from y. It is published with `public_classes=True` and refused without."""
-    model = fitted(labels)
+    model = fitted_classifier(labels=labels)
     with refused("public_classes", value=False, rule="classes"):
         model.publish(tmp_path / "release")
     assert not (tmp_path / "release").exists()
@@ -43,7 +43,7 @@ def test_names_that_are_read_from_labels_are_published_by_statement_alone(
 
 def test_classes_that_the_owner_passed_are_published_as_a_statement(tmp_path: Path) -> None:
     """A fit with `classes` is published, and the cards say that the epsilon does not cover the names."""
-    model = fitted(WORDS, classes=["healthy", "ill", "unknown"])
+    model = fitted_classifier(labels=WORDS, classes=["healthy", "ill", "unknown"])
     bundle = model.publish(tmp_path / "release")
     assert bundle.privacy == model.report()
     assert bundle.privacy.stated_public == ("classes",)
@@ -58,7 +58,7 @@ def test_classes_that_the_owner_passed_are_published_as_a_statement(tmp_path: Pa
 @pytest.mark.parametrize("labels", [IS_POSITIVE, IS_POSITIVE.astype(int), INPUTS[:600, :2] > 0])
 def test_bits_are_published_without_a_statement(labels: Any, tmp_path: Path) -> None:
     """Labels that are false or true, or 0 or 1, are published. `privacy.json` states nothing about names."""
-    bundle = fitted(labels).publish(tmp_path / "release")
+    bundle = fitted_classifier(labels=labels).publish(tmp_path / "release")
     assert bundle.privacy.stated_public == ()
     assert "stated_public" not in (tmp_path / "release" / "privacy.json").read_text()
 

@@ -48,7 +48,7 @@ TREE = DecisionTreeClassifier(max_depth=3)  # one fit for all labels
 
 
 @pytest.fixture(scope="module")
-def labels() -> Data:
+def data_with_labels() -> Data:
     """Returns 1,200 private inputs, their three labels as bits, and 300 public inputs.
 
     Each label is the sign of an input.
@@ -58,7 +58,7 @@ def labels() -> Data:
 
 
 @pytest.fixture(scope="module")
-def classes() -> Data:
+def data_with_classes() -> Data:
     """Returns 1,200 private inputs, their class out of a, b and c, and 300 public inputs."""
     rng = np.random.default_rng(0)
     codes = rng.integers(3, size=1500)
@@ -66,8 +66,8 @@ def classes() -> Data:
     return inputs[:1200], np.array(["a", "b", "c"])[codes][:1200], inputs[1200:]
 
 
-def fitted(
-    data: Data,
+def fitted_classifier(
+    labeled_data: Data,
     estimator: Any = TREE,
     *,
     student: Any = None,
@@ -83,7 +83,7 @@ def fitted(
     """Returns a classifier with these parameters that was fitted to private inputs and labels, and public inputs.
 
     Args:
-        data: the private inputs, their labels, and the public inputs.
+        labeled_data: the private inputs, their labels, and the public inputs.
         estimator: the estimator of the teachers.
         student: the estimator of the student; None for that of the teachers.
         aggregator: the aggregator; None for the default one.
@@ -95,7 +95,7 @@ def fitted(
         ledger: the file that the fit is charged to, if any.
         max_total_epsilon: the cap of the ledger, if any.
     """
-    inputs, targets, public = data
+    inputs, targets, public = labeled_data
     model = PATEClassifier(
         estimator,
         student=student,
@@ -114,12 +114,12 @@ def fitted(
 
 
 @pytest.mark.slow
-def test_many_labels_give_a_student_and_its_price(labels: Data) -> None:
+def test_many_labels_give_a_student_and_its_price(data_with_labels: Data) -> None:
     """A fit with three labels at epsilon 4 releases 300 queries at the price of its event, and predicts bits.
 
     The student is right for over 60% of the private labels.
     """
-    model = fitted(labels, epsilon=4.0)
+    model = fitted_classifier(labeled_data=data_with_labels, epsilon=4.0)
     assert 3.99 < model.epsilon_ <= 4.0
     assert (
         model.epsilon_
@@ -129,27 +129,32 @@ def test_many_labels_give_a_student_and_its_price(labels: Data) -> None:
     assert (model.delta_, model.adjacency_) == (1e-6, Adjacency.REPLACE_ONE)
     assert model.release_.labels.shape == (300, 3)
     assert [classes.tolist() for classes in model.classes_] == [[0, 1]] * 3
-    predicted = model.predict(labels[2])
-    probabilities = model.predict_proba(labels[2])
+    inputs, bits, public_inputs = data_with_labels
+    predicted = model.predict(public_inputs)
+    probabilities = model.predict_proba(public_inputs)
     assert predicted.shape == probabilities.shape == (300, 3)
     np.testing.assert_array_equal(predicted, probabilities >= 0.5)
-    assert (model.predict(labels[0]) == labels[1]).mean() > 0.6
+    assert (model.predict(inputs) == bits).mean() > 0.6
 
 
 @pytest.mark.slow
 @pytest.mark.filterwarnings(
     "ignore::pate.classifier.SeededNoise", "ignore::pate.classifier.RepeatedRelease"
 )
-def test_sparse_rows_and_sets_of_words_make_the_same_release(labels: Data) -> None:
+def test_sparse_rows_and_sets_of_words_make_the_same_release(data_with_labels: Data) -> None:
     """Inputs as sparse matrices, and labels as sets of words, give the release of dense arrays and bits at a seed.
 
     Predictions have the form of the labels. Public rows that are private rows give a warning.
     """
-    inputs, targets, public = labels
+    inputs, targets, public = data_with_labels
     words = np.array(["cold", "flu", "mumps"])
     sets = [set(words[row == 1].tolist()) for row in targets]
-    plain, of_sets = (fitted((inputs, y, public), random_state=0) for y in (targets, sets))
-    scarce = fitted((sparse.coo_array(inputs), targets, sparse.csc_matrix(public)), random_state=0)
+    plain, of_sets = (
+        fitted_classifier(labeled_data=(inputs, y, public), random_state=0) for y in (targets, sets)
+    )
+    scarce = fitted_classifier(
+        labeled_data=(sparse.coo_array(inputs), targets, sparse.csc_matrix(public)), random_state=0
+    )
     for other in (of_sets, scarce):
         np.testing.assert_array_equal(other.release_.labels, plain.release_.labels)
     np.testing.assert_array_equal(scarce.predict(sparse.csr_array(inputs)), plain.predict(inputs))
@@ -157,11 +162,13 @@ def test_sparse_rows_and_sets_of_words_make_the_same_release(labels: Data) -> No
         set(words[row == 1]) for row in plain.predict(inputs[:9])
     ]
     assert of_sets.score(inputs, sets) == plain.score(inputs, targets)
-    binary = fitted((inputs, [words & {"flu"} for words in sets], public), random_state=0)
+    binary = fitted_classifier(
+        labeled_data=(inputs, [words & {"flu"} for words in sets], public), random_state=0
+    )
     assert set(binary.predict(inputs)) == {("flu",), ()}
     for form in (inputs, sparse.csr_array(inputs)):
         with pytest.warns(SharedRows, match=r"^300 of 300 rows of X_public are rows of X"):
-            fitted((form, targets, inputs[:300]))
+            fitted_classifier(labeled_data=(form, targets, inputs[:300]))
 
 
 @pytest.mark.slow
@@ -169,21 +176,23 @@ def test_digits_are_learned_at_a_moderate_price() -> None:
     """Nearest neighbors as 40 teachers learn digits at epsilon 8 or less. The accuracy is above 40%."""
     inputs, digits = load_digits(return_X_y=True)
     data = inputs[:1200], digits[:1200], inputs[1200:1350]
-    model = fitted(data, estimator=KNeighborsClassifier(3), n_teachers=40, n_queries=100)
+    model = fitted_classifier(
+        labeled_data=data, estimator=KNeighborsClassifier(3), n_teachers=40, n_queries=100
+    )
     assert model.epsilon_ <= 8
     assert model.score(inputs[1350:], digits[1350:]) > 0.4
 
 
 @pytest.mark.slow
-def test_the_price_depends_on_nothing_private(labels: Data) -> None:
+def test_the_price_depends_on_nothing_private(data_with_labels: Data) -> None:
     """All private inputs are negated and all labels inverted. The release has the same event."""
-    inputs, bits, public = labels
-    other = fitted((-inputs, 1 - bits, public))
-    assert other.release_.event == fitted(labels).release_.event
+    inputs, bits, public = data_with_labels
+    other = fitted_classifier(labeled_data=(-inputs, 1 - bits, public))
+    assert other.release_.event == fitted_classifier(labeled_data=data_with_labels).release_.event
 
 
 @pytest.mark.slow
-def test_noise_is_fresh_and_a_seed_repeats_it(labels: Data) -> None:
+def test_noise_is_fresh_and_a_seed_repeats_it(data_with_labels: Data) -> None:
     """Two fits without a seed release different labels.
 
     Two fits with `random_state=5` release equal labels, and warn.
@@ -191,13 +200,19 @@ def test_noise_is_fresh_and_a_seed_repeats_it(labels: Data) -> None:
     noisy = GaussianVotes(noise_std=30.0)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", RepeatedRelease)
-        first, second = (fitted(labels, aggregator=noisy, epsilon=None) for _ in range(2))
+        first, second = (
+            fitted_classifier(labeled_data=data_with_labels, aggregator=noisy, epsilon=None)
+            for _ in range(2)
+        )
         assert (first.release_.labels != second.release_.labels).any()
         with pytest.warns(
             SeededNoise, match="random_state=5: the noise comes from this seed and protects nobody"
         ):
             first, second = (
-                fitted(labels, aggregator=noisy, epsilon=None, random_state=5) for _ in range(2)
+                fitted_classifier(
+                    labeled_data=data_with_labels, aggregator=noisy, epsilon=None, random_state=5
+                )
+                for _ in range(2)
             )
         np.testing.assert_array_equal(first.release_.labels, second.release_.labels)
 
@@ -213,29 +228,38 @@ def test_noise_is_fresh_and_a_seed_repeats_it(labels: Data) -> None:
     ids=lambda aggregator: type(aggregator).__name__,
 )
 @pytest.mark.filterwarnings("ignore:aggregator=BoundaryMax")  # for one label a sample, on many
-def test_any_aggregator_serves_either_task(aggregator: Any, labels: Data, classes: Data) -> None:
+def test_any_aggregator_serves_either_task(
+    aggregator: Any, data_with_labels: Data, data_with_classes: Data
+) -> None:
     """An aggregator is calibrated to epsilon 20 for many labels and for one class, and the student predicts."""
-    for data in (labels, classes):
-        model = fitted(data, aggregator=aggregator, epsilon=20.0)
+    for data in (data_with_labels, data_with_classes):
+        model = fitted_classifier(labeled_data=data, aggregator=aggregator, epsilon=20.0)
         assert 0 < model.epsilon_ <= 20
         assert len(model.predict(data[2])) == 300
 
 
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::pate.classifier.RepeatedRelease")
-def test_probabilities_need_a_student_that_predicts_them(labels: Data) -> None:
+def test_probabilities_need_a_student_that_predicts_them(data_with_labels: Data) -> None:
     """Without probabilities in the estimator, the classifier has no `predict_proba`. With another student it has."""
-    _, _, public_inputs = labels
-    assert not hasattr(fitted(labels, estimator=RidgeClassifier()), "predict_proba")
-    model = fitted(labels, estimator=RidgeClassifier(), student=DecisionTreeClassifier(max_depth=2))
+    _, _, public_inputs = data_with_labels
+    assert not hasattr(
+        fitted_classifier(labeled_data=data_with_labels, estimator=RidgeClassifier()),
+        "predict_proba",
+    )
+    model = fitted_classifier(
+        labeled_data=data_with_labels,
+        estimator=RidgeClassifier(),
+        student=DecisionTreeClassifier(max_depth=2),
+    )
     assert isinstance(model.student_.models[0], DecisionTreeClassifier)
     assert model.predict_proba(public_inputs).shape == (300, 3)
 
 
 @pytest.mark.slow
-def test_groups_stay_with_one_teacher(labels: Data) -> None:
+def test_groups_stay_with_one_teacher(data_with_labels: Data) -> None:
     """30 groups of records allow 30 teachers, and 31 are refused."""
-    inputs, bits, public = labels
+    inputs, bits, public = data_with_labels
     groups = np.repeat(np.arange(30), 40)
     model = PATEClassifier(estimator=TREE, n_teachers=30, allow_useless=True).fit(
         inputs, bits, public, groups=groups.astype(str)
@@ -311,10 +335,10 @@ def test_groups_stay_with_one_teacher(labels: Data) -> None:
     ],
 )
 def test_mistakes_are_named_before_anything_is_spent(
-    parameters: dict[str, Any], refusal: Refusal, classes: Data, tmp_path: Path
+    parameters: dict[str, Any], refusal: Refusal, data_with_classes: Data, tmp_path: Path
 ) -> None:
     """A fit with an impossible parameter is refused under its name. The ledger stays empty."""
-    inputs, targets, public = classes
+    inputs, targets, public = data_with_classes
     model = PATEClassifier(
         estimator=TREE,
         n_teachers=30,
@@ -329,11 +353,14 @@ def test_mistakes_are_named_before_anything_is_spent(
     assert not Ledger(tmp_path / "ledger.db", target_delta=delta, accountant=AutoAccountant).entries
 
 
-def test_clone_and_pickle_keep_everything(labels: Data) -> None:
+def test_clone_and_pickle_keep_everything(data_with_labels: Data) -> None:
     """A pickled classifier predicts the same at the same price. A clone has the parameters, but no price."""
-    model = fitted(labels, aggregator=GaussianVotes(noise_std=2.0), epsilon=None)
+    model = fitted_classifier(
+        labeled_data=data_with_labels, aggregator=GaussianVotes(noise_std=2.0), epsilon=None
+    )
     again = pickle.loads(pickle.dumps(model))
-    np.testing.assert_array_equal(again.predict(labels[2]), model.predict(labels[2]))
+    _, _, public_inputs = data_with_labels
+    np.testing.assert_array_equal(again.predict(public_inputs), model.predict(public_inputs))
     assert again.epsilon_ == model.epsilon_
     copy = clone(model)
     assert copy.get_params()["aggregator"] == model.aggregator
@@ -341,14 +368,19 @@ def test_clone_and_pickle_keep_everything(labels: Data) -> None:
 
 
 @pytest.mark.slow
-def test_a_fitted_classifier_holds_no_private_record(labels: Data) -> None:
+def test_a_fitted_classifier_holds_no_private_record(data_with_labels: Data) -> None:
     """Half of the private records and twice the teachers change the size of the pickle by less than 500 bytes."""
-    small_size = len(pickle.dumps(fitted(labels, estimator=GaussianNB(), n_teachers=20)))
+    inputs, bits, public_inputs = data_with_labels
+    small_size = len(
+        pickle.dumps(
+            fitted_classifier(labeled_data=data_with_labels, estimator=GaussianNB(), n_teachers=20)
+        )
+    )
     with pytest.warns(RepeatedRelease):
         large_size = len(
             pickle.dumps(
-                fitted(
-                    (labels[0][:600], labels[1][:600], labels[2]),
+                fitted_classifier(
+                    labeled_data=(inputs[:600], bits[:600], public_inputs),
                     estimator=GaussianNB(),
                     n_teachers=40,
                 )
@@ -358,14 +390,16 @@ def test_a_fitted_classifier_holds_no_private_record(labels: Data) -> None:
 
 
 @pytest.mark.slow
-def test_a_search_warns_and_its_ledger_adds_up_the_prices(labels: Data, tmp_path: Path) -> None:
+def test_a_search_warns_and_its_ledger_adds_up_the_prices(
+    data_with_labels: Data, tmp_path: Path
+) -> None:
     """A grid search over two epsilons makes five fits.
 
     The last warning adds up the prices of the fits on the same records.
 
     A ledger has five entries, and their total is above the price of the best fit.
     """
-    inputs, bits, public = labels
+    inputs, bits, public = data_with_labels
     grid = {"epsilon": [2.0, 4.0]}
     search = GridSearchCV(
         PATEClassifier(estimator=TREE, n_teachers=20, allow_useless=True), grid, cv=2
@@ -400,12 +434,12 @@ def test_a_search_warns_and_its_ledger_adds_up_the_prices(labels: Data, tmp_path
 
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::pate.classifier.UngroupedFit")
-def test_a_seeded_search_has_no_finite_total_price(labels: Data, tmp_path: Path) -> None:
+def test_a_seeded_search_has_no_finite_total_price(data_with_labels: Data, tmp_path: Path) -> None:
     """Cross-validation with a seed warns that no total price exists; with a ledger the second fit is refused.
 
     Equal votes give equal bits in two fits with the same noise, so that one changed record can show.
     """
-    inputs, bits, public = labels
+    inputs, bits, public = data_with_labels
     model = PATEClassifier(estimator=TREE, n_teachers=20, allow_useless=True, random_state=1)
     options = {"params": {"X_public": public}, "error_score": "raise"}
     with (
@@ -421,9 +455,9 @@ def test_a_seeded_search_has_no_finite_total_price(labels: Data, tmp_path: Path)
         cross_val_score(model, inputs, bits, cv=2, **options)
 
 
-def test_groups_reach_the_classifier_by_metadata_routing(labels: Data) -> None:
+def test_groups_reach_the_classifier_by_metadata_routing(data_with_labels: Data) -> None:
     """A search with metadata routing passes 60 groups in two folds. A fold of 30 groups refuses 50 teachers."""
-    inputs, bits, public = labels
+    inputs, bits, public = data_with_labels
     groups = np.repeat(np.arange(60), 20)
     with sklearn.config_context(enable_metadata_routing=True), warnings.catch_warnings():
         warnings.simplefilter("ignore", RepeatedRelease)
@@ -439,7 +473,7 @@ PERSONS = np.repeat(np.arange(120), 10)
 ONE_PERSON = "one value of groups, with all its rows"
 
 
-def caught_by(call: Callable[[], Any], warning_class: type[Warning]) -> list[str]:
+def warnings_of_call(call: Callable[[], Any], warning_class: type[Warning]) -> list[str]:
     """Calls a function, and returns the messages of its warnings of one kind."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
@@ -450,13 +484,13 @@ def caught_by(call: Callable[[], Any], warning_class: type[Warning]) -> list[str
 @pytest.mark.slow
 @pytest.mark.parametrize("in_pipeline", [False, True], ids=["alone", "in a pipeline"])
 def test_a_search_without_metadata_routing_warns_of_missing_groups(
-    in_pipeline: bool, labels: Data
+    in_pipeline: bool, data_with_labels: Data
 ) -> None:
     """Without metadata routing only the splitter of a search gets the groups.
 
     Each of the three fits warns, and protects one row.
     """
-    inputs, bits, public = labels
+    inputs, bits, public = data_with_labels
     model: Any = PATEClassifier(estimator=TREE, n_teachers=20, allow_useless=True)
     pipeline_params = {"X_public": public}
     grid = {"epsilon": [8.0]}
@@ -465,7 +499,7 @@ def test_a_search_without_metadata_routing_warns_of_missing_groups(
         pipeline_params = {"pate__X_public": public}
         grid = {"pate__epsilon": [8.0]}
     search = GridSearchCV(model, grid, cv=GroupKFold(2), error_score="raise")
-    caught = caught_by(
+    caught = warnings_of_call(
         lambda: search.fit(inputs, bits, groups=PERSONS, **pipeline_params),
         warning_class=UngroupedFit,
     )
@@ -481,12 +515,14 @@ def test_a_search_without_metadata_routing_warns_of_missing_groups(
 
 @pytest.mark.slow
 @pytest.mark.parametrize("in_pipeline", [False, True], ids=["alone", "in a pipeline"])
-def test_with_metadata_routing_a_search_protects_groups(in_pipeline: bool, labels: Data) -> None:
+def test_with_metadata_routing_a_search_protects_groups(
+    in_pipeline: bool, data_with_labels: Data
+) -> None:
     """With metadata routing, a search and cross-validation pass the groups.
 
     No fit warns, and the unit of privacy is a group.
     """
-    inputs, bits, public = labels
+    inputs, bits, public = data_with_labels
     with sklearn.config_context(enable_metadata_routing=True):
         model: Any = PATEClassifier(estimator=TREE, n_teachers=20, allow_useless=True)
         model = model.set_fit_request(X_public=True, groups=True)
@@ -495,11 +531,11 @@ def test_with_metadata_routing_a_search_protects_groups(in_pipeline: bool, label
             model = Pipeline([("pate", model)])
             grid = {"pate__epsilon": [8.0]}
         search = GridSearchCV(model, grid, cv=GroupKFold(2), error_score="raise")
-        caught = caught_by(
+        caught = warnings_of_call(
             lambda: search.fit(inputs, bits, groups=PERSONS, X_public=public),
             warning_class=UngroupedFit,
         )
-        caught += caught_by(
+        caught += warnings_of_call(
             lambda: cross_val_score(
                 model,
                 inputs,
@@ -518,12 +554,14 @@ def test_with_metadata_routing_a_search_protects_groups(in_pipeline: bool, label
 
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::pate.classifier.RepeatedRelease")
-def test_a_ledger_distinguishes_groups_of_different_columns(labels: Data, tmp_path: Path) -> None:
+def test_a_ledger_distinguishes_groups_of_different_columns(
+    data_with_labels: Data, tmp_path: Path
+) -> None:
     """A fit with groups by column `mrn` is charged.
 
     Fits with groups by another column or array are refused by the same ledger.
     """
-    inputs, bits, public = labels
+    inputs, bits, public = data_with_labels
     pandas = pytest.importorskip("pandas")
     frame = pandas.DataFrame({"mrn": PERSONS, "visit": np.repeat(np.arange(240), 5)})
     model = PATEClassifier(
@@ -538,13 +576,13 @@ def test_a_ledger_distinguishes_groups_of_different_columns(labels: Data, tmp_pa
 
 
 @pytest.mark.slow
-def test_cross_validation_and_a_clone_without_groups_warn(labels: Data) -> None:
+def test_cross_validation_and_a_clone_without_groups_warn(data_with_labels: Data) -> None:
     """Cross-validation and a fit of a clone without groups warn. Fits with groups, and fits by the user, do not."""
-    inputs, bits, public = labels
+    inputs, bits, public = data_with_labels
     model = PATEClassifier(estimator=TREE, n_teachers=20, allow_useless=True)
     assert (
         len(
-            caught_by(
+            warnings_of_call(
                 lambda: cross_val_score(
                     model,
                     inputs,
@@ -560,16 +598,20 @@ def test_cross_validation_and_a_clone_without_groups_warn(labels: Data) -> None:
         == 2
     )
     assert (
-        len(caught_by(lambda: clone(model).fit(inputs, bits, public), warning_class=UngroupedFit))
+        len(
+            warnings_of_call(
+                lambda: clone(model).fit(inputs, bits, public), warning_class=UngroupedFit
+            )
+        )
         == 1
     )
-    assert not caught_by(
+    assert not warnings_of_call(
         lambda: clone(model).fit(inputs, bits, public, groups=PERSONS), warning_class=UngroupedFit
     )
-    assert not caught_by(lambda: model.fit(inputs, bits, public), warning_class=UngroupedFit), (
-        "who calls fit knows what it is given"
-    )
-    assert not caught_by(
+    assert not warnings_of_call(
+        lambda: model.fit(inputs, bits, public), warning_class=UngroupedFit
+    ), "who calls fit knows what it is given"
+    assert not warnings_of_call(
         lambda: Pipeline([("pate", model)]).fit(inputs, bits, pate__X_public=public),
         warning_class=UngroupedFit,
     )
@@ -577,12 +619,12 @@ def test_cross_validation_and_a_clone_without_groups_warn(labels: Data) -> None:
 
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::pate.classifier.RepeatedRelease")
-def test_a_fitted_model_states_its_unit_of_privacy(labels: Data) -> None:
+def test_a_fitted_model_states_its_unit_of_privacy(data_with_labels: Data) -> None:
     """The repr of a fitted model has its unit: one row, one group, or one teacher under add_remove.
 
     A clone has none.
     """
-    inputs, bits, public = labels
+    inputs, bits, public = data_with_labels
     model = PATEClassifier(estimator=TREE, n_teachers=20, allow_useless=True, epsilon=8.0)
     assert "unit" not in repr(model) and "unit" not in model._repr_html_()
     model.fit(inputs, bits, public)
@@ -608,9 +650,11 @@ def test_a_fitted_model_states_its_unit_of_privacy(labels: Data) -> None:
 
 
 @pytest.mark.slow
-def test_a_ledger_of_fits_adds_up_prices_of_one_unit(labels: Data, tmp_path: Path) -> None:
+def test_a_ledger_of_fits_adds_up_prices_of_one_unit(
+    data_with_labels: Data, tmp_path: Path
+) -> None:
     """A ledger has a fit that protects groups. A fit that protects rows is refused, and the file stays as it is."""
-    inputs, bits, public = labels
+    inputs, bits, public = data_with_labels
     model = PATEClassifier(
         estimator=TREE, n_teachers=20, allow_useless=True, ledger=tmp_path / "ledger.db"
     )
@@ -622,7 +666,7 @@ def test_a_ledger_of_fits_adds_up_prices_of_one_unit(labels: Data, tmp_path: Pat
 
 
 @pytest.mark.slow
-def test_any_number_of_processes_gives_the_same_votes(labels: Data) -> None:
+def test_any_number_of_processes_gives_the_same_votes(data_with_labels: Data) -> None:
     """One and two workers give the same labels at a seed.
 
     The workers are threads, which start at once. A task can be pickled for a process.
@@ -630,7 +674,13 @@ def test_any_number_of_processes_gives_the_same_votes(labels: Data) -> None:
     with pytest.warns(SeededNoise), warnings.catch_warnings(), parallel_config("threading"):
         warnings.simplefilter("ignore", RepeatedRelease)
         first, second = (
-            fitted(labels, n_teachers=8, n_jobs=jobs, random_state=0, epsilon=50.0)
+            fitted_classifier(
+                labeled_data=data_with_labels,
+                n_teachers=8,
+                n_jobs=jobs,
+                random_state=0,
+                epsilon=50.0,
+            )
             for jobs in (1, 2)
         )
     np.testing.assert_array_equal(first.release_.labels, second.release_.labels)
@@ -638,14 +688,14 @@ def test_any_number_of_processes_gives_the_same_votes(labels: Data) -> None:
 
 
 @pytest.mark.slow
-def test_each_teacher_imputes_missing_values(labels: Data) -> None:
+def test_each_teacher_imputes_missing_values(data_with_labels: Data) -> None:
     """A pipeline with an imputer fits inputs with NaN.
 
     Without it, as teacher or student, NaN is refused.
 
     Infinity is always refused.
     """
-    inputs, targets, public = (array.copy() for array in labels)
+    inputs, targets, public = (array.copy() for array in data_with_labels)
     inputs[::7, 3] = np.nan
     public[::5, 2] = np.nan
     teacher = make_pipeline("passthrough", SimpleImputer(), LogisticRegression())
@@ -668,7 +718,9 @@ def test_each_teacher_imputes_missing_values(labels: Data) -> None:
 
 
 @pytest.mark.slow
-def test_a_cap_on_all_fits_refuses_a_fit_before_its_teachers(labels: Data, tmp_path: Path) -> None:
+def test_a_cap_on_all_fits_refuses_a_fit_before_its_teachers(
+    data_with_labels: Data, tmp_path: Path
+) -> None:
     """A second fit would exceed `max_total_epsilon`.
 
     It is refused before a teacher is fitted, and the ledger stays.
@@ -681,19 +733,35 @@ def test_a_cap_on_all_fits_refuses_a_fit_before_its_teachers(labels: Data, tmp_p
             raise AssertionError("a teacher was fitted")
 
     path = tmp_path / "ledger"
-    first = fitted(labels, n_teachers=20, ledger=path, epsilon=2.0, max_total_epsilon=2.5)
+    first = fitted_classifier(
+        labeled_data=data_with_labels,
+        n_teachers=20,
+        ledger=path,
+        epsilon=2.0,
+        max_total_epsilon=2.5,
+    )
     assert first.epsilon_ <= first.spent_epsilon_ <= 2.5
     spent = path.read_bytes()
     with refused("max_epsilon", value=2.5):
-        fitted(
-            labels, estimator=Untouched(), n_teachers=20, ledger=path, epsilon=2.0
+        fitted_classifier(
+            labeled_data=data_with_labels,
+            estimator=Untouched(),
+            n_teachers=20,
+            ledger=path,
+            epsilon=2.0,
         )  # the file has kept the cap
     with refused("max_epsilon", value=9.0):
-        fitted(labels, n_teachers=20, ledger=path, epsilon=2.0, max_total_epsilon=9.0)
+        fitted_classifier(
+            labeled_data=data_with_labels,
+            n_teachers=20,
+            ledger=path,
+            epsilon=2.0,
+            max_total_epsilon=9.0,
+        )
     assert path.read_bytes() == spent
 
 
-def test_a_ledger_of_runs_is_none_of_fits(labels: Data, tmp_path: Path) -> None:
+def test_a_ledger_of_runs_is_none_of_fits(data_with_labels: Data, tmp_path: Path) -> None:
     """A fit refuses a ledger of runs, which has an account for each data set.
 
     Two folds of the same people would count as two data sets, each with the whole budget.
@@ -704,7 +772,9 @@ def test_a_ledger_of_runs_is_none_of_fits(labels: Data, tmp_path: Path) -> None:
             GaussianEvent(noise_multiplier=9.0), adjacency="replace_one", key=data
         )
         with pytest.raises(InvalidValue, match=r"^(ledger|data)=.*: expected"):
-            fitted(labels, n_teachers=20, ledger=tmp_path / "ledger")
+            fitted_classifier(
+                labeled_data=data_with_labels, n_teachers=20, ledger=tmp_path / "ledger"
+            )
         assert len(runs.entries) == count
 
 
@@ -721,19 +791,24 @@ def test_a_teacher_that_cannot_be_fitted_charges_nothing_and_names_the_label(
     estimator = CalibratedClassifierCV(RidgeClassifier(), cv=3)
     path = tmp_path / "ledger"
     with refused("estimator", value="CalibratedClassifierCV"):
-        fitted((inputs[:1200], targets, inputs[1200:]), estimator, n_teachers=60, ledger=path)
+        fitted_classifier(
+            labeled_data=(inputs[:1200], targets, inputs[1200:]),
+            estimator=estimator,
+            n_teachers=60,
+            ledger=path,
+        )
     assert not path.exists() or Ledger.stored(path).entries == []
 
 
 @pytest.mark.parametrize("student", [KNeighborsClassifier(10_000), LogisticRegression(C=-1.0)])
 def test_a_student_that_cannot_be_fitted_leaves_the_release_that_was_paid(
-    labels: Data, student: Any
+    data_with_labels: Data, student: Any
 ) -> None:
     """The student's estimator fails after the release.
 
     It is refused, and the classifier keeps its release and training set.
     """
-    inputs, targets, public = labels
+    inputs, targets, public = data_with_labels
     model = PATEClassifier(
         estimator=TREE, student=student, n_teachers=30, allow_useless=True, accountant=RdpAccountant
     )

@@ -12,7 +12,7 @@ from pate.errors import InvalidValue
 NUM_ROWS = 8
 
 
-def frame(**columns: Any) -> pd.DataFrame:
+def frame_of_columns(**columns: Any) -> pd.DataFrame:
     """Returns a DataFrame of these columns."""
     return pd.DataFrame(columns)
 
@@ -40,16 +40,16 @@ def test_one_private_cell_changes_no_other_row(public: Any, private: Any, odd_ce
 
     The records are refused, or all other rows are read as before, with the public column's type.
     """
-    public_rows = with_own_types(public=frame(x=public), is_cut=False)
+    public_rows = with_own_types(public=frame_of_columns(x=public), is_cut=False)
     try:
-        before = with_public_types(private=frame(x=private), public=public_rows)
+        before = with_public_types(private=frame_of_columns(x=private), public=public_rows)
     except InvalidValue as error:
         assert error.name == "X['x']"
         return
     changed = list(private)
     changed[3] = odd_cell
     try:
-        after = with_public_types(private=frame(x=changed), public=public_rows)
+        after = with_public_types(private=frame_of_columns(x=changed), public=public_rows)
     except InvalidValue as error:
         assert error.name == "X['x']"
         return
@@ -60,30 +60,32 @@ def test_one_private_cell_changes_no_other_row(public: Any, private: Any, odd_ce
 
 def test_whole_numbers_refuse_a_fraction() -> None:
     """The public column has whole numbers, and a private cell is 0.5: it is refused and not cut to 0."""
-    public = with_own_types(public=frame(x=[1, 2]), is_cut=False)
-    assert with_public_types(private=frame(x=[1.0, 3.0]), public=public)["x"].tolist() == [1, 3]
+    public = with_own_types(public=frame_of_columns(x=[1, 2]), is_cut=False)
+    assert with_public_types(private=frame_of_columns(x=[1.0, 3.0]), public=public)[
+        "x"
+    ].tolist() == [1, 3]
     with pytest.raises(InvalidValue) as caught:
-        with_public_types(private=frame(x=[1.0, 0.5]), public=public)
+        with_public_types(private=frame_of_columns(x=[1.0, 0.5]), public=public)
     assert caught.value.name == "X['x']"
 
 
 def test_public_rows_drop_categories_of_other_rows() -> None:
     """Public rows are cut from a column of categories. The category of the private rows alone is gone."""
     column = pd.Series(pd.Categorical(["a", "b", "secret"]))
-    public = with_own_types(public=frame(x=column[:2]), is_cut=True)
+    public = with_own_types(public=frame_of_columns(x=column[:2]), is_cut=True)
     assert list(public["x"].cat.categories) == ["a", "b"]
 
 
 @pytest.mark.parametrize("private_cell", [5, None, "n/a", 0.5])
 def test_the_type_of_public_rows_does_not_depend_on_a_cut_cell(private_cell: Any) -> None:
     """Public rows are cut from a column of whole numbers and one private cell. Their type is float for each cell."""
-    public = with_own_types(public=frame(x=[1, 2, private_cell])[:2], is_cut=True)
-    pd.testing.assert_frame_equal(public, frame(x=[1.0, 2.0]))
+    public = with_own_types(public=frame_of_columns(x=[1, 2, private_cell])[:2], is_cut=True)
+    pd.testing.assert_frame_equal(public, frame_of_columns(x=[1.0, 2.0]))
 
 
 def test_a_public_column_of_truth_values_refuses_words_and_gaps() -> None:
     """numpy would read each word as True, and a missing cell as False."""
-    public = with_own_types(public=frame(x=[True, False]), is_cut=False)
+    public = with_own_types(public=frame_of_columns(x=[True, False]), is_cut=False)
     for cell in ("no", None):
         with pytest.raises(InvalidValue):
-            with_public_types(private=frame(x=[True, cell]), public=public)
+            with_public_types(private=frame_of_columns(x=[True, cell]), public=public)

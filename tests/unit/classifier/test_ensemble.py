@@ -27,37 +27,37 @@ from tests.refusals import refused
 
 RNG = np.random.default_rng(0)
 INPUTS = RNG.standard_normal((240, 3)).astype(np.float32)
-MANY = INPUTS + 0.3 * RNG.standard_normal((240, 3)) > 0
-ONE = (INPUTS + 0.3 * RNG.standard_normal((240, 3))).argmax(axis=1)[:, None] == np.arange(3)
+LABEL_BITS = INPUTS + 0.3 * RNG.standard_normal((240, 3)) > 0
+CLASS_BITS = (INPUTS + 0.3 * RNG.standard_normal((240, 3))).argmax(axis=1)[:, None] == np.arange(3)
 GROUPS = np.arange(240) // 6
 QUERIES = RNG.standard_normal((50, 3)).astype(np.float32)
-TASKS = [(Task(count=3), MANY), (OneClass(names=np.arange(3)), ONE)]
+TASKS = [(Task(count=3), LABEL_BITS), (OneClass(names=np.arange(3)), CLASS_BITS)]
 
 
-def source(
+def source_of_votes(
     task: Task,
-    targets: np.ndarray,
+    label_bits: np.ndarray,
     *,
     inputs: np.ndarray = INPUTS,
     groups: np.ndarray = GROUPS,
     estimator: Any = None,
-    jobs: int | None = None,
+    num_jobs: int | None = None,
     keep_confidences: bool = True,
 ) -> FittedVotes:
     """Trains ten teachers and returns their votes on the queries.
 
     Args:
         task: the form of the labels.
-        targets: the labels as bits, `[num_records, num_labels]`.
+        label_bits: the labels as bits, `[num_records, num_labels]`.
         inputs: the private inputs.
         groups: the group of each record.
         estimator: the teachers' estimator; by default naive Bayes.
-        jobs: the number of workers.
+        num_jobs: the number of workers.
         keep_confidences: whether confidences are kept beside the votes.
     """
     pools = Pools(
         inputs=inputs,
-        targets=targets,
+        targets=label_bits,
         groups=groups,
         public=QUERIES,
         public_groups=np.arange(len(QUERIES)),
@@ -70,14 +70,18 @@ def source(
         queries=QUERIES,
         seeds=streams.seeds("teachers", num_seeds=10),
         keep_confidences=keep_confidences,
-        num_jobs=jobs,
+        num_jobs=num_jobs,
         verbose=0,
     )
 
 
-def votes(task: Task, targets: np.ndarray, inputs: np.ndarray = INPUTS) -> np.ndarray:
+def votes_of_teachers(
+    task: Task, label_bits: np.ndarray, inputs: np.ndarray = INPUTS
+) -> np.ndarray:
     """Returns the votes of ten teachers, `[teachers, queries, labels]`."""
-    return np.concatenate(list(source(task, targets, inputs=inputs).bits()))
+    return np.concatenate(
+        list(source_of_votes(task=task, label_bits=label_bits, inputs=inputs).bits())
+    )
 
 
 @pytest.mark.parametrize(("task", "targets"), TASKS, ids=["many", "one"])
@@ -90,7 +94,10 @@ def test_replacing_one_group_changes_one_teacher_at_most(
     changed = targets.copy()
     inputs[group == GROUPS] *= -5
     changed[group == GROUPS] = changed[group == GROUPS][:, ::-1]
-    moved = (votes(task, targets) != votes(task, targets=changed, inputs=inputs)).any(axis=(1, 2))
+    moved = (
+        votes_of_teachers(task=task, label_bits=targets)
+        != votes_of_teachers(task=task, label_bits=changed, inputs=inputs)
+    ).any(axis=(1, 2))
     assert moved.sum() == 1
 
 
@@ -98,7 +105,8 @@ def test_a_teacher_with_one_class_votes_for_that_class() -> None:
     """All private records have class 1. Each teacher votes for class 1 on all queries."""
     targets = np.tile([False, True, False], (240, 1))
     np.testing.assert_array_equal(
-        votes(TASKS[1][0], targets), np.tile([False, True, False], (10, 50, 1))
+        votes_of_teachers(task=TASKS[1][0], label_bits=targets),
+        np.tile([False, True, False], (10, 50, 1)),
     )
 
 
@@ -112,9 +120,9 @@ def test_votes_have_the_form_that_the_aggregator_reads(
 ) -> None:
     """Aggregators of counts and of single teachers' votes release the majority of clear queries, with one charge."""
     task, targets = TASKS[0]
-    cast = votes(task, targets)
+    cast = votes_of_teachers(task=task, label_bits=targets)
     ledger = Ledger(target_delta=1e-6)
-    votes_source = source(task, targets)
+    votes_source = source_of_votes(task=task, label_bits=targets)
     record = charging(ledger, aggregator, votes=votes_source)
     release = aggregator.release(votes_source, np.random.default_rng(3), record)
     clear = np.abs(cast.sum(axis=0) - 5).min(axis=1) >= 3  # the same whatever is counted
@@ -166,13 +174,17 @@ def test_an_estimator_that_fails_on_a_part_is_named_with_the_label(
 
     The refusal names the estimator, the label and the error, also from another process.
     """
-    targets = MANY.copy()
+    targets = LABEL_BITS.copy()
     targets[:, 2] = np.arange(240) % 24 == 0
     with pytest.raises(
         InvalidValue, match=rf"^estimator=_Failing: expected one that can be fitted .*part.*{words}"
     ):
-        source(
-            Task(count=3), targets, groups=np.arange(240), estimator=_Failing(way), jobs=num_jobs
+        source_of_votes(
+            task=Task(count=3),
+            label_bits=targets,
+            groups=np.arange(240),
+            estimator=_Failing(way),
+            num_jobs=num_jobs,
         )
 
 
@@ -189,7 +201,7 @@ def test_an_estimator_that_fails_on_a_part_is_named_with_the_label(
 def test_nothing_is_charged_for_votes_that_cannot_be_read(aggregator: Aggregator) -> None:
     """Reading the votes fails. The aggregator raises that error, and its ledger stays empty."""
     ledger = Ledger(target_delta=1e-5)
-    unreadable = source(Task(count=3), targets=MANY)
+    unreadable = source_of_votes(task=Task(count=3), label_bits=LABEL_BITS)
 
     def fail() -> Any:
         raise InvalidValue(name="votes", rule="votes")
@@ -209,7 +221,7 @@ def test_a_fit_whose_teachers_fail_charges_nothing(tmp_path: Path) -> None:
         estimator=_Failing("nan"), n_teachers=10, target_delta=1e-5, ledger=path, allow_useless=True
     )
     with refused("estimator", value="_Failing"):
-        model.fit(INPUTS, MANY.astype(int), QUERIES)
+        model.fit(INPUTS, LABEL_BITS.astype(int), QUERIES)
     assert Ledger(path, target_delta=1e-5).entries == []
 
 
@@ -219,8 +231,8 @@ def test_confidences_are_kept_only_if_the_aggregator_reads_them() -> None:
     Without, confidences are the votes.
     """
     task, targets = TASKS[0]
-    stored = source(task, targets)
-    bits_alone = source(task, targets, keep_confidences=False)
+    stored = source_of_votes(task=task, label_bits=targets)
+    bits_alone = source_of_votes(task=task, label_bits=targets, keep_confidences=False)
     confidences = np.concatenate(list(stored.confidences()))
     assert len(np.unique(confidences)) > 2
     bits = np.concatenate(list(bits_alone.bits()))

@@ -37,15 +37,18 @@ class FailingStudent(ClassifierMixin, BaseEstimator):
         return np.zeros(len(X))
 
 
-def data(num_features: int = 4) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def labeled_data(num_features: int = 4) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Returns 600 private inputs, their two labels as bits, and 150 public inputs."""
     inputs = np.random.default_rng(0).standard_normal((NUM_PRIVATE + 150, num_features))
     return inputs[:NUM_PRIVATE], (inputs[:NUM_PRIVATE, :2] > 0).astype(int), inputs[NUM_PRIVATE:]
 
 
-def fitted(ledger: Path | None = None) -> PATEClassifier:
+INPUTS, LABELS, PUBLIC_INPUTS = labeled_data()
+
+
+def fitted_classifier(ledger: Path | None = None) -> PATEClassifier:
     """Returns a classifier that was fitted at epsilon 0.5."""
-    return PATEClassifier(epsilon=0.5, ledger=ledger).fit(*data())
+    return PATEClassifier(epsilon=0.5, ledger=ledger).fit(INPUTS, LABELS, X_public=PUBLIC_INPUTS)
 
 
 def epsilon_of_release(model: PATEClassifier) -> float:
@@ -59,13 +62,13 @@ def test_a_failed_student_leaves_the_price_of_the_new_release(
     error: type[Exception], tmp_path: Path
 ) -> None:
     """After a fit at 0.5, the student of a fit at 30 fails. Price and release are both those of the second fit."""
-    model = fitted(tmp_path / "ledger")
+    model = fitted_classifier(ledger=tmp_path / "ledger")
     first_release = model.release_
-    predicted = model.predict(data()[2])
+    predicted = model.predict(PUBLIC_INPUTS)
     pickle.loads(pickle.dumps(model)).publish(tmp_path / "first")
     model.set_params(epsilon=30.0, student=FailingStudent(error), n_teachers=20)
     with refused("student", value="FailingStudent", rule="the release is paid and stays"):
-        model.fit(*data())
+        model.fit(INPUTS, LABELS, X_public=PUBLIC_INPUTS)
     assert model.release_ is not first_release
     assert model.epsilon_ == pytest.approx(epsilon_of_release(model), rel=1e-3)
     assert 29 < model.epsilon_ <= 30
@@ -74,7 +77,7 @@ def test_a_failed_student_leaves_the_price_of_the_new_release(
     assert model.spent_epsilon_ == Ledger.stored(tmp_path / "ledger").spent_epsilon
     assert "epsilon <= 30.0" in repr(model)
     assert "no student was fitted to this release" in repr(model)
-    np.testing.assert_array_equal(model.predict(data()[2]), predicted)
+    np.testing.assert_array_equal(model.predict(PUBLIC_INPUTS), predicted)
     with refused("student_", value="ReleasedModel"):
         model.publish(tmp_path / "release")
     assert not (tmp_path / "release").exists()
@@ -84,7 +87,7 @@ def test_the_first_fit_whose_student_fails_reports_its_price() -> None:
     """The student of the first fit fails. The report and the repr state the price that was paid."""
     model = PATEClassifier(epsilon=30.0, student=FailingStudent(KeyError), n_teachers=20)
     with refused("student", value="FailingStudent"):
-        model.fit(*data())
+        model.fit(INPUTS, LABELS, X_public=PUBLIC_INPUTS)
     assert model.report().epsilon == 30.0
     assert "no student was fitted to this release" in repr(model)
     assert not hasattr(model, "student_")
@@ -94,7 +97,7 @@ def test_an_interrupted_student_leaves_the_release_and_says_that_it_is_spent() -
     """Ctrl-C stops the training of the student. The release and its price stay, and the error has a note."""
     model = PATEClassifier(epsilon=30.0, student=FailingStudent(KeyboardInterrupt), n_teachers=20)
     with pytest.raises(KeyboardInterrupt) as caught:
-        model.fit(*data())
+        model.fit(INPUTS, LABELS, X_public=PUBLIC_INPUTS)
     assert "is spent: release_ is the release" in caught.value.__notes__[0]
     assert model.epsilon_ == pytest.approx(epsilon_of_release(model), rel=1e-3)
 
@@ -103,7 +106,7 @@ def test_an_interrupted_draw_says_that_its_price_is_spent(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Ctrl-C stops a draw after its charge. The note says that the price is spent; the model is the earlier one."""
-    model = fitted(tmp_path / "ledger")
+    model = fitted_classifier(ledger=tmp_path / "ledger")
     first_release = model.release_
 
     def interrupt(self: Any, votes: Any, rng: Any, record: Any) -> None:
@@ -114,7 +117,7 @@ def test_an_interrupted_draw_says_that_its_price_is_spent(
 
     monkeypatch.setattr(CenteredVotes, "release", interrupt)
     with pytest.raises(KeyboardInterrupt) as caught:
-        model.fit(*data())
+        model.fit(INPUTS, LABELS, X_public=PUBLIC_INPUTS)
     assert "is spent, and its release is lost" in caught.value.__notes__[0]
     assert model.release_ is first_release
     assert len(Ledger.stored(tmp_path / "ledger").entries) == 2
@@ -122,14 +125,15 @@ def test_an_interrupted_draw_says_that_its_price_is_spent(
 
 def test_a_fit_that_spends_nothing_leaves_the_model_whole() -> None:
     """A second fit on more features is refused before its charge. The classifier predicts as before."""
-    model = fitted()
-    before = model.predict(data()[2])
+    model = fitted_classifier()
+    before = model.predict(PUBLIC_INPUTS)
     attributes = dict(vars(model))
+    inputs, labels, public_inputs = labeled_data(num_features=5)
     with refused("n_teachers", value=601):
-        model.set_params(n_teachers=601).fit(*data(num_features=5))
+        model.set_params(n_teachers=601).fit(inputs, labels, X_public=public_inputs)
     model.set_params(n_teachers=None)
     assert vars(model) == attributes
-    np.testing.assert_array_equal(model.predict(data()[2]), before)
+    np.testing.assert_array_equal(model.predict(PUBLIC_INPUTS), before)
 
 
 @pytest.mark.slow
@@ -137,7 +141,7 @@ def test_a_fit_that_is_stopped_before_its_charge_is_no_release(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Ctrl-C stops the votes of a fit. The next fit on the same records is the first release, and the third repeats."""
-    inputs, targets, public = data()
+    inputs, targets, public = INPUTS, LABELS, PUBLIC_INPUTS
     inputs = inputs + 1e-3  # records of no other test
     with monkeypatch.context() as patch:
 

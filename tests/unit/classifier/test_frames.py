@@ -22,7 +22,7 @@ NUM_PRIVATE = 1500
 NUM_PUBLIC = 200
 
 
-def passengers(count: int = 2000) -> tuple[Any, np.ndarray]:
+def table_of_passengers(count: int = 2000) -> tuple[Any, np.ndarray]:
     """Returns a table like that of the Titanic, and whether each person survived.
 
     It has words, numbers and missing cells.
@@ -61,13 +61,13 @@ def pipeline() -> Pipeline:
     )
 
 
-def fitted(
-    estimator: Any, frame: Any, y: np.ndarray, student: Any = None, ledger: Any = None
+def fitted_classifier(
+    estimator: Any, frame: Any, labels: np.ndarray, student: Any = None, ledger: Any = None
 ) -> PATEClassifier:
     """Fits a classifier to the first rows of a frame, with the next rows as public samples."""
     model = PATEClassifier(estimator, student=student, ledger=ledger, n_teachers=30, epsilon=20.0)
     public = frame[NUM_PRIVATE : NUM_PRIVATE + NUM_PUBLIC]
-    return model.fit(frame[:NUM_PRIVATE], y[:NUM_PRIVATE], X_public=public)
+    return model.fit(frame[:NUM_PRIVATE], labels[:NUM_PRIVATE], X_public=public)
 
 
 @pytest.mark.slow
@@ -76,17 +76,17 @@ def test_a_column_transformer_finds_its_columns_and_a_boosted_tree_categories() 
 
     Both read missing cells, with accuracies above 80% and 75%.
     """
-    frame, survived = passengers()
+    frame, survived = table_of_passengers()
     held_out = slice(NUM_PRIVATE + NUM_PUBLIC, None)
-    model = fitted(pipeline(), frame, survived)
+    model = fitted_classifier(estimator=pipeline(), frame=frame, labels=survived)
     assert model.score(frame[held_out], survived[held_out]) > 0.8
     assert model.feature_names_in_.tolist() == frame.columns.tolist()
     assert model.n_features_in_ == 5
     frame = frame.astype({"sex": "category", "embarked": "category"})
-    model = fitted(
-        HistGradientBoostingClassifier(categorical_features="from_dtype", max_iter=5),
-        frame,
-        survived,
+    model = fitted_classifier(
+        estimator=HistGradientBoostingClassifier(categorical_features="from_dtype", max_iter=5),
+        frame=frame,
+        labels=survived,
     )
     assert model.score(frame[held_out], survived[held_out]) > 0.75
 
@@ -94,8 +94,10 @@ def test_a_column_transformer_finds_its_columns_and_a_boosted_tree_categories() 
 @pytest.mark.slow
 def test_names_are_checked_when_predicting() -> None:
     """A model of two columns refuses frames with other columns or another order."""
-    frame, survived = passengers()
-    model = fitted(LogisticRegression(), frame[["pclass", "fare"]], survived)
+    frame, survived = table_of_passengers()
+    model = fitted_classifier(
+        estimator=LogisticRegression(), frame=frame[["pclass", "fare"]], labels=survived
+    )
     for changed in (frame[["fare", "pclass"]], frame[["pclass"]], frame[["pclass", "age"]]):
         with pytest.raises(ValueError, match="feature names should match"):
             model.predict(changed)
@@ -107,12 +109,21 @@ def test_an_estimator_without_support_for_words_is_refused_before_the_charge(
     tmp_path: Any,
 ) -> None:
     """A teacher or student that cannot read words is refused under its name. The ledger stays empty."""
-    frame, survived = passengers()
+    frame, survived = table_of_passengers()
     with refused("estimator", value="LogisticRegression"):
-        fitted(LogisticRegression(), frame, survived, ledger=tmp_path / "ledger.db")
+        fitted_classifier(
+            estimator=LogisticRegression(),
+            frame=frame,
+            labels=survived,
+            ledger=tmp_path / "ledger.db",
+        )
     with refused("student", value="LogisticRegression"):
-        fitted(
-            pipeline(), frame, survived, student=LogisticRegression(), ledger=tmp_path / "ledger.db"
+        fitted_classifier(
+            estimator=pipeline(),
+            frame=frame,
+            labels=survived,
+            student=LogisticRegression(),
+            ledger=tmp_path / "ledger.db",
         )
     path = tmp_path / "ledger.db"
     assert not path.exists() or not Ledger.stored(path).entries
@@ -123,7 +134,7 @@ def test_inputs_that_do_not_match_are_refused_in_one_line() -> None:
 
     Repeated columns and infinity are refused too.
     """
-    frame, survived = passengers(count=60)
+    frame, survived = table_of_passengers(count=60)
     model = PATEClassifier(estimator=pipeline(), n_teachers=2, allow_useless=True)
     with refused("X_public", value="ndarray"):
         model.fit(frame, survived, X_public=np.zeros((5, 5)))

@@ -59,13 +59,13 @@ def test_a_fit_leaves_missing_labels_out() -> None:
     """With 30% of the labels the fit predicts nearly as well as with all, and better than with 0 for missing ones."""
     rows = slice(0, 2000)
 
-    def accuracy(labels: Any) -> float:
+    def accuracy_of_fit(training_labels: Any) -> float:
         model = PATEClassifier(epsilon=3.0, random_state=0)
-        model.fit(INPUTS[rows], labels[rows], X_public=INPUTS[2000:2400])
+        model.fit(INPUTS[rows], training_labels[rows], X_public=INPUTS[2000:2400])
         return float((model.predict(INPUTS[2400:]) == LABELS[2400:]).mean())
 
-    with_gaps = accuracy(np.ma.masked_invalid(GAPS))
-    assert with_gaps > 0.85 and with_gaps > accuracy(LABELS & KNOWN) + 0.05
+    with_gaps = accuracy_of_fit(training_labels=np.ma.masked_invalid(GAPS))
+    assert with_gaps > 0.85 and with_gaps > accuracy_of_fit(training_labels=LABELS & KNOWN) + 0.05
 
 
 @pytest.mark.slow

@@ -35,13 +35,13 @@ WORDS = np.array(["cough", "fever", "rash", "pain", "sleep", "sugar", "heart", "
 pytestmark = pytest.mark.filterwarnings("ignore::pate.classifier.RepeatedRelease")
 
 
-def arrays(num_rows: int = 3000) -> tuple[np.ndarray, np.ndarray]:
+def inputs_and_labels(num_rows: int = 3000) -> tuple[np.ndarray, np.ndarray]:
     """Returns inputs of four columns, and three labels, each the sign of a column."""
     inputs = np.random.default_rng(0).standard_normal((num_rows, 4))
     return inputs, (inputs[:, :3] > 0).astype(int)
 
 
-def patients(num_rows: int = 4000) -> tuple[pd.DataFrame, pd.DataFrame]:
+def table_of_patients(num_rows: int = 4000) -> tuple[pd.DataFrame, pd.DataFrame]:
     """Returns a table of a number with gaps, a word, a code, a date and a text, and labels that depend on its cells."""
     rng = np.random.default_rng(3)
     topics = rng.integers(0, len(WORDS), size=(num_rows, 4))
@@ -69,7 +69,7 @@ def patients(num_rows: int = 4000) -> tuple[pd.DataFrame, pd.DataFrame]:
 
 def fitted_to_patients(**parameters: Any) -> tuple[PATEClassifier, pd.DataFrame, pd.DataFrame]:
     """Fits a classifier to the table of patients; returns it with unseen rows and their labels."""
-    frame, labels = patients()
+    frame, labels = table_of_patients()
     public = slice(NUM_PRIVATE, NUM_PRIVATE + NUM_PUBLIC)
     model = PATEClassifier(**({"epsilon": 4.0} | parameters))
     model.fit(frame[:NUM_PRIVATE], labels[:NUM_PRIVATE], X_public=frame[public])
@@ -82,7 +82,7 @@ def test_one_epsilon_pays_for_votes_of_all_groups() -> None:
 
     Predictions of three labels are over 90% right.
     """
-    inputs, labels = arrays()
+    inputs, labels = inputs_and_labels()
     model = PATEClassifier(epsilon=1.0).fit(
         inputs[:2000], labels[:2000], X_public=inputs[2000:2200]
     )
@@ -108,7 +108,7 @@ def test_one_epsilon_pays_for_votes_of_all_groups() -> None:
 )
 def test_a_part_of_an_ensemble_means_teachers_that_are_estimators(part: dict[str, Any]) -> None:
     """An estimator, an aggregator or a student is given: the fit then trains estimators as teachers."""
-    inputs, labels = arrays()
+    inputs, labels = inputs_and_labels()
     model = PATEClassifier(epsilon=30.0, n_queries=20, allow_useless=True, **part)
     model.fit(inputs[:2000], labels[:2000], X_public=inputs[2000:2200])
     assert isinstance(model.student_, LabelModel)
@@ -118,7 +118,7 @@ def test_a_part_of_an_ensemble_means_teachers_that_are_estimators(part: dict[str
 @pytest.mark.slow
 def test_the_number_of_teachers_may_be_smaller_than_that_of_groups() -> None:
     """2,000 records are divided among 400 teachers, with over 80% right. More teachers than records are refused."""
-    inputs, labels = arrays()
+    inputs, labels = inputs_and_labels()
     model = PATEClassifier(n_teachers=400, epsilon=8.0)
     model.fit(inputs[:2000], labels[:2000], X_public=inputs[2000:2200])
     assert (model.predict(inputs[2200:]) == labels[2200:]).mean() > 0.8
@@ -130,7 +130,7 @@ def test_the_number_of_teachers_may_be_smaller_than_that_of_groups() -> None:
 @pytest.mark.filterwarnings("ignore::pate.classifier.SeededNoise")
 def test_a_sparse_matrix_gives_the_release_of_a_dense_one() -> None:
     """At a seed, sparse inputs give the scores and predictions of dense inputs."""
-    inputs, labels = arrays()
+    inputs, labels = inputs_and_labels()
     model = PATEClassifier(epsilon=2.0, random_state=0)
     private, public = inputs[:2000], inputs[2000:2200]
     dense = clone(model).fit(private, labels[:2000], X_public=public, groups=np.arange(2000))
@@ -146,7 +146,7 @@ def test_a_sparse_matrix_gives_the_release_of_a_dense_one() -> None:
 
 def test_a_release_that_noise_would_drown_is_refused_before_the_charge(tmp_path: Any) -> None:
     """60 records at epsilon 0.1 are refused, with a larger epsilon as the remedy. No ledger is made."""
-    inputs, labels = arrays()
+    inputs, labels = inputs_and_labels()
     small = PATEClassifier(epsilon=0.1, ledger=tmp_path / "ledger.db")
     with refused(
         "target_epsilon", value=0.1, remedies=("target_epsilon",), waiver="allow_useless"
@@ -171,7 +171,7 @@ def test_a_release_that_noise_would_drown_is_refused_before_the_charge(tmp_path:
 def test_what_the_votes_of_groups_cannot_do_is_refused_before_the_charge(
     parameters: dict[str, Any], refusal: Refusal, tmp_path: Path
 ) -> None:
-    inputs, labels = arrays()
+    inputs, labels = inputs_and_labels()
     settings = {name: value for name, value in parameters.items() if name != "public"}
     public = parameters.get("public", inputs[2000:2050])
     model = PATEClassifier(ledger=tmp_path / "ledger.db", **settings)
@@ -205,20 +205,20 @@ def test_only_classes_that_are_read_from_private_labels_warn() -> None:
 
     Given classes, booleans and bits do not warn.
     """
-    inputs, labels = arrays()
+    inputs, labels = inputs_and_labels()
     vector = labels[:2000, 0]
 
-    def fit(y: Any, **parameters: Any) -> PATEClassifier:
+    def fit_to_labels(training_labels: Any, **parameters: Any) -> PATEClassifier:
         model = PATEClassifier(epsilon=2.0, **parameters)
-        return model.fit(inputs[:2000], y, X_public=inputs[2000:2200])
+        return model.fit(inputs[:2000], training_labels, X_public=inputs[2000:2200])
 
     with pytest.warns(ClassesFromLabels, match=r"set of classes was read from the private y"):
-        fit(vector)
+        fit_to_labels(training_labels=vector)
     with pytest.warns(ClassesFromLabels, match=r"set of words was read"):
-        fit([{"flu"} if bit else set() for bit in vector])
-    assert fit(vector, classes=[0, 1]).classes_.tolist() == [0, 1]
-    assert fit(vector == 1).classes_.tolist() == [False, True]
-    fit(labels[:2000])
+        fit_to_labels(training_labels=[{"flu"} if bit else set() for bit in vector])
+    assert fit_to_labels(training_labels=vector, classes=[0, 1]).classes_.tolist() == [0, 1]
+    assert fit_to_labels(training_labels=vector == 1).classes_.tolist() == [False, True]
+    fit_to_labels(training_labels=labels[:2000])
 
 
 @pytest.mark.slow
@@ -239,7 +239,7 @@ def test_a_table_needs_no_pipeline() -> None:
 @pytest.mark.slow
 def test_the_schema_of_a_table_is_that_of_its_public_rows() -> None:
     """The kinds of the columns, and the range of ages, are those of the public rows."""
-    frame, _ = patients()
+    frame, _ = table_of_patients()
     model, _, _ = fitted_to_patients()
     public = frame[NUM_PRIVATE : NUM_PRIVATE + NUM_PUBLIC]
     schema = model._schema
@@ -265,7 +265,7 @@ def test_a_table_of_another_library_gives_the_release_of_a_dataframe() -> None:
     They are read by Arrow's PyCapsule interface, which DataFrames of polars have as well.
     """
     pyarrow = pytest.importorskip("pyarrow")
-    frame, labels = patients()
+    frame, labels = table_of_patients()
     public = slice(NUM_PRIVATE, NUM_PRIVATE + NUM_PUBLIC)
     model, _, _ = fitted_to_patients(random_state=0)
     other = PATEClassifier(epsilon=4.0, random_state=0).fit(
@@ -292,7 +292,7 @@ def test_a_table_of_another_library_gives_the_release_of_a_dataframe() -> None:
     ids=["lists", "names of records"],
 )
 def test_columns_that_are_no_features_are_refused(cells: list[Any], refusal: Refusal) -> None:
-    inputs, labels = arrays(480)
+    inputs, labels = inputs_and_labels(num_rows=480)
     frame = pd.DataFrame({"number": inputs[:, 0], "other": cells})
     with refusal:
         PATEClassifier().fit(frame[:300], labels[:300], X_public=frame[300:])
@@ -301,7 +301,7 @@ def test_columns_that_are_no_features_are_refused(cells: list[Any], refusal: Ref
 @pytest.mark.slow
 def test_a_fitted_classifier_holds_no_private_record() -> None:
     """With twice the private records, the size of the pickle changes by less than 500 bytes."""
-    inputs, labels = arrays()
+    inputs, labels = inputs_and_labels()
     sizes = [
         len(
             pickle.dumps(
@@ -318,7 +318,7 @@ def test_a_fitted_classifier_holds_no_private_record() -> None:
 @pytest.mark.slow
 def test_equal_rows_of_a_table_of_few_words_are_no_copies() -> None:
     """A table of two columns with few words has many equal rows. The fit does not warn of shared rows."""
-    frame, labels = patients()
+    frame, labels = table_of_patients()
     frame = frame[["ward", "code"]]
     PATEClassifier(epsilon=4.0).fit(
         frame[:NUM_PRIVATE],
@@ -333,7 +333,7 @@ def test_a_table_is_read_as_pate_train_reads_its_files(tmp_path: Path) -> None:
 
     There, `data.text` names the column of texts, and `data.category` that of codes.
     """
-    frame, labels = patients()
+    frame, labels = table_of_patients()
     stops = {
         "private": slice(0, NUM_PRIVATE),
         "public": slice(NUM_PRIVATE, NUM_PRIVATE + NUM_PUBLIC),
@@ -358,7 +358,7 @@ def test_a_table_is_read_as_pate_train_reads_its_files(tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_a_cell_of_another_kind_is_refused_without_being_shown(tmp_path: Any) -> None:
     """A private cell of a number has a word. The column is refused, the word is not shown, and nothing is charged."""
-    frame, labels = patients()
+    frame, labels = table_of_patients()
     frame["age"] = frame["age"].astype(object)
     frame.loc[7, "age"] = "alice"
     model = PATEClassifier(epsilon=4.0, ledger=tmp_path / "ledger.db")
@@ -378,7 +378,7 @@ def test_a_cell_of_another_kind_is_refused_without_being_shown(tmp_path: Any) ->
 )
 def test_a_public_column_that_cannot_be_read_is_refused(column: str, cells: str | None) -> None:
     """A public column is empty, has numbers with commas or dates with dots. It is refused under its name."""
-    frame, labels = patients()
+    frame, labels = table_of_patients()
     frame[column] = pd.Series([cells] * len(frame), dtype=object)
     with refused(f"X_public.{column}", value="no cell" if cells is None else ANY):
         PATEClassifier().fit(
@@ -408,7 +408,7 @@ def test_new_words_in_a_table_warn() -> None:
 @pytest.mark.slow
 def test_a_private_column_that_public_rows_do_not_explain_warns() -> None:
     """A private column has only words that no public row has. The fit warns with its name."""
-    frame, labels = patients()
+    frame, labels = table_of_patients()
     private = frame[:NUM_PRIVATE].assign(ward="z")
     with pytest.warns(DoubtfulPlan, match=r"^X\.ward: every cell is missing, or no word"):
         PATEClassifier(epsilon=4.0).fit(private, labels[:NUM_PRIVATE], X_public=frame[NUM_PRIVATE:])
@@ -424,7 +424,7 @@ def test_cells_in_another_notation_than_in_the_fit_are_refused() -> None:
 
 def test_columns_of_an_array_with_very_different_ranges_warn() -> None:
     """One public column is about 30 times as wide as the other columns. The fit warns."""
-    inputs, labels = arrays()
+    inputs, labels = inputs_and_labels()
     inputs[:, 3] *= 30
     with pytest.warns(DoubtfulPlan, match="widest column of the public inputs is 2. times"):
         PATEClassifier(epsilon=2.0).fit(inputs[:2000], labels[:2000], X_public=inputs[2000:2200])
@@ -432,7 +432,7 @@ def test_columns_of_an_array_with_very_different_ranges_warn() -> None:
 
 def test_a_clone_without_groups_warns() -> None:
     """A fit of a clone without groups warns."""
-    inputs, labels = arrays()
+    inputs, labels = inputs_and_labels()
     with pytest.warns(UngroupedFit):
         clone(PATEClassifier(epsilon=2.0)).fit(
             inputs[:2000], labels[:2000], X_public=inputs[2000:2200]
@@ -497,7 +497,7 @@ def test_a_published_model_of_classes_predicts_one_class(tmp_path: Path) -> None
 @pytest.mark.slow
 def test_a_folder_with_files_is_no_place_to_publish(tmp_path: Path) -> None:
     """A second `publish` into the same folder is refused, and so is a classifier that is not fitted."""
-    inputs, labels = arrays()
+    inputs, labels = inputs_and_labels()
     model = PATEClassifier(epsilon=2.0).fit(
         inputs[:2000], labels[:2000], X_public=inputs[2000:2200]
     )
@@ -512,7 +512,7 @@ def test_a_folder_with_files_is_no_place_to_publish(tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_an_estimator_is_not_published_but_its_price_is_reported(tmp_path: Path) -> None:
     """A fit with estimators cannot be published. Its report states epsilon, mechanism and unit."""
-    inputs, labels = arrays()
+    inputs, labels = inputs_and_labels()
     model = PATEClassifier(estimator=RidgeClassifier(), epsilon=8.0, allow_useless=True)
     model.fit(inputs[:2000], labels[:2000], X_public=inputs[2000:2200])
     with refused("estimator", value="RidgeClassifier"):
@@ -529,7 +529,7 @@ def test_no_file_of_a_published_fit_has_the_seed_or_the_path_of_the_ledger(tmp_p
 
     No file has the seed or the path; the report says that noise was seeded.
     """
-    inputs, labels = arrays()
+    inputs, labels = inputs_and_labels()
     model = PATEClassifier(epsilon=2.0, random_state=20231107, ledger=tmp_path / "ledger.db")
     with pytest.warns(SeededNoise):
         model.fit(inputs[:2000], labels[:2000], X_public=inputs[2000:2200])

@@ -21,13 +21,13 @@ LABELS = (INPUTS[["a", "b"]] > 4).astype(int)
 
 
 def with_gaps(frame: Any, dtype: str) -> Any:
-    """Returns a frame of this dtype whose first column is missing in every seventh row."""
+    """Returns `frame` with the dtype `dtype`; its first column is missing in every seventh row."""
     frame = frame.astype(dtype)
     frame.iloc[::7, 0] = np.nan if dtype == "float64" else pd.NA
     return frame
 
 
-def predicted(dtype: str) -> np.ndarray:
+def predictions_of_dtype(dtype: str) -> np.ndarray:
     """Returns the predictions of a seeded fit on inputs of this dtype with missing cells."""
     model = PATEClassifier(
         estimator=DecisionTreeClassifier(), n_teachers=10, epsilon=30.0, random_state=0
@@ -44,7 +44,9 @@ def predicted(dtype: str) -> np.ndarray:
 @pytest.mark.filterwarnings("ignore:.*rows of X_public are rows of X", "ignore:random_state")
 def test_nullable_columns_with_gaps_are_floats_with_gaps() -> None:
     """Columns of Int64 with missing cells give the predictions of float64 with NaN, to the bit."""
-    assert np.array_equal(predicted("Int64"), predicted("float64"))
+    assert np.array_equal(
+        predictions_of_dtype(dtype="Int64"), predictions_of_dtype(dtype="float64")
+    )
 
 
 @pytest.mark.parametrize("dtype", ["Int8", "Int64", "Float64", "int64[pyarrow]", "double[pyarrow]"])

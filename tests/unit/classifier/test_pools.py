@@ -116,7 +116,7 @@ def test_pools_that_cannot_be_cut_are_refused(
         Pools.cut(inputs=INPUTS, targets=TARGETS, groups=groups, public=None, fraction=fraction)
 
 
-def _private_person_with(num_rows: int) -> Pools:
+def pools_with_private_person(num_rows: int) -> Pools:
     """Returns the pools of 100 people with 10 rows each, except the private person 8, who has `num_rows` rows.
 
     The input of a row is the number of its person.
@@ -134,7 +134,7 @@ def _private_person_with(num_rows: int) -> Pools:
 @pytest.mark.parametrize("num_rows", [1, 8, 10, 300])
 def test_the_number_of_public_rows_does_not_depend_on_private_rows(num_rows: int) -> None:
     """One private person has 1 to 300 rows. The public rows are always those of the last 30 people."""
-    pools = _private_person_with(num_rows)
+    pools = pools_with_private_person(num_rows=num_rows)
     assert pools.public[:, 0].tolist() == np.repeat(np.arange(70, 100), 10).tolist()
     assert len(pools.inputs) == 690 + num_rows
 

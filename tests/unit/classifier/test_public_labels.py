@@ -19,7 +19,7 @@ from tests.refusals import ANY, refused
 pytestmark = pytest.mark.filterwarnings("ignore::pate.classifier.RepeatedRelease")
 
 
-def arrays(num_rows: int = 1200) -> tuple[np.ndarray, np.ndarray]:
+def inputs_and_labels(num_rows: int = 1200) -> tuple[np.ndarray, np.ndarray]:
     """Returns inputs of six columns, and three labels, each the sign of a column with noise."""
     rng = np.random.default_rng(0)
     inputs = rng.standard_normal((num_rows, 6))
@@ -27,9 +27,9 @@ def arrays(num_rows: int = 1200) -> tuple[np.ndarray, np.ndarray]:
     return inputs, (inputs[:, :3] + noise > 0).astype(int)
 
 
-def fitted(y_public: Any, epsilon: float = 0.4) -> float:
+def mean_roc_area(y_public: Any, epsilon: float = 0.4) -> float:
     """Returns the mean area under the ROC curves of a fit to 400 private records beside 400 public samples."""
-    inputs, labels = arrays()
+    inputs, labels = inputs_and_labels()
     model = PATEClassifier(epsilon=epsilon, allow_useless=True, random_state=0)
     model.fit(inputs[:400], labels[:400], X_public=inputs[400:800], y_public=y_public)
     return float(roc_auc_score(labels[800:], model.predict_proba(inputs[800:])))
@@ -40,16 +40,16 @@ def fitted(y_public: Any, epsilon: float = 0.4) -> float:
 @pytest.mark.filterwarnings("ignore::pate.classifier.DoubtfulPlan")
 def test_labels_of_public_samples_help_at_a_small_epsilon() -> None:
     """At an epsilon that teaches nothing, 200 labeled public samples give an area of over 0.8."""
-    _, labels = arrays()
+    _, labels = inputs_and_labels()
     with_gaps = labels[400:600].astype(float)
     with_gaps[::7, 1] = np.nan
-    assert fitted(y_public=None) + 0.03 < fitted(y_public=with_gaps) > 0.85
+    assert mean_roc_area(y_public=None) + 0.03 < mean_roc_area(y_public=with_gaps) > 0.85
 
 
 @pytest.mark.slow
 def test_a_publication_names_the_number_of_public_labels(tmp_path: Path) -> None:
     """config.yaml, privacy.json and the card of a published fit say how many public samples had labels."""
-    inputs, labels = arrays()
+    inputs, labels = inputs_and_labels()
     model = PATEClassifier(epsilon=2.0, allow_useless=True)
     model.fit(inputs[:400], labels[:400], X_public=inputs[400:800], y_public=labels[400:500])
     model.publish(tmp_path / "release")
@@ -115,7 +115,7 @@ def test_public_labels_beside_estimators_or_a_fraction_are_refused(
     parameters: dict[str, Any], has_public: bool
 ) -> None:
     """Only the student of private groups can begin at labels, and only of samples that X_public holds."""
-    inputs, labels = arrays()
+    inputs, labels = inputs_and_labels()
     public = inputs[400:800] if has_public else None
     with refused("y_public", value="given"):
         PATEClassifier(epsilon=1.0, **parameters).fit(

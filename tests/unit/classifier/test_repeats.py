@@ -15,7 +15,7 @@ ROW = PrivacyUnit(words="one row")
 GROUP = PrivacyUnit(words="one value of groups, with all its rows", columns=("groups",))
 
 
-def counted(
+def count_and_epsilon_of_fits(
     rows: np.ndarray,
     epsilon: float,
     *,
@@ -25,11 +25,13 @@ def counted(
     adjacency: Adjacency = Adjacency.REPLACE_ONE,
 ) -> tuple[int, float]:
     """Records a fit on rows; returns the number of fits with records in common, and their total epsilon."""
-    past = remembered(rows, epsilon=epsilon, delta=delta, seed=seed, unit=unit, adjacency=adjacency)
+    past = remember_fit(
+        rows=rows, epsilon=epsilon, delta=delta, seed=seed, unit=unit, adjacency=adjacency
+    )
     return past.count, past.epsilon
 
 
-def remembered(
+def remember_fit(
     rows: np.ndarray,
     epsilon: float,
     *,
@@ -55,10 +57,10 @@ def remembered(
 
 def test_prices_of_fits_with_records_in_common_add_up() -> None:
     """Fits on overlapping rows are counted with their total epsilon. A fit on other rows counts alone."""
-    assert counted(ROWS[:100], epsilon=2.0) == (1, 2.0)
-    assert counted(ROWS[50:150], epsilon=3.0) == (2, 5.0)
-    assert counted(ROWS[200:300], epsilon=1.0) == (1, 1.0)
-    assert counted(ROWS[:300], epsilon=1.0) == (3, 6.0)
+    assert count_and_epsilon_of_fits(rows=ROWS[:100], epsilon=2.0) == (1, 2.0)
+    assert count_and_epsilon_of_fits(rows=ROWS[50:150], epsilon=3.0) == (2, 5.0)
+    assert count_and_epsilon_of_fits(rows=ROWS[200:300], epsilon=1.0) == (1, 1.0)
+    assert count_and_epsilon_of_fits(rows=ROWS[:300], epsilon=1.0) == (3, 6.0)
 
 
 @pytest.mark.parametrize("order", [slice(None), slice(None, None, -1)], ids=["same", "reversed"])
@@ -67,21 +69,21 @@ def test_a_fold_of_many_records_is_recognized(order: slice) -> None:
 
     Of each fit, 1,000 records are remembered; most of those of the fold are among those of all rows.
     """
-    counted(ROWS, epsilon=1.0)
-    assert counted(ROWS[1000:][order], epsilon=1.0) == (2, 2.0)
+    count_and_epsilon_of_fits(rows=ROWS, epsilon=1.0)
+    assert count_and_epsilon_of_fits(rows=ROWS[1000:][order], epsilon=1.0) == (2, 2.0)
 
 
 def test_the_sum_of_deltas_has_no_guarantee_from_one_on() -> None:
     """Fits on the same rows add up their deltas. From a sum of 1 on, the total epsilon is infinite."""
     rows = ROWS[300:400]
-    past = [remembered(rows, epsilon=1.0, delta=delta) for delta in (1e-6, 1e-5, 1.0)]
+    past = [remember_fit(rows=rows, epsilon=1.0, delta=delta) for delta in (1e-6, 1e-5, 1.0)]
     assert [fits.delta for fits in past] == pytest.approx([1e-6, 1.1e-5, 1.0])
     assert [fits.epsilon for fits in past] == [1.0, 2.0, math.inf]
 
 
 def test_a_repeated_record_in_one_fit_counts_once() -> None:
     """A fit on nine equal rows is one fit."""
-    assert counted(np.zeros((9, 2), np.float32), epsilon=1.0) == (1, 1.0)
+    assert count_and_epsilon_of_fits(rows=np.zeros((9, 2), np.float32), epsilon=1.0) == (1, 1.0)
 
 
 def test_fits_with_the_same_seed_have_no_total_price() -> None:
@@ -89,19 +91,21 @@ def test_fits_with_the_same_seed_have_no_total_price() -> None:
 
     The difference of their releases has no noise. Other seeds add up.
     """
-    assert counted(ROWS[:100], epsilon=2.0, seed=7) == (1, 2.0)
-    assert counted(ROWS[200:300], epsilon=2.0, seed=7) == (1, 2.0)
-    assert counted(ROWS[:100], epsilon=3.0, seed=8) == (2, 5.0)
-    assert counted(ROWS[50:150], epsilon=3.0, seed=7) == (3, math.inf)
-    assert counted(ROWS[:10], epsilon=1.0) == (3, 6.0)
+    assert count_and_epsilon_of_fits(rows=ROWS[:100], epsilon=2.0, seed=7) == (1, 2.0)
+    assert count_and_epsilon_of_fits(rows=ROWS[200:300], epsilon=2.0, seed=7) == (1, 2.0)
+    assert count_and_epsilon_of_fits(rows=ROWS[:100], epsilon=3.0, seed=8) == (2, 5.0)
+    assert count_and_epsilon_of_fits(rows=ROWS[50:150], epsilon=3.0, seed=7) == (3, math.inf)
+    assert count_and_epsilon_of_fits(rows=ROWS[:10], epsilon=1.0) == (3, 6.0)
 
 
 def test_prices_for_two_units_or_two_adjacencies_have_no_sum() -> None:
     """Fits with records in common, but with other units or adjacencies, have an infinite total epsilon."""
-    assert counted(ROWS[:100], epsilon=2.0) == (1, 2.0)
-    assert counted(ROWS[50:150], epsilon=3.0, unit=GROUP) == (2, math.inf)
-    assert counted(ROWS[:50], epsilon=3.0) == (2, 5.0)
-    assert counted(ROWS[:50], epsilon=1.0, adjacency=Adjacency.ADD_REMOVE) == (3, math.inf)
+    assert count_and_epsilon_of_fits(rows=ROWS[:100], epsilon=2.0) == (1, 2.0)
+    assert count_and_epsilon_of_fits(rows=ROWS[50:150], epsilon=3.0, unit=GROUP) == (2, math.inf)
+    assert count_and_epsilon_of_fits(rows=ROWS[:50], epsilon=3.0) == (2, 5.0)
+    assert count_and_epsilon_of_fits(
+        rows=ROWS[:50], epsilon=1.0, adjacency=Adjacency.ADD_REMOVE
+    ) == (3, math.inf)
 
 
 def test_the_warning_states_the_total_that_a_ledger_would() -> None:
@@ -133,4 +137,4 @@ def test_a_fit_that_is_not_charged_is_not_remembered() -> None:
         adjacency=Adjacency.REPLACE_ONE,
     )
     assert planned_fit.dearest_fits().count == 1
-    assert counted(rows, epsilon=1.0) == (1, 1.0)
+    assert count_and_epsilon_of_fits(rows=rows, epsilon=1.0) == (1, 1.0)

@@ -22,7 +22,7 @@ def records() -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     return inputs[:700], inputs[:700, :2] > 0, inputs[700:]
 
 
-def searched(**changes: Any) -> PATESearch:
+def fitted_search(**changes: Any) -> PATESearch:
     """Returns a fitted search."""
     settings = {"epsilon": 6.0, "mean_fits": 3.0} | changes
     inputs, labels, public = records()
@@ -35,7 +35,7 @@ def searched(**changes: Any) -> PATESearch:
 def test_the_search_is_charged_as_one_tuned_release(tmp_path: Path) -> None:
     """The ledger has one charge, and the best fit states its epsilon and how it follows."""
     path = tmp_path / "ledger.db"
-    search = searched(ledger=path)
+    search = fitted_search(ledger=path)
     [charge] = pa.Ledger.stored(path).entries
     assert isinstance(charge.event, pa.TuningEvent)
     assert isinstance(charge.event.score, pa.ScoresEvent)
@@ -54,7 +54,7 @@ def test_the_best_fit_predicts_and_the_search_says_nothing() -> None:
     inputs, labels, _ = records()
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        search = searched(random_state=None)
+        search = fitted_search(random_state=None)
     assert (search.predict(inputs) == labels).mean() > 0.7
     assert search.predict_proba(inputs).shape == labels.shape
     assert {name for name in vars(search) if name.endswith("_")} == {
@@ -70,7 +70,7 @@ def test_a_search_beyond_the_cap_is_refused(tmp_path: Path) -> None:
     """A cap below the price refuses the search before anything is fitted or charged."""
     path = tmp_path / "ledger.db"
     with refused("max_epsilon", value=1.0):
-        searched(ledger=path, max_total_epsilon=1.0)
+        fitted_search(ledger=path, max_total_epsilon=1.0)
     assert not path.exists() or not pa.Ledger.stored(path).entries
 
 
@@ -91,7 +91,7 @@ def test_classes_that_are_read_from_labels_warn_once() -> None:
 def test_impossible_settings_are_refused(changes: dict[str, Any], name: str, value: float) -> None:
     """Shares and numbers out of range are refused by their names."""
     with refused(name, value=value):
-        searched(**changes)
+        fitted_search(**changes)
 
 
 def test_a_grid_of_one_setting_is_refused() -> None:

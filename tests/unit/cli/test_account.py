@@ -180,7 +180,7 @@ def test_files_that_do_not_fit_are_refused(quoted: Any, votes: str, tmp_path: Pa
             quoted(arguments=words)
 
 
-def ledger_of(path: Path, max_epsilon: float | None = None) -> SharedLedger:
+def write_shared_ledger(path: Path, max_epsilon: float | None = None) -> SharedLedger:
     """Creates a ledger with one release of a first data set and two of a second."""
     shared = SharedLedger(
         path, target_delta=1e-6, accountant=RdpAccountant, max_epsilon=max_epsilon
@@ -202,7 +202,7 @@ def test_remaining_budget_of_a_ledger_is_what_it_admits(
     quoted: Callable[..., dict[str, Any]], tmp_path: Path
 ) -> None:
     """The number and the epsilon of further releases that are stated for an account are what the account affords."""
-    shared = ledger_of(tmp_path / "ledger.db", max_epsilon=4.0)
+    shared = write_shared_ledger(path=tmp_path / "ledger.db", max_epsilon=4.0)
     quote = quoted(arguments=[*GAUSSIAN, f"ledger={shared.path}"])
     first, second = quote["accounts"]
     accounts = [
@@ -247,7 +247,7 @@ def test_a_ledger_gives_a_row_for_each_data_set(
     with refused("ledger", value=tmp_path / "none.db", rule="found no file"):
         run(arguments=[*GAUSSIAN, f"ledger={tmp_path / 'none.db'}"])
     assert not list(tmp_path.iterdir())
-    shared = ledger_of(tmp_path / "ledger.db")
+    shared = write_shared_ledger(path=tmp_path / "ledger.db")
     for word, known in (("target_delta=1e-07", "1e-06"), ("adjacency=add_remove", "replace_one")):
         with pytest.raises(InvalidValue, match=rf"^{word}: expected {known}, as ledger="):
             run(arguments=[*GAUSSIAN, f"ledger={shared.path}", word])
@@ -289,7 +289,7 @@ def test_ledger_is_listed_alone_or_quoted_with_an_aggregator(
 
     An empty ledger is listed too.
     """
-    shared = ledger_of(tmp_path / "ledger.db", max_epsilon=4.0)
+    shared = write_shared_ledger(path=tmp_path / "ledger.db", max_epsilon=4.0)
     (line,) = asked(arguments=[f"ledger={shared.path}", "format=json"]).splitlines()
     (first, second) = json.loads(line)["accounts"]
     assert list(first) == ["data", "spent_epsilon", "delta", "cap", *UNIT, "charges"]
@@ -370,7 +370,7 @@ def test_stability_test_that_no_gap_passes_has_a_row(
     assert "cheapest accountant" in page
 
 
-VOTES = np.random.default_rng(0).random((50, 20, 6)) < 0.3
+TEACHER_VOTES = np.random.default_rng(0).random((50, 20, 6)) < 0.3
 
 
 @pytest.fixture
@@ -395,7 +395,9 @@ def test_prices_and_claims_of_a_vote_file(audited: Callable[..., str]) -> None:
     It states which noise was given and which assumed.
     """
     arguments = ["aggregator=clipped_votes", "vote_clip=2", "noise_std=10", "accountant=rdp"]
-    answer = json.loads(audited(VOTES, arguments=[*arguments, "format=json"]).splitlines()[-1])
+    answer = json.loads(
+        audited(TEACHER_VOTES, arguments=[*arguments, "format=json"]).splitlines()[-1]
+    )
     assert {"epsilon", "delta", "adjacency", "accountant", "paper_epsilon"} <= answer.keys()
     findings = {each["aggregator"]: each for each in answer["findings"]}
     assert next(iter(findings)) == answer["aggregator"] == "clipped_votes"
@@ -406,12 +408,12 @@ def test_prices_and_claims_of_a_vote_file(audited: Callable[..., str]) -> None:
     }  # of what was given
     assert answer["epsilon"] == findings["clipped_votes"]["epsilon"]["replace_one"]
     removed = json.loads(
-        audited(VOTES, arguments=[*arguments, "format=json", "adjacency=add_remove"])
+        audited(TEACHER_VOTES, arguments=[*arguments, "format=json", "adjacency=add_remove"])
     )
     assert (
         removed["epsilon"] == findings["clipped_votes"]["epsilon"]["add_remove"] < answer["epsilon"]
     )
-    page = audited(VOTES, arguments=arguments)
+    page = audited(TEACHER_VOTES, arguments=arguments)
     assert "teacher_votes: 50 teachers, 20 queries, 6 labels" in page
     assert "(given)" in page and "(assumed)" not in page
     assert "priced once these are given: screening_std=, threshold_share=" in page
@@ -432,9 +434,9 @@ def test_audit_without_noise_is_infinite_and_histogram_needs_num_teachers(
     assert (answer["layout"], answer["epsilon"], answer["paper_epsilon"]) == ("classes", "inf", 0.0)
     assert "infinite" in audited(votes, arguments=["noise_std=0"])
     with refused("num_teachers", value=None):
-        audited(VOTES.sum(axis=0))
+        audited(TEACHER_VOTES.sum(axis=0))
     assert "histogram: 50 teachers" in audited(
-        VOTES.sum(axis=0), arguments=["num_teachers=50", "accountant=rdp"]
+        TEACHER_VOTES.sum(axis=0), arguments=["num_teachers=50", "accountant=rdp"]
     )
 
 
@@ -450,6 +452,6 @@ def test_mistakes_are_refused_in_one_line(audited: Callable[..., str], composed:
         ("aggregator=gnmax", "expected one that releases several labels"),
     ):
         with pytest.raises(InvalidValue, match=f"^{override}: {rule}"):
-            audited(VOTES, arguments=[override])
+            audited(TEACHER_VOTES, arguments=[override])
     with refused("votes", value="???"):
         audit(config=composed(command="audit"))

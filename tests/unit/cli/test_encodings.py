@@ -17,12 +17,12 @@ from pate.report.console import PlainConsole, print_lines, print_page
 codecs.register_error(_PLAIN_LETTERS, plain_letters)
 
 
-def output(encoding: str) -> io.TextIOWrapper:
+def stream_of_encoding(encoding: str) -> io.TextIOWrapper:
     """Returns a stream of this encoding that replaces letters as the commands do."""
     return io.TextIOWrapper(io.BytesIO(), encoding, errors=_PLAIN_LETTERS, write_through=True)
 
 
-def written(stream: Any) -> bytes:
+def written_bytes(stream: Any) -> bytes:
     """Returns the bytes that were written to a stream."""
     content: bytes = stream.buffer.getvalue()
     return content
@@ -39,9 +39,9 @@ def written(stream: Any) -> bytes:
 )
 def test_letters_missing_in_an_encoding_are_replaced(encoding: str, content: bytes) -> None:
     """Text with foreign letters is written in an encoding. Letters that it lacks become similar ones or escapes."""
-    stream = output(encoding)
+    stream = stream_of_encoding(encoding)
     stream.write("Grüße … 3 ± 1 日")
-    assert written(stream) == content
+    assert written_bytes(stream) == content
 
 
 @pytest.mark.parametrize("encoding", ["ascii", "latin-1", "cp1252", "koi8-r"])
@@ -49,7 +49,7 @@ def test_tables_and_bars_are_printed_in_any_encoding(
     encoding: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Pages, bars and lines with foreign letters are printed in an encoding without them, and no error is raised."""
-    stream = output(encoding)
+    stream = stream_of_encoding(encoding)
     monkeypatch.setattr(sys, "stdout", stream)
     print_lines("Fieber … é 日")
     console = PlainConsole(file=stream, force_terminal=True, width=80)
@@ -69,7 +69,7 @@ def test_tables_and_bars_are_printed_in_any_encoding(
     with monitor.stage("Größe … 日", total=3) as advance:
         advance(1, "±")
     monitor.say("… 日")
-    assert rb"\u65e5" in written(stream)
+    assert rb"\u65e5" in written_bytes(stream)
 
 
 PROGRAM = """

@@ -28,14 +28,14 @@ except Stopped as stopped:
 LINE = "; the same command continues where it stopped\n"
 
 
-def ran(script: str) -> subprocess.CompletedProcess[str]:
+def result_of_script(script: str) -> subprocess.CompletedProcess[str]:
     """Runs a script in a new Python process, and returns the result."""
     return subprocess.run(
         [sys.executable, "-c", script], capture_output=True, text=True, check=False, timeout=60
     )
 
 
-def started(
+def started_process(
     setup: str = "pass", work: str = "time.sleep(0.1)", ending: str = "pass"
 ) -> subprocess.Popen[str]:
     """Starts a process that works until a signal, and returns it once it is ready.
@@ -57,7 +57,7 @@ def started(
 )
 def test_each_signal_prints_one_line_and_sets_the_code(number: signal.Signals, code: int) -> None:
     """SIGINT, SIGTERM and SIGHUP end a process with one line and the code 128 + signal."""
-    process = started()
+    process = started_process()
     process.send_signal(number)
     _, errors = process.communicate(timeout=60)
     reason = "interrupted" if number == signal.SIGINT else f"ended by {number.name}"
@@ -66,7 +66,7 @@ def test_each_signal_prints_one_line_and_sets_the_code(number: signal.Signals, c
 
 def test_second_signal_kills_the_process() -> None:
     """A process still ends after a first SIGTERM. The second one kills it."""
-    process = started(ending="print('ending', flush=True); time.sleep(60)")
+    process = started_process(ending="print('ending', flush=True); time.sleep(60)")
     process.send_signal(signal.SIGTERM)
     assert process.stdout is not None
     assert process.stdout.readline() == "ending\n"
@@ -91,7 +91,7 @@ def test_unresponsive_computation_is_killed_with_its_descendants(child: str) -> 
     # from here on nothing is raised outside of the try
     working = "    print('working', flush=True)"
     work = ("try:", working, "    while True: time.sleep(0.05)", "except KeyboardInterrupt: pass")
-    process = started(f"child = {child}", work="\n            ".join(work))
+    process = started_process(setup=f"child = {child}", work="\n            ".join(work))
     assert process.stdout is not None
     process.stdout.readline()
     sent = time.monotonic()
@@ -109,7 +109,7 @@ def test_ignored_signal_stays_ignored() -> None:
         "    os.kill(os.getpid(), signal.SIGHUP)",
         "print(signal.getsignal(signal.SIGTERM) is signal.SIG_DFL)",
     )
-    done = ran("\n".join(lines))
+    done = result_of_script(script="\n".join(lines))
     assert (done.returncode, done.stdout) == (0, "True\n"), done.stderr
 
 
@@ -139,7 +139,7 @@ def test_command_continues_if_a_thread_cannot_start(failing_start: str) -> None:
     Starting raises an error, or it starts no thread and raises nothing: `Thread.start` would wait for this thread
     forever.
     """
-    done = ran(WITHOUT_THREAD.format(failing_start=failing_start))
+    done = result_of_script(script=WITHOUT_THREAD.format(failing_start=failing_start))
     assert (done.returncode, done.stdout, done.stderr) == (
         143,
         f"went on\nended by SIGTERM{LINE}",
@@ -164,13 +164,14 @@ def test_errors_while_loading_a_command_print_one_line() -> None:
         *(f"raise {each}" for each in SHORTAGES),
         "try:\n  raise MemoryError\nfinally:\n  1 // 0",
     ):
-        done = ran(f"import pate.cli\n{raised}")
+        done = result_of_script(script=f"import pate.cli\n{raised}")
         assert (done.returncode, done.stderr.count("\n")) == (1, 1)
         assert done.stderr.endswith(
             "; the same command continues once there is more memory, and threads to start\n"
         )
     stopped, fault = (
-        ran(f"import pate.cli; raise {error}") for error in ("KeyboardInterrupt", "KeyError")
+        result_of_script(script=f"import pate.cli; raise {error}")
+        for error in ("KeyboardInterrupt", "KeyError")
     )
     assert stopped.returncode != 0 and stopped.stderr == "interrupted\n"
     assert fault.stderr.startswith("Traceback (most")

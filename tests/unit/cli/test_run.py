@@ -179,7 +179,7 @@ def test_reader_without_stages_is_loaded() -> None:
     assert load().digest() == DIGITS.load().digest()
 
 
-def config(folder: Path, num: int = 0, arguments: Sequence[str] = ()) -> Any:
+def hydra_config(folder: Path, num: int = 0, arguments: Sequence[str] = ()) -> Any:
     """Returns the part of Hydra's configuration that the table of a sweep reads."""
     of_job = {"job": {"num": num}, "overrides": {"task": list(arguments)}}
     return OmegaConf.create(
@@ -187,30 +187,34 @@ def config(folder: Path, num: int = 0, arguments: Sequence[str] = ()) -> Any:
     )
 
 
-def swept(
-    folder: Path, jobs: Sequence[tuple[str, dict[str, Any] | None]], folders: Sequence[Path] = ()
+def rows_of_sweep(
+    folder: Path,
+    results_by_overrides: Sequence[tuple[str, dict[str, Any] | None]],
+    folders_of_releases: Sequence[Path] = (),
 ) -> list[dict[str, str]]:
     """Runs a sweep of simulated jobs, and returns the rows of its sweep.csv.
 
     Args:
         folder: the folder of the sweep.
-        jobs: the overrides and the result of each job; None for a job that failed.
-        folders: the folders in which the first jobs worked.
+        results_by_overrides: the overrides and the result of each job; None as the result of a job that failed.
+        folders_of_releases: the folders of the first jobs, with what these jobs released.
     """
     table = SweepTable()
-    table.on_multirun_start(config(folder))
-    for num, place in enumerate(folders):
+    table.on_multirun_start(hydra_config(folder=folder))
+    for num, place in enumerate(folders_of_releases):
         enter_folder(sweep=folder, number=num, output_dir=place)
-    for num, (words, result) in enumerate(jobs):
+    for num, (words, job_result) in enumerate(results_by_overrides):
         job = JobReturn()
-        job.status = JobStatus.FAILED if result is None else JobStatus.COMPLETED
-        job.return_value = result
-        table.on_job_end(config(folder, num, arguments=words.split()), job_return=job)
-    table.on_multirun_end(config(folder))
+        job.status = JobStatus.FAILED if job_result is None else JobStatus.COMPLETED
+        job.return_value = job_result
+        table.on_job_end(
+            hydra_config(folder=folder, num=num, arguments=words.split()), job_return=job
+        )
+    table.on_multirun_end(hydra_config(folder=folder))
     return rows_of(folder / "sweep.csv")
 
 
-def result(score: float, epsilon: float = 8.004) -> dict[str, Any]:
+def job_result(score: float, epsilon: float = 8.004) -> dict[str, Any]:
     """Returns what a job of a sweep returns: its price, answers and mean average precision."""
     return {
         "epsilon": epsilon,
@@ -223,11 +227,11 @@ def result(score: float, epsilon: float = 8.004) -> dict[str, Any]:
 def test_sweep_table_sorts_runs_and_explains_refusals(tmp_path: Path, capsys: Any) -> None:
     """sweep.csv has the jobs in order, with notes. The printed table is sorted by score, with refusals below."""
     refused_row = {"note": "no [b]gap[/b]"}
-    rows = swept(
-        tmp_path,
-        jobs=[
-            ("aggregator=a seed=0", result(score=0.1)),
-            ("aggregator=b seed=0", result(score=0.27)),
+    rows = rows_of_sweep(
+        folder=tmp_path,
+        results_by_overrides=[
+            ("aggregator=a seed=0", job_result(score=0.1)),
+            ("aggregator=b seed=0", job_result(score=0.27)),
             ("aggregator=c seed=0", refused_row),
             ("aggregator=d seed=0", None),
         ],
@@ -245,12 +249,20 @@ def test_sweep_table_sorts_runs_and_explains_refusals(tmp_path: Path, capsys: An
 
 def test_new_sweep_forgets_the_jobs_of_an_earlier_one(tmp_path: Path, capsys: Any) -> None:
     """After a sweep of two jobs, a second sweep has its one job in the table."""
-    swept(
-        tmp_path,
-        jobs=[("seed=0", result(score=0.1)), ("seed=1", result(score=0.2, epsilon=float("inf")))],
+    rows_of_sweep(
+        folder=tmp_path,
+        results_by_overrides=[
+            ("seed=0", job_result(score=0.1)),
+            ("seed=1", job_result(score=0.2, epsilon=float("inf"))),
+        ],
     )
     assert "inf" in capsys.readouterr().out
-    assert len(swept(tmp_path, jobs=[("seed=2", result(score=0.3))])) == 1
+    assert (
+        len(
+            rows_of_sweep(folder=tmp_path, results_by_overrides=[("seed=2", job_result(score=0.3))])
+        )
+        == 1
+    )
 
 
 def test_refusal_of_a_job_is_printed_below_its_heading(tmp_path: Path, capsys: Any) -> None:
@@ -260,8 +272,10 @@ def test_refusal_of_a_job_is_printed_below_its_heading(tmp_path: Path, capsys: A
         job = JobReturn()
         job.status = JobStatus.COMPLETED
         job.return_value = note
-        table.on_job_start(config(tmp_path, num, arguments=[f"seed={num}"]))
-        table.on_job_end(config(tmp_path, num, arguments=[f"seed={num}"]), job_return=job)
+        table.on_job_start(hydra_config(folder=tmp_path, num=num, arguments=[f"seed={num}"]))
+        table.on_job_end(
+            hydra_config(folder=tmp_path, num=num, arguments=[f"seed={num}"]), job_return=job
+        )
     printed = "[1] seed=0 [2] seed=1 teachers=9: expected at most 3 [3] seed=2"
     assert capsys.readouterr().out.split() == printed.split()
 
@@ -271,10 +285,10 @@ def test_sweep_table_shows_names_baselines_and_cost(tmp_path: Path, capsys: Any)
     ends = {"all-records model": {"micro_f1": 0.7}, "best constant": {"micro_f1": 0.4}}
     row = {"delta": 1e-6, "data": "cases", "beside": ends}
     words = "experiment=first", "experiment=centered_votes"
-    swept(
-        tmp_path,
-        jobs=[
-            (each, result(score=0.2) | row | {"run": name})
+    rows_of_sweep(
+        folder=tmp_path,
+        results_by_overrides=[
+            (each, job_result(score=0.2) | row | {"run": name})
             for each, name in zip(words, "ab", strict=True)
         ],
     )
@@ -292,15 +306,16 @@ def test_releases_of_a_sweep_are_added_up_for_each_adjacency(tmp_path: Path, cap
     multiplier 4 equal one of 4 / sqrt(2), whose epsilon is 1.5436 at delta 1e-6.
     """
     gaussian = GaussianEvent(noise_multiplier=4.0)
-    folders = [paid(tmp_path / name, event=gaussian) for name in ("a", "b")]
+    folders = [write_paid_run(folder=tmp_path / name, event=gaussian) for name in ("a", "b")]
     folders += [
-        paid(tmp_path / name, event=gaussian, adjacency="add_remove") for name in ("c", "d")
+        write_paid_run(folder=tmp_path / name, event=gaussian, adjacency="add_remove")
+        for name in ("c", "d")
     ]
     failed: tuple[str, None] = ("seed=0", None)
-    swept(
-        tmp_path / "sweep",
-        jobs=[("seed=1", result(score=0.2)), failed, failed, failed],
-        folders=[*folders, folders[0]],
+    rows_of_sweep(
+        folder=tmp_path / "sweep",
+        results_by_overrides=[("seed=1", job_result(score=0.2)), failed, failed, failed],
+        folders_of_releases=[*folders, folders[0]],
     )
     text = " ".join(capsys.readouterr().out.split())
     total = "2 releases of one private data set cost together at most epsilon 1.55 at delta 1e-6"
@@ -318,13 +333,17 @@ def test_a_total_names_what_its_ledger_counts_in_all(tmp_path: Path, capsys: Any
     Three Gaussian releases of noise multiplier 4 equal one of 4 / sqrt(3), whose epsilon is 1.9254 at delta 1e-6.
     """
     gaussian = GaussianEvent(noise_multiplier=4.0)
-    folder = paid(tmp_path / "a", event=gaussian)
+    folder = write_paid_run(folder=tmp_path / "a", event=gaussian)
     run = (folder / "run.id").read_text().strip()
     unit = PrivacyUnit(words="one row")
     ledger = Ledger(folder / "ledger.db", target_delta=1e-6, data="records", unit=unit)
     for key in (f"{run}:redrawn", f"{'f' * 32}:release"):
         ledger.commit(key, gaussian, b"", ChargeNote(seed_name=""), adjacency=ledger.adjacency)
-    swept(tmp_path / "sweep", jobs=[("seed=1", result(score=0.2))], folders=[folder])
+    rows_of_sweep(
+        folder=tmp_path / "sweep",
+        results_by_overrides=[("seed=1", job_result(score=0.2))],
+        folders_of_releases=[folder],
+    )
     text = " ".join(capsys.readouterr().out.split())
     assert "2 releases of one private data set cost together at most epsilon 1.55" in text
     assert (
@@ -347,25 +366,37 @@ def test_releases_with_one_seed_have_no_total_epsilon(
     terms = (("replace_one", "records"), ("add_remove", "records"), ("replace_one", "other"))
     for number, (adjacency, data) in enumerate(terms):
         folders = [
-            paid(tmp_path / f"{number}a", event=GaussianEvent(noise_multiplier=4.0), seed=seeds[0])
+            write_paid_run(
+                folder=tmp_path / f"{number}a",
+                event=GaussianEvent(noise_multiplier=4.0),
+                seed=seeds[0],
+            )
         ]
         folders += [
-            paid(
-                tmp_path / f"{number}b",
+            write_paid_run(
+                folder=tmp_path / f"{number}b",
                 event=GaussianEvent(noise_multiplier=4.0),
                 seed=seeds[1],
                 adjacency=adjacency,
                 data=data,
             )
         ]
-        folders += [paid(tmp_path / f"{number}c", event=GaussianEvent(noise_multiplier=4.0))]
-        swept(tmp_path / "sweep", jobs=[("seed=0", result(score=0.2))], folders=folders)
+        folders += [
+            write_paid_run(
+                folder=tmp_path / f"{number}c", event=GaussianEvent(noise_multiplier=4.0)
+            )
+        ]
+        rows_of_sweep(
+            folder=tmp_path / "sweep",
+            results_by_overrides=[("seed=0", job_result(score=0.2))],
+            folders_of_releases=folders,
+        )
         text = " ".join(capsys.readouterr().out.split())
         assert ("no epsilon covers these releases together: two of them drew" in text) is are_shared
         assert ("together at most epsilon" in text) is not are_shared
 
 
-def paid(
+def write_paid_run(
     folder: Path,
     event: Event,
     *,
@@ -399,19 +430,19 @@ def paid(
 def test_shares_of_different_reference_scores_are_not_mixed(tmp_path: Path, capsys: Any) -> None:
     """Two runs of a sweep are measured by the all-records model, one by the true-label student.
 
-    The column `reached` shows the share of the first two, with a note. If all are measured by the student, it shows
-    these.
+    The column `reached` shows the share of the first two, with a note. If the student measures all runs, the column
+    shows their shares.
     """
 
-    def reached(share: float, ceiling: str) -> dict[str, Any]:
-        return result(score=0.2) | {"share_of_reachable": share, "ceiling": ceiling}
+    def result_with_share(share: float, ceiling: str) -> dict[str, Any]:
+        return job_result(score=0.2) | {"share_of_reachable": share, "ceiling": ceiling}
 
-    rows = swept(
-        tmp_path,
-        jobs=[
-            ("seed=0", reached(share=0.439, ceiling="all_records_model")),
-            ("seed=1", reached(share=1.109, ceiling="true_label_student")),
-            ("seed=2", reached(share=0.451, ceiling="all_records_model")),
+    rows = rows_of_sweep(
+        folder=tmp_path,
+        results_by_overrides=[
+            ("seed=0", result_with_share(share=0.439, ceiling="all_records_model")),
+            ("seed=1", result_with_share(share=1.109, ceiling="true_label_student")),
+            ("seed=2", result_with_share(share=0.451, ceiling="all_records_model")),
         ],
     )
     text = capsys.readouterr().out
@@ -424,13 +455,15 @@ def test_shares_of_different_reference_scores_are_not_mixed(tmp_path: Path, caps
         "true_label_student",
         "all_records_model",
     ]
-    by_student = reached(share=1.109, ceiling="true_label_student")
-    swept(tmp_path, jobs=[("seed=0", by_student), ("seed=1", by_student)])
+    by_student = result_with_share(share=1.109, ceiling="true_label_student")
+    rows_of_sweep(
+        folder=tmp_path, results_by_overrides=[("seed=0", by_student), ("seed=1", by_student)]
+    )
     text = capsys.readouterr().out
     assert text.count("110.9%") == 2 and "reached: 100%" not in text
 
 
-def listed(entries: Sequence[Any]) -> Any:
+def hydra_list(entries: Sequence[Any]) -> Any:
     """Returns a list as Hydra passes a list from the command line."""
     return OmegaConf.create(list(entries))
 
@@ -441,12 +474,12 @@ def test_comparison_settings_are_parsed() -> None:
     A number of seeds stands for 0, 1, ...
     """
     names = ("gaussian_votes", "gaussian_votes@2000", "centered_votes_400")
-    assert _names(aggregators=listed(names)) == names
+    assert _names(aggregators=hydra_list(entries=names)) == names
     assert _names(aggregators="peeling@7") == ("peeling@7",)
-    assert _numbers(name="epsilons", setting_value=listed([1, 0.5])) == (1.0, 0.5)
+    assert _numbers(name="epsilons", setting_value=hydra_list(entries=[1, 0.5])) == (1.0, 0.5)
     assert _numbers(name="epsilons", setting_value=3) == (3.0,)
     assert _seeds(setting_value=3) == (0, 1, 2)
-    assert _seeds(setting_value=listed([7, 5])) == (7, 5)
+    assert _seeds(setting_value=hydra_list(entries=[7, 5])) == (7, 5)
 
 
 def test_invalid_comparison_settings_are_refused() -> None:
@@ -456,17 +489,17 @@ def test_invalid_comparison_settings_are_refused() -> None:
     """
     for asked, refusal in (
         (
-            listed(["gausian_votes"]),
+            hydra_list(entries=["gausian_votes"]),
             refused("aggregators", value="gausian_votes", rule="did you mean gaussian_votes"),
         ),
-        (listed(["peeling@many"]), refused("aggregators", value="peeling@many")),
-        (listed(["peeling@"]), refused("aggregators", value="peeling@")),
+        (hydra_list(entries=["peeling@many"]), refused("aggregators", value="peeling@many")),
+        (hydra_list(entries=["peeling@"]), refused("aggregators", value="peeling@")),
         (
-            listed(["method:peeling"]),
+            hydra_list(entries=["method:peeling"]),
             refused("aggregators", value="method:peeling"),
         ),
-        (listed(["experiment:peeling"]), refused("aggregators", value="peeling")),
-        (listed([]), refused("aggregators", value="[]", rule="--help lists them")),
+        (hydra_list(entries=["experiment:peeling"]), refused("aggregators", value="peeling")),
+        (hydra_list(entries=[]), refused("aggregators", value="[]", rule="--help lists them")),
         (7, refused("aggregators", value=7)),
     ):
         with refusal:
@@ -477,8 +510,8 @@ def test_invalid_comparison_settings_are_refused() -> None:
     with refused("teacher.num_teachers", value=800):
         _require_used(part_arguments=words, entries=("peeling@7", "centered_votes"))
     with refused("epsilons", value="['little']"):
-        _numbers(name="epsilons", setting_value=listed(["little"]))
-    for wrong in (listed([1.5]), "five", True, None):
+        _numbers(name="epsilons", setting_value=hydra_list(entries=["little"]))
+    for wrong in (hydra_list(entries=[1.5]), "five", True, None):
         with refused("seeds", value=ANY, rule="a whole number >= 1"):
             _seeds(setting_value=wrong)
 

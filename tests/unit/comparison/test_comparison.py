@@ -39,7 +39,7 @@ CHECKED = NotPriorTopK(
 )  # fmt: skip
 
 
-def run(
+def run_comparison(
     folder: Path,
     methods: tuple[PATEMethod, ...] = (),
     *,
@@ -77,7 +77,7 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
         method(name="gnmax", aggregator=GNMax(noise_std=1.0)),
         method(name="checked", aggregator=CHECKED),
     )
-    run(folder, methods)
+    run_comparison(folder=folder, methods=methods)
     return folder
 
 
@@ -167,7 +167,13 @@ def test_centered_votes_of_teachers_without_bits_are_those_of_the_training_comma
         teacher=teacher,
         student=student,
     )
-    run(tmp_path / "compare", (centered,), seeds=(4, 5), ensemble_seed=4, epsilons=(3.0,))
+    run_comparison(
+        folder=tmp_path / "compare",
+        methods=(centered,),
+        seeds=(4, 5),
+        ensemble_seed=4,
+        epsilons=(3.0,),
+    )
     first, second = [
         item for item in read_runs(tmp_path / "compare" / "comparison.csv") if item.epsilon == 3
     ]
@@ -195,12 +201,12 @@ def test_a_second_call_trains_and_releases_nothing(
 
     A call with fewer epsilons and seeds returns the matching runs, and no file is rewritten.
     """
-    first = run(tmp_path)
+    first = run_comparison(folder=tmp_path)
     kept = {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*.json")}
     monkeypatch.setattr(StackedEngine, "train", None)
     monkeypatch.setattr(GaussianVotes, "draw", None)
-    assert run(tmp_path).runs == first.runs
-    assert run(tmp_path, epsilons=(50.0,), seeds=(1,)).runs == tuple(
+    assert run_comparison(folder=tmp_path).runs == first.runs
+    assert run_comparison(folder=tmp_path, epsilons=(50.0,), seeds=(1,)).runs == tuple(
         item for item in first.runs if item.is_baseline or (item.epsilon, item.seed) == (50.0, 1)
     )
     assert {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*.json")} == kept
@@ -210,7 +216,7 @@ def test_a_stopped_comparison_continues(tmp_path: Path, monkeypatch: pytest.Monk
     """The fifth write of a comparison is interrupted; a second call finishes with the same table as
     a comparison without interruption.
     """
-    whole = run(tmp_path / "whole")
+    whole = run_comparison(folder=tmp_path / "whole")
     write = Trial.write
     count = 0
 
@@ -223,9 +229,9 @@ def test_a_stopped_comparison_continues(tmp_path: Path, monkeypatch: pytest.Monk
 
     monkeypatch.setattr(Trial, "write", stopped)
     with pytest.raises(KeyboardInterrupt):
-        run(tmp_path / "killed")
+        run_comparison(folder=tmp_path / "killed")
     assert len(list((tmp_path / "killed" / "runs").glob("*.json"))) == 4
-    assert run(tmp_path / "killed").runs == whole.runs
+    assert run_comparison(folder=tmp_path / "killed").runs == whole.runs
     texts = [(tmp_path / name / "comparison.csv").read_bytes() for name in ("whole", "killed")]
     assert texts[0] == texts[1]
 
@@ -239,8 +245,8 @@ def test_calibration_does_not_depend_on_the_data(
         data = small_dataset()
         return replace(data, private=replace(data.private, labels=~data.private.labels))
 
-    run(tmp_path / "a", epsilons=(50.0,), seeds=(0,))
-    run(tmp_path / "b", epsilons=(50.0,), seeds=(0,), load_dataset=other)
+    run_comparison(folder=tmp_path / "a", epsilons=(50.0,), seeds=(0,))
+    run_comparison(folder=tmp_path / "b", epsilons=(50.0,), seeds=(0,), load_dataset=other)
     first, second = (
         sorted((tmp_path / name / "calibrations").glob("*.json")) for name in ("a", "b")
     )
@@ -254,11 +260,11 @@ def test_impossible_comparisons_are_refused_before_training(tmp_path: Path) -> N
     """
     many_teachers = method(name="votes", aggregator=VOTES, num_teachers=5000)
     with refused("num_queries", value=900):
-        run(tmp_path, num_queries=900)
+        run_comparison(folder=tmp_path, num_queries=900)
     with refused("num_teachers", value=5000):
-        run(tmp_path, (many_teachers,))
+        run_comparison(folder=tmp_path, methods=(many_teachers,))
     with refused("target_delta", value=1e-20):
-        run(tmp_path, target_delta=1e-20)
+        run_comparison(folder=tmp_path, target_delta=1e-20)
     assert not (tmp_path / "ensembles").exists()
 
 
@@ -266,9 +272,9 @@ def test_a_folder_of_other_settings_or_data_is_refused(tmp_path: Path) -> None:
     """A folder that holds a comparison refuses a second one with other settings or with other
     public labels.
     """
-    run(tmp_path, epsilons=(50.0,), seeds=(0,))
+    run_comparison(folder=tmp_path, epsilons=(50.0,), seeds=(0,))
     with refused("output_dir", value=ANY, rule="new folder or this run's own"):
-        run(tmp_path, name="other")
+        run_comparison(folder=tmp_path, name="other")
 
     def other() -> Any:
         data = small_dataset()
@@ -277,7 +283,7 @@ def test_a_folder_of_other_settings_or_data_is_refused(tmp_path: Path) -> None:
         )
 
     with refused("data", value="another"):
-        run(tmp_path, load_dataset=other)
+        run_comparison(folder=tmp_path, load_dataset=other)
 
 
 def test_kept_results_have_the_name_of_the_call_that_shows_them(tmp_path: Path) -> None:
@@ -286,7 +292,10 @@ def test_kept_results_have_the_name_of_the_call_that_shows_them(tmp_path: Path) 
     """
     few = method(name="votes", aggregator=VOTES, num_teachers=12)
     many = method(name="votes", aggregator=VOTES)
-    runs = [run(tmp_path, methods, epsilons=(5.0,)).runs for methods in ((many,), (few, many))]
+    runs = [
+        run_comparison(folder=tmp_path, methods=methods, epsilons=(5.0,)).runs
+        for methods in ((many,), (few, many))
+    ]
     names = [
         {item.aggregator for item in found if item.aggregator.startswith("votes")} for found in runs
     ]

@@ -1,5 +1,6 @@
 """A comparison in the folder of an earlier one: whose pages are replaced, and whose are kept under another name."""
 
+from collections.abc import Sequence
 from pathlib import Path
 
 from pate.comparison import Frontier, Run, read_runs
@@ -8,14 +9,14 @@ from pate.comparison.runs import write_runs
 from tests.unit.comparison.conftest import released, scored
 
 
-def written(folder: Path, *runs: Run) -> None:
+def write_pages(folder: Path, runs: Sequence[Run]) -> None:
     """Writes the table of runs, and the other pages with the name of the first run's method."""
     write_runs(folder / "comparison.csv", runs)
     for name in PAGES[1:]:
         (folder / name).write_text(runs[0].aggregator)
 
 
-def names(folder: Path) -> set[str]:
+def names_of_files(folder: Path) -> set[str]:
     """Returns the names of the files in a folder."""
     return {path.name for path in folder.iterdir()}
 
@@ -31,7 +32,7 @@ def test_a_selection_that_has_all_of_the_earlier_one_replaces_it_without_a_word(
         released(name="peeling", epsilon=1.0, micro_f1=None, seed=None, note="out of reach"),
     ]
     assert keep_earlier_pages(tmp_path, runs=earlier) == ""
-    written(tmp_path, *earlier)
+    write_pages(folder=tmp_path, runs=earlier)
     more = [
         released(name, epsilon, micro_f1=0.4, seed=seed)
         for name in ("votes", "peeling")
@@ -39,7 +40,7 @@ def test_a_selection_that_has_all_of_the_earlier_one_replaces_it_without_a_word(
         for seed in (0, 1)
     ]
     assert keep_earlier_pages(tmp_path, runs=more) == ""
-    assert names(tmp_path) == set(PAGES)
+    assert names_of_files(folder=tmp_path) == set(PAGES)
 
 
 def test_pages_of_another_selection_are_kept_and_named(tmp_path: Path) -> None:
@@ -49,7 +50,7 @@ def test_pages_of_another_selection_are_kept_and_named(tmp_path: Path) -> None:
     A table of another version is kept in the same way.
     """
     for number, name in enumerate(("votes", "peeling"), start=1):
-        written(tmp_path, released(name, epsilon=1.0, micro_f1=0.4))
+        write_pages(folder=tmp_path, runs=[released(name, epsilon=1.0, micro_f1=0.4)])
         line = keep_earlier_pages(
             tmp_path, runs=[released(name="joint", epsilon=1.0, micro_f1=0.5)]
         )
@@ -60,7 +61,7 @@ def test_pages_of_another_selection_are_kept_and_named(tmp_path: Path) -> None:
             name
         ]
         assert (tmp_path / f"frontier-{number}.html").read_text() == name
-    assert names(tmp_path).isdisjoint(PAGES)
+    assert names_of_files(folder=tmp_path).isdisjoint(PAGES)
     (tmp_path / "comparison.csv").write_text("of another version")
     assert "comparison-3.csv" in keep_earlier_pages(
         tmp_path, runs=[released(name="joint", epsilon=1.0, micro_f1=0.5)]

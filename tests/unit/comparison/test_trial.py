@@ -44,7 +44,7 @@ def test_calibrated_contender_costs_at_most_the_epsilon(aggregator: Any, tmp_pat
 
     A second call reads the same values from its file.
     """
-    contender = calibrated_contender(aggregator, path=tmp_path / "t.json")
+    contender = calibrated_contender(aggregator=aggregator, path=tmp_path / "t.json")
     wanted = aggregator.calibrated(
         target_epsilon=2.0,
         target_delta=1e-6,
@@ -65,7 +65,7 @@ def test_calibrated_contender_costs_at_most_the_epsilon(aggregator: Any, tmp_pat
         "table_order",
         "table_budget",
     }
-    again = calibrated_contender(aggregator, path=tmp_path / "t.json")
+    again = calibrated_contender(aggregator=aggregator, path=tmp_path / "t.json")
     assert (again.epsilon, again.parameters) == (contender.epsilon, contender.parameters)
 
 
@@ -75,12 +75,12 @@ def test_edited_calibration_file_makes_no_release_cheaper(tmp_path: Path) -> Non
     costs more than epsilon 2.
     """
     path = tmp_path / "t.json"
-    calibrated_contender(GaussianVotes(noise_std=1.0), path)
+    calibrated_contender(aggregator=GaussianVotes(noise_std=1.0), path=path)
     kept = json.loads(path.read_text())
     kept["parameters"]["noise_std"] *= 0.9
     path.write_text(json.dumps(kept))
     with refused("epsilon", value="2.24535"):
-        calibrated_contender(GaussianVotes(noise_std=1.0), path)
+        calibrated_contender(aggregator=GaussianVotes(noise_std=1.0), path=path)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -98,11 +98,16 @@ def test_a_calibrator_that_overshoots_is_refused(tmp_path: Path) -> None:
 
     The refusal is stored, and a second call raises it again.
     """
-    assert calibrated_contender(GaussianVotes(noise_std=1.0), path=tmp_path / "a.json").epsilon <= 2
+    assert (
+        calibrated_contender(
+            aggregator=GaussianVotes(noise_std=1.0), path=tmp_path / "a.json"
+        ).epsilon
+        <= 2
+    )
     with refused("epsilon", value=ANY, rule="at most 2 once calibrated"):
-        calibrated_contender(Overshooting(noise_std=1.0), path=tmp_path / "b.json")
+        calibrated_contender(aggregator=Overshooting(noise_std=1.0), path=tmp_path / "b.json")
     with pytest.raises(NotTrained, match="expected at most 2 once"):  # as the file says
-        calibrated_contender(Overshooting(noise_std=1.0), path=tmp_path / "b.json")
+        calibrated_contender(aggregator=Overshooting(noise_std=1.0), path=tmp_path / "b.json")
 
 
 RUN = Run(

@@ -14,7 +14,7 @@ from pate.comparison.alternatives.signal_posterior import SignalPosterior
 RULE = {"clip_factor": 0.5, "signal_variance": 2.0}
 
 
-def pool(rows: int = 300, width: int = 6) -> np.ndarray:
+def public_pool(rows: int = 300, width: int = 6) -> np.ndarray:
     """Returns random public inputs `[rows, width]`, whose spread grows with the column."""
     rng = np.random.default_rng(1)
     return (rng.normal(size=(rows, width)) * np.arange(1, width + 1)).astype(np.float32)
@@ -26,12 +26,12 @@ def test_more_noise_learns_for_shorter_and_expects_more_error() -> None:
 
     If the signal is in one direction, the expected gain at large noise is over twice as large.
     """
-    directions = PublicDirections.fit(public_inputs=pool())
+    directions = PublicDirections.fit(public_inputs=public_pool())
     prevalence = np.array([0.05, 0.3])
     found = [
         Schedule.best(
             directions,
-            public_inputs=pool(),
+            public_inputs=public_pool(),
             prevalence=prevalence,
             noise_rate=rate,
             clip_factor=0.5,
@@ -45,7 +45,7 @@ def test_more_noise_learns_for_shorter_and_expects_more_error() -> None:
     at_best = [
         Schedule.best(
             directions,
-            public_inputs=pool(),
+            public_inputs=public_pool(),
             prevalence=prevalence,
             noise_rate=1e-2,
             clip_factor=0.5,
@@ -62,18 +62,18 @@ def test_noise_of_trained_weights_has_the_expected_variance() -> None:
     schedule's `noise_variance` within 35%.
     """
     rng = np.random.default_rng(0)
-    directions = PublicDirections.fit(public_inputs=pool())
+    directions = PublicDirections.fit(public_inputs=public_pool())
     prevalence = np.array([0.2, 0.4])
     rate = 1e-4
     schedule = Schedule.best(
         directions,
-        public_inputs=pool(),
+        public_inputs=public_pool(),
         prevalence=prevalence,
         noise_rate=rate,
         clip_factor=0.5,
         signal_variance=2.0,
     )
-    features = directions.features(pool(), ridge=schedule.ridge)
+    features = directions.features(public_pool(), ridge=schedule.ridge)
     curvature = RULE["clip_factor"] * prevalence * (1 - prevalence)
     weights = np.zeros((400, 8, 2))
     step = schedule.times / schedule.num_steps

@@ -31,7 +31,7 @@ LINEAR = DpSgd(name="dp_sgd", batch_size=256, num_steps=12)
 MLP = replace(LINEAR, name="mlp", network="mlp", hidden=8)
 
 
-def budget(epsilon: float) -> Budget:
+def budget_at_epsilon(epsilon: float) -> Budget:
     """Returns a budget of an epsilon at delta 1e-5."""
     return Budget(epsilon=epsilon, delta=1e-5)
 
@@ -47,7 +47,7 @@ def test_methods_without_samples_cost_exactly_a_gaussian(method: Alternative) ->
     assert isinstance(event, GaussianEvent)
     assert event.noise_multiplier == pytest.approx(2.0, rel=1e-9)
     assert event.noise_multiplier <= 2.0
-    contender = method.at(budget(epsilon=3.0), small_bench())
+    contender = method.at(budget_at_epsilon(epsilon=3.0), small_bench())
     noise = contender.parameters["noise_multiplier"]
     assert gaussian_epsilon(mu=1 / noise, target_delta=1e-5) <= contender.epsilon <= 3.0
 
@@ -60,9 +60,13 @@ def test_a_kept_calibration_is_priced_again(method: Alternative, tmp_path: Path)
     With 10% less noise in the file, it is refused.
     """
     path = tmp_path / "kept" / "a.json"
-    contender = calibrated(method, budget=budget(epsilon=3.0), bench=small_bench(), file_path=path)
+    contender = calibrated(
+        method, budget=budget_at_epsilon(epsilon=3.0), bench=small_bench(), file_path=path
+    )
     assert (
-        calibrated(method, budget=budget(epsilon=3.0), bench=small_bench(), file_path=path).epsilon
+        calibrated(
+            method, budget=budget_at_epsilon(epsilon=3.0), bench=small_bench(), file_path=path
+        ).epsilon
         == contender.epsilon
         <= 3.0
     )
@@ -70,7 +74,9 @@ def test_a_kept_calibration_is_priced_again(method: Alternative, tmp_path: Path)
         parameters={"noise_multiplier": 0.9 * contender.parameters["noise_multiplier"]}, epsilon=3.0
     ).write(path)
     with refused("epsilon", value=ANY, rule="3 once calibrated"):
-        calibrated(method, budget=budget(epsilon=3.0), bench=small_bench(), file_path=path)
+        calibrated(
+            method, budget=budget_at_epsilon(epsilon=3.0), bench=small_bench(), file_path=path
+        )
 
 
 @pytest.mark.slow
@@ -84,14 +90,16 @@ def test_a_seed_gives_the_same_model_and_another_seed_another(method: Alternativ
     At epsilon 20 its mean average precision exceeds chance by 0.2.
     """
     here = small_bench()
-    contender = method.at(budget(epsilon=20.0), here)
-    said = [
+    contender = method.at(budget_at_epsilon(epsilon=20.0), here)
+    probabilities = [
         contender.train(seed).model.predict_proba(here.dataset.test.inputs) for seed in (3, 3, 4)
     ]
-    assert (said[0] == said[1]).all()
-    assert (said[0] != said[2]).any()
+    assert (probabilities[0] == probabilities[1]).all()
+    assert (probabilities[0] != probabilities[2]).any()
     true = here.dataset.test.labels
-    found = multilabel_metrics(predicted_labels=said[0] >= 0.5, scores=said[0], true_labels=true)
+    found = multilabel_metrics(
+        predicted_labels=probabilities[0] >= 0.5, scores=probabilities[0], true_labels=true
+    )
     chance = float(np.mean(true.mean(axis=0)))
     assert found.mean_average_precision is not None
     assert found.mean_average_precision > chance + 0.2
@@ -127,13 +135,17 @@ def test_the_covariance_with_less_error_is_taken(
     bench = small_bench(data=replace(dataset, public=dataset.public.take(some)))
     training = Training(bench)
 
-    def is_released(method: CovarianceMethod) -> bool:
+    def is_covariance_released(method: CovarianceMethod) -> bool:
         release = method.released_covariance(training, noise_multiplier, num_features=9)
         return release is not None
 
-    assert is_released(COVARIANCE) == is_released(SQUARES) == is_noisy
-    assert not is_released(replace(COVARIANCE, covariance="public"))
-    assert is_released(replace(COVARIANCE, covariance="noisy"))
+    assert (
+        is_covariance_released(method=COVARIANCE)
+        == is_covariance_released(method=SQUARES)
+        == is_noisy
+    )
+    assert not is_covariance_released(method=replace(COVARIANCE, covariance="public"))
+    assert is_covariance_released(method=replace(COVARIANCE, covariance="noisy"))
 
 
 @pytest.mark.parametrize("covariance", ["public", "noisy"])
@@ -218,7 +230,7 @@ def test_unknown_labels_of_private_records_are_left_out(method: Alternative) -> 
     shares = []
     for mask in (known, None):
         data = replace(dataset, private=replace(private, labels=labels, known=mask))
-        contender = method.at(budget(epsilon=50.0), small_bench(data=data))
+        contender = method.at(budget_at_epsilon(epsilon=50.0), small_bench(data=data))
         probabilities = contender.train(0).model.predict_proba(dataset.test.inputs)
         shares.append(probabilities.mean() / dataset.test.labels.mean())
     assert shares[0] == pytest.approx(1.0, abs=0.2)
