@@ -175,7 +175,7 @@ def test_half_a_charge_of_the_best_of_secret_runs_is_refuted() -> None:
         sabotage="charge",
         run_count=TruncatedNegativeBinomial.of_mean(2.0),
     )
-    result = attack.run(dataset(2000))
+    result = attack.run(made_up_dataset(num_groups=2000))
     whole_price = 2 * result.epsilon
     assert whole_price == pytest.approx(8.0, rel=1e-3)
     assert result.refuted and result.epsilon < result.lower_bound < whole_price
