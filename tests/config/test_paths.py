@@ -203,13 +203,20 @@ def test_readers_expand_the_home_folder_in_paths(
 ) -> None:
     """Readers of data, `RunFolder` and `pate.load` expand `~` in each path. A name on the Hub stays."""
     monkeypatch.setenv("HOME", str(tmp_path))
-    files = {split: f"~/{split}" for split in ("private", "public", "test")}
-    assert Table(**files, labels=("a",), schema="~/s").schema == f"{tmp_path}/s"  # type: ignore[arg-type]
-    assert Table(**files, labels=("a",)).private == f"{tmp_path}/private"  # type: ignore[arg-type]
-    assert Arrays(**files).test == f"{tmp_path}/test"  # type: ignore[arg-type]
+    table = Table(
+        private="~/private.csv",
+        public="~/public.csv",
+        test="~/test.csv",
+        labels=("a",),
+        schema="~/schema.yaml",
+    )
+    assert table.schema == f"{tmp_path}/schema.yaml"
+    assert table.private == f"{tmp_path}/private.csv"
+    arrays = Arrays(private="~/private.npz", public="~/public.npz", test="~/test.npz")
+    assert arrays.test == f"{tmp_path}/test.npz"
     assert HuggingFace(path="~/saved").path == f"{tmp_path}/saved"
     assert HuggingFace(path="user/name").path == "user/name"
     assert ImageFolder(root="~/p", table="~/t.csv").table == f"{tmp_path}/t.csv"
-    assert RunFolder(Path("~/run")).report == tmp_path / "run" / "report.json"
+    assert RunFolder(path=Path("~/run")).report == tmp_path / "run" / "report.json"
     with pytest.raises(InvalidValue, match=f"^release={tmp_path}/gone: "):
         pate.load("~/gone")

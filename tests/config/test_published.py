@@ -172,7 +172,7 @@ def test_secret_is_not_published_from_any_depth(secret: str) -> None:
 
     The published text contains neither the secret nor the private number.
     """
-    text = public_settings(settings(secret), aggregator=used(secret))
+    text = public_settings(settings=settings(secret), aggregator=used(secret))
     # nor the module of a user's class
     for word in (secret, "771942", "771_942", __name__, "MyData"):
         assert word not in text
@@ -188,7 +188,9 @@ def test_published_settings_are_exactly_the_expected_ones() -> None:
         "kind": "plain",
     }
     assert OmegaConf.to_container(
-        OmegaConf.create(public_settings(settings("secret"), aggregator=used(secret="secret")))
+        OmegaConf.create(
+            public_settings(settings=settings(secret="secret"), aggregator=used(secret="secret"))
+        )
     ) == TERMS | {
         "aggregator": votes | {"weights": [1.0, 2.0]},
         "accountant": {"_target_": "Plain"},
@@ -214,7 +216,9 @@ def published(aggregator: Aggregator, fields: dict[str, Any]) -> Any:
     """Returns the published settings of an aggregator whose configuration has these fields."""
     node = {"_target_": target(type(aggregator)), **fields}
     return OmegaConf.create(
-        public_settings(settings("secret") | {"aggregator": node}, aggregator)
+        public_settings(
+            settings=settings(secret="secret") | {"aggregator": node}, aggregator=aggregator
+        )
     ).aggregator
 
 
@@ -224,7 +228,7 @@ def test_nested_objects_are_filtered_and_tables_published_by_digest() -> None:
     A center is left out. A table of certified thresholds is published as its digest.
     """
     penalized = StableTopK(selection_scale=2.0, test_std=3.0, regularizer=lambda k: -k)
-    assert published(penalized, fields={"regularizer": inner("secret")}).regularizer == {
+    assert published(penalized, fields={"regularizer": inner(secret="secret")}).regularizer == {
         "_target_": "Inner",
         "size": 3,
     }
@@ -257,7 +261,8 @@ def test_data_set_is_published_by_class_without_folder(composed: Any, name: str)
         ]
     )
     text = public_settings(
-        OmegaConf.to_container(config, resolve=True), aggregator=GaussianVotes(noise_std=1.0)
+        settings=OmegaConf.to_container(config, resolve=True),
+        aggregator=GaussianVotes(noise_std=1.0),
     )
     assert "private_clinic_files" not in text
     assert OmegaConf.create(text).data["_target_"].startswith("pate.data.")
@@ -319,7 +324,8 @@ def test_privacy_card_shows_only_published_fields(tmp_path: Path) -> None:
     """A run uses an aggregator with secret fields. Its privacy card and report show the public fields alone."""
     folder = tmp_path / "run"
     train(
-        replace(small_plan(), aggregator=used(secret="mercy hospital"), target_epsilon=None), folder
+        replace(small_plan(), aggregator=used(secret="mercy hospital"), target_epsilon=None),
+        output_dir=folder,
     )
     card = (folder / "release" / "privacy_card.md").read_text()
     assert (
@@ -356,7 +362,8 @@ ROUTES = (
 def of_a_file(setting: str, value: Any) -> Any:
     """Returns a configuration in which one setting has this value, as a configuration file could set it."""
     config = OmegaConf.create(
-        settings("secret") | {"word": "oc", "output_dir": "${oc.env:PATE_SECRET}", "holder": "a"}
+        settings(secret="secret")
+        | {"word": "oc", "output_dir": "${oc.env:PATE_SECRET}", "holder": "a"}
     )
     OmegaConf.update(config, setting, value, force_add=True)
     return config
@@ -411,7 +418,9 @@ def test_folder_from_the_environment_is_not_published(
     config = of_a_file(setting="data.image_size", value=route)
     OmegaConf.update(config, "data.folder", route)
     plain: Any = OmegaConf.to_container(config, resolve=True)
-    text = public_settings(own_settings(config, settings=plain), aggregator=used(secret="secret"))
+    text = public_settings(
+        settings=own_settings(config, settings=plain), aggregator=used(secret="secret")
+    )
     assert "771942" not in text
     assert "data" not in OmegaConf.create(text)
     assert str(plain["data"]["image_size"]).endswith("771942")
@@ -427,14 +436,16 @@ def test_values_from_the_configuration_itself_are_published() -> None:
     plain: Any = OmegaConf.to_container(config, resolve=True)
     assert own_settings(config, settings=plain) == plain
     assert (
-        OmegaConf.create(public_settings(plain, aggregator=used(secret="secret"))).student.rank
+        OmegaConf.create(
+            public_settings(settings=plain, aggregator=used(secret="secret"))
+        ).student.rank
         == 12
     )
     # a vote file of somebody else's is no configuration
     node = {"_target_": target(Plain), "path": "${oc.env:HOME}"}
     text = "_target_: pate.data.Table\nname: ${oc.env:HOME}\nfit: ${oc.env\n"
     made = release_settings(
-        settings("s") | {"data": node},
+        settings(secret="s") | {"data": node},
         aggregator=used(secret="s"),
         holders={"data": text},
         num_queries=3,
@@ -451,7 +462,9 @@ def test_the_number_of_labeled_public_rows_is_published_with_the_data(
         arguments = ["data=arrays"] + ([] if value is None else [f"data.public_labels={value}"])
         plain = plain_settings(composed(arguments=arguments), excluded_settings=())
         assert ("public_labels" in plain["data"]) == (value is not None)
-        read = OmegaConf.create(public_settings(plain, GaussianVotes(noise_std=3.0)))
+        read = OmegaConf.create(
+            public_settings(settings=plain, aggregator=GaussianVotes(noise_std=3.0))
+        )
         assert read.data.get("public_labels") == value
 
 

@@ -95,7 +95,7 @@ OF_RUNS = {
 }
 
 
-def footprint(aggregator: Aggregator) -> Any:
+def price_and_answers(aggregator: Aggregator) -> Any:
     """Returns the price and the answers of releases of synthetic votes with a fixed seed."""
     parts = [
         event_to_json(
@@ -117,7 +117,7 @@ def footprint(aggregator: Aggregator) -> Any:
     return parts
 
 
-def others_of(aggregator: Aggregator) -> Iterator[tuple[str, Aggregator]]:
+def copies_with_one_change(aggregator: Aggregator) -> Iterator[tuple[str, Aggregator]]:
     """Yields the name of each field that can be changed, with a copy of the aggregator in which it is changed."""
     for item in fields(aggregator):
         if not item.init or item.name in APART:
@@ -154,15 +154,15 @@ def test_aggregator_fields_reported_as_unused_change_nothing(
     of_given = aggregator_reasons(aggregator, is_solved=False)
     of_solved = aggregator_reasons(aggregator, is_solved=True)
     try:
-        usual = footprint(aggregator)
+        usual = price_and_answers(aggregator)
     except InvalidValue:
         pytest.skip("takes no made-up votes")
-    for field, other in others_of(aggregator):
+    for field, other in copies_with_one_change(aggregator):
         if field in OF_RUNS:
             continue
         unused = aggregator_reasons(other, is_solved=False)
         try:
-            changes = footprint(other) != usual
+            changes = price_and_answers(other) != usual
         except InvalidValue:
             continue  # a combination that is refused
         assert changes or field in unused, (
@@ -183,13 +183,13 @@ def test_aggregator_fields_reported_as_unused_change_nothing(
                 )
                 for each in (aggregator, other)
             ]
-            is_unchanged = footprint(solved[0]) == footprint(solved[1])
+            is_unchanged = price_and_answers(solved[0]) == price_and_answers(solved[1])
             assert not is_unchanged or field in of_solved, (
                 f"aggregator.{field} of {name} changes nothing beside a target"
             )
 
 
-def of_rows(fit: Callable[[Any, Any], Any]) -> bytes:
+def bytes_of_fit(fit: Callable[[Any, Any], Any]) -> bytes:
     """Returns the bytes that `fit` makes of 90 rows with three labels."""
     rng = np.random.default_rng(2)
     inputs = rng.standard_normal((90, 6)).astype(np.float32)
@@ -231,7 +231,7 @@ def test_student_fields_reported_as_unused_change_nothing(
             fitted = recipe.fit(inputs, labels, seed=1)
             return fitted.predict_proba(inputs).tobytes() + fitted.predict(inputs).tobytes()
 
-        return of_rows(fit)
+        return bytes_of_fit(fit)
 
     other = replace(student, **changed)
     (field,) = changed

@@ -63,7 +63,7 @@ class Case:
 def charging(ledger: Ledger, aggregator: Aggregator, votes: VoteSource) -> MemoryRecord:
     """Returns a record of a release of votes that charges a ledger."""
     event = aggregator.event(votes.shape)
-    return MemoryRecord(partial(ledger.charge, event, adjacency=aggregator.adjacency))
+    return MemoryRecord(charge=partial(ledger.charge, event, adjacency=aggregator.adjacency))
 
 
 TARGET_HITS = 400  # of a session of target charging

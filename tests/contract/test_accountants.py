@@ -197,7 +197,7 @@ def test_trade_off_curve_agrees_with_its_price(accountant: Kind, event: pa.Event
         assert 0 <= beta <= 1 - alpha
         assert beta >= gaussian_trade_off(mu, alpha=alpha) - 1e-6
         for epsilon in (0.0, 0.2, 1.0):
-            line = 1 - account.get_delta(epsilon) - math.exp(epsilon) * alpha
+            line = 1 - account.get_delta(target_epsilon=epsilon) - math.exp(epsilon) * alpha
             # the joint law computes its curve at few orders
             assert beta >= line - (0.02 if account.resolution(0.01) else 1e-6)
     assert curve == sorted(curve, reverse=True)
@@ -266,12 +266,12 @@ def test_epsilon_falls_as_delta_grows_and_the_other_way_round(
     Reading an epsilon again gives the same number.
     """
     account = priced(accountant, pa.SelfComposedEvent(event, count=2))
-    epsilons = [account.get_epsilon(delta) for delta in (1e-5, 1e-3, 0.1)]
+    epsilons = [account.get_epsilon(target_delta=delta) for delta in (1e-5, 1e-3, 0.1)]
     assert epsilons == sorted(epsilons, reverse=True)
-    deltas = [account.get_delta(epsilon) for epsilon in (0.0, 0.1, 1.0)]
+    deltas = [account.get_delta(target_epsilon=epsilon) for epsilon in (0.0, 0.1, 1.0)]
     assert deltas == sorted(deltas, reverse=True)
     assert all(account.failure_prob <= delta <= 1 for delta in deltas)
-    assert [account.get_epsilon(delta) for delta in (1e-5, 1e-3, 0.1)] == epsilons, (
+    assert [account.get_epsilon(target_delta=delta) for delta in (1e-5, 1e-3, 0.1)] == epsilons, (
         "asking does not spend"
     )
 
@@ -281,9 +281,9 @@ def test_epsilon_and_delta_are_two_readings_of_one_curve(accountant: Kind, event
     """The delta at the epsilon for a target delta is this target delta, within 2%."""
     account = priced(accountant, pa.SelfComposedEvent(event, count=2))
     for delta in (1e-5, 1e-3):
-        epsilon = account.get_epsilon(delta)
+        epsilon = account.get_epsilon(target_delta=delta)
         if epsilon > 0:
-            assert account.get_delta(epsilon) == pytest.approx(delta, rel=0.02)
+            assert account.get_delta(target_epsilon=epsilon) == pytest.approx(delta, rel=0.02)
 
 
 @pytest.mark.parametrize(
@@ -305,7 +305,9 @@ def test_figures_are_upper_bounds_for_gaussians(accountant: Kind) -> None:
             mu, target_delta=1e-6
         ) * (1 - 1e-9)
         for epsilon in (0.5, 2.0, 5.0):
-            assert account.get_delta(epsilon) >= pa.gaussian_delta(mu, epsilon=epsilon) * (1 - 1e-9)
+            assert account.get_delta(target_epsilon=epsilon) >= pa.gaussian_delta(
+                mu, epsilon=epsilon
+            ) * (1 - 1e-9)
 
 
 @every_accountant
@@ -321,7 +323,7 @@ def test_figures_are_upper_bounds_for_randomized_response(accountant: Kind) -> N
             for k in range(count + 1):
                 first, second = (truth**n * (1 - truth) ** (count - n) for n in (k, count - k))
                 exact += math.comb(count, k) * max(0.0, first - math.exp(target) * second)
-            assert account.get_delta(target) >= exact * (1 - 1e-9)
+            assert account.get_delta(target_epsilon=target) >= exact * (1 - 1e-9)
 
 
 EXTREMES = (
@@ -360,8 +362,8 @@ def test_the_smallest_and_the_largest_numbers_have_prices(
     if refuses(accountant, event):
         return
     spent = accountant().compose(event, count=7)
-    epsilons = [spent.get_epsilon(delta) for delta in (1e-12, 1e-6, 0.3)]
-    deltas = [spent.get_delta(epsilon) for epsilon in (0.0, 1e-300, 5.0, 1e300)]
+    epsilons = [spent.get_epsilon(target_delta=delta) for delta in (1e-12, 1e-6, 0.3)]
+    deltas = [spent.get_delta(target_epsilon=epsilon) for epsilon in (0.0, 1e-300, 5.0, 1e300)]
     assert epsilons == sorted(epsilons, reverse=True)
     assert deltas == sorted(deltas, reverse=True)
     assert epsilons[-1] >= 0
@@ -423,7 +425,7 @@ def test_failure_probabilities_are_taken_from_delta(accountant: Kind) -> None:
             InvalidValue,
             match=rf"failure_prob: expected .*, and 2e-05 in all uses up target_delta={delta}",
         ):
-            account.get_epsilon(delta)
+            account.get_epsilon(target_delta=delta)
 
 
 @every_accountant
@@ -447,7 +449,7 @@ def test_impossible_figures_are_refused_and_add_nothing(accountant: Kind) -> Non
     figures = [0.0, 1.0, -1e-5, 2.0, math.nan, None]
     for delta in figures:
         with refused("target_delta", value=delta, rule="a number in (0"):
-            account.get_epsilon(delta)
+            account.get_epsilon(target_delta=delta)
     for epsilon in (-1.0, math.nan):
         with refused("target_epsilon", value=epsilon, rule="a number >= 0"):
-            account.get_delta(epsilon)
+            account.get_delta(target_epsilon=epsilon)

@@ -517,7 +517,7 @@ def test_13_a_price_that_is_no_number_is_refused() -> None:
         return DataDependentCost(orders=np.array([2.0, 3.0]), rdp=rdp)
 
     def zcdp_events(rdp: Array) -> object:
-        return [pa.ZCdpEvent(float(rho)) for rho in rdp]
+        return [pa.ZCdpEvent(rho=float(rho)) for rho in rdp]
 
     def with_zeros(rdp: Array) -> object:
         return np.where(np.nan_to_num(rdp) < 0, 0.0, np.nan_to_num(rdp))

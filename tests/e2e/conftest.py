@@ -22,5 +22,5 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Returns the folder of a finished small run. Tests read it and show it again, but never change it."""
     folder = tmp_path_factory.mktemp("run") / "out"
     with without_pictures():
-        train(replace(small_plan(), all_records=True), folder)
+        train(replace(small_plan(), all_records=True), output_dir=folder)
     return folder

@@ -127,9 +127,9 @@ class SilentMonitor(Monitor):
 
 def run_until(plan: Plan, folder: Path, stage: str) -> SilentMonitor:
     """Runs a plan until a stage begins, at which the run is killed; returns the monitor."""
-    monitor = SilentMonitor(stage)
+    monitor = SilentMonitor(stop_at=stage)
     with pytest.raises(KeyboardInterrupt):
-        train(plan, folder, monitor)
+        train(plan, output_dir=folder, monitor=monitor)
     return monitor
 
 

@@ -66,15 +66,15 @@ def test_a_seeded_release_is_that_of_the_aggregator_alone(files: Path, tmp_path:
     digest, and the same command once more spends nothing.
     """
     folder = tmp_path / "run"
-    result = succeeded("release", arguments_of(files, folder))
+    result = succeeded("release", arguments=arguments_of(files, output=folder))
     assert "one expert, with all private examples in its prompt" in result.stdout
     statement = json.loads((folder / "release" / "privacy.json").read_text())
     public = PublicAnswers.read(files / "public.npz")
-    votes = ExpertAnswers([files / "answers.npz"], public=public)
+    votes = ExpertAnswers(paths=[files / "answers.npz"], public=public)
     multiplier = statement["parameters"]["noise_multiplier"]
     aggregator = CenteredVotes(noise_multiplier=multiplier).around(public.probabilities)
-    noise = RandomStreams(5).generator("noise")
-    expected = aggregator.release(votes, noise, MemoryRecord()).arrays()
+    noise = RandomStreams(entropy=5).generator("noise")
+    expected = aggregator.release(votes, rng=noise, record=MemoryRecord()).arrays()
     with np.load(folder / "release" / "release.npz") as arrays:
         for name, array in expected.items():
             np.testing.assert_array_equal(arrays[name], array)
@@ -91,7 +91,7 @@ def test_a_seeded_release_is_that_of_the_aggregator_alone(files: Path, tmp_path:
     settings = yaml.safe_load((folder / "release" / "config.yaml").read_text())
     assert settings["public_answers_sha256"] == digest
     assert str(files) not in (folder / "release" / "config.yaml").read_text()
-    again = succeeded("release", arguments_of(files, folder))
+    again = succeeded("release", arguments=arguments_of(files, output=folder))
     assert "nothing was drawn or spent again" in again.stderr
     assert len(SharedLedger.stored(tmp_path / "ledger.db").entries) == 1
 
@@ -99,9 +99,9 @@ def test_a_seeded_release_is_that_of_the_aggregator_alone(files: Path, tmp_path:
 def test_a_seeded_release_is_the_recorded_one(files: Path) -> None:
     """Labels, scores and noise of seed 5 are those that were recorded when answers of experts were first released."""
     public = PublicAnswers.read(files / "public.npz")
-    answers = ExpertAnswers([files / "answers.npz"], public=public)
+    answers = ExpertAnswers(paths=[files / "answers.npz"], public=public)
     aggregator = CenteredVotes(noise_multiplier=1.0).around(public.probabilities)
-    release = aggregator.release(answers, np.random.default_rng(5), MemoryRecord())
+    release = aggregator.release(answers, rng=np.random.default_rng(5), record=MemoryRecord())
     assert isinstance(release, CenteredRelease)
     assert hashlib.sha256(np.packbits(release.labels)).hexdigest()[:16] == "79c0edd84c8b7bb2"
     first_scores = [0.43163991, 0.02937358, 0.36737946, 0.18514861, 0.19114597]
@@ -122,7 +122,7 @@ def test_a_release_killed_at_each_file_is_drawn_and_charged_once(
     for number in range(40):
         folder = tmp_path / f"{number}"
         ledger = folder.with_suffix(".db")
-        answers = ExpertAnswers([files / "answers.npz"], public=public)
+        answers = ExpertAnswers(paths=[files / "answers.npz"], public=public)
         plan = ReleasePlan(
             aggregator=CenteredVotes(noise_multiplier=1.0).around(public.probabilities),
             accountant=RdpAccountant,
@@ -178,7 +178,7 @@ def test_settings_that_do_not_fit_answers_are_refused(
 
     Nothing is written.
     """
-    assert line in refused("release", arguments_of(files, tmp_path / "run", changes))
+    assert line in refused("release", arguments_of(files, output=tmp_path / "run", changes=changes))
     assert not (tmp_path / "ledger.db").exists()
 
 
@@ -187,10 +187,10 @@ def test_a_begun_release_keeps_its_public_answers(files: Path, tmp_path: Path) -
     copy = tmp_path / "public.npz"
     copy.write_bytes((files / "public.npz").read_bytes())
     changes = (f"public_answers={copy}",)
-    succeeded("release", arguments_of(files, tmp_path / "run", changes))
+    succeeded("release", arguments=arguments_of(files, output=tmp_path / "run", changes=changes))
     with np.load(copy) as arrays:
         changed = {name: arrays[name] for name in arrays}
     changed["answers"] = changed["answers"] + 0.5
     np.savez(copy, **changed)
-    line = refused("release", arguments_of(files, tmp_path / "run", changes))
+    line = refused("release", arguments_of(files, output=tmp_path / "run", changes=changes))
     assert "another" in line

@@ -36,10 +36,10 @@ def warm() -> None:
 
 
 @pytest.fixture(scope="module")
-def calm(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Truth]:
+def undisturbed_run(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Truth]:
     """Returns the folder of an undisturbed run, and its truth: release, charges and price."""
     folder = tmp_path_factory.mktemp("calm") / "run"
-    return folder, Truth.from_undisturbed_run(Kind("centered"), folder)
+    return folder, Truth.from_undisturbed_run(Kind(name="centered"), folder)
 
 
 @pytest.fixture
@@ -115,13 +115,13 @@ def _halve_the_report() -> None:
 
 
 def test_what_is_wrong_with_a_finished_run_is_found(
-    calm: tuple[Path, Truth], tmp_path: Path
+    undisturbed_run: tuple[Path, Truth], tmp_path: Path
 ) -> None:
     """A finished run has no findings.
 
     Each change of its release, ledger or report gives the expected sort of finding.
     """
-    folder, truth = calm
+    folder, truth = undisturbed_run
     digests = digests_of_draws(folder)
     assert len(truth.charges) == 1
     assert (
@@ -130,8 +130,8 @@ def test_what_is_wrong_with_a_finished_run_is_found(
         == []
     )
 
-    def sorts(
-        change: Callable[[Path], object],
+    def sorts_of_findings(
+        change_run: Callable[[Path], object],
         *,
         committed_digests: dict[str, str] = digests,
         published: bytes | None = None,
@@ -140,7 +140,7 @@ def test_what_is_wrong_with_a_finished_run_is_found(
         copy = tmp_path / "copy"
         shutil.copytree(folder, copy)
         relocate_ledger(copy)
-        change(copy)
+        change_run(copy)
         findings = [
             *find_faults(copy, truth, kept=committed_digests, shown=published),
             *find_unpaid(copy, truth),
@@ -158,29 +158,33 @@ def test_what_is_wrong_with_a_finished_run_is_found(
         db.executescript("DROP TRIGGER charges_stay; DELETE FROM line WHERE under != ''")
         db.close()
 
-    assert sorts(
-        change=lambda run: (run / RUN / "release" / "release.npz").write_bytes(b"other")
+    assert sorts_of_findings(
+        change_run=lambda run: (run / RUN / "release" / "release.npz").write_bytes(b"other")
     ) == {WRONG_RELEASE}
-    assert sorts(change=lambda run: (run / RUN / "release" / "release.npz").unlink()) == {
-        WRONG_RELEASE
-    }
-    assert sorts(change=lambda run: None, published=b"another") == {WRONG_RELEASE}
-    assert sorts(
-        change=lambda run: None, committed_digests=digests | {next(iter(digests)): "0"}
+    assert sorts_of_findings(
+        change_run=lambda run: (run / RUN / "release" / "release.npz").unlink()
     ) == {WRONG_RELEASE}
-    assert sorts(change=without_charges) == {WRONG_RELEASE}
-    assert LOW_PRICE in sorts(change=lambda run: (run / "ledger.db").unlink())
-    assert LOW_PRICE in sorts(
-        change=lambda run: damage(
+    assert sorts_of_findings(change_run=lambda run: None, published=b"another") == {WRONG_RELEASE}
+    assert sorts_of_findings(
+        change_run=lambda run: None, committed_digests=digests | {next(iter(digests)): "0"}
+    ) == {WRONG_RELEASE}
+    assert sorts_of_findings(change_run=without_charges) == {WRONG_RELEASE}
+    assert LOW_PRICE in sorts_of_findings(change_run=lambda run: (run / "ledger.db").unlink())
+    assert LOW_PRICE in sorts_of_findings(
+        change_run=lambda run: damage(
             path=run / "ledger.db", kind_of_damage="empty", other=run, rng=random.Random(0)
         )
     )
-    assert sorts(change=lambda run: (run / RUN / "report.json").unlink()) == {LOW_PRICE}
-    assert sorts(
-        change=edited(file_name="report.json", old_text='"epsilon": ', new_text='"epsilon": 0.00')
+    assert sorts_of_findings(change_run=lambda run: (run / RUN / "report.json").unlink()) == {
+        LOW_PRICE
+    }
+    assert sorts_of_findings(
+        change_run=edited(
+            file_name="report.json", old_text='"epsilon": ', new_text='"epsilon": 0.00'
+        )
     ) == {LOW_PRICE}
-    assert sorts(
-        change=edited(
+    assert sorts_of_findings(
+        change_run=edited(
             file_name="release/privacy_card.md",
             old_text="| epsilon | 20.00 |",
             new_text="| epsilon | 2.00 |",

@@ -66,14 +66,16 @@ def centered_plan() -> Plan:
 def whole(tmp_path_factory: pytest.TempPathFactory) -> Ended:
     """Returns the folder and report of the centered run in one round."""
     folder = tmp_path_factory.mktemp("centered") / "run"
-    return folder, train(replace(centered_plan(), aggregator=replace(VOTES, rounds=1)), folder)
+    return folder, train(
+        replace(centered_plan(), aggregator=replace(VOTES, rounds=1)), output_dir=folder
+    )
 
 
 @pytest.fixture(scope="module")
 def in_rounds(tmp_path_factory: pytest.TempPathFactory) -> Ended:
     """Returns the folder and report of the centered run in twenty rounds."""
     folder = tmp_path_factory.mktemp("rounds") / "run"
-    return folder, train(centered_plan(), folder)
+    return folder, train(centered_plan(), output_dir=folder)
 
 
 def test_rounds_cost_the_same_and_give_a_calibrated_student(whole: Ended, in_rounds: Ended) -> None:
@@ -119,7 +121,7 @@ def test_a_release_does_not_depend_on_where_features_lie(
 ) -> None:
     """Features in a scratch file, or made anew in each round, leave the bytes of features in memory, and no file."""
     monkeypatch.setattr(array_rows, "MAX_BYTES_IN_MEMORY", 0)
-    train(replace(centered_plan(), scratch=scratch), tmp_path / "run")
+    train(replace(centered_plan(), scratch=scratch), output_dir=tmp_path / "run")
     for name in ("release/release.npz", "release/student/student.safetensors"):
         assert (tmp_path / "run" / name).read_bytes() == (in_rounds[0] / name).read_bytes()
     assert sorted(os.listdir(tmp_path / "run")) == sorted(os.listdir(in_rounds[0]))
@@ -169,7 +171,7 @@ def test_a_killed_run_with_public_labels_goes_on_from_the_same_start(
     one. Its report has the scores of the start alone.
     """
     plan = replace(centered_plan(), public_labels=40)
-    report = train(plan, tmp_path / "whole")
+    report = train(plan, output_dir=tmp_path / "whole")
     assert report.baselines.start_alone is not None
     assert report.privacy.parameters["num_public_labels"] == 40
     total = MomentVotes.total
@@ -410,7 +412,7 @@ def test_many_records_have_yardsticks_of_a_sample(
 ) -> None:
     """Beyond the most records, two models learn from a sample, as the report says; the release has the same bytes."""
     monkeypatch.setattr("pate.run.record_sample.MOST_ROWS", 700)
-    report = train(replace(centered_plan(), all_records=None), tmp_path / "run")
+    report = train(replace(centered_plan(), all_records=None), output_dir=tmp_path / "run")
     words = "a random sample of whole groups, 700 of 960 private records"
     assert report.sampled == {"majority_vote_student": words, "all_records_model": words}
     assert words in report.verdict.text
@@ -426,7 +428,7 @@ def test_the_setting_asks_for_yardsticks_of_all_records_or_of_none(
 ) -> None:
     """Beyond the most records, `all_records` computes both yardsticks from all records, or neither, with the reason."""
     monkeypatch.setattr("pate.run.record_sample.MOST_ROWS", 700)
-    report = train(replace(centered_plan(), all_records=all_records), tmp_path / "run")
+    report = train(replace(centered_plan(), all_records=all_records), output_dir=tmp_path / "run")
     yardsticks = ("majority_vote_student", "all_records_model")
     assert report.sampled == {}
     assert [getattr(report.baselines, name) is not None for name in yardsticks] == [is_there] * 2
@@ -440,6 +442,6 @@ def test_features_made_anew_in_each_round_leave_the_same_release(
     in_rounds: Ended, tmp_path: Path
 ) -> None:
     """With `scratch=false` no features are kept, and the release has the same bytes."""
-    train(replace(centered_plan(), scratch=False), tmp_path / "run")
+    train(replace(centered_plan(), scratch=False), output_dir=tmp_path / "run")
     release = in_rounds[0] / "release" / "release.npz"
     assert (tmp_path / "run" / "release" / "release.npz").read_bytes() == release.read_bytes()

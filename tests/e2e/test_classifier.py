@@ -41,7 +41,7 @@ def run_of(data: Path, output: Path, *further: str) -> Path:
         f"output_dir={output}",
         *further,
     ]
-    succeeded("train", settings)
+    succeeded("train", arguments=settings)
     return output / "release"
 
 

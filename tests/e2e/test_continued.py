@@ -16,7 +16,7 @@ FOUND = "continues a run that was stopped; "
 def continue_run(folder: Path) -> tuple[SilentMonitor, list[str]]:
     """Continues the small run to its end; returns the monitor, and the lines on what the run has found."""
     monitor = SilentMonitor()
-    train(small_plan(), folder, monitor)
+    train(small_plan(), output_dir=folder, monitor=monitor)
     return monitor, [line.partition(FOUND)[2] for line in monitor.lines if FOUND in line]
 
 

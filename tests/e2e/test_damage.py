@@ -63,7 +63,7 @@ def state(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
     """Returns the folder of a run in one state; only its ledger is beside it."""
     folder = tmp_path_factory.mktemp("state") / "outputs" / "run"
     if request.param is None:
-        train(plan(), folder)
+        train(plan(), output_dir=folder)
     else:
         run_until(plan(), folder, stage=request.param)
     return folder
@@ -138,11 +138,11 @@ def test_a_damaged_release_is_refused_and_a_lost_one_rewritten(tmp_path: Path) -
         restored(folder, backup=tmp_path / "backup")
         damage(folder / "release" / "release.npz")
         if damage.__name__ == "gone":
-            train(plan(), folder)
+            train(plan(), output_dir=folder)
             assert release_bytes(folder) == release
         else:
             with pytest.raises(InvalidValue) as caught:
-                train(plan(), folder)
+                train(plan(), output_dir=folder)
             assert "release.npz" in str(caught.value)
             assert re.search("; (restore it from a backup|remove)", caught.value.rule)
         assert ledger_of(folder).read_bytes() == charged
@@ -169,17 +169,17 @@ def test_a_run_without_its_keys_never_draws_again(
         for name in lost:
             (folder / name).unlink(missing_ok=True)
         with refusal_of(name="file", value=folder / "run.id", rule="the names of the run"):
-            train(seeded, folder)
+            train(seeded, output_dir=folder)
         assert len(charges(folder)) == num_charges
     # the ledger next to the run holds its charge, or no charge was made
     (folder / "run.id").write_bytes(id_of_run)
     if num_charges:
-        train(seeded, folder)
+        train(seeded, output_dir=folder)
     else:
         with refusal_of(
             name="ledger", value=ledger_of(folder), rule="the run's ledger, which is gone"
         ):
-            train(seeded, folder)
+            train(seeded, output_dir=folder)
     assert len(charges(folder)) == num_charges
 
 
@@ -192,7 +192,7 @@ def test_the_votes_of_another_run_are_refused(tmp_path: Path) -> None:
         num_labels = votes["num_labels"]
     np.savez(folder / "votes.npz", packed=packed[:, :5], num_labels=num_labels)
     with refusal_of(name="num_queries", value=5, rule=f"12 in {folder / 'votes.npz'}; remove it"):
-        train(plan(), folder)
+        train(plan(), output_dir=folder)
 
 
 def test_a_folder_that_vanishes_is_not_made_again(
@@ -258,7 +258,7 @@ def test_a_changed_lost_or_foreign_file_is_named(folder: Path) -> None:
         """Fails unless the run is refused because of a file, and leaves the folder as it is."""
         contents_before = contents(folder)
         with refusal_of(name="manifest", value=damaged_path, rule=refusal_words):
-            train(small_plan(), folder)
+            train(small_plan(), output_dir=folder)
         assert contents(folder) == contents_before
 
     for name in FILES:
@@ -286,10 +286,10 @@ def test_the_remedy_for_a_lost_manifest_works(
     for name in ("manifest.json", "release/manifest.json"):
         (folder / name).unlink()
     with refusal_of(name="manifest", value=folder / "manifest.json", rule="remove report.json"):
-        train(small_plan(), folder)
+        train(small_plan(), output_dir=folder)
     (folder / "report.json").unlink()
     for _ in range(2):
-        train(small_plan(), folder)
+        train(small_plan(), output_dir=folder)
     assert (folder / "release/release.npz").read_bytes() == before["release/release.npz"]
 
 
@@ -303,13 +303,13 @@ def test_a_run_without_its_report_is_not_finished(
     folder = tmp_path / "run"
     with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
         patch.setattr("pate.report.Report.write", MagicMock(side_effect=KeyboardInterrupt))
-        train(small_plan(), folder)
+        train(small_plan(), output_dir=folder)
     assert (folder / "manifest.json").exists()
     monitor = SilentMonitor()
-    train(small_plan(), folder, monitor)
+    train(small_plan(), output_dir=folder, monitor=monitor)
     assert "writing the report" in monitor.stages
     assert "training the student" not in monitor.stages, "the student is on disk"
-    train(small_plan(), folder)
+    train(small_plan(), output_dir=folder)
 
 
 TREE = "teacher.estimator._target_=sklearn.tree.DecisionTreeClassifier"

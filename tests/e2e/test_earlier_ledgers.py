@@ -38,7 +38,7 @@ def gaussian_plan() -> Plan:
 def own_ledger(folder: Path) -> Ledger:
     """Opens or makes the ledger of one run in its folder."""
     return Ledger(
-        RunFolder(folder).own_ledger,
+        RunFolder(path=folder).own_ledger,
         target_delta=1e-5,
         accountant=RdpAccountant,
         data=DIGEST,
@@ -48,7 +48,7 @@ def own_ledger(folder: Path) -> Ledger:
 
 def make_earlier_run(folder: Path) -> Path:
     """Changes the folder of a run into that of an earlier version, and removes the ledger next to it."""
-    run = RunFolder(folder)
+    run = RunFolder(path=folder)
     account = Ledger.stored(ledger_of(folder), data=DIGEST)
     own_account = own_ledger(folder)
     for key in DrawKeys.read(run).all:
@@ -85,22 +85,22 @@ def test_a_finished_run_is_charged_to_the_usual_ledger_on_request(
     Without its report it is charged to the usual ledger once, and its own ledger stays as it is.
     """
     folder = tmp_path / "run"
-    report = train(gaussian_plan(), folder)
+    report = train(gaussian_plan(), output_dir=folder)
     make_earlier_run(folder)
-    before = RunFolder(folder).own_ledger.read_bytes()
+    before = RunFolder(path=folder).own_ledger.read_bytes()
     monitor = SilentMonitor()
-    assert train(gaussian_plan(), folder, monitor) == report
+    assert train(gaussian_plan(), output_dir=folder, monitor=monitor) == report
     assert "this run is finished" in monitor.lines[-1] and not ledger_of(folder).exists()
     with refused(
         "ledger", value=tmp_path / "all.db", rule="the ledger that this finished run is charged to"
     ):
-        train(replace(gaussian_plan(), ledger=tmp_path / "all.db"), folder)
+        train(replace(gaussian_plan(), ledger=tmp_path / "all.db"), output_dir=folder)
     (folder / "report.json").unlink()
-    assert train(gaussian_plan(), folder).privacy == report.privacy
+    assert train(gaussian_plan(), output_dir=folder).privacy == report.privacy
     assert len(entries(ledger_of(folder))) == 1
-    assert RunFolder(folder).own_ledger.read_bytes() == before
+    assert RunFolder(path=folder).own_ledger.read_bytes() == before
     (folder / "ledger.db").unlink()  # a finished run needs no earlier ledger
-    train(gaussian_plan(), folder)
+    train(gaussian_plan(), output_dir=folder)
 
 
 @pytest.mark.parametrize("stage", ["training teachers", "training the student"])
@@ -114,18 +114,18 @@ def test_a_run_that_goes_on_draws_and_pays_once(stage: str, named: bool, tmp_pat
     run_until(gaussian_plan(), folder, stage)
     release = release_bytes(folder) if stage == "training the student" else None
     make_earlier_run(folder)
-    before = RunFolder(folder).own_ledger.read_bytes()
+    before = RunFolder(path=folder).own_ledger.read_bytes()
     path = tmp_path / "all.db" if named else ledger_of(folder)
     if not named:
         run_until_released(gaussian_plan(), folder=tmp_path / "another")
     earlier = entries(path) if path.exists() else []
     plan = replace(gaussian_plan(), ledger=path if named else None)
-    report = train(plan, folder)
+    report = train(plan, output_dir=folder)
     assert release in (None, release_bytes(folder))
-    run = DrawKeys.read(RunFolder(folder)).run
+    run = DrawKeys.read(RunFolder(path=folder)).run
     assert entries(path) == [*earlier, f"{run}:release"]
-    assert train(plan, folder) == report
-    assert RunFolder(folder).own_ledger.read_bytes() == before
+    assert train(plan, output_dir=folder) == report
+    assert RunFolder(path=folder).own_ledger.read_bytes() == before
 
 
 def test_a_redraw_after_an_earlier_ledger_costs_both_draws(tmp_path: Path) -> None:
@@ -134,12 +134,12 @@ def test_a_redraw_after_an_earlier_ledger_costs_both_draws(tmp_path: Path) -> No
     The price is that of two draws, and the usual ledger has both.
     """
     folder = tmp_path / "run"
-    first_price = train(gaussian_plan(), folder).privacy.epsilon
+    first_price = train(gaussian_plan(), output_dir=folder).privacy.epsilon
     make_earlier_run(folder)
     release = release_bytes(folder)
     for name in ("report.json", "release/release.npz"):
         (folder / name).unlink()
-    report = train(replace(gaussian_plan(), redraw=True), folder)
+    report = train(replace(gaussian_plan(), redraw=True), output_dir=folder)
     assert release_bytes(folder) != release
     assert first_price < report.privacy.epsilon < 2.001 * first_price
     assert [entry.draw for entry in SharedLedger.stored(ledger_of(folder)).entries] == [1, 2]
@@ -163,7 +163,7 @@ def test_copies_with_ledgers_of_their_own_are_two_charges(tmp_path: Path) -> Non
     outputs.mkdir()
     moved = [folder.rename(outputs / folder.parent.name) for folder in folders]
     for folder in (*moved, *moved):
-        train(gaussian_plan(), folder)
+        train(gaussian_plan(), output_dir=folder)
         (folder / "report.json").unlink()
     assert len(entries(outputs / "ledger.db")) == 2
     assert [release_bytes(folder) for folder in moved] == releases
@@ -179,7 +179,7 @@ def test_a_cap_counts_the_charges_of_an_earlier_ledger(tmp_path: Path) -> None:
     make_earlier_run(folder)
     price = replace(gaussian_plan(), accountant=RdpAccountant)
     with refused("max_epsilon", value=0.1, rule="room for this release of epsilon"):
-        train(replace(price, max_total_epsilon=0.1), folder)
+        train(replace(price, max_total_epsilon=0.1), output_dir=folder)
     assert not ledger_of(folder).exists()
 
 
@@ -219,7 +219,7 @@ def test_a_foreign_ledger_is_refused(damage: str, tmp_path: Path) -> None:
     DAMAGES[damage](folder)
     release = release_bytes(folder)
     with pytest.raises(InvalidValue) as caught:
-        train(gaussian_plan(), folder)
+        train(gaussian_plan(), output_dir=folder)
     assert caught.value.name == "ledger"
     assert Path(str(caught.value.value)).name == "ledger.db"
     assert release_bytes(folder) == release and not (folder / "report.json").exists()

@@ -36,7 +36,7 @@ def published(folder: Path) -> dict[str, bytes]:
 def in_threads(tmp_path_factory: pytest.TempPathFactory) -> dict[str, bytes]:
     """Returns what a run with the default engine publishes."""
     folder = tmp_path_factory.mktemp("threads") / "run"
-    succeeded("train", settings_of(folder))
+    succeeded("train", arguments=settings_of(folder))
     return published(folder)
 
 
@@ -47,7 +47,7 @@ def test_every_engine_leaves_the_release_of_threads(
 ) -> None:
     """All files of `release/` have the bytes that they have with the default engine."""
     folder = tmp_path / "run"
-    succeeded("train", settings_of(folder, f"engine={engine}"))
+    succeeded("train", arguments=settings_of(folder, f"engine={engine}"))
     assert published(folder) == in_threads
 
 
@@ -65,8 +65,8 @@ def test_ray_leaves_the_release_of_threads(in_threads: dict[str, bytes], tmp_pat
 def test_a_run_continues_with_another_engine(tmp_path: Path) -> None:
     """A run that is finished with one engine is found by the same command with another engine, in the same folder."""
     folder = tmp_path / "run"
-    succeeded("train", settings_of(folder, "engine=processes", "engine.num_workers=1"))
-    again = succeeded("train", settings_of(folder, "engine=sequential"))
+    succeeded("train", arguments=settings_of(folder, "engine=processes", "engine.num_workers=1"))
+    again = succeeded("train", arguments=settings_of(folder, "engine=sequential"))
     assert "this run is finished" in again.stderr
 
 
@@ -75,7 +75,7 @@ def test_a_cluster_that_does_not_answer_is_one_line_and_costs_nothing(tmp_path: 
     """No cluster is at the address. The run ends with one line and exit code 1, and nothing is charged."""
     pytest.importorskip("ray", reason="Ray is an optional dependency: the extra ray")
     folder = tmp_path / "run"
-    done = call("train", settings_of(folder, "engine=ray", "engine.address=127.0.0.1:1"))
+    done = call("train", arguments=settings_of(folder, "engine=ray", "engine.address=127.0.0.1:1"))
     assert done.returncode == 1
     assert "Traceback" not in done.stderr
     last = done.stderr.splitlines()[-1]

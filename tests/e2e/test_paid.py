@@ -83,28 +83,32 @@ def plan_of(name: str) -> Plan:
 def run(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Run:
     """Trains one of the `RUNS`; returns its name, its folder and its epsilon."""
     folder = tmp_path_factory.mktemp("run") / "out"
-    return request.param, folder, train(plan_of(name=request.param), folder).privacy.epsilon
+    return (
+        request.param,
+        folder,
+        train(plan_of(name=request.param), output_dir=folder).privacy.epsilon,
+    )
 
 
-def without_report(folder: Path, to: Path) -> Path:
+def copy_without_report(folder: Path, copy_folder: Path) -> Path:
     """Copies a finished run in the state before its report, and returns the copy's folder."""
-    shutil.copytree(folder, to)
+    shutil.copytree(folder, copy_folder)
     for name in ("report.json", "report.html", "manifest.json"):
-        (to / name).unlink()
-    return to
+        (copy_folder / name).unlink()
+    return copy_folder
 
 
-def unfinished(folder: Path, to: Path) -> Path:
+def copy_with_ledger(folder: Path, copy_folder: Path) -> Path:
     """Copies a finished run in the state before its report, together with its ledger."""
-    without_report(folder, to)
-    shutil.copy(ledger_of(folder), ledger_of(folder=to))
-    place = LedgerPlace.read(RunFolder(to))
+    copy_without_report(folder, copy_folder)
+    shutil.copy(ledger_of(folder), ledger_of(folder=copy_folder))
+    place = LedgerPlace.read(RunFolder(path=copy_folder))
     assert place is not None
-    replace(place, path=ledger_of(folder=to)).write(RunFolder(to))
-    return to
+    replace(place, path=ledger_of(folder=copy_folder)).write(RunFolder(path=copy_folder))
+    return copy_folder
 
 
-def account_of(folder: Path) -> Ledger:
+def account_in_ledger_of(folder: Path) -> Ledger:
     """Returns the account of the small data set in the ledger of a run."""
     return Ledger.stored(ledger_of(folder), data=DIGEST)
 
@@ -167,7 +171,9 @@ def test_a_kill_at_any_commit_leaves_both_release_and_charge_or_neither(
         with monkeypatch.context() as patch:
             kill_at(patch, commit_number=0, committed=committed)
             try:
-                train(plan, folder, monitor=SilentMonitor(stop_at="training the student"))
+                train(
+                    plan, output_dir=folder, monitor=SilentMonitor(stop_at="training the student")
+                )
             except Killed:
                 pass
             except KeyboardInterrupt:
@@ -182,7 +188,7 @@ def test_a_kill_at_any_commit_leaves_both_release_and_charge_or_neither(
             break
     else:
         pytest.fail("twenty kills were not enough")
-    report = train(plan, folder)
+    report = train(plan, output_dir=folder)
     ledger = Ledger.stored(path, data=DIGEST)
     assert len(ledger.entries) == 1
     assert report.privacy.epsilon >= ledger.epsilon
@@ -205,7 +211,7 @@ def test_noise_has_no_secret_on_disk_and_is_drawn_afresh(
     monkeypatch.setattr(Store, "_insert", insert_and_die)
     for _ in range(2):
         with pytest.raises(Killed):
-            train(plan_of(name), folder)
+            train(plan_of(name), output_dir=folder)
         assert not list(folder.rglob("*noise*"))
         assert [path.name for path in folder.rglob("*.secret")] == ["training.secret"]
     assert drawn[0] != drawn[1]
@@ -222,8 +228,8 @@ def test_no_result_is_shown_before_it_is_committed(
     monitor = SilentMonitor()
     with monkeypatch.context() as patch, pytest.raises(Killed):
         kill_at(patch, commit_number=1, committed=False)
-        train(plan_of(name="session"), folder, monitor)
-    rounds = [key for key in account_of(folder).keys if ":round-" in key]
+        train(plan_of(name="session"), output_dir=folder, monitor=monitor)
+    rounds = [key for key in account_in_ledger_of(folder).keys if ":round-" in key]
     assert len([note for note in monitor.notes if note]) == len(rounds) == 1
 
 
@@ -240,12 +246,12 @@ def test_a_round_is_released_around_one_sum_only(
     plan = plan_of(name="rounds")
     with monkeypatch.context() as patch, pytest.raises(Killed):
         kill_at(patch, commit_number=1, committed=True)
-        train(plan, folder)
+        train(plan, output_dir=folder)
     shutil.copytree(folder.parent, copy.parent)
-    train(plan, folder)
+    train(plan, output_dir=folder)
     train(replace(plan, ledger=ledger_of(folder=copy)), output_dir=copy)
     first, second = (
-        {key: account_of(each).read(key) for key in account_of(each).keys}
+        {key: account_in_ledger_of(each).read(key) for key in account_in_ledger_of(each).keys}
         for each in (folder, copy)
     )
     equal_keys = [key for key in first if first[key] == second[key]]
@@ -270,9 +276,9 @@ def test_copies_are_one_release_until_they_draw_again(name: str, tmp_path: Path)
     assert release_bytes(tmp_path / "a") == release_bytes(tmp_path / "b")
     assert num_charges(ledger) == 1
     for each in "cd":
-        folder = without_report(tmp_path / "a", to=tmp_path / each)
+        folder = copy_without_report(folder=tmp_path / "a", copy_folder=tmp_path / each)
         shutil.rmtree(folder / "release")
-        train(replace(plan, redraw=True), folder)
+        train(replace(plan, redraw=True), output_dir=folder)
     assert len({release_bytes(tmp_path / each) for each in "acd"}) == 3
     assert [entry.draw for entry in SharedLedger.stored(ledger).entries] == [1, 2, 3]
 
@@ -293,7 +299,7 @@ def test_copies_that_drew_in_two_ledgers_are_charged_each_in_a_third(
     releases = [release_bytes(folder) for folder in folders]
     assert releases[0] != releases[1]
     for folder in (*folders, *folders):
-        train(replace(plan_of(name), ledger=tmp_path / "all.db"), folder)
+        train(replace(plan_of(name), ledger=tmp_path / "all.db"), output_dir=folder)
         (folder / "report.json").unlink()
     assert num_charges(tmp_path / "all.db") == 2
     assert [release_bytes(folder) for folder in folders] == releases
@@ -305,11 +311,11 @@ def test_a_committed_release_is_written_again_for_free(
 ) -> None:
     """A run lacks its report, and perhaps its release. It writes both again, with the same bytes and no new charge."""
     name, finished_folder, epsilon = run
-    folder = unfinished(finished_folder, to=tmp_path / "copy")
+    folder = copy_with_ledger(finished_folder, copy_folder=tmp_path / "copy")
     if lost:
         shutil.rmtree(folder / "release")
     plan = plan_of(name)
-    assert train(plan, folder).privacy.epsilon == epsilon
+    assert train(plan, output_dir=folder).privacy.epsilon == epsilon
     assert contents(folder / "release") == contents(finished_folder / "release")
     assert ledger_of(folder).read_bytes() == ledger_of(finished_folder).read_bytes()
 
@@ -322,7 +328,7 @@ def test_a_redrawn_release_costs_two_draws(run: Run, tmp_path: Path) -> None:
     A ledger with one charge is then refused.
     """
     name, finished_folder, epsilon = run
-    folder = unfinished(finished_folder, to=tmp_path / "copy")
+    folder = copy_with_ledger(finished_folder, copy_folder=tmp_path / "copy")
     ledger = ledger_of(folder)
     once = ledger.read_bytes()
     plan = replace(plan_of(name), redraw=True)
@@ -334,7 +340,7 @@ def test_a_redrawn_release_costs_two_draws(run: Run, tmp_path: Path) -> None:
     )  # which was asked for once
     assert release_bytes(folder) != release_bytes(finished_folder), "the noise is fresh"
     assert any("redraw=true" in line for line in (*first_monitor.lines, *second_monitor.lines))
-    report = train(later, folder)
+    report = train(later, output_dir=folder)
     if name == "labels":
         event = plan.aggregator.event_for(
             num_queries=NUM_QUERIES, num_labels=NUM_LABELS, num_teachers=NUM_TEACHERS
@@ -344,10 +350,10 @@ def test_a_redrawn_release_costs_two_draws(run: Run, tmp_path: Path) -> None:
         )
     assert epsilon < report.privacy.epsilon < 2.001 * epsilon
     assert num_charges(ledger) == 2
-    assert train(plan, folder).privacy == report.privacy, (
+    assert train(plan, output_dir=folder).privacy == report.privacy, (
         "a release that is there is not drawn again"
     )
-    twice = without_report(folder, to=tmp_path / "twice")
+    twice = copy_without_report(folder, copy_folder=tmp_path / "twice")
     ledger.write_bytes(once)
     with refused(
         "ledger", value=ledger, rule=f"the one that {twice / 'release' / 'release.npz'} came from"
@@ -385,12 +391,12 @@ def changed(statement: str) -> Damage:
     return damage
 
 
-def exchanged(change: Callable[[Plan], Plan]) -> Damage:
+def release_of_changed_plan(change_plan: Callable[[Plan], Plan]) -> Damage:
     """Returns a damage that replaces the ledger by that of another run, whose plan is changed."""
 
     def damage(folder: Path, name: str) -> None:
         other = folder.parent / "other" / "run"
-        run_until_released(change(plan_of(name)), folder=other)
+        run_until_released(change_plan(plan_of(name)), folder=other)
         shutil.copy(ledger_of(folder=other), ledger_of(folder))
 
     return damage
@@ -416,8 +422,8 @@ DAMAGES: dict[str, Damage] = {
     "all removed, and the head set back": changed(statement="DELETE FROM line WHERE number > 0"),
     "a price edited": changed(statement=f"UPDATE line SET event = '{CHEAPER}' WHERE event != ''"),
     "a release exchanged": changed(statement="UPDATE line SET release = x'00'"),
-    "of another run": exchanged(partial(replace, target_epsilon=2.0)),
-    "of the same run with another seed": exchanged(partial(replace, seed=8)),
+    "of another run": release_of_changed_plan(partial(replace, target_epsilon=2.0)),
+    "of the same run with another seed": release_of_changed_plan(partial(replace, seed=8)),
 }
 
 
@@ -429,11 +435,11 @@ def test_a_run_continues_with_its_own_ledger_alone(run: Run, damage: str, tmp_pa
     The run is refused under the ledger's name, writes no report, and leaves the release as it is.
     """
     name, finished_folder, _ = run
-    folder = unfinished(finished_folder, to=tmp_path / "copy")
+    folder = copy_with_ledger(finished_folder, copy_folder=tmp_path / "copy")
     DAMAGES[damage](folder, name)
     before = contents(folder / "release")
     with pytest.raises(InvalidValue) as caught:
-        train(plan_of(name), folder)
+        train(plan_of(name), output_dir=folder)
     assert caught.value.name == "ledger"
     assert str(caught.value.value).startswith(str(ledger_of(folder)))
     assert not (folder / "report.json").exists()
@@ -457,7 +463,7 @@ def test_a_ledger_changed_during_training_is_noticed_before_the_report(
             return super().stage(stage, total)
 
     with refused("ledger", value=ANY):
-        train(plan_of(name="labels"), folder, monitor=Damaging())
+        train(plan_of(name="labels"), output_dir=folder, monitor=Damaging())
     assert not (folder / "report.json").exists()
     assert not (folder / "release" / "privacy_card.md").exists()
 
@@ -466,13 +472,13 @@ def test_a_ledger_changed_during_training_is_noticed_before_the_report(
 def test_a_release_that_was_exchanged_is_not_read_back(run: Run, tmp_path: Path) -> None:
     """The labels of an unfinished run's release are inverted. The run refuses the file."""
     name, finished_folder, _ = run
-    folder = unfinished(finished_folder, to=tmp_path / "copy")
+    folder = copy_with_ledger(finished_folder, copy_folder=tmp_path / "copy")
     path = folder / "release" / "release.npz"
     with np.load(path) as arrays:
         values = dict(arrays)
     np.savez(path, **values | {"labels": ~values["labels"]})
     with refused("release", value=path, rule="the file as it was when the release was drawn"):
-        train(plan_of(name), folder)
+        train(plan_of(name), output_dir=folder)
 
 
 class Unpaid(GaussianVotes):
@@ -503,7 +509,7 @@ def test_an_aggregator_that_bypasses_its_record_releases_nothing(
     """
     folder = tmp_path / "run"
     with refused("aggregator", value=kind.__name__):
-        train(replace(small_plan(), aggregator=kind(noise_std=20.0)), folder)
+        train(replace(small_plan(), aggregator=kind(noise_std=20.0)), output_dir=folder)
     assert not (folder / "release" / "release.npz").exists()
 
 

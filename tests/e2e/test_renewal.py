@@ -59,24 +59,28 @@ class Renewed:
         return [*self.settings, private, ledger, f"output_dir={output}", *more]
 
 
-def write_records(path: Path, num_rows: int, first_id: int, names: tuple[str, ...] = NAMES) -> None:
+def write_records(
+    path: Path, num_rows: int, first_id: int, label_names: tuple[str, ...] = NAMES
+) -> None:
     """Writes a file of records of one population, whose ids and groups count from `first_id`."""
     rng = np.random.default_rng(first_id)
     inputs = rng.standard_normal((num_rows, NUM_INPUTS)).astype(np.float32)
-    weights = np.random.default_rng(0).standard_normal((NUM_INPUTS, len(names)))
-    labels = inputs @ weights + rng.standard_normal((num_rows, len(names))) > 1
+    weights = np.random.default_rng(0).standard_normal((NUM_INPUTS, len(label_names)))
+    labels = inputs @ weights + rng.standard_normal((num_rows, len(label_names))) > 1
     ids = np.arange(num_rows) + first_id
-    np.savez(path, inputs=inputs, labels=labels, label_names=np.array(names), ids=ids, groups=ids)
+    np.savez(
+        path, inputs=inputs, labels=labels, label_names=np.array(label_names), ids=ids, groups=ids
+    )
 
 
 @pytest.fixture(scope="module")
 def renewed(tmp_path_factory: pytest.TempPathFactory) -> Renewed:
     """Runs both cohorts."""
     folder = tmp_path_factory.mktemp("renewal")
-    write_records(folder / "first.npz", NUM_PRIVATE, first_id=0)
-    write_records(folder / "second.npz", NUM_PRIVATE, first_id=10_000)
-    write_records(folder / "public.npz", NUM_PUBLIC, first_id=20_000)
-    write_records(folder / "test.npz", NUM_TEST, first_id=30_000)
+    write_records(path=folder / "first.npz", num_rows=NUM_PRIVATE, first_id=0)
+    write_records(path=folder / "second.npz", num_rows=NUM_PRIVATE, first_id=10_000)
+    write_records(path=folder / "public.npz", num_rows=NUM_PUBLIC, first_id=20_000)
+    write_records(path=folder / "test.npz", num_rows=NUM_TEST, first_id=30_000)
     settings = [
         "experiment=centered_votes",
         "data=arrays",
@@ -90,10 +94,12 @@ def renewed(tmp_path_factory: pytest.TempPathFactory) -> Renewed:
         "seed=3",
     ]
     runs = Renewed(folder, settings)
-    succeeded("train", runs.arguments("first", runs.first))
+    succeeded("train", arguments=runs.arguments("first", runs.first))
     succeeded(
         "train",
-        runs.arguments("second", runs.second, "seed=4", f"start={runs.first / 'release'}"),
+        arguments=runs.arguments(
+            "second", runs.second, "seed=4", f"start={runs.first / 'release'}"
+        ),
     )
     return runs
 
@@ -138,7 +144,7 @@ def test_what_is_published_states_where_the_student_started(renewed: Renewed) ->
     assert digest in (release / "privacy_card.md").read_text(encoding="utf-8")
     assert "start" not in read_json(renewed.first / "release" / "privacy.json")
     page = renewed.folder / "dossier.html"
-    succeeded("dossier", [f"release={release}", f"output={page}"])
+    succeeded("dossier", arguments=[f"release={release}", f"output={page}"])
     assert digest in page.read_text(encoding="utf-8")
     published = b"".join(path.read_bytes() for path in release.rglob("*") if path.is_file())
     assert str(renewed.first).encode() not in published
@@ -175,7 +181,9 @@ def test_a_killed_renewal_goes_on_with_the_same_bytes(
 @pytest.mark.slow
 def test_people_of_the_earlier_cohort_are_refused(renewed: Renewed, tmp_path: Path) -> None:
     """A cohort with ten people of the first one is refused, also by a ledger that nobody has named."""
-    write_records(renewed.folder / "mixed.npz", NUM_PRIVATE, first_id=NUM_PRIVATE - 10)
+    write_records(
+        path=renewed.folder / "mixed.npz", num_rows=NUM_PRIVATE, first_id=NUM_PRIVATE - 10
+    )
     start = f"start={renewed.first / 'release'}"
     line = refused("train", renewed.arguments("mixed", tmp_path / "run", start, "seed=5"))
     assert "knows 20 of these 1200 ids and groups" in line
@@ -185,7 +193,7 @@ def test_people_of_the_earlier_cohort_are_refused(renewed: Renewed, tmp_path: Pa
 @pytest.mark.slow
 def test_people_of_both_cohorts_pay_the_sum(renewed: Renewed, tmp_path: Path) -> None:
     """`new_account=true` lets people of the first cohort in, and says what both releases cost them together."""
-    write_records(tmp_path / "mixed.npz", NUM_PRIVATE, first_id=NUM_PRIVATE - 5)
+    write_records(path=tmp_path / "mixed.npz", num_rows=NUM_PRIVATE, first_id=NUM_PRIVATE - 5)
     ledger = tmp_path / "ledger.db"
     shutil.copy(renewed.folder / "ledger.db", ledger)
     settings = [
@@ -195,7 +203,9 @@ def test_people_of_both_cohorts_pay_the_sum(renewed: Renewed, tmp_path: Path) ->
         "seed=7",
         "new_account=true",
     ]
-    said = succeeded("train", renewed.arguments("first", tmp_path / "run", *settings)).stderr
+    said = succeeded(
+        "train", arguments=renewed.arguments("first", tmp_path / "run", *settings)
+    ).stderr
     line = next(line for line in said.splitlines() if "whoever is in all of them" in line)
     both = float(line.partition("has paid epsilon ")[2].split()[0])
     assert EPSILON < both < 2 * EPSILON, (
@@ -227,13 +237,13 @@ def with_few_features(arrays: dict[str, Any]) -> None:
     arrays["moment_variances"] = arrays["moment_variances"][:-1]
 
 
-def copy_of_release(renewed: Renewed, folder: Path, change: Change) -> Path:
+def copy_of_release(renewed: Renewed, folder: Path, change_arrays: Change) -> Path:
     """Returns a copy of the first release with changed arrays, and the digests of the changed file."""
     release = folder / "release"
     shutil.copytree(renewed.first / "release", release)
     with np.load(release / "release.npz") as stored:
         arrays = dict(stored)
-    change(arrays)
+    change_arrays(arrays)
     np.savez(release / "release.npz", **arrays)
     names = Manifest.read(release, rule="", remedy="").sha256
     (release / MANIFEST).unlink()
@@ -243,7 +253,7 @@ def copy_of_release(renewed: Renewed, folder: Path, change: Change) -> Path:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("change", "words"),
+    ("change_arrays", "words"),
     [
         (without_moments, "a release with moments"),
         (with_nan, "finite moments"),
@@ -252,10 +262,10 @@ def copy_of_release(renewed: Renewed, folder: Path, change: Change) -> Path:
     ],
 )
 def test_a_release_with_wrong_moments_is_refused(
-    change: Change, words: str, renewed: Renewed, tmp_path: Path
+    change_arrays: Change, words: str, renewed: Renewed, tmp_path: Path
 ) -> None:
     """Moments that are missing, not finite or of another shape end the run before anything is spent."""
-    release = copy_of_release(renewed, tmp_path, change)
+    release = copy_of_release(renewed, folder=tmp_path, change_arrays=change_arrays)
     line = refused("train", renewed.arguments("second", tmp_path / "run", f"start={release}"))
     assert words in line
     assert not (tmp_path / "run").exists()
@@ -264,7 +274,7 @@ def test_a_release_with_wrong_moments_is_refused(
 @pytest.mark.slow
 def test_an_altered_release_is_refused(renewed: Renewed, tmp_path: Path) -> None:
     """A file that is not the one in the manifest is refused."""
-    release = copy_of_release(renewed, tmp_path, with_nan)
+    release = copy_of_release(renewed, folder=tmp_path, change_arrays=with_nan)
     shutil.copy(renewed.first / "release" / MANIFEST, release / MANIFEST)
     line = refused("train", renewed.arguments("second", tmp_path / "run", f"start={release}"))
     assert "the file as it was published" in line
@@ -276,7 +286,10 @@ def test_other_labels_are_named(renewed: Renewed, tmp_path: Path) -> None:
     names = ("flu", "cough", "fever", "gout")
     for name in ("private", "public", "test"):
         write_records(
-            tmp_path / f"{name}.npz", NUM_PUBLIC, first_id=len(name) * 50_000, names=names
+            path=tmp_path / f"{name}.npz",
+            num_rows=NUM_PUBLIC,
+            first_id=len(name) * 50_000,
+            label_names=names,
         )
     files = [f"data.{name}={tmp_path / name}.npz" for name in ("private", "public", "test")]
     start = f"start={renewed.first / 'release'}"

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import pytest
@@ -34,8 +34,12 @@ from tests.e2e.small_run import without_pictures
 
 pytestmark = pytest.mark.slow
 
-Writer = Callable[[Path, bool], list[str]]
-"""A function that writes data into a folder, or the neighboring data, and returns the settings that name them."""
+
+class Writer(Protocol):
+    """A function that writes data into a folder, or the neighboring data, and returns the settings that name them."""
+
+    def __call__(self, folder: Path, is_neighbor: bool) -> list[str]: ...
+
 
 SETTINGS = ("all_records=false", "logger=none", "allow_useless=true", "seed=3")
 VOTES = ("teacher=linear", "student=linear", "aggregator=gaussian_votes", "num_queries=30")
@@ -72,7 +76,7 @@ def write_arrays(folder: Path, is_neighbor: bool, *, images: bool = False) -> li
 
 def write_test_neighbor(folder: Path, is_neighbor: bool) -> list[str]:
     """Writes the arrays of `write_arrays`; one test record has other labels and far inputs in the neighbor."""
-    words = write_arrays(folder, False)
+    words = write_arrays(folder, is_neighbor=False)
     if is_neighbor:
         with np.load(folder / "test.npz") as arrays:
             test = dict(arrays)
@@ -115,7 +119,7 @@ def write_table(folder: Path, is_neighbor: bool) -> list[str]:
 
 def write_gap(folder: Path, is_neighbor: bool) -> list[str]:
     """Writes the table of `write_table`, in whose neighbor one private person lacks a label that nobody else lacks."""
-    words = write_table(folder, False)
+    words = write_table(folder, is_neighbor=False)
     if is_neighbor:
         table = folder / "all.csv"
         head, first, *others = table.read_text().splitlines()
@@ -336,13 +340,13 @@ def releases_through(release_tape: ReleaseTape) -> Iterator[None]:
         yield
 
 
-def replayed(write: Writer, settings: Sequence[str], folder: Path) -> Replay[Any]:
+def replay_on_neighbor(write_data: Writer, settings: Sequence[str], folder: Path) -> Replay[Any]:
     """Runs `pate-train` on data and, with the same releases, on a neighbor; returns what differs else."""
 
     def run(is_neighbor: bool, release_tape: ReleaseTape) -> Path:
         place = folder / ("neighbor" if is_neighbor else "data")
         place.mkdir()
-        words = [*write(place, is_neighbor), *SETTINGS, *settings]
+        words = [*write_data(folder=place, is_neighbor=is_neighbor), *SETTINGS, *settings]
         places = [f"output_dir={place}/run", f"ledger={place}/ledger.db"]
         with (
             releases_through(release_tape),
@@ -371,15 +375,15 @@ def test_every_experiment_and_kind_of_data_is_replayed() -> None:
 @pytest.mark.parametrize("kind", KINDS)
 def test_writer_names_its_kind_of_data(kind: str, tmp_path: Path) -> None:
     """The run that stands for a kind of data reads that kind."""
-    write, _ = RUNS[KINDS[kind]]
-    assert f"data={kind}" in write(tmp_path, False)
+    write_data, _ = RUNS[KINDS[kind]]
+    assert f"data={kind}" in write_data(folder=tmp_path, is_neighbor=False)
 
 
 @pytest.mark.parametrize("name", RUNS)
 def test_a_run_shows_nothing_but_its_releases(name: str, tmp_path: Path) -> None:
     """`release/`, printed lines and refusals are equal on neighbors whose releases are equal."""
-    write, settings = RUNS[name]
-    result = replayed(write, settings, tmp_path)
+    write_data, settings = RUNS[name]
+    result = replay_on_neighbor(write_data, settings, folder=tmp_path)
     assert not result.first.refusal, result.first.refusal
     assert result.parts
     assert ("scores" in result.parts) == ("score_epsilon=.5" in settings)
@@ -482,7 +486,7 @@ def test_a_planted_fault_is_caught(fault: str, tmp_path: Path) -> None:
     write, settings = RUNS[name]
     with pytest.MonkeyPatch.context() as patch:
         plant(patch)
-        result = replayed(write, settings, tmp_path)
+        result = replay_on_neighbor(write_data=write, settings=settings, folder=tmp_path)
     with pytest.raises(Leaked) as caught:
         result.require_sound()
     assert any(place in leak.place for leak in caught.value.leaks), caught.value
@@ -495,7 +499,7 @@ def test_a_fit_shows_nothing_but_its_release(tmp_path: Path) -> None:
     def fit(is_neighbor: bool, release_tape: ReleaseTape) -> Path:
         place = tmp_path / ("neighbor" if is_neighbor else "data")
         place.mkdir()
-        write_arrays(place, is_neighbor)
+        write_arrays(folder=place, is_neighbor=is_neighbor)
         private = np.load(place / "private.npz")
         public = np.load(place / "public.npz")
         original = MemoryRecord.part
@@ -522,7 +526,7 @@ def test_a_fit_shows_nothing_but_its_release(tmp_path: Path) -> None:
 def test_a_refused_plan_is_refused_alike(tmp_path: Path) -> None:
     """A plan that tells too little is refused by the same line on neighbors."""
     few = ("teacher.num_teachers=12", "target_epsilon=.1", "allow_useless=false")
-    result = replayed(write_arrays, (*VOTES, *few), tmp_path)
+    result = replay_on_neighbor(write_data=write_arrays, settings=(*VOTES, *few), folder=tmp_path)
     assert "allow_useless" in result.first.refusal
     assert not result.parts
     result.require_sound()
@@ -530,7 +534,9 @@ def test_a_refused_plan_is_refused_alike(tmp_path: Path) -> None:
 
 def test_a_test_record_shows_in_released_scores_alone(tmp_path: Path) -> None:
     """Two runs that differ in a test record publish the same, as their released scores are equal."""
-    result = replayed(write_test_neighbor, (*CENTERED, "score_epsilon=.5"), tmp_path)
+    result = replay_on_neighbor(
+        write_data=write_test_neighbor, settings=(*CENTERED, "score_epsilon=.5"), folder=tmp_path
+    )
     assert not result.first.refusal, result.first.refusal
     in_files = [leak for leak in result.leaks if not leak.place.startswith("stdout")]
     assert in_files == []  # on a terminal the owner sees all scores

@@ -86,7 +86,7 @@ def finished(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFa
     """Returns the aggregator's name, the folder of its finished run, and the notes of its rounds."""
     folder = tmp_path_factory.mktemp("run") / "out"
     monitor = SilentMonitor()
-    train(plan_of(name=request.param), folder, monitor)
+    train(plan_of(name=request.param), output_dir=folder, monitor=monitor)
     return request.param, folder, [note for note in monitor.notes if note]
 
 
@@ -108,7 +108,7 @@ def test_report_shows_hits_and_the_price_of_plain_composition(finished: Finished
     assert min(hits.sum(), answered.sum()) > 0
     assert counts["num_hits"] + counts["remaining_hits"] == privacy["target_hits"]
     plain = AGGREGATORS[name].plain_event(
-        VoteShape(num_asked, num_labels=NUM_LABELS, num_teachers=NUM_TEACHERS)
+        VoteShape(num_queries=num_asked, num_labels=NUM_LABELS, num_teachers=NUM_TEACHERS)
     )
     assert privacy["plain_epsilon"] == AutoAccountant().compose(plain).get_epsilon(
         target_delta=1e-5
@@ -151,10 +151,10 @@ def test_a_run_stopped_between_rounds_ends_with_the_same_release(
     run_folder = tmp_path / "run"
     name, folder, _ = finished
     with pytest.raises(KeyboardInterrupt):
-        train(plan_of(name), run_folder, monitor=StopAfterRounds())
+        train(plan_of(name), output_dir=run_folder, monitor=StopAfterRounds())
     assert len(rounds_of(run_folder)) == ROUNDS
     assert not (run_folder / "release" / "release.npz").exists()
-    train(plan_of(name), run_folder)
+    train(plan_of(name), output_dir=run_folder)
     assert release_bytes(run_folder) == release_bytes(folder)
     assert charges(run_folder) == charges(folder)
 

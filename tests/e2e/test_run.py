@@ -146,7 +146,7 @@ def test_published_files_and_the_price_that_load_reads(finished: Path, tmp_path:
     ("unit", "words"),
     [
         (PrivacyUnit.of_column("mrn"), "one value of the column mrn, with all its rows"),
-        (PrivacyUnit("one row"), "one row"),
+        (PrivacyUnit(words="one row"), "one row"),
         (PrivacyUnit.of_column("a_b|c"), "one value of the column a_b|c, with all its rows"),
     ],
 )
@@ -212,7 +212,7 @@ def test_interrupted_run_ends_with_the_same_release(
     folder = tmp_path / "run"
     run_until(small_plan(), folder, stage=stage)
     assert not (folder / "report.json").exists()
-    train(small_plan(), folder)
+    train(small_plan(), output_dir=folder)
     assert release_bytes(folder) == release_bytes(finished)
     assert charges(folder) == charges(finished)
 
@@ -247,15 +247,15 @@ def test_changed_data_and_a_second_process_are_refused(tmp_path: Path) -> None:
     other = replace(data, private=replace(data.private, labels=labels))
     run_until(small_plan(), folder, stage="casting")
     with refused("data", value="another", rule="the data that this run began with"):
-        train(replace(small_plan(), load_dataset=lambda: other), folder)
+        train(replace(small_plan(), load_dataset=lambda: other), output_dir=folder)
 
     class Nested(SilentMonitor):
         def stage(self, name: str, total: int | None = None):
-            train(small_plan(), folder)
+            train(small_plan(), output_dir=folder)
             raise AssertionError("the folder was not locked")
 
     with refused("output_dir", value=ANY, rule="folder that"):
-        train(small_plan(), folder, monitor=Nested())
+        train(small_plan(), output_dir=folder, monitor=Nested())
 
 
 def test_partition_of_another_run_is_refused(tmp_path: Path) -> None:
@@ -271,17 +271,17 @@ def test_partition_of_another_run_is_refused(tmp_path: Path) -> None:
     with refused(
         "file", value=folder / "partition.json", rule="the partition of this run's private records"
     ):
-        train(replace(small_plan(), seed=None), folder)
+        train(replace(small_plan(), seed=None), output_dir=folder)
     (folder / "training.secret").write_bytes((other / "training.secret").read_bytes())
     (folder / "run.json").write_bytes((other / "run.json").read_bytes())
     with refused("file", value=ANY, rule="teachers that this run signed"):
-        train(replace(small_plan(), seed=None), folder)
+        train(replace(small_plan(), seed=None), output_dir=folder)
 
 
 def test_budget_stops_the_queries(tmp_path: Path) -> None:
     """With `max_epsilon=30` and given noise, a run asks as many queries as the budget allows, and not one more."""
     folder = tmp_path / "run"
-    report = train(replace(small_plan(), max_epsilon=30.0), folder)
+    report = train(replace(small_plan(), max_epsilon=30.0), output_dir=folder)
     assert 0 < report.privacy.num_queries < NUM_QUERIES
     assert report.privacy.epsilon <= 30.0
     one_more = small_plan().aggregator.event_for(
@@ -306,10 +306,10 @@ def test_a_pool_smaller_than_num_queries_is_used_whole_or_refused(tmp_path: Path
             replace(
                 small_plan(), num_queries=1000, fewer_queries=False, settings={"name": "wrong"}
             ),
-            folder,
+            output_dir=folder,
         )
     plan = replace(small_plan(), num_queries=600, public_settings=published)
-    assert train(plan, folder).privacy.num_queries == 140
+    assert train(plan, output_dir=folder).privacy.num_queries == 140
     assert (folder / "release" / "config.yaml").read_text() == "num_queries: 140\n"
     assert plan.for_dataset(small_dataset(), SilentMonitor()).num_queries == 140
     assert (
@@ -347,16 +347,16 @@ REFUSED: dict[str, tuple[Callable[[Plan], Plan], Refusal]] = {
 @pytest.mark.parametrize("case", REFUSED)
 def test_nothing_is_spent_before_a_refusal(case: str, tmp_path: Path) -> None:
     """An impossible plan, of each kind, is refused by its field. No ledger is made."""
-    change, refusal = REFUSED[case]
+    change_plan, refusal = REFUSED[case]
     with refusal:
-        train(change(small_plan()), output_dir=tmp_path / "run")
+        train(change_plan(small_plan()), output_dir=tmp_path / "run")
     assert not list(tmp_path.rglob("ledger.db"))
 
 
 def test_run_without_an_answer_still_reports(tmp_path: Path) -> None:
     """At epsilon 0.01 no query is answered. The report has a student, and no accuracy of labels."""
     folder = tmp_path / "run"
-    report = train(replace(small_plan(), target_epsilon=0.01), folder)
+    report = train(replace(small_plan(), target_epsilon=0.01), output_dir=folder)
     assert report.release.num_answered == 0
     assert report.release.label_accuracy is None
     assert report.student is not None

@@ -41,7 +41,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Report]:
     """Returns the folder and the report of a run that released scores."""
     folder = tmp_path_factory.mktemp("scored") / "run"
     with without_pictures():
-        return folder, train(scored_plan(), folder)
+        return folder, train(scored_plan(), output_dir=folder)
 
 
 def test_scores_are_charged_to_the_test_records(run: tuple[Path, Report]) -> None:
@@ -113,7 +113,7 @@ def test_release_with_scores_is_verified(
 def test_run_without_a_price_has_no_scores(tmp_path: Path) -> None:
     """Without `score_epsilon` neither statement nor report have a key for scores."""
     with without_pictures():
-        train(small_plan(), tmp_path / "run")
+        train(small_plan(), output_dir=tmp_path / "run")
     assert "scores" not in json.loads((tmp_path / "run" / "release" / "privacy.json").read_text())
     report = json.loads((tmp_path / "run" / "report.json").read_text())
     assert "scores" not in report["privacy"]
@@ -133,7 +133,7 @@ def test_continued_run_draws_scores_once(tmp_path: Path) -> None:
     (charge,) = score_charges(tmp_path / "run")
     sums = SharedLedger.stored(ledger_of(tmp_path / "run")).account(charge.data).read(charge.key)
     with without_pictures():
-        train(plan, tmp_path / "run")
+        train(plan, output_dir=tmp_path / "run")
     assert score_charges(tmp_path / "run") == [charge]
     account = SharedLedger.stored(ledger_of(tmp_path / "run")).account(charge.data)
     assert account.read(charge.key) == sums
@@ -146,7 +146,7 @@ def test_scores_move_to_another_ledger_with_their_charge(tmp_path: Path) -> None
     (charge,) = score_charges(tmp_path / "run")
     sums = SharedLedger.stored(ledger_of(tmp_path / "run")).account(charge.data).read(charge.key)
     with without_pictures():
-        train(replace(plan, ledger=tmp_path / "other.db"), tmp_path / "run")
+        train(replace(plan, ledger=tmp_path / "other.db"), output_dir=tmp_path / "run")
     other = SharedLedger.stored(tmp_path / "other.db")
     assert charge.event in [entry.event for entry in other.entries]
     assert other.account(charge.data).read(charge.key) == sums
@@ -158,7 +158,7 @@ def test_cap_without_room_refuses_before_training(tmp_path: Path) -> None:
         scored_plan(), target_epsilon=0.5, max_total_epsilon=1.0, ledger=tmp_path / "capped.db"
     )
     with refused("max_epsilon", value=1.0):
-        train(plan, tmp_path / "run")
+        train(plan, output_dir=tmp_path / "run")
     assert SharedLedger.stored(tmp_path / "capped.db").entries == []
 
 
@@ -168,8 +168,8 @@ def test_scores_need_replaced_groups(tmp_path: Path) -> None:
         selection_scale=2.0, test_std=1.0, failure_prob=1e-8, adjacency=Adjacency.ADD_REMOVE
     )
     with refused("score_epsilon", value=EPSILON, rule="replace_one"):
-        train(replace(scored_plan(), aggregator=added), tmp_path / "added")
+        train(replace(scored_plan(), aggregator=added), output_dir=tmp_path / "added")
     with refused("score_groups", value="['sex']", rule="score_epsilon="):
-        train(replace(small_plan(), score_groups=["sex"]), tmp_path / "unpriced")
+        train(replace(small_plan(), score_groups=["sex"]), output_dir=tmp_path / "unpriced")
     with refused("score_groups", value="['sex']", rule="without a table"):
-        train(replace(scored_plan(), score_groups=["sex"]), tmp_path / "no table")
+        train(replace(scored_plan(), score_groups=["sex"]), output_dir=tmp_path / "no table")

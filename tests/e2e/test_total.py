@@ -61,13 +61,13 @@ def ledger(tmp_path: Path) -> Path:
 
 def epsilon_of(num_releases: int) -> float:
     """Returns the total epsilon of a number of releases of `plan_of`, by Renyi divergences."""
-    return RdpAccountant().compose(EVENT, num_releases).get_epsilon(target_delta=1e-5)
+    return RdpAccountant().compose(EVENT, count=num_releases).get_epsilon(target_delta=1e-5)
 
 
-def account(path: Path, max_epsilon: float | None = None) -> Ledger:
+def account_in(ledger: Path, max_epsilon: float | None = None) -> Ledger:
     """Returns the account of the small data set in a ledger, which is created if it is missing."""
     shared = SharedLedger(
-        path, target_delta=1e-5, accountant=RdpAccountant, max_epsilon=max_epsilon
+        ledger, target_delta=1e-5, accountant=RdpAccountant, max_epsilon=max_epsilon
     )
     return shared.account(small_dataset().private_digest())
 
@@ -87,7 +87,7 @@ def test_each_run_prints_the_total_of_earlier_runs(tmp_path: Path) -> None:
         f"ledger={ledger}: all 2 releases of these records cost epsilon {both} {terms}, "
         "if all prices were fixed beforehand",
     ]
-    assert account(ledger).epsilon == epsilon_of(num_releases=2)
+    assert account_in(ledger).epsilon == epsilon_of(num_releases=2)
 
 
 def test_a_cap_refuses_a_run_before_its_teachers_and_spends_nothing(
@@ -120,7 +120,7 @@ def test_a_refusal_before_the_draw_spends_nothing(ledger: Path, tmp_path: Path) 
 
     This run is refused before it draws, and is not charged.
     """
-    other = account(ledger, max_epsilon=1.1 * epsilon_of(num_releases=1))
+    other = account_in(ledger, max_epsilon=1.1 * epsilon_of(num_releases=1))
 
     class Slow(SilentMonitor):
         def stage(self, name: str, total: int | None = None) -> Any:
@@ -135,10 +135,10 @@ def test_a_refusal_before_the_draw_spends_nothing(ledger: Path, tmp_path: Path) 
 
 
 PATIENT = PrivacyUnit.of_column("mrn")
-VISIT = PrivacyUnit("one row")
+VISIT = PrivacyUnit(words="one row")
 
 
-def protecting(unit: PrivacyUnit) -> Callable[[], Dataset]:
+def loader_with_unit(unit: PrivacyUnit) -> Callable[[], Dataset]:
     """Returns a function that loads the small data set with another unit of privacy."""
 
     def load_dataset() -> Dataset:
@@ -147,34 +147,37 @@ def protecting(unit: PrivacyUnit) -> Callable[[], Dataset]:
     return load_dataset
 
 
-@pytest.mark.parametrize(("first", "second"), [(VISIT, PATIENT), (PATIENT, VISIT)])
+@pytest.mark.parametrize(("first_unit", "second_unit"), [(VISIT, PATIENT), (PATIENT, VISIT)])
 def test_prices_for_a_visit_and_for_a_patient_are_not_added_up(
-    first: PrivacyUnit, second: PrivacyUnit, ledger: Path, tmp_path: Path
+    first_unit: PrivacyUnit, second_unit: PrivacyUnit, ledger: Path, tmp_path: Path
 ) -> None:
     """A second run on the same records with another unit of privacy is refused before training, and spends nothing.
 
     This holds even where the price of a patient bounds that of a visit. A run with the first unit goes on.
     """
     run_until_released(
-        replace(plan_of(ledger), load_dataset=protecting(unit=first)), folder=tmp_path / "a" / "run"
+        replace(plan_of(ledger), load_dataset=loader_with_unit(unit=first_unit)),
+        folder=tmp_path / "a" / "run",
     )
     spent = ledger.read_bytes()
     monitor = SilentMonitor()
-    with refused("unit", value=second.words, rule="two units of privacy have no sum") as caught:
+    with refused(
+        "unit", value=second_unit.words, rule="two units of privacy have no sum"
+    ) as caught:
         train(
-            replace(plan_of(ledger), load_dataset=protecting(unit=second)),
+            replace(plan_of(ledger), load_dataset=loader_with_unit(unit=second_unit)),
             output_dir=tmp_path / "b" / "run",
             monitor=monitor,
         )
     assert "; take the same data.group= (and data.budget=, holders=), or" in str(caught.value)
     assert "training teachers" not in monitor.stages and ledger.read_bytes() == spent
     again = run_until(
-        replace(plan_of(ledger), load_dataset=protecting(unit=first)),
+        replace(plan_of(ledger), load_dataset=loader_with_unit(unit=first_unit)),
         folder=tmp_path / "c" / "run",
         stage="training the student",
     )
     assert again.lines[-1].endswith(
-        f"replace_one, for {first.words}, if all prices were fixed beforehand"
+        f"replace_one, for {first_unit.words}, if all prices were fixed beforehand"
     )
 
 
@@ -185,8 +188,8 @@ def test_charges_without_a_unit_are_counted_for_the_unit_of_the_run(
 
     A run counts it in its totals, and says that this assumes the same unit.
     """
-    account(ledger).charge(EVENT, adjacency="replace_one", key="of an earlier version")
-    plan = replace(plan_of(ledger), load_dataset=protecting(unit=PATIENT))
+    account_in(ledger).charge(EVENT, adjacency="replace_one", key="of an earlier version")
+    plan = replace(plan_of(ledger), load_dataset=loader_with_unit(unit=PATIENT))
     first, last = [
         line
         for line in run_until(plan, folder=tmp_path / "run", stage="training the student").lines
@@ -243,7 +246,7 @@ def test_a_run_with_another_unit_in_the_same_folder_is_refused(tmp_path: Path) -
     run_until_released(plan_of(ledger=None), folder=tmp_path / "a")
     with refused("unit", value="one row", rule="one group of records"):
         train(
-            replace(plan_of(ledger=None), load_dataset=protecting(unit=VISIT)),
+            replace(plan_of(ledger=None), load_dataset=loader_with_unit(unit=VISIT)),
             output_dir=tmp_path / "e",
         )
     assert not (tmp_path / "e").exists()
@@ -260,7 +263,7 @@ def with_another_adjacency(plan: Plan) -> Plan:
     return replace(plan, aggregator=replace(NOISE, adjacency="add_remove"))
 
 
-OTHER_TERMS = {
+CHANGES_OF_TERMS = {
     "ledger-replace_one-0.0001.db": with_another_delta,
     "ledger-add_remove-1e-05.db": with_another_adjacency,
 }
@@ -279,7 +282,7 @@ def lines_of_two_sums(monitor: SilentMonitor) -> list[str]:
     return [line for line in monitor.lines if line.endswith("the two cannot be added up")]
 
 
-@pytest.mark.parametrize("name", OTHER_TERMS)
+@pytest.mark.parametrize("name", CHANGES_OF_TERMS)
 def test_a_run_under_other_terms_has_a_second_ledger(name: str, tmp_path: Path) -> None:
     """A run with another delta or adjacency than the folder's ledger is charged to a second ledger.
 
@@ -288,7 +291,7 @@ def test_a_run_under_other_terms_has_a_second_ledger(name: str, tmp_path: Path) 
     usual = tmp_path / "ledger.db"
     other = tmp_path / name
     usual_plan = plan_of(ledger=None)
-    other_plan = OTHER_TERMS[name](usual_plan)
+    other_plan = CHANGES_OF_TERMS[name](usual_plan)
     begun = run_until(usual_plan, folder=tmp_path / "a", stage="training the student")
     assert not lines_of_two_sums(begun)
     begun = run_until(other_plan, folder=tmp_path / "b", stage="training teachers")
@@ -304,20 +307,20 @@ def test_a_run_under_other_terms_has_a_second_ledger(name: str, tmp_path: Path) 
         assert len(SharedLedger.stored(path).entries) == 2
 
 
-@pytest.mark.parametrize("name", OTHER_TERMS)
+@pytest.mark.parametrize("name", CHANGES_OF_TERMS)
 def test_a_named_ledger_refuses_a_run_under_other_terms(name: str, tmp_path: Path) -> None:
     """A plan with another delta or adjacency than the ledger that it names is refused.
 
     That the same folder also holds a ledger of the plan's terms does not matter.
     """
-    other_terms = OTHER_TERMS[name]
+    with_other_terms = CHANGES_OF_TERMS[name]
     run_until_released(plan_of(ledger=None), folder=tmp_path / "a")
-    run_until_released(other_terms(plan_of(ledger=None)), folder=tmp_path / "b")
+    run_until_released(with_other_terms(plan_of(ledger=None)), folder=tmp_path / "b")
     with REFUSED_TERMS[name]:
-        train(other_terms(plan_of(tmp_path / "ledger.db")), output_dir=tmp_path / "e")
+        train(with_other_terms(plan_of(ledger=tmp_path / "ledger.db")), output_dir=tmp_path / "e")
 
 
-@pytest.mark.parametrize("name", OTHER_TERMS)
+@pytest.mark.parametrize("name", CHANGES_OF_TERMS)
 def test_moved_runs_keep_the_second_ledger_that_is_moved_with_them(
     name: str, tmp_path: Path
 ) -> None:
@@ -325,7 +328,7 @@ def test_moved_runs_keep_the_second_ledger_that_is_moved_with_them(
 
     There they and a new run use the moved ledger, and no ledger of the usual terms is made.
     """
-    other_plan = OTHER_TERMS[name](plan_of(ledger=None))
+    other_plan = CHANGES_OF_TERMS[name](plan_of(ledger=None))
     run_until_released(plan_of(ledger=None), folder=tmp_path / "a")
     train(other_plan, output_dir=tmp_path / "b")
     run_until_released(other_plan, folder=tmp_path / "c")
@@ -387,7 +390,7 @@ def test_a_run_under_other_terms_than_a_ledger_made_meanwhile_has_its_own(
     assert len(lines_of_two_sums(monitor)) == 1
     assert len(SharedLedger.stored(other).entries) == 1
     assert not SharedLedger.stored(usual).entries
-    place = LedgerPlace.read(RunFolder(tmp_path / "run"))
+    place = LedgerPlace.read(RunFolder(path=tmp_path / "run"))
     assert place is not None and place.path == other
 
 
@@ -414,7 +417,7 @@ def test_a_run_that_is_moved_before_its_release_keeps_its_ledger(tmp_path: Path)
     (tmp_path / "a").rename(tmp_path / "c")
     moved.rename(tmp_path / "c" / "run")
     train(plan_of(ledger=None), output_dir=tmp_path / "c" / "run")
-    place = LedgerPlace.read(RunFolder(tmp_path / "c" / "run"))
+    place = LedgerPlace.read(RunFolder(path=tmp_path / "c" / "run"))
     assert place is not None and place.path == tmp_path / "c" / "ledger.db"
 
 
@@ -436,7 +439,7 @@ def test_a_moved_finished_run_is_shown_as_long_as_its_ledger_stays(tmp_path: Pat
     (moved / "report.json").unlink()
     with refused("ledger", value=earlier, rule="the run's ledger, which is gone"):
         train(plan_of(ledger=None), output_dir=moved)
-    train(plan_of(tmp_path / "elsewhere.db"), output_dir=moved)
+    train(plan_of(ledger=tmp_path / "elsewhere.db"), output_dir=moved)
 
 
 def test_a_folder_that_cannot_be_written_has_no_ledger(
@@ -449,7 +452,9 @@ def test_a_folder_that_cannot_be_written_has_no_ledger(
     monkeypatch.setattr("os.access", lambda *_: False)  # root may write anywhere
     with refused("ledger", value=tmp_path / "ledger.db", rule="; ledger=PATH names another file"):
         train(plan_of(ledger=None), output_dir=tmp_path / "run")
-    run_until_released(plan_of(tmp_path / "elsewhere" / "ledger.db"), folder=tmp_path / "run")
+    run_until_released(
+        plan_of(ledger=tmp_path / "elsewhere" / "ledger.db"), folder=tmp_path / "run"
+    )
 
 
 @pytest.mark.parametrize("accountant", [AutoAccountant, RdpAccountant, ExactAccountant])
@@ -493,14 +498,20 @@ def test_a_different_price_in_the_ledger_has_a_remark(ledger: Path, tmp_path: Pa
         f", by accountant=rdp; by a tighter one at most the cap {rounded_up(cap)}"
     )
     (account,) = map(charges_of, ledgers_in(ledger))
-    assert (account["spent_epsilon"], account["accountant"], account["accountant_epsilon"]) == (
+    assert (
+        account["spent_epsilon"],
+        account["accountant"],
+        account["accountant_epsilon"],
+    ) == (
         cap,
         "rdp",
         price,
     )
 
 
-def spelled(letter: str, ids: range = range(0), groups: range = range(0)) -> Callable[[], Dataset]:
+def loader_of_table(
+    letter: str, ids: range = range(0), groups: range = range(0)
+) -> Callable[[], Dataset]:
     """Returns a function that loads the small data set as another table would spell it.
 
     Args:
@@ -529,10 +540,10 @@ def test_owners_that_another_account_knows_are_refused(ledger: Path, tmp_path: P
     Its own table goes on, and `new_account` opens another account.
     """
     run_until_released(
-        replace(plan_of(ledger), load_dataset=spelled(letter="a", ids=range(100))),
+        replace(plan_of(ledger), load_dataset=loader_of_table(letter="a", ids=range(100))),
         folder=tmp_path / "a",
     )
-    again = replace(plan_of(ledger), load_dataset=spelled(letter="b", ids=range(5, 105)))
+    again = replace(plan_of(ledger), load_dataset=loader_of_table(letter="b", ids=range(5, 105)))
     monitor = SilentMonitor()
     for _ in range(2):
         with refused("ledger", value=ANY, rule="which knows 95 of these 100 ids and groups"):
@@ -540,7 +551,7 @@ def test_owners_that_another_account_knows_are_refused(ledger: Path, tmp_path: P
     assert "training teachers" not in monitor.stages
     assert len(SharedLedger.stored(ledger).entries) == 1
     run_until_released(
-        replace(plan_of(ledger), load_dataset=spelled(letter="a", ids=range(100))),
+        replace(plan_of(ledger), load_dataset=loader_of_table(letter="a", ids=range(100))),
         folder=tmp_path / "c",
     )
     run_until_released(replace(again, new_account=True), folder=tmp_path / "d")
@@ -556,10 +567,10 @@ def test_other_owners_and_other_kinds_of_owners_have_accounts_of_their_own(
     The groups 0 to 8 are not the ids 0 to 8. The ledger holds no owner in plain text.
     """
     for letter, load_dataset in (
-        ("a", spelled(letter="a", ids=range(9))),
-        ("b", spelled(letter="b", ids=range(10, 20))),
-        ("c", spelled(letter="c", groups=range(9))),
-        ("d", spelled(letter="d")),
+        ("a", loader_of_table(letter="a", ids=range(9))),
+        ("b", loader_of_table(letter="b", ids=range(10, 20))),
+        ("c", loader_of_table(letter="c", groups=range(9))),
+        ("d", loader_of_table(letter="d")),
     ):
         plan = replace(plan_of(ledger), load_dataset=load_dataset)
         run_until_released(plan, folder=tmp_path / letter)
@@ -575,15 +586,15 @@ def test_owners_that_a_usual_account_knows_give_a_warning(
 
     With a cap, the run is refused.
     """
-    usual = replace(plan_of(ledger=None), load_dataset=spelled(letter="a", ids=range(100)))
+    usual = replace(plan_of(ledger=None), load_dataset=loader_of_table(letter="a", ids=range(100)))
     run_until_released(usual, folder=tmp_path / "a")
     again = with_another_delta(
-        replace(plan_of(ledger=None), load_dataset=spelled(letter="b", ids=range(5, 105)))
+        replace(plan_of(ledger=None), load_dataset=loader_of_table(letter="b", ids=range(5, 105)))
     )
     rule = "the data of account aaaaaaaaaaaa, which knows 95 of these 100"
     capped = replace(
         plan_of(ledger=None),
-        load_dataset=spelled(letter="b", ids=range(5, 105)),
+        load_dataset=loader_of_table(letter="b", ids=range(5, 105)),
         max_total_epsilon=100.0,
     )
     with refused("ledger", value=tmp_path / "ledger.db", rule=rule):
@@ -598,7 +609,7 @@ def test_owners_that_a_usual_account_knows_give_a_warning(
     run_until_released(replace(with_another_delta(usual), new_account=True), folder=tmp_path / "e")
     capped = replace(
         plan_of(ledger=None),
-        load_dataset=spelled(letter="c", ids=range(100, 120)),
+        load_dataset=loader_of_table(letter="c", ids=range(100, 120)),
         max_total_epsilon=100.0,
     )
     other = tmp_path / "ledger-replace_one-0.0001.db"
@@ -613,26 +624,31 @@ def test_a_ledger_or_cap_refuses_a_seed_twice(has_cap: bool, tmp_path: Path) -> 
     With other teachers it is refused before it draws. Another seed is accepted.
     """
     ledger = tmp_path / "ledger.db"
-    name = None if has_cap else ledger
+    named_ledger = None if has_cap else ledger
     run_until_released(
-        replace(plan_of(name), seed=3, max_total_epsilon=100.0 if has_cap else None),
+        replace(plan_of(ledger=named_ledger), seed=3, max_total_epsilon=100.0 if has_cap else None),
         folder=tmp_path / "a",
     )
     monitor = SilentMonitor()
-    seeded = replace(plan_of(name), seed=3)
+    seeded_plan = replace(plan_of(ledger=named_ledger), seed=3)
     for plan in (
-        replace(seeded, num_queries=30),
-        replace(seeded, load_dataset=spelled(letter="c")),
+        replace(seeded_plan, num_queries=30),
+        replace(seeded_plan, load_dataset=loader_of_table(letter="c")),
     ):
         with refused("ledger", value=ANY, rule="another seed"):
             train(plan, output_dir=tmp_path / "b", monitor=monitor)
     assert "training teachers" not in monitor.stages
     teacher = LinearTeacher(device="cpu", penalty=100.0)  # whose votes are known late
     with refused("noise", value="seed 3", rule="fresh noise, another release drew from this seed"):
-        train(replace(plan_of(name), seed=3, teacher=teacher), output_dir=tmp_path / "d")
+        train(
+            replace(plan_of(ledger=named_ledger), seed=3, teacher=teacher),
+            output_dir=tmp_path / "d",
+        )
     assert not (tmp_path / "d" / "release").exists()
     assert len(SharedLedger.stored(ledger).entries) == 1
-    run_until_released(replace(plan_of(name), seed=4, num_queries=30), folder=tmp_path / "c")
+    run_until_released(
+        replace(plan_of(ledger=named_ledger), seed=4, num_queries=30), folder=tmp_path / "c"
+    )
 
 
 @pytest.mark.parametrize(
@@ -647,7 +663,7 @@ def test_a_ledger_or_cap_refuses_a_seed_twice(has_cap: bool, tmp_path: Path) -> 
             "seed=3: an earlier release in ledger=",
         ),
         (
-            partial(replace, load_dataset=spelled(letter="c")),
+            partial(replace, load_dataset=loader_of_table(letter="c")),
             "seed=3: this release shares its noise with an earlier",
         ),
     ],
@@ -706,17 +722,17 @@ def test_a_finished_run_is_charged_to_another_ledger_on_request(
 ) -> None:
     """A finished run with another named ledger is refused. After its report is removed, it is charged there once."""
     folder = tmp_path / "runs" / "run"
-    train(plan_of(ledger=None), folder)
+    train(plan_of(ledger=None), output_dir=folder)
     charged = ledger_of(folder)
     with refused(
         "ledger", value=ledger, rule=f"this finished run is charged to, {charged}; or remove"
     ):
-        train(plan_of(ledger), folder)
+        train(plan_of(ledger), output_dir=folder)
     assert not ledger.exists()
     (folder / "report.json").unlink()
-    train(plan_of(ledger), folder)
-    train(plan_of(ledger), folder)
-    assert account(ledger).epsilon == epsilon_of(num_releases=1)
+    train(plan_of(ledger), output_dir=folder)
+    train(plan_of(ledger), output_dir=folder)
+    assert account_in(ledger).epsilon == epsilon_of(num_releases=1)
 
 
 def test_a_file_in_a_folder_of_a_run_is_no_ledger(tmp_path: Path) -> None:
@@ -725,7 +741,7 @@ def test_a_file_in_a_folder_of_a_run_is_no_ledger(tmp_path: Path) -> None:
     for folder in (tmp_path / "a", tmp_path / "b"):
         ledger = tmp_path / "a" / "ledger.db"
         with refused("ledger", value=ledger, rule="a file outside of runs' folders"):
-            train(plan_of(ledger), folder)
+            train(plan_of(ledger), output_dir=folder)
     with refused("ledger", value=tmp_path / "a" / "ledger.db", rule="; ledger=PATH names one"):
         train(plan_of(ledger=None), output_dir=tmp_path / "a" / "b")
     assert not list(tmp_path.glob("*/ledger.db"))
@@ -733,7 +749,7 @@ def test_a_file_in_a_folder_of_a_run_is_no_ledger(tmp_path: Path) -> None:
 
 def test_a_run_whose_name_was_changed_is_refused(tmp_path: Path) -> None:
     """The file run.id of a run is rewritten. The run is refused, under the path of the file."""
-    plan = plan_of(tmp_path / "ledger.db")
+    plan = plan_of(ledger=tmp_path / "ledger.db")
     run_until(plan, folder=tmp_path / "run", stage="training teachers")
     (tmp_path / "run" / "run.id").write_text("fresh\n")
     with refused("file", value=tmp_path / "run" / "run.id", rule="the names of the run"):
@@ -743,7 +759,10 @@ def test_a_run_whose_name_was_changed_is_refused(tmp_path: Path) -> None:
 def _run(ledger: Path, folder: Path) -> str:
     """Trains under a cap for one release, in a process of its own; returns "finished" or the refusal."""
     try:
-        train(replace(plan_of(ledger), max_total_epsilon=1.2 * epsilon_of(num_releases=1)), folder)
+        train(
+            replace(plan_of(ledger), max_total_epsilon=1.2 * epsilon_of(num_releases=1)),
+            output_dir=folder,
+        )
     except InvalidValue as error:
         return str(error)
     return "finished"
@@ -760,5 +779,5 @@ def test_of_parallel_runs_no_more_are_released_than_the_cap_allows(
         ends = pool.starmap(_run, [(ledger, tmp_path / name) for name in "abc"])
     assert sorted(ends)[0] == "finished", ends
     assert all(end.startswith("max_total_epsilon=") for end in sorted(ends)[1:]), ends
-    assert account(ledger).epsilon == epsilon_of(num_releases=1)
+    assert account_in(ledger).epsilon == epsilon_of(num_releases=1)
     assert len([name for name in "abc" if (tmp_path / name / "release").exists()]) == 1

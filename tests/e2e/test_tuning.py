@@ -230,14 +230,14 @@ def test_plans_with_different_terms_are_refused(tmp_path: Path) -> None:
 
 def test_prices_that_differ_need_a_common_bound() -> None:
     """Gaussian prices are bounded by the largest; others have to be equal."""
-    pure = pa.PureDpEvent(0.1)
+    pure = pa.PureDpEvent(epsilon=0.1)
     assert dominating_event([pure, pure]) == pure
-    several = pa.SelfComposedEvent(pa.GaussianEvent(4.0), count=16)
-    bound = dominating_event([pa.GaussianEvent(2.0), several])
+    several = pa.SelfComposedEvent(pa.GaussianEvent(noise_multiplier=4.0), count=16)
+    bound = dominating_event([pa.GaussianEvent(noise_multiplier=2.0), several])
     assert isinstance(bound, pa.GaussianEvent)
     assert bound.noise_multiplier == pytest.approx(1.0) and bound.noise_multiplier <= 1
     with refused("tune", value="true"):
-        dominating_event([pure, pa.PureDpEvent(0.2)])
+        dominating_event([pure, pa.PureDpEvent(epsilon=0.2)])
 
 
 WORDS = (
@@ -283,7 +283,7 @@ def test_a_setting_that_fails_ends_the_tuning(tmp_path: Path) -> None:
 def test_account_prices_the_best_of_secret_runs(tmp_path: Path) -> None:
     """`pate-account tune_runs=5` prints the epsilon of one release, and the larger one of the best of such releases."""
     words = ("aggregator=centered_votes", "target_epsilon=1", "tune_runs=5", "format=json")
-    quote = json.loads(succeeded("account", words, cwd=tmp_path).stdout.splitlines()[-1])
+    quote = json.loads(succeeded("account", arguments=words, cwd=tmp_path).stdout.splitlines()[-1])
     assert quote["epsilon"] <= 1 < quote["best_of_runs"] < 1.6
-    page = succeeded("account", words[:-1], cwd=tmp_path).stdout
+    page = succeeded("account", arguments=words[:-1], cwd=tmp_path).stdout
     assert "best of secret runs" in page

@@ -235,9 +235,17 @@ def test_tampered_number_is_named(
 def test_gaussian_epsilon_is_that_of_the_exact_accountant(mu: float) -> None:
     """The script, which sums a grid, and the package, which solves an equation, agree on epsilon."""
     noise = verify_release._Noise(mu=mu)
-    exact = ExactAccountant().compose(GaussianEvent(1 / mu)).get_epsilon(1e-6)
+    exact = (
+        ExactAccountant()
+        .compose(GaussianEvent(noise_multiplier=1 / mu))
+        .get_epsilon(target_delta=1e-6)
+    )
     assert noise.least_epsilon(1e-6) == pytest.approx(exact, rel=1e-6)
-    by_renyi = RdpAccountant().compose(GaussianEvent(1 / mu)).get_epsilon(1e-6)
+    by_renyi = (
+        RdpAccountant()
+        .compose(GaussianEvent(noise_multiplier=1 / mu))
+        .get_epsilon(target_delta=1e-6)
+    )
     assert noise.proven_epsilon(1e-6) == pytest.approx(by_renyi, rel=1e-4)
 
 

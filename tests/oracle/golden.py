@@ -169,14 +169,14 @@ def _stable_topk_eps_zcdp(inputs: Inputs) -> float:
     test = adjacency.gap_sensitivity**2 / (2 * inputs["sigma2"] ** 2)
     steps = pa.ComposedEvent(
         (
-            pa.ZCdpEvent(selection),
-            pa.ApproximateEvent(event=pa.ZCdpEvent(test), failure_prob=inputs["delta_t"]),
+            pa.ZCdpEvent(rho=selection),
+            pa.ApproximateEvent(event=pa.ZCdpEvent(rho=test), failure_prob=inputs["delta_t"]),
         )
     )
     return (
         pa.RdpAccountant()
         .compose(pa.SelfComposedEvent(event=steps, count=inputs["T"]))
-        .get_epsilon(inputs["delta"])
+        .get_epsilon(target_delta=inputs["delta"])
     )
 
 
@@ -184,7 +184,7 @@ def _stable_topk_eps_tight(inputs: Inputs) -> float:
     """Returns the Renyi epsilon of stable top-k for the entry's number of queries."""
     aggregator = _stable_topk(inputs, failure_prob=inputs["delta_t"], sens="sens")
     event = aggregator.event_for(num_queries=inputs["T"], num_labels=40, num_teachers=800)
-    return pa.RdpAccountant().compose(event).get_epsilon(inputs["delta"])
+    return pa.RdpAccountant().compose(event).get_epsilon(target_delta=inputs["delta"])
 
 
 def _rnm_gauss_tie_renyi(inputs: Inputs) -> float:
@@ -323,7 +323,7 @@ EVALUATORS: dict[str, Callable[[Inputs], Any]] = {
         target_hits=inputs["tau"], hit_prob=inputs["q"], overrun_prob=inputs["delta_star"]
     ),
     "kov_optimal_composition_eps": lambda inputs: pure_dp_composition_epsilon(
-        inputs["eps"], count=inputs["n"], target_delta=inputs["delta"]
+        epsilon=inputs["eps"], count=inputs["n"], target_delta=inputs["delta"]
     ),
     "tct_exact_q_pair": lambda inputs: exact_hit_prob(
         first_law=inputs["P0"],

@@ -55,10 +55,12 @@ def test_the_renyi_accountant_agrees_at_the_same_orders(name: str) -> None:
     ).compose(theirs)
     ours = pa.RdpAccountant(ORDERS).compose(event)
     for delta in (1e-3, 1e-6, 1e-10):
-        assert ours.get_epsilon(delta) == pytest.approx(other.get_epsilon(delta), rel=1e-9)
+        assert ours.get_epsilon(target_delta=delta) == pytest.approx(
+            other.get_epsilon(target_delta=delta), rel=1e-9
+        )
     for epsilon in (0.1, 1.0, 6.0):
-        assert ours.get_delta(epsilon) == pytest.approx(
-            other.get_delta(epsilon), rel=1e-9, abs=1e-300
+        assert ours.get_delta(target_epsilon=epsilon) == pytest.approx(
+            other.get_delta(target_epsilon=epsilon), rel=1e-9, abs=1e-300
         )
 
 
@@ -110,4 +112,4 @@ def test_pld_epsilon_is_between_both_roundings_of_dp_accounting(
         low, high = (
             theirs(pessimistic).get_epsilon_for_delta(delta) for pessimistic in (False, True)
         )
-        assert low <= ours.get_epsilon(delta) <= high * 1.001
+        assert low <= ours.get_epsilon(target_delta=delta) <= high * 1.001

@@ -139,7 +139,8 @@ def test_votes_without_a_theorem_raise_unknown_cost() -> None:
     with refused("teachers_reached", value=2, kind=UnknownCost):
         cost_on(reached, clear_votes(num_queries=3), num_teachers=TEACHERS, orders=[2.0])
     assert isinstance(
-        DataDependentCost(np.array([2.0]), rdp=np.array([0.1])).epsilon(DELTA), DataDependentEpsilon
+        DataDependentCost(orders=np.array([2.0]), rdp=np.array([0.1])).epsilon(DELTA),
+        DataDependentEpsilon,
     )
 
 

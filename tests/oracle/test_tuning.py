@@ -56,7 +56,10 @@ def test_a_distribution_of_a_mean_has_that_mean(mean: float, eta: float) -> None
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "distribution",
-    [*(pa.TruncatedNegativeBinomial(eta, gamma) for eta, gamma in SHAPES[:4]), pa.Poisson(3.0)],
+    [
+        *(pa.TruncatedNegativeBinomial(eta, gamma) for eta, gamma in SHAPES[:4]),
+        pa.Poisson(mean=3.0),
+    ],
     ids=str,
 )
 def test_drawn_numbers_have_their_distribution(distribution: RunCount) -> None:
@@ -86,7 +89,7 @@ BASES = (
 def test_curve_is_at_most_theorem_2_as_printed(base: pa.Event, eta: float, gamma: float) -> None:
     """The Renyi curve is at most that of Theorem 2 at its best second order, and at least that of one run."""
     distribution = pa.TruncatedNegativeBinomial(eta=eta, gamma=gamma)
-    event = pa.TuningEvent(base, pa.NoOpEvent(), distribution)
+    event = pa.TuningEvent(base, score=pa.NoOpEvent(), distribution=distribution)
     curve = pa.RdpAccountant(ORDERS).compose(event).rdp
     other = pa.RdpAccountant().compose(base)
     second = np.min(
@@ -103,7 +106,9 @@ def test_curve_is_at_most_theorem_2_as_printed(base: pa.Event, eta: float, gamma
 def test_curve_of_poisson_is_theorem_6_as_printed(noise_multiplier: float, mean: float) -> None:
     """For Gaussian noise the curve is at most Theorem 6 at its largest epsilon, with the term of no run."""
     event = pa.TuningEvent(
-        pa.GaussianEvent(noise_multiplier), pa.NoOpEvent(), pa.Poisson(mean=mean)
+        base=pa.GaussianEvent(noise_multiplier),
+        score=pa.NoOpEvent(),
+        distribution=pa.Poisson(mean=mean),
     )
     curve = pa.RdpAccountant(ORDERS).compose(event).rdp
     one_run = ORDERS / (2 * noise_multiplier**2)
@@ -123,39 +128,52 @@ def test_curve_of_poisson_is_theorem_6_as_printed(noise_multiplier: float, mean:
 def test_pure_dp_costs_two_and_eta_times_as_much(eta: float) -> None:
     """A candidate of epsilon-DP costs (2 + eta) epsilon, whatever the number of runs (Corollary 4)."""
     distribution = pa.TruncatedNegativeBinomial(eta=eta, gamma=1e-6)
-    event = pa.TuningEvent(pa.PureDpEvent(0.1), pa.NoOpEvent(), distribution)
-    epsilon = pa.AutoAccountant().compose(event).get_epsilon(1e-12)
+    event = pa.TuningEvent(
+        base=pa.PureDpEvent(epsilon=0.1), score=pa.NoOpEvent(), distribution=distribution
+    )
+    epsilon = pa.AutoAccountant().compose(event).get_epsilon(target_delta=1e-12)
     assert epsilon <= (2 + eta) * 0.1 * (1 + 1e-3)
 
 
 @pytest.mark.parametrize(
     ("base", "epsilon"), [(pa.NoOpEvent(), 0.0), (pa.NonPrivateEvent(), math.inf)]
 )
-@pytest.mark.parametrize("distribution", [pa.TruncatedNegativeBinomial(0.0, 0.1), pa.Poisson(3.0)])
+@pytest.mark.parametrize(
+    "distribution", [pa.TruncatedNegativeBinomial(eta=0.0, gamma=0.1), pa.Poisson(mean=3.0)]
+)
 def test_nothing_costs_nothing_and_no_noise_costs_infinity(
     base: pa.Event, epsilon: float, distribution: RunCount
 ) -> None:
     """Candidates that release nothing are free, and candidates without noise have no finite price."""
-    event = pa.TuningEvent(base, pa.NoOpEvent(), distribution)
-    assert pa.AutoAccountant().compose(event).get_epsilon(1e-6) == epsilon
+    event = pa.TuningEvent(base, score=pa.NoOpEvent(), distribution=distribution)
+    assert pa.AutoAccountant().compose(event).get_epsilon(target_delta=1e-6) == epsilon
 
 
 def test_a_second_release_beside_a_tuned_one_adds_its_price() -> None:
     """A tuned release and another release cost more than the tuned one, and at most both sums."""
-    tuned = pa.TuningEvent(pa.GaussianEvent(5.0), pa.NoOpEvent(), pa.Poisson(mean=3.0))
-    alone = pa.AutoAccountant().compose(tuned).get_epsilon(1e-6)
-    both = pa.AutoAccountant().compose(tuned).compose(pa.GaussianEvent(5.0)).get_epsilon(1e-6)
-    twice = pa.AutoAccountant().compose(tuned, count=2).get_epsilon(1e-6)
+    tuned = pa.TuningEvent(
+        base=pa.GaussianEvent(noise_multiplier=5.0),
+        score=pa.NoOpEvent(),
+        distribution=pa.Poisson(mean=3.0),
+    )
+    alone = pa.AutoAccountant().compose(tuned).get_epsilon(target_delta=1e-6)
+    both = (
+        pa.AutoAccountant()
+        .compose(tuned)
+        .compose(pa.GaussianEvent(noise_multiplier=5.0))
+        .get_epsilon(target_delta=1e-6)
+    )
+    twice = pa.AutoAccountant().compose(tuned, count=2).get_epsilon(target_delta=1e-6)
     assert alone < both < twice
 
 
 def test_failures_are_moved_out_of_the_runs() -> None:
     """A base that may fail is refused by the event, and `tuning_event` gives the tuned failure probability."""
-    base = pa.ApproximateEvent(pa.PureDpEvent(0.1), failure_prob=1e-6)
+    base = pa.ApproximateEvent(pa.PureDpEvent(epsilon=0.1), failure_prob=1e-6)
     distribution = pa.TruncatedNegativeBinomial(eta=0.0, gamma=0.1)
     with refused("base.failure_prob", value=1e-6):
-        pa.TuningEvent(base, pa.NoOpEvent(), distribution)
-    event = pa.tuning_event(base, pa.NoOpEvent(), distribution)
+        pa.TuningEvent(base, score=pa.NoOpEvent(), distribution=distribution)
+    event = pa.tuning_event(base, score=pa.NoOpEvent(), distribution=distribution)
     assert isinstance(event, pa.ApproximateEvent)
     assert event.failure_prob == pytest.approx(1e-6 * distribution.mean, rel=1e-4)
 

@@ -42,7 +42,7 @@ def three_lumps(noise_rate: float, statistic: int, outcome_edges: tuple[int, ...
     return np.bincount(pieces, masses, minlength=len(outcome_edges) + 1)
 
 
-def smallest(pairs: Iterator[tuple[Pair, Array]], epsilon: float) -> float:
+def smallest_hit_prob(pairs: Iterator[tuple[Pair, Array]], epsilon: float) -> float:
     """Returns the smallest exact hit probability q of several pairs of distributions, each given
     with its set of hits.
     """

@@ -110,17 +110,19 @@ def test_no_pair_in_the_plane_has_a_larger_divergence_than_the_worst_pair(
 
 
 def summed_losses(
-    density: Array, other_density: Array, num_releases: int, target_delta: float
+    probabilities: Array, neighbor_probabilities: Array, num_releases: int, target_delta: float
 ) -> float:
     """Returns the epsilon of `num_releases` releases for a pair of densities on a grid.
 
     Each privacy loss is rounded to the nearest of many fine steps.
     """
-    loss = np.log(density) - np.log(other_density)
+    loss = np.log(probabilities) - np.log(neighbor_probabilities)
     size = 2**18
     step = max(np.abs(loss).max() * 12 / size, 2e-5)
     masses = np.bincount(
-        np.rint(loss / step).astype(int) % size, weights=density / density.sum(), minlength=size
+        np.rint(loss / step).astype(int) % size,
+        weights=probabilities / probabilities.sum(),
+        minlength=size,
     )
     total = np.roll(np.fft.irfft(np.fft.rfft(masses) ** num_releases, size), size // 2)
     places = (np.arange(size) - size // 2) * step
@@ -146,13 +148,16 @@ def test_sixty_sampled_steps_cost_as_much_as_the_worst_pair(multiplier: float, p
 
     Negative control: 10% less than the auto accountant's epsilon would lie below the pair's.
     """
-    q = 4096 / 62115
+    sampling_prob = 4096 / 62115
     x = np.linspace(-14, 14, 200_001)
-    sides = [(1 - q) * norm.pdf(x) + q * norm.pdf(x, sign / (2 * multiplier)) for sign in (1, -1)]
+    sides = [
+        (1 - sampling_prob) * norm.pdf(x) + sampling_prob * norm.pdf(x, sign / (2 * multiplier))
+        for sign in (1, -1)
+    ]
     true = summed_losses(*sides, num_releases=60, target_delta=1e-6)
     assert true == pytest.approx(pair, rel=0.012)
     event = pa.SelfComposedEvent(
-        pa.SampledGaussianEvent(noise_multiplier=multiplier, sampling_prob=q), count=60
+        pa.SampledGaussianEvent(noise_multiplier=multiplier, sampling_prob=sampling_prob), count=60
     )
     found = {kind.name: kind().compose(event).get_epsilon(target_delta=1e-6) for kind in SAMPLERS}
     assert all(true * (1 - 2e-4) < epsilon for epsilon in found.values())
@@ -168,10 +173,12 @@ SAMPLERS = (pa.AutoAccountant, pa.ExactAccountant, pa.PldAccountant, pa.RdpAccou
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("noise", "q", "steps"),
+    ("noise_multiplier", "sampling_prob", "num_steps"),
     [(0.6, 0.066, 60), (3.3, 0.066, 100), (6.0, 0.5, 60), (2.0, 0.01, 2000)],
 )
-def test_add_remove_price_equals_that_of_dp_accounting(noise: float, q: float, steps: int) -> None:
+def test_add_remove_price_equals_that_of_dp_accounting(
+    noise_multiplier: float, sampling_prob: float, num_steps: int
+) -> None:
     """The epsilon of sampled steps under add-remove is within 0.2% of dp-accounting's for the exact
     accountant, and within 16% for all.
 
@@ -181,65 +188,76 @@ def test_add_remove_price_equals_that_of_dp_accounting(noise: float, q: float, s
     pld = pytest.importorskip("dp_accounting.pld.pld_privacy_accountant")
     event = pa.SelfComposedEvent(
         pa.SampledGaussianEvent(
-            noise_multiplier=noise, sampling_prob=q, adjacency=pa.Adjacency.ADD_REMOVE
+            noise_multiplier=noise_multiplier,
+            sampling_prob=sampling_prob,
+            adjacency=pa.Adjacency.ADD_REMOVE,
         ),
-        steps,
+        count=num_steps,
     )
     theirs = pld.PLDAccountant().compose(event.to_dp_event()).get_epsilon(target_delta=1e-6)
     found = {kind.name: kind().compose(event).get_epsilon(target_delta=1e-6) for kind in SAMPLERS}
     assert all(0.9985 * theirs < epsilon < 1.16 * theirs for epsilon in found.values())
     assert found["exact"] < 1.002 * theirs
-    other = pa.SelfComposedEvent(
-        pa.SampledGaussianEvent(noise_multiplier=noise, sampling_prob=q), count=steps
+    replace_one_event = pa.SelfComposedEvent(
+        pa.SampledGaussianEvent(noise_multiplier=noise_multiplier, sampling_prob=sampling_prob),
+        count=num_steps,
     )
-    assert pa.AutoAccountant().compose(other).get_epsilon(target_delta=1e-6) < found["auto"]
+    assert (
+        pa.AutoAccountant().compose(replace_one_event).get_epsilon(target_delta=1e-6)
+        < found["auto"]
+    )
 
 
 @pytest.mark.slow
-def test_a_unit_that_comes_is_priced_beside_others_and_in_any_order() -> None:
+def test_sampled_steps_cost_the_same_in_any_order_of_composition() -> None:
     """Sampled add-remove steps are composed before, after or between other events: each accountant
     gives one epsilon for all orders of the events.
 
     The exact accountant stays below the Renyi accountant; composition in blocks agrees with
     composition step by step.
     """
-    one = pa.SampledGaussianEvent(
+    sampled_event = pa.SampledGaussianEvent(
         noise_multiplier=2.0, sampling_prob=0.1, adjacency=pa.Adjacency.ADD_REMOVE
     )
-    others = (
+    unsampled_events = (
         pa.GaussianEvent(noise_multiplier=8.0),
         pa.SelfComposedEvent(pa.BoundedRangeEvent(epsilon=0.2), count=9),
     )
-    there = pa.ComposedEvent((pa.SelfComposedEvent(event=one, count=20), *others))
-    back = pa.ComposedEvent((*others, pa.SelfComposedEvent(event=one, count=20)))
-    apart = pa.ComposedEvent(
+    sampled_first = pa.ComposedEvent(
+        (pa.SelfComposedEvent(event=sampled_event, count=20), *unsampled_events)
+    )
+    sampled_last = pa.ComposedEvent(
+        (*unsampled_events, pa.SelfComposedEvent(event=sampled_event, count=20))
+    )
+    sampled_first_and_last = pa.ComposedEvent(
         (
-            pa.SelfComposedEvent(event=one, count=7),
-            *others,
-            pa.SelfComposedEvent(event=one, count=13),
+            pa.SelfComposedEvent(event=sampled_event, count=7),
+            *unsampled_events,
+            pa.SelfComposedEvent(event=sampled_event, count=13),
         )
     )
     for kind in SAMPLERS:
         prices = [
-            kind().compose(event).get_epsilon(target_delta=1e-5) for event in (there, back, apart)
+            kind().compose(event).get_epsilon(target_delta=1e-5)
+            for event in (sampled_first, sampled_last, sampled_first_and_last)
         ]
         assert prices == pytest.approx(prices[:1] * 3, rel=1e-3)
-        assert prices[0] > kind().compose(pa.SelfComposedEvent(event=one, count=20)).get_epsilon(
-            target_delta=1e-5
-        )
+        assert prices[0] > kind().compose(
+            pa.SelfComposedEvent(event=sampled_event, count=20)
+        ).get_epsilon(target_delta=1e-5)
     exact, renyi = (
-        kind().compose(there).get_epsilon(target_delta=1e-5)
+        kind().compose(sampled_first).get_epsilon(target_delta=1e-5)
         for kind in (pa.ExactAccountant, pa.RdpAccountant)
     )
     assert 0.85 * renyi < exact < renyi
-    many = pa.ComposedEvent(
+    long_event = pa.ComposedEvent(
         (
-            pa.SelfComposedEvent(event=one, count=20),
+            pa.SelfComposedEvent(event=sampled_event, count=20),
             pa.SelfComposedEvent(pa.BoundedRangeEvent(epsilon=0.05), count=400),
         )
     )
     in_blocks, one_by_one = (
-        pa.ExactAccountant(in_blocks=blocks).compose(many).get_epsilon(target_delta=1e-5)
+        pa.ExactAccountant(in_blocks=blocks).compose(long_event).get_epsilon(target_delta=1e-5)
         for blocks in (True, False)
     )
     assert in_blocks == pytest.approx(one_by_one, rel=5e-3)
@@ -248,30 +266,32 @@ def test_a_unit_that_comes_is_priced_beside_others_and_in_any_order() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("adjacency", pa.Adjacency)
 @pytest.mark.parametrize(
-    ("noise", "q"),
+    ("noise_multiplier", "sampling_prob"),
     [(1.0, 0.066), (0.05, 0.1), (0.028, 0.01), (20.0, 0.3), (1.0, 0.01), (0.9, 0.999)],
 )
-def test_one_step_has_the_delta_of_its_profile(
-    noise: float, q: float, adjacency: pa.Adjacency
+def test_one_sampled_step_has_the_delta_of_its_privacy_profile(
+    noise_multiplier: float, sampling_prob: float, adjacency: pa.Adjacency
 ) -> None:
     """One sampled step: the exact accountant's delta is at least the event's privacy profile and at
     most 0.2% more, for losses up to several hundred.
     """
     event = pa.SampledGaussianEvent(
-        noise_multiplier=noise if adjacency is pa.Adjacency.REPLACE_ONE else 2 * noise,
-        sampling_prob=q,
+        noise_multiplier=noise_multiplier
+        if adjacency is pa.Adjacency.REPLACE_ONE
+        else 2 * noise_multiplier,
+        sampling_prob=sampling_prob,
         adjacency=adjacency,
     )
     spent = pa.ExactAccountant().compose(event)
     for epsilon in np.linspace(0, spent.get_epsilon(target_delta=1e-9), 7).tolist():
         exact = float(privacy_profile(event, epsilons=np.array([epsilon]))[0])
-        assert exact <= spent.get_delta(epsilon) <= exact * 1.002
+        assert exact <= spent.get_delta(target_epsilon=epsilon) <= exact * 1.002
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("accountant", SAMPLERS)
 @pytest.mark.parametrize("adjacency", pa.Adjacency)
-def test_without_sampling_it_is_a_gaussian_and_a_rarer_sample_is_never_dearer(
+def test_sampling_every_record_costs_as_much_as_a_gaussian_event(
     adjacency: pa.Adjacency, accountant: type[pa.Accountant]
 ) -> None:
     """With sampling probability 1, a sampled event costs the same as a Gaussian event of its
@@ -294,8 +314,10 @@ def test_without_sampling_it_is_a_gaussian_and_a_rarer_sample_is_never_dearer(
         rel=2e-3,
     )
     events = [
-        pa.SampledGaussianEvent(noise_multiplier=1.0, sampling_prob=share, adjacency=adjacency)
-        for share in (1e-6, 1e-3, 0.1, 0.5, 0.9, 1.0)
+        pa.SampledGaussianEvent(
+            noise_multiplier=1.0, sampling_prob=sampling_prob, adjacency=adjacency
+        )
+        for sampling_prob in (1e-6, 1e-3, 0.1, 0.5, 0.9, 1.0)
     ]
     rising_epsilons = [
         accountant().compose(event, count=5).get_epsilon(target_delta=1e-5) for event in events
@@ -303,7 +325,7 @@ def test_without_sampling_it_is_a_gaussian_and_a_rarer_sample_is_never_dearer(
     assert all(low <= high * (1 + 1e-6) for low, high in pairwise(rising_epsilons))
 
 
-def adversaries(rng: np.random.Generator) -> list[tuple[Array, NDArray[np.bool_]]]:
+def adversarial_groups(rng: np.random.Generator) -> list[tuple[Array, NDArray[np.bool_]]]:
     """Returns groups of one or many records of length 1, whose labels agree or not: features and
     labels of each group.
     """
@@ -329,27 +351,27 @@ def test_a_group_moves_the_rounded_sum_by_at_most_the_sensitivity() -> None:
     Some exchange reaches 90% of it, so a sensitivity of one clip is too small.
     """
     rng = np.random.default_rng(0)
-    rest = rng.normal(size=(30, 3))
-    rest /= np.linalg.norm(rest, axis=1, keepdims=True)
-    labels = rng.random(size=(30, 2)) < 0.3
-    ids = np.arange(30) // 2
+    fixed_features = rng.normal(size=(30, 3))
+    fixed_features /= np.linalg.norm(fixed_features, axis=1, keepdims=True)
+    fixed_labels = rng.random(size=(30, 2)) < 0.3
+    fixed_group_ids = np.arange(30) // 2
     noisy = NoisyGradient(CLIP, noise_multiplier=1.0, num_units=16)
     weights = rng.normal(size=(3, 2))
     bias = np.array([-1.0, 0.5])
     sums = []
-    for features, given in adversaries(rng):
+    for changed_features, changed_labels in adversarial_groups(rng):
         groups = GroupGradients.from_records(
-            features=np.concatenate([rest, features]),
-            labels=np.concatenate([labels, given]),
-            group_ids=np.concatenate([ids, np.full(len(features), 99)]),
+            features=np.concatenate([fixed_features, changed_features]),
+            labels=np.concatenate([fixed_labels, changed_labels]),
+            group_ids=np.concatenate([fixed_group_ids, np.full(len(changed_features), 99)]),
         )
         assert len(groups.sizes) == 16
         sums.append(
             np.rint(groups.clipped_sum(weights, bias, clip=CLIP) / noisy.step(num_entries=6))
         )
-    without = GroupGradients.from_records(features=rest, labels=labels, group_ids=ids).clipped_sum(
-        weights, bias, clip=CLIP
-    )
+    without = GroupGradients.from_records(
+        features=fixed_features, labels=fixed_labels, group_ids=fixed_group_ids
+    ).clipped_sum(weights, bias, clip=CLIP)
     alone = max(
         float(np.linalg.norm(one - np.rint(without / noisy.step(num_entries=6)))) for one in sums
     )
@@ -373,7 +395,7 @@ def test_a_group_moves_the_rounded_covariance_by_at_most_the_sensitivity() -> No
     rest = rng.normal(size=(30, 3))
     rest /= np.linalg.norm(rest, axis=1, keepdims=True)
     ids = np.arange(30) // 2
-    vectors = [features for features, _ in adversaries(rng)]
+    vectors = [features for features, _ in adversarial_groups(rng)]
     vectors += [np.tile(axis, (size, 1)) for axis in np.eye(3) for size in (1, 40)]
     noisy = NoisyGradient(math.sqrt(0.5), noise_multiplier=1.0, num_units=16)
     step = noisy.step(num_entries=6)

@@ -28,15 +28,17 @@ def test_a_whole_sum_adds_each_group_by_its_own_weight() -> None:
     """The clipped sum with weights equals, to the last bit, the sum of each group's own clipped sum
     with its weight.
     """
-    dense = np.random.default_rng(3).normal(size=(5, 4, 2))
+    dense_votes = np.random.default_rng(3).normal(size=(5, 4, 2))
     weights = np.array([1.0, 0.25, 0.6, 0.1, 0.9])
     clipped = ClippedSum(clip=0.7, shape=(4, 2))
     each = [
-        clipped.total(dense[t : t + 1], center=0.0, num_teachers=1, weights=weights[t : t + 1])
+        clipped.total(
+            dense_votes[t : t + 1], center=0.0, num_teachers=1, weights=weights[t : t + 1]
+        )
         for t in range(5)
     ]
     assert np.array_equal(
-        clipped.total(dense, center=0.0, num_teachers=5, weights=weights), sum(each)
+        clipped.total(dense_votes, center=0.0, num_teachers=5, weights=weights), sum(each)
     )
 
 
@@ -54,21 +56,26 @@ def test_every_step_of_a_prevalence_moves_by_a_groups_weight(
         monkeypatch, "pate.aggregators.prevalence", "RoundedGaussian", "ClippedSum"
     )
     corners = np.array(list(product((0.0, 1.0), repeat=3)))
-    held = np.array([weight])
-    whole = TeacherShares(
-        np.array([[0.0, 1.0, 0.0], [1.0, 1.0, 0.0]]), weights=np.array([weight, 1.0])
+    group_weight = np.array([weight])
+    all_shares = TeacherShares(
+        label_shares=np.array([[0.0, 1.0, 0.0], [1.0, 1.0, 0.0]]), weights=np.array([weight, 1.0])
     )
     prevalence = Prevalence(noise_multiplier=2.0, adjacency=adjacency)
-    prevalence.release(whole, num_teachers=2, rng=np.random.default_rng(0))
+    prevalence.release(all_shares, num_teachers=2, rng=np.random.default_rng(0))
     lengths = np.array(
-        [TeacherShares(each[None], weights=held).lengths() for each in corners],
+        [
+            TeacherShares(label_shares=each[None], weights=group_weight).lengths()
+            for each in corners
+        ],
         dtype=np.float64,
     )
     moves = [furthest(lengths, adjacency)]
     for each in sums[1:]:
         parts = [
-            TeacherShares(c[None], weights=held).total(each, center=c[::-1] * 0.5).ravel()
-            for c in corners
+            TeacherShares(label_shares=corner[None], weights=group_weight)
+            .total(each, center=corner[::-1] * 0.5)
+            .ravel()
+            for corner in corners
         ]
         moves.append(furthest(np.array(parts, dtype=np.float64), adjacency))
         assert moves[-1] <= weight * each.l2_sensitivity
@@ -100,16 +107,18 @@ def test_the_densities_of_each_class_cost_what_it_is_told(adjacency: Adjacency) 
     for place, each in enumerate(priced.classes):
         assert 0.99 * budgets[each.name] < each.epsilon <= budgets[each.name]
         assert budget.epsilon_of(events[place]) == each.epsilon
-        shift = each.weight / priced.aggregator.noise_multiplier
-        assert verdict_on_shift(shift, event=events[place]).sound
-        assert verdict_on_shift(shift, event=GaussianEvent(noise_multiplier=1.05 / shift)).refuted
+        mean_shift = each.weight / priced.aggregator.noise_multiplier
+        assert verdict_on_shift(mean_shift, event=events[place]).sound
+        assert verdict_on_shift(
+            mean_shift, event=GaussianEvent(noise_multiplier=1.05 / mean_shift)
+        ).refuted
         if place:  # as if it were in the class before it
-            assert verdict_on_shift(shift, event=events[place - 1]).refuted
+            assert verdict_on_shift(mean_shift, event=events[place - 1]).refuted
 
 
 @pytest.mark.parametrize("reached", [2, 3])
 @pytest.mark.parametrize("adjacency", ADJACENCIES)
-def test_all_histograms_that_so_many_teachers_tell_apart_cost_what_their_class_is_told(
+def test_price_covers_all_histograms_that_a_person_of_several_teachers_changes(
     adjacency: Adjacency, reached: int
 ) -> None:
     """A person is with `reached` of five teachers, so two labels' counts move by up to that number:
@@ -118,24 +127,26 @@ def test_all_histograms_that_so_many_teachers_tell_apart_cost_what_their_class_i
     Negative control: the price for one teacher fewer is exceeded.
     """
     num_teachers = 5
-    std = 1.5
+    noise_std = 1.5
     delta = 1e-3
-    here = np.array(list(product(range(num_teachers + 1), repeat=2)))
-    yes = norm.cdf((here - num_teachers / 2) / std)  # [36, 2]
+    counts = np.array(list(product(range(num_teachers + 1), repeat=2)))
+    yes = norm.cdf((counts - num_teachers / 2) / noise_std)  # [36, 2]
     bits = np.array(list(product((False, True), repeat=2)))
     laws = np.where(bits[None], yes[:, None], 1 - yes[:, None]).prod(axis=2)  # [36, 4]
-    moved = here[:, None] - here[None]
-    near = (np.abs(moved) <= reached).all(axis=2)
+    count_changes = counts[:, None] - counts[None]
+    near = (np.abs(count_changes) <= reached).all(axis=2)
     if adjacency is Adjacency.ADD_REMOVE:
-        near &= (moved >= 0).all(axis=2) | (moved <= 0).all(axis=2)
+        near &= (count_changes >= 0).all(axis=2) | (count_changes <= 0).all(axis=2)
 
-    def worst(teachers: int) -> float:
-        aggregator = GaussianVotes(noise_std=std, teachers_reached=teachers, adjacency=adjacency)
+    def exact_delta(num_reached: int) -> float:
+        aggregator = GaussianVotes(
+            noise_std=noise_std, teachers_reached=num_reached, adjacency=adjacency
+        )
         event = aggregator.event_for(num_queries=1, num_labels=2, num_teachers=num_teachers)
-        ratio = math.exp(ExactAccountant().compose(event).get_epsilon(delta))
+        ratio = math.exp(ExactAccountant().compose(event).get_epsilon(target_delta=delta))
         return float(np.maximum(laws[:, None] - ratio * laws[None], 0).sum(axis=2)[near].max())
 
-    assert worst(reached) <= delta * (1 + 1e-9) < worst(reached - 1)
+    assert exact_delta(reached) <= delta * (1 + 1e-9) < exact_delta(reached - 1)
 
 
 @pytest.mark.slow
@@ -152,18 +163,20 @@ def test_a_group_is_with_as_many_teachers_as_its_budget_pays_for() -> None:
     assert cautious.teachers == 1 and cautious.epsilon <= 1 < 1.01 * cautious.epsilon
     assert usual.teachers == priced.aggregator.teachers_reached > 1  # type: ignore[attr-defined]
     assert usual.epsilon == priced.epsilon <= 4
-    more = replace(priced.aggregator, teachers_reached=usual.teachers + 1)  # type: ignore[call-arg]
-    assert budget.epsilon_of(more.event(shape)) > 4
+    dearer_aggregator = replace(priced.aggregator, teachers_reached=usual.teachers + 1)  # type: ignore[call-arg]
+    assert budget.epsilon_of(dearer_aggregator.event(shape)) > 4
     dataset = replace(
         small_dataset(),
         budgets=np.array(["cautious", "usual"])[small_dataset().private.group_ids % 2],
     )
-    spread = repeat_records(dataset, priced).private
-    groups = Partition.draw(spread.group_ids, num_teachers=40, rng=np.random.default_rng(0))
-    groups.verify(spread)
+    repeated_records = repeat_records(dataset, priced).private
+    partition = Partition.draw(
+        repeated_records.group_ids, num_teachers=40, rng=np.random.default_rng(0)
+    )
+    partition.verify(repeated_records)
     for inputs, teachers in zip(
         dataset.private.inputs[:8],
         np.where(dataset.private.group_ids[:8] % 2, usual.teachers, 1),
         strict=True,
     ):
-        assert (spread.inputs == inputs).all(axis=1).sum() == teachers
+        assert (repeated_records.inputs == inputs).all(axis=1).sum() == teachers

@@ -97,7 +97,7 @@ MARKED_KINDS = [
 ]
 
 
-def repeated(cell_kind: str, num_rows: int, seed: int) -> list[Any]:
+def random_cells(cell_kind: str, num_rows: int, seed: int) -> list[Any]:
     """Returns random cells of a kind."""
     choices = KINDS[cell_kind]
     places = np.random.default_rng(seed).integers(0, len(choices), size=num_rows)
@@ -126,55 +126,63 @@ def arrays_are_equal(first: Any, second: Any) -> bool:
     return bool(np.array_equal(first, second, equal_nan=first.dtype != object))
 
 
-def frames_with_odd_cells(kind: str, form: Callable[[list[Any]], Any]) -> list[tuple[Any, Any]]:
+def frames_with_odd_cells(
+    cell_kind: str, make_column: Callable[[list[Any]], Any]
+) -> list[tuple[Any, Any]]:
     """Returns DataFrames that differ in one cell, each with the cell; pandas refuses to build some."""
     frames = []
-    for odd_cell in (*KINDS[kind][:2], *ODD_CELLS):
-        cells = repeated(cell_kind=kind, num_rows=NUM_ROWS, seed=1)
+    for odd_cell in (*KINDS[cell_kind][:2], *ODD_CELLS):
+        cells = random_cells(cell_kind=cell_kind, num_rows=NUM_ROWS, seed=1)
         cells[CHANGED_ROW] = odd_cell
         try:
-            frames.append((odd_cell, frame_of(form(cells))))
+            frames.append((odd_cell, frame_of(make_column(cells))))
         except (TypeError, ValueError, OverflowError, AttributeError):
             continue  # as categories of lists, or dates that pandas refuses
     return frames
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("make_column", FORMS)
 @pytest.mark.parametrize("kind", KINDS)
 def test_texts_numbers_and_dates_of_other_cells_are_equal_in_each_form(
-    kind: str, form: Callable[[list[Any]], Any]
+    kind: str, make_column: Callable[[list[Any]], Any]
 ) -> None:
     """The texts, numbers and days of all other rows are those of a column of objects without an odd cell."""
-    first = readings_of(frame_of(of_objects(repeated(cell_kind=kind, num_rows=NUM_ROWS, seed=1))))
+    first = readings_of(
+        frame_of(of_objects(random_cells(cell_kind=kind, num_rows=NUM_ROWS, seed=1)))
+    )
     changed = [
         repr(cell)
-        for cell, frame in frames_with_odd_cells(kind, form)
+        for cell, frame in frames_with_odd_cells(cell_kind=kind, make_column=make_column)
         if not all(map(arrays_are_equal, readings_of(frame), first))
     ]
     assert not changed
 
 
 @pytest.mark.parametrize(
-    ("form", "public_form"),
+    ("make_column", "make_public_column"),
     [
         (of_objects, inferred),
-        *(pytest.param(form, form, marks=pytest.mark.slow) for form in FORMS),
+        *(pytest.param(make_column, make_column, marks=pytest.mark.slow) for make_column in FORMS),
         pytest.param(inferred, of_categories, marks=pytest.mark.slow),
         pytest.param(of_inferred_categories, of_objects, marks=pytest.mark.slow),
     ],
 )
 @pytest.mark.parametrize("kind", MARKED_KINDS)
 def test_a_private_cell_leaves_the_features_of_other_records(
-    kind: str, form: Callable[[list[Any]], Any], public_form: Callable[[list[Any]], Any]
+    kind: str,
+    make_column: Callable[[list[Any]], Any],
+    make_public_column: Callable[[list[Any]], Any],
 ) -> None:
     """The features of all other rows are equal for each odd cell, under a schema of public cells of the kind."""
-    if kind == "list" and public_form in (of_categories, of_inferred_categories):
+    if kind == "list" and make_public_column in (of_categories, of_inferred_categories):
         pytest.skip("lists are no categories")
-    schema = fit_schema(frame_of(public_form(repeated(cell_kind=kind, num_rows=NUM_ROWS, seed=0))))
+    schema = fit_schema(
+        frame_of(make_public_column(random_cells(cell_kind=kind, num_rows=NUM_ROWS, seed=0)))
+    )
     features = {
         repr(cell): other_rows(schema.encode(as_table(frame)).features)
-        for cell, frame in frames_with_odd_cells(kind, form)
+        for cell, frame in frames_with_odd_cells(cell_kind=kind, make_column=make_column)
     }
     first = next(iter(features.values()), None)
     changed = [cell for cell, rows in features.items() if not np.array_equal(rows, first)]
@@ -182,15 +190,15 @@ def test_a_private_cell_leaves_the_features_of_other_records(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("make_column", FORMS)
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_private_cell_leaves_the_published_schema(
-    kind: str, form: Callable[[list[Any]], Any]
+    kind: str, make_column: Callable[[list[Any]], Any]
 ) -> None:
     """The schema of the last rows, which are public, has equal bytes whatever a cell of the first rows is."""
     schemas = {
         repr(cell): json.dumps(fit_schema(frame[NUM_ROWS // 2 :]).plain())
-        for cell, frame in frames_with_odd_cells(kind, form)
+        for cell, frame in frames_with_odd_cells(cell_kind=kind, make_column=make_column)
     }
     assert len(set(schemas.values())) <= 1, schemas
 

@@ -19,7 +19,7 @@ Array = NDArray[np.float64]
 ADJACENCIES = tuple(Adjacency)
 
 
-def adversaries(shape: tuple[int, int], rng: np.random.Generator) -> Array:
+def adversarial_votes_of(shape: tuple[int, int], rng: np.random.Generator) -> Array:
     """Returns corners, scaled corners, tiny and huge votes, and random votes: `[n, Q, L]`."""
     size = math.prod(shape)
     corners = (
@@ -45,25 +45,27 @@ def test_no_change_of_one_group_moves_the_sum_further_than_its_weight(
     90% of it.
     """
     rng = np.random.default_rng(math.prod(shape))
-    weights = None if weight is None else np.array([weight])
+    group_weight = None if weight is None else np.array([weight])
     span = PublicPCA.fit(np.random.default_rng(0).normal(size=(50, 4)), max_directions=1).span(
         np.ones((shape[0], 4))
     )
     for clip, center in ((0.37, 0.5), (0.7, 0.0), (1.0, 0.0), (2.5, rng.random(shape))):
         clipped = ClippedSum(clip, shape, adjacency)
-        adversarial_votes = adversaries(shape, rng)
-        blocks = [[vote[None] + center for vote in adversarial_votes]]
-        blocks += (
+        adversarial_votes = adversarial_votes_of(shape, rng)
+        votes_by_form = [[vote[None] + center for vote in adversarial_votes]]
+        votes_by_form += (
             [[LowRankVotes(span, weights=vote[None, :1]) for vote in adversarial_votes]]
             if clip == 0.7
             else []
         )
-        for block in blocks:
-            parts = [
-                clipped.total(votes, center=center, num_teachers=1, weights=weights).ravel()
-                for votes in block
+        for votes_of_form in votes_by_form:
+            clipped_votes = [
+                clipped.total(votes, center=center, num_teachers=1, weights=group_weight).ravel()
+                for votes in votes_of_form
             ]
-            assert_reached(parts, adjacency, claimed=(weight or 1.0) * clipped.l2_sensitivity)
+            assert_reached(
+                clipped_votes, adjacency, claimed=(weight or 1.0) * clipped.l2_sensitivity
+            )
 
 
 def test_a_whole_ensemble_moves_as_one_teacher_does() -> None:
@@ -91,7 +93,7 @@ def test_a_whole_ensemble_moves_as_one_teacher_does() -> None:
             )
 
 
-def test_factored_votes_move_no_further() -> None:
+def test_factored_votes_move_the_sum_by_at_most_the_sensitivity() -> None:
     """Votes given as public features times private weights: changing one teacher's weights moves
     the sum by at most the sensitivity, and by 90% of it for some weights.
     """
@@ -99,15 +101,17 @@ def test_factored_votes_move_no_further() -> None:
     shape = (6, 4)
     span = PublicPCA.fit(rng.normal(size=(50, 5)), max_directions=3).span(rng.normal(size=(6, 5)))
     clipped = ClippedSum(clip=1.0, shape=shape)
-    rest = rng.normal(size=(9, 3, 4))
+    other_weights = rng.normal(size=(9, 3, 4))
     totals = []
-    for weights in (
+    for changed_weights in (
         *rng.normal(size=(40, 3, 4)),
         *10 ** rng.uniform(low=-9, high=9, size=(10, 3, 4)),
     ):
         for sign in (1, -1):
-            block = LowRankVotes(span, weights=np.concatenate([rest, sign * weights[None]]))
-            totals.append(clipped.total(block, center=0.5, num_teachers=10))
+            factored_votes = LowRankVotes(
+                span, weights=np.concatenate([other_weights, sign * changed_weights[None]])
+            )
+            totals.append(clipped.total(factored_votes, center=0.5, num_teachers=10))
     assert_reached(
         np.array(totals).reshape(len(totals), -1),
         adjacency=Adjacency.REPLACE_ONE,
@@ -143,24 +147,24 @@ def test_prevalence_and_votes_add_up_to_the_price() -> None:
     inverse multipliers sum to its own.
     """
     aggregator = CenteredVotes(noise_multiplier=5.0, prevalence_share=0.1)
-    parts = [
+    events = [
         aggregator.prevalence.event,
         aggregator.centered_at(center=0.5).event_for(
             num_queries=600, num_labels=40, num_teachers=400
         ),
     ]
-    squares = sum(1 / part.noise_multiplier**2 for part in parts)
+    squares = sum(1 / event.noise_multiplier**2 for event in events)
     assert squares == pytest.approx(1 / 25.0, rel=1e-9)
-    together = ExactAccountant()
-    for part in parts:
-        together.compose(part)
-    whole = aggregator.event_for(num_queries=600, num_labels=40, num_teachers=400)
-    assert together.get_epsilon(target_delta=1e-6) == pytest.approx(
-        ExactAccountant().compose(whole).get_epsilon(target_delta=1e-6), rel=1e-9
+    sum_of_events = ExactAccountant()
+    for event in events:
+        sum_of_events.compose(event)
+    whole_event = aggregator.event_for(num_queries=600, num_labels=40, num_teachers=400)
+    assert sum_of_events.get_epsilon(target_delta=1e-6) == pytest.approx(
+        ExactAccountant().compose(whole_event).get_epsilon(target_delta=1e-6), rel=1e-9
     )
-    assert ExactAccountant().compose(whole).get_epsilon(target_delta=1e-6) >= gaussian_epsilon(
-        mu=0.2, target_delta=1e-6
-    )
+    assert ExactAccountant().compose(whole_event).get_epsilon(
+        target_delta=1e-6
+    ) >= gaussian_epsilon(mu=0.2, target_delta=1e-6)
 
 
 @pytest.mark.parametrize("adjacency", ADJACENCIES)

@@ -72,9 +72,9 @@ def inside_wrapper(distribution: Array) -> Array:
     return np.concatenate([distribution, rest], axis=1) / (1 + rest)
 
 
-def unstable(wrapped: Array, pairs: GapPairs) -> float:
+def prob_of_unstable_set(first_laws: Array, pairs: GapPairs) -> float:
     """Returns the largest probability, over all pairs, that a set is released that the neighbor would not release."""
-    return float(np.where(pairs.same_set, 0.0, wrapped[:, :-2]).sum(axis=1).max())
+    return float(np.where(pairs.same_set, 0.0, first_laws[:, :-2]).sum(axis=1).max())
 
 
 def largest_ratio(first_laws: Array, second_laws: Array) -> float:
@@ -92,16 +92,21 @@ def wrapped_within_target(
     """
     target = tight_boundary(epsilon)
     wrapped = inside_wrapper(first_laws)
-    other = inside_wrapper(second_laws)
-    assert largest_ratio(first_laws=wrapped, second_laws=other) <= target.epsilon
+    wrapped_neighbors = inside_wrapper(second_laws)
+    assert largest_ratio(first_laws=wrapped, second_laws=wrapped_neighbors) <= target.epsilon
     at_boundary = np.arange(wrapped.shape[1]) == wrapped.shape[1] - 1
-    for one, two in {
+    for first_law, second_law in {
         (tuple(a), tuple(b))
-        for a, b in zip(wrapped[::checks_one_pair_of], other[::checks_one_pair_of], strict=True)
+        for a, b in zip(
+            wrapped[::checks_one_pair_of], wrapped_neighbors[::checks_one_pair_of], strict=True
+        )
     }:
         assert (
             exact_hit_prob(
-                first_law=one, second_law=two, in_target=at_boundary, epsilon=target.epsilon
+                first_law=first_law,
+                second_law=second_law,
+                in_target=at_boundary,
+                epsilon=target.epsilon,
             )
             >= target.hit_prob
         )
@@ -123,7 +128,7 @@ def test_a_boundary_call_keeps_its_epsilon_its_target_and_its_failure(
     epsilon = aggregator.call_epsilon_for(num_labels=3, num_teachers=6)
     assert largest_ratio(first_laws=first, second_laws=second) <= epsilon * (1 + 1e-6)
     wrapped = wrapped_within_target(first, second, epsilon, checks_one_pair_of=7)
-    assert unstable(wrapped, pairs) <= aggregator.failure_prob * (1 + 1e-12)
+    assert prob_of_unstable_set(wrapped, pairs) <= aggregator.failure_prob * (1 + 1e-12)
     counts = [5, 3, 0]
     (row,) = np.flatnonzero(
         (pairs.first == gaps_of(np.array([counts]), num_teachers=6, padded=padded)).all(axis=1)
@@ -155,7 +160,7 @@ def test_a_call_epsilon_or_a_failure_10_percent_too_small_fails(adjacency: Adjac
     )
     assert (
         0.9 * aggregator.failure_prob
-        < unstable(inside_wrapper(first_law), pairs)
+        < prob_of_unstable_set(inside_wrapper(first_law), pairs)
         <= aggregator.failure_prob
     )
 
@@ -219,35 +224,37 @@ def test_the_margin_of_every_set_moves_as_far_as_a_gap(adjacency: Adjacency) -> 
     """
     first, second = neighbors(num_labels=3, num_teachers=4, adjacency=adjacency)
     largest = 0
-    for chosen in product([False, True], repeat=3):
-        sets = np.broadcast_to(np.array(chosen), first.shape)
-        largest = max(largest, int(np.abs(margins(first, sets) - margins(second, sets)).max()))
+    for bits_of_set in product([False, True], repeat=3):
+        label_sets = np.broadcast_to(np.array(bits_of_set), first.shape)
+        largest = max(
+            largest, int(np.abs(margins(first, label_sets) - margins(second, label_sets)).max())
+        )
     assert largest == adjacency.gap_sensitivity
 
 
 @pytest.mark.parametrize("adjacency", ADJACENCIES)
-@pytest.mark.parametrize("scale", [0.7, 5.0])
-def test_a_check_keeps_its_target_and_a_q_5_percent_larger_is_refuted(
-    adjacency: Adjacency, scale: float
+@pytest.mark.parametrize("noise_scale", [0.7, 5.0])
+def test_a_check_against_the_prior_keeps_its_target_probability(
+    adjacency: Adjacency, noise_scale: float
 ) -> None:
     """A check is one bit: does the prior set keep its margin under noise? A hit is a prior that
     does not.
 
     Log ratios stay within the epsilon, hits keep the probability q, and 1.05 q would be refuted.
     """
-    sens = adjacency.gap_sensitivity
-    aggregator = prior_check(adjacency, scale)
-    kept = aggregator.agreement(num_teachers=40)
-    epsilon = bit_epsilon(kept, sensitivity=sens)
-    assert sens / scale <= epsilon <= sens / scale * (1 + 1e-3)
+    sensitivity = adjacency.gap_sensitivity
+    aggregator = prior_check(adjacency, noise_scale)
+    prob_kept = aggregator.agreement(num_teachers=40)
+    epsilon = bit_epsilon(prob_kept, sensitivity=sensitivity)
+    assert sensitivity / noise_scale <= epsilon <= sensitivity / noise_scale * (1 + 1e-3)
     event = aggregator.event_for(num_queries=40, num_labels=3, num_teachers=40)
     assert [
         leaf.epsilon for leaf, _ in leaves(by_accesses(event)) if isinstance(leaf, PureDpEvent)
     ] == [epsilon]
     target = not_prior(epsilon)
-    worst = math.inf
-    for move in range(1, sens + 1):
-        for one, two in zip(kept[move:], kept[:-move], strict=True):
+    least_hit_prob = math.inf
+    for move in range(1, sensitivity + 1):
+        for one, two in zip(prob_kept[move:], prob_kept[:-move], strict=True):
             first_law = np.array([one, 1 - one])
             second_law = np.array([two, 1 - two])
             assert largest_ratio(first_laws=first_law, second_laws=second_law) <= epsilon * (
@@ -259,25 +266,25 @@ def test_a_check_keeps_its_target_and_a_q_5_percent_larger_is_refuted(
                 in_target=[False, True],
                 epsilon=epsilon,
             )
-            worst = min(worst, hit_prob)
-    assert target.hit_prob <= worst * (1 + 1e-6)
-    assert 1.05 * target.hit_prob > worst
+            least_hit_prob = min(least_hit_prob, hit_prob)
+    assert target.hit_prob <= least_hit_prob * (1 + 1e-6)
+    assert 1.05 * target.hit_prob > least_hit_prob
 
 
 def session_distribution(
-    kept: float, release: dict[tuple[int, ...] | None, float], num_queries: int
+    prob_kept: float, release: dict[tuple[int, ...] | None, float], num_queries: int
 ) -> dict[object, float]:
     """Returns the exact distribution of a session that ends with one hit: how many calls were not hits, and the
     release of the hit.
     """
-    distribution: dict[object, float] = {"kept to the end": kept**num_queries}
+    distribution: dict[object, float] = {"kept to the end": prob_kept**num_queries}
     for before in range(num_queries):
         for outcome, probability in release.items():
-            distribution[before, outcome] = kept**before * (1 - kept) * probability
+            distribution[before, outcome] = prob_kept**before * (1 - prob_kept) * probability
     return distribution
 
 
-def excess(
+def hockey_stick_of_dicts(
     first_law: dict[object, float], second_law: dict[object, float], epsilon: float
 ) -> float:
     """Returns the hockey-stick divergence at epsilon of two distributions, given as dictionaries."""
@@ -307,23 +314,26 @@ def test_a_whole_session_with_its_release_is_covered(adjacency: Adjacency, count
         )
     assert 0 < failure_probability(event) < 0.05
     claimed = {
-        epsilon: RdpAccountant().compose(event).get_delta(epsilon) for epsilon in (0.5, 1.0, 2.0)
+        epsilon: RdpAccountant().compose(event).get_delta(target_epsilon=epsilon)
+        for epsilon in (0.5, 1.0, 2.0)
     }
-    kept = aggregator.agreement(num_teachers=6)
+    prob_kept_by_margin = aggregator.agreement(num_teachers=6)
     first, second = (
         side[::53] for side in neighbors(num_labels=3, num_teachers=6, adjacency=adjacency)
     )
     largest = 0.0
-    for one, two in zip(first, second, strict=True):
-        prior = np.array([[True, False, False]])
+    for first_counts, second_counts in zip(first, second, strict=True):
+        prior_set = np.array([[True, False, False]])
         laws = []
-        for counts in (one, two):
-            release = aggregator.release_step.distribution(counts, num_teachers=6)
-            agreement = float(kept[margins(counts[None], label_sets=prior)[0] + 6])
-            laws.append(session_distribution(agreement, release, num_queries))
+        for counts in (first_counts, second_counts):
+            release_distribution = aggregator.release_step.distribution(counts, num_teachers=6)
+            prob_kept = float(
+                prob_kept_by_margin[margins(counts[None], label_sets=prior_set)[0] + 6]
+            )
+            laws.append(session_distribution(prob_kept, release_distribution, num_queries))
         first_law, second_law = laws
         for epsilon, delta in claimed.items():
-            exact = excess(first_law, second_law, epsilon)
+            exact = hockey_stick_of_dicts(first_law, second_law, epsilon)
             largest = max(largest, exact / delta)
             assert exact <= delta
     assert largest > 0
@@ -334,17 +344,23 @@ def test_paying_for_one_access_a_hit_is_refuted(adjacency: Adjacency) -> None:
     """Negative control: a session of one hit that is priced as a single check has an exact delta
     above 0.02, where the claim is 0.
     """
-    kept = prior_check(adjacency, noise_scale=6.0, margin=-4.0).agreement(num_teachers=6)
-    epsilon = bit_epsilon(kept, sensitivity=adjacency.gap_sensitivity)
-    sens = adjacency.gap_sensitivity
-    low = kept[6 - sens]
-    high = kept[6]
-    released: dict[tuple[int, ...] | None, float] = {None: 1.0}
+    prob_kept_by_margin = prior_check(adjacency, noise_scale=6.0, margin=-4.0).agreement(
+        num_teachers=6
+    )
+    epsilon = bit_epsilon(prob_kept_by_margin, sensitivity=adjacency.gap_sensitivity)
+    sensitivity = adjacency.gap_sensitivity
+    low = prob_kept_by_margin[6 - sensitivity]
+    high = prob_kept_by_margin[6]
+    release_distribution: dict[tuple[int, ...] | None, float] = {None: 1.0}
     high_law, low_law = (
-        session_distribution(float(probability), release=released, num_queries=100)
+        session_distribution(
+            prob_kept=float(probability), release=release_distribution, num_queries=100
+        )
         for probability in (high, low)
     )
-    assert excess(high_law, low_law, epsilon) > 0.02  # where one check has a delta of 0
+    assert (
+        hockey_stick_of_dicts(high_law, low_law, epsilon) > 0.02
+    )  # where one check has a delta of 0
 
 
 @pytest.mark.parametrize("adjacency", ADJACENCIES)
@@ -367,7 +383,8 @@ def test_a_session_of_boundary_calls_is_covered(adjacency: Adjacency) -> None:
     )
     assert failure_probability(event) > 0
     claimed = {
-        epsilon: RdpAccountant().compose(event).get_delta(epsilon) for epsilon in (0.2, 0.5, 1.0)
+        epsilon: RdpAccountant().compose(event).get_delta(target_epsilon=epsilon)
+        for epsilon in (0.2, 0.5, 1.0)
     }
     up = [1, 0] if adjacency == Adjacency.ADD_REMOVE else [1, -1]
     for high in (0, 20, 60, 120):

@@ -32,7 +32,7 @@ def votes_of(
     learner_of: Any,
     *,
     penalty: float = 10.0,
-    directions: int = 3,
+    num_directions: int = 3,
 ) -> ConvexVotes:
     """Returns the votes of convex teachers; `group_of` is the group of each record and `learner_of`
     the teacher of each group.
@@ -46,7 +46,7 @@ def votes_of(
         labels=np.asarray(labels, dtype=np.bool_),
         teacher_of=np.asarray(group_of, dtype=np.int64),
         num_teachers=len(learners),
-        directions=PublicPCA.fit(POOL, max_directions=directions),
+        directions=PublicPCA.fit(POOL, max_directions=num_directions),
         public_inputs=POOL,
         records_per_teacher=1.0,
     )
@@ -62,56 +62,59 @@ def sums_with_any_first_group(
     holds the sensitivity.
     """
     rng = np.random.default_rng(2)
-    sums = ClippedMoments(clip, num_teachers=1 + num_others)
-    beside = rng.normal(size=(num_others, 3))
-    theirs = rng.random(size=(num_others, 2)) < 0.5
-    found = []
-    for size, far, flip in product((1, 2, 5), (1e-6, 1.0, 1e6), (1, -1)):
+    clipped_moments = ClippedMoments(clip, num_teachers=1 + num_others)
+    other_inputs = rng.normal(size=(num_others, 3))
+    other_labels = rng.random(size=(num_others, 2)) < 0.5
+    vote_sums = []
+    for num_records, far, sign in product((1, 2, 5), (1e-6, 1.0, 1e6), (1, -1)):
         for labels in product((False, True), repeat=2):
-            first = np.repeat(rng.normal(size=(1, 3)) * far, size, axis=0)
-            group_of = np.concatenate([np.zeros(size, dtype=int), 1 + np.arange(num_others)])
-            held = np.concatenate([np.tile(labels, (size, 1)), theirs])
+            inputs_of_first_group = np.repeat(rng.normal(size=(1, 3)) * far, num_records, axis=0)
+            group_of = np.concatenate([np.zeros(num_records, dtype=int), 1 + np.arange(num_others)])
+            all_labels = np.concatenate([np.tile(labels, (num_records, 1)), other_labels])
             votes = votes_of(
-                np.concatenate([first, beside]),
-                labels=held,
+                np.concatenate([inputs_of_first_group, other_inputs]),
+                labels=all_labels,
                 group_of=group_of,
                 learner_of=[0] * (1 + num_others),
                 penalty=penalty,
             )
-            found.append(
+            vote_sums.append(
                 votes.total(
                     RoundQuestion(
-                        weights=WEIGHTS * flip, label_scale=SCALE * 40, clipped_moments=sums
+                        weights=WEIGHTS * sign,
+                        label_scale=SCALE * 40,
+                        clipped_moments=clipped_moments,
                     )
                 ).ravel()
             )
-    return np.array(found, dtype=np.float64).reshape(-1, 2, 4, 10), sums
+    return np.array(vote_sums, dtype=np.float64).reshape(-1, 2, 4, 10), clipped_moments
 
 
-def moved(found: Array) -> float:
+def largest_move(vote_sums: Array) -> float:
     """Returns the largest distance between sums under one student, which changes between rounds and
     not between neighbors."""
     return max(
-        furthest(found[:, side].reshape(-1, 10), adjacency=Adjacency.REPLACE_ONE) for side in (0, 1)
+        furthest(vote_sums[:, side].reshape(-1, 10), adjacency=Adjacency.REPLACE_ONE)
+        for side in (0, 1)
     )
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("others", [0, 1, 40])
+@pytest.mark.parametrize("num_others", [0, 1, 40])
 @pytest.mark.parametrize("penalty", [0.1, 1.0, 10.0, 1e4])
 @pytest.mark.parametrize("clip", [0.05, 0.6, 40.0])
 def test_no_group_moves_a_sum_further_than_claimed_and_nearly_as_far(
-    others: int, penalty: float, clip: float
+    num_others: int, penalty: float, clip: float
 ) -> None:
     """The first of `others` + 1 groups that one teacher learns from is replaced by any other group:
     the sum moves by at most the sensitivity.
 
     For two settings some exchange reaches 80% of it.
     """
-    found, sums = sums_with_any_first_group(others, penalty=penalty, clip=clip)
-    assert moved(found) <= sums.l2_sensitivity
-    if (others, penalty, clip) in ((0, 10.0, 0.05), (40, 1e4, 0.05)):
-        assert moved(found) > 0.8 * sums.l2_sensitivity
+    vote_sums, clipped_moments = sums_with_any_first_group(num_others, penalty=penalty, clip=clip)
+    assert largest_move(vote_sums) <= clipped_moments.l2_sensitivity
+    if (num_others, penalty, clip) in ((0, 10.0, 0.05), (40, 1e4, 0.05)):
+        assert largest_move(vote_sums) > 0.8 * clipped_moments.l2_sensitivity
 
 
 def test_plans_are_refused_for_too_many_groups_by_public_numbers(
@@ -121,7 +124,7 @@ def test_plans_are_refused_for_too_many_groups_by_public_numbers(
     whatever its votes are.
     """
 
-    def votes(penalty: float) -> ConvexVotes:
+    def votes_with(penalty: float) -> ConvexVotes:
         return votes_of(
             np.eye(6, 3),
             labels=np.ones((6, 2)),
@@ -130,12 +133,12 @@ def test_plans_are_refused_for_too_many_groups_by_public_numbers(
             penalty=penalty,
         )
 
-    width = votes(penalty=1.0).width
+    width = votes_with(penalty=1.0).width
     enough = 4 * 4**2 * (width + 2) * width * 2 / 6  # four groups that count four times each
     monkeypatch.setattr(convex_votes, "_MOST_PULL", 1.0)
-    votes(penalty=enough * 1.01)
+    votes_with(penalty=enough * 1.01)
     with refused("num_teachers", value=2):
-        votes(penalty=enough * 0.99)
+        votes_with(penalty=enough * 0.99)
     monkeypatch.undo()
     for name, most, refusal in (
         (
@@ -150,7 +153,7 @@ def test_plans_are_refused_for_too_many_groups_by_public_numbers(
         with monkeypatch.context() as patched:
             patched.setattr(convex_votes, name, most)
             with refusal:
-                votes(penalty=1.0)
+                votes_with(penalty=1.0)
 
 
 @pytest.mark.slow
@@ -162,49 +165,57 @@ def test_one_group_of_any_number_of_records_ends_and_moves_a_sum_no_further(pena
     Replacing it by another size moves the sum by at most the sensitivity.
     """
     rng = np.random.default_rng(5)
-    sums = ClippedMoments(clip=0.3, num_teachers=21)
-    beside = rng.normal(size=(20, 3))
-    theirs = rng.random(size=(20, 2)) < 0.5
-    found = []
-    for size in (1, 16, 20_000, 270_000):
-        first = np.tile(rng.normal(size=(16, 3)), (math.ceil(size / 16), 1))[:size]
-        group_of = np.concatenate([np.zeros(size, dtype=int), 1 + np.arange(20)])
-        held = np.concatenate([np.ones((size, 2), dtype=bool), theirs])
+    clipped_moments = ClippedMoments(clip=0.3, num_teachers=21)
+    other_inputs = rng.normal(size=(20, 3))
+    other_labels = rng.random(size=(20, 2)) < 0.5
+    vote_sums = []
+    for num_records in (1, 16, 20_000, 270_000):
+        inputs_of_first_group = np.tile(rng.normal(size=(16, 3)), (math.ceil(num_records / 16), 1))[
+            :num_records
+        ]
+        group_of = np.concatenate([np.zeros(num_records, dtype=int), 1 + np.arange(20)])
+        all_labels = np.concatenate([np.ones((num_records, 2), dtype=bool), other_labels])
         votes = votes_of(
-            np.concatenate([first, beside]),
-            labels=held,
+            np.concatenate([inputs_of_first_group, other_inputs]),
+            labels=all_labels,
             group_of=group_of,
             learner_of=[0] * 21,
             penalty=penalty,
         )
-        last = slice(-20 - min(size, 16), None)
-        nearest = np.concatenate([first[:16], beside])
-        kept = votes_of(
-            nearest,
-            labels=held[last],
-            group_of=group_of[last],
+        counted_rows = slice(-20 - min(num_records, 16), None)
+        counted_inputs = np.concatenate([inputs_of_first_group[:16], other_inputs])
+        votes_of_counted = votes_of(
+            counted_inputs,
+            labels=all_labels[counted_rows],
+            group_of=group_of[counted_rows],
             learner_of=[0] * 21,
             penalty=penalty,
         )
-        found.append(
+        vote_sums.append(
             votes.total(
-                RoundQuestion(weights=WEIGHTS, label_scale=SCALE * 40, clipped_moments=sums)
+                RoundQuestion(
+                    weights=WEIGHTS, label_scale=SCALE * 40, clipped_moments=clipped_moments
+                )
             ).ravel()
         )
         np.testing.assert_array_equal(
-            found[-1],
-            kept.total(
-                RoundQuestion(weights=WEIGHTS, label_scale=SCALE * 40, clipped_moments=sums)
+            vote_sums[-1],
+            votes_of_counted.total(
+                RoundQuestion(
+                    weights=WEIGHTS, label_scale=SCALE * 40, clipped_moments=clipped_moments
+                )
             ).ravel(),
         )
     assert (
         0
-        < furthest(np.array(found, dtype=np.float64), adjacency=Adjacency.REPLACE_ONE)
-        <= sums.l2_sensitivity
+        < furthest(np.array(vote_sums, dtype=np.float64), adjacency=Adjacency.REPLACE_ONE)
+        <= clipped_moments.l2_sensitivity
     )
 
 
-def test_without_limits_a_group_moves_it_further(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_training_without_limits_moves_the_sum_further_than_the_sensitivity(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     """Negative control: training without the linear part of Huber's loss moves the sum by more than
     twice the sensitivity.
     """
@@ -214,46 +225,51 @@ def test_without_limits_a_group_moves_it_further(monkeypatch: pytest.MonkeyPatch
         return real(*arguments, limits=np.full_like(limits, 1e9), **named_arguments)
 
     monkeypatch.setattr(convex_votes, "convex_fit", unlimited)
-    found, sums = sums_with_any_first_group(num_others=1, penalty=10.0, clip=0.6)
-    assert moved(found) > 2 * sums.l2_sensitivity
+    vote_sums, clipped_moments = sums_with_any_first_group(num_others=1, penalty=10.0, clip=0.6)
+    assert largest_move(vote_sums) > 2 * clipped_moments.l2_sensitivity
 
 
-def test_where_a_group_goes_the_sum_moves_by_half_of_that() -> None:
+def test_a_removed_group_moves_the_sum_by_half_of_a_replaced_one() -> None:
     """Under add-remove, removing any one of six groups moves the sum by at most the sensitivity,
     which is half that of replace-one.
 
     Some group moves it by more than half of this.
     """
     rng = np.random.default_rng(3)
-    sums = ClippedMoments(clip=0.3, num_teachers=6, adjacency=Adjacency.ADD_REMOVE)
+    clipped_moments = ClippedMoments(clip=0.3, num_teachers=6, adjacency=Adjacency.ADD_REMOVE)
     inputs = rng.normal(size=(6, 3))
     labels = rng.random(size=(6, 2)) < 0.5
     group_of = np.arange(6)
     whole = votes_of(inputs, labels, group_of, learner_of=[0] * 6).total(
-        RoundQuestion(weights=WEIGHTS, label_scale=SCALE * 40, clipped_moments=sums)
+        RoundQuestion(weights=WEIGHTS, label_scale=SCALE * 40, clipped_moments=clipped_moments)
     )
-    moved = 0.0
-    for gone in range(6):
-        left = np.flatnonzero(group_of != gone)
-        without = votes_of(inputs[left], labels[left], group_of[left], learner_of=[0] * 6).total(
-            RoundQuestion(weights=WEIGHTS, label_scale=SCALE * 40, clipped_moments=sums)
+    largest_move = 0.0
+    for removed_group in range(6):
+        remaining_rows = np.flatnonzero(group_of != removed_group)
+        without = votes_of(
+            inputs[remaining_rows],
+            labels[remaining_rows],
+            group_of[remaining_rows],
+            learner_of=[0] * 6,
+        ).total(
+            RoundQuestion(weights=WEIGHTS, label_scale=SCALE * 40, clipped_moments=clipped_moments)
         )
-        moved = max(moved, float(np.linalg.norm(without - whole)))
-    assert 0.5 * sums.l2_sensitivity < moved <= sums.l2_sensitivity
+        largest_move = max(largest_move, float(np.linalg.norm(without - whole)))
+    assert 0.5 * clipped_moments.l2_sensitivity < largest_move <= clipped_moments.l2_sensitivity
 
 
-def test_no_other_teacher_moves() -> None:
+def test_records_of_a_teacher_move_the_sum_by_its_own_total() -> None:
     """The sum equals, to the last bit, the sum of the totals of each teacher's records alone."""
     rng = np.random.default_rng(4)
     learner_of = np.array([0, 1, 1, 2, 0, 2, 2])
     group_of = np.repeat(np.arange(7), [1, 2, 1, 3, 1, 1, 4])
     inputs = rng.normal(size=(13, 3))
     labels = rng.random(size=(13, 2)) < 0.5
-    sums = ClippedMoments(clip=0.3, num_teachers=7)
+    clipped_moments = ClippedMoments(clip=0.3, num_teachers=7)
 
     def total(rows: Any) -> Any:
         return votes_of(inputs[rows], labels[rows], group_of[rows], learner_of).total(
-            RoundQuestion(weights=WEIGHTS, label_scale=SCALE, clipped_moments=sums)
+            RoundQuestion(weights=WEIGHTS, label_scale=SCALE, clipped_moments=clipped_moments)
         )
 
     alone = [total(np.flatnonzero(learner_of[group_of] == teacher)) for teacher in range(3)]
@@ -270,11 +286,11 @@ def test_draws_of_a_whole_release_in_two_rounds_do_not_refute_its_price(
     """
     inputs = np.repeat(POOL[:1], 3, axis=0)
     require_price_of_two_rounds(
-        lambda held: votes_of(
-            inputs, labels=held, group_of=np.arange(3), learner_of=[0, 0, 0], directions=1
+        votes_of_labels=lambda labels: votes_of(
+            inputs, labels=labels, group_of=np.arange(3), learner_of=[0, 0, 0], num_directions=1
         ),
-        GaussianEvent(noise_multiplier=4 * ROUNDS.noise_multiplier * math.sqrt(2)),
-        monkeypatch,
+        refuted_price=GaussianEvent(noise_multiplier=4 * ROUNDS.noise_multiplier * math.sqrt(2)),
+        monkeypatch=monkeypatch,
     )
 
 

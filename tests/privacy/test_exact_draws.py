@@ -46,18 +46,18 @@ class ChosenWords:
         return np.array(drawn, dtype=dtype).reshape(size)
 
 
-def chosen(random_words: list[int]) -> Any:
+def generator_of(random_words: list[int]) -> Any:
     """Returns a generator of 64-bit words that returns `random_words` and then zeros."""
     return ChosenWords(random_words)
 
 
-def old_draw(deficits: np.ndarray, uniform: float) -> int:
+def draw_from_floats(deficits: np.ndarray, uniform: float) -> int:
     """Draws k as earlier versions did, from a float uniform number and cumulated sums in floats."""
     cumulated = np.cumsum(np.exp(-deficits))
     return int((cumulated <= uniform * cumulated[-1]).sum())
 
 
-def law(weights: Weights) -> list[tuple[Fraction, Fraction]]:
+def probability_intervals(weights: Weights) -> list[tuple[Fraction, Fraction]]:
     """Returns each probability as an interval between two fractions."""
     intervals = weights(DIGITS)
     least, most = (sum(interval[side] for interval in intervals) for side in (0, 1))
@@ -72,13 +72,13 @@ def test_floats_gave_outcomes_that_a_neighbor_never_gives() -> None:
     """
     grid = [1 - j / 2**53 for j in range(1, 64)]
     found = [
-        sum(old_draw(np.array([0.0, deficit]), uniform=u) == 1 for u in grid)
+        sum(draw_from_floats(np.array([0.0, deficit]), uniform=u) == 1 for u in grid)
         for deficit in (34.7, 38.7)
     ]
     assert found[0] >= 6
     assert found[1] == 0
     now = [
-        law(softmax_weights(np.array([0.0, deficit]), noise_scale=1.0))[1]
+        probability_intervals(softmax_weights(np.array([0.0, deficit]), noise_scale=1.0))[1]
         for deficit in (34.7, 38.7)
     ]
     assert now[1][0] > 0
@@ -99,10 +99,10 @@ def test_an_outcome_of_any_probability_is_possible(deficit: float) -> None:
     selection = GapSelection(noise_scale=1.0, num_labels=3, num_teachers=2000)
     votes = np.array([int(deficit), 0, 0])  # gaps: deficit, 0
     for ones, k in ((enough + 1, 2), (few, 1)):
-        assert selection(votes, rng=_generator(random_words=[ONES] * ones)) == k
+        assert selection(votes, rng=numpy_generator_of(random_words=[ONES] * ones)) == k
 
 
-def _generator(random_words: list[int]) -> Any:
+def numpy_generator_of(random_words: list[int]) -> Any:
     """Returns a real numpy generator whose integers are chosen by the test, for calls that check the type of
     their generator.
     """
@@ -134,7 +134,9 @@ def test_every_boundary_is_where_it_should_be(deficits: list[float]) -> None:
             u = at + (shift << 320)
             words = [(u >> (2048 - 64 * (place + 1))) & ONES for place in range(32)]
             assert (
-                index_of(LazyBitsUniform(words[0], rng=chosen(random_words=words[1:])), weights)
+                index_of(
+                    LazyBitsUniform(words[0], rng=generator_of(random_words=words[1:])), weights
+                )
                 == expected
             )
 
@@ -148,8 +150,10 @@ def test_a_count_far_behind_can_win(noise: str) -> None:
     mechanism = LipschitzTopK(k=1, noise=noise, epsilon=1.0, adjacency=Adjacency.ADD_REMOVE)
     counts = np.array([[100, 0]])
     middle = 1 << 63
-    assert mechanism.draw(counts, chosen(random_words=[middle, ONES])).tolist() == [[0]]
-    assert mechanism.draw(counts, chosen(random_words=[middle, *[ONES] * 5])).tolist() == [[1]]
+    assert mechanism.draw(counts, generator_of(random_words=[middle, ONES])).tolist() == [[0]]
+    assert mechanism.draw(counts, generator_of(random_words=[middle, *[ONES] * 5])).tolist() == [
+        [1]
+    ]
 
 
 def test_ties_in_floats_are_broken_by_further_bits() -> None:
@@ -161,7 +165,7 @@ def test_ties_in_floats_are_broken_by_further_bits() -> None:
     # for the later place first
     for more, order in (([5, 9], [0, 1]), ([9, 5], [1, 0]), ([7, 7, 1, 0], [1, 0])):
         assert mechanism.draw(
-            np.array([[4, 4]]), chosen(random_words=[word, word, *more])
+            np.array([[4, 4]]), generator_of(random_words=[word, word, *more])
         ).tolist() == [order]
 
 
@@ -192,7 +196,7 @@ COUNTING = [case for case in CASES if not case.reads_teachers]
 COUNTS = np.random.default_rng(0).integers(low=0, high=17, size=(12, 5))
 
 
-def undecided(patch: pytest.MonkeyPatch) -> None:
+def decide_by_intervals(patch: pytest.MonkeyPatch) -> None:
     """Makes the error bounds of floats so large that every comparison is decided by exact
     intervals.
     """
@@ -201,12 +205,12 @@ def undecided(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(comparisons, "SMALL_ERROR", 1e9)
 
 
-def compared(draw: Callable[[], Any], monkeypatch: pytest.MonkeyPatch) -> None:
-    """Fails unless `draw` gives the same outcomes by floats and, with `undecided`, by exact
+def require_equal_draws(draw: Callable[[], Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Fails unless `draw` gives the same outcomes by floats and, with `decide_by_intervals`, by exact
     intervals.
     """
     by_floats = draw()
-    undecided(monkeypatch)
+    decide_by_intervals(monkeypatch)
     np.testing.assert_array_equal(draw(), by_floats)
 
 
@@ -222,7 +226,7 @@ def test_floats_decide_as_fractions_do(name: str, monkeypatch: pytest.MonkeyPatc
         outcome = mechanism(COUNTS, rng=np.random.default_rng(7))
         return getattr(outcome, "indices", outcome)
 
-    compared(draw, monkeypatch)
+    require_equal_draws(draw, monkeypatch)
 
 
 @pytest.mark.slow
@@ -237,17 +241,17 @@ def test_releases_are_the_same_without_floats(case: Case, monkeypatch: pytest.Mo
         release = case.released(counts, rng=3)
         return np.column_stack([release.labels, release.answered])
 
-    compared(draw, monkeypatch)
+    require_equal_draws(draw, monkeypatch)
 
 
 def test_a_wrong_enclosure_would_be_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
     """Negative control of the two tests above: exact intervals for another noise scale give other
     outcomes.
     """
-    right = softmax_weights
+    true_weights = softmax_weights
 
     def weights_of_wrong_scale(deficits: Array, noise_scale: float) -> Weights:
-        return right(deficits, noise_scale=2 * noise_scale)
+        return true_weights(deficits, noise_scale=2 * noise_scale)
 
     monkeypatch.setattr(gap_selection, "softmax_weights", weights_of_wrong_scale)
     with pytest.raises(AssertionError):
@@ -256,23 +260,25 @@ def test_a_wrong_enclosure_would_be_noticed(monkeypatch: pytest.MonkeyPatch) -> 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("adjacency", tuple(Adjacency))
-@pytest.mark.parametrize("scale", [0.05, 1.0])
-def test_the_exact_law_keeps_its_range_on_all_neighbors(adjacency: Adjacency, scale: float) -> None:
+@pytest.mark.parametrize("noise_scale", [0.05, 1.0])
+def test_the_exact_law_keeps_its_range_on_all_neighbors(
+    adjacency: Adjacency, noise_scale: float
+) -> None:
     """The log ratios of the exact probabilities on all neighbors stay within the price, also inside
     the boundary wrapper.
 
     With a noise scale of 0.05 votes, most outcomes have probabilities that floats never reach.
     """
     selection = GapSelection(
-        noise_scale=scale, num_labels=3, num_teachers=3, padded=True, adjacency=adjacency
+        noise_scale=noise_scale, num_labels=3, num_teachers=3, padded=True, adjacency=adjacency
     )
     event = selection.event
     assert isinstance(event, BoundedRangeEvent)
     pairs = neighbors(num_labels=3, num_teachers=3, adjacency=adjacency)
     laws: list[Any] = [selection.weights(votes) for votes in pairs.histograms]
     wrapped = tight_boundary(event.epsilon).epsilon
-    for weights, bound in ((lambda w: w, event.epsilon), (boundary_weights, wrapped)):
-        table = [law(weights(found)) for found in laws]
+    for wrap, bound in ((lambda w: w, event.epsilon), (boundary_weights, wrapped)):
+        table = [probability_intervals(wrap(weights_of_votes)) for weights_of_votes in laws]
         worst = max(
             math.log(ours[1] / theirs[0])
             for first, second in zip(pairs.first, pairs.second, strict=True)
@@ -302,12 +308,12 @@ def test_rare_coins_show_true_with_their_exact_probability() -> None:
     more none does. By exact weights, the first coin is the first with probability e^-50, and the second with nearly
     e^-60.
     """
-    rare = np.array([[50, 60]])
+    deficits = np.array([[50, 60]])
     for word, shown in ((0, [True, True]), (1 << 40, [False, False]), (1 << 63, [False, False])):
         assert toss_rare_exponential(
-            rare, noise_scale=1.0, rng=chosen(random_words=[word])
+            deficits, noise_scale=1.0, rng=generator_of(random_words=[word])
         ).tolist() == [shown]
-    first, second, none = law(_first_weights(rare[0], noise_scale=1.0))
+    first, second, none = probability_intervals(_first_weights(deficits[0], noise_scale=1.0))
     assert float(first[0]) == pytest.approx(math.exp(-50), rel=1e-9)
     assert float(second[0]) == pytest.approx(math.exp(-60), rel=1e-6)
     assert none[1] >= 1 - first[1] - second[1] > 0
@@ -318,22 +324,24 @@ def test_a_session_that_is_continued_reads_the_same_bits() -> None:
     after a continuation: both give the same index.
     """
     weights = softmax_weights(np.array([0.0, 36.0]), noise_scale=1.0)
-    ready = LazyUniforms(
+    first_uniforms = LazyUniforms(
         np.array([ONES], dtype=np.uint64),
         np.random.default_rng(0),
         np.array([[0]], dtype=np.uint64),
     )
-    again = LazyUniforms(
+    continued_uniforms = LazyUniforms(
         np.array([ONES], dtype=np.uint64),
         np.random.default_rng(9),
         np.array([[0]], dtype=np.uint64),
     )
     assert (
-        index_of(ready.entry(index=(0,)), weights)
-        == index_of(again.entry(index=(0,)), weights)
+        index_of(first_uniforms.entry(index=(0,)), weights)
+        == index_of(continued_uniforms.entry(index=(0,)), weights)
         == 1
     )
-    assert ready.entry(index=(0,)).bounds() == again.entry(index=(0,)).bounds()
+    assert (
+        first_uniforms.entry(index=(0,)).bounds() == continued_uniforms.entry(index=(0,)).bounds()
+    )
 
 
 def test_a_wrapper_claims_no_pure_price_for_a_law_that_it_knows_in_floats_alone() -> None:
@@ -342,19 +350,19 @@ def test_a_wrapper_claims_no_pure_price_for_a_law_that_it_knows_in_floats_alone(
 
     The exact law with exponential noise agrees with the probabilities in floats.
     """
-    for noise, exact in (("gumbel", True), ("exponential", True), ("laplace", False)):
+    for noise, has_exact_law in (("gumbel", True), ("exponential", True), ("laplace", False)):
         wrapper = BoundaryWrapper(
             GapSelection(noise_scale=2.0, noise=noise, num_labels=3, num_teachers=9)
         )
-        assert (wrapper.failure_prob == 0) is exact
-    weights = GapSelection(
+        assert (wrapper.failure_prob == 0) is has_exact_law
+    selection = GapSelection(
         noise_scale=2.0, noise="exponential", num_labels=4, num_teachers=9, padded=True
     )
     votes = np.array([8, 5, 5, 1])
-    exact = weights.weights(votes)
-    assert exact is not None
-    probabilities = [float(low) for low, _ in law(exact)]
-    np.testing.assert_allclose(probabilities, weights.probabilities(votes), rtol=1e-12)
+    exact_weights = selection.weights(votes)
+    assert exact_weights is not None
+    probabilities = [float(low) for low, _ in probability_intervals(exact_weights)]
+    np.testing.assert_allclose(probabilities, selection.probabilities(votes), rtol=1e-12)
 
 
 @pytest.mark.slow
@@ -370,37 +378,48 @@ def test_floats_of_noise_lie_within_their_error_bound(monkeypatch: pytest.Monkey
             )
 
 
-@pytest.mark.parametrize("std", [0.3, 40.0, 1e300])
+@pytest.mark.parametrize("noise_std", [0.3, 40.0, 1e300])
 # from a table, and where it would be longer than the counts
-@pytest.mark.parametrize("most", [2, 801, 100_001])
-def test_counts_are_compared_by_a_table_as_one_by_one(most: int, std: float) -> None:
+@pytest.mark.parametrize("max_count", [2, 801, 100_001])
+def test_counts_are_compared_by_a_table_as_one_by_one(max_count: int, noise_std: float) -> None:
     """4900 counts are compared with a threshold after Gaussian noise, by a table and one by one.
 
     Both give the same bits from the same random words and leave the generator in the same state,
     also for words next to the threshold.
     """
-    counts = np.random.default_rng(3).integers(low=0, high=most + 1, size=(700, 7))
-    one = np.random.default_rng(4)
-    other = np.random.default_rng(4)
+    counts = np.random.default_rng(3).integers(low=0, high=max_count + 1, size=(700, 7))
+    first_rng = np.random.default_rng(4)
+    second_rng = np.random.default_rng(4)
     bits = are_normally_above(
-        counts, threshold=0.37 * most, noise_std=std, rng=one, clip_range=(0, most)
+        counts,
+        threshold=0.37 * max_count,
+        noise_std=noise_std,
+        rng=first_rng,
+        clip_range=(0, max_count),
     )
     with np.errstate(over="ignore"):
         assert np.array_equal(
-            bits, are_normally_above(counts, threshold=0.37 * most, noise_std=std, rng=other)
+            bits,
+            are_normally_above(
+                counts, threshold=0.37 * max_count, noise_std=noise_std, rng=second_rng
+            ),
         )
-    assert one.integers(2**63) == other.integers(2**63)
-    for count in (most // 3, most // 2):
-        word = int(_below(np.array([count]), threshold=0.37 * most, noise_std=std)[0]) << 11
-        for near in [word + step for step in (-(2**20), -1, 0, 1, 2**20) if 2**60 < word < 2**63]:
+    assert first_rng.integers(2**63) == second_rng.integers(2**63)
+    for count in (max_count // 3, max_count // 2):
+        word = (
+            int(_below(np.array([count]), threshold=0.37 * max_count, noise_std=noise_std)[0]) << 11
+        )
+        for random_word in [
+            word + step for step in (-(2**20), -1, 0, 1, 2**20) if 2**60 < word < 2**63
+        ]:
             drawn = [
                 are_normally_above(
                     np.array([[count]]),
-                    threshold=0.37 * most,
-                    noise_std=std,
-                    rng=chosen(random_words=[near]),
-                    clip_range=limit,
+                    threshold=0.37 * max_count,
+                    noise_std=noise_std,
+                    rng=generator_of(random_words=[random_word]),
+                    clip_range=clip_range,
                 )
-                for limit in ((0, most), None)
+                for clip_range in ((0, max_count), None)
             ]
             assert drawn[0] == drawn[1]

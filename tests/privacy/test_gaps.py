@@ -70,7 +70,7 @@ class VotesWithGaps(TeacherVotes):
         return (self.votes != UNKNOWN).astype(np.float64)
 
 
-def summaries(aggregator: Aggregator, num_teachers: int) -> Summarize:
+def counts_read_by(aggregator: Aggregator, num_teachers: int) -> Summarize:
     """Returns a function that returns the counts that an aggregator reads of an ensemble."""
 
     def summarize(votes: list[Votes]) -> Summary:
@@ -80,7 +80,7 @@ def summaries(aggregator: Aggregator, num_teachers: int) -> Summarize:
     return summarize
 
 
-def shares_of_those_who_vote(num_teachers: int) -> Summarize:
+def shares_among_voters(num_teachers: int) -> Summarize:
     """Returns a control: the share of votes among the teachers who vote on a label, in all teachers' votes."""
 
     def summarize(votes: list[Votes]) -> Summary:
@@ -93,15 +93,15 @@ def shares_of_those_who_vote(num_teachers: int) -> Summarize:
     return summarize
 
 
-def moves(
+def moved_summaries(
     summarize: Summarize, num_labels: int, num_teachers: int, adjacency: Adjacency
 ) -> Iterator[tuple[Summary, Summary]]:
     """Yields the summaries of all neighboring ensembles, each ordered pair of different ones."""
     all_votes = list(product((1, 0, UNKNOWN), repeat=num_labels))
-    for others in combinations_with_replacement(all_votes, num_teachers - 1):
-        changed = [summarize([*others, votes]) for votes in all_votes]
+    for other_votes in combinations_with_replacement(all_votes, num_teachers - 1):
+        changed = [summarize([*other_votes, votes]) for votes in all_votes]
         if adjacency is Adjacency.ADD_REMOVE:
-            removed = summarize(list(others))
+            removed = summarize(list(other_votes))
             pairs = [pair for one in changed for pair in ((one, removed), (removed, one))]
         else:
             pairs = list(product(changed, repeat=2))
@@ -138,10 +138,17 @@ def test_counts_of_votes_with_gaps_are_those_that_prices_are_verified_on(
     """
     for num_labels, num_teachers in SIZES:
         allowed = neighboring_counts(num_labels, num_teachers, adjacency)
-        pairs = set(moves(summaries(aggregator, num_teachers), num_labels, num_teachers, adjacency))
+        pairs = set(
+            moved_summaries(
+                counts_read_by(aggregator, num_teachers), num_labels, num_teachers, adjacency
+            )
+        )
         assert pairs <= allowed
-        control = shares_of_those_who_vote(num_teachers)
-        assert not set(moves(control, num_labels, num_teachers, adjacency)) <= allowed
+        control_summaries = shares_among_voters(num_teachers)
+        assert (
+            not set(moved_summaries(control_summaries, num_labels, num_teachers, adjacency))
+            <= allowed
+        )
 
 
 @pytest.mark.slow
@@ -157,8 +164,8 @@ def test_the_price_of_majorities_covers_abstentions(adjacency: Adjacency, noise_
     shape = VoteShape(num_queries=1, num_labels=num_labels, num_teachers=num_teachers)
     price = price_curve(aggregator.event(shape))
 
-    def largest(summarize: Summarize) -> NDArray[np.float64]:
-        pairs = sorted(set(moves(summarize, num_labels, num_teachers, adjacency)))
+    def largest_divergence(summarize: Summarize) -> NDArray[np.float64]:
+        pairs = sorted(set(moved_summaries(summarize, num_labels, num_teachers, adjacency)))
         laws = [
             np.array(
                 [
@@ -170,8 +177,8 @@ def test_the_price_of_majorities_covers_abstentions(adjacency: Adjacency, noise_
         ]
         return largest_renyi(laws[0], laws[1])
 
-    assert assert_covered(largest(summaries(aggregator, num_teachers)), price) > 0.9
-    assert_refuted(largest(shares_of_those_who_vote(num_teachers)), price)
+    assert assert_covered(largest_divergence(counts_read_by(aggregator, num_teachers)), price) > 0.9
+    assert_refuted(largest_divergence(shares_among_voters(num_teachers)), price)
 
 
 def test_halves_are_rounded_down_to_whole_votes() -> None:
@@ -193,18 +200,18 @@ def test_limited_votes_with_gaps_move_as_many_counts_as_are_paid(adjacency: Adja
     winner = GNMax(noise_std=1.0, adjacency=adjacency)
     paid = squared_sensitivity(1, num_labels=num_labels, adjacency=adjacency)
 
-    def halves(votes: list[Votes]) -> Summary:
-        counts = summaries(clipped, num_teachers)(votes)
+    def summarize_by_halves(votes: list[Votes]) -> Summary:
+        counts = counts_read_by(clipped, num_teachers)(votes)
         abstaining = (np.array(votes) == UNKNOWN).sum(axis=0)
         return tuple((np.array(counts) + abstaining // 2).tolist())
 
     def largest_move(summarize: Summarize) -> int:
-        pairs = moves(summarize, num_labels, num_teachers, adjacency)
+        pairs = moved_summaries(summarize, num_labels, num_teachers, adjacency)
         return max(int(np.abs(np.subtract(*pair)).sum()) for pair in pairs)
 
-    assert largest_move(summaries(clipped, num_teachers)) == paid
-    assert largest_move(summaries(winner, num_teachers)) == paid
-    assert largest_move(halves) > paid
+    assert largest_move(counts_read_by(clipped, num_teachers)) == paid
+    assert largest_move(counts_read_by(winner, num_teachers)) == paid
+    assert largest_move(summarize_by_halves) > paid
 
 
 @pytest.mark.parametrize("adjacency", ADJACENCIES)
@@ -214,12 +221,12 @@ def test_a_teacher_with_gaps_votes_for_one_set(adjacency: Adjacency) -> None:
     aggregator = PowersetGNMax(noise_std=1.0, adjacency=adjacency)
     all_sets = list(product((0, 1), repeat=num_labels))
 
-    def set_counts(votes: list[Votes]) -> Summary:
+    def summarize_by_sets(votes: list[Votes]) -> Summary:
         rows = aggregator.summarize(VotesWithGaps(votes, num_teachers=num_teachers))
         count_of = {tuple(map(int, row["labels"])): int(row["count"]) for row in rows}
         return tuple(count_of.get(labels, 0) for labels in all_sets)
 
-    def completions(votes: list[Votes]) -> Summary:
+    def summarize_by_completions(votes: list[Votes]) -> Summary:
         return tuple(
             sum(
                 all(vote in (UNKNOWN, label) for vote, label in zip(one, labels, strict=True))
@@ -229,11 +236,11 @@ def test_a_teacher_with_gaps_votes_for_one_set(adjacency: Adjacency) -> None:
         )
 
     def largest_move(summarize: Summarize) -> int:
-        pairs = moves(summarize, num_labels, num_teachers, adjacency)
+        pairs = moved_summaries(summarize, num_labels, num_teachers, adjacency)
         return max(int(np.abs(np.subtract(*pair)).sum()) for pair in pairs)
 
-    assert largest_move(set_counts) == adjacency.num_moved
-    assert largest_move(completions) > adjacency.num_moved
+    assert largest_move(summarize_by_sets) == adjacency.num_moved
+    assert largest_move(summarize_by_completions) > adjacency.num_moved
 
 
 @pytest.mark.parametrize("adjacency", ADJACENCIES)
@@ -243,12 +250,12 @@ def test_centered_votes_with_gaps_move_the_sum_by_as_much_as_is_paid(adjacency: 
     aggregator = CenteredVotes(
         noise_multiplier=1.0, prevalence_share=0.0, center=center, clip=0.5, adjacency=adjacency
     )
-    parts = [
+    clipped_votes = [
         aggregator.summarize(VotesWithGaps([votes], num_teachers=1)).ravel()
         for votes in product((1, 0, UNKNOWN), repeat=3)
     ]
     clipped = ClippedSum(clip=0.5, shape=(1, 3), adjacency=adjacency)
-    assert_reached(parts, adjacency, claimed=clipped.l2_sensitivity)
+    assert_reached(clipped_votes, adjacency, claimed=clipped.l2_sensitivity)
     nothing = aggregator.summarize(VotesWithGaps([(UNKNOWN,) * 3], num_teachers=1))
     assert not nothing.any()
 
@@ -265,10 +272,10 @@ def test_votes_in_rounds_with_gaps_move_the_sum_by_as_much_as_is_paid(
 
     Means over the known records alone, taken after the clip, would move it further.
     """
-    directions = PublicPCA.fit(POOL, 3)
+    directions = PublicPCA.fit(POOL, max_directions=3)
     weights = np.random.default_rng(1).normal(size=(directions.width + 1, 2))
     clipped_moments = ClippedMoments(clip=0.2, num_teachers=1, adjacency=adjacency)
-    question = RoundQuestion(weights, np.ones(2), clipped_moments)
+    question = RoundQuestion(weights, label_scale=np.ones(2), clipped_moments=clipped_moments)
     inputs = np.tile(POOL[:1], (num_records, 1))
 
     def vote(labels: NDArray[np.int8]) -> NDArray[np.int64]:
@@ -283,18 +290,18 @@ def test_votes_in_rounds_with_gaps_move_the_sum_by_as_much_as_is_paid(
         )
         return votes.total(question).ravel()
 
-    parts = []
-    rescaled = []
+    teacher_sums = []
+    sums_of_known_means = []
     for first in product((1, 0, UNKNOWN), repeat=2):
         for rest in product((1, 0, UNKNOWN), repeat=2):
             labels = np.tile(np.array(rest, dtype=np.int8), (num_records, 1))
             labels[0] = first
-            parts.append(vote(labels))
+            teacher_sums.append(vote(labels))
             known_share = max((labels != UNKNOWN).mean(), 0.5 / num_records)
-            rescaled.append(parts[-1] / known_share)
-    assert_reached(parts, adjacency, claimed=clipped_moments.l2_sensitivity)
+            sums_of_known_means.append(teacher_sums[-1] / known_share)
+    assert_reached(teacher_sums, adjacency, claimed=clipped_moments.l2_sensitivity)
     with pytest.raises(AssertionError):
-        assert_reached(rescaled, adjacency, claimed=clipped_moments.l2_sensitivity)
+        assert_reached(sums_of_known_means, adjacency, claimed=clipped_moments.l2_sensitivity)
     assert not vote(np.full((num_records, 2), UNKNOWN, dtype=np.int8)).any()
 
 
@@ -307,21 +314,21 @@ def test_the_vector_of_shares_with_gaps_moves_by_as_much_as_is_paid(adjacency: A
     center = 0.5 * np.array([1, 1, KNOWN_WEIGHT, KNOWN_WEIGHT])
     clipped = ClippedSum(clip=0.4, shape=(1, 4), adjacency=adjacency)
     label_part = ClippedSum(clip=0.4, shape=(1, 2), adjacency=adjacency)
-    parts = []
+    clipped_shares = []
     clipped_apart = []
     for votes in product((1, 0, UNKNOWN), repeat=2):
-        row = np.array([votes])
-        is_known = row != UNKNOWN
+        votes_of_teacher = np.array([votes])
+        is_known = votes_of_teacher != UNKNOWN
         shares = RecordShares(
-            labels=row == 1,
+            labels=votes_of_teacher == 1,
             teacher_of=np.zeros(1, dtype=np.int64),
             num_teachers=1,
             known=is_known,
         )
-        parts.append(shares.total(clipped, center).ravel())
-        assert shares.lengths().sum() == int((row == 1).any())
-        halves = np.split(np.append(row == 1, KNOWN_WEIGHT * is_known) - center, 2)
+        clipped_shares.append(shares.total(clipped, center).ravel())
+        assert shares.lengths().sum() == int((votes_of_teacher == 1).any())
+        halves = np.split(np.append(votes_of_teacher == 1, KNOWN_WEIGHT * is_known) - center, 2)
         sums = [label_part.total(half[None, None], center=0.0, num_teachers=1) for half in halves]
         clipped_apart.append(np.concatenate(sums, axis=1).ravel())
-    assert_reached(parts, adjacency, claimed=clipped.l2_sensitivity)
+    assert_reached(clipped_shares, adjacency, claimed=clipped.l2_sensitivity)
     assert furthest(np.array(clipped_apart), adjacency) > label_part.l2_sensitivity

@@ -24,7 +24,7 @@ Laws = tuple[Array, Array]
 
 ADJACENCIES = tuple(Adjacency)
 ORDERS = 1 + np.geomspace(0.05, 60, 25)
-SIZES = (  # calls and hits
+NUM_CALLS_AND_HITS = (  # calls and hits
     (1, 1),
     (5, 1),
     (40, 1),
@@ -93,22 +93,22 @@ def single_label_laws(
     return first, second
 
 
-@pytest.mark.parametrize("size", SIZES)
-@pytest.mark.parametrize("scale", [0.5, 2.0, 8.0])
+@pytest.mark.parametrize("num_calls_and_hits", NUM_CALLS_AND_HITS)
+@pytest.mark.parametrize("noise_scale", [0.5, 2.0, 8.0])
 @pytest.mark.parametrize("adjacency", ADJACENCIES)
 def test_no_adaptive_session_of_single_labels_exceeds_the_price(
-    adjacency: Adjacency, scale: float, size: tuple[int, int]
+    adjacency: Adjacency, noise_scale: float, num_calls_and_hits: tuple[int, int]
 ) -> None:
-    """Boundary max, at most `size[0]` calls and `size[1]` hits: the exact moment of the best
+    """Boundary max, with a limit on calls and one on hits: the exact moment of the best
     adaptive session is at most the Renyi price.
 
     It is compared on all neighbors of six teachers at 25 Renyi orders.
     """
-    calls, hits = size
-    aggregator = BoundaryMax(selection_scale=scale, target_hits=hits, adjacency=adjacency)
+    calls, hits = num_calls_and_hits
+    aggregator = BoundaryMax(selection_scale=noise_scale, target_hits=hits, adjacency=adjacency)
     event = aggregator.event_for(num_queries=calls, num_labels=3, num_teachers=6)
     exact = largest_moments(
-        single_label_laws(adjacency, scale, num_labels=3, num_teachers=6),
+        laws=single_label_laws(adjacency, noise_scale, num_labels=3, num_teachers=6),
         num_calls=calls,
         target_hits=hits,
     )
@@ -123,12 +123,12 @@ def test_a_price_of_hits_5_percent_too_small_is_refuted(adjacency: Adjacency) ->
 
     The logarithm of its exact moment lies between 95% and 100% of the price times (Renyi order - 1).
     """
-    scale = 8.0 if adjacency is Adjacency.REPLACE_ONE else 4.0
-    aggregator = BoundaryMax(selection_scale=scale, target_hits=1, adjacency=adjacency)
+    noise_scale = 8.0 if adjacency is Adjacency.REPLACE_ONE else 4.0
+    aggregator = BoundaryMax(selection_scale=noise_scale, target_hits=1, adjacency=adjacency)
     session = session_of(aggregator.event_for(num_queries=10**6, num_labels=2, num_teachers=40))
     orders = np.array([1.5, 2.0, 2.5])
     exact = largest_moments(
-        single_label_laws(adjacency, scale, num_labels=2, num_teachers=40),
+        laws=single_label_laws(adjacency, noise_scale, num_labels=2, num_teachers=40),
         num_calls=20_000,
         target_hits=1,
         renyi_orders=orders,
@@ -138,18 +138,18 @@ def test_a_price_of_hits_5_percent_too_small_is_refuted(adjacency: Adjacency) ->
     assert (exact > 0.95 * price).all()
 
 
-@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize("num_calls_and_hits", NUM_CALLS_AND_HITS)
 @pytest.mark.parametrize("setting", SETTINGS)
 @pytest.mark.parametrize("adjacency", ADJACENCIES)
 def test_no_adaptive_session_of_sets_exceeds_the_price(
-    adjacency: Adjacency, setting: tuple[float, float, float], size: tuple[int, int]
+    adjacency: Adjacency, setting: tuple[float, float, float], num_calls_and_hits: tuple[int, int]
 ) -> None:
-    """Boundary top-k sessions of at most `size[0]` calls and `size[1]` hits stay within the Renyi price.
+    """Boundary top-k sessions, with a limit on calls and one on hits, stay within the Renyi price.
 
-    The exact moment of the best adaptive session is compared with it. An outcome is the size of the released set, so
-    two sets of one size are not told apart.
+    The exact moment of the best adaptive session is compared with the price. An outcome is the size of the released
+    set, so two sets of one size are not told apart.
     """
-    calls, hits = size
+    calls, hits = num_calls_and_hits
     aggregator, _, laws = boundary_top_k(setting, adjacency, padded=True)
     epsilon = aggregator.call_epsilon_for(num_labels=3, num_teachers=6)
     target = tight_boundary(epsilon)
@@ -163,7 +163,7 @@ def test_no_adaptive_session_of_sets_exceeds_the_price(
         bounded_range=False,
     )
     exact = largest_moments(
-        (inside_wrapper(laws[0]), inside_wrapper(laws[1])), num_calls=calls, target_hits=hits
+        laws=(inside_wrapper(laws[0]), inside_wrapper(laws[1])), num_calls=calls, target_hits=hits
     )
     price = session_rdp(session, orders=ORDERS) * (ORDERS - 1)
     assert (exact <= price * (1 + 1e-9) + 1e-12).all()
@@ -171,23 +171,25 @@ def test_no_adaptive_session_of_sets_exceeds_the_price(
 
 def check_laws(aggregator: NotPriorTopK) -> Laws:
     """Returns the distributions of a check (the prior is kept or not) for all margins of neighboring histograms."""
-    kept = aggregator.agreement(num_teachers=40)
-    sens = aggregator.adjacency.gap_sensitivity
-    rows = np.stack([kept, 1 - kept], axis=1)
-    return np.concatenate([rows[sens:], rows[:-sens]]), np.concatenate([rows[:-sens], rows[sens:]])
+    prob_kept = aggregator.agreement(num_teachers=40)
+    sensitivity = aggregator.adjacency.gap_sensitivity
+    probabilities = np.stack([prob_kept, 1 - prob_kept], axis=1)
+    return np.concatenate(
+        [probabilities[sensitivity:], probabilities[:-sensitivity]]
+    ), np.concatenate([probabilities[:-sensitivity], probabilities[sensitivity:]])
 
 
-@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize("num_calls_and_hits", NUM_CALLS_AND_HITS)
 @pytest.mark.parametrize("adjacency", ADJACENCIES)
 def test_no_adaptive_session_of_checks_exceeds_the_price(
-    adjacency: Adjacency, size: tuple[int, int]
+    adjacency: Adjacency, num_calls_and_hits: tuple[int, int]
 ) -> None:
-    """Checks against a prior, at most `size[0]` calls and `size[1]` hits (failed checks): the exact moment is at most
-    the Renyi price.
+    """Checks against a prior, with a limit on calls and one on hits (failed checks): the exact moment
+    is at most the Renyi price.
 
     With 300 calls and 3 hits, it exceeds 70% of the price at the six largest Renyi orders.
     """
-    calls, hits = size
+    calls, hits = num_calls_and_hits
     aggregator = prior_check(adjacency, noise_scale=6.0, margin=0.0)
     target = not_prior(
         bit_epsilon(aggregator.agreement(num_teachers=40), sensitivity=adjacency.gap_sensitivity)
@@ -197,11 +199,11 @@ def test_no_adaptive_session_of_checks_exceeds_the_price(
     )
     orders = ORDERS[:12]
     exact = largest_moments(
-        check_laws(aggregator), num_calls=calls, target_hits=hits, renyi_orders=orders
+        laws=check_laws(aggregator), num_calls=calls, target_hits=hits, renyi_orders=orders
     )
     price = session_rdp(event, orders) * (orders - 1)
     assert (exact <= price * (1 + 1e-9)).all()
-    if size == (300, 3):
+    if num_calls_and_hits == (300, 3):
         assert (exact[-6:] > 0.7 * price[-6:]).all()  # Laplace noise is no randomized response
 
 
@@ -229,10 +231,10 @@ def test_price_adds_the_release_that_follows_each_hit(
     event = aggregator.event_for(num_queries=calls, num_labels=5, num_teachers=40)
     session = next(leaf for leaf, _ in leaves(event) if isinstance(leaf, SessionEvent))
     price = RdpAccountant().compose(event).curve(orders) * (orders - 1)
-    release = aggregator.release_step.event_for(num_queries=1, num_labels=5, num_teachers=40)
-    release_cost = RdpAccountant().compose(release).curve(orders) * (orders - 1)
+    release_event = aggregator.release_step.event_for(num_queries=1, num_labels=5, num_teachers=40)
+    release_cost = RdpAccountant().compose(release_event).curve(orders) * (orders - 1)
     exact = largest_moments(
-        check_laws(aggregator),
+        laws=check_laws(aggregator),
         num_calls=calls,
         target_hits=hits,
         renyi_orders=orders,

@@ -29,7 +29,7 @@ def largest_deltas(selection: GapSelection) -> np.ndarray:
 def priced_deltas(event: Event) -> np.ndarray:
     """Returns the exact accountant's delta of an event at each of `EPSILONS`."""
     accountant = ExactAccountant().compose(event)
-    return np.array([accountant.get_delta(float(epsilon)) for epsilon in EPSILONS])
+    return np.array([accountant.get_delta(target_epsilon=float(epsilon)) for epsilon in EPSILONS])
 
 
 @pytest.mark.slow

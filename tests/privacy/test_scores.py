@@ -118,7 +118,9 @@ def test_noise_of_all_blocks_is_one_gaussian_release() -> None:
     composed = GaussianEvent.composed(multipliers)
     assert composed.noise_multiplier == pytest.approx(NOISE_MULTIPLIER, rel=1e-9)
     event = DESIGN.event(NOISE_MULTIPLIER)
-    costs = [ExactAccountant().compose(each).get_epsilon(1e-6) for each in (event, composed)]
+    costs = [
+        ExactAccountant().compose(each).get_epsilon(target_delta=1e-6) for each in (event, composed)
+    ]
     assert costs[0] == pytest.approx(costs[1], rel=1e-6)
 
 

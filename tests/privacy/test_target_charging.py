@@ -37,7 +37,7 @@ from tests.privacy.call_distributions import (
     Pair,
     distribution_pairs,
     selection,
-    smallest,
+    smallest_hit_prob,
     three_lumps,
     threshold_pairs,
     twice,
@@ -46,7 +46,7 @@ from tests.privacy.call_distributions import (
 REPLACE = Adjacency.REPLACE_ONE
 
 
-def neighbors(epsilon: float, *, num_pairs: int = 1000) -> Iterator[Pair]:
+def random_pairs(epsilon: float, *, num_pairs: int = 1000) -> Iterator[Pair]:
     """Yields pairs of distributions on 2 to 5 outcomes, epsilon apart, alternating between `tilted`
     and `opposite` pairs.
 
@@ -56,31 +56,35 @@ def neighbors(epsilon: float, *, num_pairs: int = 1000) -> Iterator[Pair]:
     for index in range(num_pairs):
         size = int(rng.integers(low=2, high=6))
         share = rng.dirichlet(np.full(size, 0.15)) + 1e-9
-        yield opposite(rng, share, epsilon) if index % 2 else tilted(rng, share, epsilon)
+        yield opposite_pair(rng, share, epsilon) if index % 2 else tilted_pair(rng, share, epsilon)
 
 
-def opposite(rng: np.random.Generator, share: Array, epsilon: float) -> Pair:
+def opposite_pair(rng: np.random.Generator, outcome_weights: Array, epsilon: float) -> Pair:
     """Returns a pair of distributions with ratios e^epsilon at some outcomes, e^-epsilon at others,
     and 1 at the rest.
     """
-    size = len(share)
+    size = len(outcome_weights)
     side = np.concatenate([[0, 1], rng.integers(low=0, high=3, size=size - 2)])
     up = math.exp(rng.uniform(math.log(1e-4), high=0.0)) / (1 + math.exp(epsilon))
     masses = np.array([up, up * math.exp(epsilon), 1 - up * (1 + math.exp(epsilon))])
     if not (side == 2).any():
         masses[:2] /= masses[:2].sum()
-    first = masses[side] * share / np.bincount(side, weights=share, minlength=3)[side]
+    first = (
+        masses[side]
+        * outcome_weights
+        / np.bincount(side, weights=outcome_weights, minlength=3)[side]
+    )
     second = first * np.exp(epsilon * np.array([1, -1, 0]))[side]
     return first / first.sum(), second / second.sum()
 
 
-def tilted(rng: np.random.Generator, share: Array, epsilon: float) -> Pair:
+def tilted_pair(rng: np.random.Generator, outcome_weights: Array, epsilon: float) -> Pair:
     """Returns a pair of distributions with the ratio e^epsilon at every outcome but the likeliest one.
 
     The probabilities are scaled so that the ratio at the likeliest outcome is at least e^-epsilon.
     """
-    order = rng.permutation(len(share))
-    first = share[order] / share.sum()
+    order = rng.permutation(len(outcome_weights))
+    first = outcome_weights[order] / outcome_weights.sum()
     largest = int(np.argmax(first))
     rest = 1 - first[largest]
     scale = min(1.0, 1 / (rest * (1 + math.exp(epsilon))))
@@ -93,7 +97,7 @@ def tilted(rng: np.random.Generator, share: Array, epsilon: float) -> Pair:
 
 def not_prior_pairs(epsilon: float) -> Iterator[tuple[Pair, Array]]:
     """Yields pairs of distributions, with all outcomes but one, the prior, as the set of hits."""
-    for pair in neighbors(epsilon):
+    for pair in random_pairs(epsilon):
         for prior in range(len(pair[0])):
             yield pair, np.arange(len(pair[0])) != prior
 
@@ -104,7 +108,7 @@ def revise_pairs(epsilon: float) -> Iterator[tuple[Pair, Array]]:
 
     The set of the next question is the set of hits.
     """
-    for pair in neighbors(epsilon):
+    for pair in random_pairs(epsilon):
         rest = np.arange(1, len(pair[0]))
         if len(rest) > 1:
             first, second = (distribution[rest] / distribution[rest].sum() for distribution in pair)
@@ -120,7 +124,7 @@ def boundary_pairs(epsilon: float) -> Iterator[tuple[Pair, Array]]:
     """Yields pairs of distributions inside the boundary wrapper, with the boundary outcome as the
     hit.
     """
-    for first, second in neighbors(epsilon):
+    for first, second in random_pairs(epsilon):
         yield (
             (boundary_distribution(first), boundary_distribution(second)),
             np.arange(len(first) + 1) == len(first),
@@ -131,7 +135,7 @@ def run_twice_pairs(epsilon: float) -> Iterator[tuple[Pair, Array]]:
     """Yields the distributions of two runs on both neighbors, with differing outcomes as the set of
     hits.
     """
-    return map(twice, neighbors(epsilon))
+    return map(twice, random_pairs(epsilon))
 
 
 def laplace_pairs(
@@ -189,9 +193,9 @@ def test_q_holds_on_all_pairs_and_a_larger_one_does_not(case: str, epsilon: floa
 
     Negative control: q times 1.05 (1.08 for the published boundary) is above it.
     """
-    make, pairs, factor = CASES[case]
-    target = make(epsilon)
-    exact = smallest(pairs(epsilon), target.epsilon)
+    target_of, pairs, factor = CASES[case]
+    target = target_of(epsilon)
+    exact = smallest_hit_prob(pairs=pairs(epsilon), epsilon=target.epsilon)
     assert target.hit_prob <= exact * (1 + 1e-6) < target.hit_prob * factor * (1 + 1e-6)
 
 
@@ -208,48 +212,64 @@ THRESHOLDS: list[tuple[type, dict[str, int]]] = [
     ("statistic", "adjacency"),
     [("count", REPLACE), ("gap", REPLACE), ("gap", Adjacency.ADD_REMOVE)],
 )
-@pytest.mark.parametrize(("kind", "at"), THRESHOLDS)
+@pytest.mark.parametrize(("mechanism_class", "thresholds"), THRESHOLDS)
 def test_q_of_threshold_calls_holds_and_5_percent_more_is_refuted(
-    kind: type, at: dict[str, int], statistic: str, adjacency: Adjacency, epsilon: float
+    mechanism_class: type,
+    thresholds: dict[str, int],
+    statistic: str,
+    adjacency: Adjacency,
+    epsilon: float,
 ) -> None:
     """The hit probability q of a threshold call is at most the exact q over all pairs of
     neighboring statistics; 1.05 q is above it.
 
     A count that moves by 2 would exceed the call's epsilon.
     """
-    test = kind(epsilon=epsilon, statistic=statistic, adjacency=adjacency, **at)
-    exact = smallest(threshold_pairs(test), test.target.epsilon)
-    assert test.target.hit_prob <= exact * (1 + 1e-9) < test.target.hit_prob * 1.05
+    threshold_test = mechanism_class(
+        epsilon=epsilon, statistic=statistic, adjacency=adjacency, **thresholds
+    )
+    exact = smallest_hit_prob(
+        pairs=threshold_pairs(threshold_test), epsilon=threshold_test.target.epsilon
+    )
+    assert (
+        threshold_test.target.hit_prob <= exact * (1 + 1e-9) < threshold_test.target.hit_prob * 1.05
+    )
     # a gap that moves by 2 is not charged like this
-    if (kind, statistic) == (AboveThreshold, "count"):
+    if (mechanism_class, statistic) == (AboveThreshold, "count"):
         first, second = (
-            three_lumps(float(test.noise.rate), statistic=value, outcome_edges=(3,))
+            three_lumps(
+                noise_rate=float(threshold_test.noise.rate), statistic=value, outcome_edges=(3,)
+            )
             for value in (0, 2)
         )
         assert np.abs(np.log(first / second)).max() > 1.5 * epsilon
 
 
 @pytest.mark.parametrize("noise", ["gumbel", "exponential", "laplace"])
-@pytest.mark.parametrize("scale", [1.0, 8.0])
+@pytest.mark.parametrize("noise_scale", [1.0, 8.0])
 @pytest.mark.parametrize("adjacency", tuple(Adjacency))
 def test_wrapped_selections_keep_their_target(
-    adjacency: Adjacency, scale: float, noise: str
+    adjacency: Adjacency, noise_scale: float, noise: str
 ) -> None:
     """A selection inside the boundary wrapper keeps the epsilon and the hit probability q of its
     target on all neighbors.
 
     Run twice, a Gumbel selection keeps its q as well.
     """
-    wrapper = BoundaryWrapper(selection(noise, adjacency, scale))
+    wrapper = BoundaryWrapper(selection(noise, adjacency, noise_scale))
     first, second = distribution_pairs(wrapper, adjacency)
     assert np.abs(np.log(first / second)).max() <= wrapper.target.epsilon * (1 + 1e-9)
     at_boundary = np.arange(first.shape[1]) == first.shape[1] - 1
     pairs = ((pair, at_boundary) for pair in zip(first, second, strict=True))
-    assert wrapper.target.hit_prob <= smallest(pairs, wrapper.target.epsilon) * (1 + 1e-9)
+    assert wrapper.target.hit_prob <= smallest_hit_prob(pairs, wrapper.target.epsilon) * (1 + 1e-9)
     if noise == "gumbel":
-        again = RunTwice(selection(noise, adjacency, scale))
-        both = map(twice, zip(*distribution_pairs(again.mechanism, adjacency), strict=True))
-        assert again.target.hit_prob <= smallest(both, again.target.epsilon) * (1 + 1e-9)
+        selection_run_twice = RunTwice(selection(noise, adjacency, noise_scale))
+        pairs_of_two_runs = map(
+            twice, zip(*distribution_pairs(selection_run_twice.mechanism, adjacency), strict=True)
+        )
+        assert selection_run_twice.target.hit_prob <= smallest_hit_prob(
+            pairs=pairs_of_two_runs, epsilon=selection_run_twice.target.epsilon
+        ) * (1 + 1e-9)
 
 
 @pytest.mark.parametrize("epsilon", [0.05, 0.5, 2.0])
@@ -276,7 +296,9 @@ def test_the_worst_pairs_of_both_wrappers_attain_their_targets(epsilon: float) -
     coins = [
         np.array([[1 - p, p], [1 - q, q]]) for p, q in ((rare, growth * rare), (even, 1 - even))
     ]
-    exact = smallest((twice((coin[0], coin[1])) for coin in coins), epsilon=2 * epsilon)
+    exact = smallest_hit_prob(
+        pairs=(twice((coin[0], coin[1])) for coin in coins), epsilon=2 * epsilon
+    )
     assert run_twice(epsilon).hit_prob == pytest.approx(exact, rel=1e-5)
 
 
@@ -288,17 +310,20 @@ def test_second_question_about_a_noisy_count_is_covered(epsilon: float) -> None:
     Log ratios stay within twice epsilon, and hits keep the q of the target `revise`.
     """
     target = revise(epsilon)
-    rate = float(DiscreteLaplace.at_most(epsilon).rate)
+    noise_rate = float(DiscreteLaplace.at_most(epsilon).rate)
     pairs = []
     for (known, asked), value in product(((5, 4), (5, 0), (5, -20), (0, -1)), range(-30, 30)):
-        edges = (asked, *range(asked + 1, known + 1))
+        outcome_edges = (asked, *range(asked + 1, known + 1))
         first, second = (
-            three_lumps(rate, statistic=at, outcome_edges=edges)[:-1] for at in (value, value + 1)
+            three_lumps(noise_rate=noise_rate, statistic=count, outcome_edges=outcome_edges)[:-1]
+            for count in (value, value + 1)
         )
         pair = (first / first.sum(), second / second.sum())
         assert np.abs(np.log(pair[0] / pair[1])).max() <= 2 * epsilon * (1 + 1e-9)
         pairs.append((pair, np.arange(len(pair[0])) > 0))
-    assert target.hit_prob <= smallest(iter(pairs), target.epsilon) * (1 + 1e-9)
+    assert target.hit_prob <= smallest_hit_prob(pairs=iter(pairs), epsilon=target.epsilon) * (
+        1 + 1e-9
+    )
 
 
 # ------------------------------------------------------------------------------------------------ sessions

@@ -57,7 +57,7 @@ def assert_priced(
         PureDpAccountant().compose(PureDpEvent(epsilon=refuted_epsilon), count=refuted_accesses),
     ]
     price, small = (
-        1e-6 + np.array([accountant.get_delta(epsilon) for epsilon in EPSILONS])
+        1e-6 + np.array([accountant.get_delta(target_epsilon=epsilon) for epsilon in EPSILONS])
         for accountant in accountants
     )
     assert (exact <= price).all() and (exact > small).any()

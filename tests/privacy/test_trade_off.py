@@ -65,7 +65,7 @@ def test_randomized_responses_have_their_exact_curve(
 
 def test_smaller_price_has_a_curve_above_the_exact_one() -> None:
     """Control: a price that is 10% too small has a curve above the exact one, and too small a mu."""
-    spent = pa.AutoAccountant().compose(pa.PureDpEvent(epsilon=0.9 * 0.2), 12)
+    spent = pa.AutoAccountant().compose(pa.PureDpEvent(epsilon=0.9 * 0.2), count=12)
     first, second = randomized_responses(epsilon=0.2, count=12)
     exact = exact_curve(first, second, alphas=np.array(ALPHAS))
     curve = np.array([spent.trade_off(alpha) for alpha in ALPHAS])
@@ -120,7 +120,7 @@ def test_mu_of_bits_is_attained_by_counts_far_from_the_threshold(reach: int, cou
     event: pa.Event = pa.ThresholdEvent(std, lowest=-180.0, num_values=361)
     if reach > 1:
         logits = pa.ThresholdEvent(std, lowest=-180.0, num_values=361).log_odds
-        event = pa.OneBitEvent(tuple(logits.tolist()), reach=reach)
+        event = pa.OneBitEvent(logits=tuple(logits.tolist()), reach=reach)
     mu = pa.AutoAccountant().compose(event, count).gdp_mu()
     step = reach / std
     attained = max(attained_mu(threshold_pair(place, step), count) for place in (0, -3, -9 + step))
@@ -145,7 +145,8 @@ def test_mu_of_bounded_ranges_is_attained(epsilon: float, count: int) -> None:
     assert exact <= by_renyi <= 1.3 * attained
     # control: a range 10% smaller has a mu that a pair refutes
     assert (
-        pa.ExactAccountant().compose(pa.BoundedRangeEvent(0.9 * epsilon), count).gdp_mu() < attained
+        pa.ExactAccountant().compose(pa.BoundedRangeEvent(epsilon=0.9 * epsilon), count).gdp_mu()
+        < attained
     )
 
 
@@ -154,19 +155,24 @@ def test_profile_of_many_responses_is_exact_where_renyi_curves_bound_nothing(
     accountant: type[pa.Accountant],
 ) -> None:
     """600 randomized responses have the delta of a binomial at epsilon 0, where Renyi curves give 1."""
-    event = pa.PureDpEvent(0.2)
+    event = pa.PureDpEvent(epsilon=0.2)
     first, second = randomized_responses(epsilon=0.2, count=600)
-    spent = accountant().compose(event, 600)
+    spent = accountant().compose(event, count=600)
     delta = float(np.maximum(first - second, 0).sum())
-    assert delta * (1 - 1e-12) <= spent.get_delta(0.0) <= delta + 1e-8
-    assert pa.RdpAccountant().compose(event, 600).get_delta(0.0) == 1
+    assert delta * (1 - 1e-12) <= spent.get_delta(target_epsilon=0.0) <= delta + 1e-8
+    assert pa.RdpAccountant().compose(event, count=600).get_delta(target_epsilon=0.0) == 1
     pair = (-math.log1p(math.exp(-0.2)), -math.log1p(math.exp(0.2)))
     attained = attained_mu((*pair, *pair[::-1]), 600)
     assert attained <= spent.gdp_mu() <= 1.02 * attained
 
 
 @pytest.mark.parametrize(
-    "event", [pa.NonPrivateEvent(), pa.GaussianEvent(0.0), pa.PureDpEvent(math.inf)]
+    "event",
+    [
+        pa.NonPrivateEvent(),
+        pa.GaussianEvent(noise_multiplier=0.0),
+        pa.PureDpEvent(epsilon=math.inf),
+    ],
 )
 @pytest.mark.parametrize("accountant", [pa.ExactAccountant, pa.AutoAccountant])
 def test_release_without_noise_beside_others_has_delta_one(
@@ -176,8 +182,8 @@ def test_release_without_noise_beside_others_has_delta_one(
 
     The distribution of losses leaves out the latter, so it must not be used here.
     """
-    spent = accountant().compose(pa.PureDpEvent(0.2), 600).compose(event)
-    assert spent.get_delta(0.0) == spent.get_delta(30.0) == 1
+    spent = accountant().compose(pa.PureDpEvent(epsilon=0.2), count=600).compose(event)
+    assert spent.get_delta(target_epsilon=0.0) == spent.get_delta(target_epsilon=30.0) == 1
 
 
 @pytest.mark.parametrize("sampling_prob", [0.1, 0.5, 0.9])
@@ -221,7 +227,7 @@ def test_failures_bound_the_curve_of_a_release_that_fails() -> None:
 
 def test_mixture_of_gaussian_and_ranges_is_no_better_than_its_parts() -> None:
     """Gaussians beside bounded ranges have a mu from that of the Gaussians to the sum of the squares of all."""
-    ranges = pa.SelfComposedEvent(pa.BoundedRangeEvent(epsilon=0.2), 50)
+    ranges = pa.SelfComposedEvent(pa.BoundedRangeEvent(epsilon=0.2), count=50)
     both = pa.ExactAccountant().compose(pa.GaussianEvent(noise_multiplier=1.0)).compose(ranges)
     of_ranges = pa.ExactAccountant().compose(ranges).gdp_mu()
     # a pair of losses 0.1 and -0.1 is one that a bounded range allows

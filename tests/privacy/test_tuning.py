@@ -27,7 +27,7 @@ ProbOfNone = Callable[[Array], Array]
 """The probability that none of the runs has a property, from the probability that one run has it."""
 
 
-def none_of(distribution: RunCount) -> ProbOfNone:
+def prob_of_no_run(distribution: RunCount) -> ProbOfNone:
     """Returns the generating function of a number of runs at 1 - p, as Papernot & Steinke (2022) print it."""
 
     def prob_of_none(probs: Array) -> Array:
@@ -46,7 +46,7 @@ def none_of(distribution: RunCount) -> ProbOfNone:
     return prob_of_none
 
 
-def fixed(num_runs: int) -> ProbOfNone:
+def prob_of_no_fixed_run(num_runs: int) -> ProbOfNone:
     """Returns the generating function at 1 - p of a number of runs that is not random."""
     return lambda probs: (1 - probs) ** num_runs
 
@@ -58,7 +58,7 @@ def law_of_best(candidates: Array, prob_of_none: ProbOfNone) -> Array:
         candidates: the laws of one candidate, outcomes from the worst to the best, `[..., num_outcomes]`.
         prob_of_none: the generating function of K at 1 - p.
     """
-    above = np.concatenate(
+    prob_above = np.concatenate(
         [
             np.cumsum(candidates[..., ::-1], axis=-1)[..., ::-1],
             np.zeros((*candidates.shape[:-1], 1)),
@@ -66,23 +66,23 @@ def law_of_best(candidates: Array, prob_of_none: ProbOfNone) -> Array:
         axis=-1,
     )
     # at most the outcome of each place, from none on
-    at_most = prob_of_none(np.minimum(above, 1.0))
-    nothing = prob_of_none(np.ones((*candidates.shape[:-1], 1)))
-    return np.concatenate([np.diff(at_most, axis=-1), nothing], axis=-1)
+    at_most = prob_of_none(np.minimum(prob_above, 1.0))
+    prob_of_zero_runs = prob_of_none(np.ones((*candidates.shape[:-1], 1)))
+    return np.concatenate([np.diff(at_most, axis=-1), prob_of_zero_runs], axis=-1)
 
 
-def excess(first: Array, second: Array, event: pa.Event) -> float:
+def excess_over_price(first_laws: Array, second_laws: Array, event: pa.Event) -> float:
     """Returns the largest amount by which pairs of laws, in both orders, exceed the price of an event.
 
     Renyi divergences exceed it at an order, or hockey sticks at an epsilon. A result above 0 refutes the price.
     """
-    both_ways = np.concatenate([first, second]), np.concatenate([second, first])
+    both_ways = np.concatenate([first_laws, second_laws]), np.concatenate([second_laws, first_laws])
     curve = pa.RdpAccountant(ORDERS).compose(event).rdp
     by_renyi = float(np.max(largest_renyi(*both_ways, renyi_orders=ORDERS) - curve))
     spent = pa.AutoAccountant().compose(event)
     by_sticks = max(
         float(np.max(np.maximum(both_ways[0] - math.exp(epsilon) * both_ways[1], 0).sum(axis=-1)))
-        - spent.get_delta(epsilon)
+        - spent.get_delta(target_epsilon=epsilon)
         for epsilon in EPSILONS
     )
     return max(by_renyi, by_sticks)
@@ -106,19 +106,21 @@ def randomized_response(epsilon: float) -> tuple[Array, Array]:
     )
 
 
-def cut_gaussian(mu: float) -> tuple[Array, Array]:
+def binned_gaussians(mean_shift: float) -> tuple[Array, Array]:
     """Returns the laws of two normals that lie `mu` apart, cut into six intervals, in all orders of these."""
-    cuts = np.array([-np.inf, -2.5, -1.0, mu / 2, 1.0 + mu, 2.5 + mu, np.inf])
+    cuts = np.array(
+        [-np.inf, -2.5, -1.0, mean_shift / 2, 1.0 + mean_shift, 2.5 + mean_shift, np.inf]
+    )
     return (
         in_all_orders(list(np.diff(norm.cdf(cuts)))),
-        in_all_orders(list(np.diff(norm.cdf(cuts - mu)))),
+        in_all_orders(list(np.diff(norm.cdf(cuts - mean_shift)))),
     )
 
 
 CANDIDATES: dict[str, tuple[pa.Event, tuple[Array, Array]]] = {
-    "pure": (pa.PureDpEvent(epsilon=0.5), randomized_response(0.5)),
-    "gaussian": (pa.GaussianEvent(noise_multiplier=2.0), cut_gaussian(0.5)),
-    "little_noise": (pa.GaussianEvent(noise_multiplier=0.7), cut_gaussian(1 / 0.7)),
+    "pure": (pa.PureDpEvent(epsilon=0.5), randomized_response(epsilon=0.5)),
+    "gaussian": (pa.GaussianEvent(noise_multiplier=2.0), binned_gaussians(mean_shift=0.5)),
+    "little_noise": (pa.GaussianEvent(noise_multiplier=0.7), binned_gaussians(mean_shift=1 / 0.7)),
 }
 
 
@@ -130,10 +132,13 @@ def test_best_of_candidates_in_any_order_is_within_its_price(
 ) -> None:
     """For every order of all outcomes, both divergences of the best of K are at most the price."""
     base, (first, second) = CANDIDATES[name]
-    best = [law_of_best(laws, none_of(distribution)) for laws in (first, second)]
+    best = [
+        law_of_best(candidates=laws, prob_of_none=prob_of_no_run(distribution))
+        for laws in (first, second)
+    ]
     assert best[0].sum(axis=-1) == pytest.approx(1)
-    event = pa.tuning_event(base, pa.NoOpEvent(), distribution)
-    assert excess(best[0], best[1], event) <= 1e-12
+    event = pa.tuning_event(base, score=pa.NoOpEvent(), distribution=distribution)
+    assert excess_over_price(first_laws=best[0], second_laws=best[1], event=event) <= 1e-12
 
 
 @pytest.mark.slow
@@ -141,9 +146,9 @@ def test_best_of_candidates_in_any_order_is_within_its_price(
 @pytest.mark.parametrize(
     ("distribution", "num_runs"),
     [
-        (pa.TruncatedNegativeBinomial.of_mean(6.0), 6),
+        (pa.TruncatedNegativeBinomial.of_mean(mean=6.0), 6),
         (pa.Poisson(mean=6.0), 6),
-        (pa.TruncatedNegativeBinomial.of_mean(6.0, eta=1.0), 6),
+        (pa.TruncatedNegativeBinomial.of_mean(mean=6.0, eta=1.0), 6),
     ],
     ids=str,
 )
@@ -152,11 +157,27 @@ def test_a_fixed_number_of_runs_exceeds_the_price(
 ) -> None:
     """Control: the best of as many runs, if their number is not random, costs more than the price."""
     base, (first, second) = CANDIDATES[name]
-    event = pa.tuning_event(base, pa.NoOpEvent(), distribution)
-    random = [law_of_best(laws, none_of(distribution)) for laws in (first, second)]
-    assert excess(random[0], random[1], event) <= 1e-12
-    best = [law_of_best(laws, fixed(num_runs)) for laws in (first, second)]
-    assert excess(best[0], best[1], event) > 1e-4
+    event = pa.tuning_event(base, score=pa.NoOpEvent(), distribution=distribution)
+    best_of_random_number = [
+        law_of_best(candidates=laws, prob_of_none=prob_of_no_run(distribution))
+        for laws in (first, second)
+    ]
+    assert (
+        excess_over_price(
+            first_laws=best_of_random_number[0], second_laws=best_of_random_number[1], event=event
+        )
+        <= 1e-12
+    )
+    best_of_fixed_number = [
+        law_of_best(candidates=laws, prob_of_none=prob_of_no_fixed_run(num_runs))
+        for laws in (first, second)
+    ]
+    assert (
+        excess_over_price(
+            first_laws=best_of_fixed_number[0], second_laws=best_of_fixed_number[1], event=event
+        )
+        > 1e-4
+    )
 
 
 @pytest.mark.slow
@@ -172,10 +193,13 @@ def test_a_fixed_number_of_runs_exceeds_the_price(
 def test_price_is_close_to_the_worst_order(distribution: RunCount, share: float) -> None:
     """Control: a candidate that is charged with a share of its epsilon exceeds the price."""
     base = pa.PureDpEvent(epsilon=share * 0.5)
-    first, second = randomized_response(0.5)
-    best = [law_of_best(laws, none_of(distribution)) for laws in (first, second)]
-    event = pa.tuning_event(base, pa.NoOpEvent(), distribution)
-    assert excess(best[0], best[1], event) > 1e-4
+    first, second = randomized_response(epsilon=0.5)
+    best = [
+        law_of_best(candidates=laws, prob_of_none=prob_of_no_run(distribution))
+        for laws in (first, second)
+    ]
+    event = pa.tuning_event(base, score=pa.NoOpEvent(), distribution=distribution)
+    assert excess_over_price(first_laws=best[0], second_laws=best[1], event=event) > 1e-4
 
 
 RELEASE_EPSILON = 0.4
@@ -241,11 +265,16 @@ def test_best_scored_run_on_all_neighbors_is_within_its_price(
     adjacency: pa.Adjacency, distribution: RunCount
 ) -> None:
     """On all neighbors of up to three records the best of K scored runs costs at most its price."""
-    best = [law_of_best(laws, none_of(distribution)) for laws in neighbors(adjacency)]
+    best = [
+        law_of_best(candidates=laws, prob_of_none=prob_of_no_run(distribution))
+        for laws in neighbors(adjacency)
+    ]
     event = pa.tuning_event(
-        pa.PureDpEvent(RELEASE_EPSILON), pa.PureDpEvent(SCORE_EPSILON), distribution
+        base=pa.PureDpEvent(RELEASE_EPSILON),
+        score=pa.PureDpEvent(SCORE_EPSILON),
+        distribution=distribution,
     )
-    assert excess(best[0], best[1], event) <= 1e-12
+    assert excess_over_price(first_laws=best[0], second_laws=best[1], event=event) <= 1e-12
 
 
 @every_adjacency
@@ -264,28 +293,39 @@ def test_a_price_without_the_score_is_too_low(adjacency: pa.Adjacency) -> None:
 
     other = (0, 1, 1) if adjacency is pa.Adjacency.REPLACE_ONE else (1, 1)
     best = [
-        law_of_best(release_of_nothing(records), none_of(distribution))
+        law_of_best(
+            candidates=release_of_nothing(records), prob_of_none=prob_of_no_run(distribution)
+        )
         for records in ((1, 1, 1), other)
     ]
-    charged = pa.tuning_event(pa.NoOpEvent(), pa.PureDpEvent(SCORE_EPSILON), distribution)
-    assert excess(best[0], best[1], charged) <= 1e-12
-    uncharged = pa.tuning_event(pa.NoOpEvent(), pa.NoOpEvent(), distribution)
-    assert excess(best[0], best[1], uncharged) > 1e-3
+    charged = pa.tuning_event(
+        base=pa.NoOpEvent(), score=pa.PureDpEvent(SCORE_EPSILON), distribution=distribution
+    )
+    assert excess_over_price(first_laws=best[0], second_laws=best[1], event=charged) <= 1e-12
+    uncharged = pa.tuning_event(
+        base=pa.NoOpEvent(), score=pa.NoOpEvent(), distribution=distribution
+    )
+    assert excess_over_price(first_laws=best[0], second_laws=best[1], event=uncharged) > 1e-3
 
 
 @every_distribution
 def test_failing_runs_are_within_price_and_failure(distribution: RunCount) -> None:
     """Runs that show the data with a small probability cost the tuned price, and the tuned failure probability."""
     failure_prob = 1e-3
-    base = pa.ApproximateEvent(pa.PureDpEvent(0.5), failure_prob=failure_prob)
-    first, second = randomized_response(0.5)
+    base = pa.ApproximateEvent(pa.PureDpEvent(epsilon=0.5), failure_prob=failure_prob)
+    first, second = randomized_response(epsilon=0.5)
     # two more outcomes, each of which only one neighbor has; the failure wins every comparison
     shown = np.zeros((len(first), 1))
     failing = np.full((len(first), 1), failure_prob)
     first = np.concatenate([(1 - failure_prob) * first, failing, shown], axis=1)
     second = np.concatenate([(1 - failure_prob) * second, shown, failing], axis=1)
-    best = [law_of_best(laws, none_of(distribution)) for laws in (first, second)]
-    spent = pa.AutoAccountant().compose(pa.tuning_event(base, pa.NoOpEvent(), distribution))
+    best = [
+        law_of_best(candidates=laws, prob_of_none=prob_of_no_run(distribution))
+        for laws in (first, second)
+    ]
+    spent = pa.AutoAccountant().compose(
+        pa.tuning_event(base, score=pa.NoOpEvent(), distribution=distribution)
+    )
     for epsilon in EPSILONS:
         delta = np.maximum(best[0] - math.exp(epsilon) * best[1], 0).sum(axis=-1).max()
-        assert delta <= spent.get_delta(epsilon) + 1e-12
+        assert delta <= spent.get_delta(target_epsilon=epsilon) + 1e-12

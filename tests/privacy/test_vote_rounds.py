@@ -48,7 +48,7 @@ def votes_of(
     A kernel teacher's vote is multiplied by the root of its number of records over the expected
     number.
     """
-    known = PublicPCA.fit(pool_inputs, num_directions)
+    known = PublicPCA.fit(pool_inputs, max_directions=num_directions)
     asked = known.with_constant(pool_inputs).astype(np.float32)
     return MomentVotes(
         inputs=np.asarray(inputs, dtype=np.float32),
@@ -75,7 +75,7 @@ def on_pretended_gpu(records: RoundRecords) -> RoundSums:
 )
 @pytest.mark.parametrize("adjacency", ADJACENCIES)
 @pytest.mark.parametrize(
-    ("clip", "expected", "weight"),
+    ("clip", "expected_records", "weight"),
     [(0.05, 1.0, 1.0), (0.6, 1.0, 1.0), (40.0, 1.0, 1.0), (0.6, 1e-6, 1.0), (40.0, 1e3, 1.0)]
     + [(0.6, 1.0, weight) for weight in (0.5, 0.07, 0.003)],
 )
@@ -83,7 +83,7 @@ def test_no_teacher_moves_a_sum_further_than_its_weight(
     round_sums: Callable[[RoundRecords], RoundSums],
     adjacency: Adjacency,
     clip: float,
-    expected: float,
+    expected_records: float,
     weight: float,
 ) -> None:
     """One kernel teacher with 1 to 40 records and any labels is replaced or removed.
@@ -93,31 +93,35 @@ def test_no_teacher_moves_a_sum_further_than_its_weight(
     """
     rng = np.random.default_rng(1)
     scale = np.array([3.0, 0.4])
-    sums = ClippedMoments(clip, num_teachers=1, adjacency=adjacency)
-    weights = rng.normal(size=(5, 2)) * 9
-    parts = []
-    for size, far, labels in product(
+    clipped_moments = ClippedMoments(clip, num_teachers=1, adjacency=adjacency)
+    student_weights = rng.normal(size=(5, 2)) * 9
+    teacher_sums = []
+    for num_records, far, labels in product(
         (1, 2, 5, 40) * 3, (1e-6, 1.0, 1e6), product((False, True), repeat=2)
     ):
-        inputs = np.repeat(rng.normal(size=(1, 3)) * far, size, axis=0)
+        inputs = np.repeat(rng.normal(size=(1, 3)) * far, num_records, axis=0)
         alone = votes_of(
             inputs,
-            labels=[labels] * size,
-            teacher_of=[0] * size,
+            labels=[labels] * num_records,
+            teacher_of=[0] * num_records,
             num_teachers=1,
-            expected_records=expected,
+            expected_records=expected_records,
             round_sums=round_sums,
         )
         alone.weights = None if weight == 1 else np.array([weight])
-        parts.append(
+        teacher_sums.append(
             alone.total(
                 RoundQuestion(
-                    weights, label_scale=scale * 40 * max(expected, 1.0), clipped_moments=sums
+                    student_weights,
+                    label_scale=scale * 40 * max(expected_records, 1.0),
+                    clipped_moments=clipped_moments,
                 )
             ).ravel()
         )
-        parts.append(-parts[-1])  # a teacher may say the opposite under another student
-    assert_reached(parts, adjacency, claimed=weight * sums.l2_sensitivity)
+        teacher_sums.append(
+            -teacher_sums[-1]
+        )  # a teacher may say the opposite under another student
+    assert_reached(teacher_sums, adjacency, claimed=weight * clipped_moments.l2_sensitivity)
 
 
 @pytest.mark.parametrize("adjacency", ADJACENCIES)
@@ -128,29 +132,31 @@ def test_no_trained_teacher_moves_a_sum_further_than_its_weight(adjacency: Adjac
     The sum moves by at most the sensitivity, and some pair reaches 90% of it.
     """
     rng = np.random.default_rng(4)
-    sums = ClippedMoments(clip=0.6, num_teachers=1, adjacency=adjacency)
-    weights = rng.normal(size=(5, 2)) * 9
-    parts = []
-    for size, far, labels in product(
+    clipped_moments = ClippedMoments(clip=0.6, num_teachers=1, adjacency=adjacency)
+    student_weights = rng.normal(size=(5, 2)) * 9
+    teacher_sums = []
+    for num_records, far, labels in product(
         (1, 3), (0.0, 1e-3, 1.0, 1e9), product((False, True), repeat=2)
     ):
-        said = rng.normal(size=(5, 2)) * far
+        answers = rng.normal(size=(5, 2)) * far
         for sign in (1, -1):
             alone = votes_of(
-                rng.normal(size=(size, 3)),
-                labels=[labels] * size,
-                teacher_of=[0] * size,
+                rng.normal(size=(num_records, 3)),
+                labels=[labels] * num_records,
+                teacher_of=[0] * num_records,
                 num_teachers=1,
-                pool_answers=[sign * said],
+                pool_answers=[sign * answers],
             )
-            parts.append(
+            teacher_sums.append(
                 alone.total(
                     RoundQuestion(
-                        weights, label_scale=np.array([120.0, 16.0]), clipped_moments=sums
+                        student_weights,
+                        label_scale=np.array([120.0, 16.0]),
+                        clipped_moments=clipped_moments,
                     )
                 ).ravel()
             )
-    assert_reached(parts, adjacency, claimed=sums.l2_sensitivity)
+    assert_reached(teacher_sums, adjacency, claimed=clipped_moments.l2_sensitivity)
 
 
 @pytest.mark.parametrize(
@@ -170,38 +176,50 @@ def test_change_of_one_teacher_moves_the_sum_by_its_votes_alone(
     teacher_of = np.array([0, 1, 2, 2, 3, 3, 3, 4, 5])
     inputs = rng.normal(size=(9, 3))
     labels = rng.random(size=(9, 2)) < 0.5
-    student = rng.normal(size=(5, 2))
-    sums = ClippedMoments(clip=0.3, num_teachers=6)
-    said = rng.normal(size=(6, 5, 2)) if trained else None
+    student_weights = rng.normal(size=(5, 2))
+    clipped_moments = ClippedMoments(clip=0.3, num_teachers=6)
+    answers = rng.normal(size=(6, 5, 2)) if trained else None
 
-    def total(rows: Any, teachers: slice, numbers: Any) -> Any:
-        its = None if said is None else said[teachers]
+    def total(rows: Any, teachers: slice, numbers_of_teachers: Any) -> Any:
+        answers_of_teachers = None if answers is None else answers[teachers]
         votes = votes_of(
             inputs[rows],
             labels[rows],
-            teacher_of=numbers,
+            teacher_of=numbers_of_teachers,
             num_teachers=6 if teachers == slice(None) else 1,
-            pool_answers=its,
+            pool_answers=answers_of_teachers,
             round_sums=round_sums,
         )
         votes.weights = None if counted is None else counted[teachers]
         return votes.total(
-            RoundQuestion(weights=student, label_scale=np.ones(2), clipped_moments=sums)
+            RoundQuestion(
+                weights=student_weights, label_scale=np.ones(2), clipped_moments=clipped_moments
+            )
         )
 
-    together = total(slice(None), slice(None), teacher_of)
+    together = total(rows=slice(None), teachers=slice(None), numbers_of_teachers=teacher_of)
     rows = [np.flatnonzero(teacher_of == teacher) for teacher in range(6)]
-    alone = [total(own, slice(t, t + 1), [0] * len(own)) for t, own in enumerate(rows)]
+    alone = [
+        total(
+            rows=rows_of_teacher,
+            teachers=slice(t, t + 1),
+            numbers_of_teachers=[0] * len(rows_of_teacher),
+        )
+        for t, rows_of_teacher in enumerate(rows)
+    ]
     np.testing.assert_array_equal(together, np.sum(alone, axis=0))
     shuffled = rng.permutation(9)
-    np.testing.assert_array_equal(total(shuffled, slice(None), teacher_of[shuffled]), together)
+    np.testing.assert_array_equal(
+        total(rows=shuffled, teachers=slice(None), numbers_of_teachers=teacher_of[shuffled]),
+        together,
+    )
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("round_sums", [ThreadSums, on_pretended_gpu])
-@pytest.mark.parametrize("count", [64, 65])
+@pytest.mark.parametrize("num_directions", [64, 65])
 def test_votes_of_a_teacher_do_not_depend_on_other_teachers(
-    count: int, round_sums: Callable[[RoundRecords], RoundSums]
+    num_directions: int, round_sums: Callable[[RoundRecords], RoundSums]
 ) -> None:
     """300 teachers' sum equals, to the last bit, the sum of each teacher's votes alone.
 
@@ -213,26 +231,26 @@ def test_votes_of_a_teacher_do_not_depend_on_other_teachers(
     teacher_of = np.repeat(np.arange(num_teachers), rng.integers(low=0, high=4, size=num_teachers))
     inputs = rng.normal(size=(len(teacher_of), 100))
     labels = rng.random(size=(len(teacher_of), num_labels)) < 0.3
-    pool = rng.normal(size=(400, 100)).astype(np.float32)
-    weights = rng.normal(size=(count + 1, num_labels)) * 0.3
-    sums = ClippedMoments(clip=0.5, num_teachers=num_teachers)
+    pool_inputs = rng.normal(size=(400, 100)).astype(np.float32)
+    weights = rng.normal(size=(num_directions + 1, num_labels)) * 0.3
+    clipped_moments = ClippedMoments(clip=0.5, num_teachers=num_teachers)
 
     def total(rows: Array) -> Array:
-        said = votes_of(
+        votes = votes_of(
             inputs[rows],
             labels[rows],
             teacher_of[rows],
             num_teachers,
-            num_directions=count,
-            pool_inputs=pool,
+            num_directions=num_directions,
+            pool_inputs=pool_inputs,
             round_sums=round_sums,
         )
-        return said.total(
-            RoundQuestion(weights, label_scale=np.ones(num_labels), clipped_moments=sums)
+        return votes.total(
+            RoundQuestion(weights, label_scale=np.ones(num_labels), clipped_moments=clipped_moments)
         ).astype(np.float64)
 
-    alone = [total(np.flatnonzero(teacher_of == teacher)) for teacher in np.unique(teacher_of)]
-    np.testing.assert_array_equal(total(np.arange(len(teacher_of))), np.sum(alone, axis=0))
+    alone = [total(rows=np.flatnonzero(teacher_of == teacher)) for teacher in np.unique(teacher_of)]
+    np.testing.assert_array_equal(total(rows=np.arange(len(teacher_of))), np.sum(alone, axis=0))
 
 
 @pytest.mark.parametrize("adjacency", ADJACENCIES)
@@ -258,20 +276,22 @@ def test_all_rounds_use_the_noise_that_is_charged(
         teacher_of=np.arange(30),
         num_teachers=30,
     )
-    start = LabeledRows(rng.random((8, 2)) < 0.5).public_start(votes) if has_start else None
-    prevalence = NoisyPrevalence(np.array([0.3, 0.3]), variance=0.0)
-    rounds._rounds_mechanism.student(votes, prevalence, rng=rng, public_start=start)
+    public_start = (
+        LabeledRows(labels=rng.random((8, 2)) < 0.5).public_start(votes) if has_start else None
+    )
+    prevalence = NoisyPrevalence(shares=np.array([0.3, 0.3]), variance=0.0)
+    rounds._rounds_mechanism.student(votes, prevalence, rng=rng, public_start=public_start)
     assert [each.adjacency for each in sums] == [adjacency] * num_rounds
-    shift = math.sqrt(
+    mean_shift = math.sqrt(
         sum(
             (each.l2_sensitivity / noise.std) ** 2 for each, noise in zip(sums, noises, strict=True)
         )
     )
-    assert 1 / shift == pytest.approx(1.7, rel=1e-9)
+    assert 1 / mean_shift == pytest.approx(1.7, rel=1e-9)
     assert verdict_on_shift(
-        shift, event=rounds.event_for(num_queries=9, num_labels=2, num_teachers=30)
+        mean_shift, event=rounds.event_for(num_queries=9, num_labels=2, num_teachers=30)
     ).sound
-    assert verdict_on_shift(shift, event=GaussianEvent(noise_multiplier=1.7 * 1.05)).refuted
+    assert verdict_on_shift(mean_shift, event=GaussianEvent(noise_multiplier=1.7 * 1.05)).refuted
 
 
 @pytest.mark.slow
@@ -285,11 +305,11 @@ def test_draws_of_a_whole_release_in_two_rounds_do_not_refute_its_price(
     """
     inputs = np.repeat(POOL[:1], 3, axis=0)
     require_price_of_two_rounds(
-        lambda held: votes_of(
-            inputs, labels=held, teacher_of=np.arange(3), num_teachers=3, num_directions=1
+        votes_of_labels=lambda labels: votes_of(
+            inputs, labels=labels, teacher_of=np.arange(3), num_teachers=3, num_directions=1
         ),
-        GaussianEvent(noise_multiplier=ROUNDS.noise_multiplier * math.sqrt(2)),
-        monkeypatch,
+        refuted_price=GaussianEvent(noise_multiplier=ROUNDS.noise_multiplier * math.sqrt(2)),
+        monkeypatch=monkeypatch,
     )
 
 
@@ -305,7 +325,7 @@ def votes_of_three(labels: NDArray[np.bool_]) -> MomentVotes:
 
 def start_with(log_odds: float) -> PublicStart:
     """Returns a start that gives the records of `votes_of_three` these log-odds beyond its constant."""
-    features = votes_of_three(np.zeros((3, 1), np.bool_)).public[:1, :-1].T
+    features = votes_of_three(labels=np.zeros((3, 1), np.bool_)).public[:1, :-1].T
     weights = log_odds * features / np.square(features).sum()
     return PublicStart(weights=weights, variances=np.full(weights.shape, 0.1))
 
@@ -324,7 +344,9 @@ def first_sum(labels: NDArray[np.bool_], start: PublicStart) -> tuple[Array, flo
         rounds = CenteredVotes(
             noise_multiplier=1.0, prevalence_share=0.0, rounds=1
         )._rounds_mechanism
-        rounds.student(votes, NoisyPrevalence(np.array([0.5]), variance=0.0), public_start=start)
+        rounds.student(
+            votes, NoisyPrevalence(shares=np.array([0.5]), variance=0.0), public_start=start
+        )
     (question,) = questions
     moments = question.clipped_moments
     return votes.total(question).astype(np.float64), moments.l2_sensitivity
@@ -339,12 +361,12 @@ def largest_move(start_of: Callable[[NDArray[np.bool_]], PublicStart]) -> float:
         start_of: the start of the student, given the labels of the records.
     """
     moves = []
-    for held, changed in product(product([False, True], repeat=3), range(3)):
-        labels = np.array(held)[:, None]
-        neighbor = labels.copy()
-        neighbor[changed] ^= True
+    for labels_of_records, changed_record in product(product([False, True], repeat=3), range(3)):
+        labels = np.array(labels_of_records)[:, None]
+        neighboring_labels = labels.copy()
+        neighboring_labels[changed_record] ^= True
         total, sensitivity = first_sum(labels, start_of(labels))
-        other_total, _ = first_sum(neighbor, start_of(neighbor))
+        other_total, _ = first_sum(neighboring_labels, start_of(neighboring_labels))
         moves.append(float(np.linalg.norm(total - other_total)) / sensitivity)
     return max(moves)
 
@@ -362,8 +384,8 @@ def test_one_record_moves_a_round_from_a_public_start_by_its_sensitivity() -> No
     def private_start(labels: NDArray[np.bool_]) -> PublicStart:
         return start_with(log_odds=4.0 if labels.sum() < 2 else -4.0)
 
-    assert largest_move(public_start) <= 1
-    assert largest_move(private_start) > 1.2
+    assert largest_move(start_of=public_start) <= 1
+    assert largest_move(start_of=private_start) > 1.2
 
 
 def test_clip_is_positive_for_a_student_with_certain_predictions() -> None:
@@ -372,7 +394,9 @@ def test_clip_is_positive_for_a_student_with_certain_predictions() -> None:
     """
     inputs = np.random.default_rng(4).normal(size=(400, 3))
     votes = votes_of(inputs, labels=inputs[:, :2] > 0, teacher_of=np.arange(400), num_teachers=400)
-    sure = CenteredVotes(noise_multiplier=1e-4, prevalence_share=0.0, rounds=30)
-    start = NoisyPrevalence(np.array([0.5, 0.5]), variance=0.0)
-    weights = sure._rounds_mechanism.student(votes, start, rng=np.random.default_rng(5)).weights
+    certain_votes = CenteredVotes(noise_multiplier=1e-4, prevalence_share=0.0, rounds=30)
+    prevalence = NoisyPrevalence(shares=np.array([0.5, 0.5]), variance=0.0)
+    weights = certain_votes._rounds_mechanism.student(
+        votes, prevalence, rng=np.random.default_rng(5)
+    ).weights
     assert np.isfinite(weights).all()

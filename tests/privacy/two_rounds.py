@@ -20,8 +20,8 @@ ROUNDS = CenteredVotes(noise_multiplier=0.5, prevalence_share=0.0, rounds=2)
 
 
 def require_price_of_two_rounds(
-    votes_of: Callable[[NDArray[np.bool_]], MomentVotes],
-    refuted: GaussianEvent,
+    votes_of_labels: Callable[[NDArray[np.bool_]], MomentVotes],
+    refuted_price: GaussianEvent,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Fails unless drawn releases of two rounds are consistent with their price and refute the
@@ -34,37 +34,42 @@ def require_price_of_two_rounds(
     """
     monkeypatch.setattr(Descent, "finished", lambda _self, weights, *_others: weights)
     (noises,) = recorded(monkeypatch, "pate.aggregators.centered_rounds", "RoundedGaussian")
-    kept: dict[int, NDArray[np.int64]] = {}  # one set of draws, asked about both prices
+    draws_by_num_holding: dict[
+        int, NDArray[np.int64]
+    ] = {}  # one set of draws, asked about both prices
 
-    def drawn(histogram: Any, num: int, rng: np.random.Generator) -> NDArray[np.int64]:
+    def draw_sums(histogram: Any, num: int, rng: np.random.Generator) -> NDArray[np.int64]:
         """Returns the sums of both rounds of `num` drawn releases, in halves of a noise std, whole numbers `[num,
         2]`.
 
         `histogram[0]` of the three records have the label. A sum is projected on the direction of the features.
         """
-        if (held := int(histogram[0])) in kept:
-            return kept[held]
-        votes = votes_of((np.arange(3) < held)[:, None])
+        if (num_holding := int(histogram[0])) in draws_by_num_holding:
+            return draws_by_num_holding[num_holding]
+        labels = (np.arange(3) < num_holding)[:, None]
+        votes = votes_of_labels(labels)
         along = votes.public[0] / np.linalg.norm(votes.public[0])
-        found = np.empty((num, 2))
-        for place in range(num):
-            parts = MemoryRecord()
+        sums_in_stds = np.empty((num, 2))
+        for release_number in range(num):
+            record = MemoryRecord()
             noises.clear()
-            start = NoisyPrevalence(np.array([0.5]), variance=0.0)
-            ROUNDS._rounds_mechanism.student(votes, start, rng=rng, record=parts)
-            for number, noise in enumerate(noises):
-                found[place, number] = (
-                    float(along @ (parts.committed(f"step-{number}") or {})["total"][:, 0])
+            prevalence = NoisyPrevalence(shares=np.array([0.5]), variance=0.0)
+            ROUNDS._rounds_mechanism.student(votes, prevalence, rng=rng, record=record)
+            for round_number, noise in enumerate(noises):
+                sums_in_stds[release_number, round_number] = (
+                    float(along @ (record.committed(f"step-{round_number}") or {})["total"][:, 0])
                     / noise.std
                 )
-        kept[held] = np.asarray(np.rint(2 * found.clip(-6, 6)), dtype=np.int64)
-        return kept[held]
+        draws_by_num_holding[num_holding] = np.asarray(
+            np.rint(2 * sums_in_stds.clip(-6, 6)), dtype=np.int64
+        )
+        return draws_by_num_holding[num_holding]
 
     rng = np.random.default_rng(0)
 
     def verdict_on(price: GaussianEvent) -> Verdict:
         return verify_samples(
-            drawn,
+            draw_sums,
             event=price,
             num_labels=1,
             num_teachers=3,
@@ -75,4 +80,4 @@ def require_price_of_two_rounds(
         )
 
     verdict_on(GaussianEvent(noise_multiplier=ROUNDS.votes_multiplier)).require()
-    assert verdict_on(refuted).refuted
+    assert verdict_on(refuted_price).refuted

@@ -45,8 +45,8 @@ def test_the_files_are_answers_of_prompts_with_separate_groups(
     simulation = Simulation(num_experts=12, num_examples=4, num_queries=30, num_labeled=60)
     write_simulation(tmp_path, simulation, data)
     public = PublicAnswers.read(tmp_path / "public.npz")
-    answers = ExpertAnswers([tmp_path / "answers.npz"], public=public)
-    bits = ExpertAnswers([tmp_path / "bits.npz"], public=public)
+    answers = ExpertAnswers(paths=[tmp_path / "answers.npz"], public=public)
+    bits = ExpertAnswers(paths=[tmp_path / "bits.npz"], public=public)
     assert answers.shape == bits.shape
     assert answers.num_teachers == 12
     for probabilities, bit in zip(answers.confidences(), bits.confidences(), strict=True):

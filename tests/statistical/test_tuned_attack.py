@@ -50,9 +50,11 @@ def refuted_epsilon(num_runs: Callable[[np.random.Generator], int]) -> float:
 def price() -> float:
     """Returns the epsilon of the tuned release."""
     event = pa.tuning_event(
-        pa.GaussianEvent(RELEASE_NOISE), pa.GaussianEvent(SCORE_NOISE), DISTRIBUTION
+        base=pa.GaussianEvent(noise_multiplier=RELEASE_NOISE),
+        score=pa.GaussianEvent(noise_multiplier=SCORE_NOISE),
+        distribution=DISTRIBUTION,
     )
-    return pa.AutoAccountant().compose(event).get_epsilon(DELTA)
+    return pa.AutoAccountant().compose(event).get_epsilon(target_delta=DELTA)
 
 
 @pytest.mark.slow

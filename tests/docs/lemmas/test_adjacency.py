@@ -127,7 +127,7 @@ def test_the_empty_set_costs_powerset_votes_six_times_their_delta() -> None:
     event = PowersetGNMax(noise_std=1.0, adjacency=Adjacency.ADD_REMOVE).event_for(
         num_queries=1, num_labels=2, num_teachers=4
     )
-    paid = ExactAccountant().compose(event).get_delta(epsilon)
+    paid = ExactAccountant().compose(event).get_delta(target_epsilon=epsilon)
     zero = worst_delta(replaced_by="the empty set", epsilon=epsilon)
     bound = gaussian_delta(math.sqrt(2), epsilon=epsilon)
     assert worst_delta(replaced_by="nothing", epsilon=epsilon) <= paid < zero <= bound

@@ -9,9 +9,11 @@ from pate.accounting import ExactAccountant, GaussianEvent
 from pate.auditing.attack.guesses import Guesses, PriceCurve
 
 CURVES = {
-    "pure": PriceCurve(np.array([1.0]), deltas=np.array([0.0])),
-    "approximate": PriceCurve(np.array([0.5]), deltas=np.array([0.01])),
-    "many points": PriceCurve(np.array([2.0, 1.0, 0.2]), deltas=np.array([0.0, 0.01, 0.1])),
+    "pure": PriceCurve(epsilons=np.array([1.0]), deltas=np.array([0.0])),
+    "approximate": PriceCurve(epsilons=np.array([0.5]), deltas=np.array([0.01])),
+    "many points": PriceCurve(
+        epsilons=np.array([2.0, 1.0, 0.2]), deltas=np.array([0.0, 0.01, 0.1])
+    ),
 }
 
 
@@ -84,7 +86,7 @@ def test_randomized_response_is_refuted_no_more_often_than_allowed(
     They refute a price of a third of epsilon with probability over 5%, or over 0 for 10 guesses at epsilon 0.3 or 1.
     """
     right = np.exp(epsilon) / (1 + np.exp(epsilon))  # the most of any epsilon-DP coin
-    curve = PriceCurve(np.array([epsilon]), deltas=np.array([0.0]))
+    curve = PriceCurve(epsilons=np.array([epsilon]), deltas=np.array([0.0]))
     counts = np.arange(guessed + 1)
     outcomes = [
         Guesses(num_canaries=300, num_guesses=guessed, num_correct=int(count)) for count in counts
@@ -94,7 +96,7 @@ def test_randomized_response_is_refuted_no_more_often_than_allowed(
     chance = float(binom.pmf(counts, guessed, right) @ np.array(refuted))
     assert chance <= 0.05
     # a price too low is refuted more often than that
-    cheap = PriceCurve(np.array([epsilon / 3]), deltas=np.array([0.0]))
+    cheap = PriceCurve(epsilons=np.array([epsilon / 3]), deltas=np.array([0.0]))
     caught = [guesses.refute(cheap) for guesses in outcomes]
     assert float(binom.pmf(counts, guessed, right) @ np.array(caught)) > (
         0.05 if guessed > 10 or epsilon > 1 else 0

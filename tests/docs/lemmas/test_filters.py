@@ -78,7 +78,7 @@ def by_total(
         accountant = make_accountant()
         for epsilon, count in zip(EPSILONS, counts, strict=True):
             accountant.compose(PureDpEvent(epsilon), count)
-        return accountant.get_epsilon(delta) <= cap_epsilon
+        return accountant.get_epsilon(target_delta=delta) <= cap_epsilon
 
     return admits
 
@@ -280,7 +280,7 @@ def test_a_release_at_the_whole_cap_leaves_room_for_none() -> None:
     count = 40
     delta = 1e-3
     first = SelfComposedEvent(PureDpEvent(epsilon=step), count)
-    cap = PureDpAccountant().compose(first).get_epsilon(delta)
+    cap = PureDpAccountant().compose(first).get_epsilon(target_delta=delta)
     assert not RenyiFilter(max_epsilon=cap, target_delta=delta).admits(Spent(), event=first)
     ledger = Ledger(target_delta=delta, max_epsilon=cap, accountant=PureDpAccountant)
     assert ledger.affords(first) == 1

@@ -100,7 +100,10 @@ def test_every_event_obeys_both_curves(seed: int) -> None:
         )
         assert (
             exact
-            <= curve_of(OpposedMaximaEvent(std / sens, num_candidates=candidates))(orders) + 1e-9
+            <= curve_of(OpposedMaximaEvent(noise_multiplier=std / sens, num_candidates=candidates))(
+                orders
+            )
+            + 1e-9
         ).all()
 
 

@@ -89,7 +89,9 @@ def some_types(logit_reach: int, num_teachers: int, num_candidates: int) -> Cand
     logits = tuple(np.linspace(-6.0, 6.0, num_teachers + 1).tolist())
     test = ApproximateEvent(OneBitEvent(logits, logit_reach), failure_prob=1e-3)
     return CandidateTypes.from_event(
-        SelectThenTestEvent((BoundedRangeEvent(epsilon=0.6), test), num_candidates)
+        SelectThenTestEvent(
+            events=(BoundedRangeEvent(epsilon=0.6), test), num_candidates=num_candidates
+        )
     )
 
 

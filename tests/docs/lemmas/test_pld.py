@@ -68,7 +68,7 @@ def test_profiles_are_above_random_pairs_in_both_directions(name: str) -> None:
     At some epsilon, a pair exceeds 30% of the profile.
     """
     rng = np.random.default_rng(0)
-    profile = privacy_profile(KINDS[name], epsilons=EPSILONS)
+    profile = privacy_profile(event=KINDS[name], epsilons=EPSILONS)
     worst = np.zeros_like(EPSILONS)
     for _ in range(60):
         worst = np.maximum(worst, hockey_sticks(*pairs(name, rng)))
@@ -82,7 +82,7 @@ def test_the_profile_of_a_bounded_range_is_attained() -> None:
     For epsilons that are over 0.05 within the range, it equals the profile.
     """
     width = 1.2
-    profile = privacy_profile(BoundedRangeEvent(epsilon=width), epsilons=EPSILONS)
+    profile = privacy_profile(event=BoundedRangeEvent(epsilon=width), epsilons=EPSILONS)
     t = np.linspace(1e-9, width - 1e-9, 4001)[:, None]
     likely_share = -np.expm1(width - t) / (np.exp(-t) - np.exp(width - t))
     searched = np.maximum(likely_share * -np.expm1(EPSILONS - t), 0.0).max(axis=0)
@@ -101,10 +101,12 @@ def test_the_profile_of_a_maximum_covers_alternating_moves() -> None:
     p = gaussian_argmax(gaps / 2.0)
     q = gaussian_argmax((gaps + np.where(np.arange(7) % 2, -1.0, 1.0)) / 2.0)
     profile = privacy_profile(
-        NoisyMaxGaussianEvent(noise_multiplier=2.0, num_candidates=7), epsilons=EPSILONS
+        event=NoisyMaxGaussianEvent(noise_multiplier=2.0, num_candidates=7), epsilons=EPSILONS
     )
     assert (hockey_sticks(first_law=p, second_law=q) <= profile + 1e-9).all()
-    smaller = privacy_profile(NoisyMaxGaussianEvent(2.0 / 0.6, num_candidates=7), epsilons=EPSILONS)
+    smaller = privacy_profile(
+        event=NoisyMaxGaussianEvent(noise_multiplier=2.0 / 0.6, num_candidates=7), epsilons=EPSILONS
+    )
     assert (hockey_sticks(first_law=p, second_law=q) > smaller + 1e-4).any()
 
 
@@ -119,7 +121,7 @@ def test_bits_within_reach_both_ways_round() -> None:
         if j - i <= 2:
             p, q = (np.array([expit(logits[k]), expit(-logits[k])]) for k in (i, j))
             worst = np.maximum(worst, hockey_sticks(first_law=p, second_law=q))
-    assert privacy_profile(OneBitEvent(logits, reach=2), epsilons=EPSILONS) == pytest.approx(
+    assert privacy_profile(event=OneBitEvent(logits, reach=2), epsilons=EPSILONS) == pytest.approx(
         worst, abs=1e-12
     )
 
@@ -131,14 +133,16 @@ def test_a_profile_of_zcdp_is_above_the_gaussian_of_that_rho() -> None:
     """
     rho = 0.08
     gaussian = privacy_profile(
-        GaussianEvent(noise_multiplier=1 / math.sqrt(2 * rho)), epsilons=EPSILONS
+        event=GaussianEvent(noise_multiplier=1 / math.sqrt(2 * rho)), epsilons=EPSILONS
     )
     assert (
         gaussian
-        <= convex_minorant(x=np.exp(EPSILONS), y=privacy_profile(ZCdpEvent(rho), epsilons=EPSILONS))
+        <= convex_minorant(
+            x=np.exp(EPSILONS), y=privacy_profile(event=ZCdpEvent(rho), epsilons=EPSILONS)
+        )
         + 1e-12
     ).all()
-    assert (gaussian > privacy_profile(ZCdpEvent(0.5 * rho), epsilons=EPSILONS)).any()
+    assert (gaussian > privacy_profile(event=ZCdpEvent(rho=0.5 * rho), epsilons=EPSILONS)).any()
 
 
 def test_the_minorant_is_the_largest_convex_function_below_the_points() -> None:
@@ -167,7 +171,7 @@ def test_two_releases_the_second_chosen_after_the_first() -> None:
     10% smaller have less than its delta.
     """
     events = (PureDpEvent(epsilon=0.4), BoundedRangeEvent(epsilon=0.9))
-    composed = LossDistribution([(event, 1) for event in events])
+    composed = LossDistribution(counted_events=[(event, 1) for event in events])
     truth = float(expit(0.4))
     first = [(truth, 0.4), (1 - truth, -0.4)]
     choices = [
@@ -188,6 +192,6 @@ def test_two_releases_the_second_chosen_after_the_first() -> None:
         best = sum(mass * value for (mass, _), value in zip(first, by_outcome, strict=True))
         assert best <= composed.delta(target) <= best * 1.05 + 1e-3
         cheaper = LossDistribution(
-            [(PureDpEvent(epsilon=0.36), 1), (BoundedRangeEvent(epsilon=0.81), 1)]
+            counted_events=[(PureDpEvent(epsilon=0.36), 1), (BoundedRangeEvent(epsilon=0.81), 1)]
         )
         assert cheaper.delta(target) < best

@@ -97,7 +97,8 @@ def test_cutting_records_that_cancel_each_other_stays_within_the_clip(spread: fl
             total = sums.sum_of_small(features[i : i + 1], residuals[i : i + 1])
             longest = max(longest, float(np.linalg.norm(total * sums.step)))
         wider_clip = ClippedMoments(
-            2e-3 / (1 - size * math.sqrt(3) * sums.step * FEATURE_STEPS / 2e-3), num_teachers=200
+            clip=2e-3 / (1 - size * math.sqrt(3) * sums.step * FEATURE_STEPS / 2e-3),
+            num_teachers=200,
         )
         for i in range(200):
             total = wider_clip.sum_of_small(features[i : i + 1], residuals[i : i + 1])

@@ -55,8 +55,8 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def rounds_in(
-    folder: Path, plan: Plan | None = None, *, spoil: Any = None, max_absent: int = 0
+def server_and_exchange(
+    folder: Path, plan: Plan | None = None, *, spoil_answer: Any = None, max_absent: int = 0
 ) -> tuple[RoundsOfHolders, Exchanges]:
     """Returns a server in a folder, and its exchange with holders.
 
@@ -72,23 +72,23 @@ def rounds_in(
     return release, Exchanges(
         SmallHolders(folder / "holders", holders=HOLDERS, plan=plan or rounds_plan()),
         release.roll,
-        spoil,
+        spoil_answer,
     )
 
 
 def test_rounds_of_holders_give_the_release_of_pate_train(whole: Path, tmp_path: Path) -> None:
     """Rounds of four holders, with linear and with kernel teachers, release the bytes of `train`. They charge once."""
-    release, exchange = rounds_in(tmp_path)
+    release, exchange = server_and_exchange(tmp_path)
     release.run(exchange, SilentMonitor())
     assert len(charges(tmp_path / "release")) == 1  # for the prevalence and all rounds
     student(rounds_plan(), tmp_path / "release")
     require_the_same(train=whole, apart=tmp_path / "release")
-    kernel = replace(rounds_plan(), teacher=KernelTeacher())
-    release, exchange = rounds_in(tmp_path / "kernel", plan=kernel)
+    kernel_plan = replace(rounds_plan(), teacher=KernelTeacher())
+    release, exchange = server_and_exchange(tmp_path / "kernel", plan=kernel_plan)
     release.run(exchange)
-    train = tmp_path / "whole" / "train"
+    train_folder = tmp_path / "whole" / "train"
     assert release_bytes(tmp_path / "kernel" / "release") == run_until_released(
-        kernel, folder=train
+        kernel_plan, folder=train_folder
     )
 
 
@@ -114,7 +114,8 @@ def test_each_group_of_a_holder_may_be_a_teacher(tmp_path: Path) -> None:
         return release, tmp_path / name
 
     release = replace(
-        small_rounds(plan, folder=tmp_path), roll=Roll({"north": 480, "south": 480}, max_absent=0)
+        small_rounds(plan, folder=tmp_path),
+        roll=Roll(holders={"north": 480, "south": 480}, max_absent=0),
     )
     terms = release.run(Exchanges(holder, release.roll))
     assert terms.num_teachers == 960
@@ -123,7 +124,7 @@ def test_each_group_of_a_holder_may_be_a_teacher(tmp_path: Path) -> None:
         assert (arrays["labels"] == labels).mean() > 0.85
     uneven_release = replace(
         small_rounds(plan, folder=tmp_path / "few"),
-        roll=Roll({"north": 480, "south": 12}, max_absent=0),
+        roll=Roll(holders={"north": 480, "south": 12}, max_absent=0),
     )
     with refused("absent holders", value=1, rule="num_teachers=480: expected 12"):
         uneven_release.run(Exchanges(holder, uneven_release.roll))
@@ -150,7 +151,7 @@ def test_unsupported_settings_of_rounds_are_refused_before_the_charge(
     plan: Plan, refusal: Refusal, tmp_path: Path
 ) -> None:
     """An aggregator or a teacher that rounds do not support is refused. The ledger stays empty."""
-    release, exchange = rounds_in(tmp_path, plan)
+    release, exchange = server_and_exchange(tmp_path, plan)
     with refusal:
         release.run(exchange)
     assert not charges(tmp_path / "release")
@@ -162,9 +163,9 @@ def test_interrupted_server_releases_the_same_bytes(whole: Path, tmp_path: Path)
     The release has the bytes of `train`, and the ledger holds one charge.
     """
     killed = 0
-    (_, exchange) = rounds_in(tmp_path)
+    (_, exchange) = server_and_exchange(tmp_path)
     for number in range(3, 60, 7):
-        release, _ = rounds_in(tmp_path / str(number))
+        release, _ = server_and_exchange(tmp_path / str(number))
         killed += killed_at(
             file_number=number, task=partial(release.run, exchange), after=bool(number % 2)
         )
@@ -204,8 +205,8 @@ def test_holder_that_fails_between_rounds_changes_neither_sum_nor_price(
     The sum of that round has the other three holders. The price and the number of teachers stay as if all were present.
     """
     monitor = SilentMonitor()
-    (release, exchange) = rounds_in(
-        tmp_path, spoil=without(kind="moments", holder="3"), max_absent=1
+    (release, exchange) = server_and_exchange(
+        tmp_path, spoil_answer=without(kind="moments", holder="3"), max_absent=1
     )
     terms = release.run(exchange, monitor)
     assert "holder=3: its app failed (RuntimeError)" in monitor.lines
@@ -232,7 +233,7 @@ def test_holder_absent_at_the_opening_may_answer_later_rounds(tmp_path: Path) ->
         answer_question(exchange.plans(name)[0], question, exchange.plans(name)[1])
         return Contribution(holder=name, problem="no answer within 5 s")
 
-    release, exchange = rounds_in(tmp_path, spoil=late, max_absent=1)
+    release, exchange = server_and_exchange(tmp_path, spoil_answer=late, max_absent=1)
     release.run(exchange)
     present = [sorted(np.load(path)["holders"].tolist()) for path in release.inbox.glob("*-*.npz")]
     assert present == [["1", "2", "3", "4"]] * 5
@@ -247,14 +248,16 @@ def test_round_with_too_many_absences_is_asked_again(
     A second run asks for that round alone, and releases the bytes of `train` without a second charge. If the files of
     the moments are lost, the ledger gives the released round.
     """
-    release, exchange = rounds_in(tmp_path, spoil=without(kind="moments", holder="3"))
+    release, exchange = server_and_exchange(
+        tmp_path, spoil_answer=without(kind="moments", holder="3")
+    )
     with refused("absent holders", value=1, rule="holder=3:"):
         release.run(exchange)
     assert len(charges(tmp_path / "release")) == 1  # and nothing is published
     assert not (tmp_path / "release" / "release" / "release.npz").exists()
     for path in release.inbox.glob("moments-*.npz") if lost else ():
         path.unlink()
-    _, again = rounds_in(tmp_path)
+    _, again = server_and_exchange(tmp_path)
     release.run(again)
     assert again.asked == ["moments"]
     assert release_bytes(tmp_path / "release") == release_bytes(whole)

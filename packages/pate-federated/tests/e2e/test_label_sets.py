@@ -93,7 +93,7 @@ def exchanged(folder: Path, teacher: Voter, load: Callable[[str], Dataset]) -> E
         make_folder(folder / name)
         return replace(plan_of(name, teacher, load), num_queries=None), folder / name
 
-    return Exchanges(holder, Roll(TEACHERS))
+    return Exchanges(holder, Roll(holders=TEACHERS))
 
 
 @pytest.mark.slow
@@ -108,7 +108,7 @@ def test_rounds_of_holders_with_different_labels_release_all_asked_labels(
     Of a label that nobody has the card says so.
     """
     plan = replace(rounds_plan(), teacher=teacher)
-    server = replace(small_rounds(plan, folder=tmp_path), roll=Roll(TEACHERS))
+    server = replace(small_rounds(plan, folder=tmp_path), roll=Roll(holders=TEACHERS))
     exchange = exchanged(tmp_path, teacher, own_data)
     terms = server.run(exchange, SilentMonitor())
     assert {LENGTHS, SHARES} <= set(exchange.asked)
@@ -219,7 +219,7 @@ def test_rounds_of_holders_release_what_one_run_with_all_records_does(tmp_path: 
         holders=None,
         load_dataset=united_data,
     )
-    roll = Roll({"north": 480, "south": 480})
+    roll = Roll(holders={"north": 480, "south": 480})
     server = replace(small_rounds(plan, folder=tmp_path), roll=roll)
 
     def holder(name: str) -> tuple[HolderPlan, Path]:

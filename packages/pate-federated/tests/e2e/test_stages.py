@@ -54,36 +54,38 @@ def test_stages_publish_the_same_student_as_a_run(votes: Votes, tmp_path: Path) 
     changed = replace(PLAN, public_settings=lambda _: "name: small\n", ledger=ledger)
     train(changed, output_dir=tmp_path / "whole")
     plan = replace(release_plan(PLAN), public_settings=lambda *_: "name: small\n")
-    release(plan, votes["bits"], tmp_path / "apart")
+    release(plan, paths=votes["bits"], folder=tmp_path / "apart")
     before = contents(tmp_path / "apart")
-    sent = Path(shutil.copytree(tmp_path / "apart" / "release", tmp_path / "sent"))
+    sent_release = Path(shutil.copytree(tmp_path / "apart" / "release", tmp_path / "sent"))
     with refused("release", value=ANY, rule="student in"):
-        pate.load(sent)
-    student(PLAN, sent, tmp_path / "model")
-    student(PLAN, tmp_path / "apart", tmp_path / "again")
+        pate.load(sent_release)
+    student(PLAN, folder=sent_release, output=tmp_path / "model")
+    student(PLAN, folder=tmp_path / "apart", output=tmp_path / "again")
     assert contents(tmp_path / "apart") == before
     assert contents(tmp_path / "model") == contents(tmp_path / "again")
     (tmp_path / "outside").mkdir()
-    for place, output in (
+    for folder_with_link, output in (
         (tmp_path / "apart" / "release", None),
         (tmp_path / "other", tmp_path / "other"),
     ):
-        place.mkdir(exist_ok=True)
-        (place / "student").symlink_to(tmp_path / "outside")
+        folder_with_link.mkdir(exist_ok=True)
+        (folder_with_link / "student").symlink_to(tmp_path / "outside")
         with pytest.raises(
             InvalidValue, match=r"expected no links in it, found (release/)?student; remove that$"
         ):
-            student(PLAN, tmp_path / "apart", output)
-        (place / "student").unlink()
+            student(PLAN, folder=tmp_path / "apart", output=output)
+        (folder_with_link / "student").unlink()
     assert not any((tmp_path / "outside").iterdir())
-    again = SilentMonitor()
+    later_monitor = SilentMonitor()
     for _ in range(2):
-        student(PLAN, tmp_path / "apart")
+        student(PLAN, folder=tmp_path / "apart")
         for item in ("whole", "apart"):
             assert contents(tmp_path / "model") == contents(tmp_path / item / "release")
-        release(plan, votes["bits"], tmp_path / "apart", again)  # with a student beside it
+        release(
+            plan, paths=votes["bits"], folder=tmp_path / "apart", monitor=later_monitor
+        )  # with a student beside it
     finished = f"output_dir={tmp_path / 'apart'}: this release is finished; nothing was drawn or spent again"
-    assert again.lines == [finished, finished]
+    assert later_monitor.lines == [finished, finished]
     card = (tmp_path / "model" / "privacy_card.md").read_text()
     assert (
         f"from {HOLDERS} holders of records, each of which has up to {NUM_TEACHERS // HOLDERS} teachers"
@@ -148,7 +150,9 @@ def test_a_killed_release_is_drawn_once_and_charged_once(
 
     def ours(folder: Path) -> Terms:
         return release(
-            replace(release_plan(plan), ledger=folder.with_suffix(".db")), votes["bits"], folder
+            plan=replace(release_plan(plan), ledger=folder.with_suffix(".db")),
+            paths=votes["bits"],
+            folder=folder,
         )
 
     for folder in after_kills(tmp_path, ours):
@@ -168,12 +172,12 @@ def test_interrupted_training_gives_an_identical_student(votes: Votes, tmp_path:
 
     The release is that of uninterrupted training.
     """
-    release(release_plan(PLAN), votes["bits"], tmp_path / "apart")
+    release(plan=release_plan(PLAN), paths=votes["bits"], folder=tmp_path / "apart")
     expected_folder = Path(shutil.copytree(tmp_path / "apart", tmp_path / "wanted"))
     student(PLAN, expected_folder)
 
     def copied(folder: Path) -> None:
-        student(PLAN, Path(shutil.copytree(tmp_path / "apart", folder)))
+        student(PLAN, folder=Path(shutil.copytree(tmp_path / "apart", folder)))
 
     killed = list(after_kills(tmp_path, copied))
     for folder in killed:
@@ -194,16 +198,18 @@ def test_one_ledger_holds_all_releases_of_the_holders_and_its_cap(
     plan = replace(PLAN, target_epsilon=5.0)
     ledger = tmp_path / "all.db"
     other_ledger = tmp_path / "others.db"
-    release(release_plan(plan), votes["bits"], tmp_path / "first")
+    release(plan=release_plan(plan), paths=votes["bits"], folder=tmp_path / "first")
     for _ in range(2):  # the first call charges the ledger for what is finished
         release(
-            replace(release_plan(plan), ledger=ledger, max_total_epsilon=6.0),
-            votes["bits"],
-            tmp_path / "first",
+            plan=replace(release_plan(plan), ledger=ledger, max_total_epsilon=6.0),
+            paths=votes["bits"],
+            folder=tmp_path / "first",
         )
     other = replace(release_plan(plan), ledger=ledger, max_total_epsilon=6.0, seed=7)
     with refused("max_epsilon", value=6.0):
-        release(other, votes["bits"][:3], tmp_path / "second")  # some of the holders
+        release(
+            plan=other, paths=votes["bits"][:3], folder=tmp_path / "second"
+        )  # some of the holders
     event = NOISE.event_for(num_queries=1, num_labels=1, num_teachers=1)
     account = SharedLedger(other_ledger, target_delta=1e-5, accountant=RdpAccountant).account(
         "others"
@@ -211,7 +217,9 @@ def test_one_ledger_holds_all_releases_of_the_holders_and_its_cap(
     account.charge(event, adjacency="replace_one", key="x")
     with refused("ledger", value=ANY, rule="new file"):
         release(
-            replace(release_plan(plan), ledger=other_ledger), votes["bits"], tmp_path / "second"
+            plan=replace(release_plan(plan), ledger=other_ledger),
+            paths=votes["bits"],
+            folder=tmp_path / "second",
         )
     assert (
         len(SharedLedger.stored(ledger).entries)
@@ -225,11 +233,11 @@ def test_folder_of_another_plan_is_refused(votes: Votes, tmp_path: Path) -> None
     """A folder that holds the release of two holders' votes refuses other votes, and charges nothing for them."""
     plan = replace(PLAN, target_epsilon=None)
     folder = tmp_path / "release"
-    release(release_plan(plan), votes["bits"][:2], folder)
+    release(plan=release_plan(plan), paths=votes["bits"][:2], folder=folder)
     with refused("data", value="another"):
-        release(release_plan(plan), votes["bits"], folder)
+        release(plan=release_plan(plan), paths=votes["bits"], folder=folder)
     with refused("data", value="another"):
-        release(release_plan(plan), votes["bits"][2:], folder)
+        release(plan=release_plan(plan), paths=votes["bits"][2:], folder=folder)
     assert Ledger.stored(tmp_path / "ledger.db").epsilon > 0
     assert len(charges(folder)) == 1
 
@@ -254,9 +262,9 @@ def test_unsupported_settings_of_stages_are_refused_before_reading(
     ):
         with refusal:
             release(
-                replace(release_plan(seeded_plan(aggregator)), queries=None),
-                votes[form],
-                tmp_path / "apart",
+                plan=replace(release_plan(seeded_plan(aggregator)), queries=None),
+                paths=votes[form],
+                folder=tmp_path / "apart",
             )
     for teacher in (KernelTeacher(), ConvexTeacher()):
         with pytest.raises(
@@ -273,21 +281,21 @@ def test_unsupported_settings_of_stages_are_refused_before_reading(
 
 def test_a_student_of_other_samples_or_releases_is_refused(votes: Votes, tmp_path: Path) -> None:
     """The student's stage refuses queries that differ from the released queries, and a privacy card that was edited."""
-    release(release_plan(PLAN), votes["bits"], tmp_path / "apart")
+    release(plan=release_plan(PLAN), paths=votes["bits"], folder=tmp_path / "apart")
     data = small_dataset()
     moved = replace(data, public=replace(data.public, inputs=data.public.inputs + np.float32(1)))
     with refused("queries", value="others"):
-        student(replace(PLAN, load_dataset=lambda: moved), tmp_path / "apart")
+        student(plan=replace(PLAN, load_dataset=lambda: moved), folder=tmp_path / "apart")
     terms = json.loads((tmp_path / "apart" / "release" / "terms.json").read_text())
     file = tmp_path / "apart" / "release" / "privacy_card.md"
     file.write_text(file.read_text().replace(f"{terms['privacy']['epsilon']:.2f}", "0.10"))
     with refused("file", value=ANY, rule="was released"):
-        student(PLAN, tmp_path / "apart")
+        student(PLAN, folder=tmp_path / "apart")
 
 
 def test_the_folder_of_a_run_is_no_release_to_learn_from(tmp_path: Path) -> None:
     """A run has trained its student, and its folder holds no terms for another one."""
     train(PLAN, output_dir=tmp_path / "run")
     with refused("release", value=tmp_path / "run", rule="is not trained again"):
-        student(PLAN, tmp_path / "run", tmp_path / "elsewhere")
+        student(PLAN, folder=tmp_path / "run", output=tmp_path / "elsewhere")
     assert not (tmp_path / "elsewhere").exists()

@@ -31,14 +31,16 @@ CONFIDENCES = replace(request(), cast="confidences")
 CLIPPED = replace(request(), vote_clip=2)
 
 
-def collected(
+def collect_answers(
     folder: Path, answers: Sequence[Contribution], roll: Roll = ROLL, question: Request = BITS
 ) -> Collection:
     """Collects the answers to a request from the holders on a roll."""
     return collect(roll, question, answers, folder / "inbox")
 
 
-def whole(folder: Path, holders: Sequence[str], question: Request = BITS) -> list[Contribution]:
+def honest_answers_of(
+    folder: Path, holders: Sequence[str], question: Request = BITS
+) -> list[Contribution]:
     """Returns the honest answers of holders to a request."""
     return [answer(folder, holder, question) for holder in holders]
 
@@ -48,9 +50,9 @@ def test_sum_counts_absent_teachers_without_votes(tmp_path: Path) -> None:
 
     The counts are those of the two holders, and the number of teachers is that of all four.
     """
-    everyone = collected(tmp_path, answers=whole(tmp_path, holders=NAMES)[::-1])
+    everyone = collect_answers(tmp_path, answers=honest_answers_of(tmp_path, holders=NAMES)[::-1])
     assert (everyone.absent, dict(everyone.refused)) == ((), {})
-    partial = collected(tmp_path, answers=whole(tmp_path, holders=["1", "4"]))
+    partial = collect_answers(tmp_path, answers=honest_answers_of(tmp_path, holders=["1", "4"]))
     assert partial.absent == ("2", "3")
     assert partial.refused["2"] == "holder=2: no answer"
     for collection, names in ((everyone, NAMES), (partial, "14")):
@@ -64,16 +66,16 @@ def test_sum_counts_absent_teachers_without_votes(tmp_path: Path) -> None:
 
 def test_absent_teachers_vote_for_the_first_label_if_one_is_required(tmp_path: Path) -> None:
     """Two of four holders are absent. For `GNMax`, which needs one label a teacher, their teachers vote for label 0."""
-    source = collected(tmp_path, answers=whole(tmp_path, holders=["1", "2"])).source(
-        GNMax(noise_std=1.0)
-    )
+    source = collect_answers(
+        tmp_path, answers=honest_answers_of(tmp_path, holders=["1", "2"])
+    ).source(GNMax(noise_std=1.0))
     absent = np.concatenate(list(source.bits()))[2 * TEACHERS :]
     assert absent[:, :, 0].all() and not absent[:, :, 1:].any()
 
 
 def test_with_more_absent_than_the_roll_allows_there_is_no_source(tmp_path: Path) -> None:
     """Three of four holders are absent where the roll allows two. The votes are refused."""
-    collection = collected(tmp_path, answers=whole(tmp_path, holders=["1"]))
+    collection = collect_answers(tmp_path, answers=honest_answers_of(tmp_path, holders=["1"]))
     with refused("absent holders", value=3, rule="ask again, or"):
         collection.source(PLAIN)
 
@@ -85,8 +87,8 @@ def test_absent_teachers_are_refused_under_add_remove(tmp_path: Path) -> None:
 
     `GaussianVotes` is accepted under add_remove.
     """
-    answers = whole(tmp_path, holders=["1", "2"], question=CONFIDENCES)
-    collection = collected(tmp_path, answers, question=CONFIDENCES)
+    answers = honest_answers_of(tmp_path, holders=["1", "2"], question=CONFIDENCES)
+    collection = collect_answers(tmp_path, answers, question=CONFIDENCES)
     centered = CenteredVotes(noise_multiplier=3.0, adjacency=Adjacency.ADD_REMOVE)
     with refused("adjacency", value="add_remove"):
         collection.source(centered)
@@ -96,8 +98,8 @@ def test_absent_teachers_are_refused_under_add_remove(tmp_path: Path) -> None:
 
 def test_confidences_of_absent_teachers_are_zero(tmp_path: Path) -> None:
     """Two of four holders are absent. The confidences of their six teachers are zero, after those that were sent."""
-    answers = whole(tmp_path, holders=["1", "2"], question=CONFIDENCES)
-    collection = collected(tmp_path, answers, question=CONFIDENCES)
+    answers = honest_answers_of(tmp_path, holders=["1", "2"], question=CONFIDENCES)
+    collection = collect_answers(tmp_path, answers, question=CONFIDENCES)
     source = collection.source(CenteredVotes(noise_multiplier=3.0))
     sent_confidences = np.concatenate(list(source.confidences()))
     assert (
@@ -166,8 +168,8 @@ def test_invalid_answer_gives_a_one_line_reason_by_holder(how: str, tmp_path: Pa
     The reason has no path, the inbox has no file of the holder, and all 12 teachers are counted.
     """
     spoil, reason = SPOILED[how]
-    collection = collected(
-        tmp_path, answers=[*whole(tmp_path, holders=["1", "3", "4"]), spoil(tmp_path)]
+    collection = collect_answers(
+        tmp_path, answers=[*honest_answers_of(tmp_path, holders=["1", "3", "4"]), spoil(tmp_path)]
     )
     assert collection.absent == ("2",)
     line = collection.refused["2"]
@@ -180,11 +182,11 @@ def test_invalid_answer_gives_a_one_line_reason_by_holder(how: str, tmp_path: Pa
 @pytest.mark.parametrize("wrong", [np.nan, np.inf, -0.5, 1.5])
 def test_invalid_confidences_are_refused(wrong: float, tmp_path: Path) -> None:
     """One confidence of holder 2 is NaN, infinite or outside [0, 1]. The holder counts as absent, with this reason."""
-    honest_answers = whole(tmp_path, holders=["1", "3", "4"], question=CONFIDENCES)
+    honest_answers = honest_answers_of(tmp_path, holders=["1", "3", "4"], question=CONFIDENCES)
     sent_confidences = votes_of(holder="2").astype(np.float32)
     sent_confidences[1, 2, 3] = wrong
     honest = answer(tmp_path, holder="2", question=CONFIDENCES)
-    collection = collected(
+    collection = collect_answers(
         tmp_path,
         answers=[*honest_answers, replaced(honest, name="confidences", array=sent_confidences)],
         question=CONFIDENCES,
@@ -206,7 +208,7 @@ def test_more_labels_of_a_query_than_the_clip_allows_are_refused(tmp_path: Path)
     greedy = replaced(
         empty, name="packed", array=np.full((TEACHERS, NUM_QUERIES, 1), 0b11110000, np.uint8)
     )
-    collection = collected(tmp_path, answers=[*clipped_answers, greedy], question=CLIPPED)
+    collection = collect_answers(tmp_path, answers=[*clipped_answers, greedy], question=CLIPPED)
     assert collection.absent == ("2",)
     assert "more than vote_clip=2 labels of a query" in collection.refused["2"]
 
@@ -216,10 +218,10 @@ def test_unknown_holder_is_refused_and_replaces_no_other(tmp_path: Path) -> None
 
     The inbox holds the four known holders' files.
     """
-    collection = collected(
+    collection = collect_answers(
         tmp_path,
         answers=[
-            *whole(tmp_path, holders=NAMES),
+            *honest_answers_of(tmp_path, holders=NAMES),
             answer(tmp_path, holder="5"),
             Contribution(holder="../x\n", votes=b"y"),
         ],
@@ -242,21 +244,23 @@ def test_adversarial_holder_moves_counts_by_at_most_its_teachers(seed: int, tmp_
     With votes clipped to one label, all counts of a query together grow by 3 at most.
     """
     rng = np.random.default_rng(seed)
-    honest = whole(tmp_path, holders=["1", "3", "4"])
-    without = collected(tmp_path, answers=honest).source(PLAIN).counts()
+    honest = honest_answers_of(tmp_path, holders=["1", "3", "4"])
+    without = collect_answers(tmp_path, answers=honest).source(PLAIN).counts()
     for packed in (
         rng.integers(0, 256, size=(TEACHERS, NUM_QUERIES, 1), dtype=np.uint8) & 0b11110000,
         np.full((TEACHERS, NUM_QUERIES, 1), 0b11110000, dtype=np.uint8),
         rng.integers(0, 256, size=(TEACHERS, NUM_QUERIES, 1), dtype=np.uint8),
         rng.integers(0, 256, size=(40, NUM_QUERIES, 1), dtype=np.uint8),
     ):
-        collection = collected(
+        collection = collect_answers(
             tmp_path,
             answers=[*honest, replaced(answer(tmp_path, holder="2"), name="packed", array=packed)],
         )
         moved = collection.source(PLAIN).counts() - without
         assert ((moved >= 0) & (moved <= TEACHERS)).all()
-        clipped_without = collected(tmp_path, answers=honest).source(PLAIN).counts(max_votes=1)
+        clipped_without = (
+            collect_answers(tmp_path, answers=honest).source(PLAIN).counts(max_votes=1)
+        )
         moved_within_clip = collection.source(PLAIN).counts(max_votes=1) - clipped_without
         assert (
             moved_within_clip.sum(axis=1) <= TEACHERS
@@ -268,12 +272,12 @@ def test_votes_of_one_holder_reach_the_bound_of_the_price(tmp_path: Path) -> Non
 
     Each count then grows by its number of teachers, which is the bound.
     """
-    honest = whole(tmp_path, holders=["1", "3", "4"])
+    honest = honest_answers_of(tmp_path, holders=["1", "3", "4"])
 
     def counts_with(vote: bool) -> np.ndarray:
         """Returns the counts where every teacher of holder 2 casts this vote for every label."""
         own = answer(tmp_path, holder="2", votes=np.full_like(votes_of(holder="2"), vote))
-        collection = collected(tmp_path, answers=[*honest, own])
+        collection = collect_answers(tmp_path, answers=[*honest, own])
         return np.asarray(collection.source(PLAIN).counts())
 
     assert (counts_with(vote=True) - counts_with(vote=False) == TEACHERS).all()

@@ -55,7 +55,7 @@ def question(kind: str, state_changes: Mapping[str, Any] | None = None) -> Quest
     return Question(kind=kind, asked=opening.digest, num_labels=NUM_LABELS, state=state)
 
 
-def longest(asked: Question, teachers: int = TEACHERS) -> np.ndarray:
+def longest_sum(asked: Question, teachers: int = TEACHERS) -> np.ndarray:
     """Returns the largest sum that the clip allows to a number of teachers, all in the first entry."""
     total = np.zeros(asked.shape, dtype=np.int64)
     if total.size:
@@ -89,7 +89,7 @@ def answer(
         num_records=90,
         num_groups=60,
     )
-    total_sent = longest(question) if vote_sum is None else vote_sum
+    total_sent = longest_sum(question) if vote_sum is None else vote_sum
     answer_file = SumAnswer(manifest, question=question.digest, total=total_sent)
     return Contribution(holder, votes=answer_file.to_bytes())
 
@@ -114,7 +114,7 @@ def test_sum_limits_each_holder_to_its_teachers(kind: str) -> None:
     The holders are refused, and the total has the other two.
     """
     sent_question = question(kind)
-    too_long = longest(sent_question)
+    too_long = longest_sum(sent_question)
     too_long.flat[0] += math.ceil(sent_question.reach * 1e-6) + 1
     sent = [
         answer(sent_question, holder="1"),
@@ -124,7 +124,7 @@ def test_sum_limits_each_holder_to_its_teachers(kind: str) -> None:
     ]
     result = gathered(ROLL, sent_question, contributions=sent)
     assert result.holders == ("1", "2")
-    np.testing.assert_array_equal(result.total, 2 * longest(sent_question))
+    np.testing.assert_array_equal(result.total, 2 * longest_sum(sent_question))
     for name in "34":
         assert result.refused[name].startswith(
             f"holder={name}: sum: expected one of 3 teachers, each within its clip"
@@ -161,10 +161,10 @@ def with_arrays(data: bytes, **arrays: Any) -> bytes:
     return out.getvalue()
 
 
-def spoiled(asked: Question) -> dict[str, tuple[Contribution, str]]:
+def invalid_answers(asked: Question) -> dict[str, tuple[Contribution, str]]:
     """Returns invalid answers of holder 2, by the name of the fault, each with some words of its refusal."""
     honest_bytes = answer(asked, holder="2").votes or b""
-    total = longest(asked)
+    total = longest_sum(asked)
     return {
         "torn": (Contribution(holder="2", votes=honest_bytes[:-40]), "expected a whole answer"),
         "late": (Contribution(holder="2", problem="no answer within 5 s"), "no answer within 5 s"),
@@ -198,7 +198,7 @@ def spoiled(asked: Question) -> dict[str, tuple[Contribution, str]]:
     }
 
 
-@pytest.mark.parametrize("name", list(spoiled(question(SHARES))))
+@pytest.mark.parametrize("name", list(invalid_answers(question(SHARES))))
 def test_invalid_answer_is_refused_by_name_and_adds_nothing(name: str) -> None:
     """Holder 2 answers invalidly, in each way of `spoiled`.
 
@@ -207,10 +207,10 @@ def test_invalid_answer_is_refused_by_name_and_adds_nothing(name: str) -> None:
     One absence is then accepted by a roll that allows it, and refused by another roll.
     """
     sent_question = question(SHARES)
-    sent, message = spoiled(sent_question)[name]
+    sent, message = invalid_answers(sent_question)[name]
     result = gathered(ROLL, sent_question, contributions=[answer(sent_question, holder="1"), sent])
     assert result.holders == ("1",)
-    np.testing.assert_array_equal(result.total, longest(sent_question))
+    np.testing.assert_array_equal(result.total, longest_sum(sent_question))
     assert message in result.refused["2"] and result.refused["2"].startswith("holder=2: ")
     assert "\n" not in result.refused["2"]
     Roll.numbered(num_holders=2, teachers_each=TEACHERS, max_absent=1).require_enough(
@@ -320,7 +320,7 @@ def test_a_question_is_about_the_labels_and_samples_of_its_opening() -> None:
         question(LENGTHS).require_of(replace(request(), label_names=("a", "b", "c")))
 
 
-def packed(how: int, **arrays: Any) -> bytes:
+def zip_of_arrays(compression: int, **arrays: Any) -> bytes:
     """Returns a zip archive of arrays, as `np.savez` writes it.
 
     Args:
@@ -328,7 +328,7 @@ def packed(how: int, **arrays: Any) -> bytes:
         arrays: the arrays by name.
     """
     out = io.BytesIO()
-    with zipfile.ZipFile(out, "w", how) as archive:
+    with zipfile.ZipFile(out, "w", compression) as archive:
         for name, array in arrays.items():
             member = io.BytesIO()
             np.lib.format.write_array(member, np.asarray(array), allow_pickle=True)
@@ -336,7 +336,7 @@ def packed(how: int, **arrays: Any) -> bytes:
     return out.getvalue()
 
 
-def promising(shape: tuple[int, ...], descr: str) -> bytes:
+def header_of_array(shape: tuple[int, ...], descr: str) -> bytes:
     """Returns the bytes of a `.npy` file whose header promises a shape, without the entries."""
     out = io.BytesIO()
     np.lib.format.write_array_header_1_0(
@@ -355,20 +355,22 @@ def large_messages() -> dict[str, bytes]:
         "num_labels": np.array(2),
     }
     result = {
-        "compressed": packed(zipfile.ZIP_DEFLATED, inputs=np.zeros((6, 2**23), np.float32), **head),
-        "compressed names": packed(
+        "compressed": zip_of_arrays(
+            zipfile.ZIP_DEFLATED, inputs=np.zeros((6, 2**23), np.float32), **head
+        ),
+        "compressed names": zip_of_arrays(
             zipfile.ZIP_DEFLATED,
             inputs=np.ones((6, 2)),
             **(head | {"label_names": np.array(["a" * 2**24])}),
         ),
-        "objects": packed(zipfile.ZIP_STORED, inputs=np.array([{}], dtype=object), **head),
+        "objects": zip_of_arrays(zipfile.ZIP_STORED, inputs=np.array([{}], dtype=object), **head),
     }
     for name, member in {
-        "promised": promising((2**40, 2**10), descr="<f4"),
-        "texts of no length": promising((2**33,), descr="<U0"),
-        "no features": promising((2**33, 0), descr="<f4"),
+        "promised": header_of_array(shape=(2**40, 2**10), descr="<f4"),
+        "texts of no length": header_of_array(shape=(2**33,), descr="<U0"),
+        "no features": header_of_array(shape=(2**33, 0), descr="<f4"),
     }.items():
-        out = io.BytesIO(packed(zipfile.ZIP_STORED, **head))
+        out = io.BytesIO(zip_of_arrays(zipfile.ZIP_STORED, **head))
         with zipfile.ZipFile(out, "a") as archive:
             archive.writestr("inputs.npy", member)
         result[name] = out.getvalue()
@@ -428,9 +430,11 @@ def test_mailbox_reads_only_the_files_of_holders(tmp_path: Path) -> None:
     """
     sent_question = question(SHARES)
     names = ("1", "2", "3", "4", "5", "6")
-    box = Mailbox(tmp_path, roll=Roll.numbered(num_holders=6, teachers_each=TEACHERS, max_absent=5))
+    mailbox = Mailbox(
+        tmp_path, roll=Roll.numbered(num_holders=6, teachers_each=TEACHERS, max_absent=5)
+    )
     with pytest.raises(AnswersAwaited) as awaited:
-        box(sent_question)
+        mailbox(sent_question)
     folder = awaited.value.answers
     (folder / "1.npz").write_bytes(answer(sent_question, holder="1").votes or b"")
     os.mkfifo(folder / "2.npz")
@@ -440,7 +444,7 @@ def test_mailbox_reads_only_the_files_of_holders(tmp_path: Path) -> None:
         file.truncate(2**40)
     (folder / "6.npz").symlink_to("/dev/zero")
     os.mkfifo(folder / "stranger\x1b[31m.npz")
-    result = box(sent_question)
+    result = mailbox(sent_question)
     assert result.holders == ("1",)
     for name in names[1:]:
         assert result.refused[name].startswith(f"holder={name}: expected a file of at most"), (
@@ -459,7 +463,7 @@ def test_mailbox_reads_only_the_files_of_holders(tmp_path: Path) -> None:
 def test_holder_names_that_differ_only_on_some_disks_are_refused(names: tuple[str, ...]) -> None:
     """A roll refuses names that a disk may hold equal, and names that are too long or not printable."""
     with pytest.raises(InvalidValue, match="holder"):
-        Roll(dict.fromkeys(names, 1))
+        Roll(holders=dict.fromkeys(names, 1))
 
 
 @pytest.mark.parametrize(

@@ -70,27 +70,34 @@ def num_charges(folder: Path) -> int:
 
 
 @pytest.mark.parametrize(
-    ("holders", "most"), [(3, 1), (40, 700), (400, 5_000_000), (10_000, 200_000)]
+    ("num_holders", "max_number"), [(3, 1), (40, 700), (400, 5_000_000), (10_000, 200_000)]
 )
-def test_an_average_of_whole_numbers_gives_their_sum_exactly(holders: int, most: int) -> None:
+def test_an_average_of_whole_numbers_gives_their_sum_exactly(
+    num_holders: int, max_number: int
+) -> None:
     """Flower returns a float average of the holders' numbers.
 
     `exact_sum` turns it into their exact sum, also at the limits.
     """
-    terms = SumTerms(num_holders=holders, max_absent=1, most=most)
+    terms = SumTerms(num_holders=num_holders, max_absent=1, most=max_number)
     rng = np.random.default_rng(0)
-    numbers = rng.integers(-most, most + 1, size=(holders, 50))
-    numbers[:, 0] = most
-    numbers[:, 1] = -most
+    numbers = rng.integers(-max_number, max_number + 1, size=(num_holders, 50))
+    numbers[:, 0] = max_number
+    numbers[:, 1] = -max_number
     # what is added up modulo 2**32
-    wire = np.stack([terms.require_sendable(row) for row in numbers]) + most
+    wire = (
+        np.stack(
+            [terms.require_sendable(numbers=numbers_of_holder) for numbers_of_holder in numbers]
+        )
+        + max_number
+    )
     summed = wire.astype(np.int64).sum(axis=0)
-    assert summed.max() < 2**32 and 2 * most * holders < 2**32
-    average = (summed.astype(np.float64) - most - (holders - 1) * float(most)) * (
-        2 * most / (holders * 2 * most)
+    assert summed.max() < 2**32 and 2 * max_number * num_holders < 2**32
+    average = (summed.astype(np.float64) - max_number - (num_holders - 1) * float(max_number)) * (
+        2 * max_number / (num_holders * 2 * max_number)
     )
     np.testing.assert_array_equal(
-        terms.exact_sum(average, num_present=holders), numbers.sum(axis=0)
+        terms.exact_sum(average, num_present=num_holders), numbers.sum(axis=0)
     )
 
 
@@ -100,15 +107,15 @@ def test_sum_beyond_the_terms_is_refused() -> None:
     Too few holders, and a count beyond `most`, are refused too.
     """
     terms = SumTerms(num_holders=4, max_absent=1, most=10)
-    for average, present, refusal in (
+    for average, num_present, refusal in (
         (np.array([0.4]), 4, refused("sum", rule="within the")),
         (np.array([11.0]), 4, refused("sum", rule="within the")),
         (np.array([1.0]), 2, refused("holders present", value=2)),
     ):
         with refusal:
-            terms.exact_sum(average, present)
+            terms.exact_sum(average, num_present)
     with refused("counts"):
-        terms.require_sendable(np.array([11]))
+        terms.require_sendable(numbers=np.array([11]))
 
 
 def test_a_sum_of_counts_gives_the_release_of_the_votes(tmp_path: Path) -> None:
@@ -128,8 +135,8 @@ def test_absent_holders_count_equally_in_sums_and_vote_files(tmp_path: Path) -> 
 
     For `GaussianVotes` absent teachers vote for no label; for `GNMax` they vote for label 0.
     """
-    three = np.asarray(sum(votes_of(name).sum(axis=0, dtype=np.int64) for name in "123"))
-    for aggregator, first in (
+    counts_of_three = np.asarray(sum(votes_of(name).sum(axis=0, dtype=np.int64) for name in "123"))
+    for aggregator, votes_for_first_label in (
         (GaussianVotes(noise_std=1.0), 0),
         (GNMax(noise_std=1.0, max_votes=4), TEACHERS),
     ):
@@ -139,14 +146,14 @@ def test_absent_holders_count_equally_in_sums_and_vote_files(tmp_path: Path) -> 
             inbox=tmp_path / type(aggregator).__name__,
         )
         release.inbox.mkdir()
-        source = release.counted(lambda: (three, ("1", "2", "3")))
+        source = release.counted(lambda: (counts_of_three, ("1", "2", "3")))
         assert source.num_teachers == 12
         counts = source.counts()
-        np.testing.assert_array_equal(counts[:, 1:], three[:, 1:])
-        np.testing.assert_array_equal(counts[:, 0], three[:, 0] + first)
+        np.testing.assert_array_equal(counts[:, 1:], counts_of_three[:, 1:])
+        np.testing.assert_array_equal(counts[:, 0], counts_of_three[:, 0] + votes_for_first_label)
 
 
-def numbers_of(folder: Path, name: str, own: HolderSum) -> np.ndarray:
+def numbers_of(folder: Path, name: str, holder_sum: HolderSum) -> np.ndarray:
     """Returns the numbers that a holder sends for its votes.
 
     Args:
@@ -159,14 +166,16 @@ def numbers_of(folder: Path, name: str, own: HolderSum) -> np.ndarray:
     home.mkdir(exist_ok=True)
     path.write_bytes(answer(folder, holder=name).votes or b"")
     plan: Any = type("Plan", (), {"holder": name, "num_teachers": TEACHERS})
-    return own.numbers(plan, request(), votes=path, folder=home)
+    return holder_sum.numbers(plan, request(), votes=path, folder=home)
 
 
-def noisy(folder: Path, names: str) -> Summed:
+def noisy_sum(folder: Path, holder_names: str) -> Summed:
     """Returns the sum of noisy numbers of holders, with their names; each character of `names` is a holder."""
     holder_sum = HolderSum(SumTerms.of_noise(NOISE, roll=ROLL), noise=NOISE, seed=3)
-    numbers = np.sum([numbers_of(folder, name, own=holder_sum) for name in names], axis=0)
-    return numbers.astype(np.int64), tuple(names)
+    numbers = np.sum(
+        [numbers_of(folder, name, holder_sum=holder_sum) for name in holder_names], axis=0
+    )
+    return numbers.astype(np.int64), tuple(holder_names)
 
 
 def test_noisy_sum_is_charged_before_holders_are_asked(
@@ -180,7 +189,7 @@ def test_noisy_sum_is_charged_before_holders_are_asked(
 
     def ask() -> Summed:
         charges_when_asked.append(num_charges(tmp_path))
-        return noisy(tmp_path, names="1234")
+        return noisy_sum(tmp_path, holder_names="1234")
 
     release = release_of(tmp_path, aggregator=NOISE)
     release.run(ask)
@@ -198,17 +207,18 @@ def test_a_holder_answers_a_request_for_noisy_numbers_once(tmp_path: Path) -> No
     Numbers without noise may be sent again.
     """
     holder_sum = HolderSum(SumTerms.of_noise(NOISE, roll=ROLL), noise=NOISE, seed=3)
-    numbers_of(tmp_path, name="1", own=holder_sum)
+    numbers_of(tmp_path, name="1", holder_sum=holder_sum)
     with refused("request", rule="a request that"):
-        numbers_of(tmp_path, name="1", own=holder_sum)
+        numbers_of(tmp_path, name="1", holder_sum=holder_sum)
     folder = tmp_path / "home-1"
     (folder / f"answered-{request().digest}").rename(folder / "answered-another")
     with refused("requests answered with noise", value=2, rule="at most 1"):
-        numbers_of(tmp_path, name="1", own=holder_sum)
-    numbers_of(tmp_path, name="1", own=replace(holder_sum, max_answers=2))
+        numbers_of(tmp_path, name="1", holder_sum=holder_sum)
+    numbers_of(tmp_path, name="1", holder_sum=replace(holder_sum, max_answers=2))
     without = HolderSum(SumTerms.of_counts(ROLL))
     np.testing.assert_array_equal(
-        numbers_of(tmp_path, name="2", own=without), numbers_of(tmp_path, name="2", own=without)
+        numbers_of(tmp_path, name="2", holder_sum=without),
+        numbers_of(tmp_path, name="2", holder_sum=without),
     )
 
 
@@ -258,14 +268,14 @@ def test_sum_lost_after_the_charge_stays_charged_once(
     release = release_of(tmp_path, aggregator=NOISE)
 
     def lost() -> Summed:
-        noisy(tmp_path, names="1234")
+        noisy_sum(tmp_path, holder_names="1234")
         raise ConnectionError
 
     with pytest.raises(ConnectionError):
         release.run(lost)
     assert num_charges(tmp_path) == 1
     with refused("request", rule="a request that"):
-        release.run(lambda: noisy(tmp_path, names="1234"))
+        release.run(lambda: noisy_sum(tmp_path, holder_names="1234"))
     assert num_charges(tmp_path) == 1
     assert not (tmp_path / "release" / "release" / "release.npz").exists()
 
@@ -276,9 +286,9 @@ def test_stored_sum_is_released_after_an_interruption(tmp_path: Path) -> None:
     The second run releases that sum without a question, under one charge.
     """
     release = release_of(tmp_path, aggregator=NOISE)
-    counts = noisy(tmp_path, names="123")
+    counts = noisy_sum(tmp_path, holder_names="123")
     with pytest.raises(KeyboardInterrupt):
-        release.run(lambda: counts, SilentMonitor("releasing labels"))
+        release.run(lambda: counts, SilentMonitor(stop_at="releasing labels"))
     release.made(lambda: counts)
 
     release.run(lambda: pytest.fail("asked again"))

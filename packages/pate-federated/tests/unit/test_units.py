@@ -16,11 +16,11 @@ from pate_federated.vote_file import VoteManifest
 from tests.refusals import refused
 
 PATIENT = PrivacyUnit.of_column("mrn")
-VISIT = PrivacyUnit("one row")
+VISIT = PrivacyUnit(words="one row")
 OF_ALL = PrivacyUnit(
     words="one value of the column mrn, with all its rows, at one holder", columns=("mrn",)
 )
-TEACHER = PrivacyUnit("one teacher, with all its records")
+TEACHER = PrivacyUnit(words="one teacher, with all its records")
 
 
 @pytest.mark.parametrize(

@@ -127,28 +127,30 @@ class Mismatch:
     value: str
 
 
-def of_b(head: VoteManifest) -> Callable[[Path], Path]:
+def writer_of_b(head: VoteManifest) -> Callable[[Path], Path]:
     """Returns a function that writes the votes of holder b with another head."""
     return partial(write, holder="b", head=head)
 
 
 MISMATCHES = {
     "queries": Mismatch(
-        of_b(replace(HEAD, queries=queries_digest(ASKED + 1, record_ids=IDS))),
+        writer_of_b(replace(HEAD, queries=queries_digest(ASKED + 1, record_ids=IDS))),
         field="queries",
         value="others",
     ),
     "order": Mismatch(
-        of_b(replace(HEAD, queries=queries_digest(ASKED[::-1], record_ids=IDS))),
+        writer_of_b(replace(HEAD, queries=queries_digest(ASKED[::-1], record_ids=IDS))),
         field="queries",
         value="others",
     ),
     "ids": Mismatch(
         partial(write, holder="b", record_ids=IDS + 1), field="record_ids", value="others"
     ),
-    "clip": Mismatch(of_b(replace(HEAD, vote_clip=11)), field="vote_clip", value="11"),
-    "cast": Mismatch(of_b(replace(HEAD, cast="confidences")), field="cast", value="confidences"),
-    "data": Mismatch(of_b(replace(HEAD, dataset="other")), field="dataset", value="other"),
+    "clip": Mismatch(writer_of_b(replace(HEAD, vote_clip=11)), field="vote_clip", value="11"),
+    "cast": Mismatch(
+        writer_of_b(replace(HEAD, cast="confidences")), field="cast", value="confidences"
+    ),
+    "data": Mismatch(writer_of_b(replace(HEAD, dataset="other")), field="dataset", value="other"),
 }
 
 
@@ -291,7 +293,7 @@ def test_sum_of_partial_sums_equals_the_total(num_teachers: int, tmp_path: Path)
     The counts, the holders, and the numbers of teachers, groups and records per teacher are equal. A sum has mode 0600.
     """
     paths = [
-        write(tmp_path, holder, num_teachers=num_teachers if holder == "c" else 2)
+        write(tmp_path, holder=holder, num_teachers=num_teachers if holder == "c" else 2)
         for holder in "abcdef"
     ]
     direct = GatheredVotes.read(paths)
@@ -315,7 +317,7 @@ def test_sums_with_different_queries_are_refused(tmp_path: Path) -> None:
 
     A sum gives neither bits nor confidences nor clipped counts.
     """
-    paths = [write(tmp_path, holder) for holder in "abc"]
+    paths = [write(tmp_path, holder=holder) for holder in "abc"]
     GatheredVotes.read(paths[:2]).write(tmp_path / "sum.npz")
     with refused(f"votes={paths[1]}, holder", value="b"):
         GatheredVotes.read([tmp_path / "sum.npz", paths[1]])
