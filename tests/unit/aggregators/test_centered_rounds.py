@@ -241,7 +241,7 @@ def test_a_release_with_all_rounds_committed_is_read_back(recorded: RecordedRele
 def test_weights_are_the_mean_of_both_students(recorded: RecordedRelease) -> None:
     """From the same rounds, the published weights are half those of the last round and half those of the moments.
 
-    Both halves differ. The constants are matched anew.
+    The weights of both students differ. The constants are matched anew.
     """
     weights = {}
     for share in (0.0, 0.5, 1.0):

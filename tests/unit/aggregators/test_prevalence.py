@@ -77,27 +77,35 @@ def test_noise_of_a_million_is_drawn() -> None:
     ("release", "refusal"),
     [
         (
-            partial(release_prevalence, np.full((2, 3), 1.5)),
+            partial(release_prevalence, label_shares=np.full((2, 3), 1.5)),
             refused("label_shares[0, 0]", rule="[0, 1]"),
         ),
         (
-            partial(release_prevalence, np.full((2, 3), np.nan)),
+            partial(release_prevalence, label_shares=np.full((2, 3), np.nan)),
             refused("label_shares[0, 0]", rule="[0, 1]"),
         ),
         (
-            partial(release_prevalence, np.zeros(3)),
+            partial(release_prevalence, label_shares=np.zeros(3)),
             refused("label_shares.shape", value="float64 (3,)"),
         ),
         (
-            partial(release_prevalence, np.zeros((3, 2)), num_teachers=2),
+            partial(release_prevalence, label_shares=np.zeros((3, 2)), num_teachers=2),
             refused("num_teachers", value=2, rule="3, the shares'"),
         ),
         (
-            partial(release_prevalence, labels_of_records(num_teachers=5), records_per_teacher=0.5),
+            partial(
+                release_prevalence,
+                label_shares=labels_of_records(num_teachers=5),
+                records_per_teacher=0.5,
+            ),
             refused("records_per_teacher", value=0.5),
         ),
         (
-            partial(release_prevalence, labels_of_records(num_teachers=5), noise_multiplier=1e10),
+            partial(
+                release_prevalence,
+                label_shares=labels_of_records(num_teachers=5),
+                noise_multiplier=1e10,
+            ),
             refused("noise_multiplier", value=1e10),
         ),
     ],

@@ -117,7 +117,7 @@ def test_continued_session_releases_the_same_answers() -> None:
     """A session is interrupted after its second round and continued: it gives the same answers as a
     session without interruption.
 
-    The watcher hears of the rounds that were committed before as well.
+    Progress is reported also for the rounds that were committed before the interruption.
     """
     votes = [[40, 0, 0, 0]] * 38 + [UNSURE_COUNTS] * 100
     record = InterruptedRecord(interrupted_part=3)
@@ -156,7 +156,7 @@ def test_session_continues_after_its_committed_rounds() -> None:
     """A session is interrupted after two rounds and continued with another seed: both committed
     rounds stay as they are.
 
-    Progress is reported for them again.
+    Progress is reported again for both rounds.
     """
     votes = [UNSURE_COUNTS] * 60
     record = InterruptedRecord(interrupted_part=3)

@@ -226,7 +226,9 @@ def test_attack_on_stable_top_k_uses_queries_at_its_thresholds() -> None:
         test_std=60.0,
         failure_prob=1e-9,
     )
-    result = attack_result(aggregator, epsilon=4.0, num_teachers=1600, num_canaries=200, num_runs=3)
+    result = attack_result(
+        aggregator=aggregator, epsilon=4.0, num_teachers=1600, num_canaries=200, num_runs=3
+    )
     assert 0 < result.lower_bound <= result.epsilon
 
 
@@ -235,11 +237,14 @@ def test_attack_on_stable_top_k_uses_queries_at_its_thresholds() -> None:
     [
         (partial(attack_result, sabotage="luck"), refused("sabotage", value="luck")),
         (
-            partial(attack_result, GaussianVotes(noise_std=9.0), sabotage="seed"),
+            partial(attack_result, aggregator=GaussianVotes(noise_std=9.0), sabotage="seed"),
             refused("sabotage", value="seed"),
         ),
         (
-            partial(attack_result, CenteredVotes(noise_multiplier=1.0, adjacency="add_remove")),
+            partial(
+                attack_result,
+                aggregator=CenteredVotes(noise_multiplier=1.0, adjacency="add_remove"),
+            ),
             refused("adjacency", value="add_remove"),
         ),
         (

@@ -32,7 +32,7 @@ def fitted_classifier(labels: Any, classes: Any = None) -> PATEClassifier:
 def test_names_that_are_read_from_labels_are_published_by_statement_alone(
     labels: Any, tmp_path: Path
 ) -> None:
-    """A fit reads its classes from y. It is published with `public_classes=True` and refused without."""
+    """A fit that reads its classes from y is published with `public_classes=True`, and refused without."""
     model = fitted_classifier(labels=labels)
     with refused("public_classes", value=False, rule="classes"):
         model.publish(tmp_path / "release")

@@ -84,7 +84,10 @@ def test_the_type_of_public_rows_does_not_depend_on_a_cut_cell(private_cell: Any
 
 
 def test_a_public_column_of_truth_values_refuses_words_and_gaps() -> None:
-    """numpy would read each word as True, and a missing cell as False."""
+    """The public column has truth values: a private word or missing cell is refused.
+
+    numpy would read a word as True, and a missing cell as False.
+    """
     public = with_own_types(public=frame_of_columns(x=[True, False]), is_cut=False)
     for cell in ("no", None):
         with pytest.raises(InvalidValue):

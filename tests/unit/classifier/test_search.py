@@ -23,7 +23,7 @@ def records() -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 
 
 def fitted_search(**changes: Any) -> PATESearch:
-    """Returns a fitted search."""
+    """Returns a search with the settings `changes`, fitted at epsilon 6 and with 3 fits on average."""
     settings = {"epsilon": 6.0, "mean_fits": 3.0} | changes
     inputs, labels, public = records()
     return PATESearch(estimator=PATEClassifier(), param_grid=GRID, **settings).fit(
@@ -89,13 +89,13 @@ def test_classes_that_are_read_from_labels_warn_once() -> None:
     [({"test_fraction": 1.0}, "test_fraction", 1.0), ({"mean_fits": 1.0}, "mean", 1.0)],
 )
 def test_impossible_settings_are_refused(changes: dict[str, Any], name: str, value: float) -> None:
-    """Shares and numbers out of range are refused by their names."""
+    """A search refuses a share or a number of fits out of range, by the name of the setting."""
     with refused(name, value=value):
         fitted_search(**changes)
 
 
 def test_a_grid_of_one_setting_is_refused() -> None:
-    """One setting has nothing to compete with."""
+    """A search over a grid of one setting is refused."""
     inputs, labels, public = records()
     with refused("param_grid", value=1):
         PATESearch(estimator=PATEClassifier(), param_grid={"n_queries": [60]}).fit(

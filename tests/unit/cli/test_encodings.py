@@ -38,7 +38,7 @@ def written_bytes(stream: Any) -> bytes:
     ],
 )
 def test_letters_missing_in_an_encoding_are_replaced(encoding: str, content: bytes) -> None:
-    """Text with foreign letters is written in an encoding. Letters that it lacks become similar ones or escapes."""
+    """A stream replaces the letters that its encoding lacks by similar letters or by escapes."""
     stream = stream_of_encoding(encoding)
     stream.write("Grüße … 3 ± 1 日")
     assert written_bytes(stream) == content

@@ -65,7 +65,7 @@ def test_each_signal_prints_one_line_and_sets_the_code(number: signal.Signals, c
 
 
 def test_second_signal_kills_the_process() -> None:
-    """A process still ends after a first SIGTERM. The second one kills it."""
+    """A second SIGTERM kills a process that is still ending after the first SIGTERM."""
     process = started_process(ending="print('ending', flush=True); time.sleep(60)")
     process.send_signal(signal.SIGTERM)
     assert process.stdout is not None
@@ -84,7 +84,7 @@ WORKERS = "__import__('joblib.externals.loky').externals.loky.ProcessPoolExecuto
 def test_unresponsive_computation_is_killed_with_its_descendants(child: str) -> None:
     """A process ignores SIGTERM in its computation, and has a child or workers.
 
-    It ends within a minute with code 143.
+    SIGTERM ends this process within a minute with code 143.
 
     A function that swallows exceptions stands for a computation outside Python.
     """

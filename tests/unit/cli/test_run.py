@@ -358,7 +358,7 @@ def test_a_total_names_what_its_ledger_counts_in_all(tmp_path: Path, capsys: Any
 def test_releases_with_one_seed_have_no_total_epsilon(
     seeds: tuple[int | None, int | None], are_shared: bool, tmp_path: Path, capsys: Any
 ) -> None:
-    """Two releases with the same seed have an infinite total, and others a finite one.
+    """Two releases with the same seed have an infinite total, and two with different or fresh noise a finite one.
 
     This also holds for different adjacencies or records: the difference of two releases with the same noise has no
     noise.

@@ -114,7 +114,7 @@ def test_invalid_method_is_refused_in_one_line() -> None:
 
 
 def test_unknown_covariance_is_refused() -> None:
-    """The covariance is public or noisy."""
+    """A covariance that is neither public nor noisy is refused."""
     with refused("covariance", value="private"):
         replace(COVARIANCE, covariance="private")
 
