@@ -18,7 +18,7 @@ Changes = dict[str, Any]
 """Arrays that replace or join the usual ones of a file, by name; None leaves an array out."""
 
 
-def reader(folder: Path, private_changes: Changes | None = None) -> Arrays:
+def reader_of_written_files(folder: Path, private_changes: Changes | None = None) -> Arrays:
     """Writes three .npz files, the private one with changes, and returns their reader."""
     rng = np.random.default_rng(0)
     for split, num_rows in ROWS.items():
@@ -42,7 +42,7 @@ def split_path(files: Arrays, split: str) -> str:
     return str(getattr(files, split))
 
 
-def as_folder(archive: str, changes: Changes | None = None) -> str:
+def folder_of_arrays(archive: str, changes: Changes | None = None) -> str:
     """Writes the arrays of an .npz file as .npy files into a folder, with changes."""
     folder = Path(archive).with_suffix("")
     folder.mkdir()
@@ -54,10 +54,10 @@ def as_folder(archive: str, changes: Changes | None = None) -> str:
 
 def test_arrays_are_read_unchanged(tmp_path: Path) -> None:
     """Inputs and labels of three .npz files are those of the data set; each row is its own group."""
-    files = reader(tmp_path)
+    files = reader_of_written_files(folder=tmp_path)
     dataset = files.load()
     for split, num_rows in ROWS.items():
-        with np.load(split_path(files, split)) as arrays:
+        with np.load(split_path(files=files, split=split)) as arrays:
             read_split = getattr(dataset, split)
             assert np.allclose(read_split.inputs, arrays["inputs"], atol=1e-6)
             assert np.array_equal(read_split.labels, arrays["labels"] == 1)
@@ -66,7 +66,7 @@ def test_arrays_are_read_unchanged(tmp_path: Path) -> None:
 
 def test_arrays_without_names_and_groups_are_features_in_numbered_rows(tmp_path: Path) -> None:
     """Labels are named label_0 and so on, ids are row numbers, and one row is the unit of privacy."""
-    dataset = reader(tmp_path).load()
+    dataset = reader_of_written_files(folder=tmp_path).load()
     assert (dataset.kind, dataset.label_names) == ("features", ("label_0", "label_1", "label_2"))
     assert dataset.published_ids.tolist() == [0, 1, 2, 3]
     assert dataset.privacy_unit == PrivacyUnit("one row")
@@ -75,27 +75,27 @@ def test_arrays_without_names_and_groups_are_features_in_numbered_rows(tmp_path:
 def folder_reader_of(files: Arrays) -> Arrays:
     """Writes each .npz file as a folder of .npy files, and returns the folders' reader."""
     return Arrays(
-        private=as_folder(split_path(files, split="private")),
-        public=as_folder(split_path(files, split="public")),
-        test=as_folder(split_path(files, split="test")),
+        private=folder_of_arrays(archive=split_path(files=files, split="private")),
+        public=folder_of_arrays(archive=split_path(files=files, split="public")),
+        test=folder_of_arrays(archive=split_path(files=files, split="test")),
     )
 
 
 def test_folders_of_npy_files_give_the_same_inputs_as_archives(tmp_path: Path) -> None:
     """Folders of .npy files give the private inputs of .npz files."""
-    files = reader(tmp_path)
+    files = reader_of_written_files(folder=tmp_path)
     inputs = files.load().private.inputs
-    assert np.array_equal(folder_reader_of(files).load().private.inputs, inputs)
+    assert np.array_equal(folder_reader_of(files=files).load().private.inputs, inputs)
 
 
 def test_public_records_may_lack_labels(tmp_path: Path) -> None:
     """Public files without the array `labels`, as folder and as archive, load without public labels."""
-    files = reader(tmp_path)
-    folder_reader = folder_reader_of(files)
+    files = reader_of_written_files(folder=tmp_path)
+    folder_reader = folder_reader_of(files=files)
     dataset = files.load()
     assert dataset.public_labeled
-    Path(split_path(folder_reader, split="public"), "labels.npy").unlink()
-    np.savez(split_path(files, split="public"), inputs=dataset.public.inputs)
+    Path(split_path(files=folder_reader, split="public"), "labels.npy").unlink()
+    np.savez(split_path(files=files, split="public"), inputs=dataset.public.inputs)
     assert not folder_reader.load().public_labeled
     assert not replace(files).load().public_labeled
 
@@ -127,8 +127,10 @@ def test_folder_of_npy_files_is_checked_like_an_archive(
 
     Without the check, the groups .5 and .7 would both become person 0.
     """
-    files = reader(tmp_path)
-    folder = as_folder(split_path(files, split="private"), changes={name: array})
+    files = reader_of_written_files(folder=tmp_path)
+    folder = folder_of_arrays(
+        archive=split_path(files=files, split="private"), changes={name: array}
+    )
     with refusal:
         replace(files, private=folder).load()
 
@@ -142,11 +144,11 @@ def test_label_names_groups_and_ids_are_read(tmp_path: Path) -> None:
         "groups": np.array([0, 0, 1, 1, 2, 2]),
         "label_names": np.array(["a", "b", "c"]),
     }
-    files = reader(tmp_path, private_changes=changes)
+    files = reader_of_written_files(folder=tmp_path, private_changes=changes)
     for place, split in enumerate(("public", "test"), start=1):
-        with np.load(split_path(files, split)) as arrays:
+        with np.load(split_path(files=files, split=split)) as arrays:
             np.savez(
-                split_path(files, split),
+                split_path(files=files, split=split),
                 **arrays,
                 groups=np.full(ROWS[split], 10 * place),
                 ids=100 * place + np.arange(ROWS[split]),
@@ -166,10 +168,10 @@ def test_label_names_groups_and_ids_are_read(tmp_path: Path) -> None:
 def test_bytes_of_images_stay_bytes(tmp_path: Path) -> None:
     """Inputs of unsigned bytes in four axes are pictures; their values are the bytes divided by 255."""
     levels = np.arange(6 * 3 * 4 * 4, dtype=np.uint8).reshape(6, 3, 4, 4)
-    files = reader(tmp_path, private_changes={"inputs": levels})
+    files = reader_of_written_files(folder=tmp_path, private_changes={"inputs": levels})
     for split in ("public", "test"):
         np.savez(
-            split_path(files, split),
+            split_path(files=files, split=split),
             inputs=levels[: ROWS[split]],
             labels=np.ones((ROWS[split], 3), np.int64),
         )
@@ -223,7 +225,7 @@ def test_invalid_arrays_are_refused_in_one_line(
 ) -> None:
     """One array of the private file is missing, or has a wrong shape, type or value. It is refused."""
     with refusal:
-        reader(tmp_path, private_changes=changes).load()
+        reader_of_written_files(folder=tmp_path, private_changes=changes).load()
 
 
 def test_refusal_names_missing_files(tmp_path: Path) -> None:
@@ -240,7 +242,13 @@ def test_labels_outside_of_the_mask_are_not_read(tmp_path: Path) -> None:
     """The array `known` becomes the mask; labels that are not known may hold any number, and are False."""
     labels = np.array([[1, 0, -1], [0, 1, 1], [1, -1, 0], [0, 0, 0], [1, 1, 1], [0, 1, 0]])
     known = labels >= 0
-    private = reader(tmp_path, {"labels": labels, "known": known.astype(np.uint8)}).load().private
+    private = (
+        reader_of_written_files(
+            folder=tmp_path, private_changes={"labels": labels, "known": known.astype(np.uint8)}
+        )
+        .load()
+        .private
+    )
     assert private.known is not None and np.array_equal(private.known, known)
     assert np.array_equal(private.labels, labels == 1)
 
@@ -255,4 +263,4 @@ def test_labels_outside_of_the_mask_are_not_read(tmp_path: Path) -> None:
 def test_a_mask_of_another_form_is_refused(tmp_path: Path, known: Any, refusal: Refusal) -> None:
     """A mask has the shape of the labels, and holds 0 and 1."""
     with refusal:
-        reader(tmp_path, {"known": known}).load()
+        reader_of_written_files(folder=tmp_path, private_changes={"known": known}).load()

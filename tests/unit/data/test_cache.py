@@ -37,7 +37,7 @@ ImageCache(Path(sys.argv[1])).fill(ROWS, STAMPS, decode, unwatched)
 """
 
 
-def images(rows: np.ndarray) -> np.ndarray:
+def synthetic_images(rows: np.ndarray) -> np.ndarray:
     """Returns the synthetic images of some rows, `[num_rows, 1, 2, 3]`."""
     return (rows[:, None, None, None] * 7 + np.arange(6).reshape(1, 2, 3)).astype(np.uint8)
 
@@ -53,7 +53,7 @@ class Decoder:
         if self.stop_at is not None and self.stop_at in rows:
             raise InvalidValue("image", self.stop_at, rule="a readable image")
         self.decoded.extend(rows.tolist())
-        return images(rows)
+        return synthetic_images(rows=rows)
 
 
 @dataclass
@@ -102,7 +102,7 @@ def test_images_are_decoded_once_and_memory_mapped(cache: ImageCache) -> None:
     first = cache.fill(ROWS, STAMPS, decode=decoder, stage=stage)
     again = cache.fill(ROWS, STAMPS, decode=decoder, stage=stage)
     assert announced == [("decoding", COUNT - 1024), COUNT - 1024]
-    assert first.tolist() == again.tolist() == images(ROWS).tolist()
+    assert first.tolist() == again.tolist() == synthetic_images(rows=ROWS).tolist()
     assert decoder.decoded == ROWS.tolist()
     assert isinstance(again, np.memmap)
     assert not again.flags.writeable
@@ -117,7 +117,7 @@ def test_only_needed_or_changed_images_are_decoded(cache: ImageCache) -> None:
     stamps[3] += 1
     mapped = cache.fill(np.array([3, 5, 1400]), stamps, decode=decoder, stage=unwatched)
     assert decoder.decoded == [3, 1400, 3, 5]
-    assert mapped[[3, 5, 1400]].tolist() == images(np.array([3, 5, 1400])).tolist()
+    assert mapped[[3, 5, 1400]].tolist() == synthetic_images(rows=np.array([3, 5, 1400])).tolist()
 
 
 @pytest.mark.process
@@ -163,7 +163,7 @@ def test_images_written_before_the_disk_was_full_are_kept(
     second_decoder = Decoder()
     assert (
         cache.fill(ROWS, STAMPS, decode=second_decoder, stage=unwatched).tolist()
-        == images(ROWS).tolist()
+        == synthetic_images(rows=ROWS).tolist()
     )
     assert second_decoder.decoded == list(range(512, COUNT))
 
@@ -179,7 +179,7 @@ def test_complete_cache_is_only_read(cache: ImageCache, monkeypatch: pytest.Monk
         patched.setattr(os, "open", None)
         assert (
             cache.fill(ROWS[5:], STAMPS, decode=Decoder(), stage=unwatched).tolist()
-            == images(ROWS).tolist()
+            == synthetic_images(rows=ROWS).tolist()
         )
     assert {path.name: path.stat().st_mtime_ns for path in cache.folder.iterdir()} == before
 
@@ -188,10 +188,12 @@ def test_complete_cache_is_only_read(cache: ImageCache, monkeypatch: pytest.Monk
 @pytest.mark.parametrize("left", [0, 1000])
 def test_truncated_cache_file_is_recomputed(cache: ImageCache, name: str, left: int) -> None:
     """A file of the cache is cut to 0 or 1,000 bytes. The next fill gives the same images."""
-    before = np.asarray(cache.fill(ROWS, STAMPS, decode=images, stage=unwatched)).copy()
+    before = np.asarray(cache.fill(ROWS, STAMPS, decode=synthetic_images, stage=unwatched)).copy()
     path = cache.folder / name
     path.write_bytes(path.read_bytes()[:left])
-    assert np.array_equal(cache.fill(ROWS, STAMPS, decode=images, stage=unwatched), before)
+    assert np.array_equal(
+        cache.fill(ROWS, STAMPS, decode=synthetic_images, stage=unwatched), before
+    )
 
 
 def test_an_unwritable_folder_is_refused(cache: ImageCache) -> None:
@@ -199,7 +201,7 @@ def test_an_unwritable_folder_is_refused(cache: ImageCache) -> None:
     cache.folder.with_name("file").write_text("")
     within_file = ImageCache(cache.folder.with_name("file") / "cache")
     with refused("data.cache", value=ANY, rule="folder that"):
-        within_file.fill(ROWS, STAMPS, images, unwatched)
+        within_file.fill(ROWS, STAMPS, synthetic_images, unwatched)
 
 
 def test_a_link_in_place_of_the_file_is_refused(cache: ImageCache) -> None:
@@ -208,5 +210,5 @@ def test_a_link_in_place_of_the_file_is_refused(cache: ImageCache) -> None:
     (cache.folder / "victim").write_text("mine")
     (cache.folder / "images.u8").symlink_to(cache.folder / "victim")
     with refused("data.cache", value=ANY, rule="a folder that"):
-        cache.fill(ROWS, STAMPS, decode=images, stage=unwatched)
+        cache.fill(ROWS, STAMPS, decode=synthetic_images, stage=unwatched)
     assert (cache.folder / "victim").read_text() == "mine"

@@ -38,7 +38,7 @@ def write_images(folder: Path) -> None:
     folder.mkdir(parents=True)
     for row in range(8):
         Image.fromarray(np.full((22, 18, 3), row * 30, np.uint8)).save(
-            folder / file_name(row), quality=95
+            folder / file_name(row=row), quality=95
         )
 
 
@@ -46,17 +46,17 @@ def write_images(folder: Path) -> None:
 def text_copy(tmp_path: Path) -> Path:
     """Returns a copy as the authors distribute it: text lists with runs of blanks between the values."""
     folder = tmp_path / "celeba"
-    write_images(folder / "img_align_celeba")
+    write_images(folder=folder / "img_align_celeba")
     rows = [
-        f"{file_name(row)} {' '.join(f'{1 if v else -1:2d}' for v in LABELS[row])}"
+        f"{file_name(row=row)} {' '.join(f'{1 if v else -1:2d}' for v in LABELS[row])}"
         for row in range(8)
     ]
     (folder / "list_attr_celeba.txt").write_text(
         "\n".join(["8", " ".join(NAMES) + " ", *rows]) + "\n"
     )
-    splits = [f"{file_name(row)} {split}" for row, split in enumerate(SPLIT_OF)]
+    splits = [f"{file_name(row=row)} {split}" for row, split in enumerate(SPLIT_OF)]
     (folder / "list_eval_partition.txt").write_text("\n".join(splits) + "\n")
-    people = [f"{file_name(row)} {person}" for row, person in enumerate(PERSON_OF)]
+    people = [f"{file_name(row=row)} {person}" for row, person in enumerate(PERSON_OF)]
     (folder / "identity_CelebA.txt").write_text("\n".join(people) + "\n")
     return folder
 
@@ -65,13 +65,14 @@ def text_copy(tmp_path: Path) -> Path:
 def csv_copy(tmp_path: Path) -> Path:
     """Returns a copy as it is often redistributed: CSV lists, Windows line ends, nested folders, no identities."""
     folder = tmp_path / "archive"
-    write_images(folder / "img_align_celeba" / "img_align_celeba")
+    write_images(folder=folder / "img_align_celeba" / "img_align_celeba")
     rows = [
-        ",".join([file_name(row), *("1" if v else "-1" for v in LABELS[row])]) for row in range(8)
+        ",".join([file_name(row=row), *("1" if v else "-1" for v in LABELS[row])])
+        for row in range(8)
     ]
     header = ",".join(["image_id", *NAMES])
     (folder / "list_attr_celeba.csv").write_text("\n".join([header, *rows]) + "\n", newline="\r\n")
-    splits = [f"{file_name(row)},{split}" for row, split in enumerate(SPLIT_OF)]
+    splits = [f"{file_name(row=row)},{split}" for row, split in enumerate(SPLIT_OF)]
     (folder / "list_eval_partition.csv").write_text(
         "\n".join(["image_id,partition", *splits]) + "\n"
     )

@@ -24,30 +24,30 @@ def _split(inputs: NDArray[np.float32], groups: Any = None, first: int = 0) -> S
     return Split(inputs, np.zeros((len(inputs), 1), np.bool_), record_ids=rows, group_ids=group_ids)
 
 
-def _lines(
+def _remarks(
     private: Any = PRIVATE, public: Any = PUBLIC, test: Any = TEST, groups: Any = None
 ) -> list[str]:
     """Returns the remarks on copies among three splits."""
     return list(
         remarks_on_copies(
-            _split(private, groups),
-            public_split=_split(public, first=1000),
-            test_split=_split(test, first=2000),
+            _split(inputs=private, groups=groups),
+            public_split=_split(inputs=public, first=1000),
+            test_split=_split(inputs=test, first=2000),
         )
     )
 
 
 def test_distinct_records_yield_no_remark() -> None:
     """Random records in three splits, or with a single public copy of a private one, yield no remark."""
-    assert _lines() == []
-    assert _lines(public=np.concatenate([PUBLIC, PRIVATE[:1]])) == []  # of one it cannot be known
+    assert _remarks() == []
+    assert _remarks(public=np.concatenate([PUBLIC, PRIVATE[:1]])) == []  # of one it cannot be known
 
 
 @pytest.mark.parametrize("count", [10, 60, 120])
 def test_public_records_that_are_private_ones_are_counted(count: int) -> None:
     """Some of 120 public records are private ones, in any order. One remark counts them."""
     public = np.concatenate([PRIVATE[:count], PUBLIC[count:]])[RNG.permutation(120)]
-    (line,) = _lines(public=public)
+    (line,) = _remarks(public=public)
     assert line.startswith(
         f"data.public: {count} of 120 records have the inputs of private ones: what is public is not"
     )
@@ -55,7 +55,7 @@ def test_public_records_that_are_private_ones_are_counted(count: int) -> None:
 
 def test_test_records_that_are_private_ones_are_counted() -> None:
     """All 60 test records are private ones. One remark counts them."""
-    (line,) = _lines(test=PRIVATE[50:110])
+    (line,) = _remarks(test=PRIVATE[50:110])
     assert line.startswith(
         "data.test: 60 of 60 records have the inputs of private ones: teachers learn from them"
     )
@@ -63,17 +63,17 @@ def test_test_records_that_are_private_ones_are_counted() -> None:
 
 def test_equal_private_records_in_two_groups_are_counted() -> None:
     """30 private records occur twice: a remark counts 60 if they are in two groups, and there is none if in one."""
-    (line,) = _lines(private=np.concatenate([PRIVATE, PRIVATE[:30]]))
+    (line,) = _remarks(private=np.concatenate([PRIVATE, PRIVATE[:30]]))
     assert line.startswith(
         "data.private: 60 of 230 records have the inputs of another one, which is protected apart"
     )
     groups = [*range(200), *range(30)]
-    assert _lines(private=np.concatenate([PRIVATE, PRIVATE[:30]]), groups=groups) == []
+    assert _remarks(private=np.concatenate([PRIVATE, PRIVATE[:30]]), groups=groups) == []
 
 
 def test_repeated_and_public_private_records_yield_two_remarks() -> None:
     """Private records occur twice, and are public too. There are two remarks."""
-    lines = _lines(private=np.concatenate([PRIVATE, PRIVATE]), public=PRIVATE[:120])
+    lines = _remarks(private=np.concatenate([PRIVATE, PRIVATE]), public=PRIVATE[:120])
     assert [line[:12] for line in lines] == ["data.public:", "data.private"]
 
 
@@ -86,10 +86,13 @@ def test_agreement_by_chance_yields_no_remark() -> None:
     private, public, test = (
         rng.integers(0, 5, size=(count, 2)).astype(np.float32) for count in (2000, 300, 100)
     )
-    assert _split(public).inputs.shape == (300, 2)
-    assert Inputs.from_split(_split(public)).count_in(Inputs.from_split(_split(private))) == 300
-    assert _lines(private, public, test) == []
-    assert len(_lines(public, public, test)) == 1  # the same as a whole
+    assert _split(inputs=public).inputs.shape == (300, 2)
+    assert (
+        Inputs.from_split(_split(inputs=public)).count_in(Inputs.from_split(_split(inputs=private)))
+        == 300
+    )
+    assert _remarks(private=private, public=public, test=test) == []
+    assert len(_remarks(private=public, public=public, test=test)) == 1  # the same as a whole
 
 
 @pytest.mark.parametrize("count", [20, 1])
@@ -197,4 +200,6 @@ def test_neighboring_whole_numbers_are_not_copies(tmp_path: Path) -> None:
         )
         for place, split in enumerate(("private", "public", "test"))
     }
-    assert not any("have the inputs" in line for line in _tables(tmp_path, inputs=numbers).notes)
+    assert not any(
+        "have the inputs" in line for line in _tables(folder=tmp_path, inputs=numbers).notes
+    )

@@ -14,7 +14,7 @@ from pate.data import Dataset, Pixels, Split
 from tests.refusals import Refusal, refused
 
 
-def split(
+def split_of_zeros(
     ids: Any, group_ids: Any = None, *, input_shape: tuple[int, ...] = (3,), num_labels: int = 2
 ) -> Split:
     """Returns a split of zeros whose records have the ids `ids` and inputs of the shape `input_shape`."""
@@ -32,17 +32,17 @@ TOY = Dataset(
     real=False,
     kind="features",
     label_names=("round", "red"),
-    private=split([0, 1, 2]),
-    public=split([3, 4]),
-    test=split([5]),
+    private=split_of_zeros(ids=[0, 1, 2]),
+    public=split_of_zeros(ids=[3, 4]),
+    test=split_of_zeros(ids=[5]),
 )
 
 
 def test_take_keeps_the_columns_of_a_row_together() -> None:
     """`take` selects rows of a split by indices or a slice, with their ids and groups."""
-    rows = split([10, 11, 12], group_ids=[7, 8, 9]).take(np.array([2, 0]))
+    rows = split_of_zeros(ids=[10, 11, 12], group_ids=[7, 8, 9]).take(np.array([2, 0]))
     assert (rows.record_ids.tolist(), rows.group_ids.tolist()) == ([12, 10], [9, 7])
-    assert len(split([10, 11, 12]).take(slice(1))) == 1
+    assert len(split_of_zeros(ids=[10, 11, 12]).take(slice(1))) == 1
 
 
 def test_a_public_pool_without_any_label_counts_as_unlabeled() -> None:
@@ -52,7 +52,7 @@ def test_a_public_pool_without_any_label_counts_as_unlabeled() -> None:
     """
     assert not TOY.public_labeled
     labels = np.array([[False, False], [False, True]])
-    labeled = replace(split([3, 4]), labels=labels)
+    labeled = replace(split_of_zeros(ids=[3, 4]), labels=labels)
     assert replace(TOY, public=labeled, public_labeled=True).public_labeled
 
 
@@ -60,28 +60,28 @@ def test_a_public_pool_without_any_label_counts_as_unlabeled() -> None:
     ("change", "refusal"),
     [
         (
-            partial(replace, test=split([2], group_ids=[9])),
+            partial(replace, test=split_of_zeros(ids=[2], group_ids=[9])),
             refused("record_ids", rule="record in"),
         ),
         (
-            partial(replace, test=split([5], group_ids=[4])),
+            partial(replace, test=split_of_zeros(ids=[5], group_ids=[4])),
             refused("group_ids", rule="group in one split, found 1 in public"),
         ),
         (
-            partial(replace, public=split([3, 3])),
+            partial(replace, public=split_of_zeros(ids=[3, 3])),
             refused("public.record_ids", rule="record once"),
         ),
         (partial(replace, kind="sounds"), refused("kind", value="sounds")),
         (partial(replace, label_names=("red", "red")), refused("label_names", value="red, twice")),
         (partial(replace, label_names=("red",)), refused("private.labels.shape[1]", value=2)),
-        (partial(replace, test=split([])), refused("len(test)", value=0)),
+        (partial(replace, test=split_of_zeros(ids=[])), refused("len(test)", value=0)),
         (partial(replace, kind="images"), refused("private.inputs.ndim", value=2)),
         (
-            partial(replace, test=split([5], input_shape=(4,))),
+            partial(replace, test=split_of_zeros(ids=[5], input_shape=(4,))),
             refused("test.inputs.shape[1:]", value=(4,)),
         ),
         (
-            partial(replace, public=split([3], num_labels=3)),
+            partial(replace, public=split_of_zeros(ids=[3], num_labels=3)),
             refused("public.labels.shape[1]", value=3),
         ),
     ],
@@ -117,7 +117,7 @@ def test_arrays_of_wrong_type_or_length_are_refused(
 ) -> None:
     """A split refuses an array whose type, length or number of axes is wrong; the refusal names the array."""
     with refusal:
-        change(split([0, 1, 2]))
+        change(split_of_zeros(ids=[0, 1, 2]))
 
 
 def random_split(ids: Any, seed: int = 0) -> Split:
@@ -142,8 +142,8 @@ def test_private_digest_ignores_order_and_other_splits() -> None:
         private=private,
         name="other",
         label_names=("a", "b"),
-        public=split([80, 90]),
-        test=split([99]),
+        public=split_of_zeros(ids=[80, 90]),
+        test=split_of_zeros(ids=[99]),
     )
     assert digest == other.private_digest()
 
@@ -176,9 +176,9 @@ def pixel_dataset(levels: np.ndarray) -> Dataset:
         real=False,
         kind="images",
         label_names=("round",),
-        private=pixel_split(levels, rows=np.array([0, 1, 2])),
-        public=pixel_split(levels, rows=np.array([3])),
-        test=pixel_split(levels, rows=np.array([4])),
+        private=pixel_split(levels=levels, rows=np.array([0, 1, 2])),
+        public=pixel_split(levels=levels, rows=np.array([3])),
+        test=pixel_split(levels=levels, rows=np.array([4])),
     )
 
 
@@ -211,15 +211,15 @@ def test_split_of_pixels_equals_split_of_an_array() -> None:
 
     Levels of another type or with other axes are refused.
     """
-    row = pixel_split(LEVELS, rows=ROWS).take(np.array([1]))
+    row = pixel_split(levels=LEVELS, rows=ROWS).take(np.array([1]))
     assert isinstance(row.inputs, np.ndarray)
     assert row.inputs.tolist() == (LEVELS[:1] / np.float32(255)).tolist()
-    first = pixel_dataset(LEVELS)
+    first = pixel_dataset(levels=LEVELS)
     other = LEVELS.copy()
     assert first.input_shape == (3, 2, 2)
-    assert first.digest() == pixel_dataset(other).digest()
+    assert first.digest() == pixel_dataset(levels=other).digest()
     other[3, 0, 0, 0] += 1
-    assert first.digest() != pixel_dataset(other).digest()
+    assert first.digest() != pixel_dataset(levels=other).digest()
     with refused("levels.dtype", value="float64", rule="uint8"):
         Pixels(levels=LEVELS / 1.0, rows=ROWS)
     with refused("levels.ndim", value=3):
@@ -231,7 +231,7 @@ GAPS = np.array([[True, False], [False, True], [True, True]])
 
 def test_a_mask_stays_with_its_rows_and_changes_no_digest_where_all_is_known() -> None:
     """`take` takes the mask along; a mask without gaps has the digests of no mask, one with gaps others."""
-    rows = split([0, 1, 2])
+    rows = split_of_zeros(ids=[0, 1, 2])
     masked = replace(rows, known=GAPS)
     taken = masked.take(np.array([2, 0])).known
     assert taken is not None and taken.tolist() == GAPS[[2, 0]].tolist()
@@ -245,7 +245,7 @@ def test_a_mask_stays_with_its_rows_and_changes_no_digest_where_all_is_known() -
 
 def test_label_shares_are_those_of_known_labels() -> None:
     """The share of a label is over the records for which it is known, and 0 if there are none."""
-    rows = replace(split([0, 1, 2]), labels=GAPS & [[True, False]])
+    rows = replace(split_of_zeros(ids=[0, 1, 2]), labels=GAPS & [[True, False]])
     assert rows.label_shares.tolist() == [2 / 3, 0.0]
     assert replace(rows, known=GAPS).label_shares.tolist() == [1.0, 0.0]
 
@@ -262,11 +262,11 @@ def test_label_shares_are_those_of_known_labels() -> None:
 def test_masks_that_do_not_fit_are_refused(labels: Any, known: Any, refusal: Refusal) -> None:
     """A mask of another type or shape, and a label that is True although unknown, are refused."""
     with refusal:
-        replace(split([0, 1, 2]), labels=labels, known=known)
+        replace(split_of_zeros(ids=[0, 1, 2]), labels=labels, known=known)
 
 
 def test_a_test_split_without_any_known_label_is_refused() -> None:
     """Nothing could be measured by it, which the data set says before anything is spent."""
-    nothing = replace(split([5]), known=np.zeros((1, 2), np.bool_))
+    nothing = replace(split_of_zeros(ids=[5]), known=np.zeros((1, 2), np.bool_))
     with refused("test.known", value=0):
         replace(TOY, test=nothing)

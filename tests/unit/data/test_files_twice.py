@@ -28,10 +28,10 @@ def _write_arrays(path: Path) -> None:
 def test_same_npz_file_in_two_splits_is_refused(tmp_path: Path) -> None:
     """The public split names the private .npz file under another name. It is refused."""
     for split in ("private", "public", "test"):
-        _write_arrays(tmp_path / f"{split}.npz")
+        _write_arrays(path=tmp_path / f"{split}.npz")
     files = {split: str(tmp_path / f"{split}.npz") for split in ("private", "public", "test")}
     assert len(Arrays(**files).load().private) == 4
-    for name in _other_names(tmp_path, name="private.npz"):
+    for name in _other_names(folder=tmp_path, name="private.npz"):
         with refused("data.public", value=ANY, rule="another file"):
             Arrays(**{**files, "public": str(tmp_path / name)}).load()
 
@@ -43,7 +43,7 @@ def test_same_npy_folder_in_two_splits_is_refused(tmp_path: Path) -> None:
         np.save(tmp_path / split / "labels.npy", np.eye(4, dtype=int))
     np.save(tmp_path / "private" / "inputs.npy", np.eye(4))
     os.link(tmp_path / "private" / "inputs.npy", tmp_path / "public" / "inputs.npy")
-    _write_arrays(tmp_path / "test.npz")
+    _write_arrays(path=tmp_path / "test.npz")
     with refused("data.public", value=ANY, rule="another file"):
         Arrays(
             private=str(tmp_path / "private"),
@@ -59,6 +59,6 @@ def test_same_table_in_two_splits_is_refused(tmp_path: Path) -> None:
         (tmp_path / f"{split}.csv").write_text(f"age,flu\n1,0\n2,1\n{len(split)},1\n")
     files = {split: str(tmp_path / f"{split}.csv") for split in ("private", "public", "test")}
     assert len(Table(**files, labels=("flu",)).load().private) == 3
-    for name in _other_names(tmp_path, name="private.csv"):
+    for name in _other_names(folder=tmp_path, name="private.csv"):
         with refused("data.test", value=ANY, rule="another file"):
             Table(**{**files, "test": str(tmp_path / name)}, labels=("flu",)).load()

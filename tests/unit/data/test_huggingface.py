@@ -22,7 +22,7 @@ pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")
 SIZES = {"train": 12, "unlabeled": 8, "test": 4}
 
 
-def saved(folder: Path, columns: dict[str, Any], features: Any = None) -> str:
+def saved_data_set(folder: Path, columns: dict[str, Any], features: Any = None) -> str:
     """Saves a data set whose splits are consecutive rows of the columns, and returns its folder."""
     ends = np.cumsum([0, *SIZES.values()])
     parts = {
@@ -38,7 +38,7 @@ def saved(folder: Path, columns: dict[str, Any], features: Any = None) -> str:
 def reader(
     path: str, inputs: Sequence[str], labels: Sequence[str], group: str | None = None
 ) -> HuggingFace:
-    """Returns a reader of these columns in a data set that `saved` has saved."""
+    """Returns a reader of these columns in a data set that `saved_data_set` has saved."""
     return HuggingFace(
         path=path,
         private="train",
@@ -52,11 +52,13 @@ def reader(
 AGES = [float(number) for number in range(24)]
 
 
-def tagged(folder: Path, feature: Any, tags: list[Any]) -> HuggingFace:
+def reader_of_label_lists(folder: Path, feature: Any, tags: list[Any]) -> HuggingFace:
     """Saves ages and lists of labels, and returns their reader."""
     features = datasets.Features({"age": datasets.Value("float64"), "tags": feature})
-    path = saved(folder / "saved", columns={"age": AGES, "tags": tags}, features=features)
-    return reader(path, inputs=["age"], labels=["tags"])
+    path = saved_data_set(
+        folder=folder / "saved", columns={"age": AGES, "tags": tags}, features=features
+    )
+    return reader(path=path, inputs=["age"], labels=["tags"])
 
 
 def cells() -> dict[str, Any]:
@@ -78,9 +80,11 @@ def test_columns_are_encoded_as_in_a_table(tmp_path: Path) -> None:
     Loading writes no file. Public labels may be missing.
     """
     columns = cells()
-    path = saved(tmp_path / "saved", columns)
+    path = saved_data_set(folder=tmp_path / "saved", columns=columns)
     before = sorted(each.relative_to(tmp_path) for each in tmp_path.rglob("*"))
-    dataset = reader(path, inputs=["age", "sex"], labels=["flu", "cough"], group="person").load()
+    dataset = reader(
+        path=path, inputs=["age", "sex"], labels=["flu", "cough"], group="person"
+    ).load()
     assert dataset.label_names == ("flu", "cough")
     assert isinstance(dataset.preprocessing, TableSchema)
     assert dataset.preprocessing.feature_names == ("age", "sex=F", "sex=M", "sex=other")
@@ -99,7 +103,9 @@ def test_columns_are_encoded_as_in_a_table(tmp_path: Path) -> None:
     assert sorted(each.relative_to(tmp_path) for each in tmp_path.rglob("*")) == before
     columns["flu"] = [None if 12 <= place < 20 else bit for place, bit in enumerate(columns["flu"])]
     unlabeled = reader(
-        saved(tmp_path / "other", columns), inputs=["age", "sex"], labels=["flu"]
+        path=saved_data_set(folder=tmp_path / "other", columns=columns),
+        inputs=["age", "sex"],
+        labels=["flu"],
     ).load()
     assert (dataset.public_labeled, unlabeled.public_labeled) == (True, False)
     assert unlabeled.privacy_unit == PrivacyUnit("one row")
@@ -113,10 +119,12 @@ def test_lists_of_numbers_and_lists_of_classes_are_read(tmp_path: Path) -> None:
     features = datasets.Features(
         {"vector": datasets.List(datasets.Value("float32")), "tags": datasets.List(names)}
     )
-    path = saved(
-        tmp_path / "saved", columns={"vector": vectors.tolist(), "tags": tags}, features=features
+    path = saved_data_set(
+        folder=tmp_path / "saved",
+        columns={"vector": vectors.tolist(), "tags": tags},
+        features=features,
     )
-    dataset = reader(path, inputs=["vector"], labels=["tags"]).load()
+    dataset = reader(path=path, inputs=["vector"], labels=["tags"]).load()
     assert dataset.label_names == ("cat", "dog", "tree")
     assert np.allclose(dataset.private.inputs, vectors[:12])
     assert dataset.private.labels.tolist() == [
@@ -133,8 +141,8 @@ def test_picture_columns_are_read(tmp_path: Path) -> None:
     image = pytest.importorskip("PIL.Image")
     features = datasets.Features({"picture": datasets.Image(), "flu": datasets.Value("int8")})
     columns = {"picture": [image.fromarray(each) for each in levels], "flu": cells()["flu"]}
-    path = saved(tmp_path / "saved", columns, features)
-    pictures_reader = reader(path, inputs=["picture"], labels=["flu"])
+    path = saved_data_set(folder=tmp_path / "saved", columns=columns, features=features)
+    pictures_reader = reader(path=path, inputs=["picture"], labels=["flu"])
     dataset = replace(pictures_reader, image_size=8).load()
     assert dataset.kind == "images"
     assert dataset.preprocessing == ImageForm(channels=3, height=8, width=8)
@@ -183,9 +191,9 @@ def test_invalid_data_set_is_refused_in_one_line(
     monkeypatch.setattr(
         datasets, "load_dataset", lambda *_: (_ for _ in ()).throw(FileNotFoundError("no"))
     )
-    path = saved(tmp_path / "saved", columns=cells())
+    path = saved_data_set(folder=tmp_path / "saved", columns=cells())
     with refusal:
-        change(reader(path, inputs=["age", "sex"], labels=["flu"])).load()
+        change(reader(path=path, inputs=["age", "sex"], labels=["flu"])).load()
 
 
 PLACES = {5: 6, 15: 4, 22: 3}  # private, public, test: the row of the split
@@ -211,7 +219,9 @@ def test_lists_of_bits_are_checked_like_label_columns(
     rows[place] = wrong
     line = f"tags_[01]: expected 0 or 1 in a label's column, 1 of .* row {PLACES[place]} is the"
     with pytest.raises(InvalidValue, match=line):
-        tagged(tmp_path, feature=datasets.List(datasets.Value(kind), length=3), tags=rows).load()
+        reader_of_label_lists(
+            folder=tmp_path, feature=datasets.List(datasets.Value(kind), length=3), tags=rows
+        ).load()
 
 
 @pytest.mark.parametrize(
@@ -221,7 +231,9 @@ def test_lists_of_bits_are_checked_like_label_columns(
 def test_lists_of_bits_equal_label_columns(kind: str, no: Any, yes: Any, tmp_path: Path) -> None:
     """Lists of two bits, in each type, give two labels."""
     feature = datasets.List(datasets.Value(kind), length=2)
-    dataset = tagged(tmp_path, feature, tags=[[no, yes], [yes, no]] * 12).load()
+    dataset = reader_of_label_lists(
+        folder=tmp_path, feature=feature, tags=[[no, yes], [yes, no]] * 12
+    ).load()
     assert dataset.label_names == ("tags_0", "tags_1")
     assert dataset.private.labels.tolist() == [[False, True], [True, False]] * 6
 
@@ -236,7 +248,7 @@ def test_unknown_class_in_a_list_is_refused(wrong: Any, place: int, tmp_path: Pa
     with pytest.raises(
         InvalidValue, match=r"cat: expected 0 or 1 in a label's column, 1 of .* rows hold something"
     ):
-        tagged(tmp_path, feature, tags).load()
+        reader_of_label_lists(folder=tmp_path, feature=feature, tags=tags).load()
 
 
 @pytest.mark.parametrize(
@@ -247,7 +259,7 @@ def test_missing_bits_of_a_list_are_unknown_labels(kind: str, gap: Any, tmp_path
     no, yes = ("0", "1") if kind == "string" else (0, 1)
     tags: list[Any] = [[gap, yes], None, *[[no, yes], [yes, no]] * 11]
     feature = datasets.List(datasets.Value(kind), length=2)
-    private = tagged(tmp_path, feature, tags).load().private
+    private = reader_of_label_lists(folder=tmp_path, feature=feature, tags=tags).load().private
     assert private.known is not None
     assert private.known[:3].tolist() == [[False, True], [False, False], [True, True]]
     assert private.labels[:3].tolist() == [[False, True], [False, False], [False, True]]
@@ -258,7 +270,7 @@ def test_missing_list_of_classes_makes_all_labels_unknown(tmp_path: Path) -> Non
     """The first list of classes is missing, and the second is empty."""
     tags: list[Any] = [None, [], *[[0], [1]] * 11]
     feature = datasets.List(datasets.ClassLabel(names=["cat", "dog"]))
-    private = tagged(tmp_path, feature, tags).load().private
+    private = reader_of_label_lists(folder=tmp_path, feature=feature, tags=tags).load().private
     assert private.known is not None
     assert private.known[:2].tolist() == [[False, False], [True, True]]
     assert not private.labels[:2].any()
@@ -279,8 +291,8 @@ def test_uncertain_bit_follows_the_setting(
     if as_list:
         flu = datasets.List(datasets.Value("int64"), length=1)
         features = datasets.Features({"age": datasets.Value("float64"), "flu": flu})
-    path = saved(tmp_path / "saved", columns, features)
-    data_set = reader(path, inputs=["age"], labels=["flu"])
+    path = saved_data_set(folder=tmp_path / "saved", columns=columns, features=features)
+    data_set = reader(path=path, inputs=["age"], labels=["flu"])
     with refused("data.private.flu_0" if as_list else "data.private.flu"):
         data_set.load()
     dataset = replace(data_set, uncertain=uncertain).load()
@@ -302,9 +314,9 @@ def test_ambiguous_dates_need_the_order_setting(tmp_path: Path) -> None:
     days = [f"0{1 + row % 9}.03.2024" for row in range(24)]
     days[14] = "31.12.9999"
     bits = [0, 1] * 12
-    plain = saved(tmp_path / "plain", columns={"seen": days, "flu": bits})
+    plain = saved_data_set(folder=tmp_path / "plain", columns={"seen": days, "flu": bits})
     dataset = reader(
-        plain, inputs=["seen"], labels=["flu"]
+        path=plain, inputs=["seen"], labels=["flu"]
     ).load()  # the last day of a year says the order
     assert isinstance(dataset.preprocessing, TableSchema)
     assert dataset.preprocessing.feature_names == ("seen", "seen=missing")
@@ -314,7 +326,7 @@ def test_ambiguous_dates_need_the_order_setting(tmp_path: Path) -> None:
     assert remark in dataset.notes
     days[14] = days[15]
     unclear = reader(
-        saved(tmp_path / "unclear", columns={"seen": days, "flu": bits}),
+        path=saved_data_set(folder=tmp_path / "unclear", columns={"seen": days, "flu": bits}),
         inputs=["seen"],
         labels=["flu"],
     )

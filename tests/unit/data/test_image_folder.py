@@ -50,7 +50,7 @@ def reader(folder: Path) -> ImageFolder:
 
 def test_pictures_are_read_with_their_labels(folder: Path) -> None:
     """A folder of five pictures gives inputs, labels, groups, ids and owners of its table."""
-    dataset = reader(folder).load()
+    dataset = reader(folder=folder).load()
     assert (dataset.kind, dataset.label_names) == ("images", ("smiles", "hat"))
     assert dataset.private.inputs.shape == (2, 3, 8, 8)
     assert np.allclose(dataset.private.inputs[:][0], 0)
@@ -68,7 +68,9 @@ def test_pictures_are_read_with_their_labels(folder: Path) -> None:
         words="one value of the column person, with all its pictures", columns=("person",)
     )
     assert dataset.privacy_unit == unit
-    assert replace(reader(folder), group=None).load().privacy_unit == PrivacyUnit("one picture")
+    assert replace(reader(folder=folder), group=None).load().privacy_unit == PrivacyUnit(
+        "one picture"
+    )
     for name, levels in zip(dataset.published_ids, dataset.public.inputs[:], strict=True):
         assert np.allclose(levels, {"d.png": 80, "e.png": 120}[name] / 255)
 
@@ -81,8 +83,8 @@ def test_labels_of_pictures_may_have_gaps(folder: Path, uncertain: str) -> None:
     rows[1] = "b/c.jpg,private,p1,,skipped"
     (folder / "labels.csv").write_text("\n".join([HEAD, *rows]))
     with refused("data.table.smiles", rule="data.uncertain=missing"):
-        replace(reader(folder), missing=("skipped",)).load()
-    dataset = replace(reader(folder), missing=("skipped",), uncertain=uncertain).load()
+        replace(reader(folder=folder), missing=("skipped",)).load()
+    dataset = replace(reader(folder=folder), missing=("skipped",), uncertain=uncertain).load()
     assert dataset.private.known is not None
     is_known = uncertain != "missing"
     assert dataset.private.known.tolist() == [[is_known, True], [False, False]]
@@ -96,7 +98,7 @@ def test_image_form_treats_files_and_images_alike(folder: Path) -> None:
 
     `crop` and `stretch` differ on a wide picture.
     """
-    dataset = replace(reader(folder), channels=1).load()
+    dataset = replace(reader(folder=folder), channels=1).load()
     form = dataset.preprocessing
     assert form is not None
     files = [folder / name for name in dataset.published_ids]
@@ -194,7 +196,7 @@ def test_invalid_folder_is_refused_in_one_line(
     Image.new("L", (4, 4)).save(folder / "g.png")
     (folder / "labels.csv").write_text("\n".join([HEAD, *ROWS, *([row] if row else [])]))
     with refusal:
-        change(reader(folder)).load()
+        change(reader(folder=folder)).load()
 
 
 def test_what_is_no_picture_is_refused(folder: Path) -> None:
@@ -227,18 +229,18 @@ def write_links(folder: Path) -> list[str]:
 )
 def test_same_picture_under_two_names_is_refused(folder: Path, row: str) -> None:
     """A picture has a second row under another name or link, in any split. It is refused."""
-    for name in write_links(folder):
+    for name in write_links(folder=folder):
         (folder / "labels.csv").write_text("\n".join([HEAD, *ROWS, f"{name},{row}"]))
         with refused("data.table.file", value="a picture twice"):
-            reader(folder).load()
+            reader(folder=folder).load()
 
 
 @pytest.mark.slow
 def test_renamed_picture_keeps_an_owner_id(folder: Path) -> None:
     """A private picture is named by a link or another path. At least one of its owner ids stays, by its bytes."""
-    usual = reader(folder).load().owners["id"]
-    for name in write_links(folder):
+    usual = reader(folder=folder).load().owners["id"]
+    for name in write_links(folder=folder):
         (folder / "labels.csv").write_text(
             "\n".join([HEAD, ROWS[0].replace("a.png", name), *ROWS[2:]])
         )
-        assert len(usual & reader(folder).load().owners["id"]) >= 1, name
+        assert len(usual & reader(folder=folder).load().owners["id"]) >= 1, name

@@ -33,15 +33,21 @@ def _split_of(person: int) -> str:
     return ("private", "public", "private", "private", "test", "public")[person % 6]
 
 
-def _people(times: int) -> list[int]:
+def _people(num_records_of_person: int) -> list[int]:
     """Returns the person of each record, with the records of all splits mixed."""
-    counts = [times if person == PRIVATE_PERSON else 1 for person in range(NUM_PEOPLE)]
+    counts = [
+        num_records_of_person if person == PRIVATE_PERSON else 1 for person in range(NUM_PEOPLE)
+    ]
     return [person for person in range(NUM_PEOPLE) for _ in range(counts[person])]
 
 
-def _people_of(split: str, times: int) -> list[int]:
+def _people_of(split: str, num_records_of_person: int) -> list[int]:
     """Returns the person of each record in a split."""
-    return [person for person in _people(times) if _split_of(person) == split]
+    return [
+        person
+        for person in _people(num_records_of_person=num_records_of_person)
+        if _split_of(person=person) == split
+    ]
 
 
 def _cells(person: int) -> str:
@@ -53,43 +59,48 @@ def _write_table(path: Path, people: list[int]) -> str:
     """Writes a CSV file with one row for each listed person, and returns its path."""
     lines = [
         "split,person,age,ward,flu,cough",
-        *(f"{_split_of(person)},{_cells(person)}" for person in people),
+        *(f"{_split_of(person=person)},{_cells(person=person)}" for person in people),
     ]
     path.write_text("\n".join(lines) + "\n")
     return str(path)
 
 
-def _one_table(folder: Path, times: int) -> Dataset:
+def _one_table(folder: Path, num_records_of_person: int) -> Dataset:
     """Loads the people from one table with a split column."""
-    path = _write_table(folder / "all.csv", people=_people(times))
+    path = _write_table(
+        path=folder / "all.csv", people=_people(num_records_of_person=num_records_of_person)
+    )
     return Table(path=path, split="split", labels=("flu", "cough"), group="person").load()
 
 
-def _three_tables(folder: Path, times: int) -> Dataset:
+def _three_tables(folder: Path, num_records_of_person: int) -> Dataset:
     """Loads the people from one table for each split."""
     files: dict[str, Any] = {}
     for split in ("private", "public", "test"):
-        files[split] = _write_table(folder / f"{split}.csv", people=_people_of(split, times))
+        files[split] = _write_table(
+            path=folder / f"{split}.csv",
+            people=_people_of(split=split, num_records_of_person=num_records_of_person),
+        )
     return Table(**files, labels=("flu", "cough"), group="person", drop=("split",)).load()
 
 
-def _arrays(folder: Path, times: int) -> Dataset:
+def _arrays(folder: Path, num_records_of_person: int) -> Dataset:
     """Loads the people from three .npz files."""
     files: dict[str, Any] = {}
     for split in ("private", "public", "test"):
-        people = np.array(_people_of(split, times))
+        people = np.array(_people_of(split=split, num_records_of_person=num_records_of_person))
         bits = np.stack([people % 2, people // 6], axis=1)
         np.savez(folder / f"{split}.npz", inputs=people[:, None] / 9, labels=bits, groups=people)
         files[split] = str(folder / f"{split}.npz")
     return Arrays(**files).load()
 
 
-def _hugging_face(folder: Path, times: int) -> Dataset:
+def _hugging_face(folder: Path, num_records_of_person: int) -> Dataset:
     """Loads the people from a saved data set of Hugging Face's library."""
     datasets = pytest.importorskip("datasets")
     parts = {}
     for split in ("private", "public", "test"):
-        people = np.array(_people_of(split, times))
+        people = np.array(_people_of(split=split, num_records_of_person=num_records_of_person))
         columns = {"age": people * 1.5, "flu": people % 2, "person": people}
         parts[split] = datasets.Dataset.from_dict(
             {name: cells.tolist() for name, cells in columns.items()}
@@ -100,23 +111,30 @@ def _hugging_face(folder: Path, times: int) -> Dataset:
     ).load()
 
 
-def _write_pictures(folder: Path, times: int, ending: str) -> list[str]:
-    """Writes a picture for each record under the person's name. Pictures of other persons do not depend on `times`."""
+def _write_pictures(folder: Path, num_records_of_person: int, ending: str) -> list[str]:
+    """Writes a picture for each record under the person's name.
+
+    Pictures of other persons do not depend on `num_records_of_person`.
+    """
     folder.mkdir()
     names = []
-    for person in dict.fromkeys(_people(times)):
-        for number in range(_people(times).count(person)):
+    for person in dict.fromkeys(_people(num_records_of_person=num_records_of_person)):
+        for number in range(_people(num_records_of_person=num_records_of_person).count(person)):
             names.append(f"{person}-{number}{ending}")
             Image.fromarray(np.full((8, 8, 3), 20 * person, np.uint8)).save(folder / names[-1])
     return names
 
 
-def _image_folder(folder: Path, times: int) -> Dataset:
+def _image_folder(folder: Path, num_records_of_person: int) -> Dataset:
     """Loads the people from a folder of pictures and a table of labels."""
-    names = _write_pictures(folder=folder / "pictures", times=times, ending=".png")
+    names = _write_pictures(
+        folder=folder / "pictures", num_records_of_person=num_records_of_person, ending=".png"
+    )
     rows = [
-        f"{name},{_split_of(person)},{_cells(person)}"
-        for name, person in zip(names, _people(times), strict=True)
+        f"{name},{_split_of(person=person)},{_cells(person=person)}"
+        for name, person in zip(
+            names, _people(num_records_of_person=num_records_of_person), strict=True
+        )
     ]
     (folder / "labels.csv").write_text(
         "\n".join(["file,split,person,age,ward,flu,cough", *rows]) + "\n"
@@ -130,16 +148,21 @@ def _image_folder(folder: Path, times: int) -> Dataset:
     ).load()
 
 
-def _celeba(folder: Path, times: int) -> Dataset:
+def _celeba(folder: Path, num_records_of_person: int) -> Dataset:
     """Loads the people from a folder in CelebA's layout."""
-    names = _write_pictures(folder=folder / "img_align_celeba", times=times, ending=".jpg")
+    names = _write_pictures(
+        folder=folder / "img_align_celeba",
+        num_records_of_person=num_records_of_person,
+        ending=".jpg",
+    )
     codes = {"private": 0, "public": 1, "test": 2}
-    people = _people(times)
+    people = _people(num_records_of_person=num_records_of_person)
     attributes = [
         f"{name} {2 * (person % 2) - 1}" for name, person in zip(names, people, strict=True)
     ]
     splits = [
-        f"{name} {codes[_split_of(person)]}" for name, person in zip(names, people, strict=True)
+        f"{name} {codes[_split_of(person=person)]}"
+        for name, person in zip(names, people, strict=True)
     ]
     identities = [f"{name} {person}" for name, person in zip(names, people, strict=True)]
     (folder / "list_attr_celeba.txt").write_text(
@@ -150,7 +173,7 @@ def _celeba(folder: Path, times: int) -> Dataset:
     return CelebA(root=folder, image_size=8, partition_by_identity=True).load()
 
 
-def _require_equal(some: Dataset, others: Dataset) -> None:
+def _require_equal_publications(some: Dataset, others: Dataset) -> None:
     """Checks that two data sets publish the same ids, labels, inputs and preprocessing of public records."""
     assert some.published_ids.dtype == others.published_ids.dtype
     assert some.published_ids.tobytes() == others.published_ids.tobytes()
@@ -163,12 +186,12 @@ def _require_equal(some: Dataset, others: Dataset) -> None:
 
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
-@pytest.mark.parametrize("times", NEIGHBORS)
+@pytest.mark.parametrize("num_records_of_person", NEIGHBORS)
 @pytest.mark.parametrize(
     "load", [_one_table, _three_tables, _arrays, _hugging_face, _image_folder, _celeba]
 )
 def test_published_ids_do_not_depend_on_private_records(
-    tmp_path: Path, load: Load, times: int
+    tmp_path: Path, load: Load, num_records_of_person: int
 ) -> None:
     """One private person has 8 records, or none, in place of one.
 
@@ -177,9 +200,9 @@ def test_published_ids_do_not_depend_on_private_records(
     (tmp_path / "one").mkdir()
     (tmp_path / "other").mkdir()
     one = load(tmp_path / "one", 1)
-    other = load(tmp_path / "other", times)
-    assert len(other.private) - len(one.private) == times - 1
-    _require_equal(one, other)
+    other = load(tmp_path / "other", num_records_of_person)
+    assert len(other.private) - len(one.private) == num_records_of_person - 1
+    _require_equal_publications(one, other)
 
 
 def test_public_part_does_not_depend_on_the_mask_of_a_private_record(tmp_path: Path) -> None:
@@ -187,14 +210,14 @@ def test_public_part_does_not_depend_on_the_mask_of_a_private_record(tmp_path: P
     datasets = []
     for number, labels in enumerate((",1", "0,")):
         path = tmp_path / f"{number}.csv"
-        _write_table(path, people=_people(1))
-        row = f"private,{_cells(PRIVATE_PERSON)}"
+        _write_table(path=path, people=_people(num_records_of_person=1))
+        row = f"private,{_cells(person=PRIVATE_PERSON)}"
         gapped = f"{row.rsplit(',', 2)[0]},{labels}"
         path.write_text(path.read_text().replace(row, gapped))
         table = Table(path=str(path), split="split", labels=("flu", "cough"), group="person")
         datasets.append(table.load())
     one, other = datasets
-    _require_equal(one, other)
+    _require_equal_publications(one, other)
     masks = [dataset.private.known for dataset in datasets]
     assert masks[0] is not None
     assert masks[1] is not None
@@ -207,7 +230,7 @@ def test_public_part_does_not_depend_on_the_mask_of_a_private_record(tmp_path: P
 
 def test_public_rows_are_numbered_among_public_rows(tmp_path: Path) -> None:
     """People 1, 5, 7 and 11 are public. They are rows 0 to 3 of the public rows."""
-    dataset = _one_table(tmp_path, times=8)
+    dataset = _one_table(folder=tmp_path, num_records_of_person=8)
     by_age = np.argsort(np.asarray(dataset.public.inputs)[:, 0])
     assert dataset.published_ids[by_age].tolist() == [0, 1, 2, 3]
 
@@ -215,9 +238,9 @@ def test_public_rows_are_numbered_among_public_rows(tmp_path: Path) -> None:
 def test_error_in_public_rows_reveals_no_private_count(tmp_path: Path) -> None:
     """A public label is invalid, in tables with 1 or 8 private rows of one person. Both refusals are equal."""
     lines = []
-    for times in (1, 8):
-        path = tmp_path / f"{times}.csv"
-        _write_table(path, people=_people(times))
+    for num_records_of_person in (1, 8):
+        path = tmp_path / f"{num_records_of_person}.csv"
+        _write_table(path=path, people=_people(num_records_of_person=num_records_of_person))
         path.write_text(path.read_text().replace("p11,31,2,1,1", "p11,31,2,1,7"))
         with refused("data.path, public.cough", rule="row 4 is the") as error:
             Table(path=str(path), split="split", labels=("flu", "cough"), group="person").load()

@@ -74,7 +74,7 @@ def test_more_teachers_than_groups_are_refused() -> None:
 
 def test_indices_and_sizes_match_hand_computed_values() -> None:
     """Four records have the teachers 1, 0, 1 and 2. Indices and sizes are as counted, and teacher 3 is refused."""
-    manifest_of = partition([1, 0, 1, 2], num_teachers=3)
+    manifest_of = partition(teachers=[1, 0, 1, 2], num_teachers=3)
     assert manifest_of.indices(teacher=1).tolist() == [0, 2]
     assert manifest_of.sizes().tolist() == [1, 2, 1]
     with refused("teacher", value=3, rule="at most 2"):
@@ -98,22 +98,22 @@ def test_impossible_assignments_are_refused() -> None:
     ("made", "pool", "refusal"),
     [
         (
-            partition([0, 1, 1], num_teachers=2),
+            partition(teachers=[0, 1, 1], num_teachers=2),
             split([1, 2, 3], [7, 8, 7]),
             refused("record_ids", rule="found two"),
         ),
         (
-            partition([0, 1, 1], num_teachers=2),
+            partition(teachers=[0, 1, 1], num_teachers=2),
             split([5, 6, 5]),
             refused("group_ids", rule="found two, in rows 0 and 2"),
         ),
         (
-            partition([0, 1], num_teachers=2),
+            partition(teachers=[0, 1], num_teachers=2),
             split([1, 2, 3]),
             refused("len(teacher_of)", value=2),
         ),
         (
-            partition([0, 2, 2], num_teachers=3),
+            partition(teachers=[0, 2, 2], num_teachers=3),
             split([1, 2, 3]),
             refused("teacher", value=1),
         ),
@@ -134,7 +134,7 @@ def test_verify_refuses_an_invalid_partition(
 
 def test_manifest_does_not_depend_on_the_order_of_records() -> None:
     """A partition is written for records and read for the same records in another order. Each has its teacher."""
-    text = partition([0, 0, 1, 2], num_teachers=3).to_json(
+    text = partition(teachers=[0, 0, 1, 2], num_teachers=3).to_json(
         split([5, 5, 6, 7], records=[10, 11, 12, 13])
     )
     back = Partition.from_json(text, split=split([7, 5, 6, 5], records=[13, 11, 12, 10]))
@@ -181,7 +181,7 @@ def test_a_tampered_manifest_is_refused(
 ) -> None:
     """One entry of a written partition is changed. Reading refuses it."""
     pool = split([5, 5, 6, 7])
-    content = json.loads(partition([0, 0, 1, 2], num_teachers=3).to_json(pool))
+    content = json.loads(partition(teachers=[0, 0, 1, 2], num_teachers=3).to_json(pool))
     tamper(content)
     with refusal:
         Partition.from_json(json.dumps(content), split=pool)
@@ -194,7 +194,7 @@ def test_a_manifest_of_other_records_is_refused(
 
     It is refused, and so is an empty teacher.
     """
-    text = partition([0, 1], num_teachers=2).to_json(split([5, 6]))
+    text = partition(teachers=[0, 1], num_teachers=2).to_json(split([5, 6]))
     with refused("manifest", value="JSONDecodeError"):
         Partition.from_json(text[:-5], split=split([5, 6]))
     for other_split in (split([5, 9]), split([5]), split([5, 6, 7]), split([5, 6], records=[3, 4])):
@@ -203,6 +203,6 @@ def test_a_manifest_of_other_records_is_refused(
     pool = split([5, 6, 7])
     with monkeypatch.context() as unchecked:
         unchecked.setattr(Partition, "verify", lambda self, split: None)
-        text = partition([0, 0, 2], num_teachers=3).to_json(pool)
+        text = partition(teachers=[0, 0, 2], num_teachers=3).to_json(pool)
     with refused("teacher", value=1):
         Partition.from_json(text, split=pool)

@@ -43,7 +43,7 @@ def test_pictures_over_8_bits_are_scaled_by_white(tmp_path: Path, name: str) -> 
     array, white = DEEP[name]
     Image.fromarray(array).save(tmp_path / name)
     for picture in (tmp_path / name, Image.open(tmp_path / name), Image.fromarray(array)):
-        np.testing.assert_array_equal(levels(picture, white=white), RAMP)
+        np.testing.assert_array_equal(levels(picture=picture, white=white), RAMP)
 
 
 @pytest.mark.parametrize("name", [name for name in DEEP if name != "32.tif"])
@@ -54,7 +54,7 @@ def test_white_of_one_picture_is_inferred_from_fewest_bits(tmp_path: Path, name:
     """
     Image.fromarray(DEEP[name][0]).save(tmp_path / name)
     for picture in (tmp_path / name, Image.open(tmp_path / name)):
-        np.testing.assert_array_equal(levels(picture), RAMP)
+        np.testing.assert_array_equal(levels(picture=picture), RAMP)
 
 
 @pytest.mark.parametrize(
@@ -64,7 +64,7 @@ def test_picture_without_inferable_white_is_refused(array: Any) -> None:
     """A picture of floats above 1, with negative levels or with NaN, without a level of white, is refused."""
     picture = Image.fromarray(array.astype(np.int32 if array.dtype == np.int32 else np.float32))
     with refused("picture", rule="a picture of 8"):
-        levels(picture)
+        levels(picture=picture)
 
 
 def test_level_above_white_is_refused() -> None:
@@ -72,12 +72,12 @@ def test_level_above_white_is_refused() -> None:
 
     A picture of 8 bits needs none.
     """
-    np.testing.assert_array_equal(levels(Image.fromarray(RAMP), white=65535), RAMP)
+    np.testing.assert_array_equal(levels(picture=Image.fromarray(RAMP), white=65535), RAMP)
     bright = np.full((16, 16), 4096, np.uint16)
     dark = np.full((16, 16), -1.0, np.float32)
     for array in (bright, dark, np.full((16, 16), np.nan, np.float32)):
         with refused("picture", rule="levels from 0"):
-            levels(Image.fromarray(array), white=4095)
+            levels(picture=Image.fromarray(array), white=4095)
     for white in (0, -1, float("inf"), True, "65535"):
         with refused("white", value=ANY, rule="a number > 0"):
             ImageForm(white=white)  # type: ignore[arg-type]
@@ -139,11 +139,11 @@ def test_exif_orientation_is_applied_by_every_reader(tmp_path: Path, tag: int) -
     Image.fromarray(RAMP).save(path, exif=exif)
     upright = TURNS[tag](RAMP)
     for picture in (path, str(path), Image.open(path), io.BytesIO(path.read_bytes())):
-        np.testing.assert_array_equal(levels(picture), upright)
+        np.testing.assert_array_equal(levels(picture=picture), upright)
     np.testing.assert_array_equal(decode_images(image_paths=[path], image_size=16)[0, 0], upright)
     deep = tmp_path / "deep.png"
     Image.fromarray(RAMP.astype(np.uint16) * 257).save(deep, exif=exif)
-    np.testing.assert_array_equal(levels(Image.open(deep), white=65535), upright)
+    np.testing.assert_array_equal(levels(picture=Image.open(deep), white=65535), upright)
 
 
 def transparent(mode: str, hidden: int) -> Image.Image:
@@ -169,7 +169,7 @@ def test_transparent_pixels_are_white(tmp_path: Path, mode: str) -> None:
     """A pixel that is fully transparent is white in each mode, whatever color it hides."""
     white = 255.0 if mode == "I;16" else None
     for hidden in (0, 200):
-        picture = transparent(mode, hidden)
+        picture = transparent(mode=mode, hidden=hidden)
         pictures: list[Any] = [picture]
         if mode in ("RGBA", "LA", "P", "L", "RGB", "I;16"):
             picture.save(tmp_path / "picture.png", **picture.info)
@@ -196,7 +196,7 @@ def test_picture_that_pil_cannot_convert_is_refused() -> None:
     """A picture in LAB, and bytes that are no picture, are refused."""
     for picture in (Image.new("LAB", (4, 4)), io.BytesIO(b"no picture")):
         with refused("picture", rule="a picture that"):
-            levels(picture)
+            levels(picture=picture)
 
 
 def folder_of(path: Path, pixels: Any) -> ImageFolder:
@@ -225,7 +225,9 @@ def folder_of(path: Path, pixels: Any) -> ImageFolder:
 def test_folder_of_pictures_over_8_bits_needs_white(tmp_path: Path) -> None:
     """A folder of pictures of 16 bits is refused without `white`. With it, inputs and preprocessing have this white."""
     pytest.importorskip("pyarrow")
-    reader = folder_of(tmp_path, pixels=lambda place: (RAMP // (1 + place)).astype(np.uint16) * 257)
+    reader = folder_of(
+        path=tmp_path, pixels=lambda place: (RAMP // (1 + place)).astype(np.uint16) * 257
+    )
     with refused("data.table.file", rule="data.white=65535"):
         reader.load()
     dataset = replace(reader, white=65535).load()

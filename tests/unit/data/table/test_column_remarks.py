@@ -27,7 +27,7 @@ def test_missing_group_setting_yields_a_remark(tmp_path: Path, are_words: bool) 
     for frame in frames.values():
         students = frame["person"] // 3 * 113 + 34
         frame["student"] = [f"S{number}" for number in students] if are_words else students
-    table = write_frames(tmp_path, frames)
+    table = write_frames(folder=tmp_path, frames=frames)
     key, rows = replace(table, group=None, drop=("person",)).load().notes
     assert key.startswith(
         "student: 21 values in 60 rows, which become features and are published; data.group=student"
@@ -52,7 +52,7 @@ def usual() -> dict[str, Any]:
 
 def columns_remarked_on(folder: Path, frames: dict[str, Any]) -> list[str]:
     """Returns the columns of test records for which a remark states that they carry no information."""
-    notes = replace(write_frames(folder, frames), drop=("age",)).load().notes
+    notes = replace(write_frames(folder=folder, frames=frames), drop=("age",)).load().notes
     rule = "every cell is missing, or no"
     return [note.split(":")[0].removeprefix("data.test.") for note in notes if rule in note]
 
@@ -76,23 +76,23 @@ def test_column_without_known_cells_yields_a_remark(
     test = usual["test"].copy()
     for column, cell in cells.items():
         test[column] = cell
-    assert columns_remarked_on(tmp_path, frames={**usual, "test": test}) == columns
+    assert columns_remarked_on(folder=tmp_path, frames={**usual, "test": test}) == columns
 
 
 @pytest.mark.slow
 def test_column_with_one_known_cell_yields_no_remark(tmp_path: Path, usual: dict[str, Any]) -> None:
     """Usual columns, a column with one known word, and numbers at the ends of the public range give no remark."""
-    assert columns_remarked_on(tmp_path, frames=usual) == []
+    assert columns_remarked_on(folder=tmp_path, frames=usual) == []
     one_known = usual["test"].assign(ward=["b"] + ["B"] * 119)
-    assert columns_remarked_on(tmp_path, frames={**usual, "test": one_known}) == []
+    assert columns_remarked_on(folder=tmp_path, frames={**usual, "test": one_known}) == []
     at_ends = usual["test"].assign(weight=[40.0] * 60 + [120.0] * 60)
-    assert columns_remarked_on(tmp_path, frames={**usual, "test": at_ends}) == []
+    assert columns_remarked_on(folder=tmp_path, frames={**usual, "test": at_ends}) == []
 
 
 def test_fewer_than_100_records_yield_no_remark(tmp_path: Path, usual: dict[str, Any]) -> None:
     """Of 99 test records two columns are empty. There is no remark."""
     test = usual["test"].assign(ward=None, weight=None)[:99]
-    assert columns_remarked_on(tmp_path, frames={**usual, "test": test}) == []
+    assert columns_remarked_on(folder=tmp_path, frames={**usual, "test": test}) == []
 
 
 def write_rows(folder: Path, head: str, rows: list[str]) -> Table:
@@ -112,7 +112,7 @@ def test_group_column_missing_in_a_file_is_refused(tmp_path: Path) -> None:
 
     A user who dropped the column would protect single rows and not persons.
     """
-    table = write_rows(tmp_path, head="who,age,ill", rows=["x,3,1", "y,4,0"])
+    table = write_rows(folder=tmp_path, head="who,age,ill", rows=["x,3,1", "y,4,0"])
     (tmp_path / "public.csv").write_text("age,ill\n3,1\n4,0\n")
     with refused("data.group", value="who"):
         replace(table, group="who").load()
@@ -122,7 +122,7 @@ def test_one_refusal_names_all_columns_that_cannot_be_features(tmp_path: Path) -
     """Two columns have a different word in each row. One refusal names both in `data.drop`."""
     rows = [f"name {row},{row},note {row * 7},1" for row in range(200)]
     with refused("data.public.name", rule="'data.drop=[name,note]' leaves"):
-        write_rows(tmp_path, head="name,age,note,ill", rows=rows).load()
+        write_rows(folder=tmp_path, head="name,age,note,ill", rows=rows).load()
 
 
 def test_numbers_with_leading_zeros_yield_a_remark_on_codes(tmp_path: Path) -> None:
@@ -130,7 +130,7 @@ def test_numbers_with_leading_zeros_yield_a_remark_on_codes(tmp_path: Path) -> N
 
     With this setting there are two other remarks.
     """
-    table = write_rows(tmp_path, head="zip,age,ill", rows=["01067,3,1", "53111,4,0"])
+    table = write_rows(folder=tmp_path, head="zip,age,ill", rows=["01067,3,1", "53111,4,0"])
     remark = table.public_remarks()[0]
     assert remark.startswith(
         "zip: numbers with a zero in front; if they are codes, 'data.category=[zip]' makes each"

@@ -197,9 +197,9 @@ def test_nullable_columns_give_the_same_features_as_nan_columns(
     The types are Int64, Float64, boolean, string and category.
     """
     frames = frames_with_gaps()
-    expected = replace(write_frames(tmp_path, frames), labels=("flu",)).load()
+    expected = replace(write_frames(folder=tmp_path, frames=frames), labels=("flu",)).load()
     nullable = {split: frame.astype(NULLABLE) for split, frame in frames.items()}
-    table = write_frames(tmp_path, frames=nullable, endings=dict.fromkeys(frames, ending))
+    table = write_frames(folder=tmp_path, frames=nullable, endings=dict.fromkeys(frames, ending))
     dataset = replace(table, labels=("flu",)).load()
     assert np.array_equal(dataset.private.inputs, expected.private.inputs)
     assert np.array_equal(dataset.private.labels, expected.private.labels)
@@ -214,7 +214,7 @@ def test_column_of_mixed_types_becomes_words(tmp_path: Path) -> None:
     It is read as words, and missing cells have the features of missing cells.
     """
     frames = frames_with_gaps()
-    dataset = replace(write_frames(tmp_path, frames), labels=("flu",)).load()
+    dataset = replace(write_frames(folder=tmp_path, frames=frames), labels=("flu",)).load()
     words = [pd.NA if gap else word for gap, word in zip(HAS_GAP, WARDS, strict=True)]
     words[1] = 7
     assert isinstance(dataset.preprocessing, TableSchema)

@@ -39,7 +39,7 @@ def test_csv_head_is_parsed(tmp_path: Path, case: str) -> None:
 
     It gives the inputs of a plain file.
     """
-    table = write_frames(tmp_path, people_frames())
+    table = write_frames(folder=tmp_path, frames=people_frames())
     inputs = table.load().private.inputs
     for path in tmp_path.glob("*.csv"):
         path.write_bytes(READABLE[case](path.read_bytes()))
@@ -67,7 +67,7 @@ UNREADABLE: dict[str, tuple[Change, str]] = {
 @pytest.mark.parametrize("case", UNREADABLE)
 def test_invalid_csv_head_is_refused(tmp_path: Path, case: str) -> None:
     """A CSV file with NUL bytes, uneven rows or an unclear head is refused with this rule."""
-    table = write_frames(tmp_path, people_frames())
+    table = write_frames(folder=tmp_path, frames=people_frames())
     change, rule = UNREADABLE[case]
     path = tmp_path / "public.csv"
     path.write_bytes(change(path.read_bytes()))

@@ -52,12 +52,12 @@ def write_dates(folder: Path, cells: list[str], *, private: list[str] | None = N
     )
 
 
-def in_form(form: str, dates: list[date] = DAYS) -> list[str]:
+def dates_in_form(form: str, dates: list[date] = DAYS) -> list[str]:
     """Returns dates as text in a form of `strftime`."""
     return [day.strftime(form) for day in dates]
 
 
-ISO = in_form("%Y-%m-%d")
+ISO = dates_in_form(form="%Y-%m-%d")
 
 
 def column_of(table: Table) -> DateColumn:
@@ -78,29 +78,29 @@ class Form:
 
 
 FORMS = [
-    Form("%d.%m.%Y"),
-    Form("%d. %m. %Y"),
-    Form("%m/%d/%Y"),
-    Form("%d/%m/%Y %H:%M"),
-    Form("%m/%d/%Y %I:%M:%S %p"),
-    Form("%d-%m-%Y"),
-    Form("%Y/%m/%d"),
-    Form("%Y.%m.%d. %H:%M:%S"),
-    Form("%d %b %Y"),
-    Form("%d%b%Y"),
-    Form("%B %d, %Y"),
-    Form("%a, %d %b %Y %H:%M:%S +0000"),
-    Form("%d.%m.%y", date_order="dmy", first_year=1930),
-    Form("%m/%d/%y", date_order="mdy", first_year=2000),
-    Form("%y-%m-%d", date_order="ymd", first_year=1970),
-    Form("%d-%b-%y", first_year=1950),
+    Form(text="%d.%m.%Y"),
+    Form(text="%d. %m. %Y"),
+    Form(text="%m/%d/%Y"),
+    Form(text="%d/%m/%Y %H:%M"),
+    Form(text="%m/%d/%Y %I:%M:%S %p"),
+    Form(text="%d-%m-%Y"),
+    Form(text="%Y/%m/%d"),
+    Form(text="%Y.%m.%d. %H:%M:%S"),
+    Form(text="%d %b %Y"),
+    Form(text="%d%b%Y"),
+    Form(text="%B %d, %Y"),
+    Form(text="%a, %d %b %Y %H:%M:%S +0000"),
+    Form(text="%d.%m.%y", date_order="dmy", first_year=1930),
+    Form(text="%m/%d/%y", date_order="mdy", first_year=2000),
+    Form(text="%y-%m-%d", date_order="ymd", first_year=1970),
+    Form(text="%d-%b-%y", first_year=1950),
 ]
 
 
 @pytest.fixture(scope="module")
 def iso_inputs(tmp_path_factory: pytest.TempPathFactory) -> np.ndarray:
     """Returns the private inputs of the table whose dates are in the form of ISO 8601."""
-    return write_dates(tmp_path_factory.mktemp("iso"), cells=ISO).load().private.inputs
+    return write_dates(folder=tmp_path_factory.mktemp("iso"), cells=ISO).load().private.inputs
 
 
 @pytest.mark.parametrize("form", FORMS, ids=[form.text for form in FORMS])
@@ -111,7 +111,7 @@ def test_dates_in_other_orders_have_the_features_of_iso_dates(
 
     A written and a published schema read the form without the settings.
     """
-    bare = write_dates(tmp_path, cells=in_form(form.text))
+    bare = write_dates(folder=tmp_path, cells=dates_in_form(form=form.text))
     table = replace(bare, date_order=form.date_order, first_year=form.first_year)
     dataset = table.load()
     assert np.array_equal(dataset.private.inputs, iso_inputs)
@@ -128,23 +128,29 @@ def test_dates_in_other_orders_have_the_features_of_iso_dates(
 
 def test_private_dates_are_read_in_the_public_order(tmp_path: Path) -> None:
     """Public dates show that days come first. Private dates, which could be months first, are read in this order."""
-    private = in_form(form="%d.%m.%Y", dates=EARLY)
-    table = write_dates(tmp_path, cells=in_form("%d.%m.%Y"), private=private)
+    private = dates_in_form(form="%d.%m.%Y", dates=EARLY)
+    table = write_dates(folder=tmp_path, cells=dates_in_form(form="%d.%m.%Y"), private=private)
     inputs = table.load().private.inputs
-    column = column_of(table)
+    column = column_of(table=table)
     assert column.order == "dmy"
     march = column.frame_columns(inputs[:, 1:])["when"][10:15]
     assert np.allclose(march, [days(year=2024, month=3, day=day) for day in range(1, 6)])
-    beside_iso = replace(write_dates(tmp_path, cells=ISO, private=private), date_order="dmy")
+    beside_iso = replace(write_dates(folder=tmp_path, cells=ISO, private=private), date_order="dmy")
     assert np.array_equal(beside_iso.load().private.inputs, inputs)
 
 
 def test_private_dates_in_another_order_are_refused(tmp_path: Path) -> None:
     """Private dates with months first, beside public dates with days first or in ISO form, are refused."""
     with refused("data.private.when", rule="dates such as 31.01.2025"):
-        write_dates(tmp_path, cells=in_form("%d.%m.%Y"), private=in_form("%m/%d/%Y")).load()
+        write_dates(
+            folder=tmp_path,
+            cells=dates_in_form(form="%d.%m.%Y"),
+            private=dates_in_form(form="%m/%d/%Y"),
+        ).load()
     with refused("data.private.when", rule="dates", hint="dates in other orders"):
-        write_dates(tmp_path, cells=ISO, private=in_form(form="%d.%m.%Y", dates=EARLY)).load()
+        write_dates(
+            folder=tmp_path, cells=ISO, private=dates_in_form(form="%d.%m.%Y", dates=EARLY)
+        ).load()
 
 
 @dataclass(frozen=True)
@@ -158,35 +164,35 @@ class UnclearCells:
 
 UNCLEAR = {
     "04.03.2024 or": UnclearCells(
-        in_form(form="%d.%m.%Y", dates=EARLY[1:]),
+        cells=dates_in_form(form="%d.%m.%Y", dates=EARLY[1:]),
         line=r"dates whose order is plain, and 02\.01\.2024 may be 2024-01-02 \(data\.date_order=dmy\) or 2024-02-01 "
         r"\(data\.date_order=mdy\); 'data\.category=\[when\]' where these are words",
     ),
     "two digits": UnclearCells(
-        in_form("%d.%m.%y"),
+        cells=dates_in_form(form="%d.%m.%y"),
         line=r"years of four digits, and there is 01\.03\.24: "
         r"data\.date_order=dmy \(or mdy, ymd\) and data\.first_year",
     ),
     "two digits in an order": UnclearCells(
-        in_form("%d.%m.%y"),
+        cells=dates_in_form(form="%d.%m.%y"),
         line=r"years of four digits, and there is 01\.03\.24: .*data\.first_year=1930",
         date_order="dmy",
     ),
     "two digits and a word": UnclearCells(
-        in_form("%d %b %y"),
+        cells=dates_in_form(form="%d %b %y"),
         line=r"years of four digits, and there is 01 Mar 24: "
         r"data\.first_year=1930 reads two digits, 30 as 1930 and 29 as",
     ),
     "mixed": UnclearCells(
-        [day.strftime("%d/%m/%Y" if day.day % 2 else "%m/%d/%Y") for day in DAYS],
+        cells=[day.strftime("%d/%m/%Y" if day.day % 2 else "%m/%d/%Y") for day in DAYS],
         line=r"dates in one order, 01/03/2024 and \d\d/\d\d/2024 are in two: mend them in the file",
     ),
     "two marks": UnclearCells(
-        [day.strftime("%d.%m.%Y" if day.day % 2 else "%m/%d/%Y") for day in DAYS],
+        cells=[day.strftime("%d.%m.%Y" if day.day % 2 else "%m/%d/%Y") for day in DAYS],
         line=r"dates in one order, 01\.03\.2024 and 03/02/2024 are in two: mend them in the file",
     ),
     "another than is named": UnclearCells(
-        in_form("%m/%d/%Y"),
+        cells=dates_in_form(form="%m/%d/%Y"),
         line=r"dates in the order dmy as data\.date_order says, 03/13/2024 is in another",
         date_order="dmy",
     ),
@@ -200,7 +206,9 @@ def test_unclear_dates_are_refused_with_the_setting(tmp_path: Path, case: str) -
     As a category they pass.
     """
     unclear = UNCLEAR[case]
-    table = replace(write_dates(tmp_path, unclear.cells), date_order=unclear.date_order)
+    table = replace(
+        write_dates(folder=tmp_path, cells=unclear.cells), date_order=unclear.date_order
+    )
     with pytest.raises(InvalidValue, match=rf"^data\.public\.when: expected {unclear.line}"):
         table.load()
     as_words = replace(table, category=("when",)).public_schema()
@@ -210,8 +218,8 @@ def test_unclear_dates_are_refused_with_the_setting(tmp_path: Path, case: str) -
 @pytest.mark.parametrize("order", ["dmy", "mdy"])
 def test_a_setting_names_the_order(tmp_path: Path, order: str) -> None:
     """The same unclear dates have other first and last days under `date_order=dmy` and `mdy`."""
-    table = write_dates(tmp_path, cells=in_form(form="%d.%m.%Y", dates=EARLY))
-    column = column_of(replace(table, date_order=order))
+    table = write_dates(folder=tmp_path, cells=dates_in_form(form="%d.%m.%Y", dates=EARLY))
+    column = column_of(table=replace(table, date_order=order))
     ends = {
         "dmy": (days(year=2024, month=1, day=1), days(year=2024, month=8, day=5)),
         "mdy": (days(year=2024, month=1, day=1), days(year=2024, month=5, day=8)),
@@ -223,7 +231,7 @@ def test_column_may_mix_iso_dates_ordered_dates_and_missing_cells(tmp_path: Path
     """A column mixes ISO dates, dates with days first and one missing cell. Its range is that of all dates."""
     cells = [day.strftime("%d.%m.%Y") if day.day % 2 else str(day) for day in DAYS]
     cells[3] = ""
-    column = column_of(write_dates(tmp_path, cells))
+    column = column_of(table=write_dates(folder=tmp_path, cells=cells))
     assert (column.min, column.max, column.missing) == (
         days(year=2024, month=3, day=1),
         days(year=2024, month=4, day=9),
@@ -236,7 +244,7 @@ def test_column_may_mix_iso_dates_ordered_dates_and_missing_cells(tmp_path: Path
 )
 def test_codes_similar_to_dates_stay_words(tmp_path: Path, cells: list[str]) -> None:
     """Codes with dots or dashes, such as 10.1.3, are a category and no dates."""
-    schema = write_dates(tmp_path, cells=cells * 20).public_schema()
+    schema = write_dates(folder=tmp_path, cells=cells * 20).public_schema()
     assert schema.columns[1].kind == "category"
 
 
@@ -279,11 +287,11 @@ def test_placeholder_date_counts_as_missing(tmp_path: Path, absent: str, form: s
     """
     year, month, day = absent.split("-")
     word = form.replace("%Y", year).replace("%m", month).replace("%d", day)
-    cells = in_form(form)
+    cells = dates_in_form(form=form)
     cells[::8] = [word] * 5
-    table = write_dates(tmp_path, cells)
+    table = write_dates(folder=tmp_path, cells=cells)
     dataset = table.load()
-    column = column_of(table)
+    column = column_of(table=table)
     assert (column.min, column.max, column.absent) == (
         days(year=2024, month=3, day=2),
         days(year=2024, month=4, day=9),
@@ -302,8 +310,8 @@ def test_placeholder_date_counts_as_missing(tmp_path: Path, absent: str, form: s
 
 def test_private_placeholder_date_does_not_change_the_schema(tmp_path: Path) -> None:
     """One private date is 9999-12-31. Schema and all other private inputs stay the same."""
-    usual = write_dates(tmp_path, cells=ISO).load()
-    dataset = write_dates(tmp_path, cells=ISO, private=["9999-12-31", *ISO[1:]]).load()
+    usual = write_dates(folder=tmp_path, cells=ISO).load()
+    dataset = write_dates(folder=tmp_path, cells=ISO, private=["9999-12-31", *ISO[1:]]).load()
     assert dataset.preprocessing == usual.preprocessing
     assert np.array_equal(dataset.private.inputs[1:], usual.private.inputs[1:])
 
@@ -319,7 +327,7 @@ def test_private_placeholder_date_does_not_change_the_schema(tmp_path: Path) -> 
 )
 def test_evenly_spread_dates_are_not_placeholders(years: Any) -> None:
     """Dates of which none is far from all others have no placeholder among them."""
-    assert placeholder_dates(np.array([days(year, month=1, day=1) for year in years])) == []
+    assert placeholder_dates(np.array([days(year=year, month=1, day=1) for year in years])) == []
 
 
 def test_all_placeholder_dates_count_as_missing() -> None:
@@ -338,7 +346,7 @@ def test_all_placeholder_dates_count_as_missing() -> None:
 def test_frequent_possible_placeholder_yields_a_remark(tmp_path: Path) -> None:
     """20 of 120 births are 1900-01-01, which is not far. A remark names `data.missing` for it."""
     births = [f"{1920 + row}-05-0{1 + row % 9}" for row in range(100)]
-    line = write_dates(tmp_path, cells=births + ["1900-01-01"] * 20).public_remarks()[0]
+    line = write_dates(folder=tmp_path, cells=births + ["1900-01-01"] * 20).public_remarks()[0]
     assert (
         line
         == "when: 20 of 120 cells are 1900-01-01; 'data.missing=[\"1900-01-01\"]' if that means a missing cell"
@@ -348,14 +356,14 @@ def test_frequent_possible_placeholder_yields_a_remark(tmp_path: Path) -> None:
 def test_an_unknown_order_is_refused(tmp_path: Path) -> None:
     """`data.date_order=dm` is refused."""
     with refused("data.date_order", value="dm"):
-        replace(write_dates(tmp_path, cells=ISO), date_order="dm").load()
+        replace(write_dates(folder=tmp_path, cells=ISO), date_order="dm").load()
 
 
 def test_text_as_first_year_is_refused(tmp_path: Path) -> None:
     """`data.first_year` as text is refused."""
     year: Any = "1930"
     with refused("data.first_year", value="1930"):
-        replace(write_dates(tmp_path, cells=ISO), first_year=year).load()
+        replace(write_dates(folder=tmp_path, cells=ISO), first_year=year).load()
 
 
 @pytest.mark.parametrize("absent", ["9999-12-31T23:59:59.9999999", "9999-12-31 23:59:59.999999"])
@@ -365,7 +373,7 @@ def test_last_moment_of_year_9999_is_a_placeholder(tmp_path: Path, absent: str) 
     A float64 of days has a resolution of 40 microseconds there, and must not be rounded into the year 10000.
     """
     assert days_as_text(float(np.floor(days_of(date_text=absent)))) == "9999-12-31"
-    column = column_of(write_dates(tmp_path, cells=[*ISO, absent]))
+    column = column_of(table=write_dates(folder=tmp_path, cells=[*ISO, absent]))
     assert column.absent == ("9999-12-31",)
     assert column.max == days(year=2024, month=4, day=9)
 
@@ -382,17 +390,21 @@ def test_unicode_blanks_are_allowed_in_dates() -> None:
 def test_words_that_contain_years_yield_a_remark(tmp_path: Path, form: str) -> None:
     """Words with a year in them that are no readable dates give a remark. Codes such as ICD-10 do not."""
     months = [date(2022, 1, 1) + timedelta(days=29 * place) for place in range(40)]
-    lines = write_dates(tmp_path, cells=in_form(form, dates=months)).public_remarks()
+    lines = write_dates(
+        folder=tmp_path, cells=dates_in_form(form=form, dates=months)
+    ).public_remarks()
     assert any("when: 40 of 40 cells are words with a year in them (" in line for line in lines), (
         lines
     )
     words = [f"ICD-10-{place % 5}" for place in range(40)]
-    assert not any("year" in line for line in write_dates(tmp_path, cells=words).public_remarks())
+    assert not any(
+        "year" in line for line in write_dates(folder=tmp_path, cells=words).public_remarks()
+    )
 
 
 def test_whole_numbers_that_look_like_days_yield_a_remark(tmp_path: Path) -> None:
     """Numbers such as 20240301 give a remark that they may be dates."""
-    remarks = write_dates(tmp_path, cells=in_form("%Y%m%d")).public_remarks()
+    remarks = write_dates(folder=tmp_path, cells=dates_in_form(form="%Y%m%d")).public_remarks()
     line = "when: whole numbers that may be dates, such as 20240301; written as 2025-01-31 they are dates"
     assert line in remarks
 
@@ -400,5 +412,5 @@ def test_whole_numbers_that_look_like_days_yield_a_remark(tmp_path: Path) -> Non
 def test_whole_numbers_with_one_invalid_day_yield_no_remark(tmp_path: Path) -> None:
     """Whole numbers of which one is no day, such as 20240332, give no remark on dates."""
     numbers = [str(20240301 + place) for place in range(40)]  # of which 20240332 is no day
-    remarks = write_dates(tmp_path, cells=numbers).public_remarks()
+    remarks = write_dates(folder=tmp_path, cells=numbers).public_remarks()
     assert not any("dates" in remark for remark in remarks)

@@ -24,7 +24,7 @@ VISITS = 4
 
 
 @pytest.fixture
-def whole(tmp_path: Path) -> Path:
+def undivided_file(tmp_path: Path) -> Path:
     """Returns a file with visits of 50 people, whose numbers are written in two notations, with German numbers."""
     rows = range(PEOPLE * VISITS)
     who = [str(row % PEOPLE) if row < PEOPLE else f"{row % PEOPLE}.0" for row in rows]
@@ -42,7 +42,7 @@ def make_dealing(path: Path, *, group: str | None = "who", seed: int = 0) -> Dea
     return Dealing(file=file, group=group, public_share=0.2, test_share=0.1, seed=seed)
 
 
-def contents(dealing: Dealing, folder: Path) -> dict[str, str]:
+def written_splits(dealing: Dealing, folder: Path) -> dict[str, str]:
     """Writes the splits into a new folder, and returns the text of each file."""
     folder.mkdir()
     return {split: path.read_text() for split, path in dealing.write(folder).items()}
@@ -53,63 +53,73 @@ def persons_of(part: str) -> set[str]:
     return {line.split(";")[0].removesuffix(".0") for line in part.splitlines()[1:]}
 
 
-def test_groups_stay_whole_and_shares_count_groups(whole: Path, tmp_path: Path) -> None:
+def test_groups_stay_whole_and_shares_count_groups(undivided_file: Path, tmp_path: Path) -> None:
     """Of 50 people, 10 go to the public, 5 to the test and 35 to the private split. No person is in two splits."""
-    parts = contents(make_dealing(whole), folder=tmp_path / "parts")
-    persons = {split: persons_of(part) for split, part in parts.items()}
+    parts = written_splits(dealing=make_dealing(path=undivided_file), folder=tmp_path / "parts")
+    persons = {split: persons_of(part=part) for split, part in parts.items()}
     num_persons = {split: len(names) for split, names in persons.items()}
     assert num_persons == {"private": 35, "public": 10, "test": 5}
     assert len(set.union(*persons.values())) == PEOPLE
 
 
-def test_each_row_is_in_exactly_one_split(whole: Path, tmp_path: Path) -> None:
+def test_each_row_is_in_exactly_one_split(undivided_file: Path, tmp_path: Path) -> None:
     """The rows of the three files together are the rows of the source, with NA as an empty cell."""
-    parts = contents(make_dealing(whole), folder=tmp_path / "parts")
+    parts = written_splits(dealing=make_dealing(path=undivided_file), folder=tmp_path / "parts")
     lines = [line for part in parts.values() for line in part.splitlines()[1:]]
-    rows = whole.read_text().splitlines()[1:]
+    rows = undivided_file.read_text().splitlines()[1:]
     assert sorted(lines) == sorted(row.replace("NA", "") for row in rows)
 
 
-def test_same_seed_gives_the_same_division(whole: Path, tmp_path: Path) -> None:
+def test_same_seed_gives_the_same_division(undivided_file: Path, tmp_path: Path) -> None:
     """The same seed gives the same files, another seed other files."""
-    parts = contents(make_dealing(whole, seed=3), folder=tmp_path / "a")
-    assert contents(make_dealing(whole, seed=3), folder=tmp_path / "b") == parts
-    assert contents(make_dealing(whole, seed=4), folder=tmp_path / "c") != parts
+    parts = written_splits(dealing=make_dealing(path=undivided_file, seed=3), folder=tmp_path / "a")
+    assert (
+        written_splits(dealing=make_dealing(path=undivided_file, seed=3), folder=tmp_path / "b")
+        == parts
+    )
+    assert (
+        written_splits(dealing=make_dealing(path=undivided_file, seed=4), folder=tmp_path / "c")
+        != parts
+    )
 
 
-def test_rows_without_a_group_column_are_divided_individually(whole: Path, tmp_path: Path) -> None:
+def test_rows_without_a_group_column_are_divided_individually(
+    undivided_file: Path, tmp_path: Path
+) -> None:
     """Without a group, rows are divided one by one: the public split has rows of more than 10 people."""
-    parts = contents(make_dealing(whole, group=None), folder=tmp_path / "parts")
-    assert len(persons_of(parts["public"])) > 10
+    parts = written_splits(
+        dealing=make_dealing(path=undivided_file, group=None), folder=tmp_path / "parts"
+    )
+    assert len(persons_of(part=parts["public"])) > 10
 
 
 @pytest.mark.parametrize("ending", ["parquet", "feather", "csv.gz"])
-def test_split_files_keep_the_kind_of_the_source(whole: Path, ending: str) -> None:
+def test_split_files_keep_the_kind_of_the_source(undivided_file: Path, ending: str) -> None:
     """The splits of a Parquet, Feather or packed CSV file are files of the same kind, with all rows."""
-    frame = pd.read_csv(whole, sep=";", dtype={"who": str})
-    path = whole.with_name(f"all.{ending}")
+    frame = pd.read_csv(undivided_file, sep=";", dtype={"who": str})
+    path = undivided_file.with_name(f"all.{ending}")
     if ending == "parquet":
         frame.to_parquet(path)
     elif ending == "feather":
         frame.to_feather(path)
     else:
         frame.to_csv(path, index=False)
-    folder = whole.with_name("parts")
+    folder = undivided_file.with_name("parts")
     folder.mkdir()
-    paths = make_dealing(path).write(folder)
+    paths = make_dealing(path=path).write(folder)
     assert paths == {split: folder / f"{split}.{ending}" for split in paths}
     tables = [TableFile(part, name="data").read() for part in paths.values()]
     assert sum(table.num_rows for table in tables) == PEOPLE * VISITS
 
 
 def call_schema(
-    whole: Path, output: Path, word: str = "split=.2,.1"
+    undivided_file: Path, output: Path, word: str = "split=.2,.1"
 ) -> subprocess.CompletedProcess[str]:
     """Divides a file by the command pate-schema, with one more argument `word`."""
     return call(
         "schema",
         arguments=[
-            f"data={whole}",
+            f"data={undivided_file}",
             f"output='{output}'",
             "labels=[ill]",
             "thousands=.",
@@ -126,32 +136,34 @@ def num_groups(dataset: Dataset) -> tuple[int, int, int]:
 
 
 @pytest.mark.slow
-def test_split_files_of_the_command_load_as_a_data_set(whole: Path) -> None:
+def test_split_files_of_the_command_load_as_a_data_set(undivided_file: Path) -> None:
     """`pate-schema split=.2,.1` writes three files and a schema. They load with 35, 10 and 5 groups."""
-    output = whole.with_name("schema.yaml")
-    ended = call_schema(whole, output)
+    output = undivided_file.with_name("schema.yaml")
+    ended = call_schema(undivided_file=undivided_file, output=output)
     assert ended.returncode == 0, ended.stderr
     table = Table(
-        private=str(whole.with_name("private.csv")),
-        public=str(whole.with_name("public.csv")),
-        test=str(whole.with_name("test.csv")),
+        private=str(undivided_file.with_name("private.csv")),
+        public=str(undivided_file.with_name("public.csv")),
+        test=str(undivided_file.with_name("test.csv")),
         labels=("ill",),
         group="who",
         schema=str(output),
     )
-    assert num_groups(table.load()) == (35, 10, 5)
+    assert num_groups(dataset=table.load()) == (35, 10, 5)
 
 
 @pytest.mark.slow
-def test_command_refuses_to_overwrite_a_split_file(whole: Path) -> None:
+def test_command_refuses_to_overwrite_a_split_file(undivided_file: Path) -> None:
     """A file private.csv exists already. `pate-schema` refuses, and writes neither split nor schema."""
-    path = whole.with_name("private.csv")
+    path = undivided_file.with_name("private.csv")
     path.write_text("mine")
-    ended = call_schema(whole, output=whole.with_name("schema.yaml"))
+    ended = call_schema(
+        undivided_file=undivided_file, output=undivided_file.with_name("schema.yaml")
+    )
     assert ended.returncode == 2
     assert ended.stderr.startswith(f"output={path}: expected a folder without such a file")
     assert path.read_text() == "mine"
-    assert not whole.with_name("schema.yaml").exists()
+    assert not undivided_file.with_name("schema.yaml").exists()
 
 
 @pytest.mark.slow
@@ -165,20 +177,22 @@ def test_command_refuses_to_overwrite_a_split_file(whole: Path) -> None:
         ("category=[none]", "category=none: expected a column of data that is a feature"),
     ],
 )
-def test_refused_division_leaves_no_file(whole: Path, word: str, line: str) -> None:
+def test_refused_division_leaves_no_file(undivided_file: Path, word: str, line: str) -> None:
     """`pate-schema` with wrong shares or columns is refused, and leaves only the source."""
-    ended = call_schema(whole, output=whole.with_name("schema.yaml"), word=word)
+    ended = call_schema(
+        undivided_file=undivided_file, output=undivided_file.with_name("schema.yaml"), word=word
+    )
     assert ended.returncode == 2
     assert ended.stderr.startswith(line), ended.stderr
-    assert sorted(path.name for path in whole.parent.iterdir()) == ["all.csv"]
+    assert sorted(path.name for path in undivided_file.parent.iterdir()) == ["all.csv"]
 
 
-def test_person_with_a_fifth_of_all_rows_yields_a_remark(whole: Path) -> None:
+def test_person_with_a_fifth_of_all_rows_yields_a_remark(undivided_file: Path) -> None:
     """One person has 84 of 280 rows. A remark says that all of them are in one part."""
-    frame = pd.read_csv(whole, sep=";", dtype=str)
+    frame = pd.read_csv(undivided_file, sep=";", dtype=str)
     visits = frame[frame["who"] == "7"].sample(80, replace=True)
-    pd.concat([frame, visits]).to_csv(whole, index=False, sep=";")
-    remark = make_dealing(whole).largest_remark()
+    pd.concat([frame, visits]).to_csv(undivided_file, index=False, sep=";")
+    remark = make_dealing(path=undivided_file).largest_remark()
     assert remark == "group=who: one has 84 of 280 rows, all of which are in one part"
 
 
@@ -187,7 +201,7 @@ def test_missing_person_name_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "few.csv"
     path.write_text("who,x\n1,2\n,3\n")
     with refused("group", value="who", rule="a value in each row, 1"):
-        make_dealing(path).part_of_row()
+        make_dealing(path=path).part_of_row()
 
 
 def test_too_few_persons_for_three_splits_are_refused(tmp_path: Path) -> None:
@@ -195,18 +209,20 @@ def test_too_few_persons_for_three_splits_are_refused(tmp_path: Path) -> None:
     path = tmp_path / "few.csv"
     path.write_text("who,x\n1,2\n2,3\n")
     with refused("split", value="0.2,0.1", rule="more than 2"):
-        make_dealing(path).part_of_row()
+        make_dealing(path=path).part_of_row()
 
 
 @pytest.mark.slow
-def test_printed_command_line_trains_on_the_split_files(whole: Path) -> None:
+def test_printed_command_line_trains_on_the_split_files(undivided_file: Path) -> None:
     """`pate-schema` prints a line of pate-train.
 
     Its settings load the split files, with labels and group of the schema.
     """
-    folder = whole.parent / "d x"
+    folder = undivided_file.parent / "d x"
     folder.mkdir()
-    ended = call_schema(whole, output=folder / "schema.yaml", word="drop=[note]")
+    ended = call_schema(
+        undivided_file=undivided_file, output=folder / "schema.yaml", word="drop=[note]"
+    )
     assert ended.returncode == 0, ended.stderr
     program, *words = shlex.split(ended.stdout.splitlines()[-1])
     overrides = [OverridesParser.create().parse_override(quoted(word)) for word in words]
@@ -227,7 +243,7 @@ def test_printed_command_line_trains_on_the_split_files(whole: Path) -> None:
     )
     dataset = table.load()
     assert dataset.label_names == ("ill",)
-    assert num_groups(dataset) == (35, 10, 5)
+    assert num_groups(dataset=dataset) == (35, 10, 5)
 
 
 @pytest.mark.slow
@@ -240,12 +256,12 @@ def test_printed_command_line_trains_on_the_split_files(whole: Path) -> None:
     ],
 )  # fmt: skip
 def test_printed_command_line_fits_an_undivided_file(
-    whole: Path, monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...], line: str
+    undivided_file: Path, monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...], line: str
 ) -> None:
     """Without a division, the printed line has NAME for the missing labels, or the column of the splits."""
-    frame = pd.read_csv(whole, sep=";").assign(part=["public", "private"] * 100)
-    frame.to_csv(whole, index=False)
-    monkeypatch.chdir(whole.parent)
+    frame = pd.read_csv(undivided_file, sep=";").assign(part=["public", "private"] * 100)
+    frame.to_csv(undivided_file, index=False)
+    monkeypatch.chdir(undivided_file.parent)
     ended = call(
         "schema", arguments=["data=all.csv", "output=s.yaml", "thousands=.", "drop=[who]", *words]
     )

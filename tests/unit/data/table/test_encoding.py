@@ -57,7 +57,7 @@ def write_people(
 @pytest.mark.parametrize("named", ["latin-1", "cp1252", "windows-1252", {"private": "iso-8859-1"}])
 def test_person_in_two_splits_is_found_across_encodings(tmp_path: Path, named: Any) -> None:
     """The private file is in cp1252, the other files in UTF-8, with the same persons. They are found in two splits."""
-    table = write_people(tmp_path, private="cp1252", are_shared=True)
+    table = write_people(folder=tmp_path, private="cp1252", are_shared=True)
     with refused("data.group", value="person", rule="split, 4 are"):
         replace(table, encoding=named).load()
 
@@ -96,9 +96,9 @@ def test_each_file_is_read_in_its_own_encoding(
 
     A remark names the encoding.
     """
-    expected = write_people(tmp_path).load()
+    expected = write_people(folder=tmp_path).load()
     private, public, test = encodings
-    table = write_people(tmp_path, private=private, public=public, test=test)
+    table = write_people(folder=tmp_path, private=private, public=public, test=test)
     dataset = replace(table, encoding=named).load()
     for split in ("private", "public", "test"):
         assert np.array_equal(getattr(dataset, split).inputs, getattr(expected, split).inputs)
@@ -110,7 +110,7 @@ def test_each_file_is_read_in_its_own_encoding(
 
 def test_prediction_file_is_read_in_its_own_encoding(tmp_path: Path) -> None:
     """Three files in other encodings, read with a schema, give equal inputs, whatever encoding is named."""
-    schema = write_people(tmp_path, private="cp1252", test="utf-16").public_schema()
+    schema = write_people(folder=tmp_path, private="cp1252", test="utf-16").public_schema()
     public = schema.inputs(
         TableFile(tmp_path / "public.csv", name="data", encoding="cp1252").read()
     )
@@ -124,7 +124,7 @@ def test_prediction_file_is_read_in_its_own_encoding(tmp_path: Path) -> None:
 
 def test_split_files_keep_the_encoding(tmp_path: Path) -> None:
     """A file in cp1252 is divided. Its parts are in cp1252, with all words unchanged."""
-    write_people(tmp_path, private="cp1252")
+    write_people(folder=tmp_path, private="cp1252")
     (tmp_path / "parts").mkdir()
     file = TableFile(tmp_path / "private.csv", name="data", encoding="latin-1")
     dealing = Dealing(file=file, group=None, public_share=0.25, test_share=0.25)
@@ -177,7 +177,7 @@ def test_character_across_two_blocks_is_decoded_whole(
 @pytest.mark.parametrize("named", ["utf-8", "latin-1"])
 def test_refusal_of_mixed_encodings_names_the_line(tmp_path: Path, named: str) -> None:
     """One line of a UTF-8 file is in latin-1. The refusal has the number of the line, and not its text."""
-    table = write_people(tmp_path)
+    table = write_people(folder=tmp_path)
     path = tmp_path / "private.csv"
     path.write_bytes(path.read_bytes() + "Secret-René,40,Pädiatrie,1\n".encode("latin-1"))
     line = r"text in one encoding, 4 of 5 lines beyond ASCII are UTF-8 and line 6 is the first that is not: mend"
@@ -210,7 +210,7 @@ def test_encodings_by_split_are_refused_for_one_file() -> None:
 def test_refusal_of_a_wrong_encoding_names_the_setting(tmp_path: Path) -> None:
     """A file in cp1252 without a setting is refused, with the hint to set the encoding."""
     with refused("data.private", value=ANY, hint="encoding=latin-1"):
-        write_people(tmp_path, private="cp1252").load()
+        write_people(folder=tmp_path, private="cp1252").load()
 
 
 def test_reading_column_names_reads_no_block_of_rows(
@@ -234,7 +234,7 @@ def test_refusal_names_utf_16_without_byte_order_mark(
     tmp_path: Path, encoding: str, named: str
 ) -> None:
     """A file in UTF-16 without a mark is refused, with the encoding to set. With the setting it is read."""
-    table = write_people(tmp_path, private=encoding)
+    table = write_people(folder=tmp_path, private=encoding)
     rule = rf"data\.encoding={encoding}\b"
     with pytest.raises(InvalidValue, match=rule):
         replace(table, encoding=named).load()

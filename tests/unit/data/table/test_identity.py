@@ -31,34 +31,37 @@ class Spellings:
 
 
 SPELLINGS = {
-    "7.0": Spellings(NUMBERS, test=[f"{number}.0" for number in NUMBERS]),
-    "7,0": Spellings(NUMBERS, test=[f"{number},0" for number in NUMBERS]),
+    "7.0": Spellings(private=NUMBERS, test=[f"{number}.0" for number in NUMBERS]),
+    "7,0": Spellings(private=NUMBERS, test=[f"{number},0" for number in NUMBERS]),
     "2,5": Spellings(
-        [f"{number}.5" for number in NUMBERS],
+        private=[f"{number}.5" for number in NUMBERS],
         test=[f"{number},50" for number in NUMBERS],
         decimal="comma",
     ),
     "1.234": Spellings(
-        [number + 1000 for number in NUMBERS],
+        private=[number + 1000 for number in NUMBERS],
         test=[f"{number + 1000:,}".replace(",", ".") for number in NUMBERS],
         thousands=".",
     ),
     "exponent": Spellings(
-        [f"{number}e+16" for number in NUMBERS], test=[number * 10**16 for number in NUMBERS]
+        private=[f"{number}e+16" for number in NUMBERS],
+        test=[number * 10**16 for number in NUMBERS],
     ),
     "composed": Spellings(
-        [f"Zo\u00e9 {number}" for number in NUMBERS],
+        private=[f"Zo\u00e9 {number}" for number in NUMBERS],
         test=[f"Zoe\u0301 {number}" for number in NUMBERS],
     ),
     "no-break": Spellings(
-        [f"A {number}" for number in NUMBERS], test=[f"A\u00a0{number}" for number in NUMBERS]
+        private=[f"A {number}" for number in NUMBERS],
+        test=[f"A\u00a0{number}" for number in NUMBERS],
     ),
     "zero-width": Spellings(
-        [f"A{number}" for number in NUMBERS], test=[f"A\u200b{number}\ufeff" for number in NUMBERS]
+        private=[f"A{number}" for number in NUMBERS],
+        test=[f"A\u200b{number}\ufeff" for number in NUMBERS],
     ),
-    "midnight": Spellings(DAYS, test=[f"{day}T00:00:00.000" for day in DAYS]),
-    "zone": Spellings(DAYS, test=[f"{day} 01:00:00+01:00" for day in DAYS]),
-    "truth": Spellings([True] * NUM_ROWS, test=["TRUE"] * NUM_ROWS),
+    "midnight": Spellings(private=DAYS, test=[f"{day}T00:00:00.000" for day in DAYS]),
+    "zone": Spellings(private=DAYS, test=[f"{day} 01:00:00+01:00" for day in DAYS]),
+    "truth": Spellings(private=[True] * NUM_ROWS, test=["TRUE"] * NUM_ROWS),
 }
 
 
@@ -75,7 +78,7 @@ def test_notations_of_one_name_are_one_person(tmp_path: Path, case: str, ending:
     frames["test"]["person"] = spellings.test
     frames["public"]["person"] = [f"p{number}" for number in NUMBERS]
     table = replace(
-        write_frames(tmp_path, frames, endings={"private": ending}),
+        write_frames(folder=tmp_path, frames=frames, endings={"private": ending}),
         decimal=spellings.decimal,
         thousands=spellings.thousands,
     )
@@ -90,7 +93,7 @@ def test_two_notations_in_one_file_are_one_group(tmp_path: Path) -> None:
     frames = people_frames()
     again = frames["private"].assign(person=[f"{number}.0" for number in NUMBERS])
     frames["private"] = pd.concat([frames["private"], again])
-    assert write_frames(tmp_path, frames).load().private.num_groups == NUM_ROWS
+    assert write_frames(folder=tmp_path, frames=frames).load().private.num_groups == NUM_ROWS
 
 
 def test_leading_zeros_distinguish_persons(tmp_path: Path) -> None:
@@ -98,7 +101,7 @@ def test_leading_zeros_distinguish_persons(tmp_path: Path) -> None:
     frames = people_frames()
     frames["private"]["person"] = [f"0{number}" for number in NUMBERS]
     frames["test"]["person"] = NUMBERS
-    assert write_frames(tmp_path, frames).load().private.num_groups == NUM_ROWS
+    assert write_frames(folder=tmp_path, frames=frames).load().private.num_groups == NUM_ROWS
 
 
 @pytest.mark.parametrize(
@@ -110,7 +113,7 @@ def test_pandas_types_with_equal_values_name_one_person(tmp_path: Path, column: 
     frames["private"]["person"] = column
     frames["test"]["person"] = [f"{number}.00" for number in NUMBERS]
     with refused("data.group", value="person", rule="60 are in"):
-        write_frames(tmp_path, frames, endings={"private": "feather"}).load()
+        write_frames(folder=tmp_path, frames=frames, endings={"private": "feather"}).load()
 
 
 @pytest.mark.parametrize("name", ["", "\u200b", "\u00a0", "?"])
@@ -119,7 +122,7 @@ def test_invisible_name_counts_as_missing(tmp_path: Path, name: str) -> None:
     frames = people_frames()
     frames["private"]["person"] = [name, *map(str, NUMBERS[1:])]
     with refused("data.private.person", rule="a value in each row, 1"):
-        replace(write_frames(tmp_path, frames), missing=("?",)).load()
+        replace(write_frames(folder=tmp_path, frames=frames), missing=("?",)).load()
 
 
 @pytest.mark.parametrize(

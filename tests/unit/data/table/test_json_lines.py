@@ -32,7 +32,7 @@ def read(path: Path) -> Any:
 def test_byte_order_marks_and_empty_lines_are_skipped(tmp_path: Path, content: str) -> None:
     """JSON lines with byte-order marks, empty lines and both line ends are read as two rows."""
     (tmp_path / "a.jsonl").write_bytes(content.encode())
-    assert read(tmp_path / "a.jsonl") == {"age": ["1", "2"]}
+    assert read(path=tmp_path / "a.jsonl") == {"age": ["1", "2"]}
 
 
 def test_field_that_first_occurs_late_is_a_column(tmp_path: Path) -> None:
@@ -53,7 +53,7 @@ def test_line_that_is_no_object_is_refused(tmp_path: Path, line: str) -> None:
     """The last of 9,001 lines is no JSON object. The file is refused."""
     (tmp_path / "a.jsonl").write_text('{"age": 1}\n' * 9000 + line)
     with refused("data.public", value=ANY, rule="an object of"):
-        read(tmp_path / "a.jsonl")
+        read(path=tmp_path / "a.jsonl")
 
 
 def test_file_without_fields_is_refused(tmp_path: Path) -> None:
@@ -61,4 +61,4 @@ def test_file_without_fields_is_refused(tmp_path: Path) -> None:
     for content in ("", "\n\n", "\ufeff", "{}\n"):
         (tmp_path / "a.jsonl").write_text(content, encoding="utf-8")
         with refused("data.public", value=ANY, rule="line for each"):
-            read(tmp_path / "a.jsonl")
+            read(path=tmp_path / "a.jsonl")

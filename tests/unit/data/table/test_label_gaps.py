@@ -24,7 +24,7 @@ UNKNOWN = None
 GAPS_OF_TEXT = ["", " ", "NA", "null", "NaN", "<NA>", "None"]
 
 
-def with_flu(cells: list[Any]) -> dict[str, Any]:
+def frames_with_flu(cells: list[Any]) -> dict[str, Any]:
     """Returns frames whose first private rows have these cells of the label flu."""
     frames = people_frames()
     column = frames["private"]["flu"].astype(object)
@@ -44,8 +44,8 @@ def first_labels(dataset: Dataset, num_rows: int) -> list[bool | None]:
 @pytest.mark.parametrize("cell", GAPS_OF_TEXT)
 def test_missing_cells_of_csv_are_unknown_labels(tmp_path: Path, cell: str) -> None:
     """One cell of a label is missing. Its label is unknown, and all others are known."""
-    dataset = write_frames(tmp_path, frames=with_flu([cell, 1, "no"])).load()
-    assert first_labels(dataset, num_rows=3) == [UNKNOWN, True, False]
+    dataset = write_frames(folder=tmp_path, frames=frames_with_flu(cells=[cell, 1, "no"])).load()
+    assert first_labels(dataset=dataset, num_rows=3) == [UNKNOWN, True, False]
     assert dataset.private.known is not None
     assert np.count_nonzero(~dataset.private.known) == 1
     assert dataset.test.known is None
@@ -54,11 +54,11 @@ def test_missing_cells_of_csv_are_unknown_labels(tmp_path: Path, cell: str) -> N
 
 def test_words_of_the_setting_missing_are_unknown_labels(tmp_path: Path) -> None:
     """`data.missing` lists a word and a number, which two labels have."""
-    table = write_frames(tmp_path, frames=with_flu(["asked not", "-9.0", 1]))
+    table = write_frames(folder=tmp_path, frames=frames_with_flu(cells=["asked not", "-9.0", 1]))
     with refused("data.private.flu"):
         table.load()
     dataset = replace(table, missing=("asked not", "-9")).load()
-    assert first_labels(dataset, num_rows=3) == [UNKNOWN, UNKNOWN, True]
+    assert first_labels(dataset=dataset, num_rows=3) == [UNKNOWN, UNKNOWN, True]
 
 
 @pytest.mark.parametrize("cell", ["-1", "-1.0", "\u22121", "?", "Uncertain", " maybe "])
@@ -69,18 +69,21 @@ def test_uncertain_cells_follow_the_setting(
     tmp_path: Path, cell: str, uncertain: str, value: bool | None
 ) -> None:
     """A label is uncertain. Without `data.uncertain` the row is refused; with it, the setting says what is meant."""
-    table = write_frames(tmp_path, frames=with_flu([cell, 1, 0]))
+    table = write_frames(folder=tmp_path, frames=frames_with_flu(cells=[cell, 1, 0]))
     with refused("data.private.flu", rule="data.uncertain=missing (or positive, negative) says"):
         table.load()
     dataset = replace(table, uncertain=uncertain, uncertain_words=("Maybe",)).load()
-    assert first_labels(dataset, num_rows=3) == [value, True, False]
+    assert first_labels(dataset=dataset, num_rows=3) == [value, True, False]
 
 
 @pytest.mark.parametrize("setting", ["positive", "negative"])
 def test_uncertain_and_empty_cells_differ(tmp_path: Path, setting: str) -> None:
     """An uncertain label is read as a value, and an empty one stays unknown."""
-    dataset = replace(write_frames(tmp_path, with_flu(["-1", "", 1])), uncertain=setting).load()
-    assert first_labels(dataset, num_rows=3) == [setting == "positive", UNKNOWN, True]
+    dataset = replace(
+        write_frames(folder=tmp_path, frames=frames_with_flu(cells=["-1", "", 1])),
+        uncertain=setting,
+    ).load()
+    assert first_labels(dataset=dataset, num_rows=3) == [setting == "positive", UNKNOWN, True]
 
 
 def test_uncertain_word_is_no_word_for_no(tmp_path: Path) -> None:
@@ -90,11 +93,11 @@ def test_uncertain_word_is_no_word_for_no(tmp_path: Path) -> None:
         frame["flu"] = np.where(frame["flu"] == 1, "ja", "nein")
     frames["private"].loc[0, "flu"] = "-1"
     frames["private"].loc[1, "flu"] = ""
-    table = replace(write_frames(tmp_path, frames), true="ja")
+    table = replace(write_frames(folder=tmp_path, frames=frames), true="ja")
     with refused("data.true", value="ja", rule="one other word"):
         table.load()
     dataset = replace(table, uncertain="missing").load()
-    assert first_labels(dataset, num_rows=4) == [UNKNOWN, UNKNOWN, False, True]
+    assert first_labels(dataset=dataset, num_rows=4) == [UNKNOWN, UNKNOWN, False, True]
 
 
 @pytest.mark.parametrize("ending", ["parquet", "feather"])
@@ -113,7 +116,7 @@ def test_typed_cells_may_be_missing_or_uncertain(
 ) -> None:
     """A typed file has a null, an uncertain cell, a yes and a no."""
     cells = [None, uncertain_cell, yes, no] * (NUM_ROWS // 4)
-    table = write_frames(tmp_path, people_frames(), {"private": ending})
+    table = write_frames(folder=tmp_path, frames=people_frames(), endings={"private": ending})
     frame = pa.Table.from_pandas(people_frames()["private"], preserve_index=False)
     column = pa.array(cells, pa.type_for_alias(type_name))
     frame = frame.set_column(frame.column_names.index("flu"), "flu", column)
@@ -123,7 +126,7 @@ def test_typed_cells_may_be_missing_or_uncertain(
         pytest.importorskip("pyarrow.feather").write_feather(frame, str(table.private))
     dataset = replace(table, uncertain="positive").load()
     uncertain = UNKNOWN if uncertain_cell is None else True
-    assert first_labels(dataset, num_rows=4) == [UNKNOWN, uncertain, True, False]
+    assert first_labels(dataset=dataset, num_rows=4) == [UNKNOWN, uncertain, True, False]
 
 
 def test_not_a_number_in_parquet_is_an_unknown_label(tmp_path: Path) -> None:
@@ -132,25 +135,25 @@ def test_not_a_number_in_parquet_is_an_unknown_label(tmp_path: Path) -> None:
     flu = frames["private"]["flu"].astype(float)
     flu[0] = np.nan
     frames["private"]["flu"] = flu
-    table = write_frames(tmp_path, frames, {"private": "parquet"})
-    assert first_labels(table.load(), num_rows=2) == [UNKNOWN, True]
+    table = write_frames(folder=tmp_path, frames=frames, endings={"private": "parquet"})
+    assert first_labels(dataset=table.load(), num_rows=2) == [UNKNOWN, True]
 
 
 def test_null_and_absent_fields_of_json_are_unknown_labels(tmp_path: Path) -> None:
     """In JSON lines, one label is null and one is absent."""
-    table = write_frames(tmp_path, people_frames())
+    table = write_frames(folder=tmp_path, frames=people_frames())
     rows = people_frames()["private"].to_dict("records")
     rows[0]["flu"] = None
     del rows[1]["flu"]
     path = tmp_path / "private.jsonl"
     path.write_text("\n".join(json.dumps(row, default=int) for row in rows))
     dataset = replace(table, private=str(path)).load()
-    assert first_labels(dataset, num_rows=4) == [UNKNOWN, UNKNOWN, False, True]
+    assert first_labels(dataset=dataset, num_rows=4) == [UNKNOWN, UNKNOWN, False, True]
 
 
 def test_many_files_and_batches_have_one_mask(tmp_path: Path) -> None:
     """Two files of 9,000 rows each have gaps in the second batch of the second file alone."""
-    table = write_frames(tmp_path, people_frames())
+    table = write_frames(folder=tmp_path, frames=people_frames())
     frame = people_frames(num_rows=18_000)["private"]
     frame["person"] += 10_000
     flu = frame["flu"].astype(object)
@@ -169,7 +172,7 @@ def test_many_files_and_batches_have_one_mask(tmp_path: Path) -> None:
 
 def test_table_without_gaps_has_no_mask_unless_a_setting_says_so(tmp_path: Path) -> None:
     """All labels are known. `data.uncertain` makes a mask, which changes neither labels nor digests."""
-    table = write_frames(tmp_path, people_frames())
+    table = write_frames(folder=tmp_path, frames=people_frames())
     plain = table.load()
     declared = replace(table, uncertain="missing").load()
     assert plain.private.known is None
@@ -183,12 +186,12 @@ def test_table_without_gaps_has_no_mask_unless_a_setting_says_so(tmp_path: Path)
 
 def test_digest_of_private_rows_depends_on_gaps_and_not_on_their_reading(tmp_path: Path) -> None:
     """Two tables differ in one gap. Their digests differ, and no reading of -1 changes one."""
-    table = write_frames(tmp_path, with_flu(["-1", "", 0]))
+    table = write_frames(folder=tmp_path, frames=frames_with_flu(cells=["-1", "", 0]))
     readings = ("missing", "positive", "negative")
     digests = {replace(table, uncertain=reading).load().private_digest() for reading in readings}
     assert len(digests) == 1
     (tmp_path / "other").mkdir()
-    other = write_frames(tmp_path / "other", with_flu(["-1", 0, 0]))
+    other = write_frames(folder=tmp_path / "other", frames=frames_with_flu(cells=["-1", 0, 0]))
     assert replace(other, uncertain="missing").load().private_digest() not in digests
 
 
@@ -199,7 +202,7 @@ def test_notes_count_unknown_labels_of_each_split(tmp_path: Path) -> None:
         flu = frames[split]["flu"].astype(object)
         flu[:num_gaps] = ""
         frames[split]["flu"] = flu
-    notes = write_frames(tmp_path, frames).load().notes
+    notes = write_frames(folder=tmp_path, frames=frames).load().notes
     assert (
         "data.private: 25.0% of the labels are unknown and left out; 100.0% of the records tell cough, 50.0% flu; "
         "which ones is protected, that there are some is public"
@@ -215,7 +218,7 @@ def test_split_that_tells_no_label_is_refused(tmp_path: Path, split: str) -> Non
     frames = people_frames()
     frames[split][["flu", "cough"]] = ""
     with refused(f"data.{split}.flu", rule="a label in some row"):
-        write_frames(tmp_path, frames).load()
+        write_frames(folder=tmp_path, frames=frames).load()
 
 
 @pytest.mark.parametrize("cell", ["", "-1"])
@@ -224,19 +227,19 @@ def test_public_rows_may_tell_some_labels_or_none(tmp_path: Path, cell: str) -> 
     frames = people_frames()
     frames["public"]["flu"] = frames["public"]["flu"].astype(object)
     frames["public"].loc[0, "flu"] = cell
-    dataset = replace(write_frames(tmp_path, frames), uncertain="missing").load()
+    dataset = replace(write_frames(folder=tmp_path, frames=frames), uncertain="missing").load()
     assert dataset.public_labeled
     assert dataset.public.known is not None
     assert np.count_nonzero(~dataset.public.known) == 1
     frames["public"][["flu", "cough"]] = cell
-    dataset = replace(write_frames(tmp_path, frames), uncertain="missing").load()
+    dataset = replace(write_frames(folder=tmp_path, frames=frames), uncertain="missing").load()
     assert not dataset.public_labeled
     assert dataset.public.known is None
 
 
 def test_records_of_a_holder_have_the_mask(tmp_path: Path) -> None:
     """A holder reads only the private file, in which one label is empty."""
-    table = write_frames(tmp_path, with_flu(["", 1]))
+    table = write_frames(folder=tmp_path, frames=frames_with_flu(cells=["", 1]))
     schema = tmp_path / "schema.yaml"
     table.public_schema().write(schema, TableSettings())
     held = replace(table, schema=str(schema)).private_records()
@@ -248,23 +251,23 @@ def test_records_of_a_holder_have_the_mask(tmp_path: Path) -> None:
 def test_missing_word_in_a_column_of_label_lists_makes_all_labels_unknown(tmp_path: Path) -> None:
     """One column lists the labels. An empty cell means no label, and a word of `data.missing` unknown labels."""
     cells = {**DIAGNOSES, "private": ["flu;cough", "-", None, "cough"]}
-    private = replace(write_diagnoses(tmp_path, cells), missing=("-",)).load().private
+    private = replace(write_diagnoses(folder=tmp_path, cells=cells), missing=("-",)).load().private
     assert private.known is not None
     assert private.known[:4].tolist() == [[True] * 2, [False] * 2, [True] * 2, [True] * 2]
     assert private.labels[1:3].tolist() == [[False] * 2] * 2
-    assert write_diagnoses(tmp_path).load().private.known is None
+    assert write_diagnoses(folder=tmp_path).load().private.known is None
 
 
 def test_schema_file_says_what_uncertain_labels_mean(tmp_path: Path) -> None:
     """The schema's file has `uncertain` and a word of one's own. A run takes them unless it sets another reading."""
-    table = write_frames(tmp_path, with_flu(["maybe", "-1", 0]))
+    table = write_frames(folder=tmp_path, frames=frames_with_flu(cells=["maybe", "-1", 0]))
     schema = tmp_path / "schema.yaml"
     settings = TableSettings(uncertain="positive", uncertain_words=("maybe",))
     table.public_schema().write(schema, settings)
     dataset = replace(table, schema=str(schema)).load()
-    assert first_labels(dataset, num_rows=3) == [True, True, False]
+    assert first_labels(dataset=dataset, num_rows=3) == [True, True, False]
     dataset = replace(table, schema=str(schema), uncertain="missing").load()
-    assert first_labels(dataset, num_rows=3) == [UNKNOWN, UNKNOWN, False]
+    assert first_labels(dataset=dataset, num_rows=3) == [UNKNOWN, UNKNOWN, False]
 
 
 @pytest.mark.parametrize(

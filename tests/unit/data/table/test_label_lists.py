@@ -133,7 +133,7 @@ def test_lists_are_parsed_whatever_the_separator(
     tmp_path: Path, name: str, separator: str, missing: tuple[str, ...]
 ) -> None:
     """Lists of labels in each kind of file give the two labels and their bits, with any separator in the settings."""
-    table = write_lists(tmp_path, form=FORMS[name], ending=name.partition(" ")[0])
+    table = write_lists(folder=tmp_path, form=FORMS[name], ending=name.partition(" ")[0])
     dataset = replace(table, label_separator=separator, missing=missing).load()
     assert dataset.label_names == ("flu", "pain; chest")
     assert dataset.private.labels.astype(int).tolist() == BITS
@@ -144,7 +144,7 @@ def test_labels_named_in_settings_may_contain_the_separator(
     tmp_path: Path, labels: tuple[str, ...]
 ) -> None:
     """`data.labels` names the labels of lists in their order, one of which contains the separator."""
-    dataset = replace(write_lists(tmp_path, form=list, ending="jsonl"), labels=labels).load()
+    dataset = replace(write_lists(folder=tmp_path, form=list, ending="jsonl"), labels=labels).load()
     assert dataset.label_names == ("pain; chest", "flu")
     assert dataset.private.labels[:, ::-1].astype(int).tolist() == BITS
 
@@ -166,7 +166,7 @@ RULE = r"expected names of labels with ; between them, or a list of names in quo
 @pytest.mark.parametrize("form", [as_lists_of_lists, as_objects])
 def test_lists_of_lists_and_objects_are_refused(tmp_path: Path, ending: str, form: Form) -> None:
     """Cells with lists of lists, or with objects, are refused in the public file; in the private file with the row."""
-    table = write_lists(tmp_path, form, ending)
+    table = write_lists(folder=tmp_path, form=form, ending=ending)
     with pytest.raises(InvalidValue, match=rf"^data\.public\.dx: {RULE}$"):
         table.load()
     line = rf"^data\.private\.dx: {RULE}, \d of 7 rows hold something else, row 1"
@@ -176,20 +176,22 @@ def test_lists_of_lists_and_objects_are_refused(tmp_path: Path, ending: str, for
 
 def test_lists_of_bits_are_refused_as_label_names(tmp_path: Path) -> None:
     """Cells with lists of 0 and 1 are refused as names of labels."""
-    table = write_lists(tmp_path, form=lambda labels: [int("flu" in labels), 1], ending="parquet")
+    table = write_lists(
+        folder=tmp_path, form=lambda labels: [int("flu" in labels), 1], ending="parquet"
+    )
     with refused("data.public.dx", rule="names of labels, found lists of 0"):
         table.load()
 
 
 def test_refusal_of_lists_without_separator_names_the_setting(tmp_path: Path) -> None:
     """Lists of labels without `data.label_separator` are refused, with this setting."""
-    table = write_lists(tmp_path, form=list, ending="parquet")
+    table = write_lists(folder=tmp_path, form=list, ending="parquet")
     with refused("data.private.dx", rule="'data.label_separator="):
         replace(table, label_separator=None).load()
 
 
 def test_list_in_a_feature_column_is_one_word(tmp_path: Path) -> None:
     """A list in a column of features is a word of a category."""
-    table = write_lists(tmp_path, form=list, ending="jsonl")
+    table = write_lists(folder=tmp_path, form=list, ending="jsonl")
     schema = replace(table, labels=("age",), label_separator=None).public_schema()
     assert "dx=flu" in schema.feature_names

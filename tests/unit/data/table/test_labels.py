@@ -34,7 +34,7 @@ def test_two_words_of_any_language_may_mean_yes_and_no(tmp_path: Path, yes: str)
 
     With `data.true` the named word is 1 and the other word 0, and a remark says so.
     """
-    table = write_frames(tmp_path, frames=frames_in_words(yes))
+    table = write_frames(folder=tmp_path, frames=frames_in_words(yes=yes))
     with refused("data.private.flu", rule="data.true=WORD names another"):
         table.load()
     dataset = replace(table, true=yes.capitalize()).load()
@@ -46,18 +46,18 @@ def test_two_words_of_any_language_may_mean_yes_and_no(tmp_path: Path, yes: str)
 
 def test_empty_label_does_not_mean_no(tmp_path: Path) -> None:
     """One label of a file with the words ja and nein is empty. The label is unknown, and not read as 0."""
-    frames = frames_in_words("ja")
+    frames = frames_in_words(yes="ja")
     frames["test"].loc[0, "flu"] = None
-    dataset = replace(write_frames(tmp_path, frames), true="ja").load()
+    dataset = replace(write_frames(folder=tmp_path, frames=frames), true="ja").load()
     assert dataset.test.known is not None
     assert dataset.test.known[:2].tolist() == [[False, True], [True, True]]
 
 
 def test_third_word_in_a_label_column_is_refused(tmp_path: Path) -> None:
     """A label has a third word, or `data.true` names a word that the label does not have. Both are refused."""
-    frames = frames_in_words("ja")
+    frames = frames_in_words(yes="ja")
     frames["test"].loc[0, "flu"] = "?"
-    table = write_frames(tmp_path, frames)
+    table = write_frames(folder=tmp_path, frames=frames)
     with refused("data.true", value=ANY, rule="other word"):
         replace(table, true="ja").load()
     with refused("data.true", value="yep"):
@@ -103,7 +103,7 @@ def test_label_cells_follow_the_notation_of_numbers(tmp_path: Path, case: str) -
     cells = LABEL_CELLS[case]
     frames = people_frames()
     frames["private"]["flu"] = ([*cells.positive, *cells.negative] * NUM_ROWS)[:NUM_ROWS]
-    table = write_frames(tmp_path, frames)
+    table = write_frames(folder=tmp_path, frames=frames)
     dataset = replace(table, decimal=cells.decimal, thousands=cells.thousands).load()
     bits = [True] * len(cells.positive) + [False] * len(cells.negative)
     assert dataset.private.labels[: len(bits), 0].tolist() == bits
@@ -118,7 +118,7 @@ def test_invalid_label_cells_are_refused(tmp_path: Path, case: str, cell: str) -
     frames = people_frames()
     frames["private"]["flu"] = (cells.positive * NUM_ROWS)[:NUM_ROWS]
     frames["private"].loc[3, "flu"] = cell
-    table = write_frames(tmp_path, frames)
+    table = write_frames(folder=tmp_path, frames=frames)
     with refused("data.private.flu", rule="row 4 is the first"):
         replace(table, decimal=cells.decimal, thousands=cells.thousands).load()
 
@@ -141,7 +141,7 @@ def frames_of_diagnoses(cells: Mapping[str, list[str | None]]) -> dict[str, Any]
 
 def write_diagnoses(folder: Path, cells: Mapping[str, list[str | None]] = DIAGNOSES) -> Table:
     """Writes files whose column `diagnoses` lists the labels, and returns their reader."""
-    table = write_frames(folder, frames=frames_of_diagnoses(cells))
+    table = write_frames(folder=folder, frames=frames_of_diagnoses(cells=cells))
     return replace(table, labels=("diagnoses",), label_separator=";")
 
 
@@ -155,7 +155,7 @@ def test_one_column_may_list_all_labels(tmp_path: Path, labels: tuple[str, ...])
 
     Rows with a label that is none of them are counted in a remark.
     """
-    dataset = replace(write_diagnoses(tmp_path), labels=labels).load()
+    dataset = replace(write_diagnoses(folder=tmp_path), labels=labels).load()
     assert dataset.label_names == ("cough", "flu")
     assert dataset.private.labels[:4].tolist() == [
         [True, True],
@@ -174,7 +174,7 @@ def test_one_column_may_list_all_labels(tmp_path: Path, labels: tuple[str, ...])
 def test_label_names_do_not_come_from_private_rows(tmp_path: Path) -> None:
     """The public file lists no label. The column is refused, even if private rows list some."""
     with refused("data.labels", value="[diagnoses]", rule="the public file names none"):
-        write_diagnoses(tmp_path, cells={**DIAGNOSES, "public": [None]}).load()
+        write_diagnoses(folder=tmp_path, cells={**DIAGNOSES, "public": [None]}).load()
 
 
 def test_public_file_may_lack_the_column_that_lists_labels(tmp_path: Path) -> None:
@@ -182,9 +182,9 @@ def test_public_file_may_lack_the_column_that_lists_labels(tmp_path: Path) -> No
 
     Names that are no label, or are a feature, are refused.
     """
-    frames = frames_of_diagnoses(DIAGNOSES)
+    frames = frames_of_diagnoses(cells=DIAGNOSES)
     frames["public"] = frames["public"].drop(columns="diagnoses")
-    table = replace(write_frames(tmp_path, frames), label_separator=";")
+    table = replace(write_frames(folder=tmp_path, frames=frames), label_separator=";")
     dataset = replace(table, labels=("diagnoses", "flu")).load()
     assert dataset.label_names == ("flu",)
     assert not dataset.public_labeled
@@ -199,7 +199,7 @@ def test_label_without_positives_or_negatives_yields_a_warning(tmp_path: Path) -
     frames = people_frames()
     frames["private"]["flu"] = 0
     frames["test"]["cough"] = 1
-    assert list(uneven_records_warnings(write_frames(tmp_path, frames).load())) == [
+    assert list(uneven_records_warnings(write_frames(folder=tmp_path, frames=frames).load())) == [
         "data.labels: no private record has flu: there is no positive to learn it from",
         "data.labels: every test record has cough: there is nothing else to measure it by",
     ]
@@ -209,11 +209,14 @@ def test_person_with_many_records_yields_a_warning(tmp_path: Path) -> None:
     """One person has 15 of 60 private records. A warning says so."""
     frames = people_frames()
     frames["private"]["person"] = [0] * 15 + NUMBERS[15:]
-    assert list(uneven_records_warnings(write_frames(tmp_path, frames).load())) == [
+    assert list(uneven_records_warnings(write_frames(folder=tmp_path, frames=frames).load())) == [
         "data.group: one has 15 of 60 private records; all are with one teacher, which has one vote like the others"
     ]
 
 
 def test_evenly_distributed_records_yield_no_warning(tmp_path: Path) -> None:
     """Records of equal persons with both labels give no warning."""
-    assert list(uneven_records_warnings(write_frames(tmp_path, people_frames()).load())) == []
+    assert (
+        list(uneven_records_warnings(write_frames(folder=tmp_path, frames=people_frames()).load()))
+        == []
+    )

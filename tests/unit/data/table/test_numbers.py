@@ -18,12 +18,12 @@ from tests.unit.data.table.frames import NUM_ROWS, people_frames, write_frames
 pa = pytest.importorskip("pyarrow")
 
 
-def with_weights(folder: Path, cells: list[str]) -> Table:
+def write_weights(folder: Path, cells: list[str]) -> Table:
     """Writes three files whose column `weight` repeats the given cells, and returns their reader."""
     frames = people_frames()
     for frame in frames.values():
         frame["weight"] = (cells * NUM_ROWS)[:NUM_ROWS]
-    return write_frames(folder, frames)
+    return write_frames(folder=folder, frames=frames)
 
 
 @pytest.mark.parametrize(
@@ -45,7 +45,9 @@ def test_numbers_follow_the_marks_in_settings(
     numbers: list[float],
 ) -> None:
     """Numbers with decimal commas or marks between thousands are read by the settings `decimal` and `thousands`."""
-    table = replace(with_weights(tmp_path, cells), decimal=decimal, thousands=thousands)
+    table = replace(
+        write_weights(folder=tmp_path, cells=cells), decimal=decimal, thousands=thousands
+    )
     dataset = table.load()
     assert isinstance(dataset.preprocessing, TableSchema)
     frame = dataset.preprocessing.frame(dataset.private.inputs[: len(cells)])
@@ -67,7 +69,7 @@ def test_refusal_of_another_notation_names_the_setting(
 ) -> None:
     """Numbers in another notation than the settings are refused, with the setting that reads them."""
     with refused("data.public.weight", rule=rule):
-        replace(with_weights(tmp_path, cells), decimal=decimal).load()
+        replace(write_weights(folder=tmp_path, cells=cells), decimal=decimal).load()
 
 
 @pytest.mark.parametrize(
@@ -84,19 +86,19 @@ def test_impossible_settings_are_refused(
 ) -> None:
     """A mark, word or file name that cannot be is refused by the setting's name."""
     with refusal:
-        replace(write_frames(tmp_path, people_frames()), **{setting: value}).load()
+        replace(write_frames(folder=tmp_path, frames=people_frames()), **{setting: value}).load()
 
 
 def test_decimal_mark_and_thousands_mark_must_differ(tmp_path: Path) -> None:
     """`thousands=,` with `decimal=comma` is refused."""
-    table = write_frames(tmp_path, people_frames())
+    table = write_frames(folder=tmp_path, frames=people_frames())
     with refused("data.thousands", value=","):
         replace(table, thousands=",", decimal="comma").load()
 
 
 def test_word_for_yes_is_refused_with_a_label_separator(tmp_path: Path) -> None:
     """`data.true` beside `data.label_separator` is refused."""
-    table = write_frames(tmp_path, people_frames())
+    table = write_frames(folder=tmp_path, frames=people_frames())
     with refused("data.true", value="ja", rule="nothing beside"):
         replace(table, true="ja", label_separator=";")
 
@@ -108,7 +110,7 @@ def test_single_word_among_numbers_yields_a_remark(tmp_path: Path, word: str) ->
     frames = people_frames(num_rows=400)
     for frame in frames.values():
         frame["age"] = [word, *frame["age"].astype(str)[1:]]
-    table = write_frames(tmp_path, frames)
+    table = write_frames(folder=tmp_path, frames=frames)
     (line,) = (note for note in table.load().notes if note.startswith("age"))
     assert line.startswith(
         f"age: 399 of 400 cells are numbers, 1 is not ({word}), so all are words; 'data.missing=["
@@ -125,7 +127,7 @@ def test_words_among_numbers_or_dates_yield_a_remark(tmp_path: Path) -> None:
     for frame in frames.values():
         frame["share"] = [f"{age}%" for age in frame["age"]]
         frame["day"] = ["2025-01-31"] * 59 + ["unknown"]
-    share, day = write_frames(tmp_path, frames).load().notes
+    share, day = write_frames(folder=tmp_path, frames=frames).load().notes
     assert share.startswith("share: 60 of 60 cells are numbers with something beside them (2")
     assert day.startswith("day: 59 of 60 cells are dates, 1 is not (unknown)")
 
@@ -136,7 +138,7 @@ def test_missing_words_apply_to_every_kind_of_file(tmp_path: Path, ending: str) 
     frames = people_frames()
     for frame in frames.values():
         frame["age"] = [-9.0, *frame["age"][1:]]
-    table = write_frames(tmp_path, frames, endings=dict.fromkeys(frames, ending))
+    table = write_frames(folder=tmp_path, frames=frames, endings=dict.fromkeys(frames, ending))
     dataset = replace(table, missing=("-9",)).load()
     assert dataset.private.inputs[:, 1].tolist() == [1.0] + [0.0] * 59
 
@@ -144,7 +146,7 @@ def test_missing_words_apply_to_every_kind_of_file(tmp_path: Path, ending: str) 
 @pytest.fixture
 def german(tmp_path: Path) -> Table:
     """Returns the reader of files with decimal commas, points between thousands, and ? for missing cells."""
-    table = with_weights(tmp_path, cells=["1.234,5", "?"])
+    table = write_weights(folder=tmp_path, cells=["1.234,5", "?"])
     return replace(table, decimal="comma", thousands=".", missing=("?",))
 
 
@@ -184,7 +186,7 @@ def test_settings_do_not_change_the_private_digest(tmp_path: Path) -> None:
 
     A ledger recognizes records by the digest. Otherwise a changed setting would give them a new budget.
     """
-    table = with_weights(tmp_path, cells=["1,5", "?"])
+    table = write_weights(folder=tmp_path, cells=["1,5", "?"])
     readers = [
         replace(table, category=("weight",)),
         replace(table, decimal="comma"),

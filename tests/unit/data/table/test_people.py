@@ -108,7 +108,7 @@ def load_hugging_face(folder: Path, names_of_split: Mapping[str, list[str]]) -> 
 by_reader = pytest.mark.parametrize("load", [load_table, load_hugging_face])
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")
 
-USUAL = {
+USUAL_NAMES = {
     split: [f"{split} {number}" for number in range(12)] for split in ("private", "public", "test")
 }
 
@@ -122,14 +122,14 @@ def test_person_in_two_splits_is_found_across_notations(tmp_path: Path, load: Lo
     ids = [str(uuid.UUID(int=2**100 + number)) for number in range(12)]
     capitals = [name.upper() for name in ids[:3]]
     with refused("data.group", value="person", rule="each person in one split, 3"):
-        load(tmp_path, {**USUAL, "private": ids, "test": [*capitals, "a", "b"]})
+        load(tmp_path, {**USUAL_NAMES, "private": ids, "test": [*capitals, "a", "b"]})
 
 
 @by_reader
 def test_private_names_differing_in_letter_case_form_one_group(tmp_path: Path, load: Load) -> None:
     """Private names that differ in letter case are one group. The owners keep both spellings."""
     names = ["P-1", "p-1", "P-2", "P-3", "p-3", "P-3"]
-    dataset = load(tmp_path, {**USUAL, "private": names})
+    dataset = load(tmp_path, {**USUAL_NAMES, "private": names})
     groups = dataset.private.group_ids
     first_rows = [int(np.flatnonzero(groups == group)[0]) for group in groups]
     assert first_rows == [0, 0, 2, 3, 3, 3]
@@ -141,7 +141,7 @@ def test_private_names_differing_in_letter_case_form_one_group(tmp_path: Path, l
 def test_similar_names_in_two_splits_are_counted(tmp_path: Path, load: Load) -> None:
     """Three private names look like public ones. A remark counts them without showing them."""
     private = ["0007", "0008", "P-9", "x"]
-    dataset = load(tmp_path, {**USUAL, "private": private, "public": ["7", "8", "p9", "y"]})
+    dataset = load(tmp_path, {**USUAL_NAMES, "private": private, "public": ["7", "8", "p9", "y"]})
     (line,) = [note for note in dataset.notes if "person" in note]
     assert line.startswith(
         "data.group=person: 3 values of private and public look alike, they differ in letter case"
@@ -152,7 +152,7 @@ def test_similar_names_in_two_splits_are_counted(tmp_path: Path, load: Load) -> 
 @by_reader
 def test_similar_private_names_are_counted(tmp_path: Path, load: Load) -> None:
     """Two private names look like another private name. A remark counts them."""
-    dataset = load(tmp_path, {**USUAL, "private": ["0007", "7", "1-11", "11-1"]})
+    dataset = load(tmp_path, {**USUAL_NAMES, "private": ["0007", "7", "1-11", "11-1"]})
     (line,) = [note for note in dataset.notes if "person" in note]
     assert line.startswith("data.group=person: 2 values of private look like another")
 

@@ -48,8 +48,8 @@ def records(num_rows: int, *, first: int = 0, shift: int = 0) -> Any:
     )
 
 
-PUBLIC = records(600, shift=1)
-TEST = records(90, shift=2)
+PUBLIC = records(num_rows=600, shift=1)
+TEST = records(num_rows=90, shift=2)
 
 
 def write_table(path: Path, table: Any) -> None:
@@ -80,15 +80,15 @@ def write_parts(folder: Path, table: Any, ends: list[int], ending: str = "parque
     folder.mkdir()
     bounds = [0, *ends, table.num_rows]
     for part, (start, end) in enumerate(pairwise(bounds)):
-        write_table(folder / f"part-{part}.{ending}", table.slice(start, end - start))
+        write_table(path=folder / f"part-{part}.{ending}", table=table.slice(start, end - start))
     return folder
 
 
 @pytest.fixture
 def reader(tmp_path: Path) -> Callable[..., Table]:
     """Writes the public and the test file, and returns a function that makes a reader for private files."""
-    write_table(tmp_path / "public.parquet", PUBLIC)
-    write_table(tmp_path / "test.parquet", TEST)
+    write_table(path=tmp_path / "public.parquet", table=PUBLIC)
+    write_table(path=tmp_path / "test.parquet", table=TEST)
 
     def table_of(private: Path | str, **settings: Any) -> Table:
         usual = {
@@ -103,7 +103,7 @@ def reader(tmp_path: Path) -> Callable[..., Table]:
     return table_of
 
 
-def contents(dataset: Dataset) -> tuple[Any, ...]:
+def identity_of(dataset: Dataset) -> tuple[Any, ...]:
     """Returns what identifies a data set and its private records."""
     return (
         dataset.digest(),
@@ -120,12 +120,12 @@ def test_a_folder_gives_the_data_set_of_one_joined_file(
     reader: Callable[..., Table], tmp_path: Path, ending: str
 ) -> None:
     """Three files have the digests, notes and owners of one with all rows; groups lie in several of them."""
-    table = records(NUM_ROWS)
-    write_table(tmp_path / f"whole.{ending}", table)
-    folder = write_parts(tmp_path / "many", table, ends=[5001, 12_345], ending=ending)
+    table = records(num_rows=NUM_ROWS)
+    write_table(path=tmp_path / f"whole.{ending}", table=table)
+    folder = write_parts(folder=tmp_path / "many", table=table, ends=[5001, 12_345], ending=ending)
     whole = reader(tmp_path / f"whole.{ending}").load()
     for private in (folder, folder / f"part-*.{ending}", f"{tmp_path}/m*/part-[0-2].{ending}"):
-        assert contents(reader(private).load()) == contents(whole)
+        assert identity_of(dataset=reader(private).load()) == identity_of(dataset=whole)
     assert whole.private.num_groups == NUM_ROWS // 2
     groups = whole.private.group_ids
     assert len(np.intersect1d(groups[:5001], groups[12_345:])) > 1000
@@ -135,11 +135,11 @@ def test_files_are_read_in_the_order_of_their_names(
     reader: Callable[..., Table], tmp_path: Path
 ) -> None:
     """Row numbers run on from one file to the next one, in the order of names and not of writing."""
-    table = records(30)
+    table = records(num_rows=30)
     (tmp_path / "many").mkdir()
     for name, start in (("c", 20), ("a", 0), ("b", 10)):
-        write_table(tmp_path / "many" / f"{name}.csv", table.slice(start, 10))
-    write_table(tmp_path / "whole.csv", table)
+        write_table(path=tmp_path / "many" / f"{name}.csv", table=table.slice(start, 10))
+    write_table(path=tmp_path / "whole.csv", table=table)
     split = reader(tmp_path / "many", group=None, id=None).load().private
     expected = reader(tmp_path / "whole.csv", group=None, id=None).load().private
     assert split.record_ids.tolist() == list(range(30))
@@ -151,24 +151,28 @@ def test_public_and_test_rows_may_lie_in_folders(
     reader: Callable[..., Table], tmp_path: Path, split: str
 ) -> None:
     """A folder of public or test files gives the data set of one file; the schema is learned from all of its files."""
-    write_table(tmp_path / "private.parquet", records(60))
+    write_table(path=tmp_path / "private.parquet", table=records(num_rows=60))
     table = {"public": PUBLIC, "test": TEST}[split]
-    folder = write_parts(tmp_path / "many", table, ends=[20, 50])
+    folder = write_parts(folder=tmp_path / "many", table=table, ends=[20, 50])
     whole = reader(tmp_path / "private.parquet").load()
     parts = reader(tmp_path / "private.parquet", **{split: str(folder)}).load()
-    assert contents(parts) == contents(whole)
+    assert identity_of(dataset=parts) == identity_of(dataset=whole)
 
 
 def test_one_folder_may_hold_all_splits(tmp_path: Path) -> None:
     """A folder in place of `path`, with a column of splits, gives the data set of one file."""
-    splits = {"private": records(40), "public": records(50, shift=1), "test": records(30, shift=2)}
+    splits = {
+        "private": records(num_rows=40),
+        "public": records(num_rows=50, shift=1),
+        "test": records(num_rows=30, shift=2),
+    }
     tables = [
         table.append_column("which", pa.array([split] * len(table)))
         for split, table in splits.items()
     ]
     table = pa.concat_tables(tables).take(np.argsort(np.arange(120) * 37 % 120))
-    write_table(tmp_path / "whole.csv", table)
-    folder = write_parts(tmp_path / "many", table, ends=[11, 60], ending="csv")
+    write_table(path=tmp_path / "whole.csv", table=table)
+    folder = write_parts(folder=tmp_path / "many", table=table, ends=[11, 60], ending="csv")
     settings: dict[str, Any] = {
         "split": "which",
         "labels": ("flu",),
@@ -176,12 +180,14 @@ def test_one_folder_may_hold_all_splits(tmp_path: Path) -> None:
         "id": "record",
     }
     whole = Table(path=str(tmp_path / "whole.csv"), **settings).load()
-    assert contents(Table(path=str(folder), **settings).load()) == contents(whole)
+    assert identity_of(dataset=Table(path=str(folder), **settings).load()) == identity_of(
+        dataset=whole
+    )
 
 
 def test_files_of_programs_beside_the_data_are_left_out(tmp_path: Path) -> None:
     """Names that begin with a point or an underscore are no data, as a folder that Spark wrote has them."""
-    folder = write_parts(tmp_path / "many", records(30), ends=[10])
+    folder = write_parts(folder=tmp_path / "many", table=records(num_rows=30), ends=[10])
     for name in ("_SUCCESS", ".part-0.parquet.crc"):
         (folder / name).write_text("other")
     (folder / "_log").mkdir()
@@ -204,7 +210,7 @@ def write_text(folder: Path, name: str) -> None:
 )
 def test_other_files_in_a_folder_are_refused(tmp_path: Path, name: str, rule: str) -> None:
     """A file of another or of no known kind and a folder are refused with their path; a pattern leaves them out."""
-    folder = write_parts(tmp_path / "many", records(30), ends=[10])
+    folder = write_parts(folder=tmp_path / "many", table=records(num_rows=30), ends=[10])
     if name.endswith("/"):
         (folder / name).mkdir()
     else:
@@ -228,8 +234,8 @@ def test_a_path_without_files_is_refused(
 
 def test_a_file_may_be_named_like_a_pattern(reader: Callable[..., Table], tmp_path: Path) -> None:
     """A file whose name has brackets is read, and not taken for a pattern."""
-    write_table(tmp_path / "a[1].csv", records(30))
-    write_table(tmp_path / "a1.csv", records(40))
+    write_table(path=tmp_path / "a[1].csv", table=records(num_rows=30))
+    write_table(path=tmp_path / "a1.csv", table=records(num_rows=40))
     assert len(reader(tmp_path / "a[1].csv").load().private) == 30
 
 
@@ -245,21 +251,23 @@ def test_files_with_other_columns_are_refused(
     tmp_path: Path, ending: str, change: str, rule: str
 ) -> None:
     """The second file lacks a column, or has one more: it is refused with its path and the column."""
-    table = records(20)
-    folder = write_parts(tmp_path / "many", table, ends=[], ending=ending)
+    table = records(num_rows=20)
+    folder = write_parts(folder=tmp_path / "many", table=table, ends=[], ending=ending)
     other = table.drop_columns(["age"])
     if change == "add":
         other = table.append_column("more", table.column("age"))
-    write_table(folder / f"part-1.{ending}", other)
+    write_table(path=folder / f"part-1.{ending}", table=other)
     with refused("data", value=folder / f"part-1.{ending}", rule=rule.format(ending)):
         list(TableFile(folder, name="data").rows())
 
 
 def test_columns_may_be_in_another_order(tmp_path: Path) -> None:
     """The second file has the columns in reverse order. They are found by their names."""
-    table = records(20)
-    folder = write_parts(tmp_path / "many", table.slice(0, 10), ends=[])
-    write_table(folder / "part-1.parquet", table.slice(10).select(table.column_names[::-1]))
+    table = records(num_rows=20)
+    folder = write_parts(folder=tmp_path / "many", table=table.slice(0, 10), ends=[])
+    write_table(
+        path=folder / "part-1.parquet", table=table.slice(10).select(table.column_names[::-1])
+    )
     assert TableFile(folder, name="data").read().to_pydict() == table.to_pydict()
 
 
@@ -269,7 +277,7 @@ def test_types_that_hold_each_other_are_joined(tmp_path: Path) -> None:
     folder.mkdir()
     cells = [pa.array([1, 2]), pa.array([0.5, None]), pa.nulls(1), pa.array([3], pa.int8())]
     for part, ages in enumerate(cells):
-        write_table(folder / f"{part}.parquet", pa.table({"age": ages}))
+        write_table(path=folder / f"{part}.parquet", table=pa.table({"age": ages}))
     joined = TableFile(folder, name="data").read()
     assert joined.to_pydict() == {"age": [1.0, 2.0, 0.5, None, None, 3.0]}
     assert joined.schema.field("age").type == pa.float64()
@@ -279,12 +287,12 @@ def test_types_that_do_not_fit_are_refused(tmp_path: Path) -> None:
     """Words in place of numbers, and whole numbers that floats do not hold, are refused without a cell."""
     folder = tmp_path / "many"
     folder.mkdir()
-    write_table(folder / "0.parquet", pa.table({"age": [1.5]}))
-    write_table(folder / "1.parquet", pa.table({"age": ["2"]}))
+    write_table(path=folder / "0.parquet", table=pa.table({"age": [1.5]}))
+    write_table(path=folder / "1.parquet", table=pa.table({"age": ["2"]}))
     rule = "one type in each file for the column age, it has string and 0.parquet double"
     with refused("data", value=folder / "1.parquet", rule=rule):
         TableFile(folder, name="data").read()
-    write_table(folder / "1.parquet", pa.table({"age": [2**53 + 1]}))
+    write_table(path=folder / "1.parquet", table=pa.table({"age": [2**53 + 1]}))
     with refused("data", value=folder / "1.parquet", rule="whole numbers below 2**53") as caught:
         TableFile(folder, name="data").read()
     assert str(2**53 + 1) not in str(caught.value)
@@ -295,7 +303,9 @@ def test_one_file_in_two_splits_is_refused(
     reader: Callable[..., Table], tmp_path: Path, other: str
 ) -> None:
     """The test split names a file of the private folder, the folder, a pattern or a link: it is refused."""
-    folder = write_parts(tmp_path / "many", records(30), ends=[10, 20], ending="csv")
+    folder = write_parts(
+        folder=tmp_path / "many", table=records(num_rows=30), ends=[10, 20], ending="csv"
+    )
     os.link(folder / "part-1.csv", tmp_path / "link.csv")
     with refused("data.test", value=ANY, rule="another file than data.private"):
         reader(folder, test=str(tmp_path / other)).load()
@@ -305,7 +315,9 @@ def test_one_file_twice_in_a_folder_is_refused(
     reader: Callable[..., Table], tmp_path: Path
 ) -> None:
     """A link in the private folder leads to another file of it: its rows would count twice."""
-    folder = write_parts(tmp_path / "many", records(30), ends=[10], ending="csv")
+    folder = write_parts(
+        folder=tmp_path / "many", table=records(num_rows=30), ends=[10], ending="csv"
+    )
     (folder / "part-2.csv").symlink_to("part-0.csv")
     with refused("data.private", value=folder / "part-2.csv", rule="each file once"):
         reader(folder).load()
@@ -316,11 +328,11 @@ def test_a_wrong_cell_is_named_with_its_file(
     reader: Callable[..., Table], tmp_path: Path, ending: str
 ) -> None:
     """A wrong label in the fourth row of the second file is refused with row and file."""
-    table = records(30)
+    table = records(num_rows=30)
     labels = table.column("flu").to_pylist()
     labels[13] = 7
     table = table.set_column(table.column_names.index("flu"), "flu", pa.array(labels))
-    folder = write_parts(tmp_path / "many", table, ends=[10, 20], ending=ending)
+    folder = write_parts(folder=tmp_path / "many", table=table, ends=[10, 20], ending=ending)
     place = f"1 of 30 rows hold something else, row 4 of {folder}/part-1.{ending} is the first"
     with refused("data.private.flu", rule=place):
         reader(folder).load()
@@ -330,18 +342,20 @@ def test_a_wrong_number_is_named_with_its_file(
     reader: Callable[..., Table], tmp_path: Path
 ) -> None:
     """A word in a column of numbers, in the last file, is refused with row and file."""
-    table = records(30)
+    table = records(num_rows=30)
     ages = table.column("age").cast(pa.string()).to_pylist()
     ages[29] = "old"
     table = table.set_column(table.column_names.index("age"), "age", pa.array(ages))
-    folder = write_parts(tmp_path / "many", table, ends=[10, 20], ending="csv")
+    folder = write_parts(folder=tmp_path / "many", table=table, ends=[10, 20], ending="csv")
     with refused("data.private.age", rule=f"row 10 of {folder}/part-2.csv is the first"):
         reader(folder).load()
 
 
 def test_damage_is_named_with_its_file(reader: Callable[..., Table], tmp_path: Path) -> None:
     """A row with too many cells in the second file is refused with the path and the row in this file."""
-    folder = write_parts(tmp_path / "many", records(30), ends=[10, 20], ending="csv")
+    folder = write_parts(
+        folder=tmp_path / "many", table=records(num_rows=30), ends=[10, 20], ending="csv"
+    )
     path = folder / "part-1.csv"
     path.write_text(path.read_text() + "1,2\n")
     with refused(
@@ -358,16 +372,16 @@ def test_copies_in_several_files_are_remarked_on(
     for column in ("record", "person"):
         place = copies.column_names.index(column)
         copies = copies.set_column(place, column, pa.compute.add(copies.column(column), 10**7))
-    folder = write_parts(tmp_path / "many", records(60), ends=[20])
-    write_table(folder / "part-2.parquet", copies)
+    folder = write_parts(folder=tmp_path / "many", table=records(num_rows=60), ends=[20])
+    write_table(path=folder / "part-2.parquet", table=copies)
     notes = reader(folder, public=str(tmp_path / "public.parquet")).load().notes
     assert any(note.startswith("data.public: ") and "of private ones" in note for note in notes)
 
 
 def test_an_id_in_two_files_is_refused(reader: Callable[..., Table], tmp_path: Path) -> None:
     """The same id in two private files, for rows of different people, is refused."""
-    folder = write_parts(tmp_path / "many", records(30), ends=[20])
-    write_table(folder / "part-2.parquet", records(10))
+    folder = write_parts(folder=tmp_path / "many", table=records(num_rows=30), ends=[20])
+    write_table(path=folder / "part-2.parquet", table=records(num_rows=10))
     with refused(
         "data.id", value="record", rule="another id in each row, 10 of 40 rows of private"
     ):
@@ -378,15 +392,17 @@ def test_ids_are_the_same_people_as_numbers_and_as_words(
     reader: Callable[..., Table], tmp_path: Path
 ) -> None:
     """Ids and groups in whole numbers of Parquet give the groups, owners and notes of the same as words."""
-    table = records(60)
+    table = records(num_rows=60)
     words = table
     for column in ("record", "person"):
         place = words.column_names.index(column)
         words = words.set_column(place, column, words.column(column).cast(pa.string()))
-    write_table(tmp_path / "numbers.parquet", table)
-    write_table(tmp_path / "words.parquet", words)
+    write_table(path=tmp_path / "numbers.parquet", table=table)
+    write_table(path=tmp_path / "words.parquet", table=words)
     numbers = reader(tmp_path / "numbers.parquet").load()
-    assert contents(numbers) == contents(reader(tmp_path / "words.parquet").load())
+    assert identity_of(dataset=numbers) == identity_of(
+        dataset=reader(tmp_path / "words.parquet").load()
+    )
     assert numbers.owners["group"] == {b"%d" % person for person in range(30)}
 
 

@@ -67,9 +67,9 @@ def write(tmp_path: Path) -> Write:
 
     def write_files(private: Lines = PRIVATE, public: Lines = PUBLIC, test: Lines = TEST) -> Table:
         return Table(
-            private=write_lines(tmp_path / "private.csv", head=HEAD, lines=private),
-            public=write_lines(tmp_path / "public.csv", head=HEAD, lines=public),
-            test=write_lines(tmp_path / "test.csv", head=HEAD, lines=test),
+            private=write_lines(path=tmp_path / "private.csv", head=HEAD, lines=private),
+            public=write_lines(path=tmp_path / "public.csv", head=HEAD, lines=public),
+            test=write_lines(path=tmp_path / "test.csv", head=HEAD, lines=test),
             labels=("flu", "cough"),
             group="patient",
         )
@@ -130,7 +130,9 @@ SIZES = [1.0, *np.exp(np.arange(30) / 3).round(), 1e6]  # a long tail
 def scales(tmp_path: Path) -> Table:
     """Returns the reader of a public table with a rare flag, a column of four levels, and sizes with a long tail."""
     lines = [f"{int(row == 5)},{row % 4},{size:.0f}" for row, size in enumerate(SIZES)]
-    return Table(public=write_lines(tmp_path / "public.csv", head="rare,level,bytes", lines=lines))
+    return Table(
+        public=write_lines(path=tmp_path / "public.csv", head="rare,level,bytes", lines=lines)
+    )
 
 
 def test_column_of_two_numbers_is_scaled_by_their_distance(scales: Table) -> None:
@@ -246,7 +248,7 @@ def test_the_private_digest_does_not_depend_on_the_order_of_rows(tmp_path: Path)
     digests = set()
     for ordered in (lines, lines[::-1]):
         table = Table(
-            path=write_lines(path, head=f"{HEAD},which", lines=ordered),
+            path=write_lines(path=path, head=f"{HEAD},which", lines=ordered),
             split="which",
             labels=("flu", "cough"),
             group="patient",
@@ -588,10 +590,10 @@ def test_frame_recovers_the_columns(write: Write) -> None:
 PUBLIC_WITHOUT_LABELS = [row.rsplit(",", 2)[0] for row in PUBLIC]
 
 
-def without_labels(table: Table, path: Path) -> Table:
+def reader_without_public_labels(table: Table, path: Path) -> Table:
     """Writes a public file without the columns of labels, and returns the reader."""
     head = HEAD.rsplit(",", 2)[0]
-    return replace(table, public=write_lines(path, head, lines=PUBLIC_WITHOUT_LABELS))
+    return replace(table, public=write_lines(path=path, head=head, lines=PUBLIC_WITHOUT_LABELS))
 
 
 @pytest.mark.slow
@@ -604,7 +606,7 @@ def test_public_file_may_lack_labels(write: Write, tmp_path: Path, has_columns: 
     labeled = write().load()
     table = write(public=[f"{row},," for row in PUBLIC_WITHOUT_LABELS])
     if not has_columns:
-        table = without_labels(table, path=tmp_path / "bare.csv")
+        table = reader_without_public_labels(table=table, path=tmp_path / "bare.csv")
     dataset = table.load()
     assert labeled.public_labeled
     assert not dataset.public_labeled
@@ -615,7 +617,7 @@ def test_public_file_may_lack_labels(write: Write, tmp_path: Path, has_columns: 
 
 def test_missing_words_work_without_public_labels(write: Write, tmp_path: Path) -> None:
     """A table without public labels is loaded with a word for missing cells."""
-    table = without_labels(write(), path=tmp_path / "bare.csv")
+    table = reader_without_public_labels(table=write(), path=tmp_path / "bare.csv")
     dataset = replace(table, group=None, drop=("patient",), missing=("?",)).load()
     assert not dataset.public_labeled
 
@@ -624,12 +626,12 @@ def test_public_file_with_only_some_labels_is_refused(write: Write, tmp_path: Pa
     """The public file has one of two columns of labels. The other label is refused."""
     head = HEAD.rsplit(",", 1)[0]
     rows = [f"{row},1" for row in PUBLIC_WITHOUT_LABELS]
-    table = replace(write(), public=write_lines(tmp_path / "flu.csv", head, lines=rows))
+    table = replace(write(), public=write_lines(path=tmp_path / "flu.csv", head=head, lines=rows))
     with refused("data.labels", value="cough"):
         table.load()
 
 
-FOREIGN = "age;town;ill;well"
+FOREIGN_HEAD = "age;town;ill;well"
 FOREIGN_ROWS = {
     "private": ["20.5;Aachen, Stadt;yes;No", "31;Bonn;no;YES", "40.25;Bonn;TRUE;false"],
     "public": ["20.5;Bonn;1;0", "50.5;Aachen, Stadt;0;1", "30;Bonn;0;1"],
@@ -649,7 +651,7 @@ def write_foreign(
     """Writes three files with semicolons as separators, and returns their reader."""
     paths = {}
     for split, lines in {"private": private, "public": public, "test": test}.items():
-        text = "\n".join([FOREIGN, *lines, ""])
+        text = "\n".join([FOREIGN_HEAD, *lines, ""])
         path = folder / f"{split}.csv"
         path.write_text(text.replace(".", ",") if has_comma else text, encoding=encoding)
         paths[split] = str(path)
@@ -663,10 +665,10 @@ def write_foreign(
 
 def test_yes_and_no_are_read_as_labels(tmp_path: Path) -> None:
     """Labels as yes, no, TRUE or false are read as bits. The letter y is refused."""
-    labels = write_foreign(tmp_path).load().private.labels
+    labels = write_foreign(folder=tmp_path).load().private.labels
     assert labels.tolist() == [[True, False], [False, True], [True, False]]
     with refused("data.test.ill", rule="yes and no"):
-        write_foreign(tmp_path, test=["25.5;Bonn;y;0"]).load()
+        write_foreign(folder=tmp_path, test=["25.5;Bonn;y;0"]).load()
 
 
 def test_decimal_comma_is_read_by_its_setting(tmp_path: Path) -> None:
@@ -674,13 +676,13 @@ def test_decimal_comma_is_read_by_its_setting(tmp_path: Path) -> None:
 
     Without the setting they are refused.
     """
-    expected = write_foreign(tmp_path).load()
-    dataset = replace(write_foreign(tmp_path, has_comma=True), decimal="comma").load()
+    expected = write_foreign(folder=tmp_path).load()
+    dataset = replace(write_foreign(folder=tmp_path, has_comma=True), decimal="comma").load()
     assert np.array_equal(dataset.private.inputs, expected.private.inputs)
     assert dataset.preprocessing == expected.preprocessing  # "Aachen, Stadt" is no number
     private = [row.replace(".", ",") for row in FOREIGN_ROWS["private"]]
     with refused("data.private.age", rule="numbers", hint="other numbers need data.decimal=comma,"):
-        write_foreign(tmp_path, private=private).load()
+        write_foreign(folder=tmp_path, private=private).load()
 
 
 @pytest.mark.parametrize(
@@ -700,7 +702,7 @@ def test_decimal_setting_takes_comma_or_point_as_words(
 def test_encoding_setting_is_used(tmp_path: Path, encoding: str, mark: str) -> None:
     """Files in UTF-16, latin-1, or UTF-8 with a mark are read with this encoding."""
     public = [row.replace("Bonn", "K\u00f6ln") for row in FOREIGN_ROWS["public"]]
-    table = write_foreign(tmp_path, encoding=encoding, public=public)
+    table = write_foreign(folder=tmp_path, encoding=encoding, public=public)
     for split in FOREIGN_ROWS:
         path = tmp_path / f"{split}.csv"
         path.write_text(mark + path.read_text(encoding=encoding), encoding=encoding)
@@ -711,7 +713,7 @@ def test_encoding_setting_is_used(tmp_path: Path, encoding: str, mark: str) -> N
 def test_refusal_of_another_encoding_names_the_setting(tmp_path: Path) -> None:
     """Files in latin-1 without a setting are refused, with the encoding to name."""
     public = [row.replace("Bonn", "K\u00f6ln") for row in FOREIGN_ROWS["public"]]
-    table = write_foreign(tmp_path, encoding="latin-1", public=public)
+    table = write_foreign(folder=tmp_path, encoding="latin-1", public=public)
     line = r"expected text in utf-8; name its encoding: (data\.)?encoding=latin-1 or utf-16, say"
     with pytest.raises(InvalidValue, match=line):
         table.load()
@@ -725,19 +727,21 @@ def test_one_file_for_two_splits_is_refused(
     """Public and private split name the same file, in two spellings. It is refused."""
     monkeypatch.chdir(tmp_path)
     with refused("data.public", value="private.csv"):
-        replace(write_foreign(tmp_path), public="private.csv").load()
+        replace(write_foreign(folder=tmp_path), public="private.csv").load()
 
 
 def test_label_in_other_letter_case_is_refused(tmp_path: Path) -> None:
     """`labels=[Ill]` is refused for a column `ill`."""
     with refused("data.labels", value="Ill"):
-        replace(write_foreign(tmp_path), labels=("Ill",)).public_schema()
+        replace(write_foreign(folder=tmp_path), labels=("Ill",)).public_schema()
 
 
 def test_column_of_distinct_numbers_yields_a_remark(tmp_path: Path) -> None:
     """A public column has another number in each row. A remark proposes it as an id."""
     rows = [f"{7000 + row},{row % 9},{row / 2},{'ab'[row % 2]},{row % 2}" for row in range(40)]
-    public = write_lines(tmp_path / "public.csv", head="contract,age,price,sex,ill", lines=rows)
+    public = write_lines(
+        path=tmp_path / "public.csv", head="contract,age,price,sex,ill", lines=rows
+    )
     (line,) = Table(public=public, labels=("ill",), group="sex").public_remarks()
     assert line.startswith(
         "contract: another number in each row; if it is the number of a record, data.id=contract "
@@ -748,7 +752,7 @@ def test_a_table_in_a_scratch_file_equals_the_one_in_memory(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Inputs that are written to disk are `FileRows`. The data set has the digest of one in memory."""
-    table = write_foreign(tmp_path)
+    table = write_foreign(folder=tmp_path)
     in_memory = table.load()
     monkeypatch.setattr("pate.data.table.rows.Spilled", partial(Spilled, 0))
     on_disk = table.load()
@@ -765,15 +769,15 @@ def test_budget_must_be_the_same_within_a_group(write: Write) -> None:
     lines = [f"{line},{word}" for line, word in zip(PRIVATE, ("1", "1.0", "4"), strict=True)]
     table = replace(write(), budget="agreed")
     private = Path(str(table.private))
-    write_lines(private, head=f"{HEAD},agreed", lines=lines)
+    write_lines(path=private, head=f"{HEAD},agreed", lines=lines)
     dataset = table.load()
     assert dataset.budgets is not None and dataset.budgets.tolist() == ["1", "1", "4"]
     agreed = "one value of the column patient, with all its rows, within its budget class"
     assert dataset.privacy_unit == PrivacyUnit(agreed, columns=("patient",))
     several = [f"{line}{number}" for number, line in enumerate(lines)]
-    write_lines(private, head=f"{HEAD},agreed", lines=several)
+    write_lines(path=private, head=f"{HEAD},agreed", lines=several)
     with refused("data.budget", rule="class in all"):
-        reread(table)
+        reread(table=table)
     with refused("data.budget", value="agreed"):
         replace(table, group=("patient", "note"))
 
@@ -784,9 +788,9 @@ def test_budgets_are_part_of_the_digest_of_the_data(write: Write) -> None:
     table = write()
     digest = table.load().digest()
     write_lines(
-        Path(str(table.private)), head=f"{HEAD},agreed", lines=[f"{row},1" for row in PRIVATE]
+        path=Path(str(table.private)), head=f"{HEAD},agreed", lines=[f"{row},1" for row in PRIVATE]
     )
-    assert reread(replace(table, budget="agreed")).digest() != digest
+    assert reread(table=replace(table, budget="agreed")).digest() != digest
 
 
 @pytest.mark.slow
@@ -842,7 +846,7 @@ def write_patients(
         {"private": private, "public": public, "test": test}.items()
     ):
         lines = rows or [row.replace("A-1", f"A-{place}") for row in PEOPLE]
-        paths[split] = write_lines(folder / f"{split}.csv", head, lines)
+        paths[split] = write_lines(path=folder / f"{split}.csv", head=head, lines=lines)
     return Table(
         private=paths["private"],
         public=paths["public"],
@@ -859,7 +863,7 @@ GROUP_FIRST = (
 
 def test_refusal_of_a_column_unknown_to_the_schema_offers_group_first(tmp_path: Path) -> None:
     """A column of patients' numbers is not in the schema. The refusal proposes `data.group` before `data.drop`."""
-    table = write_patients(tmp_path)
+    table = write_patients(folder=tmp_path)
     path = tmp_path / "s.yaml"
     Table(public=table.public, labels=("flu",), group="mrn").public_schema().write(path)
     line = f"data.schema={path}: expected no other column in data.public than it lists, and there is mrn; "
@@ -872,7 +876,7 @@ def test_refusal_of_a_column_of_words_offers_group_first(tmp_path: Path) -> None
     people = [f"B-{number:04},{number % 60},F,{number % 2}" for number in range(120)]
     line = rf"^data\.public\.mrn: expected numbers.*; {re.escape(GROUP_FIRST)}"
     with pytest.raises(InvalidValue, match=line):
-        write_patients(tmp_path, public=people).load()
+        write_patients(folder=tmp_path, public=people).load()
 
 
 def test_refusal_of_a_missing_column_offers_group_first(tmp_path: Path) -> None:
@@ -880,7 +884,7 @@ def test_refusal_of_a_missing_column_offers_group_first(tmp_path: Path) -> None:
 
     The refusal proposes `data.group` first, unless another group is set.
     """
-    table = write_patients(tmp_path)
+    table = write_patients(folder=tmp_path)
     (tmp_path / "public.csv").write_text("age,sex,flu\n20,F,0\n30,M,1\n")
     line = rf"^data\.private\.mrn: .*public lacks it; {re.escape(GROUP_FIRST)}"
     with pytest.raises(InvalidValue, match=line):
@@ -897,7 +901,7 @@ def test_remark_on_person_numbers_offers_group_first(tmp_path: Path) -> None:
     The remark proposes `data.group` before `data.id` and `data.drop`.
     """
     public = [f"{7000 + number},{number % 9},F,{number % 2}" for number in range(40)]
-    table = write_patients(tmp_path, public=public)
+    table = write_patients(folder=tmp_path, public=public)
     line, _ = Table(public=table.public, labels=("flu",)).public_remarks()
     assert line == (
         "mrn: another number in each row; data.group=mrn if it is that of a person; if it is the number of "
@@ -909,7 +913,7 @@ def test_remark_on_person_numbers_offers_group_first(tmp_path: Path) -> None:
 def numbered_columns(tmp_path: Path) -> Table:
     """Returns a reader whose settings name columns by the whole numbers 1, 2019 and 7, as Hydra parses them."""
     table = write_patients(
-        tmp_path,
+        folder=tmp_path,
         head="2019,0,7,1",
         private=[f"0{row},{row},-9,0" for row in range(4)],
         public=[f"1{row},{row},-9,0" for row in range(4)],
@@ -964,14 +968,14 @@ def test_time_to_compare_names_is_linear_in_columns(tmp_path: Path) -> None:
     names = [Counted(f"gene{number}") for number in range(2000)]
     require_columns("data", columns=names, required=[str(name) for name in names])
     assert compared < 10 * len(names)
-    file = TableFile(Path(str(write_patients(tmp_path).public)), name="data")
+    file = TableFile(Path(str(write_patients(folder=tmp_path).public)), name="data")
     assert file.names is file.names  # is read once, not for each column
 
 
 SETTINGS = TableSettings(labels=("flu",), group="mrn", drop=("sex",))
 
 
-def with_schema(table: Table, settings: TableSettings | None = None) -> Table:
+def reader_with_schema(table: Table, settings: TableSettings | None = None) -> Table:
     """Writes a schema's file with settings, and returns a reader that names this file and sets nothing else."""
     path = Path(str(table.public)).with_name("schema.yaml")
     fitted = Table(public=table.public, labels=("flu",), group="mrn", drop=("sex",))
@@ -984,8 +988,8 @@ def test_settings_in_a_schema_apply_to_a_run(tmp_path: Path) -> None:
 
     A reader with the schema alone gives the data set of these settings.
     """
-    table = write_patients(tmp_path)
-    completed = with_schema(table, settings=SETTINGS)
+    table = write_patients(folder=tmp_path)
+    completed = reader_with_schema(table=table, settings=SETTINGS)
     dataset = completed.load()
     expected = replace(completed, labels=("flu",), group="mrn", drop=("sex",)).load()
     assert dataset.digest() == expected.digest()
@@ -1000,7 +1004,7 @@ def test_settings_in_a_schema_apply_to_a_run(tmp_path: Path) -> None:
 
 def test_settings_of_a_schema_are_not_published(tmp_path: Path) -> None:
     """Settings in a schema file are read, but are no part of the published schema."""
-    completed = with_schema(write_patients(tmp_path), settings=SETTINGS)
+    completed = reader_with_schema(table=write_patients(folder=tmp_path), settings=SETTINGS)
     assert load_settings(str(completed.schema)) == SETTINGS
     published = completed.load().preprocessing
     assert isinstance(published, TableSchema)
@@ -1009,7 +1013,9 @@ def test_settings_of_a_schema_are_not_published(tmp_path: Path) -> None:
 
 def test_schema_stores_the_encoding(tmp_path: Path) -> None:
     """A schema file names cp1252. A private file in this encoding is read."""
-    completed = with_schema(write_patients(tmp_path), settings=replace(SETTINGS, encoding="cp1252"))
+    completed = reader_with_schema(
+        table=write_patients(folder=tmp_path), settings=replace(SETTINGS, encoding="cp1252")
+    )
     (tmp_path / "private.csv").write_bytes("mrn,age,sex,flu\nJos\u00e9,30,F,1\n".encode("cp1252"))
     names = frozenset({"Jos\u00e9".encode(), "jos\u00e9".encode()})
     assert completed.load().owners == {"group": names}
@@ -1017,15 +1023,15 @@ def test_schema_stores_the_encoding(tmp_path: Path) -> None:
 
 def test_holder_reads_private_records_with_a_schema_alone(tmp_path: Path) -> None:
     """A reader of the private file and the schema has the labels of the schema's settings."""
-    completed = with_schema(write_patients(tmp_path), settings=SETTINGS)
+    completed = reader_with_schema(table=write_patients(folder=tmp_path), settings=SETTINGS)
     holder = Table(private=completed.private, schema=completed.schema)
     assert holder.private_records().label_names == ("flu",)
 
 
 def test_settings_of_a_run_override_the_schema(tmp_path: Path) -> None:
     """Another group or other dropped columns than the schema's replace its settings; here both are then refused."""
-    table = write_patients(tmp_path, private=["A-9,30,F,1", "A-9,31,M,0"])
-    completed = with_schema(table, settings=SETTINGS)
+    table = write_patients(folder=tmp_path, private=["A-9,30,F,1", "A-9,31,M,0"])
+    completed = reader_with_schema(table=table, settings=SETTINGS)
     assert completed.load().private.num_groups == 1
     other = "and there is mrn; 'data.drop=[mrn]' leaves it out, where data.group=age says whose a row is"
     with pytest.raises(InvalidValue, match=re.escape(other)):
@@ -1036,7 +1042,7 @@ def test_settings_of_a_run_override_the_schema(tmp_path: Path) -> None:
 
 def test_schema_without_settings_gives_defaults(tmp_path: Path) -> None:
     """A schema without settings leaves labels empty, which is refused."""
-    completed = with_schema(write_patients(tmp_path))
+    completed = reader_with_schema(table=write_patients(folder=tmp_path))
     assert "settings" not in Path(str(completed.schema)).read_text().replace("`settings`", "")
     with refused("data.labels", value="[]", rule="columns that"):
         completed.load()
@@ -1044,7 +1050,7 @@ def test_schema_without_settings_gives_defaults(tmp_path: Path) -> None:
 
 def test_an_unknown_setting_in_a_schema_is_refused(tmp_path: Path) -> None:
     """A schema file has a setting `groups`, which does not exist. It is refused under its place."""
-    completed = with_schema(write_patients(tmp_path))
+    completed = reader_with_schema(table=write_patients(folder=tmp_path))
     path = Path(str(completed.schema))
     path.write_text(path.read_text().replace("columns:", "settings: {groups: mrn}\ncolumns:"))
     line = r"^data\.schema=\S+\.settings\.groups=mrn: expected settings of pate-schema"
@@ -1054,7 +1060,7 @@ def test_an_unknown_setting_in_a_schema_is_refused(tmp_path: Path) -> None:
 
 def test_labels_in_a_schema_must_be_a_list(tmp_path: Path) -> None:
     """A schema file names labels as one text. It is refused."""
-    completed = with_schema(write_patients(tmp_path))
+    completed = reader_with_schema(table=write_patients(folder=tmp_path))
     path = Path(str(completed.schema))
     path.write_text(path.read_text().replace("columns:", "settings: {labels: flu}\ncolumns:"))
     with refused("data.labels", value="flu"):

@@ -40,9 +40,9 @@ def write_notes(
 def table(tmp_path: Path) -> Table:
     """Returns the reader of three files in which each private text has a word that no public text has."""
     private = [f"{text} {SECRET}" for text in some_texts(count=90, seed=0)]
-    write_notes(tmp_path / "private.csv", texts=private)
-    write_notes(tmp_path / "public.csv", texts=some_texts(count=120, seed=1))
-    write_notes(tmp_path / "test.csv", texts=some_texts(count=30, seed=2))
+    write_notes(path=tmp_path / "private.csv", texts=private)
+    write_notes(path=tmp_path / "public.csv", texts=some_texts(count=120, seed=1))
+    write_notes(path=tmp_path / "test.csv", texts=some_texts(count=30, seed=2))
     return Table(
         private=str(tmp_path / "private.csv"),
         public=str(tmp_path / "public.csv"),
@@ -68,7 +68,7 @@ def test_published_files_of_texts_hold_no_private_word(table: Table, tmp_path: P
 def test_vectors_do_not_depend_on_private_texts(table: Table, tmp_path: Path) -> None:
     """Private texts are replaced. Schema and public inputs stay the same."""
     dataset = table.load()
-    write_notes(tmp_path / "private.csv", texts=some_texts(count=90, seed=9))
+    write_notes(path=tmp_path / "private.csv", texts=some_texts(count=90, seed=9))
     other = table.load()
     assert dataset.preprocessing is not None and other.preprocessing is not None
     assert other.preprocessing.plain() == dataset.preprocessing.plain()
@@ -147,10 +147,12 @@ def test_cell_larger_than_a_block_is_read(table: Table, tmp_path: Path) -> None:
     """One of 4,061 texts has six megabytes. All rows are read."""
     texts = [*some_texts(count=4000, seed=5), "ba " * 2_000_000, *some_texts(count=60, seed=6)]
     persons = [str(place) for place in range(len(texts))]
-    write_notes(tmp_path / "private.csv", texts, persons=persons)
+    write_notes(path=tmp_path / "private.csv", texts=texts, persons=persons)
     for split in ("public", "test"):
         persons = [f"{split}{place}" for place in range(40)]
-        write_notes(tmp_path / f"{split}.csv", texts=some_texts(count=40, seed=7), persons=persons)
+        write_notes(
+            path=tmp_path / f"{split}.csv", texts=some_texts(count=40, seed=7), persons=persons
+        )
     assert len(replace(table, id="who").load().private) == len(texts)
 
 
@@ -205,10 +207,10 @@ def test_rows_with_one_id_must_share_a_group(table: Table, tmp_path: Path) -> No
     texts = some_texts(count=40, seed=8)
     names = [f"a{place}" for place in range(39)]
     repeated = [*names, names[0]]
-    write_notes(tmp_path / "private.csv", texts, persons=repeated, ids=repeated)
+    write_notes(path=tmp_path / "private.csv", texts=texts, persons=repeated, ids=repeated)
     for split in ("public", "test"):
         names = [f"{split}{place}" for place in range(40)]
-        write_notes(tmp_path / f"{split}.csv", texts, persons=names, ids=names)
+        write_notes(path=tmp_path / f"{split}.csv", texts=texts, persons=names, ids=names)
     dataset = replace(table, id="name", group="who").load()
     assert len(set(dataset.private.record_ids)) == 40
     with refused("data.id", value="name", rule="another id in each row, 1"):
@@ -217,7 +219,7 @@ def test_rows_with_one_id_must_share_a_group(table: Table, tmp_path: Path) -> No
 
 def test_few_public_texts_yield_a_remark(table: Table, tmp_path: Path) -> None:
     """A public file of 50 texts gives a remark that 1,000 are expected."""
-    write_notes(tmp_path / "public.csv", texts=some_texts(count=50, seed=1))
+    write_notes(path=tmp_path / "public.csv", texts=some_texts(count=50, seed=1))
     line = "data.public.note: expected 1,000 texts or more, 50 say little of words"
     assert any(line in note for note in table.load().notes)
 
@@ -225,7 +227,7 @@ def test_few_public_texts_yield_a_remark(table: Table, tmp_path: Path) -> None:
 def test_private_texts_in_another_language_yield_a_remark(table: Table, tmp_path: Path) -> None:
     """Private texts are in another language, two without words. A remark says that all their words are unknown."""
     texts = ["le chat est parti", " ", "", *(["rien du tout"] * 40)]
-    write_notes(tmp_path / "private.csv", texts)
+    write_notes(path=tmp_path / "private.csv", texts=texts)
     (line,) = (note for note in table.load().notes if note.startswith("data.private.note"))
     assert "100% of their words are in no public text" in line
     assert "2 have no word" in line

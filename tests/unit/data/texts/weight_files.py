@@ -27,7 +27,7 @@ def write_glove(path: Path) -> Path:
     words = [*WORDS, "two words", "Zug", "nichts"]
     lines = [
         f"{word} {' '.join(map(str, row))}\n"
-        for word, row in zip(words, random_vectors(len(words), size=16), strict=True)
+        for word, row in zip(words, random_vectors(count=len(words), size=16), strict=True)
     ]
     path.write_text("".join(lines), encoding="utf-8")
     return path
@@ -41,7 +41,7 @@ def write_model2vec(folder: Path) -> Path:
     (folder / "tokenizer.json").write_text(json.dumps({"model": model}))
     mapping = np.arange(len(tokens)) // 2
     arrays = {
-        "embeddings": random_vectors(len(tokens), size=16)[: mapping.max() + 1],
+        "embeddings": random_vectors(count=len(tokens), size=16)[: mapping.max() + 1],
         "mapping": mapping,
         "weights": np.linspace(1, 2, len(tokens)),
     }
@@ -72,7 +72,7 @@ def write_onnx_encoder(path: Path) -> Path:
     ]
     text = helper.make_tensor_value_info("text", onnx.TensorProto.STRING, [None])
     vector = helper.make_tensor_value_info("vector", onnx.TensorProto.FLOAT, [None, 12])
-    table = onnx.numpy_helper.from_array(random_vectors(len(WORDS), size=12), "table")
+    table = onnx.numpy_helper.from_array(random_vectors(count=len(WORDS), size=12), "table")
     _write_graph(path, helper.make_graph(nodes, "encoder", [text], [vector], [table]))
     return path
 
@@ -91,7 +91,7 @@ def write_token_encoder(folder: Path) -> NDArray[np.float32]:
     tokenizer.pre_tokenizer = tokenizers.pre_tokenizers.Whitespace()
     tokenizer.enable_padding(length=128)
     tokenizer.save(str(folder / "tokenizer.json"))
-    vectors = random_vectors(len(WORDS) + 1, size=12)
+    vectors = random_vectors(count=len(WORDS) + 1, size=12)
     helper = onnx.helper
     node = helper.make_node("Gather", ["table", "input_ids"], ["last_hidden_state"])
     ids = helper.make_tensor_value_info("input_ids", onnx.TensorProto.INT64, [None, None])
