@@ -55,9 +55,9 @@ _PARAMETERS = {
 }
 # what units of data sets that ship mean
 _UNITS = {
-    "one family of synsets with the same gloss, with all its synsets": "These records are of WordNet, a dictionary, "
-    "and of no person. A synset is a meaning with the words that have it, and a gloss is its definition. Synsets with "
-    "the same gloss are one family, which stands for a person here."
+    "one family of synsets with the same gloss, with all its synsets": "The records are entries of WordNet, a "
+    "dictionary, and of no person. An entry (synset) is a meaning with the words that have it; its gloss is its "
+    "definition. Entries with the same definition are one family, which stands for a person here."
 }
 _RARE_GUESS = 0.1  # facts that are guessed with a larger probability are left out
 _STRONG_EPSILON = 1.0

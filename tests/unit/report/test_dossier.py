@@ -150,7 +150,7 @@ def test_unit_of_wordnet_is_explained() -> None:
     """The page says what a synset and a family are, and that neither is a person."""
     unit = "one family of synsets with the same gloss, with all its synsets"
     text = text_of(page=replace(DOSSIER, statement=replace(STATEMENT, unit=unit)).html())
-    assert "These records are of WordNet, a dictionary, and of no person." in text
+    assert "The records are entries of WordNet, a dictionary, and of no person." in text
     assert "What a unit is here" not in text_of(page=DOSSIER.html())
 
 
