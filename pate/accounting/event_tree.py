@@ -10,9 +10,9 @@ from __future__ import annotations
 
 import math
 import operator
-from collections.abc import Iterator
-from dataclasses import replace
-from typing import cast
+from collections.abc import Iterator, Set
+from dataclasses import dataclass, field, replace
+from typing import NamedTuple, cast
 
 from pate import validation
 from pate.accounting.events import (
@@ -25,8 +25,64 @@ from pate.accounting.events import (
     SessionEvent,
 )
 
-LeafCounts = dict[type[LeafEvent], tuple[list[LeafEvent], list[int]]]
-"""The leaves of an event by their class: a list of leaves, and a list with the count of each of these leaves."""
+
+class CountedLeaves(NamedTuple):
+    """Leaves of one class, `[num_leaves]`, and the count of each of them, `[num_leaves]`."""
+
+    leaves: list[LeafEvent]
+    counts: list[int]
+
+
+# Compositions with more leaves of one class are appended without a search for equal leaves that were added earlier.
+_MOST_COMPARED = 1000
+
+
+@dataclass
+class LeafCounts:
+    """The leaves of one or more events, grouped by class, with their counts.
+
+    Iteration yields pairs of a leaf and its count.
+
+    Attributes:
+        by_kind: the leaves of each class with their counts.
+    """
+
+    by_kind: dict[type[LeafEvent], CountedLeaves] = field(default_factory=dict)
+    # the index of each leaf that `add` has compared, in the lists of its class
+    _index_of: dict[LeafEvent, int] = field(default_factory=dict)
+
+    @property
+    def kinds(self) -> Set[type[LeafEvent]]:
+        """The classes of the leaves."""
+        return self.by_kind.keys()
+
+    def __iter__(self) -> Iterator[tuple[LeafEvent, int]]:
+        for leaves_of_kind in self.by_kind.values():
+            yield from zip(leaves_of_kind.leaves, leaves_of_kind.counts, strict=True)
+
+    def add(self, added: LeafCounts) -> None:
+        """Adds leaves; the count of a leaf that is equal to one added earlier is added to the count of that leaf."""
+        for kind, added_leaves in added.by_kind.items():
+            same_kind = self.by_kind.setdefault(kind, CountedLeaves(leaves=[], counts=[]))
+            if len(added_leaves.leaves) > _MOST_COMPARED:
+                same_kind.leaves.extend(added_leaves.leaves)
+                same_kind.counts.extend(added_leaves.counts)
+                continue
+            for leaf, count in zip(added_leaves.leaves, added_leaves.counts, strict=True):
+                index = self._index_of.setdefault(leaf, len(same_kind.leaves))
+                if index < len(same_kind.leaves):
+                    same_kind.counts[index] += count
+                else:
+                    same_kind.leaves.append(leaf)
+                    same_kind.counts.append(count)
+
+    def copy(self) -> LeafCounts:
+        """Returns independent counts of the same leaves."""
+        by_kind = {
+            kind: CountedLeaves(leaves=counted.leaves.copy(), counts=counted.counts.copy())
+            for kind, counted in self.by_kind.items()
+        }
+        return LeafCounts(by_kind=by_kind, _index_of=self._index_of.copy())
 
 
 def nodes(event: Event, *, num_releases: int = 1) -> Iterator[tuple[Event, int]]:
@@ -86,14 +142,15 @@ def count_leaves(event: Event, *, num_releases: int = 1) -> LeafCounts:
             # Many leaves of one class need no walk, which takes long for 100,000 of them.
             if issubclass(kind, LeafEvent):
                 all_leaves = cast(list[LeafEvent], list(event.events))
-                return {kind: (all_leaves, [num_releases] * len(all_leaves))}
-    counts: LeafCounts = {}
+                same_counts = [num_releases] * len(all_leaves)
+                return LeafCounts({kind: CountedLeaves(leaves=all_leaves, counts=same_counts)})
+    by_kind: dict[type[LeafEvent], CountedLeaves] = {}
     for leaf, leaf_count in leaves(event, num_releases=num_releases):
         if leaf_count > 0:
-            leaves_of_kind, counts_of_kind = counts.setdefault(type(leaf), ([], []))
-            leaves_of_kind.append(leaf)
-            counts_of_kind.append(leaf_count)
-    return counts
+            same_kind = by_kind.setdefault(type(leaf), CountedLeaves(leaves=[], counts=[]))
+            same_kind.leaves.append(leaf)
+            same_kind.counts.append(leaf_count)
+    return LeafCounts(by_kind)
 
 
 def by_accesses(event: Event) -> Event:

@@ -426,7 +426,7 @@ def _mu_squared(leaf: LeafEvent) -> float:
 def _is_gaussian(event: Event) -> bool:
     """Returns True for an event each of whose leaves is a `GaussianEvent` or releases nothing."""
     kinds = {events.GaussianEvent, events.ScoresEvent, events.NoOpEvent}
-    return count_leaves(event).keys() <= kinds
+    return count_leaves(event).kinds <= kinds
 
 
 @dataclass(frozen=True)
@@ -564,7 +564,7 @@ class FormerZCdpFilter(PrivacyFilter):
 
     def amount(self, event: Event) -> float:
         """Returns infinity, or 0 for an event that releases nothing."""
-        return 0.0 if count_leaves(event).keys() <= {events.NoOpEvent} else math.inf
+        return 0.0 if count_leaves(event).kinds <= {events.NoOpEvent} else math.inf
 
     def epsilon(self, amount: float) -> float:
         """Returns infinity, or 0 for an amount of 0."""

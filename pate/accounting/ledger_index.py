@@ -312,9 +312,9 @@ def require_same_adjacency(event: Event, adjacency: Adjacency) -> None:
         event: the price of a release.
         adjacency: the adjacency of all prices of the ledger.
     """
-    sampled, _ = count_leaves(event).get(SampledGaussianEvent, ([], []))
     rule = f"{adjacency}, as this ledger counts"
-    for leaf in sampled:
+    sampled = count_leaves(event).by_kind.get(SampledGaussianEvent)
+    for leaf in sampled.leaves if sampled else ():
         if isinstance(leaf, SampledGaussianEvent):
             require(leaf.adjacency == adjacency, "event.adjacency", leaf.adjacency, rule)
 

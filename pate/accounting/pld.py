@@ -11,7 +11,7 @@ from collections import Counter
 from typing import Self
 
 from pate.accounting import events
-from pate.accounting.event_tree import by_accesses, leaves
+from pate.accounting.event_tree import by_accesses, count_leaves, leaves
 from pate.accounting.events import Event, LeafEvent
 from pate.accounting.loss_accountant import LossAccountant
 from pate.accounting.loss_distribution import (
@@ -93,7 +93,7 @@ class PldAccountant(LossAccountant):
                     multipliers.append(leaf.noise_multiplier / math.sqrt(count))
                 elif isinstance(leaf, events.ZCdpEvent):
                     rhos.append(count * leaf.rho)
-                elif rdp_curve({type(leaf): ([leaf], [1])}, orders=DEFAULT_ORDERS).any():
+                elif rdp_curve(count_leaves(leaf), orders=DEFAULT_ORDERS).any():
                     counted_events.append(
                         (leaf, count)
                     )  # its Renyi curve is not 0, so it costs something

@@ -18,6 +18,7 @@ import numpy as np
 
 from pate.accounting import events
 from pate.accounting.bit_pairs import bit_pairs
+from pate.accounting.event_tree import count_leaves
 from pate.accounting.events import LeafEvent
 from pate.accounting.noisy_maximum import noisy_maximum_profile
 from pate.accounting.rdp import DEFAULT_ORDERS, rdp_curve
@@ -133,7 +134,7 @@ def _profile_by_renyi(event: LeafEvent, epsilons: Array) -> Array:
     still a valid profile.
     """
     orders = DEFAULT_ORDERS
-    rdp = rdp_curve({type(event): ([event], [1])}, orders=DEFAULT_ORDERS)
+    rdp = rdp_curve(count_leaves(event), orders=DEFAULT_ORDERS)
 
     def smallest_deltas(epsilons_of_deltas: Array) -> Array:
         """Returns the delta of Canonne, Kamath & Steinke (2020) at the best order for each epsilon."""

@@ -14,7 +14,6 @@ import copy
 import math
 from collections.abc import Callable, Iterable
 from functools import lru_cache, partial
-from operator import attrgetter
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -36,8 +35,6 @@ DEFAULT_ORDERS: Array = 1 + np.geomspace(1e-3, 1e6, 461)
 """461 orders a from 1.001 to a million; each a - 1 is 4.6% above that of the order before."""
 
 _REFINEMENT = 24  # orders between two neighboring orders of the grid, near the best order
-# different events of one composition that are looked up among the events before
-_MOST_COUNTED = 1000
 
 
 class _BestOrder(NamedTuple):
@@ -71,8 +68,7 @@ class RdpAccountant(Accountant):
         self.orders = order_array(grid if isinstance(grid, np.ndarray) else list(grid)).copy()
         self.rdp: Array = np.zeros_like(self.orders)
         self.failure_prob = 0.0
-        self._spent: LeafCounts = {}
-        self._index_of: dict[LeafEvent, int] = {}  # of a leaf in the lists of `_spent`
+        self._spent = LeafCounts()
 
     @property
     def parameters(self) -> dict[str, Any]:
@@ -81,7 +77,8 @@ class RdpAccountant(Accountant):
 
     @property
     def _counts_in_words(self) -> dict[str, str]:
-        num_events = sum(sum(times) for _, times in self._spent.values())
+        """The number of events, and what other accountants count, as texts."""
+        num_events = sum(count for _, count in self._spent)
         return {"num_events": f"{num_events:g}", **super()._counts_in_words}
 
     def compose(self, event: Event, count: int = 1) -> Self:
@@ -92,29 +89,13 @@ class RdpAccountant(Accountant):
         counts = count_leaves(event, num_releases=require_count("count", count, minimum=0))
         self.rdp = self.rdp + rdp_curve(counts, self.orders)
         self.failure_prob += count * failure_probability(event)
-        for kind, (parts, times) in counts.items():
-            all_leaves, all_times = self._spent.setdefault(kind, ([], []))
-            if len(parts) > _MOST_COUNTED:
-                all_leaves += parts
-                all_times += times
-                continue
-            # An event that was there before is counted, not listed again.
-            for leaf, leaf_times in zip(parts, times, strict=True):
-                index = self._index_of.setdefault(leaf, len(all_leaves))
-                if index < len(all_leaves):
-                    all_times[index] += leaf_times
-                else:
-                    all_leaves.append(leaf)
-                    all_times.append(leaf_times)
+        self._spent.add(counts)
         return self
 
     def copy(self) -> Self:
         """Returns an independent accountant with the same events; adding events to the copy leaves this one as is."""
         duplicate = copy.copy(self)
-        duplicate._spent = {
-            kind: (parts.copy(), times.copy()) for kind, (parts, times) in self._spent.items()
-        }
-        duplicate._index_of = self._index_of.copy()
+        duplicate._spent = self._spent.copy()
         return duplicate
 
     def get_epsilon(self, target_delta: float) -> float:
@@ -134,20 +115,15 @@ class RdpAccountant(Accountant):
         return rdp_curve(self._spent, orders)
 
     def _gaussian_bounds(self) -> GaussianBounds:
-        counted_leaves = (
-            (leaf, times)
-            for parts, all_times in self._spent.values()
-            for leaf, times in zip(parts, all_times, strict=True)
-        )
-        return GaussianBounds.from_leaves(counted_leaves).with_failures(self.failure_prob)
+        return GaussianBounds.from_leaves(self._spent).with_failures(self.failure_prob)
 
     def best_order(self, target_delta: float) -> float:
         """Returns the order that gives the epsilon of `get_epsilon(target_delta)`."""
         return self._epsilon_at_best_order(target_delta).order
 
     def _epsilon_at_best_order(self, target_delta: float) -> _BestOrder:
-        left = self.remaining_delta(target_delta)
-        return self._at_best_order(partial(rdp_to_epsilons, target_delta=left))
+        remaining_delta = self.remaining_delta(target_delta)
+        return self._at_best_order(partial(rdp_to_epsilons, target_delta=remaining_delta))
 
     def _at_best_order(self, convert: Callable[[Array, Array], Array]) -> _BestOrder:
         """Returns the smallest epsilon or delta over the orders; the value is 0 before the first event.
@@ -155,7 +131,7 @@ class RdpAccountant(Accountant):
         Args:
             convert: a function from orders and Renyi divergences, both `[num_orders]`, to the epsilon or delta of each.
         """
-        if self._spent.keys() <= {events.NoOpEvent}:
+        if self._spent.kinds <= {events.NoOpEvent}:
             last = len(self.orders) - 1
             return _BestOrder(value=0.0, order=float(self.orders[last]), position=last)
         on_grid = _smallest(convert(self.orders, self.rdp), self.orders)
@@ -189,6 +165,9 @@ def order_array(orders: object) -> Array:
 def rdp_curve(counts: LeafCounts, orders: Array) -> Array:
     """Returns the sum of the Renyi curves of counted events at some orders, `[num_orders]`.
 
+    The curves of Gaussian and of zCDP events are lines in the order, so their slopes are summed first. The curves of
+    other events are computed one by one, by the functions in `_RDP_BY_KIND`.
+
     Args:
         counts: the leaves of an event with their counts (`count_leaves`).
         orders: the orders, each > 1, `[num_orders]`.
@@ -197,31 +176,34 @@ def rdp_curve(counts: LeafCounts, orders: Array) -> Array:
         InvalidValue: a leaf has no known Renyi curve, because its class is not one of `pate`.
     """
     total = np.zeros_like(orders)
-    key = orders.tobytes()
+    orders_as_bytes = orders.tobytes()
     with np.errstate(over="ignore", invalid="ignore"):
-        for kind, (parts, times) in counts.items():
-            numbers = np.array(times, dtype=np.float64)
+        for kind, counted in counts.by_kind.items():
+            leaf_counts = np.array(counted.counts, dtype=np.float64)
             if kind in (events.GaussianEvent, events.ScoresEvent):
-                values = map(attrgetter("noise_multiplier"), parts)
-                multipliers = np.fromiter(values, dtype=np.float64, count=len(parts))
+                multipliers = _parameters(counted.leaves, name="noise_multiplier")
                 if (multipliers == 0).any():
                     total += np.inf
                 else:
                     # D_a = a / (2 z^2) for noise multiplier z (Mironov 2017, Proposition 7)
-                    total += orders * math.fsum(numbers * (1 / multipliers) ** 2 / 2)
+                    total += orders * math.fsum(leaf_counts * (1 / multipliers) ** 2 / 2)
             elif kind is events.ZCdpEvent:
                 # D_a <= rho a, the definition of zCDP (Bun & Steinke 2016)
-                values = map(attrgetter("rho"), parts)
-                rhos = np.fromiter(values, dtype=np.float64, count=len(parts))
-                total += orders * math.fsum(numbers * rhos)
+                total += orders * math.fsum(leaf_counts * _parameters(counted.leaves, name="rho"))
             else:
-                require(kind in _CURVES, "event", kind.__name__, "an event with a Renyi curve")
+                has_curve = kind in _RDP_BY_KIND
+                require(has_curve, "event", kind.__name__, "an event with a Renyi curve")
                 total += sum(
-                    number * _curve(leaf, orders_as_bytes=key)
-                    for leaf, number in zip(parts, numbers, strict=True)
+                    count * _cached_rdp(leaf, orders_as_bytes=orders_as_bytes)
+                    for leaf, count in zip(counted.leaves, leaf_counts, strict=True)
                 )
     # NaN comes from infinity less infinity: a price beyond double precision is charged as infinite.
     return np.where(np.isnan(total), np.inf, total)
+
+
+def _parameters(leaves: list[LeafEvent], name: str) -> Array:
+    """Returns the parameter `name` of each leaf, `[num_leaves]`."""
+    return np.array([getattr(leaf, name) for leaf in leaves], dtype=np.float64)
 
 
 def _zero_rdp(event: events.NoOpEvent, orders: Array) -> Array:
@@ -250,7 +232,7 @@ def _tuning_rdp(event: events.TuningEvent, orders: Array) -> Array:
     return tuning_rdp(event, orders)
 
 
-_CURVES: dict[type[Event], Callable[[Any, Array], Array]] = {
+_RDP_BY_KIND: dict[type[Event], Callable[[Any, Array], Array]] = {
     events.NoOpEvent: _zero_rdp,
     events.NonPrivateEvent: _infinite_rdp,
     events.PureDpEvent: _pure_dp_rdp,
@@ -268,12 +250,12 @@ _CURVES: dict[type[Event], Callable[[Any, Array], Array]] = {
 }
 """The function that computes the Renyi curve, by class of the leaf.
 
-Gaussian and zCDP events are missing, because `rdp_curve` sums their parameters first.
+`rdp_curve` handles Gaussian and zCDP events itself.
 """
 
 
 @lru_cache(maxsize=2048)
-def _curve(leaf: LeafEvent, orders_as_bytes: bytes) -> Array:
+def _cached_rdp(leaf: LeafEvent, orders_as_bytes: bytes) -> Array:
     """Returns the Renyi curve of one leaf, `[num_orders]`, from a cache, because releases often have equal leaves.
 
     Args:
@@ -281,7 +263,7 @@ def _curve(leaf: LeafEvent, orders_as_bytes: bytes) -> Array:
         orders_as_bytes: the bytes of the array of orders; unlike an array, bytes can be the key of a cache.
     """
     orders = np.frombuffer(orders_as_bytes)
-    return _CURVES[type(leaf)](leaf, orders)
+    return _RDP_BY_KIND[type(leaf)](leaf, orders)
 
 
 def curve_of(event: Event) -> Curve:

@@ -90,8 +90,8 @@ def cheapest_accountant(
     # second and has no smaller price. Privacy loss distributions never have one.
     budget_accountant = budget.accountant()
     num_steps = sum(
-        sum(times)
-        for kind, (_, times) in count_leaves(release.event).items()
+        sum(leaves.counts)
+        for kind, leaves in count_leaves(release.event).by_kind.items()
         if kind is not GaussianEvent and not issubclass(kind, NoisyMaxGaussianEvent)
     )
     left_out = set(_LOOSER)

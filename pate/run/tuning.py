@@ -290,12 +290,11 @@ def dominating_event(events: Sequence[Event]) -> Event:
     for event in events:
         counts = count_leaves(event)
         rule = "settings that the price of a run does not depend on"
-        is_gaussian = counts.keys() <= {GaussianEvent, NoOpEvent} and GaussianEvent in counts
+        is_gaussian = counts.kinds <= {GaussianEvent, NoOpEvent} and GaussianEvent in counts.kinds
         require(is_gaussian, "tune", "true", rule)
-        leaves, times = counts[GaussianEvent]
         values = [
             leaf.noise_multiplier / math.sqrt(count)
-            for leaf, count in zip(leaves, times, strict=True)
+            for leaf, count in counts
             if isinstance(leaf, GaussianEvent)
         ]
         multipliers.append(GaussianEvent.composed(values).noise_multiplier)
