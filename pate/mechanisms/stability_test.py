@@ -1,13 +1,15 @@
 """The stability test (propose-test-release): a noisy test of a gap decides whether a top-k set is released."""
 
+from __future__ import annotations
+
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
 
-from pate import validation
 from pate.accounting import Adjacency, ApproximateEvent, Event, OneBitEvent
 from pate.accounting.special import Array, expit, log_ndtr, ndtri
 from pate.mechanisms.parameters import NATURAL, Parameters
@@ -15,16 +17,25 @@ from pate.mechanisms.stability_table import StabilityTable
 from pate.validation import (
     normalize_field,
     require,
+    require_array,
     require_count,
+    require_each,
+    require_generator,
+    require_histogram,
     require_kind,
     require_positive,
     require_probability,
+    require_rising,
 )
 
-GRID = 2**53
-LARGEST_PROB = 1 - 2.0**-40  # beyond it the grid's own steps would be visible at high orders
-_MOST_STDS = 128  # beyond which no noise leaves more than 2**-40
-# Gaps above the first number have probabilities of their own only while these grow; above the second, never.
+GRID = 2**53  # pass probabilities are multiples of 1 / GRID
+LARGEST_PROB = (
+    1 - 2.0**-40
+)  # of passing; above it the steps of the grid would be visible at high orders
+_MOST_STDS = (
+    128  # no noise exceeds so many of its standard deviations with a probability above 2**-40
+)
+# Gaps up to _FEW_GAPS always have their own probabilities, and larger ones, up to _MOST_GAPS, only until LARGEST_PROB.
 _FEW_GAPS = 1000
 _MOST_GAPS = 250_000
 
@@ -49,8 +60,8 @@ class StabilityTest(Parameters):
         num_teachers: the number of teachers T, which is the largest gap. With 0 the largest gap is that of the last
             probability.
 
-    Source: Zhu & Wang 2022, Algorithms 4 and 5, with the floor at sens and an exact quantile;
-    docs/proofs/stability_test.md.
+    Source: Zhu & Wang 2022, Algorithms 4 and 5, with max(sens, gap) in place of the gap and an exact
+    quantile; docs/proofs/stability_test.md.
 
     >>> test = StabilityTest.gaussian(test_std=2.0, failure_prob=0.01, num_teachers=10, adjacency="add_remove")
     >>> round(test.pass_probs[10], 9)
@@ -64,31 +75,9 @@ class StabilityTest(Parameters):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        require(
-            1 / GRID <= self.failure_prob < 1,
-            "failure_prob",
-            self.failure_prob,
-            "a number in [2**-53, 1)",
-        )
-        probs = validation.require_array("pass_probs", self.pass_probs).astype(np.float64)
-        require(
-            probs.ndim == 1 and probs.size > 0,
-            "pass_probs",
-            probs.shape,
-            "one probability for each gap",
-        )
-        validation.require_each(
-            "pass_probs", probs, (probs >= 0) & (probs <= 1), "numbers in [0, 1]"
-        )
-        validation.require_rising("pass_probs", probs.tolist())
-        floor = probs[: self.adjacency.gap_sensitivity + 1].max()
-        limit = self.failure_prob
-        require(
-            floor <= limit,
-            "pass_probs",
-            floor,
-            f"at most failure_prob={limit} up to the sensitivity",
-        )
+        is_on_grid = 1 / GRID <= self.failure_prob < 1
+        require(is_on_grid, "failure_prob", self.failure_prob, "a number in [2**-53, 1)")
+        probs = _require_probabilities(self.pass_probs, self.failure_prob, self.adjacency)
         rounded = np.floor(np.minimum(probs, LARGEST_PROB) * GRID) / GRID
         normalize_field(self, "pass_probs", tuple(rounded.tolist()))
         normalize_field(self, "num_teachers", max(self.num_teachers, len(rounded) - 1))
@@ -100,7 +89,7 @@ class StabilityTest(Parameters):
         failure_prob: float,
         num_teachers: int,
         adjacency: Adjacency = Adjacency.REPLACE_ONE,
-    ) -> "StabilityTest":
+    ) -> StabilityTest:
         """Returns the test with Gaussian noise, which passes if max(sens, gap) + N(0, test_std**2) - c > sens.
 
         Here c = test_std * Phi^-1(1 - failure_prob).
@@ -111,12 +100,11 @@ class StabilityTest(Parameters):
             num_teachers: the number of teachers T, which is the largest gap.
             adjacency: how neighboring data sets differ.
         """
-        return _test_of(
-            pass_rule="gaussian",
+        return _gaussian_test(
             test_std=require_positive("test_std", test_std),
-            failure_prob=failure_prob,
-            num_teachers=num_teachers,
-            adjacency=adjacency,
+            failure_prob=require_probability("failure_prob", failure_prob),
+            num_teachers=require_count("num_teachers", num_teachers),
+            adjacency=Adjacency.parse(adjacency),
         )
 
     @staticmethod
@@ -126,7 +114,7 @@ class StabilityTest(Parameters):
         failure_prob: float,
         num_teachers: int,
         adjacency: Adjacency = Adjacency.REPLACE_ONE,
-    ) -> "StabilityTest":
+    ) -> StabilityTest:
         """Returns the test with Laplace noise, which passes if max(sens, gap) + Laplace(b) - c > sens.
 
         Here b = test_std / sqrt 2 and c = b log(1 / (2 failure_prob)).
@@ -137,29 +125,27 @@ class StabilityTest(Parameters):
             num_teachers: the number of teachers T, which is the largest gap.
             adjacency: how neighboring data sets differ.
         """
-        return _test_of(
-            pass_rule="laplace",
+        return _laplace_test(
             test_std=require_positive("test_std", test_std),
-            failure_prob=failure_prob,
-            num_teachers=num_teachers,
-            adjacency=adjacency,
+            failure_prob=require_probability("failure_prob", failure_prob),
+            num_teachers=require_count("num_teachers", num_teachers),
+            adjacency=Adjacency.parse(adjacency),
         )
 
     @staticmethod
     def from_table(
         table: StabilityTable, *, num_teachers: int, adjacency: Adjacency = Adjacency.REPLACE_ONE
-    ) -> "StabilityTest":
+    ) -> StabilityTest:
         """Returns the test that passes with the probability of a table at level max(0, ceil((gap - sens) / sens)).
 
         The gaps of neighboring data sets are at most one level apart.
         """
         require_kind("table", table, StabilityTable, "a StabilityTable")
-        return _test_of(
+        require_probability("failure_prob", table.failure_prob)
+        return _table_test(
             table,
-            test_std=0.0,
-            failure_prob=table.failure_prob,
-            num_teachers=num_teachers,
-            adjacency=adjacency,
+            num_teachers=require_count("num_teachers", num_teachers),
+            adjacency=Adjacency.parse(adjacency),
         )
 
     @cached_property
@@ -177,10 +163,15 @@ class StabilityTest(Parameters):
         return np.array(self.pass_probs)
 
     def __call__(self, gaps: NDArray[np.integer], *, rng: np.random.Generator) -> NDArray[np.bool_]:
-        """Draws for each gap whether the test passes and returns bits, for gaps `[]` or `[Q]` in 0..num_teachers."""
-        validation.require_generator(rng)
+        """Draws for each gap whether the test passes, and returns bits in the shape of `gaps`.
+
+        Args:
+            gaps: the gaps, each in 0..num_teachers: one gap `[]`, or `[num_queries]`.
+            rng: the generator of the draws.
+        """
+        require_generator(rng)
         gaps = np.asarray(gaps)
-        validation.require_histogram("gaps", np.atleast_1d(gaps), num_teachers=self.num_teachers)
+        require_histogram("gaps", np.atleast_1d(gaps), num_teachers=self.num_teachers)
         return np.asarray(rng.random(gaps.shape) < self.pass_probabilities(gaps))
 
     def pass_probabilities(self, gaps: NDArray[np.integer]) -> Array:
@@ -196,72 +187,118 @@ class StabilityTest(Parameters):
         return int(enough[0]) if enough.size else None
 
 
-def _test_of(
-    pass_rule: str | StabilityTable,
-    test_std: float,
-    failure_prob: float,
-    num_teachers: int,
-    adjacency: Adjacency,
-) -> StabilityTest:
-    """Checks the arguments and returns the stability test of one kind of noise or of a table.
+def _require_probabilities(
+    pass_probs: tuple[float, ...], failure_prob: float, adjacency: Adjacency
+) -> Array:
+    """Returns pass probabilities as an array `[num_gaps]`.
 
-    Args:
-        pass_rule: "gaussian" or "laplace", or the table of pass probabilities.
-        test_std: the standard deviation of the noise, in votes; of no effect for a table.
-        failure_prob: the pass probability at gaps up to the sensitivity.
-        num_teachers: the number of teachers.
-        adjacency: how neighboring data sets differ.
+    Raises `InvalidValue` unless they are probabilities that never decrease, and at most `failure_prob` for gaps up to
+    the sensitivity of a gap.
     """
-    # the cache takes 800 and 800.0 for the same
-    require_probability("failure_prob", failure_prob)
-    require_count("num_teachers", num_teachers)
-    return _cached_test(
-        pass_rule=pass_rule,
-        test_std=test_std,
+    probs = require_array("pass_probs", pass_probs).astype(np.float64)
+    is_list = probs.ndim == 1 and probs.size > 0
+    require(is_list, "pass_probs", probs.shape, "one probability for each gap")
+    require_each("pass_probs", probs, (probs >= 0) & (probs <= 1), "numbers in [0, 1]")
+    require_rising("pass_probs", probs.tolist())
+    floor = probs[: adjacency.gap_sensitivity + 1].max()
+    rule = f"at most failure_prob={failure_prob} up to the sensitivity"
+    require(floor <= failure_prob, "pass_probs", floor, rule)
+    return probs
+
+
+@lru_cache(maxsize=64)
+def _gaussian_test(
+    *, test_std: float, failure_prob: float, num_teachers: int, adjacency: Adjacency
+) -> StabilityTest:
+    """Returns the test of `StabilityTest.gaussian` from a cache; the arguments are valid."""
+
+    def passing(excess: Array) -> Array:
+        quantiles = excess / test_std + ndtri(failure_prob)
+        return np.asarray(np.exp(log_ndtr(quantiles)))
+
+    return _build_test(
+        passing=passing,
+        certain_excess=_certain_excess(passing, test_std),
         failure_prob=failure_prob,
         num_teachers=num_teachers,
-        adjacency=Adjacency.parse(adjacency),
+        adjacency=adjacency,
     )
 
 
 @lru_cache(maxsize=64)
-def _cached_test(
-    pass_rule: str | StabilityTable,
-    test_std: float,
+def _laplace_test(
+    *, test_std: float, failure_prob: float, num_teachers: int, adjacency: Adjacency
+) -> StabilityTest:
+    """Returns the test of `StabilityTest.laplace` from a cache; the arguments are valid."""
+
+    def passing(excess: Array) -> Array:
+        # the distribution function of Laplace noise with scale 1, at (excess - c) / b
+        quantiles = excess * math.sqrt(2) / test_std + math.log(2 * failure_prob)
+        tails = 0.5 * np.exp(-np.abs(quantiles))
+        return np.where(quantiles < 0, tails, 1 - tails)
+
+    return _build_test(
+        passing=passing,
+        certain_excess=_certain_excess(passing, test_std),
+        failure_prob=failure_prob,
+        num_teachers=num_teachers,
+        adjacency=adjacency,
+    )
+
+
+@lru_cache(maxsize=64)
+def _table_test(table: StabilityTable, *, num_teachers: int, adjacency: Adjacency) -> StabilityTest:
+    """Returns the test of `StabilityTest.from_table` from a cache; the arguments are valid."""
+    sens = adjacency.gap_sensitivity
+    last_level = len(table.logits) - 1
+
+    def passing(excess: Array) -> Array:
+        levels = np.minimum(np.ceil(excess / sens).astype(np.int64), last_level)
+        return np.asarray(expit(np.array(table.logits)[levels]))
+
+    return _build_test(
+        passing=passing,
+        certain_excess=float(sens * last_level),
+        failure_prob=table.failure_prob,
+        num_teachers=num_teachers,
+        adjacency=adjacency,
+    )
+
+
+def _certain_excess(passing: Callable[[Array], Array], test_std: float) -> float:
+    """Returns the smallest multiple of `test_std` at which a test passes with at least the largest probability."""
+    num_stds = np.arange(_MOST_STDS + 1.0)
+    return test_std * float(np.searchsorted(passing(num_stds * test_std), LARGEST_PROB))
+
+
+def _build_test(
+    *,
+    passing: Callable[[Array], Array],
+    certain_excess: float,
     failure_prob: float,
     num_teachers: int,
     adjacency: Adjacency,
 ) -> StabilityTest:
-    """Returns the stability test for the arguments of `_test_of`, which are valid.
+    """Returns a stability test that has a probability for each gap up to T.
 
-    The test has a probability for each gap up to T. Above 1,000 it has them only up to about the first gap with the
-    largest possible probability, and never above 250,000; larger gaps pass with the last probability.
+    Above 1,000 it has them only up to about the first gap with the largest possible probability, and never above
+    250,000; larger gaps pass with the last probability.
+
+    Args:
+        passing: the probability of passing, as a function of the votes by which a gap exceeds sens.
+        certain_excess: the votes above sens at which the largest possible probability is reached.
+        failure_prob: the largest pass probability at gaps up to sens.
+        num_teachers: the number of teachers T.
+        adjacency: how neighboring data sets differ.
     """
     sens = adjacency.gap_sensitivity
-
-    def passing(excess: Array) -> Array:
-        """Returns the probability of passing for gaps that exceed sens by `excess` votes."""
-        if isinstance(pass_rule, StabilityTable):
-            levels = np.minimum(np.ceil(excess / sens).astype(np.int64), len(pass_rule.logits) - 1)
-            return np.asarray(expit(np.array(pass_rule.logits)[levels]))
-        if pass_rule == "gaussian":
-            return np.asarray(np.exp(log_ndtr(excess / test_std + ndtri(failure_prob))))
-        x = excess * math.sqrt(2) / test_std + math.log(2 * failure_prob)
-        tail = 0.5 * np.exp(-np.abs(x))
-        return np.where(x < 0, tail, 1 - tail)
-
-    if isinstance(pass_rule, StabilityTable):
-        certain = float(sens * (len(pass_rule.logits) - 1))
-    else:
-        certain = test_std * float(
-            np.searchsorted(passing(np.arange(_MOST_STDS + 1.0) * test_std), LARGEST_PROB)
-        )
-    last = min(num_teachers, _MOST_GAPS, max(_FEW_GAPS, math.ceil(min(certain, _MOST_GAPS)) + sens))
-    gaps = np.arange(last + 1.0)
+    first_certain_gap = sens + math.ceil(min(certain_excess, _MOST_GAPS))
+    largest_gap = min(num_teachers, max(_FEW_GAPS, first_certain_gap), _MOST_GAPS)
+    gaps = np.arange(largest_gap + 1.0)
     probs = passing(np.maximum(gaps - sens, 0.0))
-    pass_probs = tuple(np.where(gaps <= sens, np.minimum(probs, failure_prob), probs).tolist())
+    pass_probs = np.where(gaps <= sens, np.minimum(probs, failure_prob), probs)
     return StabilityTest(
-        pass_probs=pass_probs,
+        pass_probs=tuple(pass_probs.tolist()),
         failure_prob=failure_prob,
         adjacency=adjacency,
         num_teachers=num_teachers,
