@@ -18,6 +18,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
 
@@ -31,14 +32,14 @@ DeltaAt = Callable[[float], float]
 """The delta of a release at an epsilon >= 0, for both orders of two neighbors."""
 
 _GOLDEN = (math.sqrt(5) - 1) / 2
-_NUM_STEPS = 30  # of a search, each of which shortens the interval to 0.618 of its length
+_NUM_STEPS = 30  # of the golden-section search; each step shortens the interval to 0.618 of it
 _ABSOLUTE_ROUNDING = 2.0**-50
 _RELATIVE_ROUNDING = 2.0**-40
-_LARGEST_EXPONENT = 700.0
-_NUM_LINES = 256  # below the curve, for the search of mu
-_TINY_EPSILON = 1e-4
-_MU_ROUNDING = 1e-9  # relative
-_SMALLEST_MU_ROUNDING = 1e-12  # absolute
+_LARGEST_EXPONENT = 700.0  # the exponential of a larger number may be no float
+_NUM_LINES = 256  # lines below the curve that bound mu
+_TINY_EPSILON = 1e-4  # the largest epsilon whose mu is that of the tangent at 0
+_MU_ROUNDING_RELATIVE = 1e-9
+_MU_ROUNDING_ABSOLUTE = 1e-12
 
 
 def gaussian_trade_off(mu: float, *, alpha: float) -> float:
@@ -74,9 +75,9 @@ def largest_line(delta_at: DeltaAt, *, alpha: float, largest_epsilon: float) -> 
         return math.exp(-epsilon) * (1 - delta_at(epsilon) - alpha)
 
     # beyond log(1 / alpha) a steep line is below 0
-    largest = _largest(steep_line, high=min(largest_epsilon, math.log(1 / alpha)))
+    largest = _golden_section_max(steep_line, high=min(largest_epsilon, math.log(1 / alpha)))
     if largest < alpha:  # elsewhere a flat line is not above the steep ones
-        largest = max(largest, _largest(flat_line, high=largest_epsilon))
+        largest = max(largest, _golden_section_max(flat_line, high=largest_epsilon))
     return max(largest - _ABSOLUTE_ROUNDING, 0.0)
 
 
@@ -94,11 +95,11 @@ def least_advantage(delta_at: DeltaAt, *, largest_epsilon: float) -> float:
     def crossing(epsilon: float) -> float:
         return (1 - delta_at(epsilon)) / (1 + math.exp(epsilon))
 
-    crossing_alpha = _largest(crossing, high=largest_epsilon)
+    crossing_alpha = _golden_section_max(crossing, high=largest_epsilon)
     return min(1 - 2 * crossing_alpha + _ABSOLUTE_ROUNDING, 1.0)
 
 
-def _largest(function: Callable[[float], float], *, high: float) -> float:
+def _golden_section_max(function: Callable[[float], float], *, high: float) -> float:
     """Returns the largest value of a function between 0 and `high` that a golden-section search finds.
 
     The search is exact for a function with one local maximum. Any value is a bound, so a miss only costs tightness.
@@ -177,41 +178,41 @@ def _bounds_of_leaf(leaf: LeafEvent) -> GaussianBounds:
             return GaussianBounds(mu=0.0, rho=0.0, epsilon=0.0)
         case events.GaussianEvent() | events.SampledGaussianEvent():
             # a sample hides more than all units would
-            return _of_gaussian(leaf.noise_multiplier)
+            return _gaussian_bounds(leaf.noise_multiplier)
         case events.WinnerEvent():
             # post-processing of the noisy counts
-            return _of_gaussian(leaf.noise_multiplier / math.sqrt(leaf.num_moving))
+            return _gaussian_bounds(leaf.noise_multiplier / math.sqrt(leaf.num_moving))
         case events.NoisyMaxGaussianEvent():
-            return _of_gaussian(leaf.noise_multiplier / math.sqrt(leaf.num_candidates))
+            return _gaussian_bounds(leaf.noise_multiplier / math.sqrt(leaf.num_candidates))
         case events.ZCdpEvent():
             return GaussianBounds(mu=math.inf, rho=leaf.rho, epsilon=math.inf)
         case events.BoundedRangeEvent():
             # the worst pair of mu has the losses epsilon / 2 and -epsilon / 2 (docs/proofs/trade_off.md, claim 6);
             # rho is epsilon^2 / 8 by Dong, Durfee & Rogers 2020
-            bounds = _of_pure_dp(leaf.epsilon, num_releases=1)
+            bounds = _pure_dp_bounds(leaf.epsilon, num_releases=1)
             mu = _mu_of_pure_dp(leaf.epsilon / 2)
             return replace(bounds, mu=mu, rho=leaf.epsilon * leaf.epsilon / 8)
         case events.ThresholdEvent():
             # post-processing of the noisy integer
-            return replace(_of_gaussian(leaf.noise_std), epsilon=pure_epsilon(leaf))
+            return replace(_gaussian_bounds(leaf.noise_std), epsilon=pure_epsilon(leaf))
         case events.OneBitEvent():
-            bounds = _of_pure_dp(pure_epsilon(leaf), num_releases=1)
+            bounds = _pure_dp_bounds(pure_epsilon(leaf), num_releases=1)
             mu = min(bounds.mu, _mu_of_bit(leaf))
             return replace(bounds, mu=mu, rho=min(bounds.rho, mu * mu / 2))
         case events.PureDpEvent():
-            return _of_pure_dp(leaf.epsilon, num_releases=1)
+            return _pure_dp_bounds(leaf.epsilon, num_releases=1)
         case events.SessionEvent():
-            return _of_pure_dp(leaf.epsilon, num_releases=leaf.num_calls)
+            return _pure_dp_bounds(leaf.epsilon, num_releases=leaf.num_calls)
     return UNBOUNDED
 
 
-def _of_gaussian(noise_multiplier: float) -> GaussianBounds:
+def _gaussian_bounds(noise_multiplier: float) -> GaussianBounds:
     """Returns the bounds of a release with Gaussian noise, given noise std / l2 sensitivity, >= 0."""
     mu = 1 / noise_multiplier if noise_multiplier else math.inf
     return GaussianBounds(mu=mu, rho=mu * mu / 2, epsilon=math.inf)
 
 
-def _of_pure_dp(epsilon: float, num_releases: float) -> GaussianBounds:
+def _pure_dp_bounds(epsilon: float, num_releases: float) -> GaussianBounds:
     """Returns the bounds of several epsilon-DP releases.
 
     Args:
@@ -220,10 +221,9 @@ def _of_pure_dp(epsilon: float, num_releases: float) -> GaussianBounds:
     """
     if epsilon == 0 or num_releases == 0:
         return GaussianBounds(mu=0.0, rho=0.0, epsilon=0.0)
-    # epsilon^2 / 2 by Bun & Steinke 2016
     return GaussianBounds(
         mu=math.sqrt(num_releases) * _mu_of_pure_dp(epsilon),
-        rho=num_releases * epsilon * epsilon / 2,
+        rho=num_releases * epsilon * epsilon / 2,  # Bun & Steinke 2016
         epsilon=num_releases * epsilon,
     )
 
@@ -237,7 +237,9 @@ def _mu_of_pure_dp(epsilon: float) -> float:
     if epsilon < _TINY_EPSILON:
         return math.sqrt(math.pi / 2) * epsilon
     log_alpha = -float(np.logaddexp(0.0, epsilon))
-    return -2 * float(few_ndtri(math.exp(log_alpha))) if log_alpha > -700 else math.inf
+    if log_alpha <= -_LARGEST_EXPONENT:
+        return math.inf
+    return -2 * float(few_ndtri(math.exp(log_alpha)))
 
 
 def _mu_of_bit(bit: OneBitEvent) -> float:
@@ -253,7 +255,9 @@ def _mu_of_bit(bit: OneBitEvent) -> float:
     with np.errstate(invalid="ignore"):
         shifts = places[1] - places[0]
     largest = float(np.max(np.nan_to_num(shifts, nan=0.0, posinf=np.inf), initial=0.0))
-    return largest * (1 + _MU_ROUNDING) + _SMALLEST_MU_ROUNDING if largest > 0 else 0.0
+    if largest == 0:
+        return 0.0
+    return largest * (1 + _MU_ROUNDING_RELATIVE) + _MU_ROUNDING_ABSOLUTE
 
 
 def least_mu(delta_at: DeltaAt, *, largest_epsilon: float, bounds: GaussianBounds) -> float:
@@ -268,6 +272,34 @@ def least_mu(delta_at: DeltaAt, *, largest_epsilon: float, bounds: GaussianBound
         largest_epsilon: the largest epsilon of a line, >= 0 and finite.
         bounds: the bounds that hold for arbitrarily small alpha.
     """
+    lines = _hull_lines(delta_at, largest_epsilon=largest_epsilon, bounds=bounds)
+    # the end where alpha = beta; the mirror image covers what lies to its right
+    middle_alpha = float(np.max((1 - lines.deltas) / (1 + lines.slopes)))
+    if middle_alpha == 0:  # no line is above 0
+        return bounds.mu
+    ends = _segment_ends(lines, middle_alpha)
+    with np.errstate(invalid="ignore"):
+        mus_of_ends = few_ndtri(np.minimum(ends.powers, 1.0)) - few_ndtri(ends.alphas)
+        mus_from_ends_on = np.maximum.accumulate(mus_of_ends)
+    mus_left_of_ends = _mus_by_rho(ends.alphas, bounds.rho)
+    if lines.deltas[-1] == 0:  # the last line begins at beta = 1, where every curve does
+        mus_left_of_ends[-1] = 0.0
+    mu = float(np.min(np.maximum(mus_from_ends_on, mus_left_of_ends)))
+    return min(mu * (1 + _MU_ROUNDING_RELATIVE) + _MU_ROUNDING_ABSOLUTE, bounds.mu)
+
+
+class _Lines(NamedTuple):
+    """The lines 1 - delta - slope * alpha below a trade-off curve, by rising slope, `[num_lines]` each."""
+
+    slopes: Array  # e^epsilon
+    deltas: Array
+
+
+def _hull_lines(delta_at: DeltaAt, largest_epsilon: float, bounds: GaussianBounds) -> _Lines:
+    """Returns those of the lines of 256 epsilons that are the largest one somewhere; `least_mu` explains the arguments.
+
+    Where a release is epsilon-DP, the line with that epsilon and delta = 0 is one of them.
+    """
     epsilons = np.linspace(0.0, min(largest_epsilon, bounds.epsilon), _NUM_LINES)
     deltas = np.array([delta_at(float(epsilon)) for epsilon in epsilons])
     if bounds.epsilon <= largest_epsilon:
@@ -278,28 +310,27 @@ def least_mu(delta_at: DeltaAt, *, largest_epsilon: float, bounds: GaussianBound
     slopes = np.exp(epsilons)
     # of lines with equal slopes the last, as slopes of tiny epsilons are all 1
     is_last = np.diff(slopes, append=np.inf) > 0
-    slopes = slopes[is_last]
-    deltas = deltas[is_last]
-    on_hull = lower_hull(slopes, deltas)
-    slopes = slopes[on_hull]
-    deltas = deltas[on_hull]
-    # the ends where neighboring lines cross, from the largest alpha to the least
-    alphas = (deltas[:-1] - deltas[1:]) / np.diff(slopes)
-    powers = deltas[:-1] + slopes[:-1] * alphas
-    # the end where alpha = beta; the mirror image covers what lies to its right
-    middle = float(np.max((1 - deltas) / (1 + slopes)))
-    if middle == 0:  # no line is above 0
-        return bounds.mu
-    is_left = (alphas < middle) & (alphas > 0)
-    alphas = np.append(middle, alphas[is_left])
-    powers = np.append(1 - middle, powers[is_left])
-    with np.errstate(invalid="ignore"):
-        mus = np.maximum.accumulate(few_ndtri(np.minimum(powers, 1.0)) - few_ndtri(alphas))
-    mus_left_of_ends = _mus_by_rho(alphas, bounds.rho)
-    if deltas[-1] == 0:  # the last line begins at beta = 1, where every curve does
-        mus_left_of_ends[-1] = 0.0
-    mu = float(np.min(np.maximum(mus, mus_left_of_ends)))
-    return min(mu * (1 + _MU_ROUNDING) + _SMALLEST_MU_ROUNDING, bounds.mu)
+    lines = _Lines(slopes=slopes[is_last], deltas=deltas[is_last])
+    on_hull = lower_hull(lines.slopes, lines.deltas)
+    return _Lines(slopes=lines.slopes[on_hull], deltas=lines.deltas[on_hull])
+
+
+class _Ends(NamedTuple):
+    """The ends of the segments below a trade-off curve, from the largest alpha to the least, `[num_ends]` each."""
+
+    alphas: Array
+    powers: Array  # 1 - beta
+
+
+def _segment_ends(lines: _Lines, middle_alpha: float) -> _Ends:
+    """Returns the ends from `middle_alpha`, where beta = alpha, on to smaller alphas: there neighboring lines cross."""
+    alphas = (lines.deltas[:-1] - lines.deltas[1:]) / np.diff(lines.slopes)
+    powers = lines.deltas[:-1] + lines.slopes[:-1] * alphas
+    is_left = (alphas < middle_alpha) & (alphas > 0)
+    return _Ends(
+        alphas=np.append(middle_alpha, alphas[is_left]),
+        powers=np.append(1 - middle_alpha, powers[is_left]),
+    )
 
 
 def _mus_by_rho(alphas: Array, rho: float) -> Array:
