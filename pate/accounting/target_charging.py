@@ -65,8 +65,6 @@ __all__ = [
     "tight_boundary",
 ]
 
-_BITS = frozenset((bool, np.bool_))
-
 
 class HeldBudget:
     """The base class of objects that hold a privacy budget in memory.
@@ -83,7 +81,7 @@ class HeldBudget:
         rule = "one that is neither copied nor sent elsewhere, as a copy would spend the same budget again"
         raise InvalidValue("session", type(self).__name__, rule=f"{rule}; ask the one there is")
 
-    def _turn(self) -> AbstractContextManager[bool]:
+    def _locked(self) -> AbstractContextManager[bool]:
         """Returns the lock that a thread holds while it checks and reduces the budget.
 
         The lock is reentrant. Raises `InvalidValue` in a forked process.
@@ -210,20 +208,34 @@ class TargetCharging(HeldBudget):
         the probability that the session needs more accesses. With k counters the number of accesses is that of
         k * `target_hits` hits, unless `price.event` is cheaper by its zCDP bound.
         """
-        count = self.price.num_accesses
-        overrun = self.price.overrun_prob
-        counters = len(self.hits)
-        if counters > 1:
-            hits = counters * self.target_hits
-            count = min_accesses(
-                target_hits=hits, hit_prob=self.target.hit_prob, overrun_prob=counters * overrun
+        num_counters = len(self.hits)
+        if num_counters == 1:
+            return self._event_of_accesses(
+                self.price.num_accesses, overrun_prob=self.price.overrun_prob
             )
-            if count * self.target.epsilon**2 > self.price.epsilon**2:
-                return self.price.event
-            overrun = overrun_probability(count, target_hits=hits, hit_prob=self.target.hit_prob)
+        hits_of_all = num_counters * self.target_hits
+        hit_prob = self.target.hit_prob
+        num_accesses = min_accesses(
+            target_hits=hits_of_all,
+            hit_prob=hit_prob,
+            overrun_prob=num_counters * self.price.overrun_prob,
+        )
+        # An epsilon-DP event has rho = epsilon^2 / 2, so the sums of epsilon^2 are compared.
+        if num_accesses * self.target.epsilon**2 > self.price.epsilon**2:
+            return self.price.event
+        return self._event_of_accesses(
+            num_accesses,
+            overrun_prob=overrun_probability(
+                num_accesses, target_hits=hits_of_all, hit_prob=hit_prob
+            ),
+        )
+
+    def _event_of_accesses(self, num_accesses: int, *, overrun_prob: float) -> Event:
+        """Returns the composition of accesses, which fails where the session needs more or where a call fails."""
+        access = PureDpEvent(self.target.epsilon)
         return ApproximateEvent(
-            event=SelfComposedEvent(event=PureDpEvent(self.target.epsilon), count=count),
-            failure_prob=overrun + self.failure_prob,
+            event=SelfComposedEvent(event=access, count=num_accesses),
+            failure_prob=overrun_prob + self.failure_prob,
         )
 
     def require_open(self, target: QTarget | None = None, *, failure_prob: float = 0.0) -> None:
@@ -269,12 +281,13 @@ class TargetCharging(HeldBudget):
             if isinstance(outcome_in_target, (list, tuple))
             else (outcome_in_target,)
         )
-        with self._turn():
+        with self._locked():
             self.require_open(target, failure_prob=failure_prob)
             num_counters = len(self.hits)
-            are_bits = len(outcomes) == num_counters and _BITS.issuperset(map(type, outcomes))
+            are_bits = all(isinstance(outcome, (bool, np.bool_)) for outcome in outcomes)
+            is_allowed = are_bits and len(outcomes) == num_counters
             rule = f"{num_counters} of True or False"
-            require(are_bits, "outcome_in_target", list(outcomes), rule)
+            require(is_allowed, "outcome_in_target", list(outcomes), rule)
             self.hits = [hits + bool(hit) for hits, hit in zip(self.hits, outcomes, strict=True)]
             self.num_calls += 1
             self._spent_failure_prob += failure_prob
@@ -291,15 +304,19 @@ class TargetCharging(HeldBudget):
             target: the q-target of each call; None for the session's target.
         """
         outcomes = np.asarray(outcomes_in_target)
-        counters = len(self.hits)
-        with self._turn():
+        num_counters = len(self.hits)
+        with self._locked():
             self.require_open(target)
             require(outcomes.dtype == bool, "outcomes_in_target.dtype", outcomes.dtype, "bool")
-            expected = (outcomes.shape[:1] or (0,)) + ((counters,) if counters > 1 else ())
+            if num_counters > 1:
+                is_allowed = outcomes.ndim == 2 and outcomes.shape[1] == num_counters
+            else:
+                is_allowed = outcomes.ndim == 1
             rule = "[Q], or [Q, num_counters] with several counters"
-            require(outcomes.shape == expected, "outcomes_in_target.shape", outcomes.shape, rule)
-            # the hits after 0, 1, … calls, [Q + 1, counters]
-            hits_after = np.cumsum(np.vstack([self.hits, outcomes.reshape(-1, counters)]), axis=0)
+            require(is_allowed, "outcomes_in_target.shape", outcomes.shape, rule)
+            hits_of_calls = outcomes.reshape(-1, num_counters)
+            # the hits after 0, 1, … calls, [num_calls + 1, num_counters]
+            hits_after = np.cumsum(np.vstack([self.hits, hits_of_calls]), axis=0)
             is_open = hits_after.min(axis=1) < self.target_hits
             num_made = min(int(is_open.sum()), len(outcomes))
             self.hits = hits_after[num_made].tolist()
@@ -309,7 +326,7 @@ class TargetCharging(HeldBudget):
     @property
     def state(self) -> dict[str, Any]:
         """The parameters and the counts as a dictionary for JSON, from which `resume` continues the session."""
-        with self._turn():
+        with self._locked():
             counts = {
                 "hits": [*self.hits],
                 "num_calls": self.num_calls,
@@ -353,7 +370,7 @@ class TargetCharging(HeldBudget):
         require(
             spent <= self.failure_prob, "spent_failure_prob", spent, f"at most {self.failure_prob}"
         )
-        with self._turn():
+        with self._locked():
             require(
                 self.num_calls == 0,
                 "num_calls",

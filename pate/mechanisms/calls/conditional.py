@@ -90,7 +90,7 @@ class ConditionalRelease(HeldBudget):
         """
         require_generator(rng)
         target = target_charging.not_prior(epsilon)
-        with self._turn():
+        with self._locked():
             self.session.require_open(target, failure_prob=failure_prob)
             key = self._num_outcomes
             self._num_outcomes = self._num_outcomes + 1
@@ -114,7 +114,7 @@ class ConditionalRelease(HeldBudget):
             InvalidValue: no unpublished outcome has this key, or the session has halted, or its target does not cover
                 a call of twice the epsilon. The error is raised before the outcome is read.
         """
-        with self._turn():
+        with self._locked():
             if key not in self._waiting:
                 raise InvalidValue("key", key, rule="an outcome that was drawn and not published")
             outcome, target = self._waiting[key]

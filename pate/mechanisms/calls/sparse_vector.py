@@ -124,7 +124,7 @@ class SparseVectorSession(HeldBudget):
         require(
             checked.shape == self._hits.shape, "bits.shape", checked.shape, f"{self._hits.shape}"
         )
-        with self._turn():
+        with self._locked():
             counted = checked & (self._hits < self.mechanism.item_hits)
             noisy = int(counted.sum()) + int(self._noise.sample(shape=(), rng=rng))
             if noisy < level:

@@ -603,7 +603,7 @@ def test_a_fork_while_the_lock_is_held_is_refused_at_once() -> None:
     not wait for the lock.
     """
     session = session_of_two_targets()
-    with ThreadPoolExecutor(max_workers=1) as pool, session._turn():
+    with ThreadPoolExecutor(max_workers=1) as pool, session._locked():
         child = pool.submit(_refused_in_a_fork, session).result(timeout=30)
     assert child == 7
 
