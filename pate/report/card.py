@@ -333,9 +333,9 @@ def _promise(privacy: Privacy) -> tuple[str, str]:
     sentence = f"This release is ({epsilon}, {delta})-differentially private under the adjacency {privacy.adjacency}"
     sentence += f"; the unit of privacy is {cell(privacy.unit)}."
     if privacy.classes:
-        sentence += f" By budget class epsilon is {cell(privacy.of_classes)}."
-    if privacy.weakness:
-        sentence += f" An {privacy.weakness}."
+        sentence += f" By budget class epsilon is {cell(privacy.class_epsilons)}."
+    if privacy.weak_epsilon_warning:
+        sentence += f" An {privacy.weak_epsilon_warning}."
     if privacy.noise_seeded:
         sentence += " The noise was seeded, and the guarantee holds only against readers who do not know the seed."
     change = "Change one unit of privacy as the adjacency says: the probability of any outcome grows at most"

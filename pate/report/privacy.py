@@ -17,10 +17,8 @@ from pate.validation import require, require_count
 
 Scalar = str | int | float | bool | None
 
-NUM_PUBLIC_LABELS = "num_public_labels"
-"""The parameter of a release that says how many public rows have labels at which the student began."""
-
-_OPTIONAL = (
+# The fields of `Privacy` that are None or a number >= 0.
+_NONE_OR_NON_NEGATIVE = (
     "paper_epsilon",
     "failure_prob",
     "max_gap",
@@ -29,6 +27,9 @@ _OPTIONAL = (
     "target_hits",
     "plain_epsilon",
 )
+
+NUM_PUBLIC_LABELS = "num_public_labels"
+"""The parameter of a release that says how many public rows have labels at which the student began."""
 
 
 def guarantee_line(epsilon: float, delta: float, *, adjacency: str, unit: str) -> str:
@@ -51,11 +52,17 @@ def guarantee_line(epsilon: float, delta: float, *, adjacency: str, unit: str) -
 
 @dataclass(frozen=True)
 class EarlierPrice:
-    """The price of an earlier release that a release started from, as that release states it."""
+    """The price of an earlier release that a release started from, as that release states it.
 
-    sha256: str  # of the manifest of the earlier release, which lists the digests of its files
-    epsilon: float  # what the people of the earlier release paid, by its own statement; infinity means no guarantee
-    delta: float  # the delta at which `epsilon` holds
+    Attributes:
+        sha256: the digest of the manifest of the earlier release, which lists the digests of its files.
+        epsilon: the epsilon that the earlier release states for its own people; infinity means no guarantee.
+        delta: the delta at which `epsilon` holds.
+    """
+
+    sha256: str
+    epsilon: float
+    delta: float
 
     def __post_init__(self) -> None:
         require(self.epsilon >= 0, "start.epsilon", self.epsilon, "a number >= 0 or infinity")
@@ -78,53 +85,68 @@ class Privacy:
 
     All fields may be published; `PrivacyStatement` is the form in which they are written to a file. A `PricedRelease`
     is a release that is planned and not drawn yet. A `Quote` explains the price of a planned release.
+
+    For a mechanism with a stability test, the gap of a query is the lead of the selected labels over the others, in
+    votes. A larger gap passes the test with a larger probability.
+
+    Attributes:
+        epsilon: the bound, >= 0; infinity means no guarantee and is written as `"inf"`.
+        delta: the delta at which `epsilon` holds, in [0, 1), failure probabilities included.
+        adjacency: `replace_one` or `add_remove`.
+        unit: the private records that one change replaces together, in words.
+        accountant: the name of the accountant.
+        mechanism: the name of the aggregator.
+        num_queries: the number of queries that were priced, refused ones included.
+        paper_epsilon: epsilon by the paper's own accounting, no bound; None if the paper has no formula.
+        noise_seeded: whether the noise came from a seed, which protects nobody who knows the seed.
+        failure_prob: the share of `delta` that the mechanism itself uses up over all queries; None if it uses none.
+        max_gap: the largest gap that the teachers can make; None for a mechanism without a stability test.
+        gap_at_50: the smallest gap that passes the stability test with probability 0.5; None if no gap does.
+        gap_at_95: the smallest gap that passes the stability test with probability 0.95; None if no gap does.
+        parameters: the mechanism's public parameters by name.
+        target_hits: the number of hits after which the session of a charged mechanism halts; None for others.
+        plain_epsilon: for a charged mechanism, epsilon at `delta` of plain composition of the queries that were asked.
+            Infinity if the failure probabilities of plain composition alone exceed `delta`. None for others.
+        won_by: the accountant whose figure `epsilon` is, if `accountant` takes the minimum of several; otherwise None.
+        classes: the epsilon of each class of groups with a budget of its own, none above `epsilon`; empty without such
+            classes.
+        unit_columns: the columns whose values make a unit; empty if no column does, or if it is not known.
+        attacks: the largest bounds that attacks find in the release; None for an infinite epsilon, and in reports of
+            earlier versions.
+        scores: the scores on test records, released at a price of their own; None where none were released.
+        start: the price of the earlier release that this one started from, as its folder states it; None for none.
+        tuning: the runs of which the release is the best; None for a release that was not tuned.
     """
 
-    epsilon: float  # bound, >= 0; infinity means no guarantee and is written as `"inf"`
-    delta: float  # the delta at which `epsilon` holds, in [0, 1), failure probabilities included
-    adjacency: str  # `replace_one` or `add_remove`
-    unit: str  # the private records that one change replaces together, in words
-    accountant: str  # name of the accountant
-    mechanism: str  # name of the aggregator
-    num_queries: int  # queries that were priced, refused ones included
-    # epsilon by the paper's own accounting, no bound; None if it has no formula
+    epsilon: float
+    delta: float
+    adjacency: str
+    unit: str
+    accountant: str
+    mechanism: str
+    num_queries: int
     paper_epsilon: float | None = None
-    # whether the noise came from a seed, which protects nobody who knows the seed
     noise_seeded: bool = False
-    # share of `delta` that the mechanism itself uses up over all queries, or None
     failure_prob: float | None = None
-    # the largest gap that the teachers can make, in votes, for a mechanism with a stability test, or None
     max_gap: int | None = None
-    # the gap that passes the stability test with probability 1/2, in votes; None if no gap does
     gap_at_50: float | None = None
-    gap_at_95: float | None = None  # the gap that passes with probability 0.95
-    # the mechanism's public parameters by name
+    gap_at_95: float | None = None
     parameters: Mapping[str, Scalar] = field(default_factory=dict)
-    # hits after which the session of a charged mechanism halts, or None
     target_hits: int | None = None
-    # epsilon at `delta` of plain composition of the queries that were asked, for a charged mechanism, or None.
-    # Infinity if its failure probabilities alone exceed `delta`.
     plain_epsilon: float | None = None
-    # the accountant whose figure `epsilon` is, if `accountant` takes the least of several; otherwise None
     won_by: str | None = None
-    # the epsilon of each class of groups with a budget of its own, none above `epsilon`; empty without such classes
     classes: Mapping[str, float] = field(default_factory=dict)
-    # the columns whose values make a unit; empty if no column does, or it is not known
     unit_columns: tuple[str, ...] = ()
-    # the most that attacks find in the release; None for an infinite epsilon, and in reports of earlier versions
     attacks: AttackBounds | None = None
-    # the scores on test records, which were released at a price of their own; None where none were
     scores: ReleasedScores | None = None
-    # the price of the earlier release that this one started from, as its folder states it; None where there is none
     start: EarlierPrice | None = None
-    # the runs of which the release is the best; None for a release that was not tuned
     tuning: Tuning | None = None
 
     def __post_init__(self) -> None:
         require(self.epsilon >= 0, "privacy.epsilon", self.epsilon, "a number >= 0 or infinity")
         require(0 <= self.delta < 1, "privacy.delta", self.delta, "a number in [0, 1)")
         require_count("privacy.num_queries", self.num_queries, minimum=0)
-        for name in _OPTIONAL:
+        for name in _NONE_OR_NON_NEGATIVE:
             value = getattr(self, name)
             require(value is None or value >= 0, f"privacy.{name}", value, "a number >= 0 or None")
 
@@ -133,39 +155,40 @@ class Privacy:
         """The guarantee in one line, with epsilon and delta rounded up; an infinite epsilon is called no guarantee."""
         bound = guarantee_line(self.epsilon, self.delta, adjacency=self.adjacency, unit=self.unit)
         has_classes = self.classes and math.isfinite(self.epsilon)
-        return f"{bound}; by class: {self.of_classes}" if has_classes else bound
+        return f"{bound}; by class: {self.class_epsilons}" if has_classes else bound
 
     @property
-    def weakness(self) -> str:
+    def weak_epsilon_warning(self) -> str:
         """A warning that a large epsilon protects a single person little; empty for a small or an infinite epsilon."""
         is_weak = WEAK_EPSILON < self.epsilon < math.inf
         return f"epsilon above {WEAK_EPSILON} promises one person little" if is_weak else ""
 
     @property
-    def of_classes(self) -> str:
+    def class_epsilons(self) -> str:
         """The epsilon of each budget class, rounded up, in one line."""
         return ", ".join(
             f"{name} {format_epsilon(epsilon)}" for name, epsilon in self.classes.items()
         )
 
     @property
-    def asked_accountant(self) -> str:
+    def accountant_text(self) -> str:
         """The name of the accountant; if it took the least of several prices, also whose price was the least."""
         if self.won_by is None:
             return self.accountant
         return f"{self.accountant} (here that of {self.won_by})"
 
     @property
-    def charging(self) -> str:
+    def charging_sentence(self) -> str:
         """A sentence on whether charging by hits gave a smaller price; empty for other mechanisms."""
         if self.plain_epsilon is None:
             return ""
-        verdict = "pays: plain composition costs"
-        if self.plain_epsilon <= self.epsilon:
-            verdict = "does not pay: plain composition costs less,"
         plain = format_epsilon(self.plain_epsilon)
         charged = format_epsilon(self.epsilon)
-        return f"{verdict} {plain} instead of {charged} for the queries that were asked, with the same noise"
+        if self.plain_epsilon <= self.epsilon:
+            verdict = f"does not pay: plain composition costs less, {plain} instead of {charged}"
+        else:
+            verdict = f"pays: plain composition costs {plain} instead of {charged}"
+        return f"{verdict} for the queries that were asked, with the same noise"
 
     @property
     def terms(self) -> list[tuple[str, str]]:
@@ -179,12 +202,12 @@ class Privacy:
             noise = f"seeded: {SEEDED_WARNING}"
         rows = [("epsilon", epsilon)]
         if self.classes:
-            rows.append(("epsilon of each budget class", self.of_classes))
+            rows.append(("epsilon of each budget class", self.class_epsilons))
         rows += [
             ("delta", format_delta(self.delta)),
             ("adjacency", adjacency),
             ("unit of privacy", self.unit),
-            ("accountant", self.asked_accountant),
+            ("accountant", self.accountant_text),
             ("queries priced", str(self.num_queries)),
             ("noise", noise),
         ]
@@ -195,7 +218,7 @@ class Privacy:
         if self.plain_epsilon is not None:
             name = "what plain composition would cost, not this release"
             rows.append((name, format_epsilon(self.plain_epsilon)))
-            rows.append(("target charging", self.charging))
+            rows.append(("target charging", self.charging_sentence))
         if self.failure_prob is not None:
             rows.append(("failure probability, within delta", format_delta(self.failure_prob)))
         return rows

@@ -183,7 +183,7 @@ def test_every_output_states_whether_target_charging_was_cheaper(
             num_asked=6,
         ),
     )
-    assert run.privacy.charging.startswith(verdict)
+    assert run.privacy.charging_sentence.startswith(verdict)
     text = printed_report(report=run, width=400)
     page = render_html(run, figures)
     card = privacy_card(
