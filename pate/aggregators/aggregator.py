@@ -161,12 +161,13 @@ class Aggregator(Parameters, ABC):
         """
         source = votes.require_type(CountableVotes)
         counts = source.counts(self.max_votes_per_teacher)
-        halves = source.num_abstaining() // 2
-        if self.counts_abstention_as_half and halves.any():
-            counts = counts.astype(np.int64) + halves
-        paid = (votes.num_queries, votes.num_labels)
-        rule = f"{paid}, which the price is for"
-        require(counts.shape == paid, "votes.shape", counts.shape, rule)
+        if self.counts_abstention_as_half:
+            halves = source.num_abstaining() // 2
+            if halves.any():
+                counts = counts.astype(np.int64) + halves
+        priced_shape = (votes.num_queries, votes.num_labels)
+        rule = f"{priced_shape}, which the price is for"
+        require(counts.shape == priced_shape, "votes.shape", counts.shape, rule)
         return self.checked_counts(counts, num_teachers=votes.num_teachers)
 
     @abstractmethod
@@ -181,56 +182,83 @@ class Aggregator(Parameters, ABC):
             rng: the source of all noise.
         """
 
-    def release(self, votes: VoteSource, rng: Rng, record: ReleaseRecord) -> Release:
-        """Releases labels for all queries of the votes, and has the record charge the price before anything is drawn.
+    def plain_event(self, shape: VoteShape) -> Event | None:
+        """Returns the price of the same answers if every query is charged; None for an aggregator without a session."""
+        return None
 
-        If the record already holds this release, the release is read from the record and nothing is drawn. A subclass
-        that releases in several parts overrides `release` and draws each part within `record.part`.
+    def paper_epsilon(self, *, num_queries: int, target_delta: float) -> float | None:
+        """Returns the epsilon that the formula of the mechanism's paper gives, which is not an upper bound.
+
+        Aggregators whose paper has no formula return None.
+        """
+        return None
+
+    def num_tests(self, num_queries: int) -> int:
+        """Returns the largest number of stability tests of a release; each fails with probability `failure_prob`."""
+        return num_queries
+
+    @property
+    def max_votes_per_teacher(self) -> int | None:
+        """The largest number of labels of a query that a teacher may vote for under this price; None for no limit."""
+        return None
+
+    @property
+    def max_labels(self) -> int | None:
+        """The largest number of labels that an answer may name; None for no limit."""
+        return 1 if self.single_label else None
+
+    @property
+    def exact_labels(self) -> int | None:
+        """The number of labels that every answer names; None where answers differ in it."""
+        return 1 if self.single_label else None
+
+    @property
+    def never_empty(self) -> bool:
+        """Whether every answer names at least one label."""
+        return False
+
+    def stability_test(self, *, num_teachers: int) -> StabilityTest | None:
+        """Returns the stability test of an answer for votes of `num_teachers` teachers; None without a test."""
+        return None
+
+    def with_prior(self, prior: PriorRule) -> Aggregator:
+        """Returns the aggregator with a prior, the rule that predicts labels for a session.
+
+        An aggregator that uses no prior returns itself.
+        """
+        return self
+
+    def noiseless_from(self, source: VoteSource, record: ReleaseRecord) -> Release:
+        """Returns a release without noise, to compare with: the labels that a majority of teachers votes for.
+
+        No epsilon covers the result.
 
         Args:
-            votes: the private votes, of the type that `summarize` reads.
-            rng: the source of all noise; an integer seed is refused.
-            record: charges the price with the first part, and stores each part before the part is returned.
+            source: the private votes.
+            record: the record of the noisy release, for aggregators that need its parts.
         """
-        require_generator(rng)
-        shape = votes.shape
-        event = self.event(shape)
-        arrays = record.committed("release")
-        if arrays is None:
-            summary = self.summarize(votes)  # before the charge, as teachers may fail
+        countable = source.require_type(CountableVotes)
+        majority = 2 * countable.counts() + countable.num_abstaining() > source.num_teachers
+        return Release(
+            labels=majority,
+            answered=np.ones(len(majority), dtype=np.bool_),
+            event=NonPrivateEvent(),
+            adjacency=self.adjacency,
+        )
 
-            def draw() -> Arrays:
-                return self.draw_all(summary, shape, rng)._asdict()
+    def check_run(self) -> None:
+        """Raises `InvalidValue` for field values that `pate-train` cannot use, before anything is charged."""
 
-            arrays = record.part("release", draw)
-        return Release.from_arrays(arrays, event=event, adjacency=self.adjacency)
+    def require_source(self, votes: VoteSource) -> None:
+        """Reads imported votes once, and raises `InvalidValue` if the aggregator cannot read them; charges nothing."""
+        self.summarize(votes)
 
-    def draw_all(self, summary: NDArray[Any], shape: VoteShape, rng: Rng) -> Answers:
-        """Draws the answers to all queries, by calls of `draw` with at most `queries_at_once` queries each.
+    def identity(self, shape: VoteShape) -> str:
+        """Returns all public parameters as text; two texts for one shape are equal only if the releases are alike.
 
-        Args:
-            summary: the result of `summarize` for all queries.
-            shape: the number of queries, labels and teachers.
-            rng: the source of all noise.
-
-        Raises:
-            InvalidValue: `draw` returned no tuple of labels and answered, or arrays of another shape.
+        A subclass may add what it computes from the shape.
         """
-        name = f"{type(self).__name__}.draw"
-        block_size = self.queries_at_once or max(shape.num_queries, 1)
-        if shape.num_queries <= block_size:
-            return Answers.from_draw(self.draw(_as_int64(summary), shape, rng), shape, name=name)
-        labels = np.zeros((shape.num_queries, shape.num_labels), dtype=np.bool_)
-        answered = np.zeros(shape.num_queries, dtype=np.bool_)
-        for start in range(0, shape.num_queries, block_size):
-            rows = slice(start, min(start + block_size, shape.num_queries))
-            shape_of_block = replace(shape, num_queries=rows.stop - rows.start)
-            summary_of_block = _as_int64(summary[rows])
-            answers_of_block = self.draw(summary_of_block, shape_of_block, rng)
-            answers = Answers.from_draw(answers_of_block, shape_of_block, name=name)
-            labels[rows] = answers.labels
-            answered[rows] = answers.answered
-        return Answers(labels=labels, answered=answered)
+        return full_text(self)
 
     def aggregate(
         self, votes: Any, *, num_teachers: int, rng: Rng, ledger: Ledger | None = None
@@ -248,149 +276,10 @@ class Aggregator(Parameters, ABC):
         """
         require_generator(rng)
         source = self._source_of(votes, num_teachers)
-        planned = self._at_usual_delta(source.num_queries)
+        planned = self._with_usual_failure_prob(source.num_queries)
         warn_if_useless(self, source.shape)
         record = planned._memory_record(source.shape, ledger)
         return planned.release(source, rng, record)
-
-    def _source_of(self, votes: Any, num_teachers: int) -> VoteSource:
-        """Returns an array of votes as a vote source of the type that this aggregator reads.
-
-        Args:
-            votes: the argument of `aggregate`.
-            num_teachers: the number of teachers, public.
-        """
-        if self.reads_counts:
-            max_votes = self.max_votes_per_teacher
-            return CountTable(votes, num_teachers=num_teachers, max_votes=max_votes)
-        return VoteBlocks(votes, num_teachers=num_teachers)
-
-    def _memory_record(self, shape: VoteShape, ledger: Ledger | None) -> MemoryRecord:
-        """Returns a record in memory that charges the price of a release before the first part is drawn.
-
-        Args:
-            shape: the number of queries, labels and teachers of the release.
-            ledger: the ledger to charge; None for a record that charges nothing.
-        """
-        event = self.event(shape)
-        if ledger is None:
-            return MemoryRecord()
-        return MemoryRecord.for_ledger(
-            ledger, event, adjacency=self.adjacency, description=repr(self)
-        )
-
-    def checked_counts(self, counts: Any, *, num_teachers: int) -> NDArray[np.integer]:
-        """Returns counts `[num_queries, num_labels]`, of any integer type, once they are checked.
-
-        Args:
-            counts: the counts to check.
-            num_teachers: the number of teachers who voted.
-
-        Raises:
-            InvalidValue: that number of teachers cannot have cast such votes.
-        """
-        checked = require_histogram("votes", counts, num_teachers=num_teachers, num_axes=2)
-        max_votes = self.max_votes_per_teacher
-        if max_votes is not None:
-            most = max_votes * num_teachers
-            rule = f"a sum of at most {most}, {num_teachers} teachers with max_votes={max_votes}"
-            instead = "GaussianVotes (aggregator=gaussian_votes) asks about each label of a sample with several"
-            is_possible = checked.sum(axis=1, dtype=np.int64) <= most
-            require_entries("votes", is_possible, f"{rule}; {instead}")
-        return checked
-
-    def checked_blocks(
-        self, blocks: Iterable[NDArray[Any]], shape: VoteShape
-    ) -> Iterator[NDArray[Any]]:
-        """Yields blocks of teachers' votes, `[num_teachers_in_block, num_queries, num_labels]`, after checking them.
-
-        Under add/remove there may be fewer teachers than the shape declares.
-
-        Args:
-            blocks: bits or confidences of some teachers in each block.
-            shape: the shape that the price is for.
-
-        Raises:
-            InvalidValue: votes that no teacher can cast, or another number of teachers, queries or labels than in
-                `shape`.
-        """
-        paid = (shape.num_queries, shape.num_labels)
-        rule = f"[c, {paid[0]}, {paid[1]}], which the price is for"
-        for block in vote_blocks(blocks, num_teachers=shape.num_teachers, adjacency=self.adjacency):
-            require(block.shape[1:] == paid, "votes.shape", block.shape, rule)
-            yield block
-
-    def require_source(self, votes: VoteSource) -> None:
-        """Reads imported votes once, and raises `InvalidValue` if the aggregator cannot read them; charges nothing."""
-        self.summarize(votes)
-
-    @final
-    def event_for(self, *, num_queries: int, num_labels: int, num_teachers: int) -> Event:
-        """Returns the price of a release, as `event` does, for three numbers in place of a shape.
-
-        As in `aggregate`, a `failure_prob` of None is first replaced by a value that suits a delta of 1e-6.
-        """
-        shape = VoteShape(num_queries, num_labels, num_teachers)
-        return self._at_usual_delta(num_queries).event(shape)
-
-    def _at_usual_delta(self, num_queries: int) -> Self:
-        """Returns a copy of the aggregator whose `failure_prob` suits this number of queries at a delta of 1e-6.
-
-        Callers without a budget name no delta, so the usual one stands in.
-        """
-        return with_failure_prob_for(self, delta=USUAL_DELTA, num_queries=num_queries)
-
-    def plain_event(self, shape: VoteShape) -> Event | None:
-        """Returns the price of the same answers if every query is charged; None for an aggregator without a session."""
-        return None
-
-    def paper_epsilon(self, *, num_queries: int, target_delta: float) -> float | None:
-        """Returns the epsilon that the formula of the mechanism's paper gives, which is not an upper bound.
-
-        Aggregators whose paper has no formula return None.
-        """
-        return None
-
-    def num_tests(self, num_queries: int) -> int:
-        """Returns the largest number of answers that can fail, each with probability `failure_prob`."""
-        return num_queries
-
-    def scaled(self, noise_factor: float) -> Self:
-        """Returns a copy of the aggregator with every noise multiplied by `noise_factor` > 0."""
-        noise = declared(type(self), mark="noise")
-        if not noise:
-            rule = 'a dataclass with field(metadata={"noise": True})'
-            raise InvalidValue(type(self).__name__, rule=rule)
-        values = {name: getattr(self, name) for name in noise}
-        changes = {
-            name: value * noise_factor for name, value in values.items() if value is not None
-        }
-        return replace(self, **changes)
-
-    def fitted(self, budget: Budget, shape: VoteShape) -> Self:
-        """Returns a copy of the aggregator with the least noise whose price meets a budget.
-
-        A class with several noises overrides `fitted` to find their proportion first, as `StableTopK` does. A
-        `failure_prob` of None is set to its usual value, or lower where the budget's delta needs a lower one.
-
-        Args:
-            budget: the epsilon and delta that the release may cost.
-            shape: the number of queries, labels and teachers of the release.
-
-        Raises:
-            InvalidValue: no noise meets the budget, or the failure probabilities use up its delta.
-        """
-        planned = with_failure_prob_for(self, delta=budget.delta, num_queries=shape.num_queries)
-        return planned.scaled_to(budget, shape)
-
-    def scaled_to(self, budget: Budget, shape: VoteShape) -> Self:
-        """Returns a copy of the aggregator with all noise multiplied by the least factor whose price meets a budget.
-
-        Args:
-            budget: the epsilon and delta that the release may cost.
-            shape: the number of queries, labels and teachers of the release.
-        """
-        return scaled_to_budget(self, budget, shape)
 
     def calibrated(
         self,
@@ -448,69 +337,181 @@ class Aggregator(Parameters, ABC):
         budget = Budget(epsilon=target_epsilon, delta=target_delta, accountant=accountant)
         return self.fitted(budget, shape)
 
-    @property
-    def max_votes_per_teacher(self) -> int | None:
-        """The largest number of labels of a query that a teacher may vote for under this price; None for no limit."""
-        return None
+    def fitted(self, budget: Budget, shape: VoteShape) -> Self:
+        """Returns a copy of the aggregator with the least noise whose price meets a budget.
 
-    @property
-    def max_labels(self) -> int | None:
-        """The largest number of labels that an answer may name; None for no limit."""
-        return 1 if self.single_label else None
+        A class with several noises overrides `fitted` to find their proportion first, as `StableTopK` does. A
+        `failure_prob` of None is set to its usual value, or lower where the budget's delta needs a lower one.
 
-    @property
-    def exact_labels(self) -> int | None:
-        """The number of labels that every answer names; None where answers differ in it."""
-        return 1 if self.single_label else None
+        Args:
+            budget: the epsilon and delta that the release may cost.
+            shape: the number of queries, labels and teachers of the release.
 
-    @property
-    def never_empty(self) -> bool:
-        """Whether every answer names at least one label."""
-        return False
+        Raises:
+            InvalidValue: no noise meets the budget, or the failure probabilities use up its delta.
+        """
+        planned = with_failure_prob_for(self, delta=budget.delta, num_queries=shape.num_queries)
+        return planned.scaled_to(budget, shape)
+
+    def scaled_to(self, budget: Budget, shape: VoteShape) -> Self:
+        """Returns a copy of the aggregator with all noise multiplied by the least factor whose price meets a budget.
+
+        Args:
+            budget: the epsilon and delta that the release may cost.
+            shape: the number of queries, labels and teachers of the release.
+        """
+        return scaled_to_budget(self, budget, shape)
+
+    def scaled(self, noise_factor: float) -> Self:
+        """Returns a copy of the aggregator with every noise multiplied by `noise_factor` > 0."""
+        noise = declared(type(self), mark="noise")
+        if not noise:
+            rule = 'a dataclass with field(metadata={"noise": True})'
+            raise InvalidValue(type(self).__name__, rule=rule)
+        values = {name: getattr(self, name) for name in noise}
+        changes = {
+            name: value * noise_factor for name, value in values.items() if value is not None
+        }
+        return replace(self, **changes)
+
+    @final
+    def event_for(self, *, num_queries: int, num_labels: int, num_teachers: int) -> Event:
+        """Returns the price of a release, as `event` does, for three numbers in place of a shape.
+
+        As in `aggregate`, a `failure_prob` of None is first replaced by a value that suits a delta of 1e-6.
+        """
+        shape = VoteShape(num_queries, num_labels, num_teachers)
+        return self._with_usual_failure_prob(num_queries).event(shape)
+
+    def release(self, votes: VoteSource, rng: Rng, record: ReleaseRecord) -> Release:
+        """Releases labels for all queries of the votes, and has the record charge the price before anything is drawn.
+
+        If the record already holds this release, the release is read from the record and nothing is drawn. A subclass
+        that releases in several parts overrides `release` and draws each part within `record.part`.
+
+        Args:
+            votes: the private votes, of the type that `summarize` reads.
+            rng: the source of all noise; an integer seed is refused.
+            record: charges the price with the first part, and stores each part before the part is returned.
+        """
+        require_generator(rng)
+        shape = votes.shape
+        event = self.event(shape)
+        arrays = record.committed("release")
+        if arrays is None:
+            summary = self.summarize(votes)  # before the charge, as teachers may fail
+
+            def draw() -> Arrays:
+                return self.draw_all(summary, shape, rng)._asdict()
+
+            arrays = record.part("release", draw)
+        return Release.from_arrays(arrays, event=event, adjacency=self.adjacency)
+
+    def draw_all(self, summary: NDArray[Any], shape: VoteShape, rng: Rng) -> Answers:
+        """Draws the answers to all queries, by calls of `draw` with at most `queries_at_once` queries each.
+
+        Args:
+            summary: the result of `summarize` for all queries.
+            shape: the number of queries, labels and teachers.
+            rng: the source of all noise.
+
+        Raises:
+            InvalidValue: `draw` returned no tuple of labels and answered, or arrays of another shape.
+        """
+        name = f"{type(self).__name__}.draw"
+        block_size = self.queries_at_once or max(shape.num_queries, 1)
+        if shape.num_queries <= block_size:
+            return Answers.from_draw(self.draw(_as_int64(summary), shape, rng), shape, name=name)
+        labels = np.zeros((shape.num_queries, shape.num_labels), dtype=np.bool_)
+        answered = np.zeros(shape.num_queries, dtype=np.bool_)
+        for start in range(0, shape.num_queries, block_size):
+            rows = slice(start, min(start + block_size, shape.num_queries))
+            shape_of_block = replace(shape, num_queries=rows.stop - rows.start)
+            summary_of_block = _as_int64(summary[rows])
+            answers_of_block = self.draw(summary_of_block, shape_of_block, rng)
+            answers = Answers.from_draw(answers_of_block, shape_of_block, name=name)
+            labels[rows] = answers.labels
+            answered[rows] = answers.answered
+        return Answers(labels=labels, answered=answered)
+
+    def checked_counts(self, counts: Any, *, num_teachers: int) -> NDArray[np.integer]:
+        """Returns counts `[num_queries, num_labels]`, of any integer type, once they are checked.
+
+        Args:
+            counts: the counts to check.
+            num_teachers: the number of teachers who voted.
+
+        Raises:
+            InvalidValue: that number of teachers cannot have cast such votes.
+        """
+        checked = require_histogram("votes", counts, num_teachers=num_teachers, num_axes=2)
+        max_votes = self.max_votes_per_teacher
+        if max_votes is not None:
+            most = max_votes * num_teachers
+            rule = f"a sum of at most {most}, {num_teachers} teachers with max_votes={max_votes}"
+            instead = "GaussianVotes (aggregator=gaussian_votes) asks about each label of a sample with several"
+            is_possible = checked.sum(axis=1, dtype=np.int64) <= most
+            require_entries("votes", is_possible, f"{rule}; {instead}")
+        return checked
+
+    def checked_blocks(
+        self, blocks: Iterable[NDArray[Any]], shape: VoteShape
+    ) -> Iterator[NDArray[Any]]:
+        """Yields blocks of teachers' votes, `[num_teachers_in_block, num_queries, num_labels]`, after checking them.
+
+        Under add/remove there may be fewer teachers than the shape declares.
+
+        Args:
+            blocks: bits or confidences of some teachers in each block.
+            shape: the shape that the price is for.
+
+        Raises:
+            InvalidValue: votes that no teacher can cast, or another number of teachers, queries or labels than in
+                `shape`.
+        """
+        priced_shape = (shape.num_queries, shape.num_labels)
+        rule = f"[c, {shape.num_queries}, {shape.num_labels}], which the price is for"
+        for block in vote_blocks(blocks, num_teachers=shape.num_teachers, adjacency=self.adjacency):
+            require(block.shape[1:] == priced_shape, "votes.shape", block.shape, rule)
+            yield block
 
     @property
     def reads_counts(self) -> bool:
         """Whether the aggregator reads counts of votes, and not the votes of each teacher."""
         return issubclass(CountedVotes, self.reads)
 
-    def stability_test(self, *, num_teachers: int) -> StabilityTest | None:
-        """Returns the stability test of an answer for votes of `num_teachers` teachers; None without a test."""
-        return None
-
-    def with_prior(self, prior: PriorRule) -> Aggregator:
-        """Returns the aggregator with a prior, the rule that predicts labels for a session.
-
-        An aggregator that uses no prior returns itself.
-        """
-        return self
-
-    def noiseless_from(self, source: VoteSource, record: ReleaseRecord) -> Release:
-        """Returns a release without noise, to compare with: the labels that a majority of teachers votes for.
-
-        No epsilon covers the result.
+    def _source_of(self, votes: Any, num_teachers: int) -> VoteSource:
+        """Returns an array of votes as a vote source of the type that this aggregator reads.
 
         Args:
-            source: the private votes.
-            record: the record of the noisy release, for aggregators that need its parts.
+            votes: the argument of `aggregate`.
+            num_teachers: the number of teachers, public.
         """
-        countable = source.require_type(CountableVotes)
-        majority = 2 * countable.counts() + countable.num_abstaining() > source.num_teachers
-        return Release(
-            labels=majority,
-            answered=np.ones(len(majority), dtype=np.bool_),
-            event=NonPrivateEvent(),
-            adjacency=self.adjacency,
+        if self.reads_counts:
+            max_votes = self.max_votes_per_teacher
+            return CountTable(votes, num_teachers=num_teachers, max_votes=max_votes)
+        return VoteBlocks(votes, num_teachers=num_teachers)
+
+    def _memory_record(self, shape: VoteShape, ledger: Ledger | None) -> MemoryRecord:
+        """Returns a record in memory that charges the price of a release before the first part is drawn.
+
+        Args:
+            shape: the number of queries, labels and teachers of the release.
+            ledger: the ledger to charge; None for a record that charges nothing.
+        """
+        event = self.event(shape)
+        if ledger is None:
+            return MemoryRecord()
+        return MemoryRecord.for_ledger(
+            ledger, event, adjacency=self.adjacency, description=repr(self)
         )
 
-    def check_run(self) -> None:
-        """Raises `InvalidValue` for field values that `pate-train` cannot use, before anything is charged."""
+    def _with_usual_failure_prob(self, num_queries: int) -> Self:
+        """Returns a copy of the aggregator whose `failure_prob` suits this number of queries at a delta of 1e-6.
 
-    def identity(self, shape: VoteShape) -> str:
-        """Returns all public parameters as text; two texts for one shape are equal only if the releases are alike.
-
-        A subclass may add what it computes from the shape.
+        Callers without a budget name no delta, so the usual one stands in.
         """
-        return full_text(self)
+        return with_failure_prob_for(self, delta=USUAL_DELTA, num_queries=num_queries)
 
 
 def _as_int64(summary: NDArray[Any]) -> NDArray[Any]:
@@ -525,7 +526,8 @@ def declared(aggregator_class: type[Aggregator], mark: str = "noise") -> frozens
 
     Args:
         aggregator_class: the aggregator class.
-        mark: "noise" for fields that calibration multiplies, "solved" for fields that calibration sets.
+        mark: "noise" for fields that calibration multiplies, "solved" for fields that calibration sets, "public" for
+            strings that may be published.
     """
     return frozenset(
         dataclass_field.name
