@@ -477,11 +477,13 @@ class CenteredVotes(Aggregator):
         )
         if self.start is None:
             return source.in_rounds(noise_multiplier=self.votes_multiplier, recipe=self.recipe)
-        # The noise determines the number of directions. A kernel is added where the release alone would have one.
+        # The noise determines the number of directions, but the start has its least number. A kernel is added where the
+        # release alone would have one.
         factor = self.start.more_directions
         kernel_from = self.recipe.kernel_from * factor
         return source.in_rounds(
             noise_multiplier=self.votes_multiplier / factor,
+            least_directions=self.start.least_directions,
             recipe=replace(self.recipe, kernel_from=kernel_from),
         )
 

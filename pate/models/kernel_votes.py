@@ -171,16 +171,24 @@ class KernelVotes(FunctionVotes):
             weights *= np.sqrt(self.num_queries / np.diff(block_bounds))[:, None, None]
             yield LowRankVotes(span, weights)
 
-    def in_rounds(self, *, noise_multiplier: float, recipe: Recipe = DEFAULT_RECIPE) -> MomentVotes:
+    def in_rounds(
+        self,
+        *,
+        noise_multiplier: float,
+        least_directions: int = 0,
+        recipe: Recipe = DEFAULT_RECIPE,
+    ) -> MomentVotes:
         """Returns the votes as moments that are released in rounds.
 
         In each round the votes are taken around the predictions of the student of the round before.
 
         Args:
             noise_multiplier: the noise of a round, which determines the number of directions.
+            least_directions: the number of directions that are kept whatever the noise, if the pool has as many and
+                `num_directions` is None.
             recipe: the constants of the method.
         """
-        directions = self._directions_in_rounds(noise_multiplier, recipe)
+        directions = self._directions_in_rounds(noise_multiplier, least_directions, recipe)
         private = self.private
         public_rows = max(recipe.public_rows, self.num_queries)
         # A label's prevalence is a mean over teachers: over groups of any size, if each teacher has one of them.
@@ -218,21 +226,25 @@ class KernelVotes(FunctionVotes):
         directions: PublicPCA = self.cached(("directions", num_directions, recipe), compute=fit)
         return directions
 
-    def _directions_in_rounds(self, noise_multiplier: float, recipe: Recipe) -> PublicPCA:
+    def _directions_in_rounds(
+        self, noise_multiplier: float, least_directions: int, recipe: Recipe
+    ) -> PublicPCA:
         """Returns the public directions for a release in rounds, with components of a kernel if these are used."""
         num_directions = self._num_affordable(
             noise_multiplier, noise_share=recipe.noise_share_in_rounds
         )
+        least = 0 if self.num_directions else least_directions
         fit = partial(
             PublicPCA.fit,
             np.asarray(self.public.inputs),
             num_directions,
+            least_directions=least,
             ridge=recipe.ridge_in_rounds,
             kernel_from={None: recipe.kernel_from, True: 1.0, False: None}[self.nonlinear],
             recipe=recipe,
         )
         directions: PublicPCA = self.cached(
-            ("directions in rounds", num_directions, recipe), compute=fit
+            ("directions in rounds", num_directions, least, recipe), compute=fit
         )
         return directions
 

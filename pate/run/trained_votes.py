@@ -53,7 +53,11 @@ class TrainedVotes(TeacherVotes):
         return self.ensemble.known_shares()
 
     def in_rounds(
-        self, *, noise_multiplier: float, recipe: Recipe = DEFAULT_RECIPE
+        self,
+        *,
+        noise_multiplier: float,
+        least_directions: int = 0,
+        recipe: Recipe = DEFAULT_RECIPE,
     ) -> MomentVotes | None:
         """Returns the votes of these teachers as moments, which can be released in rounds; None if that is impossible.
 
@@ -61,6 +65,7 @@ class TrainedVotes(TeacherVotes):
 
         Args:
             noise_multiplier: the noise of a round. More noise leaves fewer directions of the input space to release.
+            least_directions: the number of directions that are kept whatever the noise, if the pool has as many.
             recipe: the constants of releases in rounds.
         """
         ensemble = self.ensemble
@@ -74,6 +79,7 @@ class TrainedVotes(TeacherVotes):
             num_records=self.num_groups,
             num_labels=self.num_labels,
         )
+        num_directions = max(num_directions, least_directions)
         votes: MomentVotes = self.cached(
             ("moments", num_directions, recipe),
             compute=partial(self._moments, num_directions, recipe),

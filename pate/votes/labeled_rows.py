@@ -7,6 +7,7 @@ public rows alone, so labels that are mostly noise make weights near 0. Labels m
 from __future__ import annotations
 
 import hashlib
+import math
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -31,6 +32,7 @@ _ITERATIONS = 60
 _CORRECTIONS = 20  # that L-BFGS keeps
 _CONSTANT_PRECISION = 1e-4  # of the prior of a label's constant
 _LEAST_SQUARE = 1e-12  # mean square of a feature that no row has
+_SQUARE_PER_ROW = 16  # of the least number of directions
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,6 +54,14 @@ class LabeledRows(StartSource):
         header = f"{self.labels.dtype.str} {self.labels.shape}"
         content = np.ascontiguousarray(self.labels).tobytes()
         return f"labels {hashlib.sha256(header.encode() + content).hexdigest()}"
+
+    @property
+    def least_directions(self) -> int:
+        """The number of directions that the labels need: four times the root of the number of labeled rows.
+
+        Few private records or a small epsilon afford fewer, along which labels would teach too little.
+        """
+        return math.isqrt(_SQUARE_PER_ROW * len(self.labels))
 
     def public_start(self, votes: RoundVotes) -> PublicStart:
         """Returns the logistic model of the labeled rows, and the variance of each of its weights.

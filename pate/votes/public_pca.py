@@ -71,15 +71,19 @@ class PublicPCA:
         public_inputs: NDArray[np.floating],
         max_directions: int,
         *,
+        least_directions: int = 0,
         ridge: float | None = None,
         kernel_from: float | None = None,
         recipe: Recipe = DEFAULT_RECIPE,
     ) -> PublicPCA:
-        """Returns features along at most `max_directions` directions, those of the greatest variance.
+        """Returns features along at most `max_directions` directions, or `least_directions` if those are more.
+
+        The directions are those of the greatest variance.
 
         Args:
             public_inputs: `[num_public, ...]`, the pool.
             max_directions: the number of features that the noise allows (`affordable_directions`).
+            least_directions: the number of linear features that are kept whatever the noise, if the pool has as many.
             ridge: the ridge as a multiple of the mean variance; None for the recipe's value for one matrix of votes.
             kernel_from: kernel components are added if `max_directions` is more than this number times the number of
                 linear features; None for no kernel. The number of components is what `max_directions` leaves, within
@@ -97,7 +101,7 @@ class PublicPCA:
         variances = variances[::-1]
         vectors = vectors[:, ::-1]
         num_varying = int(np.sum(variances > SMALLEST_VARIANCE * max(variances[0], 0.0)))
-        num_kept = min(max_directions, num_varying)
+        num_kept = min(max(max_directions, least_directions), num_varying)
         require(num_kept > 0, "public_inputs", "all alike", "at least two different inputs")
         vectors = with_fixed_signs(vectors[:, :num_kept])
         # A direction of variance v keeps the mean square v / (v + ridge), scaled so that the mean over directions is 1.

@@ -49,6 +49,11 @@ class StartSource(ABC):
         """How many times as many directions of the pool start and release together afford as the release alone."""
         return 1.0
 
+    @property
+    def least_directions(self) -> int:
+        """The number of directions of the pool that the start needs, whatever the release affords; a public number."""
+        return 0
+
     @abstractmethod
     def public_start(self, votes: RoundVotes) -> PublicStart:
         """Returns the start in the features of votes in rounds; reads public values alone.

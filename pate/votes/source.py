@@ -167,12 +167,17 @@ class CenterableVotes(VoteSource):
         return None
 
     def in_rounds(
-        self, *, noise_multiplier: float, recipe: Recipe = DEFAULT_RECIPE
+        self,
+        *,
+        noise_multiplier: float,
+        least_directions: int = 0,
+        recipe: Recipe = DEFAULT_RECIPE,
     ) -> RoundVotes | None:
         """Returns the votes in rounds, on the errors of a student; None for votes that are cast once.
 
         Args:
             noise_multiplier: the noise multiplier of the votes; with more noise there are fewer features.
+            least_directions: the number of directions of the pool that are kept whatever the noise, if it has as many.
             recipe: the tuned constants of the aggregator.
         """
         return None
@@ -190,7 +195,13 @@ class VotesInRounds(CenterableVotes):
     storage: FeatureStorage = DEFAULT_STORAGE
 
     @abstractmethod
-    def in_rounds(self, *, noise_multiplier: float, recipe: Recipe = DEFAULT_RECIPE) -> RoundVotes:
+    def in_rounds(
+        self,
+        *,
+        noise_multiplier: float,
+        least_directions: int = 0,
+        recipe: Recipe = DEFAULT_RECIPE,
+    ) -> RoundVotes:
         """Returns the votes in rounds; see `CenterableVotes.in_rounds`."""
 
 

@@ -26,6 +26,7 @@ _SETTLING_ROUNDS = 20  # in which the mean and the spread of all trusts settle
 _LEAST = 1e-300  # of information on a trust, where a start has no weights
 # Standard deviation of the mean trust of all labels around 1, before anything is released.
 _DOUBT = 0.5
+_MOST_SPREAD = 0.25  # the largest variance of numbers in [0, 1]
 
 
 class StartedDescent:
@@ -141,7 +142,8 @@ class StartedDescent:
 
         The trusts of labels are Gaussian around a common mean. Mean and variance are estimated by the method of
         DerSimonian and Laird 1986 for a random effect, with all labels' estimates and their errors; the mean has a
-        prior around 1.
+        prior around 1. The variance is at most 1/4, the largest of numbers in [0, 1]: else the noise of a few labels
+        could decide that no start is to be trusted.
 
         Args:
             noise_variance: `[num_labels]`, the variance of the noise in the mean of all gradients so far.
@@ -156,7 +158,8 @@ class StartedDescent:
             weights = 1 / (1 / information + spread)
             center = (weights @ estimates + 1 / _DOUBT**2) / (weights.sum() + 1 / _DOUBT**2)
             excess = (estimates - center) ** 2 - 1 / information
-            spread = max(0.0, float(weights**2 @ excess) / max(float((weights**2).sum()), _LEAST))
+            spread = float(weights**2 @ excess) / max(float((weights**2).sum()), _LEAST)
+            spread = min(max(spread, 0.0), _MOST_SPREAD)
         precision = information * spread
         return np.asarray(((estimates * precision + center) / (precision + 1)).clip(0, 1))
 

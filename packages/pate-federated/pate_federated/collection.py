@@ -92,10 +92,16 @@ class AbsentVotes(TeacherVotes):
         return self.present.num_without_label()
 
     def in_rounds(
-        self, *, noise_multiplier: float, recipe: Recipe = DEFAULT_RECIPE
+        self,
+        *,
+        noise_multiplier: float,
+        least_directions: int = 0,
+        recipe: Recipe = DEFAULT_RECIPE,
     ) -> RoundVotes | None:
         """Raises `InvalidValue`, since vote files hold votes that were cast once."""
-        return self.present.in_rounds(noise_multiplier=noise_multiplier, recipe=recipe)
+        return self.present.in_rounds(
+            noise_multiplier=noise_multiplier, least_directions=least_directions, recipe=recipe
+        )
 
     def _with_absent(self, values: NDArray[Any]) -> NDArray[Any]:
         """Returns values of the present teachers, followed by zeros for the absent teachers."""

@@ -254,7 +254,11 @@ class GatheredVotes(TeacherVotes):
         return united
 
     def in_rounds(
-        self, *, noise_multiplier: float, recipe: Recipe = DEFAULT_RECIPE
+        self,
+        *,
+        noise_multiplier: float,
+        least_directions: int = 0,
+        recipe: Recipe = DEFAULT_RECIPE,
     ) -> RoundVotes | None:
         """Raises `InvalidValue`, since files hold votes that were cast once."""
         self._vote_files()

@@ -862,7 +862,13 @@ class AskedVotes(VotesInRounds, ShareSums):
         """Raises `InvalidValue`: the server has no matrix of votes that could be summed at once."""
         raise self._refusal()
 
-    def in_rounds(self, *, noise_multiplier: float, recipe: Recipe = DEFAULT_RECIPE) -> RoundVotes:
+    def in_rounds(
+        self,
+        *,
+        noise_multiplier: float,
+        least_directions: int = 0,
+        recipe: Recipe = DEFAULT_RECIPE,
+    ) -> RoundVotes:
         """Returns the votes in rounds, each of which is about the errors of the student so far.
 
         Raises `InvalidValue` for a recipe that is not the default, since a question does not hold the recipe.
@@ -876,6 +882,7 @@ class AskedVotes(VotesInRounds, ShareSums):
             num_labels=self.num_labels,
             noise_share=recipe.noise_share_in_rounds,
         )
+        num_directions = max(num_directions, least_directions)
         moments: RoundVotes = self.cached(
             ("moments", num_directions), compute=lambda: AskedMoments(self, num_directions)
         )

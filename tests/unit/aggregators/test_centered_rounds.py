@@ -15,6 +15,7 @@ from pate.aggregators.record import MemoryRecord
 from pate.data import Split
 from pate.models import LowRankStudent
 from pate.models.kernel_votes import KernelVotes
+from pate.votes.labeled_rows import LabeledRows
 from pate.votes.recipe import Recipe
 from tests.contract.case import charging
 from tests.refusals import ANY, Refusal, refused
@@ -287,6 +288,18 @@ def test_rounds_take_more_directions_than_one_matrix(num_teachers: int) -> None:
     rounds: Any = votes.in_rounds(noise_multiplier=noise)
     assert rounds.width - 1 == 4
     assert votes.span(noise_multiplier=noise).shape[1] == 3
+
+
+def test_labels_of_public_rows_have_their_directions_at_any_noise() -> None:
+    """Noise that affords one direction leaves a start all five, and the height."""
+    noisy = CenteredVotes(noise_multiplier=1e3)
+    start = LabeledRows(LABELS[PUBLIC][:100])
+    widths = []
+    for aggregator in (noisy, replace(noisy, start=start)):
+        rounds = aggregator.round_votes(kernel_votes())
+        assert rounds is not None
+        widths.append(rounds.width - 1)  # without the constant
+    assert widths == [1, 6]
 
 
 @pytest.mark.parametrize(

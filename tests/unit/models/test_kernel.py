@@ -249,6 +249,31 @@ def test_a_released_model_has_the_directions_that_teachers_voted_in(nonlinear, n
 
 
 @pytest.mark.parametrize(
+    ("num_directions", "least", "width"),
+    [
+        (None, 0, 1),
+        (None, 5, 5),
+        (None, 9, 7),  # all 6 directions and the height, but no kernel
+        (None, 1000, 7),
+        (3, 5, 3),
+    ],
+)
+def test_rounds_keep_the_least_number_of_directions_whatever_the_noise(
+    num_directions, least, width
+):
+    """Noise that affords one direction leaves as many as are needed, unless a number is set."""
+    data = SimpleNamespace(
+        private=split_of_records(inputs=INPUTS, labels=LABELS), public=POOL_OF_50
+    )
+    source = KernelTeacher(num_directions=num_directions).votes_of(
+        data, partition=Partition(np.arange(50), num_teachers=50), num_queries=300
+    )
+    votes_in_rounds = source.in_rounds(noise_multiplier=1e3, least_directions=least)
+    assert votes_in_rounds.directions.width == width
+    assert votes_in_rounds.directions.kernel is None
+
+
+@pytest.mark.parametrize(
     "bad", [{"noise_std": -1.0}, {"prevalence": SHARES[:3]}, {"values": np.full((300, 10), np.inf)}]
 )
 def test_impossible_scores_are_refused(bad):

@@ -117,6 +117,14 @@ def test_a_handful_of_labeled_rows_gives_finite_weights(num_rows: int) -> None:
     assert (start.variances > 0).all()
 
 
+@pytest.mark.parametrize(("num_rows", "least"), [(1, 4), (100, 40), (300, 69), (1000, 126)])
+def test_labels_need_four_times_the_root_of_their_number_of_directions(
+    num_rows: int, least: int
+) -> None:
+    """The least number of directions grows with the root of the number of labeled rows."""
+    assert LabeledRows(np.zeros((num_rows, 2), np.bool_)).least_directions == least
+
+
 def test_identity_differs_between_different_labels() -> None:
     """Two sets of labels that differ in one entry have different identities, equal ones the same."""
     labels = drawn_labels(votes=public_features(), num_rows=20)

@@ -129,6 +129,18 @@ def test_trust_tells_the_right_labels_of_a_start_from_wrong_ones() -> None:
     assert started.trust[:4].max() < 0.5 < 0.8 < started.trust[4:].min()
 
 
+@pytest.mark.parametrize("seed", range(5))
+def test_gradients_of_noise_alone_leave_the_trust_in_a_start(seed: int) -> None:
+    """Where noise drowns the private records, no label's start is thrown away."""
+    started = StartedDescent(descent(), start_with_error(std=0.3))
+    student = started.start()
+    noise_std = 10 ** np.random.default_rng(8).uniform(1, 3, NUM_LABELS)  # of the mean of all steps
+    noise = np.random.default_rng(seed).normal(size=student.shape) * noise_std
+    gradient = noise * np.sqrt(descent().num_steps)
+    started.moved(student, descent().probabilities(student), gradient, noise_rate=noise_std**2)
+    assert started.trust.min() > 0.7
+
+
 def test_a_start_of_zeros_begins_at_the_prevalence() -> None:
     """A start without weights has a student without weights, and finite numbers after a step."""
     zeros = np.zeros((NUM_FEATURES - 1, NUM_LABELS))
