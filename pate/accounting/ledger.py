@@ -45,11 +45,17 @@ _NO_TOTAL = "a ledger without a cap: releases in it share their noise, and no ep
 
 @dataclass(frozen=True, kw_only=True)
 class _Payment:
-    """How a commit is paid for: by an earlier charge of the same release, or else by a charge of its own."""
+    """How a commit is paid for: by an earlier charge of the same release, or else by a charge of its own.
 
-    charge_key: str = ""  # of the earlier charge; empty for a charge of its own
-    total_epsilon: float = 0.0  # of all charges, with the commit's own
-    num_earlier_charges: int = -1  # of the account, when the total was computed
+    Attributes:
+        charge_key: the key of the earlier charge; empty for a charge of its own, which alone has the other two numbers.
+        total_epsilon: the total of all charges, with the commit's own.
+        num_earlier_charges: the number of charges of the account when the total was computed; None for no total.
+    """
+
+    charge_key: str = ""
+    total_epsilon: float = 0.0
+    num_earlier_charges: int | None = None
 
 
 class Ledger:
@@ -71,7 +77,8 @@ class Ledger:
           cap refuses further charges.
 
     Terms:
-        * An account is the ledger of one private data set; a file may hold several.
+        * An account is the ledger of one private data set; a file may hold several. Its name is the digest of the data
+          set: `data`, or else the digest that the lines of the file name. It has no name where neither names one.
         * A charge is the price of one release. It is one line of the file, and has a key, the name of the release.
         * A release may be drawn in parts, each of which is committed under the key of its charge.
 
@@ -212,149 +219,6 @@ class Ledger:
         ]
         return html_table("Ledger", rows)
 
-    @property
-    def entries(self) -> list[LedgerEntry]:
-        """All charges on this data set, by this process and by others, in the order of their commits."""
-        return self._index.read().copy()
-
-    @property
-    def unit(self) -> PrivacyUnit | None:
-        """The unit of privacy of all prices in this ledger; None where neither a charge nor the caller named a unit."""
-        self._index.read()
-        return self._index.unit
-
-    @property
-    def accountant_name(self) -> str:
-        """The name of the accountant that computes all totals, such as `rdp`."""
-        return self._accountant().name
-
-    @property
-    def num_without_unit(self) -> int:
-        """The number of charges without a unit, which count as charges for the unit of the account."""
-        return sum(entry.unit is None for entry in self._index.read())
-
-    @property
-    def accountant(self) -> Callable[[], Accountant]:
-        """A function that makes an empty accountant of the kind that computes all totals."""
-        return self._accountant
-
-    @property
-    def noise_is_shared(self) -> bool:
-        """Whether two releases drew their noise from the same seed, at least one of them of this data set.
-
-        Such releases have no finite total: the difference of two sums with the same noise has no noise. That holds also
-        if the other sum is over another data set.
-        """
-        self._index.read()
-        return self._index.shares_noise()
-
-    @property
-    def epsilon(self) -> float:
-        """The total epsilon of all charges at `target_delta`, computed by the ledger's accountant.
-
-        If all prices were fixed before the first release, the total bounds all releases, in whatever order they were
-        shown. The total is infinite where releases share their noise.
-        """
-        self._index.read()
-        return self._total(following=[])
-
-    @property
-    def spent_epsilon(self) -> float:
-        """The smaller of `epsilon` and the cap that is stored in the file; `epsilon` where the file has no cap.
-
-        The figure is a bound if all prices were fixed before the first release. If somebody chose the next price, or
-        stopped, after seeing a release, only the cap is a bound. The figure is infinite where releases share their
-        noise.
-        """
-        return self.statement().spent_epsilon
-
-    @property
-    def guaranteed_epsilon(self) -> float | None:
-        """The cap that is stored in the file, which bounds all releases in whatever way their prices were chosen.
-
-        None where the file has no cap, or where releases share their noise.
-        """
-        return None if self.noise_is_shared else self._stored_cap
-
-    @property
-    def filter(self) -> PrivacyFilter | None:
-        """The privacy filter that enforces the cap; None without a cap, and before the first charge."""
-        self._index.read()
-        return self._caps.filter
-
-    @property
-    def left(self) -> float | None:
-        """The amount that can still be charged under the cap, in the unit that `filter.unit` names.
-
-        None without a cap, and before the first charge; 0 where releases share their noise.
-        """
-        self._index.read()
-        left = self._caps.left
-        return 0.0 if left is not None and self._index.shares_noise() else left
-
-    def affords(self, event: Event) -> float:
-        """Returns the number of times that an event can still be charged; infinity where no cap limits the charges.
-
-        Returns 0 under a cap where releases share their noise. Raises `InvalidValue` where the filter cannot price the
-        event.
-        """
-        self._index.read()
-        if self._caps.max_epsilon is not None and self._index.shares_noise():
-            return 0
-        return self._caps.affords(event)
-
-    def require_room(self, event: Event) -> None:
-        """Raises `BudgetExceeded` where an event does not fit under the cap; charges nothing.
-
-        The error names what would fit, such as a cap that is large enough.
-        """
-        self._index.read()
-        self._require_room(event)
-
-    def _require_room(self, event: Event) -> None:
-        """Raises `BudgetExceeded` where a cap does not admit an event, without reading the file again."""
-        if self._caps.max_epsilon is not None and self._index.shares_noise():
-            raise BudgetExceeded("max_epsilon", self.max_epsilon, rule=_NO_TOTAL, owner="ledger")
-        self._caps.require_room(event)
-
-    @property
-    def failures_left(self) -> float:
-        """The largest sum of the failure probabilities of all later charges.
-
-        The sum is limited by the part of `target_delta` that earlier failure probabilities leave, and by the filter of
-        each cap. Before the first charge it is `target_delta`.
-        """
-        self._index.read()
-        if not self._index.entries:
-            return self.target_delta
-        charged = math.fsum(failure_probability(entry.event) for entry in self._index.entries)
-        return max(0.0, min(self.target_delta - charged, self._caps.failures_left))
-
-    def price(self, event: Event) -> float:
-        """Returns the epsilon of one event, without the earlier charges, computed by the ledger's accountant.
-
-        Returns infinity where the accountant cannot price the event, or where the failure probabilities of the event
-        sum to `target_delta` or more.
-        """
-        return epsilon_of_one(event, accountant=self._accountant, target_delta=self.target_delta)
-
-    def statement(self) -> AccountStatement:
-        """Reads the file once and returns the total of the account, with the figures that explain the total."""
-        entries = self._index.read()
-        epsilon = self._total(following=[])
-        noise_is_shared = self._index.shares_noise()
-        spent_epsilon = epsilon
-        if self._stored_cap is not None and not noise_is_shared:
-            spent_epsilon = min(epsilon, self._stored_cap)
-        return AccountStatement(
-            num_charges=len(entries),
-            epsilon=epsilon,
-            spent_epsilon=spent_epsilon,
-            unit=self._index.unit,
-            num_without_unit=sum(entry.unit is None for entry in entries),
-            noise_is_shared=noise_is_shared,
-        )
-
     def charge(
         self, event: Event, *, adjacency: Adjacency, key: str = "", description: str = ""
     ) -> LedgerEntry:
@@ -420,19 +284,230 @@ class Ledger:
         require_same_adjacency(event, self.adjacency)
         event_from_json(event_to_json(event))  # a charge that cannot be read back is never written
         pending = PendingCommit(key=key, event=event, content=content, note=note, release=release)
+        # 1. A new charge needs a total, which may take seconds. So it is computed before the lock is taken.
         payment: _Payment | None = None
         if not self._index.charge_of(release):
             self._index.read()  # an unnamed account may learn its name
             if self._index.line_of(key) is None:
-                # The total may take seconds, so it is computed before the lock is taken.
                 payment = self._payment_of(pending)
+        # 2. The store takes the lock, and writes the line unless the key has one. The total is computed again if
+        #    another process has charged since.
         existing_line = self._index.line_of(key)
         account = self._index.account if existing_line is None else existing_line.data
         line_text = partial(self._line_text_under_lock, pending, payment_before_lock=payment)
         committed = self._store.commit(account, key, content, line_text)
+        # 3. The line may be that of an earlier commit, which must have had this price.
         self._index.add_read_lines()
         self._index.require_price(key, event, key)
         return committed
+
+    def read(self, key: str) -> bytes | None:
+        """Returns the bytes that were committed under a key; None for a key without a commit."""
+        self._index.read()
+        line = self._index.line_of(key)
+        return None if line is None else self._store.release(line)
+
+    @property
+    def entries(self) -> list[LedgerEntry]:
+        """All charges on this data set, by this process and by others, in the order of their commits."""
+        return self._index.read().copy()
+
+    @property
+    def keys(self) -> list[str]:
+        """The keys of all charges and of all parts of releases, in the order of their commits."""
+        self._index.read()
+        return [line.key for line in self._index.lines]
+
+    def parts(self, release: str) -> dict[str, str]:
+        """Returns the SHA-256 of each committed part of a release, by the name of the part, in the order of commits.
+
+        Args:
+            release: the identifier of the release, with which the keys of its parts begin.
+        """
+        self._index.read()
+        return self._index.parts(release)
+
+    def charges_of(self, run: str) -> list[LedgerEntry]:
+        """Returns the charges of all releases of a run, without reading the file again.
+
+        Args:
+            run: the identifier of the run, with which the keys of its releases begin.
+        """
+        return self._index.charges_of(run)
+
+    @property
+    def unit(self) -> PrivacyUnit | None:
+        """The unit of privacy of all prices in this ledger; None where neither a charge nor the caller named a unit."""
+        self._index.read()
+        return self._index.unit
+
+    @property
+    def accountant_name(self) -> str:
+        """The name of the accountant that computes all totals, such as `rdp`."""
+        return self._accountant().name
+
+    @property
+    def accountant(self) -> Callable[[], Accountant]:
+        """A function that makes an empty accountant of the kind that computes all totals."""
+        return self._accountant
+
+    @property
+    def num_without_unit(self) -> int:
+        """The number of charges without a unit, which count as charges for the unit of the account."""
+        return sum(entry.unit is None for entry in self._index.read())
+
+    @property
+    def noise_is_shared(self) -> bool:
+        """Whether two releases drew their noise from the same seed, at least one of them of this data set.
+
+        Such releases have no finite total: the difference of two sums with the same noise has no noise. That holds also
+        if the other sum is over another data set.
+        """
+        self._index.read()
+        return self._index.shares_noise()
+
+    @property
+    def epsilon(self) -> float:
+        """The total epsilon of all charges at `target_delta`, computed by the ledger's accountant.
+
+        If all prices were fixed before the first release, the total bounds all releases, in whatever order they were
+        shown. The total is infinite where releases share their noise.
+        """
+        self._index.read()
+        return self._total(following=[])
+
+    @property
+    def spent_epsilon(self) -> float:
+        """The smaller of `epsilon` and the cap that is stored in the file; `epsilon` where the file has no cap.
+
+        The figure is a bound if all prices were fixed before the first release. If somebody chose the next price, or
+        stopped, after seeing a release, only the cap is a bound. The figure is infinite where releases share their
+        noise.
+        """
+        return self.statement().spent_epsilon
+
+    @property
+    def guaranteed_epsilon(self) -> float | None:
+        """The cap that is stored in the file, which bounds all releases in whatever way their prices were chosen.
+
+        None where the file has no cap, or where releases share their noise.
+        """
+        return None if self.noise_is_shared else self._stored_cap
+
+    def statement(self) -> AccountStatement:
+        """Reads the file once and returns the total of the account, with the figures that explain the total."""
+        entries = self._index.read()
+        epsilon = self._total(following=[])
+        noise_is_shared = self._index.shares_noise()
+        spent_epsilon = epsilon
+        if self._stored_cap is not None and not noise_is_shared:
+            spent_epsilon = min(epsilon, self._stored_cap)
+        return AccountStatement(
+            num_charges=len(entries),
+            epsilon=epsilon,
+            spent_epsilon=spent_epsilon,
+            unit=self._index.unit,
+            num_without_unit=sum(entry.unit is None for entry in entries),
+            noise_is_shared=noise_is_shared,
+        )
+
+    @property
+    def filter(self) -> PrivacyFilter | None:
+        """The privacy filter that enforces the cap; None without a cap, and before the first charge."""
+        self._index.read()
+        return self._caps.filter
+
+    @property
+    def left(self) -> float | None:
+        """The amount that can still be charged under the cap, in the unit that `filter.unit` names.
+
+        None without a cap, and before the first charge; 0 where releases share their noise.
+        """
+        self._index.read()
+        left = self._caps.left
+        return 0.0 if left is not None and self._index.shares_noise() else left
+
+    @property
+    def failures_left(self) -> float:
+        """The largest sum of the failure probabilities of all later charges.
+
+        The sum is limited by the part of `target_delta` that earlier failure probabilities leave, and by the filter of
+        each cap. Before the first charge it is `target_delta`.
+        """
+        self._index.read()
+        if not self._index.entries:
+            return self.target_delta
+        charged = math.fsum(failure_probability(entry.event) for entry in self._index.entries)
+        return max(0.0, min(self.target_delta - charged, self._caps.failures_left))
+
+    def price(self, event: Event) -> float:
+        """Returns the epsilon of one event, without the earlier charges, computed by the ledger's accountant.
+
+        Returns infinity where the accountant cannot price the event, or where the failure probabilities of the event
+        sum to `target_delta` or more.
+        """
+        return epsilon_of_one(event, accountant=self._accountant, target_delta=self.target_delta)
+
+    def affords(self, event: Event) -> float:
+        """Returns the number of times that an event can still be charged; infinity where no cap limits the charges.
+
+        Returns 0 under a cap where releases share their noise. Raises `InvalidValue` where the filter cannot price the
+        event.
+        """
+        self._index.read()
+        if self._caps.max_epsilon is not None and self._index.shares_noise():
+            return 0
+        return self._caps.affords(event)
+
+    def require_room(self, event: Event) -> None:
+        """Raises `BudgetExceeded` where an event does not fit under the cap; charges nothing.
+
+        The error names what would fit, such as a cap that is large enough.
+        """
+        self._index.read()
+        self._require_room(event)
+
+    def require_charged(self, event: Event, release: str, *, remedy: str) -> None:
+        """Raises `InvalidValue` unless a release is charged at exactly this price.
+
+        Args:
+            event: the price.
+            release: the identifier of the release, with which the keys of its parts begin.
+            remedy: the advice at the end of the error message.
+        """
+        self._index.read()
+        charge = self._index.charge_of(release)
+        rule = f"the charge of this release at its price; {remedy}"
+        require(charge != "" and self._index.price_of(charge) == event, "ledger", self.path, rule)
+
+    def introduce(
+        self, owners: Mapping[str, Set[bytes]], *, anyway: bool = False
+    ) -> dict[str, int]:
+        """Stores keyed digests of the names of this data set's owners in the file, unless other accounts have some.
+
+        Args:
+            owners: the names of the owners (people or records) as bytes, by the kind of owner.
+            anyway: True stores them even if other accounts have some of the same owners.
+
+        Returns:
+            The number of these owners in each other account, by account; empty where the owners were stored.
+        """
+        return self._store.introduce(self._index.account, owners, anyway=anyway)
+
+    def has_seed(
+        self, seed_name: str, *, except_release: str = "", except_price: Event | None = None
+    ) -> bool:
+        """Returns True if the file holds another release, of any data set, whose noise was drawn from a seed.
+
+        Args:
+            seed_name: the name of the seed.
+            except_release: the text with which the keys of the caller's own release begin; it is left out.
+            except_price: the price of the caller's own release. A release of this data set at the same price is left
+                out too, because both may be the same release; None leaves out no release for its price.
+        """
+        return self._index.has_seed(
+            seed_name, except_release=except_release, except_price=except_price
+        )
 
     def _payment_of(
         self, pending: PendingCommit, *, computed_before: _Payment | None = None
@@ -517,76 +592,11 @@ class Ledger:
             )
             raise InvalidValue("failure_prob", error.value, rule=rule) from error
 
-    def read(self, key: str) -> bytes | None:
-        """Returns the bytes that were committed under a key; None for a key without a commit."""
-        self._index.read()
-        line = self._index.line_of(key)
-        return None if line is None else self._store.release(line)
-
-    @property
-    def keys(self) -> list[str]:
-        """The keys of all charges and of all parts of releases, in the order of their commits."""
-        self._index.read()
-        return [line.key for line in self._index.lines]
-
-    def parts(self, release: str) -> dict[str, str]:
-        """Returns the SHA-256 of each committed part of a release, by the name of the part, in the order of commits.
-
-        Args:
-            release: the identifier of the release, with which the keys of its parts begin.
-        """
-        self._index.read()
-        return self._index.parts(release)
-
-    def charges_of(self, run: str) -> list[LedgerEntry]:
-        """Returns the charges of all releases of a run, without reading the file again.
-
-        Args:
-            run: the identifier of the run, with which the keys of its releases begin.
-        """
-        return self._index.charges_of(run)
-
-    def require_charged(self, event: Event, release: str, *, remedy: str) -> None:
-        """Raises `InvalidValue` unless a release is charged at exactly this price.
-
-        Args:
-            event: the price.
-            release: the identifier of the release, with which the keys of its parts begin.
-            remedy: the advice at the end of the error message.
-        """
-        self._index.read()
-        charge = self._index.charge_of(release)
-        rule = f"the charge of this release at its price; {remedy}"
-        require(charge != "" and self._index.price_of(charge) == event, "ledger", self.path, rule)
-
-    def introduce(
-        self, owners: Mapping[str, Set[bytes]], *, anyway: bool = False
-    ) -> dict[str, int]:
-        """Stores keyed digests of the names of this data set's owners in the file, unless other accounts have some.
-
-        Args:
-            owners: the names of the owners (people or records) as bytes, by the kind of owner.
-            anyway: True stores them even if other accounts have some of the same owners.
-
-        Returns:
-            The number of these owners in each other account, by account; empty where the owners were stored.
-        """
-        return self._store.introduce(self._index.account, owners, anyway=anyway)
-
-    def has_seed(
-        self, seed_name: str, *, except_release: str = "", except_price: Event | None = None
-    ) -> bool:
-        """Returns True if the file holds another release, of any data set, whose noise was drawn from a seed.
-
-        Args:
-            seed_name: the name of the seed.
-            except_release: the text with which the keys of the caller's own release begin; it is left out.
-            except_price: the price of the caller's own release. A release of this data set at the same price is left
-                out too, because both may be the same release; None leaves out no release for its price.
-        """
-        return self._index.has_seed(
-            seed_name, except_release=except_release, except_price=except_price
-        )
+    def _require_room(self, event: Event) -> None:
+        """Raises `BudgetExceeded` where a cap does not admit an event, without reading the file again."""
+        if self._caps.max_epsilon is not None and self._index.shares_noise():
+            raise BudgetExceeded("max_epsilon", self.max_epsilon, rule=_NO_TOTAL, owner="ledger")
+        self._caps.require_room(event)
 
     def _total(self, following: Sequence[Event]) -> float:
         """Returns the total epsilon of all charges and of further events, without reading the file again.
