@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from pate.accounting.special import Array, few_erfcx, few_ndtr, gauss_legendre
+from pate.accounting.special import Array, erfcx_without_scipy, gauss_legendre, ndtr_without_scipy
 from pate.validation import require_choice, require_non_negative, require_probability
 
 Curve = Callable[[Array], Array]
@@ -222,7 +222,7 @@ def _log_delta(mu: float, scaled_epsilon: float) -> float:
     log_density = -scaled_epsilon * scaled_epsilon / 2 - math.log(2 * math.pi) / 2
     if scaled_epsilon < _LEFT:
         second_term = math.exp(log_density) * _mills_ratio(scaled_epsilon + mu) * (1 - 16 * _ULP)
-        return min(math.log(few_ndtr(-scaled_epsilon) - second_term) + 4 * _ULP, 0)
+        return min(math.log(ndtr_without_scipy(-scaled_epsilon) - second_term) + 4 * _ULP, 0)
     if mu < _SMALL_MU:
         nodes, weights = gauss_legendre(_NODES)
         x = scaled_epsilon + mu * (1 + nodes) / 2
@@ -241,4 +241,4 @@ def _log_delta(mu: float, scaled_epsilon: float) -> float:
 
 def _mills_ratio(x: float | np.ndarray) -> np.ndarray:
     """Returns the Mills ratio Phi(-x) / phi(x) of each entry of x; it overflows where x is far below 0."""
-    return np.asarray(math.sqrt(math.pi / 2) * few_erfcx(x / math.sqrt(2)))
+    return np.asarray(math.sqrt(math.pi / 2) * erfcx_without_scipy(x / math.sqrt(2)))

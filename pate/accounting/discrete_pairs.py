@@ -15,7 +15,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from pate.accounting.special import Array, log_ndtr, lower_hull, ndtr
+from pate.accounting.convex import lower_hull
+from pate.accounting.special import Array, log_ndtr, ndtr
 from pate.accounting.winner_law import moved_mass
 
 FARTHEST = 8.3

@@ -23,7 +23,7 @@ from numpy.typing import ArrayLike, NDArray
 from pate import validation
 from pate.accounting.adjacency import Adjacency
 from pate.accounting.run_counts import RunCount, require_run_count
-from pate.accounting.special import few_log_ndtr
+from pate.accounting.special import log_ndtr_without_scipy
 from pate.extras import require_extra
 from pate.validation import (
     InvalidValue,
@@ -338,7 +338,7 @@ class ThresholdEvent(BitEvent):
             steps: the values of the number without noise, as differences from its lowest value.
         """
         z = (self.lowest + steps) / self.noise_std
-        return np.asarray(few_log_ndtr(z) - few_log_ndtr(-z))
+        return np.asarray(log_ndtr_without_scipy(z) - log_ndtr_without_scipy(-z))
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,6 +23,7 @@ from typing import NamedTuple, Self
 
 import numpy as np
 
+from pate.accounting.convex import convex_minorant
 from pate.accounting.discretized_loss import discretized_loss
 from pate.accounting.exact_grid import LossGrid, Profile, rounded_spacing
 from pate.accounting.exact_steps import (
@@ -35,7 +36,7 @@ from pate.accounting.exact_steps import (
     fixed_pair_step,
 )
 from pate.accounting.noisy_maximum import NoisyMaximum, noisy_maximum_profile
-from pate.accounting.special import Array, convex_minorant
+from pate.accounting.special import Array
 from pate.accounting.winner import Winner
 
 CAPACITY = 720

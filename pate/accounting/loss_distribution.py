@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from pate.accounting.convex import lower_hull
 from pate.accounting.events import LeafEvent
 from pate.accounting.privacy_profile import profiles_both_ways
 from pate.accounting.rdp import RdpAccountant
-from pate.accounting.special import lower_hull
 
 if TYPE_CHECKING:
     from dp_accounting.pld.privacy_loss_distribution import PrivacyLossDistribution

@@ -17,9 +17,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from pate.accounting.convex import convex_minorant
 from pate.accounting.events import NoisyMaxGaussianEvent, OpposedMaximaEvent
 from pate.accounting.gaussian_pairs import ShiftedMaximum
-from pate.accounting.special import Array, convex_minorant, log_ndtr
+from pate.accounting.special import Array, log_ndtr
 
 _FARTHEST = 40.0  # standard deviations: beyond it a normal has no mass in double precision
 _LARGEST_PLACE = 1e100  # its square is a float; for shifts so small that no place has a loss

@@ -23,7 +23,7 @@ from pate.accounting.event_tree import by_accesses, failure_probability, leaves
 from pate.accounting.events import Event, LeafEvent, PureDpEvent
 from pate.accounting.loss_accountant import AccountantBesideRenyi
 from pate.accounting.renyi import LOG_ROUNDING
-from pate.accounting.special import Array, log_choices, log_expit
+from pate.accounting.special import Array, log_binomials, log_expit
 from pate.validation import InvalidValue, require_count, require_non_negative, require_probability
 
 _MOST_RELEASES = 1_000_000
@@ -155,7 +155,7 @@ def _log_tails(epsilon: float, num_releases: int) -> _LogTails:
     require_non_negative("epsilon", epsilon)
     n = require_count("count", num_releases, minimum=0)
     k = np.arange(n, -1, -1, dtype=np.float64)
-    log_mass = log_choices(n) + k * log_expit(epsilon) + (n - k) * log_expit(-epsilon)
+    log_mass = log_binomials(n) + k * log_expit(epsilon) + (n - k) * log_expit(-epsilon)
     log_p = np.logaddexp.accumulate(log_mass)
     log_q = np.logaddexp.accumulate(log_mass - (2 * k - n) * epsilon)
     # of terms that cancel in the logarithms
@@ -185,7 +185,7 @@ def _loss_on_grid(epsilon: float, num_releases: int, grid_spacing: float) -> _Gr
     """
     k = np.arange(num_releases + 1, dtype=np.float64)
     log_masses = (
-        log_choices(num_releases)
+        log_binomials(num_releases)
         + k * log_expit(epsilon)
         + (num_releases - k) * log_expit(-epsilon)
     )

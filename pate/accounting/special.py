@@ -10,14 +10,15 @@ from numpy.typing import ArrayLike, NDArray
 
 Array = NDArray[np.float64]
 
-_DEEP = -35.0  # below it, four terms of the asymptotic series of log Phi have all digits
-# from there on the continued fraction of erfcx of this depth has all digits
-_FRACTION_FROM = 2.5
-_FRACTION_DEPTH = 40
-_LARGE = 20  # from there on Stirling's series has all digits
+_SERIES_BELOW = -35.0  # below it, four terms of the asymptotic series of log Phi have all digits
+_FRACTION_FROM = 2.5  # from there on, the continued fraction of erfcx has all digits
+_FRACTION_DEPTH = 40  # terms of the continued fraction of erfcx
+_STIRLING_FROM = 20  # from there on, Stirling's series has all digits
 # the coefficients of 1 / x, 1 / x^3 and so on in Stirling's series
 _STIRLING = (1 / 12, -1 / 360, 1 / 1260, -1 / 1680)
-_LOG_FACTORIALS = np.array([math.log(math.factorial(n)) for n in range(_LARGE)])
+_LOG_FACTORIALS = np.array([math.log(math.factorial(n)) for n in range(_STIRLING_FROM)])
+
+_erfc = np.vectorize(math.erfc, otypes=[np.float64])
 
 
 def expit(x: ArrayLike) -> Any:
@@ -37,20 +38,20 @@ def softmax(x: Array, axis: int = -1) -> Array:
     return np.asarray(weights / weights.sum(axis=axis, keepdims=True))
 
 
-def log_choices(n: int) -> Array:
+def log_binomials(n: int) -> Array:
     """Returns the logarithms of the binomial coefficients "n choose k" for k = 0..n, `[n + 1]`.
 
     The error is at most 2^-50 log n!.
     """
     k = np.arange(n + 1.0)
-    x = np.maximum(k, _LARGE)
+    x = np.maximum(k, _STIRLING_FROM)
     series = sum(coefficient * x ** (-1 - 2 * i) for i, coefficient in enumerate(_STIRLING))
     stirling = (x + 0.5) * np.log(x) - x + 0.5 * math.log(2 * math.pi) + series
-    log_factorials = np.where(k < _LARGE, np.resize(_LOG_FACTORIALS, n + 1), stirling)
+    log_factorials = np.where(k < _STIRLING_FROM, np.resize(_LOG_FACTORIALS, n + 1), stirling)
     return np.asarray(log_factorials[-1] - log_factorials - log_factorials[::-1])
 
 
-def few_ndtr(x: ArrayLike) -> Any:
+def ndtr_without_scipy(x: ArrayLike) -> Any:
     """Returns the standard normal distribution function Phi(x) of each entry of x.
 
     The function does not load scipy. It is slow for large arrays.
@@ -58,21 +59,21 @@ def few_ndtr(x: ArrayLike) -> Any:
     return _erfc(np.multiply(x, -math.sqrt(0.5))) / 2
 
 
-def few_log_ndtr(x: ArrayLike) -> Any:
+def log_ndtr_without_scipy(x: ArrayLike) -> Any:
     """Returns log Phi(x) of each entry of x; it does not load scipy, and is slow for large arrays."""
-    below = few_ndtr(np.maximum(x, _DEEP))
-    above = few_ndtr(np.negative(np.maximum(x, 0.0)))
-    far = np.minimum(x, _DEEP)
+    below = ndtr_without_scipy(np.maximum(x, _SERIES_BELOW))
+    above = ndtr_without_scipy(np.negative(np.maximum(x, 0.0)))
+    far = np.minimum(x, _SERIES_BELOW)
     with np.errstate(over="ignore"):
         square = far * far
     series = -1 / square * (1 - 3 / square * (1 - 5 / square * (1 - 7 / square)))
     deep = np.log1p(series) - square / 2 - np.log(-far) - 0.5 * math.log(2 * math.pi)
     return np.where(
-        np.less(x, _DEEP), deep, np.where(np.less(x, 0), np.log(below), np.log1p(-above))
+        np.less(x, _SERIES_BELOW), deep, np.where(np.less(x, 0), np.log(below), np.log1p(-above))
     )
 
 
-def few_erfcx(x: ArrayLike) -> Any:
+def erfcx_without_scipy(x: ArrayLike) -> Any:
     """Returns exp(x^2) erfc(x) of each entry of x; it does not load scipy, and is slow for large arrays.
 
     The relative error is at most 2^-49 for x >= -3.6.
@@ -89,20 +90,23 @@ def few_erfcx(x: ArrayLike) -> Any:
     )
 
 
-def few_ndtri(p: ArrayLike) -> Any:
-    """Returns the inverse Phi^-1(p) of the standard normal distribution function for each entry of p, in [0, 1].
-
-    The function does not load scipy. It is slow for large arrays.
-    """
-    return _quantile(np.asarray(p, dtype=np.float64))
-
-
 def _normal_quantile(p: float) -> float:
     from statistics import NormalDist  # loads slowly
 
     if 0 < p < 1:
         return NormalDist().inv_cdf(p)
     return math.copysign(math.inf, p - 0.5)
+
+
+_normal_quantiles = np.vectorize(_normal_quantile, otypes=[np.float64])
+
+
+def ndtri_without_scipy(p: ArrayLike) -> Any:
+    """Returns the inverse Phi^-1(p) of the standard normal distribution function for each entry of p, in [0, 1].
+
+    The function does not load scipy. It is slow for large arrays.
+    """
+    return _normal_quantiles(np.asarray(p, dtype=np.float64))
 
 
 @lru_cache
@@ -113,10 +117,6 @@ def gauss_legendre(num_nodes: int) -> tuple[Array, Array]:
     """
     nodes, weights = np.polynomial.legendre.leggauss(num_nodes)
     return nodes, weights
-
-
-_erfc = np.vectorize(math.erfc, otypes=[np.float64])
-_quantile = np.vectorize(_normal_quantile, otypes=[np.float64])
 
 
 def _scipy_function(name: str) -> Callable[..., Any]:
@@ -130,53 +130,11 @@ def _scipy_function(name: str) -> Callable[..., Any]:
     return function
 
 
-_SCIPY_FUNCTIONS = (
-    "betaincc",
-    "gammaincinv",
-    "gammainccinv",
-    "gammaln",
-    "log_ndtr",
-    "ndtr",
-    "ndtri",
-    "ndtri_exp",
-)
-betaincc, gammaincinv, gammainccinv, gammaln, log_ndtr, ndtr, ndtri, ndtri_exp = map(
-    _scipy_function, _SCIPY_FUNCTIONS
-)
-
-
-def lower_hull(x: Any, y: Any) -> NDArray[np.int64]:
-    """Returns the indices of the points (x, y) that are corners of their lower convex hull, `[num_corners]`.
-
-    The algorithm is Andrew's monotone chain: a corner is removed again if it does not lie below the line from the
-    corner before it to a later point.
-
-    Args:
-        x: the first coordinates, rising, `[num_points]`.
-        y: the second coordinates, `[num_points]`.
-    """
-    corners: list[int] = []
-    # Floats of Python are the same numbers, and faster.
-    x = x.tolist()
-    y = y.tolist()
-    for i in range(len(x)):
-        while len(corners) > 1:
-            first, second = corners[-2:]
-            rise_to_second = (y[second] - y[first]) * (x[i] - x[first])
-            rise_to_point = (y[i] - y[first]) * (x[second] - x[first])
-            if rise_to_second < rise_to_point:
-                break
-            corners.pop()
-        corners.append(i)
-    return np.array(corners, dtype=np.int64)
-
-
-def convex_minorant(x: Array, y: Array) -> Array:
-    """Returns the largest convex function that is nowhere above the points (x, y), evaluated at x, `[num_points]`.
-
-    Args:
-        x: the first coordinates, rising, `[num_points]`.
-        y: the second coordinates, `[num_points]`.
-    """
-    corners = lower_hull(x, y)
-    return np.asarray(np.interp(x, x[corners], y[corners]))
+betaincc = _scipy_function("betaincc")
+gammaincinv = _scipy_function("gammaincinv")
+gammainccinv = _scipy_function("gammainccinv")
+gammaln = _scipy_function("gammaln")
+log_ndtr = _scipy_function("log_ndtr")
+ndtr = _scipy_function("ndtr")
+ndtri = _scipy_function("ndtri")
+ndtri_exp = _scipy_function("ndtri_exp")

@@ -24,8 +24,11 @@ import numpy as np
 
 from pate.accounting import events
 from pate.accounting.bit_pairs import bit_pairs
+from pate.accounting.convex import lower_hull
 from pate.accounting.events import LeafEvent, OneBitEvent
-from pate.accounting.special import Array, expit, few_ndtr, few_ndtri, lower_hull
+from pate.accounting.special import Array, expit
+from pate.accounting.special import ndtr_without_scipy as ndtr
+from pate.accounting.special import ndtri_without_scipy as ndtri
 from pate.validation import require_non_negative, require_probability
 
 DeltaAt = Callable[[float], float]
@@ -56,7 +59,7 @@ def gaussian_trade_off(mu: float, *, alpha: float) -> float:
     if mu == math.inf:
         return 0.0
     require_non_negative("mu", mu)
-    return float(few_ndtr(-float(few_ndtri(alpha)) - mu)) * (1 - _RELATIVE_ROUNDING)
+    return float(ndtr(-float(ndtri(alpha)) - mu)) * (1 - _RELATIVE_ROUNDING)
 
 
 def largest_line(delta_at: DeltaAt, *, alpha: float, largest_epsilon: float) -> float:
@@ -239,7 +242,7 @@ def _mu_of_pure_dp(epsilon: float) -> float:
     log_alpha = -float(np.logaddexp(0.0, epsilon))
     if log_alpha <= -_LARGEST_EXPONENT:
         return math.inf
-    return -2 * float(few_ndtri(math.exp(log_alpha)))
+    return -2 * float(ndtri(math.exp(log_alpha)))
 
 
 def _mu_of_bit(bit: OneBitEvent) -> float:
@@ -251,7 +254,7 @@ def _mu_of_bit(bit: OneBitEvent) -> float:
     """
     # the place of the smaller one of both probabilities, which keeps its digits
     logits = bit_pairs(bit)
-    places = few_ndtri(expit(-np.abs(logits))) * -np.sign(logits)
+    places = ndtri(expit(-np.abs(logits))) * -np.sign(logits)
     with np.errstate(invalid="ignore"):
         shifts = places[1] - places[0]
     largest = float(np.max(np.nan_to_num(shifts, nan=0.0, posinf=np.inf), initial=0.0))
@@ -279,7 +282,7 @@ def least_mu(delta_at: DeltaAt, *, largest_epsilon: float, bounds: GaussianBound
         return bounds.mu
     ends = _segment_ends(lines, middle_alpha)
     with np.errstate(invalid="ignore"):
-        mus_of_ends = few_ndtri(np.minimum(ends.powers, 1.0)) - few_ndtri(ends.alphas)
+        mus_of_ends = ndtri(np.minimum(ends.powers, 1.0)) - ndtri(ends.alphas)
         mus_from_ends_on = np.maximum.accumulate(mus_of_ends)
     mus_left_of_ends = _mus_by_rho(ends.alphas, bounds.rho)
     if lines.deltas[-1] == 0:  # the last line begins at beta = 1, where every curve does
@@ -343,4 +346,4 @@ def _mus_by_rho(alphas: Array, rho: float) -> Array:
     roots = np.sqrt(-np.log(alphas)) - math.sqrt(rho)
     with np.errstate(invalid="ignore"):
         powers = np.where(roots > 0, np.exp(-roots * roots), 1.0)
-    return np.asarray(np.where(roots > 0, few_ndtri(powers) - few_ndtri(alphas), np.inf))
+    return np.asarray(np.where(roots > 0, ndtri(powers) - ndtri(alphas), np.inf))

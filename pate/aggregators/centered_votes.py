@@ -27,7 +27,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pate import accounting as pa
-from pate.accounting.special import few_ndtr
+from pate.accounting.special import ndtr_without_scipy
 from pate.aggregators.aggregator import Aggregator, Rng
 from pate.aggregators.answers import Answers
 from pate.aggregators.centered_release import CenteredRelease, RoundsRelease
@@ -746,5 +746,5 @@ def _expected_from_centered_votes(
     noise_of_score = sensitivity * aggregator.votes_multiplier / votes.num_teachers
     noise = noise_of_score * math.sqrt(min(_STUDENT_DIRECTIONS / num_queries, 1.0))
     share_left = min(1.0, clip / length)  # of a vote, by the clip
-    right = float(few_ndtr(share_left * distance / 2 / noise))
+    right = float(ndtr_without_scipy(share_left * distance / 2 / noise))
     return ExpectedRelease(answered=1.0, present=right, absent=right)

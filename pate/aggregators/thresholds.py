@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pate import accounting as pa
-from pate.accounting.special import few_ndtr
+from pate.accounting.special import ndtr_without_scipy
 from pate.aggregators.aggregator import Bits, Rng
 from pate.aggregators.expectation import ExpectedRelease
 from pate.mechanisms.noise.comparisons import are_normally_above
@@ -105,7 +105,8 @@ def expected_bits(
     """
     distinct_counts, places = np.unique(votes.counts(), return_inverse=True)
     excess = distinct_counts - threshold_share * votes.num_teachers
-    reach_probs = few_ndtr(excess / noise_std)[places.reshape(votes.labels.shape)]  # [Q, L]
+    reach_probs_of_counts = ndtr_without_scipy(excess / noise_std)
+    reach_probs = reach_probs_of_counts[places.reshape(votes.labels.shape)]  # [Q, L]
     return ExpectedRelease(
         answered=1.0,
         present=float(reach_probs[votes.labels].mean()),

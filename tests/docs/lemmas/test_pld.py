@@ -15,10 +15,10 @@ from pate.accounting import (
     PureDpEvent,
     ZCdpEvent,
 )
+from pate.accounting.convex import convex_minorant, lower_hull
 from pate.accounting.events import LeafEvent
 from pate.accounting.loss_distribution import LossDistribution
 from pate.accounting.privacy_profile import privacy_profile
-from pate.accounting.special import convex_minorant, lower_hull
 from pate.mechanisms.noise.maxima import gaussian_argmax
 
 EPSILONS = np.linspace(-3.0, 3.0, 241)
