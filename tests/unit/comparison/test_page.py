@@ -11,7 +11,7 @@ from rich.console import Console
 from pate.cli.compare import print_frontier
 from pate.comparison import Frontier
 from pate.comparison.page import _limits, render_page
-from tests.unit.report.test_page import Page, self_contained
+from tests.unit.report.test_page import Page, parsed_page
 
 PARAMETERS = {"early@400": [(1.0, "noise_std 3"), (8.0, "noise_std <1>")]}
 
@@ -22,7 +22,7 @@ def test_page_is_self_contained_and_escapes_names(frontier: Frontier) -> None:
     escaped.
     """
     html = render_page(frontier, parameters=PARAMETERS)
-    self_contained(html)
+    parsed_page(html=html)
     assert "never<b>" not in html
     assert "noise_std &lt;1&gt;" in html
     assert not re.findall(r"#0[1-7]0[1-7]0[1-7]", html), "stand-in colors become variables"
