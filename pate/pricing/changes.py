@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from pate.accounting import Budget
 from pate.aggregators import Aggregator
 from pate.errors import Remedy
-from pate.pricing.expectations import is_plan_heard
+from pate.pricing.expectations import is_plan_useful
 from pate.pricing.priced_release import PricedRelease, changed_fields, with_fields
 from pate.validation import InvalidValue
 from pate.votes.shape import VoteShape
@@ -158,7 +158,7 @@ class MoreTeachers(ChangeKind):
             planned: the plan with the noise.
         """
         shape = replace(self.priced.shape, num_teachers=int(num_teachers))
-        return is_plan_heard(replace(planned, shape=shape))
+        return is_plan_useful(replace(planned, shape=shape))
 
 
 @dataclass(frozen=True)
@@ -283,7 +283,7 @@ def with_less_noise(priced: PricedRelease) -> PricedRelease | None:
         return replace(priced, aggregator=with_fields(quieter, new_values=rounded))
 
     def is_heard(factor: float) -> bool:
-        return is_plan_heard(scaled(factor))
+        return is_plan_useful(scaled(factor))
 
     try:
         place = bisect_left(_NOISE_FACTORS, True, key=is_heard)

@@ -12,8 +12,8 @@ from pate.votes.shape import VoteShape
 
 # The shares of the teachers that name each label of a query.
 AGREEMENTS = {"unanimous": 1.0, "90%": 0.9, "typical": 0.7}
-# A release is not doubted where unanimous teachers are heard in so large a share of the cases.
-GOAL = 0.9
+# A release gets labels right on which all teachers agree, in at least this share of the cases; else it is doubted.
+MIN_SUCCESS = 0.9
 
 
 @dataclass(frozen=True)
@@ -45,7 +45,7 @@ def expectation(aggregator: Aggregator, shape: VoteShape) -> Expectation:
     )
 
 
-def is_plan_heard(planned: PricedRelease | None) -> bool:
+def is_plan_useful(planned: PricedRelease | None) -> bool:
     """Returns True if a plan is useful: its noise does not hide unanimous votes, and enough queries are answered.
 
     Enough queries have to be answered where 90% of the teachers agree. None stands for a plan that does not exist, and
@@ -55,7 +55,7 @@ def is_plan_heard(planned: PricedRelease | None) -> bool:
         return False
     # Unanimity is computed first, since most plans of a search fail there.
     unanimous = expected_release(planned.aggregator, planned.shape)
-    if unanimous.is_useless or unanimous.success < GOAL:
+    if unanimous.is_useless or unanimous.success < MIN_SUCCESS:
         return False
     clear = expected_release(planned.aggregator, planned.shape, agreement=AGREEMENTS["90%"])
     return clear.answered >= LEAST_ANSWERED

@@ -12,7 +12,7 @@ from pate.accounting.event_tree import leaves
 from pate.accounting.rounding import format_epsilon
 from pate.aggregators import Aggregator, expected_release
 from pate.errors import Doubt, Remedy
-from pate.pricing.expectations import AGREEMENTS, GOAL, Expectation, expectation
+from pate.pricing.expectations import AGREEMENTS, MIN_SUCCESS, Expectation, expectation
 from pate.pricing.person_budgets import PersonBudgets
 from pate.pricing.priced_release import PricedRelease, plan_release
 from pate.pricing.remedies import RemedySearch, search_remedies
@@ -103,7 +103,7 @@ def _doubts_of_noise(expected: Expectation, priced: PricedRelease) -> Iterator[D
         expected: the expected answers of the release.
         priced: the priced release.
     """
-    if expected.unanimous.success < GOAL or expected.typical.success < _TYPICAL_SUCCESS:
+    if expected.unanimous.success < MIN_SUCCESS or expected.typical.success < _TYPICAL_SUCCESS:
         kinds = (expected.unanimous, expected.clear, expected.typical)
         shares = ", ".join(f"{kind.success:.0%}" for kind in kinds)
         text = (
@@ -197,7 +197,7 @@ def _reason(expectation: Expectation, priced: PricedRelease) -> str:
     right = max(expected.right, 0.5)
     outcome = f"{right:.0%} of the answered bits would be right, where chance has 50%"
     if expected.answered < 1:
-        of_bits = f", and {outcome}" if expected.right < GOAL else ""
+        of_bits = f", and {outcome}" if expected.right < MIN_SUCCESS else ""
         outcome = f"{expected.answered:.0%} of the queries would be answered{of_bits}"
     if shape.num_teachers == 1:
         return f"even where the one teacher is sure, {outcome}"
@@ -236,4 +236,4 @@ def group_votes_tell_more(
     except InvalidValue:
         return False
     num_right_answers = shape.num_queries * clear.success
-    return typical.success >= GOAL and num_right_answers < num_groups / 10
+    return typical.success >= MIN_SUCCESS and num_right_answers < num_groups / 10

@@ -21,8 +21,8 @@ from pate.aggregators.failures import with_failure_prob_at_most, with_failure_pr
 from pate.validation import require, require_count, require_histogram
 from pate.votes.shape import VoteShape
 
-# The 95% quantile of the normal distribution: one in twenty sessions has more hits.
-_QUANTILE = 1.645
+# The 95% quantile of the normal distribution.
+_NORMAL_QUANTILE_95 = 1.645
 # Expected hits are sums of doubles, whose rounding may keep them just below a whole number.
 _ROUNDING = 1e-9
 # The share of delta that all failures of the stability test together take.
@@ -102,7 +102,7 @@ def plan_hits(
         """Returns True if a session of that number of queries costs less than charging every query."""
         # `target_hits` grows so that a session halts early with a probability of about 1/20.
         expected_hits = num_queries * hit_rate
-        most_hits = math.ceil(expected_hits + _QUANTILE * math.sqrt(expected_hits)) + 1
+        most_hits = math.ceil(expected_hits + _NORMAL_QUANTILE_95 * math.sqrt(expected_hits)) + 1
         failure_prob = _FAILURE_SHARE * target_delta / num_queries
         rarely_failing = with_failure_prob_at_most(aggregator, max_failure_prob=failure_prob)
         session = replace(rarely_failing, target_hits=most_hits)
@@ -116,11 +116,11 @@ def plan_hits(
         expected_asked=expected_asked,
         epsilon=session_price(planned, num_queries=len(counts)),
         plain_epsilon=plain_price(planned, num_queries=expected_asked),
-        break_even_queries=_fewest_that_pays(is_session_cheaper, max_queries),
+        break_even_queries=_break_even_queries(is_session_cheaper, max_queries),
     )
 
 
-def _fewest_that_pays(is_cheaper: Callable[[int], bool], max_queries: int) -> int | None:
+def _break_even_queries(is_cheaper: Callable[[int], bool], max_queries: int) -> int | None:
     """Returns the smallest number of queries, within 1%, for which a session costs less than charging every query.
 
     The result is None if a session of `max_queries` queries does not cost less.

@@ -27,7 +27,7 @@ from pate.pricing.changes import (
     MoreTeachers,
     with_less_noise,
 )
-from pate.pricing.expectations import is_plan_heard
+from pate.pricing.expectations import is_plan_useful
 from pate.pricing.priced_release import PricedRelease, changed_fields, planned_or_none
 from pate.progress import Monitor
 from pate.validation import InvalidValue
@@ -237,7 +237,7 @@ class _RunningSearch:
             return
         shape = self._plans.shape
         planned = planned_or_none(less_noisy_release.aggregator, shape, self._plans.budget_by_renyi)
-        if planned is None or not is_plan_heard(planned):
+        if planned is None or not is_plan_useful(planned):
             return
         if planned.shape.num_queries >= min(LEAST_QUERIES, shape.num_queries):
             noise = changed_fields(before=self._priced.aggregator, after=planned.aggregator)
@@ -266,7 +266,7 @@ class _RunningSearch:
         If the plan is useless, the next larger change that works takes its place.
         """
         planned = self._plans.by_budget(self.changes[kind_name])
-        if is_plan_heard(planned):
+        if is_plan_useful(planned):
             return
         del self.changes[kind_name]
         next_index = self._indices[kind_name] + 1
@@ -315,13 +315,13 @@ class _RunningSearch:
         def is_working(index: int) -> bool:
             """Returns True if the plan of the candidate at an index is useful."""
             change = change_kind.change(change_kind.candidates[index])
-            is_heard = is_plan_heard(make_plan(change))
-            if is_heard:
+            is_useful = is_plan_useful(make_plan(change))
+            if is_useful:
                 self.changes[kind_name] = change
                 self._indices[kind_name] = index
             self._num_plans += 1
             self._report_progress(self._num_plans, f"tried {change}")
-            return is_heard
+            return is_useful
 
         _least_index(
             is_working, start_index=start_index, first_index=first_index, last_index=last_index

@@ -6,7 +6,7 @@ from pate.accounting import Budget, RdpAccountant
 from pate.aggregators import Aggregator, ExpectedRelease, expected_release
 from pate.pricing.budgets import has_given_noise
 from pate.pricing.changes import GROUPS_EACH, MOST_TEACHERS
-from pate.pricing.expectations import AGREEMENTS, is_plan_heard
+from pate.pricing.expectations import AGREEMENTS, is_plan_useful
 from pate.pricing.priced_release import planned_or_none
 from pate.validation import InvalidValue, require, require_count
 from pate.votes.shape import VoteShape
@@ -48,7 +48,7 @@ def suggest(
 ) -> Suggestion:
     """Returns the numbers of teachers and queries whose release is most useful within a budget.
 
-    The most useful release has the most `clear_queries` among those that `is_plan_heard` accepts. Teachers with more
+    The most useful release has the most `clear_queries` among those that `is_plan_useful` accepts. Teachers with more
     records agree more. The search assumes that r / (r + 60) of the teachers vote for a label, if each has r records.
     This rule of thumb is about right for the embedded data set. Prices are those of the Renyi accountant.
 
@@ -87,7 +87,7 @@ def suggest(
     for best in sorted(suggestions, key=lambda suggestion: -suggestion.clear_queries):
         best_shape = replace(shape, num_teachers=best.num_teachers, num_queries=best.num_queries)
         planned = planned_or_none(aggregator, shape=best_shape, budget=budget_by_renyi)
-        if planned is not None and is_plan_heard(planned):
+        if planned is not None and is_plan_useful(planned):
             return _judged(planned.aggregator, planned.shape, num_private)
         if best.clear_queries < 1:
             break

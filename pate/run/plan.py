@@ -24,7 +24,7 @@ from pate.pricing import (
     plan_release,
     require_useful,
 )
-from pate.pricing.expectations import is_plan_heard
+from pate.pricing.expectations import is_plan_useful
 from pate.pricing.priced_release import planned_or_none
 from pate.pricing.remedies import watched_search
 from pate.progress import Monitor
@@ -347,7 +347,7 @@ def _working_centered_votes(plan: Plan, dataset: Dataset, shape: VoteShape) -> R
     shape_of_groups = replace(shape, num_teachers=dataset.private.num_groups)
     centered = CenteredVotes(noise_multiplier=1.0)
     planned = planned_or_none(centered, shape=shape_of_groups, budget=plan.budget)
-    return plan.centered_votes if is_plan_heard(planned) else None
+    return plan.centered_votes if is_plan_useful(planned) else None
 
 
 def _require_part(name: str, part: object, kind: type) -> None:
