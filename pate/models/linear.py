@@ -29,7 +29,7 @@ Floats = NDArray[np.float64]
 _THRESHOLD_STEPS = 100  # thresholds are whole hundredths
 _LOWEST_STEP = 2
 _HIGHEST_STEP = 98
-_SMALLEST_SLACK = 1e-9  # of 1 - leverage; reached only by a shard of one record
+_LEAST_ONE_MINUS_LEVERAGE = 1e-9  # of 1 - leverage; reached only by a shard of one record
 _PENALTIES = (0.05, 0.1, 0.2, 0.4, 0.7, 1.0, 1.5, 2.0, 3.0, 5.0, 10.0, 30.0, 100.0)
 
 
@@ -226,19 +226,22 @@ def _solve(
     diagonal = gram.diagonal(dim1=1, dim2=2)
     mean_square = diagonal.sum(dim=1)[:, None, None] / sizes
     penalties = penalty * torch.where(mean_square > 0, mean_square, torch.ones_like(mean_square))
-    diagonal.add_(penalties[:, 0])
+    diagonal.add_(penalties[:, 0])  # `diagonal` is a view, so this adds to `gram`
     inverse = torch.cholesky_inverse(torch.linalg.cholesky(gram))
     # one minus the leverage, in which the intercept has 1/n
     if by_record:
         dual = inverse @ residual
         weights = transposed @ dual
         fit_residual = penalties * dual
-        slack = penalties * inverse.diagonal(dim1=1, dim2=2)[..., None] - 1 / sizes
+        one_minus_leverage = penalties * inverse.diagonal(dim1=1, dim2=2)[..., None] - 1 / sizes
     else:
         weights = inverse @ (transposed @ residual)
         fit_residual = torch.baddbmm(residual, inputs, weights, alpha=-1)
-        slack = 1 - (inputs @ inverse).mul_(inputs).sum(dim=2, keepdim=True) - 1 / sizes
-    return weights, fit_residual.div_(slack.clamp_min_(_SMALLEST_SLACK))  # Allen, 1974
+        one_minus_leverage = (
+            1 - (inputs @ inverse).mul_(inputs).sum(dim=2, keepdim=True) - 1 / sizes
+        )
+    one_minus_leverage.clamp_min_(_LEAST_ONE_MINUS_LEVERAGE)
+    return weights, fit_residual.div_(one_minus_leverage)  # Allen, 1974
 
 
 def _best_thresholds(scores: torch.Tensor, stack: PaddedBatch) -> torch.Tensor:
@@ -413,9 +416,9 @@ class _RidgePath:
         fitted = self._left @ (shrinkage[:, None] * self._projected)
         # Left out, a row's residual is its residual over 1 - its leverage, which is the diagonal of
         # U diag(shrinkage) U^T + 1/n (Allen, 1974).
-        slack = 1 - self._left**2 @ shrinkage - 1 / len(self._left)
-        slack = np.maximum(slack, _SMALLEST_SLACK)[:, None]
-        return np.asarray(self._residual - (self._residual - fitted) / slack)
+        one_minus_leverage = 1 - self._left**2 @ shrinkage - 1 / len(self._left)
+        one_minus_leverage = np.maximum(one_minus_leverage, _LEAST_ONE_MINUS_LEVERAGE)[:, None]
+        return np.asarray(self._residual - (self._residual - fitted) / one_minus_leverage)
 
     def squared_error(self, penalty: float) -> float:
         """Returns the mean over rows and labels of the leave-one-out squared error, for one penalty."""
@@ -513,4 +516,4 @@ def _leading_directions(scores: Floats, rank: int, *, has_label: NDArray[np.bool
         has_label: whether a row has each label, `[num_labels]`; scores of others stay 0.
     """
     directions = np.linalg.svd(scores, full_matrices=False)[2][:rank]
-    return np.asarray(directions.T @ directions * has_label)  # rounding must not lift scores of 0
+    return np.asarray((directions.T @ directions) * has_label)  # rounding must not lift scores of 0

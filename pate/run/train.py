@@ -1,10 +1,11 @@
-"""A run on one page: the price, private training and votes, the paid release, the student, and the report.
+"""The steps of a run: the price, private training and votes, the paid release, the student, and the report.
 
 Each step writes a file, and is skipped if its file exists. So the same call continues a run that was stopped.
 """
 
 from pate.extras import require_extra
 
+# before the imports that need the packages of this extra
 require_extra(__name__, "train")
 
 
@@ -239,8 +240,8 @@ def _release(
 ) -> Release:
     """Draws noise around the votes, and returns the labels that may leave.
 
-    `record` commits what is drawn in one step with its charge. A kill before that step has shown and charged nothing.
-    After a kill behind that step, the same call reads back what was drawn.
+    `record` commits what is drawn in one step with its charge. If the process is killed before that step, nothing was
+    shown or charged. If it is killed after that step, the same call reads back what was drawn.
     """
     num_queries = run.priced.shape.num_queries
     prior = StudentPrior(
@@ -300,7 +301,8 @@ def _train_student(
 def _release_scores(run: _Run, student: TrainedStudent) -> ReleasedScores | None:
     """Releases the student's scores on the test records at their own price; None where the plan has no such price.
 
-    The people in the test records pay, who are in no private record. The noisy counts are committed with their charge.
+    The people in the test records pay this price; none of them is in a private record. The noisy counts are committed
+    with their charge.
     """
     if run.scores is None:
         return None
