@@ -28,7 +28,7 @@ from pate.report.membership import Membership
 from pate.report.metrics import mean_of_defined, micro_f1, summarized
 from pate.report.precision_recall import PrecisionRecall
 from pate.report.released_scores import ReleasedScores
-from pate.report.report import DataSummary, Heading, TeacherSummary
+from pate.report.report import DataSummary, Heading, TeacherSummary, not_covered_in
 from pate.report.verdict import Baselines, StudentVerdict
 from pate.run.charging import RunCharge
 from pate.run.plan import EpsilonOnVotes
@@ -148,6 +148,7 @@ class Results:
             ),
             student=scores["student"],
             baselines=baselines,
+            not_covered=not_covered_in(baselines),
             verdict=StudentVerdict.from_scores(
                 scores["student"],
                 baselines,

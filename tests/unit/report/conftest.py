@@ -9,7 +9,7 @@ from pate.report import Privacy, Report, Scores, per_label_metrics
 from pate.report.figures import RunFigures
 from pate.report.membership import Membership
 from pate.report.precision_recall import PrecisionRecall
-from pate.report.report import DataSummary, ReleaseSummary, TeacherSummary
+from pate.report.report import DataSummary, ReleaseSummary, TeacherSummary, not_covered_in
 from pate.report.verdict import Baselines, StudentVerdict
 
 STUDENT_SCORES = Scores(
@@ -87,6 +87,7 @@ REPORT = Report(
     teachers=TeacherSummary(num_teachers=411, mean_accuracy=0.88123, records_per_teacher=155.27),
     student=STUDENT_SCORES,
     baselines=BASELINES,
+    not_covered=not_covered_in(BASELINES),
     verdict=StudentVerdict.from_scores(
         STUDENT_SCORES, BASELINES, num_answered=3, remedies=Aggregator.remedies
     ),
