@@ -238,7 +238,7 @@ class Bundle:
         if isinstance(form, TableSchema):
             if isinstance(data, (str, PathLike)):
                 file = TableFile(
-                    Path(data).expanduser(), name="data", encoding=encoding, decimal=decimal
+                    Path(data).expanduser(), setting="data", encoding=encoding, decimal=decimal
                 )
                 form = replace(form, spelling=file.spelling(form.spelling))
                 with _hints_for_files():

@@ -62,7 +62,7 @@ def predict(config: DictConfig) -> None:
     _require_output(output, data=Path(str(config.data)), release=Path(str(config.release)))
     table = TableFile(
         path=Path(str(config.data)),
-        name="data",
+        setting="data",
         encoding=config.encoding,
         decimal=config.decimal,
         thousands=config.get("thousands"),

@@ -202,7 +202,7 @@ def _dealing(config: DictConfig) -> Dealing | None:
     public_share, test_share = shares
     file = TableFile(
         path=Path(str(config.data)),
-        name="data",
+        setting="data",
         encoding=config.encoding,
         decimal=config.decimal,
         thousands=config.thousands,

@@ -244,7 +244,7 @@ class ImageFolder:
     def _read(self, stage: StageOpener) -> tuple[PictureColumn, dict[str, Rows]]:
         root = Path(str(self.root)).resolve()
         done = 0
-        file = TableFile(Path(str(self.table)), name="data.table", encoding=self.encoding)
+        file = TableFile(Path(str(self.table)), setting="data.table", encoding=self.encoding)
         columns = list(
             dict.fromkeys(
                 [self.file, *self.labels, *([self.group] if self.group is not None else [])]
@@ -286,7 +286,7 @@ class ImageFolder:
                     schema=schema,
                     labels=Labels(self.labels, uncertain=self._uncertain),
                     roles=roles,
-                    name=file.name,
+                    name=file.setting,
                     split=split,
                 )
                 for split, rows in rows_of.items()

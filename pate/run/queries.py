@@ -71,7 +71,7 @@ class Queries:
     @classmethod
     def _from_table(cls, path: Path, schema: TableSchema) -> Self:
         try:
-            table = TableFile(path, name="queries").read(list(schema.names))
+            table = TableFile(path, setting="queries").read(list(schema.names))
             inputs = schema.inputs(table, name="queries")
         except InvalidValue as error:
             if error.hint:  # no setting of queries says how they are written

@@ -265,8 +265,12 @@ def test_engines_sum_votes_of_kernel_teachers_in_rounds_alone() -> None:
         assert reasons.keys() == {"engine", "engine.num_cpus"}
 
 
-def test_unused_fields_of_frozen_backbones_and_methods_are_reported() -> None:
-    """A method of a comparison reports the settings that its network does not read. Linear teachers report nothing."""
+def test_settings_that_networks_of_methods_do_not_read_are_reported() -> None:
+    """For a compared method, the settings that its `network` does not read are reported as unused.
+
+    `linear` reads neither `hidden` nor `learning_rate`, `cnn` does not read `hidden`, and `mlp` reads both. For PATE
+    with linear teachers nothing is reported.
+    """
     assert teacher_reasons(LinearTeacher(device="cpu"), aggregator=None) == {}
     assert method_reasons(OmegaConf.create({"network": "linear"})).keys() == {
         "hidden",

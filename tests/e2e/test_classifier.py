@@ -45,10 +45,10 @@ def run_of(data: Path, output: Path, *further: str) -> Path:
     return output / "release"
 
 
-def fitted_to(data: Path) -> PATEClassifier:
+def fitted_to(arrays_folder: Path) -> PATEClassifier:
     """Returns a classifier that was fitted with the same seed to the same arrays."""
-    private = np.load(data / "private.npz")
-    public = np.load(data / "public.npz")
+    private = np.load(arrays_folder / "private.npz")
+    public = np.load(arrays_folder / "public.npz")
     model = PATEClassifier(epsilon=4.0, target_delta=1e-5, random_state=SEED)
     return model.fit(
         private["inputs"],
@@ -69,7 +69,7 @@ def test_a_published_fit_is_the_release_of_a_run(tmp_path: Path) -> None:
     """A classifier's published folder has the same files, byte for byte, as the release of a run with the same seed."""
     write_data(tmp_path)
     released = run_of(tmp_path, output=tmp_path / "run")
-    fitted_to(tmp_path).publish(tmp_path / "release")
+    fitted_to(arrays_folder=tmp_path).publish(tmp_path / "release")
     assert bytes_in(tmp_path / "release") == bytes_in(released)
 
 
@@ -86,7 +86,7 @@ def test_groups_give_the_release_and_student_of_a_run(tmp_path: Path) -> None:
         first_group += len(arrays["inputs"])
         np.savez(tmp_path / f"{split}.npz", **arrays)
     released = bytes_in(run_of(tmp_path, output=tmp_path / "run"))
-    fitted_to(tmp_path).publish(tmp_path / "release")
+    fitted_to(arrays_folder=tmp_path).publish(tmp_path / "release")
     published = bytes_in(tmp_path / "release")
     assert published.keys() == released.keys()
     cards = {"README.md", "privacy_card.md", "privacy.json", "manifest.json"}
@@ -120,7 +120,7 @@ def test_a_published_fit_is_read_without_packages_of_training(tmp_path: Path) ->
     It predicts the same probabilities, and states epsilon 4.
     """
     write_data(tmp_path)
-    model = fitted_to(tmp_path)
+    model = fitted_to(arrays_folder=tmp_path)
     model.publish(tmp_path / "release")
     inputs = np.load(tmp_path / "test.npz")["inputs"]
     np.savez(tmp_path / "expected.npz", inputs=inputs, probabilities=model.predict_proba(inputs))

@@ -62,8 +62,8 @@ def test_ray_leaves_the_release_of_threads(in_threads: dict[str, bytes], tmp_pat
 
 
 @pytest.mark.slow
-def test_a_run_continues_with_another_engine(tmp_path: Path) -> None:
-    """A run that is finished with one engine is found by the same command with another engine, in the same folder."""
+def test_a_finished_run_is_recognized_with_another_engine(tmp_path: Path) -> None:
+    """A run is finished with worker processes. The same command with `engine=sequential` says that it is finished."""
     folder = tmp_path / "run"
     succeeded("train", arguments=settings_of(folder, "engine=processes", "engine.num_workers=1"))
     again = succeeded("train", arguments=settings_of(folder, "engine=sequential"))

@@ -130,7 +130,10 @@ def test_report_shows_hits_and_the_price_of_plain_composition(finished: Finished
 
 
 def test_progress_and_tensorboard_show_hits_and_epsilon_of_each_round(finished: Finished) -> None:
-    """Each round of a session has a note with its hits and epsilon, and a step in TensorBoard."""
+    """Each round of a run leaves a note beside the progress bar, with the hits and epsilon so far.
+
+    Each round is a step in TensorBoard, too.
+    """
     from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
     _, folder, notes = finished

@@ -132,6 +132,7 @@ def test_what_one_teacher_keeps_is_independent_of_the_other_teachers() -> None:
     """
     rng = np.random.default_rng(0)
     votes = rng.random(size=(5, 4, 6)) < 0.7
+    blocks_of_teachers = [votes[:2], votes[2:]]
     for norm in NORMS:
         aggregator = replace(ClippedVotes(noise_std=1.0, vote_clip=2), norm=norm)
         alone = sum(
@@ -141,7 +142,7 @@ def test_what_one_teacher_keeps_is_independent_of_the_other_teachers() -> None:
             aggregator.summarize(VoteBlocks(votes, num_teachers=5)), alone
         )
         np.testing.assert_array_equal(
-            aggregator.summarize(VoteBlocks(iter([votes[:2], votes[2:]]), num_teachers=5)), alone
+            aggregator.summarize(VoteBlocks(votes=iter(blocks_of_teachers), num_teachers=5)), alone
         )
 
 

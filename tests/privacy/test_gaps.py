@@ -93,10 +93,10 @@ def shares_among_voters(num_teachers: int) -> Summarize:
     return summarize
 
 
-def moved_summaries(
+def pairs_of_changed_summaries(
     summarize: Summarize, num_labels: int, num_teachers: int, adjacency: Adjacency
 ) -> Iterator[tuple[Summary, Summary]]:
-    """Yields the summaries of all neighboring ensembles, each ordered pair of different ones."""
+    """Yields the summaries of each two neighboring ensembles, in both orders, if the two summaries differ."""
     all_votes = list(product((1, 0, UNKNOWN), repeat=num_labels))
     for other_votes in combinations_with_replacement(all_votes, num_teachers - 1):
         changed = [summarize([*other_votes, votes]) for votes in all_votes]
@@ -139,14 +139,16 @@ def test_counts_of_votes_with_gaps_are_those_that_prices_are_verified_on(
     for num_labels, num_teachers in SIZES:
         allowed = neighboring_counts(num_labels, num_teachers, adjacency)
         pairs = set(
-            moved_summaries(
+            pairs_of_changed_summaries(
                 counts_read_by(aggregator, num_teachers), num_labels, num_teachers, adjacency
             )
         )
         assert pairs <= allowed
         control_summaries = shares_among_voters(num_teachers)
         assert (
-            not set(moved_summaries(control_summaries, num_labels, num_teachers, adjacency))
+            not set(
+                pairs_of_changed_summaries(control_summaries, num_labels, num_teachers, adjacency)
+            )
             <= allowed
         )
 
@@ -165,7 +167,9 @@ def test_the_price_of_majorities_covers_abstentions(adjacency: Adjacency, noise_
     price = price_curve(aggregator.event(shape))
 
     def largest_divergence(summarize: Summarize) -> NDArray[np.float64]:
-        pairs = sorted(set(moved_summaries(summarize, num_labels, num_teachers, adjacency)))
+        pairs = sorted(
+            set(pairs_of_changed_summaries(summarize, num_labels, num_teachers, adjacency))
+        )
         laws = [
             np.array(
                 [
@@ -206,7 +210,7 @@ def test_limited_votes_with_gaps_move_as_many_counts_as_are_paid(adjacency: Adja
         return tuple((np.array(counts) + abstaining // 2).tolist())
 
     def largest_move(summarize: Summarize) -> int:
-        pairs = moved_summaries(summarize, num_labels, num_teachers, adjacency)
+        pairs = pairs_of_changed_summaries(summarize, num_labels, num_teachers, adjacency)
         return max(int(np.abs(np.subtract(*pair)).sum()) for pair in pairs)
 
     assert largest_move(counts_read_by(clipped, num_teachers)) == paid
@@ -236,7 +240,7 @@ def test_a_teacher_with_gaps_votes_for_one_set(adjacency: Adjacency) -> None:
         )
 
     def largest_move(summarize: Summarize) -> int:
-        pairs = moved_summaries(summarize, num_labels, num_teachers, adjacency)
+        pairs = pairs_of_changed_summaries(summarize, num_labels, num_teachers, adjacency)
         return max(int(np.abs(np.subtract(*pair)).sum()) for pair in pairs)
 
     assert largest_move(summarize_by_sets) == adjacency.num_moved

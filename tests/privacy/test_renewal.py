@@ -26,7 +26,10 @@ PRICE_OF_BOTH = GaussianEvent(noise_multiplier=MULTIPLIER / np.sqrt(2))
 
 
 def law_of_sum(total: int, clip: int) -> Array:
-    """Returns the law of a sum plus rounded Gaussian noise of the multiplier times two clips."""
+    """Returns the probability of each of `OUTCOMES` for `total` plus rounded Gaussian noise.
+
+    The standard deviation of the noise is 2 `clip` times `MULTIPLIER`.
+    """
     std = MULTIPLIER * 2 * clip
     edges = np.append(OUTCOMES - 0.5, np.inf)
     edges[0] = -np.inf  # what lies beyond the outcomes counts as the last one

@@ -411,10 +411,12 @@ class Table(TextReader):
         file = self._public_file
         self._role_columns("public")  # raises where the file lacks one
         features = [name for name in file.names if name not in self._no_features]
-        require(len(features) > 0, file.name, file.path, "a column that is no label, group or id")
+        require(
+            len(features) > 0, file.setting, file.path, "a column that is no label, group or id"
+        )
         for role in ("category", "text"):
             for column in self._columns_of(role):
-                where = f"{file.name} that is a feature"
+                where = f"{file.setting} that is a feature"
                 require_column(f"data.{role}", column, features, where)
         table = file.read(features)
         schema = TableSchema.fit(
@@ -441,7 +443,7 @@ class Table(TextReader):
             schema, remarks = self._public_reading
             first_remarks = dict(reversed(remarks))  # on each column
             schema.require_usable(
-                setting_name=public.name,
+                setting_name=public.setting,
                 remarks=first_remarks,
                 text_columns=self.text,
                 owner_columns=self._owner_columns,
@@ -455,11 +457,11 @@ class Table(TextReader):
         schema = TableSchema.load(Path(self.schema)).without(self._no_features)
         for name in public.names:
             if name not in schema.names and name not in self._no_features:
-                rule = f"no other column in {public.name} than it lists, and there is {name}"
+                rule = f"no other column in {public.setting} than it lists, and there is {name}"
                 remedy = ways_out(columns=[name], owner_columns=self._owner_columns)
                 raise InvalidValue("data.schema", self.schema, rule=f"{rule}; {remedy}")
         schema.require_usable(
-            setting_name=public.name,
+            setting_name=public.setting,
             owner_columns=self._owner_columns,
             source_of_new_schema=public.path,
         )
@@ -513,7 +515,7 @@ class Table(TextReader):
     ) -> TableFile:
         return TableFile(
             path=path,
-            name=name,
+            setting=name,
             encoding=encoding,
             decimal=self.decimal,
             thousands=self.thousands,
@@ -562,7 +564,7 @@ class Table(TextReader):
             if role == "group" and split != "private":
                 remedy = "; each person there needs a number, too"
             for column in columns:
-                require_column(f"data.{role}", column, file.names, file.name, remedy=remedy)
+                require_column(f"data.{role}", column, file.names, file.setting, remedy=remedy)
         return [column for columns in columns_of.values() for column in columns]
 
     def _require_columns(self) -> None:
@@ -578,7 +580,7 @@ class Table(TextReader):
                 if lacking and name not in self._no_features:
                     remedy = ways_out(columns=[name], owner_columns=self._owner_columns)
                     rule = f"it in every file, data.{lacking[0]} lacks it; {remedy}"
-                    raise InvalidValue(f"{file.name}.{name}", rule=rule)
+                    raise InvalidValue(f"{file.setting}.{name}", rule=rule)
 
     def _rows(
         self,
@@ -598,7 +600,7 @@ class Table(TextReader):
         """
         table = self._files[split]
         required_columns = list(dict.fromkeys((*schema.names, *self._role_columns(split))))
-        require_columns(table.name, table.names, required_columns)
+        require_columns(table.setting, table.names, required_columns)
         columns: list[str] | None = required_columns
         if cell_digest is not None:
             columns = None
@@ -619,7 +621,7 @@ class Table(TextReader):
                 schema,
                 labels=self._label_form,
                 roles=roles,
-                name=table.name if self.path is None else f"data.path, {split}",
+                name=table.setting if self.path is None else f"data.path, {split}",
                 split=split,
                 cell_digest=cell_digest,
                 in_threads=not schema.texts,  # vectors of texts take all threads for one batch

@@ -40,7 +40,7 @@ class TableFile:
 
     Attributes:
         path: the path of the file; or a folder, or a pattern such as `data/part-*.parquet`, see `files_named`.
-        name: the name of the setting that names the path, for messages.
+        setting: the name of the setting that names the path, for messages.
         encoding: the encoding of files of text that are not UTF-8, see `SourceFile.read_in`.
         decimal: `comma` for numbers such as 3,5; None if no setting names the decimal mark.
         thousands: the mark between thousands; None if no setting names one.
@@ -53,7 +53,7 @@ class TableFile:
     """
 
     path: Path
-    name: str
+    setting: str
     encoding: str = UTF_8
     decimal: str | None = None
     thousands: str | None = None
@@ -70,7 +70,7 @@ class TableFile:
 
     def setting_name(self, name: str) -> str:
         """Returns the full name of a setting of this table: `data.NAME` in pate-train, `NAME` in other commands."""
-        return setting_beside(self.name, name)
+        return setting_beside(self.setting, name)
 
     @cached_property
     def files(self) -> tuple[SourceFile, ...]:
@@ -80,11 +80,11 @@ class TableFile:
             InvalidValue: the path names no file, or a file is missing or of an unknown or another kind.
         """
         files = tuple(
-            SourceFile(path=path, name=self.name, encoding=self.encoding)
+            SourceFile(path=path, name=self.setting, encoding=self.encoding)
             for path in files_named(self.path)
         )
         rule = "a folder with a file in it, or a pattern that a file matches"
-        require(len(files) > 0, self.name, self.path, rule)
+        require(len(files) > 0, self.setting, self.path, rule)
         if len(files) > 1 or files[0].path != self.path:
             for file in files:
                 kind = files[0].kind
@@ -219,7 +219,7 @@ class TableFile:
         if self.split is None:
             batches = _numbered(self.batches(columns))
         else:
-            require_column("data.split", self.split, self._all_names, self.name)
+            require_column("data.split", self.split, self._all_names, self.setting)
             batches = self._rows_of_part(self.split, columns=columns or self.names)
         num_rows = 0
         for numbers, batch in batches:
@@ -230,7 +230,7 @@ class TableFile:
             rows = (
                 "at least one row" if self.split is None else f"rows with {self.split}={self.part}"
             )
-            raise InvalidValue(self.name, rule=f"{rows}, the table has none")
+            raise InvalidValue(self.setting, rule=f"{rows}, the table has none")
 
     def _rows_of_part(self, split: str, columns: list[str]) -> Iterator[NumberedBatch]:
         """Yields batches of the rows in which the column `split` names this part, with the numbers of the rows."""

@@ -27,12 +27,12 @@ KILLED = f"""
 import os, signal, sys
 import numpy as np
 from pathlib import Path
-from tests.unit.data.test_cache import ROWS, SHAPE, STAMPS, ImageCache, images
+from tests.unit.data.test_cache import ROWS, SHAPE, STAMPS, ImageCache, synthetic_images
 from pate.progress import unwatched
 def decode(rows):
     if rows[0] >= 1024:
         os.kill(os.getpid(), {int(signal.SIGKILL)})
-    return images(rows)
+    return synthetic_images(rows)
 ImageCache(Path(sys.argv[1])).fill(ROWS, STAMPS, decode, unwatched)
 """
 

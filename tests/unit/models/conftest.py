@@ -35,7 +35,7 @@ def queries():
 
 @pytest.fixture(scope="session")
 def make_shards():
-    """Returns the function `draw_shards`."""
+    """Returns a function that draws shards, one of each given size: see `draw_shards`."""
     return draw_shards
 
 

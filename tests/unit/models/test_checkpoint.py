@@ -59,9 +59,10 @@ def trained(store, shards):
     return teacher
 
 
-def name(first, last=None):
-    """Returns the name of the file of teachers `first` to `last`, or of teacher `first` alone without `last`."""
-    return f"teachers-{first:06d}-{first if last is None else last:06d}.safetensors"
+def file_name(first_teacher, last_teacher=None):
+    """Returns the name of the file of teachers `first_teacher` to `last_teacher`; of one teacher without the latter."""
+    last = first_teacher if last_teacher is None else last_teacher
+    return f"teachers-{first_teacher:06d}-{last:06d}.safetensors"
 
 
 def refused_as_unsigned():
@@ -78,7 +79,7 @@ def test_a_planted_pickle_is_refused_and_never_run(store, trained, tmp_path, que
     content = np.stack([state_of(value=Payload(path=mark))["pickle"]] * 2)
     save_file(
         {"pickle": content, "loss_curve": np.zeros((2, 1), np.float32)},
-        store.folder / name(first=0, last=1),
+        store.folder / file_name(first_teacher=0, last_teacher=1),
     )
     with refused_as_unsigned():
         list(cast_votes(trained, store, num_teachers=2, inputs=queries))
@@ -99,7 +100,7 @@ def test_a_file_with_a_wrong_signature_is_refused(store, tmp_path, what, state):
     state = state_of(value="a") if state == "a pickle" else state
     store.save(states={0: state})
     store.save(states={1: state})
-    path = store.folder / name(first=0)
+    path = store.folder / file_name(first_teacher=0)
     if what == "another run's":
         (tmp_path / "other").mkdir()
         other = CheckpointStore(tmp_path / "other" / "teachers")
@@ -107,7 +108,7 @@ def test_a_file_with_a_wrong_signature_is_refused(store, tmp_path, what, state):
         shutil.rmtree(store.folder)
         shutil.copytree(other.folder, store.folder)  # the folder whole, as it holds no key
     elif what == "another teacher's":
-        shutil.copy(store.folder / name(first=1), path)
+        shutil.copy(store.folder / file_name(first_teacher=1), path)
     else:
         arrays = load_file(path)
         with safe_open(path, framework="numpy") as file:
@@ -133,7 +134,7 @@ def test_a_key_that_is_not_only_the_owners_is_refused(store):
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
     assert len(bytes.fromhex(path.read_text())) == 32
     assert {entry.name for entry in path.parent.iterdir()} == {"teachers", "teachers.key"}
-    assert path.read_text().strip() not in str(load_file(store.folder / name(first=0)))
+    assert path.read_text().strip() not in str(load_file(store.folder / file_name(first_teacher=0)))
     path.unlink()
     with refused_as_unsigned():
         store.load(0)
@@ -198,8 +199,8 @@ def test_saved_states_are_read_back(store):
     ]
     store.save(states={7: STATE, 3: ragged[0], 4: ragged[1], 5: ragged[2], 8: STATE, 6: STATE})
     assert {path.name for path in store.folder.iterdir()} == {
-        name(first=3, last=5),
-        name(first=6, last=8),
+        file_name(first_teacher=3, last_teacher=5),
+        file_name(first_teacher=6, last_teacher=8),
     }
     for number, expected in enumerate([*ragged, STATE], start=3):
         loaded = store.load(number)
@@ -221,10 +222,10 @@ def test_the_teachers_of_a_torn_file_are_missing(store, kept):
     They are missing; `recover` removes it, and saving them again gives the same bytes.
     """
     store.save(states={0: STATE, 1: STATE})
-    path = store.folder / name(first=0, last=1)
+    path = store.folder / file_name(first_teacher=0, last_teacher=1)
     content = path.read_bytes()
     path.write_bytes(content[:kept])
-    (store.folder / f".{name(first=2)}.4711.partial").write_bytes(b"half")
+    (store.folder / f".{file_name(first_teacher=2)}.4711.partial").write_bytes(b"half")
     assert store.missing(num_teachers=3) == [0, 1, 2]
     with refused("file", value=ANY, rule="teacher 0"):
         store.load(0)
@@ -235,12 +236,12 @@ def test_the_teachers_of_a_torn_file_are_missing(store, kept):
 
 
 @pytest.mark.parametrize(
-    "strange", [Path.mkdir, lambda path: path.symlink_to("/dev/null")], ids=["folder", "link"]
+    "put_in_place", [Path.mkdir, lambda path: path.symlink_to("/dev/null")], ids=["folder", "link"]
 )
-def test_a_folder_in_place_of_a_checkpoint_is_refused(store, strange):
+def test_a_folder_in_place_of_a_checkpoint_is_refused(store, put_in_place):
     """A folder or link has the name of a checkpoint. Each use of the store refuses it."""
     store.save(states={0: STATE})
-    strange(store.folder / name(first=1, last=9))
+    put_in_place(store.folder / file_name(first_teacher=1, last_teacher=9))
     for act in (store.recover, lambda: store.missing(num_teachers=1), lambda: store.load(0)):
         with refused("file", value=ANY):
             act()
@@ -257,7 +258,7 @@ def test_a_save_that_fails_leaves_the_old_file(store, monkeypatch):
     with pytest.raises(OSError, match="no space left"):
         store.save(states={0: {"weights": np.zeros(2)}})
     assert (store.load(0)["weights"] == STATE["weights"]).all()
-    assert [path.name for path in store.folder.iterdir()] == [name(first=0)]
+    assert [path.name for path in store.folder.iterdir()] == [file_name(first_teacher=0)]
 
 
 MLP = MLPTeacher(hidden=4, epochs=2, device="cpu")

@@ -54,7 +54,10 @@ def test_invalid_predictions_are_refused(
     true: NDArray[np.generic],
     name: str,
 ) -> None:
-    """Predictions, scores or labels of another type, shape or with NaN are refused by name."""
+    """Predictions, scores or labels with a wrong type, a wrong shape or NaN are refused.
+
+    The error names the argument.
+    """
     with refused(name, value=ANY):
         multilabel_metrics(predicted_labels=predicted, scores=scores, true_labels=true)
 

@@ -81,8 +81,8 @@ def test_a_start_knows_more_with_less_noise() -> None:
     assert sure.moments is not None
 
 
-def test_few_records_are_part_of_the_variance() -> None:
-    """The choice of people counts beside the noise: a hundredth of the records has more variance."""
+def test_variance_of_moments_grows_with_fewer_records() -> None:
+    """Without noise, moments of a hundredth of the records have 100 times the variance: that of drawing the people."""
     many = noisy_moments(noise_std=0.0, num_records=1e4).variances
     few = noisy_moments(noise_std=0.0, num_records=1e2).variances
     np.testing.assert_allclose(few, 100 * many)

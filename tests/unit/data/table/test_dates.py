@@ -122,7 +122,7 @@ def test_dates_in_other_orders_have_the_features_of_iso_dates(
     table.public_schema().write(path)
     assert np.array_equal(replace(bare, schema=str(path)).load().private.inputs, iso_inputs)
     published = TableSchema.read(schema.plain(), name="x")
-    cells = TableFile(tmp_path / "private.csv", name="data").read()
+    cells = TableFile(tmp_path / "private.csv", setting="data").read()
     assert np.array_equal(published.inputs(cells), iso_inputs)
 
 

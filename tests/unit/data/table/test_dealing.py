@@ -38,7 +38,7 @@ def undivided_file(tmp_path: Path) -> Path:
 
 def make_dealing(path: Path, *, group: str | None = "who", seed: int = 0) -> Dealing:
     """Returns a division with a fifth of the groups in the public split, and a tenth in the test split."""
-    file = TableFile(path, name="data")
+    file = TableFile(path, setting="data")
     return Dealing(file=file, group=group, public_share=0.2, test_share=0.1, seed=seed)
 
 
@@ -108,7 +108,7 @@ def test_split_files_keep_the_kind_of_the_source(undivided_file: Path, ending: s
     folder.mkdir()
     paths = make_dealing(path=path).write(folder)
     assert paths == {split: folder / f"{split}.{ending}" for split in paths}
-    tables = [TableFile(part, name="data").read() for part in paths.values()]
+    tables = [TableFile(part, setting="data").read() for part in paths.values()]
     assert sum(table.num_rows for table in tables) == PEOPLE * VISITS
 
 
@@ -279,7 +279,7 @@ def test_lists_of_labels_stay_lists_in_split_files(tmp_path: Path) -> None:
     lists = [["pain; chest"], ["pain; chest", "flu"], []]
     rows = [{"who": str(row), "age": row, "dx": lists[row % 3]} for row in range(60)]
     (tmp_path / "all.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
-    file = TableFile(tmp_path / "all.jsonl", name="data")
+    file = TableFile(tmp_path / "all.jsonl", setting="data")
     Dealing(file=file, group="who", public_share=0.3, test_share=0.3).write(tmp_path)
     dataset = Table(
         private=str(tmp_path / "private.jsonl"),

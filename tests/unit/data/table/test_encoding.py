@@ -112,12 +112,12 @@ def test_prediction_file_is_read_in_its_own_encoding(tmp_path: Path) -> None:
     """Three files in other encodings, read with a schema, give equal inputs, whatever encoding is named."""
     schema = write_people(folder=tmp_path, private="cp1252", test="utf-16").public_schema()
     public = schema.inputs(
-        TableFile(tmp_path / "public.csv", name="data", encoding="cp1252").read()
+        TableFile(tmp_path / "public.csv", setting="data", encoding="cp1252").read()
     )
     private = schema.inputs(
-        TableFile(tmp_path / "private.csv", name="data", encoding="latin-1").read()
+        TableFile(tmp_path / "private.csv", setting="data", encoding="latin-1").read()
     )
-    test = schema.inputs(TableFile(tmp_path / "test.csv", name="data", encoding="utf-8").read())
+    test = schema.inputs(TableFile(tmp_path / "test.csv", setting="data", encoding="utf-8").read())
     assert np.array_equal(private, public)
     assert np.array_equal(test, public)
 
@@ -126,10 +126,10 @@ def test_split_files_keep_the_encoding(tmp_path: Path) -> None:
     """A file in cp1252 is divided. Its parts are in cp1252, with all words unchanged."""
     write_people(folder=tmp_path, private="cp1252")
     (tmp_path / "parts").mkdir()
-    file = TableFile(tmp_path / "private.csv", name="data", encoding="latin-1")
+    file = TableFile(tmp_path / "private.csv", setting="data", encoding="latin-1")
     dealing = Dealing(file=file, group=None, public_share=0.25, test_share=0.25)
     parts = dealing.write(tmp_path / "parts").values()
-    tables = [TableFile(path, name="data", encoding="cp1252").read() for path in parts]
+    tables = [TableFile(path, setting="data", encoding="cp1252").read() for path in parts]
     wards = [ward for table in tables for ward in table["ward"].to_pylist()]
     assert sorted(wards) == sorted(2 * WARDS)
 
@@ -225,7 +225,7 @@ def test_reading_column_names_reads_no_block_of_rows(
     path = tmp_path / "t.csv"
     path.write_text("a,b\n1,2\n")
     monkeypatch.setattr(csv, "open_csv", lambda *_, **__: pytest.fail("a block was read"))
-    assert TableFile(path, name="data.private").names == ["a", "b"]
+    assert TableFile(path, setting="data.private").names == ["a", "b"]
 
 
 @pytest.mark.parametrize("encoding", ["utf-16-le", "utf-16-be"])
@@ -258,7 +258,7 @@ def test_names_garbled_by_a_wrong_encoding_yield_a_remark(
         else "person,age\nRen\u00e9e,1\nB\u00e4r,2\nX,3\n"
     )
     path.write_bytes(text.encode(encoding))
-    remarks = TableFile(path, name="data.private", encoding="latin-1").encoding_remarks()
+    remarks = TableFile(path, setting="data.private", encoding="latin-1").encoding_remarks()
     (remark,) = remarks
     assert remark.startswith("data.private: read in cp1252, as it is not in UTF-8")
     assert ("2 of its lines have signs within words" in remark) == has_signs
@@ -269,7 +269,7 @@ def test_refusal_of_json_lines_in_utf_16_names_the_encoding(tmp_path: Path) -> N
     path = tmp_path / "a.jsonl"
     path.write_bytes('{"age": 1}\n'.encode("utf-16-be"))
     with refused("data.private", value=ANY, rule="data.encoding=utf-16-be"):
-        list(TableFile(path, name="data.private").rows())
+        list(TableFile(path, setting="data.private").rows())
 
 
 def test_valid_file_is_not_searched_for_nul_bytes(
@@ -285,4 +285,4 @@ def test_valid_file_is_not_searched_for_nul_bytes(
         "pate.data.table.source_file.likely_utf_16",
         lambda _: pytest.fail("the file was read again"),
     )
-    assert sum(table.num_rows for _, table in TableFile(path, name="data.private").rows()) == 1
+    assert sum(table.num_rows for _, table in TableFile(path, setting="data.private").rows()) == 1

@@ -16,7 +16,7 @@ pytest.importorskip("pyarrow")
 
 def read(path: Path) -> Any:
     """Returns the columns of a file as lists."""
-    return TableFile(path, name="data.public").read().to_pydict()
+    return TableFile(path, setting="data.public").read().to_pydict()
 
 
 @pytest.mark.parametrize(
@@ -41,7 +41,7 @@ def test_field_that_first_occurs_late_is_a_column(tmp_path: Path) -> None:
     rows[8990]["allergy"] = "nuts"
     path = tmp_path / "a.jsonl"
     path.write_text("\n".join(map(json.dumps, rows)))
-    file = TableFile(path, name="data.public")
+    file = TableFile(path, setting="data.public")
     assert file.names == ["age", "allergy"]
     column = file.read(["allergy"]).column("allergy").to_pylist()
     assert column[8990] == "nuts"

@@ -175,7 +175,7 @@ def test_published_schema_reads_cells_in_the_public_notation(german: Table) -> N
 
 def test_notation_setting_overrides_the_schema(tmp_path: Path, german: Table) -> None:
     """A file with `decimal=point` is read with it. Missing words are still those of the schema."""
-    file = TableFile(tmp_path / "private.csv", name="data", decimal="point")
+    file = TableFile(tmp_path / "private.csv", setting="data", decimal="point")
     spelling = file.spelling(german.public_schema().spelling)
     assert spelling == CellSpelling(decimal="point", thousands=None, missing=("?",))
 

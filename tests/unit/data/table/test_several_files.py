@@ -191,7 +191,7 @@ def test_files_of_programs_beside_the_data_are_left_out(tmp_path: Path) -> None:
     for name in ("_SUCCESS", ".part-0.parquet.crc"):
         (folder / name).write_text("other")
     (folder / "_log").mkdir()
-    files = TableFile(folder, name="data.private").files
+    files = TableFile(folder, setting="data.private").files
     assert [file.path.name for file in files] == ["part-0.parquet", "part-1.parquet"]
 
 
@@ -215,10 +215,10 @@ def test_other_files_in_a_folder_are_refused(tmp_path: Path, name: str, rule: st
         (folder / name).mkdir()
     else:
         write_text(folder, name)
-    table = TableFile(folder, name="data.private")
+    table = TableFile(folder, setting="data.private")
     with refused("data.private", value=folder / name, rule=rule):
         list(table.rows())
-    pattern = TableFile(folder / "*.parquet", name="data.private")
+    pattern = TableFile(folder / "*.parquet", setting="data.private")
     assert sum(len(numbers) for numbers, _ in pattern.rows()) == 30
 
 
@@ -258,7 +258,7 @@ def test_files_with_other_columns_are_refused(
         other = table.append_column("more", table.column("age"))
     write_table(path=folder / f"part-1.{ending}", table=other)
     with refused("data", value=folder / f"part-1.{ending}", rule=rule.format(ending)):
-        list(TableFile(folder, name="data").rows())
+        list(TableFile(folder, setting="data").rows())
 
 
 def test_columns_may_be_in_another_order(tmp_path: Path) -> None:
@@ -268,7 +268,7 @@ def test_columns_may_be_in_another_order(tmp_path: Path) -> None:
     write_table(
         path=folder / "part-1.parquet", table=table.slice(10).select(table.column_names[::-1])
     )
-    assert TableFile(folder, name="data").read().to_pydict() == table.to_pydict()
+    assert TableFile(folder, setting="data").read().to_pydict() == table.to_pydict()
 
 
 def test_types_that_hold_each_other_are_joined(tmp_path: Path) -> None:
@@ -278,7 +278,7 @@ def test_types_that_hold_each_other_are_joined(tmp_path: Path) -> None:
     cells = [pa.array([1, 2]), pa.array([0.5, None]), pa.nulls(1), pa.array([3], pa.int8())]
     for part, ages in enumerate(cells):
         write_table(path=folder / f"{part}.parquet", table=pa.table({"age": ages}))
-    joined = TableFile(folder, name="data").read()
+    joined = TableFile(folder, setting="data").read()
     assert joined.to_pydict() == {"age": [1.0, 2.0, 0.5, None, None, 3.0]}
     assert joined.schema.field("age").type == pa.float64()
 
@@ -291,10 +291,10 @@ def test_types_that_do_not_fit_are_refused(tmp_path: Path) -> None:
     write_table(path=folder / "1.parquet", table=pa.table({"age": ["2"]}))
     rule = "one type in each file for the column age, it has string and 0.parquet double"
     with refused("data", value=folder / "1.parquet", rule=rule):
-        TableFile(folder, name="data").read()
+        TableFile(folder, setting="data").read()
     write_table(path=folder / "1.parquet", table=pa.table({"age": [2**53 + 1]}))
     with refused("data", value=folder / "1.parquet", rule="whole numbers below 2**53") as caught:
-        TableFile(folder, name="data").read()
+        TableFile(folder, setting="data").read()
     assert str(2**53 + 1) not in str(caught.value)
 
 

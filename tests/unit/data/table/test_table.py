@@ -693,7 +693,7 @@ def test_decimal_setting_takes_comma_or_point_as_words(
 ) -> None:
     """`decimal=,` is refused under the name of the setting."""
     with refused(setting, value=","):
-        TableFile(tmp_path / "test.csv", name=file, decimal=",")
+        TableFile(tmp_path / "test.csv", setting=file, decimal=",")
 
 
 @pytest.mark.parametrize(
@@ -718,7 +718,7 @@ def test_refusal_of_another_encoding_names_the_setting(tmp_path: Path) -> None:
     with pytest.raises(InvalidValue, match=line):
         table.load()
     with pytest.raises(InvalidValue, match=line):
-        list(TableFile(tmp_path / "public.csv", name="data").batches())
+        list(TableFile(tmp_path / "public.csv", setting="data").batches())
 
 
 def test_one_file_for_two_splits_is_refused(
@@ -968,7 +968,7 @@ def test_time_to_compare_names_is_linear_in_columns(tmp_path: Path) -> None:
     names = [Counted(f"gene{number}") for number in range(2000)]
     require_columns("data", columns=names, required=[str(name) for name in names])
     assert compared < 10 * len(names)
-    file = TableFile(Path(str(write_patients(folder=tmp_path).public)), name="data")
+    file = TableFile(Path(str(write_patients(folder=tmp_path).public)), setting="data")
     assert file.names is file.names  # is read once, not for each column
 
 
