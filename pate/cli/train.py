@@ -94,6 +94,7 @@ def train_from_config(config: DictConfig) -> dict[str, Any]:
             _COMPETITORS.clear()
         _COMPETITORS.append(competitor)
         return {"competes": True}
+    _COMPETITORS.clear()  # of a sweep in this process that was refused
     output_dir = Path(
         config.output_dir
         or run.default_folder(str(heading.compared["data"]), heading.aggregator, settings=settings)

@@ -13,7 +13,6 @@ from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.optimize import minimize
 
 from pate.accounting.special import expit
 from pate.votes.label_gaps import UNKNOWN, GapLabels
@@ -174,6 +173,8 @@ class LabeledFeatures:
         Args:
             prior_variances: `[num_features]`, the variance of the Gaussian prior of each weight.
         """
+        from scipy.optimize import minimize  # loads slowly
+
         num_features = self.features.shape[1]
         num_present = self.labels.sum(axis=0)
         usual = self._usual_log_odds

@@ -107,7 +107,8 @@ def test_rounds_of_holders_with_different_labels_release_all_asked_labels(
 
     Of a label that nobody has the card says so.
     """
-    plan = replace(rounds_plan(), teacher=teacher)
+    plan = replace(rounds_plan(), teacher=teacher, target_epsilon=30.0)
+    plan = replace(plan, aggregator=replace(plan.aggregator, rounds=5))
     server = replace(small_rounds(plan, folder=tmp_path), roll=Roll(holders=TEACHERS))
     exchange = exchanged(tmp_path, teacher, own_data)
     terms = server.run(exchange, SilentMonitor())
@@ -119,7 +120,7 @@ def test_rounds_of_holders_with_different_labels_release_all_asked_labels(
     with np.load(folder / "release.npz") as arrays:
         true_labels = small_dataset().public.labels[: len(arrays["labels"])]
         right = (arrays["labels"] == true_labels).mean(axis=0)[[0, 1, 2, 4]]
-        assert right.min() > 0.6 and right.mean() > 0.75
+        assert right.min() > 0.7 and right.mean() > 0.8
 
 
 def with_gaps() -> Dataset:
