@@ -100,8 +100,8 @@ def selection_ratio(event: TuningEvent, candidate: Candidate) -> float:
     """
     match event.distribution:
         case TruncatedNegativeBinomial(eta=eta, gamma=gamma):
-            # at log(1 / gamma) the right side is 1
-            low, high = 0.0, -math.log(gamma) + _ROUNDING
+            low = 0.0
+            high = -math.log(gamma) + _ROUNDING  # where the right side is 1
             for _ in range(_NUM_HALVINGS):
                 middle = (low + high) / 2
                 right = math.expm1(middle) * gamma / (1 - gamma)

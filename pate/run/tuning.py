@@ -50,7 +50,7 @@ from pate.run.train import train
 from pate.run.tuned_runs import TunedRuns
 from pate.setting_names import TRAIN
 from pate.threads import all_cores
-from pate.validation import require
+from pate.validation import InvalidValue, require
 
 _CHOICES = "choices"  # the part of the draw that holds the secret choices
 _WRITTEN = "written"  # as of every run: the digest of the release's file
@@ -154,8 +154,7 @@ def _price(
     score_epsilon = first.score_epsilon
     if score_epsilon is None:
         rule = "score_epsilon= beside it, the price of comparing the runs on the test records"
-        require(False, "tune", "true", rule)
-        raise AssertionError
+        raise InvalidValue("tune", "true", rule=rule)
     with monitor.stage("reading the data"):
         datasets = [plan.load_dataset() for plan in plans]
         for dataset in datasets:
@@ -267,8 +266,7 @@ def _total_epsilon(plans: Sequence[Plan]) -> float:
         require(not plan.redraw, "tune", "true", rule)
     if first.target_epsilon is None or first.max_epsilon is not None:
         rule = "target_epsilon= beside it, which noise is solved for"
-        require(False, "tune", "true", rule)
-        raise AssertionError
+        raise InvalidValue("tune", "true", rule=rule)
     return first.target_epsilon
 
 
