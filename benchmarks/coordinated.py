@@ -15,11 +15,11 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import NDArray
 from rich.console import Console
 
 from pate.accounting import Budget
 from pate.aggregators import GaussianVotes, TrainingSet
+from pate.array_types import Float32Array, FloatArray, IntArray
 from pate.comparison import Bench, PATEMethod
 from pate.data import WordNet40
 from pate.models import LinearStudent, LinearTeacher, StackedEngine
@@ -28,8 +28,6 @@ from pate.report import multilabel_metrics
 from pate.votes.shape import VoteShape
 from pate.votes.source import TeacherVotes
 
-Array = NDArray[np.float64]
-
 NUM_TEACHERS = 400
 NUM_QUERIES = 600
 EPSILONS = (2.0, 3.6, 8.0, 20.0)
@@ -37,7 +35,7 @@ SEEDS = range(5)
 PUBLIC_SEED = 1  # of the public numbers
 
 
-def confidences(bench: Bench, teacher: LinearTeacher) -> NDArray[np.float32]:
+def confidences(bench: Bench, teacher: LinearTeacher) -> Float32Array:
     """Returns the confidence of each teacher in each label, `[T, Q, L]`, moved so that its threshold is 1/2."""
     method = PATEMethod(
         name="teachers",
@@ -50,7 +48,7 @@ def confidences(bench: Bench, teacher: LinearTeacher) -> NDArray[np.float32]:
     return np.concatenate([np.asarray(block, np.float32) for block in votes.confidences()])
 
 
-def score(bench: Bench, counts: NDArray[np.int64], aggregator: GaussianVotes, seed: int) -> Array:
+def score(bench: Bench, counts: IntArray, aggregator: GaussianVotes, seed: int) -> FloatArray:
     """Returns mean average precision and micro-F1 of the student of one release, `[2]`.
 
     Args:
@@ -74,7 +72,7 @@ def score(bench: Bench, counts: NDArray[np.int64], aggregator: GaussianVotes, se
     return np.array([scores.mean_average_precision, scores.micro_f1])
 
 
-def row(bench: Bench, votes: NDArray[np.float32], thresholds: Array | float) -> str:
+def row(bench: Bench, votes: Float32Array, thresholds: FloatArray | float) -> str:
     """Returns the scores of a student for each epsilon, as cells of a table.
 
     Args:
@@ -99,7 +97,7 @@ def main() -> None:
     console = Console(highlight=False, soft_wrap=True)
     dataset = WordNet40().load()
     numbers = np.random.default_rng(PUBLIC_SEED).random((NUM_QUERIES, dataset.num_labels))
-    thresholds: Mapping[str, Array | float] = {
+    thresholds: Mapping[str, FloatArray | float] = {
         "no public number": 0.5,
         "public numbers in (.3, .7)": 0.3 + 0.4 * numbers,
         "public numbers in (0, 1)": numbers,

@@ -26,6 +26,7 @@ from pate.accounting.event_tree import leaves
 from pate.accounting.exact_blocks import composed
 from pate.accounting.joint_law import joint_rdp
 from pate.aggregators import Aggregator, GaussianVotes, GNMax, StableTopK
+from pate.array_types import FloatArray, IntArray
 from pate.auditing.data_dependent import gap_selection_cost, gnmax_cost, one_bit_cost
 from pate.auditing.smooth_sensitivity import gnmax_smooth_sensitivity
 from pate.mechanisms import CanonicalTopK, JointTopK, OneShotTopK, PermuteAndFlipTopK, StabilityTest
@@ -115,7 +116,7 @@ def _aggregation(name: str, aggregator: Aggregator, *, num_queries: int, rounds:
     )
 
 
-def _noise_multipliers() -> NDArray[np.float64]:
+def _noise_multipliers() -> FloatArray:
     return np.random.default_rng(0).uniform(100, 1000, size=100_000)
 
 
@@ -237,7 +238,7 @@ def _optimal_compositions() -> list[Job]:
     ]
 
 
-def _array_epsilon(multipliers: NDArray[np.float64]) -> float:
+def _array_epsilon(multipliers: FloatArray) -> float:
     return (
         RdpAccountant().compose(GaussianEvent.composed(multipliers)).get_epsilon(target_delta=1e-6)
     )
@@ -316,8 +317,8 @@ def _top_k() -> list[Job]:
 def _selection(
     name: str,
     mechanism: TopKMechanism,
-    counts: NDArray[np.int64],
-    floor: Callable[[NDArray[np.int64]], object],
+    counts: IntArray,
+    floor: Callable[[IntArray], object],
     floor_name: str,
 ) -> Job:
     """Returns the job of one selection mechanism."""
@@ -332,17 +333,17 @@ def _selection(
     )
 
 
-def _falling_counts(size: int) -> NDArray[np.int64]:
+def _falling_counts(size: int) -> IntArray:
     """Returns counts with a heavy tail, in random order."""
     counts = (1e6 / np.arange(1, size + 1) ** 0.9).astype(np.int64)
     return np.random.default_rng(0).permutation(counts)
 
 
-def _sort(counts: NDArray[np.int64]) -> object:
+def _sort(counts: IntArray) -> object:
     return np.sort(counts)
 
 
-def _partition(k: int, counts: NDArray[np.int64]) -> object:
+def _partition(k: int, counts: IntArray) -> object:
     """Adds noise to counts and finds the top k, unsorted."""
     noise = np.random.default_rng(1).standard_exponential(counts.shape)
     noisy = counts - np.log(noise)

@@ -8,11 +8,11 @@ from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from benchmarks.jobs import Job
 from pate.accounting import Budget, PrivacyUnit
 from pate.aggregators import GaussianVotes, Release
+from pate.array_types import BoolArray, FloatArray
 from pate.data import Dataset, Split
 from pate.models import LinearTeacher
 from pate.pricing import PricedRelease
@@ -30,9 +30,7 @@ LEFT_OUT = "metrics, intervals from 200 resamples, pictures, the page"
 class _VotesOfGoodTeachers(CountedVotes):
     """Counts of votes, with an accuracy for each teacher, which counts alone do not give."""
 
-    def accuracies(
-        self, true_labels: NDArray[np.bool_], known: NDArray[np.bool_] | None = None
-    ) -> NDArray[np.float64]:
+    def accuracies(self, true_labels: BoolArray, known: BoolArray | None = None) -> FloatArray:
         return np.full(self.num_teachers, 0.8)
 
 

@@ -19,7 +19,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import NDArray
 from rich.console import Console
 from rich.table import Table as TextTable
 from sklearn.metrics import average_precision_score, f1_score
@@ -27,6 +26,7 @@ from sklearn.metrics import average_precision_score, f1_score
 from pate.accounting import Budget, Ledger, ScoresEvent
 from pate.accounting.calibration import calibrate
 from pate.accounting.ledger_entry import ChargeNote
+from pate.array_types import BoolArray, FloatArray
 from pate.data import Dataset, Split, Table, WordNet40
 from pate.models import StudentModel
 from pate.report.released_scores import NAMES, ReleasedScore
@@ -36,7 +36,6 @@ from pate.run.score_sums import CALIBRATION_BINS, RecordCounts, ScoreDesign, bin
 
 DELTA = 1e-6
 NUM_QUERIES = 600
-Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
@@ -251,11 +250,11 @@ def _ungrouped(split: Split) -> Split:
 
 
 def true_scores(
-    probabilities: Array,
-    predicted: NDArray[np.bool_],
-    labels: NDArray[np.bool_],
+    probabilities: FloatArray,
+    predicted: BoolArray,
+    labels: BoolArray,
     *,
-    weights: Array,
+    weights: FloatArray,
 ) -> dict[str, float]:
     """Returns the scores of weighted records, by the functions of scikit-learn."""
     present = labels.any(axis=0)

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from pate.array_types import BoolArray
 from pate.errors import InvalidValue as InvalidValue
 from pate.errors import MissingPackage as MissingPackage
 from pate.errors import printable as printable
@@ -113,7 +114,7 @@ def require_kind(name: str, value: object, kind: type | tuple[type, ...], rule: 
     require(isinstance(value, kind), name, type(value).__name__, rule)
 
 
-def require_each(name: str, values: NDArray[Any], holds: NDArray[np.bool_], rule: str) -> None:
+def require_each(name: str, values: NDArray[Any], holds: BoolArray, rule: str) -> None:
     """Raises `InvalidValue` unless a rule holds for each value; the error shows the first other value.
 
     Args:
@@ -126,7 +127,7 @@ def require_each(name: str, values: NDArray[Any], holds: NDArray[np.bool_], rule
         require(False, name, values[~holds].flat[0], rule)
 
 
-def require_entries(name: str, holds: NDArray[np.bool_], rule: str) -> None:
+def require_entries(name: str, holds: BoolArray, rule: str) -> None:
     """Raises `InvalidValue` unless a rule holds for each entry of an array of private values.
 
     The error shows the position of the first other entry, and not its value.

@@ -17,8 +17,8 @@ from pathlib import Path
 from typing import NoReturn
 
 import numpy as np
-from numpy.typing import NDArray
 
+from pate.array_types import IntArray
 from pate.validation import InvalidValue, require, require_choice, require_count, require_histogram
 
 
@@ -33,7 +33,7 @@ class CountData:
     name: str  # for tables
     real: bool  # False for what a generator made
     items: tuple[str, ...]  # the d names, such as places
-    counts: NDArray[np.int64]  # int64 `[d]` or `[days, d]`, each in 0..`most`
+    counts: IntArray  # int64 `[d]` or `[days, d]`, each in 0..`most`
     most: int  # a public bound on every count, such as the number of people
     notes: tuple[str, ...] = ()  # what was dropped or changed on the way, one sentence each
 

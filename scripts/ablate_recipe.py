@@ -24,10 +24,10 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 import yaml
-from numpy.typing import NDArray
 
 from pate.accounting import Budget
 from pate.aggregators import CenteredVotes, MemoryRecord
+from pate.array_types import BoolArray, FloatArray
 from pate.data import Dataset, DigitsGrid, Partition, Split, WordNet40
 from pate.models import ConvexTeacher, KernelTeacher
 from pate.models.low_rank import LowRankStudent
@@ -122,7 +122,7 @@ def with_fewer_groups(dataset: Dataset, num_groups: int, seed: int) -> Dataset:
     return replace(dataset, private=private, budgets=None, shared=None)
 
 
-def part_of(split: Split, is_chosen: NDArray[np.bool_]) -> Split:
+def part_of(split: Split, is_chosen: BoolArray) -> Split:
     """Returns the chosen rows of a split."""
     return split.take(np.flatnonzero(is_chosen))
 
@@ -176,7 +176,7 @@ def table(rows: Sequence[Row], scores: Sequence[Sequence[Score]]) -> str:
     return "\n".join(lines)
 
 
-def difference(values: NDArray[np.float64]) -> str:
+def difference(values: FloatArray) -> str:
     """Returns the mean of differences seed by seed, and its standard error where there are several."""
     mean = f"{values.mean():+.4f}"
     if not values.any():

@@ -11,9 +11,9 @@ import argparse
 import numpy as np
 from matplotlib.backends.backend_svg import FigureCanvasSVG
 from matplotlib.figure import Figure
-from numpy.typing import NDArray
 
 from pate.accounting import Adjacency
+from pate.array_types import FloatArray, IntArray
 from pate.testing import compose, hockey_stick
 from pate.testing.verifier import distribution_table
 from reproductions.stable_top_k.celeba_prices import (
@@ -38,9 +38,7 @@ CURVES = (
 EPSILONS = np.linspace(0, 9, 181)
 
 
-def true_deltas(
-    neighbors: tuple[NDArray[np.int64], ...], adjacency: Adjacency
-) -> NDArray[np.float64]:
+def true_deltas(neighbors: tuple[IntArray, ...], adjacency: Adjacency) -> FloatArray:
     """Returns the delta of all releases at each epsilon in the worse direction; merging outcomes only lowers it."""
     aggregator = celeba_aggregator(adjacency, noise="gaussian", scale=SELECTION_STD)
     teachers = max(NUM_TEACHERS, *(int(counts[0]) for counts in neighbors))

@@ -31,7 +31,6 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.datasets import load_breast_cancer, load_digits, make_multilabel_classification
 from sklearn.decomposition import TruncatedSVD
 from sklearn.feature_extraction.text import TfidfVectorizer
@@ -47,6 +46,7 @@ from pate.accounting import (
     tuning_event,
 )
 from pate.aggregators import CenteredVotes
+from pate.array_types import BoolArray, Float32Array, FloatArray, IntArray
 from pate.comparison.bench import Bench
 from pate.comparison.pate_method import PATEMethod
 from pate.data import Dataset, Split
@@ -57,9 +57,6 @@ from pate.run.score_estimates import ScoreEstimates
 from pate.run.score_sums import ScoreDesign, exact_sums, noisy_sums
 from pate.teachers import KernelTeacher
 from scripts.build_debian import packages
-
-Array = NDArray[np.float32]
-Bits = NDArray[np.bool_]
 
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "how-to" / "tune-settings.md"
 START = "<!-- results: tuning -->"
@@ -94,8 +91,8 @@ SETTINGS = {
 class Records:
     """The inputs and labels of a data set, in a random order."""
 
-    inputs: Array
-    labels: Bits
+    inputs: Float32Array
+    labels: BoolArray
 
     def dataset(self, name: str) -> tuple[Dataset, Split]:
         """Returns the data set with half of the test records, and the other half to measure with."""
@@ -127,7 +124,7 @@ class Records:
         return dataset, measured
 
 
-def shuffled(inputs: NDArray[np.float64] | Array, labels: NDArray[np.int64] | Bits) -> Records:
+def shuffled(inputs: FloatArray | Float32Array, labels: IntArray | BoolArray) -> Records:
     """Returns records in a random order that is the same in each call."""
     order = np.random.default_rng(0).permutation(len(inputs))
     return Records(

@@ -27,6 +27,7 @@ from scipy.special import expit, logit
 from pate.accounting import Budget, ExactAccountant
 from pate.aggregators import CenteredVotes, MemoryRecord
 from pate.aggregators.centered_release import CenteredRelease
+from pate.array_types import BoolArray, Float32Array, FloatArray
 from pate.data import Dataset, WordNet40
 from pate.files.archives import write_member, write_rows
 from pate.files.arrays import write_arrays
@@ -34,8 +35,6 @@ from pate.models.low_rank import LowRankStudent
 from pate.report.metrics import average_precisions, micro_f1
 from pate.votes import ExpertAnswers, PublicAnswers
 from pate.votes.shrinkage import shrink_singular_values
-
-Array = NDArray[np.float64]
 
 EPSILONS = (0.25, 1.0, 8.0)
 DELTA = 1e-6
@@ -74,7 +73,7 @@ class LogisticPrior:
         covariances: `[num_labels, num_features, num_features]`.
     """
 
-    def __init__(self, inputs: NDArray[np.floating], labels: NDArray[np.bool_]) -> None:
+    def __init__(self, inputs: NDArray[np.floating], labels: BoolArray) -> None:
         features = with_constant(inputs)
         prior = np.zeros((features.shape[1], labels.shape[1]))
         prior[-1] = logit((labels.sum(axis=0) + 0.5) / (len(labels) + 1))
@@ -94,10 +93,10 @@ class LogisticPrior:
     def answers_after(
         self,
         examples: NDArray[np.floating],
-        labels: NDArray[np.bool_],
-        queries: Array,
+        labels: BoolArray,
+        queries: FloatArray,
         weight: float,
-    ) -> Array:
+    ) -> FloatArray:
         """Returns the log-odds of experts, `[num_experts, num_queries, num_labels]`, after a Newton step on examples.
 
         Args:
@@ -123,7 +122,7 @@ class LogisticPrior:
         return log_odds
 
 
-def with_constant(inputs: NDArray[np.floating]) -> Array:
+def with_constant(inputs: NDArray[np.floating]) -> FloatArray:
     """Returns inputs with a last feature of 1."""
     ones = np.ones((*inputs.shape[:-1], 1))
     return np.concatenate([inputs, ones], axis=-1, dtype=np.float64)
@@ -159,7 +158,7 @@ def write_simulation(folder: Path, simulation: Simulation, data: Dataset) -> Non
     dealt = dealt.reshape(simulation.num_experts, simulation.num_examples)
     rows = first_rows[dealt]
 
-    def blocks() -> Iterator[NDArray[np.float32]]:
+    def blocks() -> Iterator[Float32Array]:
         for first in range(0, len(rows), _BLOCK_EXPERTS):
             block = rows[first : first + _BLOCK_EXPERTS]
             yield prior.answers_after(
@@ -189,7 +188,7 @@ class Judge:
     data: Dataset
     num_queries: int
 
-    def scores(self, probabilities: Array, labels: NDArray[np.bool_]) -> tuple[float, float]:
+    def scores(self, probabilities: FloatArray, labels: BoolArray) -> tuple[float, float]:
         """Returns the scores of probabilities and labels of the queries."""
         truth = self.data.public.labels[: self.num_queries]
         precisions = average_precisions(probabilities, true_labels=truth)
@@ -206,7 +205,7 @@ class Judge:
         return precision, micro_f1(model.predict(test.inputs), true_labels=test.labels)
 
 
-def most_expected(probabilities: Array) -> NDArray[np.bool_]:
+def most_expected(probabilities: FloatArray) -> BoolArray:
     """Returns labels: each label for as many of its most likely queries as it is expected for."""
     order = np.argsort(-probabilities, axis=0, kind="stable")
     is_chosen = np.arange(len(probabilities))[:, None] < np.rint(probabilities.sum(axis=0))

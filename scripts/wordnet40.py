@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from scipy.sparse.linalg import svds
 from sklearn.feature_extraction.text import TfidfVectorizer
 
+from pate.array_types import BoolArray, FloatArray
 from pate.validation import InvalidValue
 
 _EXAMPLE = re.compile(r'"[^"]*"?')
@@ -127,7 +128,7 @@ def choose_labels(
 
 def label_matrix(
     ancestors: dict[int, frozenset[int]], records: Sequence[int], labels: Sequence[int]
-) -> NDArray[np.bool_]:
+) -> BoolArray:
     """Returns bool `[n, num_labels]`: True where a record is, or lies below, a label."""
     return np.array(
         [[label in ancestors[record] for label in labels] for record in records], dtype=np.bool_
@@ -214,7 +215,7 @@ class Representation:
     # the fitted tf-idf (words seen in at least two texts, logarithmic term frequency)
     vectorizer: TfidfVectorizer
     # float64 `[vocabulary, num_dims]`, right singular vectors, the strongest first
-    components: NDArray[np.float64]
+    components: FloatArray
 
     @classmethod
     def fit(cls, texts: Sequence[str], *, num_dims: int) -> Representation:

@@ -13,12 +13,12 @@ from math import asinh
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from pate.accounting import events
 from pate.accounting.events import BitEvent
 from pate.accounting.renyi import LOG_ROUNDING, bernoulli_rdp
-from pate.accounting.special import Array, log_expit
+from pate.accounting.special import log_expit
+from pate.array_types import BoolArray, FloatArray, IntArray
 
 _FEW_PAIRS = 64  # pairs, or runs of them, that are searched one by one
 _RUN_LENGTH = 4  # runs of the level below that one run holds
@@ -32,12 +32,12 @@ _LEAST_LOSS = 1e-300
 class _Candidates(NamedTuple):
     """The candidates of the search: indices of pairs (or of runs of pairs) and of orders, `[num_candidates]` each."""
 
-    pairs: NDArray[np.int64]
-    orders: NDArray[np.int64]
+    pairs: IntArray
+    orders: IntArray
 
 
 @lru_cache(maxsize=16)
-def bit_pairs(event: BitEvent) -> Array:
+def bit_pairs(event: BitEvent) -> FloatArray:
     """Returns pairs of logits, `[2, num_pairs]`, such that any two neighbors are dominated by one of the pairs.
 
     The second logit of a pair is the larger. A pair may be used in both directions. A `ThresholdEvent` has some
@@ -56,7 +56,7 @@ def bit_pairs(event: BitEvent) -> Array:
     return pairs[:, is_new]
 
 
-def _pairs_above_runs(event: events.ThresholdEvent) -> Array:
+def _pairs_above_runs(event: events.ThresholdEvent) -> FloatArray:
     """Returns some thousands of pairs of logits, `[2, num_runs]`, each of which dominates a run of consecutive pairs.
 
     Runs are shorter near the threshold. Phi is log-concave, so log Phi(z + h) - log Phi(z) falls as z rises. So within
@@ -79,12 +79,12 @@ def _pairs_above_runs(event: events.ThresholdEvent) -> Array:
     return pairs_of_losses(loss_of_one=loss_of_one, loss_of_zero=loss_of_zero)
 
 
-def _difference(larger: Array, smaller: Array) -> Array:
+def _difference(larger: FloatArray, smaller: FloatArray) -> FloatArray:
     """Returns `larger - smaller`, rounded up; both are logarithms of probabilities."""
     return np.asarray(larger - smaller - LOG_ROUNDING * (larger + smaller))
 
 
-def pairs_of_losses(loss_of_one: Array, loss_of_zero: Array) -> Array:
+def pairs_of_losses(loss_of_one: FloatArray, loss_of_zero: FloatArray) -> FloatArray:
     """Returns the pairs of logits that have the given privacy losses, rounded so that the losses are not smaller.
 
     With p' / p = e^one and (1 - p) / (1 - p') = e^zero the odds of p' are (e^zero - 1) / (1 - e^-one).
@@ -106,7 +106,7 @@ def pairs_of_losses(loss_of_one: Array, loss_of_zero: Array) -> Array:
     return np.stack([near - near_rounding, far + far_rounding])
 
 
-def bit_rdp(event: BitEvent, orders: Array) -> Array:
+def bit_rdp(event: BitEvent, orders: FloatArray) -> FloatArray:
     """Returns the Renyi curve of a released bit: the largest D_a over all pairs of neighbors, `[num_orders]`.
 
     The largest divergence is found by branch and bound, for each order separately. Level 0 has the single pairs. On a
@@ -137,7 +137,7 @@ def bit_rdp(event: BitEvent, orders: Array) -> Array:
     return largest
 
 
-def _largest_of_each_order(candidates: _Candidates, bounds: Array) -> _Candidates:
+def _largest_of_each_order(candidates: _Candidates, bounds: FloatArray) -> _Candidates:
     """Returns, for each order with candidates, the candidate with the largest bound.
 
     Args:
@@ -150,7 +150,7 @@ def _largest_of_each_order(candidates: _Candidates, bounds: Array) -> _Candidate
     return _Candidates(pairs=candidates.pairs[best], orders=candidates.orders[best])
 
 
-def _parts(candidates: _Candidates, is_alive: NDArray[np.bool_], *, num_runs: int) -> _Candidates:
+def _parts(candidates: _Candidates, is_alive: BoolArray, *, num_runs: int) -> _Candidates:
     """Returns, as new candidates, the runs of the level below that the remaining candidates represent.
 
     Args:
@@ -164,7 +164,7 @@ def _parts(candidates: _Candidates, is_alive: NDArray[np.bool_], *, num_runs: in
     return _Candidates(pairs=runs[exists], orders=orders[exists])
 
 
-def _levels_of_runs(pairs: Array) -> list[Array]:
+def _levels_of_runs(pairs: FloatArray) -> list[FloatArray]:
     """Returns the levels of the search: the pairs, then pairs that dominate runs of 4 pairs, of 16 pairs, and so on.
 
     Each level is an array of logits, `[2, num_runs]`. The last level has at most 64 runs.
@@ -184,7 +184,7 @@ def _levels_of_runs(pairs: Array) -> list[Array]:
     return levels
 
 
-def _divergences(all_pairs: Array, pair_indices: NDArray[np.int64], orders: Array) -> Array:
+def _divergences(all_pairs: FloatArray, pair_indices: IntArray, orders: FloatArray) -> FloatArray:
     """Returns the Renyi divergence of pairs of logits, the larger of both directions, `[num_candidates]`.
 
     Args:

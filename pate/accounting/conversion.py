@@ -9,13 +9,14 @@ from collections.abc import Callable
 
 import numpy as np
 
-from pate.accounting.special import Array, erfcx_without_scipy, gauss_legendre, ndtr_without_scipy
+from pate.accounting.special import erfcx_without_scipy, gauss_legendre, ndtr_without_scipy
+from pate.array_types import FloatArray
 from pate.validation import require_choice, require_non_negative, require_probability
 
-Curve = Callable[[Array], Array]
+Curve = Callable[[FloatArray], FloatArray]
 """A Renyi curve: a function from orders, `[num_orders]`, to the Renyi divergences of these orders, `[num_orders]`."""
 
-_ORDERS_OF_PAPERS: Array = 1 + np.geomspace(1e-3, 1e4, 4001)  # 0.4% apart
+_ORDERS_OF_PAPERS: FloatArray = 1 + np.geomspace(1e-3, 1e4, 4001)  # 0.4% apart
 _LARGEST_EXPONENT = 700.0
 _LARGEST_RHO = 1e20  # beyond it the best order cannot be told from 1
 # a smaller one is rounded up: the best order would be none that a float holds
@@ -29,7 +30,7 @@ _ULP = 2.0**-52
 _ROUNDING = 2.0**-49  # relative, of the final products
 
 
-def rdp_to_epsilons(orders: Array, rdp: Array, *, target_delta: float) -> Array:
+def rdp_to_epsilons(orders: FloatArray, rdp: FloatArray, *, target_delta: float) -> FloatArray:
     """Converts the Renyi divergence at each order into an epsilon, and returns the epsilons, `[num_orders]`.
 
     Each epsilon is a valid bound at `target_delta`, so the smallest is too.
@@ -42,7 +43,7 @@ def rdp_to_epsilons(orders: Array, rdp: Array, *, target_delta: float) -> Array:
     return np.maximum(rdp + conversion_penalty(orders, target_delta=target_delta), 0.0)
 
 
-def conversion_penalty(orders: Array, *, target_delta: float) -> Array:
+def conversion_penalty(orders: FloatArray, *, target_delta: float) -> FloatArray:
     """Returns, for each order, the difference between epsilon and the Renyi divergence, `[num_orders]`.
 
     The penalty falls as the order a rises up to 1/delta, and is at most the classic log(1/delta) / (a - 1) of Mironov
@@ -57,7 +58,7 @@ def conversion_penalty(orders: Array, *, target_delta: float) -> Array:
     return np.log1p(-1 / orders) - (math.log(target_delta) + np.log(orders)) / (orders - 1)
 
 
-def rdp_to_deltas(orders: Array, rdp: Array, *, target_epsilon: float) -> Array:
+def rdp_to_deltas(orders: FloatArray, rdp: FloatArray, *, target_epsilon: float) -> FloatArray:
     """Converts the Renyi divergence at each order into a delta, and returns the deltas, at most 1, `[num_orders]`.
 
     Each delta is a valid bound at `target_epsilon`, so the smallest is too.

@@ -3,12 +3,11 @@
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from pate.accounting.special import Array
+from pate.array_types import FloatArray, IntArray
 
 
-def lower_hull(x: Any, y: Any) -> NDArray[np.int64]:
+def lower_hull(x: Any, y: Any) -> IntArray:
     """Returns the indices of the points (x, y) that are corners of their lower convex hull, `[num_corners]`.
 
     The algorithm is Andrew's monotone chain: a corner is removed again if it does not lie below the line from the
@@ -34,7 +33,7 @@ def lower_hull(x: Any, y: Any) -> NDArray[np.int64]:
     return np.array(corners, dtype=np.int64)
 
 
-def convex_minorant(x: Array, y: Array) -> Array:
+def convex_minorant(x: FloatArray, y: FloatArray) -> FloatArray:
     """Returns the largest convex function that is nowhere above the points (x, y), evaluated at x, `[num_points]`.
 
     Args:

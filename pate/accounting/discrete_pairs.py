@@ -16,8 +16,9 @@ from typing import NamedTuple
 import numpy as np
 
 from pate.accounting.convex import lower_hull
-from pate.accounting.special import Array, log_ndtr, ndtr
+from pate.accounting.special import log_ndtr, ndtr
 from pate.accounting.winner_law import moved_mass
+from pate.array_types import FloatArray
 
 FARTHEST = 8.3
 """Standard deviations: the mass beyond, 5e-17, is missing, or is bounded by a closed form."""
@@ -35,13 +36,13 @@ _CENSORED_PLACES = np.array([0.0, 0.4, 0.8, 1.3, 2.0, 3.0])
 class Pair:
     """A pair (P, Q) of discrete distributions: the probability of each outcome under Q, and excess = P / Q - 1."""
 
-    masses: Array  # `[K]` under Q
-    excess: Array  # `[K]` P / Q - 1
+    masses: FloatArray  # `[K]` under Q
+    excess: FloatArray  # `[K]` P / Q - 1
     missing: float = 0.0  # mass of P on an infinite loss
     parts: tuple[Pair, ...] = ()  # the pairs that this pair dominates, in a tree
 
     @property
-    def losses(self) -> Array:
+    def losses(self) -> FloatArray:
         """The privacy loss log(P / Q) of each outcome; -inf where P is 0."""
         with np.errstate(divide="ignore"):
             return np.log1p(self.excess)
@@ -67,12 +68,12 @@ class Pair:
 class _CurvePoints(NamedTuple):
     """Points of the test curve of N(mean_shift, 1) and N(0, 1), one for each threshold z, `[num_points]` each."""
 
-    masses: Array  # Q(Z > z)
-    heights: Array  # P(Z > z) - Q(Z > z)
-    slopes: Array  # P / Q - 1 at z
+    masses: FloatArray  # Q(Z > z)
+    heights: FloatArray  # P(Z > z) - Q(Z > z)
+    slopes: FloatArray  # P / Q - 1 at z
 
 
-def _gaussian_curve(thresholds: Array, mean_shift: float) -> _CurvePoints:
+def _gaussian_curve(thresholds: FloatArray, mean_shift: float) -> _CurvePoints:
     """Returns the points of the test curve of P = N(mean_shift, 1) and Q = N(0, 1) for the sets {x > z}."""
     slopes = np.asarray(np.expm1(thresholds * mean_shift - mean_shift * mean_shift / 2))
     return _CurvePoints(
@@ -82,7 +83,7 @@ def _gaussian_curve(thresholds: Array, mean_shift: float) -> _CurvePoints:
     )
 
 
-def pair_above_points(q_masses: Array, heights: Array, *, mean_shift: float) -> Pair:
+def pair_above_points(q_masses: FloatArray, heights: FloatArray, *, mean_shift: float) -> Pair:
     """Returns a pair whose test curve is nowhere below the points (q, q + height), and little above them.
 
     The curve is the least of the edges of the points' concave hull and of some tangents of the test curve of
@@ -141,7 +142,7 @@ def censored_pair(mean_shift: float, threshold: float, *, falls: bool) -> Pair:
     )
 
 
-def gaussian_pair(mean_shift: float, edges: Array) -> Pair:
+def gaussian_pair(mean_shift: float, edges: FloatArray) -> Pair:
     """Returns a pair, with one outcome for each edge, that dominates P = N(mean_shift, 1) and Q = N(0, 1) on the edges.
 
     The probability of each interval between two edges is moved to both edges, so that both distributions keep their
@@ -192,7 +193,7 @@ def pair_above_pairs(pairs: list[Pair]) -> Pair:
     )
 
 
-def _upper_hull(x: Array, y: Array) -> tuple[Array, Array]:
+def _upper_hull(x: FloatArray, y: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Returns the corners of the smallest concave function that is nowhere below the points (x, y), by rising x."""
     order = np.lexsort((-y, x))
     is_highest = np.append(True, np.diff(x[order]) > 0)  # of the points with the same x
@@ -201,7 +202,9 @@ def _upper_hull(x: Array, y: Array) -> tuple[Array, Array]:
     return x[corners], y[corners]
 
 
-def largest_excess_moment(pairs: tuple[Pair, ...], renyi_orders: Array, mean_shift: float) -> Array:
+def largest_excess_moment(
+    pairs: tuple[Pair, ...], renyi_orders: FloatArray, mean_shift: float
+) -> FloatArray:
     """Returns the largest E_Q[(P/Q)^a] - 1 of several pairs at each order a, rounded up, `[num_orders]`.
 
     Because E_Q[P/Q] = 1, E[(P/Q)^a] - 1 = E[(P/Q)^a - 1 - a (P/Q - 1)], whose terms are >= 0, so nothing cancels.

@@ -15,10 +15,9 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from pate.accounting.gaussian_pairs import SampledPair, ShiftedMaximum, Tails
-from pate.accounting.special import Array
+from pate.array_types import BoolArray, FloatArray, IntArray
 
 _LOCATION_ERROR = 1e-9  # the smallest error of the end of an interval, as a fraction of the spacing
 _NUM_BISECTIONS = (
@@ -31,8 +30,8 @@ _LARGEST_LOSS = 700.0  # a larger one counts as infinite; its exponential may be
 class _Masses(NamedTuple):
     """The probabilities of intervals and bounds on their rounding errors, `[num_intervals]` each."""
 
-    values: Array
-    rounding: Array
+    values: FloatArray
+    rounding: FloatArray
 
 
 class _Cells(NamedTuple):
@@ -42,8 +41,8 @@ class _Cells(NamedTuple):
     may be above its multiple, because the search for points begins there.
     """
 
-    points: Array
-    multiples: NDArray[np.int64]
+    points: FloatArray
+    multiples: IntArray
 
 
 def discretized_loss(
@@ -52,7 +51,7 @@ def discretized_loss(
     largest_multiple: int,
     *,
     negligible_mass: float,
-) -> tuple[Array, float]:
+) -> tuple[FloatArray, float]:
     """Returns the distribution of the privacy loss of a pair, discretized on multiples of a spacing.
 
     A `ShiftedMaximum` must be that of one normal, which is a Gaussian release. It is its own mirror image: where both
@@ -112,13 +111,13 @@ def discretized_loss(
 
 
 def _add_intervals(
-    masses: Array,
+    masses: FloatArray,
     *,
-    lower_multiples: NDArray[np.int64],
+    lower_multiples: IntArray,
     spacing: float,
     favored_masses: _Masses,
     other_masses: _Masses,
-    end_error: Array,
+    end_error: FloatArray,
 ) -> None:
     """Adds the probabilities of intervals to the grid, at both ends of each interval, and rounding errors beyond.
 
@@ -145,7 +144,7 @@ def _add_intervals(
     np.add.at(masses, index + 2, 2 * moved_by_rounding)
 
 
-def _add_tails(masses: Array, pair: SampledPair, cells: _Cells) -> float:
+def _add_tails(masses: FloatArray, pair: SampledPair, cells: _Cells) -> float:
     """Adds the probability left of all intervals to the grid, and returns that right of them, of an infinite loss."""
     tails = pair.first(cells.points[[0, -1]])
     # Losses left of the first point are below the multiple at the second point, to which they are rounded up.
@@ -154,7 +153,7 @@ def _add_tails(masses: Array, pair: SampledPair, cells: _Cells) -> float:
     return float(tails.above[1])
 
 
-def _add_mirrored_tails(masses: Array, pair: ShiftedMaximum, cells: _Cells) -> float:
+def _add_mirrored_tails(masses: FloatArray, pair: ShiftedMaximum, cells: _Cells) -> float:
     """Adds the mirror image of what lies right of all intervals, and returns the probability of an infinite loss."""
     ends = cells.points[[0, -1]]
     first_above_start, first_above_last = pair.first(ends).above.tolist()
@@ -187,13 +186,13 @@ def _cells(
     """Returns the points at which the loss is a multiple of the spacing; `discretized_loss` explains the arguments."""
     clipped_multiple = min(largest_multiple, int(_LARGEST_LOSS / spacing))
 
-    def is_right_of_start(x: Array) -> NDArray[np.bool_]:
+    def is_right_of_start(x: FloatArray) -> BoolArray:
         """Returns whether the grid begins left of x; that of a mirrored pair begins at the loss 0."""
         if isinstance(pair, SampledPair):
             return np.asarray(pair.loss(x) > -clipped_multiple * spacing)
         return np.asarray(pair.second(x).below > pair.first(x).above)
 
-    def is_tail_negligible(x: Array) -> NDArray[np.bool_]:
+    def is_tail_negligible(x: FloatArray) -> BoolArray:
         return np.asarray(pair.first(x).above < negligible_mass)
 
     farthest = np.array([pair.farthest])
@@ -204,7 +203,7 @@ def _cells(
     first = math.floor(low)
     multiples = np.arange(first, max(math.ceil(high), first + 1) + 1)
 
-    def exceeds_multiple(x: Array) -> NDArray[np.bool_]:
+    def exceeds_multiple(x: FloatArray) -> BoolArray:
         return np.asarray(pair.loss(x) > multiples * spacing)
 
     points = _bisected(
@@ -216,7 +215,9 @@ def _cells(
     return _Cells(points=points, multiples=multiples)
 
 
-def _bisected(condition: Callable[[Array], NDArray[np.bool_]], low: Array, high: Array) -> Array:
+def _bisected(
+    condition: Callable[[FloatArray], BoolArray], low: FloatArray, high: FloatArray
+) -> FloatArray:
     """Returns, for each of several conditions, the smallest x at which it holds, `[num_conditions]`, by bisection.
 
     Args:

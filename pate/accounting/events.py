@@ -18,12 +18,13 @@ from functools import lru_cache, partial
 from typing import Any, ClassVar, cast
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from pate import validation
 from pate.accounting.adjacency import Adjacency
 from pate.accounting.run_counts import RunCount, require_run_count
 from pate.accounting.special import log_ndtr_without_scipy
+from pate.array_types import FloatArray, IntArray
 from pate.extras import require_extra
 from pate.validation import (
     InvalidValue,
@@ -295,7 +296,7 @@ class BitEvent(LeafEvent):
 
     @property
     @abstractmethod
-    def log_odds(self) -> NDArray[np.float64]:
+    def log_odds(self) -> FloatArray:
         """The log odds that the bit is 1, one entry for each value of the statistic, from the smallest value on."""
 
 
@@ -309,7 +310,7 @@ class OneBitEvent(BitEvent):
     reach: int = field(metadata=_COUNT)
 
     @property
-    def log_odds(self) -> NDArray[np.float64]:
+    def log_odds(self) -> FloatArray:
         """The log odds that the bit is 1, one entry for each value 0, 1, 2, … of the statistic."""
         return np.array(self.logits)
 
@@ -327,11 +328,11 @@ class ThresholdEvent(BitEvent):
     num_values: int = field(metadata=_COUNT)  # how many values it can take, 1 apart, >= 1
 
     @property
-    def log_odds(self) -> NDArray[np.float64]:
+    def log_odds(self) -> FloatArray:
         """The log odds that the noisy number reaches the threshold, `[num_values]`, from the lowest value on."""
         return self.log_odds_at(np.arange(self.num_values))
 
-    def log_odds_at(self, steps: NDArray[np.int64]) -> NDArray[np.float64]:
+    def log_odds_at(self, steps: IntArray) -> FloatArray:
         """Returns the log odds that the noisy number reaches the threshold, one entry for each entry of `steps`.
 
         Args:

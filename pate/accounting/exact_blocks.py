@@ -36,8 +36,8 @@ from pate.accounting.exact_steps import (
     fixed_pair_step,
 )
 from pate.accounting.noisy_maximum import NoisyMaximum, noisy_maximum_profile
-from pate.accounting.special import Array
 from pate.accounting.winner import Winner
+from pate.array_types import FloatArray
 
 CAPACITY = 720
 """The size of a block, in quarters of an ordinary step.
@@ -167,12 +167,14 @@ def _aligned(spacing: float, steps: Steps) -> float:
 class Block:
     """The loss distribution of a pair that dominates a block of steps: probabilities of multiples of a spacing."""
 
-    masses: Array  # `[2 n + 1]` at -n..n times the spacing; they may sum to a little more than 1
+    masses: (
+        FloatArray  # `[2 n + 1]` at -n..n times the spacing; they may sum to a little more than 1
+    )
     missing: float  # mass on an infinite loss
     spacing: float  # > 0
 
     @classmethod
-    def from_profile(cls, deltas: Array, spacing: float) -> Self:
+    def from_profile(cls, deltas: FloatArray, spacing: float) -> Self:
         """Returns the block of a pair whose privacy profile is at least `deltas` at 0, 1, 2, … times the spacing.
 
         Neighbors can be exchanged, so at -x the profile is at least the mirror image f(-x) = 1 - e^-x + e^-x f(x).
@@ -205,7 +207,7 @@ class Block:
         )
         return replace(block, masses=block.masses * factor, missing=missing * factor)
 
-    def profile(self) -> Array:
+    def profile(self) -> FloatArray:
         """Returns the privacy profile at -n..n times the spacing, `[2 n + 1]`, with a relative error below 1e-11."""
         mass_share: float = -np.expm1(-self.spacing)
         delta_share: float = np.exp(-self.spacing)
@@ -372,7 +374,7 @@ def _maximum_block(pair: NoisyMaximum, spacing: float, num_points: int) -> Block
 
 
 @lru_cache(maxsize=6)
-def _last_profiles(run: Run, grid: LossGrid, negligible: float) -> Array:
+def _last_profiles(run: Run, grid: LossGrid, negligible: float) -> FloatArray:
     """Returns the privacy profiles of the last 1, 2, … steps of a run at the points of a grid, `[num_steps, size]`.
 
     The results are cached, because runs of other lengths have the same last steps.

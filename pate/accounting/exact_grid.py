@@ -19,7 +19,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from pate.accounting.special import Array
+from pate.array_types import FloatArray
 
 _SPACING_DIGITS = 32  # binary digits of a spacing: its multiples up to 2**21 are exact
 _OUTWARD = 1 + 2.0**-50  # the factor that moves a loss away from 0 by more than its rounding error
@@ -56,7 +56,7 @@ class LossGrid:
     mirrored: bool = False
 
     @property
-    def points(self) -> Array:
+    def points(self) -> FloatArray:
         """The points of the grid, `[num_points]`."""
         indices = np.arange(self.first_index, self.first_index + self.num_points, dtype=np.float64)
         return np.asarray(indices * self.spacing)
@@ -65,7 +65,7 @@ class LossGrid:
         """Returns the number of points that `padded` must add on each side for shifts by up to `largest_loss`."""
         return math.ceil(min(largest_loss / self.spacing, self.num_points)) + 3
 
-    def padded(self, deltas: Array, num_padding: int) -> Array:
+    def padded(self, deltas: FloatArray, num_padding: int) -> FloatArray:
         """Returns V at the points of the grid and upper bounds of V at `num_padding` further points on each side.
 
         Args:
@@ -119,7 +119,7 @@ class LossGrid:
         lower = scale * math.exp(beyond) * math.expm1(before)
         return Shift(whole_steps=whole, lower_weight=lower, upper_weight=scale * math.expm1(beyond))
 
-    def shifted(self, padded_deltas: Array, num_padding: int, shift: Shift) -> Array:
+    def shifted(self, padded_deltas: FloatArray, num_padding: int, shift: Shift) -> FloatArray:
         """Returns the probability of a loss times V(x - loss) at all points x of the grid, `[num_points]`.
 
         Args:
@@ -153,7 +153,7 @@ class Profile:
     """
 
     grid: LossGrid  # the epsilons
-    values: Array  # `[size]` the deltas
+    values: FloatArray  # `[size]` the deltas
 
     def delta(self, epsilon: float) -> float:
         """Returns an upper bound on delta at an epsilon, which must not lie left of the grid."""

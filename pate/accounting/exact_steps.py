@@ -23,7 +23,6 @@ from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
-from numpy.typing import NDArray
 
 from pate.accounting import events
 from pate.accounting.bit_pairs import bit_pairs
@@ -33,16 +32,17 @@ from pate.accounting.events import LeafEvent
 from pate.accounting.exact_grid import LossGrid, Shift, Shifts
 from pate.accounting.gaussian_pairs import SampledPair, ShiftedMaximum
 from pate.accounting.noisy_maximum import NoisyMaximum
-from pate.accounting.special import Array, log_expit
+from pate.accounting.special import log_expit
 from pate.accounting.winner import (
     LARGEST_MULTIPLIER,
     SMALLEST_MULTIPLIER,
     Winner,
     winner_pairs,
 )
+from pate.array_types import FloatArray, IntArray
 from pate.validation import InvalidValue
 
-CompositionStep = Callable[[Array], Array]
+CompositionStep = Callable[[FloatArray], FloatArray]
 """A step from the values V on a grid, `[size]`, to the new values there."""
 
 _SUMS_TOGETHER = 16  # pairs whose expectations one matrix product computes
@@ -67,8 +67,8 @@ class Box:
     and the smallest `down` of the set. `parts` are two boxes with one half of the pairs each.
     """
 
-    upper_losses: Array  # `[P]`, falling: the loss of the outcome that P favors, in each pair
-    lower_losses: Array  # `[P]`, falling: the loss of the other outcome
+    upper_losses: FloatArray  # `[P]`, falling: the loss of the outcome that P favors, in each pair
+    lower_losses: FloatArray  # `[P]`, falling: the loss of the other outcome
 
     @cached_property
     def up(self) -> float:
@@ -177,9 +177,9 @@ class _WeightedSums(NamedTuple):
     The number of pairs is S. The product has R rows, each of which is V shifted by a number of grid points.
     """
 
-    starts: NDArray[np.int64]  # `[R]` where the rows of moved values start in the padded values
-    weights: Array  # `[S, R]` of the rows
-    beyond: Array  # `[S, 1]` the mass that leads left of all points, where V is 1
+    starts: IntArray  # `[R]` where the rows of moved values start in the padded values
+    weights: FloatArray  # `[S, R]` of the rows
+    beyond: FloatArray  # `[S, 1]` the mass that leads left of all points, where V is 1
 
 
 class _CoveredStep:
@@ -211,7 +211,7 @@ class _CoveredStep:
         self._cover: list[_WeightedSums] = []
         self._num_splits = self._uses_left = 0
 
-    def __call__(self, values: Array) -> Array:
+    def __call__(self, values: FloatArray) -> FloatArray:
         padded = self._grid.padded(values, self._num_padding)
         if self._uses_left > 0:
             self._uses_left -= 1
@@ -222,7 +222,7 @@ class _CoveredStep:
             self._uses_left = min(2 ** (self._num_splits // 2), _LARGEST_USES_OF_COVER)
         return np.minimum(best * self._rounding_factor, 1.0)
 
-    def _split(self, padded_deltas: Array) -> Array:
+    def _split(self, padded_deltas: FloatArray) -> FloatArray:
         """Searches the tree from its roots, stores the new cover, and returns the maximum at each point, `[size]`.
 
         Args:
@@ -280,7 +280,7 @@ class _CoveredStep:
                 self._shifts_of_pair[pair] = (*map(grid.shift, rounded_losses, p_masses), missing)
         return self._shifts_of_pair[pair]
 
-    def _largest(self, weighted_sums: list[_WeightedSums], padded_deltas: Array) -> Array:
+    def _largest(self, weighted_sums: list[_WeightedSums], padded_deltas: FloatArray) -> FloatArray:
         """Returns the largest expectation of all pairs in `weighted_sums` at each point of the grid, `[size]`.
 
         Args:
@@ -359,7 +359,7 @@ def _span_step(grid: LossGrid, length: float) -> CompositionStep:
         (-math.expm1(w) / math.expm1(-length), math.expm1(w) / math.expm1(length)) for w in widths
     ]
 
-    def step(values: Array) -> Array:
+    def step(values: FloatArray) -> FloatArray:
         padded = grid.padded(values, num_padding)
         best = values
         up_before = down_before = expectation_before = values
@@ -384,7 +384,9 @@ def _span_step(grid: LossGrid, length: float) -> CompositionStep:
     return step
 
 
-def fixed_pair_step(grid: LossGrid, loss_masses: Array, infinite_mass: float) -> CompositionStep:
+def fixed_pair_step(
+    grid: LossGrid, loss_masses: FloatArray, infinite_mass: float
+) -> CompositionStep:
     """Returns the composition step of a single pair, given the distribution of its loss.
 
     Args:
@@ -395,7 +397,7 @@ def fixed_pair_step(grid: LossGrid, loss_masses: Array, infinite_mass: float) ->
     last = len(loss_masses) // 2
     rounding = _ROUNDING + len(loss_masses) * 2.0**-52
 
-    def step(values: Array) -> Array:
+    def step(values: FloatArray) -> FloatArray:
         reached = grid.padded(values, last + 1)[1 : 1 + 2 * last + grid.num_points]
         expectation = np.convolve(reached, loss_masses, mode="valid") + infinite_mass
         return np.minimum(expectation * (1 + rounding), 1.0)
@@ -466,7 +468,7 @@ def _bit_box(event: events.BitEvent) -> Box | None:
     return Box(upper_losses=upper_losses[is_undominated], lower_losses=lower_losses[is_undominated])
 
 
-def _rounded_difference(larger: Array, smaller: Array) -> Array:
+def _rounded_difference(larger: FloatArray, smaller: FloatArray) -> FloatArray:
     """Returns `larger - smaller` of logarithms of probabilities with 36 binary digits, rounded upwards."""
     rounding = _LOG_EXPIT_ROUNDING * (larger + smaller)
     difference = larger - smaller - rounding + np.finfo(np.float64).tiny

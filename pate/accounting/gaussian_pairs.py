@@ -12,7 +12,8 @@ from typing import NamedTuple, Self
 
 import numpy as np
 
-from pate.accounting.special import Array, log_ndtr, ndtr
+from pate.accounting.special import log_ndtr, ndtr
+from pate.array_types import FloatArray
 
 _FARTHEST = 39.0  # standard deviations beyond which a normal has no mass in double precision
 _LOSS_ROUNDING = 2.0**-50  # relative rounding error of the terms of a loss
@@ -22,8 +23,8 @@ _NEAR = 9.0  # standard deviations that the sum of a variance goes over
 class Tails(NamedTuple):
     """The probabilities below and above given places x, `[num_places]` each, accurate also where they are tiny."""
 
-    below: Array  # P(X <= x)
-    above: Array  # P(X > x)
+    below: FloatArray  # P(X <= x)
+    above: FloatArray  # P(X > x)
 
 
 @dataclass(frozen=True)
@@ -40,7 +41,7 @@ class ShiftedMaximum:
         mass = np.diff(self.first(x).below + self.second(x).below)
         return float(np.sum(mass * np.maximum(self.loss(x[1:]), 0.0) ** 2))
 
-    def loss(self, x: Array) -> Array:
+    def loss(self, x: FloatArray) -> FloatArray:
         """Returns log density(M + mean_shift) - log density(M) at places x, which rises in x.
 
         The density of M is n phi(x) Phi(x)^(n - 1).
@@ -49,7 +50,7 @@ class ShiftedMaximum:
         log_ratio = log_ndtr(x - self.mean_shift) - log_ndtr(x)
         return np.asarray(loss_of_normal + (self.num_normals - 1) * log_ratio)
 
-    def loss_rounding(self, x: Array) -> Array:
+    def loss_rounding(self, x: FloatArray) -> FloatArray:
         """Returns a bound on the rounding errors of the losses at places x."""
         size_of_normal = np.abs(x) * self.mean_shift + self.mean_shift * self.mean_shift / 2
         size_of_ratio = (self.num_normals - 1) * (log_ndtr(x - self.mean_shift) + log_ndtr(x))
@@ -60,11 +61,11 @@ class ShiftedMaximum:
         """The distance from 0 beyond which neither distribution has mass in double precision."""
         return self.mean_shift + _FARTHEST
 
-    def first(self, x: Array) -> Tails:
+    def first(self, x: FloatArray) -> Tails:
         """Returns the tails of M + mean_shift at places x."""
         return self.second(x - self.mean_shift)
 
-    def second(self, x: Array) -> Tails:
+    def second(self, x: FloatArray) -> Tails:
         """Returns the tails of M at places x."""
         log_below = self.num_normals * log_ndtr(x)
         return Tails(below=np.asarray(np.exp(log_below)), above=np.asarray(-np.expm1(log_below)))
@@ -95,7 +96,7 @@ class SampledPair:
         x = np.linspace(self.lower_mean - _NEAR, self.upper_mean + _NEAR, 2001)
         return float(np.sum(np.diff(self.first(x).below) * self.loss(x[1:]) ** 2))
 
-    def loss(self, x: Array) -> Array:
+    def loss(self, x: FloatArray) -> FloatArray:
         """Returns the privacy losses at places x, which rise in x."""
         first = log_mixture_ratio(x, mean_shift=self.upper_mean, sampling_prob=self.sampling_prob)
         return np.asarray(
@@ -103,7 +104,7 @@ class SampledPair:
             - log_mixture_ratio(x, mean_shift=self.lower_mean, sampling_prob=self.sampling_prob)
         )
 
-    def loss_rounding(self, x: Array) -> Array:
+    def loss_rounding(self, x: FloatArray) -> FloatArray:
         """Returns a bound on the rounding errors of the losses at places x."""
         sizes = [
             2 * np.abs(shift * x) + shift * shift for shift in (self.upper_mean, self.lower_mean)
@@ -115,15 +116,15 @@ class SampledPair:
         """The distance from 0 beyond which neither distribution has mass in double precision."""
         return max(self.upper_mean, -self.lower_mean) + _FARTHEST
 
-    def first(self, x: Array) -> Tails:
+    def first(self, x: FloatArray) -> Tails:
         """Returns the tails of the mixture with N(upper_mean, 1) at places x."""
         return self._tails(x, self.upper_mean)
 
-    def second(self, x: Array) -> Tails:
+    def second(self, x: FloatArray) -> Tails:
         """Returns the tails of the mixture with N(lower_mean, 1) at places x."""
         return self._tails(x, self.lower_mean)
 
-    def _tails(self, places: Array, mean_shift: float) -> Tails:
+    def _tails(self, places: FloatArray, mean_shift: float) -> Tails:
         sampling_prob = self.sampling_prob
         return Tails(
             below=mixture_tail(places, mean_shift=-mean_shift, sampling_prob=sampling_prob),
@@ -131,7 +132,7 @@ class SampledPair:
         )
 
 
-def mixture_tail(places: Array, mean_shift: float, sampling_prob: float) -> Array:
+def mixture_tail(places: FloatArray, mean_shift: float, sampling_prob: float) -> FloatArray:
     """Returns P(X > -x) at each place x, where X is from a mixture of two normals.
 
     X is from N(mean_shift, 1) with probability `sampling_prob`, and else from N(0, 1).
@@ -141,7 +142,7 @@ def mixture_tail(places: Array, mean_shift: float, sampling_prob: float) -> Arra
     )
 
 
-def log_mixture_ratio(places: Array, mean_shift: float, sampling_prob: float) -> Array:
+def log_mixture_ratio(places: FloatArray, mean_shift: float, sampling_prob: float) -> FloatArray:
     """Returns the log density ratio, at places x, of the mixture (1 - q) N(0, 1) + q N(mean_shift, 1) and N(0, 1).
 
     The ratio is 1 - q + q e^(C x - C^2 / 2) with q = `sampling_prob` and C = `mean_shift`. Its logarithm is accurate

@@ -22,8 +22,8 @@ from pate.accounting.event_tree import count_leaves, nodes
 from pate.accounting.events import Event, SelectThenTestEvent
 from pate.accounting.loss_accountant import AccountantBesideRenyi
 from pate.accounting.rdp import rdp_curve
-from pate.accounting.special import Array
 from pate.accounting.worst_joint_law import CandidateTypes, largest_divergence
+from pate.array_types import FloatArray
 
 MOST_TEACHERS = 20_000
 """The most teachers for which the joint law, which goes over every gap, is computed.
@@ -52,8 +52,8 @@ _WORTH_SEARCHING = 0.99  # of the Renyi accountant's price at the first order
 class _CurveAtOrders:
     """A Renyi curve at some orders."""
 
-    orders: Array  # `[num_orders]`
-    rdp: Array  # `[num_orders]`
+    orders: FloatArray  # `[num_orders]`
+    rdp: FloatArray  # `[num_orders]`
 
 
 class JointLawAccountant(AccountantBesideRenyi):
@@ -175,7 +175,7 @@ class JointLawAccountant(AccountantBesideRenyi):
         orders = np.array([1 + _ORDER_RATIO**step for step in chosen_steps])
         return _CurveAtOrders(orders=orders, rdp=self._curve(orders))
 
-    def _curve(self, orders: Array) -> Array:
+    def _curve(self, orders: FloatArray) -> FloatArray:
         """Returns the Renyi curve of all events, with gap selections priced by their joint law, `[num_orders]`."""
         total = self._rdp.curve(orders)
         for event, count in self._joint.items():
@@ -199,7 +199,7 @@ def joint_rdp(event: SelectThenTestEvent, order: float) -> float:
         order: the order of the divergence, > 1.
     """
 
-    def divergence(ratios: Array) -> Array:
+    def divergence(ratios: FloatArray) -> FloatArray:
         """Returns f(x) = x^(1-a) - 1 + (a - 1) (x - 1) of each entry x = Q / P of `ratios`, with a = order.
 
         The mean of f under P is E_Q[(P/Q)^a] - 1.

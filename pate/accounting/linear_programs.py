@@ -15,11 +15,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
-from pate.accounting.special import Array
-
-Indices = NDArray[np.int64]
+from pate.array_types import BoolArray, FloatArray, IntArray
 
 _PENALTY = 20.0  # the largest price of a row
 # by which rows may be missed for nothing: of many prices that are as good, the smallest are found
@@ -36,18 +33,18 @@ class LinearPrograms:
     The values and rows of all programs are weighted sums of the same M arrays, called parts.
     """
 
-    parts: Array  # `[M, K]`
-    weights: Array  # `[B, 1 + R, M]` of the parts: in the values, then in the rows
+    parts: FloatArray  # `[M, K]`
+    weights: FloatArray  # `[B, 1 + R, M]` of the parts: in the values, then in the rows
     # `[B, 1 + R]` at least the sum of the sizes of all terms that an entry is the sum of
-    sizes: Array
-    own_values: Array  # `[B, K]` added to the values of each program
+    sizes: FloatArray
+    own_values: FloatArray  # `[B, K]` added to the values of each program
 
-    def remainders(self, multipliers: Array) -> Array:
+    def remainders(self, multipliers: FloatArray) -> FloatArray:
         """Returns v - y_1 r_1 - ... - y_R r_R of each program and type, `[B, K]`, for multipliers y, `[B, R]`."""
         weights = self.weights[:, 0] - (multipliers[:, None] @ self.weights[:, 1:])[:, 0]
         return np.asarray(weights @ self.parts + self.own_values)
 
-    def bounds(self, multipliers: Array, remainders: Array) -> Array:
+    def bounds(self, multipliers: FloatArray, remainders: FloatArray) -> FloatArray:
         """Returns an upper bound on the optimum of each program, `[B]`; infinity where it exceeds double precision.
 
         Args:
@@ -59,7 +56,7 @@ class LinearPrograms:
         return np.where(np.isfinite(bounds), bounds, np.inf)
 
 
-def best_multipliers(programs: LinearPrograms) -> tuple[Array, Array]:
+def best_multipliers(programs: LinearPrograms) -> tuple[FloatArray, FloatArray]:
     """Solves the programs, and returns the multipliers of the rows, `[B, R]`, and the optima, `[B]`.
 
     Both are 0 for a program that exceeds double precision, or whose values are all 0. The optima are approximate;
@@ -88,12 +85,12 @@ class _SimplexState:
     columns of types.
     """
 
-    limits: Array  # `[B, R + 1]` of the rows, and 1
-    tableau: Array  # `[B, R + 2, 2 R + K]` the objective, the rows, and the ones that sum to 1
-    basis: Indices  # `[B, R + 1]` the columns in the basis
-    inverse: Array  # `[B, R + 1, R + 1]` of the basis's columns
+    limits: FloatArray  # `[B, R + 1]` of the rows, and 1
+    tableau: FloatArray  # `[B, R + 2, 2 R + K]` the objective, the rows, and the ones that sum to 1
+    basis: IntArray  # `[B, R + 1]` the columns in the basis
+    inverse: FloatArray  # `[B, R + 1, R + 1]` of the basis's columns
 
-    def restricted_to(self, is_chosen: NDArray[np.bool_]) -> _SimplexState:
+    def restricted_to(self, is_chosen: BoolArray) -> _SimplexState:
         """Returns the state of some of the programs, those with True in `is_chosen`, `[B]`."""
         return _SimplexState(
             limits=self.limits[is_chosen],
@@ -102,12 +99,12 @@ class _SimplexState:
             inverse=self.inverse[is_chosen],
         )
 
-    def prices(self) -> Array:
+    def prices(self) -> FloatArray:
         """Returns the dual price of each equation in the current basis, `[B, 1, R + 1]`."""
         objective = np.take_along_axis(self.tableau[:, :1], self.basis[:, None], axis=2)
         return np.asarray(objective @ self.inverse)
 
-    def exchange(self, entering: Indices) -> None:
+    def exchange(self, entering: IntArray) -> None:
         """Makes one pivot step in each program: a column enters the basis, and the column that reaches 0 first leaves.
 
         Args:
@@ -126,7 +123,7 @@ class _SimplexState:
         self.basis[programs, leaving] = entering
 
 
-def row_prices(values: Array, rows: Array) -> Array:
+def row_prices(values: FloatArray, rows: FloatArray) -> FloatArray:
     """Returns the dual price of each constraint row and, in the last column, the optimum of each program, `[B, R + 1]`.
 
     Args:
@@ -156,7 +153,7 @@ def row_prices(values: Array, rows: Array) -> Array:
     return prices_of_all
 
 
-def _initial_state(values: Array, rows: Array, limits: Array) -> _SimplexState:
+def _initial_state(values: FloatArray, rows: FloatArray, limits: FloatArray) -> _SimplexState:
     """Returns the first basis of each program: the type with the largest value, and a slack column for each row.
 
     Args:

@@ -20,7 +20,8 @@ import numpy as np
 from pate.accounting.convex import convex_minorant
 from pate.accounting.events import NoisyMaxGaussianEvent, OpposedMaximaEvent
 from pate.accounting.gaussian_pairs import ShiftedMaximum
-from pate.accounting.special import Array, log_ndtr
+from pate.accounting.special import log_ndtr
+from pate.array_types import FloatArray
 
 _FARTHEST = 40.0  # standard deviations: beyond it a normal has no mass in double precision
 _LARGEST_PLACE = 1e100  # its square is a float; for shifts so small that no place has a loss
@@ -60,7 +61,7 @@ class NoisyMaximum:
         )
 
 
-def noisy_maximum_profile(event: NoisyMaxGaussianEvent, epsilons: Array) -> Array:
+def noisy_maximum_profile(event: NoisyMaxGaussianEvent, epsilons: FloatArray) -> FloatArray:
     """Returns an upper bound on the delta of report noisy max at each epsilon, `[num_epsilons]`.
 
     For an `OpposedMaximaEvent` a third bound holds besides the two of the module docstring: both maxima move by D / 2,
@@ -94,7 +95,7 @@ def noisy_maximum_profile(event: NoisyMaxGaussianEvent, epsilons: Array) -> Arra
     return profile
 
 
-def moved_maximum(num_normals: int, mean_shift: float, epsilons: Array) -> Array:
+def moved_maximum(num_normals: int, mean_shift: float, epsilons: FloatArray) -> FloatArray:
     """Returns the delta of the pair (M + mean_shift, M) at each epsilon, `[num_epsilons]`.
 
     Args:
@@ -106,7 +107,7 @@ def moved_maximum(num_normals: int, mean_shift: float, epsilons: Array) -> Array
     sign = math.copysign(1.0, mean_shift)
     size = abs(mean_shift)
 
-    def loss(t: Array) -> Array:
+    def loss(t: FloatArray) -> FloatArray:
         loss_of_normal = t * size - size * size / 2
         if num_normals == 1:
             return loss_of_normal
@@ -123,7 +124,9 @@ def moved_maximum(num_normals: int, mean_shift: float, epsilons: Array) -> Array
     return np.asarray(moved_below - np.exp(epsilons + num_normals * log_ndtr(-t)))
 
 
-def opposite_maxima(rising: int, falling: int, mean_shift: float, epsilons: Array) -> Array:
+def opposite_maxima(
+    rising: int, falling: int, mean_shift: float, epsilons: FloatArray
+) -> FloatArray:
     """Returns an upper bound on the delta of two independent maxima that move apart, at each epsilon, `[num_epsilons]`.
 
     The pair is that of (M + mean_shift, M' - mean_shift) and (M, M'). The distribution of M' is discretized: the
@@ -166,7 +169,9 @@ def opposite_maxima(rising: int, falling: int, mean_shift: float, epsilons: Arra
     return total
 
 
-def _places_of(rising: Callable[[Array], Array], targets: Array, mean_shift: float) -> Array:
+def _places_of(
+    rising: Callable[[FloatArray], FloatArray], targets: FloatArray, mean_shift: float
+) -> FloatArray:
     """Returns, by bisection, the places at which a rising function takes each of the target values.
 
     Args:

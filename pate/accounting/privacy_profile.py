@@ -23,10 +23,11 @@ from pate.accounting.events import LeafEvent
 from pate.accounting.noisy_maximum import noisy_maximum_profile
 from pate.accounting.rdp import DEFAULT_ORDERS, rdp_curve
 from pate.accounting.sampled_gaussian import sampled_gaussian_profiles
-from pate.accounting.special import Array, log_ndtr, ndtr
+from pate.accounting.special import log_ndtr, ndtr
+from pate.array_types import FloatArray
 
 
-def privacy_profile(event: LeafEvent, epsilons: Array) -> Array:
+def privacy_profile(event: LeafEvent, epsilons: FloatArray) -> FloatArray:
     """Returns an upper bound on the delta of a release at each epsilon, `[num_epsilons]`.
 
     The returned values are at most 1, and at least max(0, 1 - e^epsilon), the profile of two equal distributions.
@@ -38,7 +39,7 @@ def privacy_profile(event: LeafEvent, epsilons: Array) -> Array:
     return np.clip(_profile(event, epsilons), np.maximum(-np.expm1(epsilons), 0.0), 1.0)
 
 
-def profiles_both_ways(event: LeafEvent, epsilons: Array) -> list[Array]:
+def profiles_both_ways(event: LeafEvent, epsilons: FloatArray) -> list[FloatArray]:
     """Returns the privacy profiles of both directions between two neighbors, `[num_epsilons]` each.
 
     The list has one profile where both directions have the same. For a sampled Gaussian under `ADD_REMOVE` the unit is
@@ -57,7 +58,7 @@ def profiles_both_ways(event: LeafEvent, epsilons: Array) -> list[Array]:
     return [np.minimum.accumulate(np.clip(profile, of_equal, 1.0)) for profile in profiles]
 
 
-def _profile(event: LeafEvent, epsilons: Array) -> Array:
+def _profile(event: LeafEvent, epsilons: FloatArray) -> FloatArray:
     """Returns the privacy profile of an event, `[num_epsilons]`, before it is limited to its valid range.
 
     The profile is a closed form where the class of the event has one, and else follows from the Renyi curve.
@@ -92,7 +93,7 @@ def _profile(event: LeafEvent, epsilons: Array) -> Array:
     return _profile_by_renyi(event, epsilons)
 
 
-def _gaussian_profile(noise_multiplier: float, epsilons: Array) -> Array:
+def _gaussian_profile(noise_multiplier: float, epsilons: FloatArray) -> FloatArray:
     """Returns the privacy profile of a Gaussian release, `[num_epsilons]` (Balle & Wang 2018, Theorem 8).
 
     Args:
@@ -105,7 +106,7 @@ def _gaussian_profile(noise_multiplier: float, epsilons: Array) -> Array:
     return np.asarray(ndtr(near) - np.exp(epsilons + log_ndtr(far)))
 
 
-def _bit_profile(event: events.BitEvent, epsilons: Array) -> Array:
+def _bit_profile(event: events.BitEvent, epsilons: FloatArray) -> FloatArray:
     """Returns the privacy profile of the release of one bit, `[num_epsilons]`.
 
     The profile is the largest over pairs of statistics `reach` apart, over both outcomes and both directions.
@@ -126,7 +127,7 @@ def _bit_profile(event: events.BitEvent, epsilons: Array) -> Array:
     return profile
 
 
-def _profile_by_renyi(event: LeafEvent, epsilons: Array) -> Array:
+def _profile_by_renyi(event: LeafEvent, epsilons: FloatArray) -> FloatArray:
     """Returns a privacy profile that follows from the Renyi curve of an event, `[num_epsilons]`.
 
     At each epsilon the delta is the smallest over the orders of the grid. At epsilon < 0 the two distributions are
@@ -136,7 +137,7 @@ def _profile_by_renyi(event: LeafEvent, epsilons: Array) -> Array:
     orders = DEFAULT_ORDERS
     rdp = rdp_curve(count_leaves(event), orders=DEFAULT_ORDERS)
 
-    def smallest_deltas(epsilons_of_deltas: Array) -> Array:
+    def smallest_deltas(epsilons_of_deltas: FloatArray) -> FloatArray:
         """Returns the delta of Canonne, Kamath & Steinke (2020) at the best order for each epsilon."""
         log_deltas = (orders - 1) * (
             rdp - epsilons_of_deltas[:, None] + np.log1p(-1 / orders)

@@ -23,7 +23,8 @@ from pate.accounting.event_tree import by_accesses, failure_probability, leaves
 from pate.accounting.events import Event, LeafEvent, PureDpEvent
 from pate.accounting.loss_accountant import AccountantBesideRenyi
 from pate.accounting.renyi import LOG_ROUNDING
-from pate.accounting.special import Array, log_binomials, log_expit
+from pate.accounting.special import log_binomials, log_expit
+from pate.array_types import FloatArray
 from pate.validation import InvalidValue, require_count, require_non_negative, require_probability
 
 _MOST_RELEASES = 1_000_000
@@ -128,8 +129,8 @@ def pure_dp_composition_epsilon(epsilon: float, *, count: int, target_delta: flo
 class _LogTails(NamedTuple):
     """Logarithms of P(loss >= l) and Q(loss >= l) for falling thresholds l, `[num_thresholds]` each."""
 
-    p: Array  # rounded up
-    q: Array  # rounded down
+    p: FloatArray  # rounded up
+    q: FloatArray  # rounded down
 
 
 def _epsilon_of_tails(log_tails: _LogTails, target_delta: float) -> float:
@@ -168,7 +169,7 @@ class _GridLoss(NamedTuple):
 
     first: int  # the smallest loss, as a multiple of the grid's spacing
     # the probability of each loss of the grid, from the smallest loss on, `[num_points]`
-    masses: Array
+    masses: FloatArray
     missing: float  # the probability of an infinite loss
 
 
@@ -272,6 +273,6 @@ def pure_epsilon(event: LeafEvent) -> float:
     raise InvalidValue("event", type(event).__name__, rule=rule)
 
 
-def _difference_of_logs(larger: Array, smaller: Array) -> Array:
+def _difference_of_logs(larger: FloatArray, smaller: FloatArray) -> FloatArray:
     """Returns `larger - smaller`, rounded up; both are logarithms of probabilities."""
     return np.asarray(larger - smaller - LOG_ROUNDING * smaller)

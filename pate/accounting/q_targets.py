@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from pate import validation
-from pate.accounting.special import Array
+from pate.array_types import FloatArray
 from pate.validation import require, require_positive, require_probability
 
 _SUM_TOLERANCE = 1e-9
@@ -195,7 +195,7 @@ def exact_hit_prob(
     return float(min(1.0, rarest_hit / accessed)) if accessed > 0 else 1.0
 
 
-def boundary_distribution(probabilities: ArrayLike) -> Array:
+def boundary_distribution(probabilities: ArrayLike) -> FloatArray:
     """Returns the distribution of the outcomes of a call after it is put into the boundary wrapper.
 
     Let pi = min(1 - largest probability of an outcome, 1/2). The wrapper returns the extra outcome "boundary" with
@@ -216,7 +216,7 @@ def boundary_distribution(probabilities: ArrayLike) -> Array:
     return np.asarray(np.concatenate([distribution, pi], axis=-1) / (1 + pi))
 
 
-def _distributions(name: str, values: Any, *, rank: int | None = None) -> Array:
+def _distributions(name: str, values: Any, *, rank: int | None = None) -> FloatArray:
     """Returns `values` as an array of distributions over the last axis.
 
     Args:
@@ -227,7 +227,7 @@ def _distributions(name: str, values: Any, *, rank: int | None = None) -> Array:
     Raises:
         InvalidValue: a distribution does not sum to 1, or the array has another number of axes.
     """
-    array: Array = validation.require_array(name, values).astype(np.float64)
+    array: FloatArray = validation.require_array(name, values).astype(np.float64)
     require(rank in (None, array.ndim), f"{name}.shape", array.shape, "[num_outcomes]")
     has_outcomes = array.ndim > 0 and array.shape[-1] > 0
     require(has_outcomes, f"{name}.shape", array.shape, "at least one outcome")

@@ -26,12 +26,12 @@ from pate.accounting.event_tree import LeafCounts, count_leaves, failure_probabi
 from pate.accounting.events import Event, LeafEvent
 from pate.accounting.sampled_gaussian import sampled_gaussian_rdp
 from pate.accounting.session_rdp import session_rdp
-from pate.accounting.special import Array
 from pate.accounting.trade_off import GaussianBounds
 from pate.accounting.winner import winner_rdp
+from pate.array_types import FloatArray
 from pate.validation import require, require_count, require_each
 
-DEFAULT_ORDERS: Array = 1 + np.geomspace(1e-3, 1e6, 461)
+DEFAULT_ORDERS: FloatArray = 1 + np.geomspace(1e-3, 1e6, 461)
 """461 orders a from 1.001 to a million; each a - 1 is 4.6% above that of the order before."""
 
 _REFINEMENT = 24  # orders between two neighboring orders of the grid, near the best order
@@ -62,11 +62,11 @@ class RdpAccountant(Accountant):
     name = "rdp"
     any_event_order = True  # curves are added
 
-    def __init__(self, orders: Iterable[float] | Array | None = None) -> None:
+    def __init__(self, orders: Iterable[float] | FloatArray | None = None) -> None:
         self._refines = orders is None
         grid = DEFAULT_ORDERS if orders is None else orders
         self.orders = order_array(grid if isinstance(grid, np.ndarray) else list(grid)).copy()
-        self.rdp: Array = np.zeros_like(self.orders)
+        self.rdp: FloatArray = np.zeros_like(self.orders)
         self.failure_prob = 0.0
         self._spent = LeafCounts()
 
@@ -110,7 +110,7 @@ class RdpAccountant(Accountant):
         delta = self._at_best_order(partial(rdp_to_deltas, target_epsilon=target_epsilon)).value
         return min(1.0, delta + self.failure_prob)
 
-    def curve(self, orders: Array) -> Array:
+    def curve(self, orders: FloatArray) -> FloatArray:
         """Returns the sum of the Renyi curves of all events at any orders > 1, one entry for each of `orders`."""
         return rdp_curve(self._spent, orders)
 
@@ -125,7 +125,7 @@ class RdpAccountant(Accountant):
         remaining_delta = self.remaining_delta(target_delta)
         return self._at_best_order(partial(rdp_to_epsilons, target_delta=remaining_delta))
 
-    def _at_best_order(self, convert: Callable[[Array, Array], Array]) -> _BestOrder:
+    def _at_best_order(self, convert: Callable[[FloatArray, FloatArray], FloatArray]) -> _BestOrder:
         """Returns the smallest epsilon or delta over the orders; the value is 0 before the first event.
 
         Args:
@@ -144,13 +144,13 @@ class RdpAccountant(Accountant):
         return on_fine_grid if on_fine_grid.value < on_grid.value else on_grid
 
 
-def _smallest(values: Array, orders: Array) -> _BestOrder:
+def _smallest(values: FloatArray, orders: FloatArray) -> _BestOrder:
     """Returns the smallest value, with its order; `values` has one entry for each of the orders."""
     index = int(np.argmin(values))
     return _BestOrder(value=float(values[index]), order=float(orders[index]), position=index)
 
 
-def order_array(orders: object) -> Array:
+def order_array(orders: object) -> FloatArray:
     """Returns orders as an array `[num_orders]`.
 
     Raises `InvalidValue` where there is no order, or an order is not a finite number > 1.
@@ -162,7 +162,7 @@ def order_array(orders: object) -> Array:
     return array
 
 
-def rdp_curve(counts: LeafCounts, orders: Array) -> Array:
+def rdp_curve(counts: LeafCounts, orders: FloatArray) -> FloatArray:
     """Returns the sum of the Renyi curves of counted events at some orders, `[num_orders]`.
 
     The curves of Gaussian and of zCDP events are lines in the order, so their slopes are summed first. The curves of
@@ -201,38 +201,38 @@ def rdp_curve(counts: LeafCounts, orders: Array) -> Array:
     return np.where(np.isnan(total), np.inf, total)
 
 
-def _parameters(leaves: list[LeafEvent], name: str) -> Array:
+def _parameters(leaves: list[LeafEvent], name: str) -> FloatArray:
     """Returns the parameter `name` of each leaf, `[num_leaves]`."""
     return np.array([getattr(leaf, name) for leaf in leaves], dtype=np.float64)
 
 
-def _zero_rdp(event: events.NoOpEvent, orders: Array) -> Array:
+def _zero_rdp(event: events.NoOpEvent, orders: FloatArray) -> FloatArray:
     return np.zeros_like(orders)
 
 
-def _infinite_rdp(event: events.NonPrivateEvent, orders: Array) -> Array:
+def _infinite_rdp(event: events.NonPrivateEvent, orders: FloatArray) -> FloatArray:
     return np.full_like(orders, np.inf)
 
 
-def _pure_dp_rdp(event: events.PureDpEvent, orders: Array) -> Array:
+def _pure_dp_rdp(event: events.PureDpEvent, orders: FloatArray) -> FloatArray:
     return renyi.pure_dp_rdp(event.epsilon, orders)
 
 
-def _bounded_range_rdp(event: events.BoundedRangeEvent, orders: Array) -> Array:
+def _bounded_range_rdp(event: events.BoundedRangeEvent, orders: FloatArray) -> FloatArray:
     return renyi.bounded_range_rdp(event.epsilon, orders)
 
 
-def _winner_rdp(event: events.WinnerEvent, orders: Array) -> Array:
+def _winner_rdp(event: events.WinnerEvent, orders: FloatArray) -> FloatArray:
     return winner_rdp(event.noise_multiplier, event.num_moving, orders)
 
 
-def _tuning_rdp(event: events.TuningEvent, orders: Array) -> Array:
+def _tuning_rdp(event: events.TuningEvent, orders: FloatArray) -> FloatArray:
     from pate.accounting.tuning import tuning_rdp  # which imports this module
 
     return tuning_rdp(event, orders)
 
 
-_RDP_BY_KIND: dict[type[Event], Callable[[Any, Array], Array]] = {
+_RDP_BY_KIND: dict[type[Event], Callable[[Any, FloatArray], FloatArray]] = {
     events.NoOpEvent: _zero_rdp,
     events.NonPrivateEvent: _infinite_rdp,
     events.PureDpEvent: _pure_dp_rdp,
@@ -255,7 +255,7 @@ _RDP_BY_KIND: dict[type[Event], Callable[[Any, Array], Array]] = {
 
 
 @lru_cache(maxsize=2048)
-def _cached_rdp(leaf: LeafEvent, orders_as_bytes: bytes) -> Array:
+def _cached_rdp(leaf: LeafEvent, orders_as_bytes: bytes) -> FloatArray:
     """Returns the Renyi curve of one leaf, `[num_orders]`, from a cache, because releases often have equal leaves.
 
     Args:

@@ -11,7 +11,8 @@ import math
 import numpy as np
 
 from pate.accounting import events
-from pate.accounting.special import Array, log_expit, log_ndtr
+from pate.accounting.special import log_expit, log_ndtr
+from pate.array_types import FloatArray
 
 LOG_ROUNDING = 2.0**-50
 """Relative to the terms that logarithms of moments are made of and that cancel: above their rounding errors."""
@@ -26,8 +27,12 @@ _TAIL = 12  # standard deviations on either side of the trapezoids
 
 
 def bernoulli_rdp(
-    log_p: Array, log_not_p: Array, log_q: Array, log_not_q: Array, orders: Array
-) -> Array:
+    log_p: FloatArray,
+    log_not_p: FloatArray,
+    log_q: FloatArray,
+    log_not_q: FloatArray,
+    orders: FloatArray,
+) -> FloatArray:
     """Returns the Renyi divergence D_a(Bernoulli(p) || Bernoulli(q)), rounded up.
 
     All arguments are broadcast together. Logarithms keep the digits of tiny probabilities.
@@ -54,7 +59,7 @@ def bernoulli_rdp(
     return np.asarray((log_moment + LOG_ROUNDING / 4 * orders * terms) / (orders - 1))
 
 
-def pure_dp_rdp(epsilon: float, orders: Array) -> Array:
+def pure_dp_rdp(epsilon: float, orders: FloatArray) -> FloatArray:
     """Returns the largest D_a that an epsilon-DP release can have, `[num_orders]`.
 
     Randomized response attains it (Kairouz, Oh & Viswanath 2015).
@@ -70,7 +75,7 @@ def pure_dp_rdp(epsilon: float, orders: Array) -> Array:
     return np.minimum(rdp, orders * (epsilon * epsilon / 2))
 
 
-def bounded_range_rdp(epsilon: float, orders: Array) -> Array:
+def bounded_range_rdp(epsilon: float, orders: FloatArray) -> FloatArray:
     """Returns the largest D_a of a release with a bounded range (`BoundedRangeEvent`), `[num_orders]`.
 
     The worst pair has two outcomes, with privacy losses t and t - epsilon. The largest divergence over t is at
@@ -104,7 +109,7 @@ def bounded_range_rdp(epsilon: float, orders: Array) -> Array:
     return np.where(cancels, by_zcdp, np.minimum(exact, np.minimum(by_zcdp, epsilon)))
 
 
-def noisy_max_gaussian_rdp(event: events.NoisyMaxGaussianEvent, orders: Array) -> Array:
+def noisy_max_gaussian_rdp(event: events.NoisyMaxGaussianEvent, orders: FloatArray) -> FloatArray:
     """Returns an upper bound on the Renyi curve of report noisy max with Gaussian noise, `[num_orders]`.
 
     Let M be the maximum of the noise on all other values, in units of the noise std, and D = 2 / noise_multiplier. The
@@ -135,8 +140,8 @@ def noisy_max_gaussian_rdp(event: events.NoisyMaxGaussianEvent, orders: Array) -
 
 
 def _log_moments_of_maximum(
-    num_others: int, mean_shift: float, orders: Array
-) -> tuple[Array, Array]:
+    num_others: int, mean_shift: float, orders: FloatArray
+) -> tuple[FloatArray, FloatArray]:
     """Returns (a - 1) D_a(M + mean_shift || M) and (a - 1) D_a(M || M + mean_shift), both `[num_orders]`.
 
     M is the largest of `num_others` independent standard normals. Orders with a narrow integrand are integrated on a
@@ -162,8 +167,8 @@ def _log_moments_of_maximum(
 
 
 def _log_moments_by_trapezoids(
-    num_others: int, mean_shift: float, orders: Array, num_points: int
-) -> tuple[Array, Array]:
+    num_others: int, mean_shift: float, orders: FloatArray, num_points: int
+) -> tuple[FloatArray, FloatArray]:
     """Returns the result of `_log_moments_of_maximum` by the trapezoidal rule with `num_points` points for each order.
 
     The integrands vanish at both ends of the grid.
@@ -174,13 +179,13 @@ def _log_moments_by_trapezoids(
     points = low + np.linspace(0, 1, num_points)[:, None] * (high - low)  # [size, num_orders]
     steps = (high - low) / (num_points - 1)
 
-    def log_density(x: Array) -> Array:
+    def log_density(x: FloatArray) -> FloatArray:
         """Returns the logarithm of M's density n phi(x) Phi(x)^(n - 1), with n = num_others."""
         log_phi = -0.5 * x * x - 0.5 * math.log(2 * math.pi)
         log_others = (num_others - 1) * log_ndtr(x) if num_others > 1 else 0.0
         return np.asarray(math.log(num_others) + log_phi + log_others)
 
-    def log_moment(log_p: Array, log_q: Array) -> Array:
+    def log_moment(log_p: FloatArray, log_q: FloatArray) -> FloatArray:
         log_values = orders * log_p - (orders - 1) * log_q
         peak = log_values.max(axis=0)
         return np.asarray(peak + np.log(np.exp(log_values - peak).sum(axis=0) * steps))
@@ -192,7 +197,7 @@ def _log_moments_by_trapezoids(
     )
 
 
-def smooth_sensitivity_rdp(event: events.SmoothSensitivityEvent, orders: Array) -> Array:
+def smooth_sensitivity_rdp(event: events.SmoothSensitivityEvent, orders: FloatArray) -> FloatArray:
     """Returns the Renyi curve of a number released with noise in proportion to its smooth sensitivity, `[num_orders]`.
 
     Two neighbors release N(v, s^2) and N(v', s'^2). The divergence is the largest over all values with s / s' in

@@ -17,7 +17,8 @@ import numpy as np
 
 from pate.accounting.events import SampledGaussianEvent
 from pate.accounting.gaussian_pairs import log_mixture_ratio, mixture_tail
-from pate.accounting.special import Array, log_ndtr, ndtr
+from pate.accounting.special import log_ndtr, ndtr
+from pate.array_types import FloatArray
 
 _SUM_ERROR = 1e-6  # relative, of a Renyi divergence: what the steps and the ends of a sum may add
 _ORDERS_AT_ONCE = 32
@@ -30,7 +31,9 @@ _FAR = 25.0
 _LARGEST_LOG_SIDE = 300.0  # beyond it asinh(e^s / 2) is s in double precision
 
 
-def sampled_gaussian_profiles(event: SampledGaussianEvent, epsilons: Array) -> list[Array]:
+def sampled_gaussian_profiles(
+    event: SampledGaussianEvent, epsilons: FloatArray
+) -> list[FloatArray]:
     """Returns the privacy profile of the worst pair, and that of the pair exchanged, `[num_epsilons]` each.
 
     If a unit is replaced, both are equal, and the list has one profile.
@@ -56,7 +59,7 @@ def sampled_gaussian_profiles(event: SampledGaussianEvent, epsilons: Array) -> l
     return [np.asarray(removed), np.asarray(added)]
 
 
-def _place_of_odds(odds: Array, mean_shift: float) -> Array:
+def _place_of_odds(odds: FloatArray, mean_shift: float) -> FloatArray:
     """Returns the x at which e^(C x - C^2 / 2) equals each entry of `odds`, with C = `mean_shift`.
 
     The result is -inf where odds <= 0.
@@ -65,7 +68,7 @@ def _place_of_odds(odds: Array, mean_shift: float) -> Array:
     return np.where(odds > 0, (log_odds + mean_shift * mean_shift / 2) / mean_shift, -np.inf)
 
 
-def _profile_of_replaced(event: SampledGaussianEvent, epsilons: Array) -> Array:
+def _profile_of_replaced(event: SampledGaussianEvent, epsilons: FloatArray) -> FloatArray:
     """Returns the privacy profile of the worst pair for a replaced unit, `[num_epsilons]`.
 
     At gamma < 1 the two neighbors are exchanged: H_gamma(P || Q) = 1 - gamma + gamma H_(1/gamma)(Q || P). At gamma > 1
@@ -93,7 +96,7 @@ def _profile_of_replaced(event: SampledGaussianEvent, epsilons: Array) -> Array:
     return np.asarray(np.where(epsilons < 0, exchanged, at_size))
 
 
-def sampled_gaussian_rdp(event: SampledGaussianEvent, orders: Array) -> Array:
+def sampled_gaussian_rdp(event: SampledGaussianEvent, orders: FloatArray) -> FloatArray:
     """Returns an upper bound on the Renyi curve of the worst pair, `[num_orders]`.
 
     The bound is the smallest of three: the divergence without sampling; a bound by Minkowski's inequality, which is
@@ -132,14 +135,14 @@ def sampled_gaussian_rdp(event: SampledGaussianEvent, orders: Array) -> Array:
 class _SumPlan(NamedTuple):
     """The plan of a numerical integral as a sum over equally spaced places, for each order: `[num_orders]` each."""
 
-    first: Array  # the first place
-    last: Array  # the last place
-    num_steps: Array  # between both
-    margin: Array  # from the places where the integrand falls outward to the ends
-    error: Array  # of a sum over all places of the line, relative to the integral
+    first: FloatArray  # the first place
+    last: FloatArray  # the last place
+    num_steps: FloatArray  # between both
+    margin: FloatArray  # from the places where the integrand falls outward to the ends
+    error: FloatArray  # of a sum over all places of the line, relative to the integral
 
 
-def _sum_plan(event: SampledGaussianEvent, orders: Array) -> _SumPlan:
+def _sum_plan(event: SampledGaussianEvent, orders: FloatArray) -> _SumPlan:
     """Returns the plan for the integral over x of E(x) = phi(x) w(x)^a v(x)^(1 - a) as a sum, for each order a.
 
     Here w and v are the densities of both distributions divided by phi. The steps are so small that the error of the
@@ -179,7 +182,7 @@ def _sum_plan(event: SampledGaussianEvent, orders: Array) -> _SumPlan:
     )
 
 
-def _rdp_by_sum(event: SampledGaussianEvent, orders: Array) -> Array:
+def _rdp_by_sum(event: SampledGaussianEvent, orders: FloatArray) -> FloatArray:
     """Returns an upper bound on the Renyi divergence of the worst pair by numerical integration, `[num_orders]`.
 
     The integrand is E - phi (a w - (a - 1) v), with the symbols of `_sum_plan`, and its integral is the moment - 1. The

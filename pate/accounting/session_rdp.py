@@ -22,7 +22,7 @@ import numpy as np
 from pate.accounting import events
 from pate.accounting.events import SessionEvent
 from pate.accounting.renyi import bounded_range_rdp, pure_dp_rdp
-from pate.accounting.special import Array
+from pate.array_types import FloatArray
 
 # Relative to costs of hits and calls: added, it covers the rounding of what is computed without differences.
 _COST_ROUNDING = 2.0**-40
@@ -31,7 +31,7 @@ _POWER_ROUNDING = 2.0**-44
 _RARE_ROUNDING = 2.0**-48  # relative to the exponents of the cost of rare alternatives
 
 
-def session_rdp(event: SessionEvent, orders: Array) -> Array:
+def session_rdp(event: SessionEvent, orders: FloatArray) -> FloatArray:
     """Returns an upper bound on the Renyi curve of a whole session, `[num_orders]`."""
     with np.errstate(divide="ignore", invalid="ignore"):
         u = hit_cost(event, orders)
@@ -60,7 +60,7 @@ def session_rdp(event: SessionEvent, orders: Array) -> Array:
         return np.asarray(log_moment / (orders - 1))
 
 
-def _log_moment_of_hits(event: SessionEvent, cost: Array) -> Array:
+def _log_moment_of_hits(event: SessionEvent, cost: FloatArray) -> FloatArray:
     """Returns the logarithm of (1 - cost)^-tau, rounded up, `[num_orders]`.
 
     Args:
@@ -70,7 +70,7 @@ def _log_moment_of_hits(event: SessionEvent, cost: Array) -> Array:
     return np.asarray(-event.target_hits * np.log1p(-cost) * (1 + _COST_ROUNDING))
 
 
-def hit_cost(event: SessionEvent, orders: Array) -> Array:
+def hit_cost(event: SessionEvent, orders: FloatArray) -> FloatArray:
     """Returns the hit cost u of the module docstring, rounded up, `[num_orders]`.
 
     For q-targets u = (S - 1) e^((a - 1) t) / q, where t is the epsilon of an access and S the largest moment of a t-DP
@@ -89,7 +89,7 @@ def hit_cost(event: SessionEvent, orders: Array) -> Array:
     return np.asarray(np.where(np.isnan(cost), np.inf, cost))
 
 
-def call_cost(event: SessionEvent, orders: Array) -> Array:
+def call_cost(event: SessionEvent, orders: FloatArray) -> FloatArray:
     """Returns the call cost s of the module docstring, rounded up, `[num_orders]`."""
     with np.errstate(over="ignore", invalid="ignore"):
         cost = _excess_moment(pure_dp_rdp(event.epsilon, orders), orders)
@@ -107,7 +107,7 @@ def call_cost(event: SessionEvent, orders: Array) -> Array:
     return np.asarray(cost)
 
 
-def _bounded_range_hit_cost(epsilon: float, orders: Array) -> Array:
+def _bounded_range_hit_cost(epsilon: float, orders: FloatArray) -> FloatArray:
     """Returns the hit cost u for calls with a bounded range in the boundary wrapper, `[num_orders]`.
 
     With g = e^epsilon it is the larger of two costs: 2 - 2 g^(a-1) (a - (a-1) g), where one outcome is nearly certain,
@@ -127,7 +127,7 @@ def _bounded_range_hit_cost(epsilon: float, orders: Array) -> Array:
     return np.maximum(rare, _tie_cost(excess, b=1 / (math.exp(epsilon) + 1), orders=orders))
 
 
-def _pure_dp_hit_cost(epsilon: float, orders: Array) -> Array:
+def _pure_dp_hit_cost(epsilon: float, orders: FloatArray) -> FloatArray:
     """Returns the hit cost u for epsilon-DP calls in the boundary wrapper, `[num_orders]`.
 
     The cost is max(rise, fall, tie) of docs/proofs/hits.md, with b = e^-epsilon / 2 and w(x, y) = x^a y^(1-a). It is
@@ -159,7 +159,7 @@ def _pure_dp_hit_cost(epsilon: float, orders: Array) -> Array:
     return np.where(is_concave & is_convex & (cost < 1), cost, np.inf)
 
 
-def _tie_cost(excess: Array, b: float, orders: Array) -> Array:
+def _tie_cost(excess: FloatArray, b: float, orders: FloatArray) -> FloatArray:
     """Returns the number `tie` of docs/proofs/hits.md, `[num_orders]`.
 
     It is the hit cost of wrapped calls in which no outcome has a probability above 1/2 under both P and Q.
@@ -173,7 +173,9 @@ def _tie_cost(excess: Array, b: float, orders: Array) -> Array:
     return np.asarray(np.maximum(excess / b * (1 + _COST_ROUNDING), corner))
 
 
-def _largest_corner(excess: Array, b: float, orders: Array, *, answered: int) -> Array:
+def _largest_corner(
+    excess: FloatArray, b: float, orders: FloatArray, *, answered: int
+) -> FloatArray:
     """Returns the larger of k(1/2, b) and k(b, 1/2), rounded up, `[num_orders]`.
 
     Here k(x, y) = (S + w(x, y) - w(1 + x, 1 + y)) / w(answered + x, answered + y), with S = 1 + excess.
@@ -197,11 +199,11 @@ def _largest_corner(excess: Array, b: float, orders: Array, *, answered: int) ->
     return np.asarray(np.maximum(corners[0], corners[1]) + _POWER_ROUNDING * orders)
 
 
-def _weighted_power(p: float, q: float, orders: Array) -> Array:
+def _weighted_power(p: float, q: float, orders: FloatArray) -> FloatArray:
     """Returns w(p, q) = p^a q^(1 - a) for each order a, `[num_orders]`."""
     return np.asarray(np.exp(orders * math.log(p) + (1 - orders) * math.log(q)))
 
 
-def _excess_moment(rdp: Array, orders: Array) -> Array:
+def _excess_moment(rdp: FloatArray, orders: FloatArray) -> FloatArray:
     """Returns e^((a - 1) D_a) - 1, rounded up, `[num_orders]`, given the Renyi divergences D_a as `rdp`."""
     return np.asarray(np.expm1((orders - 1) * rdp) * (1 + _COST_ROUNDING))

@@ -6,9 +6,9 @@ from functools import lru_cache
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-Array = NDArray[np.float64]
+from pate.array_types import FloatArray
 
 _SERIES_BELOW = -35.0  # below it, four terms of the asymptotic series of log Phi have all digits
 _FRACTION_FROM = 2.5  # from there on, the continued fraction of erfcx has all digits
@@ -32,13 +32,13 @@ def log_expit(x: ArrayLike) -> Any:
     return -np.logaddexp(0.0, np.negative(x))
 
 
-def softmax(x: Array, axis: int = -1) -> Array:
+def softmax(x: FloatArray, axis: int = -1) -> FloatArray:
     """Returns e^x divided by the sum of e^x along an axis: probabilities that sum to 1 along this axis."""
     weights = np.exp(x - x.max(axis=axis, keepdims=True))
     return np.asarray(weights / weights.sum(axis=axis, keepdims=True))
 
 
-def log_binomials(n: int) -> Array:
+def log_binomials(n: int) -> FloatArray:
     """Returns the logarithms of the binomial coefficients "n choose k" for k = 0..n, `[n + 1]`.
 
     The error is at most 2^-50 log n!.
@@ -110,7 +110,7 @@ def ndtri_without_scipy(p: ArrayLike) -> Any:
 
 
 @lru_cache
-def gauss_legendre(num_nodes: int) -> tuple[Array, Array]:
+def gauss_legendre(num_nodes: int) -> tuple[FloatArray, FloatArray]:
     """Returns the nodes in -1..1 and the weights of Gauss-Legendre quadrature, `[num_nodes]` each.
 
     They are computed at the first call, because numpy loads `numpy.polynomial` slowly.

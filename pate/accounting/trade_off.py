@@ -26,9 +26,10 @@ from pate.accounting import events
 from pate.accounting.bit_pairs import bit_pairs
 from pate.accounting.convex import lower_hull
 from pate.accounting.events import LeafEvent, OneBitEvent
-from pate.accounting.special import Array, expit
+from pate.accounting.special import expit
 from pate.accounting.special import ndtr_without_scipy as ndtr
 from pate.accounting.special import ndtri_without_scipy as ndtri
+from pate.array_types import FloatArray
 from pate.validation import require_non_negative, require_probability
 
 DeltaAt = Callable[[float], float]
@@ -294,8 +295,8 @@ def least_mu(delta_at: DeltaAt, *, largest_epsilon: float, bounds: GaussianBound
 class _Lines(NamedTuple):
     """The lines 1 - delta - slope * alpha below a trade-off curve, by rising slope, `[num_lines]` each."""
 
-    slopes: Array  # e^epsilon
-    deltas: Array
+    slopes: FloatArray  # e^epsilon
+    deltas: FloatArray
 
 
 def _hull_lines(delta_at: DeltaAt, largest_epsilon: float, bounds: GaussianBounds) -> _Lines:
@@ -321,8 +322,8 @@ def _hull_lines(delta_at: DeltaAt, largest_epsilon: float, bounds: GaussianBound
 class _Ends(NamedTuple):
     """The ends of the segments below a trade-off curve, from the largest alpha to the least, `[num_ends]` each."""
 
-    alphas: Array
-    powers: Array  # 1 - beta
+    alphas: FloatArray
+    powers: FloatArray  # 1 - beta
 
 
 def _segment_ends(lines: _Lines, middle_alpha: float) -> _Ends:
@@ -336,7 +337,7 @@ def _segment_ends(lines: _Lines, middle_alpha: float) -> _Ends:
     )
 
 
-def _mus_by_rho(alphas: Array, rho: float) -> Array:
+def _mus_by_rho(alphas: FloatArray, rho: float) -> FloatArray:
     """Returns, for each alpha, a mu whose Gaussian curve is below that of every rho-zCDP release from 0 to alpha.
 
     The power p of a test of a rho-zCDP release is at most exp(-(sqrt(log 1/alpha) - sqrt(rho))^2) while log 1/alpha is

@@ -22,7 +22,7 @@ from pate.accounting.event_tree import failure_probability, leaves, without_fail
 from pate.accounting.events import ApproximateEvent, Event, NoOpEvent, TuningEvent
 from pate.accounting.loss_accountant import AccountantBesideRenyi
 from pate.accounting.run_counts import Poisson, RunCount, TruncatedNegativeBinomial
-from pate.accounting.special import Array
+from pate.array_types import FloatArray
 from pate.validation import InvalidValue
 
 _ROUNDING = 2.0**-40  # relative
@@ -116,7 +116,7 @@ def selection_ratio(event: TuningEvent, candidate: Candidate) -> float:
     raise InvalidValue("distribution", kind, rule="a distribution with a price")
 
 
-def tuning_rdp(event: TuningEvent, orders: Array) -> Array:
+def tuning_rdp(event: TuningEvent, orders: FloatArray) -> FloatArray:
     """Returns the Renyi curve of the best of a secret number of runs, `[num_orders]`.
 
     Args:
@@ -147,7 +147,7 @@ def tuning_rdp(event: TuningEvent, orders: Array) -> Array:
     return least[: len(orders)]
 
 
-def _poisson_deltas(event: TuningEvent, orders: Array) -> Array:
+def _poisson_deltas(event: TuningEvent, orders: FloatArray) -> FloatArray:
     """Returns an upper bound on a candidate's delta at epsilon = log(a / (a - 1)) for each order a, `[num_orders]`.
 
     The delta at the next smaller epsilon of a fixed grid is the bound, because deltas fall as epsilon rises.
@@ -158,7 +158,7 @@ def _poisson_deltas(event: TuningEvent, orders: Array) -> Array:
 
 
 @lru_cache(maxsize=256)
-def _deltas_on_grid(event: TuningEvent) -> Array:
+def _deltas_on_grid(event: TuningEvent) -> FloatArray:
     """Returns the delta of a candidate at each of `_EPSILONS`, from a cache."""
     candidate = Candidate.of_event(event, rdp.RdpAccountant())
     return np.array([candidate.delta(float(epsilon)) for epsilon in _EPSILONS])

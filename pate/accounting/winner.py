@@ -29,7 +29,6 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
-from numpy.typing import NDArray
 
 from pate.accounting.discrete_pairs import (
     FARTHEST,
@@ -40,7 +39,7 @@ from pate.accounting.discrete_pairs import (
     pair_above_pairs,
     pair_above_points,
 )
-from pate.accounting.special import Array, log_ndtr, ndtr
+from pate.accounting.special import log_ndtr, ndtr
 from pate.accounting.winner_law import (
     bend_of_change,
     bend_of_mass,
@@ -48,6 +47,7 @@ from pate.accounting.winner_law import (
     curve_points,
     moved_mass,
 )
+from pate.array_types import FloatArray, IntArray
 
 SMALLEST_MULTIPLIER = 0.25
 LARGEST_MULTIPLIER = 1e7
@@ -122,7 +122,7 @@ def squares(mean_shift: float) -> tuple[Pair, ...]:
 
 
 @lru_cache(maxsize=1)
-def _covering_squares() -> tuple[Array, Array]:
+def _covering_squares() -> tuple[FloatArray, FloatArray]:
     """Returns the lower left corners, `[num_squares, 2]`, and the widths, `[num_squares]`, of squares of places (a, b).
 
     The squares cover the middle region. A square is divided into four where the pair at one of its corners costs too
@@ -133,8 +133,8 @@ def _covering_squares() -> tuple[Array, Array]:
         round((_HIGHEST_SUM - 2 * _LOWEST_PLACE) / _WIDEST)
     )
     lowest = np.stack(np.meshgrid(starts, starts), axis=-1).reshape(-1, 2)
-    accepted_corners: list[Array] = []
-    accepted_widths: list[Array] = []
+    accepted_corners: list[FloatArray] = []
+    accepted_widths: list[FloatArray] = []
     width = _WIDEST
     while len(lowest):
         lowest = lowest[lowest.sum(axis=1) < _HIGHEST_SUM - 1e-9]
@@ -159,7 +159,7 @@ def _covering_squares() -> tuple[Array, Array]:
     return np.concatenate(accepted_corners), np.concatenate(accepted_widths)
 
 
-def _slack(lower_left_corners: Array, widths: Array, mean_shift: float) -> Array:
+def _slack(lower_left_corners: FloatArray, widths: FloatArray, mean_shift: float) -> FloatArray:
     """Returns bounds on the error of interpolation within each square, `[5, num_squares]`.
 
     The first row bounds the error of Q(S). The other four rows bound by how much P(S) - Q(S) of the four sets S of
@@ -197,7 +197,9 @@ def _slack(lower_left_corners: Array, widths: Array, mean_shift: float) -> Array
     return np.concatenate([sideways[None] + _CORNER_ROUNDING, upwards])
 
 
-def _pairs_above(q_masses: Array, heights: Array, slack: Array, mean_shift: float) -> list[Pair]:
+def _pairs_above(
+    q_masses: FloatArray, heights: FloatArray, slack: FloatArray, mean_shift: float
+) -> list[Pair]:
     """Returns, for each place, a pair whose test curve is nowhere below the points of that place.
 
     Args:
@@ -220,7 +222,7 @@ def _pairs_above(q_masses: Array, heights: Array, slack: Array, mean_shift: floa
     ]
 
 
-def winner_rdp(noise_multiplier: float, num_moving: int, orders: Array) -> Array:
+def winner_rdp(noise_multiplier: float, num_moving: int, orders: FloatArray) -> FloatArray:
     """Returns an upper bound on the Renyi curve of releasing only the winner, `[num_orders]`.
 
     The bound is never above the curve of releasing all noisy counts.
@@ -259,7 +261,7 @@ def winner_rdp(noise_multiplier: float, num_moving: int, orders: Array) -> Array
     return np.where(np.isfinite(rdp), np.minimum(rdp, rdp_of_counts), rdp_of_counts)
 
 
-def _log_censored_moment(orders: Array, mean_shift: float, threshold: float) -> Array:
+def _log_censored_moment(orders: FloatArray, mean_shift: float, threshold: float) -> FloatArray:
     """Returns log E_Q[(P/Q)^a] of the release of max(Z, threshold), rounded up, `[num_orders]`.
 
     Z is from P = N(0, 1) or from Q, which is N(-mean_shift, 1) or N(mean_shift, 1), whichever gives the larger moment.
@@ -340,7 +342,7 @@ def winner_pairs(noise_multiplier: float, num_moving: int) -> Winner:
     return Winner(roots=tuple(level), variance=variance, largest=largest)
 
 
-def _ordered_by_nearness(points: Array, indices: NDArray[np.int64]) -> list[int]:
+def _ordered_by_nearness(points: FloatArray, indices: IntArray) -> list[int]:
     """Returns some indices of points in an order in which groups of 4, of 16, … consecutive points are near each other.
 
     The points are divided into two halves along their wider side, recursively.

@@ -22,9 +22,10 @@ from collections.abc import Callable
 
 import numpy as np
 
-from pate.accounting.special import Array, gauss_legendre, ndtr
+from pate.accounting.special import gauss_legendre, ndtr
+from pate.array_types import FloatArray
 
-Range = tuple[Array, Array]
+Range = tuple[FloatArray, FloatArray]
 """The lowest and the highest value of a coordinate within each square of places (a, b), `[num_squares]` each."""
 
 FARTHEST_PLACE = 9.0  # standard deviations beyond which a normal has no mass that is counted
@@ -32,12 +33,12 @@ _MANY_NODES = 64  # of the quadrature of a mass
 _FEW_NODES = 16  # of the quadrature over a shift, which is short
 
 
-def density(z: Array) -> Array:
+def density(z: FloatArray) -> FloatArray:
     """Returns the standard normal density phi(z)."""
     return np.asarray(np.exp(-0.5 * z * z) / math.sqrt(2 * math.pi))
 
 
-def moved_mass(z: Array, mean_shift: float) -> Array:
+def moved_mass(z: FloatArray, mean_shift: float) -> FloatArray:
     """Returns Phi(z) - Phi(z - mean_shift) for each entry of z, `[num_places]`, accurate also for a tiny shift.
 
     The difference is computed as the integral of phi from z - mean_shift to z, so nothing cancels.
@@ -47,7 +48,7 @@ def moved_mass(z: Array, mean_shift: float) -> Array:
     return np.asarray(mean_shift / 2 * (density(z[:, None] - steps) @ weights))
 
 
-def curve_points(a: Array, b: Array, mean_shift: float) -> tuple[Array, Array]:
+def curve_points(a: FloatArray, b: FloatArray, mean_shift: float) -> tuple[FloatArray, FloatArray]:
     """Returns Q(S) and P(S) - Q(S) of the four sets S = A, A or R, R, A or B, `[4, num_places]` each.
 
     Args:
@@ -82,7 +83,7 @@ def curve_points(a: Array, b: Array, mean_shift: float) -> tuple[Array, Array]:
     return masses, changes
 
 
-def bend_of_mass(a_range: Range, b_range: Range, d_range: Range, t_range: Range) -> Array:
+def bend_of_mass(a_range: Range, b_range: Range, d_range: Range, t_range: Range) -> FloatArray:
     """Returns the bend of P(A): a bound on the sum of the absolute second derivatives in a and in b, `[num_squares]`.
 
     Args:
@@ -100,7 +101,7 @@ def bend_of_mass(a_range: Range, b_range: Range, d_range: Range, t_range: Range)
     return np.asarray(_largest_slope(ranges=a_range) * ndtr(-b_range[0]) + 2 * crossed)
 
 
-def bend_of_change(a_range: Range, b_range: Range, d_range: Range, t_range: Range) -> Array:
+def bend_of_change(a_range: Range, b_range: Range, d_range: Range, t_range: Range) -> FloatArray:
     """Returns the downward bend of the derivative of P(A) in the direction in which a falls and b rises.
 
     The downward bend is a bound on how far both second derivatives fall below 0, summed, `[num_squares]`.
@@ -122,7 +123,7 @@ def bend_of_change(a_range: Range, b_range: Range, d_range: Range, t_range: Rang
     return np.asarray(first_term + 2 * crossed)
 
 
-def bend_of_rest(a_range: Range, b_range: Range) -> Array:
+def bend_of_rest(a_range: Range, b_range: Range) -> FloatArray:
     """Returns the downward bend of the derivative of P(R) in the direction in which a falls and b rises.
 
     `bend_of_change` explains the downward bend, `[num_squares]`. The derivative is -phi(a) Phi(-b) + Phi(-a) phi(b).
@@ -148,45 +149,45 @@ def bend_of_rest(a_range: Range, b_range: Range) -> Array:
     return np.asarray(falling + rising)
 
 
-def _nearest_to_zero(ranges: Range) -> Array:
+def _nearest_to_zero(ranges: Range) -> FloatArray:
     """Returns the number nearest to 0 in each range, where the density is largest."""
     low, high = ranges
     return np.asarray(np.clip(0.0, low, high))
 
 
-def _second_derivative(x: Array) -> Array:
+def _second_derivative(x: FloatArray) -> FloatArray:
     """Returns phi''(x)."""
     return np.asarray((x * x - 1) * density(x))
 
 
-def _absolute_slope(x: Array) -> Array:
+def _absolute_slope(x: FloatArray) -> FloatArray:
     """Returns |phi'(x)|."""
     return np.asarray(np.abs(x) * density(x))
 
 
-def _fall(x: Array) -> Array:
+def _fall(x: FloatArray) -> FloatArray:
     """Returns -phi'(x)."""
     return np.asarray(x * density(x))
 
 
-def _largest_slope(ranges: Range) -> Array:
+def _largest_slope(ranges: Range) -> FloatArray:
     """Returns the largest |phi'(x)| = |x| phi(x) over x in each range; the function rises up to |x| = 1."""
     return _largest(
         _absolute_slope, ranges, places_of_maxima=(-1.0, 1.0), largest_maximum=density(np.ones(1))
     )
 
 
-def _largest_fall(ranges: Range) -> Array:
+def _largest_fall(ranges: Range) -> FloatArray:
     """Returns the largest -phi'(x) = x phi(x) over x in each range, at least 0."""
     return _largest(_fall, ranges, places_of_maxima=(1.0,), largest_maximum=density(np.ones(1)))
 
 
 def _largest(
-    function: Callable[[Array], Array],
+    function: Callable[[FloatArray], FloatArray],
     ranges: Range,
     places_of_maxima: tuple[float, ...],
-    largest_maximum: Array,
-) -> Array:
+    largest_maximum: FloatArray,
+) -> FloatArray:
     """Returns the largest value of a function over each range, at least 0.
 
     Args:
@@ -202,7 +203,7 @@ def _largest(
     )
 
 
-def _largest_downward_bend(ranges: Range) -> Array:
+def _largest_downward_bend(ranges: Range) -> FloatArray:
     """Returns the largest -phi''(x) = (1 - x^2) phi(x) over x in each range, at least 0: at the x nearest to 0."""
-    x: Array = _nearest_to_zero(ranges)
+    x: FloatArray = _nearest_to_zero(ranges)
     return np.maximum((1 - x * x) * density(x), 0.0)

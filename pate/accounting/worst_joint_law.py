@@ -27,10 +27,11 @@ from typing import NamedTuple, Self
 import numpy as np
 
 from pate.accounting.events import SelectThenTestEvent
-from pate.accounting.linear_programs import Indices, LinearPrograms, best_multipliers
-from pate.accounting.special import Array, expit
+from pate.accounting.linear_programs import LinearPrograms, best_multipliers
+from pate.accounting.special import expit
+from pate.array_types import FloatArray, IntArray
 
-Divergence = Callable[[Array], Array]
+Divergence = Callable[[FloatArray], FloatArray]
 """A convex function f >= 0 of Q / P, 0 at 1: the amount that an outcome adds per mass under P."""
 
 _LOG_ROUNDING = 2.0**-50  # of a log, and of each of about eight steps to a ratio
@@ -94,12 +95,12 @@ class CandidateTypes:
 
     largest: float  # log of the largest factor by which a move changes a candidate's weight
     rounding: float  # bound on the error of the log of a ratio of masses before and after a move
-    moved: Array  # `[K]` the factor on the weight
-    passes: Array  # `[K]` the probability of passing before the move
-    moved_passes: Array  # `[K]` the probability of passing after the move
-    fails: Array  # `[K]` 1 - passes, to its last digits
-    moved_fails: Array  # `[K]` 1 - moved_passes, to its last digits
-    limits: Array  # `[3, K]`; the mean of each row is at most 0 in every law
+    moved: FloatArray  # `[K]` the factor on the weight
+    passes: FloatArray  # `[K]` the probability of passing before the move
+    moved_passes: FloatArray  # `[K]` the probability of passing after the move
+    fails: FloatArray  # `[K]` 1 - passes, to its last digits
+    moved_fails: FloatArray  # `[K]` 1 - moved_passes, to its last digits
+    limits: FloatArray  # `[3, K]`; the mean of each row is at most 0 in every law
 
     @classmethod
     @lru_cache(maxsize=32)  # made once for many questions
@@ -251,7 +252,7 @@ class _Solved:
         self._is_limited = np.zeros((0, 2), dtype=bool)
         self._weights = np.zeros((0, 1 + _NUM_ROWS, _NUM_PARTS))
         self._sizes = np.zeros((0, 1 + _NUM_ROWS))
-        self._own_values: list[Array] = []
+        self._own_values: list[FloatArray] = []
         self._values_at_growth = cache(self._compute_values_at_growth)
         self._types_of_move = [
             np.flatnonzero(types.moved == factor) for factor in sorted(set(types.moved.tolist()))
@@ -307,7 +308,7 @@ class _Solved:
         for _ in range(_MOST_ROUNDS):
             unsolved = self._solve(unsolved) if unsolved.size else unsolved
 
-    def _solve(self, corners: Indices) -> Indices:
+    def _solve(self, corners: IntArray) -> IntArray:
         """Solves the programs at some corners over the included types, and stores multipliers that improve a bound.
 
         Includes further types where they are needed for a close bound.
@@ -348,8 +349,8 @@ class _Solved:
         return np.concatenate(lacking)
 
     def _evaluated(
-        self, corners: Indices, multipliers: Array
-    ) -> Iterator[tuple[slice, Array, Array]]:
+        self, corners: IntArray, multipliers: FloatArray
+    ) -> Iterator[tuple[slice, FloatArray, FloatArray]]:
         """Yields, for each batch of corners, its slice, the bounds, `[b]`, and the remainders, `[b, K]`.
 
         `LinearPrograms` explains both; b is the number of corners in the batch.
@@ -368,7 +369,7 @@ class _Solved:
         batch_size = max(1, _TYPES_AT_ONCE // self._moved.shape[1])
         return [slice(start, start + batch_size) for start in range(0, num_items, batch_size)]
 
-    def _programs(self, corners: Indices, types: Indices | slice = slice(None)) -> LinearPrograms:
+    def _programs(self, corners: IntArray, types: IntArray | slice = slice(None)) -> LinearPrograms:
         """Returns the programs at corners, given by their indices, over some types; by default over all types."""
         own_values = np.stack([self._own_values[corner][types] for corner in corners.tolist()])
         return LinearPrograms(
@@ -418,7 +419,7 @@ class _Solved:
         )
         self._bounds = np.append(self._bounds, np.full(len(corners), np.inf))
 
-    def _compute_values_at_growth(self, growth: float, has_chord: bool) -> Array:
+    def _compute_values_at_growth(self, growth: float, has_chord: bool) -> FloatArray:
         """Returns the contribution of each type to the divergence at one growth, `[K]`.
 
         Args:

@@ -53,8 +53,6 @@ if TYPE_CHECKING:
     from pate.mechanisms.stability_test import StabilityTest
 
 Rng = np.random.Generator
-Counts = NDArray[np.int64]
-Bits = NDArray[np.bool_]
 
 
 @dataclass(frozen=True, kw_only=True)

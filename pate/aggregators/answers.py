@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any, NamedTuple, Self
 
 import numpy as np
-from numpy.typing import NDArray
 
+from pate.array_types import BoolArray
 from pate.validation import require
 from pate.votes.shape import VoteShape
 
@@ -19,11 +19,11 @@ class Answers(NamedTuple):
         answered: bool `[num_queries]`.
     """
 
-    labels: NDArray[np.bool_]
-    answered: NDArray[np.bool_]
+    labels: BoolArray
+    answered: BoolArray
 
     @classmethod
-    def to_all(cls, labels: NDArray[np.bool_]) -> Self:
+    def to_all(cls, labels: BoolArray) -> Self:
         """Returns answers with these labels, in which every query is answered."""
         return cls(labels, np.ones(len(labels), dtype=np.bool_))
 

@@ -23,12 +23,12 @@ from numpy.typing import NDArray
 from pate import accounting as pa
 from pate.accounting import target_charging as charging
 from pate.accounting.special import softmax
-from pate.aggregators.aggregator import Bits
 from pate.aggregators.answers import Answers
 from pate.aggregators.failures import failure_prob_of
 from pate.aggregators.session import Round, TargetChargedAggregator
 from pate.aggregators.session_event import bit_epsilon, session_event
 from pate.aggregators.stable_top_k import StableTopK
+from pate.array_types import BoolArray, FloatArray, IntArray
 from pate.mechanisms.noise.lazy_uniforms import LazyUniforms
 from pate.mechanisms.noise.weighted_index import (
     Interval,
@@ -41,9 +41,6 @@ from pate.mechanisms.parameters import NOISE, PROBABILITY
 from pate.mechanisms.stability_test import StabilityTest
 from pate.mechanisms.vote_ranking import VoteRanking
 from pate.votes.shape import VoteShape
-
-Array = NDArray[np.float64]
-Counts = NDArray[np.int64]
 
 _GRID = 2**53  # a test passes with a multiple of 1 / _GRID
 
@@ -61,9 +58,9 @@ class Calls:
             boundary, is no answer.
     """
 
-    probabilities: Array
+    probabilities: FloatArray
     exact_weights: Callable[[int], Weights]
-    answers: Callable[[Counts], Answers]
+    answers: Callable[[IntArray], Answers]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -71,12 +68,12 @@ class BoundaryAggregator(TargetChargedAggregator):
     """Base class of sessions that use the boundary wrapper; a subclass gives the distributions in `_calls`."""
 
     @abstractmethod
-    def _calls(self, counts: Counts, num_teachers: int) -> Calls:
+    def _calls(self, counts: IntArray, num_teachers: int) -> Calls:
         """Returns the distributions over outcomes for counts `[num_queries, num_labels]`, without the boundary."""
 
     def hit_probabilities(
-        self, votes: Counts, *, num_teachers: int, prior: Bits | None = None
-    ) -> Array:
+        self, votes: IntArray, *, num_teachers: int, prior: BoolArray | None = None
+    ) -> FloatArray:
         """Returns the probability that each query ends at the boundary, `[num_queries]`. No epsilon covers the result.
 
         Args:
@@ -86,7 +83,7 @@ class BoundaryAggregator(TargetChargedAggregator):
         """
         return np.asarray(self._wrapped(votes, num_teachers=num_teachers)[:, -1])
 
-    def _wrapped(self, counts: NDArray[np.integer], *, num_teachers: int) -> Array:
+    def _wrapped(self, counts: NDArray[np.integer], *, num_teachers: int) -> FloatArray:
         """Returns the distributions with the boundary as the last outcome, `[num_queries, num_outcomes + 1]`.
 
         Args:
@@ -98,9 +95,9 @@ class BoundaryAggregator(TargetChargedAggregator):
 
     def _ask(
         self,
-        counts: Counts,
+        counts: IntArray,
         uniforms: LazyUniforms,
-        prior: Bits | None,
+        prior: BoolArray | None,
         *,
         first_query: int,
         num_teachers: int,
@@ -180,14 +177,14 @@ class BoundaryMax(BoundaryAggregator):
         """Returns the price of the same answers if every query is charged, without the boundary wrapper."""
         return pa.SelfComposedEvent(pa.BoundedRangeEvent(self.call_epsilon), shape.num_queries)
 
-    def distribution(self, votes: NDArray[np.integer]) -> Array:
+    def distribution(self, votes: NDArray[np.integer]) -> FloatArray:
         """Returns the exact distribution on one query with counts `[num_labels]`.
 
         The result `[num_labels + 1]` has one probability for each label, and that of the boundary last.
         """
         return np.asarray(self._wrapped(np.asarray(votes)[None], num_teachers=0)[0])
 
-    def _calls(self, counts: Counts, num_teachers: int) -> Calls:
+    def _calls(self, counts: IntArray, num_teachers: int) -> Calls:
         """Returns the distributions for counts `[num_queries, num_labels]`, with one outcome for each label."""
         deficits = (counts.max(axis=1, keepdims=True) - counts).astype(np.float64)
         labels = np.arange(counts.shape[1])
@@ -195,7 +192,7 @@ class BoundaryMax(BoundaryAggregator):
         def exact_weights(row: int) -> Weights:
             return softmax_weights(deficits[row], self.selection_scale)
 
-        def answers(outcomes: Counts) -> Answers:
+        def answers(outcomes: IntArray) -> Answers:
             return Answers(labels=outcomes[:, None] == labels, answered=outcomes < len(labels))
 
         probabilities = softmax(counts / self.selection_scale, axis=1)
@@ -311,7 +308,7 @@ class BoundaryTopK(BoundaryAggregator):
             distribution[tuple(top_labels.tolist())] = probability
         return distribution
 
-    def _calls(self, counts: Counts, num_teachers: int) -> Calls:
+    def _calls(self, counts: IntArray, num_teachers: int) -> Calls:
         """Returns the distributions for counts `[num_queries, num_labels]`.
 
         There is one outcome for each candidate k, in which the top-k set is released. The last outcome is a refusal.
@@ -344,7 +341,7 @@ class BoundaryTopK(BoundaryAggregator):
 
             return weights
 
-        def answers(outcomes: Counts) -> Answers:
+        def answers(outcomes: IntArray) -> Answers:
             answered = outcomes < len(selection.candidates)
             k = np.where(answered, selection.candidates[np.where(answered, outcomes, 0)], 0)
             return Answers(ranking.top(k), answered)

@@ -5,15 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
-import numpy as np
-from numpy.typing import NDArray
-
 from pate.aggregators.release import Release
 from pate.aggregators.training_set import NoisyScores, TrainingSet
+from pate.array_types import Float32Array, FloatArray
 from pate.files.arrays import ArrayForm
 from pate.votes.recipe import DEFAULT_RECIPE, Recipe
-
-Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True, repr=False)
@@ -33,13 +29,13 @@ class CenteredRelease(Release):
             the center, cut to [0, 1]; None unless the center is a public answer to each query.
     """
 
-    scores: Array
+    scores: FloatArray
     noise_std: float
-    center: Array
+    center: FloatArray
     num_directions: int | None = None
     recipe: Recipe = DEFAULT_RECIPE
-    known_shares: Array | None = None
-    probabilities: Array | None = None
+    known_shares: FloatArray | None = None
+    probabilities: FloatArray | None = None
 
     _OPTIONAL_FORMS: ClassVar[dict[str, ArrayForm]] = {
         "known_shares": ArrayForm(kind="f", shape=(None,)),
@@ -51,7 +47,7 @@ class CenteredRelease(Release):
         "noise_std": ArrayForm(kind="f", shape=()),
     }
 
-    def training_set(self, inputs: NDArray[np.float32]) -> TrainingSet:
+    def training_set(self, inputs: Float32Array) -> TrainingSet:
         """Returns the data that a student learns from: inputs, labels, and scores with their noise.
 
         Args:
@@ -83,12 +79,12 @@ class RoundsRelease(Release):
         moment_variances: float64 of the same shape, the variance of each moment.
     """
 
-    scores: Array
-    student: Array
+    scores: FloatArray
+    student: FloatArray
     recipe: Recipe = DEFAULT_RECIPE
-    known_shares: Array | None = None
-    moments: Array | None = None
-    moment_variances: Array | None = None
+    known_shares: FloatArray | None = None
+    moments: FloatArray | None = None
+    moment_variances: FloatArray | None = None
 
     _OPTIONAL_FORMS: ClassVar[dict[str, ArrayForm]] = {
         "known_shares": ArrayForm(kind="f", shape=(None,)),
@@ -100,7 +96,7 @@ class RoundsRelease(Release):
         "student": ArrayForm(kind="f", shape=(None, None)),
     }
 
-    def training_set(self, inputs: NDArray[np.float32]) -> TrainingSet:
+    def training_set(self, inputs: Float32Array) -> TrainingSet:
         """Returns the data that a student learns from: inputs, labels, and the released weights.
 
         Args:

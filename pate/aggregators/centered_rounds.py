@@ -26,7 +26,6 @@ from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
-from numpy.typing import NDArray
 
 from pate import accounting as pa
 from pate import validation
@@ -34,6 +33,7 @@ from pate.accounting.special import expit
 from pate.aggregators.aggregator import Rng
 from pate.aggregators.centered_release import RoundsRelease
 from pate.aggregators.record import Arrays, MemoryRecord, ReleaseRecord
+from pate.array_types import FloatArray, IntArray
 from pate.mechanisms.noise.whole_numbers import LARGEST_STD, RoundedGaussian
 from pate.validation import require
 from pate.votes.clipped_moments import ClippedMoments
@@ -45,8 +45,6 @@ from pate.votes.public_start import PublicStart
 from pate.votes.recipe import DEFAULT_RECIPE, Recipe
 from pate.votes.round_votes import RoundQuestion, RoundVotes
 from pate.votes.started_descent import StartedDescent
-
-Array = NDArray[np.float64]
 
 # Labels of which products of residuals are summed: docs/proofs/vote_rounds.md.
 _MOST_LABELS = 8192
@@ -65,9 +63,9 @@ class NoisyPrevalence:
             released with the prevalence. 1 where labels have no gaps, or nothing about gaps was released.
     """
 
-    shares: Array
-    variance: Array | float
-    known: Array | float = 1.0
+    shares: FloatArray
+    variance: FloatArray | float
+    known: FloatArray | float = 1.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -79,7 +77,7 @@ class RoundsStudent:
         moments: the noisy moments of these rounds and, if the descent started at an earlier release, of that release.
     """
 
-    weights: Array
+    weights: FloatArray
     moments: NoisyMoments
 
 
@@ -261,7 +259,7 @@ class CenteredRounds:
 
     def start_weights(
         self, votes: RoundVotes, first_prevalence: NoisyPrevalence, public_start: PublicStart
-    ) -> Array:
+    ) -> FloatArray:
         """Returns the student's weights before the first round, float64 `[num_features, num_labels]`.
 
         Args:
@@ -290,9 +288,9 @@ class CenteredRounds:
 
     def _clip_against(
         self,
-        residual_variance: Array,
-        label_variance: Array,
-        label_scale: Array,
+        residual_variance: FloatArray,
+        label_variance: FloatArray,
+        label_scale: FloatArray,
         votes: RoundVotes,
     ) -> ClippedMoments:
         """Returns the clip of votes on the errors of a student, computed from public values and earlier releases.
@@ -317,7 +315,7 @@ class CenteredRounds:
         )
 
 
-def _noisy_total(sum_votes: Callable[[], NDArray[np.int64]], noise: NDArray[np.int64]) -> Arrays:
+def _noisy_total(sum_votes: Callable[[], IntArray], noise: IntArray) -> Arrays:
     """Returns the stored part of a round: the sum of the clipped votes plus noise.
 
     Args:

@@ -24,7 +24,6 @@ from functools import partial
 from typing import Any, ClassVar, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
 from pate import accounting as pa
 from pate.accounting.special import ndtr_without_scipy
@@ -40,6 +39,7 @@ from pate.aggregators.expectation import (
 from pate.aggregators.prevalence import Prevalence, ReleasedShares
 from pate.aggregators.record import Arrays, ReleaseRecord
 from pate.aggregators.release import Release
+from pate.array_types import BoolArray, FloatArray, IntArray
 from pate.errors import InvalidValue
 from pate.files.digests import field_texts, full_text, text_of_fields
 from pate.mechanisms.noise.whole_numbers import RoundedGaussian
@@ -63,8 +63,6 @@ from pate.votes.round_votes import RoundVotes
 from pate.votes.shape import VoteShape
 from pate.votes.shrinkage import shrink_singular_values
 from pate.votes.source import CenterableVotes, GroupVotes, TeacherVotes, VoteSource
-
-Array = NDArray[np.float64]
 
 # Directions that a student reads scores in: the default of `LowRankStudent`. It only serves the expectation.
 _STUDENT_DIRECTIONS = 128
@@ -146,8 +144,8 @@ class CenteredVotes(Aggregator):
     clip: float | None = field(default=None, metadata=POSITIVE)
     clip_factor: float = field(default=1.0, metadata=POSITIVE)
     rounds: int | None = field(default=None, metadata=COUNT)
-    span: NDArray[np.float64] | None = field(default=None, repr=False)
-    weights: NDArray[np.float64] | None = field(default=None, repr=False)
+    span: FloatArray | None = field(default=None, repr=False)
+    weights: FloatArray | None = field(default=None, repr=False)
     recipe: Recipe = field(default=DEFAULT_RECIPE, repr=False)
     # not published as a field: a release names the setting that the start comes from
     start: StartSource | None = field(default=None, repr=False, metadata={"private": True})
@@ -212,7 +210,7 @@ class CenteredVotes(Aggregator):
             self, noise_multiplier=self.votes_multiplier, prevalence_share=0.0, center=center
         )
 
-    def around(self, probabilities: Array) -> CenteredVotes:
+    def around(self, probabilities: FloatArray) -> CenteredVotes:
         """Returns a copy of the aggregator for answers of experts, which centers them at the answers of a public model.
 
         No prevalence is released. Unless the aggregator has a `clip`, the clip is `recipe.answer_clip` x `clip_factor`
@@ -435,7 +433,7 @@ class CenteredVotes(Aggregator):
             weights=votes.weights,
         )
 
-    def _summary_around(self, center: Any, votes: CenterableVotes) -> NDArray[np.int64]:
+    def _summary_around(self, center: Any, votes: CenterableVotes) -> IntArray:
         """Returns the sum of the clipped votes minus a center, `[num_queries, num_labels]`, in steps of a grid."""
         at_center = self._at_center(center, votes)
         key = ("summary", self._text, at_center._center_as_given.tobytes())
@@ -523,7 +521,7 @@ class CenteredVotes(Aggregator):
         variance = squared_length * noise_of_one**2 / known**2
         return NoisyPrevalence(prevalence, variance=variance, known=known)
 
-    def start_weights(self, source: VoteSource, record: ReleaseRecord) -> Array | None:
+    def start_weights(self, source: VoteSource, record: ReleaseRecord) -> FloatArray | None:
         """Returns the weights `[num_features, num_labels]` at which the student began; None without a public start.
 
         Nothing private is read: they are computed from the public start and the released prevalence.
@@ -547,7 +545,7 @@ class CenteredVotes(Aggregator):
     def _public_start(self, votes: RoundVotes) -> PublicStart | None:
         return None if self.start is None else self.start.public_start(votes)
 
-    def summarize(self, votes: VoteSource) -> NDArray[np.int64]:
+    def summarize(self, votes: VoteSource) -> IntArray:
         """Returns the sum of clipped votes minus the public center, `[num_queries, num_labels]`, in steps of a grid.
 
         Raises:
@@ -566,13 +564,13 @@ class CenteredVotes(Aggregator):
             weights=self.weights,
         )
 
-    def draw(self, summary: NDArray[np.int64], shape: VoteShape, rng: Rng) -> Answers:
+    def draw(self, summary: IntArray, shape: VoteShape, rng: Rng) -> Answers:
         """Draws labels around a public center; `release` returns the scores too."""
         event = self.event(shape)
         return Answers.to_all(self._noisy_release(summary, event, shape.num_teachers, rng).labels)
 
     def _noisy_release(
-        self, summary: NDArray[np.int64], event: pa.Event, num_teachers: int, rng: Rng
+        self, summary: IntArray, event: pa.Event, num_teachers: int, rng: Rng
     ) -> CenteredRelease:
         """Returns the release of a sum plus noise, which is drawn here.
 
@@ -590,7 +588,7 @@ class CenteredVotes(Aggregator):
 
     def _release_of(
         self,
-        noisy_sum: NDArray[np.int64],
+        noisy_sum: IntArray,
         *,
         std_in_steps: float,
         event: pa.Event,
@@ -632,7 +630,7 @@ class CenteredVotes(Aggregator):
         center = self._center_as_given
         return center.ndim == 2 and bool(((center >= 0) & (center <= 1)).all())
 
-    def _low_rank_part(self, residual: Array, *, noise_std: float) -> Array:
+    def _low_rank_part(self, residual: FloatArray, *, noise_std: float) -> FloatArray:
         """Returns an estimate of the votes behind a noisy residual, `[num_queries, num_labels]`.
 
         Where all votes lie in a public span, so does the estimate.
@@ -664,16 +662,16 @@ class CenteredVotes(Aggregator):
         return text_of_fields(type(self), texts)
 
     @property
-    def _center_as_given(self) -> Array:
+    def _center_as_given(self) -> FloatArray:
         """The public center in the shape in which the user gave it; 1/2 if the user gave none."""
         return np.asarray(0.5 if self.center is None else self.center, dtype=np.float64)
 
-    def _inside(self, shares: Array) -> Array:
+    def _inside(self, shares: FloatArray) -> FloatArray:
         """Returns shares cut to [f, 1 - f], where f is `recipe.center_floor`."""
         floor = self.recipe.center_floor
         return shares.clip(floor, 1 - floor)
 
-    def _center(self, votes_shape: tuple[int, ...]) -> Array:
+    def _center(self, votes_shape: tuple[int, ...]) -> FloatArray:
         """Returns the center of every vote, float64 `[num_queries, num_labels]`.
 
         Raises `InvalidValue` if the center has another number of queries or labels than `votes_shape`.
@@ -707,8 +705,8 @@ def _check_all(blocks: Iterable[object]) -> None:
 
 
 def _highest_scores(
-    scores: Array, *, num_chosen: NDArray[np.int64], tie_breakers: Array
-) -> NDArray[np.bool_]:
+    scores: FloatArray, *, num_chosen: IntArray, tie_breakers: FloatArray
+) -> BoolArray:
     """Returns which queries have the highest scores of each label, `[num_queries, num_labels]`.
 
     Args:

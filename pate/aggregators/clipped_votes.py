@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pate import accounting as pa
-from pate.aggregators.aggregator import Aggregator, Bits, Rng
+from pate.aggregators.aggregator import Aggregator, Rng
 from pate.aggregators.answers import Answers
 from pate.aggregators.expectation import (
     ExpectedRelease,
@@ -24,6 +24,7 @@ from pate.aggregators.thresholds import (
     threshold_event,
     threshold_votes,
 )
+from pate.array_types import BoolArray, FloatArray
 from pate.mechanisms.noise.comparisons import are_normally_above
 from pate.mechanisms.parameters import COUNT, NOISE, PROBABILITY, one_of
 from pate.validation import require
@@ -109,7 +110,7 @@ class ClippedVotes(Aggregator):
             counts = np.asarray(sum(self._weighed(bits_of(block)) for block in blocks))
         return counts + threshold_votes(source.num_without_label(), self.threshold_share)
 
-    def _weighed(self, vote_bits: Bits) -> NDArray[np.float64]:
+    def _weighed(self, vote_bits: BoolArray) -> FloatArray:
         """Returns the sum over teachers of their weighted bits, `[num_queries, num_labels]`.
 
         Each teacher's bits on a query are scaled down to a length of at most sqrt(vote_clip).

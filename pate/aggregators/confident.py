@@ -12,7 +12,6 @@ from dataclasses import dataclass, field, replace
 from typing import ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from pate import accounting as pa
 from pate.aggregators.aggregator import Aggregator, Rng
@@ -25,12 +24,11 @@ from pate.aggregators.expectation import (
 from pate.aggregators.gaussian_votes import GaussianVotes
 from pate.aggregators.gnmax import GNMax
 from pate.aggregators.thresholds import reach_threshold, threshold_event
+from pate.array_types import IntArray
 from pate.mechanisms.parameters import COUNT, NOISE, POSITIVE
 from pate.validation import require
 from pate.votes.made_up import MadeUpVotes
 from pate.votes.shape import VoteShape
-
-Counts = NDArray[np.int64]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -56,7 +54,7 @@ class ScreenedAggregator(Aggregator):
         require(share <= 1, "threshold_share", share, "a number in (0, 1]")
 
     @abstractmethod
-    def statistic(self, votes: Counts, *, num_teachers: int) -> Counts:
+    def statistic(self, votes: IntArray, *, num_teachers: int) -> IntArray:
         """Returns the statistic of each query, int `[num_queries]`.
 
         The statistic is a number of teachers that one change moves by at most 1.
@@ -81,7 +79,7 @@ class ScreenedAggregator(Aggregator):
         answers = self.answers.event(replace(shape, num_queries=most_answers))
         return pa.ComposedEvent((screenings, answers))
 
-    def draw_all(self, summary: Counts, shape: VoteShape, rng: Rng) -> Answers:
+    def draw_all(self, summary: IntArray, shape: VoteShape, rng: Rng) -> Answers:
         """Draws the answers to all queries; see `Aggregator.draw_all`.
 
         After `max_answers` answers, later queries that pass are refused, and their draws are not released.
@@ -92,7 +90,7 @@ class ScreenedAggregator(Aggregator):
         answered = passed & (np.cumsum(passed) <= self.max_answers)
         return Answers(labels & answered[:, None], answered)
 
-    def draw(self, summary: Counts, shape: VoteShape, rng: Rng) -> Answers:
+    def draw(self, summary: IntArray, shape: VoteShape, rng: Rng) -> Answers:
         """Draws the screening of each query and an answer to each query; answers of queries that fail are dropped."""
         statistic = self.statistic(summary, num_teachers=shape.num_teachers)
         passed = reach_threshold(
@@ -138,7 +136,7 @@ class ConfidentGNMax(ScreenedAggregator):
         """The largest number of labels of a query that a teacher may vote for under this price: `max_votes`."""
         return self.max_votes
 
-    def statistic(self, votes: Counts, *, num_teachers: int) -> Counts:
+    def statistic(self, votes: IntArray, *, num_teachers: int) -> IntArray:
         """Returns the largest count of each query, int `[num_queries]`."""
         return np.asarray(votes.max(axis=1))
 
@@ -165,7 +163,7 @@ class ConfidentVotes(ScreenedAggregator):
     counts_abstention_as_half: ClassVar[bool] = True
     _answered_by: ClassVar[type[GaussianVotes]] = GaussianVotes
 
-    def statistic(self, votes: Counts, *, num_teachers: int) -> Counts:
+    def statistic(self, votes: IntArray, *, num_teachers: int) -> IntArray:
         """Returns the smallest majority over the labels of each query, int `[num_queries]`."""
         majorities = np.maximum(votes, num_teachers - votes)
         return np.asarray(majorities.min(axis=1))

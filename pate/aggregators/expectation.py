@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from pate.aggregators.failures import USUAL_DELTA, with_failure_prob_for
 from pate.aggregators.hashability import is_hashable
+from pate.array_types import BoolArray
 from pate.validation import InvalidValue
 from pate.votes.made_up import USUAL_LABELS, MadeUpVotes
 
@@ -24,7 +25,6 @@ if TYPE_CHECKING:
     from pate.aggregators.aggregator import Aggregator
     from pate.votes.shape import VoteShape
 
-Bits = NDArray[np.bool_]
 
 LEAST_ANSWERED = 1 / 3
 """The share of answered queries below which a release is useless."""
@@ -68,7 +68,7 @@ class ExpectedRelease:
         return self.answered < LEAST_ANSWERED or self.right < _LEAST_RIGHT
 
     @classmethod
-    def from_answers(cls, labels: Bits, answered: Bits, true_labels: Bits) -> Self:
+    def from_answers(cls, labels: BoolArray, answered: BoolArray, true_labels: BoolArray) -> Self:
         """Returns the shares of right labels, measured on drawn answers.
 
         Args:

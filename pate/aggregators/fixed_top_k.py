@@ -13,8 +13,9 @@ from numpy.typing import NDArray
 
 from pate import mechanisms
 from pate.accounting import Event, NoOpEvent, SelfComposedEvent
-from pate.aggregators.aggregator import Aggregator, Counts, Rng
+from pate.aggregators.aggregator import Aggregator, Rng
 from pate.aggregators.answers import Answers
+from pate.array_types import IntArray
 from pate.mechanisms.parameters import COUNT, NOISE, one_of
 from pate.mechanisms.top_k.mechanism import TopKMechanism
 from pate.validation import require
@@ -88,7 +89,7 @@ class FixedTopK(Aggregator):
             distribution[labels] = distribution.get(labels, 0.0) + probability
         return distribution
 
-    def draw(self, summary: Counts, shape: VoteShape, rng: Rng) -> Answers:
+    def draw(self, summary: IntArray, shape: VoteShape, rng: Rng) -> Answers:
         """Draws the k labels that the mechanism picks of each query."""
         labels = np.zeros(summary.shape, dtype=np.bool_)
         np.put_along_axis(labels, self.top_k(summary, rng=rng).indices, True, axis=1)

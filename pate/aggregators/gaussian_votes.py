@@ -7,9 +7,6 @@ This is the baseline for several labels. Each query takes one decision for each 
 from dataclasses import dataclass, field
 from typing import ClassVar, Literal
 
-import numpy as np
-from numpy.typing import NDArray
-
 from pate import accounting as pa
 from pate.accounting.events import BitEvent
 from pate.aggregators.aggregator import Aggregator, Rng
@@ -23,11 +20,10 @@ from pate.aggregators.thresholds import (
     reach_threshold,
     threshold_event,
 )
+from pate.array_types import IntArray
 from pate.mechanisms.parameters import COUNT, NOISE
 from pate.votes.made_up import MadeUpVotes
 from pate.votes.shape import VoteShape
-
-Counts = NDArray[np.int64]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -70,7 +66,7 @@ class GaussianVotes(Aggregator):
             bit = pa.OneBitEvent(tuple(bit.log_odds.tolist()), reach=self.teachers_reached)
         return pa.SelfComposedEvent(bit, shape.num_queries * shape.num_labels)
 
-    def draw(self, summary: Counts, shape: VoteShape, rng: Rng) -> Answers:
+    def draw(self, summary: IntArray, shape: VoteShape, rng: Rng) -> Answers:
         """Draws, for each label, whether its count plus noise exceeds half of the teachers."""
         labels = reach_threshold(
             summary, self.noise_std, threshold_share=0.5, num_teachers=shape.num_teachers, rng=rng

@@ -10,18 +10,16 @@ from dataclasses import dataclass, field
 from typing import ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from pate import accounting as pa
 from pate.aggregators.aggregator import Aggregator, Rng
 from pate.aggregators.answers import Answers
 from pate.aggregators.thresholds import squared_sensitivity
+from pate.array_types import IntArray
 from pate.mechanisms.noise.comparisons import Values, largest_noisy
 from pate.mechanisms.noise.drawn_noise import draw_noise
 from pate.mechanisms.parameters import COUNT, NOISE
 from pate.votes.shape import VoteShape
-
-Counts = NDArray[np.int64]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -75,7 +73,7 @@ class GNMax(Aggregator):
         all_counts = pa.GaussianEvent(noise_multiplier=self.noise_std / moved**0.5)
         return pa.SelfComposedEvent(all_counts, shape.num_queries)
 
-    def draw(self, summary: Counts, shape: VoteShape, rng: Rng) -> Answers:
+    def draw(self, summary: IntArray, shape: VoteShape, rng: Rng) -> Answers:
         """Draws the label with the largest noisy count of each query."""
         noise = draw_noise(noise_kind="gaussian", shape=summary.shape, rng=rng)
         best = largest_noisy(Values.scaled(summary, self.noise_std), noise, k=1)

@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 
 from pate import accounting as pa
 from pate.accounting import target_charging as charging
-from pate.aggregators.aggregator import Bits, Rng
+from pate.aggregators.aggregator import Rng
 from pate.aggregators.calibration import least_noise
 from pate.aggregators.expectation import ExpectedRelease, expected_from_votes
 from pate.aggregators.gap_tests import TableTest
@@ -33,6 +33,7 @@ from pate.aggregators.release import ChargedRelease
 from pate.aggregators.session import Round, TargetChargedAggregator, expected_from_session
 from pate.aggregators.session_event import bit_epsilon, session_event
 from pate.aggregators.stable_top_k import StableTopK
+from pate.array_types import BoolArray, FloatArray, IntArray
 from pate.mechanisms.noise.lazy_uniforms import LazyUniforms
 from pate.mechanisms.parameters import NATURAL, NOISE, PROBABILITY
 from pate.mechanisms.stability_test import StabilityTest
@@ -44,9 +45,6 @@ from pate.validation import (
 from pate.votes.made_up import MadeUpVotes
 from pate.votes.shape import VoteShape
 from pate.votes.source import VoteSource
-
-Array = NDArray[np.float64]
-Counts = NDArray[np.int64]
 
 _GRID = 2**53  # a check holds with a multiple of 1 / _GRID
 _SMALLEST_PROB = 2.0**-40  # beyond it the steps of the grid would be visible
@@ -126,7 +124,7 @@ class NotPriorTopK(TargetChargedAggregator):
         """Whether every answer names at least one label, which holds if `padded` is False."""
         return not self.padded
 
-    def with_prior(self, prior: Bits | PriorRule) -> NotPriorSession:
+    def with_prior(self, prior: BoolArray | PriorRule) -> NotPriorSession:
         """Returns a copy of the aggregator with predicted labels for its queries.
 
         Args:
@@ -152,7 +150,7 @@ class NotPriorTopK(TargetChargedAggregator):
         """Returns the test that a released set of labels has to pass, for votes of `num_teachers` teachers."""
         return self.release_step.stability_test(num_teachers=num_teachers)
 
-    def agreement(self, *, num_teachers: int) -> Array:
+    def agreement(self, *, num_teachers: int) -> FloatArray:
         """Returns the probability that the check passes, for each margin from -R to R, float64 `[2 R + 1]`.
 
         A larger margin than R has the probability of R, and a smaller one than -R that of -R.
@@ -165,8 +163,8 @@ class NotPriorTopK(TargetChargedAggregator):
         )
 
     def _check_probabilities_of(
-        self, counts: NDArray[np.integer], prior: Bits | None, num_teachers: int
-    ) -> Array:
+        self, counts: NDArray[np.integer], prior: BoolArray | None, num_teachers: int
+    ) -> FloatArray:
         """Returns the probability that the check of each query passes, `[num_queries]`.
 
         The probability is 0 for a query whose prior names no label.
@@ -244,8 +242,8 @@ class NotPriorTopK(TargetChargedAggregator):
         return replace(with_releases, prior_scale=prior_scale)
 
     def hit_probabilities(
-        self, votes: Counts, *, num_teachers: int, prior: Bits | None = None
-    ) -> Array:
+        self, votes: IntArray, *, num_teachers: int, prior: BoolArray | None = None
+    ) -> FloatArray:
         """Returns the probability that each query is a hit, `[num_queries]`. No epsilon covers the result.
 
         Without a prior the probability is 1. It is 0 for the first queries, which are not checked.
@@ -289,9 +287,9 @@ class NotPriorTopK(TargetChargedAggregator):
 
     def _ask(
         self,
-        counts: Counts,
+        counts: IntArray,
         uniforms: LazyUniforms,
-        prior: Bits | None,
+        prior: BoolArray | None,
         *,
         first_query: int,
         num_teachers: int,
@@ -320,7 +318,9 @@ class NotPriorSession(NotPriorTopK):
 
     prior: PriorRule = field(repr=False)
 
-    def expected_labels(self, labels: Bits, answered: Bits, num_queries: int) -> Bits:
+    def expected_labels(
+        self, labels: BoolArray, answered: BoolArray, num_queries: int
+    ) -> BoolArray:
         """Returns the labels that the prior predicts for the next queries.
 
         See `TargetChargedAggregator.expected_labels`.
@@ -339,7 +339,7 @@ class NotPriorSession(NotPriorTopK):
         return super().release(votes, rng, record)
 
 
-def margins(counts: NDArray[np.integer], label_sets: Bits) -> Counts:
+def margins(counts: NDArray[np.integer], label_sets: BoolArray) -> IntArray:
     """Returns the margin of a set of labels of each query, int `[num_queries]`.
 
     The margin is the smallest count inside the set minus the largest count outside, which is 0 for the set of all
@@ -355,7 +355,9 @@ def margins(counts: NDArray[np.integer], label_sets: Bits) -> Counts:
 
 
 @lru_cache(maxsize=64)
-def _check_probabilities(prior_scale: float, prior_margin: float, largest_margin: int) -> Array:
+def _check_probabilities(
+    prior_scale: float, prior_margin: float, largest_margin: int
+) -> FloatArray:
     """Returns the probability that the check passes, for each margin from -R to R, `[2 R + 1]`, R = `largest_margin`.
 
     This is P[margin + Laplace(prior_scale) >= prior_margin], rounded to the grid that is drawn exactly.

@@ -15,13 +15,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pate import accounting as pa
-from pate.aggregators.aggregator import Aggregator, Bits, Rng
+from pate.aggregators.aggregator import Aggregator, Rng
 from pate.aggregators.answers import Answers
 from pate.aggregators.expectation import (
     ExpectedRelease,
     expected_from_summary,
     expected_from_votes,
 )
+from pate.array_types import BoolArray, IntArray
 from pate.mechanisms.noise.comparisons import Values, largest_noisy
 from pate.mechanisms.noise.drawn_noise import draw_largest, draw_noise
 from pate.mechanisms.noise.lazy_uniforms import LazyUniforms
@@ -32,7 +33,6 @@ from pate.votes.made_up import MadeUpVotes
 from pate.votes.shape import VoteShape
 from pate.votes.source import TeacherVotes, VoteSource
 
-Counts = NDArray[np.int64]
 Summary = NDArray[np.void]
 
 _SETS_AT_ONCE = 1 << 20
@@ -124,8 +124,8 @@ class PowersetGNMax(Aggregator):
         return Answers.to_all(labels)
 
     def _winners(
-        self, counts: Counts, first_rows: Counts, num_seen: Counts, num_sets: int, rng: Rng
-    ) -> Counts:
+        self, counts: IntArray, first_rows: IntArray, num_seen: IntArray, num_sets: int, rng: Rng
+    ) -> IntArray:
         """Draws, for each query, the index of the set with the largest noisy count.
 
         The result is int `[num_queries]`. An index below `num_seen` is a set with votes; `num_seen` stands for the sets
@@ -159,7 +159,7 @@ class PowersetGNMax(Aggregator):
         return largest_noisy(values, noise, k=1, candidate_mask=competes)[:, 0]
 
 
-def _row_of_each(vote_bits: Bits) -> Summary:
+def _row_of_each(vote_bits: BoolArray) -> Summary:
     """Returns one row with a count of 1 for each teacher and query.
 
     Args:
@@ -199,7 +199,7 @@ def _merged(set_rows: Summary) -> Summary:
     return merged
 
 
-def _draw_unseen_set(seen_sets: Bits, num_sets_by_size: list[int], rng: Rng) -> Bits:
+def _draw_unseen_set(seen_sets: BoolArray, num_sets_by_size: list[int], rng: Rng) -> BoolArray:
     """Draws a set of labels, bool `[num_labels]`, uniformly from the competing sets without votes, by rejection.
 
     Args:

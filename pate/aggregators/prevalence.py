@@ -23,21 +23,19 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from pate import accounting as pa
 from pate import validation
 from pate.accounting.ledger import require_ledger
 from pate.aggregators.aggregator import Rng
 from pate.aggregators.record import Arrays, MemoryRecord, ReleaseRecord
+from pate.array_types import FloatArray
 from pate.mechanisms.noise.whole_numbers import LARGEST_STD, RoundedGaussian
 from pate.mechanisms.parameters import POSITIVE, Parameters
 from pate.validation import require, require_generator, require_positive
 from pate.votes.clipping import ClippedSum
 from pate.votes.label_shares import KNOWN_WEIGHT, NUM_LENGTHS, ShareSums, TeacherShares
 from pate.votes.recipe import DEFAULT_RECIPE, Recipe
-
-Array = NDArray[np.float64]
 
 _HALF = 0.5
 _LEAST_KNOWN = 1e-3  # share of records for which a label is known; labels known less often are learned more slowly
@@ -57,8 +55,8 @@ class ReleasedShares:
             no gaps.
     """
 
-    prevalence: Array
-    known: Array | None = None
+    prevalence: FloatArray
+    known: FloatArray | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,7 +68,7 @@ class _NoisyMean:
         noise_std: standard deviation of the noise in each share.
     """
 
-    shares: Array
+    shares: FloatArray
     noise_std: float
 
 
@@ -84,7 +82,7 @@ class _SecondStep:
         squared_error: the squared error on simulated teachers.
     """
 
-    center: Array
+    center: FloatArray
     clip: float
     squared_error: float
 
@@ -143,7 +141,7 @@ class Prevalence(Parameters):
         ledger: pa.Ledger | None = None,
         records_per_teacher: float = 1.0,
         record: ReleaseRecord | None = None,
-    ) -> Array:
+    ) -> FloatArray:
         """Releases the prevalence of each label, float64 `[num_labels]`; see `release_shares` for the arguments."""
         return self.release_shares(
             label_shares,
@@ -278,7 +276,7 @@ class _Steps:
         )
         return ReleasedShares((noisy_labels / known).clip(floor, 1 - floor), known)
 
-    def _half(self) -> tuple[Array, float]:
+    def _half(self) -> tuple[FloatArray, float]:
         """Returns half of the largest shares as a center, and the largest length of shares minus this center."""
         half = _HALF * self.shares.largest
         return half, float(np.linalg.norm(half))
@@ -306,7 +304,7 @@ class _Steps:
         power = int(np.argmax(noisy_counts[: 1 + last_power]))
         return longest / 2 ** (power / 2)
 
-    def _mean(self, step_number: int, center: Array, clip: float) -> _NoisyMean:
+    def _mean(self, step_number: int, center: FloatArray, clip: float) -> _NoisyMean:
         """Releases the mean of the shares minus a center, each difference clipped, plus the center.
 
         Args:
@@ -349,7 +347,7 @@ class _Steps:
         best_clip = float(clips[np.argmin(errors)])
         return _SecondStep(center=center, clip=best_clip, squared_error=float(errors.min()))
 
-    def _simulated_excesses(self, center: Array, noise_std: float) -> Array:
+    def _simulated_excesses(self, center: FloatArray, noise_std: float) -> FloatArray:
         """Returns shares of simulated teachers minus the first mean, `[2, num_simulated, num_entries]`.
 
         The teachers of the first half draw their labels by the mean plus its error, those of the second half by the
@@ -368,7 +366,7 @@ class _Steps:
         return np.asarray(shares - likely + np.stack([error, -error])[:, None])
 
 
-def _without_noise(noisy_known: Array, *, noise_std: float) -> Array:
+def _without_noise(noisy_known: FloatArray, *, noise_std: float) -> FloatArray:
     """Returns the known share of each label, estimated from noisy ones, in (0, 1].
 
     The shares are moved towards their mean, by the part of their variance that noise explains. So labels that are known

@@ -5,10 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
-import numpy as np
-from numpy.typing import NDArray
-
-Bits = NDArray[np.bool_]
+from pate.array_types import BoolArray
 
 
 @runtime_checkable
@@ -18,7 +15,7 @@ class PriorRule(Protocol):
     A session calls a prior rule before each of its rounds.
     """
 
-    def __call__(self, labels: Bits, answered: Bits, num_queries: int) -> Bits:
+    def __call__(self, labels: BoolArray, answered: BoolArray, num_queries: int) -> BoolArray:
         """Returns the predicted labels of the next queries, bool `[num_queries, num_labels]`.
 
         A row of False alone means that the rule predicts nothing for that query.
@@ -38,9 +35,9 @@ class KnownPrior:
         labels: bool `[num_queries, num_labels]`, the predicted labels of all queries.
     """
 
-    labels: Bits
+    labels: BoolArray
 
-    def __call__(self, labels: Bits, answered: Bits, num_queries: int) -> Bits:
+    def __call__(self, labels: BoolArray, answered: BoolArray, num_queries: int) -> BoolArray:
         """Returns the predicted labels of the next queries; see `PriorRule`."""
         start = len(labels)
         return self.labels[start : start + num_queries]

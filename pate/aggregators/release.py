@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from pate.accounting import Accountant, Adjacency, AutoAccountant, Event
 from pate.accounting.accountant import abbreviated
 from pate.aggregators.training_set import TrainingSet
+from pate.array_types import BoolArray, Float32Array
 from pate.files.arrays import ArrayForm, read_arrays, write_arrays
 from pate.files.paths import make_folder
 from pate.files.reading import FROM_BACKUP, damaged
@@ -67,8 +68,8 @@ adjacency=replace_one)
         adjacency: the relation of neighbors that the event is priced for.
     """
 
-    labels: NDArray[np.bool_]
-    answered: NDArray[np.bool_]
+    labels: BoolArray
+    answered: BoolArray
     event: Event
     adjacency: Adjacency
 
@@ -120,7 +121,7 @@ adjacency=replace_one)
         """The number of answered queries."""
         return int(self.answered.sum())
 
-    def training_set(self, inputs: NDArray[np.float32]) -> TrainingSet:
+    def training_set(self, inputs: Float32Array) -> TrainingSet:
         """Returns the answered queries as data for a student, given the inputs of all queries, `[num_queries, ...]`."""
         return TrainingSet(inputs[self.answered], self.labels[self.answered])
 
@@ -207,7 +208,7 @@ class ChargedRelease(Release):
         target_hits: the number of hits after which the session halts.
     """
 
-    hits: NDArray[np.bool_]
+    hits: BoolArray
     num_asked: int
     target_hits: int
 

@@ -24,12 +24,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pate import accounting as pa
-from pate.aggregators.aggregator import Aggregator, Bits, Rng
+from pate.aggregators.aggregator import Aggregator, Rng
 from pate.aggregators.answers import Answers
 from pate.aggregators.expectation import ExpectedRelease, expected_from_votes
 from pate.aggregators.failures import with_failure_prob_for
 from pate.aggregators.record import Arrays, MemoryRecord, ReleaseRecord
 from pate.aggregators.release import ChargedRelease
+from pate.array_types import BoolArray, FloatArray, IntArray
 from pate.mechanisms.noise.lazy_uniforms import LazyUniforms
 from pate.mechanisms.parameters import COUNT, PROBABILITY
 from pate.validation import (
@@ -39,9 +40,6 @@ from pate.validation import (
 from pate.votes.made_up import MadeUpVotes
 from pate.votes.shape import VoteShape
 from pate.votes.source import VoteSource
-
-Array = NDArray[np.float64]
-Counts = NDArray[np.int64]
 
 # Words drawn beforehand for each random number. 128 bits repeat in a resumed session; a draw that needs more is as
 # exact, with bits of its own. With 256 bits of each number drawn beforehand, more are needed with a probability below
@@ -58,13 +56,13 @@ class Round(NamedTuple):
         hits: bool `[num_queries]`.
     """
 
-    labels: Bits
-    answered: Bits
-    hits: Bits
+    labels: BoolArray
+    answered: BoolArray
+    hits: BoolArray
 
     def until_hits(self, max_hits: int) -> Round:
         """Returns a copy in which every query after the `max_hits`-th hit is refused and is no hit."""
-        hits_before: Counts = np.cumsum(self.hits) - self.hits
+        hits_before: IntArray = np.cumsum(self.hits) - self.hits
         is_asked = np.asarray(hits_before < max_hits)
         return Round(
             labels=self.labels & is_asked[:, None],
@@ -132,8 +130,8 @@ class TargetChargedAggregator(Aggregator):
 
     @abstractmethod
     def hit_probabilities(
-        self, votes: Counts, *, num_teachers: int, prior: Bits | None = None
-    ) -> Array:
+        self, votes: IntArray, *, num_teachers: int, prior: BoolArray | None = None
+    ) -> FloatArray:
         """Returns the probability that each query is a hit, `[num_queries]`. No epsilon covers the result.
 
         Args:
@@ -145,9 +143,9 @@ class TargetChargedAggregator(Aggregator):
     @abstractmethod
     def _ask(
         self,
-        counts: Counts,
+        counts: IntArray,
         uniforms: LazyUniforms,
-        prior: Bits | None,
+        prior: BoolArray | None,
         *,
         first_query: int,
         num_teachers: int,
@@ -171,7 +169,9 @@ class TargetChargedAggregator(Aggregator):
         planned = with_failure_prob_for(counted, delta=budget.delta, num_queries=shape.num_queries)
         return planned.scaled_to(budget, shape)
 
-    def expected_labels(self, labels: Bits, answered: Bits, num_queries: int) -> Bits | None:
+    def expected_labels(
+        self, labels: BoolArray, answered: BoolArray, num_queries: int
+    ) -> BoolArray | None:
         """Returns the predicted labels of the next queries, bool `[num_queries, num_labels]`; None without a prior.
 
         Args:
@@ -181,7 +181,7 @@ class TargetChargedAggregator(Aggregator):
         """
         return None
 
-    def draw(self, summary: Counts, shape: VoteShape, rng: Rng) -> Answers:
+    def draw(self, summary: IntArray, shape: VoteShape, rng: Rng) -> Answers:
         """Draws all rounds of a session in one call, without a record of the rounds."""
         session = self._session(summary, shape, rng, record=MemoryRecord())
         return Answers(session.labels, session.answered)
@@ -283,7 +283,9 @@ class TargetChargedAggregator(Aggregator):
         )
         return outcome.until_hits(hits_left)._asdict()
 
-    def _checked_prior(self, labels: Bits, answered: Bits, shape: tuple[int, ...]) -> Bits | None:
+    def _checked_prior(
+        self, labels: BoolArray, answered: BoolArray, shape: tuple[int, ...]
+    ) -> BoolArray | None:
         """Returns the predicted labels of a round once their type and shape are checked; None without a prior.
 
         Args:
@@ -310,7 +312,7 @@ def expected_from_session(
     aggregator: TargetChargedAggregator,
     votes: MadeUpVotes,
     num_queries: int,
-    prior: Bits | None = None,
+    prior: BoolArray | None = None,
 ) -> ExpectedRelease:
     """Returns the expected shares of right labels of a whole session, which halts at its last hit.
 

@@ -10,13 +10,11 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
-from numpy.typing import NDArray
 
 from pate import accounting as pa
 from pate.accounting import target_charging as charging
+from pate.array_types import FloatArray
 from pate.validation import InvalidValue, require_count, require_positive
-
-Array = NDArray[np.float64]
 
 # Epsilon of a call beyond which a target is hit too rarely to count hits at all.
 _LARGEST_EPSILON = 30.0
@@ -211,7 +209,7 @@ def _cheaper(
     )
 
 
-def bit_epsilon(probabilities: Array, sensitivity: int) -> float:
+def bit_epsilon(probabilities: FloatArray, sensitivity: int) -> float:
     """Returns the pure-DP epsilon of a random bit that depends on an integer statistic.
 
     Args:

@@ -18,13 +18,14 @@ from numpy.typing import NDArray
 from pate.accounting import Budget, ComposedEvent, Event, NoOpEvent, SelfComposedEvent
 from pate.accounting.event_tree import count_leaves
 from pate.accounting.rdp import rdp_curve
-from pate.aggregators.aggregator import Bits, Counts, Rng
+from pate.aggregators.aggregator import Rng
 from pate.aggregators.answers import Answers
 from pate.aggregators.failures import with_failure_prob_for
 from pate.aggregators.gap_tests import GaussianTest, TableTest
 from pate.aggregators.stable_aggregator import StableAggregator
 from pate.aggregators.stable_split import split_budget
 from pate.aggregators.stable_top_k import StableTopK
+from pate.array_types import BoolArray, IntArray
 from pate.mechanisms.gap_selection import FixedKRegularizer
 from pate.mechanisms.parameters import COUNT, NOISE, PROBABILITY
 from pate.mechanisms.top_k.peeling import SubsetPeeling
@@ -179,7 +180,7 @@ class StableFixedTopK(StableAggregator):
                 distribution[labels] = distribution.get(labels, 0.0) + probability
         return distribution
 
-    def draw(self, summary: Counts, shape: VoteShape, rng: Rng) -> Answers:
+    def draw(self, summary: IntArray, shape: VoteShape, rng: Rng) -> Answers:
         """Draws a stable set for each query, and picks k labels from it, or labels to add to it, by peeling."""
         if self.k == shape.num_labels:
             return Answers.to_all(np.ones(summary.shape, dtype=np.bool_))
@@ -199,12 +200,12 @@ class Peel:
         num_picks: int `[num_queries]`, the number of labels that the peel picks.
     """
 
-    unpeeled: Bits
-    candidates: Bits
-    num_picks: Counts
+    unpeeled: BoolArray
+    candidates: BoolArray
+    num_picks: IntArray
 
     @classmethod
-    def from_stable(cls, stable_sets: Bits, k: int) -> Self:
+    def from_stable(cls, stable_sets: BoolArray, k: int) -> Self:
         """Returns the picks for stable sets, bool `[num_queries, num_labels]`.
 
         Of a set with more than k labels, k are picked. For a smaller set, labels outside of it are picked until there

@@ -24,13 +24,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pate.accounting import Budget, Event, SelfComposedEvent
-from pate.aggregators.aggregator import Bits, Counts, Rng
+from pate.aggregators.aggregator import Rng
 from pate.aggregators.answers import Answers
 from pate.aggregators.failures import with_failure_prob_for
 from pate.aggregators.hashability import is_hashable
 from pate.aggregators.select_then_test import SelectThenTest
 from pate.aggregators.stable_aggregator import StableAggregator
 from pate.aggregators.stable_split import EVEN_SHARE, split_budget
+from pate.array_types import BoolArray, FloatArray, IntArray
 from pate.files.digests import full_text
 from pate.mechanisms.gap_selection import GapSelection, Regularizer, checked_regularizer
 from pate.mechanisms.vote_ranking import VoteRanking
@@ -174,10 +175,10 @@ class StableTopK(StableAggregator):
     def tested(
         self,
         ranking: VoteRanking,
-        selected_k: Counts,
-        uniforms: NDArray[np.float64],
+        selected_k: IntArray,
+        uniforms: FloatArray,
         num_teachers: int,
-    ) -> tuple[Bits, Bits]:
+    ) -> tuple[BoolArray, BoolArray]:
         """Returns labels `[num_queries, num_labels]` and answered `[num_queries]`, after the test of each query.
 
         The labels of a query that passes are those with the k largest counts.
@@ -191,7 +192,7 @@ class StableTopK(StableAggregator):
         answered = uniforms < self._pass_probs(ranking, selected_k, num_teachers)
         return ranking.top(np.where(answered, selected_k, 0)), answered
 
-    def draw(self, summary: Counts, shape: VoteShape, rng: Rng) -> Answers:
+    def draw(self, summary: IntArray, shape: VoteShape, rng: Rng) -> Answers:
         """Draws k for each query by noisy gaps, and then tests the set of the k largest counts.
 
         Two lines add noise: the one that selects k, and the one that draws the uniform numbers for the tests.
@@ -204,8 +205,8 @@ class StableTopK(StableAggregator):
         return Answers(labels, answered)
 
     def _pass_probs(
-        self, ranking: VoteRanking, selected_k: Counts, num_teachers: int
-    ) -> NDArray[np.float64]:
+        self, ranking: VoteRanking, selected_k: IntArray, num_teachers: int
+    ) -> FloatArray:
         """Returns the probability that the test releases each query's set, `[num_queries]`; 1 for a constant set.
 
         Args:

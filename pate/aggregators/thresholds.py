@@ -8,17 +8,15 @@ deviations to either side of the threshold. Outside of that window the bit is ne
 import math
 
 import numpy as np
-from numpy.typing import NDArray
 
 from pate import accounting as pa
 from pate.accounting.special import ndtr_without_scipy
-from pate.aggregators.aggregator import Bits, Rng
+from pate.aggregators.aggregator import Rng
 from pate.aggregators.expectation import ExpectedRelease
+from pate.array_types import BoolArray, IntArray
 from pate.mechanisms.noise.comparisons import are_normally_above
 from pate.validation import require_count
 from pate.votes.made_up import MadeUpVotes
-
-Counts = NDArray[np.int64]
 
 # In standard deviations of the noise, the half of the window: beyond, an outcome differs with probability 1e-19.
 _FARTHEST = 9.0
@@ -54,8 +52,8 @@ def threshold_event(
 
 
 def reach_threshold(
-    counts: Counts, noise_std: float, threshold_share: float, *, num_teachers: int, rng: Rng
-) -> Bits:
+    counts: IntArray, noise_std: float, threshold_share: float, *, num_teachers: int, rng: Rng
+) -> BoolArray:
     """Draws, for each count, whether count + N(0, noise_std**2) reaches threshold_share * num_teachers.
 
     The draw is exact: no rounding of floats changes a bit.
@@ -78,9 +76,7 @@ def reach_threshold(
     )
 
 
-def threshold_votes(
-    num_without_label: NDArray[np.int64], threshold_share: float
-) -> NDArray[np.int64]:
+def threshold_votes(num_without_label: IntArray, threshold_share: float) -> IntArray:
     """Returns the number of votes that teachers without a label are counted as, `[num_labels]`.
 
     It is the threshold of so many teachers, rounded down. So the threshold is a share of the other teachers. The

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import numpy as np
-from numpy.typing import NDArray
-
+from pate.array_types import BoolArray, Float32Array, FloatArray
 from pate.votes.recipe import DEFAULT_RECIPE, Recipe
 
 
@@ -23,11 +21,11 @@ class NoisyScores:
             where the center is the same for all queries.
     """
 
-    values: NDArray[np.float64]
+    values: FloatArray
     noise_std: float
-    prevalence: NDArray[np.float64]
+    prevalence: FloatArray
     num_directions: int | None = None
-    center: NDArray[np.float64] | None = None
+    center: FloatArray | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,9 +44,9 @@ class TrainingSet:
             labels, which reference models learn from, may have gaps.
     """
 
-    inputs: NDArray[np.float32]
-    labels: NDArray[np.bool_]
+    inputs: Float32Array
+    labels: BoolArray
     scores: NoisyScores | None = None
-    weights: NDArray[np.float64] | None = None
+    weights: FloatArray | None = None
     recipe: Recipe = DEFAULT_RECIPE
-    known: NDArray[np.bool_] | None = None
+    known: BoolArray | None = None

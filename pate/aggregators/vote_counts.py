@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-import numpy as np
-from numpy.typing import NDArray
-
-from pate.aggregators.aggregator import Aggregator, Bits
+from pate.aggregators.aggregator import Aggregator
+from pate.array_types import BoolArray, IntArray
 from pate.validation import InvalidValue, require_kind
 from pate.votes.counts import histogram, limited
 
 
-def counts_for(aggregator: Aggregator, blocks: Iterable[Bits]) -> NDArray[np.int64]:
+def counts_for(aggregator: Aggregator, blocks: Iterable[BoolArray]) -> IntArray:
     """Returns the counts of votes, `[num_queries, num_labels]`, for an aggregator that reads counts.
 
     Counts do not show how many labels one teacher voted for. Where the price allows a teacher at most
@@ -28,7 +26,7 @@ def counts_for(aggregator: Aggregator, blocks: Iterable[Bits]) -> NDArray[np.int
     rule = "an aggregator of pate.aggregators"
     require_kind("aggregator", aggregator, Aggregator, rule)
     max_votes = aggregator.max_votes_per_teacher
-    counts: NDArray[np.int64] | None = None
+    counts: IntArray | None = None
     for block in blocks:
         limited_block = block if max_votes is None else limited(block, max_votes)
         block_counts = histogram(limited_block)

@@ -9,26 +9,23 @@ from dataclasses import replace
 from functools import singledispatch
 
 import numpy as np
-from numpy.typing import NDArray
 
 from pate.accounting import DEFAULT_ORDERS, Adjacency, RdpAccountant
 from pate.accounting.data_dependent_epsilon import DataDependentEpsilon, UnknownCost
 from pate.aggregators import Aggregator, GaussianVotes, GNMax
 from pate.aggregators.confident import ScreenedAggregator
 from pate.aggregators.thresholds import threshold_event, threshold_window
+from pate.array_types import BoolArray, IntArray
 from pate.auditing.data_dependent import DataDependentCost, gnmax_cost, one_bit_cost
 from pate.votes.shape import VoteShape
-
-Counts = NDArray[np.int64]
-Bits = NDArray[np.bool_]
 
 
 def epsilon_on(
     aggregator: Aggregator,
-    counts: Counts,
+    counts: IntArray,
     shape: VoteShape,
     target_delta: float,
-    answered: Bits | None = None,
+    answered: BoolArray | None = None,
 ) -> DataDependentEpsilon:
     """Returns the data-dependent epsilon of a release of votes, which is itself private and no guarantee.
 
@@ -60,11 +57,11 @@ def has_known_cost(aggregator: Aggregator) -> bool:
 @singledispatch
 def cost_on(
     aggregator: Aggregator,
-    counts: Counts,
+    counts: IntArray,
     *,
     num_teachers: int,
     orders: object,
-    answered: Bits | None = None,
+    answered: BoolArray | None = None,
 ) -> DataDependentCost:
     """Returns the data-dependent cost of a release of votes, which is itself private and no guarantee.
 
@@ -89,11 +86,11 @@ def cost_on(
 @cost_on.register
 def _cost_of_gaussian_votes(
     aggregator: GaussianVotes,
-    counts: Counts,
+    counts: IntArray,
     *,
     num_teachers: int,
     orders: object,
-    answered: Bits | None = None,
+    answered: BoolArray | None = None,
 ) -> DataDependentCost:
     """Returns the cost of `GaussianVotes`, the sum of the costs of one bit for each label of each query.
 
@@ -114,11 +111,11 @@ def _cost_of_gaussian_votes(
 @cost_on.register
 def _cost_of_gnmax(
     aggregator: GNMax,
-    counts: Counts,
+    counts: IntArray,
     *,
     num_teachers: int,
     orders: object,
-    answered: Bits | None = None,
+    answered: BoolArray | None = None,
 ) -> DataDependentCost:
     """Returns the cost of `GNMax`, which is at most its price.
 
@@ -153,11 +150,11 @@ def _cost_of_gnmax(
 @cost_on.register
 def _cost_of_screened(
     aggregator: ScreenedAggregator,
-    counts: Counts,
+    counts: IntArray,
     *,
     num_teachers: int,
     orders: object,
-    answered: Bits | None = None,
+    answered: BoolArray | None = None,
 ) -> DataDependentCost:
     """Returns the cost of a screened aggregator: the screening of all queries plus the answers to screened-in queries.
 
@@ -177,7 +174,7 @@ def _cost_of_screened(
 
 
 def threshold_cost(
-    counts: Counts, *, noise_std: float, threshold_share: float, num_teachers: int, orders: object
+    counts: IntArray, *, noise_std: float, threshold_share: float, num_teachers: int, orders: object
 ) -> DataDependentCost:
     """Returns the data-dependent cost of a release of bits, one for each count.
 

@@ -22,7 +22,8 @@ from pate.accounting.data_dependent_epsilon import DataDependentEpsilon
 from pate.accounting.events import BitEvent, BoundedRangeEvent
 from pate.accounting.rdp import order_array
 from pate.accounting.renyi import bernoulli_rdp
-from pate.accounting.special import Array, log_expit
+from pate.accounting.special import log_expit
+from pate.array_types import FloatArray, IntArray
 from pate.auditing.gap_selection_divergence import gap_selection_rdp, top_log_odds
 from pate.auditing.gnmax_divergence import gnmax_log_q, gnmax_rdp, one_vote_each
 from pate.validation import normalize_field, require
@@ -41,8 +42,8 @@ class DataDependentCost:
     The costs of releases on the same data are added by `+`. A query that gets no answer also has a cost.
     """
 
-    orders: Array  # [A], the Renyi orders > 1
-    rdp: Array  # [A], the divergence at each order, >= 0; infinity is allowed
+    orders: FloatArray  # [A], the Renyi orders > 1
+    rdp: FloatArray  # [A], the divergence at each order, >= 0; infinity is allowed
     failure_prob: float = 0.0  # in [0, 1), the probability that the divergences do not hold
 
     def __post_init__(self) -> None:
@@ -112,7 +113,7 @@ def one_bit_cost(
         "statistics", np.atleast_1d(statistics), num_teachers=last
     )
 
-    def both_ways(statistic_levels: NDArray[np.int64]) -> tuple[Array, Array]:
+    def both_ways(statistic_levels: IntArray) -> tuple[FloatArray, FloatArray]:
         """Returns the largest divergence between n bits and their neighbors, in both directions: `[n, A]` each.
 
         Args:
@@ -147,7 +148,7 @@ def one_bit_cost(
 
 
 def gap_selection_cost(
-    utilities: Array, *, event: BoundedRangeEvent, orders: object
+    utilities: FloatArray, *, event: BoundedRangeEvent, orders: object
 ) -> DataDependentCost:
     """Returns the data-dependent cost of gap selection on all queries, including queries that get no answer.
 
@@ -183,7 +184,7 @@ def gnmax_cost(
     array = order_array(orders)
     log_q = gnmax_log_q(one_vote_each(votes, num_teachers), noise_std=noise_std)
 
-    def divergences_of(log_q_part: NDArray[Any]) -> tuple[Array, ...]:
+    def divergences_of(log_q_part: NDArray[Any]) -> tuple[FloatArray, ...]:
         return (gnmax_rdp(log_q_part, noise_std=noise_std, orders=array),)
 
     rdp = _summed(log_q, orders=array, divergences_of=divergences_of)
@@ -192,9 +193,9 @@ def gnmax_cost(
 
 def _summed(
     query_values: NDArray[Any],
-    orders: Array,
-    divergences_of: Callable[[NDArray[Any]], tuple[Array, ...]],
-) -> Array:
+    orders: FloatArray,
+    divergences_of: Callable[[NDArray[Any]], tuple[FloatArray, ...]],
+) -> FloatArray:
     """Returns the sum of the divergences of all queries, `[A]`, in the direction whose sum is larger at each order.
 
     Args:

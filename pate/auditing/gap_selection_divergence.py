@@ -10,7 +10,7 @@ from pate import validation
 from pate.accounting.events import BoundedRangeEvent
 from pate.accounting.rdp import order_array
 from pate.accounting.renyi import bounded_range_rdp
-from pate.accounting.special import Array
+from pate.array_types import FloatArray
 from pate.validation import require
 
 _LARGEST_EXPONENT = 600.0
@@ -19,7 +19,7 @@ _SMALLEST_MASS = 1e-300
 _CANCELS_BELOW = 1e-6  # an epsilon below which the closed form cancels; the price is returned
 
 
-def top_log_odds(utilities: Array) -> Array:
+def top_log_odds(utilities: FloatArray) -> FloatArray:
     """Returns the log odds of the most probable candidate in Q exponential mechanisms, `[Q]`.
 
     Args:
@@ -45,8 +45,8 @@ def top_log_odds(utilities: Array) -> Array:
 
 
 def gap_selection_rdp(
-    log_odds: Array, *, event: BoundedRangeEvent, orders: object
-) -> tuple[Array, Array]:
+    log_odds: FloatArray, *, event: BoundedRangeEvent, orders: object
+) -> tuple[FloatArray, FloatArray]:
     """Returns the largest D_a(P || P') and the largest D_a(P' || P) over all neighbors P' of each of Q distributions P.
 
     The bounds never exceed the data-independent price. If the largest probability of P is at most 1/2, they are equal
@@ -91,8 +91,12 @@ def gap_selection_rdp(
 
 
 def _moment(
-    log_rest: Array, utility_shift: float, power: Array, exponent: Array, best_mass: Array
-) -> Array:
+    log_rest: FloatArray,
+    utility_shift: float,
+    power: FloatArray,
+    exponent: FloatArray,
+    best_mass: FloatArray,
+) -> FloatArray:
     """Returns power log(1 + t expm1(utility_shift)) + log(1 + t expm1(exponent)), `[Q, A]`.
 
     Here t = min(exp(log_rest), best_mass).

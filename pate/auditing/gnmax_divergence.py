@@ -9,13 +9,16 @@ from numpy.typing import NDArray
 
 from pate import validation
 from pate.accounting.rdp import order_array
-from pate.accounting.special import Array, log_ndtr
+from pate.accounting.special import log_ndtr
+from pate.array_types import FloatArray
 from pate.validation import InvalidValue, require, require_count, require_positive
 
 _SMALLEST_X = 1e-6  # below it the independent price: 1 - q has no digits left
 
 
-def gnmax_log_q(votes: NDArray[np.integer], *, noise_std: float, added_lead: float = 0) -> Array:
+def gnmax_log_q(
+    votes: NDArray[np.integer], *, noise_std: float, added_lead: float = 0
+) -> FloatArray:
     """Returns log q for each query, `[Q]`, where q bounds the probability that GNMax does not output the plurality.
 
     Args:
@@ -39,7 +42,7 @@ def gnmax_log_q(votes: NDArray[np.integer], *, noise_std: float, added_lead: flo
     return np.asarray(np.minimum(log_q, math.log1p(-1 / falling.shape[1])))
 
 
-def gnmax_rdp(log_q: Array, *, noise_std: float, orders: object) -> Array:
+def gnmax_rdp(log_q: FloatArray, *, noise_std: float, orders: object) -> FloatArray:
     """Returns a bound on both D_a(M(D) || M(D')) and D_a(M(D') || M(D)) for GNMax M and all neighbors D' of votes D.
 
     The bound is at most the data-independent a / std**2. It never decreases in q, so an upper bound on q suffices.
@@ -80,7 +83,7 @@ def gnmax_rdp(log_q: Array, *, noise_std: float, orders: object) -> Array:
     return np.where(served, np.fmin(bound, a / std**2), a / std**2)
 
 
-def theorem_6_rdp(log_q: Array, *, noise_std: float, orders: object) -> Array:
+def theorem_6_rdp(log_q: FloatArray, *, noise_std: float, orders: object) -> FloatArray:
     """Returns the bound of Theorem 6 of Papernot et al. 2018 for GNMax, with the orders of its Proposition 10.
 
     The bound is used for comparison with papers only. It bounds D_a(M(D) || M(D')), while D_a(M(D') || M(D)) can be a

@@ -6,18 +6,16 @@ from itertools import pairwise
 from operator import attrgetter
 
 import numpy as np
-from numpy.typing import NDArray
 
 from pate import aggregators
 from pate.accounting import Adjacency
 from pate.accounting.special import ndtr
 from pate.aggregators import Aggregator, BoundaryMax, GaussianVotes, GNMax
 from pate.aggregators.thresholds import squared_sensitivity
+from pate.array_types import IntArray
 from pate.mechanisms.noise.maxima import gaussian_argmax
 from pate.testing.lower_bounds import Law, LowerBound, Pair, climbed, lower_bound, session_epsilon
 from pate.votes.shape import VoteShape
-
-Counts = NDArray[np.int64]
 
 _LEADS = (0.0, 0.4, 0.75, 1.1, 1.5, 2.0, 3.0)  # in units of the noise
 _SESSION_LEADS = (0.5, 1.5, 2.5, 3.0, 3.5, 4.0, 4.5)  # the same, of sessions
@@ -127,7 +125,7 @@ def _session_bounds(
     replace-one the second label gains it.
     """
 
-    def law(counts: Counts) -> list[float]:
+    def law(counts: IntArray) -> list[float]:
         probabilities = aggregator.distribution(counts)
         return [float(probabilities[0]), float(probabilities[1:-1].sum()), float(probabilities[-1])]
 
@@ -156,12 +154,12 @@ def _session_bounds(
                 )
 
 
-def _winner(counts: Counts, *, noise_std: float) -> dict[int, float]:
+def _winner(counts: IntArray, *, noise_std: float) -> dict[int, float]:
     """Returns the probability of each label to have the largest count after Gaussian noise, for counts `[L]`."""
     return dict(enumerate(gaussian_argmax(counts / noise_std).tolist()))
 
 
-def _bit(counts: Counts, *, threshold: float, noise_std: float) -> dict[bool, float]:
+def _bit(counts: IntArray, *, threshold: float, noise_std: float) -> dict[bool, float]:
     """Returns the distribution of a bit: whether one count, `[1]`, plus Gaussian noise is at least the threshold."""
     above = float(ndtr((counts[0] - threshold) / noise_std))
     return {True: above, False: 1 - above}

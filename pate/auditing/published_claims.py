@@ -10,8 +10,9 @@ from pate import aggregators
 from pate.accounting import GaussianEvent
 from pate.accounting.conversion import converted
 from pate.accounting.rdp import curve_of
-from pate.accounting.special import Array, ndtr
+from pate.accounting.special import ndtr
 from pate.aggregators import Aggregator
+from pate.array_types import FloatArray
 from pate.auditing.gnmax_divergence import gnmax_log_q, theorem_6_rdp
 from pate.votes.imported import ImportedVotes
 
@@ -25,7 +26,7 @@ class ClaimedGaussian:
     num_moved: int
     num_releases: float  # the number of releases, according to the claim
 
-    def curve(self, orders: Array) -> Array:
+    def curve(self, orders: FloatArray) -> FloatArray:
         """Returns the claimed Renyi divergence of all releases together, `[A]`, at orders `[A]`."""
         multiplier = self.noise_std / self.num_moved**0.5
         return np.asarray(
@@ -85,7 +86,7 @@ def published_claim(
             claimed = aggregator.paper_epsilon(num_queries=num_queries, target_delta=target_delta)
             return claimed, "" if claimed is None else "selection as a Gaussian"
 
-    def curve(orders: Array) -> Array:
+    def curve(orders: FloatArray) -> FloatArray:
         if isinstance(aggregator, aggregators.GNMax):
             return np.asarray(
                 theorem_6_rdp(

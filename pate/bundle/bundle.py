@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import NDArray
 
+from pate.array_types import BoolArray, Float32Array
 from pate.bundle.hub import downloaded, is_hub_name
 from pate.bundle.model_form import REMEDY, SCHEMA, ModelForm
 from pate.data import TableSchema
@@ -117,7 +117,7 @@ class Bundle:
 
     def predict_proba(
         self, data: Any, *, encoding: str = "utf-8", decimal: str | None = None
-    ) -> NDArray[np.float32]:
+    ) -> Float32Array:
         """Returns the predicted probability of each label, float32 `[num_samples, num_labels]`.
 
         If each sample has exactly one of the labels (`form.one_class`), the probabilities of a sample have the sum 1.
@@ -141,7 +141,7 @@ class Bundle:
         """
         return self.probabilities(self.inputs(data, encoding=encoding, decimal=decimal))
 
-    def probabilities(self, inputs: NDArray[np.float32]) -> NDArray[np.float32]:
+    def probabilities(self, inputs: Float32Array) -> Float32Array:
         """Returns the probability of each label for the model's own inputs, float32 `[num_samples, num_labels]`.
 
         Args:
@@ -154,7 +154,7 @@ class Bundle:
 
     def predict(
         self, data: Any, *, encoding: str = "utf-8", decimal: str | None = None
-    ) -> NDArray[np.bool_]:
+    ) -> BoolArray:
         """Returns the labels whose probability reaches the threshold, bool `[num_samples, num_labels]`.
 
         If each sample has exactly one of the labels, the result has the most probable label alone.
@@ -165,7 +165,7 @@ class Bundle:
             self.probabilities(self.inputs(data, encoding=encoding, decimal=decimal))
         )
 
-    def decide(self, probabilities: NDArray[np.float32]) -> NDArray[np.bool_]:
+    def decide(self, probabilities: Float32Array) -> BoolArray:
         """Returns the predicted labels, bool `[num_samples, num_labels]`; see `predict`.
 
         Args:
@@ -227,7 +227,7 @@ class Bundle:
 
     def inputs(
         self, data: Any, *, encoding: str = "utf-8", decimal: str | None = None
-    ) -> NDArray[np.float32]:
+    ) -> Float32Array:
         """Returns the inputs that the model computes with, float32, one entry for each sample.
 
         Arguments and errors are those of `predict_proba`.

@@ -34,6 +34,7 @@ from pate.accounting import (
 )
 from pate.accounting.rounding import format_delta, format_epsilon
 from pate.aggregators import Aggregator, Release
+from pate.array_types import FloatArray
 from pate.bundle import Bundle
 from pate.classifier.ensemble import EnsembleMethod, shown_error
 from pate.classifier.fit_record import FitRecord
@@ -769,7 +770,7 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
         return float(accuracy_score(true, predicted, sample_weight=sample_weight))
 
     @available_if(lambda self: hasattr(self._student, "predict_proba"))  # type: ignore[untyped-decorator]  # so is this
-    def predict_proba(self, X: ArrayLike) -> NDArray[np.float64]:
+    def predict_proba(self, X: ArrayLike) -> FloatArray:
         """Returns the probability of each class or label, `[num_samples, num_classes]` or `[num_samples, num_labels]`.
 
         The student must be able to predict probabilities.

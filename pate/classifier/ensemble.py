@@ -10,10 +10,11 @@ from joblib import Parallel, delayed
 from numpy.typing import NDArray
 
 from pate.aggregators import Aggregator, TrainingSet
+from pate.array_types import BoolArray, Float32Array, FloatArray
 from pate.classifier.inputs import dense, is_frame, numbers_of, rows_of
 from pate.classifier.method import FitMethod
 from pate.classifier.samples import Pools
-from pate.classifier.tasks import Bits, LabelModel, Model, Rows, Task
+from pate.classifier.tasks import LabelModel, Model, Task
 from pate.data.partition import Partition
 from pate.models.sklearn import fit_errors_hidden, is_scale_sensitive
 from pate.models.student import OnEpoch
@@ -25,7 +26,6 @@ from pate.validation import InvalidValue
 from pate.votes.label_shares import mean_labels
 from pate.votes.shape import VoteShape
 from pate.votes.source import TeacherVotes, VoteSource
-from pate.votes.weighted import Array
 
 # public samples that estimators of a DataFrame are tried on
 _MOST_REHEARSED = 200
@@ -46,7 +46,12 @@ class EstimatorLearner:
     estimator: Any  # unfitted
 
     def learn(
-        self, training: TrainingSet, *, pool: Rows, seed: int, on_epoch: OnEpoch | None = None
+        self,
+        training: TrainingSet,
+        *,
+        pool: Float32Array,
+        seed: int,
+        on_epoch: OnEpoch | None = None,
     ) -> Model:
         """Fits a clone, the student, to the answers that it can learn from.
 
@@ -57,8 +62,13 @@ class EstimatorLearner:
         return self.task.fit(self.estimator, inputs, training.labels[rows], seed=seed)
 
     def confidences(
-        self, inputs: Rows, targets: Bits, known: Bits | None, seed: int, queries: Rows
-    ) -> NDArray[np.float32]:
+        self,
+        inputs: Float32Array,
+        targets: BoolArray,
+        known: BoolArray | None,
+        seed: int,
+        queries: Float32Array,
+    ) -> Float32Array:
         """Fits a clone, a teacher, and returns its confidences on the queries, `[num_queries, num_labels]`.
 
         The computation uses one thread, so the last bits of the result do not depend on the load of the machine.
@@ -227,7 +237,7 @@ def train_and_vote(
     shards = [partition.indices(teacher) for teacher in range(partition.num_teachers)]
     parallel = Parallel(n_jobs=num_jobs, return_as="generator", verbose=verbose)
     fit_and_ask = delayed(learner.confidences)
-    answers: Iterator[NDArray[np.float32]] = parallel(
+    answers: Iterator[Float32Array] = parallel(
         fit_and_ask(
             rows_of(pools.inputs, rows),
             pools.targets[rows],
@@ -238,7 +248,7 @@ def train_and_vote(
         for rows, seed in zip(shards, seeds, strict=True)
     )
     packed_bits: list[NDArray[np.uint8]] = []
-    confidences: list[NDArray[np.float32]] = []
+    confidences: list[Float32Array] = []
     for answer in answers:
         packed_bits.append(np.packbits(answer >= 0.5))
         if keep_confidences:
@@ -266,10 +276,10 @@ class FittedVotes(TeacherVotes):
     def __init__(
         self,
         packed_bits: list[NDArray[np.uint8]],
-        confidences: list[NDArray[np.float32]],
+        confidences: list[Float32Array],
         *,
-        label_shares: Array,
-        known_shares: Array | None,
+        label_shares: FloatArray,
+        known_shares: FloatArray | None,
         num_queries: int,
         num_labels: int,
         records_per_teacher: float,
@@ -283,7 +293,7 @@ class FittedVotes(TeacherVotes):
         self._label_shares = label_shares
         self._known_shares = known_shares
 
-    def bits(self) -> Iterator[Bits]:
+    def bits(self) -> Iterator[BoolArray]:
         """Yields the votes of one teacher after another, `[1, num_queries, num_labels]`."""
         shape = (1, self.num_queries, self.num_labels)
         for packed in self._packed_bits:
@@ -297,10 +307,10 @@ class FittedVotes(TeacherVotes):
         for confidences in self._confidences:
             yield confidences[None]
 
-    def label_shares(self) -> Array:
+    def label_shares(self) -> FloatArray:
         """Returns the share of each teacher's records that have each label, `[num_teachers, num_labels]`."""
         return self._label_shares
 
-    def known_shares(self) -> Array | None:
+    def known_shares(self) -> FloatArray | None:
         """Returns the known shares of the teachers; see `VotesWithLabelShares.known_shares`."""
         return self._known_shares

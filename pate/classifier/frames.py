@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from pate.classifier.tasks import Rows
+from pate.array_types import Float32Array
 from pate.data.table.column import EmptyColumn, Encoded
 from pate.data.table.frames import NOTATION_HINT, as_table, hints_for_frames
 from pate.data.table.schema import TableSchema
@@ -80,7 +80,7 @@ def encode_records(frame: Any, schema: TableSchema, *, name: str) -> Encoded:
         return schema.read_table(as_table(frame), name=name)
 
 
-def encode_new(frame: Any, schema: TableSchema, *, stacklevel: int) -> Rows:
+def encode_new(frame: Any, schema: TableSchema, *, stacklevel: int) -> Float32Array:
     """Returns the features of new rows, `[num_rows, num_features]`; warns of words that public rows do not have.
 
     Args:

@@ -16,12 +16,13 @@ import numpy as np
 
 from pate.accounting import Adjacency, PrivacyUnit
 from pate.aggregators import CenteredVotes, Release
+from pate.array_types import Float32Array
 from pate.classifier.frames import encode_records
 from pate.classifier.held_out import FitScores, HeldOutRecords
 from pate.classifier.inputs import dense
 from pate.classifier.method import FitMethod
 from pate.classifier.publication import FitCharge, MethodFacts, Publication
-from pate.classifier.tasks import Model, OneClass, OneClassModel, Rows
+from pate.classifier.tasks import Model, OneClass, OneClassModel
 from pate.data import Dataset, Split, TableSchema
 from pate.data.partition import Partition
 from pate.data.table.column import Encoded
@@ -148,12 +149,12 @@ class GroupVotesMethod(FitMethod):
         return self.plan.student
 
     @property
-    def queries(self) -> Rows:
+    def queries(self) -> Float32Array:
         """The inputs of the queries, `[num_queries, num_features]`."""
         return self.dataset.public.inputs[: self.plan.num_queries]
 
     @property
-    def pool(self) -> Rows:
+    def pool(self) -> Float32Array:
         """The inputs of all other public samples, `[num_others, num_features]`."""
         return self.dataset.public.inputs[self.plan.num_queries :]
 

@@ -7,13 +7,13 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from pate.accounting import Ledger
 from pate.accounting.ledger_entry import ChargeNote
+from pate.array_types import BoolArray, Float32Array, IntArray
 from pate.classifier.frames import as_pandas
 from pate.classifier.public_labels import read_labels
-from pate.classifier.tasks import Bits, Rows, Task
+from pate.classifier.tasks import Task
 from pate.data import Dataset
 from pate.models.student_model import Predictor
 from pate.report.released_scores import ReleasedScores
@@ -31,10 +31,12 @@ _GAPS_RULE = (
 class HeldOutRecords:
     """The private test records of a fit, which no teacher and no student learns from."""
 
-    inputs: Rows  # private, float32 `[m, d]`, or a sparse matrix, or a DataFrame
-    targets: Bits  # private, `[m, L]`
-    groups: NDArray[np.int64]  # `[m]`
-    known: Bits | None = None  # private, `[m, L]`, which labels are known; None if y has no gaps
+    inputs: Float32Array  # private, float32 `[m, d]`, or a sparse matrix, or a DataFrame
+    targets: BoolArray  # private, `[m, L]`
+    groups: IntArray  # `[m]`
+    known: BoolArray | None = (
+        None  # private, `[m, L]`, which labels are known; None if y has no gaps
+    )
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -79,7 +81,9 @@ class HeldOutArguments:
             rule = f"{column}, the column of groups"
             require(test_column == column, "groups_test.name", str(test_column), rule)
 
-    def targets(self, task: Task, *, num_records: int, has_gaps: bool) -> tuple[Bits, Bits | None]:
+    def targets(
+        self, task: Task, *, num_records: int, has_gaps: bool
+    ) -> tuple[BoolArray, BoolArray | None]:
         """Returns the label bits and which of them are known, `[num_records, num_labels]` both; None if all are.
 
         Args:

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from pate.array_types import Float32Array
 from pate.classifier.fit_warnings import SharedRows
 from pate.validation import InvalidValue, printable, require
 
@@ -191,8 +192,8 @@ def require_frames(private: Any, public: Any, *, name: str = "X_public") -> bool
 
 
 def warn_of_shared_rows(
-    private: NDArray[np.float32],
-    public: NDArray[np.float32],
+    private: Float32Array,
+    public: Float32Array,
     *,
     name: str = "X_public",
     cost: str = "inputs that are public are not protected",

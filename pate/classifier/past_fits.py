@@ -11,12 +11,10 @@ import warnings
 from dataclasses import dataclass, replace
 from typing import Self
 
-import numpy as np
-from numpy.typing import NDArray
-
 from pate.accounting import Adjacency, Event, PrivacyUnit
 from pate.accounting.rounding import format_delta, format_epsilon
 from pate.accounting.total import total_price
+from pate.array_types import Float32Array
 from pate.classifier.fit_warnings import RepeatedRelease
 from pate.classifier.inputs import rows_as_bytes
 
@@ -107,7 +105,7 @@ class PlannedFit:
     @classmethod
     def from_inputs(
         cls,
-        inputs: NDArray[np.float32],
+        inputs: Float32Array,
         *,
         epsilon: float,
         delta: float,

@@ -10,8 +10,8 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
+from pate.array_types import BoolArray, Float32Array, IntArray
 from pate.classifier.fit_warnings import PublicGroups
-from pate.classifier.tasks import Bits, Rows
 from pate.data.table.people import person_name, smallest_of_group
 from pate.data.table.source_file import MISSING_WORDS
 from pate.data.table.spelling import canonical_word
@@ -33,12 +33,14 @@ _AT_LEAST_TWO = "at least 2, of which one is public"
 class Pools:
     """The private records and the public samples of a fit."""
 
-    inputs: Rows  # private, float32 `[n, d]`, or a sparse matrix, or a DataFrame
-    targets: Bits  # private, `[n, L]`
-    groups: NDArray[np.int64]  # `[n]`: records of one group stay with one teacher
-    public: Rows  # the public samples, float32 `[P, d]`, or a sparse matrix, or a DataFrame
-    public_groups: NDArray[np.int64]  # `[P]`, public: how many samples a group has on average
-    known: Bits | None = None  # private, `[n, L]`, which labels are known; None if y has no gaps
+    inputs: Float32Array  # private, float32 `[n, d]`, or a sparse matrix, or a DataFrame
+    targets: BoolArray  # private, `[n, L]`
+    groups: IntArray  # `[n]`: records of one group stay with one teacher
+    public: Float32Array  # the public samples, float32 `[P, d]`, or a sparse matrix, or a DataFrame
+    public_groups: IntArray  # `[P]`, public: how many samples a group has on average
+    known: BoolArray | None = (
+        None  # private, `[n, L]`, which labels are known; None if y has no gaps
+    )
 
     @property
     def num_groups(self) -> int:
@@ -48,14 +50,14 @@ class Pools:
     @classmethod
     def cut(
         cls,
-        inputs: Rows,
-        targets: Bits,
+        inputs: Float32Array,
+        targets: BoolArray,
         groups: Any,
-        public: Rows | None,
+        public: Float32Array | None,
         fraction: float | None,
         *,
         public_groups: Any = None,
-        known: Bits | None = None,
+        known: BoolArray | None = None,
     ) -> Pools:
         """Divides inputs into private records and public samples.
 
@@ -153,9 +155,7 @@ def _group_names(name: str, groups: Any, *, num_rows: int) -> NDArray[Any]:
     return group_names
 
 
-def numbered_apart(
-    name: str, groups: Any, *, num_rows: int, others: Mapping[str, Any]
-) -> NDArray[np.int64]:
+def numbered_apart(name: str, groups: Any, *, num_rows: int, others: Mapping[str, Any]) -> IntArray:
     """Returns the numbers of groups that share none with other parts of the data, `[num_rows]`.
 
     Args:
@@ -185,7 +185,7 @@ def numbered_apart(
     return numbers
 
 
-def _numbered_groups(group_names: NDArray[Any], name: str = "groups") -> NDArray[np.int64]:
+def _numbered_groups(group_names: NDArray[Any], name: str = "groups") -> IntArray:
     """Returns the number of each row's group, `[num_rows]`, with groups numbered in ascending order.
 
     Names that differ only in capital letters are one group.
@@ -224,13 +224,13 @@ def _numbered_groups(group_names: NDArray[Any], name: str = "groups") -> NDArray
     return _numbered(group_of_word[word_of_row])
 
 
-def _numbered(values: NDArray[Any]) -> NDArray[np.int64]:
+def _numbered(values: NDArray[Any]) -> IntArray:
     """Returns the rank of each value among the distinct values in ascending order, `[num_values]`, from 0."""
     _, numbers = np.unique(values, return_inverse=True)
     return numbers.astype(np.int64)
 
 
-def _rows_of_last_groups(group_ids: NDArray[np.int64], share: float) -> Bits:
+def _rows_of_last_groups(group_ids: IntArray, share: float) -> BoolArray:
     """Returns True for each row of the last groups, bool `[num_rows]`; groups are ordered by their first rows.
 
     A warning is given if such a group has no row within the last share of the rows. A user who counts rows would take

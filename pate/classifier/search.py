@@ -7,7 +7,7 @@ from dataclasses import KW_ONLY, dataclass
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, MetaEstimatorMixin, clone
 from sklearn.model_selection import ParameterGrid
 from sklearn.utils.validation import check_is_fitted
@@ -21,6 +21,7 @@ from pate.accounting import (
     TruncatedNegativeBinomial,
     calibrate,
 )
+from pate.array_types import BoolArray, FloatArray, IntArray
 from pate.classifier.classifier import PATEClassifier, unit_of
 from pate.classifier.fit_warnings import ClassesFromLabels, GapsFromLabels, PublicGroups, SharedRows
 from pate.classifier.inputs import rows_of
@@ -227,7 +228,7 @@ class PATESearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]  # sc
         check_is_fitted(self, "best_estimator_")
         return self.best_estimator_.predict(X)
 
-    def predict_proba(self, X: ArrayLike) -> NDArray[np.float64]:
+    def predict_proba(self, X: ArrayLike) -> FloatArray:
         """Returns the probabilities of the best fit, `[num_samples, num_labels]`."""
         check_is_fitted(self, "best_estimator_")
         return np.asarray(self.best_estimator_.predict_proba(X))
@@ -251,17 +252,15 @@ def _fitted(model: PATEClassifier, own: Mapping[str, Any]) -> list[warnings.Warn
     return caught
 
 
-def _group_numbers(X: ArrayLike, groups: ArrayLike | None) -> NDArray[np.int64]:
+def _group_numbers(X: ArrayLike, groups: ArrayLike | None) -> IntArray:
     """Returns the number of each record's group, `[num_private]`."""
     if groups is None:
         return np.arange(np.shape(X)[0], dtype=np.int64)
-    numbers: NDArray[np.int64] = np.unique(np.asarray(groups), return_inverse=True)[1]
+    numbers: IntArray = np.unique(np.asarray(groups), return_inverse=True)[1]
     return numbers
 
 
-def _drawn_groups(
-    numbers: NDArray[np.int64], fraction: float, rng: np.random.Generator
-) -> NDArray[np.bool_]:
+def _drawn_groups(numbers: IntArray, fraction: float, rng: np.random.Generator) -> BoolArray:
     """Returns which groups are set apart, a fixed number of them at random, `[num_groups]`."""
     num_groups = int(numbers.max()) + 1
     num_scored = min(max(round(fraction * num_groups), 1), num_groups - 1)
@@ -270,7 +269,7 @@ def _drawn_groups(
     return is_scored
 
 
-def _taken(values: Any, rows: NDArray[np.int64]) -> Any:
+def _taken(values: Any, rows: IntArray) -> Any:
     """Returns some entries of labels or groups, in the form that they have."""
     if hasattr(values, "iloc"):
         return values.iloc[rows]
@@ -279,9 +278,7 @@ def _taken(values: Any, rows: NDArray[np.int64]) -> Any:
     return [values[row] for row in rows.tolist()]
 
 
-def _score_steps(
-    model: PATEClassifier, inputs: Any, labels: Any, *, groups: NDArray[np.int64]
-) -> int:
+def _score_steps(model: PATEClassifier, inputs: Any, labels: Any, *, groups: IntArray) -> int:
     """Returns the sum of the scores of all groups, in steps of 2^-20, of which a group has at most 2^20.
 
     Args:

@@ -19,12 +19,10 @@ from sklearn.utils.multiclass import check_classification_targets, type_of_targe
 
 from pate.accounting import Adjacency
 from pate.aggregators import Aggregator, FixedTopK, GaussianVotes
+from pate.array_types import BoolArray, Float32Array, FloatArray, IntArray
 from pate.models.sklearn import FittedLabels, seeded, stretched
 from pate.models.student_model import Predictor, class_probabilities, most_probable
 from pate.validation import InvalidValue, require, require_entries
-
-Bits = NDArray[np.bool_]
-Rows = NDArray[np.float32]
 
 _SETS = (set, frozenset, list, tuple)
 
@@ -37,11 +35,11 @@ class LabelModel(FittedLabels):
 
     predict_proba = FittedLabels.confidences
 
-    def predict(self, inputs: Rows) -> Bits:
+    def predict(self, inputs: Float32Array) -> BoolArray:
         """Returns True for each label whose probability is at least 0.5, bool `[num_samples, num_labels]`."""
         return np.asarray(self.predict_proba(inputs) >= 0.5)
 
-    def confidences(self, inputs: Rows) -> NDArray[Any]:
+    def confidences(self, inputs: Float32Array) -> NDArray[Any]:
         """Returns the confidences of a teacher, `[num_samples, num_labels]`; it votes for a label from 0.5 on."""
         return stretched(self.predict_proba(inputs))
 
@@ -51,10 +49,10 @@ class ClassModel:
     """A fitted teacher or student that predicts one class, with the methods of a `LabelModel`."""
 
     num_classes: int
-    present: NDArray[np.int64]  # the classes that occurred in training, by their numbers
+    present: IntArray  # the classes that occurred in training, by their numbers
     model: Any  # the fitted estimator; None if fewer than two classes occurred
 
-    def predict(self, inputs: Rows) -> Bits:
+    def predict(self, inputs: Float32Array) -> BoolArray:
         """Returns the predicted class of each sample, bool `[num_samples, num_classes]`.
 
         If there was at most one class in training, no estimator was fitted. That class is predicted, or the first
@@ -68,7 +66,7 @@ class ClassModel:
         require(codes.shape == (len(inputs),), "predictions.shape", codes.shape, rule)
         return np.asarray(codes[:, None] == np.arange(self.num_classes))
 
-    def predict_proba(self, inputs: Rows) -> NDArray[np.float64]:
+    def predict_proba(self, inputs: Float32Array) -> FloatArray:
         """Returns the probability of each class, `[num_samples, num_classes]`; all equal if training had no class."""
         if not len(self.present):
             return np.full((len(inputs), self.num_classes), 1 / self.num_classes)
@@ -77,7 +75,7 @@ class ClassModel:
         probabilities[:, self.present] = 1.0 if certain else self.model.predict_proba(inputs)
         return probabilities
 
-    def confidences(self, inputs: Rows) -> NDArray[np.float32]:
+    def confidences(self, inputs: Float32Array) -> Float32Array:
         """Returns the votes of a teacher, `[num_samples, num_classes]`: 1 for the predicted class, otherwise 0."""
         return self.predict(inputs).astype(np.float32)
 
@@ -88,11 +86,11 @@ class OneClassModel:
 
     model: Predictor
 
-    def predict(self, inputs: Rows) -> Bits:
+    def predict(self, inputs: Float32Array) -> BoolArray:
         """Returns the predicted class of each sample, bool `[num_samples, num_classes]`."""
         return most_probable(self.predict_proba(inputs))
 
-    def predict_proba(self, inputs: Rows) -> NDArray[np.float64]:
+    def predict_proba(self, inputs: Float32Array) -> FloatArray:
         """Returns the probability of each class, `[num_samples, num_classes]`, with sum 1 for each sample."""
         return class_probabilities(self.model.predict_proba(inputs))
 
@@ -135,7 +133,7 @@ class Task:
         # every label's noisy majority also serves few teachers that disagree
         return GaussianVotes(noise_std=1.0, adjacency=adjacency)
 
-    def usable(self, labels: Bits) -> Bits:
+    def usable(self, labels: BoolArray) -> BoolArray:
         """Returns True for each answer that a student can learn from, bool `[num_queries]`.
 
         Args:
@@ -144,7 +142,7 @@ class Task:
         return np.ones(len(labels), dtype=np.bool_)
 
     def fit(
-        self, estimator: Any, inputs: Rows, bits: Bits, *, seed: int
+        self, estimator: Any, inputs: Float32Array, bits: BoolArray, *, seed: int
     ) -> LabelModel | ClassModel:
         """Fits an estimator for each label, or a single estimator if it accepts several targets.
 
@@ -158,7 +156,7 @@ class Task:
             return LabelModel(np.zeros(self.num_labels), np.arange(0), [])
         return LabelModel.fit(estimator, inputs, bits, seed)
 
-    def decode(self, bits: Bits) -> Any:
+    def decode(self, bits: BoolArray) -> Any:
         """Returns predictions in the form of the labels that were passed to the fit."""
         return bits.astype(np.int64)
 
@@ -200,14 +198,14 @@ class LabelSets(Task):
         """The names of the labels, which are the words."""
         return tuple(self.classes.tolist())
 
-    def encode(self, y: Any) -> NDArray[np.int64]:
+    def encode(self, y: Any) -> IntArray:
         """Returns sets of words as 0 and 1, `[num_samples, num_labels]`; raises `InvalidValue` for an unknown word."""
         words = set(self.classes.tolist())
         are_classes = np.array([words.issuperset(row) for row in y])
         require_entries("y", are_classes, "words among the classes that were given")
         return np.asarray(self._binarizer.transform(y), np.int64)
 
-    def decode(self, bits: Bits) -> Any:
+    def decode(self, bits: BoolArray) -> Any:
         """Returns the predictions as a tuple of words for each sample."""
         return self._binarizer.inverse_transform(bits.astype(np.int64))
 
@@ -238,24 +236,26 @@ class OneClass(Task):
         # the exponential mechanism: surer than GNMax if votes are close, and it needs no promise about teachers
         return FixedTopK(k=1, epsilon=1.0, adjacency=adjacency)
 
-    def usable(self, labels: Bits) -> Bits:
+    def usable(self, labels: BoolArray) -> BoolArray:
         """Returns True for each answer that has exactly one class, bool `[num_queries]`."""
         # an aggregator for many labels may name none or several
         return np.asarray(labels.sum(axis=1) == 1)
 
-    def fit(self, estimator: Any, inputs: Rows, bits: Bits, *, seed: int) -> ClassModel:
+    def fit(
+        self, estimator: Any, inputs: Float32Array, bits: BoolArray, *, seed: int
+    ) -> ClassModel:
         """Fits the estimator to the classes that occur; if only one class occurs, that class is always predicted."""
         codes = bits.argmax(axis=1)
         present = np.unique(codes)
         model = seeded(estimator, seed).fit(inputs, codes) if len(present) > 1 else None
         return ClassModel(num_classes=self.num_labels, present=present, model=model)
 
-    def decode(self, bits: Bits) -> NDArray[Any]:
+    def decode(self, bits: BoolArray) -> NDArray[Any]:
         """Returns the predictions as names of classes, `[num_samples]`."""
         return np.asarray(self.classes[bits.argmax(axis=1)])
 
 
-def task_of(y: NDArray[Any], classes: Any) -> tuple[Task, Bits]:
+def task_of(y: NDArray[Any], classes: Any) -> tuple[Task, BoolArray]:
     """Returns the task for labels `y`, and `y` as bits `[num_samples, num_labels]`.
 
     Args:
@@ -311,7 +311,7 @@ def _typed(labels: NDArray[Any]) -> NDArray[Any]:
     return np.array(labels.tolist()) if is_one_kind else labels
 
 
-def without_gaps(y: Any) -> tuple[Any, Bits | None]:
+def without_gaps(y: Any) -> tuple[Any, BoolArray | None]:
     """Returns labels `[n, num_labels]` with 0 where they are missing, and which ones are known, bool `[n, num_labels]`.
 
     Missing are NaN, None and pandas.NA in arrays, DataFrames and lists of rows, and masked entries of a masked array.

@@ -1,5 +1,6 @@
 """pate-predict: applies a published model to new records, and writes a probability for each label."""
 
+from pate.array_types import Float32Array
 from pate.extras import require_extra
 
 require_extra("pate-predict", "predict")
@@ -47,7 +48,7 @@ class PredictedBlock(NamedTuple):
     """Some records: the name of each record, and the inputs `[num_records, ...]` of the model."""
 
     names: list[str]
-    inputs: NDArray[np.float32]
+    inputs: Float32Array
 
 
 def predict(config: DictConfig) -> None:

@@ -6,9 +6,9 @@ from pathlib import Path
 from typing import Self
 
 import numpy as np
-from numpy.typing import NDArray
 
 from pate.aggregators import TrainingSet
+from pate.array_types import BoolArray, Float32Array
 from pate.comparison.trained import Reference, Trained, kind
 from pate.data import Dataset, Split
 from pate.files.digests import full_text
@@ -83,13 +83,11 @@ class Bench:
         return self.dataset.public.take(slice(0, self.num_queries))
 
     @property
-    def pool(self) -> NDArray[np.float32]:
+    def pool(self) -> Float32Array:
         """The inputs of the public samples that are no queries, from which a student may learn without labels."""
         return self.dataset.public.take(slice(self.num_queries, None)).inputs
 
-    def label_accuracy(
-        self, labels: NDArray[np.bool_], answered: NDArray[np.bool_]
-    ) -> float | None:
+    def label_accuracy(self, labels: BoolArray, answered: BoolArray) -> float | None:
         """Returns the fraction of correct bits in the answers.
 
         Returns None if no query was answered, or if the public samples have no true labels.
@@ -106,7 +104,7 @@ class Bench:
         return float(correct.mean()) if correct.size > 0 else None
 
     def student_of_labels(
-        self, labels: NDArray[np.bool_], seed: int, known: NDArray[np.bool_] | None = None
+        self, labels: BoolArray, seed: int, known: BoolArray | None = None
     ) -> Trained:
         """Trains the student of the comparison on given labels of all queries, without privacy.
 

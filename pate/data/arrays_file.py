@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pate.accounting import PrivacyUnit
+from pate.array_types import BoolArray
 from pate.data.copies import remarks_on_copies
 from pate.data.dataset import UNIFORM_RULE, Dataset
 from pate.data.pictures import require_image_levels
@@ -262,7 +263,7 @@ def _split(name: str, index: int, arrays: dict[str, NDArray[Any]]) -> Split:
     )
 
 
-def _known(name: str, array: NDArray[Any], labels_shape: tuple[int, ...]) -> NDArray[np.bool_]:
+def _known(name: str, array: NDArray[Any], labels_shape: tuple[int, ...]) -> BoolArray:
     """Returns which labels are known, or raises `InvalidValue`; `name` is the setting that holds the split's path."""
     rule = f"{list(labels_shape)}, as labels"
     require(array.shape == labels_shape, f"{name}.known", array.shape, rule)

@@ -11,22 +11,21 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from pate.array_types import IntArray
 from pate.files.lock import file_lock
 from pate.files.paths import make_folder
 from pate.files.posix import OWNER_FILE_MODE, SAFE_OPEN_FLAGS
 from pate.progress import StageOpener
 from pate.validation import InvalidValue
 
-Numbers = NDArray[np.int64]
-
 
 @dataclass(frozen=True, eq=False)
 class Blocks:
     """Blocks of rows that were computed and have to be written into a `StampedFile`."""
 
-    numbers: Numbers  # of the blocks, int64 `[n]`
+    numbers: IntArray  # of the blocks, int64 `[n]`
     values: NDArray[Any]  # `[n, …]`
-    stamps: Numbers  # int64 `[n]`
+    stamps: IntArray  # int64 `[n]`
 
 
 _STAMP_BYTES = 8  # of an int64
@@ -53,7 +52,7 @@ class StampedFile:
     block: int  # rows of a block; the last may have fewer
     setting: str  # the name of the setting that chooses the folder, for messages
 
-    def read_stamps(self) -> Numbers:
+    def read_stamps(self) -> IntArray:
         """Returns the stamps of all blocks, int64 `[num_blocks]`, without taking the lock.
 
         All stamps are 0 if one of the two files is missing or cut short.
@@ -71,8 +70,8 @@ class StampedFile:
 
     def fill(
         self,
-        list_missing: Callable[[], Numbers],
-        compute_blocks: Callable[[Numbers], Iterable[Blocks]],
+        list_missing: Callable[[], IntArray],
+        compute_blocks: Callable[[IntArray], Iterable[Blocks]],
         stage_name: str,
         stage: StageOpener,
     ) -> None:
@@ -160,7 +159,7 @@ def writable(setting: str, folder: Path) -> Iterator[None]:
 
 def _write(
     file_descriptor: int,
-    block_numbers: NDArray[np.int64],
+    block_numbers: IntArray,
     block_bytes: int,
     block_contents: NDArray[Any],
 ) -> None:
@@ -189,9 +188,9 @@ def _write(
 def cached_pixels(
     folder: Path,
     shape: tuple[int, int, int, int],
-    image_numbers: Numbers,
-    stamps: Numbers,
-    decode: Callable[[Numbers], NDArray[np.uint8]],
+    image_numbers: IntArray,
+    stamps: IntArray,
+    decode: Callable[[IntArray], NDArray[np.uint8]],
     *,
     name: str,
     stage: StageOpener,
@@ -220,10 +219,10 @@ def cached_pixels(
         setting="data.cache",
     )
 
-    def missing() -> Numbers:
+    def missing() -> IntArray:
         return np.asarray(image_numbers[file.read_stamps()[image_numbers] != stamps[image_numbers]])
 
-    def decode_blocks(missing_rows: Numbers) -> Iterator[Blocks]:
+    def decode_blocks(missing_rows: IntArray) -> Iterator[Blocks]:
         for first in range(0, len(missing_rows), _CHUNK):
             chunk = missing_rows[first : first + _CHUNK]
             yield Blocks(numbers=chunk, values=decode(chunk), stamps=stamps[chunk])

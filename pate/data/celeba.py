@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from pate.accounting import PrivacyUnit
+from pate.array_types import BoolArray, IntArray
 from pate.data.cache import cached_pixels
 from pate.data.copies import remarks_on_copies
 from pate.data.dataset import Dataset
@@ -63,7 +64,7 @@ class Attributes(NamedTuple):
     files: tuple[str, ...]  # the file of each row
     # the number of rows that line 1 announces; of the CSV form, which announces none, the number of rows
     announced: int
-    labels: NDArray[np.bool_]  # [n, num_attributes]
+    labels: BoolArray  # [n, num_attributes]
 
 
 def read_attributes(folder: Path) -> Attributes:
@@ -108,9 +109,7 @@ def read_attributes(folder: Path) -> Attributes:
     return Attributes(names=tuple(names), files=files, announced=int(announced), labels=labels)
 
 
-def read_numbers(
-    folder: Path, list_name: str, file_names: Sequence[str]
-) -> tuple[NDArray[np.int64], int]:
+def read_numbers(folder: Path, list_name: str, file_names: Sequence[str]) -> tuple[IntArray, int]:
     """Reads a list that gives each photograph a whole number, such as `list_eval_partition`.
 
     Args:
@@ -188,9 +187,7 @@ def _read_rows(folder: Path, list_name: str) -> tuple[Path, list[list[str]]]:
     return path, [row[1:] for row in rows] if numbered else rows
 
 
-def _find_photographs(
-    folder: Path, files: Sequence[str]
-) -> tuple[Path, tuple[str, ...], NDArray[np.int64]]:
+def _find_photographs(folder: Path, files: Sequence[str]) -> tuple[Path, tuple[str, ...], IntArray]:
     """Finds the file of each photograph.
 
     Args:
@@ -361,7 +358,7 @@ class CelebA:
             for role, code in _OFFICIAL.items()
         }
 
-        def decode(row_numbers: NDArray[np.int64]) -> NDArray[np.uint8]:
+        def decode(row_numbers: IntArray) -> NDArray[np.uint8]:
             return decode_images(
                 image_paths=[images / names[row] for row in row_numbers],
                 image_size=self.image_size,
@@ -415,7 +412,7 @@ class CelebA:
             group_unit=_ONE_PERSON if self.partition_by_identity else _ONE_PHOTOGRAPH,
         )
 
-    def _split_codes(self, folder: Path, files: Sequence[str]) -> NDArray[np.int64]:
+    def _split_codes(self, folder: Path, files: Sequence[str]) -> IntArray:
         """Returns the number of each photograph's official split, `[len(files)]`; see `_OFFICIAL`.
 
         Raises:
@@ -442,7 +439,7 @@ class CelebA:
         digest = hashlib.sha256(key.encode()).hexdigest()
         return parent / f"celeba-{self.image_size}-{digest[:8]}"
 
-    def _identities(self, folder: Path, files: Sequence[str]) -> NDArray[np.int64] | None:
+    def _identities(self, folder: Path, files: Sequence[str]) -> IntArray | None:
         """Returns the number of the person on each photograph, int64 `[len(files)]`.
 
         None if the copy has no valid list of persons and `partition_by_identity` is false.
@@ -472,9 +469,7 @@ class CelebA:
         rule = f"the folder of your own copy of CelebA, with {ATTRIBUTES}.txt (or .csv), {SPLITS} and {IMAGES}/"
         raise InvalidValue("data.root", self.root, rule=rule)
 
-    def _rows(
-        self, split_name: str, is_listed: NDArray[np.bool_], has_file: NDArray[np.bool_]
-    ) -> NDArray[np.int64]:
+    def _rows(self, split_name: str, is_listed: BoolArray, has_file: BoolArray) -> IntArray:
         """Returns the row numbers of a split's existing photographs, at most `limit` of them.
 
         Args:

@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from pate.array_types import Float32Array, IntArray
 from pate.data.pixels import Pixels
 from pate.data.split import Split, are_among, distinct
 from pate.files.array_rows import row_blocks
@@ -37,7 +38,7 @@ class Inputs:
 
     # `[n]`, equal where the inputs are equal, as `rounded` rounds them; comparable within one process alone
     numbers: NDArray[np.uint64]
-    groups: NDArray[np.int64]  # `[n]`, from 0
+    groups: IntArray  # `[n]`, from 0
     are_pictures: bool = False  # equal pictures are copies: two never agree by chance
 
     @classmethod
@@ -154,7 +155,7 @@ def _numbers_of_rows(block: NDArray[Any]) -> NDArray[np.uint64]:
     return np.fromiter(map(hash, as_bytes.tolist()), np.int64, len(rows)).view(np.uint64)
 
 
-def rounded(numbers: NDArray[np.float32]) -> NDArray[np.float32]:
+def rounded(numbers: Float32Array) -> Float32Array:
     """Returns numbers rounded from 24 significant bits to 16.
 
     Copies of a number that different programs computed or saved may differ in the last bits.

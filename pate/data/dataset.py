@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pate.accounting import PrivacyUnit
+from pate.array_types import FloatArray, IntArray
 from pate.data.preprocessing import Preprocessing
 from pate.data.shared_records import SharedRecords
 from pate.data.split import Split, count_shared, distinct, enter_array
@@ -147,11 +148,11 @@ class Dataset:
         return tuple(self.private.inputs.shape[1:])
 
     @property
-    def weights(self) -> NDArray[np.float64] | None:
+    def weights(self) -> FloatArray | None:
         """The weight of each private record, `[num_private]`; None if every record has weight 1."""
         return None if self.shared is None else self.shared.weights
 
-    def repeat_private(self, num_copies: NDArray[np.int64]) -> Dataset:
+    def repeat_private(self, num_copies: IntArray) -> Dataset:
         """Returns the data set with copies of the private records, such that no two copies of a record share a group.
 
         Copies have new ids, and the first copies of the records of a group share a group, and so on. Budgets are
@@ -298,7 +299,7 @@ def load_dataset(reader: Any, stage: StageOpener = unwatched) -> Dataset:
 
 
 def _require_disjoint(
-    id_kind: str, ids: NDArray[np.int64], other_ids: NDArray[np.int64], *, split_names: str
+    id_kind: str, ids: IntArray, other_ids: IntArray, *, split_names: str
 ) -> None:
     """Raises `InvalidValue` if two splits share a record or a group.
 

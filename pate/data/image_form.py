@@ -10,6 +10,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from pate.array_types import Float32Array
 from pate.data.pictures import MODES, is_white, read_picture
 from pate.data.pixels import WHITE
 from pate.data.preprocessing import Preprocessing
@@ -53,7 +54,7 @@ class ImageForm(Preprocessing):
         """An empty tuple, because pixels have no names."""
         return ()
 
-    def inputs(self, samples: Any) -> NDArray[np.float32]:
+    def inputs(self, samples: Any) -> Float32Array:
         """Returns pictures as float32 `[num_pictures, channels, height, width]` in [0, 1].
 
         Args:

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-from numpy.typing import NDArray
 
+from pate.array_types import IntArray
 from pate.data.split import Split
 from pate.validation import (
     InvalidValue,
@@ -46,7 +46,7 @@ class Partition:
     """
 
     # int64 `[num_private]`, the teacher of each row of the private split
-    teacher_of: NDArray[np.int64]
+    teacher_of: IntArray
     num_teachers: int  # T; teachers are numbered 0..T-1
 
     def __post_init__(self) -> None:
@@ -61,9 +61,7 @@ class Partition:
         require_each("teacher_of", array, (array >= 0) & (array < self.num_teachers), rule)
 
     @classmethod
-    def draw(
-        cls, group_ids: NDArray[np.int64], num_teachers: int, rng: np.random.Generator
-    ) -> Partition:
+    def draw(cls, group_ids: IntArray, num_teachers: int, rng: np.random.Generator) -> Partition:
         """Assigns whole groups to teachers in a random order, and returns the partition.
 
         Args:
@@ -83,23 +81,23 @@ class Partition:
         teacher_of_group = rng.permutation(np.arange(len(groups), dtype=np.int64) % num_teachers)
         return cls(teacher_of=teacher_of_group[group_of], num_teachers=num_teachers)
 
-    def indices(self, teacher: int) -> NDArray[np.int64]:
+    def indices(self, teacher: int) -> IntArray:
         """Returns the row numbers, ascending, of the private records in a teacher's shard."""
         require_count("teacher", teacher, minimum=0)
         require(teacher < self.num_teachers, "teacher", teacher, f"at most {self.num_teachers - 1}")
         return self._rows[self._ends[teacher] : self._ends[teacher + 1]]
 
-    def sizes(self) -> NDArray[np.int64]:
+    def sizes(self) -> IntArray:
         """Returns the number of records of each teacher, int64 `[num_teachers]`."""
         return np.bincount(self.teacher_of, minlength=self.num_teachers)
 
     @cached_property
-    def _rows(self) -> NDArray[np.int64]:
+    def _rows(self) -> IntArray:
         """The row numbers of the first teacher's records, followed by those of the next one, `[num_private]`."""
         return np.argsort(self.teacher_of, kind="stable")
 
     @cached_property
-    def _ends(self) -> NDArray[np.int64]:
+    def _ends(self) -> IntArray:
         """The places in `_rows` between two teachers, `[num_teachers + 1]`."""
         return np.append(0, np.cumsum(self.sizes()))
 
@@ -123,7 +121,7 @@ class Partition:
             bool(sizes.all()), "teacher", int(sizes.argmin()), "at least one record, found none"
         )
 
-    def _require_one_teacher(self, id_kind: str, ids: NDArray[np.int64]) -> None:
+    def _require_one_teacher(self, id_kind: str, ids: IntArray) -> None:
         """Raises `InvalidValue` if two rows with the same id have different teachers.
 
         Args:
@@ -203,7 +201,7 @@ class Partition:
         return partition
 
 
-def _digest(num_teachers: int, columns: list[NDArray[np.int64]]) -> str:
+def _digest(num_teachers: int, columns: list[IntArray]) -> str:
     digest = hashlib.sha256(str(num_teachers).encode())
     for column in columns:
         digest.update(np.ascontiguousarray(column, dtype="<i8").tobytes())

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from pate.array_types import FloatArray
 from pate.extras import require_extra
 from pate.files.paths import at_home
 from pate.validation import InvalidValue, require
@@ -147,7 +148,7 @@ def _of_8_bits(image: Image, name: str, white_level: float | None) -> Image:
     return Image.fromarray(scaled.astype(np.uint8))
 
 
-def _likely_white(mode: str, levels: NDArray[np.float64], name: str) -> float:
+def _likely_white(mode: str, levels: FloatArray, name: str) -> float:
     """Returns the level that probably means white: the largest number of the fewest bits that hold all levels.
 
     For floats up to 1 the level is 1.

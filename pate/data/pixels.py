@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from pate.array_types import Float32Array
 from pate.validation import require, require_entries
 
 WHITE = np.float32(255)  # the level of white in a byte
@@ -53,7 +54,7 @@ class Pixels:
     def __len__(self) -> int:
         return len(self.rows)
 
-    def __getitem__(self, rows: NDArray[Any] | slice) -> NDArray[np.float32]:
+    def __getitem__(self, rows: NDArray[Any] | slice) -> Float32Array:
         images = self.levels[self.rows[rows]].astype(np.float32)
         images /= WHITE
         return images

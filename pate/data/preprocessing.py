@@ -11,8 +11,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, ClassVar
 
-import numpy as np
-from numpy.typing import NDArray
+from pate.array_types import Float32Array
 
 
 class Preprocessing(ABC):
@@ -31,7 +30,7 @@ class Preprocessing(ABC):
         """The shape of one input, without the axis of samples."""
 
     @abstractmethod
-    def inputs(self, samples: Any) -> NDArray[np.float32]:
+    def inputs(self, samples: Any) -> Float32Array:
         """Returns the inputs for raw samples, float32 `[num_samples, *input_shape]`.
 
         Args:

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pate.accounting import PrivacyUnit
+from pate.array_types import Float32Array
 from pate.data.dataset import ONE_GROUP, Dataset
 from pate.data.preprocessing import Preprocessing
 from pate.data.split import Split
@@ -31,7 +32,7 @@ class PrivateRecords:
     notes: tuple[str, ...] = ()
     group_unit: PrivacyUnit = ONE_GROUP
 
-    def with_queries(self, inputs: NDArray[np.float32], record_ids: NDArray[Any]) -> Dataset:
+    def with_queries(self, inputs: Float32Array, record_ids: NDArray[Any]) -> Dataset:
         """Returns a data set whose private pool is these records and whose public pool is the queries.
 
         The labels of the queries are unknown. A holder has no test set, so one record of zeros takes its place.
@@ -61,7 +62,7 @@ class PrivateRecords:
             group_unit=self.group_unit,
         )
 
-    def _unlabeled(self, inputs: NDArray[np.float32], first_id: int) -> Split:
+    def _unlabeled(self, inputs: Float32Array, first_id: int) -> Split:
         labels = np.zeros((len(inputs), len(self.label_names)), np.bool_)
         ids = first_id + np.arange(len(inputs), dtype=np.int64)
         return Split(inputs, labels, record_ids=ids, group_ids=ids)

@@ -21,9 +21,8 @@ from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 
 from pate.accounting import PrivacyUnit
+from pate.array_types import FloatArray, IntArray
 from pate.data.split import distinct
-
-Numbers = NDArray[np.int64]
 
 _NUM_STEPS = 16  # raises of the weights; the weights of most data no longer change after a few
 _NAMES_AT_ONCE = 2**14  # names that are Python objects at the same time
@@ -40,12 +39,12 @@ class SharedRecords:
     names: tuple[str, ...]  # of the kinds of owners, at least two
     # `[num_private]`, in (0, 1]; the weights of one owner's records sum to at most 1. None where linked records are
     # one group, in which each counts like a record of a single owner.
-    weights: NDArray[np.float64] | None
+    weights: FloatArray | None
     num_groups: int  # of linked records
     largest: int  # the number of records in the largest of these groups
 
     @classmethod
-    def from_owners(cls, owner_kinds: tuple[str, ...], owner_numbers: Sequence[Numbers]) -> Self:
+    def from_owners(cls, owner_kinds: tuple[str, ...], owner_numbers: Sequence[IntArray]) -> Self:
         """Chooses between groups and weights for records with the given owners.
 
         Args:
@@ -79,7 +78,7 @@ class SharedRecords:
         return f"{setting}: protects all records of {either_name}; {rule}; who belongs with whom is taken as public"
 
 
-def _weights(owners: Sequence[Numbers]) -> NDArray[np.float64]:
+def _weights(owners: Sequence[IntArray]) -> FloatArray:
     """Returns weights `[num_private]` such that the weights of each owner's records sum to less than 1.
 
     A record's weight begins as 1 / m, where m is the largest number of records that one of its owners has. The steps
@@ -95,7 +94,7 @@ def _weights(owners: Sequence[Numbers]) -> NDArray[np.float64]:
     return weights * (1 - _MARGIN)
 
 
-def linked_groups(owners: Sequence[Numbers]) -> Numbers:
+def linked_groups(owners: Sequence[IntArray]) -> IntArray:
     """Returns the group of each record, int64 `[num_records]`, where records that share an owner have one group.
 
     The groups are the connected components of the graph in which an edge joins two records of one owner.

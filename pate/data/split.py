@@ -11,6 +11,7 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
+from pate.array_types import BoolArray, Float32Array, FloatArray, IntArray
 from pate.data.pixels import Pixels
 from pate.files.array_rows import FileRows, row_blocks, take_rows
 from pate.files.paths import file_identity
@@ -38,13 +39,13 @@ class Split:
 
     # float32 `[n, d]` features, or `[n, channels, height, width]` images in [0, 1], in whose place `Pixels` may stand.
     # Those of a large table are `FileRows`, which read like an array; `take` reads only the rows that it returns.
-    inputs: NDArray[np.float32]
-    labels: NDArray[np.bool_]  # bool `[n, num_labels]`; any number of labels may hold for a record
-    record_ids: NDArray[np.int64]  # int64 `[n]`, the name of each record in its source
+    inputs: Float32Array
+    labels: BoolArray  # bool `[n, num_labels]`; any number of labels may hold for a record
+    record_ids: IntArray  # int64 `[n]`, the name of each record in its source
     # int64 `[n]`, what must stay together: records of one person, one text, one image
-    group_ids: NDArray[np.int64]
+    group_ids: IntArray
     # bool `[n, num_labels]`, which labels of each record are known; None where all are. Unknown labels are False.
-    known: NDArray[np.bool_] | None = None
+    known: BoolArray | None = None
 
     def __post_init__(self) -> None:
         self._require_form(name="inputs", dtype="float32", ranks=(2, 3, 4))
@@ -75,7 +76,7 @@ class Split:
         has_values = 0 not in array.shape[1:]
         require(has_values, f"{name}.shape", array.shape, "at least one value per record")
 
-    def _require_known(self, known: NDArray[np.bool_]) -> None:
+    def _require_known(self, known: BoolArray) -> None:
         self._require_form(name="known", dtype="bool", ranks=(2,))
         rule = f"{self.labels.shape}, one for each label of each record"
         require(known.shape == self.labels.shape, "known.shape", known.shape, rule)
@@ -86,12 +87,12 @@ class Split:
     def from_pictures(
         cls,
         all_pictures: NDArray[np.uint8],
-        row_numbers: NDArray[np.int64],
+        row_numbers: IntArray,
         *,
-        labels: NDArray[np.bool_],
-        record_ids: NDArray[np.int64],
-        group_ids: NDArray[np.int64],
-        known: NDArray[np.bool_] | None = None,
+        labels: BoolArray,
+        record_ids: IntArray,
+        group_ids: IntArray,
+        known: BoolArray | None = None,
     ) -> Split:
         """Returns a split of some of m pictures. The pictures are not copied, and stay bytes.
 
@@ -125,7 +126,7 @@ class Split:
         return len(distinct(self.group_ids))
 
     @property
-    def label_shares(self) -> NDArray[np.float64]:
+    def label_shares(self) -> FloatArray:
         """The share of records with each label among those for which it is known, `[num_labels]`; 0 if there are none.
 
         No epsilon covers the shares of a private split.
@@ -142,7 +143,7 @@ class Split:
             return float(self.labels.sum(axis=1).mean())
         return float(self.label_shares.sum())
 
-    def take(self, row_numbers: NDArray[np.int64] | slice) -> Split:
+    def take(self, row_numbers: IntArray | slice) -> Split:
         """Returns a split that consists of the given rows, in the given order."""
         return Split(
             inputs=take_rows(array=self.inputs, rows=row_numbers),
@@ -166,7 +167,7 @@ class Split:
             enter_array(digest, array=self.known[order])
         return digest.hexdigest()
 
-    def _enter_inputs(self, digest: Any, order: NDArray[np.int64]) -> None:
+    def _enter_inputs(self, digest: Any, order: IntArray) -> None:
         """Adds the inputs in another order to a digest, without a copy of all of them."""
         inputs = self.inputs
         if isinstance(inputs, Pixels):
@@ -191,7 +192,7 @@ def distinct(numbers: NDArray[Any]) -> NDArray[Any]:
     return np.asarray(ascending[is_new])
 
 
-def count_shared(ids: NDArray[np.int64], other_ids: NDArray[np.int64]) -> int:
+def count_shared(ids: IntArray, other_ids: IntArray) -> int:
     """Returns the number of distinct ids that occur in both arrays.
 
     Sets of numpy take ten times as long for a million integers.
@@ -202,7 +203,7 @@ def count_shared(ids: NDArray[np.int64], other_ids: NDArray[np.int64]) -> int:
     return len(distinct(shorter[are_among(shorter, longer)]))
 
 
-def are_among(numbers: NDArray[Any], other_numbers: NDArray[Any]) -> NDArray[np.bool_]:
+def are_among(numbers: NDArray[Any], other_numbers: NDArray[Any]) -> BoolArray:
     """Returns True for each number that is one of the others, bool `[num_numbers]`; there is at least one other."""
     others = np.sort(other_numbers)
     places = np.minimum(np.searchsorted(others, numbers), len(others) - 1)

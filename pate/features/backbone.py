@@ -17,10 +17,10 @@ from typing import Any, ClassVar
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from safetensors.torch import load_file
 from torch.nn import functional
 
+from pate.array_types import Float32Array
 from pate.device import require_device
 from pate.extras import how_to_install, require_extra
 from pate.features.extractor import Extractor
@@ -119,7 +119,7 @@ def weights_path(name: str, weights: str | None) -> Path:
     return path
 
 
-def read_net(name: str, path: Path) -> dict[str, NDArray[np.float32]]:
+def read_net(name: str, path: Path) -> dict[str, Float32Array]:
     """Reads the trained weights of a network, without its last layer. No code in the file is executed.
 
     The weights must come from public data.
@@ -229,12 +229,12 @@ class BackboneExtractor(Extractor):
             raise ValueError("arrays of other shapes")
         return _LAYERS * (math.prod(self.picture_shape) + 3 * int(self.settings["image_size"]) ** 2)
 
-    def project(self, measurements: NDArray[np.float32]) -> NDArray[np.float32]:
+    def project(self, measurements: Float32Array) -> Float32Array:
         """Returns the features: the measurements, centered and projected on the public directions."""
         centered = measurements - self.arrays["center"]
         return np.asarray(centered @ self.arrays["projection"], np.float32)
 
-    def measure(self, images: NDArray[np.float32]) -> NDArray[np.float32]:
+    def measure(self, images: Float32Array) -> Float32Array:
         """Returns the network's vector of each image, float32 `[num_images, d]`."""
         size = int(self.settings["image_size"])
         device = require_device("auto")
@@ -247,7 +247,7 @@ class BackboneExtractor(Extractor):
                     batch, size=(size, size), mode="bilinear", antialias=True
                 )
             outputs = self._net.module((batch - mean) / std).flatten(1)
-            vectors: NDArray[np.float32] = outputs.cpu().numpy()
+            vectors: Float32Array = outputs.cpu().numpy()
         return vectors
 
     @cached_property

@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Any, ClassVar, Self
 
 import numpy as np
-from numpy.typing import NDArray
 
+from pate.array_types import Float32Array
 from pate.data.image_form import ImageForm
 from pate.data.pictures import require_image_levels
 from pate.data.pixels import WHITE
@@ -46,7 +46,7 @@ class ExtractedForm(Preprocessing):
         description = {"features": extractor.kind, "dimension": extractor.num_features}
         return {**description, **extractor.origin, "extractor_sha256": extractor.digest}
 
-    def inputs(self, samples: Any) -> NDArray[np.float32]:
+    def inputs(self, samples: Any) -> Float32Array:
         """Returns the features of images, float32 `[num_images, num_features]`.
 
         Args:

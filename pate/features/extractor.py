@@ -14,8 +14,8 @@ from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Self
 
 import numpy as np
-from numpy.typing import NDArray
 
+from pate.array_types import Float32Array
 from pate.data.fitted_transform import FittedTransform
 from pate.features.projection import Projection
 from pate.features.public_pictures import PublicPictures
@@ -23,8 +23,6 @@ from pate.files.array_rows import Spilled
 from pate.progress import StageOpener
 from pate.threads import on_all_cores
 from pate.validation import require
-
-Array = NDArray[np.float32]
 
 _UNLIMITED_BYTES = 2**62  # all measurements stay in memory, where they are decomposed
 # The numbers in memory that an extractor from a file may ask for: so many, and so many per number in the file.
@@ -41,7 +39,7 @@ class Extractor(FittedTransform):
 
     # features of the first images of the fit, in whole batches, so that they are not computed again; None of an
     # extractor from a file
-    first_features: Array | None = None
+    first_features: Float32Array | None = None
 
     metadata_key: ClassVar[str] = "extractor"
     description: ClassVar[str] = "an extractor of features"
@@ -78,7 +76,7 @@ class Extractor(FittedTransform):
         """
 
     @abstractmethod
-    def measure(self, images: Array) -> Array:
+    def measure(self, images: Float32Array) -> Float32Array:
         """Returns the measurements `[num_images, d]` of one batch of images.
 
         Args:
@@ -86,7 +84,7 @@ class Extractor(FittedTransform):
         """
 
     @abstractmethod
-    def project(self, measurements: Array) -> Array:
+    def project(self, measurements: Float32Array) -> Float32Array:
         """Returns the features `[num_images, num_features]` for measurements `[num_images, d]`."""
 
     def with_projection(
@@ -118,7 +116,9 @@ class Extractor(FittedTransform):
         ]
         return replace(extractor, first_features=np.concatenate(features) if features else None)
 
-    def _measure_all(self, pictures: PublicPictures, advance: Callable[[int], object]) -> Array:
+    def _measure_all(
+        self, pictures: PublicPictures, advance: Callable[[int], object]
+    ) -> Float32Array:
         """Returns the measurements `[num_images, d]` of all public images.
 
         Args:
@@ -126,7 +126,7 @@ class Extractor(FittedTransform):
             advance: is called with the number of images that are measured so far.
         """
 
-        def measure_batch(first_index: int) -> Array:
+        def measure_batch(first_index: int) -> Float32Array:
             return self.measure(pictures.batch(first_index, batch_size=self.batch_size))
 
         first_indices = range(0, len(pictures), self.batch_size)
@@ -137,7 +137,7 @@ class Extractor(FittedTransform):
             advance(first_index + len(batch))
         return np.asarray(measurements.whole())
 
-    def extract(self, images: Any) -> Array:
+    def extract(self, images: Any) -> Float32Array:
         """Returns the features of images in memory, float32 `[num_images, num_features]`.
 
         Args:
@@ -159,7 +159,7 @@ class Extractor(FittedTransform):
             features[first : first + len(block)] = batch_features[: len(block)]
         return features
 
-    def _sample_output(self) -> Array:
+    def _sample_output(self) -> Float32Array:
         """Returns the features of a gray image, which tests that the arrays of a file fit together.
 
         Raises `ValueError` if an array is not float32, or if one image would take too much memory.

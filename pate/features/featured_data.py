@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any, cast
 
 import numpy as np
-from numpy.typing import NDArray
 
+from pate.array_types import Float32Array, IntArray
 from pate.data.cache import Blocks, StampedFile, writable
 from pate.data.dataset import Dataset, load_dataset
 from pate.data.image_form import ImageForm
@@ -27,8 +27,6 @@ from pate.files.reading import DamagedFile, read_text
 from pate.progress import StageOpener, unwatched
 from pate.threads import on_all_cores
 from pate.validation import InvalidValue
-
-Array = NDArray[np.float32]
 
 _BLOCK = 1024  # images whose features share a stamp
 _DIGEST = "extractor.sha256"
@@ -109,12 +107,14 @@ def _has_extractor(folder: Path) -> bool:
         return False
 
 
-def _blank_features(dataset: Dataset) -> dict[str, Array]:
+def _blank_features(dataset: Dataset) -> dict[str, Float32Array]:
     return {name: np.zeros((len(getattr(dataset, name)), 2), np.float32) for name in SPLITS}
 
 
 def _with_features(
-    dataset: Dataset, features_of_splits: Mapping[str, Array], preprocessing: ExtractedForm | None
+    dataset: Dataset,
+    features_of_splits: Mapping[str, Float32Array],
+    preprocessing: ExtractedForm | None,
 ) -> Dataset:
     """Returns the data set with features in place of its images.
 
@@ -140,8 +140,8 @@ def _features_of_split(
     folder: Path,
     stage: StageOpener,
     *,
-    first_features: Array | None,
-) -> Array:
+    first_features: Float32Array | None,
+) -> Float32Array:
     """Returns the features of a split as a `np.memmap`; the file is named after the split's images.
 
     Args:
@@ -164,7 +164,7 @@ def _features_of_split(
         setting="features.cache",
     )
 
-    def missing_blocks() -> NDArray[np.int64]:
+    def missing_blocks() -> IntArray:
         stamps = file.read_stamps()
         features = file.mapped() if stamps.any() else np.empty((0, 1), np.float32)
         is_whole = [
@@ -173,13 +173,13 @@ def _features_of_split(
         ]
         return np.flatnonzero(~np.array(is_whole))
 
-    def extract_block(block: int) -> Array:
+    def extract_block(block: int) -> Float32Array:
         rows = slice(block * _BLOCK, (block + 1) * _BLOCK)
         if first_features is not None and rows.stop <= len(first_features):
             return first_features[rows]
         return extractor.extract(inputs[rows])
 
-    def extract_blocks(block_numbers: NDArray[np.int64]) -> Iterator[Blocks]:
+    def extract_blocks(block_numbers: IntArray) -> Iterator[Blocks]:
         blocks = on_all_cores(extract_block, items=block_numbers.tolist())
         for number, features in zip(block_numbers, blocks, strict=True):
             stamps = np.array([_stamp(features)])
@@ -187,11 +187,11 @@ def _features_of_split(
 
     file.fill(missing_blocks, extract_blocks, f"features of the {name} pictures", stage)
     # copy on write: a reader may change its features, and the file stays as it is
-    features: Array = file.mapped("c")
+    features: Float32Array = file.mapped("c")
     return features
 
 
-def _stamp(features: Array) -> int:
+def _stamp(features: Float32Array) -> int:
     """Returns a nonzero hash of a block of features. 0 would mark a missing block."""
     digest = hashlib.sha256(np.ascontiguousarray(features).data).digest()
     return int.from_bytes(digest[:8], "big") >> 1 | 1

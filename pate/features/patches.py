@@ -16,10 +16,10 @@ from typing import Any, ClassVar
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from scipy import sparse
 from torch.nn import functional
 
+from pate.array_types import Float32Array, FloatArray
 from pate.device import require_device
 from pate.features.extractor import Extractor
 from pate.features.features import Features
@@ -27,8 +27,6 @@ from pate.features.public_pictures import PublicPictures
 from pate.progress import StageOpener
 from pate.threads import one_thread
 from pate.validation import InvalidValue, require, require_count, require_kind, require_non_negative
-
-Array = NDArray[np.float32]
 
 # added to a patch's variance, by whose root the patch is divided, so that noise stays small
 CONTRAST = np.float32((10 / 255) ** 2)
@@ -43,7 +41,7 @@ _SIDE = 32  # pixels; images up to this size have a stride of 1
 
 def learn_filters(
     pictures: PublicPictures, *, patch_size: int, num_filters: int, num_patches: int, seed: int
-) -> tuple[Array, Array]:
+) -> tuple[Float32Array, Float32Array]:
     """Learns filters and their offsets from patches of public images.
 
     The response of a filter to a patch p with variance v is `<filter, p> / sqrt(v + CONTRAST) - offset`.
@@ -77,7 +75,9 @@ def learn_filters(
     return filters.reshape(len(filters), pictures.shape[0], patch_size, patch_size), offsets
 
 
-def spherical_k_means(vectors: Array, num_clusters: int, rng: np.random.Generator) -> Array:
+def spherical_k_means(
+    vectors: Float32Array, num_clusters: int, rng: np.random.Generator
+) -> Float32Array:
     """Returns unit vectors `[num_clusters, d]` such that each row, or its negative, is close to one of them.
 
     Args:
@@ -103,7 +103,7 @@ def spherical_k_means(vectors: Array, num_clusters: int, rng: np.random.Generato
 
 def _sample_patches(
     pictures: PublicPictures, patch_size: int, num_patches: int, rng: np.random.Generator
-) -> Array:
+) -> Float32Array:
     """Returns about `num_patches` random patches `[num_patches, channels * size * size]`, without constant patches.
 
     Raises `InvalidValue` if fewer than two remain.
@@ -135,7 +135,7 @@ def _sample_patches(
     return rows
 
 
-def _unit(vectors: Array) -> Array:
+def _unit(vectors: Float32Array) -> Float32Array:
     lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
     return np.asarray(vectors / np.where(lengths > 0, lengths, 1), np.float32)
 
@@ -179,7 +179,7 @@ class PatchExtractor(Extractor):
         position_numbers = patch_numbers + 3 * num_filters + grid**2
         return picture_numbers + rows * columns * position_numbers + (rows + columns) * grid
 
-    def measure(self, images: Array) -> Array:
+    def measure(self, images: Float32Array) -> Float32Array:
         """Returns the compressed means of rectified responses by region.
 
         The shape is `[num_images, 2 * filters * grid * grid]`.
@@ -195,15 +195,15 @@ class PatchExtractor(Extractor):
             )
             if compression:
                 means = means.mul_(compression).log1p_()
-            pooled: Array = means.cpu().numpy()
+            pooled: Float32Array = means.cpu().numpy()
         return pooled
 
-    def project(self, measurements: Array) -> Array:
+    def project(self, measurements: Float32Array) -> Float32Array:
         """Returns the features: the measurements, centered and projected on the public directions."""
         tensors = self._tensors
         with torch.inference_mode():
             centered = torch.from_numpy(measurements).to(tensors["center"].device)
-            projected: Array = (
+            projected: Float32Array = (
                 ((centered - tensors["center"]) @ tensors["projection"]).cpu().numpy()
             )
         return projected
@@ -261,7 +261,7 @@ class PatchExtractor(Extractor):
         return torch.from_numpy(weights).to(require_device("auto"))
 
 
-def region_weights(num_positions: int, num_regions: int, *, overlap: bool) -> NDArray[np.float64]:
+def region_weights(num_positions: int, num_regions: int, *, overlap: bool) -> FloatArray:
     """Returns the weight of each position along one side of an image in the mean of each region.
 
     The shape is `[num_positions, num_regions]`.

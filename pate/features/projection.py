@@ -4,11 +4,9 @@ from dataclasses import dataclass
 from typing import Self
 
 import numpy as np
-from numpy.typing import NDArray
 
+from pate.array_types import Float32Array
 from pate.validation import InvalidValue
-
-Array = NDArray[np.float32]
 
 # the least standard deviation of a measurement that is used
 _SMALLEST_STD = 1e-6
@@ -27,11 +25,11 @@ class Projection:
         matrix: the scaled directions, `[d, num_features]`.
     """
 
-    center: Array
-    matrix: Array
+    center: Float32Array
+    matrix: Float32Array
 
     @classmethod
-    def fit(cls, measurements: Array, *, dimension: int, seed: int) -> Self:
+    def fit(cls, measurements: Float32Array, *, dimension: int, seed: int) -> Self:
         """Returns the projection on the principal directions of standardized measurements.
 
         All features are multiplied by one factor, so that their mean square over the measurements is 1.

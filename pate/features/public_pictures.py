@@ -3,13 +3,11 @@
 import hashlib
 
 import numpy as np
-from numpy.typing import NDArray
 
+from pate.array_types import Float32Array
 from pate.data.dataset import Dataset
 from pate.data.split import enter_bytes
 from pate.validation import require, require_count, require_kind
-
-Array = NDArray[np.float32]
 
 
 class PublicPictures:
@@ -39,7 +37,7 @@ class PublicPictures:
         """The shape `(channels, height, width)` of an image."""
         return tuple(self.inputs.shape[1:])
 
-    def batch(self, first_index: int, batch_size: int) -> Array:
+    def batch(self, first_index: int, batch_size: int) -> Float32Array:
         """Returns up to `batch_size` consecutive images, float32 `[num_images, *shape]` in [0, 1].
 
         Args:

@@ -15,6 +15,8 @@ from typing import Any, BinaryIO, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from pate.array_types import IntArray
+
 # The most bytes of rows that `Spilled` holds in memory.
 MAX_BYTES_IN_MEMORY = 2**26
 # Large temporary files go here, since /tmp often lies in memory.
@@ -230,7 +232,7 @@ def let_go(array: Any) -> None:
         array = base
 
 
-def take_rows(array: Any, rows: NDArray[np.int64] | slice) -> Any:
+def take_rows(array: Any, rows: IntArray | slice) -> Any:
     """Returns `array[rows]`; rows of a mapped array are copied in blocks, which keeps the memory small."""
     if not isinstance(array, np.memmap):
         return array[rows]

@@ -17,9 +17,10 @@ from pate.accounting import (
     OpposedMaximaEvent,
     PureDpEvent,
 )
+from pate.array_types import FloatArray, IntArray
 from pate.mechanisms.noise.comparisons import Values, largest_noisy
 from pate.mechanisms.noise.drawn_noise import draw_noise
-from pate.mechanisms.noise.lazy_uniforms import Array, LazyUniforms
+from pate.mechanisms.noise.lazy_uniforms import LazyUniforms
 from pate.mechanisms.noise.maxima import (
     exponential_argmax,
     gaussian_argmax,
@@ -47,7 +48,7 @@ from pate.validation import (
 Regularizer = Callable[[int], float] | Sequence[float]
 
 SELECTION_NOISES = ("gumbel", "gaussian", "laplace", "exponential")
-_ARGMAX_DISTRIBUTIONS: dict[str, Callable[[Array], Array]] = {
+_ARGMAX_DISTRIBUTIONS: dict[str, Callable[[FloatArray], FloatArray]] = {
     "gumbel": gumbel_argmax,
     "gaussian": gaussian_argmax,
     "laplace": laplace_argmax,
@@ -164,7 +165,7 @@ class GapSelection(Parameters):
         require(largest <= _LARGEST_OFFSET, "regularizer", largest, rule)
 
     @property
-    def candidates(self) -> NDArray[np.int64]:
+    def candidates(self) -> IntArray:
         """The n values that k can take, in rising order: 0..L if padded, 1..L-1 otherwise, and at most `max_k`."""
         smallest = 0 if self.padded else 1
         largest = self.num_labels - smallest
@@ -188,7 +189,7 @@ class GapSelection(Parameters):
         return max(map(abs, self._regularizer_values), default=0.0)
 
     @cached_property
-    def offsets(self) -> Array:
+    def offsets(self) -> FloatArray:
         """The regularizer of each of the n candidates, `[n]`, rounded to a grid on which sums with gaps are exact."""
         # The unit is as fine as the largest value allows, and public like the values.
         largest_sum = self._largest_regularizer_value + self.num_teachers
@@ -227,16 +228,14 @@ class GapSelection(Parameters):
             and len(self.candidates) > 1
         )
 
-    def __call__(
-        self, votes: NDArray[np.integer], *, rng: np.random.Generator
-    ) -> NDArray[np.int64]:
+    def __call__(self, votes: NDArray[np.integer], *, rng: np.random.Generator) -> IntArray:
         """Draws k for one histogram `[L]` (returns `[]`) or for each of a batch `[Q, L]` (returns `[Q]`)."""
         require_generator(rng)
         counts = self._counts(votes)
         k = self.draw(VoteRanking.from_counts(np.atleast_2d(counts)), rng)
         return k if counts.ndim == 2 else k[0]
 
-    def draw(self, ranking: VoteRanking, rng: np.random.Generator) -> NDArray[np.int64]:
+    def draw(self, ranking: VoteRanking, rng: np.random.Generator) -> IntArray:
         """Draws k for each query of a ranking and returns an array `[Q]`."""
         if self.noise == "gumbel":
             # The largest of sums with Gumbel noise is k with the probabilities of a softmax (the Gumbel-max trick). One
@@ -249,7 +248,7 @@ class GapSelection(Parameters):
             + largest_noisy(Values.scaled(sums, self.noise_scale), noise, k=1)[:, 0]
         )
 
-    def select(self, ranking: VoteRanking, uniforms: LazyUniforms) -> NDArray[np.int64]:
+    def select(self, ranking: VoteRanking, uniforms: LazyUniforms) -> IntArray:
         """Returns k for each query of a ranking, `[Q]`, as a function of one uniform number per query.
 
         Raises `InvalidValue` unless the noise is "gumbel".
@@ -268,7 +267,7 @@ class GapSelection(Parameters):
         # the index of a candidate is 0 for the smallest k
         return np.asarray(self.candidates[0] + indices)
 
-    def probabilities(self, votes: NDArray[np.integer]) -> Array:
+    def probabilities(self, votes: NDArray[np.integer]) -> FloatArray:
         """Returns the probability of each of the n candidates: `[n]` for one histogram, `[Q, n]` for a batch."""
         counts = self._counts(votes)
         sums = self._sums(VoteRanking.from_counts(np.atleast_2d(counts)))
@@ -291,13 +290,13 @@ class GapSelection(Parameters):
         sums = self._sums(VoteRanking.from_counts(self._counts(votes)[None]))[0]
         return _CLOSED[self.noise](sums.max() - sums, self.noise_scale)
 
-    def _sums(self, ranking: VoteRanking) -> Array:
+    def _sums(self, ranking: VoteRanking) -> FloatArray:
         """Returns gap plus regularizer of each of the n candidates, `[Q, n]`; sums and their differences are exact."""
         # If a large offset made a sum round, the sum would move by more than the price counts.
         gaps = ranking.gaps(padded=self.padded, num_teachers=self.num_teachers)
         return np.asarray(gaps[:, : len(self.offsets)] + self.offsets)
 
-    def _counts(self, votes: NDArray[np.integer]) -> NDArray[np.int64]:
+    def _counts(self, votes: NDArray[np.integer]) -> IntArray:
         """Returns votes as int64 counts, `[L]` or `[Q, L]`.
 
         Raises `InvalidValue` for votes that are not whole numbers in 0..T or not of `num_labels` labels.

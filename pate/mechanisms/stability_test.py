@@ -11,7 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pate.accounting import Adjacency, ApproximateEvent, Event, OneBitEvent
-from pate.accounting.special import Array, expit, log_ndtr, ndtri
+from pate.accounting.special import expit, log_ndtr, ndtri
+from pate.array_types import BoolArray, FloatArray
 from pate.mechanisms.parameters import NATURAL, Parameters
 from pate.mechanisms.stability_table import StabilityTable
 from pate.validation import (
@@ -159,10 +160,10 @@ class StabilityTest(Parameters):
         )
 
     @cached_property
-    def _probs(self) -> Array:
+    def _probs(self) -> FloatArray:
         return np.array(self.pass_probs)
 
-    def __call__(self, gaps: NDArray[np.integer], *, rng: np.random.Generator) -> NDArray[np.bool_]:
+    def __call__(self, gaps: NDArray[np.integer], *, rng: np.random.Generator) -> BoolArray:
         """Draws for each gap whether the test passes, and returns bits in the shape of `gaps`.
 
         Args:
@@ -174,7 +175,7 @@ class StabilityTest(Parameters):
         require_histogram("gaps", np.atleast_1d(gaps), num_teachers=self.num_teachers)
         return np.asarray(rng.random(gaps.shape) < self.pass_probabilities(gaps))
 
-    def pass_probabilities(self, gaps: NDArray[np.integer]) -> Array:
+    def pass_probabilities(self, gaps: NDArray[np.integer]) -> FloatArray:
         """Returns the exact probability of passing for each gap, in the shape of `gaps`."""
         return np.asarray(self._probs[np.minimum(gaps, len(self._probs) - 1)])
 
@@ -189,7 +190,7 @@ class StabilityTest(Parameters):
 
 def _require_probabilities(
     pass_probs: tuple[float, ...], failure_prob: float, adjacency: Adjacency
-) -> Array:
+) -> FloatArray:
     """Returns pass probabilities as an array `[num_gaps]`.
 
     Raises `InvalidValue` unless they are probabilities that never decrease, and at most `failure_prob` for gaps up to
@@ -212,7 +213,7 @@ def _gaussian_test(
 ) -> StabilityTest:
     """Returns the test of `StabilityTest.gaussian` from a cache; the arguments are valid."""
 
-    def passing(excess: Array) -> Array:
+    def passing(excess: FloatArray) -> FloatArray:
         quantiles = excess / test_std + ndtri(failure_prob)
         return np.asarray(np.exp(log_ndtr(quantiles)))
 
@@ -231,7 +232,7 @@ def _laplace_test(
 ) -> StabilityTest:
     """Returns the test of `StabilityTest.laplace` from a cache; the arguments are valid."""
 
-    def passing(excess: Array) -> Array:
+    def passing(excess: FloatArray) -> FloatArray:
         # the distribution function of Laplace noise with scale 1, at (excess - c) / b
         quantiles = excess * math.sqrt(2) / test_std + math.log(2 * failure_prob)
         tails = 0.5 * np.exp(-np.abs(quantiles))
@@ -252,7 +253,7 @@ def _table_test(table: StabilityTable, *, num_teachers: int, adjacency: Adjacenc
     sens = adjacency.gap_sensitivity
     last_level = len(table.logits) - 1
 
-    def passing(excess: Array) -> Array:
+    def passing(excess: FloatArray) -> FloatArray:
         levels = np.minimum(np.ceil(excess / sens).astype(np.int64), last_level)
         return np.asarray(expit(np.array(table.logits)[levels]))
 
@@ -265,7 +266,7 @@ def _table_test(table: StabilityTable, *, num_teachers: int, adjacency: Adjacenc
     )
 
 
-def _certain_excess(passing: Callable[[Array], Array], test_std: float) -> float:
+def _certain_excess(passing: Callable[[FloatArray], FloatArray], test_std: float) -> float:
     """Returns the smallest multiple of `test_std` at which a test passes with at least the largest probability."""
     num_stds = np.arange(_MOST_STDS + 1.0)
     return test_std * float(np.searchsorted(passing(num_stds * test_std), LARGEST_PROB))
@@ -273,7 +274,7 @@ def _certain_excess(passing: Callable[[Array], Array], test_std: float) -> float
 
 def _build_test(
     *,
-    passing: Callable[[Array], Array],
+    passing: Callable[[FloatArray], FloatArray],
     certain_excess: float,
     failure_prob: float,
     num_teachers: int,

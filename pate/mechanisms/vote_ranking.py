@@ -5,7 +5,8 @@ from functools import cached_property
 from typing import Self
 
 import numpy as np
-from numpy.typing import NDArray
+
+from pate.array_types import BoolArray, IntArray
 
 
 @dataclass(frozen=True)
@@ -20,12 +21,12 @@ class VoteRanking:
         num_labels: the number of labels L.
     """
 
-    keys: NDArray[np.int64]
-    sorted_keys: NDArray[np.int64]
+    keys: IntArray
+    sorted_keys: IntArray
     num_labels: int
 
     @classmethod
-    def from_counts(cls, counts: NDArray[np.int64]) -> Self:
+    def from_counts(cls, counts: IntArray) -> Self:
         """Returns the ranking of the labels of each query, from counts `[Q, L]`."""
         # Count and index share one integer, because a sort is faster than an argsort.
         num_labels = counts.shape[1]
@@ -34,11 +35,11 @@ class VoteRanking:
         return cls(keys=keys, sorted_keys=sorted_keys, num_labels=num_labels)
 
     @cached_property
-    def sorted_counts(self) -> NDArray[np.int64]:
+    def sorted_counts(self) -> IntArray:
         """The counts of each query in falling order, `[Q, L]`."""
         return self.sorted_keys // self.num_labels
 
-    def gaps(self, *, padded: bool, num_teachers: int) -> NDArray[np.int64]:
+    def gaps(self, *, padded: bool, num_teachers: int) -> IntArray:
         """Returns the gap c_(k) - c_(k+1) of the sorted counts for each k.
 
         Args:
@@ -50,7 +51,7 @@ class VoteRanking:
             return np.asarray(-np.diff(self.sorted_counts, axis=1, prepend=num_teachers, append=0))
         return np.asarray(self.sorted_counts[:, :-1] - self.sorted_counts[:, 1:])
 
-    def top(self, k: NDArray[np.int64]) -> NDArray[np.bool_]:
+    def top(self, k: IntArray) -> BoolArray:
         """Returns bits `[Q, L]` that mark the k labels with the largest counts of each query, for k `[Q]` in 0..L."""
         last = self.sorted_keys[np.arange(len(k)), np.maximum(k, 1) - 1]
         return np.asarray((self.keys >= last[:, None]) & (k > 0)[:, None])

@@ -11,10 +11,10 @@ from itertools import groupby, islice
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import NDArray
 from safetensors import SafetensorError, safe_open
 from safetensors.numpy import load_file, save
 
+from pate.array_types import Float32Array
 from pate.device import device_memory
 from pate.files.arrays import ArrayForm, read_arrays, write_arrays
 from pate.files.atomic import atomic_write, remove_partials, write_text
@@ -248,10 +248,10 @@ def cast_votes(
     teacher: Teacher,
     store: CheckpointStore,
     num_teachers: int,
-    inputs: NDArray[np.float32],
+    inputs: Float32Array,
     chunk_size: int = 16,
     scratch: Path | str | None = None,
-) -> Iterator[tuple[int, NDArray[np.float32]]]:
+) -> Iterator[tuple[int, Float32Array]]:
     """Yields the confidences of the teachers in a store, a chunk of teachers at a time.
 
     A teacher votes for a label if its confidence is at least 0.5.

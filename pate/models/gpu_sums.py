@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from pate.array_types import FloatArray, IntArray
 from pate.device import device_memory, torch
 from pate.votes.clipped_moments import FEATURE_STEPS, ClippedMoments
 from pate.votes.clipping import require_finite_lengths
@@ -18,12 +19,10 @@ from pate.votes.round_records import RoundRecords, ShardRecords
 from pate.votes.round_shard import EqualSizes, PublicStudent, equal_sizes, vote_factor
 from pate.votes.round_sums import RoundSums
 from pate.votes.round_votes import RoundQuestion
-from pate.votes.weighted import Integers
 
 if TYPE_CHECKING:
     from torch import Tensor
 
-Array = NDArray[np.float64]
 
 _MOST_ROWS = 2**17  # of features as doubles at a time
 _MOST_ENTRIES = 2**25  # of teachers' votes at a time
@@ -50,7 +49,7 @@ class GpuSums(RoundSums):
         self._records = records
         self._device = device
 
-    def total(self, question: RoundQuestion) -> Integers:
+    def total(self, question: RoundQuestion) -> IntArray:
         """Returns the sum of all clipped votes, `[num_features, num_labels]`, in steps.
 
         Raises:
@@ -85,7 +84,7 @@ class GpuSums(RoundSums):
         factors = _factors(means.flatten(start_dim=1), moments) * weights / moments.step
         return torch.trunc(means * factors[:, None, None]).sum(dim=0)
 
-    def _means(self, block: EqualSizes, scale: Array, half_weights: Tensor) -> Tensor:
+    def _means(self, block: EqualSizes, scale: FloatArray, half_weights: Tensor) -> Tensor:
         """Returns the votes of teachers before the clip, `[num_teachers, num_features, num_labels]`.
 
         Residuals are cut to whole numbers, so few that doubles hold the sums over the records of a teacher exactly.

@@ -12,6 +12,7 @@ import torch
 from numpy.typing import NDArray
 
 from pate.aggregators.training_set import TrainingSet
+from pate.array_types import BoolArray, Float32Array
 from pate.device import device_memory, require_device
 from pate.models.linear import LinearModel
 from pate.models.networks.convnet import Architecture, ConvNet
@@ -19,7 +20,7 @@ from pate.models.networks.network import Network, Tensors, logits_in_blocks, req
 from pate.models.networks.resnet import ResNet50
 from pate.models.networks.training import AdamWRecipe, fit_network
 from pate.models.student import OnEpoch, require_rows
-from pate.models.student_model import LARGEST_INPUT, Labels, Rows, StudentModel
+from pate.models.student_model import LARGEST_INPUT, StudentModel
 from pate.models.thresholds import ThresholdedStudent
 from pate.threads import one_thread
 from pate.validation import require
@@ -35,7 +36,7 @@ class ImageModel(StudentModel):
     The probability of a label that was never released is 0.
     """
 
-    def _probabilities(self, inputs: Rows) -> Rows:
+    def _probabilities(self, inputs: Float32Array) -> Float32Array:
         # earlier versions published constant probabilities if there was one answer or none
         if "constant" in self.arrays:
             return np.tile(self.arrays["constant"], (len(inputs), 1))
@@ -93,7 +94,7 @@ class ImageStudent(AdamWRecipe, ThresholdedStudent):
         self._network(input_shape, num_labels)
 
     def fit(
-        self, inputs: Rows, labels: Labels, *, seed: int, on_epoch: OnEpoch | None = None
+        self, inputs: Float32Array, labels: BoolArray, *, seed: int, on_epoch: OnEpoch | None = None
     ) -> StudentModel:
         """Trains the members on inputs with labels; at the end, reports the mean loss of the members in each epoch."""
         empty_pool = np.asarray(inputs)[:0]
@@ -101,7 +102,12 @@ class ImageStudent(AdamWRecipe, ThresholdedStudent):
         return self.learn(training, pool=empty_pool, seed=seed, on_epoch=on_epoch)
 
     def learn(
-        self, training: TrainingSet, *, pool: Rows, seed: int, on_epoch: OnEpoch | None = None
+        self,
+        training: TrainingSet,
+        *,
+        pool: Float32Array,
+        seed: int,
+        on_epoch: OnEpoch | None = None,
     ) -> StudentModel:
         """Trains the members on released labels; if the pool is not empty, then again on these and the public pool."""
         images = require_images(training.inputs)
@@ -120,8 +126,8 @@ class ImageStudent(AdamWRecipe, ThresholdedStudent):
         rng = np.random.default_rng(seed)
         fold_of = rng.permutation(len(images)) % min(self.folds, len(images))
         held_out = np.zeros(labels.shape, np.float32)
-        members: list[dict[str, Rows]] = []
-        curves: list[Rows] = []
+        members: list[dict[str, Float32Array]] = []
+        curves: list[Float32Array] = []
         with (
             one_thread(),
             device_memory("CUDA_VISIBLE_DEVICES= before the command trains it on the processor"),
@@ -165,11 +171,11 @@ class ImageStudent(AdamWRecipe, ThresholdedStudent):
         self,
         network: Network,
         images: NDArray[Any],
-        targets: Rows,
+        targets: Float32Array,
         pool: NDArray[Any],
         rng: np.random.Generator,
         device: torch.device,
-    ) -> tuple[Tensors, Rows]:
+    ) -> tuple[Tensors, Float32Array]:
         """Trains one member; returns its tensors and the losses of its last training.
 
         Args:
@@ -194,7 +200,7 @@ class ImageStudent(AdamWRecipe, ThresholdedStudent):
             device=device,
         )
 
-    def _report(self, curves: list[Rows], on_epoch: OnEpoch) -> None:
+    def _report(self, curves: list[Float32Array], on_epoch: OnEpoch) -> None:
         """Calls `on_epoch` once for each epoch, with the mean loss of the members.
 
         The folds may differ by one row, so the members may have different numbers of steps. The shortest curve
@@ -338,7 +344,7 @@ class ResNet50Student(ImageStudent):
 
 def _probabilities(
     network: Network, tensors: Tensors, images: NDArray[Any], device: torch.device
-) -> Rows:
+) -> Float32Array:
     """Returns the probabilities that one network predicts for images, float32 `[num_images, num_labels]`.
 
     Args:

@@ -13,6 +13,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from pate.array_types import Float32Array
 from pate.device import require_device
 from pate.models.hyperparameters import require_settings
 from pate.models.linear import LinearTeacher
@@ -75,7 +76,7 @@ class ImageTeacher(AdamWRecipe, Teacher):
     def _fit_networks(
         self,
         images: list[NDArray[Any]],
-        targets: list[NDArray[np.float32]],
+        targets: list[Float32Array],
         rngs: list[np.random.Generator],
     ) -> list[State]:
         """Trains a network for each shard, one after the other, and returns their states.
@@ -98,9 +99,7 @@ class ImageTeacher(AdamWRecipe, Teacher):
         return states
 
     @torch.no_grad()
-    def predict_many(
-        self, states: Sequence[State], inputs: NDArray[np.float32]
-    ) -> NDArray[np.float32]:
+    def predict_many(self, states: Sequence[State], inputs: Float32Array) -> Float32Array:
         """Returns the probabilities, `[num_states, num_images, num_labels]`, shifted so that the threshold becomes 0.5.
 
         The shift is one of log-odds.
@@ -111,7 +110,7 @@ class ImageTeacher(AdamWRecipe, Teacher):
         threshold_logit = math.log(self.threshold / (1 - self.threshold))
         return np.asarray(torch.from_numpy(logits).sub_(threshold_logit).sigmoid_().numpy())
 
-    def _logits(self, states: Sequence[State], images: NDArray[Any]) -> NDArray[np.float32]:
+    def _logits(self, states: Sequence[State], images: NDArray[Any]) -> Float32Array:
         """Returns the logits of each network, `[num_states, num_images, num_labels]`, one network after the other.
 
         Args:
@@ -131,7 +130,7 @@ class ImageTeacher(AdamWRecipe, Teacher):
         return logits
 
 
-def _state_of_row(arrays: State, teacher_position: int, losses: NDArray[np.float32]) -> State:
+def _state_of_row(arrays: State, teacher_position: int, losses: Float32Array) -> State:
     """Returns the state of one teacher out of the stacked arrays of several teachers.
 
     Args:
@@ -145,8 +144,8 @@ def _state_of_row(arrays: State, teacher_position: int, losses: NDArray[np.float
 
 
 def _stacked_predictions(
-    network: ConvNet, states: Sequence[State], images: NDArray[np.float32], device: torch.device
-) -> NDArray[np.float32]:
+    network: ConvNet, states: Sequence[State], images: Float32Array, device: torch.device
+) -> Float32Array:
     """Returns the logits of several networks for the same images, `[num_states, num_images, num_labels]`.
 
     The images are processed in blocks, so that they fit into memory.
@@ -216,7 +215,7 @@ class CNNTeacher(Architecture, ImageTeacher):
     def _fit_networks(
         self,
         images: list[NDArray[Any]],
-        targets: list[NDArray[np.float32]],
+        targets: list[Float32Array],
         rngs: list[np.random.Generator],
     ) -> list[State]:
         """Trains a network for each shard, in one batch unless `is_isolated` is true."""
@@ -233,7 +232,7 @@ class CNNTeacher(Architecture, ImageTeacher):
             for row, losses in enumerate(curves)
         ]
 
-    def _logits(self, states: Sequence[State], images: NDArray[Any]) -> NDArray[np.float32]:
+    def _logits(self, states: Sequence[State], images: NDArray[Any]) -> Float32Array:
         """Returns the logits of each network, computed in one batch unless `is_isolated` is true."""
         if self.is_isolated:
             return super()._logits(states, images)
@@ -314,9 +313,7 @@ class ResNet50Teacher(ImageTeacher):
         ]
         return self._head.fit_many(feature_shards, seeds)
 
-    def predict_many(
-        self, states: Sequence[State], inputs: NDArray[np.float32]
-    ) -> NDArray[np.float32]:
+    def predict_many(self, states: Sequence[State], inputs: Float32Array) -> Float32Array:
         """Returns the probability of each label or, if `frozen` is true, the score of the ridge regression.
 
         A teacher votes for a label if this number is at least 0.5.

@@ -11,17 +11,16 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from pate.array_types import BoolArray, FloatArray, IntArray
 from pate.pool import in_order
 from pate.validation import InvalidValue, require, require_each
 from pate.votes.blocks import LowRankVotes
-from pate.votes.counts import Bits
 from pate.votes.label_gaps import labels_with_gaps
 from pate.votes.label_shares import RecordShares, mean_labels
 from pate.votes.moment_votes import MomentVotes
 from pate.votes.public_pca import PublicPCA, affordable_directions
 from pate.votes.recipe import DEFAULT_RECIPE, Recipe
 from pate.votes.source import FunctionVotes, GroupVotes
-from pate.votes.weighted import Array
 
 if TYPE_CHECKING:
     from pate.data import Split
@@ -40,7 +39,7 @@ def records_per_group(public_split: Split, recipe: Recipe = DEFAULT_RECIPE) -> f
     return len(public_split) / num_groups if has_enough else 1.0
 
 
-def weights_of_rows(group_ids: NDArray[np.int64], recipe: Recipe = DEFAULT_RECIPE) -> Array | None:
+def weights_of_rows(group_ids: IntArray, recipe: Recipe = DEFAULT_RECIPE) -> FloatArray | None:
     """Returns the weights of public rows that make all public groups count alike, `[num_public]`.
 
     The result is None where the rows count alike: where no group has two rows, or where there are fewer than
@@ -65,7 +64,7 @@ class KernelVotes(FunctionVotes):
     """
 
     private: Split  # the private records, n
-    teacher_of: NDArray[np.int64]  # the teacher of each record, `[n]`, private
+    teacher_of: IntArray  # the teacher of each record, `[n]`, private
     num_teachers: int
     public: Split  # the whole public pool; its first samples are the queries
     num_queries: int
@@ -79,18 +78,18 @@ class KernelVotes(FunctionVotes):
         self.records_per_teacher = self.num_groups / self.num_teachers
         self.queries = np.asarray(self.public.inputs[: self.num_queries], dtype=np.float32)
 
-    def bits(self) -> Iterator[Bits]:
+    def bits(self) -> Iterator[BoolArray]:
         """Raises `InvalidValue`, as the votes of these teachers are real numbers and not bits."""
         rule = "teachers that are trained, such as linear, or aggregator=centered_votes"
         raise InvalidValue("teacher", "KernelTeacher", rule=rule)
 
-    def label_shares(self) -> Array:
+    def label_shares(self) -> FloatArray:
         """Returns the share of each teacher's records that have each label, `[num_teachers, num_labels]`."""
         return mean_labels(
             labels=self.private.labels, teacher_of=self.teacher_of, num_teachers=self.num_teachers
         )
 
-    def known_shares(self) -> Array | None:
+    def known_shares(self) -> FloatArray | None:
         """Returns the known shares of the teachers; see `VotesWithLabelShares.known_shares`."""
         known = self.private.known
         if known is None:
@@ -107,7 +106,7 @@ class KernelVotes(FunctionVotes):
             known=self.private.known,
         )
 
-    def span(self, *, noise_multiplier: float, recipe: Recipe = DEFAULT_RECIPE) -> Array:
+    def span(self, *, noise_multiplier: float, recipe: Recipe = DEFAULT_RECIPE) -> FloatArray:
         """Returns the public orthonormal basis that all votes are combinations of, `[num_queries, num_directions]`.
 
         Args:
@@ -119,7 +118,7 @@ class KernelVotes(FunctionVotes):
         return np.asarray(self.cached(key, compute=lambda: directions.span(self.queries)))
 
     def votes_around(
-        self, center: Array, *, noise_multiplier: float, recipe: Recipe = DEFAULT_RECIPE
+        self, center: FloatArray, *, noise_multiplier: float, recipe: Recipe = DEFAULT_RECIPE
     ) -> Iterator[LowRankVotes]:
         """Yields the votes of the teachers by the rule of `KernelTeacher`, a block of teachers at a time.
 
@@ -149,7 +148,7 @@ class KernelVotes(FunctionVotes):
         bounds = np.append(0, np.cumsum(sizes))  # of each teacher's records in `order`
         teachers_of_block = max(1, _BLOCK_ENTRIES // (span.shape[1] * self.num_labels))
 
-        def block_features(row_indices: NDArray[np.intp]) -> Array:
+        def block_features(row_indices: NDArray[np.intp]) -> FloatArray:
             return directions.features(inputs[row_indices])
 
         for first in range(0, total, teachers_of_block):
@@ -157,7 +156,7 @@ class KernelVotes(FunctionVotes):
             rows = order[block_bounds[0] : block_bounds[-1]]
             blocks = np.split(rows, range(_BLOCK_RECORDS, len(rows), _BLOCK_RECORDS))
             features = np.concatenate(list(in_order(block_features, items=blocks)))  # [n, k]
-            residuals: Array = labels[rows] - np.broadcast_to(center, labels.shape[1:])
+            residuals: FloatArray = labels[rows] - np.broadcast_to(center, labels.shape[1:])
             if known is not None:
                 residuals *= known[rows]
             num_teachers = len(block_bounds) - 1
@@ -271,7 +270,7 @@ class GroupKernelVotes(KernelVotes, GroupVotes):
     """The votes of `ConvexTeacher`: one vote for each private group, released in rounds."""
 
     def votes_around(
-        self, center: Array, *, noise_multiplier: float, recipe: Recipe = DEFAULT_RECIPE
+        self, center: FloatArray, *, noise_multiplier: float, recipe: Recipe = DEFAULT_RECIPE
     ) -> Iterator[LowRankVotes]:
         """Raises `InvalidValue`, as these votes can be released in rounds only."""
         raise InvalidValue("teacher", "ConvexTeacher", rule="centered_votes, which asks in rounds")

@@ -15,16 +15,15 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from pate.aggregators.training_set import TrainingSet
+from pate.array_types import BoolArray, Float32Array, FloatArray
 from pate.device import require_device, torch
 from pate.models.hyperparameters import require_settings
 from pate.models.shards import PaddedBatch, Shard, as_rows, require_shards
 from pate.models.student import OnEpoch, Student, require_rows
-from pate.models.student_model import FlatModel, Labels, Rows
+from pate.models.student_model import FlatModel
 from pate.models.teacher import State, Teacher
 from pate.models.thresholds import ThresholdedStudent, matched_threshold
 from pate.validation import require, require_positive, require_probability
-
-Floats = NDArray[np.float64]
 
 _THRESHOLD_STEPS = 100  # thresholds are whole hundredths
 _LOWEST_STEP = 2
@@ -101,9 +100,7 @@ class LinearTeacher(Teacher):
             for row in range(len(shards))
         ]
 
-    def predict_many(
-        self, states: Sequence[State], inputs: NDArray[np.float32]
-    ) -> NDArray[np.float32]:
+    def predict_many(self, states: Sequence[State], inputs: Float32Array) -> Float32Array:
         """Returns the scores of the teachers, shifted so that the threshold becomes 0.5, and clipped to [0, 1]."""
         device = require_device(self.device)
         weights = torch.from_numpy(np.stack([state["weights"] for state in states])).to(device)
@@ -191,7 +188,7 @@ class _Solution:
         return solution
 
 
-def equal_columns(mask: NDArray[np.bool_]) -> list[NDArray[np.intp]]:
+def equal_columns(mask: BoolArray) -> list[NDArray[np.intp]]:
     """Returns the indices of the columns of a mask in groups of equal columns, the largest group first.
 
     Args:
@@ -289,7 +286,7 @@ class LinearModel(FlatModel):
     forms: ClassVar[Mapping[str, str]] = {"weights": "dL", "bias": "L"}
 
     @classmethod
-    def constant(cls, labels: ArrayLike, inputs: Rows) -> LinearModel:
+    def constant(cls, labels: ArrayLike, inputs: Float32Array) -> LinearModel:
         """Returns a model that predicts the same labels for every input.
 
         Every recipe of a student returns such a model if it has too few rows to learn from.
@@ -347,7 +344,7 @@ class LinearStudent(ThresholdedStudent):
         return LogisticStudent()
 
     def fit(
-        self, inputs: Rows, labels: Labels, *, seed: int, on_epoch: OnEpoch | None = None
+        self, inputs: Float32Array, labels: BoolArray, *, seed: int, on_epoch: OnEpoch | None = None
     ) -> LinearModel:
         """Fits the model in closed form, without randomness; reports once its mean leave-one-out squared error."""
         return self.fit_known(TrainingSet(inputs, labels), seed=seed, on_epoch=on_epoch)
@@ -398,7 +395,7 @@ class _RidgePath:
     distance of the rows to their mean.
     """
 
-    def __init__(self, rows: Rows, labels: Labels) -> None:
+    def __init__(self, rows: Float32Array, labels: BoolArray) -> None:
         self.center = rows.mean(axis=0, dtype=np.float64)  # [d]
         self.prevalence = labels.mean(axis=0)  # [num_labels]
         self._residual = np.asarray(labels - self.prevalence)  # [n, num_labels]
@@ -410,7 +407,7 @@ class _RidgePath:
         # the unit of penalties: the mean squared distance of the rows to their mean, 1 if all are equal
         self._unit = self._square.sum() / len(rows) or 1.0
 
-    def left_out_scores(self, penalty: float) -> Floats:
+    def left_out_scores(self, penalty: float) -> FloatArray:
         """Returns the leave-one-out score of each row minus the prevalence of each label, `[n, num_labels]`."""
         shrinkage = self._square / (self._square + penalty * self._unit)
         fitted = self._left @ (shrinkage[:, None] * self._projected)
@@ -424,18 +421,18 @@ class _RidgePath:
         """Returns the mean over rows and labels of the leave-one-out squared error, for one penalty."""
         return float(np.square(self._residual - self.left_out_scores(penalty)).mean())
 
-    def weights(self, penalty: float) -> Floats:
+    def weights(self, penalty: float) -> FloatArray:
         """Returns the weights of the regression on all rows, `[d, num_labels]`, for one penalty."""
         singular = self._singular
         inverse = np.divide(1, singular, out=np.zeros_like(singular), where=singular > 0)
         factors = self._square / (self._square + penalty * self._unit) * inverse
         return np.asarray(self._right.T @ (factors[:, None] * self._projected))
 
-    def intercept(self, weights: Floats) -> Floats:
+    def intercept(self, weights: FloatArray) -> FloatArray:
         """Returns the score of each label at the center, which is its prevalence for any weights, `[num_labels]`."""
         return np.asarray(self.prevalence)
 
-    def leading_label_directions(self, weights: Floats, rank: int) -> Floats:
+    def leading_label_directions(self, weights: FloatArray, rank: int) -> FloatArray:
         """Returns the projection on the leading directions of the fitted scores, `[num_labels, num_labels]`.
 
         Args:
@@ -453,7 +450,7 @@ class _RidgePaths:
     known for no row has the score 0.
     """
 
-    def __init__(self, rows: Rows, labels: Labels, known: Labels) -> None:
+    def __init__(self, rows: Float32Array, labels: BoolArray, known: BoolArray) -> None:
         self.center = rows.mean(axis=0, dtype=np.float64)  # [d]
         self._centered = np.asarray(rows - self.center)
         self._labels = labels
@@ -464,7 +461,7 @@ class _RidgePaths:
             for group in self._groups
         ]
 
-    def left_out_scores(self, penalty: float) -> Floats:
+    def left_out_scores(self, penalty: float) -> FloatArray:
         """Returns the score of each row minus the intercept of each label, `[n, num_labels]`.
 
         The score of a row for which a label is known is that of a model without the row. Other rows are not in the
@@ -486,28 +483,28 @@ class _RidgePaths:
         errors = [path.squared_error(penalty) for path in self._paths]
         return float(np.average(errors, weights=num_cells)) if errors else 0.0
 
-    def weights(self, penalty: float) -> Floats:
+    def weights(self, penalty: float) -> FloatArray:
         """Returns the weights of the regressions, `[d, num_labels]`, for one penalty."""
         weights = np.zeros((len(self.center), self._labels.shape[1]))
         for path, group in zip(self._paths, self._groups, strict=True):
             weights[:, group] = path.weights(penalty)
         return weights
 
-    def intercept(self, weights: Floats) -> Floats:
+    def intercept(self, weights: FloatArray) -> FloatArray:
         """Returns the score of each label at the mean of all rows, `[num_labels]`."""
         intercept = np.zeros(self._labels.shape[1])
         for path, group in zip(self._paths, self._groups, strict=True):
             intercept[group] = path.prevalence + (self.center - path.center) @ weights[:, group]
         return intercept
 
-    def leading_label_directions(self, weights: Floats, rank: int) -> Floats:
+    def leading_label_directions(self, weights: FloatArray, rank: int) -> FloatArray:
         """Returns the projection on the leading directions of the scores of all rows; see `_RidgePath`."""
         return _leading_directions(
             self._centered @ weights, rank, has_label=np.asarray(self._labels.any(axis=0))
         )
 
 
-def _leading_directions(scores: Floats, rank: int, *, has_label: NDArray[np.bool_]) -> Floats:
+def _leading_directions(scores: FloatArray, rank: int, *, has_label: BoolArray) -> FloatArray:
     """Returns the projection on the leading directions of scores, `[num_labels, num_labels]`.
 
     Args:

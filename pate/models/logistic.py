@@ -11,14 +11,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pate.aggregators.training_set import TrainingSet
+from pate.array_types import BoolArray, Float32Array, FloatArray
 from pate.models.linear import LinearModel, require_penalties
 from pate.models.student import OnEpoch, require_rows
-from pate.models.student_model import FlatModel, Labels, Rows
+from pate.models.student_model import FlatModel
 from pate.models.thresholds import ThresholdedStudent
 from pate.pool import in_order
 from pate.validation import require, require_positive
-
-Floats = NDArray[np.float64]
 
 _PENALTIES = (1e-2, 1e-3, 1e-4, 1e-5, 1e-6, 1e-7)
 _FEWEST_ROWS = 10
@@ -67,7 +66,7 @@ class LogisticStudent(ThresholdedStudent):
         require(share < 1, "held_out", self.held_out, "a number in (0, 1)")
 
     def fit(
-        self, inputs: Rows, labels: Labels, *, seed: int, on_epoch: OnEpoch | None = None
+        self, inputs: Float32Array, labels: BoolArray, *, seed: int, on_epoch: OnEpoch | None = None
     ) -> FlatModel:
         """Fits the model by L-BFGS, and reports the held-out loss once; the seed draws the held-out rows."""
         return self.fit_known(TrainingSet(inputs, labels), seed=seed, on_epoch=on_epoch)
@@ -116,9 +115,9 @@ class LogisticStudent(ThresholdedStudent):
     def _choose(
         self,
         coordinates: WhiteCoordinates,
-        features: Rows,
-        labels: Labels,
-        known: Labels | None,
+        features: Float32Array,
+        labels: BoolArray,
+        known: BoolArray | None,
     ) -> _Choice:
         """Returns the penalty with the least loss on held-out rows, and the model that was fitted to the other rows.
 
@@ -158,7 +157,7 @@ class LogisticStudent(ThresholdedStudent):
         return choice
 
 
-def _frequencies(labels: Labels, known: Labels | None) -> Floats:
+def _frequencies(labels: BoolArray, known: BoolArray | None) -> FloatArray:
     """Returns the share of rows with each label among those for which it is known, a little inside of (0, 1)."""
     shares = labels.mean(axis=0)
     if known is not None:
@@ -171,8 +170,8 @@ class _Choice:
     """The penalty that held-out rows have chosen, with the weights, predictions and loss of its model."""
 
     penalty: float
-    weights: Floats  # of the fit to the other rows, in white coordinates, [r + 1, num_labels]
-    probabilities: Rows  # of the held-out rows, [n, num_labels]
+    weights: FloatArray  # of the fit to the other rows, in white coordinates, [r + 1, num_labels]
+    probabilities: Float32Array  # of the held-out rows, [n, num_labels]
     loss: float  # of the held-out rows
 
 
@@ -187,7 +186,7 @@ class WhiteCoordinates:
         penalized: the factor of each squared weight in the penalty; 0 for the constant; `[r + 1, 1]`.
     """
 
-    def __init__(self, rows: Rows) -> None:
+    def __init__(self, rows: Float32Array) -> None:
         self.center = rows.mean(axis=0, dtype=np.float64)
         # X X^T and X^T X have the same eigenvalues > 0: the smaller matrix is decomposed
         is_wide = rows.shape[1] > len(rows)
@@ -204,22 +203,22 @@ class WhiteCoordinates:
         self.directions = np.asarray(directions / np.sqrt(spread))
         self.penalized = np.append(spread.sum() / spread, 0.0)[:, None]
 
-    def _row_products(self, rows: Rows) -> Floats:
+    def _row_products(self, rows: Float32Array) -> FloatArray:
         """Returns X X^T, where X are the centered rows; `[n, n]`."""
         centered = rows - self.center
         return np.asarray(centered @ centered.T)
 
-    def _column_products(self, rows: Rows) -> Floats:
+    def _column_products(self, rows: Float32Array) -> FloatArray:
         """Returns X^T X, where X are the centered rows; `[d, d]`. The rows are processed in blocks."""
 
-        def block_products(block: Rows) -> Floats:
+        def block_products(block: Float32Array) -> FloatArray:
             centered = block - self.center
             return np.asarray(centered.T @ centered)
 
         blocks = np.split(rows, range(_BLOCK_ROWS, len(rows), _BLOCK_ROWS))
         return np.asarray(sum(in_order(block_products, items=blocks)))
 
-    def features(self, rows: Rows, row_order: NDArray[np.intp]) -> Rows:
+    def features(self, rows: Float32Array, row_order: NDArray[np.intp]) -> Float32Array:
         """Returns the white coordinates of rows and the constant 1, `[n, r + 1]`.
 
         There is never a second copy of all rows in memory.
@@ -242,13 +241,13 @@ class WhiteCoordinates:
 
     def fit(
         self,
-        features: Rows,
-        labels: Labels,
+        features: Float32Array,
+        labels: BoolArray,
         penalty: float,
         *,
-        initial_weights: Floats,
-        known: Labels | None = None,
-    ) -> Floats:
+        initial_weights: FloatArray,
+        known: BoolArray | None = None,
+    ) -> FloatArray:
         """Returns the weights with the least penalized loss, `[r + 1, num_labels]`.
 
         Args:
@@ -273,12 +272,12 @@ class WhiteCoordinates:
         units = 1 / np.sqrt(frequency * (1 - frequency) + penalties)
         bits = labels.astype(np.float32)
 
-        def penalized_loss(flat: Floats) -> tuple[float, Floats]:
+        def penalized_loss(flat: FloatArray) -> tuple[float, FloatArray]:
             """Returns the penalized mean loss and its gradient; `flat` are the weights, flattened."""
             weights = flat.reshape(units.shape) * units
             narrow = weights.astype(np.float32)
 
-            def block_loss(first_row: int) -> tuple[float, Rows]:
+            def block_loss(first_row: int) -> tuple[float, Float32Array]:
                 """Returns the loss and the gradient of the block of rows that begins at index `first_row`."""
                 rows = features[first_row : first_row + _MANY_ROWS]
                 true = bits[first_row : first_row + _MANY_ROWS]

@@ -9,12 +9,13 @@ from typing import Any, ClassVar
 import numpy as np
 
 from pate.aggregators.training_set import NoisyScores, TrainingSet
+from pate.array_types import BoolArray, Float32Array
 from pate.models.hyperparameters import require_settings
 from pate.models.linear import LinearModel
 from pate.models.logistic import LogisticStudent
 from pate.models.released_model import ReleasedModel
 from pate.models.student import OnEpoch, Student, require_rows
-from pate.models.student_model import FlatModel, Labels, Rows, StudentModel
+from pate.models.student_model import FlatModel, StudentModel
 from pate.validation import require, require_non_negative
 from pate.votes.public_pca import PublicPCA
 from pate.votes.recipe import DEFAULT_RECIPE, Recipe
@@ -73,7 +74,7 @@ class LowRankStudent(Student):
         return LogisticStudent()
 
     def fit(
-        self, inputs: Rows, labels: Labels, *, seed: int, on_epoch: OnEpoch | None = None
+        self, inputs: Float32Array, labels: BoolArray, *, seed: int, on_epoch: OnEpoch | None = None
     ) -> StudentModel:
         """Fits a model to label bits, whose noise it estimates; reports once the share that it predicts wrong."""
         return self.fit_known(TrainingSet(inputs, labels), seed=seed, on_epoch=on_epoch)
@@ -117,7 +118,12 @@ class LowRankStudent(Student):
         )
 
     def learn(
-        self, training: TrainingSet, *, pool: Rows, seed: int, on_epoch: OnEpoch | None = None
+        self,
+        training: TrainingSet,
+        *,
+        pool: Float32Array,
+        seed: int,
+        on_epoch: OnEpoch | None = None,
     ) -> StudentModel:
         """Returns the model of the released weights, if there are any.
 
@@ -139,7 +145,11 @@ class LowRankStudent(Student):
         )
 
     def fit_scores(
-        self, inputs: Rows, released: NoisyScores, pool: Rows, recipe: Recipe = DEFAULT_RECIPE
+        self,
+        inputs: Float32Array,
+        released: NoisyScores,
+        pool: Float32Array,
+        recipe: Recipe = DEFAULT_RECIPE,
     ) -> LowRankModel:
         """Fits a model to noisy scores of queries.
 

@@ -9,16 +9,16 @@ from itertools import pairwise
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from pate.aggregators.training_set import TrainingSet
+from pate.array_types import BoolArray, Float32Array, IntArray
 from pate.device import require_device, torch
 from pate.models.hyperparameters import require_settings
 from pate.models.linear import LinearModel
 from pate.models.networks.minibatches import Minibatches, StackedAdamW
 from pate.models.shards import PaddedBatch, Shard, as_rows, require_shards
 from pate.models.student import OnEpoch, require_rows
-from pate.models.student_model import FlatModel, Labels, Rows, StudentModel
+from pate.models.student_model import FlatModel, StudentModel
 from pate.models.teacher import State, Teacher
 from pate.models.thresholds import ThresholdedStudent
 from pate.threads import one_thread
@@ -111,9 +111,7 @@ class MLPTeacher(Teacher):
             for row, losses in enumerate(curve)
         ]
 
-    def predict_many(
-        self, states: Sequence[State], inputs: NDArray[np.float32]
-    ) -> NDArray[np.float32]:
+    def predict_many(self, states: Sequence[State], inputs: Float32Array) -> Float32Array:
         """Returns the probabilities, `[num_states, num_queries, num_labels]`, with the threshold shifted to 0.5.
 
         The shift is one of log-odds, and is part of each teacher's bias.
@@ -135,7 +133,7 @@ class MLPTeacher(Teacher):
         labels: torch.Tensor,
         known: torch.Tensor | None,
         batches: Minibatches,
-    ) -> NDArray[np.float32]:
+    ) -> Float32Array:
         """Trains the parameters of all teachers in place, and returns their losses, `[num_shards, num_steps]`.
 
         Args:
@@ -229,8 +227,8 @@ class _Epoch:
     """The parameters of all members of an `MLPStudent` after one epoch, and their held-out predictions."""
 
     epoch: int
-    parameters: list[Rows]  # by `_NAMES`, each with a leading axis of members
-    held_out: Rows  # held-out probabilities, [n, num_labels]
+    parameters: list[Float32Array]  # by `_NAMES`, each with a leading axis of members
+    held_out: Float32Array  # held-out probabilities, [n, num_labels]
 
 
 @dataclass(frozen=True)
@@ -257,7 +255,7 @@ class MLPStudent(ThresholdedStudent):
     weight_decay: float = 3.0
 
     def fit(
-        self, inputs: Rows, labels: Labels, *, seed: int, on_epoch: OnEpoch | None = None
+        self, inputs: Float32Array, labels: BoolArray, *, seed: int, on_epoch: OnEpoch | None = None
     ) -> StudentModel:
         """Trains the members; reports the mean over members of `loss` and of `held_out_loss` after each epoch.
 
@@ -306,10 +304,10 @@ class MLPStudent(ThresholdedStudent):
 
     def _train(
         self,
-        rows: Rows,
-        labels: Labels,
-        known: Labels | None,
-        fold_of: NDArray[np.int64],
+        rows: Float32Array,
+        labels: BoolArray,
+        known: BoolArray | None,
+        fold_of: IntArray,
         rng: np.random.Generator,
         on_epoch: OnEpoch | None,
     ) -> _Epoch:

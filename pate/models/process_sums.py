@@ -12,12 +12,12 @@ from multiprocessing import Pipe
 from multiprocessing.connection import Connection
 from typing import Any
 
+from pate.array_types import IntArray
 from pate.models.processes_engine import WORKER_ENVIRONMENT, end_with
 from pate.models.worker_sums import HeldShard, Worker, WorkerDied, WorkerSums
 from pate.votes.round_records import RecordBlock
 from pate.votes.round_shard import RoundShard
 from pate.votes.round_votes import RoundQuestion
-from pate.votes.weighted import Integers
 
 
 class ProcessSums(WorkerSums):
@@ -70,9 +70,9 @@ class _WorkerProcess:
         """Adds the next records to the shard."""
         self._ask(block)
 
-    def total(self, question: RoundQuestion) -> Integers:
+    def total(self, question: RoundQuestion) -> IntArray:
         """Returns the sum of the clipped votes of the shard's teachers."""
-        total: Integers = self._ask(question)
+        total: IntArray = self._ask(question)
         return total
 
     def end(self) -> None:
@@ -113,7 +113,7 @@ def answer_requests(connection_number: int, run: int) -> None:
             connection.send(_answer(shard, connection.recv()))
 
 
-def _answer(shard: HeldShard, request: RecordBlock | RoundQuestion) -> Integers | _Failure | None:
+def _answer(shard: HeldShard, request: RecordBlock | RoundQuestion) -> IntArray | _Failure | None:
     """Returns the answer of a worker to a request."""
     try:
         if isinstance(request, RoundQuestion):

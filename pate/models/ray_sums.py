@@ -7,13 +7,13 @@ from contextlib import ExitStack
 from dataclasses import replace
 from typing import Any
 
+from pate.array_types import IntArray
 from pate.models.processes_engine import end_with
 from pate.models.ray_engine import RayEngine, connected
 from pate.models.worker_sums import SAVED_ROUNDS, HeldShard, Worker, WorkerDied, WorkerSums
 from pate.votes.round_records import RecordBlock, RoundRecords
 from pate.votes.round_shard import RoundShard
 from pate.votes.round_votes import RoundQuestion
-from pate.votes.weighted import Integers
 
 
 class RaySums(WorkerSums):
@@ -96,9 +96,9 @@ class _ActorWorker:
         """Adds the next records to the shard."""
         self._result(self._actor.append.remote(block))
 
-    def total(self, question: RoundQuestion) -> Integers:
+    def total(self, question: RoundQuestion) -> IntArray:
         """Returns the sum of the clipped votes of the shard's teachers."""
-        total: Integers = self._result(self._actor.total.remote(question))
+        total: IntArray = self._result(self._actor.total.remote(question))
         return total
 
     def end(self) -> None:

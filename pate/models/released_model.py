@@ -8,13 +8,13 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from pate.models.student_model import FlatModel, Rows
+from pate.array_types import Float32Array, FloatArray
+from pate.models.student_model import FlatModel
 from pate.pool import in_order
 from pate.votes.f1_threshold import expected_f1_threshold
 from pate.votes.public_kernel import of_length_1
 from pate.votes.public_pca import PublicPCA
 from pate.votes.recipe import DEFAULT_RECIPE, Recipe
-from pate.votes.weighted import Array
 
 _BLOCK_RECORDS = 4096  # whose components are computed at once
 
@@ -36,7 +36,11 @@ class ReleasedModel(FlatModel):
 
     @staticmethod
     def from_weights(
-        weights: Array, public_inputs: Rows, *, num_rows: int, recipe: Recipe = DEFAULT_RECIPE
+        weights: FloatArray,
+        public_inputs: Float32Array,
+        *,
+        num_rows: int,
+        recipe: Recipe = DEFAULT_RECIPE,
     ) -> ReleasedModel:
         """Returns the model of released weights, with the threshold of the best expected micro-F1 on public inputs.
 
@@ -56,7 +60,7 @@ class ReleasedModel(FlatModel):
             recipe=recipe,
         )
         constant = recipe.constant_feature
-        arrays: dict[str, Array] = {
+        arrays: dict[str, FloatArray] = {
             "center": directions.center,
             "projection": directions.projection,
             "weights": weights[:-1] * np.sqrt(1 - constant**2),
@@ -81,7 +85,7 @@ class ReleasedModel(FlatModel):
         threshold = expected_f1_threshold(model.predict_proba(public_inputs))
         return replace(model, threshold=threshold)
 
-    def features(self, inputs: Rows) -> Array:
+    def features(self, inputs: Float32Array) -> FloatArray:
         """Returns the features of inputs, float64 `[num_rows, num_weights]`, of length 1.
 
         Products of features and `weights`, plus `bias`, are the log-odds of the labels.
@@ -95,7 +99,7 @@ class ReleasedModel(FlatModel):
         columns = np.concatenate([self._columns(block, arrays) for block in blocks])
         return of_length_1(columns)
 
-    def _columns(self, rows: Array, arrays: Mapping[str, Array]) -> Array:
+    def _columns(self, rows: FloatArray, arrays: Mapping[str, FloatArray]) -> FloatArray:
         """Returns the features of flat inputs before they are scaled to length 1."""
         projected = np.asarray((rows - arrays["center"]) @ arrays["projection"])
         has_height = len(arrays["weights"]) > projected.shape[1]
@@ -128,7 +132,7 @@ class ReleasedKernelModel(ReleasedModel):
         "reach": "1",
     }
 
-    def _columns(self, rows: Array, arrays: Mapping[str, Array]) -> Array:
+    def _columns(self, rows: FloatArray, arrays: Mapping[str, FloatArray]) -> FloatArray:
         """Returns the directions, the height and the components of flat inputs."""
         projected = (rows - arrays["center"]) @ arrays["projection"]
         linear = np.append(projected, np.ones((len(rows), 1)), axis=1)
@@ -137,7 +141,7 @@ class ReleasedKernelModel(ReleasedModel):
         components = kernel_values @ arrays["components"] - linear @ arrays["linear"]
         return np.append(linear, components, axis=1)
 
-    def _probabilities(self, inputs: Rows) -> Rows:
+    def _probabilities(self, inputs: Float32Array) -> Float32Array:
         blocks = np.split(inputs, range(_BLOCK_RECORDS, len(inputs), _BLOCK_RECORDS))
         return np.concatenate(list(in_order(super()._probabilities, items=blocks)))
 

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
+from pate.array_types import BoolArray, Float32Array
 from pate.device import torch
 from pate.files.array_rows import take_rows
 from pate.validation import require, require_array, require_features
@@ -25,9 +25,9 @@ class Shard:
     records, or if an input is not finite.
     """
 
-    inputs: NDArray[np.float32]  # [n, …]
-    labels: NDArray[np.bool_]  # [n, num_labels]; False where they are unknown
-    known: NDArray[np.bool_] | None = None  # [n, num_labels], which labels are known; None for all
+    inputs: Float32Array  # [n, …]
+    labels: BoolArray  # [n, num_labels]; False where they are unknown
+    known: BoolArray | None = None  # [n, num_labels], which labels are known; None for all
 
     def __post_init__(self) -> None:
         require_features("inputs", self.inputs)
@@ -58,10 +58,10 @@ class Shards(Protocol):
 class PartitionedRecords:
     """Records with a partition into shards; the records of a shard are read when the shard is requested."""
 
-    inputs: NDArray[np.float32]  # [n, …], which may be on disk
-    labels: NDArray[np.bool_]  # [n, num_labels]
+    inputs: Float32Array  # [n, …], which may be on disk
+    labels: BoolArray  # [n, num_labels]
     partition: Partition
-    known: NDArray[np.bool_] | None = None  # [n, num_labels], which labels are known; None for all
+    known: BoolArray | None = None  # [n, num_labels], which labels are known; None for all
 
     def __getitem__(self, index: int) -> Shard:
         rows = self.partition.indices(index)
@@ -72,7 +72,7 @@ class PartitionedRecords:
         )
 
 
-def targets_of(shard: Shard) -> NDArray[np.float32]:
+def targets_of(shard: Shard) -> Float32Array:
     """Returns the labels of a shard as 0 or 1, and as NaN where they are unknown, `[n, num_labels]`."""
     targets = shard.labels.astype(np.float32)
     if shard.known is not None:
@@ -95,7 +95,7 @@ def require_shards(shards: Sequence[Shard], seeds: Sequence[int]) -> None:
         require(shard_labels == num_labels, "labels.shape[1]", shard_labels, rule)
 
 
-def as_rows(inputs: NDArray[np.float32]) -> NDArray[np.float32]:
+def as_rows(inputs: Float32Array) -> Float32Array:
     """Returns the inputs of n >= 0 records, flattened to float32 `[n, num_features]`."""
     return np.asarray(inputs, np.float32).reshape(len(inputs), int(np.prod(inputs.shape[1:])))
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from pate.array_types import BoolArray, Float32Array, FloatArray, IntArray
 from pate.models.shards import Shard, as_rows, require_shards
 from pate.models.teacher import PICKLE, State, Teacher
 from pate.validation import InvalidValue, require, require_probability
@@ -117,9 +118,7 @@ class SklearnTeacher(Teacher):
             states.append({PICKLE: pickled, "loss_curve": np.array([loss], np.float32)})
         return states
 
-    def predict_many(
-        self, states: Sequence[State], inputs: NDArray[np.float32]
-    ) -> NDArray[np.float32]:
+    def predict_many(self, states: Sequence[State], inputs: Float32Array) -> Float32Array:
         """Returns the confidences of the teachers, with the threshold mapped to 0.5 by `stretched`."""
         rows = self._rows(inputs)
         with fit_errors_hidden(self.estimator, name="teacher.estimator"):
@@ -128,7 +127,7 @@ class SklearnTeacher(Teacher):
             )
         return stretched(confidences=raw, threshold=self.threshold)
 
-    def _rows(self, inputs: NDArray[np.float32]) -> Any:
+    def _rows(self, inputs: Float32Array) -> Any:
         """Returns the inputs in the form that the estimator takes: an array, or a DataFrame if `frames` is true."""
         return as_rows(inputs)
 
@@ -139,7 +138,7 @@ class _FramedTeacher(SklearnTeacher):
 
     form: Any = None  # makes DataFrames of inputs, as `pate.data.TableSchema` does; public
 
-    def _rows(self, inputs: NDArray[np.float32]) -> Any:
+    def _rows(self, inputs: Float32Array) -> Any:
         return self.form.frame(as_rows(inputs))
 
 
@@ -148,14 +147,12 @@ class FittedLabels:
     """An estimator that was fitted to all labels of some records."""
 
     # `[num_labels]`, the bits of the first record, which are those of all for labels that never vary
-    first: NDArray[np.float64]
-    varying: NDArray[np.int64]  # the labels that vary and were fitted
+    first: FloatArray
+    varying: IntArray  # the labels that vary and were fitted
     models: list[Any]  # fitted estimators: one for all varying labels, or one for each
 
     @classmethod
-    def fit(
-        cls, estimator: Any, inputs: NDArray[np.float32], labels: NDArray[np.bool_], seed: int
-    ) -> Self:
+    def fit(cls, estimator: Any, inputs: Float32Array, labels: BoolArray, seed: int) -> Self:
         """Fits clones of an estimator.
 
         Args:
@@ -186,8 +183,8 @@ class FittedLabels:
         cls,
         estimator: Any,
         inputs: Any,
-        labels: NDArray[np.bool_],
-        known: NDArray[np.bool_],
+        labels: BoolArray,
+        known: BoolArray,
         seed: int,
     ) -> Self:
         """Fits a clone of an estimator for each label, to the records for which the label is known.
@@ -213,7 +210,7 @@ class FittedLabels:
             models += fitted.models
         return cls(first, np.array(varying, dtype=np.int64), models)
 
-    def confidences(self, inputs: NDArray[np.float32]) -> NDArray[Any]:
+    def confidences(self, inputs: Float32Array) -> NDArray[Any]:
         """Returns the confidences in all labels, `[num_rows, num_labels]`."""
         confidences = np.tile(self.first, (len(inputs), 1))
         if self.models:
@@ -225,7 +222,7 @@ class FittedLabels:
         return confidences
 
 
-def _probabilities(model: Any, inputs: NDArray[np.float32], num_labels: int) -> NDArray[Any]:
+def _probabilities(model: Any, inputs: Float32Array, num_labels: int) -> NDArray[Any]:
     """Returns the probabilities that a fitted estimator predicts, `[num_rows, num_labels]`.
 
     If the estimator has no `predict_proba`, numbers in [0, 1] from `decision_function` or `predict` are returned.
@@ -271,7 +268,7 @@ def fit_errors_hidden(estimator: Any, name: str = "estimator") -> Iterator[None]
         raise InvalidValue(name, type(estimator).__name__, rule=rule) from error
 
 
-def stretched(confidences: NDArray[np.float64], threshold: float = 0.5) -> NDArray[np.float32]:
+def stretched(confidences: FloatArray, threshold: float = 0.5) -> Float32Array:
     """Returns confidences after a piecewise linear function that keeps 0 and 1 and maps `threshold` to 0.5.
 
     A result of at least 0.5 is a vote.

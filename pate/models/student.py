@@ -9,7 +9,8 @@ from typing import Any, ClassVar, Protocol
 import numpy as np
 
 from pate.aggregators.training_set import TrainingSet
-from pate.models.student_model import Labels, Predictor, Rows, StudentModel
+from pate.array_types import BoolArray, Float32Array
+from pate.models.student_model import Predictor, StudentModel
 from pate.validation import require, require_array, require_count, require_features
 
 OnEpoch = Callable[[int, dict[str, float]], None]  # called with an epoch's number and its losses
@@ -22,7 +23,12 @@ class Learner(Protocol):
     """
 
     def learn(
-        self, training: TrainingSet, *, pool: Rows, seed: int, on_epoch: OnEpoch | None = None
+        self,
+        training: TrainingSet,
+        *,
+        pool: Float32Array,
+        seed: int,
+        on_epoch: OnEpoch | None = None,
     ) -> Predictor:
         """Returns a model that is trained on released labels.
 
@@ -56,7 +62,7 @@ class Student(ABC):
 
     @abstractmethod
     def fit(
-        self, inputs: Rows, labels: Labels, *, seed: int, on_epoch: OnEpoch | None = None
+        self, inputs: Float32Array, labels: BoolArray, *, seed: int, on_epoch: OnEpoch | None = None
     ) -> StudentModel:
         """Trains a model on answered queries.
 
@@ -71,7 +77,12 @@ class Student(ABC):
         """
 
     def learn(
-        self, training: TrainingSet, *, pool: Rows, seed: int, on_epoch: OnEpoch | None = None
+        self,
+        training: TrainingSet,
+        *,
+        pool: Float32Array,
+        seed: int,
+        on_epoch: OnEpoch | None = None,
     ) -> StudentModel:
         """Trains a model on everything that was released: on labels, or on scores if the student can use them.
 
@@ -114,7 +125,7 @@ class Student(ABC):
         """
 
 
-def require_rows(inputs: Any, labels: Any, seed: int) -> tuple[Rows, Labels]:
+def require_rows(inputs: Any, labels: Any, seed: int) -> tuple[Float32Array, BoolArray]:
     """Returns inputs as float32 `[num_rows, num_features]`, and labels as bool `[num_rows, num_labels]`.
 
     Raises:

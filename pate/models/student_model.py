@@ -22,14 +22,13 @@ from numpy.typing import NDArray
 from safetensors import SafetensorError
 from safetensors.numpy import load_file, save
 
+from pate.array_types import BoolArray, Float32Array, FloatArray
 from pate.files.atomic import atomic_write, write_text
 from pate.files.paths import make_folder
 from pate.files.reading import damaged, read_json, reading_file
 from pate.threads import one_blas_thread
 from pate.validation import nearest, require, require_count, require_features
 
-Rows = NDArray[np.float32]
-Labels = NDArray[np.bool_]
 Threshold = float | tuple[float, ...]  # one for all labels, or one for each
 
 # The kinds that ship, and the module of this package that defines each: loaded when a model of the kind is read.
@@ -67,14 +66,14 @@ _PREDICTION_ERRORS = (
 class Predictor(Protocol):
     """The protocol of a fitted model, which predicts labels and their probabilities."""
 
-    def predict(self, inputs: Rows) -> Labels:
+    def predict(self, inputs: Float32Array) -> BoolArray:
         """Returns the predicted labels of inputs, bool `[num_inputs, num_labels]`."""
 
-    def predict_proba(self, inputs: Rows) -> NDArray[Any]:
+    def predict_proba(self, inputs: Float32Array) -> NDArray[Any]:
         """Returns the predicted probability of each label, float32 `[num_inputs, num_labels]`."""
 
 
-def class_probabilities(probabilities: NDArray[Any]) -> NDArray[np.float64]:
+def class_probabilities(probabilities: NDArray[Any]) -> FloatArray:
     """Returns probabilities of classes that exclude each other, with sum 1 in each row, `[num_rows, num_classes]`.
 
     Args:
@@ -86,7 +85,7 @@ def class_probabilities(probabilities: NDArray[Any]) -> NDArray[np.float64]:
     return np.asarray(np.divide(probabilities, sums, out=uniform, where=sums > 0))
 
 
-def most_probable(probabilities: NDArray[Any]) -> Labels:
+def most_probable(probabilities: NDArray[Any]) -> BoolArray:
     """Returns True for the most probable class of each row, bool `[num_rows, num_classes]`; of equal ones the first.
 
     Args:
@@ -151,7 +150,7 @@ class StudentModel(ABC):
         choices: values that the training chose, such as a penalty, by name. They are for information only.
     """
 
-    arrays: Mapping[str, Rows]
+    arrays: Mapping[str, Float32Array]
     threshold: Threshold
     input_shape: tuple[int, ...]
     num_rows: int
@@ -168,7 +167,7 @@ class StudentModel(ABC):
             cls._classes[cls.kind] = cls
 
     @final
-    def predict_proba(self, inputs: Rows) -> Rows:
+    def predict_proba(self, inputs: Float32Array) -> Float32Array:
         """Returns the predicted probability of each label, float32 `[num_inputs, num_labels]`, in [0, 1].
 
         Args:
@@ -184,7 +183,7 @@ class StudentModel(ABC):
             return self._probabilities(inputs.reshape(len(inputs), math.prod(self.input_shape)))
 
     @final
-    def predict(self, inputs: Rows) -> Labels:
+    def predict(self, inputs: Float32Array) -> BoolArray:
         """Returns the labels whose probability reaches the threshold, bool `[num_inputs, num_labels]`."""
         return np.asarray(self.predict_proba(inputs) >= np.asarray(self.threshold, np.float32))
 
@@ -280,18 +279,18 @@ class StudentModel(ABC):
         return ""
 
     @abstractmethod
-    def _probabilities(self, inputs: Rows) -> Rows:
+    def _probabilities(self, inputs: Float32Array) -> Float32Array:
         """Returns the probabilities `[num_rows, num_labels]` for flat inputs `[num_rows, num_features]`."""
 
 
-def _read_arrays(path: Path) -> dict[str, Rows]:
+def _read_arrays(path: Path) -> dict[str, Float32Array]:
     """Reads the arrays of a published student.
 
     Raises `DamagedFile` if an array is not float32, or is empty, or has a NaN.
     """
     wrong = (SafetensorError, ValueError, KeyError, TypeError, MemoryError)
     with reading_file(path, rule=_WEIGHTS_RULE, remedy=_REMEDY, damage_errors=wrong):
-        arrays: dict[str, Rows] = load_file(path)
+        arrays: dict[str, Float32Array] = load_file(path)
     for name, array in arrays.items():
         if array.dtype != np.float32 or not array.size or np.isnan(array).any():
             fault = f"{name[:40]!r} is not of float32 numbers"
@@ -316,7 +315,7 @@ class FlatModel(StudentModel):
             xp: the module `numpy` or `torch`, which computes.
         """
 
-    def _probabilities(self, inputs: Rows) -> Rows:
+    def _probabilities(self, inputs: Float32Array) -> Float32Array:
         return np.asarray(self.formula(inputs, self.arrays, xp=np), dtype=np.float32)
 
     @staticmethod

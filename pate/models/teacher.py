@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from pate.array_types import Float32Array, IntArray
 from pate.models.shards import Shard
 from pate.votes.source import GroupVotes, TeacherVotesInRounds, VoteSource
 
@@ -114,9 +115,7 @@ class Teacher(Voter, ABC):
         """
 
     @abstractmethod
-    def predict_many(
-        self, states: Sequence[State], inputs: NDArray[np.float32]
-    ) -> NDArray[np.float32]:
+    def predict_many(self, states: Sequence[State], inputs: Float32Array) -> Float32Array:
         """Returns the confidences of teachers in the labels of inputs, in [0, 1].
 
         A teacher votes for a label if its confidence is at least 0.5; the teacher's own threshold has been mapped to
@@ -157,14 +156,12 @@ class IsolatedTeacher(Teacher):
             states += self.teacher.fit_many(shards=[shard], seeds=[seed])
         return states
 
-    def predict_many(
-        self, states: Sequence[State], inputs: NDArray[np.float32]
-    ) -> NDArray[np.float32]:
+    def predict_many(self, states: Sequence[State], inputs: Float32Array) -> Float32Array:
         """Returns the confidences of several teachers together, which is safe as the shapes of queries are public."""
         return self.teacher.predict_many(states, inputs)
 
 
-def isolate(teacher: Teacher, group_ids: NDArray[np.int64]) -> Teacher:
+def isolate(teacher: Teacher, group_ids: IntArray) -> Teacher:
     """Returns a recipe under which the private size of a shard does not influence other teachers, if that is feasible.
 
     The recipe itself is returned if each group has one record, so that the sizes of shards are public; if it trains

@@ -8,9 +8,10 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
+from pate.array_types import BoolArray
 from pate.models.hyperparameters import require_settings
 from pate.models.student import Student
-from pate.models.student_model import Labels, Threshold
+from pate.models.student_model import Threshold
 from pate.validation import normalize_field, require, require_choice
 
 THRESHOLD_RULES = ("micro_f1", "accuracy", "prevalence")
@@ -58,7 +59,7 @@ class ThresholdedStudent(Student):
             rule = f"one for each of {num_labels} labels"
             require(num_thresholds == num_labels, "threshold", f"{num_thresholds} numbers", rule)
 
-    def _place(self, probabilities: NDArray[np.floating], labels: Labels) -> Threshold:
+    def _place(self, probabilities: NDArray[np.floating], labels: BoolArray) -> Threshold:
         """Returns the threshold that the field `threshold` asks for: one number, or one for each label.
 
         A number or a tuple in the field is returned as it is. A rule in the field ("micro_f1", "accuracy" or
@@ -85,7 +86,7 @@ class ThresholdedStudent(Student):
             )
         return self._place_one(probabilities, labels)
 
-    def _place_one(self, probabilities: NDArray[np.floating], labels: Labels) -> float:
+    def _place_one(self, probabilities: NDArray[np.floating], labels: BoolArray) -> float:
         """Returns one threshold for all labels that are passed, chosen by the rule `threshold`."""
         if self.threshold == "prevalence":
             return matched_threshold(
@@ -95,7 +96,7 @@ class ThresholdedStudent(Student):
 
 
 def best_threshold(
-    probabilities: NDArray[np.floating], labels: Labels, *, metric: str = "micro_f1"
+    probabilities: NDArray[np.floating], labels: BoolArray, *, metric: str = "micro_f1"
 ) -> float:
     """Returns the threshold, one number for all labels, with the best score on held-out probabilities.
 

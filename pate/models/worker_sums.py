@@ -13,13 +13,13 @@ from typing import Protocol
 
 import numpy as np
 
+from pate.array_types import IntArray
 from pate.models.training import WorkersLost
 from pate.threads import one_blas_thread
 from pate.votes.round_records import RecordBlock, RoundRecords, ShardRecords
 from pate.votes.round_shard import RoundShard
 from pate.votes.round_sums import RoundSums
 from pate.votes.round_votes import RoundQuestion
-from pate.votes.weighted import Integers
 
 SAVED_ROUNDS = "rounds that were drawn are in the ledger, and are not drawn again"
 """What is saved of a release when workers are lost, for an error."""
@@ -35,7 +35,7 @@ class Worker(Protocol):
     def append(self, block: RecordBlock) -> None:
         """Adds the next records to the shard."""
 
-    def total(self, question: RoundQuestion) -> Integers:
+    def total(self, question: RoundQuestion) -> IntArray:
         """Returns the sum of the clipped votes of the shard's teachers."""
 
     def end(self) -> None:
@@ -57,7 +57,7 @@ class HeldShard:
         with one_blas_thread():
             self._shard.append(block.inputs, block.labels)
 
-    def total(self, question: RoundQuestion) -> Integers:
+    def total(self, question: RoundQuestion) -> IntArray:
         """Returns the sum of the clipped votes of the shard's teachers."""
         with one_blas_thread():
             return self._shard.total(question)
@@ -84,7 +84,7 @@ class WorkerSums(RoundSums):
         self._lock = threading.Lock()
         self._threads = ThreadPoolExecutor(len(self._slots), thread_name_prefix="shards")
 
-    def total(self, question: RoundQuestion) -> Integers:
+    def total(self, question: RoundQuestion) -> IntArray:
         """Returns the sum of all clipped votes, `[num_features, num_labels]`, in steps.
 
         Raises:
@@ -123,7 +123,7 @@ class WorkerSums(RoundSums):
             num_deaths: the number of all deaths.
         """
 
-    def _answer(self, slot: _Slot, question: RoundQuestion) -> Integers:
+    def _answer(self, slot: _Slot, question: RoundQuestion) -> IntArray:
         """Returns the sum over one shard; fills a worker with its records if none holds them."""
         # where a round was interrupted, its question is answered before the next one is sent
         with slot.asking:

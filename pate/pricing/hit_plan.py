@@ -9,7 +9,6 @@ from functools import cache
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from pate import aggregators
 from pate.accounting import (
@@ -18,6 +17,7 @@ from pate.accounting import (
     Budget,
 )
 from pate.aggregators.failures import with_failure_prob_at_most, with_failure_prob_for
+from pate.array_types import BoolArray
 from pate.validation import require, require_count, require_histogram
 from pate.votes.shape import VoteShape
 
@@ -57,7 +57,7 @@ def plan_hits(
     *,
     num_teachers: int,
     target_delta: float,
-    prior: NDArray[np.bool_] | None = None,
+    prior: BoolArray | None = None,
     max_queries: int = 1_000_000,
     accountant: Callable[[], Accountant] = AutoAccountant,
 ) -> HitPlan:

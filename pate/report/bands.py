@@ -11,7 +11,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from pate.report.metrics import Floats, mean_of_defined
+from pate.array_types import FloatArray
+from pate.report.metrics import mean_of_defined
 
 BANDS = ("head", "middle", "tail")
 """The names of the bands, from frequent to rare labels."""
@@ -30,7 +31,7 @@ class PrevalenceBand:
 
 
 def prevalence_bands(
-    prevalence: Floats, average_precisions: Mapping[str, Floats]
+    prevalence: FloatArray, average_precisions: Mapping[str, FloatArray]
 ) -> tuple[PrevalenceBand, ...]:
     """Returns the bands of labels, which are sorted by prevalence; of fewer than three labels there are none.
 

@@ -5,18 +5,19 @@ from typing import Self
 
 import numpy as np
 
-from pate.report.metrics import Bits, Floats, Scores, multilabel_metrics
+from pate.array_types import BoolArray, FloatArray
+from pate.report.metrics import Scores, multilabel_metrics
 
 
 @dataclass(frozen=True, eq=False)
 class Constant:
     """A prediction of the same labels for all samples; its scores are the frequencies of the labels."""
 
-    labels: Bits  # bool `[L]`
-    frequencies: Floats  # `[L]`, the score of each label
+    labels: BoolArray  # bool `[L]`
+    frequencies: FloatArray  # `[L]`, the score of each label
 
     @classmethod
-    def prior(cls, frequencies: Floats) -> Self:
+    def prior(cls, frequencies: FloatArray) -> Self:
         """Returns the labels that more than half of the samples have, which is the constant with the best accuracy.
 
         `frequencies` is the share of samples with each label, `[num_labels]`.
@@ -24,7 +25,7 @@ class Constant:
         return cls(labels=frequencies > 0.5, frequencies=frequencies)
 
     @classmethod
-    def best(cls, frequencies: Floats) -> Self:
+    def best(cls, frequencies: FloatArray) -> Self:
         """Returns the k most frequent labels, with the k that gives the best micro-F1 on data with these frequencies.
 
         `frequencies` is the share of samples with each label, `[num_labels]`.
@@ -37,11 +38,11 @@ class Constant:
         labels[order[: int(np.argmax(micro_f1)) + 1]] = True
         return cls(labels, frequencies)
 
-    def for_samples(self, num_samples: int) -> tuple[Bits, Floats]:
+    def for_samples(self, num_samples: int) -> tuple[BoolArray, FloatArray]:
         """Returns the labels and the scores for `num_samples` samples, both `[num_samples, num_labels]`."""
         return np.tile(self.labels, (num_samples, 1)), np.tile(self.frequencies, (num_samples, 1))
 
-    def metrics(self, true_labels: Bits) -> Scores:
+    def metrics(self, true_labels: BoolArray) -> Scores:
         """Returns the metrics of the constant for true labels, bool `[num_samples, num_labels]`."""
         predicted, scores = self.for_samples(len(true_labels))
         return multilabel_metrics(

@@ -12,12 +12,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from pate.report.metrics import Bits, Floats, metrics_of_counts, require_predictions
+from pate.array_types import BoolArray, Float32Array, FloatArray
+from pate.report.metrics import metrics_of_counts, require_predictions
 from pate.validation import require, require_count, require_probability
 
 Interval = tuple[float, float]
 # gives one label's average precision in each resample, [B], from weights [n, B]
-Precision = Callable[[NDArray[np.float32]], Floats]
+Precision = Callable[[Float32Array], FloatArray]
 
 _MOST_RESAMPLES = 200
 _FEWEST_RESAMPLES = 50
@@ -32,7 +33,7 @@ def metric_intervals(
     scores: ArrayLike,
     true_labels: ArrayLike,
     *,
-    known: Bits | None = None,
+    known: BoolArray | None = None,
     num_resamples: int | None = None,
     confidence_level: float = 0.95,
     seed: int = 0,
@@ -94,15 +95,15 @@ def metric_intervals(
 
 
 def _metrics_from_part(
-    predicted_labels: Bits,
-    scores: Floats,
-    true_labels: Bits,
-    known: Bits | None,
+    predicted_labels: BoolArray,
+    scores: FloatArray,
+    true_labels: BoolArray,
+    known: BoolArray | None,
     *,
     sample_indices: NDArray[np.intp],
     num_resamples: int,
     seed: int,
-) -> dict[str, Floats]:
+) -> dict[str, FloatArray]:
     """Returns the metrics of resamples of all samples, `[B]` by name, estimated from resamples of a part of them.
 
     Deviations from the mean decrease with the root of the number of samples. So the deviations of the part are
@@ -136,13 +137,13 @@ def _metrics_from_part(
 
 
 def _metrics_of_resamples(
-    predicted_labels: Bits,
-    scores: Floats,
-    true_labels: Bits,
-    known: Bits | None,
+    predicted_labels: BoolArray,
+    scores: FloatArray,
+    true_labels: BoolArray,
+    known: BoolArray | None,
     *,
-    weight_blocks: Iterable[NDArray[np.float32]],
-) -> dict[str, Floats]:
+    weight_blocks: Iterable[Float32Array],
+) -> dict[str, FloatArray]:
     """Returns the metrics of each resample, `[B]` by name.
 
     `weight_blocks` are the weights of the samples in b resamples each, `[n, b]`.
@@ -165,7 +166,7 @@ def _metrics_of_resamples(
     }
 
 
-def _weights(num_samples: int, num_resamples: int, seed: int) -> Iterator[NDArray[np.float32]]:
+def _weights(num_samples: int, num_resamples: int, seed: int) -> Iterator[Float32Array]:
     """Yields, for blocks of b resamples, how often each sample was drawn in each resample, `[n, b]`."""
     rng = np.random.default_rng(seed)
     size = max(1, min(num_resamples, _MOST_WEIGHTS // (4 * num_samples)))
@@ -179,12 +180,12 @@ def _weights(num_samples: int, num_resamples: int, seed: int) -> Iterator[NDArra
 
 
 def _resampled(
-    weights: NDArray[np.float32],
-    predicted_labels: Bits,
-    true_labels: Bits,
+    weights: Float32Array,
+    predicted_labels: BoolArray,
+    true_labels: BoolArray,
     precisions: list[Precision],
-    known: Bits | None = None,
-) -> dict[str, Floats]:
+    known: BoolArray | None = None,
+) -> dict[str, FloatArray]:
     """Returns the metrics of each of b resamples by name, `[b]` each; NaN if a metric is undefined.
 
     Args:
@@ -197,7 +198,7 @@ def _resampled(
     n = len(true_labels)
     rows = np.ascontiguousarray(weights.T)
 
-    def counts(flags: Bits) -> Floats:
+    def counts(flags: BoolArray) -> FloatArray:
         """Returns the number of samples in each resample for which a flag is true, `[b, L]`."""
         return np.asarray(rows @ flags.astype(np.float32), np.float64)
 
@@ -224,7 +225,7 @@ def _resampled(
     }
 
 
-def _means_of_defined(values: Floats) -> Floats:
+def _means_of_defined(values: FloatArray) -> FloatArray:
     """Returns the mean over labels of the values that are not NaN, `[B]` from `[L, B]`; NaN if all are NaN."""
     is_defined = np.isfinite(values)
     num_defined = is_defined.sum(axis=0)
@@ -232,7 +233,9 @@ def _means_of_defined(values: Floats) -> Floats:
     return np.where(num_defined > 0, sums / np.maximum(num_defined, 1), np.nan)
 
 
-def _precision_of(scores: Floats, true_labels: Bits, is_known: Bits | None = None) -> Precision:
+def _precision_of(
+    scores: FloatArray, true_labels: BoolArray, is_known: BoolArray | None = None
+) -> Precision:
     """Returns a function that computes the average precision of one label in each resample.
 
     Samples are sorted by descending score. A cut is made after each group of equal scores that has a positive sample.
@@ -263,7 +266,7 @@ def _precision_of(scores: Floats, true_labels: Bits, is_known: Bits | None = Non
         num_samples=num_samples,
     )
 
-    def average_precision(weights: NDArray[np.float32]) -> Floats:
+    def average_precision(weights: Float32Array) -> FloatArray:
         if not positives.shape[0]:
             return np.full(weights.shape[1], np.nan)
         hits = positives @ weights
@@ -280,7 +283,7 @@ def _precision_of(scores: Floats, true_labels: Bits, is_known: Bits | None = Non
     return average_precision
 
 
-def _undefined_precision(weights: NDArray[np.float32]) -> Floats:
+def _undefined_precision(weights: Float32Array) -> FloatArray:
     """Returns NaN for each of b resamples, `[b]`: the average precision of a label that is known for no sample."""
     return np.full(weights.shape[1], np.nan)
 

@@ -6,7 +6,7 @@ from typing import Self
 import numpy as np
 from numpy.typing import NDArray
 
-from pate.report.metrics import Bits, Floats
+from pate.array_types import BoolArray, FloatArray, IntArray
 
 _RATES = (0.001, 0.01)  # of false positives, for which the text states what an attack finds
 _FALSE_COUNTS = 24  # of the curve
@@ -36,11 +36,11 @@ class Membership:
     @classmethod
     def from_losses(
         cls,
-        private_losses: Floats,
-        test_losses: Floats,
+        private_losses: FloatArray,
+        test_losses: FloatArray,
         *,
-        private_deviations: Floats | None = None,
-        test_deviations: Floats | None = None,
+        private_deviations: FloatArray | None = None,
+        test_deviations: FloatArray | None = None,
     ) -> Self | None:
         """Returns the success of both attacks; None without a private record, or with fewer than two test records.
 
@@ -104,7 +104,7 @@ def _percent(rate: float) -> str:
 
 
 def _true_positive_rates(
-    private_losses: Floats, test_losses: Floats, num_false_positives: NDArray[np.int64]
+    private_losses: FloatArray, test_losses: FloatArray, num_false_positives: IntArray
 ) -> tuple[float, ...]:
     """Returns the shares of private records that an attack finds at given numbers of false positives, `[num_counts]`.
 
@@ -126,8 +126,8 @@ def _true_positive_rates(
 
 
 def label_losses(
-    probabilities: NDArray[np.floating], true_labels: Bits, known: Bits | None = None
-) -> Floats:
+    probabilities: NDArray[np.floating], true_labels: BoolArray, known: BoolArray | None = None
+) -> FloatArray:
     """Returns the binary cross-entropy of each sample, summed over its known labels, `[num_samples]`.
 
     Args:
@@ -137,13 +137,13 @@ def label_losses(
     """
     confidence = np.where(true_labels, probabilities, 1 - probabilities.astype(np.float64))
     logs = np.log(np.maximum(confidence, 1e-12))
-    losses: Floats = -(logs if known is None else logs * known).sum(axis=1)
+    losses: FloatArray = -(logs if known is None else logs * known).sum(axis=1)
     return losses
 
 
 def log_odds(
-    probabilities: NDArray[np.floating], true_labels: Bits, known: Bits | None = None
-) -> Floats:
+    probabilities: NDArray[np.floating], true_labels: BoolArray, known: BoolArray | None = None
+) -> FloatArray:
     """Returns the log-odds of the true value of each known label, summed over labels, `[num_samples]`.
 
     Args:
@@ -156,7 +156,7 @@ def log_odds(
     )
 
 
-def unusual(sample_log_odds: Floats, reference_log_odds: Floats) -> Floats:
+def unusual(sample_log_odds: FloatArray, reference_log_odds: FloatArray) -> FloatArray:
     """Returns by how many standard deviations log-odds are below those of reference models, `[num_samples]`.
 
     The log-odds of reference models are modeled as a Gaussian for each record, with their mean. Its variance is the
@@ -174,7 +174,7 @@ def unusual(sample_log_odds: Floats, reference_log_odds: Floats) -> Floats:
     )
 
 
-def _chance_interval(counts: NDArray[np.int64], n: int, m: int) -> tuple[Floats, Floats]:
+def _chance_interval(counts: IntArray, n: int, m: int) -> tuple[FloatArray, FloatArray]:
     """Returns the 95% interval of the true positive rate by chance, at each number of false positives.
 
     Let private and test losses have one distribution. Sort all records by loss. The number of private records before

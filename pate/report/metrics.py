@@ -8,10 +8,8 @@ import numpy as np
 import scipy
 from numpy.typing import ArrayLike, NDArray
 
+from pate.array_types import BoolArray, FloatArray
 from pate.validation import InvalidValue, require
-
-Bits = NDArray[np.bool_]
-Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
@@ -34,7 +32,7 @@ def multilabel_metrics(
     scores: ArrayLike,
     true_labels: ArrayLike,
     *,
-    known: Bits | None = None,
+    known: BoolArray | None = None,
 ) -> Scores:
     """Computes the five metrics of a multi-label prediction, each in [0, 1]; None for a mean over no label.
 
@@ -70,7 +68,7 @@ def multilabel_metrics(
     )
 
 
-def summarized(per_label: Mapping[str, Floats], *, micro_f1: float) -> Scores:
+def summarized(per_label: Mapping[str, FloatArray], *, micro_f1: float) -> Scores:
     """Returns the five metrics of a prediction.
 
     Args:
@@ -91,13 +89,15 @@ def summarized(per_label: Mapping[str, Floats], *, micro_f1: float) -> Scores:
     )
 
 
-def mean_of_defined(values: Floats) -> float | None:
+def mean_of_defined(values: FloatArray) -> float | None:
     """Returns the mean of the values that are not NaN; None if all are NaN."""
     is_defined = ~np.isnan(values)
     return float(np.mean(values[is_defined])) if is_defined.any() else None
 
 
-def micro_f1(predicted_labels: Bits, true_labels: Bits, known: Bits | None = None) -> float:
+def micro_f1(
+    predicted_labels: BoolArray, true_labels: BoolArray, known: BoolArray | None = None
+) -> float:
     """Returns the F1 of all known bits together; 0 if there is neither a predicted nor a true positive.
 
     All arrays are bool `[num_samples, num_labels]`; None for `known` if all true labels are known.
@@ -117,8 +117,8 @@ def per_label_metrics(
     scores: ArrayLike,
     true_labels: ArrayLike,
     *,
-    known: Bits | None = None,
-) -> dict[str, Floats]:
+    known: BoolArray | None = None,
+) -> dict[str, FloatArray]:
     """Computes the metrics of each label, with the arguments and definitions of `multilabel_metrics`.
 
     Returns:
@@ -136,8 +136,8 @@ def per_label_metrics(
 
 
 def _per_label(
-    predicted_labels: Bits, scores: Floats, true_labels: Bits, known: Bits | None
-) -> dict[str, Floats]:
+    predicted_labels: BoolArray, scores: FloatArray, true_labels: BoolArray, known: BoolArray | None
+) -> dict[str, FloatArray]:
     """Returns the metrics of each label; the arrays but `known` have been checked before."""
     num_samples, num_labels = true_labels.shape
     num_known = np.full(num_labels, num_samples)
@@ -164,7 +164,7 @@ def _per_label(
 
 def metrics_of_counts(
     *, hits: Any, num_predicted: Any, num_true: Any, num_samples: Any
-) -> dict[str, Floats]:
+) -> dict[str, FloatArray]:
     """Returns the metrics of each label from numbers of samples, arrays `[…, num_labels]`.
 
     Args:
@@ -187,8 +187,8 @@ def metrics_of_counts(
 
 
 def average_precisions(
-    scores: NDArray[np.floating], true_labels: Bits, known: Bits | None = None
-) -> Floats:
+    scores: NDArray[np.floating], true_labels: BoolArray, known: BoolArray | None = None
+) -> FloatArray:
     """Returns the average precision of each label, `[num_labels]`; NaN for a label that no sample has.
 
     For each sample with the label, take the samples whose score is at least as high. Their precision is the share that
@@ -214,8 +214,8 @@ def average_precisions(
 
 
 def areas_under_roc(
-    scores: NDArray[np.floating], true_labels: Bits, known: Bits | None = None
-) -> Floats:
+    scores: NDArray[np.floating], true_labels: BoolArray, known: BoolArray | None = None
+) -> FloatArray:
     """Returns the area under the ROC curve of each label, `[num_labels]`; NaN if all samples have the label, or none.
 
     The area is the share of pairs of a sample with the label and one without, in which the first has the higher score.
@@ -242,7 +242,7 @@ def areas_under_roc(
 
 def require_predictions(
     predicted_labels: ArrayLike, scores: ArrayLike, true_labels: ArrayLike
-) -> tuple[Bits, Floats, Bits]:
+) -> tuple[BoolArray, FloatArray, BoolArray]:
     """Returns the three arrays of a prediction as bool, float64 and bool; raises as `multilabel_metrics` does."""
     bits = np.asarray(predicted_labels)
     values = np.asarray(scores)

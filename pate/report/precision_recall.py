@@ -6,7 +6,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from pate.report.metrics import Bits, Floats
+from pate.array_types import BoolArray, FloatArray
 
 _POINTS = 200  # of a curve
 
@@ -15,8 +15,8 @@ _POINTS = 200  # of a curve
 class PrecisionRecall:
     """The precision-recall curve of a model, computed from true labels that no epsilon covers."""
 
-    recall: Floats  # `[P]`, ascending
-    precision: Floats  # `[P]`, at each recall
+    recall: FloatArray  # `[P]`, ascending
+    precision: FloatArray  # `[P]`, at each recall
     chosen: tuple[float, float]  # recall and precision of the labels that the model predicts
     constant: tuple[float, float]  # recall and precision of the best constant
     # the probability from which a label is predicted, for all labels or for each
@@ -26,12 +26,12 @@ class PrecisionRecall:
     def from_scores(
         cls,
         scores: NDArray[np.floating],
-        predicted_labels: Bits,
-        true_labels: Bits,
+        predicted_labels: BoolArray,
+        true_labels: BoolArray,
         *,
-        constant_labels: Bits,
+        constant_labels: BoolArray,
         threshold: Any,
-        known: Bits | None = None,
+        known: BoolArray | None = None,
     ) -> Self | None:
         """Returns the curve at up to 200 values of recall; None if no sample has a label.
 
@@ -65,6 +65,8 @@ class PrecisionRecall:
         )
 
 
-def _recall_and_precision(predicted_labels: Bits, true_labels: Bits) -> tuple[float, float]:
+def _recall_and_precision(
+    predicted_labels: BoolArray, true_labels: BoolArray
+) -> tuple[float, float]:
     hits = float((predicted_labels & true_labels).sum())
     return hits / float(true_labels.sum()), hits / max(float(predicted_labels.sum()), 1.0)

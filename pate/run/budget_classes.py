@@ -12,11 +12,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pate.accounting.rounding import format_epsilon
+from pate.array_types import FloatArray
 from pate.data import Dataset
 from pate.pricing import PricedRelease
 
 
-def record_weights(dataset: Dataset, priced: PricedRelease) -> NDArray[np.float64] | None:
+def record_weights(dataset: Dataset, priced: PricedRelease) -> FloatArray | None:
     """Returns the weight of each private record, `[num_private]`; None if every group has weight 1."""
     if dataset.budgets is None or priced.aggregator.budgets_by == "teachers":
         return dataset.weights
@@ -24,7 +25,7 @@ def record_weights(dataset: Dataset, priced: PricedRelease) -> NDArray[np.float6
     return _for_each_record(dataset, value_of_class=weights)
 
 
-def num_whole_groups(dataset: Dataset, weights: NDArray[np.float64]) -> int:
+def num_whole_groups(dataset: Dataset, weights: FloatArray) -> int:
     """Returns the sum of the weights of all private groups, rounded down; at least 1.
 
     Groups whose weights sum to 100 hide a single group as well as 100 groups of weight 1 do.

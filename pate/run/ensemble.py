@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pate.aggregators.release import PublicNames
+from pate.array_types import Float32Array, FloatArray, IntArray
 from pate.data import Dataset, Partition, Split
 from pate.files.paths import make_folder
 from pate.models import CheckpointStore, Engine, Teacher, TrainingJob, Voter, cast_votes
@@ -30,9 +31,8 @@ from pate.votes.moment_votes import MomentVotes
 from pate.votes.pool_answers import PoolAnswers, beyond_own
 from pate.votes.public_pca import PublicPCA
 from pate.votes.source import VotesInRounds, VoteSource
-from pate.votes.weighted import Array
 
-OnLosses = Callable[[NDArray[np.float64]], None]
+OnLosses = Callable[[FloatArray], None]
 """A function that is called with the mean loss of a trained teacher in each of its epochs, `[num_epochs]`."""
 
 
@@ -65,7 +65,7 @@ class Ensemble:
     engine: Engine
     folder: EnsembleFolder
     monitor: Monitor
-    weights: Array | None = None
+    weights: FloatArray | None = None
     scratch: bool = True
 
     @classmethod
@@ -81,7 +81,7 @@ class Ensemble:
         folder: EnsembleFolder,
         monitor: Monitor,
         on_losses: OnLosses | None = None,
-        weights: Array | None = None,
+        weights: FloatArray | None = None,
         scratch: bool = True,
     ) -> "Ensemble":
         """Trains the teachers whose checkpoints are missing in `folder`, and returns the ensemble.
@@ -215,7 +215,7 @@ class Ensemble:
         """Whether votes are computed from the private records whenever they are read, as nothing is kept of them."""
         return not isinstance(self.teacher, Teacher)
 
-    def of_rows(self, rows: NDArray[np.int64]) -> "Ensemble":
+    def of_rows(self, rows: IntArray) -> "Ensemble":
         """Returns the ensemble with some of the private records alone; teachers that have none of them are left out.
 
         Args:
@@ -236,7 +236,7 @@ class Ensemble:
             weights=None if self.weights is None else self.weights[rows],
         )
 
-    def confidences(self) -> Iterator[NDArray[np.float32]]:
+    def confidences(self) -> Iterator[Float32Array]:
         """Yields the confidences of trained teachers in each label of each query, a block of teachers at a time.
 
         A block is an array `[num_block_teachers, Q, L]`. Teachers come in the order of their numbers. A teacher's
@@ -260,9 +260,7 @@ class Ensemble:
                 advance(first + len(block))
         rmtree(self.folder.confidences, ignore_errors=True)
 
-    def pool_answers(
-        self, public_pca: PublicPCA, public_inputs: NDArray[np.float32]
-    ) -> PoolAnswers:
+    def pool_answers(self, public_pca: PublicPCA, public_inputs: Float32Array) -> PoolAnswers:
         """Returns how the answers of trained teachers to public samples differ from their answers to their own records.
 
         The result is published only with noise. It lets students learn from the teachers' answers on the public pool.
@@ -329,14 +327,14 @@ class Ensemble:
             storage=self.storage,
         )
 
-    def label_shares(self) -> Array:
+    def label_shares(self) -> FloatArray:
         """Returns, for each teacher and label, the share of the teacher's own records that have the label, `[N, L]`."""
         labels = self.dataset.private.labels
         return mean_labels(
             labels=labels, teacher_of=self.partition.teacher_of, num_teachers=self.num_teachers
         )
 
-    def known_shares(self) -> Array | None:
+    def known_shares(self) -> FloatArray | None:
         """Returns the share of each teacher's records for which each label is known, `[N, L]`; None without gaps."""
         known = self.dataset.private.known
         if known is None:
@@ -395,7 +393,7 @@ def training_progress(teacher: Voter, partition: Partition, folder: EnsembleFold
     return f"{done} of {num_teachers} teachers are there" if done else ""
 
 
-def mean_by_epoch(losses: NDArray[Any], num_epochs: int) -> NDArray[np.float64]:
+def mean_by_epoch(losses: NDArray[Any], num_epochs: int) -> FloatArray:
     """Returns the mean loss of each epoch of a teacher's training, `[num_epochs]`.
 
     The array is shorter if the training had fewer steps than epochs.

@@ -4,9 +4,9 @@ The results are computed from private records without noise, so only the owner m
 """
 
 import numpy as np
-from numpy.typing import NDArray
 
 from pate.aggregators import TrainingSet
+from pate.array_types import BoolArray, Float32Array
 from pate.data import Dataset, Split
 from pate.models import LogisticStudent, StudentModel
 from pate.report.membership import Membership, label_losses, log_odds, unusual
@@ -92,9 +92,9 @@ def _one_of_each_group(split: Split) -> Split:
 
 
 def _reference_models(
-    inputs: NDArray[np.float32],
-    labels: NDArray[np.bool_],
-    known: NDArray[np.bool_] | None,
+    inputs: Float32Array,
+    labels: BoolArray,
+    known: BoolArray | None,
     *,
     seed: int,
 ) -> list[StudentModel]:

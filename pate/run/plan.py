@@ -8,11 +8,11 @@ from functools import partial
 from typing import Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
 from pate.accounting import Adjacency, Budget, PrivacyUnit
 from pate.accounting.data_dependent_epsilon import DataDependentEpsilon
 from pate.aggregators import Aggregator, CenteredVotes
+from pate.array_types import BoolArray, IntArray
 from pate.data import Dataset
 from pate.errors import Remedy
 from pate.models import Engine, Student, Voter
@@ -58,10 +58,10 @@ class EpsilonOnVotes(Protocol):
     def __call__(
         self,
         aggregator: Aggregator,
-        counts: NDArray[np.int64],
+        counts: IntArray,
         shape: VoteShape,
         target_delta: float,
-        answered: NDArray[np.bool_] | None = None,
+        answered: BoolArray | None = None,
     ) -> DataDependentEpsilon:
         """Returns the privacy cost of a release on the votes that it was drawn from.
 

@@ -6,9 +6,10 @@ Most warnings are computed from the true labels of private records, so only the 
 from collections.abc import Iterator, Mapping
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from pate.aggregators import Aggregator
+from pate.array_types import Float32Array
 from pate.data import Dataset
 from pate.errors import UNSAID, Doubt
 from pate.models import Student, Voter
@@ -149,7 +150,7 @@ def uneven_inputs_doubts(parts: str, public_inputs: ArrayLike) -> Iterator[Doubt
 
 def constant_student_warnings(
     model: Predictor,
-    public_inputs: NDArray[np.float32],
+    public_inputs: Float32Array,
     *,
     remedy: str = "less noise in the release",
 ) -> Iterator[str]:

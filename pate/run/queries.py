@@ -8,6 +8,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from pate.array_types import Float32Array
 from pate.data import Dataset, Preprocessing, TableSchema
 from pate.data.pictures import require_image_levels
 from pate.data.table.table_file import TableFile
@@ -30,7 +31,7 @@ _MOST_SHOWN = 5
 class Queries:
     """Public samples in a fixed order. Teachers vote on samples from the beginning; the student may learn from all."""
 
-    inputs: NDArray[np.float32]  # the samples as models read them, float32 `[P, …]`
+    inputs: Float32Array  # the samples as models read them, float32 `[P, …]`
     record_ids: NDArray[Any]  # the public names of the samples, `[P]`
     label_names: tuple[str, ...] = ()  # the names of the labels, where the file has them
     # the steps to the inputs; None where the file has inputs
@@ -110,7 +111,7 @@ class Queries:
         return cls(inputs=numbers, record_ids=ids, label_names=tuple(label_names.tolist()))
 
 
-def queries_digest(inputs: NDArray[np.float32], record_ids: NDArray[Any]) -> str:
+def queries_digest(inputs: Float32Array, record_ids: NDArray[Any]) -> str:
     """Returns the SHA-256 digest of public samples in hexadecimal.
 
     Args:

@@ -6,8 +6,8 @@ release, and a sample tells nearly the same. No epsilon covers a yardstick.
 """
 
 import numpy as np
-from numpy.typing import NDArray
 
+from pate.array_types import IntArray
 from pate.data import Split
 
 MOST_ROWS = 200_000
@@ -17,12 +17,12 @@ MOST_ROWS = 200_000
 _SEED = 0
 
 
-def yardstick_rows(private: Split) -> NDArray[np.int64]:
+def yardstick_rows(private: Split) -> IntArray:
     """Returns the row numbers, ascending, of the private records that yardsticks read where these are a sample."""
     return sampled_rows(private.group_ids, most_rows=MOST_ROWS)
 
 
-def sampled_rows(group_ids: NDArray[np.int64], *, most_rows: int) -> NDArray[np.int64]:
+def sampled_rows(group_ids: IntArray, *, most_rows: int) -> IntArray:
     """Returns the row numbers, ascending, of a random sample of whole groups; of all records where they are few.
 
     Groups are taken in a random order until the next one would exceed `most_rows`, and at least one is taken. Equal

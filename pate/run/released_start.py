@@ -17,11 +17,11 @@ from pathlib import Path
 from typing import Self
 
 import numpy as np
-from numpy.typing import NDArray
 
 from pate.accounting import Adjacency, NoOpEvent
 from pate.accounting.special import expit
 from pate.aggregators.centered_release import RoundsRelease
+from pate.array_types import Float32Array, IntArray
 from pate.bundle.bundle import Bundle
 from pate.data import Dataset
 from pate.data.preprocessing import Preprocessing
@@ -59,9 +59,9 @@ class ReleasedStart(StartSource):
 
     model: ReleasedModel
     moments: NoisyMoments
-    label_order: NDArray[np.int64]
+    label_order: IntArray
     price: EarlierPrice
-    public_inputs: NDArray[np.float32]
+    public_inputs: Float32Array
     recipe: Recipe
 
     @classmethod
@@ -170,7 +170,7 @@ def _text_of(preprocessing: Preprocessing | None) -> str:
     return "" if preprocessing is None else json.dumps(plain(preprocessing.plain()), sort_keys=True)
 
 
-def _read_moments(path: Path, num_weights: int, order: NDArray[np.int64]) -> NoisyMoments:
+def _read_moments(path: Path, num_weights: int, order: IntArray) -> NoisyMoments:
     """Returns the moments in the folder of a release, which agree with its student.
 
     Args:

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from pate.accounting import ExactAccountant, JointLawAccountant, PldAccountant, RdpAccountant
 from pate.accounting.data_dependent_epsilon import DataDependentEpsilon, UnknownCost
 from pate.aggregators import CenteredVotes, Release
+from pate.array_types import BoolArray, FloatArray, IntArray
 from pate.data import Dataset, Split
 from pate.extras import VERSION
 from pate.models import StudentModel, Voter
@@ -60,7 +61,7 @@ class Prediction:
             label. None for a baseline that predicts the same for all records.
     """
 
-    labels: NDArray[np.bool_]
+    labels: BoolArray
     probabilities: NDArray[np.floating]
     threshold: float | tuple[float, ...] | None = None
 
@@ -247,7 +248,7 @@ class Results:
         )
 
     @cached_property
-    def accuracies(self) -> NDArray[np.float64]:
+    def accuracies(self) -> FloatArray:
         """Returns the accuracy of each teacher on the queries, `[num_teachers]`.
 
         The array is empty if the votes are not yes or no for each label, or if the queries have no true labels.
@@ -274,7 +275,7 @@ class Results:
         return predictions
 
     @cached_property
-    def _metrics_by_label(self) -> dict[str, dict[str, NDArray[np.float64]]]:
+    def _metrics_by_label(self) -> dict[str, dict[str, FloatArray]]:
         """Returns the metrics of each model: by the model's name and the metric's name, an array `[num_labels]`."""
         test = self.dataset.test
         return {
@@ -302,7 +303,7 @@ class Results:
         reason = f"it learns from all {groups:,} private groups"
         return f"experiment=centered_votes would do far better at this price: {reason}."
 
-    def _epsilon_after_query(self, total: float) -> NDArray[np.float64]:
+    def _epsilon_after_query(self, total: float) -> FloatArray:
         """Returns upper bounds on the price of the first q queries for each q, `[num_queries]`.
 
         An aggregator that pays in advance has the total price for each q. Otherwise the price is computed after at most
@@ -341,7 +342,7 @@ def _known_labels(dataset: Dataset) -> dict[str, float]:
     }
 
 
-def _largest_gaps(histogram: NDArray[np.integer], num_teachers: int) -> NDArray[np.int64]:
+def _largest_gaps(histogram: NDArray[np.integer], num_teachers: int) -> IntArray:
     """Returns, for each query, the largest difference between two neighbors in the sorted vote counts, `[num_queries]`.
 
     The numbers 0 and `num_teachers` are added to the counts before they are sorted. So the gap below the least count

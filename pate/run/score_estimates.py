@@ -21,19 +21,11 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-from numpy.typing import NDArray
 
+from pate.array_types import FloatArray, IntArray
 from pate.report.released_scores import ReleasedScore
 from pate.run.score_model import ScoreModel
-from pate.run.score_sums import (
-    CALIBRATION_BINS,
-    INFLUENCE_BLOCKS,
-    STEPS_PER_CLIP,
-    Integers,
-    ScoreDesign,
-)
-
-Array = NDArray[np.float64]
+from pate.run.score_sums import CALIBRATION_BINS, INFLUENCE_BLOCKS, STEPS_PER_CLIP, ScoreDesign
 
 _NUM_DRAWS = 4000  # random numbers from which an interval takes its percentiles
 _MAX_VARIANCE_INFLATION = 100.0  # a ratio of noisy variances that is larger is taken to be noise
@@ -55,7 +47,7 @@ class ScoreEstimates:
     """
 
     design: ScoreDesign
-    sums: Mapping[str, Integers]
+    sums: Mapping[str, IntArray]
     noise_multiplier: float
     num_groups: int
 
@@ -91,7 +83,7 @@ class ScoreEstimates:
 
     # What the scores are computed from
 
-    def _block(self, name: str) -> Array:
+    def _block(self, name: str) -> FloatArray:
         """Returns the noisy sums of a block."""
         return np.asarray(self.sums[name] * (self.design.clips[name] / STEPS_PER_CLIP))
 
@@ -124,12 +116,12 @@ class ScoreEstimates:
         return self._num_known * self.design.num_labels
 
     @cached_property
-    def _totals(self) -> Array:
+    def _totals(self) -> FloatArray:
         """The numbers of hits and errors over all labels, `[2]`."""
         return np.maximum(self._block("totals"), 0.0)
 
     @cached_property
-    def _sampling_covariance(self) -> Array:
+    def _sampling_covariance(self) -> FloatArray:
         """The covariance of hits and errors over test sets drawn again, `[2, 2]`, rather too large."""
         squares = self._block("squares")
         noise = self._noise_std("squares")
@@ -153,13 +145,13 @@ class ScoreEstimates:
         return float(np.clip(variance / independent, 1.0, _MAX_VARIANCE_INFLATION))
 
     @property
-    def _micro_f1_gradient(self) -> Array:
+    def _micro_f1_gradient(self) -> FloatArray:
         """The gradient of micro-F1 by the numbers of hits and errors, up to a factor, `[2]`."""
         hits, errors = self._totals
         return np.array([errors, -hits])
 
     @property
-    def _totals_covariance(self) -> Array:
+    def _totals_covariance(self) -> FloatArray:
         """The covariance of hits and errors by noise and by the draw of the test records, `[2, 2]`."""
         noise = np.eye(2) * self._variance_of_totals
         independent = _independent_covariance(self._totals) * self._variance_inflation
@@ -170,13 +162,13 @@ class ScoreEstimates:
         return np.asarray(noise + sampling)
 
     @cached_property
-    def _calibration_differences(self) -> Array:
+    def _calibration_differences(self) -> FloatArray:
         """The sum of labels - probabilities in each bin of probability, `[CALIBRATION_BINS]`."""
         sums = self._block("calibration").reshape(2, CALIBRATION_BINS)
         return np.asarray(sums[0] - sums[1])
 
     @cached_property
-    def _calibration_variances(self) -> Array:
+    def _calibration_variances(self) -> FloatArray:
         """The variances of these sums by noise and by the draw of the test records, `[CALIBRATION_BINS]`."""
         of_record = self.design.model.variances(CALIBRATION_BINS)
         sampling = of_record * self._num_known * self._variance_inflation
@@ -197,7 +189,7 @@ class ScoreEstimates:
 
     # A method for each score
 
-    def _micro_f1(self, totals: Array, covariance: Array) -> ReleasedScore:
+    def _micro_f1(self, totals: FloatArray, covariance: FloatArray) -> ReleasedScore:
         """Returns micro-F1 from the numbers of hits and errors, with their covariance."""
         normal = _interval_rng().multivariate_normal(np.zeros(2), covariance, size=_NUM_DRAWS)
         draws = np.maximum(totals + normal, 0.0)
@@ -269,7 +261,7 @@ class ScoreEstimates:
         ends = np.array([noisy - too_high, noisy + too_low]) / num_labels
         return _score(math.sqrt(signal_share) * noisy / num_labels, ends)
 
-    def _subgroup_score(self, totals: Array, share: float) -> ReleasedScore:
+    def _subgroup_score(self, totals: FloatArray, share: float) -> ReleasedScore:
         """Returns micro-F1 from the hits and errors of a subgroup, and its share of those of its column."""
         clipping = self._clipping_bias("subgroups") * share
         variance = self._noise_std("subgroups") ** 2 + clipping**2
@@ -285,18 +277,18 @@ def _interval_rng() -> np.random.Generator:
     return np.random.default_rng(0)
 
 
-def _independent_covariance(totals: Array) -> Array:
+def _independent_covariance(totals: FloatArray) -> FloatArray:
     """Returns the covariance of hits and errors if the labels of all records were independent, `[2, 2]`."""
     return np.diag(np.maximum(totals, 0.0))
 
 
-def _f1(hits: Array | float, errors: Array | float) -> Array:
+def _f1(hits: FloatArray | float, errors: FloatArray | float) -> FloatArray:
     """Returns F1 from numbers of hits and of errors; 0 without either."""
     total = 2 * np.asarray(hits) + np.asarray(errors)
     return np.asarray(np.where(total > 0, 2 * np.asarray(hits) / np.maximum(total, 1e-12), 0.0))
 
 
-def _score(value: Array | float, ends: Array) -> ReleasedScore:
+def _score(value: FloatArray | float, ends: FloatArray) -> ReleasedScore:
     """Returns a score with the two ends of its interval; all are cut to [0, 1]."""
     low, high = np.clip(ends, 0, 1)
     inside = float(np.clip(value, 0, 1))

@@ -15,13 +15,9 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
-from numpy.typing import NDArray
 
 from pate.accounting.special import expit
-
-Array = NDArray[np.float64]
-Bits = NDArray[np.bool_]
-Integers = NDArray[np.int64]
+from pate.array_types import BoolArray, FloatArray, IntArray
 
 _LARGEST_LOGIT = 12
 _CELLS_PER_UNIT = 20
@@ -46,18 +42,18 @@ class Influences:
         absent: of each label that is absent, on the mean average precision, by the cell of its probability, `[C, L]`.
     """
 
-    hits: Array
-    errors: Array
-    present: Array
-    absent: Array
+    hits: FloatArray
+    errors: FloatArray
+    present: FloatArray
+    absent: FloatArray
 
-    def of_f1(self, predicted: Bits, labels: Bits) -> Array:
+    def of_f1(self, predicted: BoolArray, labels: BoolArray) -> FloatArray:
         """Returns the influence of each label of each record on macro-F1, `[n, L]`."""
         return np.asarray(
             np.where(labels & predicted, self.hits, (labels ^ predicted) * self.errors)
         )
 
-    def of_precision(self, probabilities: Array, labels: Bits) -> Array:
+    def of_precision(self, probabilities: FloatArray, labels: BoolArray) -> FloatArray:
         """Returns the influence of each label of each record on the mean average precision, `[n, L]`."""
         cells = _cells_of(probabilities)
         columns = np.arange(cells.shape[1])
@@ -77,12 +73,12 @@ class ScoreModel:
         least_positives: labels with a smaller expected share of records move scores as if they had this one.
     """
 
-    sizes: Array
-    shares: Array
+    sizes: FloatArray
+    shares: FloatArray
     least_positives: float
 
     @classmethod
-    def of_public(cls, probabilities: Array, predicted: Bits) -> ScoreModel:
+    def of_public(cls, probabilities: FloatArray, predicted: BoolArray) -> ScoreModel:
         """Returns the student's own model: each label is present with the student's probability.
 
         Args:
@@ -111,13 +107,13 @@ class ScoreModel:
         """Returns this model with shares whose logits are a line in those of the student's probabilities."""
         return replace(self, shares=expit(intercept + slope * _MIDDLES))
 
-    def variances(self, num_bins: int) -> Array:
+    def variances(self, num_bins: int) -> FloatArray:
         """Returns the variances of labels - shares, added up in each bin of probability, of a record, `[B]`."""
         sizes = self.sizes.sum(axis=(0, 2))
         weights = sizes * self.shares * (1 - self.shares)
         return np.bincount(_bins(num_bins), weights=weights, minlength=num_bins).astype(np.float64)
 
-    def corrected(self, differences: Array, *, variances: Array) -> list[ScoreModel]:
+    def corrected(self, differences: FloatArray, *, variances: FloatArray) -> list[ScoreModel]:
         """Returns the model whose line in logits explains differences best, and two a standard deviation beside it.
 
         Args:
@@ -156,7 +152,7 @@ class ScoreModel:
         ]
 
     @property
-    def rates(self) -> Array:
+    def rates(self) -> FloatArray:
         """Hits, false alarms and misses of each label, per record, `[L, 3]`."""
         shares = self.shares[:, None]
         return np.stack(
@@ -226,12 +222,12 @@ class _Ranks:
         num_before: the number of records from the top to the middle of each cell, > 0, `[C, L]`.
     """
 
-    present: Array
-    precisions: Array
-    num_before: Array
+    present: FloatArray
+    precisions: FloatArray
+    num_before: FloatArray
 
     @classmethod
-    def of_cells(cls, sizes: Array, shares: Array) -> _Ranks:
+    def of_cells(cls, sizes: FloatArray, shares: FloatArray) -> _Ranks:
         """Returns the ranks of records by cell.
 
         Args:
@@ -250,35 +246,35 @@ class _Ranks:
         )
 
     @property
-    def average_precisions(self) -> Array:
+    def average_precisions(self) -> FloatArray:
         """The average precision of each label, `[L]`."""
         return np.asarray((self.present * self.precisions).sum(axis=0) / self.present.sum(axis=0))
 
     @property
-    def influences_of_present(self) -> Array:
+    def influences_of_present(self) -> FloatArray:
         """The derivative of the average precision by the number of records with the label in each cell, `[C, L]`."""
         gains = _sums_below(self.present * (1 - self.precisions) / self.num_before)
         moved = self.precisions + gains - self.average_precisions
         return np.asarray(moved / self.present.sum(axis=0))
 
     @property
-    def influences_of_absent(self) -> Array:
+    def influences_of_absent(self) -> FloatArray:
         """The derivative of the average precision by the number of records without the label in each cell, `[C, L]`."""
         losses = _sums_below(self.present * self.precisions / self.num_before)
         return np.asarray(-losses / self.present.sum(axis=0))
 
 
-def _sums_below(cells: Array) -> Array:
+def _sums_below(cells: FloatArray) -> FloatArray:
     """Returns for each cell the sum of the cells below it and of half of itself, `[C, L]`."""
     return np.asarray(np.cumsum(cells[::-1], axis=0)[::-1] - cells / 2)
 
 
-def _bins(num_bins: int) -> Integers:
+def _bins(num_bins: int) -> IntArray:
     """Returns the bin of the probability in the middle of each cell; bins have equal widths, `[C]`."""
     return np.asarray((expit(_MIDDLES) * num_bins).astype(np.int64))
 
 
-def _cells_of(probabilities: Array) -> Integers:
+def _cells_of(probabilities: FloatArray) -> IntArray:
     """Returns the cell of each probability, in the shape of these."""
     shares = np.clip(probabilities, expit(-_LARGEST_LOGIT), expit(_LARGEST_LOGIT))
     logits = np.log(shares) - np.log1p(-shares)

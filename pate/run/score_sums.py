@@ -17,18 +17,14 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 import numpy as np
-from numpy.typing import NDArray
 
 from pate.accounting import ScoresEvent
 from pate.accounting.special import ndtr
+from pate.array_types import BoolArray, FloatArray, IntArray
 from pate.data import Split
 from pate.mechanisms.noise.whole_numbers import RoundedGaussian
 from pate.models.student_model import Predictor
 from pate.run.score_model import Influences, ScoreModel
-
-Array = NDArray[np.float64]
-Bits = NDArray[np.bool_]
-Integers = NDArray[np.int64]
 
 CALIBRATION_BINS = 10
 INFLUENCE_BLOCKS = ("macro_f1", "average_precision")
@@ -72,8 +68,8 @@ class Subgroups:
 
     column: str
     names: tuple[str, ...]
-    of_test: Integers
-    of_public: Integers
+    of_test: IntArray
+    of_public: IntArray
 
 
 @dataclass(frozen=True, eq=False)
@@ -91,22 +87,22 @@ class RecordCounts:
         num_known: the number of known labels of each record, over L, `[n]`.
     """
 
-    hits: Bits
-    false_alarms: Bits
-    misses: Bits
-    calibration: Array
-    macro_f1: Array
-    average_precision: Array
-    num_known: Array
+    hits: BoolArray
+    false_alarms: BoolArray
+    misses: BoolArray
+    calibration: FloatArray
+    macro_f1: FloatArray
+    average_precision: FloatArray
+    num_known: FloatArray
 
     @classmethod
     def of_records(
         cls,
-        probabilities: Array,
-        predicted: Bits,
-        labels: Bits,
+        probabilities: FloatArray,
+        predicted: BoolArray,
+        labels: BoolArray,
         *,
-        known: Bits | None,
+        known: BoolArray | None,
         influences: Influences,
     ) -> RecordCounts:
         """Returns the counts of records; labels that are not known count nowhere.
@@ -212,8 +208,8 @@ class ScoreDesign:
         return ScoresEvent(noise_multiplier=noise_multiplier)
 
     def group_vectors(
-        self, counts: RecordCounts, group_of: Integers, values: Sequence[Integers] = ()
-    ) -> dict[str, Array]:
+        self, counts: RecordCounts, group_of: IntArray, values: Sequence[IntArray] = ()
+    ) -> dict[str, FloatArray]:
         """Returns the counts of G groups by block, `[G, size of the block]`, before any clip; all are >= 0.
 
         Args:
@@ -256,14 +252,14 @@ class ScoreDesign:
             vectors["subgroups"] = self._group_sums(np.concatenate(parts, axis=1), group_of)
         return vectors
 
-    def _group_sums(self, columns: Array, group_of: Integers) -> Array:
+    def _group_sums(self, columns: FloatArray, group_of: IntArray) -> FloatArray:
         """Returns the sums of columns over the records of each group; those of a large group count less, `[G, k]`."""
         sizes = np.bincount(group_of)
         weighted = columns * np.minimum(1.0, self.most_records / sizes)[group_of, None]
         firsts = np.searchsorted(group_of, np.arange(len(sizes)))
         return np.asarray(np.add.reduceat(weighted, firsts, axis=0))
 
-    def clipped_steps(self, vectors: Mapping[str, Array]) -> dict[str, Integers]:
+    def clipped_steps(self, vectors: Mapping[str, FloatArray]) -> dict[str, IntArray]:
         """Returns the clipped counts of each group as whole steps of the grid, int64 `[G, size]` by block.
 
         Every row is at least 0, and its squares add up to at most `STEPS_PER_CLIP`**2, which is checked in whole
@@ -348,12 +344,12 @@ class ScoreDesign:
         return replace(open_design, clips=clips, clip_losses=clip_losses)
 
 
-def bins_of(probabilities: Array) -> Integers:
+def bins_of(probabilities: FloatArray) -> IntArray:
     """Returns the bin of each probability, 0 to `CALIBRATION_BINS` - 1: the bins have equal widths."""
     return np.minimum((probabilities * CALIBRATION_BINS).astype(np.int64), CALIBRATION_BINS - 1)
 
 
-def _drawn_labels(probabilities: Array) -> Bits:
+def _drawn_labels(probabilities: FloatArray) -> BoolArray:
     """Returns labels that are present with the student's probabilities and go together, bool `[n, L]`."""
     rng = np.random.default_rng(0)
     together = rng.standard_normal((len(probabilities), 1)) * math.sqrt(_LABEL_CORRELATION)
@@ -361,7 +357,7 @@ def _drawn_labels(probabilities: Array) -> Bits:
     return np.asarray(ndtr(together + apart) < probabilities)
 
 
-def _balanced_clip(lengths: Array, *, noise_of_clip: float) -> tuple[float, float]:
+def _balanced_clip(lengths: FloatArray, *, noise_of_clip: float) -> tuple[float, float]:
     """Returns the clip for which its noise and what it cuts off are smallest together, and what it cuts off.
 
     Args:
@@ -378,7 +374,7 @@ def _balanced_clip(lengths: Array, *, noise_of_clip: float) -> tuple[float, floa
 
 def exact_sums(
     design: ScoreDesign, model: Predictor, test: Split, subgroups: Sequence[Subgroups] = ()
-) -> dict[str, Integers]:
+) -> dict[str, IntArray]:
     """Returns the sums over all groups of test records, in steps, int64 by block. Private: no noise is in them.
 
     Args:
@@ -406,11 +402,11 @@ def exact_sums(
 
 def noisy_sums(
     design: ScoreDesign,
-    sums: Mapping[str, Integers],
+    sums: Mapping[str, IntArray],
     *,
     noise_multiplier: float,
     rng: np.random.Generator,
-) -> dict[str, Integers]:
+) -> dict[str, IntArray]:
     """Returns the sums with exact Gaussian noise, in steps, int64 by block, whose price is `design.event`.
 
     Args:
@@ -425,19 +421,19 @@ def noisy_sums(
     }
 
 
-def _parts(values: Array) -> Array:
+def _parts(values: FloatArray) -> FloatArray:
     """Returns the sums of the positive parts and of the negative parts of the entries of each row, >= 0, `[n, 2]`."""
     return np.stack([np.maximum(values, 0).sum(axis=1), np.maximum(-values, 0).sum(axis=1)], axis=1)
 
 
-def _factors(rows: Array, clip: float) -> Array:
+def _factors(rows: FloatArray, clip: float) -> FloatArray:
     """Returns for each row the factor, at most 1, that shortens it to the clip."""
     lengths = np.linalg.norm(rows, axis=1)
     # a little shorter than the clip, so that no rounding error exceeds it
     return np.asarray(np.minimum(1.0, clip / np.maximum(lengths, 1e-300)) * (1 - 2.0**-40))
 
 
-def _predictions(model: Predictor, split: Split, rows: Integers) -> tuple[Array, Bits]:
+def _predictions(model: Predictor, split: Split, rows: IntArray) -> tuple[FloatArray, BoolArray]:
     """Returns the student's probabilities, in [0, 1], and its predictions for rows of a split, `[n, L]` each."""
     probabilities = []
     predicted = []
@@ -449,7 +445,7 @@ def _predictions(model: Predictor, split: Split, rows: Integers) -> tuple[Array,
     return np.concatenate(probabilities), np.concatenate(predicted)
 
 
-def _whole_groups(group_ids: Integers) -> Iterator[tuple[Integers, Integers]]:
+def _whole_groups(group_ids: IntArray) -> Iterator[tuple[IntArray, IntArray]]:
     """Yields blocks of whole groups: the rows of a block, and the number of each row's group within the block."""
     order = np.argsort(group_ids, kind="stable")
     ids = group_ids[order]

@@ -8,9 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from pate.aggregators import TrainingSet
+from pate.array_types import BoolArray, Float32Array
 from pate.models.student import Learner
-from pate.models.student_model import Rows
-from pate.votes.counts import Bits
 
 
 @dataclass(frozen=True, eq=False)
@@ -28,11 +27,11 @@ class StudentPrior:
     """
 
     student: Learner
-    inputs: Rows
+    inputs: Float32Array
     seed: int
     never_empty: bool
 
-    def __call__(self, labels: Bits, answered: Bits, num_queries: int) -> Bits:
+    def __call__(self, labels: BoolArray, answered: BoolArray, num_queries: int) -> BoolArray:
         """Returns the predicted labels of the next queries, `[num_queries, num_labels]`.
 
         Before any query has been answered, no label is predicted.

@@ -9,9 +9,9 @@ from pathlib import Path
 from shutil import rmtree
 
 import numpy as np
-from numpy.typing import NDArray
 
 from pate.aggregators import TrainingSet
+from pate.array_types import Float32Array
 from pate.files.atomic import write_text
 from pate.files.digests import file_digest
 from pate.files.paths import make_folder
@@ -57,7 +57,7 @@ class StudentTraining:
     """
 
     student: Student
-    pool: NDArray[np.float32]
+    pool: Float32Array
     seed: int
     models: "KeptModels"
     events: RunWriter

@@ -7,12 +7,12 @@ from itertools import pairwise
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from pate.array_types import FloatArray, IntArray
 from pate.data import Dataset, TableSchema
 from pate.data.table.category_column import CategoryColumn
 from pate.data.table.number_column import NumberColumn
-from pate.run.score_sums import Integers, Subgroups
+from pate.run.score_sums import Subgroups
 from pate.validation import nearest_column, require
 
 _MOST_VALUES = 20
@@ -80,7 +80,7 @@ def _division(name: str, *, test: Any, public: Any) -> Subgroups:
     )
 
 
-def _bands(numbers: NDArray[np.float64], ends: list[float]) -> Integers:
+def _bands(numbers: FloatArray, ends: list[float]) -> IntArray:
     """Returns the index of each number's band; -1 for a missing number."""
     bands = np.searchsorted(ends, numbers, side="right")
     return np.where(np.isfinite(numbers), bands, -1).astype(np.int64)

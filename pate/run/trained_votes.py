@@ -7,15 +7,13 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
+from pate.array_types import BoolArray, Float32Array, FloatArray
 from pate.votes import VoteStore
-from pate.votes.counts import Bits
 from pate.votes.moment_votes import MomentVotes
 from pate.votes.public_pca import PublicPCA, affordable_directions
 from pate.votes.recipe import DEFAULT_RECIPE, Recipe
 from pate.votes.source import TeacherVotes, VotesInRounds
-from pate.votes.weighted import Array
 
 if TYPE_CHECKING:
     from pate.run.ensemble import Ensemble
@@ -36,19 +34,19 @@ class TrainedVotes(TeacherVotes):
         self.num_groups = ensemble.dataset.private.num_groups
         self.records_per_teacher = self.num_groups / store.num_teachers
 
-    def bits(self) -> Iterator[Bits]:
+    def bits(self) -> Iterator[BoolArray]:
         """Yields the votes of the teachers in order, in blocks of `[num_block_teachers, num_queries, num_labels]`."""
         return self.store.blocks()
 
-    def confidences(self) -> Iterator[NDArray[np.float32]]:
+    def confidences(self) -> Iterator[Float32Array]:
         """Yields the confidences that votes come from, in blocks `[num_block_teachers, num_queries, num_labels]`."""
         return self.ensemble.confidences()
 
-    def label_shares(self) -> Array:
+    def label_shares(self) -> FloatArray:
         """Returns the share of each teacher's records that have each label, `[num_teachers, num_labels]`."""
         return self.ensemble.label_shares()
 
-    def known_shares(self) -> Array | None:
+    def known_shares(self) -> FloatArray | None:
         """Returns the share of each teacher's records for which each label is known; None if labels have no gaps."""
         return self.ensemble.known_shares()
 

@@ -2,7 +2,8 @@
 
 import numpy as np
 
-from pate.testing.divergences import Array, logs
+from pate.array_types import FloatArray
+from pate.testing.divergences import logs
 from pate.validation import require_count
 
 _CELLS = 1024
@@ -10,8 +11,8 @@ _NEGLIGIBLE = 1e-20
 
 
 def compose(
-    first: Array, second: Array, count: int, *, num_cells: int = _CELLS
-) -> tuple[Array, Array]:
+    first: FloatArray, second: FloatArray, count: int, *, num_cells: int = _CELLS
+) -> tuple[FloatArray, FloatArray]:
     """Returns the distributions of `count` independent releases on two neighboring data sets, `[m]` each.
 
     Outcomes with nearly equal likelihood ratios are merged to one outcome. Merging is post-processing, so divergences
@@ -27,8 +28,8 @@ def compose(
     require_count("count", count)
 
     def product(
-        one_pair: tuple[Array, Array], other_pair: tuple[Array, Array]
-    ) -> tuple[Array, Array]:
+        one_pair: tuple[FloatArray, FloatArray], other_pair: tuple[FloatArray, FloatArray]
+    ) -> tuple[FloatArray, FloatArray]:
         return merged(
             first_law=np.outer(one_pair[0], other_pair[0]).ravel(),
             second_law=np.outer(one_pair[1], other_pair[1]).ravel(),
@@ -47,7 +48,9 @@ def compose(
     return composed_pair
 
 
-def merged(first_law: Array, second_law: Array, num_cells: int) -> tuple[Array, Array]:
+def merged(
+    first_law: FloatArray, second_law: FloatArray, num_cells: int
+) -> tuple[FloatArray, FloatArray]:
     """Merges outcomes with nearly equal likelihood ratios, and returns both distributions over the merged outcomes.
 
     Outcomes with equal ratios are merged. If more than `num_cells` ratios remain, outcomes are merged that lie in the

@@ -3,9 +3,10 @@
 import math
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-Array = NDArray[np.float64]
+from pate.array_types import FloatArray
+
 SLACK = 1e-13
 """The rounding error of sums of probabilities: smaller differences count as 0."""
 
@@ -14,13 +15,15 @@ RELATIVE_SLACK = 1e-9
 _LARGEST_EXPONENT = 700.0
 
 
-def logs(distributions: ArrayLike) -> Array:
+def logs(distributions: ArrayLike) -> FloatArray:
     """Returns the logarithm of each probability, which is minus infinity for 0."""
     with np.errstate(divide="ignore"):
         return np.asarray(np.log(distributions), dtype=np.float64)
 
 
-def renyi(log_first_laws: Array, log_second_laws: Array, renyi_orders: ArrayLike) -> Array:
+def renyi(
+    log_first_laws: FloatArray, log_second_laws: FloatArray, renyi_orders: ArrayLike
+) -> FloatArray:
     """Returns the Renyi divergence D_a(P || Q) of N pairs of distributions, `[N, len(renyi_orders)]`.
 
     Args:
@@ -42,7 +45,9 @@ def renyi(log_first_laws: Array, log_second_laws: Array, renyi_orders: ArrayLike
     return np.maximum(divergences, 0.0)
 
 
-def hockey_stick(first_laws: Array, second_laws: Array, epsilons: ArrayLike) -> Array:
+def hockey_stick(
+    first_laws: FloatArray, second_laws: FloatArray, epsilons: ArrayLike
+) -> FloatArray:
     """Returns the hockey-stick divergence (delta) of N pairs of distributions, `[N, len(epsilons)]`.
 
     The delta at epsilon is the largest P(S) - e^epsilon Q(S) over all events S.
@@ -61,8 +66,8 @@ def hockey_stick(first_laws: Array, second_laws: Array, epsilons: ArrayLike) -> 
 
 
 def without_failures(
-    first_laws: Array, second_laws: Array, failure_prob: float
-) -> tuple[Array, Array]:
+    first_laws: FloatArray, second_laws: FloatArray, failure_prob: float
+) -> tuple[FloatArray, FloatArray]:
     """Returns N pairs of distributions, `[N, n]` each, in which a failure event was removed from both distributions.
 
     A price with a failure probability must hold only after an event of probability `failure_prob` is removed from each
@@ -109,7 +114,7 @@ def without_failures(
     )
 
 
-def _cap(numerator: Array, denominator: Array, removed_prob: float) -> Array:
+def _cap(numerator: FloatArray, denominator: FloatArray, removed_prob: float) -> FloatArray:
     """Returns the ratio c, `[N, 1]`, at which the hockey-stick divergence at epsilon = log c is `removed_prob`.
 
     Args:

@@ -8,7 +8,8 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from pate.testing.proportions import Array, highest_share, lowest_share
+from pate.array_types import FloatArray
+from pate.testing.proportions import highest_share, lowest_share
 from pate.testing.verdict import PriceRefuted
 from pate.validation import require, require_count, require_entries, require_probability
 
@@ -116,7 +117,9 @@ def attack_draws(
     )
 
 
-def _bounds(scores: Array, thresholds: Array, *, delta: float, error_prob: float) -> Array:
+def _bounds(
+    scores: FloatArray, thresholds: FloatArray, *, delta: float, error_prob: float
+) -> FloatArray:
     """Returns a lower bound on epsilon for each test, `[2, 2, T]`: by the likelier side, by direction, by threshold.
 
     Args:

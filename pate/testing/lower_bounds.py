@@ -12,14 +12,15 @@ from typing import Any
 
 import numpy as np
 import scipy
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from pate.array_types import FloatArray, IntArray
 from pate.testing.composition import compose
-from pate.testing.divergences import Array, hockey_stick, logs, renyi
+from pate.testing.divergences import hockey_stick, logs, renyi
 from pate.validation import require_count, require_probability
 
-Law = Callable[[NDArray[np.int64]], Mapping[Any, float]]
-Pair = tuple[NDArray[np.int64], NDArray[np.int64]]
+Law = Callable[[IntArray], Mapping[Any, float]]
+Pair = tuple[IntArray, IntArray]
 _ORDERS = (1.2, 3.0, 8.0)  # at which pairs are compared before any is composed
 _FINALISTS = 2  # of each order
 _FEWER_CELLS = 512  # outcomes that are kept in composition; more are slower and lower less
@@ -73,7 +74,7 @@ def lower_bound(
     def law_of(counts: tuple[int, ...]) -> Mapping[Any, float]:
         return law(np.array(counts))
 
-    candidates: list[tuple[tuple[int, ...], tuple[int, ...], Array, Array]] = []
+    candidates: list[tuple[tuple[int, ...], tuple[int, ...], FloatArray, FloatArray]] = []
     for pair in pairs:
         first_counts, second_counts = (tuple(map(int, counts)) for counts in pair)
         p, q = _aligned(law_of(first_counts), law_of(second_counts))
@@ -148,7 +149,7 @@ def climbed(
     return counts, counts + moved
 
 
-def _cost(law: Law, first_counts: NDArray[np.int64], second_counts: NDArray[np.int64]) -> float:
+def _cost(law: Law, first_counts: IntArray, second_counts: IntArray) -> float:
     """Returns the Renyi divergence of order 3 between the distributions on two counts, in the larger direction."""
     p, q = _aligned(law(first_counts), law(second_counts))
     log_p = logs(p[None])
@@ -160,7 +161,7 @@ def _cost(law: Law, first_counts: NDArray[np.int64], second_counts: NDArray[np.i
 
 def _aligned(
     first_law: Mapping[Any, float], second_law: Mapping[Any, float]
-) -> tuple[Array, Array]:
+) -> tuple[FloatArray, FloatArray]:
     """Returns two distributions as arrays `[n]` over the union of their outcomes."""
     outcomes = [*first_law, *(outcome for outcome in second_law if outcome not in first_law)]
     first, second = (

@@ -5,16 +5,14 @@ from functools import cached_property, lru_cache
 from typing import Self
 
 import numpy as np
-from numpy.typing import NDArray
 
 from pate.accounting import Adjacency
+from pate.array_types import IntArray
 from pate.validation import (
     require,
     require_count,
 )
 
-Counts = NDArray[np.int64]
-Indices = NDArray[np.int64]
 _MOST_PAIRS = 5_000_000
 
 
@@ -22,9 +20,9 @@ _MOST_PAIRS = 5_000_000
 class Neighbors:
     """P ordered pairs of different neighboring histograms. Each pair also occurs in reverse order."""
 
-    histograms: Counts  # [H, L], the different histograms
-    first: Indices  # [P], the row in `histograms` of the first histogram of each pair
-    second: Indices  # [P], the row in `histograms` of the second histogram of each pair
+    histograms: IntArray  # [H, L], the different histograms
+    first: IntArray  # [P], the row in `histograms` of the first histogram of each pair
+    second: IntArray  # [P], the row in `histograms` of the second histogram of each pair
 
     def __post_init__(self) -> None:
         # Instances are cached, and a change of one would reach every later verification.
@@ -35,7 +33,7 @@ class Neighbors:
         return len(self.first)
 
     @classmethod
-    def from_rows(cls, histograms: Counts, first_rows: Indices, second_rows: Indices) -> Self:
+    def from_rows(cls, histograms: IntArray, first_rows: IntArray, second_rows: IntArray) -> Self:
         """Returns pairs of histograms, without the histograms that occur in no pair.
 
         Args:
@@ -48,7 +46,7 @@ class Neighbors:
         return cls(histograms=histograms[in_pairs], first=new_first, second=new_second)
 
     @property
-    def pairs(self) -> tuple[Counts, Counts]:
+    def pairs(self) -> tuple[IntArray, IntArray]:
         """The first histograms of all pairs, `[P, L]`, and the second histograms, `[P, L]`."""
         return self.histograms[self.first], self.histograms[self.second]
 
@@ -82,7 +80,7 @@ class Neighbors:
         )
 
 
-def all_histograms(num_labels: int, num_teachers: int) -> Counts:
+def all_histograms(num_labels: int, num_teachers: int) -> IntArray:
     """Returns all histograms of L labels with counts in 0..T, `[(T + 1)^L, L]`, for T = `num_teachers`."""
     ranges = [np.arange(num_teachers + 1)] * num_labels
     return np.stack(np.meshgrid(*ranges, indexing="ij"), axis=-1).reshape(-1, num_labels)

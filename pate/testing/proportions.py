@@ -2,12 +2,11 @@
 
 import numpy as np
 import scipy
-from numpy.typing import NDArray
 
-Array = NDArray[np.float64]
+from pate.array_types import FloatArray, IntArray
 
 
-def lowest_share(hits: NDArray[np.int64] | int, num_trials: int, *, error_prob: float) -> Array:
+def lowest_share(hits: IntArray | int, num_trials: int, *, error_prob: float) -> FloatArray:
     """Returns a lower bound on the probability of a hit, which is wrong with a probability of at most `error_prob`.
 
     >>> float(lowest_share(0, 10, error_prob=0.05)), round(float(lowest_share(10, 10, error_prob=0.05)), 3)
@@ -18,6 +17,6 @@ def lowest_share(hits: NDArray[np.int64] | int, num_trials: int, *, error_prob: 
     return np.asarray(np.where(counts > 0, bound, 0.0))
 
 
-def highest_share(hits: NDArray[np.int64] | int, num_trials: int, *, error_prob: float) -> Array:
+def highest_share(hits: IntArray | int, num_trials: int, *, error_prob: float) -> FloatArray:
     """Returns an upper bound on the probability of a hit, which is wrong with a probability of at most `error_prob`."""
     return 1 - lowest_share(num_trials - np.asarray(hits), num_trials, error_prob=error_prob)

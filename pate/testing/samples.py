@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 
 from pate.accounting import Accountant, Adjacency, Event, RdpAccountant
+from pate.array_types import FloatArray, IntArray
 from pate.testing.claim import DELTAS, EPSILONS, Claim
-from pate.testing.divergences import Array
-from pate.testing.neighbors import Counts, Neighbors, neighbors
+from pate.testing.neighbors import Neighbors, neighbors
 from pate.testing.proportions import highest_share, lowest_share
 from pate.testing.verdict import DELTA, Verdict, WorstPair
 from pate.validation import (
@@ -19,7 +19,7 @@ from pate.validation import (
     require_probability,
 )
 
-Sampler = Callable[[Counts, int, np.random.Generator], Sequence[Any]]
+Sampler = Callable[[IntArray, int, np.random.Generator], Sequence[Any]]
 _NUM_CANDIDATES = 8
 _LARGEST_EXPONENT = 300.0
 _SHARES_AT_ONCE = 2**20
@@ -97,7 +97,7 @@ def verify_samples(
     )
 
 
-def _frequencies(draws: Sequence[Sequence[Any]], half_size: int) -> Array:
+def _frequencies(draws: Sequence[Sequence[Any]], half_size: int) -> FloatArray:
     """Returns the relative frequency of each of n outcomes in each half of the draws: `[2, H, n]`.
 
     Args:
@@ -132,7 +132,7 @@ def _frequencies(draws: Sequence[Sequence[Any]], half_size: int) -> Array:
 
 
 def _candidates(
-    shares: Array, pairs: Neighbors, claim: Claim, half_size: int
+    shares: FloatArray, pairs: Neighbors, claim: Claim, half_size: int
 ) -> list[tuple[int, tuple[float, float]]]:
     """Returns at most eight tests, in which the first half of the draws exceeds the claim by the most standard errors.
 
@@ -166,7 +166,7 @@ def _candidates(
 
 
 def _tested(
-    shares: Array,
+    shares: FloatArray,
     pairs: Neighbors,
     *,
     pair_index: int,

@@ -9,10 +9,11 @@ from numpy.typing import ArrayLike
 
 from pate.accounting import Accountant, Adjacency, Event, RdpAccountant
 from pate.accounting.special import gauss_legendre
+from pate.array_types import FloatArray, IntArray
 from pate.testing.claim import DELTAS, EPSILONS, ORDERS, Claim
 from pate.testing.composition import compose
-from pate.testing.divergences import Array, hockey_stick, logs, renyi, without_failures
-from pate.testing.neighbors import Counts, Indices, neighbors
+from pate.testing.divergences import hockey_stick, logs, renyi, without_failures
+from pate.testing.neighbors import neighbors
 from pate.testing.verdict import DELTA, RENYI, Verdict, WorstPair
 from pate.validation import (
     require,
@@ -21,15 +22,18 @@ from pate.validation import (
 )
 
 Names = Callable[[int], tuple[Any, Any]]
-ExactDistribution = Callable[[Counts], Mapping[Any, float]]
-LogDensity = Callable[[Array], Array]
+ExactDistribution = Callable[[IntArray], Mapping[Any, float]]
+LogDensity = Callable[[FloatArray], FloatArray]
 _CELLS_AT_ONCE = 2**18
 _TOLERANCE = 1e-9  # of a total of probabilities
 
 
 def _divergences(
-    first: Array, second: Array, claim: Claim, log_distributions: tuple[Array, Array] | None = None
-) -> Array:
+    first: FloatArray,
+    second: FloatArray,
+    claim: Claim,
+    log_distributions: tuple[FloatArray, FloatArray] | None = None,
+) -> FloatArray:
     """Returns the divergences of N pairs of distributions, `[N, P]`, at the P orders and epsilons of a claim.
 
     Args:
@@ -52,10 +56,10 @@ def _divergences(
 
 
 def _compare(
-    table: Array,
+    table: FloatArray,
     *,
-    first_rows: Indices,
-    second_rows: Indices,
+    first_rows: IntArray,
+    second_rows: IntArray,
     claim: Claim,
     row_names: Sequence[Any],
     num_releases: int,
@@ -112,7 +116,7 @@ def _compare(
 def _verdict(
     claim: Claim,
     *,
-    largest_divergences: Array,
+    largest_divergences: FloatArray,
     pair_names: Sequence[tuple[Any, Any]],
     num_pairs: int,
     is_exhaustive: bool = True,
@@ -265,7 +269,7 @@ def verify_distributions(
 
 def distribution_table(
     distributions: Sequence[Mapping[Hashable, float]], distribution_names: Sequence[Any]
-) -> Array:
+) -> FloatArray:
     """Returns H distributions as the rows of an array over the union of their n outcomes, `[H, n]`.
 
     Args:
@@ -288,7 +292,7 @@ def distribution_table(
     return table
 
 
-def _require_distributions(table: Array, row_names: Sequence[str]) -> None:
+def _require_distributions(table: FloatArray, row_names: Sequence[str]) -> None:
     """Raises `InvalidValue`, with the name of the row, if a row has negative entries or another sum than 1."""
     totals = table.sum(axis=1)
     wrong = np.flatnonzero(~((np.abs(totals - 1) <= _TOLERANCE) & (table >= 0).all(axis=1)))

@@ -9,11 +9,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from pate.array_types import BoolArray, FloatArray, IntArray
 from pate.validation import require, require_count, require_histogram
 from pate.votes.blocks import checked_block, is_whole, raw_blocks
-from pate.votes.counts import Bits
 from pate.votes.source import CountableVotes, TeacherVotes
-from pate.votes.weighted import Array
 
 
 class CountedVotes(CountableVotes):
@@ -26,7 +25,7 @@ class CountedVotes(CountableVotes):
     readers = "one that reads counts, since only sums of votes are known"
 
     def __init__(
-        self, counts: NDArray[np.int64], *, num_teachers: int, max_votes: int | None = None
+        self, counts: IntArray, *, num_teachers: int, max_votes: int | None = None
     ) -> None:
         """Stores the counts; raises `InvalidValue` if that number of teachers cannot have cast such votes.
 
@@ -42,7 +41,7 @@ class CountedVotes(CountableVotes):
         self.records_per_teacher = 1.0
         self.max_votes = max_votes
 
-    def counts(self, max_votes: int | None = None) -> NDArray[np.int64]:
+    def counts(self, max_votes: int | None = None) -> IntArray:
         """Returns the counts, `[num_queries, num_labels]`.
 
         Raises `InvalidValue` if `max_votes` is a number, and a teacher may have voted for more labels of a query.
@@ -95,7 +94,7 @@ class VoteBlocks(TeacherVotes):
 
     records_per_teacher = 1.0
 
-    def __init__(self, votes: Any, *, num_teachers: int, weights: Array | None = None) -> None:
+    def __init__(self, votes: Any, *, num_teachers: int, weights: FloatArray | None = None) -> None:
         """Stores the votes and reads the first block.
 
         Args:
@@ -119,11 +118,11 @@ class VoteBlocks(TeacherVotes):
         """Returns an iterator over the unchanged blocks; blocks of an iterator can be read only once."""
         return iter(self._blocks)
 
-    def bits(self) -> Iterator[Bits]:
+    def bits(self) -> Iterator[BoolArray]:
         """Returns an iterator over the unchanged blocks; an aggregator that reads bits checks that they are bits."""
         return self.confidences()
 
-    def label_shares(self) -> Array:
+    def label_shares(self) -> FloatArray:
         """Returns the mean of each teacher's votes for each label over all queries, `[num_teachers, num_labels]`."""
         shares = [np.asarray(block).mean(axis=1) for block in self.confidences()]
         return np.concatenate(shares)

@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from pate.accounting import Adjacency
+from pate.array_types import FloatArray
 from pate.validation import require, require_array, require_entries
 
 _TOLERANCE = 2.0**-30  # of an orthonormal basis, in an entry of its Gram matrix
@@ -33,8 +33,8 @@ class LowRankVotes:
         weights: float64 `[num_teachers_in_block, rank, num_labels]`, private.
     """
 
-    span: NDArray[np.float64]
-    weights: NDArray[np.float64]
+    span: FloatArray
+    weights: FloatArray
 
     def __post_init__(self) -> None:
         is_matrix = self.span.ndim == 2 and self.span.size > 0

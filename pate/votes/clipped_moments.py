@@ -26,6 +26,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pate.accounting import Adjacency
+from pate.array_types import FloatArray, IntArray
 from pate.validation import require, require_count, require_positive
 from pate.votes.clipping import (
     FLOAT_ERROR,
@@ -33,9 +34,7 @@ from pate.votes.clipping import (
     finite_lengths,
     require_finite_lengths,
 )
-from pate.votes.weighted import Integers
 
-Array = NDArray[np.float64]
 Floats = NDArray[np.floating]
 
 FEATURE_STEPS = 2.0**14
@@ -96,8 +95,8 @@ class ClippedMoments:
         return self.adjacency.num_moved * self.clip / self.step * (1 + FLOAT_ERROR)
 
     def sum_of_single(
-        self, features: Floats, residuals: Array, weights: Array | float = 1.0
-    ) -> Integers:
+        self, features: Floats, residuals: FloatArray, weights: FloatArray | float = 1.0
+    ) -> IntArray:
         """Returns the sum of the clipped votes of teachers with one record, `[num_features, num_labels]` in steps.
 
         Args:
@@ -112,8 +111,8 @@ class ClippedMoments:
         return np.asarray((whole.T @ features.astype(np.float64, copy=False)).T.astype(np.int64))
 
     def sum_of_small(
-        self, features: Floats, residuals: Array, weights: Array | float = 1.0
-    ) -> Integers:
+        self, features: Floats, residuals: FloatArray, weights: FloatArray | float = 1.0
+    ) -> IntArray:
         """Returns the sum of the clipped votes of teachers with few records, `[num_features, num_labels]` in steps.
 
         The mean matrix of a single teacher is not computed. Its length comes from the n x n products of the teacher's
@@ -146,7 +145,7 @@ class ClippedMoments:
         products = wide.reshape(rows, -1).T @ whole.reshape(rows, num_labels)
         return np.asarray(products.astype(np.int64))
 
-    def sum_of_means(self, means: Array, weights: Array | float = 1.0) -> Integers:
+    def sum_of_means(self, means: FloatArray, weights: FloatArray | float = 1.0) -> IntArray:
         """Returns the sum of the given mean matrices, each clipped, `[num_features, num_labels]` in steps.
 
         Args:
@@ -161,6 +160,6 @@ class ClippedMoments:
     def _residual_steps(self) -> float:
         return float(_RESIDUAL_STEPS / 2.0 ** math.floor(math.log2(self.clip)))
 
-    def _factors(self, vectors: Array) -> Array:
+    def _factors(self, vectors: FloatArray) -> FloatArray:
         """Returns a factor <= 1 for each row of an array, `[num_rows]`, that scales the row down to the clip."""
         return np.asarray(self.clip / np.maximum(finite_lengths(vectors), self.clip))

@@ -24,14 +24,11 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from pate.accounting import Adjacency
+from pate.array_types import FloatArray, IntArray
 from pate.validation import require, require_count, require_positive
 from pate.votes.blocks import LowRankVotes, vote_blocks
-from pate.votes.weighted import Integers
-
-Array = NDArray[np.float64]
 
 FLOAT_ERROR = 2.0**-20
 """Relative error of a computed length: n 2**-53 for a sum of n squares, n <= 2**30, with room."""
@@ -105,8 +102,8 @@ class ClippedSum:
         return int(bound ** (2 / 3))
 
     def total(
-        self, votes: Any, *, center: Any, num_teachers: int, weights: Array | None = None
-    ) -> Integers:
+        self, votes: Any, *, center: Any, num_teachers: int, weights: FloatArray | None = None
+    ) -> IntArray:
         """Returns the sum of the clipped votes, int64 `[num_queries, num_labels]`, in steps.
 
         Args:
@@ -151,7 +148,7 @@ class ClippedSum:
             return dense
         return dense + np.rint(span @ factored).astype(np.int64)
 
-    def scales_within(self, weights: Array) -> Array:
+    def scales_within(self, weights: FloatArray) -> FloatArray:
         """Returns a factor for each teacher: 1 for a weight of 1, and slightly less than any smaller weight.
 
         Rounding moves the vote of a light teacher as far as any other vote. The smaller factor leaves room for that. A
@@ -165,7 +162,7 @@ class ClippedSum:
         scales = weights - (1 - weights) * rounding
         return np.where(scales < _LEAST_WEIGHT, 0.0, scales)
 
-    def _rounded_sum(self, residuals: Array, scales: Array | None) -> Integers:
+    def _rounded_sum(self, residuals: FloatArray, scales: FloatArray | None) -> IntArray:
         """Returns the exact sum of a block's clipped and rounded votes, in steps.
 
         Args:
@@ -183,14 +180,14 @@ class ClippedSum:
         return np.asarray(rounded.sum(axis=0).astype(np.int64).reshape(residuals.shape[1:]))
 
 
-def finite_lengths(vectors: Array) -> Array:
+def finite_lengths(vectors: FloatArray) -> FloatArray:
     """Returns the l2 length of each row of an array; raises `InvalidValue` if a length is not finite."""
-    lengths: Array = np.sqrt(np.einsum("ij,ij->i", vectors, vectors))
+    lengths: FloatArray = np.sqrt(np.einsum("ij,ij->i", vectors, vectors))
     require_finite_lengths(lengths)
     return lengths
 
 
-def require_finite_lengths(lengths: Array) -> None:
+def require_finite_lengths(lengths: FloatArray) -> None:
     """Raises `InvalidValue` for the argument `votes` unless all lengths are finite."""
     rule = "finite numbers below 1e150"
     require(bool(np.isfinite(lengths).all()), "votes", "NaN or infinity", rule)

@@ -11,9 +11,8 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numpy.typing import NDArray
 
-Array = NDArray[np.float64]
+from pate.array_types import FloatArray
 
 # Lengths are divided by at least this number.
 _SMALLEST_LENGTH = 1e-300
@@ -23,15 +22,15 @@ _GUESS_MARGIN = 1.1
 
 
 def convex_fit(
-    features: Array,
-    targets: Array,
+    features: FloatArray,
+    targets: FloatArray,
     *,
-    record_weights: Array,
-    limits: Array,
+    record_weights: FloatArray,
+    limits: FloatArray,
     ridge: float,
     tolerance: float,
     max_steps: int,
-) -> Array:
+) -> FloatArray:
     """Returns weights W near the minimum of sum_i w_i h(|target_i - features_i W|) + ridge |W|^2 / 2.
 
     The result is `[num_features, num_labels]`. The sum is over records i of weight w_i. h is Huber's function of the
@@ -57,7 +56,7 @@ def convex_fit(
     Source: docs/proofs/vote_rounds.md#convex-teachers.
     """
 
-    def gradient(weights: Array) -> Array:
+    def gradient(weights: FloatArray) -> FloatArray:
         residuals = targets - features @ weights
         lengths = np.sqrt(np.einsum("ij,ij->i", residuals, residuals))
         shares = np.minimum(1.0, limits / np.maximum(lengths, _SMALLEST_LENGTH))
@@ -84,7 +83,7 @@ def convex_fit(
     return weights
 
 
-def _guessed_curvature(features: Array, record_weights: Array) -> float:
+def _guessed_curvature(features: FloatArray, record_weights: FloatArray) -> float:
     """Returns an estimate from below of the largest eigenvalue of the weighted Gram matrix, by the power method.
 
     Args:

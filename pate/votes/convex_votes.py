@@ -24,15 +24,15 @@ from itertools import pairwise
 
 import numpy as np
 
+from pate.array_types import IntArray
 from pate.pool import in_order
 from pate.validation import require
 from pate.votes.clipped_moments import FEATURE_STEPS
 from pate.votes.convex_fit import convex_fit, steps_to_minimum
-from pate.votes.moment_votes import MomentVotes, RowNumbers
+from pate.votes.moment_votes import MomentVotes
 from pate.votes.round_records import ShardRecords
 from pate.votes.round_shard import PublicStudent
 from pate.votes.round_votes import RoundQuestion
-from pate.votes.weighted import Integers
 
 # Of a teacher's training, in clips; the clip is smaller by four times as much: docs/proofs/vote_rounds.md.
 _TOLERANCE = 2.0**-12
@@ -67,7 +67,7 @@ class ConvexVotes(MomentVotes):
         most_records: the largest number of records of a group that are read.
     """
 
-    learner_of: RowNumbers
+    learner_of: IntArray
     num_learners: int
     penalty: float
 
@@ -111,7 +111,7 @@ class ConvexVotes(MomentVotes):
     def open(self) -> None:
         """Does nothing, as these teachers are trained in this process."""
 
-    def total(self, question: RoundQuestion) -> Integers:
+    def total(self, question: RoundQuestion) -> IntArray:
         """Returns the sum of the votes of a round, `[num_features, num_labels]` in steps; see `RoundVotes.total`."""
         student = PublicStudent.of(question.weights)
         clipped_moments = question.clipped_moments
@@ -121,7 +121,7 @@ class ConvexVotes(MomentVotes):
         sizes = self._group_sizes
         counted = np.sqrt(sizes / self.records_per_teacher)  # what the group of each record counts
 
-        def vote_of(rows: slice) -> Integers:
+        def vote_of(rows: slice) -> IntArray:
             """Returns the vote of the teacher with these records, `[num_features, num_labels]`, in steps."""
             features = shard.features(rows)
             fit = convex_fit(
@@ -157,12 +157,12 @@ class ConvexVotes(MomentVotes):
         return ShardRecords(records=self._records, teachers=learners, sizes=sizes, rows=rows)
 
     @cached_property
-    def _group_sizes(self) -> RowNumbers:
+    def _group_sizes(self) -> IntArray:
         """The number of records that are read of the group of each record of the shard, `[num_rows]`."""
         sizes = np.minimum(self._num_records, self.most_records)
         return np.asarray(sizes[self.teacher_of[self._shard_records.rows]])
 
     @cached_property
-    def _num_records(self) -> RowNumbers:
+    def _num_records(self) -> IntArray:
         """The number of records of each group, `[num_teachers]`."""
         return np.bincount(self.teacher_of, minlength=self.num_teachers)

@@ -7,15 +7,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from pate.array_types import BoolArray, IntArray
 from pate.validation import require, require_array
 
-Bits = NDArray[np.bool_]
-Block = NDArray[np.bool_] | NDArray[np.floating]
+Block = BoolArray | NDArray[np.floating]
 
 _BYTE_MAX = 255
 
 
-def histogram(teacher_votes: Any) -> NDArray[np.int64]:
+def histogram(teacher_votes: Any) -> IntArray:
     """Returns the counts of votes, int64 `[num_queries, num_labels]`.
 
     Args:
@@ -36,7 +36,7 @@ def histogram(teacher_votes: Any) -> NDArray[np.int64]:
     return counts
 
 
-def require_teacher_votes(name: str, teacher_votes: Any) -> NDArray[np.bool_]:
+def require_teacher_votes(name: str, teacher_votes: Any) -> BoolArray:
     """Returns votes as a bool array `[num_teachers, num_queries, num_labels]`, or raises `InvalidValue`.
 
     Args:
@@ -51,12 +51,12 @@ def require_teacher_votes(name: str, teacher_votes: Any) -> NDArray[np.bool_]:
     return votes
 
 
-def bits_of(block: Block) -> Bits:
+def bits_of(block: Block) -> BoolArray:
     """Returns the votes of a block as bits: True for each bit that is set, and for each confidence of at least 1/2."""
     return np.asarray(block if block.dtype == np.bool_ else block >= 0.5, dtype=np.bool_)
 
 
-def limited(block: Block, max_votes: int) -> Bits:
+def limited(block: Block, max_votes: int) -> BoolArray:
     """Returns a block of votes in which each teacher keeps at most `max_votes` labels of a query.
 
     A teacher keeps its most confident votes. Ties (as between bits) are broken by an order of the labels: in query q it

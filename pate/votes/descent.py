@@ -21,15 +21,12 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
-from numpy.typing import NDArray
 
 from pate.accounting.special import expit
+from pate.array_types import Float32Array, FloatArray
 from pate.votes.learning_times import LearningTimes
 from pate.votes.recipe import DEFAULT_RECIPE, Recipe
 from pate.votes.shrinkage import posterior_rows
-
-Array = NDArray[np.float64]
-Rows = NDArray[np.float32]
 
 _NARROWEST = 1e-12  # mean square of a feature that no public row has
 _BISECTIONS = 30  # which find a constant to a billionth of the range of logits
@@ -61,25 +58,27 @@ class Descent:
             rows count alike.
     """
 
-    public_features: Rows
-    feature_variances: Array
-    prevalence: Array
+    public_features: Float32Array
+    feature_variances: FloatArray
+    prevalence: FloatArray
     clip_factor: float
     num_steps: int
     recipe: Recipe = DEFAULT_RECIPE
-    public_weights: Array | None = None
+    public_weights: FloatArray | None = None
 
-    def start(self) -> Array:
+    def start(self) -> FloatArray:
         """Returns the weights `[num_features, num_labels]` that give each label its prevalence on all inputs."""
         weights = np.zeros((self.public_features.shape[1], len(self.prevalence)))
         weights[-1] = np.log(self.prevalence / (1 - self.prevalence)) / self._constant
         return weights
 
-    def probabilities(self, weights: Array) -> Rows:
+    def probabilities(self, weights: FloatArray) -> Float32Array:
         """Returns the model's probabilities on the public rows, float32 `[num_public, num_labels]`."""
         return np.asarray(expit(self.public_features @ weights.astype(np.float32)))
 
-    def pace(self, noise_rate: Array, weight_variances: Array | None = None) -> LearningTimes:
+    def pace(
+        self, noise_rate: FloatArray, weight_variances: FloatArray | None = None
+    ) -> LearningTimes:
         """Returns the learning time of each label.
 
         Args:
@@ -100,7 +99,9 @@ class Descent:
         )
         return replace(best, times=best.within(self.num_steps, time_factor=self.recipe.longer))
 
-    def moved(self, weights: Array, gradient: Array, learning_times: LearningTimes) -> Array:
+    def moved(
+        self, weights: FloatArray, gradient: FloatArray, learning_times: LearningTimes
+    ) -> FloatArray:
         """Returns the weights `[num_features, num_labels]` after one step.
 
         As for every feature, a step changes the constant of a label by at most its remaining error.
@@ -115,7 +116,7 @@ class Descent:
         times[-1] = np.minimum(times[-1], self.num_steps / speed)
         return np.asarray(weights + times / self.num_steps * gradient)
 
-    def prevalence_seen(self, probabilities: Rows, gradient: Array) -> Array:
+    def prevalence_seen(self, probabilities: Float32Array, gradient: FloatArray) -> FloatArray:
         """Returns the prevalence that one step suggests, `[num_labels]`.
 
         The suggestion is the model's mean probability plus the gradient of the constant, with the effect of the clip
@@ -129,8 +130,11 @@ class Descent:
         return np.asarray(mean + gradient[-1] / (self._constant * self.unclipped))
 
     def prevalence_with(
-        self, released_variance: Array | float, suggested_prevalence: Array, noise_rate: Array
-    ) -> Array:
+        self,
+        released_variance: FloatArray | float,
+        suggested_prevalence: FloatArray,
+        noise_rate: FloatArray,
+    ) -> FloatArray:
         """Returns the average of the released prevalence and of the steps' suggestion, `[num_labels]`.
 
         Each is weighted by the inverse of its variance. The result is at least `recipe.matched_floor`, and at most 1
@@ -152,8 +156,12 @@ class Descent:
         )
 
     def finished(
-        self, weights: Array, learning_times: LearningTimes, noise_rate: Array, prevalence: Array
-    ) -> Array:
+        self,
+        weights: FloatArray,
+        learning_times: LearningTimes,
+        noise_rate: FloatArray,
+        prevalence: FloatArray,
+    ) -> FloatArray:
         """Returns the published weights, `[num_features, num_labels]`, computed from those after the last step.
 
         Args:
@@ -167,7 +175,7 @@ class Descent:
             feature_weights = self._posterior(feature_weights, learning_times, noise_rate)
         return self.with_constants(feature_weights, prevalence)
 
-    def with_constants(self, feature_weights: Array, prevalence: Array) -> Array:
+    def with_constants(self, feature_weights: FloatArray, prevalence: FloatArray) -> FloatArray:
         """Returns the weights with constants that make each label's mean probability on public rows its prevalence.
 
         Args:
@@ -178,8 +186,8 @@ class Descent:
         return np.append(feature_weights, constants[None], axis=0)
 
     def _posterior(
-        self, feature_weights: Array, learning_times: LearningTimes, noise_rate: Array
-    ) -> Array:
+        self, feature_weights: FloatArray, learning_times: LearningTimes, noise_rate: FloatArray
+    ) -> FloatArray:
         """Returns the posterior mean of the weights, divided by a power of the share that each label had time to learn.
 
         Args:
@@ -200,7 +208,7 @@ class Descent:
         feature_weights /= (signal @ learned / signal.sum()) ** self.recipe.missed_power
         return np.asarray(feature_weights)
 
-    def _matched_constants(self, feature_weights: Array, prevalence: Array) -> Array:
+    def _matched_constants(self, feature_weights: FloatArray, prevalence: FloatArray) -> FloatArray:
         """Returns the weights of the constant, `[num_labels]`, that make each label's mean probability its prevalence.
 
         Args:
@@ -219,7 +227,7 @@ class Descent:
             high = np.where(is_too_low, high, middle)
         return np.asarray((low + high) / 2 / self._constant)
 
-    def _public_mean(self, probabilities: Rows) -> Array:
+    def _public_mean(self, probabilities: Float32Array) -> FloatArray:
         """Returns the mean of probabilities `[num_public, num_labels]` over the public rows, by `public_weights`."""
         if self.public_weights is None:
             return np.asarray(probabilities.mean(axis=0, dtype=np.float64))
@@ -235,18 +243,18 @@ class Descent:
         return min(self.clip_factor, 1.0)
 
     @cached_property
-    def weight_variances(self) -> Array:
+    def weight_variances(self) -> FloatArray:
         """The variance that is expected of the weight of each feature but the constant, `[num_features - 1]`."""
         return np.asarray(self._signal_variances / self.feature_mean_squares)
 
     @property
-    def _signal_variances(self) -> Array:
+    def _signal_variances(self) -> FloatArray:
         """The variance that log-odds are expected to have along each feature but the constant, `[num_features - 1]`."""
         signal = np.sqrt(self.feature_variances)
         return np.asarray(self.recipe.signal_variance * signal / signal.sum())
 
     @cached_property
-    def feature_mean_squares(self) -> Array:
+    def feature_mean_squares(self) -> FloatArray:
         """The mean square on the public rows of each feature but the constant, `[num_features - 1]`, > 0."""
         mean_squares = np.square(self.public_features[:, :-1]).mean(axis=0, dtype=np.float64)
         return np.asarray(mean_squares.clip(_NARROWEST))

@@ -5,9 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
-Array = NDArray[np.float64]
+from pate.array_types import FloatArray
 
 # Of a row's length, and of a column's. By Cauchy and Schwarz sums of their products stay below 2**52.
 _BITS = 26
@@ -27,16 +26,16 @@ class ExactMatrix:
         entries: `[num_columns, num_outputs]`, the matrix cut to 26 bits.
     """
 
-    entries: Array
+    entries: FloatArray
 
     @classmethod
-    def of(cls, matrix: Array) -> ExactMatrix:
+    def of(cls, matrix: FloatArray) -> ExactMatrix:
         """Returns a matrix `[num_columns, num_outputs]` of finite numbers, cut to 26 bits."""
         column_lengths = np.sqrt(np.einsum("ij,ij->j", matrix, matrix))
         bits = _BITS - np.frexp(column_lengths.max(initial=0.0))[1]
         return cls(np.ldexp(np.trunc(np.ldexp(matrix, bits)), -bits))
 
-    def product(self, rows: Array) -> Array:
+    def product(self, rows: FloatArray) -> FloatArray:
         """Returns `rows @ matrix`, exactly, after the rows are cut to 26 bits.
 
         Args:

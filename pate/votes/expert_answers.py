@@ -15,14 +15,13 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from pate.array_types import BoolArray, FloatArray, IntArray
 from pate.files.archives import form_of, read_member, read_rows, reading
 from pate.validation import InvalidValue, require, require_entries
-from pate.votes.counts import Bits
 from pate.votes.foreign import distinct_digests
 from pate.votes.public_answers import NAME_FORMS, PublicAnswers, logistic
 from pate.votes.recipe import DEFAULT_RECIPE, Recipe
 from pate.votes.source import TeacherVotes
-from pate.votes.weighted import Array
 
 _RULE = (
     "answers of experts: the array answers, floats or bits [num_experts, num_queries, num_labels]"
@@ -89,7 +88,7 @@ class AnswerFile:
         _require_names(small, path, public)
         return cls(path=path, num_experts=shape[0], is_masked=mask_shape is not None, groups=groups)
 
-    def blocks(self, unanswered: Array) -> Iterator[Array]:
+    def blocks(self, unanswered: FloatArray) -> Iterator[FloatArray]:
         """Yields blocks of the experts' probabilities, float64 `[num_experts_in_block, num_queries, num_labels]`.
 
         Args:
@@ -111,7 +110,7 @@ class AnswerFile:
                 probabilities = logistic(block.astype(np.float64))
             yield np.where(answered, probabilities, unanswered)
 
-    def _stored_blocks(self, num_experts: int) -> Iterator[tuple[NDArray[Any], Bits | None]]:
+    def _stored_blocks(self, num_experts: int) -> Iterator[tuple[NDArray[Any], BoolArray | None]]:
         """Yields blocks of at most `num_experts` experts: what they answered, and which of it counts; None for all."""
         with reading(self.path, rule=_RULE, remedy=_ANEW) as archive:
             blocks = read_rows(archive, "answers", num_experts, dtype_kinds="fb")
@@ -163,7 +162,7 @@ class ExpertAnswers(TeacherVotes):
         """A digest of all files, by which an interrupted release is found again. No epsilon covers it."""
         return hashlib.sha256(b"answers of experts" + b"".join(self._digests)).hexdigest()
 
-    def bits(self) -> Iterator[Bits]:
+    def bits(self) -> Iterator[BoolArray]:
         """Yields blocks of bits: True for each probability of at least 1/2."""
         return (block >= 0.5 for block in self.confidences())
 
@@ -172,16 +171,16 @@ class ExpertAnswers(TeacherVotes):
         return self._blocks(self.public.probabilities)
 
     def votes_around(
-        self, center: Array, *, noise_multiplier: float, recipe: Recipe = DEFAULT_RECIPE
+        self, center: FloatArray, *, noise_multiplier: float, recipe: Recipe = DEFAULT_RECIPE
     ) -> Iterator[NDArray[Any]]:
         """Returns the probabilities, and the center where an expert has not answered."""
         return self._blocks(np.broadcast_to(center, self.public.probabilities.shape))
 
-    def label_shares(self) -> Array:
+    def label_shares(self) -> FloatArray:
         """Returns the mean of each expert's probabilities of a label over the queries, `[num_experts, num_labels]`."""
         return np.concatenate([block.mean(axis=1) for block in self.confidences()])
 
-    def _blocks(self, unanswered: Array) -> Iterator[NDArray[Any]]:
+    def _blocks(self, unanswered: FloatArray) -> Iterator[NDArray[Any]]:
         for file in self._files:
             yield from file.blocks(unanswered)
 
@@ -215,7 +214,7 @@ def _require_separate_groups(files: Sequence[AnswerFile]) -> None:
     num_experts = sum(map(len, groups))
     first = 0
     ids: list[NDArray[np.str_]] = []
-    experts: list[NDArray[np.int64]] = []
+    experts: list[IntArray] = []
     for block in groups:
         ids.append(block.astype(np.str_).ravel())
         experts.append(np.repeat(np.arange(first, first + len(block)), block.shape[1]))

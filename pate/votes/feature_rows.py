@@ -18,6 +18,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from pate.array_types import Float32Array
 from pate.files import array_rows
 from pate.pool import in_order
 from pate.validation import require
@@ -25,7 +26,6 @@ from pate.votes.clipped_moments import FEATURE_STEPS
 from pate.votes.public_pca import PublicPCA
 
 Features = NDArray[np.int16]
-Floats = NDArray[np.float32]
 
 _MADE_AT_ONCE = 512  # rows
 _VECTOR_ROWS = 64  # a multiple of the numbers that a processor computes at once
@@ -105,14 +105,14 @@ class FeaturesMadeAnew:
     """
 
     directions: PublicPCA
-    read_inputs: Callable[[slice], Floats]
+    read_inputs: Callable[[slice], Float32Array]
 
     def __getitem__(self, rows: slice) -> Features:
         """Returns the features of a range of rows, int16 `[n, num_features]`."""
         return np.concatenate(list(feature_blocks(self.directions, self.read_inputs(rows))))
 
 
-def feature_blocks(directions: PublicPCA, inputs: Floats) -> Iterator[Features]:
+def feature_blocks(directions: PublicPCA, inputs: Float32Array) -> Iterator[Features]:
     """Yields the features of inputs in order, in blocks of at most 512 rows; threads compute several blocks at a time.
 
     Args:
@@ -124,7 +124,7 @@ def feature_blocks(directions: PublicPCA, inputs: Floats) -> Iterator[Features]:
     return in_order(partial(whole_features, directions), items=blocks)
 
 
-def whole_features(directions: PublicPCA, inputs: Floats) -> Features:
+def whole_features(directions: PublicPCA, inputs: Float32Array) -> Features:
     """Returns the features of inputs in steps of 2**-14, int16 `[num_rows, num_features]`.
 
     Entries are rounded towards 0, so that no row becomes longer than 1. Rows of zeros are appended while features are

@@ -10,11 +10,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from pate.array_types import BoolArray, FloatArray, IntArray
 from pate.validation import require
-from pate.votes.counts import Bits
 from pate.votes.imported import ImportedVotes, read_teacher_votes
 from pate.votes.source import TeacherVotes
-from pate.votes.weighted import Array
 
 
 class ForeignVotes(TeacherVotes):
@@ -66,7 +65,7 @@ class ForeignVotes(TeacherVotes):
         """A digest of all files, by which an interrupted release is found again. No epsilon covers it."""
         return hashlib.sha256(b"votes of others" + b"".join(self._digests)).hexdigest()
 
-    def bits(self) -> Iterator[Bits]:
+    def bits(self) -> Iterator[BoolArray]:
         """Yields blocks of bits, `[num_teachers_in_block, num_queries, num_labels]`.
 
         Raises `InvalidValue` for files of counts.
@@ -83,7 +82,7 @@ class ForeignVotes(TeacherVotes):
         arrays = (read_teacher_votes(path) for path in self.paths)
         return (array.astype(np.bool_) if array.dtype.kind in "iu" else array for array in arrays)
 
-    def label_shares(self) -> Array:
+    def label_shares(self) -> FloatArray:
         """Returns the share of queries in which each teacher votes for each label, `[num_teachers, num_labels]`.
 
         The files do not hold the teachers' records, so the votes stand in for them.
@@ -91,7 +90,7 @@ class ForeignVotes(TeacherVotes):
         shares = [block.mean(axis=1) for block in self.bits()]
         return np.concatenate(shares)
 
-    def counts(self, max_votes: int | None = None) -> NDArray[np.int64]:
+    def counts(self, max_votes: int | None = None) -> IntArray:
         """Returns the counts of votes, `[num_queries, num_labels]`.
 
         Args:

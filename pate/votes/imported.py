@@ -23,6 +23,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from pate.array_types import BoolArray, IntArray
 from pate.files.arrays import UNREADABLE, check_members, is_array_file, read_array
 from pate.files.paths import is_regular
 from pate.files.reading import one_line
@@ -78,7 +79,7 @@ class ImportedVotes:
     """
 
     layout: str
-    counts: NDArray[np.int64]
+    counts: IntArray
     num_teachers: int
     max_votes: int | None
 
@@ -124,7 +125,7 @@ def read_teacher_votes(path: Path | str) -> NDArray[Any]:
     return array
 
 
-def read_sets(path: Path | str) -> NDArray[np.bool_]:
+def read_sets(path: Path | str) -> BoolArray:
     """Returns the set of labels of each query in a file, bool `[num_queries, num_labels]`.
 
     The file is an .npy, .npz or .csv file of bits, or of the numbers 0 and 1.
@@ -189,7 +190,7 @@ def _read_arrays(path: Path, name: str) -> NDArray[Any]:
             return read_array(content, info.file_size)
 
 
-def _unpacked(store: VoteStore, name: str) -> NDArray[np.bool_]:
+def _unpacked(store: VoteStore, name: str) -> BoolArray:
     """Returns the votes in a vote file of this package, `[num_teachers, num_queries, num_labels]`.
 
     Raises `InvalidValue` if they would take too much memory.

@@ -10,14 +10,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from pate.array_types import BoolArray
+
 UNKNOWN = -1
 """The number that stands for an unknown label."""
 
-GapLabels = NDArray[np.bool_] | NDArray[np.int8]
+GapLabels = BoolArray | NDArray[np.int8]
 """Labels of records: bool without gaps, or int8 of 0, 1 and `UNKNOWN`."""
 
 
-def labels_with_gaps(labels: NDArray[np.bool_], known: NDArray[np.bool_] | None) -> GapLabels:
+def labels_with_gaps(labels: BoolArray, known: BoolArray | None) -> GapLabels:
     """Returns labels as int8 with `UNKNOWN` where they are unknown, `[n, num_labels]`; as they are without a mask.
 
     Args:

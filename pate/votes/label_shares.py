@@ -14,12 +14,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from pate.array_types import BoolArray, FloatArray, IntArray
 from pate.pool import in_order
 from pate.validation import require, require_array, require_entries
 from pate.votes.clipping import ClippedSum
-from pate.votes.weighted import Integers, Weighted
-
-Array = NDArray[np.float64]
+from pate.votes.weighted import Weighted
 
 NUM_LENGTHS = 16
 """The number of lengths that shares are sorted into: sqrt(L) over powers of the root of 2."""
@@ -49,7 +48,7 @@ class ShareSums(Weighted):
     have_gaps: bool = False
 
     @property
-    def largest(self) -> Array:
+    def largest(self) -> FloatArray:
         """The largest value of each entry of a vector of shares, `[num_entries]`."""
         largest = np.ones(self.num_labels)
         return np.append(largest, KNOWN_WEIGHT * largest) if self.have_gaps else largest
@@ -60,7 +59,7 @@ class ShareSums(Weighted):
         return math.sqrt(float((self.largest**2).sum()))
 
     @abstractmethod
-    def lengths(self) -> Integers:
+    def lengths(self) -> IntArray:
         """Returns the number of teachers with each length of the vector of shares, times `parts`, `[NUM_LENGTHS]`.
 
         Entry k counts the teachers whose length, rounded up, is `longest` / 2**(k / 2). The last entry also
@@ -69,7 +68,7 @@ class ShareSums(Weighted):
         """
 
     @abstractmethod
-    def total(self, clipped_sum: ClippedSum, center: Array) -> Integers:
+    def total(self, clipped_sum: ClippedSum, center: FloatArray) -> IntArray:
         """Returns the sum over teachers of shares minus a center, each clipped, `[1, num_entries]` in steps.
 
         Args:
@@ -82,10 +81,10 @@ class BlockShares(ShareSums):
     """Sums of label shares that are read a block of teachers at a time, as those of all teachers may be large."""
 
     @abstractmethod
-    def blocks(self) -> Iterator[Array]:
+    def blocks(self) -> Iterator[FloatArray]:
         """Yields the shares of the teachers in order, `[num_teachers_in_block, num_entries]` in [0, 1]; private."""
 
-    def lengths(self) -> Integers:
+    def lengths(self) -> IntArray:
         """Returns the number of teachers with each length of the vector of shares; see `ShareSums.lengths`."""
         counts = np.zeros(NUM_LENGTHS, dtype=np.int64)
         first = 0
@@ -103,7 +102,7 @@ class BlockShares(ShareSums):
             first = last
         return counts
 
-    def total(self, clipped_sum: ClippedSum, center: Array) -> Integers:
+    def total(self, clipped_sum: ClippedSum, center: FloatArray) -> IntArray:
         """Returns the sum of the teachers' shares minus a center, each clipped; see `ShareSums.total`."""
         return clipped_sum.total(
             (shares[:, None, :] for shares in self.blocks()),
@@ -121,7 +120,10 @@ class TeacherShares(BlockShares):
     """
 
     def __init__(
-        self, label_shares: Any, weights: Array | None = None, known_shares: Array | None = None
+        self,
+        label_shares: Any,
+        weights: FloatArray | None = None,
+        known_shares: FloatArray | None = None,
     ) -> None:
         """Stores the shares; raises `InvalidValue` for numbers outside of [0, 1].
 
@@ -148,7 +150,7 @@ class TeacherShares(BlockShares):
         self.weights = weights
         self.parts = 1 if weights is None else _PARTS_OF_A_TEACHER
 
-    def blocks(self) -> Iterator[Array]:
+    def blocks(self) -> Iterator[FloatArray]:
         """Yields the shares of the teachers in order, `[num_teachers_in_block, num_entries]` in [0, 1]; private."""
         yield self.shares
 
@@ -158,11 +160,11 @@ class RecordShares(BlockShares):
 
     def __init__(
         self,
-        labels: NDArray[np.bool_],
-        teacher_of: NDArray[np.int64],
+        labels: BoolArray,
+        teacher_of: IntArray,
         num_teachers: int,
-        weights: Array | None = None,
-        known: NDArray[np.bool_] | None = None,
+        weights: FloatArray | None = None,
+        known: BoolArray | None = None,
     ) -> None:
         """Keeps the labels; nothing is computed yet.
 
@@ -182,14 +184,14 @@ class RecordShares(BlockShares):
         self._known = known
         self._teacher_of = teacher_of
 
-    def blocks(self) -> Iterator[Array]:
+    def blocks(self) -> Iterator[FloatArray]:
         """Yields the shares of the teachers in order, `[num_teachers_in_block, num_entries]` in [0, 1]; private."""
         order = np.argsort(self._teacher_of, kind="stable")
         sizes = np.bincount(self._teacher_of, minlength=self.num_teachers)
         bounds = np.append(0, np.cumsum(sizes))  # of each teacher's records in `order`
         teachers_at_once = max(1, _BLOCK_RECORDS * self.num_teachers // max(len(order), 1))
 
-        def shares_from(first: int) -> Array:
+        def shares_from(first: int) -> FloatArray:
             """Returns the shares of a block of teachers that begins with a given one."""
             last = min(first + teachers_at_once, self.num_teachers)
             rows = order[bounds[first] : bounds[last]]
@@ -199,7 +201,7 @@ class RecordShares(BlockShares):
             known_shares = means(self._known[rows], first, last)
             return np.concatenate([shares, KNOWN_WEIGHT * known_shares], axis=1)
 
-        def means(bits: NDArray[np.bool_], first: int, last: int) -> Array:
+        def means(bits: BoolArray, first: int, last: int) -> FloatArray:
             """Returns the mean of the records' bits for each teacher of a range, `[last - first, num_labels]`."""
             if len(bits) == last - first:  # a record for each teacher
                 return bits.astype(np.float64)
@@ -220,9 +222,7 @@ def _checked_shares(name: str, shares: Any) -> NDArray[Any]:
     return array
 
 
-def mean_labels(
-    labels: NDArray[np.bool_], teacher_of: NDArray[np.int64], num_teachers: int
-) -> Array:
+def mean_labels(labels: BoolArray, teacher_of: IntArray, num_teachers: int) -> FloatArray:
     """Returns the share of each teacher's records that have each label, `[num_teachers, num_labels]`.
 
     Args:

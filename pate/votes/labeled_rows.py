@@ -12,15 +12,13 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-from numpy.typing import NDArray
 
 from pate.accounting.special import expit
+from pate.array_types import BoolArray, FloatArray
 from pate.votes.label_gaps import UNKNOWN, GapLabels
 from pate.votes.public_start import PublicStart, StartSource
 from pate.votes.recipe import DEFAULT_RECIPE, Recipe
 from pate.votes.round_votes import RoundVotes
-
-Array = NDArray[np.float64]
 
 # Scales of the prior, times the variance that a descent without a start expects.
 _SCALES = (0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0)
@@ -95,11 +93,11 @@ class LogisticFit:
     """
 
     rows: LabeledFeatures
-    prior_variances: Array
-    weights: Array
-    constants: Array
+    prior_variances: FloatArray
+    weights: FloatArray
+    constants: FloatArray
 
-    def posterior_variances(self) -> Array:
+    def posterior_variances(self) -> FloatArray:
         """Returns the posterior variance of each weight by Laplace's approximation, `[num_features, num_labels]`.
 
         All rows of a label count with the label's mean curvature, so one decomposition serves all labels.
@@ -124,12 +122,12 @@ class LabeledFeatures:
         known: float64 `[n, num_labels]`, 1 where a label is known and 0 elsewhere.
     """
 
-    features: Array
-    labels: Array
-    known: Array
+    features: FloatArray
+    labels: FloatArray
+    known: FloatArray
 
     @classmethod
-    def of(cls, features: Array, labels: GapLabels) -> LabeledFeatures:
+    def of(cls, features: FloatArray, labels: GapLabels) -> LabeledFeatures:
         """Returns the rows of features and of labels that may have gaps.
 
         Args:
@@ -145,7 +143,7 @@ class LabeledFeatures:
             known=is_known.astype(np.float64),
         )
 
-    def best_scale(self, expected_variances: Array) -> float:
+    def best_scale(self, expected_variances: FloatArray) -> float:
         """Returns the scale of the prior with the least cross-validated log-loss of known labels.
 
         The search begins at 1 and goes on in the direction in which the loss falls.
@@ -167,7 +165,7 @@ class LabeledFeatures:
                 best += step
         return _SCALES[best]
 
-    def fit(self, prior_variances: Array) -> LogisticFit:
+    def fit(self, prior_variances: FloatArray) -> LogisticFit:
         """Returns the logistic model with the largest posterior density, to the precision of a few dozen iterations.
 
         Args:
@@ -181,7 +179,7 @@ class LabeledFeatures:
         scaled = self.features * np.sqrt(prior_variances)
         constant_scale = np.maximum(num_present, 1) ** -0.5  # near its standard error
 
-        def loss(flat: Array) -> tuple[float, Array]:
+        def loss(flat: FloatArray) -> tuple[float, FloatArray]:
             parameters = flat.reshape(num_features + 1, -1)
             weights = parameters[:-1]
             constants = parameters[-1]
@@ -205,7 +203,7 @@ class LabeledFeatures:
             constants=usual + parameters[-1] * constant_scale,
         )
 
-    def part(self, is_chosen: NDArray[np.bool_]) -> LabeledFeatures:
+    def part(self, is_chosen: BoolArray) -> LabeledFeatures:
         """Returns the chosen rows.
 
         Args:
@@ -217,7 +215,7 @@ class LabeledFeatures:
             known=self.known[is_chosen],
         )
 
-    def _cross_validated(self, prior_variances: Array) -> float:
+    def _cross_validated(self, prior_variances: FloatArray) -> float:
         """Returns the sum of the log-losses of all known labels, each by a model of the other folds."""
         folds = np.arange(len(self.labels)) % _FOLDS
         total = 0.0
@@ -230,7 +228,7 @@ class LabeledFeatures:
         return total
 
     @cached_property
-    def _usual_log_odds(self) -> Array:
+    def _usual_log_odds(self) -> FloatArray:
         """The log-odds of each label among the rows that know it, `[num_labels]`, with half a row of each kind more."""
         num_present = self.labels.sum(axis=0)
         num_absent = self.known.sum(axis=0) - num_present

@@ -12,9 +12,8 @@ from dataclasses import dataclass
 from typing import Self
 
 import numpy as np
-from numpy.typing import NDArray
 
-Array = NDArray[np.float64]
+from pate.array_types import FloatArray
 
 # Candidates for learning times: the best one is found to about a sixth.
 _TIMES = np.concatenate([np.geomspace(1e-6, 0.5, 20), np.geomspace(1.0, 1e6, 80)])
@@ -37,18 +36,18 @@ class LearningTimes:
         error: the expected squared error of the log-odds, averaged over labels.
     """
 
-    times: Array
-    speeds: Array
-    noise_variance: Array
+    times: FloatArray
+    speeds: FloatArray
+    noise_variance: FloatArray
     error: float
 
     @classmethod
     def best(
         cls,
-        feature_mean_squares: Array,
-        signal_variances: Array,
-        prevalence: Array,
-        noise_rate: Array | float,
+        feature_mean_squares: FloatArray,
+        signal_variances: FloatArray,
+        prevalence: FloatArray,
+        noise_rate: FloatArray | float,
         *,
         clip_factor: float,
     ) -> Self:
@@ -91,7 +90,7 @@ class LearningTimes:
             error=float(errors.mean()),
         )
 
-    def within(self, num_steps: int, *, time_factor: float = 1.0) -> Array:
+    def within(self, num_steps: int, *, time_factor: float = 1.0) -> FloatArray:
         """Returns the learning times multiplied by a factor, at most what a number of steps can take, `[num_labels]`.
 
         A step takes at most the time in which the error of the fastest direction is gone.

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import numpy as np
-from numpy.typing import NDArray
 
+from pate.array_types import BoolArray, FloatArray, IntArray
 from pate.validation import require, require_count
-from pate.votes.counts import Bits
 from pate.votes.source import TeacherVotes
 
 USUAL_LABELS = 3
@@ -74,11 +73,11 @@ class MadeUpVotes(TeacherVotes):
         starts = np.zeros_like(counts)
         if num_labels > 1:
             starts = np.cumsum(counts, axis=1) - counts
-        self.labels: Bits = np.take_along_axis(present, place, axis=1)
+        self.labels: BoolArray = np.take_along_axis(present, place, axis=1)
         self._starts = np.take_along_axis(starts, place, axis=1)
         self._counts = np.take_along_axis(counts, place, axis=1)
 
-    def _counts_in_order(self, present: Bits) -> NDArray[np.int64]:
+    def _counts_in_order(self, present: BoolArray) -> IntArray:
         """Returns the counts of each query, `[num_queries, num_labels]`, with the present labels first."""
         num_right = round(self.agreement * self.num_teachers)
         num_wrong = self.num_teachers - num_right
@@ -102,7 +101,7 @@ class MadeUpVotes(TeacherVotes):
             num_present=self.num_present,
         )
 
-    def bits(self) -> Iterator[Bits]:
+    def bits(self) -> Iterator[BoolArray]:
         """Yields blocks of all teachers' votes, bool `[num_teachers_in_block, num_queries, num_labels]`."""
         teachers_at_once = max(1, _BLOCK_ENTRIES // self._counts.size)
         for first in range(0, self.num_teachers, teachers_at_once):
@@ -110,11 +109,11 @@ class MadeUpVotes(TeacherVotes):
             teachers = np.arange(first, last)[:, None, None]
             yield (teachers - self._starts) % self.num_teachers < self._counts
 
-    def label_shares(self) -> NDArray[np.float64]:
+    def label_shares(self) -> FloatArray:
         """Returns label shares that are equal for all labels, `[num_teachers, num_labels]`."""
         return np.full((self.num_teachers, self.num_labels), self.labels.mean())
 
-    def _counted(self, max_votes: int | None) -> NDArray[np.int64]:
+    def _counted(self, max_votes: int | None) -> IntArray:
         if max_votes is None or max_votes >= self.num_present:
             return self._counts
         return super()._counted(max_votes)

@@ -16,14 +16,13 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
-from numpy.typing import NDArray
 
+from pate.array_types import Float32Array, FloatArray
 from pate.votes.descent import Descent
 from pate.votes.noisy_moments import NoisyMoments
 from pate.votes.public_start import PublicStart
 from pate.votes.recipe import Recipe
 from pate.votes.shrinkage import posterior_rows
-from pate.votes.weighted import Array
 
 _NUM_STEPS = 20
 _LONGEST_STEP = 1 - 1e-9  # of the remaining error
@@ -43,13 +42,13 @@ class MomentStudent:
         recipe: the tuned constants.
     """
 
-    public_features: NDArray[np.float32]
-    feature_variances: Array
+    public_features: Float32Array
+    feature_variances: FloatArray
     recipe: Recipe
 
     def weights(
-        self, moments: NoisyMoments, prevalence: Array, start: PublicStart | None = None
-    ) -> Array:
+        self, moments: NoisyMoments, prevalence: FloatArray, start: PublicStart | None = None
+    ) -> FloatArray:
         """Returns the student's weights, `[num_features, num_labels]`.
 
         Args:
@@ -95,7 +94,7 @@ class MomentStudent:
             remainder *= learned
         return descent.with_constants(start_weights + remainder, prevalence)
 
-    def start(self, moments: NoisyMoments, prevalence: Array) -> PublicStart:
+    def start(self, moments: NoisyMoments, prevalence: FloatArray) -> PublicStart:
         """Returns the start of another descent: this student, and what its moments leave unknown of each weight.
 
         Args:
@@ -111,7 +110,7 @@ class MomentStudent:
         )
 
     def carried(
-        self, moments: NoisyMoments, earlier_features: Array, prevalence: Array
+        self, moments: NoisyMoments, earlier_features: FloatArray, prevalence: FloatArray
     ) -> NoisyMoments:
         """Returns moments of other features as moments of this student's features; see `NoisyMoments.in_features`.
 
@@ -128,7 +127,12 @@ class MomentStudent:
         )
 
     def moments_of(
-        self, products: Array, prevalence: Array, *, noise_variance: Array, num_records: float
+        self,
+        products: FloatArray,
+        prevalence: FloatArray,
+        *,
+        noise_variance: FloatArray,
+        num_records: float,
     ) -> NoisyMoments:
         """Returns the moments that noisy mean products of features and labels are.
 
@@ -142,7 +146,7 @@ class MomentStudent:
         chance = np.outer(self.mean_squares, prevalence * (1 - prevalence)) / num_records
         return NoisyMoments(values=values[:-1], variances=chance + noise_variance)
 
-    def expected_squares(self, prevalence: Array) -> Array:
+    def expected_squares(self, prevalence: FloatArray) -> FloatArray:
         """Returns the square that each moment is expected to have, `[num_features - 1, num_labels]`.
 
         Args:
@@ -152,11 +156,11 @@ class MomentStudent:
         return np.asarray(speeds**2 * self._descent(prevalence).weight_variances[:, None])
 
     @cached_property
-    def mean_squares(self) -> Array:
+    def mean_squares(self) -> FloatArray:
         """The mean square on the public rows of each feature but the constant, `[num_features - 1]`, > 0."""
         return self._descent(np.array([_HALF])).feature_mean_squares
 
-    def _descent(self, prevalence: Array) -> Descent:
+    def _descent(self, prevalence: FloatArray) -> Descent:
         return Descent(
             public_features=self.public_features,
             feature_variances=self.feature_variances,
@@ -168,13 +172,11 @@ class MomentStudent:
             ),  # the noise is that of the moments, however long it takes
         )
 
-    def _mean_features(self) -> Array:
+    def _mean_features(self) -> FloatArray:
         return np.asarray(self.public_features.mean(axis=0, dtype=np.float64))
 
 
-def mean_products(
-    public_features: NDArray[np.float32], probabilities: NDArray[np.float32]
-) -> Array:
+def mean_products(public_features: Float32Array, probabilities: Float32Array) -> FloatArray:
     """Returns the mean of features times probabilities, float64 `[num_features, num_labels]`.
 
     Args:

@@ -24,8 +24,8 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from pate.array_types import Float32Array, FloatArray, IntArray
 from pate.votes.feature_rows import DEFAULT_STORAGE, FeatureStorage
 from pate.votes.label_gaps import GapLabels, without_unknown
 from pate.votes.pool_answers import PoolAnswers
@@ -34,11 +34,6 @@ from pate.votes.round_records import RoundRecords, ShardRecords, no_report
 from pate.votes.round_shard import PoolPart, RoundShard, vote_factor
 from pate.votes.round_sums import RoundSums, ThreadSums
 from pate.votes.round_votes import RoundQuestion, RoundVotes
-from pate.votes.weighted import Integers
-
-Array = NDArray[np.float64]
-Floats = NDArray[np.float32]
-RowNumbers = NDArray[np.int64]
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
@@ -74,17 +69,17 @@ class MomentVotes(RoundVotes):
 
     inputs: Any
     labels: GapLabels
-    teacher_of: RowNumbers
+    teacher_of: IntArray
     num_teachers: int
     directions: PublicPCA
-    public_inputs: Floats
+    public_inputs: Float32Array
     records_per_teacher: float
     ask: Callable[[], PoolAnswers] | None = None
-    weights: Array | None = None
+    weights: FloatArray | None = None
     round_sums: Callable[[RoundRecords], RoundSums] = ThreadSums
     storage: FeatureStorage = DEFAULT_STORAGE
     on_rows: Callable[[int], object] = no_report
-    public_weights: Array | None = None
+    public_weights: FloatArray | None = None
 
     def __post_init__(self) -> None:
         self.num_labels = self.labels.shape[1]
@@ -92,7 +87,7 @@ class MomentVotes(RoundVotes):
         self.variances = self.directions.feature_variances
         self.storage.require_room(len(self.labels), self.width)
 
-    def total(self, question: RoundQuestion) -> Integers:
+    def total(self, question: RoundQuestion) -> IntArray:
         """Returns the sum of the clipped votes, `[num_features, num_labels]`, in steps; see `RoundVotes.total`."""
         answers = self._answers
         if answers is None:
@@ -101,7 +96,7 @@ class MomentVotes(RoundVotes):
         student_mean = answers.student_mean(question.weights)
         trust = self.directions.recipe.trust
 
-        def votes_of(shard_teachers: slice) -> Array:
+        def votes_of(shard_teachers: slice) -> FloatArray:
             return answers.votes(teachers[shard_teachers], student_mean, trust)
 
         return self._shard.total(question, PoolPart(trust=trust, votes_of=votes_of))
@@ -118,8 +113,8 @@ class MomentVotes(RoundVotes):
                 self.__dict__.pop(name).close()
 
     def record_factors(
-        self, inputs: Floats, labels: GapLabels, question: RoundQuestion
-    ) -> tuple[Array, Array]:
+        self, inputs: Float32Array, labels: GapLabels, question: RoundQuestion
+    ) -> tuple[FloatArray, FloatArray]:
         """Returns the two factors of the votes of teachers with one record each.
 
         The factors are features `[num_records, num_features]` and clipped residuals `[num_records, num_labels]`. Their

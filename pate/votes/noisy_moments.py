@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from pate.votes.weighted import Array
+from pate.array_types import FloatArray
 
 _LEAST_EXPLAINED = 1e-3  # of a new feature's mean square, by features of an earlier release
 _CUT_OFF = 1e-6  # of the largest singular value, in the least squares fit of features
@@ -35,10 +35,10 @@ class NoisyMoments:
         variances: float64 of the same shape, > 0, the variance of the noise and of the choice of people in each value.
     """
 
-    values: Array
-    variances: Array
+    values: FloatArray
+    variances: FloatArray
 
-    def with_others(self, others: NoisyMoments, expected_squares: Array) -> NoisyMoments:
+    def with_others(self, others: NoisyMoments, expected_squares: FloatArray) -> NoisyMoments:
         """Returns the average of these moments and those of an earlier release of other people, by their variances.
 
         Other people may be unlike. Their moments without noise are taken to be b times the ones of these people, plus
@@ -76,11 +76,11 @@ class NoisyMoments:
 
     def in_features(
         self,
-        earlier_features: Array,
-        features: Array,
+        earlier_features: FloatArray,
+        features: FloatArray,
         *,
-        weight_variances: Array,
-        curvature: Array,
+        weight_variances: FloatArray,
+        curvature: FloatArray,
     ) -> NoisyMoments:
         """Returns these moments for other features, of which the earlier ones may explain only a part.
 

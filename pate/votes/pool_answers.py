@@ -5,11 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
-Array = NDArray[np.float64]
-Floats = NDArray[np.float32]
-RowNumbers = NDArray[np.int64]
+from pate.array_types import BoolArray, Float32Array, FloatArray, IntArray
 
 
 @dataclass(frozen=True, eq=False)
@@ -28,11 +25,11 @@ class PoolAnswers:
             known; None if labels have no gaps. Answers on the pool count as much as the teacher's own records do.
     """
 
-    beyond: Floats
-    asked: Floats
-    known_shares: Array | None = None
+    beyond: Float32Array
+    asked: Float32Array
+    known_shares: FloatArray | None = None
 
-    def student_mean(self, weights: Array) -> Floats:
+    def student_mean(self, weights: FloatArray) -> Float32Array:
         """Returns the mean over the pool of features x student's probability, `[num_features, num_labels]`.
 
         Args:
@@ -42,7 +39,7 @@ class PoolAnswers:
         half = np.tanh(self.asked @ (weights / 2).astype(np.float32))
         return np.asarray(self.asked.T @ (0.5 * (1 + half)) / len(self.asked))
 
-    def votes(self, teachers: RowNumbers, student_mean: Floats, trust: float) -> Array:
+    def votes(self, teachers: IntArray, student_mean: Float32Array, trust: float) -> FloatArray:
         """Returns the part of the selected teachers' votes that comes from the pool.
 
         The result is `[num_selected, num_features, num_labels]`. Let t be the trust, and p the student's probabilities.
@@ -63,13 +60,13 @@ class PoolAnswers:
 
 
 def beyond_own(
-    own_features: Floats,
-    own_confidences: Floats,
-    own_labels: NDArray[np.bool_],
-    pool_features: Floats,
-    pool_confidences: Floats,
-    own_known: NDArray[np.bool_] | None = None,
-) -> Floats:
+    own_features: Float32Array,
+    own_confidences: Float32Array,
+    own_labels: BoolArray,
+    pool_features: Float32Array,
+    pool_confidences: Float32Array,
+    own_known: BoolArray | None = None,
+) -> Float32Array:
     """Returns one teacher's row of `PoolAnswers.beyond`, float32 `[num_features, num_labels]`.
 
     Args:
@@ -84,7 +81,7 @@ def beyond_own(
     if own_known is None:
         excess = (own_confidences - own_labels).mean(axis=0)
         shifted = own_confidences - excess
-        known_shares: Array | float = 1.0
+        known_shares: FloatArray | float = 1.0
     else:
         num_known = np.maximum(own_known.sum(axis=0), 1)
         excess = ((own_confidences - own_labels) * own_known).sum(axis=0) / num_known

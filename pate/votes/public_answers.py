@@ -9,11 +9,10 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from pate.array_types import FloatArray
 from pate.files.arrays import ArrayForm, read_arrays
 from pate.files.digests import file_digest
 from pate.validation import require, require_entries
-
-Array = NDArray[np.float64]
 
 NAME_FORMS = {
     "record_ids": ArrayForm(kind="iuU", shape=(None,)),
@@ -35,7 +34,7 @@ class PublicAnswers:
         digest: the SHA-256 digest of the file, in hexadecimal.
     """
 
-    probabilities: Array
+    probabilities: FloatArray
     record_ids: NDArray[Any]
     label_names: tuple[str, ...]
     digest: str
@@ -82,7 +81,7 @@ class PublicAnswers:
         )
 
 
-def logistic(log_odds: NDArray[np.floating]) -> Array:
+def logistic(log_odds: NDArray[np.floating]) -> FloatArray:
     """Returns the probabilities of log-odds, in [0, 1]."""
     return np.asarray(0.5 + 0.5 * np.tanh(log_odds / 2), dtype=np.float64)
 

@@ -15,13 +15,11 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-from numpy.typing import NDArray
 
+from pate.array_types import FloatArray
 from pate.pool import in_order
 from pate.votes.exact_product import ExactMatrix
 from pate.votes.recipe import Recipe
-
-Array = NDArray[np.float64]
 
 SMALLEST_VARIANCE = 1e-9
 """The share of the largest variance below which a direction or component is taken for rounding."""
@@ -43,13 +41,13 @@ class PublicKernel:
         linear_weights: `[num_linear, num_components]`, the linear part, which is subtracted.
     """
 
-    landmarks: Array
+    landmarks: FloatArray
     kernel_width: float
-    weights: Array
-    linear_weights: Array
+    weights: FloatArray
+    linear_weights: FloatArray
 
     @classmethod
-    def fit(cls, linear_features: Array, max_components: int, recipe: Recipe) -> PublicKernel:
+    def fit(cls, linear_features: FloatArray, max_components: int, recipe: Recipe) -> PublicKernel:
         """Returns the components of the greatest variance on a pool, at most `max_components`, possibly none.
 
         Args:
@@ -95,17 +93,17 @@ class PublicKernel:
         """The number of components."""
         return int(self.weights.shape[1])
 
-    def features(self, linear_features: Array) -> Array:
+    def features(self, linear_features: FloatArray) -> FloatArray:
         """Returns the components of inputs, `[num_rows, num_components]`, given their linear features."""
 
-        def components(rows: Array) -> Array:
+        def components(rows: FloatArray) -> FloatArray:
             products = self._exact_weights.product(self._values(rows))
             products -= self._exact_linear_weights.product(rows)
             return products
 
         return np.concatenate(list(in_order(components, items=kernel_rows(linear_features))))
 
-    def _values(self, rows: Array) -> Array:
+    def _values(self, rows: FloatArray) -> FloatArray:
         """Returns the kernel between each row and each landmark, `[num_rows, num_landmarks]`."""
         values = self._exact_landmarks.product(of_length_1(rows))
         values -= 1
@@ -125,19 +123,19 @@ class PublicKernel:
         return ExactMatrix.of(self.linear_weights)
 
 
-def kernel_rows(rows: Array) -> list[Array]:
+def kernel_rows(rows: FloatArray) -> list[FloatArray]:
     """Returns rows in blocks of at most 512; an array without rows is one block."""
     starts = range(0, max(len(rows), 1), _BLOCK_ROWS)
     return [rows[start : start + _BLOCK_ROWS] for start in starts]
 
 
-def of_length_1(rows: Array) -> Array:
+def of_length_1(rows: FloatArray) -> FloatArray:
     """Returns each row divided by its length; a row of zeros stays zero."""
     lengths = np.linalg.norm(rows, axis=1, keepdims=True)
     return np.asarray(rows / np.where(lengths > 0, lengths, 1))
 
 
-def with_fixed_signs(eigenvectors: Array) -> Array:
+def with_fixed_signs(eigenvectors: FloatArray) -> FloatArray:
     """Returns eigenvectors, the columns of a matrix, with a positive sign of their largest entry in absolute value.
 
     A library may return either sign. With fixed signs equal inputs give equal features on every machine.
@@ -148,7 +146,7 @@ def with_fixed_signs(eigenvectors: Array) -> Array:
     )
 
 
-def _evenly_spaced(rows: Array, max_rows: int) -> Array:
+def _evenly_spaced(rows: FloatArray, max_rows: int) -> FloatArray:
     """Returns at most `max_rows` rows, evenly spaced from the first to the last."""
     num_kept = min(len(rows), max_rows)
     places = np.linspace(0, len(rows) - 1, num_kept).astype(int)

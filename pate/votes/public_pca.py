@@ -25,6 +25,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
+from pate.array_types import FloatArray
 from pate.pool import in_order
 from pate.validation import InvalidValue, require, require_count, require_positive
 from pate.votes.exact_product import ExactMatrix
@@ -36,8 +37,6 @@ from pate.votes.public_kernel import (
     with_fixed_signs,
 )
 from pate.votes.recipe import DEFAULT_RECIPE, Recipe
-
-Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,9 +57,9 @@ class PublicPCA:
         recipe: the tuned constants; the constant feature and the expected variance of a component are read.
     """
 
-    center: Array
-    projection: Array
-    variances: Array
+    center: FloatArray
+    projection: FloatArray
+    variances: FloatArray
     has_height: bool = False
     kernel: PublicKernel | None = None
     recipe: Recipe = DEFAULT_RECIPE
@@ -130,11 +129,11 @@ class PublicPCA:
         )
         return replace(linear, kernel=kernel) if kernel.weights.size else linear
 
-    def features(self, inputs: NDArray[np.floating]) -> Array:
+    def features(self, inputs: NDArray[np.floating]) -> FloatArray:
         """Returns features of length 1, `[num_rows, num_directions]`; an input at the pool's mean has zeros."""
         return of_length_1(self._projected(inputs))
 
-    def with_constant(self, inputs: NDArray[np.floating]) -> Array:
+    def with_constant(self, inputs: NDArray[np.floating]) -> FloatArray:
         """Returns the features for votes in rounds, `[num_rows, width + 1]`, rows of length 1.
 
         The last feature is the constant. A row whose other features are all 0 has only the constant. If all directions
@@ -155,7 +154,7 @@ class PublicPCA:
         return len(self.feature_variances)
 
     @property
-    def feature_variances(self) -> Array:
+    def feature_variances(self) -> FloatArray:
         """The variance that each feature but the constant is expected to explain, `[width]`.
 
         For a direction it is the direction's own variance, for the height the mean over directions, and for a component
@@ -167,7 +166,7 @@ class PublicPCA:
         components = np.full(num_components, self.recipe.kernel_expected * average)
         return np.concatenate([self.variances, height, components])
 
-    def span(self, queries: NDArray[np.floating]) -> Array:
+    def span(self, queries: NDArray[np.floating]) -> FloatArray:
         """Returns the orthonormal matrix nearest to the features of the queries, `[num_queries, num_directions]`.
 
         A function with weights `w` on the features has the values `span @ w` on the queries, which are as long as `w`.
@@ -179,14 +178,14 @@ class PublicPCA:
         left, _, right = np.linalg.svd(features, full_matrices=False)
         return np.asarray(left @ right)
 
-    def _with_height(self, inputs: NDArray[np.floating]) -> Array:
+    def _with_height(self, inputs: NDArray[np.floating]) -> FloatArray:
         """Returns the projected inputs, with a last column of 1 if features have a height."""
         projected = self._projected(inputs)
         if not self.has_height:
             return projected
         return np.append(projected, np.ones((len(projected), 1)), axis=1)
 
-    def _projected(self, inputs: NDArray[np.floating]) -> Array:
+    def _projected(self, inputs: NDArray[np.floating]) -> FloatArray:
         """Returns inputs minus the center along the directions, `[num_rows, num_directions]`.
 
         Raises `InvalidValue` for inputs that are not finite.
@@ -195,7 +194,7 @@ class PublicPCA:
         num_inputs = len(self.center)
         require(rows.shape[1] == num_inputs, "inputs.shape", rows.shape, f"[n, {num_inputs}]")
 
-        def project(block: Array) -> Array:
+        def project(block: FloatArray) -> FloatArray:
             centered = block - self.center
             if not np.isfinite(np.einsum("ij,ij->i", centered, centered)).all():
                 raise InvalidValue("inputs", "NaN or infinity", rule="finite numbers")

@@ -10,13 +10,9 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 
-import numpy as np
-from numpy.typing import NDArray
-
+from pate.array_types import FloatArray
 from pate.votes.noisy_moments import NoisyMoments
 from pate.votes.round_votes import RoundVotes
-
-Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)
@@ -31,8 +27,8 @@ class PublicStart:
             and its own together (`MomentStudent`). None for a start that no release made.
     """
 
-    weights: Array
-    variances: Array
+    weights: FloatArray
+    variances: FloatArray
     moments: NoisyMoments | None = None
 
 

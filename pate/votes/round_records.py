@@ -10,16 +10,12 @@ from itertools import pairwise
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from pate.array_types import Float32Array, FloatArray, IntArray
 from pate.votes.feature_rows import DEFAULT_STORAGE, FeatureStorage
 from pate.votes.label_gaps import GapLabels
 from pate.votes.public_pca import PublicPCA
 from pate.votes.round_shard import RoundShard
-
-Array = NDArray[np.float64]
-Floats = NDArray[np.float32]
-RowNumbers = NDArray[np.int64]
 
 _BYTES_AT_ONCE = 2**22  # of inputs that are read from a data set
 
@@ -37,7 +33,7 @@ class RecordBlock:
         labels: `[n, num_labels]`, bool, or int8 if they have gaps (`pate.votes.label_gaps`).
     """
 
-    inputs: Floats
+    inputs: Float32Array
     labels: GapLabels
 
 
@@ -60,11 +56,11 @@ class RoundRecords:
 
     inputs: Any
     labels: GapLabels
-    teacher_of: RowNumbers
+    teacher_of: IntArray
     num_teachers: int
     directions: PublicPCA
     records_per_teacher: float | None
-    weights: Array | None = None
+    weights: FloatArray | None = None
     storage: FeatureStorage = DEFAULT_STORAGE
     on_rows: Callable[[int], object] = no_report
 
@@ -123,9 +119,9 @@ class ShardRecords:
     """
 
     records: RoundRecords
-    teachers: RowNumbers
-    sizes: RowNumbers
-    rows: RowNumbers
+    teachers: IntArray
+    sizes: IntArray
+    rows: IntArray
 
     def empty_shard(self) -> RoundShard:
         """Returns the shard without its records, which can be pickled."""
@@ -173,7 +169,7 @@ class ShardRecords:
             rows=self.rows[first_row : first_row + num_rows],
         )
 
-    def _inputs(self, rows: slice) -> Floats:
+    def _inputs(self, rows: slice) -> Float32Array:
         """Returns the inputs of a range of the shard's rows, float32 `[n, ...]`."""
         return np.asarray(self.records.inputs[self._places(rows)], dtype=np.float32)
 
@@ -181,7 +177,7 @@ class ShardRecords:
         """Returns the labels of a range of the shard's rows, `[n, num_labels]`."""
         return self.records.labels[self._places(rows)]
 
-    def _places(self, rows: slice) -> RowNumbers | slice:
+    def _places(self, rows: slice) -> IntArray | slice:
         """Returns where a range of the shard's rows lies in the data set; a slice where the rows lie side by side."""
         places = self.rows[rows]
         if len(places) > 0 and bool((np.diff(places) == 1).all()):

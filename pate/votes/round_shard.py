@@ -20,8 +20,8 @@ from itertools import pairwise
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from pate.array_types import Float32Array, FloatArray, IntArray
 from pate.pool import in_order
 from pate.validation import require
 from pate.votes.clipped_moments import FEATURE_STEPS
@@ -34,11 +34,6 @@ from pate.votes.feature_rows import (
 from pate.votes.label_gaps import GapLabels, without_unknown
 from pate.votes.public_pca import PublicPCA
 from pate.votes.round_votes import RoundQuestion
-from pate.votes.weighted import Integers
-
-Array = NDArray[np.float64]
-Floats = NDArray[np.float32]
-RowNumbers = NDArray[np.int64]
 
 _BLOCK_ROWS = 512  # whose features as doubles fit into a processor's cache
 _CHUNK_ROWS = 8 * _BLOCK_ROWS  # that a thread goes through at a time
@@ -60,10 +55,10 @@ class PublicStudent:
             longest column.
     """
 
-    half_weights: Array
+    half_weights: FloatArray
 
     @classmethod
-    def of(cls, weights: Array) -> PublicStudent:
+    def of(cls, weights: FloatArray) -> PublicStudent:
         """Returns the student with weights `[num_features, num_labels]`.
 
         The weights are cut to 38 bits of the longest column.
@@ -74,7 +69,7 @@ class PublicStudent:
         whole_weights = np.trunc(np.ldexp(half_weights, bits))
         return cls(np.ldexp(whole_weights, -bits))
 
-    def residuals(self, features: Array, labels: GapLabels) -> Floats:
+    def residuals(self, features: FloatArray, labels: GapLabels) -> Float32Array:
         """Returns labels minus the student's probabilities, float32 `[num_rows, num_labels]`; 0 for unknown labels.
 
         Args:
@@ -105,7 +100,7 @@ class PoolPart:
     """
 
     trust: float
-    votes_of: Callable[[slice], Array]
+    votes_of: Callable[[slice], FloatArray]
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
@@ -126,17 +121,17 @@ class RoundShard:
     """
 
     directions: PublicPCA
-    sizes: RowNumbers
+    sizes: IntArray
     num_labels: int
     records_per_teacher: float | None
-    teacher_weights: Array | None = None
+    teacher_weights: FloatArray | None = None
     storage: FeatureStorage = DEFAULT_STORAGE
 
     def __post_init__(self) -> None:
         self.num_rows = int(self.sizes.sum())
         self._num_appended = 0
 
-    def append(self, inputs: Floats, labels: GapLabels) -> None:
+    def append(self, inputs: Float32Array, labels: GapLabels) -> None:
         """Adds the next records, and makes their features if the storage keeps features.
 
         Args:
@@ -161,7 +156,7 @@ class RoundShard:
                 rows = FeaturesMadeAnew(self.directions, read_inputs=rows.__getitem__)
             self._features: Any = rows
 
-    def read_from(self, read_inputs: Callable[[slice], Floats], labels: GapLabels) -> None:
+    def read_from(self, read_inputs: Callable[[slice], Float32Array], labels: GapLabels) -> None:
         """Sets all records at once; their features are made anew in each round.
 
         Args:
@@ -178,11 +173,11 @@ class RoundShard:
             self.__dict__.pop(name, None)
         self._num_appended = 0
 
-    def features(self, rows: slice) -> Array:
+    def features(self, rows: slice) -> FloatArray:
         """Returns the features of a range of rows, `[n, num_features]`, whole numbers of steps."""
         return np.asarray(self._features[rows].astype(np.float64))
 
-    def residuals(self, student: PublicStudent, features: Array, rows: slice) -> Floats:
+    def residuals(self, student: PublicStudent, features: FloatArray, rows: slice) -> Float32Array:
         """Returns what the student gets wrong on a range of rows, float32 `[n, num_labels]`.
 
         Args:
@@ -192,7 +187,7 @@ class RoundShard:
         """
         return student.residuals(features, self._labels[rows])
 
-    def total(self, question: RoundQuestion, pool_part: PoolPart | None = None) -> Integers:
+    def total(self, question: RoundQuestion, pool_part: PoolPart | None = None) -> IntArray:
         """Returns the sum of the clipped votes of the shard's teachers, `[num_features, num_labels]`, in steps.
 
         Args:
@@ -206,7 +201,7 @@ class RoundShard:
         require(self._num_appended == self.num_rows, "num_records", self._num_appended, rule)
         student = PublicStudent.of(question.weights)
 
-        def sum_of(chunk: EqualSizes) -> Integers:
+        def sum_of(chunk: EqualSizes) -> IntArray:
             """Returns the sum of the clipped votes of some teachers with equal numbers of records."""
             if pool_part is None and chunk.size <= _MOST_OF_SMALL:
                 blocks = chunk.blocks()
@@ -228,7 +223,7 @@ class RoundShard:
 
     def _sum_of_small(
         self, block: EqualSizes, question: RoundQuestion, student: PublicStudent
-    ) -> Integers:
+    ) -> IntArray:
         """Returns the sum of the clipped votes of teachers with few records."""
         features = self.features(block.rows)
         residuals = self.residuals(student, features, block.rows) * self._scale(question, block)
@@ -247,7 +242,7 @@ class RoundShard:
         question: RoundQuestion,
         student: PublicStudent,
         pool_part: PoolPart | None,
-    ) -> Array:
+    ) -> FloatArray:
         """Returns the votes of teachers before the clip, `[num_teachers, num_features, num_labels]`.
 
         The vote of a teacher is the mean of features x residual^T over its records. A residual is label minus student's
@@ -278,13 +273,13 @@ class RoundShard:
             means += pool_part.votes_of(chunk.teachers) * question.label_scale
         return means
 
-    def _scale(self, question: RoundQuestion, chunk: EqualSizes) -> Array:
+    def _scale(self, question: RoundQuestion, chunk: EqualSizes) -> FloatArray:
         """Returns the factor of each label's residuals of teachers with equal numbers of records, `[num_labels]`."""
         if self.records_per_teacher is None:
             return question.label_scale
         return question.label_scale * vote_factor(chunk.size, self.records_per_teacher)
 
-    def _weights_of(self, chunk: EqualSizes) -> Array | float:
+    def _weights_of(self, chunk: EqualSizes) -> FloatArray | float:
         """Returns the weights of some teachers, `[num_teachers]`; the number 1 if teachers have no weights."""
         return 1.0 if self.teacher_weights is None else self.teacher_weights[chunk.teachers]
 
@@ -337,7 +332,7 @@ class EqualSizes:
             yield slice(start, min(start + step, rows.stop))
 
 
-def equal_sizes(sizes: RowNumbers, most_rows: int) -> Iterator[EqualSizes]:
+def equal_sizes(sizes: IntArray, most_rows: int) -> Iterator[EqualSizes]:
     """Yields the teachers of a shard in blocks with equal numbers of records.
 
     Args:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 
+from pate.array_types import IntArray
 from pate.votes.round_records import RoundRecords
 from pate.votes.round_shard import RoundShard
 from pate.votes.round_votes import RoundQuestion
-from pate.votes.weighted import Integers
 
 
 class RoundSums(ABC):
@@ -19,7 +19,7 @@ class RoundSums(ABC):
     """
 
     @abstractmethod
-    def total(self, question: RoundQuestion) -> Integers:
+    def total(self, question: RoundQuestion) -> IntArray:
         """Returns the sum of all clipped votes, `[num_features, num_labels]`, in steps.
 
         Args:
@@ -42,7 +42,7 @@ class ThreadSums(RoundSums):
         self._records = records
         self._shard: RoundShard | None = None
 
-    def total(self, question: RoundQuestion) -> Integers:
+    def total(self, question: RoundQuestion) -> IntArray:
         """Returns the sum of all clipped votes, `[num_features, num_labels]`, in steps."""
         if self._shard is None:
             self._shard = self._records.shards(1)[0].filled_shard()

@@ -5,14 +5,9 @@ from __future__ import annotations
 from abc import abstractmethod
 from dataclasses import dataclass
 
-import numpy as np
-from numpy.typing import NDArray
-
+from pate.array_types import Float32Array, FloatArray, IntArray
 from pate.votes.clipped_moments import ClippedMoments
-from pate.votes.weighted import Integers, Weighted
-
-Array = NDArray[np.float64]
-Floats = NDArray[np.float32]
+from pate.votes.weighted import Weighted
 
 
 @dataclass(frozen=True, eq=False)
@@ -25,8 +20,8 @@ class RoundQuestion:
         clipped_moments: the clip and the grid of the sum.
     """
 
-    weights: Array
-    label_scale: Array
+    weights: FloatArray
+    label_scale: FloatArray
     clipped_moments: ClippedMoments
 
 
@@ -42,10 +37,10 @@ class RoundVotes(Weighted):
             comparable with one over teachers; None where all rows count alike.
     """
 
-    public: Floats
-    variances: Array
+    public: Float32Array
+    variances: FloatArray
     records_per_teacher: float
-    public_weights: Array | None = None
+    public_weights: FloatArray | None = None
 
     @property
     def width(self) -> int:
@@ -53,7 +48,7 @@ class RoundVotes(Weighted):
         return int(self.public.shape[1])
 
     @abstractmethod
-    def total(self, question: RoundQuestion) -> Integers:
+    def total(self, question: RoundQuestion) -> IntArray:
         """Returns the sum of the clipped votes on the errors of a student, `[num_features, num_labels]`, in steps."""
 
     def open(self) -> None:

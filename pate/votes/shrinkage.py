@@ -5,15 +5,14 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numpy.typing import NDArray
 
-Array = NDArray[np.float64]
+from pate.array_types import FloatArray
 
 _SETTLING_ROUNDS = 3  # in which the weights of rows and the typical variance of a column settle
 _SMALLEST = 1e-9  # variance that is told from 0
 
 
-def shrink_singular_values(noisy_matrix: Array, *, noise_std: float) -> Array:
+def shrink_singular_values(noisy_matrix: FloatArray, *, noise_std: float) -> FloatArray:
     """Returns an estimate of a low-rank matrix from the matrix plus independent noise in every entry.
 
     Let y be a singular value of the noisy matrix, divided by noise_std times the root of the number of rows or columns,
@@ -42,7 +41,7 @@ def shrink_singular_values(noisy_matrix: Array, *, noise_std: float) -> Array:
     return np.asarray((left * (shrunk * unit)) @ right)
 
 
-def posterior_rows(noisy_matrix: Array, row_variances: Array) -> Array:
+def posterior_rows(noisy_matrix: FloatArray, row_variances: FloatArray) -> FloatArray:
     """Returns the posterior mean of a matrix, given the matrix plus independent noise of variance 1 in every entry.
 
     Rule: row j of the matrix is taken to be a Gaussian vector with covariance row_variances[j] C. C is estimated from
@@ -71,7 +70,7 @@ def posterior_rows(noisy_matrix: Array, row_variances: Array) -> Array:
     return np.asarray(((noisy_matrix @ vectors) * (signal / (signal + 1))) @ vectors.T)
 
 
-def _shared_covariance(noisy_matrix: Array, row_variances: Array) -> Array:
+def _shared_covariance(noisy_matrix: FloatArray, row_variances: FloatArray) -> FloatArray:
     """Returns the shrunk estimate of C in `posterior_rows`, `[num_columns, num_columns]`.
 
     The diagonal is shrunk toward its mean, and the other entries toward 0, each by the share of its spread that chance

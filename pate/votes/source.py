@@ -17,15 +17,16 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from pate.array_types import BoolArray, FloatArray, IntArray
 from pate.validation import InvalidValue
-from pate.votes.counts import Bits, histogram, limited
+from pate.votes.counts import histogram, limited
 from pate.votes.feature_rows import DEFAULT_STORAGE, FeatureStorage
 from pate.votes.label_shares import ShareSums, TeacherShares
 from pate.votes.recipe import DEFAULT_RECIPE, Recipe
 from pate.votes.round_sums import RoundSums, ThreadSums
 from pate.votes.round_votes import RoundVotes
 from pate.votes.shape import VoteShape
-from pate.votes.weighted import Array, Weighted
+from pate.votes.weighted import Weighted
 
 if TYPE_CHECKING:
     from pate.votes.round_records import RoundRecords
@@ -74,7 +75,7 @@ class VoteSource(Weighted):
             return self
         raise self._refusal()
 
-    def accuracies(self, true_labels: Bits, known: Bits | None = None) -> Array:
+    def accuracies(self, true_labels: BoolArray, known: BoolArray | None = None) -> FloatArray:
         """Returns the share of right bits of each teacher, `[m]`, m <= num_teachers.
 
         Unknown labels, and labels that a teacher does not vote on, are left out. The m teachers are those with a label
@@ -112,7 +113,7 @@ class CountableVotes(VoteSource):
     """Votes that can be counted."""
 
     @abstractmethod
-    def counts(self, max_votes: int | None = None) -> NDArray[np.int64]:
+    def counts(self, max_votes: int | None = None) -> IntArray:
         """Returns the number of teachers that vote for each label of each query, `[num_queries, num_labels]`.
 
         Args:
@@ -120,11 +121,11 @@ class CountableVotes(VoteSource):
                 None for all.
         """
 
-    def num_abstaining(self) -> NDArray[np.int64]:
+    def num_abstaining(self) -> IntArray:
         """Returns the number of teachers that do not vote on each label, `[num_labels]`; they are counted as "no"."""
         return np.zeros(self.num_labels, dtype=np.int64)
 
-    def num_without_label(self) -> NDArray[np.int64]:
+    def num_without_label(self) -> IntArray:
         """Returns the number of teachers whose holder of records does not have each label, `[num_labels]`; public.
 
         They are among the teachers that do not vote on the label.
@@ -137,7 +138,7 @@ class CenterableVotes(VoteSource):
 
     @abstractmethod
     def votes_around(
-        self, center: Array, *, noise_multiplier: float, recipe: Recipe = DEFAULT_RECIPE
+        self, center: FloatArray, *, noise_multiplier: float, recipe: Recipe = DEFAULT_RECIPE
     ) -> Iterable[Any]:
         """Returns the votes that `CenteredVotes` sums, as blocks along the axis of teachers.
 
@@ -148,14 +149,16 @@ class CenterableVotes(VoteSource):
         """
 
     @abstractmethod
-    def share_sums(self) -> ShareSums | Array:
+    def share_sums(self) -> ShareSums | FloatArray:
         """Returns the label shares of the teachers, or an object that computes sums of them.
 
         `Prevalence.release` takes either. Only sums are available where the shares stay with their holders, or where
         teachers have weights.
         """
 
-    def span(self, *, noise_multiplier: float, recipe: Recipe = DEFAULT_RECIPE) -> Array | None:
+    def span(
+        self, *, noise_multiplier: float, recipe: Recipe = DEFAULT_RECIPE
+    ) -> FloatArray | None:
         """Returns a public orthonormal basis in which all `votes_around` lie, `[num_queries, rank]`.
 
         None means that votes may be any numbers.
@@ -209,20 +212,20 @@ class VotesWithLabelShares(CenterableVotes):
     """Votes of teachers whose label shares are known."""
 
     @abstractmethod
-    def label_shares(self) -> Array:
+    def label_shares(self) -> FloatArray:
         """Returns the share of each teacher's records that have each label, `[num_teachers, num_labels]`.
 
         A label that is not known counts as one that the record does not have.
         """
 
-    def known_shares(self) -> Array | None:
+    def known_shares(self) -> FloatArray | None:
         """Returns the share of each teacher's records for which each label is known, `[num_teachers, num_labels]`.
 
         None means that labels have no gaps, which is public.
         """
         return None
 
-    def share_sums(self) -> ShareSums | Array:
+    def share_sums(self) -> ShareSums | FloatArray:
         """Returns the teachers' label shares, or an object that computes sums of them.
 
         Sums are returned if teachers have weights, or labels have gaps.
@@ -241,10 +244,10 @@ class TeacherVotes(CountableVotes, VotesWithLabelShares):
     """
 
     @abstractmethod
-    def bits(self) -> Iterator[Bits]:
+    def bits(self) -> Iterator[BoolArray]:
         """Yields blocks of bits in the order of the teachers, `[num_teachers_in_block, num_queries, num_labels]`."""
 
-    def counts(self, max_votes: int | None = None) -> NDArray[np.int64]:
+    def counts(self, max_votes: int | None = None) -> IntArray:
         """Returns the number of teachers that vote for each label of each query, `[num_queries, num_labels]`.
 
         The counts are kept in memory after the first call.
@@ -264,7 +267,7 @@ class TeacherVotes(CountableVotes, VotesWithLabelShares):
         """
         return self.bits()
 
-    def voting(self) -> Bits | None:
+    def voting(self) -> BoolArray | None:
         """Returns which teachers vote on which labels, bool `[num_teachers, num_labels]`; private.
 
         A teacher does not vote on a label that is known for none of its records. Its bits are then False. None means
@@ -273,7 +276,7 @@ class TeacherVotes(CountableVotes, VotesWithLabelShares):
         known_shares = self.known_shares()
         return None if known_shares is None else known_shares > 0
 
-    def num_abstaining(self) -> NDArray[np.int64]:
+    def num_abstaining(self) -> IntArray:
         """Returns the number of teachers that do not vote on each label; see `CountableVotes.num_abstaining`."""
         voting = self.voting()
         if voting is None:
@@ -281,13 +284,13 @@ class TeacherVotes(CountableVotes, VotesWithLabelShares):
         return np.asarray(np.count_nonzero(~voting, axis=0), dtype=np.int64)
 
     def votes_around(
-        self, center: Array, *, noise_multiplier: float, recipe: Recipe = DEFAULT_RECIPE
+        self, center: FloatArray, *, noise_multiplier: float, recipe: Recipe = DEFAULT_RECIPE
     ) -> Iterable[Any]:
         """Returns the confidences, and the center where a teacher does not vote; see `CenterableVotes.votes_around`."""
         voting = self.voting()
         return self.confidences() if voting is None else self._centered_at(center, voting)
 
-    def _centered_at(self, center: Array, voting: Bits) -> Iterator[NDArray[Any]]:
+    def _centered_at(self, center: FloatArray, voting: BoolArray) -> Iterator[NDArray[Any]]:
         """Yields the confidences of the teachers that vote on a label, and the center for all others.
 
         Args:
@@ -300,7 +303,7 @@ class TeacherVotes(CountableVotes, VotesWithLabelShares):
             yield np.where(block_voting, block, center)
             first += len(block)
 
-    def accuracies(self, true_labels: Bits, known: Bits | None = None) -> Array:
+    def accuracies(self, true_labels: BoolArray, known: BoolArray | None = None) -> FloatArray:
         """Returns the share of right bits of each teacher; see `VoteSource.accuracies`."""
         if known is None and self.voting() is None:
             shares = [(block == true_labels).mean(axis=(1, 2)) for block in self.bits()]
@@ -316,7 +319,7 @@ class TeacherVotes(CountableVotes, VotesWithLabelShares):
         sums = (np.concatenate(num_right) * voting).sum(axis=1)
         return np.asarray(sums[num_counted > 0] / num_counted[num_counted > 0])
 
-    def _counted(self, max_votes: int | None) -> NDArray[np.int64]:
+    def _counted(self, max_votes: int | None) -> IntArray:
         counts = np.zeros((self.num_queries, self.num_labels), dtype=np.int64)
         for block in self.bits():
             limited_block = block if max_votes is None else limited(block, max_votes)

@@ -14,13 +14,11 @@ from __future__ import annotations
 from functools import cached_property
 
 import numpy as np
-from numpy.typing import NDArray
 
-from pate.votes.descent import Descent, Rows
+from pate.array_types import Float32Array, FloatArray
+from pate.votes.descent import Descent
 from pate.votes.public_start import PublicStart
 from pate.votes.shrinkage import posterior_rows
-
-Array = NDArray[np.float64]
 
 _SETTLING_ROUNDS = 20  # in which the mean and the spread of all trusts settle
 _LEAST = 1e-300  # of information on a trust, where a start has no weights
@@ -62,7 +60,7 @@ class StartedDescent:
         self._elapsed = np.zeros(num_labels)  # learning time
         self._noise_variance = np.zeros(shape)  # of each weight
 
-    def start(self) -> Array:
+    def start(self) -> FloatArray:
         """Returns the weights `[num_features, num_labels]` before the first step."""
         return self._descent.with_constants(self._public_start.weights, self._descent.prevalence)
 
@@ -74,8 +72,12 @@ class StartedDescent:
         )
 
     def moved(
-        self, weights: Array, probabilities: Rows, gradient: Array, noise_rate: Array
-    ) -> Array:
+        self,
+        weights: FloatArray,
+        probabilities: Float32Array,
+        gradient: FloatArray,
+        noise_rate: FloatArray,
+    ) -> FloatArray:
         """Returns the weights `[num_features, num_labels]` after one step.
 
         Args:
@@ -100,7 +102,9 @@ class StartedDescent:
         moved[:-1] += self._left * (self.trust - trust_before) * self._public_start.weights
         return moved
 
-    def finished(self, weights: Array, noise_rate: Array, prevalence: Array) -> Array:
+    def finished(
+        self, weights: FloatArray, noise_rate: FloatArray, prevalence: FloatArray
+    ) -> FloatArray:
         """Returns the published weights, `[num_features, num_labels]`, computed from those after the last step.
 
         Args:
@@ -114,7 +118,7 @@ class StartedDescent:
             feature_weights = trusted + self._posterior(feature_weights - trusted)
         return self._descent.with_constants(feature_weights, prevalence)
 
-    def _posterior(self, remainder: Array) -> Array:
+    def _posterior(self, remainder: FloatArray) -> FloatArray:
         """Returns the posterior mean of the weights beyond the trusted start, `[num_features - 1, num_labels]`.
 
         As in `Descent`, the variances of features follow a lower power than in the rule of the learning time. What a
@@ -137,7 +141,7 @@ class StartedDescent:
         posterior /= share_learned ** (recipe.missed_power * (1 - self.trust))
         return np.asarray(posterior)
 
-    def _estimated_trust(self, noise_variance: Array) -> Array:
+    def _estimated_trust(self, noise_variance: FloatArray) -> FloatArray:
         """Returns the posterior mean of each label's trust, cut to [0, 1], `[num_labels]`.
 
         The trusts of labels are Gaussian around a common mean. Mean and variance are estimated by the method of
@@ -163,7 +167,7 @@ class StartedDescent:
         precision = information * spread
         return np.asarray(((estimates * precision + center) / (precision + 1)).clip(0, 1))
 
-    def _gradient_from_prevalence(self, probabilities: Rows) -> Array:
+    def _gradient_from_prevalence(self, probabilities: Float32Array) -> FloatArray:
         """Returns the mean gradient by which public inputs lead from the prevalence to a model's probabilities.
 
         Args:
@@ -178,12 +182,12 @@ class StartedDescent:
         return np.asarray(descent.unclipped * gradient, dtype=np.float64)
 
     @cached_property
-    def _gradient_to_start(self) -> Array:
+    def _gradient_to_start(self) -> FloatArray:
         """G of the class, `[num_features - 1, num_labels]`."""
         return self._gradient_from_prevalence(self._descent.probabilities(self.start()))
 
     @cached_property
-    def _speeds(self) -> Array:
+    def _speeds(self) -> FloatArray:
         """The speed at which each weight is learned, `[num_features - 1, num_labels]`."""
         descent = self._descent
         prevalence = descent.prevalence
@@ -191,12 +195,12 @@ class StartedDescent:
         return np.asarray(curvature * descent.feature_mean_squares[:, None])
 
     @property
-    def _left(self) -> Array:
+    def _left(self) -> FloatArray:
         """The share of the start, and of D, that the steps so far have left, `[num_features - 1, num_labels]`."""
         return np.exp(-self._speeds * self._elapsed)
 
     @property
-    def _variances(self) -> Array:
+    def _variances(self) -> FloatArray:
         """The variance of D for the present trust, `[num_features - 1, num_labels]`."""
         descent = self._descent
         without_start = descent.weight_variances[:, None]

@@ -12,14 +12,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pate.accounting import Adjacency
+from pate.array_types import BoolArray, FloatArray, IntArray
 from pate.files.archives import form_of, read_member, read_rows, reading, write_member, write_rows
 from pate.files.atomic import atomic_write
 from pate.files.reading import damaged
 from pate.validation import require, require_count, require_entries
 from pate.votes.blocks import vote_blocks
-from pate.votes.counts import Bits, histogram, require_teacher_votes
+from pate.votes.counts import histogram, require_teacher_votes
 from pate.votes.source import TeacherVotes
-from pate.votes.weighted import Array
 
 Packed = NDArray[np.uint8]
 
@@ -97,7 +97,7 @@ class VoteStore:
     def write(
         cls,
         path: Path | str,
-        blocks: Iterable[Bits],
+        blocks: Iterable[BoolArray],
         *,
         num_teachers: int,
         num_queries: int,
@@ -154,7 +154,7 @@ class VoteStore:
             require(shape[0] == num_teachers, "num_teachers", shape[0], rule)
         return cls(Path(path), num_teachers=shape[0], num_queries=shape[1], num_labels=num_labels)
 
-    def blocks(self) -> Iterator[NDArray[np.bool_]]:
+    def blocks(self) -> Iterator[BoolArray]:
         """Yields blocks of votes that fit into memory, bool `[num_teachers_in_block, num_queries, num_labels]`.
 
         Raises `InvalidValue` if the file is damaged.
@@ -182,14 +182,14 @@ class VoteStore:
                     raise damaged(self.path, rule=_WHOLE, finding=finding, remedy=_ANEW)
                 yield packed
 
-    def teacher_votes(self) -> NDArray[np.bool_]:
+    def teacher_votes(self) -> BoolArray:
         """Returns all votes, bool `[num_teachers, num_queries, num_labels]`.
 
         They take about eight times as much memory as the file takes on disk.
         """
         return np.concatenate(list(self.blocks()))
 
-    def histogram(self) -> NDArray[np.int64]:
+    def histogram(self) -> IntArray:
         """Returns the counts of votes, int64 `[num_queries, num_labels]`, adding up one block at a time."""
         counts = np.zeros((self.num_queries, self.num_labels), np.int64)
         for block in self.blocks():
@@ -212,11 +212,11 @@ class StoredVotes(TeacherVotes):
         self.num_queries = store.num_queries
         self.num_labels = store.num_labels
 
-    def bits(self) -> Iterator[Bits]:
+    def bits(self) -> Iterator[BoolArray]:
         """Yields blocks of the votes in the file, bool `[num_teachers_in_block, num_queries, num_labels]`."""
         return self.store.blocks()
 
-    def label_shares(self) -> Array:
+    def label_shares(self) -> FloatArray:
         """Returns the share of queries in which each teacher votes for each label, `[num_teachers, num_labels]`."""
         shares = [block.mean(axis=1) for block in self.bits()]
         return np.concatenate(shares)

@@ -4,11 +4,7 @@ from __future__ import annotations
 
 from abc import ABC
 
-import numpy as np
-from numpy.typing import NDArray
-
-Array = NDArray[np.float64]
-Integers = NDArray[np.int64]
+from pate.array_types import FloatArray
 
 
 class Weighted(ABC):
@@ -22,7 +18,7 @@ class Weighted(ABC):
 
     num_teachers: int
     num_labels: int
-    weights: Array | None = None
+    weights: FloatArray | None = None
 
     @property
     def total_weight(self) -> float:

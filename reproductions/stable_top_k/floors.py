@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.optimize import brentq
 
 from pate.accounting import Adjacency
+from pate.array_types import FloatArray
 from pate.mechanisms.noise.maxima import gaussian_argmax
 from pate.testing.composition import compose
 from pate.testing.divergences import hockey_stick
@@ -75,7 +75,7 @@ def floors() -> list[Floor]:
     ]
 
 
-def _choice(gaps: NDArray[np.float64]) -> Law:
+def _choice(gaps: FloatArray) -> Law:
     """Returns the law of the noisy maximum."""
     return dict(enumerate(gaussian_argmax(gaps / SELECTION_STD).tolist()))
 
@@ -90,7 +90,7 @@ def _at_least(first_law: Law, second_law: Law) -> float:
     """Returns the larger epsilon of the two directions, which merging outcomes only lowers."""
     first, second = distribution_table((first_law, second_law), distribution_names=("one", "two"))
 
-    def epsilon(p: NDArray[np.float64], q: NDArray[np.float64]) -> float:
+    def epsilon(p: FloatArray, q: FloatArray) -> float:
         p, q = compose(p, q, NUM_QUERIES, num_cells=512)
         return float(
             brentq(lambda e: hockey_stick(p[None], q[None], e).max() - TARGET_DELTA, 0.0, 100.0)

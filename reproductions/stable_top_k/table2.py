@@ -22,7 +22,6 @@ from functools import cached_property
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import NDArray
 from omegaconf import OmegaConf
 from rich.console import Console
 from rich.table import Table
@@ -37,6 +36,7 @@ from pate.aggregators import (
     MemoryRecord,
     StableTopK,
 )
+from pate.array_types import Float32Array
 from pate.config import build
 from pate.data import Dataset, Split
 from pate.files.atomic import write_text
@@ -110,7 +110,7 @@ def _experiment(chosen: argparse.Namespace) -> tuple[StudentExperiment, str]:
     # of length 1: not whitened
     axes = directions.projection / np.linalg.norm(directions.projection, axis=0)
 
-    def seen(split: Split) -> NDArray[np.float32]:
+    def seen(split: Split) -> Float32Array:
         rows = np.asarray(split.inputs).reshape(len(split), -1)
         return np.asarray((rows - directions.center) @ axes, np.float32)
 
@@ -153,7 +153,7 @@ class StudentExperiment:
     """A vote file and the students that learn from releases of it."""
 
     votes: VoteStore  # of all teachers, on disk
-    queries: NDArray[np.float32]  # float32 `[Q, d]`
+    queries: Float32Array  # float32 `[Q, d]`
     test: Split  # inputs and labels that students are scored on; no epsilon covers the scores
     student: Student  # the recipe
     seeds: Sequence[int]  # of noise and students

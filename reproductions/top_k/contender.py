@@ -6,10 +6,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from pate.accounting import Adjacency, ComposedEvent, Event
 from pate.aggregators import StableFixedTopK
+from pate.array_types import IntArray
 from pate.mechanisms import (
     CanonicalTopK,
     GammaTopK,
@@ -26,8 +26,7 @@ from pate.mechanisms import (
 from pate.mechanisms.top_k.mechanism import TopKMechanism
 from pate.validation import require, require_count, require_positive, require_probability
 
-Counts = NDArray[np.int64]
-Pick = Callable[[Counts, np.random.Generator], Counts]
+Pick = Callable[[IntArray, np.random.Generator], IntArray]
 
 DOMAIN_FACTOR = 3
 """Limited domain, top-stable and the sizes that stable top-k considers go up to this many times k."""
@@ -135,7 +134,7 @@ def _stable(*, near: bool) -> Callable[[SelectionTask, float], Contender]:
 def _picks_of(aggregator: StableFixedTopK, task: SelectionTask) -> Pick:
     """Returns the k labels of each row as indices, in rising order."""
 
-    def pick(counts: Counts, rng: np.random.Generator) -> Counts:
+    def pick(counts: IntArray, rng: np.random.Generator) -> IntArray:
         labels = aggregator.aggregate(counts, num_teachers=task.most, rng=rng).labels
         return np.nonzero(labels)[1].reshape(len(counts), task.k)
 
@@ -153,7 +152,7 @@ def _top_stable(task: SelectionTask, precision: float) -> Contender:
     )
     peel = SubsetPeeling(noise_scale=2 * np.sqrt(task.k) / precision, adjacency=task.adjacency)
 
-    def pick(counts: Counts, rng: np.random.Generator) -> Counts:
+    def pick(counts: IntArray, rng: np.random.Generator) -> IntArray:
         indices = search(counts, rng=rng).indices
         part = np.zeros(counts.shape, dtype=np.bool_)
         rows, places = np.nonzero(indices >= 0)

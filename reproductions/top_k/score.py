@@ -5,11 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, fields
 
 import numpy as np
-from numpy.typing import NDArray
 
-from reproductions.top_k.contender import Contender, Counts
-
-Array = NDArray[np.float64]
+from pate.array_types import FloatArray, IntArray
+from reproductions.top_k.contender import Contender
 
 _NUMBERS_AT_ONCE = 1 << 22
 
@@ -23,14 +21,16 @@ class SelectionScores:
 
     # the part of the true top k that was picked. An item is true if it has a count and is not below the k-th; of more
     # such items than k, by ties, any k will do.
-    recall: Array
-    precision: Array  # the part of what was picked that is true; 1 where nothing was
-    l_inf: Array  # the largest difference between the i-th count and the count of the i-th pick
-    l_1: Array  # the sum of these differences
-    k_relative: Array  # by how much the worst pick falls short of the k-th count
+    recall: FloatArray
+    precision: FloatArray  # the part of what was picked that is true; 1 where nothing was
+    l_inf: (
+        FloatArray  # the largest difference between the i-th count and the count of the i-th pick
+    )
+    l_1: FloatArray  # the sum of these differences
+    k_relative: FloatArray  # by how much the worst pick falls short of the k-th count
 
 
-def scores(counts: NDArray[np.int64], picks: Counts, *, k: int, ordered: bool) -> SelectionScores:
+def scores(counts: IntArray, picks: IntArray, *, k: int, ordered: bool) -> SelectionScores:
     """Compares picks `[Q, n]` from one histogram `[d]` with its true top k.
 
     Args:
@@ -60,7 +60,7 @@ def scores(counts: NDArray[np.int64], picks: Counts, *, k: int, ordered: bool) -
 
 def repeated(
     contender: Contender,
-    counts: NDArray[np.int64],
+    counts: IntArray,
     *,
     k: int,
     ordered: bool,

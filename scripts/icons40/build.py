@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from pate.array_types import IntArray
 from pate.files.atomic import write_text
 from pate.files.lock import file_lock
 from pate.files.paths import make_folder
@@ -35,9 +36,7 @@ from scripts.icons40.survey import Survey, deal_splits, survey_names
 _OUTCOMES = {DRAWN: "drawn", BLANK: "blank", BROKEN: "broken"}
 
 
-def counts_of(
-    survey: Survey, outcomes: NDArray[np.uint8], sizes: NDArray[np.int64]
-) -> dict[str, Any]:
+def counts_of(survey: Survey, outcomes: NDArray[np.uint8], sizes: IntArray) -> dict[str, Any]:
     """Returns counts as JSON values: labels, splits, icons left out, and all sets with author and license.
 
     Args:
@@ -196,9 +195,7 @@ class Recipe:
         write_text(folder / "manifest.json", text=json.dumps(manifest, indent=1) + "\n")
         write_text(folder / "labels.csv", text=_table(survey, rows, split_of))
 
-    def _order(
-        self, survey: Survey, outcomes: NDArray[np.uint8]
-    ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    def _order(self, survey: Survey, outcomes: NDArray[np.uint8]) -> tuple[IntArray, IntArray]:
         """Returns the rows of icons that were drawn, and the split of each, in the order public, test, private."""
         rows = np.flatnonzero(outcomes == DRAWN)
         split_of = deal_splits(survey.group_ids[rows], sizes=(self.num_public, self.num_test))
@@ -224,7 +221,7 @@ def _save(levels: NDArray[np.uint8], path: Path) -> None:
     picture.save(path, format="PNG")
 
 
-def _table(survey: Survey, rows: NDArray[np.int64], split_of: NDArray[np.int64]) -> str:
+def _table(survey: Survey, rows: IntArray, split_of: IntArray) -> str:
     """Returns the table as CSV: file, split and family of each icon, and a 0 or 1 for each label."""
     family_of_row = np.unique(survey.group_ids, return_inverse=True)[1]
     lines = [",".join([_FILE, _SPLIT, _FAMILY, *survey.label_names])]

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from pate.array_types import BoolArray, IntArray
 from pate.progress import StageOpener
 from pate.validation import InvalidValue
 from scripts.icons40.package import FETCH, IconPackage
@@ -29,7 +29,7 @@ def number_of(unit: str, name: str) -> int:
 
 def choose_labels(
     words: Sequence[frozenset[str]],
-    families: NDArray[np.int64],
+    families: IntArray,
     *,
     num_public: int,
     num_labels: int,
@@ -66,7 +66,7 @@ def choose_labels(
     return labels
 
 
-def deal_splits(families: NDArray[np.int64], sizes: Sequence[int]) -> NDArray[np.int64]:
+def deal_splits(families: IntArray, sizes: Sequence[int]) -> IntArray:
     """Assigns whole families to splits of exactly the given sizes where possible; the last split takes all others.
 
     Families come in the order of their numbers, and each goes to the first split into which it still fits.
@@ -101,9 +101,9 @@ class Survey:
     left_out: dict[str, dict[str, Any]]  # of each other set, the same and the reason
     label_names: tuple[str, ...]  # the labels, the most frequent first
     names: tuple[str, ...]  # `set:name` of each icon with a label
-    labels: NDArray[np.bool_]  # bool `[n, L]`
-    record_ids: NDArray[np.int64]  # int64 `[n]`
-    group_ids: NDArray[np.int64]  # int64 `[n]`, the numbers of families
+    labels: BoolArray  # bool `[n, L]`
+    record_ids: IntArray  # int64 `[n]`
+    group_ids: IntArray  # int64 `[n]`, the numbers of families
 
     def rows_by_set(self) -> dict[str, range]:
         """Returns the rows of each set with icons; a set's icons stand together."""

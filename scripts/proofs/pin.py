@@ -2,7 +2,7 @@
 
 Code that a note proves names it: a module, class or function whose docstring has `docs/proofs/NAME.md` is pinned to
 that note. `pins.json` beside this script holds the digests of all such code as of the last review. Docstrings,
-comments and the layout of the source are not part of a digest.
+comments, type annotations, imports and the layout of the source are not part of a digest.
 
 `python scripts/proofs/pin.py` prints a line for each change since then, and exits with 1 if there is any.
 `python scripts/proofs/pin.py NAME ...` records the present code of some notes as reviewed; `all` records every note.
@@ -24,8 +24,16 @@ PINS = Path(__file__).with_name("pins.json")
 SOURCES = ("pate", "packages/pate-federated/pate_federated")
 _CITATION = re.compile(r"docs/proofs/(\w+)\.md")
 _DIGITS = 16  # of a digest
-# fields of syntax trees that say nothing about what runs, or that differ between versions of Python
-_SKIPPED_FIELDS = {"ctx", "kind", "type_comment", "type_ignores", "type_params"}
+# fields of syntax trees that say nothing about what is computed, or that differ between versions of Python
+_SKIPPED_FIELDS = {
+    "annotation",
+    "ctx",
+    "kind",
+    "returns",
+    "type_comment",
+    "type_ignores",
+    "type_params",
+}
 
 Pins = dict[str, dict[str, str]]
 """The digest of each piece of code, by note and by the name of the piece, such as `pate/votes/clip.py:Clip.width`."""
@@ -67,15 +75,17 @@ def _documented(node: ast.AST, prefix: str) -> Iterator[tuple[str, ast.AST]]:
 
 
 def digest_of(node: ast.AST) -> str:
-    """Returns a digest of code that does not depend on docstrings, comments, layout or the version of Python."""
+    """Returns a digest of code that does not depend on words, annotations, imports or the version of Python."""
     text = json.dumps(_normalized(node), separators=(",", ":"))
     return hashlib.sha256(text.encode()).hexdigest()[:_DIGITS]
 
 
 def _normalized(value: object) -> object:
-    """Returns a syntax tree as lists and texts, without docstrings and empty fields."""
+    """Returns a syntax tree as lists and texts, without docstrings, imports, annotations and empty fields."""
     if isinstance(value, list):
-        return [_normalized(item) for item in value if not _is_text_alone(item)]
+        return [
+            _normalized(item) for item in value if not _is_text_alone(item) and not _is_import(item)
+        ]
     if not isinstance(value, ast.AST):
         return repr(value)
     parts: list[object] = [type(value).__name__]
@@ -89,6 +99,11 @@ def _is_text_alone(item: object) -> bool:
     """Returns True for a statement that is a text and nothing else, such as a docstring."""
     is_constant = isinstance(item, ast.Expr) and isinstance(item.value, ast.Constant)
     return is_constant and isinstance(item.value.value, str)
+
+
+def _is_import(item: object) -> bool:
+    """Returns True for an import statement."""
+    return isinstance(item, (ast.Import, ast.ImportFrom))
 
 
 def changes(recorded: Pins, now: Pins) -> list[str]:

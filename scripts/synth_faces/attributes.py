@@ -10,7 +10,8 @@ from typing import Any
 
 import numpy as np
 import yaml
-from numpy.typing import NDArray
+
+from pate.array_types import BoolArray, FloatArray
 
 NUM_PHOTOGRAPHS = 202_599  # of CelebA
 TABLES: dict[str, Any] = yaml.safe_load(
@@ -31,13 +32,13 @@ _HAIR_SHAPES = ("Straight_Hair", "Wavy_Hair")
 _BEARDS = ("Goatee", "Mustache", "Sideburns")
 
 
-def draw_attributes(seed: int, block: int) -> NDArray[np.bool_]:
+def draw_attributes(seed: int, block: int) -> BoolArray:
     """Draws the attributes of one block of faces, bool `[BLOCK, 40]`, in the order of `NAMES`."""
     latent = _latent(BLOCK, np.random.default_rng((seed, block, _STREAM)))
     return consistent(latent - np.array([THRESHOLDS[name] for name in NAMES]))
 
 
-def consistent(excess: NDArray[np.float64]) -> NDArray[np.bool_]:
+def consistent(excess: FloatArray) -> BoolArray:
     """Returns attributes from latent variables minus thresholds, `[n, 40]`, after the rules.
 
     Of several hair colors the one with the largest excess stays, and of straight and wavy likewise. The bald have no
@@ -62,7 +63,7 @@ def consistent(excess: NDArray[np.float64]) -> NDArray[np.bool_]:
     return bits
 
 
-def _latent(count: int, rng: np.random.Generator) -> NDArray[np.float64]:
+def _latent(count: int, rng: np.random.Generator) -> FloatArray:
     """Draws standard normal variables `[count, 40]`, correlated through the factors."""
     loadings = np.array(
         [[of_factor.get(name, 0.0) for of_factor in LOADINGS.values()] for name in NAMES]

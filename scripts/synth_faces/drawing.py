@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image, ImageDraw, ImageFilter
 
+from pate.array_types import BoolArray, FloatArray
 from scripts.synth_faces.attributes import (
     BLOCK,
     HAIR_COLORS,
@@ -284,13 +285,13 @@ def draw_faces(seed: int, block: int, *, image_size: int) -> NDArray[np.uint8]:
     return np.clip(grain, 0, 255).astype(np.uint8)
 
 
-def draw_poses(seed: int, block: int) -> NDArray[np.float64]:
+def draw_poses(seed: int, block: int) -> FloatArray:
     """Draws how far each face is moved to the right and down, in hundredths, and its scale, `[BLOCK, 3]`."""
     poses = np.random.default_rng((seed, block, _POSES)).uniform(-1, 1, (BLOCK, 3))
     return np.array([0, 0, 1]) + np.array([6, 6, 0.12]) * poses
 
 
-def shown(attributes: NDArray[np.bool_], rng: np.random.Generator) -> NDArray[np.bool_]:
+def shown(attributes: BoolArray, rng: np.random.Generator) -> BoolArray:
     """Returns the attributes that are drawn: some go missing, and as many come as leaves the marginals."""
     share = np.array([POSITIVES[name] for name in NAMES]) / NUM_PHOTOGRAPHS
     rate = np.where(attributes, _MISSED, _MISSED * share / (1 - share))

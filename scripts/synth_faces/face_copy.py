@@ -8,9 +8,9 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import NDArray
 from PIL import Image
 
+from pate.array_types import IntArray
 from pate.data.celeba import ATTRIBUTES, IDENTITIES, IMAGES, MARKER, SPLITS
 from pate.files.atomic import remove_partials, write_text
 from pate.files.paths import make_folder
@@ -41,7 +41,7 @@ class List:
 
     stem: str  # of the file's name
     columns: tuple[str, ...]  # their names
-    numbers: NDArray[np.int64]  # `[count, len(columns)]`
+    numbers: IntArray  # `[count, len(columns)]`
 
 
 @dataclass(frozen=True)
@@ -161,7 +161,7 @@ class FaceCopy:
         write_text(folder / f"{content.stem}.{suffix}", text="\n".join([*header, *rows]) + "\n")
 
 
-def _identities(sizes: tuple[int, int, int]) -> NDArray[np.int64]:
+def _identities(sizes: tuple[int, int, int]) -> IntArray:
     """Returns the number of each face's person, `[count]` from 1; no person is in two splits."""
     person_in_split = np.concatenate([np.arange(size) // _FACES_A_PERSON for size in sizes])
     people = [-(-size // _FACES_A_PERSON) for size in sizes]

@@ -1,9 +1,10 @@
 """Cases of BoundaryMax."""
 
 from pate.aggregators import BoundaryMax
+from pate.array_types import IntArray
 from tests.contract.case import SESSION_DELTA, TARGET_HITS, Case
 from tests.privacy.case import Case as LawCase
-from tests.privacy.case import Counts, Distribution, SmallInstance, rename_set
+from tests.privacy.case import Distribution, SmallInstance, rename_set
 
 CONTRACT = (
     Case(
@@ -16,7 +17,7 @@ CONTRACT = (
 )
 
 
-def _distribution(aggregator: BoundaryMax, histogram: Counts, _: SmallInstance) -> Distribution:
+def _distribution(aggregator: BoundaryMax, histogram: IntArray, _: SmallInstance) -> Distribution:
     """Returns the probability of each released set: one label, or the empty set."""
     distribution = aggregator.distribution(histogram).tolist()
     return {(label,): p for label, p in enumerate(distribution[:-1])} | {(): distribution[-1]}

@@ -1,16 +1,17 @@
 """Cases of GaussianVotes."""
 
 from pate.aggregators import GaussianVotes
+from pate.array_types import IntArray
 from tests.contract.case import Case
 from tests.privacy.case import Case as LawCase
-from tests.privacy.case import Counts, Distribution, SmallInstance, rename_bits
+from tests.privacy.case import Distribution, SmallInstance, rename_bits
 from tests.privacy.rival_distributions import bits_distribution
 
 CONTRACT = (Case(name="votes", aggregator=GaussianVotes(noise_std=3.0), refuses=False),)
 
 
 def _distribution(
-    aggregator: GaussianVotes, histogram: Counts, small_instance: SmallInstance
+    aggregator: GaussianVotes, histogram: IntArray, small_instance: SmallInstance
 ) -> Distribution:
     """Returns the probability of each vector of released bits for a histogram of votes."""
     return bits_distribution(histogram, aggregator.noise_std, small_instance.num_teachers)

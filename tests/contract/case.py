@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from pate.accounting import Event, Ledger
 from pate.aggregators import Aggregator, MemoryRecord, Release
+from pate.array_types import IntArray
 from pate.votes import VoteSource
 
 NUM_TEACHERS = 40
@@ -40,13 +41,13 @@ class Case:
         """Returns whether the aggregator takes the votes of each teacher, and not counts."""
         return not self.aggregator.reads_counts
 
-    def votes_with(self, counts: NDArray[np.int64]) -> NDArray[Any]:
+    def votes_with(self, counts: IntArray) -> NDArray[Any]:
         """Returns votes that have these counts `[Q, L]`, in the form that the aggregator takes."""
         if not self.reads_teachers:
             return counts
         return np.arange(NUM_TEACHERS)[:, None, None] < counts
 
-    def released(self, counts: NDArray[np.int64], rng: Any = 0, *, ledger: Any = None) -> Release:
+    def released(self, counts: IntArray, rng: Any = 0, *, ledger: Any = None) -> Release:
         """Returns a release of votes with these counts `[Q, L]`, drawn with a seed or a generator."""
         rng = np.random.default_rng(rng) if isinstance(rng, int) else rng
         return self.aggregator.aggregate(
@@ -74,7 +75,7 @@ UNSURE_COUNTS = np.array([[34, 26, 18, 10]])
 TIED_COUNTS = np.array([[20, 20, 20, 20]])
 
 
-def rows(votes: NDArray[np.int64], num_queries: int) -> NDArray[np.int64]:
+def rows(votes: IntArray, num_queries: int) -> IntArray:
     """Returns the histogram `votes` `[1, num_labels]` repeated `num_queries` times, `[count,
     num_labels]`.
     """

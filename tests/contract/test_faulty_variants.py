@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from numpy.typing import NDArray
 from scipy.special import ndtr
 
 import pate.accounting as pa
@@ -22,6 +21,7 @@ from pate.aggregators import (
     PowersetGNMax,
     StableTopK,
 )
+from pate.array_types import BoolArray, FloatArray, IntArray
 from pate.auditing.data_dependent import DataDependentCost, gnmax_cost
 from pate.auditing.gnmax_divergence import gnmax_log_q, theorem_6_rdp
 from pate.auditing.smooth_sensitivity import gnmax_smooth_sensitivity
@@ -36,8 +36,6 @@ from tests.privacy.divergences import assert_covered, largest_renyi, price_curve
 from tests.privacy.rival_distributions import confident_votes_distribution
 from tests.refusals import refused
 
-Array = NDArray[np.float64]
-Counts = NDArray[np.int64]
 REPLACE = pa.Adjacency.REPLACE_ONE
 PLAIN = StableTopK(selection_scale=40.0, test_std=60.0)
 VOTES = GaussianVotes(noise_std=50.0)
@@ -48,7 +46,7 @@ def fault_found() -> AbstractContextManager[object]:
     return pytest.raises(AssertionError, match=r"^fault: |of its price")
 
 
-def check_bits(event: pa.Event, first_probs: Array, second_probs: Array) -> None:
+def check_bits(event: pa.Event, first_probs: FloatArray, second_probs: FloatArray) -> None:
     """Fails if the event's price is below the Renyi divergence of independent bits.
 
     `first_probs` and `second_probs` are the probabilities of a 1 of each bit, on two neighbors; both directions
@@ -70,7 +68,7 @@ def check_bits(event: pa.Event, first_probs: Array, second_probs: Array) -> None
 # 1. A threshold computed from raw votes: in the middle of the largest gap
 
 
-def adaptive_threshold_bits(aggregator: Any, counts: Counts) -> Array:
+def adaptive_threshold_bits(aggregator: Any, counts: IntArray) -> FloatArray:
     """Returns the probabilities of a 1 of the faulty variant, whose threshold lies in the middle of
     the largest gap between counts.
     """
@@ -79,7 +77,7 @@ def adaptive_threshold_bits(aggregator: Any, counts: Counts) -> Array:
     return np.asarray(ndtr((counts - (rising[at] + rising[at + 1]) / 2) / aggregator.noise_std))
 
 
-def label_probabilities(aggregator: Aggregator, counts: Counts) -> Array:
+def label_probabilities(aggregator: Aggregator, counts: IntArray) -> FloatArray:
     """Returns the exact probability that each label is released."""
     if isinstance(aggregator, GaussianVotes):
         return np.asarray(ndtr((counts - 400) / aggregator.noise_std))
@@ -89,7 +87,9 @@ def label_probabilities(aggregator: Aggregator, counts: Counts) -> Array:
     return released
 
 
-def check_label_probabilities(aggregator: Aggregator, bits: Callable[[Any, Counts], Array]) -> None:
+def check_label_probabilities(
+    aggregator: Aggregator, bits: Callable[[Any, IntArray], FloatArray]
+) -> None:
     """Checks that one vote changes no label's probability of release by 0.4 or more, at epsilon 0.97 and four labels.
 
     The probability after one vote has changed is also at most exp(0.97) times the one before plus 1e-6. `bits`
@@ -132,7 +132,7 @@ def test_1_thresholds_do_not_depend_on_the_votes() -> None:
 # 2. One seed for all queries
 
 
-def check_fresh_noise(draw: Callable[[Counts, Any], NDArray[np.bool_]], source: Any) -> None:
+def check_fresh_noise(draw: Callable[[IntArray, Any], BoolArray], source: Any) -> None:
     """Checks that 400 equal uncertain queries have all 16 outcomes.
 
     `draw` returns the released labels, given the counts and the source of random numbers.
@@ -141,7 +141,7 @@ def check_fresh_noise(draw: Callable[[Counts, Any], NDArray[np.bool_]], source: 
     assert len(np.unique(outcomes, axis=0)) == 16, "fault: every query has the same noise"
 
 
-def bits_of(counts: Counts, rng: Any, noise_std: float = 3.0) -> NDArray[np.bool_]:
+def bits_of(counts: IntArray, rng: Any, noise_std: float = 3.0) -> BoolArray:
     """Returns the labels that Gaussian votes release."""
     return GaussianVotes(noise_std=noise_std).aggregate(counts, num_teachers=40, rng=rng).labels
 
@@ -153,7 +153,7 @@ def test_2_noise_is_fresh_for_every_query() -> None:
     generator.
     """
 
-    def seeded(counts: Counts, seed: int) -> NDArray[np.bool_]:
+    def seeded(counts: IntArray, seed: int) -> BoolArray:
         return np.stack(
             [
                 row + np.random.default_rng(seed).normal(loc=0, scale=3.0, size=row.shape) > 20
@@ -270,7 +270,7 @@ def test_4_screening_draws_one_noise() -> None:
 # 6. No noise costs nothing
 
 
-def epsilon_of_rdp(renyi_orders: Array, rdp: Array, delta: float) -> float:
+def epsilon_of_rdp(renyi_orders: FloatArray, rdp: FloatArray, delta: float) -> float:
     """Returns the epsilon of given Renyi divergences as faulty code does: 0 if all divergences are 0.
 
     That code writes a divergence of 0 for a release without noise.
@@ -301,7 +301,7 @@ def test_6_no_noise_costs_infinity() -> None:
 # 7. A variance called a standard deviation
 
 
-def check_scale(draw: Callable[[Counts, Any, float], NDArray[np.bool_]]) -> None:
+def check_scale(draw: Callable[[IntArray, Any, float], BoolArray]) -> None:
     """Checks that a count one std above the threshold passes with probability Phi(1)."""
     share = draw(np.full((40_000, 1), 28), np.random.default_rng(0), 8.0).mean()
     assert abs(share - ndtr(1.0)) < 0.01, (
@@ -323,7 +323,7 @@ def test_7_a_std_is_a_std_and_in_votes() -> None:
     """
     check_scale(bits_of)
 
-    def with_root_of_the_std(counts: Counts, rng: Any, std: float) -> NDArray[np.bool_]:
+    def with_root_of_the_std(counts: IntArray, rng: Any, std: float) -> BoolArray:
         return counts + rng.normal(loc=0, scale=math.sqrt(std), size=counts.shape) > 20
 
     with fault_found():
@@ -340,16 +340,16 @@ def test_7_a_std_is_a_std_and_in_votes() -> None:
 # 8. and 10. Prices that depend on the votes
 
 
-def check_price_is_blind(price: Callable[[Counts], float]) -> None:
+def check_price_is_blind(price: Callable[[IntArray], float]) -> None:
     """Checks that clear, nearly clear and tied votes have one price."""
     prices = {price(np.tile(votes, (30, 1))) for votes in ([40, 0, 0], [39, 1, 0], [20, 20, 0])}
     assert len(prices) == 1, f"fault: prices {prices} tell about the votes"
 
 
-def spent(aggregator: Any) -> Callable[[Counts], float]:
+def spent(aggregator: Any) -> Callable[[IntArray], float]:
     """Returns a function that returns the Renyi epsilon of an aggregator's release of given votes."""
 
-    def price(counts: Counts) -> float:
+    def price(counts: IntArray) -> float:
         release = aggregator.aggregate(counts, num_teachers=40, rng=np.random.default_rng(0))
         return pa.RdpAccountant().compose(release.event).get_epsilon(target_delta=1e-5)
 
@@ -365,7 +365,7 @@ def test_8_an_expected_cost_is_no_price() -> None:
         spent(ConfidentVotes(screening_std=2.0, threshold_share=0.85, noise_std=6.0))
     )
 
-    def expected_cost(counts: Counts) -> float:
+    def expected_cost(counts: IntArray) -> float:
         return float((ndtr((counts.max(axis=1) - 34) / 2.0) * (8 / 36)).sum())
 
     with fault_found():
@@ -379,7 +379,7 @@ def test_10_a_data_dependent_epsilon_is_no_guarantee() -> None:
     The fault charges GNMax by Theorem 6, whose figure tells about the votes.
     """
 
-    def printed(counts: Counts) -> float:
+    def printed(counts: IntArray) -> float:
         orders = np.arange(2.0, 60.0)
         rdp = theorem_6_rdp(gnmax_log_q(counts, noise_std=8.0), noise_std=8.0, orders=orders).sum(
             axis=0
@@ -432,7 +432,7 @@ def test_9_screening_and_answer_are_charged_together() -> None:
 # 11. A smooth sensitivity that knows class 0 only
 
 
-def check_classes_alike(sensitivity: Callable[[Counts], float]) -> None:
+def check_classes_alike(sensitivity: Callable[[IntArray], float]) -> None:
     """Checks that the sensitivity is positive and the same, whichever class wins."""
     votes = np.array([[30, 8, 2], [25, 10, 5]])
     sensitivities = [sensitivity(np.roll(votes, shift, axis=1)) for shift in range(3)]
@@ -447,12 +447,12 @@ def test_11_smooth_sensitivity_does_not_depend_on_which_class_wins() -> None:
     The fault looks sorted values up by unsorted indices: right if class 0 wins, else 0.
     """
 
-    def ours(votes: Counts) -> float:
+    def ours(votes: IntArray) -> float:
         return gnmax_smooth_sensitivity(votes, noise_std=8.0, num_teachers=40, order=8.0, beta=0.05)
 
     check_classes_alike(ours)
 
-    def right_for_class_0(votes: Counts) -> float:
+    def right_for_class_0(votes: IntArray) -> float:
         return ours(votes) if (votes.argmax(axis=1) == 0).all() else 0.0
 
     with fault_found():
@@ -462,7 +462,7 @@ def test_11_smooth_sensitivity_does_not_depend_on_which_class_wins() -> None:
 # 12. Teachers that share a person: records dealt without looking at whose they are
 
 
-def check_one_teacher_a_person(teacher_of: NDArray[np.int64], group_ids: NDArray[np.int64]) -> None:
+def check_one_teacher_a_person(teacher_of: IntArray, group_ids: IntArray) -> None:
     """Checks that all records of a person are with one teacher."""
     for person in np.unique(group_ids):
         assert len(set(teacher_of[group_ids == person].tolist())) == 1, (
@@ -495,7 +495,7 @@ def test_12_a_person_has_one_teacher() -> None:
 # 13. NaN and negative prices
 
 
-def check_curve(mend: Callable[[Array], object]) -> None:
+def check_curve(mend: Callable[[FloatArray], object]) -> None:
     """Checks that `mend` refuses NaN and negative divergences with `InvalidValue`, and neither mends nor returns
     them.
     """
@@ -513,13 +513,13 @@ def test_13_a_price_that_is_no_number_is_refused() -> None:
     The fault turns them into 0.
     """
 
-    def data_dependent(rdp: Array) -> object:
+    def data_dependent(rdp: FloatArray) -> object:
         return DataDependentCost(orders=np.array([2.0, 3.0]), rdp=rdp)
 
-    def zcdp_events(rdp: Array) -> object:
+    def zcdp_events(rdp: FloatArray) -> object:
         return [pa.ZCdpEvent(rho=float(rho)) for rho in rdp]
 
-    def with_zeros(rdp: Array) -> object:
+    def with_zeros(rdp: FloatArray) -> object:
         return np.where(np.nan_to_num(rdp) < 0, 0.0, np.nan_to_num(rdp))
 
     check_curve(data_dependent)
@@ -639,7 +639,7 @@ def test_14_plain_votes_cost_the_same_under_both_adjacencies() -> None:
 # 15. Permute-and-flip as the exponential mechanism: rho of a bounded range, for a mechanism that has none
 
 
-def permute_and_flip(utilities: Array, epsilon: float) -> Array:
+def permute_and_flip(utilities: FloatArray, epsilon: float) -> FloatArray:
     """Returns the probability that each candidate is picked, `[n]`, by the definition of permute-and-flip.
 
     The candidates come in random order, and each is picked if its coin shows True. One change moves a utility by 1.

@@ -42,10 +42,13 @@ def test_every_cited_note_exists() -> None:
         SOURCE.replace("  # as proved", "  # another comment"),
         SOURCE.replace("Returns a price.", "Returns another text."),
         SOURCE.replace("1 / noise", "(1\n        / noise)"),
+        SOURCE.replace("(noise)", "(noise: int) -> float"),
+        SOURCE.replace("    return", "    import math\n\n    return"),
     ],
+    ids=["comment", "docstring", "layout", "annotation", "import"],
 )
-def test_words_and_layout_are_not_part_of_a_digest(changed: str) -> None:
-    """Comments, docstrings and layout leave the digest as it is."""
+def test_words_types_and_layout_are_not_part_of_a_digest(changed: str) -> None:
+    """Comments, docstrings, annotations, imports and layout leave the digest as it is."""
     assert changed != SOURCE
     assert digest(changed) == digest(SOURCE)
 

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from numpy.typing import NDArray
 
+from pate.array_types import BoolArray
 from tests.e2e.commands import call
 
 # the files that depend on the votes; the last two name threshold and answer rate
@@ -120,7 +120,7 @@ def test_a_private_person_with_more_rows_changes_only_votes(
     assert schemas[0] == schemas[1]
 
 
-def _mask(unasked: Mapping[int, str]) -> NDArray[np.bool_]:
+def _mask(unasked: Mapping[int, str]) -> BoolArray:
     """Returns which labels of each private row are known, `[num_private, 2]`."""
     known = np.ones((len(PRIVATE), 2), np.bool_)
     for person, label in unasked.items():
@@ -141,7 +141,7 @@ def _contents(folder: Path) -> dict[str, bytes]:
     return contents
 
 
-def _forms(known: NDArray[np.bool_]) -> list[bytes]:
+def _forms(known: BoolArray) -> list[bytes]:
     """Returns the bytes of a mask in several forms: whole and by label, as bytes, bits, text and row numbers."""
     forms = []
     for array in (known, known[:, 0], known[:, 1]):

@@ -7,18 +7,17 @@ from itertools import product
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from pate.accounting import Adjacency
 from pate.accounting.target_charging import exact_hit_prob
+from pate.array_types import FloatArray
 from pate.mechanisms import AboveThreshold, BetweenThresholds, GapSelection
 from tests.privacy.histograms import all_histograms, neighbors
 
-Array = NDArray[np.float64]
-Pair = tuple[Array, Array]
+Pair = tuple[FloatArray, FloatArray]
 
 
-def laplace_mass(noise_rate: float, values: Array) -> Array:
+def laplace_mass(noise_rate: float, values: FloatArray) -> FloatArray:
     """Returns P(z = value) for discrete Laplace noise z, from weights that are normalized by their sum over all
     whole numbers.
     """
@@ -30,7 +29,7 @@ def laplace_mass(noise_rate: float, values: Array) -> Array:
 
 
 @lru_cache(maxsize=4096)
-def three_lumps(noise_rate: float, statistic: int, outcome_edges: tuple[int, ...]) -> Array:
+def three_lumps(noise_rate: float, statistic: int, outcome_edges: tuple[int, ...]) -> FloatArray:
     """Returns the probability of each piece between the edges for `statistic` plus discrete Laplace noise.
 
     The first and last piece are infinite. Probabilities are sums over 40 scales.
@@ -42,14 +41,14 @@ def three_lumps(noise_rate: float, statistic: int, outcome_edges: tuple[int, ...
     return np.bincount(pieces, masses, minlength=len(outcome_edges) + 1)
 
 
-def smallest_hit_prob(pairs: Iterator[tuple[Pair, Array]], epsilon: float) -> float:
+def smallest_hit_prob(pairs: Iterator[tuple[Pair, FloatArray]], epsilon: float) -> float:
     """Returns the smallest exact hit probability q of several pairs of distributions, each given
     with its set of hits.
     """
     return min(exact_hit_prob(*pair, in_target=target, epsilon=epsilon) for pair, target in pairs)
 
 
-def threshold_pairs(test: AboveThreshold | BetweenThresholds) -> Iterator[tuple[Pair, Array]]:
+def threshold_pairs(test: AboveThreshold | BetweenThresholds) -> Iterator[tuple[Pair, FloatArray]]:
     """Yields the distributions of a threshold call on two neighboring numbers, with the set of
     hits, for numbers near the thresholds and far from them.
 
@@ -80,7 +79,7 @@ def threshold_pairs(test: AboveThreshold | BetweenThresholds) -> Iterator[tuple[
             yield (first, second), np.arange(len(first)) > 0 if above else np.arange(3) == 1
 
 
-def twice(pair: Pair) -> tuple[Pair, Array]:
+def twice(pair: Pair) -> tuple[Pair, FloatArray]:
     """Returns the distributions of two independent runs of a call on two neighbors, and the set of outcomes in
     which the runs differ.
     """
@@ -100,7 +99,7 @@ def selection(noise: str, adjacency: Adjacency, noise_scale: float) -> GapSelect
     )
 
 
-def distribution_pairs(mechanism: Any, adjacency: Adjacency) -> tuple[Array, Array]:
+def distribution_pairs(mechanism: Any, adjacency: Adjacency) -> tuple[FloatArray, FloatArray]:
     """Returns the distributions of a mechanism on all neighboring histograms of 3 labels and 4 teachers.
 
     They are two arrays, one row for each pair of neighbors; equal pairs of distributions are listed once.

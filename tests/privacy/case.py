@@ -5,14 +5,12 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from pate.accounting import Adjacency, Event
 from pate.aggregators import Aggregator
+from pate.array_types import FloatArray, IntArray
 from pate.testing import neighbors
 
-Array = NDArray[np.float64]
-Counts = NDArray[np.int64]
 Distribution = Mapping[Any, float]
 
 
@@ -37,7 +35,7 @@ REFUTED_AT_SIZE = Size(num_labels=3, num_teachers=4)
 
 
 def default_distribution(
-    mechanism: Any, histogram: Counts, small_instance: SmallInstance
+    mechanism: Any, histogram: IntArray, small_instance: SmallInstance
 ) -> Distribution:
     """Returns the distribution that the mechanism or aggregator itself computes."""
     if isinstance(mechanism, Aggregator):
@@ -94,7 +92,7 @@ class Case:
     # returns the mechanism or aggregator for a small instance
     mechanism_for: Callable[[SmallInstance], Any]
     # the exact distribution of one histogram
-    distribution: Callable[[Any, Counts, SmallInstance], Distribution] = default_distribution
+    distribution: Callable[[Any, IntArray, SmallInstance], Distribution] = default_distribution
     event: Callable[[Any, SmallInstance], Event] = default_event  # the price of one release
     # on the largest instance some exact figure is at least this part of its price, so that a price smaller by this
     # factor would be found out
@@ -116,8 +114,9 @@ class Case:
 
 
 def by_rank(
-    distribution: Callable[[Counts], Distribution], ranks_to_labels: Callable[[Any, list[int]], Any]
-) -> Callable[[Counts], Distribution]:
+    distribution: Callable[[IntArray], Distribution],
+    ranks_to_labels: Callable[[Any, list[int]], Any],
+) -> Callable[[IntArray], Distribution]:
     """Returns a function from histograms to distributions, which calls `distribution` once for equal sorted counts.
 
     Outcomes are renamed from ranks to labels. This holds for distributions that treat labels alike and break ties by
@@ -125,7 +124,7 @@ def by_rank(
     """
     of_sorted: dict[tuple[int, ...], Distribution] = {}
 
-    def renamed(histogram: Counts) -> Distribution:
+    def renamed(histogram: IntArray) -> Distribution:
         counts = histogram.tolist()
         falling = tuple(sorted(counts, reverse=True))
         if falling not in of_sorted:
@@ -137,7 +136,9 @@ def by_rank(
     return renamed
 
 
-def pairs_of_laws(case: Case, small_instance: SmallInstance) -> tuple[Array, Array, list[Any]]:
+def pairs_of_laws(
+    case: Case, small_instance: SmallInstance
+) -> tuple[FloatArray, FloatArray, list[Any]]:
     """Returns the exact distributions of a case on one pair of neighbors of each kind, two arrays `[P, n]`, and
     the list of the n outcomes.
     """
@@ -160,7 +161,9 @@ def pairs_of_laws(case: Case, small_instance: SmallInstance) -> tuple[Array, Arr
     return first, second, outcomes
 
 
-def outside_failure(first: Array, second: Array, outcomes: list[Any]) -> tuple[Array, Array, Array]:
+def outside_failure(
+    first: FloatArray, second: FloatArray, outcomes: list[Any]
+) -> tuple[FloatArray, FloatArray, FloatArray]:
     """Returns both distributions `[P, n]` without the sets that only one neighbor of a pair can release.
 
     Their probability is added to that of the refusals. The third value is the probability that was moved in the first

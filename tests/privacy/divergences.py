@@ -5,22 +5,23 @@ from typing import Any
 
 import numpy as np
 import pytest
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy.stats import norm
 
 from pate.accounting import Adjacency, Event
 from pate.accounting.event_tree import count_leaves
 from pate.accounting.rdp import rdp_curve
+from pate.array_types import FloatArray
 from pate.testing import Claim, Verdict, verify_densities, verify_distributions
 from pate.testing.claim import ORDERS as _ORDERS
 from pate.testing.divergences import RELATIVE_SLACK, SLACK, hockey_stick, logs, renyi
 
-Array = NDArray[np.float64]
-
-ORDERS: Array = np.array(_ORDERS)
+ORDERS: FloatArray = np.array(_ORDERS)
 
 
-def largest_renyi(first_laws: Array, second_laws: Array, renyi_orders: Array = ORDERS) -> Array:
+def largest_renyi(
+    first_laws: FloatArray, second_laws: FloatArray, renyi_orders: FloatArray = ORDERS
+) -> FloatArray:
     """Returns the largest Renyi divergence of N first laws `[N, n]` from the second, for each Renyi order."""
     return np.asarray(
         renyi(logs(first_laws), log_second_laws=logs(second_laws), renyi_orders=renyi_orders).max(
@@ -29,24 +30,24 @@ def largest_renyi(first_laws: Array, second_laws: Array, renyi_orders: Array = O
     )
 
 
-def largest_delta(first_laws: Array, second_laws: Array, epsilon: float) -> float:
+def largest_delta(first_laws: FloatArray, second_laws: FloatArray, epsilon: float) -> float:
     """Returns the largest hockey-stick divergence over all pairs of distributions `[N, n]`."""
     return float(hockey_stick(first_laws, second_laws, epsilon).max())
 
 
-def largest_log_ratio(first_laws: Array, second_laws: Array) -> float:
+def largest_log_ratio(first_laws: FloatArray, second_laws: FloatArray) -> float:
     """Returns the largest log-likelihood ratio over all pairs and outcomes: the exact epsilon of pure DP."""
     return float(_log_ratios(first_laws, second_laws, missing=-np.inf).max())
 
 
-def largest_range(first_laws: Array, second_laws: Array) -> float:
+def largest_range(first_laws: FloatArray, second_laws: FloatArray) -> float:
     """Returns the largest spread of log-likelihood ratios within one pair: the exact bounded range."""
     high = _log_ratios(first_laws, second_laws, missing=-np.inf)
     low = _log_ratios(first_laws, second_laws, missing=np.inf)
     return float((high.max(axis=1) - low.min(axis=1)).max())
 
 
-def _log_ratios(first: Array, second: Array, *, missing: float) -> Array:
+def _log_ratios(first: FloatArray, second: FloatArray, *, missing: float) -> FloatArray:
     """Returns the log-likelihood ratio of each outcome, or `missing` if the outcome has probability 0 on both
     sides.
     """
@@ -54,14 +55,14 @@ def _log_ratios(first: Array, second: Array, *, missing: float) -> Array:
         return np.where((first == 0) & (second == 0), missing, logs(first) - logs(second))
 
 
-def price_curve(event: Event, renyi_orders: Array = ORDERS) -> Array:
+def price_curve(event: Event, renyi_orders: FloatArray = ORDERS) -> FloatArray:
     """Returns the price of an event at each order, a Renyi divergence that holds except with the failure
     probability.
     """
     return rdp_curve(count_leaves(event), renyi_orders)
 
 
-def assert_covered(divergence: Array, renyi_price: Array) -> float:
+def assert_covered(divergence: FloatArray, renyi_price: FloatArray) -> float:
     """Fails if a Renyi divergence exceeds its price.
 
     Returns the largest ratio of the divergence to the price over all Renyi orders.
@@ -73,13 +74,13 @@ def assert_covered(divergence: Array, renyi_price: Array) -> float:
     return ratio
 
 
-def assert_refuted(divergence: Array, renyi_price: Array) -> None:
+def assert_refuted(divergence: FloatArray, renyi_price: FloatArray) -> None:
     """Fails unless `assert_covered` finds that a price is too small. Tests use it for negative controls."""
     with pytest.raises(AssertionError, match="of its price"):
         assert_covered(divergence, renyi_price)
 
 
-def assert_delta_covered(first_laws: Array, second_laws: Array, event: Event) -> float:
+def assert_delta_covered(first_laws: FloatArray, second_laws: FloatArray, event: Event) -> float:
     """Fails if an exact hockey-stick divergence exceeds the delta of the accountant.
 
     Returns the largest ratio of the two.
@@ -98,7 +99,7 @@ def verdict_on_shift(mean_shift: float, event: Event) -> Verdict:
     )
 
 
-def furthest(contributions: Array, adjacency: Adjacency) -> float:
+def furthest(contributions: FloatArray, adjacency: Adjacency) -> float:
     """Returns the largest l2 distance by which one contribution, a row of `contributions` `[n, D]`, can
     move the sum.
 

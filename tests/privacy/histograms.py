@@ -4,25 +4,25 @@ from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from pate import testing
 from pate.accounting import Adjacency
+from pate.array_types import BoolArray, IntArray
 from pate.testing import all_histograms
 
-__all__ = ["Counts", "GapPairs", "all_histograms", "gap_pairs", "gaps_of", "neighbors", "top_sets"]
-
-Counts = NDArray[np.int64]
+__all__ = ["GapPairs", "all_histograms", "gap_pairs", "gaps_of", "neighbors", "top_sets"]
 
 
-def neighbors(num_labels: int, num_teachers: int, adjacency: Adjacency) -> tuple[Counts, Counts]:
+def neighbors(
+    num_labels: int, num_teachers: int, adjacency: Adjacency
+) -> tuple[IntArray, IntArray]:
     """Returns every ordered pair of different neighboring histograms, as two arrays `[num_pairs,
     num_labels]`.
     """
     return testing.neighbors(num_labels, num_teachers, adjacency).pairs
 
 
-def top_sets(counts: Counts) -> Counts:
+def top_sets(counts: IntArray) -> IntArray:
     """Returns the k labels with the largest counts as a bit mask, for k = 0..L: `[H, L + 1]`.
 
     Of equal counts the lower index is larger.
@@ -39,12 +39,12 @@ class GapPairs(NamedTuple):
     to the names of the outcomes.
     """
 
-    first: Counts  # the gap of each candidate k
-    second: Counts  # the same of the neighbor
-    same_set: NDArray[np.bool_]  # whether the k best labels are the same
+    first: IntArray  # the gap of each candidate k
+    second: IntArray  # the same of the neighbor
+    same_set: BoolArray  # whether the k best labels are the same
 
 
-def gaps_of(counts: Counts, *, num_teachers: int, padded: bool) -> Counts:
+def gaps_of(counts: IntArray, *, num_teachers: int, padded: bool) -> IntArray:
     """Returns the gaps between counts in falling order, `[H, L - 1]`.
 
     If `padded`, `num_teachers` stands before the counts and 0 after them, and the gaps are `[H, L + 1]`.

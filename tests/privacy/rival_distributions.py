@@ -9,14 +9,15 @@ from numpy.typing import NDArray
 from scipy.special import log_ndtr, ndtr
 
 from pate.aggregators import ConfidentGNMax, ConfidentVotes, GNMax, StableFixedTopK, StableTopK
+from pate.array_types import FloatArray, IntArray
 from pate.mechanisms import GapSelection
-from tests.privacy.case import Counts, Distribution, SmallInstance
+from tests.privacy.case import Distribution, SmallInstance
 from tests.privacy.histograms import gaps_of
 
-Array = NDArray[np.float64]
 
-
-def selection_distribution(noise: str, utilities: NDArray[np.number], noise_scale: float) -> Array:
+def selection_distribution(
+    noise: str, utilities: NDArray[np.number], noise_scale: float
+) -> FloatArray:
     """Returns the probability of each of n candidates to have the largest noisy utility, `[N, n]`.
 
     Utilities are multiples of 1/2, so that kinks of the Laplace density are nodes.
@@ -25,7 +26,7 @@ def selection_distribution(noise: str, utilities: NDArray[np.number], noise_scal
     return np.asarray(_SELECTIONS[noise](kinds, noise_scale)[rows.reshape(-1)])
 
 
-def _gumbel(utilities: Array, noise_scale: float) -> Array:
+def _gumbel(utilities: FloatArray, noise_scale: float) -> FloatArray:
     """Returns the probability that each candidate wins with Gumbel noise: the exponential
     mechanism.
     """
@@ -33,7 +34,7 @@ def _gumbel(utilities: Array, noise_scale: float) -> Array:
     return np.asarray(weights / weights.sum(axis=1, keepdims=True))
 
 
-def _exponential(utilities: Array, noise_scale: float) -> Array:
+def _exponential(utilities: FloatArray, noise_scale: float) -> FloatArray:
     """Returns the probability that each candidate wins with exponential noise, by inclusion and
     exclusion over the product in the permute-and-flip integral.
     """
@@ -50,7 +51,7 @@ def _exponential(utilities: Array, noise_scale: float) -> Array:
     return np.asarray(distribution * weights)
 
 
-def _gaussian(utilities: Array, noise_scale: float) -> Array:
+def _gaussian(utilities: FloatArray, noise_scale: float) -> FloatArray:
     """Returns the probability that each candidate wins with Gaussian noise, by a trapezoid sum over
     the winning value.
 
@@ -65,7 +66,7 @@ def _gaussian(utilities: Array, noise_scale: float) -> Array:
     return np.asarray(distribution / distribution.sum(axis=1, keepdims=True))
 
 
-def _laplace(utilities: Array, noise_scale: float) -> Array:
+def _laplace(utilities: FloatArray, noise_scale: float) -> FloatArray:
     """Returns the probability that each candidate wins with Laplace noise, by Gauss-Legendre
     quadrature between the kinks of all densities.
     """
@@ -91,7 +92,7 @@ _SELECTIONS = {
 
 
 @cache
-def _selection_of_gaps(noise: str, utilities: tuple[float, ...], noise_scale: float) -> Array:
+def _selection_of_gaps(noise: str, utilities: tuple[float, ...], noise_scale: float) -> FloatArray:
     """Returns the probability that each utility of one query is the largest with noise."""
     return selection_distribution(noise, utilities=np.array([utilities]), noise_scale=noise_scale)[
         0
@@ -109,7 +110,7 @@ def _gaps(counts: tuple[int, ...], num_teachers: int) -> list[int]:
 
 def _chosen(
     selection: Any,
-    counts: Counts,
+    counts: IntArray,
     noise: str,
     noise_scale: float,
     num_teachers: int,
@@ -132,7 +133,7 @@ def _chosen(
 
 
 def gap_selection_distribution(
-    selection: GapSelection, counts: Counts, small_instance: SmallInstance
+    selection: GapSelection, counts: IntArray, small_instance: SmallInstance
 ) -> Distribution:
     """Returns the probability that a gap selection chooses each size k for one histogram."""
     offset = selection.regularizer or (lambda k: 0.0)
@@ -147,7 +148,7 @@ def gap_selection_distribution(
 
 
 def _stable(
-    aggregator: Any, counts: Counts, small_instance: SmallInstance, offset: Any
+    aggregator: Any, counts: IntArray, small_instance: SmallInstance, offset: Any
 ) -> tuple[dict[Any, float], float]:
     """Returns the probability of each stable set that is chosen and passes its test, and that no set passes.
 
@@ -170,7 +171,7 @@ def _stable(
 
 
 def stable_top_k_distribution(
-    aggregator: StableTopK, counts: Counts, small_instance: SmallInstance
+    aggregator: StableTopK, counts: IntArray, small_instance: SmallInstance
 ) -> Distribution:
     """Returns the probability of each set that stable top-k releases for one histogram; None stands
     for a refusal.
@@ -183,7 +184,7 @@ def stable_top_k_distribution(
 
 def stable_fixed_top_k_distribution(
     aggregator: StableFixedTopK,
-    counts: Counts,
+    counts: IntArray,
     small_instance: SmallInstance,
     *,
     growth: float = 0.5,
@@ -223,7 +224,7 @@ def fixed_set(
     return tuple(sorted(picks if stable is None or len(stable) > k else {*stable, *picks}))
 
 
-def noisy_max_distribution(counts: Array, noise_std: float) -> Array:
+def noisy_max_distribution(counts: FloatArray, noise_std: float) -> FloatArray:
     """Returns the probability of each count to be the largest after Gaussian noise, `[n]`, by the trapezoidal
     rule.
     """
@@ -237,7 +238,7 @@ def noisy_max_distribution(counts: Array, noise_std: float) -> Array:
 
 
 def bits_distribution(
-    counts: Counts, noise_std: float, num_teachers: int, *, cut_in_stds: float = 9.0
+    counts: IntArray, noise_std: float, num_teachers: int, *, cut_in_stds: float = 9.0
 ) -> Distribution:
     """Returns the probability of each pattern of bits.
 
@@ -254,7 +255,7 @@ def bits_distribution(
     return {bits: float(np.where(bits, ones, zeros).prod()) for bits in patterns}
 
 
-def gnmax_distribution(aggregator: GNMax, counts: Counts, _: SmallInstance) -> Distribution:
+def gnmax_distribution(aggregator: GNMax, counts: IntArray, _: SmallInstance) -> Distribution:
     """Returns the probability of each label that GNMax releases for one histogram, without code of
     the package.
     """
@@ -265,7 +266,7 @@ def gnmax_distribution(aggregator: GNMax, counts: Counts, _: SmallInstance) -> D
 
 
 def confident_gnmax_distribution(
-    aggregator: ConfidentGNMax, counts: Counts, small_instance: SmallInstance
+    aggregator: ConfidentGNMax, counts: IntArray, small_instance: SmallInstance
 ) -> Distribution:
     """Returns the probability of each label, or of a refusal (None), for ConfidentGNMax on one
     histogram.
@@ -279,7 +280,7 @@ def confident_gnmax_distribution(
 
 
 def confident_votes_distribution(
-    aggregator: ConfidentVotes, counts: Counts, small_instance: SmallInstance
+    aggregator: ConfidentVotes, counts: IntArray, small_instance: SmallInstance
 ) -> Distribution:
     """Returns the probability of each pattern of bits, or of a refusal (None), for ConfidentVotes
     on one histogram.

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from pate.array_types import IntArray
 from pate.mechanisms import (
     AboveThreshold,
     BetweenThresholds,
@@ -41,7 +42,6 @@ from tests.privacy.case import (
     LARGEST_SIZE,
     REFUTED_AT_SIZE,
     Case,
-    Counts,
     Distribution,
     Size,
     SmallInstance,
@@ -119,7 +119,7 @@ def _of_pure_dp(make_mechanism: partial[Any], tightness: float) -> list[Case]:
     ]
 
 
-def _slow_distribution(mechanism: Any, histogram: Counts, _: SmallInstance) -> Distribution:
+def _slow_distribution(mechanism: Any, histogram: IntArray, _: SmallInstance) -> Distribution:
     """Returns the distribution of a mechanism, computed once for all histograms with the same
     differences.
 
@@ -200,7 +200,7 @@ def _test_of_size(test_kind: str, k: int, failure_prob: float) -> Case:
         )
 
     def distribution(
-        test: StabilityTest, histogram: Counts, small_instance: SmallInstance
+        test: StabilityTest, histogram: IntArray, small_instance: SmallInstance
     ) -> Distribution:
         size = np.array([min(k, small_instance.num_labels - 1)])
         ranking = VoteRanking.from_counts(histogram[None])
@@ -220,7 +220,7 @@ def _test_of_size(test_kind: str, k: int, failure_prob: float) -> Case:
 
 
 def _peel_distribution(
-    peeling: SubsetPeeling, histogram: Counts, small_instance: SmallInstance
+    peeling: SubsetPeeling, histogram: IntArray, small_instance: SmallInstance
 ) -> Distribution:
     """Returns the distribution of two labels that subset peeling picks among all labels."""
     return peeling.distribution_of(
@@ -230,7 +230,7 @@ def _peel_distribution(
     )
 
 
-def _value_of(statistic: str, histogram: Counts) -> Any:
+def _value_of(statistic: str, histogram: IntArray) -> Any:
     """Returns the largest count, or the largest count less the next one."""
     falling = np.sort(histogram)[::-1]
     return falling[0] if statistic == "count" else falling[0] - falling[1]
@@ -245,7 +245,7 @@ def _threshold(make_mechanism: partial[Any], statistic: str) -> Case:
     def mechanism_for(small_instance: SmallInstance) -> Any:
         return make_mechanism(epsilon=1.0, statistic=statistic, adjacency=small_instance.adjacency)
 
-    def distribution(test: Any, histogram: Counts, small_instance: SmallInstance) -> Distribution:
+    def distribution(test: Any, histogram: IntArray, small_instance: SmallInstance) -> Distribution:
         value = _value_of(statistic, histogram)
         if isinstance(test, AboveThreshold):
             probabilities = test.probabilities(value, largest=2 * small_instance.num_teachers)
@@ -266,13 +266,13 @@ def _threshold(make_mechanism: partial[Any], statistic: str) -> Case:
 
 
 def _boundary_distribution(
-    wrapper: BoundaryWrapper, histogram: Counts, _: SmallInstance
+    wrapper: BoundaryWrapper, histogram: IntArray, _: SmallInstance
 ) -> Distribution:
     """Returns the probabilities of the outcomes of a boundary wrapper, by their index."""
     return dict(enumerate(wrapper.probabilities(histogram).tolist()))
 
 
-def _twice_distribution(twice: RunTwice, histogram: Counts, _: SmallInstance) -> Distribution:
+def _twice_distribution(twice: RunTwice, histogram: IntArray, _: SmallInstance) -> Distribution:
     """Returns the probability of each pair of outcomes of two runs, by its index."""
     once = twice.mechanism.probabilities(histogram)
     return dict(enumerate(np.outer(once, once).ravel().tolist()))

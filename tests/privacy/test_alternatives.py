@@ -7,12 +7,12 @@ from itertools import pairwise, product
 import numpy as np
 import pytest
 import torch
-from numpy.typing import NDArray
 from scipy.stats import norm
 
 import pate.accounting as pa
 from pate.accounting.privacy_profile import privacy_profile
 from pate.aggregators.prevalence import Prevalence
+from pate.array_types import BoolArray, FloatArray
 from pate.comparison.alternatives.alternative import Training
 from pate.comparison.alternatives.clipped_gradients import clipped_sums
 from pate.comparison.alternatives.covariance_method import CovarianceMethod
@@ -25,14 +25,13 @@ from pate.comparison.alternatives.noisy_gradient import NoisyGradient
 from pate.comparison.alternatives.sampled_groups import Groups
 from tests.unit.comparison.conftest import small_bench
 
-Array = NDArray[np.float64]
 CLIP = 0.4
 UNKNOWN = -1
 
 
 def plane_sticks(
-    sampling_prob: float, first_mean: Array, second_mean: Array, epsilons: Array
-) -> Array:
+    sampling_prob: float, first_mean: FloatArray, second_mean: FloatArray, epsilons: FloatArray
+) -> FloatArray:
     """Returns the hockey-stick divergences of two Gaussian mixtures in the plane, by quadrature, at given epsilons.
 
     With probability `sampling_prob`, the mean of a mixture is `first_mean` or `second_mean`, and else 0.
@@ -41,7 +40,7 @@ def plane_sticks(
     x, y = np.meshgrid(axis, axis)
     still = np.exp(-(x * x + y * y) / 2) / (2 * math.pi) * (axis[1] - axis[0]) ** 2
 
-    def mass(place: Array) -> Array:
+    def mass(place: FloatArray) -> FloatArray:
         return still * (
             1
             - sampling_prob
@@ -110,7 +109,10 @@ def test_no_pair_in_the_plane_has_a_larger_divergence_than_the_worst_pair(
 
 
 def summed_losses(
-    probabilities: Array, neighbor_probabilities: Array, num_releases: int, target_delta: float
+    probabilities: FloatArray,
+    neighbor_probabilities: FloatArray,
+    num_releases: int,
+    target_delta: float,
 ) -> float:
     """Returns the epsilon of `num_releases` releases for a pair of densities on a grid.
 
@@ -325,7 +327,7 @@ def test_sampling_every_record_costs_as_much_as_a_gaussian_event(
     assert all(low <= high * (1 + 1e-6) for low, high in pairwise(rising_epsilons))
 
 
-def adversarial_groups(rng: np.random.Generator) -> list[tuple[Array, NDArray[np.bool_]]]:
+def adversarial_groups(rng: np.random.Generator) -> list[tuple[FloatArray, BoolArray]]:
     """Returns groups of one or many records of length 1, whose labels agree or not: features and
     labels of each group.
     """
@@ -420,7 +422,9 @@ def test_the_covariance_is_released_at_the_tested_sensitivity(
     """The release adds noise to the tested sums at the tested clip, with its own noise multiplier."""
     releases = []
 
-    def release(noisy: NoisyGradient, gradient_sum: Array, rng: np.random.Generator) -> Array:
+    def release(
+        noisy: NoisyGradient, gradient_sum: FloatArray, rng: np.random.Generator
+    ) -> FloatArray:
         releases.append((noisy, gradient_sum))
         return gradient_sum
 
@@ -449,7 +453,9 @@ def test_all_releases_of_a_training_add_up_to_its_price(
     multipliers = []
     sampled = NoisyGradient.release
 
-    def release(noisy: NoisyGradient, gradient_sum: Array, rng: np.random.Generator) -> Array:
+    def release(
+        noisy: NoisyGradient, gradient_sum: FloatArray, rng: np.random.Generator
+    ) -> FloatArray:
         multipliers.append(noisy.noise_multiplier)
         return sampled(noisy, gradient_sum, rng)
 

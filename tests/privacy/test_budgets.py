@@ -6,7 +6,6 @@ from itertools import product
 
 import numpy as np
 import pytest
-from numpy.typing import NDArray
 from scipy.stats import norm
 
 from pate.accounting import Adjacency, Event, ExactAccountant, GaussianEvent
@@ -20,7 +19,6 @@ from pate.votes.label_shares import TeacherShares
 from tests.e2e.small_run import small_dataset
 from tests.privacy.divergences import furthest, recorded, verdict_on_shift
 
-Array = NDArray[np.float64]
 ADJACENCIES = tuple(Adjacency)
 
 

@@ -6,20 +6,19 @@ from typing import Any
 
 import numpy as np
 import pytest
-from numpy.typing import NDArray
 
 from pate.accounting import Adjacency, ExactAccountant, GaussianEvent, gaussian_epsilon
 from pate.aggregators import CenteredVotes, Prevalence
+from pate.array_types import FloatArray
 from pate.votes.blocks import LowRankVotes
 from pate.votes.clipping import ClippedSum
 from pate.votes.public_pca import PublicPCA
 from tests.privacy.divergences import assert_reached, recorded
 
-Array = NDArray[np.float64]
 ADJACENCIES = tuple(Adjacency)
 
 
-def adversarial_votes_of(shape: tuple[int, int], rng: np.random.Generator) -> Array:
+def adversarial_votes_of(shape: tuple[int, int], rng: np.random.Generator) -> FloatArray:
     """Returns corners, scaled corners, tiny and huge votes, and random votes: `[n, Q, L]`."""
     size = math.prod(shape)
     corners = (

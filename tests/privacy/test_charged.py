@@ -5,7 +5,6 @@ from itertools import product
 
 import numpy as np
 import pytest
-from numpy.typing import NDArray
 from scipy.special import softmax
 
 from pate.accounting import Adjacency, PureDpEvent, RdpAccountant, SessionEvent
@@ -14,9 +13,8 @@ from pate.accounting.target_charging import exact_hit_prob, not_prior, tight_bou
 from pate.aggregators import BoundaryMax, BoundaryTopK, NotPriorTopK
 from pate.aggregators.not_prior import margins
 from pate.aggregators.session_event import bit_epsilon, session_event
+from pate.array_types import FloatArray
 from tests.privacy.histograms import GapPairs, gap_pairs, gaps_of, neighbors
-
-Array = NDArray[np.float64]
 
 ADJACENCIES = tuple(Adjacency)
 # selection_scale, test_std, failure_prob
@@ -29,7 +27,7 @@ def boundary_top_k(
     *,
     padded: bool = False,
     num_labels: int = 3,
-) -> tuple[BoundaryTopK, GapPairs, tuple[Array, Array]]:
+) -> tuple[BoundaryTopK, GapPairs, tuple[FloatArray, FloatArray]]:
     """Returns an aggregator, all pairs of neighboring histograms of six teachers, and the distributions of a
     call on both: each size k and a refusal, `[N, n + 1]`. The distributions are computed here from the gaps.
     """
@@ -62,7 +60,7 @@ def boundary_top_k(
     return aggregator, pairs, (laws[0], laws[1])
 
 
-def inside_wrapper(distribution: Array) -> Array:
+def inside_wrapper(distribution: FloatArray) -> FloatArray:
     """Returns the distributions `[N, n + 1]` of calls inside the boundary wrapper, given those of
     the calls, `[N, n]`.
 
@@ -72,19 +70,19 @@ def inside_wrapper(distribution: Array) -> Array:
     return np.concatenate([distribution, rest], axis=1) / (1 + rest)
 
 
-def prob_of_unstable_set(first_laws: Array, pairs: GapPairs) -> float:
+def prob_of_unstable_set(first_laws: FloatArray, pairs: GapPairs) -> float:
     """Returns the largest probability, over all pairs, that a set is released that the neighbor would not release."""
     return float(np.where(pairs.same_set, 0.0, first_laws[:, :-2]).sum(axis=1).max())
 
 
-def largest_ratio(first_laws: Array, second_laws: Array) -> float:
+def largest_ratio(first_laws: FloatArray, second_laws: FloatArray) -> float:
     """Returns the largest absolute logarithm of a ratio of probabilities."""
     return float(np.abs(np.log(first_laws / second_laws)).max())
 
 
 def wrapped_within_target(
-    first_laws: Array, second_laws: Array, epsilon: float, *, checks_one_pair_of: int
-) -> Array:
+    first_laws: FloatArray, second_laws: FloatArray, epsilon: float, *, checks_one_pair_of: int
+) -> FloatArray:
     """Checks calls inside the boundary wrapper against the target of the wrapper, and returns their distributions.
 
     For all pairs, the log ratios are at most the target's epsilon. For one pair of `checks_one_pair_of`, the exact hit
@@ -402,7 +400,9 @@ def test_a_session_of_boundary_calls_is_covered(adjacency: Adjacency) -> None:
                 )
 
 
-def boundary_excess(first_law: Array, second_law: Array, num_queries: int, epsilon: float) -> float:
+def boundary_excess(
+    first_law: FloatArray, second_law: FloatArray, num_queries: int, epsilon: float
+) -> float:
     """Returns the hockey-stick divergence of a session of two labels and the boundary, which ends the session."""
     total = 0.0
     for asked in range(num_queries + 1):

@@ -5,11 +5,11 @@ from itertools import product
 
 import numpy as np
 import pytest
-from numpy.typing import NDArray
 from scipy.special import ndtr
 
 from pate.accounting import Adjacency
 from pate.aggregators import ClippedVotes
+from pate.array_types import BoolArray, FloatArray
 from pate.votes.arrays import VoteBlocks
 from tests.privacy.divergences import (
     assert_covered,
@@ -19,17 +19,16 @@ from tests.privacy.divergences import (
     price_curve,
 )
 
-Array = NDArray[np.float64]
 ADJACENCIES = tuple(Adjacency)
 NORMS = ("l1", "l2")
 
 
-def all_vectors(num_labels: int) -> NDArray[np.bool_]:
+def all_vectors(num_labels: int) -> BoolArray:
     """Returns all vote vectors of one teacher, bool `[2**num_labels, num_labels]`."""
     return np.array(list(product((False, True), repeat=num_labels)))
 
 
-def weighed(num_labels: int, vote_clip: int, norm: str, query: int = 0) -> Array:
+def weighed(num_labels: int, vote_clip: int, norm: str, query: int = 0) -> FloatArray:
     """Returns what each possible vote vector of one teacher adds to the counts of a query, `[2**L, L]`."""
     aggregator = ClippedVotes(noise_std=1.0, vote_clip=vote_clip, norm=norm)
     votes = np.zeros((1, query + 1, num_labels), dtype=bool)
@@ -40,7 +39,7 @@ def weighed(num_labels: int, vote_clip: int, norm: str, query: int = 0) -> Array
     return np.array(counted, dtype=np.float64)
 
 
-def largest_moves(weights: Array) -> tuple[float, float]:
+def largest_moves(weights: FloatArray) -> tuple[float, float]:
     """Returns the largest squared distance between two rows, and the largest squared length of a row."""
     return float(((weights[:, None] - weights) ** 2).sum(axis=-1).max()), float(
         (weights**2).sum(axis=-1).max()
@@ -76,7 +75,7 @@ def test_a_teacher_never_counts_for_what_it_did_not_vote() -> None:
 
 def neighboring_counts(
     adjacency: Adjacency, vote_clip: int, norm: str, num_labels: int = 3
-) -> tuple[Array, Array]:
+) -> tuple[FloatArray, FloatArray]:
     """Returns the counts of all ensembles of three teachers, and the counts after one teacher's votes change.
 
     They are two arrays `[P, L]`, with every pair in both directions.
@@ -91,7 +90,7 @@ def neighboring_counts(
     return np.concatenate(both), np.concatenate(both[::-1])
 
 
-def joint_distribution(counts: Array, noise_std: float) -> Array:
+def joint_distribution(counts: FloatArray, noise_std: float) -> FloatArray:
     """Returns the probability of every pattern of L bits, for counts with noise and a threshold of 1.5 votes:
     `[P, 2**L]`.
     """

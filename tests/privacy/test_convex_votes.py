@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from numpy.typing import NDArray
 
 from pate.accounting import Adjacency, GaussianEvent
+from pate.array_types import FloatArray
 from pate.models import ConvexTeacher
 from pate.votes import convex_votes
 from pate.votes.clipped_moments import ClippedMoments
@@ -19,7 +19,6 @@ from tests.privacy.divergences import furthest
 from tests.privacy.two_rounds import ROUNDS, require_price_of_two_rounds
 from tests.refusals import ANY, refused
 
-Array = NDArray[np.float64]
 POOL = np.random.default_rng(0).normal(size=(12, 3)).astype(np.float32)
 SCALE = np.array([3.0, 0.4])
 WEIGHTS = np.random.default_rng(1).normal(size=(5, 2)) * 9
@@ -54,7 +53,7 @@ def votes_of(
 
 def sums_with_any_first_group(
     num_others: int, *, penalty: float, clip: float
-) -> tuple[Array, ClippedMoments]:
+) -> tuple[FloatArray, ClippedMoments]:
     """Returns all sums with a first group of one, two or five records anywhere, beside the same
     `num_others` other groups.
 
@@ -90,7 +89,7 @@ def sums_with_any_first_group(
     return np.array(vote_sums, dtype=np.float64).reshape(-1, 2, 4, 10), clipped_moments
 
 
-def largest_move(vote_sums: Array) -> float:
+def largest_move(vote_sums: FloatArray) -> float:
     """Returns the largest distance between sums under one student, which changes between rounds and
     not between neighbors."""
     return max(
@@ -221,7 +220,7 @@ def test_training_without_limits_moves_the_sum_further_than_the_sensitivity(
     """
     real = convex_votes.convex_fit
 
-    def unlimited(*arguments: Any, limits: Array, **named_arguments: Any) -> Array:
+    def unlimited(*arguments: Any, limits: FloatArray, **named_arguments: Any) -> FloatArray:
         return real(*arguments, limits=np.full_like(limits, 1e9), **named_arguments)
 
     monkeypatch.setattr(convex_votes, "convex_fit", unlimited)

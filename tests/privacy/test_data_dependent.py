@@ -6,12 +6,12 @@ teachers).
 
 import numpy as np
 import pytest
-from numpy.typing import NDArray
 from scipy.special import log_ndtr, logit, softmax
 
 from pate import testing
 from pate.accounting import Adjacency, BoundedRangeEvent
 from pate.aggregators import GaussianVotes
+from pate.array_types import FloatArray, IntArray
 from pate.auditing.data_dependent import one_bit_cost
 from pate.auditing.gap_selection_divergence import gap_selection_rdp, top_log_odds
 from pate.auditing.gnmax_divergence import gnmax_log_q, gnmax_rdp, theorem_6_rdp
@@ -20,8 +20,6 @@ from pate.mechanisms.vote_ranking import VoteRanking
 from pate.testing.divergences import logs, renyi
 from tests.privacy.divergences import ORDERS, assert_covered, assert_refuted
 from tests.privacy.histograms import all_histograms, gap_pairs, gaps_of, neighbors, top_sets
-
-Array = NDArray[np.float64]
 
 
 @pytest.mark.parametrize("padded", [False, True])
@@ -40,7 +38,7 @@ def test_gaps_and_top_sets_agree_with_the_ranking(padded: bool) -> None:
         )
 
 
-def renyi_of_each(first_laws: Array, second_laws: Array) -> Array:
+def renyi_of_each(first_laws: FloatArray, second_laws: FloatArray) -> FloatArray:
     """Returns the Renyi divergence D_a(first_laws || second_laws) of each of N pairs of distributions at each
     Renyi order, `[N, A]`.
     """
@@ -51,7 +49,7 @@ def renyi_of_each(first_laws: Array, second_laws: Array) -> Array:
 
 def selection_costs(
     adjacency: Adjacency, *, noise_scale: float, padded: bool
-) -> tuple[Array, Array, Array, Array]:
+) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
     """Returns four arrays `[N, A]` for the pairs of neighbors, all at A Renyi orders.
 
     They are the exact divergence of the first from the second histogram and the cost of this direction, then the
@@ -159,7 +157,7 @@ def test_one_bit_covers_every_gap_within_reach_and_is_attained(adjacency: Adjace
             assert_refuted(exact, renyi_price=0.9 * costs_at_orders)
 
 
-def votes_distributions(votes: NDArray[np.int64], *, num_teachers: int, noise_std: float) -> Array:
+def votes_distributions(votes: IntArray, *, num_teachers: int, noise_std: float) -> FloatArray:
     """Returns the distribution over all bit vectors of the labels, `[N, 2**L]`.
 
     A bit tells whether a noisy count reaches half of the teachers.
@@ -172,7 +170,7 @@ def votes_distributions(votes: NDArray[np.int64], *, num_teachers: int, noise_st
 
 def votes_costs(
     num_teachers: int, num_labels: int, noise_std: float, adjacency: Adjacency
-) -> tuple[Array, Array, Array]:
+) -> tuple[FloatArray, FloatArray, FloatArray]:
     """Returns three arrays `[N, A]` for all pairs of neighbors, in which one teacher may change all its votes.
 
     They are the Renyi divergence of the first from the second histogram, that of the second from the first, and the
@@ -251,7 +249,7 @@ def test_two_queries_at_once_cost_the_larger_sum() -> None:
     assert ratio.max() > 0.999
 
 
-def log_gnmax_distributions(votes: NDArray[np.int64], noise_std: float) -> Array:
+def log_gnmax_distributions(votes: IntArray, noise_std: float) -> FloatArray:
     """Returns the log-probability of each label to have the largest noisy count, `[N, L]`, by a trapezoid sum
     over the largest value.
     """
@@ -267,7 +265,7 @@ def log_gnmax_distributions(votes: NDArray[np.int64], noise_std: float) -> Array
 
 def gnmax_divergences(
     num_teachers: int, num_classes: int, noise_std: float
-) -> tuple[Array, Array, Array]:
+) -> tuple[FloatArray, FloatArray, FloatArray]:
     """Returns both exact Renyi divergences of every kind of pair, `[N, A]` each, and log q of the first histogram,
     `[N]`.
 

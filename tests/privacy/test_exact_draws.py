@@ -13,13 +13,14 @@ import pytest
 
 from pate.accounting import Adjacency, BoundedRangeEvent
 from pate.accounting.target_charging import tight_boundary
+from pate.array_types import FloatArray
 from pate.mechanisms import BoundaryWrapper, GapSelection, LipschitzTopK, PeelingTopK, gap_selection
 from pate.mechanisms.noise import comparisons, exponential_coins, weighted_index
 from pate.mechanisms.noise.comparisons import _below, are_normally_above
 from pate.mechanisms.noise.drawn_noise import draw_noise
 from pate.mechanisms.noise.exponential_coins import _first_weights, toss_rare_exponential
 from pate.mechanisms.noise.kinds import KINDS, UNIT_NOISES
-from pate.mechanisms.noise.lazy_uniforms import Array, LazyBitsUniform, LazyUniforms
+from pate.mechanisms.noise.lazy_uniforms import LazyBitsUniform, LazyUniforms
 from pate.mechanisms.noise.weighted_index import (
     Weights,
     boundary_weights,
@@ -250,7 +251,7 @@ def test_a_wrong_enclosure_would_be_noticed(monkeypatch: pytest.MonkeyPatch) -> 
     """
     true_weights = softmax_weights
 
-    def weights_of_wrong_scale(deficits: Array, noise_scale: float) -> Weights:
+    def weights_of_wrong_scale(deficits: FloatArray, noise_scale: float) -> Weights:
         return true_weights(deficits, noise_scale=2 * noise_scale)
 
     monkeypatch.setattr(gap_selection, "softmax_weights", weights_of_wrong_scale)

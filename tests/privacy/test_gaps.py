@@ -17,6 +17,7 @@ from pate.accounting import Adjacency
 from pate.aggregators import CenteredVotes, ClippedVotes, GaussianVotes, GNMax, PowersetGNMax
 from pate.aggregators.aggregator import Aggregator
 from pate.aggregators.thresholds import squared_sensitivity
+from pate.array_types import BoolArray, FloatArray, IntArray
 from pate.votes.clipped_moments import ClippedMoments
 from pate.votes.clipping import ClippedSum
 from pate.votes.label_shares import KNOWN_WEIGHT, RecordShares
@@ -57,15 +58,15 @@ class VotesWithGaps(TeacherVotes):
         self.num_labels = self.votes.shape[1]
         self.records_per_teacher = 1.0
 
-    def bits(self) -> Iterator[NDArray[np.bool_]]:
+    def bits(self) -> Iterator[BoolArray]:
         """Yields one block of all bits."""
         yield (self.votes == 1)[:, None]
 
-    def label_shares(self) -> NDArray[np.float64]:
+    def label_shares(self) -> FloatArray:
         """Returns 1 for each vote for a label."""
         return (self.votes == 1).astype(np.float64)
 
-    def known_shares(self) -> NDArray[np.float64]:
+    def known_shares(self) -> FloatArray:
         """Returns 1 for each label on which a teacher votes."""
         return (self.votes != UNKNOWN).astype(np.float64)
 
@@ -166,7 +167,7 @@ def test_the_price_of_majorities_covers_abstentions(adjacency: Adjacency, noise_
     shape = VoteShape(num_queries=1, num_labels=num_labels, num_teachers=num_teachers)
     price = price_curve(aggregator.event(shape))
 
-    def largest_divergence(summarize: Summarize) -> NDArray[np.float64]:
+    def largest_divergence(summarize: Summarize) -> FloatArray:
         pairs = sorted(
             set(pairs_of_changed_summaries(summarize, num_labels, num_teachers, adjacency))
         )
@@ -282,7 +283,7 @@ def test_votes_in_rounds_with_gaps_move_the_sum_by_as_much_as_is_paid(
     question = RoundQuestion(weights, label_scale=np.ones(2), clipped_moments=clipped_moments)
     inputs = np.tile(POOL[:1], (num_records, 1))
 
-    def vote(labels: NDArray[np.int8]) -> NDArray[np.int64]:
+    def vote(labels: NDArray[np.int8]) -> IntArray:
         votes = MomentVotes(
             inputs=inputs,
             labels=labels,

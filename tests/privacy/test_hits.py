@@ -6,7 +6,6 @@ from functools import lru_cache
 
 import numpy as np
 import pytest
-from numpy.typing import NDArray
 from scipy.special import softmax
 
 from pate.accounting import Adjacency, Event, RdpAccountant, SessionEvent
@@ -16,11 +15,11 @@ from pate.accounting.session_rdp import session_rdp
 from pate.accounting.target_charging import not_prior, tight_boundary
 from pate.aggregators import BoundaryMax, NotPriorTopK
 from pate.aggregators.session_event import bit_epsilon
+from pate.array_types import FloatArray
 from tests.privacy.histograms import neighbors
 from tests.privacy.test_charged import SETTINGS, boundary_top_k, inside_wrapper, prior_check
 
-Array = NDArray[np.float64]
-Laws = tuple[Array, Array]
+Laws = tuple[FloatArray, FloatArray]
 
 ADJACENCIES = tuple(Adjacency)
 ORDERS = 1 + np.geomspace(0.05, 60, 25)
@@ -37,9 +36,9 @@ def largest_moments(
     laws: Laws,
     num_calls: int,
     target_hits: int,
-    renyi_orders: Array = ORDERS,
-    after_hit: Array | float = 1.0,
-) -> Array:
+    renyi_orders: FloatArray = ORDERS,
+    after_hit: FloatArray | float = 1.0,
+) -> FloatArray:
     """Returns the logarithm of the largest moment of all adaptive sessions, `[A]` for A Renyi
     orders, exactly.
 

@@ -5,14 +5,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from numpy.typing import NDArray
 
 from pate.accounting import Adjacency, GaussianEvent
 from pate.aggregators import CenteredVotes
+from pate.array_types import FloatArray
 from pate.votes import ExpertAnswers, PublicAnswers
 from pate.votes.arrays import VoteBlocks
-
-Array = NDArray[np.float64]
 
 PUBLIC = np.array([[0.9, 0.02]])
 """The public answers to one query with two labels."""
@@ -22,19 +20,19 @@ NUM_EXPERTS = 2
 
 
 def aggregator_around(
-    public: Array, adjacency: Adjacency, *, clip_factor: float = 1.0
+    public: FloatArray, adjacency: Adjacency, *, clip_factor: float = 1.0
 ) -> CenteredVotes:
     """Returns the aggregator of answers, with a clip of `clip_factor` times the usual one."""
     aggregator = CenteredVotes(noise_multiplier=1.0, adjacency=adjacency, clip_factor=clip_factor)
     return aggregator.around(public)
 
 
-def ensembles(num_experts: int) -> list[Array]:
+def ensembles(num_experts: int) -> list[FloatArray]:
     """Returns every ensemble of `num_experts` experts, `[num_experts, 1, 2]` each."""
     return [np.array(answers) for answers in product(KINDS, repeat=num_experts)]
 
 
-def neighbors(answers: Array, adjacency: Adjacency) -> list[Array]:
+def neighbors(answers: FloatArray, adjacency: Adjacency) -> list[FloatArray]:
     """Returns every ensemble in which the first expert is replaced, or missing."""
     if adjacency is Adjacency.ADD_REMOVE:
         return [answers[1:]]
@@ -42,10 +40,10 @@ def neighbors(answers: Array, adjacency: Adjacency) -> list[Array]:
 
 
 def moved_clips(
-    first: Array,
-    second: Array,
+    first: FloatArray,
+    second: FloatArray,
     *,
-    centers: tuple[Array, Array],
+    centers: tuple[FloatArray, FloatArray],
     adjacency: Adjacency,
     clip_factor: float,
 ) -> float:

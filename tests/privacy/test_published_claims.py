@@ -6,12 +6,13 @@ from functools import partial
 
 import numpy as np
 import pytest
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy.special import ndtr
 from scipy.stats import norm
 
 import pate.accounting as pa
 from pate.aggregators import StableTopK
+from pate.array_types import IntArray
 from pate.mechanisms import GapSelection, LimitedDomainTopK, StabilityTest
 from pate.mechanisms.vote_ranking import VoteRanking
 from pate.testing import (
@@ -26,7 +27,6 @@ from tests.refusals import ANY, refused
 
 RECORD = pa.Adjacency.REPLACE_ONE
 PAPERS = pa.Adjacency.ADD_REMOVE
-Counts = NDArray[np.int64]
 Distribution = Mapping[object, float]
 
 
@@ -115,7 +115,7 @@ def test_noisy_max_over_39_tied_gaps_refutes_twice_the_sensitivity_too(
     assert (verdict.renyi.first, verdict.renyi.second) == ("tied", "moved")
 
 
-def noisy_count(noise_std: float, histogram: Counts) -> Distribution:
+def noisy_count(noise_std: float, histogram: IntArray) -> Distribution:
     """Returns the distribution of the interval, 0.05 wide, in which a noisy count lies.
 
     The interval is a function of a Gaussian release.
@@ -163,7 +163,7 @@ def first_set_verdict(
     gap passes with the given probabilities.
     """
 
-    def distribution(histogram: Counts) -> Distribution:
+    def distribution(histogram: IntArray) -> Distribution:
         ranking = VoteRanking.from_counts(histogram[None])
         passed = float(np.asarray(passes)[ranking.gaps(padded=False, num_teachers=6)[0, 0]])
         return {tuple(ranking.top(np.array([1]))[0].tolist()): passed, None: 1 - passed}

@@ -9,13 +9,12 @@ from itertools import product
 
 import numpy as np
 import pytest
-from numpy.typing import NDArray
 from scipy.stats import norm
 
 from pate.accounting import GaussianEvent
+from pate.array_types import FloatArray
 from tests.privacy.divergences import assert_covered, assert_refuted, largest_renyi, price_curve
 
-Array = NDArray[np.float64]
 Cohort = tuple[int, int]
 
 MULTIPLIER = 2.0
@@ -25,7 +24,7 @@ PRICE_OF_ONE = GaussianEvent(noise_multiplier=MULTIPLIER)
 PRICE_OF_BOTH = GaussianEvent(noise_multiplier=MULTIPLIER / np.sqrt(2))
 
 
-def law_of_sum(total: int, clip: int) -> Array:
+def law_of_sum(total: int, clip: int) -> FloatArray:
     """Returns the probability of each of `OUTCOMES` for `total` plus rounded Gaussian noise.
 
     The standard deviation of the noise is 2 `clip` times `MULTIPLIER`.
@@ -36,12 +35,12 @@ def law_of_sum(total: int, clip: int) -> Array:
     return np.diff(norm.cdf((edges - total) / std))
 
 
-def first_law(cohort: Cohort) -> Array:
+def first_law(cohort: Cohort) -> FloatArray:
     """Returns the law of the first release, `[num_outcomes]`."""
     return law_of_sum(sum(cohort), clip=1)
 
 
-def second_law(cohort: Cohort, first: int) -> Array:
+def second_law(cohort: Cohort, first: int) -> FloatArray:
     """Returns the law of the second release after the outcome `first` of the first one.
 
     The outcome decides the sign of the question, and whether votes are doubled, with twice the clip.
@@ -56,7 +55,7 @@ SECOND_LAWS = {
 }
 
 
-def law_of_both(cohort: Cohort, renewed_by: Cohort) -> Array:
+def law_of_both(cohort: Cohort, renewed_by: Cohort) -> FloatArray:
     """Returns the law of both releases together, of a cohort and of the one that renews it."""
     return (first_law(cohort)[:, None] * SECOND_LAWS[renewed_by]).ravel()
 
@@ -66,7 +65,7 @@ def neighbors(cohort: Cohort) -> list[Cohort]:
     return [(vote, cohort[1]) for vote in (-1, 0, 1) if vote != cohort[0]]
 
 
-def largest_divergence(pairs: list[tuple[Array, Array]]) -> Array:
+def largest_divergence(pairs: list[tuple[FloatArray, FloatArray]]) -> FloatArray:
     """Returns the largest Renyi divergence of all pairs of laws, for each order."""
     first_laws, second_laws = (np.stack(laws) for laws in zip(*pairs, strict=True))
     return largest_renyi(first_laws, second_laws)

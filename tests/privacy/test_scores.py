@@ -9,8 +9,9 @@ import numpy as np
 import pytest
 
 from pate.accounting import ExactAccountant, GaussianEvent
+from pate.array_types import IntArray
 from pate.run.score_model import ScoreModel
-from pate.run.score_sums import STEPS_PER_CLIP, Integers, RecordCounts, ScoreDesign
+from pate.run.score_sums import STEPS_PER_CLIP, RecordCounts, ScoreDesign
 
 PROBABILITIES = np.array([[0.9, 0.2], [0.35, 0.65]])
 PREDICTED = np.array([[True, False], [False, True]])
@@ -53,7 +54,7 @@ def groups() -> list[tuple[tuple[int, tuple[int, ...], int], ...]]:
     return [*singles, *larger[::7], *[group * LARGEST_GROUP for group in singles]]
 
 
-def steps_of_all(design: ScoreDesign, *, is_clipped: bool = True) -> dict[str, Integers]:
+def steps_of_all(design: ScoreDesign, *, is_clipped: bool = True) -> dict[str, IntArray]:
     """Returns the steps of all groups by block, each as if it were alone; without the clip if asked."""
     all_groups = groups()
     flat = [record for group in all_groups for record in group]
@@ -77,7 +78,7 @@ def steps_of_all(design: ScoreDesign, *, is_clipped: bool = True) -> dict[str, I
     }
 
 
-def largest_cost(design: ScoreDesign, steps: dict[str, Integers]) -> float:
+def largest_cost(design: ScoreDesign, steps: dict[str, IntArray]) -> float:
     """Returns the largest (l2 distance / noise std)^2 of all blocks of two groups, relative to the price."""
     stds = design.noise_stds(NOISE_MULTIPLIER)
     scaled = np.concatenate([block / stds[name] for name, block in steps.items()], axis=1)

@@ -10,12 +10,12 @@ from typing import Any
 
 import numpy as np
 import pytest
-from numpy.typing import NDArray
 
 from pate import aggregators, mechanisms
 from pate.accounting import Accountant, Adjacency, BoundedRangeEvent, ExactAccountant, PldAccountant
 from pate.accounting.event_tree import failure_probability
 from pate.aggregators import Aggregator, GaussianVotes, StableFixedTopK
+from pate.array_types import IntArray
 from pate.mechanisms import (
     CanonicalTopK,
     GapSelection,
@@ -30,7 +30,6 @@ from pate.mechanisms.gap_selection import SELECTION_NOISES
 from pate.testing import Claim, Verdict, all_histograms, verify
 from tests.privacy.case import (
     Case,
-    Counts,
     Distribution,
     SmallInstance,
     by_rank,
@@ -101,7 +100,7 @@ def ranked_distribution(case: Case, small_instance: SmallInstance) -> Any:
     """Returns a function from histograms to distributions, which computes each sorted histogram once."""
     mechanism = case.mechanism_for(small_instance)
 
-    def distribution(histogram: NDArray[np.int64]) -> Mapping[Any, float]:
+    def distribution(histogram: IntArray) -> Mapping[Any, float]:
         return case.distribution(mechanism, histogram, small_instance)
 
     return by_rank(distribution, case.ranks_to_labels)
@@ -175,7 +174,7 @@ def test_add_remove_price_is_refuted_under_replace_one(case: Case) -> None:
     )
     laws: dict[tuple[int, ...], Distribution] = {}
 
-    def law_of(mechanism: Any, histogram: Counts, small_instance: SmallInstance) -> Distribution:
+    def law_of(mechanism: Any, histogram: IntArray, small_instance: SmallInstance) -> Distribution:
         """Returns the law of the case for a histogram, which both verdicts need, computed once."""
         counts = tuple(histogram.tolist())
         if counts not in laws:
@@ -250,7 +249,7 @@ def test_prices_of_sharper_accountants_hold_and_are_nearly_attained(
 
 
 def of_package(
-    mechanism: Any, histogram: NDArray[np.int64], small_instance: SmallInstance
+    mechanism: Any, histogram: IntArray, small_instance: SmallInstance
 ) -> Mapping[Any, float]:
     """Returns the distribution that a selection or an aggregator of the package computes."""
     if isinstance(mechanism, GapSelection):
@@ -532,9 +531,7 @@ def test_counts_that_are_not_cut_exceed_the_price_of_bits() -> None:
     event = GaussianVotes(noise_std=0.1).event_for(num_queries=1, num_labels=1, num_teachers=6)
     for cut_in_stds, refuted in ((9.0, False), (1e9, True)):
 
-        def distribution(
-            counts: NDArray[np.int64], cut_in_stds: float = cut_in_stds
-        ) -> dict[Any, float]:
+        def distribution(counts: IntArray, cut_in_stds: float = cut_in_stds) -> dict[Any, float]:
             return bits_distribution(counts, noise_std=0.1, num_teachers=6, cut_in_stds=cut_in_stds)
 
         verdict = verify(

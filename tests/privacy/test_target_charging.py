@@ -25,6 +25,7 @@ from pate.accounting.target_charging import (
     run_twice,
     tight_boundary,
 )
+from pate.array_types import FloatArray
 from pate.mechanisms import (
     AboveThreshold,
     BetweenThresholds,
@@ -33,7 +34,6 @@ from pate.mechanisms import (
     RunTwice,
 )
 from tests.privacy.call_distributions import (
-    Array,
     Pair,
     distribution_pairs,
     selection,
@@ -59,7 +59,7 @@ def random_pairs(epsilon: float, *, num_pairs: int = 1000) -> Iterator[Pair]:
         yield opposite_pair(rng, share, epsilon) if index % 2 else tilted_pair(rng, share, epsilon)
 
 
-def opposite_pair(rng: np.random.Generator, outcome_weights: Array, epsilon: float) -> Pair:
+def opposite_pair(rng: np.random.Generator, outcome_weights: FloatArray, epsilon: float) -> Pair:
     """Returns a pair of distributions with ratios e^epsilon at some outcomes, e^-epsilon at others,
     and 1 at the rest.
     """
@@ -78,7 +78,7 @@ def opposite_pair(rng: np.random.Generator, outcome_weights: Array, epsilon: flo
     return first / first.sum(), second / second.sum()
 
 
-def tilted_pair(rng: np.random.Generator, outcome_weights: Array, epsilon: float) -> Pair:
+def tilted_pair(rng: np.random.Generator, outcome_weights: FloatArray, epsilon: float) -> Pair:
     """Returns a pair of distributions with the ratio e^epsilon at every outcome but the likeliest one.
 
     The probabilities are scaled so that the ratio at the likeliest outcome is at least e^-epsilon.
@@ -95,14 +95,14 @@ def tilted_pair(rng: np.random.Generator, outcome_weights: Array, epsilon: float
     return first, second
 
 
-def not_prior_pairs(epsilon: float) -> Iterator[tuple[Pair, Array]]:
+def not_prior_pairs(epsilon: float) -> Iterator[tuple[Pair, FloatArray]]:
     """Yields pairs of distributions, with all outcomes but one, the prior, as the set of hits."""
     for pair in random_pairs(epsilon):
         for prior in range(len(pair[0])):
             yield pair, np.arange(len(pair[0])) != prior
 
 
-def revise_pairs(epsilon: float) -> Iterator[tuple[Pair, Array]]:
+def revise_pairs(epsilon: float) -> Iterator[tuple[Pair, FloatArray]]:
     """Yields the distributions of a stored outcome on two neighbors, given that it lies outside of
     an earlier set.
 
@@ -120,7 +120,7 @@ def revise_pairs(epsilon: float) -> Iterator[tuple[Pair, Array]]:
                 yield (merged[0], merged[1]), np.arange(asked + 1) < asked
 
 
-def boundary_pairs(epsilon: float) -> Iterator[tuple[Pair, Array]]:
+def boundary_pairs(epsilon: float) -> Iterator[tuple[Pair, FloatArray]]:
     """Yields pairs of distributions inside the boundary wrapper, with the boundary outcome as the
     hit.
     """
@@ -131,7 +131,7 @@ def boundary_pairs(epsilon: float) -> Iterator[tuple[Pair, Array]]:
         )
 
 
-def run_twice_pairs(epsilon: float) -> Iterator[tuple[Pair, Array]]:
+def run_twice_pairs(epsilon: float) -> Iterator[tuple[Pair, FloatArray]]:
     """Yields the distributions of two runs on both neighbors, with differing outcomes as the set of
     hits.
     """
@@ -140,7 +140,7 @@ def run_twice_pairs(epsilon: float) -> Iterator[tuple[Pair, Array]]:
 
 def laplace_pairs(
     epsilon: float, *, threshold_distance: float = 2.0
-) -> Iterator[tuple[Pair, Array]]:
+) -> Iterator[tuple[Pair, FloatArray]]:
     """Yields pairs for values f and f + move with Laplace noise: below, between and above the thresholds 0 and
     `threshold_distance`.
     """
@@ -153,7 +153,7 @@ def laplace_pairs(
             yield (first, second), np.array([False, True, False])
 
 
-def three_way(value: float, epsilon: float, threshold_distance: float) -> Array:
+def three_way(value: float, epsilon: float, threshold_distance: float) -> FloatArray:
     """Returns the probabilities of below, between and above, computed without cancellation in the tails."""
     below = laplace_tail(value * epsilon)
     above = laplace_tail((threshold_distance - value) * epsilon)

@@ -13,6 +13,7 @@ from scipy.special import gammaln
 from pate.accounting import Adjacency, PureDpAccountant, PureDpEvent
 from pate.accounting.pure_dp import pure_dp_composition_epsilon
 from pate.accounting.target_charging import TargetCharging, exact_hit_prob, run_twice
+from pate.array_types import FloatArray
 from pate.mechanisms import (
     AboveThreshold,
     BetweenThresholds,
@@ -22,7 +23,6 @@ from pate.mechanisms import (
 )
 from pate.testing.divergences import hockey_stick
 from tests.privacy.call_distributions import (
-    Array,
     Pair,
     distribution_pairs,
     laplace_mass,
@@ -67,7 +67,7 @@ def assert_priced(
 
 
 def session_delta(
-    pair: Pair, in_target: Array, target_hits: int, epsilon: float, *, num_calls: int
+    pair: Pair, in_target: FloatArray, target_hits: int, epsilon: float, *, num_calls: int
 ) -> float:
     """Returns the exact delta of a session of equal calls, in the worse direction.
 
@@ -104,13 +104,15 @@ def session_delta(
     )
 
 
-def near_worst(pairs: Iterator[tuple[Pair, Array]], epsilon: float) -> list[tuple[Pair, Array]]:
+def near_worst(
+    pairs: Iterator[tuple[Pair, FloatArray]], epsilon: float
+) -> list[tuple[Pair, FloatArray]]:
     """Returns the two pairs with the smallest exact hit probability, of those whose hits are no rarer than 0.02.
 
     On such pairs a session costs nearly its full price.
     """
 
-    def hit_prob(pair_in_target: tuple[Pair, Array]) -> float:
+    def hit_prob(pair_in_target: tuple[Pair, FloatArray]) -> float:
         (first, second), in_target = pair_in_target
         return exact_hit_prob(
             first_law=first, second_law=second, in_target=in_target, epsilon=epsilon
@@ -217,7 +219,7 @@ def test_sessions_of_two_runs_keep_their_price(hits: int) -> None:
 @lru_cache(maxsize=256)
 def sweep_distribution(
     counts: tuple[int, ...], k: int, noise_rate: float, *, score_reach: int
-) -> Array:
+) -> FloatArray:
     """Returns the distribution of (indices, scores) of a sweep for scores of at most `score_reach` in absolute value.
 
     Other scores have a negligible probability.

@@ -11,12 +11,12 @@ from scipy.stats import norm
 
 import pate.accounting as pa
 from pate.accounting.gaussian_pairs import SampledPair
-from pate.accounting.special import Array
+from pate.array_types import FloatArray
 
 ALPHAS = (1e-6, 1e-3, 0.01, 0.1, 0.3, 0.5, 0.8, 0.99)
 
 
-def exact_curve(first: Array, second: Array, alphas: Array) -> Array:
+def exact_curve(first: FloatArray, second: FloatArray, alphas: FloatArray) -> FloatArray:
     """Returns the least probability of a miss at each alpha, by the tests of Neyman and Pearson.
 
     Args:
@@ -30,7 +30,7 @@ def exact_curve(first: Array, second: Array, alphas: Array) -> Array:
     return np.asarray(np.interp(alphas, false_alarms, misses))
 
 
-def randomized_responses(epsilon: float, count: int) -> tuple[Array, Array]:
+def randomized_responses(epsilon: float, count: int) -> tuple[FloatArray, FloatArray]:
     """Returns both distributions of the number of true answers among `count` randomized responses."""
     number = np.arange(count + 1)
     choices = np.array([math.comb(count, int(k)) for k in number], dtype=np.float64)

@@ -10,7 +10,8 @@ from scipy.stats import norm
 
 import pate.accounting as pa
 from pate.accounting.run_counts import RunCount
-from tests.privacy.divergences import ORDERS, Array, largest_renyi
+from pate.array_types import FloatArray
+from tests.privacy.divergences import ORDERS, largest_renyi
 
 EPSILONS = (0.0, 0.1, 0.3, 0.6, 1.0, 1.5, 2.0, 3.0, 5.0)
 DISTRIBUTIONS = (
@@ -23,14 +24,14 @@ DISTRIBUTIONS = (
     pa.Poisson(mean=12.0),
 )
 every_distribution = pytest.mark.parametrize("distribution", DISTRIBUTIONS, ids=str)
-ProbOfNone = Callable[[Array], Array]
+ProbOfNone = Callable[[FloatArray], FloatArray]
 """The probability that none of the runs has a property, from the probability that one run has it."""
 
 
 def prob_of_no_run(distribution: RunCount) -> ProbOfNone:
     """Returns the generating function of a number of runs at 1 - p, as Papernot & Steinke (2022) print it."""
 
-    def prob_of_none(probs: Array) -> Array:
+    def prob_of_none(probs: FloatArray) -> FloatArray:
         x = 1 - probs
         match distribution:
             case pa.Poisson(mean=mean):
@@ -51,7 +52,7 @@ def prob_of_no_fixed_run(num_runs: int) -> ProbOfNone:
     return lambda probs: (1 - probs) ** num_runs
 
 
-def law_of_best(candidates: Array, prob_of_none: ProbOfNone) -> Array:
+def law_of_best(candidates: FloatArray, prob_of_none: ProbOfNone) -> FloatArray:
     """Returns the law of the largest of K outcomes, with P(K = 0) as its last entry, `[..., num_outcomes + 1]`.
 
     Args:
@@ -71,7 +72,7 @@ def law_of_best(candidates: Array, prob_of_none: ProbOfNone) -> Array:
     return np.concatenate([np.diff(at_most, axis=-1), prob_of_zero_runs], axis=-1)
 
 
-def excess_over_price(first_laws: Array, second_laws: Array, event: pa.Event) -> float:
+def excess_over_price(first_laws: FloatArray, second_laws: FloatArray, event: pa.Event) -> float:
     """Returns the largest amount by which pairs of laws, in both orders, exceed the price of an event.
 
     Renyi divergences exceed it at an order, or hockey sticks at an epsilon. A result above 0 refutes the price.
@@ -88,12 +89,12 @@ def excess_over_price(first_laws: Array, second_laws: Array, event: pa.Event) ->
     return max(by_renyi, by_sticks)
 
 
-def in_all_orders(law: list[float]) -> Array:
+def in_all_orders(law: list[float]) -> FloatArray:
     """Returns a law with its outcomes in all orders, `[num_orders, num_outcomes]`."""
     return np.array(list(permutations(law)))
 
 
-def randomized_response(epsilon: float) -> tuple[Array, Array]:
+def randomized_response(epsilon: float) -> tuple[FloatArray, FloatArray]:
     """Returns the laws of two neighbors with four outcomes whose ratios span all that pure DP allows."""
     factor = math.exp(epsilon)
     first = [factor, factor, 1.0, 1.0]
@@ -106,7 +107,7 @@ def randomized_response(epsilon: float) -> tuple[Array, Array]:
     )
 
 
-def binned_gaussians(mean_shift: float) -> tuple[Array, Array]:
+def binned_gaussians(mean_shift: float) -> tuple[FloatArray, FloatArray]:
     """Returns the laws of two normals that lie `mu` apart, cut into six intervals, in all orders of these."""
     cuts = np.array(
         [-np.inf, -2.5, -1.0, mean_shift / 2, 1.0 + mean_shift, 2.5 + mean_shift, np.inf]
@@ -117,7 +118,7 @@ def binned_gaussians(mean_shift: float) -> tuple[Array, Array]:
     )
 
 
-CANDIDATES: dict[str, tuple[pa.Event, tuple[Array, Array]]] = {
+CANDIDATES: dict[str, tuple[pa.Event, tuple[FloatArray, FloatArray]]] = {
     "pure": (pa.PureDpEvent(epsilon=0.5), randomized_response(epsilon=0.5)),
     "gaussian": (pa.GaussianEvent(noise_multiplier=2.0), binned_gaussians(mean_shift=0.5)),
     "little_noise": (pa.GaussianEvent(noise_multiplier=0.7), binned_gaussians(mean_shift=1 / 0.7)),
@@ -207,7 +208,7 @@ SCORE_EPSILON = 0.3
 NUM_RECORDS = 3
 
 
-def noisy_count_law(count: int, epsilon: float) -> Array:
+def noisy_count_law(count: int, epsilon: float) -> FloatArray:
     """Returns the law of a count of up to three records by the exponential mechanism, `[4]`.
 
     The utility -|outcome - count| moves by at most 1 between neighbors, so the law has a bounded range of 2 epsilon
@@ -217,7 +218,7 @@ def noisy_count_law(count: int, epsilon: float) -> Array:
     return np.asarray(weights / weights.sum())
 
 
-def law_of_candidate(records: tuple[int, ...]) -> Array:
+def law_of_candidate(records: tuple[int, ...]) -> FloatArray:
     """Returns the law of one candidate on a data set of bits, outcomes from the worst to the best, `[32]`.
 
     The settings ask for the number of ones, or of zeros. The score is a noisy number of records that agree with the
@@ -236,7 +237,7 @@ def law_of_candidate(records: tuple[int, ...]) -> Array:
     return np.array([law[triple] for triple in sorted(law)])
 
 
-def neighbors(adjacency: pa.Adjacency) -> tuple[Array, Array]:
+def neighbors(adjacency: pa.Adjacency) -> tuple[FloatArray, FloatArray]:
     """Returns the laws of one candidate on all pairs of neighboring data sets of up to three bits."""
     data_sets = list(product(range(2), repeat=NUM_RECORDS))
     if adjacency is pa.Adjacency.REPLACE_ONE:
@@ -282,7 +283,7 @@ def test_a_price_without_the_score_is_too_low(adjacency: pa.Adjacency) -> None:
     """Control: a price of the releases alone is exceeded by the best of K scored runs."""
     distribution = pa.TruncatedNegativeBinomial(eta=0.0, gamma=0.1)
 
-    def release_of_nothing(records: tuple[int, ...]) -> Array:
+    def release_of_nothing(records: tuple[int, ...]) -> FloatArray:
         # a setting that is released without looking at the data, and a score that looks at them
         law = [
             0.5 * noisy_count_law(sum(records) if setting else 0, SCORE_EPSILON)[score]

@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-from numpy.typing import NDArray
 
 from pate.accounting import Adjacency, GaussianEvent
 from pate.aggregators import CenteredVotes
 from pate.aggregators.centered_rounds import NoisyPrevalence
+from pate.array_types import BoolArray, Float32Array, FloatArray
 from pate.device import torch
 from pate.models.gpu_sums import GpuSums
 from pate.votes.clipped_moments import ClippedMoments
@@ -26,7 +26,6 @@ from pate.votes.round_votes import RoundQuestion
 from tests.privacy.divergences import assert_reached, recorded, verdict_on_shift
 from tests.privacy.two_rounds import ROUNDS, require_price_of_two_rounds
 
-Array = NDArray[np.float64]
 ADJACENCIES = tuple(Adjacency)
 POOL = np.random.default_rng(0).normal(size=(12, 3)).astype(np.float32)
 
@@ -39,7 +38,7 @@ def votes_of(
     num_directions: int = 3,
     pool_answers: Any = None,
     expected_records: float = 1.0,
-    pool_inputs: NDArray[np.float32] = POOL,
+    pool_inputs: Float32Array = POOL,
     round_sums: Callable[[RoundRecords], RoundSums] = ThreadSums,
 ) -> MomentVotes:
     """Returns the votes of kernel teachers, or of trained teachers whose answers beyond their own
@@ -167,7 +166,7 @@ def test_no_trained_teacher_moves_a_sum_further_than_its_weight(adjacency: Adjac
     [(False, ThreadSums), (False, on_pretended_gpu), (True, ThreadSums)],
 )
 def test_change_of_one_teacher_moves_the_sum_by_its_votes_alone(
-    trained: bool, round_sums: Callable[[RoundRecords], RoundSums], counted: Array | None
+    trained: bool, round_sums: Callable[[RoundRecords], RoundSums], counted: FloatArray | None
 ) -> None:
     """The sum equals, to the last bit, the sum of each teacher's separate votes times its weight,
     in any order of the records.
@@ -235,7 +234,7 @@ def test_votes_of_a_teacher_do_not_depend_on_other_teachers(
     weights = rng.normal(size=(num_directions + 1, num_labels)) * 0.3
     clipped_moments = ClippedMoments(clip=0.5, num_teachers=num_teachers)
 
-    def total(rows: Array) -> Array:
+    def total(rows: FloatArray) -> FloatArray:
         votes = votes_of(
             inputs[rows],
             labels[rows],
@@ -313,7 +312,7 @@ def test_draws_of_a_whole_release_in_two_rounds_do_not_refute_its_price(
     )
 
 
-def votes_of_three(labels: NDArray[np.bool_]) -> MomentVotes:
+def votes_of_three(labels: BoolArray) -> MomentVotes:
     """Returns the votes of three teachers with one record each, whose inputs are equal.
 
     Args:
@@ -330,7 +329,7 @@ def start_with(log_odds: float) -> PublicStart:
     return PublicStart(weights=weights, variances=np.full(weights.shape, 0.1))
 
 
-def first_sum(labels: NDArray[np.bool_], start: PublicStart) -> tuple[Array, float]:
+def first_sum(labels: BoolArray, start: PublicStart) -> tuple[FloatArray, float]:
     """Returns the sum of a round at a start, and the sensitivity that the round's noise covers."""
     votes = votes_of_three(labels)
     questions: list[RoundQuestion] = []
@@ -352,7 +351,7 @@ def first_sum(labels: NDArray[np.bool_], start: PublicStart) -> tuple[Array, flo
     return votes.total(question).astype(np.float64), moments.l2_sensitivity
 
 
-def largest_move(start_of: Callable[[NDArray[np.bool_]], PublicStart]) -> float:
+def largest_move(start_of: Callable[[BoolArray], PublicStart]) -> float:
     """Returns the most by which one changed label of three moves the sum of a round, in sensitivities.
 
     All labels of the three records are tried.
@@ -378,10 +377,10 @@ def test_one_record_moves_a_round_from_a_public_start_by_its_sensitivity() -> No
     Negative control: with a start that the private labels decide, one record moves the sum further.
     """
 
-    def public_start(_labels: NDArray[np.bool_]) -> PublicStart:
+    def public_start(_labels: BoolArray) -> PublicStart:
         return start_with(log_odds=4.0)
 
-    def private_start(labels: NDArray[np.bool_]) -> PublicStart:
+    def private_start(labels: BoolArray) -> PublicStart:
         return start_with(log_odds=4.0 if labels.sum() < 2 else -4.0)
 
     assert largest_move(start_of=public_start) <= 1

@@ -5,12 +5,12 @@ from typing import Any
 
 import numpy as np
 import pytest
-from numpy.typing import NDArray
 
 from pate.accounting import Adjacency, ExactAccountant, GaussianEvent
 from pate.aggregators import CenteredVotes
 from pate.aggregators.centered_rounds import NoisyPrevalence
 from pate.aggregators.record import MemoryRecord
+from pate.array_types import BoolArray, IntArray
 from pate.testing import Verdict, verify_samples
 from pate.votes.descent import Descent
 from pate.votes.moment_votes import MomentVotes
@@ -20,7 +20,7 @@ ROUNDS = CenteredVotes(noise_multiplier=0.5, prevalence_share=0.0, rounds=2)
 
 
 def require_price_of_two_rounds(
-    votes_of_labels: Callable[[NDArray[np.bool_]], MomentVotes],
+    votes_of_labels: Callable[[BoolArray], MomentVotes],
     refuted_price: GaussianEvent,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -34,11 +34,9 @@ def require_price_of_two_rounds(
     """
     monkeypatch.setattr(Descent, "finished", lambda _self, weights, *_others: weights)
     (noises,) = recorded(monkeypatch, "pate.aggregators.centered_rounds", "RoundedGaussian")
-    draws_by_num_holding: dict[
-        int, NDArray[np.int64]
-    ] = {}  # one set of draws, asked about both prices
+    draws_by_num_holding: dict[int, IntArray] = {}  # one set of draws, asked about both prices
 
-    def draw_sums(histogram: Any, num: int, rng: np.random.Generator) -> NDArray[np.int64]:
+    def draw_sums(histogram: Any, num: int, rng: np.random.Generator) -> IntArray:
         """Returns the sums of both rounds of `num` drawn releases, in halves of a noise std, whole numbers `[num,
         2]`.
 

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from scipy.special import expit
 from sklearn.metrics import f1_score
 
+from pate.array_types import IntArray
 from pate.data import Split
 from pate.models import StudentModel
 from pate.report import multilabel_metrics
@@ -75,7 +76,7 @@ def true_scores(test: Split) -> dict[str, float | None]:
     }
 
 
-def values_of(split: Split) -> NDArray[np.int64]:
+def values_of(split: Split) -> IntArray:
     """Returns the subgroup of each record."""
     return np.asarray(split.inputs[:, 0] >= 0.5).astype(np.int64)
 

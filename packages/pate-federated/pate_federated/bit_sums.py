@@ -5,6 +5,8 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
+from pate.array_types import IntArray
+
 Words = NDArray[np.uint64]
 Packed = NDArray[np.uint8]
 
@@ -50,7 +52,7 @@ class BitSums:
                 np.bitwise_or(both, either, out=c)  # what is carried
         self._levels.append([np.zeros(self._num_words, dtype=np.uint64), carry])
 
-    def counts(self, num_labels: int) -> NDArray[np.int64]:
+    def counts(self, num_labels: int) -> IntArray:
         """Returns the number of rows with each bit set, int64 `[num_queries, num_labels]`.
 
         The first `num_labels` bits of each query are counted.

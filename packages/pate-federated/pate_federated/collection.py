@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from pate.accounting import Adjacency
 from pate.aggregators import Aggregator
+from pate.array_types import BoolArray, FloatArray, IntArray
 from pate.errors import InvalidValue
 from pate.files.atomic import atomic_write, write_text
 from pate.files.digests import file_digest
@@ -23,11 +24,9 @@ from pate.progress import Monitor
 from pate.run.places import Places
 from pate.run.votes_release import ReleasePlan, Terms, release_votes
 from pate.validation import require
-from pate.votes.counts import Bits
 from pate.votes.recipe import DEFAULT_RECIPE, Recipe
 from pate.votes.round_votes import RoundVotes
 from pate.votes.source import TeacherVotes, VoteSource
-from pate.votes.weighted import Array
 from pate_federated.cohorts import cohort_of_votes
 from pate_federated.gathered_votes import GatheredVotes
 from pate_federated.question import (
@@ -62,7 +61,7 @@ class AbsentVotes(TeacherVotes):
         self.num_queries = present_votes.num_queries
         self.num_labels = present_votes.num_labels
 
-    def bits(self) -> Iterator[Bits]:
+    def bits(self) -> Iterator[BoolArray]:
         """Yields blocks of bits of the present teachers, and then of the absent teachers."""
         yield from self.present.bits()
         yield from self._constant(np.dtype(np.bool_))
@@ -73,21 +72,21 @@ class AbsentVotes(TeacherVotes):
             yield block
         yield from self._constant(block.dtype)
 
-    def label_shares(self) -> Array:
+    def label_shares(self) -> FloatArray:
         """Returns the label shares of all teachers, `[num_teachers, num_labels]`, with zeros for absent teachers."""
         return self._with_absent(self.present.label_shares())
 
-    def known_shares(self) -> Array | None:
+    def known_shares(self) -> FloatArray | None:
         """Returns the share of each teacher's records that know each label, with zeros for absent teachers."""
         shares = self.present.known_shares()
         return None if shares is None else self._with_absent(shares)
 
-    def voting(self) -> Bits | None:
+    def voting(self) -> BoolArray | None:
         """Returns which teachers vote on which labels; absent teachers vote on all, unless labels have gaps."""
         voting = self.present.voting()
         return None if voting is None else self._with_absent(voting)
 
-    def num_without_label(self) -> NDArray[np.int64]:
+    def num_without_label(self) -> IntArray:
         """Returns the number of present teachers whose holder lacks each label, `[num_labels]`; public."""
         return self.present.num_without_label()
 

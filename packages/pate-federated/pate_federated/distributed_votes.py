@@ -18,6 +18,7 @@ from pate.aggregators.expectation import (
 from pate.aggregators.record import Arrays, ReleaseRecord
 from pate.aggregators.release import Release
 from pate.aggregators.thresholds import expected_bits, squared_sensitivity, threshold_votes
+from pate.array_types import IntArray
 from pate.mechanisms.parameters import COUNT, NOISE, PROBABILITY
 from pate.validation import require, require_array, require_count
 from pate.votes.made_up import MadeUpVotes
@@ -25,8 +26,6 @@ from pate.votes.shape import VoteShape
 from pate.votes.source import CountableVotes, VoteSource
 from pate_federated.noise_shares import NoiseShares
 from pate_federated.noisy_sum import NoisySum
-
-Counts = NDArray[np.int64]
 
 _UP = 1 + 2.0**-46  # relative: far above the rounding error of a few operations
 
@@ -95,7 +94,7 @@ class DistributedVotes(base.Aggregator):
         failure_prob = self.shares.failure_prob(shape.num_queries * shape.num_labels)
         return pa.ApproximateEvent(price, failure_prob) if failure_prob else price
 
-    def contribution(self, counts: Any, *, num_teachers: int, rng: Rng) -> Counts:
+    def contribution(self, counts: Any, *, num_teachers: int, rng: Rng) -> IntArray:
         """Returns the numbers that a holder sends: its counts in steps, plus its share of the noise.
 
         The result is int64 `[num_queries, num_labels]`.
@@ -179,7 +178,7 @@ class DistributedVotes(base.Aggregator):
         num_without_label = votes.require_type(CountableVotes).num_without_label()
         return counts + threshold_votes(num_without_label, self.threshold_share)
 
-    def draw(self, summary: Counts, shape: VoteShape, rng: Rng) -> Answers:
+    def draw(self, summary: IntArray, shape: VoteShape, rng: Rng) -> Answers:
         """Releases the labels whose count plus noise exceeds the threshold.
 
         The noise has the variance of the shares of all holders together.

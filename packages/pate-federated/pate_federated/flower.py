@@ -12,6 +12,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, TypeVar
 
+from pate.array_types import FloatArray, IntArray
 from pate.errors import InvalidValue, MissingPackage
 from pate.validation import require
 
@@ -19,7 +20,6 @@ if find_spec("flwr") is None:
     _rule = "the package flwr: pip install 'pate-federated[flower]'"
     raise MissingPackage(__name__, rule=_rule)
 
-import numpy as np
 from flwr.app import ArrayRecord, ConfigRecord, Context, Message, MessageType, RecordDict
 from flwr.client.mod import secaggplus_mod
 from flwr.clientapp import ClientApp
@@ -46,7 +46,6 @@ from flwr.server.workflow import SecAggPlusWorkflow
 from flwr.server.workflow.constant import MAIN_CONFIGS_RECORD, MAIN_PARAMS_RECORD
 from flwr.server.workflow.constant import Key as WorkflowKey
 from flwr.serverapp import Grid, ServerApp
-from numpy.typing import NDArray
 
 from pate.progress import Monitor
 from pate_federated.collection import FederatedRelease
@@ -452,7 +451,7 @@ def _nodes(node_numbers: Any, excluded_node: int | None = None) -> list[int]:
 
 def _numbers(
     plans: Plans, own: HolderSum | Roll, name: str, message: Message
-) -> tuple[NDArray[np.float64], str]:
+) -> tuple[FloatArray, str]:
     """Returns the numbers that a holder adds to a sum, and the digest of the request or question.
 
     Args:
@@ -489,7 +488,7 @@ class _Summing(FedAvg):  # type: ignore[misc]  # Flower is optional, so its clas
         instructions: the messages to the nodes.
     """
 
-    average: NDArray[np.float64] | None = None
+    average: FloatArray | None = None
     holders: tuple[str, ...] = ()
     instructions: Sequence[Any] = ()
 
@@ -513,7 +512,7 @@ def secure_sum(
     *,
     seconds: float,
     connect_seconds: float,
-) -> tuple[NDArray[np.int64], tuple[str, ...]]:
+) -> tuple[IntArray, tuple[str, ...]]:
     """Returns the sum of the holders' numbers by SecAgg+, and the names of the holders in the sum.
 
     The server reads the sum, and not the numbers of a single holder.

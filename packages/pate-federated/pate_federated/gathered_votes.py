@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from pate.array_types import BoolArray, FloatArray, IntArray
 from pate.errors import InvalidValue
 from pate.validation import require
-from pate.votes.counts import Bits, histogram, limited
+from pate.votes.counts import histogram, limited
 from pate.votes.recipe import DEFAULT_RECIPE, Recipe
 from pate.votes.source import TeacherVotes
 from pate.votes.vote_store import VoteStore
-from pate.votes.weighted import Array
 from pate_federated.bit_sums import BitSums
 from pate_federated.vote_file import (
     HoldersFile,
@@ -165,12 +165,12 @@ class GatheredVotes(TeacherVotes):
             len(names) < self.num_labels for names in self.labels_of_holders
         )
 
-    def num_without_label(self) -> NDArray[np.int64]:
+    def num_without_label(self) -> IntArray:
         """Returns the number of teachers whose holder lacks each label, `[num_labels]`; public."""
         with_label = teachers_with_label(self.label_names, self.labels_of_holders, self.heads)
         return self.num_teachers - with_label
 
-    def num_abstaining(self) -> NDArray[np.int64]:
+    def num_abstaining(self) -> IntArray:
         """Returns the number of teachers that do not vote on each label, `[num_labels]`; private."""
         numbers = self.num_without_label()
         for file in self.files:
@@ -181,7 +181,7 @@ class GatheredVotes(TeacherVotes):
                 numbers[places] += np.count_nonzero(~voting, axis=0)
         return numbers
 
-    def voting(self) -> Bits | None:
+    def voting(self) -> BoolArray | None:
         """Returns which teachers vote on which labels, bool `[num_teachers, num_labels]`; None where all do."""
         if not self.have_gaps:
             return None
@@ -189,7 +189,7 @@ class GatheredVotes(TeacherVotes):
             [self._in_union(_ones_unless(file.voting(), file), file) for file in self._vote_files()]
         ).astype(np.bool_)
 
-    def bits(self) -> Iterator[Bits]:
+    def bits(self) -> Iterator[BoolArray]:
         """Yields blocks of bits of all files, `[num_teachers_in_block, num_queries, num_labels]`."""
         files = self._vote_files()
         return (self._in_union(block, file) for file in files for block in file.bits())
@@ -207,7 +207,7 @@ class GatheredVotes(TeacherVotes):
             for block in (file.confidences() if cast else file.bits())
         )
 
-    def label_shares(self) -> Array:
+    def label_shares(self) -> FloatArray:
         """Returns the share of each teacher's records with each label, `[num_teachers, num_labels]`.
 
         Raises `InvalidValue` for files of bits, which do not hold the shares.
@@ -216,7 +216,7 @@ class GatheredVotes(TeacherVotes):
         self._require_confidences()
         return np.concatenate([self._in_union(file.label_shares(), file) for file in files])
 
-    def known_shares(self) -> Array | None:
+    def known_shares(self) -> FloatArray | None:
         """Returns the share of each teacher's records that know each label, `[num_teachers, num_labels]`.
 
         None means that all labels are known. Raises `InvalidValue` for files of bits, which do not hold the shares.
@@ -240,7 +240,7 @@ class GatheredVotes(TeacherVotes):
             f"{rule}; or aggregator.prevalence_share=0 for a public center",
         )
 
-    def _places(self, file: HoldersFile) -> NDArray[np.int64]:
+    def _places(self, file: HoldersFile) -> IntArray:
         """Returns the place among all labels of each label of a file."""
         place_of = {name: place for place, name in enumerate(self.label_names)}
         return np.array([place_of[name] for name in file.label_names], dtype=np.int64)
@@ -268,11 +268,11 @@ class GatheredVotes(TeacherVotes):
         )
         raise InvalidValue("aggregator.rounds", rule=rule)
 
-    def accuracies(self, true_labels: Bits, known: Bits | None = None) -> Array:
+    def accuracies(self, true_labels: BoolArray, known: BoolArray | None = None) -> FloatArray:
         """Returns the share of right bits of each teacher, `[num_teachers]`; an empty array if a file holds a sum."""
         return np.zeros(0) if self._are_sums else super().accuracies(true_labels, known)
 
-    def counts(self, max_votes: int | None = None) -> NDArray[np.int64]:
+    def counts(self, max_votes: int | None = None) -> IntArray:
         """Returns the counts of votes, `[num_queries, num_labels]`.
 
         Args:
@@ -288,7 +288,7 @@ class GatheredVotes(TeacherVotes):
             max_votes = None
         return super().counts(max_votes)
 
-    def _counted(self, max_votes: int | None) -> NDArray[np.int64]:
+    def _counted(self, max_votes: int | None) -> IntArray:
         """Returns the counts of votes; packed bits are added without unpacking, unless votes have to be limited."""
         sums = BitSums((self.num_queries, -(-self.num_labels // 8)))
         total = np.zeros((self.num_queries, self.num_labels), dtype=np.int64)
@@ -301,7 +301,7 @@ class GatheredVotes(TeacherVotes):
                         sums.add(row)
             elif isinstance(file, VoteFile):
                 for bits in file.bits():
-                    votes: Bits = self._in_union(bits, file)
+                    votes: BoolArray = self._in_union(bits, file)
                     total += histogram(
                         votes if max_votes is None else limited(block=votes, max_votes=max_votes)
                     )

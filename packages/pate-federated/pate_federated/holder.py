@@ -8,8 +8,8 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
-from numpy.typing import NDArray
 
+from pate.array_types import Float32Array, IntArray
 from pate.data.dataset import require_dataset
 from pate.errors import InvalidValue
 from pate.files.arrays import ArrayForm, read_arrays, write_arrays
@@ -26,7 +26,6 @@ from pate.votes.pool_answers import PoolAnswers
 from pate.votes.public_pca import PublicPCA
 from pate.votes.round_votes import RoundQuestion
 from pate.votes.source import GroupVotes, VotesInRounds
-from pate.votes.weighted import Integers
 from pate_federated.asked_data import AskedData, with_labels
 from pate_federated.question import LENGTHS, MOMENTS, SHARES, Question, Request, SumAnswer
 from pate_federated.vote_casting import HolderPlan, HolderShare, cast_vote_file, manifest_of
@@ -186,7 +185,7 @@ def _answered(
         ).to_bytes()
 
 
-def _total(ensemble: Ensemble, question: Question, folder: Path) -> Integers:
+def _total(ensemble: Ensemble, question: Question, folder: Path) -> IntArray:
     """Returns the sum over the holder's teachers that a question asks for, in steps.
 
     Args:
@@ -230,7 +229,7 @@ def _total(ensemble: Ensemble, question: Question, folder: Path) -> Integers:
 
 
 def _pool_answers(
-    ensemble: Ensemble, public_pca: PublicPCA, public_inputs: NDArray[np.float32], folder: Path
+    ensemble: Ensemble, public_pca: PublicPCA, public_inputs: Float32Array, folder: Path
 ) -> PoolAnswers:
     """Returns how the teachers answer on the public pool, beyond their own records; it is computed once for all rounds.
 

@@ -6,8 +6,8 @@ from fractions import Fraction
 from functools import cached_property
 
 import numpy as np
-from numpy.typing import NDArray
 
+from pate.array_types import IntArray
 from pate.mechanisms.noise.whole_numbers import LARGEST_VARIANCE, DiscreteGaussian
 from pate.mechanisms.parameters import COUNT, NATURAL, POSITIVE, Parameters
 from pate.validation import require
@@ -72,7 +72,7 @@ class NoiseShares(Parameters):
         require(self.share_variance <= LARGEST_VARIANCE, "noise_std", self.noise_std, rule)
         return DiscreteGaussian(self.share_variance)
 
-    def drawn_together(self, shape: tuple[int, ...], rng: np.random.Generator) -> NDArray[np.int64]:
+    def drawn_together(self, shape: tuple[int, ...], rng: np.random.Generator) -> IntArray:
         """Returns noise with the variance of all holders' shares together, in steps, drawn at one place.
 
         Args:

@@ -2,13 +2,11 @@
 
 from collections.abc import Callable
 
-import numpy as np
-from numpy.typing import NDArray
-
+from pate.array_types import IntArray
 from pate.votes.source import VoteSource
 
 # the sum `[Q, L]` of the holders' contributions, and the number of contributions
-Total = tuple[NDArray[np.int64], int]
+Total = tuple[IntArray, int]
 
 
 class NoisySum(VoteSource):

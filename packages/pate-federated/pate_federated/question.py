@@ -14,6 +14,7 @@ from typing import Any, Self, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from pate.array_types import Float32Array, FloatArray, IntArray
 from pate.errors import InvalidValue
 from pate.files.arrays import UNREADABLE, ArrayForm, arrays_of, npz_bytes
 from pate.run.queries import queries_digest
@@ -29,10 +30,8 @@ from pate.votes.clipped_moments import ClippedMoments
 from pate.votes.clipping import ClippedSum
 from pate.votes.label_shares import NUM_LENGTHS
 from pate.votes.public_pca import PublicPCA
-from pate.votes.weighted import Integers
 from pate_federated.vote_file import CASTS, VoteManifest
 
-Array = NDArray[np.float64]
 T = TypeVar("T")
 
 _LONGEST_NAME = 200
@@ -228,7 +227,7 @@ class Request:
         vote_clip: the largest number of labels of a query that a teacher votes for; None for all.
     """
 
-    inputs: NDArray[np.float32]
+    inputs: Float32Array
     record_ids: NDArray[Any]
     label_names: tuple[str, ...]
     cast: str = "bits"
@@ -361,7 +360,7 @@ class Question:
     kind: str
     asked: str
     num_labels: int
-    state: Mapping[str, Array] = field(default_factory=dict)
+    state: Mapping[str, FloatArray] = field(default_factory=dict)
     opening: Request | None = None
     have_gaps: bool = False
 
@@ -458,7 +457,7 @@ class Question:
             has_height=has_height,
         )
 
-    def require_possible(self, total: Integers, num_teachers: int) -> None:
+    def require_possible(self, total: IntArray, num_teachers: int) -> None:
         """Raises `InvalidValue` for a sum that the answers of `num_teachers` teachers cannot have.
 
         Such a sum has another shape than `shape`, or is longer than `num_teachers` times `reach`. A sum of the kind
@@ -573,7 +572,7 @@ class SumAnswer:
 
     head: VoteManifest
     question: str
-    total: Integers
+    total: IntArray
 
     def to_bytes(self) -> bytes:
         """Returns the answer as the bytes of an .npz file."""

@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from scipy.stats import hypergeom
 
 from pate.aggregators.thresholds import threshold_votes
+from pate.array_types import Float32Array, FloatArray, IntArray
 from pate.errors import InvalidValue
 from pate.files.arrays import ArrayForm, Arrays, read_arrays, write_arrays
 from pate.files.atomic import atomic_write, write_text
@@ -43,7 +44,6 @@ from pate.votes.public_pca import PublicPCA, affordable_directions
 from pate.votes.recipe import DEFAULT_RECIPE, Recipe
 from pate.votes.round_votes import RoundQuestion, RoundVotes
 from pate.votes.source import VotesInRounds, VoteSource
-from pate.votes.weighted import Array, Integers
 from pate_federated.cohorts import cohort_of_heads
 from pate_federated.distributed_votes import DistributedVotes
 from pate_federated.gathered_votes import GatheredVotes
@@ -175,7 +175,7 @@ class SumTerms:
         """The number of shares of a key from which the key of an absent holder can be reconstructed."""
         return self.least if self.shares is None else -(-2 * self.shares // 3)
 
-    def require_sendable(self, numbers: NDArray[np.int64]) -> NDArray[np.float64]:
+    def require_sendable(self, numbers: IntArray) -> FloatArray:
         """Returns whole numbers as floats of the same values; raises `InvalidValue` for numbers beyond the terms."""
         if np.abs(numbers).max(initial=0) > self.most:
             raise InvalidValue(
@@ -183,7 +183,7 @@ class SumTerms:
             )
         return numbers.astype(np.float64)
 
-    def exact_sum(self, average: Any, num_present: int) -> NDArray[np.int64]:
+    def exact_sum(self, average: Any, num_present: int) -> IntArray:
         """Returns the sum of the holders' whole numbers, computed from their average.
 
         Args:
@@ -234,7 +234,7 @@ class Limbs:
         room = (largest * max(roll.holders.values())).bit_length() + 1
         return cls(terms, bits, count=max(1, -(-room // bits)))
 
-    def split(self, numbers: Integers) -> NDArray[np.int64]:
+    def split(self, numbers: IntArray) -> IntArray:
         """Returns the digits of whole numbers in base 2**bits, the lowest digit first, `[count, ...]`.
 
         All digits but the last lie in 0..2**bits - 1. The last digit has the sign of the number.
@@ -242,7 +242,7 @@ class Limbs:
         shifted = [numbers.astype(np.int64) >> (self.bits * place) for place in range(self.count)]
         return np.stack([*(share & (2**self.bits - 1) for share in shifted[:-1]), shifted[-1]])
 
-    def joined(self, digits: Integers) -> Integers:
+    def joined(self, digits: IntArray) -> IntArray:
         """Returns the whole numbers `[...]` that have the digits `[count, ...]`, the lowest digit first."""
         powers = 2 ** (self.bits * np.arange(self.count, dtype=np.int64))
         return np.tensordot(powers, digits.astype(np.int64), axes=1)
@@ -269,9 +269,7 @@ class HolderSum:
     def __post_init__(self) -> None:
         require_count("max_answers", self.max_answers)
 
-    def numbers(
-        self, plan: HolderPlan, request: Request, votes: Path, folder: Path
-    ) -> NDArray[np.float64]:
+    def numbers(self, plan: HolderPlan, request: Request, votes: Path, folder: Path) -> FloatArray:
         """Returns the numbers that a holder adds to a sum: its counts, plus its share of the noise.
 
         The result is `[num_queries, num_labels]`. With noise, a request is answered only once. Two sums over different
@@ -348,7 +346,7 @@ _LATER = f"{FROM_BACKUP}: later questions were asked about what was released of 
 _MOST_UNPACKED_BYTES = 2**36
 
 # a sum such as `[Q, L]`, and the names of its holders
-Summed = tuple[NDArray[np.int64], tuple[str, ...]]
+Summed = tuple[IntArray, tuple[str, ...]]
 
 
 def _kept(
@@ -523,7 +521,7 @@ class Gathered:
         refused: the reason for each holder that is not in the sum, by the holder's name.
     """
 
-    total: Integers
+    total: IntArray
     holders: tuple[str, ...]
     heads: Mapping[str, VoteManifest] = field(default_factory=dict)
     refused: Mapping[str, str] = field(default_factory=dict)
@@ -669,7 +667,7 @@ class RoundsOfHolders:
 
     plan: ReleasePlan
     roll: Roll
-    pool: NDArray[np.float32]
+    pool: Float32Array
     record_ids: NDArray[Any]
     label_names: tuple[str, ...]
     num_queries: int | None = None
@@ -797,7 +795,7 @@ class AskedVotes(VotesInRounds, ShareSums):
         )
         return answers
 
-    def sum_of(self, kind: str, **state: Any) -> Integers:
+    def sum_of(self, kind: str, **state: Any) -> IntArray:
         """Returns the sum of the answers to a question about the samples of the opening; absent holders add nothing.
 
         Args:
@@ -840,14 +838,14 @@ class AskedVotes(VotesInRounds, ShareSums):
         """Returns this object, which asks the holders for sums of label shares."""
         return self
 
-    def lengths(self) -> Integers:
+    def lengths(self) -> IntArray:
         """Returns the histogram of the lengths of teachers' label shares, summed over all holders.
 
         Each holder answers with the number of its own teachers at each length.
         """
         return self.sum_of(LENGTHS)
 
-    def total(self, clipped_sum: ClippedSum, center: Array) -> Integers:
+    def total(self, clipped_sum: ClippedSum, center: FloatArray) -> IntArray:
         """Asks the holders for the sum of their teachers' clipped shares minus a center, and adds up the answers.
 
         Args:
@@ -857,7 +855,7 @@ class AskedVotes(VotesInRounds, ShareSums):
         return self.sum_of(SHARES, center=center, clip=clipped_sum.clip)
 
     def votes_around(
-        self, center: Array, *, noise_multiplier: float, recipe: Recipe = DEFAULT_RECIPE
+        self, center: FloatArray, *, noise_multiplier: float, recipe: Recipe = DEFAULT_RECIPE
     ) -> Iterable[Any]:
         """Raises `InvalidValue`: the server has no matrix of votes that could be summed at once."""
         raise self._refusal()
@@ -908,7 +906,7 @@ class AskedMoments(RoundVotes):
         self.num_labels = votes.num_labels
         self.records_per_teacher = votes.records_per_teacher
 
-    def total(self, question: RoundQuestion) -> Integers:
+    def total(self, question: RoundQuestion) -> IntArray:
         """Asks the holders for the sum of their teachers' clipped votes, and returns the sum over holders."""
         directions = self._directions
         return self._votes.sum_of(

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pate.accounting import PrivacyUnit
+from pate.array_types import BoolArray, Float32Array, FloatArray, IntArray
 from pate.files.archives import (
     form_of,
     holds_member,
@@ -187,8 +188,8 @@ class VoteFile(HoldersFile):
         record_ids: NDArray[Any],
         label_names: tuple[str, ...],
         confidences: Blocks | None = None,
-        label_shares: NDArray[np.float64] | None = None,
-        known_shares: NDArray[np.float64] | None = None,
+        label_shares: FloatArray | None = None,
+        known_shares: FloatArray | None = None,
     ) -> VoteFile:
         """Writes a vote file of mode 0600, and returns it.
 
@@ -308,7 +309,7 @@ class VoteFile(HoldersFile):
         file._require_labels(rule=_RULE, remedy=_REMEDY)
         return file
 
-    def bits(self) -> Iterator[NDArray[np.bool_]]:
+    def bits(self) -> Iterator[BoolArray]:
         """Yields blocks of bits in the order of the teachers, `[num_teachers_in_block, num_queries, num_labels]`.
 
         Raises `DamagedFile` for votes that exceed the head's clip, or on labels on which a teacher does not vote.
@@ -336,7 +337,7 @@ class VoteFile(HoldersFile):
                 )
             yield block
 
-    def confidences(self) -> Iterator[NDArray[np.float32]]:
+    def confidences(self) -> Iterator[Float32Array]:
         """Yields blocks of float32 confidences in the order of the teachers.
 
         The shape of a block is `[num_teachers_in_block, num_queries, num_labels]`. The file must have confidences.
@@ -358,14 +359,14 @@ class VoteFile(HoldersFile):
                     )
                 yield block
 
-    def label_shares(self) -> NDArray[np.float64]:
+    def label_shares(self) -> FloatArray:
         """Returns the share of each teacher's records with each label, `[num_teachers, num_labels]`.
 
         The file must have confidences.
         """
         return np.asarray(self._of_teachers("label_shares", dtype_kind="f"), dtype=np.float64)
 
-    def known_shares(self) -> NDArray[np.float64] | None:
+    def known_shares(self) -> FloatArray | None:
         """Returns the share of each teacher's records that know each label, `[num_teachers, num_labels]`.
 
         None means that labels have no gaps. The file must have confidences.
@@ -374,7 +375,7 @@ class VoteFile(HoldersFile):
             return None
         return np.asarray(self._of_teachers("known_shares", dtype_kind="f"), dtype=np.float64)
 
-    def voting(self) -> NDArray[np.bool_] | None:
+    def voting(self) -> BoolArray | None:
         """Returns which teachers vote on which labels, bool `[num_teachers, num_labels]`; None where all do."""
         if not self.manifest.have_gaps:
             return None
@@ -425,11 +426,11 @@ class SumFile(HoldersFile):
         cls,
         path: Path | str,
         heads: tuple[VoteManifest, ...],
-        counts: NDArray[np.int64],
+        counts: IntArray,
         *,
         record_ids: NDArray[Any],
         label_names: tuple[str, ...],
-        abstaining: NDArray[np.int64] | None = None,
+        abstaining: IntArray | None = None,
     ) -> Self:
         """Writes a file of sums of mode 0600, and returns it.
 
@@ -507,7 +508,7 @@ class SumFile(HoldersFile):
         require_entries("counts", counts <= most, "at most the teachers that vote on the label")
         return counts
 
-    def abstaining(self) -> NDArray[np.int64]:
+    def abstaining(self) -> IntArray:
         """Returns the number of teachers who do not vote on a label that their holder has, `[num_labels]`."""
         if not self.have_gaps:
             return np.zeros(len(self.label_names), dtype=np.int64)
@@ -522,7 +523,7 @@ class SumFile(HoldersFile):
         require_entries("abstaining", (abstaining >= 0) & (abstaining <= most), rule)
         return abstaining.astype(np.int64)
 
-    def _most_votes(self) -> NDArray[np.int64]:
+    def _most_votes(self) -> IntArray:
         """Returns the number of teachers whose holders have each label, `[num_labels]`."""
         return teachers_with_label(self.label_names, map(self.labels_of, self.heads), self.heads)
 
@@ -538,7 +539,7 @@ def teachers_with_label(
     label_names: tuple[str, ...],
     label_sets: Iterable[tuple[str, ...]],
     heads: Iterable[VoteManifest],
-) -> NDArray[np.int64]:
+) -> IntArray:
     """Returns the number of teachers whose holder has each label, `[num_labels]`; public.
 
     Args:

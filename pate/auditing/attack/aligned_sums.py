@@ -20,7 +20,7 @@ from dataclasses import dataclass
 import numpy as np
 import scipy
 
-from pate.auditing.attack.guesses import Array
+from pate.array_types import FloatArray
 from pate.validation import require_probability
 
 _RANK = 1e-9  # eigenvalues below this fraction of the largest one are 0
@@ -30,8 +30,10 @@ _RANK = 1e-9  # eigenvalues below this fraction of the largest one are 0
 class CanarySum:
     """What one sum with noise tells of the coins of m canaries, in units of the variance of the claimed noise."""
 
-    gram: Array  # [m, m], the inner products of the canaries' matrices
-    matched: Array  # [m], the inner products of these matrices with the sum, less all that is known
+    gram: FloatArray  # [m, m], the inner products of the canaries' matrices
+    matched: (
+        FloatArray  # [m], the inner products of these matrices with the sum, less all that is known
+    )
 
 
 @dataclass(frozen=True)
@@ -46,7 +48,7 @@ class AlignedSum:
     degrees_of_freedom: int
 
     @classmethod
-    def from_coins(cls, canary_sum: CanarySum, coins: Array) -> AlignedSum:
+    def from_coins(cls, canary_sum: CanarySum, coins: FloatArray) -> AlignedSum:
         """Returns the projection for known coins, 1 or -1 for each canary, `[m]`."""
         squared_length = float(coins @ canary_sum.gram @ coins)
         shift_length = math.sqrt(max(squared_length, 0.0))
@@ -62,7 +64,7 @@ class AlignedSum:
         )
 
 
-def linear_estimate(canary_sums: Sequence[CanarySum]) -> Array:
+def linear_estimate(canary_sums: Sequence[CanarySum]) -> FloatArray:
     """Returns the best linear estimate of the coins from all sums of a run, `[m]`."""
     gram = sum(each.gram for each in canary_sums) + np.eye(len(canary_sums[0].matched))
     matched_sum = sum(each.matched for each in canary_sums)
@@ -76,7 +78,7 @@ class AlignedSums:
         self._sums: list[AlignedSum] = []
         self._largest_mu = 0.0  # of a canary if the release is as claimed
 
-    def add_run(self, canary_sums: Sequence[CanarySum], coins: Array) -> None:
+    def add_run(self, canary_sums: Sequence[CanarySum], coins: FloatArray) -> None:
         """Adds the sums of one run, with the coins of its canaries, `[m]`."""
         self._sums += [AlignedSum.from_coins(each, coins) for each in canary_sums]
         squared_lengths = sum(each.gram.diagonal() for each in canary_sums)

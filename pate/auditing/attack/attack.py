@@ -27,8 +27,9 @@ from pate.accounting import (
     tuning_event,
 )
 from pate.aggregators import Aggregator, CenteredVotes
+from pate.array_types import FloatArray
 from pate.auditing.attack.aligned_sums import AlignedSums, linear_estimate
-from pate.auditing.attack.guesses import Array, Guesses
+from pate.auditing.attack.guesses import Guesses
 from pate.auditing.attack.records import RecordAttack, Signs
 from pate.auditing.attack.teachers import TeacherAttack
 from pate.data import Dataset
@@ -199,7 +200,7 @@ class Attack:
         streams = RandomStreams.from_secret() if self.seed is None else RandomStreams(self.seed)
         rng = streams.generator("noise")
         coins: list[Signs] = []
-        scores: list[Array] = []
+        scores: list[FloatArray] = []
         aligned_sums = AlignedSums()
         with monitor.stage("looking for the most telling queries"):
             options = (
@@ -266,7 +267,7 @@ class Attack:
         coins: Signs,
         aligned_sums: AlignedSums,
         rng: np.random.Generator,
-    ) -> Array:
+    ) -> FloatArray:
         """Draws the runs of one release, and returns the estimate of the coins from the surest run, `[m]`.
 
         The sums of the first run are added to `aligned_sums`. A score of pure chance would publish just one run, so a
@@ -280,7 +281,7 @@ class Attack:
         """
         canaries = guesser.draw_canaries(rng)
         num_runs = 1 if self.run_count is None else self.run_count.draw(rng)
-        estimates: list[Array] = []
+        estimates: list[FloatArray] = []
         for number in range(num_runs):
             canary_sums = guesser.canary_sums(canaries, coins, rng)
             if number == 0:
@@ -293,7 +294,7 @@ class Attack:
         priced: PricedRelease,
         *,
         coins: Signs,
-        scores: Array,
+        scores: FloatArray,
         aligned_sums: AlignedSums,
         start_time: float,
     ) -> AttackResult:
@@ -357,7 +358,7 @@ class Attack:
         )
 
 
-def _total_certainty(estimate: Array) -> float:
+def _total_certainty(estimate: FloatArray) -> float:
     """Returns how surely an estimate tells of all coins together: the sum of its sizes."""
     return float(np.abs(estimate).sum())
 

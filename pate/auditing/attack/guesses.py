@@ -7,16 +7,15 @@ from dataclasses import dataclass
 from typing import Self
 
 import numpy as np
-from numpy.typing import NDArray
 
 from pate.accounting import Accountant
+from pate.array_types import FloatArray
 from pate.validation import (
     InvalidValue,
     require,
     require_probability,
 )
 
-Array = NDArray[np.float64]
 DELTAS = np.logspace(-7, -0.3, 20)  # where a price is read; more of them refute a little more
 # scales of the noise that are looked at, up and down: prices of much more take minutes
 _WIDEST = 2.0**4
@@ -30,8 +29,8 @@ _LARGEST = 200.0
 class PriceCurve:
     """The claim that a release is (epsilons[j], deltas[j])-DP for every j of J points."""
 
-    epsilons: Array  # [J], >= 0
-    deltas: Array  # [J], in [0, 1)
+    epsilons: FloatArray  # [J], >= 0
+    deltas: FloatArray  # [J], in [0, 1)
 
     @classmethod
     def from_accountant(cls, accountant: Accountant) -> Self:

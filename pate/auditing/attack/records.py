@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 
 from pate.aggregators import CenteredVotes
 from pate.aggregators.record import MemoryRecord
+from pate.array_types import Float32Array, FloatArray, IntArray
 from pate.auditing.attack.aligned_sums import CanarySum
-from pate.auditing.attack.guesses import Array
 from pate.data import Dataset, Split
 from pate.models.kernel_votes import KernelVotes
 from pate.validation import (
@@ -22,9 +22,7 @@ from pate.validation import (
 from pate.votes.label_gaps import UNKNOWN, GapLabels, labels_with_gaps
 from pate.votes.moment_votes import MomentVotes
 from pate.votes.round_votes import RoundQuestion
-from pate.votes.weighted import Integers
 
-Bits = NDArray[np.bool_]
 Signs = NDArray[np.int8]
 _UNCLIPPED = 16  # times the clip that is promised, a power of 2
 # The share of a canary's labels that have their rarer value: few tell canaries apart, many are clipped.
@@ -38,8 +36,8 @@ class AttackRound:
     """One round of a release: the sum of all votes before and after noise is added."""
 
     question: RoundQuestion  # the public input of the round
-    exact: Integers  # [D, L], the sum of the votes before noise, in steps of the grid
-    released: Integers  # [D, L], the sum after noise is added, in steps
+    exact: IntArray  # [D, L], the sum of the votes before noise, in steps of the grid
+    released: IntArray  # [D, L], the sum after noise is added, in steps
     noise_std: float  # the standard deviation of the noise, in steps
 
 
@@ -53,17 +51,17 @@ class _RecordedVotes(MomentVotes):
     def __init__(self, clip_factor: int, **arguments: Any) -> None:
         super().__init__(**arguments)
         self.clip_factor = clip_factor
-        self.recorded: list[tuple[RoundQuestion, Integers]] = []
+        self.recorded: list[tuple[RoundQuestion, IntArray]] = []
 
-    def total(self, question: RoundQuestion) -> Integers:
+    def total(self, question: RoundQuestion) -> IntArray:
         """Returns the exact sum of the votes of a round, `[D, L]`, in steps, and records the sum."""
         exact = self.clip_factor * super().total(self._with_wider_clip(question))
         self.recorded.append((question, exact))
         return exact
 
     def moved(
-        self, inputs: NDArray[np.float32], labels: GapLabels, question: RoundQuestion
-    ) -> tuple[Array, Array]:
+        self, inputs: Float32Array, labels: GapLabels, question: RoundQuestion
+    ) -> tuple[FloatArray, FloatArray]:
         """Returns the features `[m, D]` and residuals `[m, L]` of m records in a round.
 
         Each record adds the outer product of its features and residuals, a matrix `[D, L]` in steps, to the sum of the
@@ -211,12 +209,12 @@ class Canaries:
     """m canary records, each of which replaces one group of private records."""
 
     # [m], a row of the private split for each canary, from the group that it replaces
-    rows: NDArray[np.int64]
-    remaining_rows: NDArray[np.int64]  # `rows`, and all rows of groups that are not replaced
+    rows: IntArray
+    remaining_rows: IntArray  # `rows`, and all rows of groups that are not replaced
     # [m, d], the inputs of the first variants, which are those of public records
-    inputs: NDArray[np.float32]
+    inputs: Float32Array
     # [m, d], the inputs of the second variants: mirrored at the mean of all public records, or `inputs` with gaps
-    mirrored: NDArray[np.float32]
+    mirrored: Float32Array
     labels: GapLabels  # [m, L], the labels of the first variants
     other_labels: (
         GapLabels  # [m, L], the labels of the second variants: they differ in what is known
@@ -271,7 +269,7 @@ class Canaries:
         planted = replace(private, inputs=inputs, labels=labels, known=known)
         return planted.take(self.remaining_rows)
 
-    def by(self, coins: Signs) -> NDArray[np.float32]:
+    def by(self, coins: Signs) -> Float32Array:
         """Returns the inputs of the canaries, `[m, d]`: `inputs` for a coin of 1, `mirrored` for -1."""
         return np.where((coins > 0)[:, None], self.inputs, self.mirrored)
 
@@ -284,7 +282,7 @@ class Canaries:
         votes: _RecordedVotes,
         question: RoundQuestion,
         *,
-        remaining_sum: Array | Integers,
+        remaining_sum: FloatArray | IntArray,
         noise_std: float,
     ) -> CanarySum:
         """Returns what the noisy sum of one round tells of the coins.

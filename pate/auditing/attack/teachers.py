@@ -8,12 +8,11 @@ from operator import attrgetter
 from typing import cast
 
 import numpy as np
-from numpy.typing import NDArray
 
 from pate.aggregators import Aggregator
 from pate.aggregators.record import MemoryRecord
-from pate.auditing.attack.guesses import Array
-from pate.auditing.attack.records import Bits, Signs
+from pate.array_types import BoolArray, FloatArray, IntArray
+from pate.auditing.attack.records import Signs
 from pate.validation import (
     require,
 )
@@ -81,7 +80,7 @@ class CraftedVotes(TeacherVotes):
         self.others[: len(craft.others)] = craft.others
         self.by_bit = craft.is_by_bit
 
-    def bits(self) -> Iterator[Bits]:
+    def bits(self) -> Iterator[BoolArray]:
         """Yields the votes of all teachers in blocks of c teachers, bool `[c, Q, L]`; canaries come first."""
         for first in range(0, len(self.signed_coins), _BLOCK):
             block = self.signed_coins[first : first + _BLOCK]
@@ -102,18 +101,18 @@ class CraftedVotes(TeacherVotes):
                 )
                 yield np.asarray(turns < self.others)
 
-    def label_shares(self) -> Array:
+    def label_shares(self) -> FloatArray:
         """Returns the fraction of queries in which each of N teachers votes for each label, `[N, L]`."""
         shares = [block.mean(axis=1) for block in self.bits()]
         return np.concatenate(shares)
 
-    def _votes_by(self, signed_coins: Signs) -> Bits:
+    def _votes_by(self, signed_coins: Signs) -> BoolArray:
         """Returns the votes of c teachers, bool `[c, Q, L]`, from their `signed_coins`, `[c, Q]` or `[c, Q * L]`."""
         if self.by_bit:
             return np.asarray(signed_coins.reshape(-1, self.num_queries, self.num_labels) > 0)
         return np.asarray(signed_coins[:, :, None] * self.sides > 0)
 
-    def _counted(self, max_votes: int | None) -> NDArray[np.int64]:
+    def _counted(self, max_votes: int | None) -> IntArray:
         """Returns the number of teachers that vote for each label of each query, `[Q, L]`, by a closed formula.
 
         No vote is left out, as `_crafts` yields patterns in which no teacher has more votes than the aggregator counts.
@@ -140,7 +139,7 @@ class TeacherAttack:
     num_canaries: int  # m, at most an eighth of the teachers
     repeats: int = 1  # the number of teachers that vote like each canary; above 1 it breaks the price on purpose
     craft: Craft  # the pattern of the votes
-    weights: Array  # [F], the weight of each feature in the guess; fitted to releases that the attacker simulates
+    weights: FloatArray  # [F], the weight of each feature in the guess; fitted to releases that the attacker simulates
     # the fraction of a coin's variance that the features explain, in simulated releases
     score: float = 0.0
 
@@ -202,7 +201,7 @@ class TeacherAttack:
             min_queries: the smallest number of queries to simulate.
             rng: draws signs and noise.
         """
-        parts: list[tuple[Signs, Array]] = []
+        parts: list[tuple[Signs, FloatArray]] = []
         while sum(len(block) for _, block in parts) < min_queries:
             signs = self._signs(rng)
             parts.append((signs, self._features(signs, rng)))
@@ -215,7 +214,7 @@ class TeacherAttack:
             self, weights=weights, score=explained * len(features) / len(parts) / self.num_canaries
         )
 
-    def guess(self, coins: Signs, rng: np.random.Generator) -> Array:
+    def guess(self, coins: Signs, rng: np.random.Generator) -> FloatArray:
         """Returns a score for each canary, `[m]`: its sign guesses the coin, its size is the confidence.
 
         Args:
@@ -236,7 +235,7 @@ class TeacherAttack:
             2 * rng.integers(0, 2, (self.num_canaries, signs_per_canary), dtype=np.int8) - 1
         ).astype(np.int8)
 
-    def _features(self, signed_coins: Signs, rng: np.random.Generator) -> Array:
+    def _features(self, signed_coins: Signs, rng: np.random.Generator) -> FloatArray:
         """Draws a release of artificial votes and returns its features, `[Q, F]`; by bit, `[Q * L, 1]`.
 
         From each feature its mean over all asked queries is subtracted. The features of a query are its released bits
@@ -251,7 +250,7 @@ class TeacherAttack:
         source = CraftedVotes(self.craft, signed_coins, repeats=self.repeats, shape=self.shape)
         expected = np.minimum.accumulate(source.sides) > 0  # the labels that a student expects
 
-        def prior(labels: Bits, answered: Bits, num_queries: int) -> Bits:
+        def prior(labels: BoolArray, answered: BoolArray, num_queries: int) -> BoolArray:
             return np.broadcast_to(expected, (num_queries, len(expected)))
 
         aggregator = self.aggregator.with_prior(prior)

@@ -8,7 +8,6 @@ from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from pate.accounting import (
     Adjacency,
@@ -17,7 +16,7 @@ from pate.accounting import (
     calibrate,
 )
 from pate.aggregators.prevalence import Prevalence, ReleasedShares
-from pate.comparison.alternatives.group_gradients import Array
+from pate.array_types import Float32Array, FloatArray
 from pate.comparison.alternatives.noisy_model import NoisyModel
 from pate.comparison.alternatives.public_directions import MOST_ROWS, PublicDirections
 from pate.comparison.alternatives.schedule import Schedule
@@ -49,7 +48,7 @@ class Training:
         return self.bench.dataset.private.num_groups
 
     @cached_property
-    def public_inputs(self) -> NDArray[np.float32]:
+    def public_inputs(self) -> Float32Array:
         """The first inputs of the public pool, at most 10,000, without labels."""
         return np.asarray(self.bench.dataset.public.inputs[:MOST_ROWS])
 
@@ -233,7 +232,9 @@ class Alternative(Method):
         return "" if learned_share >= _USELESS else f"methods={self.name}: {text}; {helps}"
 
 
-def linear_model(training: Training, schedule: Schedule, weights: Array, bias: Array) -> NoisyModel:
+def linear_model(
+    training: Training, schedule: Schedule, weights: FloatArray, bias: FloatArray
+) -> NoisyModel:
     """Returns a noisy linear model on the public features.
 
     Args:
@@ -243,7 +244,7 @@ def linear_model(training: Training, schedule: Schedule, weights: Array, bias: A
         bias: the log-odds of the prevalence of each label, `[L]`.
     """
 
-    def log_odds(inputs: Any) -> Array:
+    def log_odds(inputs: Any) -> FloatArray:
         return np.asarray(
             training.directions.features(inputs, ridge=schedule.ridge) @ weights + bias
         )

@@ -9,14 +9,16 @@ import torch
 from torch import nn
 from torch.nn import functional
 
-from pate.comparison.alternatives.group_gradients import Array
+from pate.array_types import FloatArray
 from pate.models.networks.training import KnownTargets
 
 _CHUNK_VALUES = 2**20  # of gradients of single records at once
 
 
 @contextmanager
-def clipped_sums(network: nn.Module, clip: float) -> Iterator[Callable[[Array, Array], Array]]:
+def clipped_sums(
+    network: nn.Module, clip: float
+) -> Iterator[Callable[[FloatArray, FloatArray], FloatArray]]:
     """Yields a function that returns the sum of clipped gradients over records, for inputs and labels.
 
     The hooks of Opacus are removed from the network at the end of the `with` block, and its parameters then need no
@@ -40,7 +42,7 @@ def clipped_sums(network: nn.Module, clip: float) -> Iterator[Callable[[Array, A
         max_grad_norm=clip,
     )
 
-    def clipped_sum(inputs: Array, labels: Array) -> Array:
+    def clipped_sum(inputs: FloatArray, labels: FloatArray) -> FloatArray:
         """Returns the sum of the clipped gradients of the loss over m records, as one vector over all parameters.
 
         Args:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from pate.aggregators.prevalence import ReleasedShares
+from pate.array_types import FloatArray
 from pate.comparison.alternatives.alternative import Training
 from pate.comparison.alternatives.feature_covariance import (
     COVARIANCE_SHARE,
@@ -16,7 +17,7 @@ from pate.comparison.alternatives.feature_covariance import (
     FeatureAxes,
 )
 from pate.comparison.alternatives.full_batch import FullBatch, Multipliers
-from pate.comparison.alternatives.group_gradients import Array, GroupGradients
+from pate.comparison.alternatives.group_gradients import GroupGradients
 from pate.comparison.alternatives.noisy_gradient import NoisyGradient
 from pate.comparison.alternatives.public_directions import PublicDirections
 from pate.comparison.alternatives.signal_posterior import SignalPosterior
@@ -113,7 +114,7 @@ class CovarianceState:
 
     shares: ReleasedShares  # the prevalence of each label, and the share of records that know it
     ridge: float  # the ridge of the features
-    public_features: Array  # [m, D], of the public pool
+    public_features: FloatArray  # [m, D], of the public pool
     groups: GroupGradients  # private
     num_groups: int  # N, public
     axes: FeatureAxes
@@ -126,9 +127,9 @@ class CovarianceState:
         self,
         posterior: SignalPosterior,
         *,
-        bias: Array,
-        weights: Array,
-        curvature: Array,
+        bias: FloatArray,
+        weights: FloatArray,
+        curvature: FloatArray,
         num_steps: int,
     ) -> SignalPosterior:
         """Returns the posterior after one more noisy gradient.
@@ -167,11 +168,11 @@ class CovarianceState:
 
 def _prior_variances(
     directions: PublicDirections,
-    public_features: Array,
+    public_features: FloatArray,
     axes: FeatureAxes,
     *,
     signal_variance: float,
-) -> Array:
+) -> FloatArray:
     """Returns the variance of a weight along each axis, `[D]`, if log-odds vary as `Schedule.best` assumes.
 
     The constant feature has the weight of an average feature.

@@ -6,9 +6,9 @@ from typing import Any
 import numpy as np
 import scipy
 
+from pate.array_types import FloatArray
 from pate.comparison.alternatives.alternative import Training
 from pate.comparison.alternatives.covariance_method import CovarianceMethod
-from pate.comparison.alternatives.group_gradients import Array
 from pate.comparison.alternatives.noisy_model import NoisyModel
 from pate.validation import require_count
 
@@ -57,7 +57,7 @@ class DpFeatureCovariance(CovarianceMethod):
             )
             weights = state.axes.axes @ posterior.mean
 
-        def log_odds(inputs: Any) -> Array:
+        def log_odds(inputs: Any) -> FloatArray:
             features = training.directions.features(inputs, ridge=state.ridge)
             return np.asarray(features @ weights + bias)
 

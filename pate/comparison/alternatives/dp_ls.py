@@ -6,9 +6,9 @@ from typing import Any
 import numpy as np
 import scipy
 
+from pate.array_types import FloatArray
 from pate.comparison.alternatives.alternative import Training
 from pate.comparison.alternatives.covariance_method import CovarianceMethod
-from pate.comparison.alternatives.group_gradients import Array
 from pate.comparison.alternatives.noisy_model import NoisyModel
 
 _LEAST_PROBABILITY = 1e-3
@@ -48,7 +48,7 @@ class DpLeastSquares(CovarianceMethod):
         )
         weights = state.axes.axes @ posterior.mean * curvature  # of probabilities
 
-        def log_odds(inputs: Any) -> Array:
+        def log_odds(inputs: Any) -> FloatArray:
             features = training.directions.features(inputs, ridge=state.ridge)
             probabilities = prevalence + features @ weights
             return np.asarray(

@@ -18,6 +18,7 @@ from pate.accounting import (
     SelfComposedEvent,
 )
 from pate.aggregators.prevalence import Prevalence
+from pate.array_types import FloatArray
 from pate.comparison.alternatives.alternative import (
     PREVALENCE_SHARE,
     Alternative,
@@ -25,7 +26,6 @@ from pate.comparison.alternatives.alternative import (
     linear_model,
 )
 from pate.comparison.alternatives.clipped_gradients import clipped_sums
-from pate.comparison.alternatives.group_gradients import Array
 from pate.comparison.alternatives.noisy_gradient import NoisyGradient
 from pate.comparison.alternatives.noisy_model import NoisyModel
 from pate.comparison.alternatives.sampled_groups import Groups
@@ -135,13 +135,13 @@ class DpSgd(Alternative):
         if shares.known is not None:  # of the mean gradient over the records that know a label
             learning_rates = learning_rates / shares.known
 
-        def scaled_inputs(inputs: Any) -> Array:
+        def scaled_inputs(inputs: Any) -> FloatArray:
             if self.network == "cnn":
                 return np.asarray(inputs, dtype=np.float64) * 2 - 1
             features = training.directions.features(inputs, ridge=schedule.ridge)
             return features * math.sqrt(features.shape[1]) if self.network == "mlp" else features
 
-        def log_odds(inputs: Any) -> Array:
+        def log_odds(inputs: Any) -> FloatArray:
             with torch.no_grad(), one_thread():
                 network_inputs = torch.from_numpy(np.ascontiguousarray(scaled_inputs(inputs)))
                 return np.asarray(network(network_inputs).numpy())
@@ -187,7 +187,7 @@ class DpSgd(Alternative):
         groups: Groups,
         *,
         noisy_gradient: NoisyGradient,
-        learning_rates: Array,
+        learning_rates: FloatArray,
         rng: np.random.Generator,
     ) -> None:
         """Trains a network in place. Equal arguments give the same weights to the last bit.
@@ -232,7 +232,7 @@ class DpSgd(Alternative):
         if num_averaged:
             nn.utils.vector_to_parameters(mean / num_averaged, parameters)
 
-    def _network(self, input_shape: tuple[int, ...], bias: Array) -> nn.Module:
+    def _network(self, input_shape: tuple[int, ...], bias: FloatArray) -> nn.Module:
         """Returns an untrained network, whose log-odds for every input are equal to the bias.
 
         Args:
@@ -275,7 +275,7 @@ class DpSgd(Alternative):
 class _Biased(nn.Module):
     """A network whose output is a bias plus the output of an inner network, which is 0 before training."""
 
-    def __init__(self, inner: nn.Module, bias: Array) -> None:
+    def __init__(self, inner: nn.Module, bias: FloatArray) -> None:
         super().__init__()
         self.inner = inner
         self.prevalence = torch.from_numpy(bias).clone()

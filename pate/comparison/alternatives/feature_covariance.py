@@ -5,9 +5,9 @@ from dataclasses import dataclass
 from typing import Self
 
 import numpy as np
-from numpy.typing import NDArray
 
-from pate.comparison.alternatives.group_gradients import ROWS_AT_ONCE, Array
+from pate.array_types import FloatArray, IntArray
+from pate.comparison.alternatives.group_gradients import ROWS_AT_ONCE
 from pate.comparison.alternatives.noisy_gradient import NoisyGradient
 
 PUBLIC = "public"
@@ -24,11 +24,11 @@ _SMALLEST_VARIANCE = 1e-9  # of the largest
 class FeatureAxes:
     """The principal axes of the features, along which the weights of a linear model are learned independently."""
 
-    axes: Array  # [D, D], orthonormal, an axis a column
-    variances: Array  # [D], the mean square of the features along each axis, > 0
+    axes: FloatArray  # [D, D], orthonormal, an axis a column
+    variances: FloatArray  # [D], the mean square of the features along each axis, > 0
 
     @classmethod
-    def of_covariance(cls, covariance: Array, *, noise_std: float = 0.0) -> Self:
+    def of_covariance(cls, covariance: FloatArray, *, noise_std: float = 0.0) -> Self:
         """Returns the axes of a covariance `[D, D]`.
 
         Args:
@@ -72,8 +72,8 @@ class CovarianceRelease:
         return num_entries * 2 * self.noise_std**2 + 1 / self.num_groups
 
     def release(
-        self, features: Array, group_ids: NDArray[np.int64], rng: np.random.Generator
-    ) -> Array:
+        self, features: FloatArray, group_ids: IntArray, rng: np.random.Generator
+    ) -> FloatArray:
         """Returns the noisy mean over groups, `[D, D]`.
 
         Args:
@@ -93,7 +93,7 @@ class CovarianceRelease:
         return covariance
 
 
-def summed_entries(features: Array, group_ids: NDArray[np.int64]) -> Array:
+def summed_entries(features: FloatArray, group_ids: IntArray) -> FloatArray:
     """Returns the sum over groups of the mean of x x^T over the group's records, as a vector `[D (D + 1) / 2]`.
 
     The vector has the upper triangle of the matrix. An entry off the diagonal stands for two, with a factor of sqrt(2),
@@ -113,7 +113,7 @@ def summed_entries(features: Array, group_ids: NDArray[np.int64]) -> Array:
     return np.asarray(total[np.triu_indices(num_features)] * _entry_weights(num_features))
 
 
-def _entry_weights(num_features: int) -> Array:
+def _entry_weights(num_features: int) -> FloatArray:
     """Returns the factor of each entry of the upper triangle in the vector, `[D (D + 1) / 2]`."""
     rows, columns = np.triu_indices(num_features)
     return np.where(rows == columns, 1.0, math.sqrt(2))

@@ -6,9 +6,9 @@ from typing import Self
 
 import numpy as np
 import scipy
-from numpy.typing import NDArray
 
-Array = NDArray[np.float64]
+from pate.array_types import BoolArray, FloatArray, IntArray
+
 _BLOCK_ENTRIES = 2**22
 FEW_RECORDS = 8  # records of a group whose product need not be formed
 MOST_CANCELED = 8.0  # of its records' lengths, in the length of such a group
@@ -26,18 +26,18 @@ class GroupGradients:
     """
 
     # [n, k], the features of n records, each of length 1; records are sorted by the size of their group and by group
-    features: Array
-    labels: Array  # [n, L]
-    sizes: NDArray[np.int64]  # [N], the number of records in each group, rising
-    known: NDArray[np.bool_] | None = None  # [n, L], which labels are known; None for all
+    features: FloatArray
+    labels: FloatArray  # [n, L]
+    sizes: IntArray  # [N], the number of records in each group, rising
+    known: BoolArray | None = None  # [n, L], which labels are known; None for all
 
     @classmethod
     def from_records(
         cls,
-        features: Array,
-        labels: NDArray[np.bool_],
-        group_ids: NDArray[np.int64],
-        known: NDArray[np.bool_] | None = None,
+        features: FloatArray,
+        labels: BoolArray,
+        group_ids: IntArray,
+        known: BoolArray | None = None,
     ) -> Self:
         """Returns the records in the required order, by the size of their group and by group.
 
@@ -56,7 +56,7 @@ class GroupGradients:
             known=None if known is None else known[order],
         )
 
-    def clipped_sum(self, weights: Array, bias: Array, clip: float) -> Array:
+    def clipped_sum(self, weights: FloatArray, bias: FloatArray, clip: float) -> FloatArray:
         """Returns the sum over groups of their clipped gradients, `[k, L]`.
 
         Args:
@@ -87,10 +87,10 @@ class GroupGradients:
         return np.asarray(total)
 
     @cached_property
-    def _starts(self) -> NDArray[np.int64]:
+    def _starts(self) -> IntArray:
         return np.cumsum(self.sizes) - self.sizes
 
-    def _shares_of_few(self, residuals: Array, clip: float) -> Array:
+    def _shares_of_few(self, residuals: FloatArray, clip: float) -> FloatArray:
         """Returns the weight of each record of a group of at most 8 records in the clipped sum, `[num_such_records]`.
 
         The weight is the clipping factor of the group, divided by the number of records in the group. The length of a

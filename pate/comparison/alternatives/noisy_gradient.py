@@ -5,12 +5,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from pate.comparison.alternatives.group_gradients import (
-    FEW_RECORDS,
-    MOST_CANCELED,
-    ROWS_AT_ONCE,
-    Array,
-)
+from pate.array_types import FloatArray
+from pate.comparison.alternatives.group_gradients import FEW_RECORDS, MOST_CANCELED, ROWS_AT_ONCE
 from pate.mechanisms.noise.whole_numbers import RoundedGaussian
 
 _FLOAT = 2.0**-20  # relative, of a length
@@ -51,7 +47,7 @@ class NoisyGradient:
             (self.clip * (1 + _FLOAT) + floats) / self.step(num_entries) + math.sqrt(num_entries)
         )
 
-    def release(self, gradient_sum: Array, rng: np.random.Generator) -> Array:
+    def release(self, gradient_sum: FloatArray, rng: np.random.Generator) -> FloatArray:
         """Returns the sum, rounded to the grid, plus noise, in the shape of `gradient_sum`."""
         step = self.step(gradient_sum.size)
         noise_std = self.noise_multiplier * self.sensitivity(gradient_sum.size)

@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 import scipy
-from numpy.typing import NDArray
 
-from pate.comparison.alternatives.group_gradients import ROWS_AT_ONCE, Array
+from pate.array_types import BoolArray, Float32Array, FloatArray
+from pate.comparison.alternatives.group_gradients import ROWS_AT_ONCE
 from pate.votes.f1_threshold import expected_f1_threshold
 
 
@@ -23,17 +23,17 @@ class NoisyModel:
     """
 
     # returns the log-odds of each label, [m, L], for inputs [m, …]
-    log_odds: Callable[[Any], Array]
-    bias: Array  # [L], the log-odds of the prevalence of each label
-    noise_variance: Array  # [L], the variance of the noise in the log-odds of each label
-    public_inputs: NDArray[np.float32]  # the inputs of the public pool
+    log_odds: Callable[[Any], FloatArray]
+    bias: FloatArray  # [L], the log-odds of the prevalence of each label
+    noise_variance: FloatArray  # [L], the variance of the noise in the log-odds of each label
+    public_inputs: Float32Array  # the inputs of the public pool
 
     @cached_property
     def threshold(self) -> float:
         """The threshold of probabilities with the largest expected micro-F1 on the public pool."""
         return expected_f1_threshold(self.predict_proba(self.public_inputs))
 
-    def predict_proba(self, inputs: Any) -> Array:
+    def predict_proba(self, inputs: Any) -> FloatArray:
         """Returns the probability of each label, `[n, L]`, corrected for the noise in the weights."""
         # The mean of sigmoid(x + z) over z of variance s^2 is about sigmoid(x / sqrt(1 + pi s^2 / 8)) (MacKay 1992).
         shrunk = 1 / np.sqrt(1 + math.pi / 8 * self.noise_variance)
@@ -45,6 +45,6 @@ class NoisyModel:
             scipy.special.expit(self.bias + (np.concatenate(blocks) - self.bias) * shrunk)
         )
 
-    def predict(self, inputs: Any) -> NDArray[np.bool_]:
+    def predict(self, inputs: Any) -> BoolArray:
         """Returns the predicted labels, bool `[n, L]`."""
         return np.asarray(self.predict_proba(inputs) >= self.threshold)

@@ -7,7 +7,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from pate.comparison.alternatives.group_gradients import Array
+from pate.array_types import FloatArray
 from pate.validation import (
     require,
     require_features,
@@ -30,9 +30,11 @@ class PublicDirections:
     Formal guarantee: the directions depend on public inputs alone.
     """
 
-    center: Array  # [d], the mean of the inputs
-    directions: Array  # [d, k], orthonormal directions in falling order of variance, at most 256
-    variances: Array  # [k], the variance of the inputs along each direction, > 0
+    center: FloatArray  # [d], the mean of the inputs
+    directions: (
+        FloatArray  # [d, k], orthonormal directions in falling order of variance, at most 256
+    )
+    variances: FloatArray  # [k], the variance of the inputs along each direction, > 0
     has_height: bool  # whether the inputs vary along no further direction; then features have a constant entry more
 
     @classmethod
@@ -62,14 +64,14 @@ class PublicDirections:
         )
 
     @property
-    def standard_deviations(self) -> Array:
+    def standard_deviations(self) -> FloatArray:
         """The standard deviation of the inputs along each direction, and along the height an average one: `[D - 1]`."""
         variances = self.variances
         if self.has_height:
             variances = np.append(variances, variances.mean())
         return np.asarray(np.sqrt(variances))
 
-    def features(self, inputs: Any, *, ridge: float) -> Array:
+    def features(self, inputs: Any, *, ridge: float) -> FloatArray:
         """Returns D features of each input, `[n, D]`, scaled to length 1.
 
         The features are the input along each direction, then a constant "height" if `has_height`, and last a constant,
@@ -92,7 +94,7 @@ class PublicDirections:
         return np.append(columns, np.full((len(columns), 1), CONSTANT), axis=1)
 
 
-def _flat(inputs: NDArray[Any]) -> Array:
+def _flat(inputs: NDArray[Any]) -> FloatArray:
     """Returns n inputs of any shape as rows `[n, d]`."""
     rows = require_features("inputs", inputs)
     return rows.reshape(len(rows), int(np.prod(rows.shape[1:]))).astype(np.float64)

@@ -1,9 +1,8 @@
 """Poisson samples of groups of records."""
 
 import numpy as np
-from numpy.typing import NDArray
 
-from pate.comparison.alternatives.group_gradients import Array
+from pate.array_types import BoolArray, FloatArray, IntArray
 
 
 class Groups:
@@ -11,10 +10,10 @@ class Groups:
 
     def __init__(
         self,
-        inputs: Array,
-        labels: NDArray[np.bool_],
-        group_ids: NDArray[np.int64],
-        known: NDArray[np.bool_] | None = None,
+        inputs: FloatArray,
+        labels: BoolArray,
+        group_ids: IntArray,
+        known: BoolArray | None = None,
     ) -> None:
         """Sorts the records by their groups.
 
@@ -33,7 +32,7 @@ class Groups:
         if known is not None:
             self.labels[~known[order]] = np.nan
 
-    def draw(self, sampling_prob: float, rng: np.random.Generator) -> NDArray[np.int64]:
+    def draw(self, sampling_prob: float, rng: np.random.Generator) -> IntArray:
         """Draws a Poisson sample of the groups and one random record of each; returns the m rows of these records.
 
         Two random numbers are drawn for every group, sampled or not, so that no group affects the draws of others.

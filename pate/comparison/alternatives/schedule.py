@@ -7,7 +7,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from pate.comparison.alternatives.group_gradients import Array
+from pate.array_types import FloatArray
 from pate.comparison.alternatives.public_directions import PublicDirections
 from pate.votes.learning_times import LearningTimes
 
@@ -23,10 +23,10 @@ class Schedule:
 
     ridge: float  # the ridge of the features, see `PublicDirections.features`
     # [L], the learning time of each label: its learning rate times the number of steps
-    times: Array
+    times: FloatArray
     num_steps: int  # the number of steps, so many that each step is stable
     # [L], the approximate variance of the noise in the log-odds of each label after training
-    noise_variance: Array
+    noise_variance: FloatArray
     error: float  # the expected mean square error of the log-odds
 
     @classmethod
@@ -34,8 +34,8 @@ class Schedule:
         cls,
         directions: PublicDirections,
         public_inputs: Any,
-        prevalence: Array,
-        noise_rate: Array | float,
+        prevalence: FloatArray,
+        noise_rate: FloatArray | float,
         *,
         clip_factor: float,
         signal_variance: float,

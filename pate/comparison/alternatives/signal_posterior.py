@@ -6,7 +6,7 @@ from typing import Self
 
 import numpy as np
 
-from pate.comparison.alternatives.group_gradients import Array
+from pate.array_types import FloatArray
 
 # of the variances that weights are assumed to have, in factors of 2
 _SCALES = 2.0 ** np.arange(-6, 7)
@@ -23,17 +23,17 @@ class SignalPosterior:
     Formal guarantee: the posterior reads nothing but what was released, and public numbers.
     """
 
-    prior_variances: Array  # [D], > 0, up to a scale
-    precision: Array  # [D, L], the sum over the observations of 1 / variance
-    weighted_sum: Array  # [D, L], the sum over the observations of weight / variance
+    prior_variances: FloatArray  # [D], > 0, up to a scale
+    precision: FloatArray  # [D, L], the sum over the observations of 1 / variance
+    weighted_sum: FloatArray  # [D, L], the sum over the observations of weight / variance
 
     @classmethod
-    def before_observations(cls, prior_variances: Array, num_labels: int) -> Self:
+    def before_observations(cls, prior_variances: FloatArray, num_labels: int) -> Self:
         """Returns the posterior without any observation, which is the prior."""
         nothing = np.zeros((len(prior_variances), num_labels))
         return cls(prior_variances=prior_variances, precision=nothing, weighted_sum=nothing)
 
-    def with_observation(self, weights: Array, variances: Array) -> Self:
+    def with_observation(self, weights: FloatArray, variances: FloatArray) -> Self:
         """Returns the posterior with one more observation.
 
         Args:
@@ -58,13 +58,13 @@ class SignalPosterior:
         return float(_SCALES[int(np.argmax(log_likelihoods))])
 
     @property
-    def mean(self) -> Array:
+    def mean(self) -> FloatArray:
         """The mean of the weights, `[D, L]`."""
         variances = self.scale * self.prior_variances[:, None]
         return np.asarray(self.weighted_sum * variances / (1 + self.precision * variances))
 
     @property
-    def variances(self) -> Array:
+    def variances(self) -> FloatArray:
         """The variances of the weights, `[D, L]`."""
         variances = self.scale * self.prior_variances[:, None]
         return np.asarray(variances / (1 + self.precision * variances))

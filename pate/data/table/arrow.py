@@ -3,8 +3,8 @@
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from pate.array_types import BoolArray, IntArray
 from pate.extras import require_extra
 
 
@@ -22,7 +22,7 @@ def joined(array: Any) -> Any:
     return array.combine_chunks() if isinstance(array, arrow().ChunkedArray) else array
 
 
-def is_missing(cells: Any) -> NDArray[np.bool_]:
+def is_missing(cells: Any) -> BoolArray:
     """Returns whether each cell of a pyarrow array is null, bool `[num_cells]`."""
     return np.asarray(cells.is_null().to_numpy(zero_copy_only=False))
 
@@ -37,7 +37,7 @@ def count_values(words: Any) -> dict[str, int]:
     return dict(zip(values, counted.field("counts").to_pylist(), strict=True))
 
 
-def codes_among(words: Any, categories: Any) -> NDArray[np.int64]:
+def codes_among(words: Any, categories: Any) -> IntArray:
     """Returns the index of each word in a list of categories, int64 `[num_words]`.
 
     The index is -1 for a word that is not in the list.

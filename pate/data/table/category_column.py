@@ -9,9 +9,10 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
+from pate.array_types import Float32Array
 from pate.data.table.arrow import arrow, codes_among, is_missing
 from pate.data.table.cells import as_texts
-from pate.data.table.column import MISSING, Block, Column, Encoded
+from pate.data.table.column import MISSING, Column, Encoded
 from pate.data.table.spelling import USUAL, CellSpelling, canonical_words
 from pate.validation import require
 
@@ -79,7 +80,7 @@ class CategoryColumn(Column):
             unknown_and_missing=np.array([unknown.sum(), missing.sum()]),
         )
 
-    def frame_columns(self, block: Block) -> dict[str, Any]:
+    def frame_columns(self, block: Float32Array) -> dict[str, Any]:
         """Returns the words that features `[num_cells, num_features]` encode, as columns of a data frame."""
         from pandas import Categorical
 

@@ -12,8 +12,8 @@ from contextlib import suppress
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from pate.array_types import BoolArray, FloatArray
 from pate.data.table.arrow import arrow, is_missing, joined
 from pate.data.table.dates import DAY_S, days_of
 from pate.data.table.spelling import TRUTHS, USUAL, CellSpelling, canonical_words
@@ -91,7 +91,7 @@ def digest_texts(cells: Any) -> Any:
     return _trimmed(cells)
 
 
-def as_numbers(cells: Any, spelling: CellSpelling = USUAL) -> NDArray[np.float64]:
+def as_numbers(cells: Any, spelling: CellSpelling = USUAL) -> FloatArray:
     """Returns cells as floats `[num_cells]`: NaN for a missing cell, +inf for a cell that is not a number.
 
     Truth values become 0 and 1, durations seconds.
@@ -124,7 +124,7 @@ def as_numbers(cells: Any, spelling: CellSpelling = USUAL) -> NDArray[np.float64
 
 def as_dates(
     cells: Any, date_orders: Iterable[str | None] = (), first_year: int | None = None
-) -> NDArray[np.float64]:
+) -> FloatArray:
     """Returns cells as days since 1970, `[num_cells]`: NaN for a missing cell, +inf for a cell that is not a date.
 
     For `date_orders` and `first_year` see `days_of`.
@@ -144,7 +144,7 @@ def as_dates(
     return np.asarray(_cast_days(cells, refuse_rounding=False).to_numpy(zero_copy_only=False))
 
 
-def have_values(numbers: NDArray[np.float64]) -> bool:
+def have_values(numbers: FloatArray) -> bool:
     """Returns True if at least one number is finite and none is +inf, the mark of a wrong cell in `as_numbers`."""
     return not np.isinf(numbers).any() and not np.isnan(numbers).all()
 
@@ -195,7 +195,7 @@ def _float_texts(cells: Any) -> Any:
     return pa.compute.replace_with_mask(texts, is_whole, digits)
 
 
-def _are_whole(values: NDArray[np.float64]) -> NDArray[np.bool_]:
+def _are_whole(values: FloatArray) -> BoolArray:
     """Returns True for each whole number that an int64 can hold, bool `[num_values]`; False for NaN."""
     return np.asarray((np.abs(values) < _WHOLE_BELOW) & (np.trunc(values) == values))
 
@@ -239,7 +239,7 @@ def _cast_days(cells: Any, *, refuse_rounding: bool = True) -> Any:
 
 def _parse(
     words: Any, parse_all: Callable[[Any], Any], parse_word: Callable[[str], float]
-) -> NDArray[np.float64]:
+) -> FloatArray:
     """Returns the numbers `[num_words]` that words denote: NaN for a null, +inf for a word that denotes none.
 
     Args:

@@ -9,15 +9,14 @@ from pathlib import Path
 from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
-from numpy.typing import NDArray
 
+from pate.array_types import BoolArray, Float32Array, IntArray
 from pate.data.table.arrow import is_missing
 from pate.data.table.cells import as_texts
 from pate.data.table.spelling import USUAL, CellSpelling
 
 MISSING = "missing"  # in the name of the feature of missing cells
 
-Block = NDArray[np.float32]
 """Features `[n, d]` of one column or of several."""
 
 
@@ -40,11 +39,11 @@ def row_in_words(number: int) -> str:
 class Encoded(NamedTuple):
     """The features of a column or a table, with counts of wrong, unknown and missing cells."""
 
-    features: Block  # [n, d]
+    features: Float32Array  # [n, d]
     # [n] of a column, [n, num_columns] of a table: cells that are not of the column's kind
-    wrong: NDArray[np.bool_]
+    wrong: BoolArray
     # [2], or [num_columns, 2]: how many cells the public file does not know, and how many are missing
-    unknown_and_missing: NDArray[np.int64]
+    unknown_and_missing: IntArray
 
 
 @dataclass(frozen=True)
@@ -94,7 +93,7 @@ class Column(ABC):
             unknown_and_missing=np.array([0, missing.sum()]),
         )
 
-    def frame_columns(self, block: Block) -> dict[str, Any]:
+    def frame_columns(self, block: Float32Array) -> dict[str, Any]:
         """Returns the columns of a data frame from which the features `block`, `[num_cells, num_features]`, were made.
 
         Cells are recovered as far as the features determine them.

@@ -13,8 +13,8 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from pate.array_types import BoolArray, FloatArray, IntArray
 from pate.data.table.arrow import arrow, count_values
 from pate.data.table.cells import as_dates, as_numbers, as_texts, have_values, with_missing
 from pate.data.table.column_names import visible
@@ -200,11 +200,11 @@ class _ColumnCells:
         return as_texts(self.cells)
 
     @cached_property
-    def _numbers(self) -> NDArray[np.float64]:
+    def _numbers(self) -> FloatArray:
         return as_numbers(self.cells, self.spelling)
 
     @cached_property
-    def _values(self) -> NDArray[np.float64]:
+    def _values(self) -> FloatArray:
         """The distinct numbers in the column, in ascending order."""
         return np.unique(self._numbers[np.isfinite(self._numbers)])
 
@@ -217,7 +217,7 @@ class _ColumnCells:
         return not np.any(self._values % 1)
 
     @cached_property
-    def _counts_of_values(self) -> NDArray[np.int64]:
+    def _counts_of_values(self) -> IntArray:
         """The number of cells with each distinct value.
 
         Values are numbers, or words if the column holds neither numbers nor dates.
@@ -228,7 +228,7 @@ class _ColumnCells:
         return np.array([*count_values(self._words).values()], np.int64)
 
 
-def _are_days(numbers: NDArray[np.float64]) -> bool:
+def _are_days(numbers: FloatArray) -> bool:
     """Returns True if at least three whole numbers can all be read as days in the form 20250131.
 
     Args:
@@ -258,7 +258,7 @@ class _Reading:
     order: str | None = None
     settings: frozenset[str] = frozenset()
 
-    def fails_on(self, words: Any) -> NDArray[np.bool_]:
+    def fails_on(self, words: Any) -> BoolArray:
         """Returns whether each word of a pyarrow array cannot be read in this way, bool `[num_words]`."""
         if self.spelling is None:
             return np.isinf(as_dates(cells=words, date_orders=(self.order,), first_year=2000))
@@ -317,9 +317,7 @@ def _remarks_on_words(count_per_word: Mapping[str, int], spelling: CellSpelling)
         )
 
 
-def _likeliest_reading(
-    words: Any, counts_per_word: NDArray[np.int64], spelling: CellSpelling
-) -> _Reading:
+def _likeliest_reading(words: Any, counts_per_word: IntArray, spelling: CellSpelling) -> _Reading:
     """Returns the way of reading that fails on the fewest cells, judged by the first words.
 
     Args:
@@ -340,7 +338,7 @@ def _likeliest_reading(
 
 
 def _by_frequency(
-    words: Sequence[str], counts_per_word: NDArray[np.int64], is_shown: NDArray[np.bool_]
+    words: Sequence[str], counts_per_word: IntArray, is_shown: BoolArray
 ) -> list[str]:
     """Returns the words that may be shown, cut to a length that fits a message; the most frequent word comes first.
 

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any, ClassVar, Self
 
 import numpy as np
-from numpy.typing import NDArray
 
+from pate.array_types import FloatArray
 from pate.data.table.cells import as_dates
 from pate.data.table.dates import ORDERS, days_as_text, days_of
 from pate.data.table.number_column import NumberColumn
@@ -36,7 +36,7 @@ class DateColumn(NumberColumn):
     kind: ClassVar[str] = "date"
 
     @classmethod
-    def fit_dates(cls, name: str, days: NDArray[np.float64], date_order: str | None = None) -> Self:
+    def fit_dates(cls, name: str, days: FloatArray, date_order: str | None = None) -> Self:
         """Returns the column that is learned from public dates.
 
         Args:
@@ -53,7 +53,7 @@ class DateColumn(NumberColumn):
         """The description of a valid cell, for an error message."""
         return f"dates such as {_EXAMPLES[self.order]} as in the public file"
 
-    def numbers(self, cells: Any, spelling: CellSpelling = USUAL) -> NDArray[np.float64]:
+    def numbers(self, cells: Any, spelling: CellSpelling = USUAL) -> FloatArray:
         """Returns cells as days since 1970, `[num_cells]`: NaN for a missing date, +inf for a cell that is not a date.
 
         Args:

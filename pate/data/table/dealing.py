@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Any, BinaryIO, cast
 
 import numpy as np
-from numpy.typing import NDArray
 
+from pate.array_types import IntArray
 from pate.data.split import SPLITS
 from pate.data.table.arrow import arrow
 from pate.data.table.cells import as_texts, with_missing
@@ -90,7 +90,7 @@ class Dealing:
         return paths
 
     @cached_property
-    def groups(self) -> NDArray[np.int64]:
+    def groups(self) -> IntArray:
         """The number of each row's group, `[num_rows]`."""
         if self.group is None:
             first_column = self.file.names[:1]
@@ -108,7 +108,7 @@ class Dealing:
             raise InvalidValue("group", self.group, rule=rule)
         return People.from_names(columns=[words], spelling=spelling).merged_by_looks()[0]
 
-    def part_of_row(self) -> NDArray[np.int64]:
+    def part_of_row(self) -> IntArray:
         """Returns the split of each row as an index into `SPLITS`, `[num_rows]`."""
         num_groups = int(self.groups.max()) + 1
         num_public = max(round(self.public_share * num_groups), 1)

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from pate.array_types import BoolArray
 from pate.data.table.arrow import is_missing, joined
 from pate.data.table.cells import as_numbers, as_texts, with_missing
 from pate.data.table.label_cells import NoNames, is_list, names_in
@@ -16,7 +17,6 @@ from pate.data.table.spelling import USUAL, CellSpelling, canonical_word
 from pate.data.table.uncertain import NO, UNKNOWN, YES, UncertainLabels, label_word
 from pate.validation import as_setting
 
-Bits = NDArray[np.bool_]
 Codes = NDArray[np.int8]
 
 LABEL_HINT = "; yes and no, true and false are taken too, and an empty cell is an unknown label"
@@ -45,9 +45,9 @@ _USUAL_TRUTHS = {"false": NO, "no": NO, "true": YES, "yes": YES}
 class ReadLabels(NamedTuple):
     """The labels of some rows of a table, and the cells that could not be read."""
 
-    bits: Bits  # [n, num_labels]; False where a label is unknown
-    known: Bits  # [n, num_labels], labels that a cell tells
-    wrong: Bits  # [n, num_labels], cells that are no label
+    bits: BoolArray  # [n, num_labels]; False where a label is unknown
+    known: BoolArray  # [n, num_labels], labels that a cell tells
+    wrong: BoolArray  # [n, num_labels], cells that are no label
     num_unknown: int = 0  # cells that list a label which is none of the names
 
 
@@ -157,7 +157,7 @@ class Labels:
         places = coded.indices.fill_null(len(words)).to_numpy(zero_copy_only=False)
         return np.asarray(np.array(codes, np.int8)[places])
 
-    def _read_names(self, column: Any, tells_nothing: Bits) -> ReadLabels:
+    def _read_names(self, column: Any, tells_nothing: BoolArray) -> ReadLabels:
         """Returns the labels that cells list.
 
         A cell is marked as wrong if it is not empty and cannot be read as a list of labels.

@@ -9,14 +9,12 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 import scipy
-from numpy.typing import NDArray
 
+from pate.array_types import Float32Array, FloatArray
 from pate.data.table.cells import as_numbers
-from pate.data.table.column import MISSING, Block, Column, Encoded
+from pate.data.table.column import MISSING, Column, Encoded
 from pate.data.table.spelling import USUAL, CellSpelling
 from pate.validation import require
-
-Numbers = NDArray[np.float64]
 
 # the excess kurtosis from which on a power is fitted: that of two exponential tails
 _LONG_TAIL = 3.0
@@ -75,7 +73,7 @@ class NumberColumn(Column):
         )
 
     @classmethod
-    def fit(cls, name: str, numbers: Numbers) -> Self:
+    def fit(cls, name: str, numbers: FloatArray) -> Self:
         """Returns the column that is learned from public numbers: their mean, standard deviation, range and power.
 
         Args:
@@ -115,7 +113,7 @@ class NumberColumn(Column):
         """The description of a valid cell, for an error message."""
         return "numbers as in the public file"
 
-    def numbers(self, cells: Any, spelling: CellSpelling = USUAL) -> Numbers:
+    def numbers(self, cells: Any, spelling: CellSpelling = USUAL) -> FloatArray:
         """Returns cells as numbers `[num_cells]`: NaN for a missing cell, +inf for a cell that is not a number.
 
         Args:
@@ -150,7 +148,7 @@ class NumberColumn(Column):
             unknown_and_missing=np.array([outside.sum(), missing.sum()]),
         )
 
-    def frame_columns(self, block: Block) -> dict[str, Any]:
+    def frame_columns(self, block: Float32Array) -> dict[str, Any]:
         """Returns the numbers that features encode, for a data frame.
 
         They are rounded to between a millionth and a hundred-thousandth of the public range.
@@ -197,7 +195,7 @@ class NumberColumn(Column):
         )
 
 
-def _yeo_johnson(numbers: Numbers, power: float) -> Numbers:
+def _yeo_johnson(numbers: FloatArray, power: float) -> FloatArray:
     """Returns the Yeo-Johnson transform of numbers.
 
     For x >= 0 the transform is the Box-Cox transform of 1 + x with exponent `power`. For x < 0 it is minus the Box-Cox
@@ -206,12 +204,12 @@ def _yeo_johnson(numbers: Numbers, power: float) -> Numbers:
     return _signed(transform=scipy.special.boxcox1p, numbers=numbers, power=power)
 
 
-def _inverse_yeo_johnson(powers: Numbers, power: float) -> Numbers:
+def _inverse_yeo_johnson(powers: FloatArray, power: float) -> FloatArray:
     """Returns the numbers whose transform by `_yeo_johnson` is `powers`; scipy.stats has no inverse."""
     return _signed(transform=scipy.special.inv_boxcox1p, numbers=powers, power=power)
 
 
-def _signed(transform: Callable[..., Numbers], numbers: Numbers, power: float) -> Numbers:
+def _signed(transform: Callable[..., FloatArray], numbers: FloatArray, power: float) -> FloatArray:
     """Returns `sign(x) * transform(abs(x), p)` for each number x, where p is `power` if x >= 0, and else `2 - power`.
 
     The transform with power 1 is the identity.

@@ -8,14 +8,12 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from pate.array_types import IntArray
 from pate.data.split import SPLITS, count_shared, distinct
 from pate.data.table.arrow import arrow, codes_among
 from pate.data.table.cells import as_texts
 from pate.data.table.spelling import USUAL, CellSpelling, canonical_word, canonical_words
-
-Numbers = NDArray[np.int64]
 
 _DASHES = re.compile("[\u2010-\u2015\u2212\ufe58\ufe63\uff0d]")
 _ENCLOSING = "{}()[]<>\"'`\u2018\u2019\u201c\u201d\u00ab\u00bb "
@@ -113,9 +111,9 @@ class People:
         look_codes: `[num_persons]`, equal for persons with similar names: see `looks_of`.
     """
 
-    person_of_row: tuple[Numbers, ...]
-    lowercase_codes: Numbers
-    look_codes: Numbers
+    person_of_row: tuple[IntArray, ...]
+    lowercase_codes: IntArray
+    look_codes: IntArray
 
     @classmethod
     def from_names(cls, columns: Sequence[Any], spelling: CellSpelling = USUAL) -> People:
@@ -143,7 +141,7 @@ class People:
         )
 
     @classmethod
-    def _from_numbers(cls, columns: Sequence[Numbers]) -> People:
+    def _from_numbers(cls, columns: Sequence[IntArray]) -> People:
         """Returns the persons whom whole numbers name. Two numbers look alike if they differ in their sign alone."""
         names, first_rows, name_of_row = np.unique(
             np.concatenate(columns), return_index=True, return_inverse=True
@@ -158,7 +156,7 @@ class People:
             look_codes=np.unique(sizes, return_inverse=True)[1].astype(np.int64),
         )
 
-    def groups(self) -> list[Numbers]:
+    def groups(self) -> list[IntArray]:
         """Returns, for each split, the group of each row, `[num_rows]`.
 
         In the first split, persons whose names differ only in letter case form one group. So a person whose name is
@@ -169,7 +167,7 @@ class People:
             *self.person_of_row[1:],
         ]
 
-    def merged_by_looks(self) -> list[Numbers]:
+    def merged_by_looks(self) -> list[IntArray]:
         """Returns, for each split, groups in which persons with similar names are merged.
 
         Groups are numbered from 0 in the order of their first rows.
@@ -206,12 +204,12 @@ class People:
             yield f"{setting}: {num_alike} values of private look like another, {reason}"
 
 
-def _parts(numbers: Numbers, columns: Sequence[Any]) -> tuple[Numbers, ...]:
+def _parts(numbers: IntArray, columns: Sequence[Any]) -> tuple[IntArray, ...]:
     """Returns the numbers of all rows, `[num_rows]`, as one array for each of the columns that follow each other."""
     return tuple(np.split(numbers, np.cumsum([len(column) for column in columns])[:-1]))
 
 
-def smallest_of_group(group_of_row: Numbers, number_of_row: Numbers) -> Numbers:
+def smallest_of_group(group_of_row: IntArray, number_of_row: IntArray) -> IntArray:
     """Returns, for each row, the smallest number among the rows of its group, `[num_rows]`.
 
     Args:
@@ -223,12 +221,12 @@ def smallest_of_group(group_of_row: Numbers, number_of_row: Numbers) -> Numbers:
     return np.asarray(smallest[group_of_row], np.int64)
 
 
-def _codes(words: Any) -> Numbers:
+def _codes(words: Any) -> IntArray:
     """Returns a number for each word, such that equal words have equal numbers."""
     return np.asarray(words.dictionary_encode(null_encoding="encode").indices.to_numpy(), np.int64)
 
 
-def _merged(person_of_row: Numbers, code_of_person: Numbers) -> Numbers:
+def _merged(person_of_row: IntArray, code_of_person: IntArray) -> IntArray:
     """Returns the person of each row after all persons with equal codes are merged.
 
     The smallest number of a merged person that occurs stands for all of them.

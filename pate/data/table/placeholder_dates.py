@@ -1,7 +1,8 @@
 """Detection of placeholder dates, such as 9999-12-31 among dates of one summer."""
 
 import numpy as np
-from numpy.typing import NDArray
+
+from pate.array_types import FloatArray
 
 # ten years: nearer dates squeeze the others by less than a column of ten years does
 _FAR_DAYS = 3652.0
@@ -11,7 +12,7 @@ _FAR_WIDTHS_AT_YEARS_END = 1.5
 _FEWEST_OTHERS = 3  # different dates
 
 
-def placeholder_dates(days: NDArray[np.float64]) -> list[float]:
+def placeholder_dates(days: FloatArray) -> list[float]:
     """Returns the dates in a public column that are probably placeholders for a missing date, as days since 1970.
 
     Rule: the first or last of the dates is a placeholder if the nearest other date is far away. Far means at least ten
@@ -45,7 +46,7 @@ def is_at_years_end(day: float) -> bool:
     return bool((date - first_of_year).astype(int) in (0, 363, 364, 365))
 
 
-def _is_far(day: float, other_days: NDArray[np.float64]) -> bool:
+def _is_far(day: float, other_days: FloatArray) -> bool:
     gap = float(np.abs(other_days - day).min())
     width = float(other_days[-1] - other_days[0])
     widths = _FAR_WIDTHS_AT_YEARS_END if is_at_years_end(day) else _FAR_WIDTHS

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pate.accounting import PrivacyUnit
+from pate.array_types import BoolArray, IntArray
 from pate.data.table.arrow import arrow, is_missing, joined
 from pate.data.table.cells import as_texts, with_missing
 from pate.data.table.column import Encoded, row_in_words, wrong_cells_in_words
@@ -22,8 +23,6 @@ from pate.data.texts.vectors import NUM_COUNTED_TEXTS
 from pate.files.array_rows import Spilled
 from pate.pool import in_order
 from pate.validation import InvalidValue
-
-Numbers = NDArray[np.int64]
 
 _UNSEEN = r"^[\s\p{Z}\p{C}]*$"  # of words in which nobody sees a character
 MEGABYTE = 10**6
@@ -64,7 +63,7 @@ class _WrongCells:
         self.counts = np.zeros(num_columns, np.int64)
         self.first_rows = np.zeros(num_columns, np.int64)
 
-    def add(self, is_wrong: NDArray[np.bool_], row_numbers: Numbers) -> None:
+    def add(self, is_wrong: BoolArray, row_numbers: IntArray) -> None:
         """Adds the wrong cells of a batch to the counts.
 
         Args:
@@ -90,7 +89,7 @@ class _ReadBatch:
         hashes: the hash of all cells of each row for the digest, `[num_rows]`; None if there is no digest.
     """
 
-    numbers: Numbers
+    numbers: IntArray
     encoded: Encoded
     labels: ReadLabels | None
     has_label: bool
@@ -157,8 +156,8 @@ class Rows:
         self.texts: dict[str, list[str]] = {column: [] for column in schema.texts}
         self.labeled = split != "public"
         inputs = Spilled()
-        bits: list[NDArray[np.bool_]] = []
-        known: list[NDArray[np.bool_] | None] = []
+        bits: list[BoolArray] = []
+        known: list[BoolArray | None] = []
         numbers = [np.zeros(0, np.int64)]
         names: dict[str, list[Any]] = {column: [] for column in roles.columns}
 
@@ -227,7 +226,7 @@ class Rows:
             hashes=None if cell_digest is None else cell_digest.hashes(batch),
         )
 
-    def _add(self, part: _ReadBatch) -> NDArray[np.bool_]:
+    def _add(self, part: _ReadBatch) -> BoolArray:
         """Adds the counts of a batch, and returns its labels `[num_rows, num_labels]`; all are False if it has none."""
         self._wrong_cells.add(part.encoded.wrong, part.numbers)
         self.unknown_and_missing += part.encoded.unknown_and_missing
@@ -240,7 +239,7 @@ class Rows:
         self._label_form.num_unknown += part.labels.num_unknown
         return part.labels.bits
 
-    def _known_of(self, part: _ReadBatch) -> NDArray[np.bool_] | None:
+    def _known_of(self, part: _ReadBatch) -> BoolArray | None:
         """Returns which labels of a batch are known, `[num_rows, num_labels]`; None if all are, to save memory."""
         if part.labels is None or part.labels.known.all():
             return None
@@ -248,9 +247,9 @@ class Rows:
 
     def _mask(
         self,
-        known_of_batches: Sequence[NDArray[np.bool_] | None],
-        labels_of_batches: Sequence[NDArray[np.bool_]],
-    ) -> NDArray[np.bool_] | None:
+        known_of_batches: Sequence[BoolArray | None],
+        labels_of_batches: Sequence[BoolArray],
+    ) -> BoolArray | None:
         """Returns which labels of all rows are known, `[n, num_labels]`, or None; see the attribute `known`.
 
         Args:
@@ -351,7 +350,7 @@ def gather_batches(
         file_size_kb: the size of the file, in kB.
         report_progress: is called with the number of kB that are done so far, at most `file_size_kb`.
     """
-    numbers: list[Numbers] = []
+    numbers: list[IntArray] = []
     tables: list[Any] = []
     num_kb_done = 0
     for batch_numbers, table in batches:

@@ -10,11 +10,11 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 import yaml
-from numpy.typing import NDArray
 
+from pate.array_types import Float32Array, IntArray
 from pate.data.preprocessing import Preprocessing
 from pate.data.table.cells import as_texts, with_missing
-from pate.data.table.column import Block, Column, Encoded, row_in_words, wrong_cells_in_words
+from pate.data.table.column import Column, Encoded, row_in_words, wrong_cells_in_words
 from pate.data.table.column_kinds import fit_column, read_column
 from pate.data.table.column_names import column_name, require_columns
 from pate.data.table.date_column import DateColumn
@@ -243,7 +243,7 @@ class TableSchema(Preprocessing):
             unknown_and_missing=np.stack([part.unknown_and_missing for part in parts]),
         )
 
-    def frame(self, inputs: NDArray[np.float32]) -> Any:
+    def frame(self, inputs: Float32Array) -> Any:
         """Returns a DataFrame of the cells from which inputs `[num_rows, num_features]` were made.
 
         Cells are recovered as far as the features determine them: numbers beyond the public range stay clipped to the
@@ -258,7 +258,7 @@ class TableSchema(Preprocessing):
             cells.update(column.frame_columns(block))
         return DataFrame(cells)
 
-    def inputs(self, samples: Any, *, name: str = "data") -> Block:
+    def inputs(self, samples: Any, *, name: str = "data") -> Float32Array:
         """Returns the features of records, `[num_rows, num_features]`.
 
         Args:
@@ -270,7 +270,7 @@ class TableSchema(Preprocessing):
         """
         return self.read_table(as_table(samples), name=name).features
 
-    def warned_inputs(self, given: Any, *, name: str = "data", stacklevel: int) -> Block:
+    def warned_inputs(self, given: Any, *, name: str = "data", stacklevel: int) -> Float32Array:
         """Returns the features of records as `inputs` does, and warns of cells that the public file does not know.
 
         Args:
@@ -314,8 +314,8 @@ class TableSchema(Preprocessing):
     def require_no_wrong_cell(
         self,
         name: str,
-        num_wrong: NDArray[np.int64],
-        first_wrong: NDArray[np.int64],
+        num_wrong: IntArray,
+        first_wrong: IntArray,
         *,
         num_rows: int,
         place_of_row: Callable[[int], str] = row_in_words,
@@ -361,9 +361,7 @@ class TableSchema(Preprocessing):
             f"{prefix}missing=[WORD]"
         )
 
-    def unknown_cell_remarks(
-        self, name: str, counts: NDArray[np.int64], num_records: int
-    ) -> Iterator[str]:
+    def unknown_cell_remarks(self, name: str, counts: IntArray, num_records: int) -> Iterator[str]:
         """Yields remarks on columns with cells that the public file does not know: on five, and then on how many more.
 
         Columns with most such cells come first. Missing cells are counted if no cell is missing in the public file, or
@@ -491,7 +489,7 @@ def _without_columns(table: Any, names: Collection[str]) -> Any:
     return table.select([name for name in table.column_names if name not in names])
 
 
-def _total_variance(features: Block) -> float:
+def _total_variance(features: Float32Array) -> float:
     return float(features.var(axis=0, dtype=np.float64).sum())
 
 

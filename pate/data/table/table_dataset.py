@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from pate.array_types import IntArray
 from pate.data.copies import CellNumbers, remarks_on_copies
 from pate.data.dataset import Dataset, Kind
 from pate.data.preprocessing import Preprocessing
@@ -17,7 +18,7 @@ from pate.data.table.arrow import arrow, joined
 from pate.data.table.cells import as_texts
 from pate.data.table.column import Column
 from pate.data.table.people import People, person_names
-from pate.data.table.rows import Numbers, Roles, Rows
+from pate.data.table.rows import Roles, Rows
 from pate.data.table.schema import TableSchema
 from pate.data.table.spelling import CellSpelling, canonical_words
 from pate.data.texts.vectors import remarks_on_texts
@@ -200,7 +201,7 @@ def remarks_on_gaps(splits: Mapping[str, Split], label_names: Sequence[str]) -> 
 def remarks_on_lost_columns(
     name: str,
     columns: Sequence[Column],
-    unknown_and_missing: NDArray[np.int64],
+    unknown_and_missing: IntArray,
     *,
     num_records: int,
 ) -> Iterator[str]:
@@ -222,7 +223,7 @@ def remarks_on_lost_columns(
             yield f"{name}.{column.name}: {rule}"
 
 
-def require_apart(role: str, column: str | None, ids: Sequence[Numbers]) -> None:
+def require_apart(role: str, column: str | None, ids: Sequence[IntArray]) -> None:
     """Raises `InvalidValue` if an owner or a record is in two splits.
 
     Args:
@@ -238,7 +239,7 @@ def require_apart(role: str, column: str | None, ids: Sequence[Numbers]) -> None
             raise InvalidValue(f"data.{role}", column, rule=rule)
 
 
-def split_numbers(row_numbers_per_split: Sequence[Numbers]) -> list[Numbers]:
+def split_numbers(row_numbers_per_split: Sequence[IntArray]) -> list[IntArray]:
     """Returns the numbers of rows with the number of the split in the upper bits, so that splits share no number.
 
     Args:
@@ -257,8 +258,8 @@ class _Identities(NamedTuple):
         remarks: remarks for the owner of the records on similar names.
     """
 
-    ids: list[Numbers]
-    groups: list[Numbers]
+    ids: list[IntArray]
+    groups: list[IntArray]
     shared: SharedRecords | None
     remarks: list[str]
 
@@ -284,7 +285,7 @@ def _identify(rows_per_split: Sequence[Rows], roles: Roles, spelling: CellSpelli
         require_apart("id", roles.id, ids)
         if roles.id not in roles.group:
             remarks += records.remarks(f"data.id={roles.id}")
-    owners: list[list[Numbers]] = []  # of each column, by split
+    owners: list[list[IntArray]] = []  # of each column, by split
     for place, column in enumerate(roles.group):
         people = People.from_names(
             columns=[part.groups[place] for part in rows_per_split], spelling=spelling
@@ -306,7 +307,7 @@ def _identify(rows_per_split: Sequence[Rows], roles: Roles, spelling: CellSpelli
     return _Identities(ids=ids, groups=groups, shared=shared, remarks=remarks)
 
 
-def _link_owners(owners: Sequence[Sequence[Numbers]]) -> list[Numbers]:
+def _link_owners(owners: Sequence[Sequence[IntArray]]) -> list[IntArray]:
     """Returns, for each split, the group of each row, where rows that share an owner of any kind have one group.
 
     No owner may be in two splits.
@@ -320,8 +321,8 @@ def _link_owners(owners: Sequence[Sequence[Numbers]]) -> list[Numbers]:
 
 
 def _with_ids_of_repeats(
-    column: str, ids: Sequence[Numbers], groups: Sequence[Numbers] | None
-) -> list[Numbers]:
+    column: str, ids: Sequence[IntArray], groups: Sequence[IntArray] | None
+) -> list[IntArray]:
     """Returns, for each split, ids that differ between rows: every further row with an id gets another number.
 
     Args:

@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from pate.array_types import IntArray
 from pate.data.split import SPLITS
 from pate.data.table.arrow import arrow
 from pate.data.table.cells import as_texts
@@ -27,7 +27,7 @@ from pate.data.table.typed_table import common_schema, typed_batches
 from pate.files.paths import files_named, is_pattern
 from pate.validation import InvalidValue, require
 
-NumberedBatch = tuple[NDArray[np.int64], Any]
+NumberedBatch = tuple[IntArray, Any]
 """The numbers `[n]` that rows have in their file, from 0, and a pyarrow table of these rows."""
 
 

@@ -4,13 +4,13 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from pate.array_types import FloatArray
 from pate.data.texts.blocks import map_blocks
 from pate.data.texts.reading import LONGEST_TEXT, plain_text, word_pattern
 
 # 1 + log(count) for counts from 1: a table, so that equal counts have equal bits wherever they stand in an array
-_DAMPED_COUNTS: NDArray[np.float64] = 1 + np.log(np.arange(1, LONGEST_TEXT + 2))
+_DAMPED_COUNTS: FloatArray = 1 + np.log(np.arange(1, LONGEST_TEXT + 2))
 
 
 def count_words(texts: Sequence[str]) -> tuple[list[str], Any]:
@@ -31,7 +31,7 @@ def count_words(texts: Sequence[str]) -> tuple[list[str], Any]:
     return vectorizer.get_feature_names_out().tolist(), counts
 
 
-def damped(counts: NDArray[np.float64]) -> NDArray[np.float64]:
+def damped(counts: FloatArray) -> FloatArray:
     """Returns 1 + log(count) for each count >= 1, so that a word's tenth occurrence adds less than its first."""
     return _DAMPED_COUNTS[counts.astype(np.int64) - 1]
 

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from pate.array_types import FloatArray
 from pate.threads import one_blas_thread
 from pate.validation import InvalidValue
 
@@ -22,19 +23,17 @@ ROUNDING = 1e-6  # of lengths that are 1 at most: what is shorter is 0 but for r
 _FRACTION_BITS = 26
 
 
-def fixed_point(values: NDArray[Any]) -> NDArray[np.float64]:
+def fixed_point(values: NDArray[Any]) -> FloatArray:
     """Returns `values * 2**26`, truncated to whole numbers, as float64 of the same shape."""
     return np.asarray(np.trunc(np.ldexp(values.astype(np.float64), _FRACTION_BITS)))
 
 
-def from_product(products: NDArray[np.float64]) -> NDArray[np.float64]:
+def from_product(products: FloatArray) -> FloatArray:
     """Undoes the scaling of a sum of products of two numbers from `fixed_point`, and returns the sum itself."""
     return np.asarray(np.ldexp(products, -2 * _FRACTION_BITS), np.float64)
 
 
-def principal_directions(
-    vectors: NDArray[np.float64], max_directions: int
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def principal_directions(vectors: FloatArray, max_directions: int) -> tuple[FloatArray, FloatArray]:
     """Returns the mean `[d]` and the leading principal directions `[d, k]` of the nonzero rows of a matrix.
 
     Args:

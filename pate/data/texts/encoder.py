@@ -14,6 +14,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from pate.array_types import FloatArray
 from pate.data.fitted_transform import CONTENT_ERRORS
 from pate.data.texts.blocks import map_blocks
 from pate.data.texts.directions import fixed_point, from_product, principal_directions
@@ -132,7 +133,7 @@ class EncoderVectors(TextVectors):
         folder = (self.path or Path()).parent
         return Weights(folder / Path(str(self.settings["name"])).name)
 
-    def encode(self, texts: Sequence[str]) -> NDArray[np.float64]:
+    def encode(self, texts: Sequence[str]) -> FloatArray:
         """Returns the encoder's vectors of length 1, `[num_texts, d]`; an empty text has the vector 0.
 
         Raises:
@@ -154,7 +155,7 @@ class EncoderVectors(TextVectors):
         lengths = np.sqrt(np.square(rows).sum(axis=1, keepdims=True))
         return np.asarray(rows / np.where(lengths > 0, lengths, 1))
 
-    def _unscaled(self, texts: Sequence[str]) -> NDArray[np.float64]:
+    def _unscaled(self, texts: Sequence[str]) -> FloatArray:
         rows = self.encode(texts)
         # two vectors of length 1 at most differ by 2 at most, and factors of exact products are 1 long at most
         centered = np.where(rows.any(axis=1, keepdims=True), (rows - self.arrays["center"]) / 2, 0)

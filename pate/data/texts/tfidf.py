@@ -15,6 +15,7 @@ from typing import Any, ClassVar, NamedTuple, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from pate.array_types import FloatArray
 from pate.data.texts.blocks import map_blocks
 from pate.data.texts.counts import count_words, stack_blocks
 from pate.data.texts.directions import ROUNDING, SEVERAL_TEXTS, fixed_point, from_product
@@ -37,7 +38,7 @@ class _Vocabulary(NamedTuple):
 
     words: list[str]  # sorted
     buckets: NDArray[np.int32]  # of hashed parts, rising
-    num_texts_with: NDArray[np.float64]  # `[num_words + num_buckets]`
+    num_texts_with: FloatArray  # `[num_words + num_buckets]`
 
 
 class WeightedTexts(NamedTuple):
@@ -163,17 +164,17 @@ class TfidfVectors(TextVectors):
             num_words=int(occurrences.sum()),
         )
 
-    def _unscaled(self, texts: Sequence[str]) -> NDArray[np.float64]:
+    def _unscaled(self, texts: Sequence[str]) -> FloatArray:
         weights = self.weigh(texts).weights
         weights.data = fixed_point(values=weights.data)
         return from_product(weights @ self._fixed_components)
 
     @cached_property
-    def _fixed_components(self) -> NDArray[np.float64]:
+    def _fixed_components(self) -> FloatArray:
         return fixed_point(values=self.arrays["components"])
 
 
-def _weigh_counts(counts: Any, idf: NDArray[np.float64]) -> Any:
+def _weigh_counts(counts: Any, idf: FloatArray) -> Any:
     """Returns the tf-idf weights of counts, a sparse matrix `[num_texts, d]` whose rows have length 1 or 0.
 
     Args:

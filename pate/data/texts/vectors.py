@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import ClassVar, Self
 
 import numpy as np
-from numpy.typing import NDArray
 
+from pate.array_types import Float32Array, FloatArray
 from pate.data.fitted_transform import FittedTransform
 from pate.data.texts.blocks import BLOCK_ROWS, Workers, map_blocks
 from pate.data.texts.directions import ROUNDING
@@ -20,8 +20,6 @@ from pate.data.texts.reading import texts_digest
 from pate.data.texts.weights import FILE_RULE, Weights
 from pate.files.atomic import atomic_write
 from pate.validation import normalize_field
-
-Array = NDArray[np.float32]
 
 NUM_COUNTED_TEXTS = 2000  # private texts whose words are counted for the owner, the first ones
 _TASK_ROWS = 4 * BLOCK_ROWS  # texts that another process is sent at once
@@ -58,7 +56,7 @@ class TextVectors(FittedTransform):
         text_class: type[TextVectors] = TEXT_KINDS[kind]
         return text_class
 
-    def _sample_output(self) -> Array:
+    def _sample_output(self) -> Float32Array:
         """Returns the vector of a short text; raises an error if the arrays do not fit together."""
         if not self.is_usable():
             raise ValueError("arrays of other shapes")
@@ -77,7 +75,7 @@ class TextVectors(FittedTransform):
         """
 
     @abstractmethod
-    def _unscaled(self, texts: Sequence[str]) -> NDArray[np.float64]:
+    def _unscaled(self, texts: Sequence[str]) -> FloatArray:
         """Returns vectors `[num_texts, dimension]` before they are scaled to length 1."""
 
     def count_known(self, texts: Sequence[str]) -> tuple[int, int]:
@@ -89,7 +87,7 @@ class TextVectors(FittedTransform):
 
     def vectors(
         self, texts: Sequence[str], report_progress: Callable[[int], object] = lambda done: None
-    ) -> Array:
+    ) -> Float32Array:
         """Returns the vectors of texts, `[num_texts, dimension]`. Many texts are divided among all cores.
 
         Args:
@@ -110,11 +108,11 @@ class TextVectors(FittedTransform):
         )
         return np.concatenate([np.empty((0, self.dimension), np.float32), *blocks])
 
-    def _blocks(self, texts: Sequence[str]) -> Array:
+    def _blocks(self, texts: Sequence[str]) -> Float32Array:
         firsts = range(0, len(texts), BLOCK_ROWS)
         return np.concatenate([self._block(texts[first : first + BLOCK_ROWS]) for first in firsts])
 
-    def _block(self, texts: Sequence[str]) -> Array:
+    def _block(self, texts: Sequence[str]) -> Float32Array:
         """Returns the vectors of one block of texts.
 
         They are read from the cache if a complete file has them; otherwise they are computed and stored there.
@@ -132,7 +130,7 @@ class TextVectors(FittedTransform):
             file.write(hashlib.sha256(rows.data).digest() + rows.tobytes())
         return rows
 
-    def _scaled(self, texts: Sequence[str]) -> Array:
+    def _scaled(self, texts: Sequence[str]) -> Float32Array:
         """Returns vectors of length 1. A vector that consists of rounding errors alone becomes 0."""
         vectors = self._unscaled(texts)
         lengths = np.sqrt(np.square(vectors).sum(axis=1, keepdims=True))

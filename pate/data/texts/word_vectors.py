@@ -10,6 +10,7 @@ from unicodedata import category, normalize
 import numpy as np
 from numpy.typing import NDArray
 
+from pate.array_types import FloatArray
 from pate.data.fitted_transform import CONTENT_ERRORS
 from pate.data.texts.counts import count_words, damped, stack_blocks
 from pate.data.texts.directions import principal_directions
@@ -144,7 +145,7 @@ class StaticVectors(TextVectors):
         piece_counts.sort_indices()  # sums of a row are in one order
         return piece_counts, int(counts.sum())
 
-    def mean_vectors(self, counts: Any) -> NDArray[np.float64]:
+    def mean_vectors(self, counts: Any) -> FloatArray:
         """Returns the weighted mean of the word vectors of each text, `[num_texts, d]`.
 
         The mean of a text without a known word is 0.
@@ -161,7 +162,7 @@ class StaticVectors(TextVectors):
         sums = counts[:, columns] @ self.arrays["components"][columns].astype(np.float64)
         return np.asarray(sums / np.where(totals > 0, totals, 1))
 
-    def _unscaled(self, texts: Sequence[str]) -> NDArray[np.float64]:
+    def _unscaled(self, texts: Sequence[str]) -> FloatArray:
         rows = self.mean_vectors(self.count_pieces(texts)[0])
         return np.where(rows.any(axis=1, keepdims=True), rows - self.arrays["center"], 0)
 

@@ -17,7 +17,8 @@ from pate.accounting import (
 )
 from pate.accounting.event_tree import failure_probability, leaves
 from pate.accounting.target_charging import QTarget
-from pate.mechanisms.noise.lazy_uniforms import Array, Bits, Integers, LazyUniforms
+from pate.array_types import BoolArray, FloatArray, IntArray
+from pate.mechanisms.noise.lazy_uniforms import LazyUniforms
 from pate.mechanisms.noise.weighted_index import Weights, boundary_weights, draw_index
 from pate.validation import (
     InvalidValue,
@@ -34,9 +35,9 @@ _LARGEST_EXPONENT = 700.0
 class BoundaryOutcome:
     """The outcomes of one call, or of a batch of Q calls, of a `BoundaryWrapper`."""
 
-    indices: Integers  # [] or [Q]: the index of the outcome in the mechanism's distribution, or -1 for the boundary
+    indices: IntArray  # [] or [Q]: the index of the outcome in the mechanism's distribution, or -1 for the boundary
     # bool [] or [Q]: True where the call is a hit, that is where it answers "boundary"
-    in_target: Bits
+    in_target: BoolArray
 
 
 @dataclass(frozen=True)
@@ -134,7 +135,7 @@ class BoundaryWrapper:
         is_boundary = np.asarray(indices == distributions.shape[1] - 1)
         return BoundaryOutcome(indices=np.where(is_boundary, -1, indices), in_target=is_boundary)
 
-    def probabilities(self, votes: NDArray[np.integer]) -> Array:
+    def probabilities(self, votes: NDArray[np.integer]) -> FloatArray:
         """Returns the distribution of a call over the mechanism's n outcomes and, last, the boundary.
 
         The result is `[n + 1]` for one histogram of votes, `[Q, n + 1]` for a batch.

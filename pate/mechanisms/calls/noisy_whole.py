@@ -9,7 +9,7 @@ import numpy as np
 from pate.accounting import (
     Adjacency,
 )
-from pate.mechanisms.noise.lazy_uniforms import Integers
+from pate.array_types import IntArray
 from pate.mechanisms.noise.whole_numbers import DiscreteLaplace
 from pate.mechanisms.parameters import POSITIVE, Parameters
 from pate.validation import (
@@ -20,7 +20,7 @@ from pate.validation import (
 LARGEST_VALUE = 2**53
 
 
-def require_values(values: Any) -> Integers:
+def require_values(values: Any) -> IntArray:
     """Returns whole numbers, `[]` or `[Q]`, as int64.
 
     Raises `InvalidValue` for values that are no integers, have two or more axes, or exceed 2**53 in size.

@@ -12,8 +12,8 @@ from pate.accounting import (
     target_charging,
 )
 from pate.accounting.target_charging import QTarget
+from pate.array_types import BoolArray
 from pate.mechanisms.calls.boundary import mechanism_epsilon
-from pate.mechanisms.noise.lazy_uniforms import Bits
 from pate.mechanisms.top_k.mechanism import TopK
 from pate.validation import (
     InvalidValue,
@@ -28,7 +28,7 @@ class TwoRuns:
     first: Any
     second: Any
     # bool [] or [Q]: True where the call is a hit, that is where the outcomes differ
-    in_target: Bits
+    in_target: BoolArray
 
 
 @dataclass(frozen=True)

@@ -11,10 +11,10 @@ from pate.accounting import (
     target_charging,
 )
 from pate.accounting.target_charging import HeldBudget, QTarget
+from pate.array_types import BoolArray
 from pate.mechanisms.calls.noisy_whole import NoisyWhole
 from pate.mechanisms.calls.session_price import priced_session_event
 from pate.mechanisms.calls.thresholds import ReleasedValues, require_threshold
-from pate.mechanisms.noise.lazy_uniforms import Bits
 from pate.mechanisms.parameters import COUNT, PROBABILITY
 from pate.validation import (
     require,
@@ -133,7 +133,7 @@ class SparseVectorSession(HeldBudget):
             return noisy
 
 
-def _require_bits(item_bits: Any, *, rank: int) -> Bits:
+def _require_bits(item_bits: Any, *, rank: int) -> BoolArray:
     """Returns an array of bits that has `rank` axes.
 
     Raises `InvalidValue` for an array of another type, with another number of axes, or without entries.

@@ -10,9 +10,9 @@ from pate.accounting import (
     target_charging,
 )
 from pate.accounting.target_charging import QTarget
+from pate.array_types import IntArray
 from pate.mechanisms.calls.noisy_whole import NoisyWhole
 from pate.mechanisms.calls.session_price import priced_session_event
-from pate.mechanisms.noise.lazy_uniforms import Integers
 from pate.mechanisms.parameters import COUNT, PROBABILITY
 from pate.mechanisms.top_k.mechanism import TopK, checked_counts
 from pate.validation import (
@@ -24,7 +24,7 @@ from pate.validation import (
 class ScoredTopK(TopK):
     """The k indices with the largest noisy counts, the largest first, and these noisy counts."""
 
-    scores: Integers  # [k] or [Q, k], the noisy count of each index
+    scores: IntArray  # [k] or [Q, k], the noisy count of each index
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -11,8 +11,8 @@ from pate.accounting import (
     target_charging,
 )
 from pate.accounting.target_charging import QTarget
+from pate.array_types import BoolArray, FloatArray, IntArray
 from pate.mechanisms.calls.noisy_whole import LARGEST_VALUE, NoisyWhole, require_values
-from pate.mechanisms.noise.lazy_uniforms import Array, Bits, Integers
 from pate.mechanisms.parameters import one_of
 from pate.validation import (
     require,
@@ -55,7 +55,7 @@ class ThresholdCall(NoisyWhole):
         """The pure-DP epsilon of one call, from the rate of the noise that is drawn; at most `epsilon`."""
         return min(float(self.sensitivity * self.noise.rate), float(self.epsilon))
 
-    def noisy(self, values: Any, rng: np.random.Generator) -> Integers:
+    def noisy(self, values: Any, rng: np.random.Generator) -> IntArray:
         """Returns whole numbers `[]` or `[Q]` plus fresh discrete Laplace noise."""
         checked = require_values(values)
         return np.asarray(checked + self.noise.sample(checked.shape, rng))
@@ -66,11 +66,11 @@ class ReleasedValues:
     """The outcomes of one call, or of a batch of Q calls, of a mechanism that releases a number or nothing."""
 
     # [] or [Q], the released numbers; 0, without meaning, where nothing was released
-    values: Integers
-    answered: Bits  # bool [] or [Q]: True where a number was released
+    values: IntArray
+    answered: BoolArray  # bool [] or [Q]: True where a number was released
 
     @property
-    def in_target(self) -> Bits:
+    def in_target(self) -> BoolArray:
         """The hits of a session, bool `[]` or `[Q]`: True where a number was released."""
         return self.answered
 
@@ -104,7 +104,7 @@ class AboveThreshold(ThresholdCall):
         answered = np.asarray(noisy >= self.threshold)
         return ReleasedValues(values=np.where(answered, noisy, 0), answered=answered)
 
-    def probabilities(self, values: Any, *, largest: int) -> Array:
+    def probabilities(self, values: Any, *, largest: int) -> FloatArray:
         """Returns the distribution of the outcome for each value, `[..., n]`.
 
         The n outcomes are: no release, then a release of threshold, threshold + 1, …, `largest`, and last a release of
@@ -124,8 +124,8 @@ class AboveThreshold(ThresholdCall):
 class Sides:
     """The outcomes of one call, or of a batch of Q calls, that compare a noisy number with two thresholds."""
 
-    sides: Integers  # [] or [Q]: -1 below, 0 between, 1 above
-    in_target: Bits  # bool [] or [Q]: True where the call is a hit, that is where the noisy number lies between
+    sides: IntArray  # [] or [Q]: -1 below, 0 between, 1 above
+    in_target: BoolArray  # bool [] or [Q]: True where the call is a hit, that is where the noisy number lies between
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -167,7 +167,7 @@ class BetweenThresholds(ThresholdCall):
         sides = np.asarray((noisy >= self.lower).astype(np.int64) + (noisy >= self.upper) - 1)
         return Sides(sides=sides, in_target=np.asarray(sides == 0))
 
-    def probabilities(self, values: Any) -> Array:
+    def probabilities(self, values: Any) -> FloatArray:
         """Returns the probabilities of "below", "between" and "above" for each value, `[..., 3]`."""
         value = require_values(values)
         below = self.noise.tail(value - self.lower + 1)

@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pate.accounting.special import ndtr
+from pate.array_types import BoolArray, FloatArray, IntArray
 from pate.mechanisms.noise.drawn_noise import (
     DrawnNoise,
     Number,
@@ -24,7 +25,7 @@ from pate.mechanisms.noise.drawn_noise import (
 )
 from pate.mechanisms.noise.enclosures import Limits, is_below
 from pate.mechanisms.noise.kinds import KINDS
-from pate.mechanisms.noise.lazy_uniforms import Array, Bits, Integers, LazyUniforms
+from pate.mechanisms.noise.lazy_uniforms import LazyUniforms
 
 # of both terms; far above the rounding error of quotient, quantile and sum
 SMALL_ERROR = 2.0**-44
@@ -41,11 +42,11 @@ _LOWEST = -(2.0**1000)
 class Values:
     """An array of values before noise is added, divided by the scale of the noise, as floats and as fractions."""
 
-    floats: Array  # [Q, n], with an error of at most 2**-46 (1 + |value|)
+    floats: FloatArray  # [Q, n], with an error of at most 2**-46 (1 + |value|)
     exact: Callable[[int, int], Fraction]  # returns the exact value at a row and a column
 
     @classmethod
-    def scaled(cls, values: NDArray[Any], noise_scale: float | Array) -> Self:
+    def scaled(cls, values: NDArray[Any], noise_scale: float | FloatArray) -> Self:
         """Returns (value - largest value of the row) / noise_scale for each value, `[Q, n]`.
 
         Args:
@@ -71,8 +72,8 @@ def _compared(first_entry: tuple[int, Number], second_entry: tuple[int, Number])
 
 
 def largest_noisy(
-    values: Values, noise: DrawnNoise, k: int, candidate_mask: Bits | None = None
-) -> Integers:
+    values: Values, noise: DrawnNoise, k: int, candidate_mask: BoolArray | None = None
+) -> IntArray:
     """Returns the columns of the k largest sums value + noise of each row, the largest first: `[Q, k]`.
 
     Args:
@@ -85,7 +86,7 @@ def largest_noisy(
     noisy = values.floats + noise.values
     if candidate_mask is not None:
         noisy[~candidate_mask] = -np.inf
-    ranked_columns: Integers
+    ranked_columns: IntArray
     if k == 1:
         ranked_columns = noisy.argmax(axis=1)[:, None]
         best = np.take_along_axis(noisy, ranked_columns, axis=1)
@@ -134,7 +135,7 @@ def largest_noisy(
     return ranked_columns
 
 
-def _rounding_error_of(noisy_values: Array, noise_rounding_error: float) -> Array:
+def _rounding_error_of(noisy_values: FloatArray, noise_rounding_error: float) -> FloatArray:
     """Returns a bound on the rounding error of each noisy value, in the shape of `noisy_values`.
 
     Args:
@@ -154,7 +155,7 @@ def are_normally_above(
     rng: np.random.Generator,
     *,
     clip_range: tuple[int, int] | None = None,
-) -> Bits:
+) -> BoolArray:
     """Draws for each value whether value + N(0, noise_std**2) >= threshold, exactly, and returns bits `[Q, n]`.
 
     Args:
@@ -212,13 +213,13 @@ def are_normally_above(
 @lru_cache(maxsize=8)
 def _limits(
     threshold: float, noise_std: float, smallest_count: int, largest_count: int
-) -> Integers:
+) -> IntArray:
     """Returns `_below` of each count in 0..`largest_count`, where counts below `smallest_count` are raised to it."""
     counts = np.maximum(np.arange(largest_count + 1), smallest_count)
     return _below(counts, threshold=threshold, noise_std=noise_std)
 
 
-def _below(counts: Integers, threshold: float, noise_std: float) -> Integers:
+def _below(counts: IntArray, threshold: float, noise_std: float) -> IntArray:
     """Returns 2**53 P[count + N(0, noise_std**2) < threshold] for each count, with an error of less than 2**6."""
     with np.errstate(over="ignore"):
         return np.asarray(ndtr((threshold - counts) / noise_std) * _GRID).astype(np.int64)
@@ -226,7 +227,7 @@ def _below(counts: Integers, threshold: float, noise_std: float) -> Integers:
 
 def are_above(
     values: NDArray[Any], threshold: float, weighted_noises: Sequence[tuple[DrawnNoise, float]]
-) -> Bits:
+) -> BoolArray:
     """Returns bits `[Q, n]`: True where a value plus a weighted sum of noises is at least the threshold, exactly.
 
     Args:

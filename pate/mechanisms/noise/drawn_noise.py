@@ -9,6 +9,7 @@ from typing import Self
 
 import numpy as np
 
+from pate.array_types import FloatArray, IntArray
 from pate.mechanisms.noise.enclosures import (
     Bounds,
     Limits,
@@ -16,7 +17,7 @@ from pate.mechanisms.noise.enclosures import (
     log_bounds,
 )
 from pate.mechanisms.noise.kinds import KINDS
-from pate.mechanisms.noise.lazy_uniforms import Array, Integers, LazyBitsUniform, LazyUniforms
+from pate.mechanisms.noise.lazy_uniforms import LazyBitsUniform, LazyUniforms
 
 _SMALL = -34.0  # below this, log(1 - exp(-q)) is log q to the last digit
 # over the smaller of u and 1 - u; u is off by 2**-52, the derivative at most 2 / m
@@ -93,7 +94,7 @@ def weighted_sum(
 class DrawnNoise:
     """An array of noise that was drawn, as floats and as exact numbers."""
 
-    values: Array  # [Q, n], the noise as floats
+    values: FloatArray  # [Q, n], the noise as floats
     rounding_error: float  # a bound on the error of every float; may be infinite
     exact: Callable[[int, int], Number]  # returns the exact noise at a row and a column
 
@@ -138,7 +139,7 @@ class DrawnNoise:
             values=self.values * row_factors.values, rounding_error=rounding_error, exact=exact
         )
 
-    def with_replaced_columns(self, new_noise: Self, columns: Integers) -> Self:
+    def with_replaced_columns(self, new_noise: Self, columns: IntArray) -> Self:
         """Returns the noise in which one value of each row is replaced.
 
         Args:
@@ -179,7 +180,7 @@ def draw_noise(noise_kind: str, shape: tuple[int, ...], rng: np.random.Generator
 
 def draw_largest(
     noise_kind: str,
-    log_num_noises: Array,
+    log_num_noises: FloatArray,
     exact_num_noises: Callable[[int, int], int],
     rng: np.random.Generator,
     log_rounding_error: float = 0.0,
@@ -228,7 +229,7 @@ def draw_largest(
     return DrawnNoise(values=values, rounding_error=of_values, exact=exact)
 
 
-def _quantile_error(u: Array) -> float:
+def _quantile_error(u: FloatArray) -> float:
     """Returns a bound on the error of quantiles at floats u, infinite if some u is too close to 0 or 1."""
     near = min(float(u.min()), 1 - float(u.max()))
     return math.inf if near < _TOO_FAR_OUT else _ERROR_OF_UNIFORM / near

@@ -7,8 +7,9 @@ from itertools import pairwise
 
 import numpy as np
 
+from pate.array_types import BoolArray, IntArray
 from pate.mechanisms.noise.enclosures import Bounds, exp_bounds
-from pate.mechanisms.noise.lazy_uniforms import Bits, Integers, LazyUniforms
+from pate.mechanisms.noise.lazy_uniforms import LazyUniforms
 from pate.mechanisms.noise.weighted_index import (
     FEW_OPERATIONS,
     Interval,
@@ -27,8 +28,8 @@ _MOST = 2.0**61
 
 
 def toss_exponential(
-    deficits: Integers, noise_scale: float, rng: np.random.Generator, *, log2_factor: int = 0
-) -> Bits:
+    deficits: IntArray, noise_scale: float, rng: np.random.Generator, *, log2_factor: int = 0
+) -> BoolArray:
     """Tosses one coin for each deficit, which shows True with probability 2**log2_factor exp(-deficit / noise_scale).
 
     That product must be at most 1, except for a deficit of 0, whose coin always shows True.
@@ -61,8 +62,8 @@ def toss_exponential(
 
 
 def toss_rare_exponential(
-    deficits: Integers, noise_scale: float, rng: np.random.Generator, *, base_deficit: int = 0
-) -> Bits:
+    deficits: IntArray, noise_scale: float, rng: np.random.Generator, *, base_deficit: int = 0
+) -> BoolArray:
     """Tosses coins that seldom show True: with probability exp(-(deficit - base_deficit) / noise_scale) < exp(-40).
 
     One uniform number for each row decides, for nearly all rows, that no coin of the row shows True.
@@ -95,7 +96,7 @@ def toss_rare_exponential(
     return coins
 
 
-def _first_weights(deficits: Integers, noise_scale: float) -> Weights:
+def _first_weights(deficits: IntArray, noise_scale: float) -> Weights:
     """Returns the exact probability, for each coin of a row, that it is the first coin to show True.
 
     The last entry is the probability that no coin of the row shows True.
@@ -124,9 +125,9 @@ def _first_weights(deficits: Integers, noise_scale: float) -> Weights:
 
 
 def draw_lucky_place(
-    deficits: Integers,
+    deficits: IntArray,
     first_place: int,
-    candidate_mask: Bits,
+    candidate_mask: BoolArray,
     noise_scale: float,
     rng: np.random.Generator,
 ) -> int:
@@ -182,7 +183,7 @@ def draw_lucky_place(
     return int(places[rng.integers(0, len(places))])
 
 
-def draw_thinned_places(num_places: int, num_halvings: int, rng: np.random.Generator) -> Integers:
+def draw_thinned_places(num_places: int, num_halvings: int, rng: np.random.Generator) -> IntArray:
     """Draws a random subset of the places 0..num_places - 1, and returns its places in rising order.
 
     Each place is in the subset independently, with probability 2**-num_halvings, exactly.

@@ -8,15 +8,15 @@ from fractions import Fraction
 import numpy as np
 
 from pate.accounting.special import expit, ndtr, ndtri, ndtri_exp
+from pate.array_types import FloatArray
 from pate.mechanisms.noise.enclosures import (
     Bounds,
     exp_bounds,
     log_bounds,
     normal_bounds,
 )
-from pate.mechanisms.noise.lazy_uniforms import Array
 
-Curve = Callable[[Array], Array]
+Curve = Callable[[FloatArray], FloatArray]
 _HALF = Fraction(1, 2)
 
 
@@ -42,7 +42,7 @@ class NoiseKind:
     density: Curve
     cdf: Curve
     quantile: Curve
-    quantile_of_log: Callable[[Array, Array], Array]
+    quantile_of_log: Callable[[FloatArray, FloatArray], FloatArray]
     quantile_bounds: Callable[[Fraction, int], Bounds]
     low: float
     high: float = 42.0

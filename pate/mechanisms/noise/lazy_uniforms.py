@@ -10,6 +10,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from pate.array_types import FloatArray, IntArray
 from pate.mechanisms.noise.enclosures import Bounds, is_below
 from pate.mechanisms.noise.secret_generator import HeldStream
 
@@ -22,9 +23,6 @@ _WORDS_OF_64_BITS = (
     HeldStream,
 )
 _DIGITS_PER_BIT = 0.30103
-Array = NDArray[np.float64]
-Integers = NDArray[np.int64]
-Bits = NDArray[np.bool_]
 Words = NDArray[np.uint64]
 
 
@@ -127,7 +125,7 @@ class LazyUniforms:
             first_words=self.first_words[index], rng=self._rng, reserved_words=self._ready[index]
         )
 
-    def approximate(self) -> Array:
+    def approximate(self) -> FloatArray:
         """Returns each number as a float in [2**-53, 1 - 2**-53], with an error of at most 2**-52."""
         # signed numbers become floats much faster
         centered = (self.first_words ^ np.uint64(1 << 63)).view(np.int64) >> 11
@@ -137,11 +135,11 @@ class LazyUniforms:
             np.minimum(np.maximum(floats, 2.0**-53, out=floats), 1 - 2.0**-53, out=floats)
         )
 
-    def grid(self) -> Integers:
+    def grid(self) -> IntArray:
         """Returns each number times 2**53, rounded down."""
         return (self.first_words >> np.uint64(11)).view(np.int64)
 
-    def on_grid(self) -> Array:
+    def on_grid(self) -> FloatArray:
         """Returns the multiple of 2**-53 at or below each number.
 
         Such a multiple is below another multiple p with probability exactly p.

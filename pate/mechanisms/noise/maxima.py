@@ -6,15 +6,15 @@ from itertools import pairwise
 import numpy as np
 
 from pate.accounting.special import gauss_legendre, softmax
+from pate.array_types import FloatArray
 from pate.mechanisms.noise.kinds import KINDS, NoiseKind
-from pate.mechanisms.noise.lazy_uniforms import Array
 from pate.validation import require
 
 _NODES = 16
 _MOST_PANELS = 10_000
 
 
-def gumbel_argmax(values: Array) -> Array:
+def gumbel_argmax(values: FloatArray) -> FloatArray:
     """Returns the probability of each index to have the largest sum value + Gumbel noise of scale 1, `[..., n]`.
 
     The probability is in proportion to exp(value), as in the exponential mechanism.
@@ -22,7 +22,7 @@ def gumbel_argmax(values: Array) -> Array:
     return np.asarray(softmax(values, axis=-1))
 
 
-def exponential_argmax(values: Array) -> Array:
+def exponential_argmax(values: FloatArray) -> FloatArray:
     """Returns the probability of each index to have the largest sum value + exponential noise of mean 1, `[..., n]`.
 
     The distribution is that of permute-and-flip. With w = exp(value - largest value), index i has the probability
@@ -39,7 +39,7 @@ def exponential_argmax(values: Array) -> Array:
     )
 
 
-def _argmax(noise_kind: NoiseKind, values: Array) -> Array:
+def _argmax(noise_kind: NoiseKind, values: FloatArray) -> FloatArray:
     """Returns the probability of each index to have the largest sum value + noise, `[..., n]`, by quadrature."""
     return np.apply_along_axis(
         lambda row: largest_distribution(row, class_sizes=np.ones(len(row)), noise_kind=noise_kind),
@@ -54,7 +54,7 @@ laplace_argmax = partial(_argmax, KINDS["laplace"])
 
 
 def ordered_distribution(
-    values: Array, k: int, noise_kind: NoiseKind
+    values: FloatArray, k: int, noise_kind: NoiseKind
 ) -> dict[tuple[int, ...], float]:
     """Returns the probability of each sequence of indices to be those of the k largest sums value + noise, in order.
 
@@ -78,7 +78,7 @@ def ordered_distribution(
         values, noise_kind=noise_kind, start_value=values.min() + noise_kind.low
     )
     # the probability that the prefix comes first, in this order, and lies above a point, for each prefix
-    above: dict[tuple[int, ...], Array] = {(): np.ones_like(density[0])}
+    above: dict[tuple[int, ...], FloatArray] = {(): np.ones_like(density[0])}
     for _ in range(k - 1):
         above = {
             (*prefix, i): _integral_above(density[i] * tail, half_widths=half_widths)
@@ -96,7 +96,9 @@ def ordered_distribution(
     return distribution
 
 
-def largest_distribution(values: Array, class_sizes: Array, noise_kind: NoiseKind) -> Array:
+def largest_distribution(
+    values: FloatArray, class_sizes: FloatArray, noise_kind: NoiseKind
+) -> FloatArray:
     """Returns for each class the probability that the largest of all members' noisy values is one of its own, `[n]`.
 
     Args:
@@ -118,7 +120,7 @@ def largest_distribution(values: Array, class_sizes: Array, noise_kind: NoiseKin
     )
 
 
-def _products_of_others(factors: Array) -> Array:
+def _products_of_others(factors: FloatArray) -> FloatArray:
     """Returns for each of n factors the product of the n - 1 other factors; shapes are `[..., n, P, 16]`."""
     ones = np.ones_like(factors[..., :1, :, :])
     before = np.cumprod(np.concatenate([ones, factors[..., :-1, :, :]], axis=-3), axis=-3)
@@ -127,8 +129,8 @@ def _products_of_others(factors: Array) -> Array:
 
 
 def _on_grid(
-    values: Array, noise_kind: NoiseKind, start_value: float
-) -> tuple[Array, Array, Array]:
+    values: FloatArray, noise_kind: NoiseKind, start_value: float
+) -> tuple[FloatArray, FloatArray, FloatArray]:
     """Returns density and distribution function of each sum value + noise, at the nodes of a quadrature.
 
     Args:
@@ -146,7 +148,7 @@ def _on_grid(
     return noise_kind.density(shifted), noise_kind.cdf(shifted), half_widths
 
 
-def panels(corners: Array, largest_width: float) -> tuple[Array, Array]:
+def panels(corners: FloatArray, largest_width: float) -> tuple[FloatArray, FloatArray]:
     """Returns the nodes of a quadrature over P panels, intervals on which the integrand is smooth.
 
     Args:
@@ -163,12 +165,12 @@ def panels(corners: Array, largest_width: float) -> tuple[Array, Array]:
     return low + half_widths * (1 + gauss_legendre(_NODES)[0]), half_widths
 
 
-def _integral(integrand: Array, half_widths: Array) -> Array:
+def _integral(integrand: FloatArray, half_widths: FloatArray) -> FloatArray:
     """Returns the integral over all panels, `[...]`, from the integrand at all nodes, `[..., P, 16]`."""
     return np.asarray(((integrand @ gauss_legendre(_NODES)[1]) * half_widths[:, 0]).sum(axis=-1))
 
 
-def _integral_above(integrand: Array, half_widths: Array) -> Array:
+def _integral_above(integrand: FloatArray, half_widths: FloatArray) -> FloatArray:
     """Returns the integral from each node to the end of the last panel, `[P, 16]`, from the integrand `[P, 16]`."""
     of_panels = np.asarray(integrand @ gauss_legendre(_NODES)[1]) * half_widths[:, 0]
     later = np.append(np.cumsum(of_panels[::-1])[::-1][1:], 0.0)
@@ -176,7 +178,7 @@ def _integral_above(integrand: Array, half_widths: Array) -> Array:
 
 
 @lru_cache
-def _weights_to_the_end() -> Array:
+def _weights_to_the_end() -> FloatArray:
     """Returns quadrature weights for integrals from a node to the end of a panel.
 
     Entry `[b, a]` is the weight of node b in the integral from node a to 1 of the polynomial through all nodes.

@@ -12,8 +12,9 @@ from fractions import Fraction
 
 import numpy as np
 
+from pate.array_types import FloatArray, IntArray
 from pate.mechanisms.noise.enclosures import exp_bounds
-from pate.mechanisms.noise.lazy_uniforms import Array, Integers, LazyBitsUniform, LazyUniforms
+from pate.mechanisms.noise.lazy_uniforms import LazyBitsUniform, LazyUniforms
 
 Interval = tuple[int, int]
 # for a number of digits, an interval of whole numbers around each weight, all in one unit; narrower for more digits
@@ -24,11 +25,11 @@ _EACH_SUMMAND = 2.0**-49
 
 
 def draw_index(
-    weights: Array,
+    weights: FloatArray,
     uniforms: LazyUniforms,
     exact_weights_of_row: Callable[[int], Weights],
     relative_error: float = 0.0,
-) -> Integers:
+) -> IntArray:
     """Draws one of n indices for each of Q rows, `[Q]`, with a probability in proportion to its exact weight.
 
     Args:
@@ -47,7 +48,7 @@ def draw_index(
     target = uniforms.approximate() * total
     margin = total * (FEW_OPERATIONS + n * _EACH_SUMMAND + 2 * relative_error)
     # argmax is 0 where no sum exceeds the target, and then the row is not sure
-    indices: Integers = (cumulated > (target - margin)[:, None]).argmax(axis=1)
+    indices: IntArray = (cumulated > (target - margin)[:, None]).argmax(axis=1)
     sure = cumulated[np.arange(rows), indices] > target + margin
     for row in np.flatnonzero(~sure).tolist():
         indices[row] = index_of(uniforms.entry((row,)), weights=exact_weights_of_row(row))
@@ -149,7 +150,7 @@ def boundary_weights(weights: Weights) -> Weights:
     return wrapped
 
 
-def softmax_weights(deficits: Array, noise_scale: float) -> Weights:
+def softmax_weights(deficits: FloatArray, noise_scale: float) -> Weights:
     """Returns the exact weights exp(-deficit / scale), one for each of n deficits.
 
     Args:
@@ -161,7 +162,7 @@ def softmax_weights(deficits: Array, noise_scale: float) -> Weights:
     )
 
 
-def permute_and_flip_weights(deficits: Array, noise_scale: float) -> Weights:
+def permute_and_flip_weights(deficits: FloatArray, noise_scale: float) -> Weights:
     """Returns the exact probability of each of n indices to be picked by permute-and-flip.
 
     With w = exp(-deficit / scale), index i has the probability w_i times the integral over z in [0, 1] of

@@ -8,18 +8,11 @@ from functools import lru_cache, partial
 from typing import Self
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from pate.array_types import BoolArray, FloatArray, IntArray
 from pate.mechanisms.noise.enclosures import Bounds, exp_bounds, is_below
-from pate.mechanisms.noise.lazy_uniforms import (
-    Array,
-    Bits,
-    Integers,
-    LazyBitsUniform,
-    LazyUniforms,
-    Words,
-    draw_words,
-)
+from pate.mechanisms.noise.lazy_uniforms import LazyBitsUniform, LazyUniforms, Words, draw_words
 from pate.mechanisms.noise.weighted_index import Interval, exponential_weights, index_of
 from pate.mechanisms.parameters import COUNT, POSITIVE, Parameters
 from pate.validation import require, require_generator, require_positive
@@ -76,13 +69,13 @@ class DiscreteLaplace:
         )
         return cls(Fraction(steps, _GRID))
 
-    def sample(self, shape: tuple[int, ...], rng: np.random.Generator) -> Integers:
+    def sample(self, shape: tuple[int, ...], rng: np.random.Generator) -> IntArray:
         """Draws an array of independent discrete Laplace noise, exactly."""
         require_generator(rng)
         steps = self.rate.denominator
         per_unit = self.rate.numerator
 
-        def draw_candidates(num_candidates: int) -> tuple[Integers, Bits]:
+        def draw_candidates(num_candidates: int) -> tuple[IntArray, BoolArray]:
             # |z| from a geometric variable in steps of 1 / denominator, then a sign; 0 counts with one sign alone
             numerators = rng.integers(0, steps, size=num_candidates)
             accepted = exponential_coins(numerators, denominator=steps, rng=rng)
@@ -102,14 +95,14 @@ class DiscreteLaplace:
 
         return _draw_by_rejection(shape, draw_candidates=draw_candidates)
 
-    def mass(self, values: ArrayLike) -> Array:
+    def mass(self, values: ArrayLike) -> FloatArray:
         """Returns P(z = value) for each value."""
         # the weights exp(-r |z|) sum to (1 + exp(-r)) / (1 - exp(-r)) = 1 / tanh(r / 2)
         return np.asarray(
             np.tanh(float(self.rate) / 2) * np.exp(-float(self.rate) * np.abs(values))
         )
 
-    def tail(self, values: ArrayLike) -> Array:
+    def tail(self, values: ArrayLike) -> FloatArray:
         """Returns P(z >= value) for each value. Small probabilities are as accurate as those near 1."""
         at = np.asarray(values, dtype=np.float64)
         rate = float(self.rate)
@@ -121,8 +114,8 @@ class DiscreteLaplace:
 
 
 def _draw_by_rejection(
-    shape: tuple[int, ...], draw_candidates: Callable[[int], tuple[Integers, Bits]]
-) -> Integers:
+    shape: tuple[int, ...], draw_candidates: Callable[[int], tuple[IntArray, BoolArray]]
+) -> IntArray:
     """Draws an array of noise by rejection sampling.
 
     Args:
@@ -139,7 +132,9 @@ def _draw_by_rejection(
     return noise.reshape(shape)
 
 
-def exponential_coins(numerators: Integers, denominator: int, rng: np.random.Generator) -> Bits:
+def exponential_coins(
+    numerators: IntArray, denominator: int, rng: np.random.Generator
+) -> BoolArray:
     """Tosses n coins, which show True with probability exp(-numerator / denominator), exactly; returns bits `[n]`.
 
     Args:
@@ -179,18 +174,20 @@ class RoundedGaussian(Parameters):
         super().__post_init__()
         require(self.std <= LARGEST_STD, "std", self.std, f"at most 2**44 = {LARGEST_STD:.0f}")
 
-    def sample(self, shape: tuple[int, ...], rng: np.random.Generator) -> Integers:
+    def sample(self, shape: tuple[int, ...], rng: np.random.Generator) -> IntArray:
         """Draws an array of independent Gaussian noise, rounded to whole numbers, exactly."""
         require_generator(rng)
 
-        def draw_candidates(num_candidates: int) -> tuple[Integers, Bits]:
+        def draw_candidates(num_candidates: int) -> tuple[IntArray, BoolArray]:
             uniform_words = draw_words(rng, shape=(4, num_candidates))
             magnitude, accepted = self._candidates(uniform_words, rng)
             return np.where((uniform_words[3] & np.uint64(1)) == 1, -magnitude, magnitude), accepted
 
         return _draw_by_rejection(shape, draw_candidates=draw_candidates)
 
-    def _candidates(self, uniform_words: Words, rng: np.random.Generator) -> tuple[Integers, Bits]:
+    def _candidates(
+        self, uniform_words: Words, rng: np.random.Generator
+    ) -> tuple[IntArray, BoolArray]:
         """Returns n candidates of the rounded noise without its sign.
 
         Args:
@@ -253,7 +250,7 @@ class RoundedGaussian(Parameters):
             fraction.extend()
 
 
-def _geometric_words(uniform_words: Words) -> tuple[NDArray[np.float64], Bits]:
+def _geometric_words(uniform_words: Words) -> tuple[FloatArray, BoolArray]:
     """Returns geometric numbers m with P(m >= j) = exp(-j), one for each uniform word of 64 bits.
 
     Also returns bits: True for a number that the 64 bits of its word decide.
@@ -298,7 +295,7 @@ class DiscreteGaussian(Parameters):
             f"at most 2**24 = {LARGEST_VARIANCE}",
         )
 
-    def sample(self, shape: tuple[int, ...], rng: np.random.Generator) -> Integers:
+    def sample(self, shape: tuple[int, ...], rng: np.random.Generator) -> IntArray:
         """Draws an array of independent discrete Gaussian noise, exactly."""
         require_generator(rng)
         noise = np.empty(math.prod(shape), dtype=np.int64)
@@ -307,14 +304,14 @@ class DiscreteGaussian(Parameters):
             block[:] = self._drawn(LazyUniforms.draw(shape=block.shape, rng=rng))
         return noise.reshape(shape)
 
-    def mass(self, values: ArrayLike) -> Array:
+    def mass(self, values: ArrayLike) -> FloatArray:
         """Returns P(z = value) for each value."""
         total = 2 * math.fsum(_weights(self.variance, num_stds=40.0)) - 1
         return np.asarray(
             np.exp(-np.square(np.asarray(values, dtype=np.float64)) / (2 * self.variance)) / total
         )
 
-    def _drawn(self, uniforms: LazyUniforms) -> Integers:
+    def _drawn(self, uniforms: LazyUniforms) -> IntArray:
         """Returns the noise for each uniform number u.
 
         The noise is the first of 0, 1, -1, 2, -2, … at which the cumulated weight exceeds u times the total weight.
@@ -343,7 +340,7 @@ class DiscreteGaussian(Parameters):
         return np.where(places % 2 == 1, 1, -1) * ((places + 1) // 2)
 
 
-def _weights(variance: int, num_stds: float) -> Array:
+def _weights(variance: int, num_stds: float) -> FloatArray:
     """Returns the weight exp(-z**2 / (2 variance)) of z = 0, 1, 2, … up to `num_stds` deviations, as floats."""
     return np.asarray(
         np.exp(-(np.arange(math.ceil(num_stds * math.sqrt(variance)) + 2.0) ** 2) / (2 * variance))
@@ -351,7 +348,7 @@ def _weights(variance: int, num_stds: float) -> Array:
 
 
 @lru_cache(maxsize=8)
-def _edges(variance: int) -> Array:
+def _edges(variance: int) -> FloatArray:
     """Returns -1, and then the cumulated weight of 0, 1, -1, 2, -2, …, divided by the total weight."""
     weights = np.rint(_weights(variance, num_stds=_TABLE_STDS) * _TABLE_UNIT).astype(np.int64)
     sums = np.cumsum(np.concatenate([weights[:1], np.repeat(weights[1:], 2)]))

@@ -15,6 +15,7 @@ from itertools import combinations
 import numpy as np
 
 from pate.accounting import BoundedRangeEvent, Event, PureDpEvent
+from pate.array_types import IntArray
 from pate.mechanisms.noise.comparisons import Values, largest_noisy
 from pate.mechanisms.noise.drawn_noise import draw_largest
 from pate.mechanisms.noise.kinds import UNIT_NOISES
@@ -22,7 +23,7 @@ from pate.mechanisms.noise.maxima import largest_distribution
 from pate.mechanisms.noise.weighted_index import Weights, exponential_weights, weights_with_rest
 from pate.mechanisms.parameters import one_of
 from pate.mechanisms.top_k.canonical_classes import LOG_NO_SETS, CanonicalClasses
-from pate.mechanisms.top_k.mechanism import BoundedRangeTopK, Counts, Distribution
+from pate.mechanisms.top_k.mechanism import BoundedRangeTopK, Distribution
 from pate.mechanisms.top_k.ranking import draw_in_blocks, falling_order
 from pate.mechanisms.top_k.weighted_class import draw_class
 from pate.validation import require
@@ -90,12 +91,12 @@ class CanonicalTopK(BoundedRangeTopK):
             else PureDpEvent(epsilon=self.range_of())
         )
 
-    def draw(self, counts: Counts, rng: np.random.Generator) -> Counts:
+    def draw(self, counts: IntArray, rng: np.random.Generator) -> IntArray:
         """Draws a set of k indices for each histogram of a batch `[Q, d]`; returns `[Q, k]`, in rising order."""
         num_classes = counts.shape[1] * (1 if self.gamma == 1 else self.k)
         return draw_in_blocks(counts, num_classes, draw_block=partial(self._draw_block, rng))
 
-    def distribution_of(self, counts: Counts) -> Distribution:
+    def distribution_of(self, counts: IntArray) -> Distribution:
         """Returns the probability of each set of k indices, a tuple in rising order, for one histogram `[d]`."""
         num_counts = len(counts)
         classes = CanonicalClasses.all(num_counts, self.k)
@@ -117,8 +118,8 @@ class CanonicalTopK(BoundedRangeTopK):
         return distribution
 
     def _draw_block(
-        self, rng: np.random.Generator, counts: Counts, has_few_classes: bool
-    ) -> Counts:
+        self, rng: np.random.Generator, counts: IntArray, has_few_classes: bool
+    ) -> IntArray:
         """Draws a set of k indices for each of a block of histograms.
 
         Args:
@@ -186,11 +187,11 @@ class CanonicalTopK(BoundedRangeTopK):
 
     def _draw_members(
         self,
-        ranked_indices: Counts,
+        ranked_indices: IntArray,
         classes: CanonicalClasses,
-        class_indices: Counts,
+        class_indices: IntArray,
         rng: np.random.Generator,
-    ) -> Counts:
+    ) -> IntArray:
         """Draws a uniform set of one class for each of q histograms.
 
         Args:
@@ -205,7 +206,7 @@ class CanonicalTopK(BoundedRangeTopK):
         ranks = classes.draw_members(class_indices, rng)
         return np.sort(np.take_along_axis(ranked_indices, ranks, axis=1), axis=1)
 
-    def _classes(self, falling_counts: Counts, has_few_classes: bool) -> CanonicalClasses:
+    def _classes(self, falling_counts: IntArray, has_few_classes: bool) -> CanonicalClasses:
         """Returns the classes of sets among which a draw chooses.
 
         Args:

@@ -9,9 +9,8 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from pate.mechanisms.noise.lazy_uniforms import Array
+from pate.array_types import FloatArray, IntArray
 from pate.mechanisms.noise.weighted_index import Weights
-from pate.mechanisms.top_k.mechanism import Counts
 from pate.mechanisms.top_k.weighted_class import draw_class
 
 # sets whose weight, relative to that of the k best, is below exp(-120) are left out at first
@@ -30,10 +29,10 @@ class CanonicalClasses:
     """
 
     # [n], the first missing rank; 0 for a class that leaves the first missing rank open
-    first: Counts
-    low: Counts  # [n], the last rank of a set is larger than `low`
-    high: Counts  # [n], the last rank of a set is at most `high`
-    log_sizes: Array  # [n], log of the number of sets of each class
+    first: IntArray
+    low: IntArray  # [n], the last rank of a set is larger than `low`
+    high: IntArray  # [n], the last rank of a set is at most `high`
+    log_sizes: FloatArray  # [n], log of the number of sets of each class
     k: int  # the number of ranks in a set
 
     @classmethod
@@ -58,7 +57,7 @@ class CanonicalClasses:
         )
 
     @classmethod
-    def likely(cls, falling_counts: Counts, k: int, *, loss_weight: float, gamma: float) -> Self:
+    def likely(cls, falling_counts: IntArray, k: int, *, loss_weight: float, gamma: float) -> Self:
         """Returns the classes of one histogram, without classes of negligible weight.
 
         All sets that are left out weigh together at most exp(-120) times the set of the k largest counts.
@@ -104,7 +103,7 @@ class CanonicalClasses:
     @classmethod
     def runs(
         cls,
-        falling_counts: Counts,
+        falling_counts: IntArray,
         k: int,
         *,
         gamma: float,
@@ -159,7 +158,7 @@ class CanonicalClasses:
             np.argsort([place_of.get(pair, len(place_of)) for pair in self.names], kind="stable")
         )
 
-    def at(self, class_indices: Counts | slice) -> Self:
+    def at(self, class_indices: IntArray | slice) -> Self:
         """Returns the classes at the given m places, in the order of the places."""
         return replace(
             self,
@@ -184,7 +183,7 @@ class CanonicalClasses:
         picked = self.k - free + 1
         return comb(high - first, picked) - comb(low - first, picked)
 
-    def losses(self, falling_counts: Counts, gamma: Any) -> NDArray[Any]:
+    def losses(self, falling_counts: IntArray, gamma: Any) -> NDArray[Any]:
         """Returns the loss of each class, less the loss of the set of the k largest counts: `[..., n]`.
 
         Args:
@@ -200,7 +199,7 @@ class CanonicalClasses:
             worst = worst.astype(object)
         return np.asarray((1 - gamma) * missing - gamma * worst)
 
-    def draw_members(self, class_indices: Counts, rng: np.random.Generator) -> Counts:
+    def draw_members(self, class_indices: IntArray, rng: np.random.Generator) -> IntArray:
         """Draws a uniform set of one class for each of Q histograms.
 
         Args:
@@ -262,8 +261,8 @@ class CanonicalClasses:
 
 
 def _log_sizes(
-    *, missing_ranks: Counts, ranks_below: Counts, largest_ranks: Counts, k: int
-) -> Array:
+    *, missing_ranks: IntArray, ranks_below: IntArray, largest_ranks: IntArray, k: int
+) -> FloatArray:
     """Returns the log of the number of sets of each class, log(C(high - f, k - f + 1) - C(low - f, k - f + 1)).
 
     Args:

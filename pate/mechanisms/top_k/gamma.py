@@ -7,11 +7,12 @@ from itertools import pairwise
 import numpy as np
 
 from pate.accounting.special import gammainccinv, gammaincinv, gammaln, gauss_legendre
+from pate.array_types import IntArray
 from pate.mechanisms.noise.comparisons import Values, largest_noisy
 from pate.mechanisms.noise.drawn_noise import draw_noise
 from pate.mechanisms.noise.kinds import KINDS
 from pate.mechanisms.noise.maxima import ordered_distribution
-from pate.mechanisms.top_k.mechanism import Counts, Distribution, PureTopK
+from pate.mechanisms.top_k.mechanism import Distribution, PureTopK
 from pate.mechanisms.top_k.ranking import utilities_of
 
 # of the integral over the cube's size
@@ -41,7 +42,7 @@ class GammaTopK(PureTopK):
         """The scale of the Gamma distribution, in votes; its shape parameter is the number of counts plus 1."""
         return self.adjacency.gap_sensitivity / (2 * self.epsilon)
 
-    def draw(self, counts: Counts, rng: np.random.Generator) -> Counts:
+    def draw(self, counts: IntArray, rng: np.random.Generator) -> IntArray:
         """Draws, for each histogram `[Q, d]`, the indices of the k largest noisy counts, largest first: `[Q, k]`."""
         radius = draw_noise(
             noise_kind="exponential", shape=(len(counts), counts.shape[1] + 1), rng=rng
@@ -49,7 +50,7 @@ class GammaTopK(PureTopK):
         noise = draw_noise(noise_kind="uniform", shape=counts.shape, rng=rng).times(radius)
         return largest_noisy(Values.scaled(counts, self.noise_scale), noise, self.k)
 
-    def distribution_of(self, counts: Counts) -> Distribution:
+    def distribution_of(self, counts: IntArray) -> Distribution:
         """Returns the probability of each sequence of k indices for one histogram `[d]`."""
         values = utilities_of(counts, self.noise_scale)
         shape = len(counts) + 1.0

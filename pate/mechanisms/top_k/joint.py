@@ -19,15 +19,15 @@ from numpy.typing import NDArray
 
 from pate.accounting import ApproximateEvent, BoundedRangeEvent, Event, PureDpEvent
 from pate.accounting.special import softmax
+from pate.array_types import FloatArray, IntArray
 from pate.mechanisms.noise.comparisons import Values, largest_noisy
 from pate.mechanisms.noise.drawn_noise import draw_largest
 from pate.mechanisms.noise.kinds import UNIT_NOISES
-from pate.mechanisms.noise.lazy_uniforms import Array
 from pate.mechanisms.noise.maxima import largest_distribution
 from pate.mechanisms.noise.weighted_index import Weights, exponential_weights, weights_with_rest
 from pate.mechanisms.parameters import POSITIVE
 from pate.mechanisms.top_k.joint_classes import JointClasses
-from pate.mechanisms.top_k.mechanism import BoundedRangeTopK, Counts, Distribution, TopKMechanism
+from pate.mechanisms.top_k.mechanism import BoundedRangeTopK, Distribution, TopKMechanism
 from pate.mechanisms.top_k.ranking import draw_in_blocks, falling_order
 from pate.mechanisms.top_k.weighted_class import draw_class
 from pate.validation import require, rounded_up
@@ -56,8 +56,8 @@ class JointMechanism(TopKMechanism):
 
     @abstractmethod
     def draw_class_indices(
-        self, falling_counts: Counts, has_few_classes: bool, rng: np.random.Generator
-    ) -> tuple[JointClasses, Counts]:
+        self, falling_counts: IntArray, has_few_classes: bool, rng: np.random.Generator
+    ) -> tuple[JointClasses, IntArray]:
         """Draws a class of sequences for each histogram.
 
         Args:
@@ -69,7 +69,7 @@ class JointMechanism(TopKMechanism):
             The classes, and for each histogram the place of the class that was drawn in their order, `[Q]`.
         """
 
-    def draw(self, counts: Counts, rng: np.random.Generator) -> Counts:
+    def draw(self, counts: IntArray, rng: np.random.Generator) -> IntArray:
         """Draws a sequence of k indices for each histogram of a batch `[Q, d]`: `[Q, k]`."""
         # Many positions are weighed by runs of equal counts. Losses at both ends win with a probability below exp(-60)
         # in all; `JointTopK` counts their sequences only where its uniform number falls there.
@@ -90,15 +90,15 @@ class JointMechanism(TopKMechanism):
         sizes = [total - before for total, before in zip(totals, [0, *totals], strict=False)]
         return {loss: size for loss, size in zip(losses.tolist(), sizes, strict=True) if size}
 
-    def losses_of(self, counts: Counts) -> tuple[list[tuple[int, ...]], Array]:
+    def losses_of(self, counts: IntArray) -> tuple[list[tuple[int, ...]], FloatArray]:
         """Returns a list of all sequences of k indices, and the loss of each of them, for one histogram `[d]`."""
         outcomes = list(permutations(range(len(counts)), self.k))
         best = -np.sort(-counts)[: self.k]
         return outcomes, (best - counts[np.array(outcomes)]).max(axis=1).astype(np.float64)
 
     def _draw_block(
-        self, rng: np.random.Generator, counts: Counts, has_few_classes: bool
-    ) -> Counts:
+        self, rng: np.random.Generator, counts: IntArray, has_few_classes: bool
+    ) -> IntArray:
         ranked_indices, falling_counts = falling_order(counts)
         classes, class_indices = self.draw_class_indices(
             falling_counts, has_few_classes=has_few_classes, rng=rng
@@ -130,8 +130,8 @@ class JointTopK(JointMechanism, BoundedRangeTopK):
         return BoundedRangeEvent(epsilon=self.range_of())
 
     def draw_class_indices(
-        self, falling_counts: Counts, has_few_classes: bool, rng: np.random.Generator
-    ) -> tuple[JointClasses, Counts]:
+        self, falling_counts: IntArray, has_few_classes: bool, rng: np.random.Generator
+    ) -> tuple[JointClasses, IntArray]:
         """Draws a class with a probability in proportion to its weight; arguments and result as in the base class."""
         all_classes = partial(
             JointClasses.from_counts, falling_counts, self.k, splits_ties=has_few_classes
@@ -146,7 +146,7 @@ class JointTopK(JointMechanism, BoundedRangeTopK):
             int(falling_counts[0, 0] - falling_counts[0, -1]),
         )
 
-        def exact_weights(losses: Counts, sizes: list[int]) -> Weights:
+        def exact_weights(losses: IntArray, sizes: list[int]) -> Weights:
             exponents = [Fraction(self.weight) * loss for loss in losses.tolist()]
             return exponential_weights(exponents, sizes)
 
@@ -173,7 +173,7 @@ class JointTopK(JointMechanism, BoundedRangeTopK):
             classes = all_classes().with_window_first(classes)[0]
         return classes, chosen
 
-    def distribution_of(self, counts: Counts) -> Distribution:
+    def distribution_of(self, counts: IntArray) -> Distribution:
         """Returns the probability of each sequence of k indices for one histogram `[d]`."""
         outcomes, losses = self.losses_of(counts)
         return dict(zip(outcomes, softmax(-self.weight * losses).tolist(), strict=True))
@@ -221,8 +221,8 @@ class PermuteAndFlipJointTopK(JointMechanism):
         return ApproximateEvent(pure, failure_prob=self.failure_prob) if self.failure_prob else pure
 
     def draw_class_indices(
-        self, falling_counts: Counts, has_few_classes: bool, rng: np.random.Generator
-    ) -> tuple[JointClasses, Counts]:
+        self, falling_counts: IntArray, has_few_classes: bool, rng: np.random.Generator
+    ) -> tuple[JointClasses, IntArray]:
         """Draws the class of the sequence with the largest noisy value; arguments and result as in the base class.
 
         Raises `InvalidValue` if there are too many classes for `failure_prob`.
@@ -265,7 +265,7 @@ class PermuteAndFlipJointTopK(JointMechanism):
         )
         return classes, largest_noisy(exact, noise, k=1)[:, 0]
 
-    def distribution_of(self, counts: Counts) -> Distribution:
+    def distribution_of(self, counts: IntArray) -> Distribution:
         """Returns the probability of each sequence of k indices for one histogram `[d]`."""
         outcomes, losses = self.losses_of(counts)
         values, member_of, sizes = np.unique(losses, return_inverse=True, return_counts=True)

@@ -7,8 +7,7 @@ from typing import Self
 
 import numpy as np
 
-from pate.mechanisms.noise.lazy_uniforms import Array
-from pate.mechanisms.top_k.mechanism import Counts
+from pate.array_types import FloatArray, IntArray
 from pate.mechanisms.top_k.ranking import stable_sort
 
 # losses whose weight, relative to that of all sequences, is below exp(-62) are cut off
@@ -28,22 +27,22 @@ class JointClasses:
     Source: Gillenwater et al. 2022; docs/proofs/joint_top_k.md.
     """
 
-    falling: Counts  # [Q, d], the counts of each histogram in falling order
-    rows: Counts  # [n], the position i of each class; k for the sequence 0, 1, …, k - 1
-    first: Counts  # [n], the smallest rank at position i
-    last: Counts  # [n], the largest rank at position i, plus 1
+    falling: IntArray  # [Q, d], the counts of each histogram in falling order
+    rows: IntArray  # [n], the position i of each class; k for the sequence 0, 1, …, k - 1
+    first: IntArray  # [n], the smallest rank at position i
+    last: IntArray  # [n], the largest rank at position i, plus 1
     # [Q, n], the classes by rising loss; of equal losses the last position comes first
-    order: Counts
-    losses: Counts  # [Q, n], the loss of each class, in the order of `order`
+    order: IntArray
+    losses: IntArray  # [Q, n], the loss of each class, in the order of `order`
     # [Q, n], log of the number of sequences of each class, in the order of `order`
-    log_sizes: Array
+    log_sizes: FloatArray
     # (low, high): there are classes for all losses in (low, high]; (-1, largest loss) if no class was left out
     window: tuple[int, int]
 
     @classmethod
     def from_counts(
         cls,
-        falling_counts: Counts,
+        falling_counts: IntArray,
         k: int,
         *,
         splits_ties: bool = False,
@@ -109,7 +108,7 @@ class JointClasses:
         )
 
     @classmethod
-    def likely(cls, falling_counts: Counts, k: int, *, loss_weight: float) -> Self:
+    def likely(cls, falling_counts: IntArray, k: int, *, loss_weight: float) -> Self:
         """Returns the classes of one histogram, by position and distinct count, without classes of negligible weight.
 
         A sequence of loss l weighs exp(-loss_weight l). All sequences that are left out weigh together less than
@@ -169,7 +168,7 @@ class JointClasses:
             yield size
             total += size if place else 0
 
-    def with_window_first(self, window_classes: Self) -> tuple[Self, Counts]:
+    def with_window_first(self, window_classes: Self) -> tuple[Self, IntArray]:
         """Returns the classes of one histogram in another order: first the classes with a loss in the other window.
 
         That is the window of losses of `window_classes`.
@@ -187,7 +186,7 @@ class JointClasses:
         )
         return reordered, places
 
-    def draw_members(self, class_indices: Counts, rng: np.random.Generator) -> Counts:
+    def draw_members(self, class_indices: IntArray, rng: np.random.Generator) -> IntArray:
         """Draws a uniform sequence of one class for each of Q histograms.
 
         Args:

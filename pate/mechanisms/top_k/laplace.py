@@ -6,10 +6,11 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from pate.accounting import ApproximateEvent, Event, PureDpEvent
+from pate.array_types import IntArray
 from pate.mechanisms.noise.kinds import UNIT_NOISES
 from pate.mechanisms.noise.maxima import ordered_distribution
 from pate.mechanisms.parameters import COUNT, POSITIVE
-from pate.mechanisms.top_k.mechanism import Counts, Distribution, TopKMechanism
+from pate.mechanisms.top_k.mechanism import Distribution, TopKMechanism
 from pate.mechanisms.top_k.ranking import largest_noisy_counts, relabeled, utilities_of
 from pate.validation import (
     require,
@@ -81,7 +82,7 @@ class LaplaceTopK(TopKMechanism):
             else ApproximateEvent(pure, failure_prob=self.failure_prob)
         )
 
-    def draw(self, counts: Counts, rng: np.random.Generator) -> Counts:
+    def draw(self, counts: IntArray, rng: np.random.Generator) -> IntArray:
         """Draws the indices of the k largest noisy counts of each histogram `[Q, d]`: `[Q, k]`.
 
         The indices are in falling order of the noisy counts, or with `failure_prob` in rising order.
@@ -96,7 +97,7 @@ class LaplaceTopK(TopKMechanism):
         # with a failure probability the order is not covered
         return indices if self.failure_prob is None else np.sort(indices, axis=1)
 
-    def distribution_of(self, counts: Counts) -> Distribution:
+    def distribution_of(self, counts: IntArray) -> Distribution:
         """Returns the probability of each outcome, a tuple of k indices, for one histogram `[d]`."""
         utilities = utilities_of(counts, self.noise_scale(num_counts=len(counts)))
         distribution = ordered_distribution(utilities, k=self.k, noise_kind=UNIT_NOISES["laplace"])

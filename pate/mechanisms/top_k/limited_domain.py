@@ -9,12 +9,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pate.accounting import ApproximateEvent, Event, PureDpEvent
+from pate.array_types import FloatArray, IntArray
 from pate.mechanisms.noise.comparisons import Values, largest_noisy
 from pate.mechanisms.noise.drawn_noise import draw_noise
-from pate.mechanisms.noise.lazy_uniforms import Array
 from pate.mechanisms.noise.maxima import gumbel_argmax
 from pate.mechanisms.parameters import POSITIVE, PROBABILITY
-from pate.mechanisms.top_k.mechanism import Counts, Distribution, PureTopK, TopKMechanism
+from pate.mechanisms.top_k.mechanism import Distribution, PureTopK, TopKMechanism
 from pate.mechanisms.top_k.ranking import peel_distribution, relabeled
 from pate.validation import require, require_count
 
@@ -41,7 +41,7 @@ class DomainTopK(TopKMechanism):
         """The price of one release."""
         return ApproximateEvent(PureDpEvent(self.epsilon), failure_prob=self.failure_prob)
 
-    def _checked(self, counts: NDArray[np.integer], rank: int | None = None) -> Counts:
+    def _checked(self, counts: NDArray[np.integer], rank: int | None = None) -> IntArray:
         checked = super()._checked(counts, rank)
         num_counts = checked.shape[-1]
         most = num_counts - self._outside
@@ -78,7 +78,7 @@ class LimitedDomainTopK(DomainTopK, PureTopK):
             self.domain_size / self.failure_prob
         )
 
-    def draw(self, counts: Counts, rng: np.random.Generator) -> Counts:
+    def draw(self, counts: IntArray, rng: np.random.Generator) -> IntArray:
         """Draws up to k indices of each histogram `[Q, d]`, in their noisy order, then -1: `[Q, k]`."""
         indices, heights = self._candidates(counts)
         noise = draw_noise(noise_kind="gumbel", shape=heights.shape, rng=rng)
@@ -91,7 +91,7 @@ class LimitedDomainTopK(DomainTopK, PureTopK):
         places = largest_noisy(values, noise, self.k)
         return _cut_at_bottom(np.take_along_axis(indices, places, axis=1))
 
-    def distribution_of(self, counts: Counts) -> Distribution:
+    def distribution_of(self, counts: IntArray) -> Distribution:
         """Returns the probability of each outcome, a tuple of k indices or -1, for one histogram `[d]`."""
         indices, heights = self._candidates(counts[None])
         ordered = peel_distribution(
@@ -104,7 +104,7 @@ class LimitedDomainTopK(DomainTopK, PureTopK):
 
         return relabeled(ordered, new_outcome=released_indices)
 
-    def _candidates(self, counts: Counts) -> tuple[Counts, Array]:
+    def _candidates(self, counts: IntArray) -> tuple[IntArray, FloatArray]:
         """Returns the candidates of each histogram `[Q, d]`: the indices of the domain, and last the bottom.
 
         Returns:
@@ -123,6 +123,6 @@ class LimitedDomainTopK(DomainTopK, PureTopK):
         return indices, heights
 
 
-def _cut_at_bottom(indices: Counts) -> Counts:
+def _cut_at_bottom(indices: IntArray) -> IntArray:
     """Returns candidates in their noisy order `[Q, k]`, with -1 from the bottom (-1) on."""
     return np.where(np.cumsum(indices < 0, axis=1) > 0, -1, indices)

@@ -4,10 +4,11 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from pate.array_types import IntArray
 from pate.mechanisms.noise.kinds import UNIT_NOISES
 from pate.mechanisms.noise.maxima import ordered_distribution
 from pate.mechanisms.parameters import one_of
-from pate.mechanisms.top_k.mechanism import Counts, Distribution, PureTopK
+from pate.mechanisms.top_k.mechanism import Distribution, PureTopK
 from pate.mechanisms.top_k.ranking import largest_noisy_counts, utilities_of
 
 
@@ -28,13 +29,13 @@ class LipschitzTopK(PureTopK):
 
     noise: str = field(default="exponential", metadata=one_of(UNIT_NOISES))
 
-    def draw(self, counts: Counts, rng: np.random.Generator) -> Counts:
+    def draw(self, counts: IntArray, rng: np.random.Generator) -> IntArray:
         """Draws, for each histogram `[Q, d]`, the indices of the k largest noisy counts, largest first: `[Q, k]`."""
         return largest_noisy_counts(
             counts, noise_scale=self.noise_scale, noise_kind=self.noise, k=self.k, rng=rng
         )
 
-    def distribution_of(self, counts: Counts) -> Distribution:
+    def distribution_of(self, counts: IntArray) -> Distribution:
         """Returns the probability of each sequence of k indices for one histogram `[d]`."""
         return ordered_distribution(
             utilities_of(counts, self.noise_scale), k=self.k, noise_kind=UNIT_NOISES[self.noise]

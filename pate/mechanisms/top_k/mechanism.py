@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pate.accounting import Adjacency, Event, PureDpEvent
+from pate.array_types import BoolArray, IntArray
 from pate.mechanisms.parameters import COUNT, POSITIVE, Parameters
 from pate.validation import (
     require,
@@ -17,7 +18,6 @@ from pate.validation import (
     require_positive,
 )
 
-Counts = NDArray[np.int64]
 Distribution = dict[tuple[int, ...], float]
 LARGEST_COUNT = 2**40  # above it, noise beside a count has few digits left in floating point
 MOST_OUTCOMES = 100_000
@@ -28,8 +28,8 @@ class TopK:
     """The outcome of a top-k mechanism for one histogram, or for a batch of Q histograms."""
 
     # [k], or [Q, k] for a batch, the released indices; -1 where a place was not filled
-    indices: Counts
-    answered: NDArray[np.bool_]  # bool [] or [Q]: True if at least one index was released
+    indices: IntArray
+    answered: BoolArray  # bool [] or [Q]: True if at least one index was released
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,11 +50,11 @@ class TopKMechanism(Parameters, ABC):
         """The price of one release."""
 
     @abstractmethod
-    def draw(self, counts: Counts, rng: np.random.Generator) -> Counts:
+    def draw(self, counts: IntArray, rng: np.random.Generator) -> IntArray:
         """Draws indices for each histogram of a batch `[Q, d]` of valid counts; returns `[Q, k]`."""
 
     @abstractmethod
-    def distribution_of(self, counts: Counts) -> Distribution:
+    def distribution_of(self, counts: IntArray) -> Distribution:
         """Returns the exact probability of each outcome, a tuple of indices, for valid counts `[d]`."""
 
     def __call__(self, counts: NDArray[np.integer], *, rng: np.random.Generator) -> TopK:
@@ -88,7 +88,7 @@ class TopKMechanism(Parameters, ABC):
         )
         return self.distribution_of(histogram)
 
-    def _checked(self, counts: NDArray[np.integer], rank: int | None = None) -> Counts:
+    def _checked(self, counts: NDArray[np.integer], rank: int | None = None) -> IntArray:
         return checked_counts(counts, k=self.k, rank=rank)
 
 
@@ -145,7 +145,7 @@ class BoundedRangeTopK(TopKMechanism):
         return math.sqrt(8 * float(rho) / rounds)
 
 
-def checked_counts(counts: NDArray[np.integer], k: int, rank: int | None = None) -> Counts:
+def checked_counts(counts: NDArray[np.integer], k: int, rank: int | None = None) -> IntArray:
     """Returns counts as int64, `[d]` or `[Q, d]`.
 
     Args:

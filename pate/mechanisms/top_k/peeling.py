@@ -8,15 +8,14 @@ import numpy as np
 
 from pate import accounting
 from pate.accounting import Adjacency, Event
+from pate.array_types import BoolArray, IntArray
 from pate.mechanisms.noise.comparisons import Values, largest_noisy
 from pate.mechanisms.noise.drawn_noise import draw_noise
-from pate.mechanisms.noise.lazy_uniforms import Bits
 from pate.mechanisms.noise.maxima import gumbel_argmax
 from pate.mechanisms.parameters import POSITIVE, Parameters
 from pate.mechanisms.top_k.mechanism import (
     MOST_OUTCOMES,
     BoundedRangeTopK,
-    Counts,
     Distribution,
     checked_counts,
 )
@@ -60,14 +59,14 @@ class PeelingTopK(BoundedRangeTopK):
             accounting.BoundedRangeEvent(epsilon=self.range_of(rounds=self.k)), count=self.k
         )
 
-    def draw(self, counts: Counts, rng: np.random.Generator) -> Counts:
+    def draw(self, counts: IntArray, rng: np.random.Generator) -> IntArray:
         """Draws, for each histogram `[Q, d]`, the indices of the k largest noisy counts, largest first: `[Q, k]`."""
         # the k largest of counts with one Gumbel variable each have the distribution of peeling (the proof page)
         return largest_noisy_counts(
             counts, noise_scale=self.noise_scale, noise_kind="gumbel", k=self.k, rng=rng
         )
 
-    def distribution_of(self, counts: Counts) -> Distribution:
+    def distribution_of(self, counts: IntArray) -> Distribution:
         """Returns the probability of each sequence of k indices for one histogram `[d]`."""
         return peel_distribution(
             utilities_of(counts, self.noise_scale), k=self.k, argmax_distribution=gumbel_argmax
@@ -113,7 +112,7 @@ class SubsetPeeling(Parameters):
         moved = self.adjacency.gap_sensitivity / self.noise_scale
         return accounting.ZCdpEvent(moved * moved / 8)
 
-    def __call__(self, counts: Any, *, part: Any, size: Any, rng: np.random.Generator) -> Bits:
+    def __call__(self, counts: Any, *, part: Any, size: Any, rng: np.random.Generator) -> BoolArray:
         """Picks j indices of each histogram, and returns bits in the shape of `counts`: True for a picked index.
 
         Args:
@@ -142,8 +141,12 @@ class SubsetPeeling(Parameters):
         ).reshape(checked.shape)
 
     def draw(
-        self, counts: Counts, candidate_masks: Bits, pick_counts: Counts, rng: np.random.Generator
-    ) -> Bits:
+        self,
+        counts: IntArray,
+        candidate_masks: BoolArray,
+        pick_counts: IntArray,
+        rng: np.random.Generator,
+    ) -> BoolArray:
         """Picks indices of each histogram for arguments that are valid, and returns bits `[Q, d]`: True if picked.
 
         Args:
@@ -163,7 +166,9 @@ class SubsetPeeling(Parameters):
         np.put_along_axis(picked, order, np.arange(most) < pick_counts[:, None], axis=1)
         return picked
 
-    def distribution_of(self, counts: Counts, candidate_mask: Bits, num_picks: int) -> Distribution:
+    def distribution_of(
+        self, counts: IntArray, candidate_mask: BoolArray, num_picks: int
+    ) -> Distribution:
         """Returns the exact probability of each set of picked indices, in rising order, for one valid histogram.
 
         Args:

@@ -6,6 +6,7 @@ import numpy as np
 
 from pate import accounting
 from pate.accounting import Event, PureDpEvent
+from pate.array_types import IntArray
 from pate.mechanisms.noise.exponential_coins import (
     FAR,
     draw_lucky_place,
@@ -13,7 +14,7 @@ from pate.mechanisms.noise.exponential_coins import (
     toss_rare_exponential,
 )
 from pate.mechanisms.noise.maxima import exponential_argmax
-from pate.mechanisms.top_k.mechanism import Counts, Distribution, PureTopK
+from pate.mechanisms.top_k.mechanism import Distribution, PureTopK
 from pate.mechanisms.top_k.ranking import falling_order, peel_distribution, utilities_of
 
 _LONG = 2**15  # counts; below it all rows are drawn at once
@@ -43,7 +44,7 @@ class PermuteAndFlipTopK(PureTopK):
             PureDpEvent(epsilon=self.epsilon / self.k), count=self.k
         )
 
-    def draw(self, counts: Counts, rng: np.random.Generator) -> Counts:
+    def draw(self, counts: IntArray, rng: np.random.Generator) -> IntArray:
         """Draws k indices of each histogram `[Q, d]`, in the order of the picks: `[Q, k]`."""
         # An index whose count is c below the best that is left can win if its noise exceeds c: a coin of probability
         # exp(-c / scale). By how much it exceeds c has one distribution for all, so each of those is as likely to win.
@@ -71,7 +72,7 @@ class PermuteAndFlipTopK(PureTopK):
             left[rows, ranks[:, place]] = False
         return np.take_along_axis(order, ranks, axis=1)
 
-    def _picked(self, deficits: Counts, rng: np.random.Generator) -> Counts:
+    def _picked(self, deficits: IntArray, rng: np.random.Generator) -> IntArray:
         """Draws the k picks of one long histogram, without a coin for each index.
 
         Args:
@@ -97,7 +98,7 @@ class PermuteAndFlipTopK(PureTopK):
             alive[picks[number]] = False
         return picks
 
-    def distribution_of(self, counts: Counts) -> Distribution:
+    def distribution_of(self, counts: IntArray) -> Distribution:
         """Returns the probability of each sequence of k indices for one histogram `[d]`."""
         return peel_distribution(
             utilities_of(counts, self.noise_scale), k=self.k, argmax_distribution=exponential_argmax

@@ -4,10 +4,10 @@ from collections.abc import Callable, Iterable
 
 import numpy as np
 
+from pate.array_types import FloatArray, IntArray
 from pate.mechanisms.noise.comparisons import Values, largest_noisy
 from pate.mechanisms.noise.drawn_noise import draw_noise
-from pate.mechanisms.noise.lazy_uniforms import Array
-from pate.mechanisms.top_k.mechanism import Counts, Distribution
+from pate.mechanisms.top_k.mechanism import Distribution
 
 _FEW_CLASSES = 16_384
 _CLASSES_AT_ONCE = 1 << 20
@@ -15,8 +15,8 @@ _LARGEST_KEY = 62  # bits
 
 
 def draw_in_blocks(
-    counts: Counts, num_classes: int, draw_block: Callable[[Counts, bool], Counts]
-) -> Counts:
+    counts: IntArray, num_classes: int, draw_block: Callable[[IntArray, bool], IntArray]
+) -> IntArray:
     """Draws indices for a batch of histograms in blocks, each of at most about a million classes of outcomes.
 
     Args:
@@ -38,13 +38,13 @@ def draw_in_blocks(
     )
 
 
-def utilities_of(counts: Counts, noise_scale: float) -> Array:
+def utilities_of(counts: IntArray, noise_scale: float) -> FloatArray:
     """Returns (count - largest count) / noise_scale for the counts of each histogram, `[..., d]`."""
     return np.asarray((counts - counts.max(axis=-1, keepdims=True)) / noise_scale)
 
 
 def peel_distribution(
-    utilities: Array, k: int, argmax_distribution: Callable[[Array], Array]
+    utilities: FloatArray, k: int, argmax_distribution: Callable[[FloatArray], FloatArray]
 ) -> Distribution:
     """Returns the probability of each sequence of k picks; each pick is the index of a noisy maximum, then removed.
 
@@ -82,7 +82,7 @@ def relabeled(
     return relabeled_distribution
 
 
-def stable_sort(values: Counts) -> tuple[Counts, Counts]:
+def stable_sort(values: IntArray) -> tuple[IntArray, IntArray]:
     """Sorts each row of numbers >= 0, `[Q, n]`, in rising order. Equal numbers keep their order.
 
     Returns two arrays `[Q, n]`: the column from which each number comes, and the sorted numbers.
@@ -96,7 +96,7 @@ def stable_sort(values: Counts) -> tuple[Counts, Counts]:
     return order, np.take_along_axis(values, order, axis=1)
 
 
-def falling_order(counts: Counts) -> tuple[Counts, Counts]:
+def falling_order(counts: IntArray) -> tuple[IntArray, IntArray]:
     """Sorts the counts of each histogram, `[Q, d]`, in falling order. Of equal counts the lower index comes first.
 
     Returns two arrays `[Q, d]`: the index of each count, and the sorted counts.
@@ -107,8 +107,8 @@ def falling_order(counts: Counts) -> tuple[Counts, Counts]:
 
 
 def largest_noisy_counts(
-    counts: Counts, noise_scale: float, noise_kind: str, k: int, rng: np.random.Generator
-) -> Counts:
+    counts: IntArray, noise_scale: float, noise_kind: str, k: int, rng: np.random.Generator
+) -> IntArray:
     """Draws noise, and returns the indices of the k largest noisy counts of each histogram, largest first: `[Q, k]`.
 
     Args:

@@ -7,12 +7,13 @@ from typing import ClassVar
 import numpy as np
 
 from pate.accounting.special import gauss_legendre
+from pate.array_types import IntArray
 from pate.mechanisms.noise.comparisons import are_above
 from pate.mechanisms.noise.drawn_noise import draw_noise
 from pate.mechanisms.noise.kinds import UNIT_NOISES
 from pate.mechanisms.noise.maxima import panels
 from pate.mechanisms.top_k.limited_domain import DomainTopK
-from pate.mechanisms.top_k.mechanism import Counts, Distribution
+from pate.mechanisms.top_k.mechanism import Distribution
 from pate.mechanisms.top_k.ranking import falling_order
 
 # of the integral over a threshold's noise
@@ -66,7 +67,7 @@ class TopStableTopK(DomainTopK):
         u = 6 * share / (2 + math.sqrt(4 - 6 * share))
         return -2 * self.threshold_scale * math.log(u)
 
-    def draw(self, counts: Counts, rng: np.random.Generator) -> Counts:
+    def draw(self, counts: IntArray, rng: np.random.Generator) -> IntArray:
         """Draws the first set of each histogram `[Q, d]` that passes: indices in rising order, then -1.
 
         Returns `[Q, domain_size]`.
@@ -87,7 +88,7 @@ class TopStableTopK(DomainTopK):
         released = np.sort(released, axis=1)
         return np.where(released < unfilled, released, -1)
 
-    def distribution_of(self, counts: Counts) -> Distribution:
+    def distribution_of(self, counts: IntArray) -> Distribution:
         """Returns the probability of each outcome, a tuple of indices or -1, for one histogram `[d]`."""
         order, excess = self._excess(counts[None])
         kinks = excess[0] - self.threshold
@@ -110,7 +111,7 @@ class TopStableTopK(DomainTopK):
             distribution[best] = float((before * (1 - fail)) @ weights)
         return distribution
 
-    def _excess(self, counts: Counts) -> tuple[Counts, Counts]:
+    def _excess(self, counts: IntArray) -> tuple[IntArray, IntArray]:
         """Returns the order of the counts and the excess of each gap over w, for histograms `[Q, d]`.
 
         Returns two arrays: the indices in falling order of their counts, `[Q, d]`; and max(gap - w, 0) after each rank

@@ -4,17 +4,17 @@ from collections.abc import Callable
 
 import numpy as np
 
-from pate.mechanisms.noise.lazy_uniforms import Array, LazyUniforms
+from pate.array_types import FloatArray, IntArray
+from pate.mechanisms.noise.lazy_uniforms import LazyUniforms
 from pate.mechanisms.noise.weighted_index import Weights, draw_index
-from pate.mechanisms.top_k.mechanism import Counts
 
 
 def draw_class(
-    log_weights: Array,
+    log_weights: FloatArray,
     exact_weights_of_row: Callable[[int], Weights],
     log_rounding_error: float,
     rng: np.random.Generator,
-) -> Counts:
+) -> IntArray:
     """Draws one of n classes for each of Q histograms, with a probability in proportion to the weight of the class.
 
     Args:

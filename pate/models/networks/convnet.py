@@ -16,6 +16,7 @@ import torch
 from numpy.typing import NDArray
 from torch.nn import functional
 
+from pate.array_types import BoolArray, Float32Array
 from pate.models.hyperparameters import require_settings
 from pate.models.networks.minibatches import Minibatch, Minibatches, StackedAdamW
 from pate.models.networks.network import Network, Tensors, centered, mirrored
@@ -305,12 +306,12 @@ def _normalized(
 def fit_stacked(
     network: ConvNet,
     images: Sequence[NDArray[Any]],
-    targets: Sequence[NDArray[np.float32]],
+    targets: Sequence[Float32Array],
     *,
     recipe: AdamWRecipe,
     rngs: Sequence[np.random.Generator],
     device: torch.device,
-) -> tuple[Tensors, NDArray[np.float32]]:
+) -> tuple[Tensors, Float32Array]:
     """Trains T networks at once, each on its own records, equal up to rounding to networks that `fit_network` trains.
 
     The losses are summed over networks, never averaged, and no gradient is clipped across networks. So no network
@@ -389,7 +390,7 @@ def fit_stacked(
     return {name: tensor.detach() for name, tensor in tensors.items()}, curves.cpu().numpy()
 
 
-def _draw_flips(batch: Minibatch, rngs: Sequence[np.random.Generator]) -> NDArray[np.bool_]:
+def _draw_flips(batch: Minibatch, rngs: Sequence[np.random.Generator]) -> BoolArray:
     """Draws which images of a minibatch are mirrored, bool `[T, batch_size]` for T networks.
 
     The generator of each network draws as many numbers as `fit_network` draws for one network.

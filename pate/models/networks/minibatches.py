@@ -6,8 +6,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from pate.array_types import IntArray
 from pate.device import torch
 
 
@@ -15,8 +15,8 @@ from pate.device import torch
 class Minibatch:
     """The records of one training step, for several models."""
 
-    rows: NDArray[np.int64]  # of each part, [num_parts, b], 0 beyond its count
-    counts: NDArray[np.int64]  # how many rows count, [num_parts]
+    rows: IntArray  # of each part, [num_parts, b], 0 beyond its count
+    counts: IntArray  # how many rows count, [num_parts]
 
 
 class Minibatches:

@@ -9,6 +9,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from pate.array_types import Float32Array
 from pate.device import torch
 from pate.validation import require
 
@@ -82,7 +83,7 @@ def blocks_of(
 
 def logits_in_blocks(
     network: Network, tensors: Tensors, images: NDArray[Any], device: torch.device
-) -> NDArray[np.float32]:
+) -> Float32Array:
     """Returns the log-odds of any number of images, `[num_images, num_labels]`, computed in float32 and in blocks."""
     logits = np.empty((len(images), network.num_labels), np.float32)
     with torch.no_grad():

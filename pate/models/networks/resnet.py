@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from safetensors.torch import load_file
 from torch.nn import functional
 
+from pate.array_types import Float32Array
 from pate.extras import require_extra
 from pate.models.hyperparameters import require_settings
 from pate.models.networks.network import Network, Tensors, blocks_of
@@ -213,12 +214,10 @@ class FrozenBackbone:
         self._network = ResNet50(num_labels=0, weights=weights, image_size=image_size)
         self._device = device
         self._tensors = {name: tensor.to(device) for name, tensor in read_weights(weights).items()}
-        self._memory: dict[str, NDArray[np.float32]] = {}
+        self._memory: dict[str, Float32Array] = {}
 
     @torch.no_grad()
-    def features(
-        self, images: NDArray[Any], *, keep_in_memory: bool = False
-    ) -> NDArray[np.float32]:
+    def features(self, images: NDArray[Any], *, keep_in_memory: bool = False) -> Float32Array:
         """Returns the features of images, float32 `[num_images, 2048]`.
 
         Args:

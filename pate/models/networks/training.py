@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from pate.array_types import Float32Array
 from pate.device import torch
 from pate.models.hyperparameters import require_settings
 from pate.models.networks.minibatches import Minibatches, StackedAdamW
@@ -66,12 +67,12 @@ class AdamWRecipe:
 def fit_network(
     network: Network,
     images: NDArray[Any],
-    targets: NDArray[np.float32],
+    targets: Float32Array,
     *,
     recipe: AdamWRecipe,
     rng: np.random.Generator,
     device: torch.device,
-) -> tuple[Tensors, NDArray[np.float32]]:
+) -> tuple[Tensors, Float32Array]:
     """Trains a network; equal arguments give equal bytes on a CPU with one thread.
 
     Args:

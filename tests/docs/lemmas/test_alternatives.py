@@ -6,17 +6,16 @@ from itertools import pairwise
 import mpmath
 import numpy as np
 import pytest
-from numpy.typing import NDArray
 from scipy.stats import norm
 
 from pate.accounting import Adjacency, SampledGaussianEvent
 from pate.accounting.sampled_gaussian import sampled_gaussian_profiles, sampled_gaussian_rdp
+from pate.array_types import FloatArray
 
-Array = NDArray[np.float64]
 REPLACED = Adjacency.REPLACE_ONE
 
 
-def expected_gain(gamma: float, b: float, covariance: Array) -> float:
+def expected_gain(gamma: float, b: float, covariance: FloatArray) -> float:
     """Returns E (e^(U - s11 / 2) - gamma e^(V - s22 / 2) - b)^+ for centered normals (U, V) with a covariance `[2, 2]`.
 
     Given V the expectation is exact; over V it is summed on a grid.

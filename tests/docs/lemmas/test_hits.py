@@ -4,7 +4,6 @@ import math
 
 import numpy as np
 import pytest
-from numpy.typing import NDArray
 
 from pate.accounting.events import BoundarySessionEvent, NoOpEvent, SessionEvent
 from pate.accounting.renyi import bounded_range_rdp, pure_dp_rdp
@@ -15,9 +14,9 @@ from pate.accounting.target_charging import (
     not_prior,
     tight_boundary,
 )
+from pate.array_types import FloatArray
 
-Array = NDArray[np.float64]
-Pair = tuple[Array, Array]
+Pair = tuple[FloatArray, FloatArray]
 
 EPSILONS = (0.05, 0.5, 1.5)
 KINDS = (True, False)
@@ -51,12 +50,14 @@ def target_event(target: QTarget, hits: int = 3, calls: float = math.inf) -> Ses
     )
 
 
-def orders_for(epsilon: float) -> Array:
+def orders_for(epsilon: float) -> FloatArray:
     """Returns 40 Renyi orders that suit calls of an epsilon."""
     return 1 + np.geomspace(1e-2, 3 / epsilon, 40)
 
 
-def weigh(first_probs: Array | float, second_probs: Array | float, renyi_orders: Array) -> Array:
+def weigh(
+    first_probs: FloatArray | float, second_probs: FloatArray | float, renyi_orders: FloatArray
+) -> FloatArray:
     """Returns first_probs**a second_probs**(1 - a) for each Renyi order a, with the Renyi orders along the last
     axis.
     """
@@ -65,7 +66,7 @@ def weigh(first_probs: Array | float, second_probs: Array | float, renyi_orders:
     return np.asarray(np.exp(renyi_orders * log_first + (1 - renyi_orders) * log_second))
 
 
-def draw_laws(rng: np.random.Generator, num: int, num_outcomes: int) -> Array:
+def draw_laws(rng: np.random.Generator, num: int, num_outcomes: int) -> FloatArray:
     """Returns `num` random distributions over outcomes, `[num, num_outcomes]`.
 
     In most of them the first outcome has 0.9 to 1000 times the weight of all others together: these are near ties and
@@ -105,7 +106,7 @@ def calls(epsilon: float, *, bounded_range: bool, num: int = 3000) -> list[Pair]
     return pairs
 
 
-def moments(pair: Pair, renyi_orders: Array) -> Pair:
+def moments(pair: Pair, renyi_orders: FloatArray) -> Pair:
     """Returns the moments of a wrapped call at each Renyi order, `[N, A]` each: over outcomes that
     are no hit, and of the hit.
     """

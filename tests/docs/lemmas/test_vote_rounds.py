@@ -4,8 +4,8 @@ import math
 
 import numpy as np
 import pytest
-from numpy.typing import NDArray
 
+from pate.array_types import Float32Array, FloatArray
 from pate.votes.clipped_moments import FEATURE_STEPS, ClippedMoments
 from tests.refusals import refused
 
@@ -40,7 +40,7 @@ def test_sums_of_whole_numbers_are_exact_in_any_order(clip: float) -> None:
 
 def opposed_records(
     num: int, size: int, num_labels: int, spread: float
-) -> tuple[NDArray[np.float32], NDArray[np.float64]]:
+) -> tuple[Float32Array, FloatArray]:
     """Returns features `[num, size, 6]` and residuals `[num, size, num_labels]` of `num` teachers with `size` records
     each.
 

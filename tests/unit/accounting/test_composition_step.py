@@ -5,7 +5,6 @@ import math
 import mpmath
 import numpy as np
 import pytest
-from numpy.typing import NDArray
 
 from pate.accounting import OneBitEvent, gaussian_delta
 from pate.accounting.exact_grid import LossGrid, rounded_spacing
@@ -18,16 +17,17 @@ from pate.accounting.exact_steps import (
     two_point_probabilities,
 )
 from pate.accounting.gaussian_pairs import ShiftedMaximum
+from pate.array_types import FloatArray
 
-Array = NDArray[np.float64]
 
-
-def deltas_without_later_events(grid: LossGrid) -> Array:
+def deltas_without_later_events(grid: LossGrid) -> FloatArray:
     """Returns max(0, 1 - e^x) at each point x of the grid: the delta at epsilon x if no event follows."""
     return np.asarray(-np.expm1(np.minimum(grid.points, 0.0)))
 
 
-def deltas_before_event(pairs: DominatingPairs, grid: LossGrid, later_deltas: Array) -> Array:
+def deltas_before_event(
+    pairs: DominatingPairs, grid: LossGrid, later_deltas: FloatArray
+) -> FloatArray:
     """Returns the deltas of one event followed by later events, at each point of the grid.
 
     `later_deltas` has the deltas of the later events alone, at the same points.

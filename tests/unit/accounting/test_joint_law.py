@@ -6,7 +6,6 @@ from fractions import Fraction
 import mpmath
 import numpy as np
 import pytest
-from numpy.typing import NDArray
 from scipy.optimize import linprog
 
 import pate.accounting as pa
@@ -15,11 +14,11 @@ from pate.accounting.joint_law import joint_rdp
 from pate.accounting.linear_programs import LinearPrograms, best_multipliers, row_prices
 from pate.accounting.rdp import rdp_curve
 from pate.aggregators import StableTopK
+from pate.array_types import FloatArray
 from tests.refusals import ANY, refused
 
 SHAPE = {"num_queries": 300, "num_labels": 20, "num_teachers": 200}
 DELTA = 1e-6
-Array = NDArray[np.float64]
 TEST = pa.ApproximateEvent(
     event=pa.OneBitEvent(logits=(-9.0, -3.0, 0.0, 3.0), reach=1), failure_prob=1e-9
 )
@@ -177,7 +176,7 @@ def _programs(rng: np.random.Generator, value_scale: float, num_programs: int) -
     return LinearPrograms(parts=parts, weights=weights, sizes=sizes, own_values=own_values)
 
 
-def exact_remainders(programs: LinearPrograms, multipliers: Array) -> Array:
+def exact_remainders(programs: LinearPrograms, multipliers: FloatArray) -> FloatArray:
     """Returns the result of `LinearPrograms.remainders`, computed in fractions, `[num_programs, num_types]`."""
     exact = np.vectorize(Fraction, otypes=[object])
     weights = exact(programs.weights)
@@ -240,7 +239,7 @@ def test_a_bound_beyond_double_precision_is_infinite() -> None:
 PENALTY = 20.0
 
 
-def largest_mean(values: Array, rows: Array) -> float:
+def largest_mean(values: FloatArray, rows: FloatArray) -> float:
     """Returns the largest mean of `values` over all distributions that satisfy the rows, by SciPy's solver.
 
     The mean of the first row must be 0, and the means of the other rows must be at most 0. A violation costs
@@ -261,7 +260,7 @@ def largest_mean(values: Array, rows: Array) -> float:
     return -float(solved.fun)
 
 
-def bound(values: Array, rows: Array, prices: Array) -> float:
+def bound(values: FloatArray, rows: FloatArray, prices: FloatArray) -> float:
     """Returns an upper bound on the mean of `values` under every distribution that satisfies the rows.
 
     It is computed from dual prices `[num_rows + 1]`, whose last entry is not used.

@@ -5,13 +5,13 @@ from typing import Any
 
 import numpy as np
 import pytest
-from numpy.typing import NDArray
 from sklearn.metrics import average_precision_score
 
 from pate.accounting import Adjacency, BudgetExceeded, ExactAccountant, Ledger
 from pate.aggregators import CenteredRelease, CenteredVotes
 from pate.aggregators.centered_release import RoundsRelease
 from pate.aggregators.record import MemoryRecord
+from pate.array_types import BoolArray, IntArray
 from pate.data import Split
 from pate.models import LowRankStudent
 from pate.models.kernel_votes import KernelVotes
@@ -33,8 +33,8 @@ TEST = slice(5000, 6000)
 def kernel_votes(
     *,
     num_teachers: int = NUM_RECORDS,
-    teacher_of_record: NDArray[np.int64] | None = None,
-    labels: NDArray[np.bool_] = LABELS[:NUM_RECORDS],
+    teacher_of_record: IntArray | None = None,
+    labels: BoolArray = LABELS[:NUM_RECORDS],
 ) -> KernelVotes:
     """Returns votes of teachers with one record each, unless `teacher_of_record` deals them otherwise."""
     ids = np.arange(NUM_RECORDS)

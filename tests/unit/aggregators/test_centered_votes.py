@@ -5,15 +5,15 @@ from typing import Any
 
 import numpy as np
 import pytest
-from numpy.typing import NDArray
 
 from pate.accounting import ExactAccountant, GaussianEvent, Ledger
 from pate.aggregators import CenteredVotes
+from pate.array_types import FloatArray
 from pate.votes.arrays import VoteBlocks
 from tests.refusals import ANY, Refusal, refused
 
 
-def confidences_of_teachers(num_teachers: int) -> NDArray[np.float64]:
+def confidences_of_teachers(num_teachers: int) -> FloatArray:
     """Returns confidences `[num_teachers, 20, 3]` near a truth, in which half of the queries have
     the first label and a third the second.
     """
@@ -137,7 +137,7 @@ def test_impossible_votes_are_refused_before_the_prevalence_is_charged(
     assert not ledger.entries
 
 
-def public_answers() -> NDArray[np.float64]:
+def public_answers() -> FloatArray:
     """Returns a public model's probabilities for 20 queries and 3 labels."""
     return np.random.default_rng(2).uniform(low=0.05, high=0.95, size=(20, 3))
 
@@ -196,7 +196,7 @@ def test_a_student_learns_the_public_answers_beside_the_difference() -> None:
     ],
 )
 def test_public_answers_that_do_not_fit_are_refused(
-    fields: dict[str, Any], answers: NDArray[np.float64], refusal: Refusal
+    fields: dict[str, Any], answers: FloatArray, refusal: Refusal
 ) -> None:
     """The aggregator has a center or several rounds, or the public answers are no probabilities of queries."""
     with refusal:

@@ -8,12 +8,12 @@ from pathlib import Path
 import mpmath
 import numpy as np
 import pytest
-from numpy.typing import NDArray
 
 import pate.accounting as pa
 from pate.accounting.event_json import event_to_json
 from pate.accounting.events import Event
 from pate.accounting.rdp import curve_of
+from pate.array_types import FloatArray, IntArray
 from pate.auditing.data_dependent import (
     DataDependentCost,
     gap_selection_cost,
@@ -110,10 +110,6 @@ def test_a_cost_cannot_be_changed() -> None:
         COST.rdp[0] = 0.0
 
 
-Counts = NDArray[np.int64]
-Array = NDArray[np.float64]
-
-
 def test_the_price_is_returned_where_no_bound_on_q_applies() -> None:
     """q is the probability that the release is not the likeliest label.
 
@@ -169,7 +165,9 @@ def bound_of_proof(log_q: float, std: float, order: float) -> mpmath.mpf:
         return min(mpmath.log(likeliest + m) / (order - 1), order / s**2)
 
 
-def histograms_and_neighbors(num_teachers: int, num_classes: int) -> tuple[Counts, list[list[int]]]:
+def histograms_and_neighbors(
+    num_teachers: int, num_classes: int
+) -> tuple[IntArray, list[list[int]]]:
     """Returns all histograms with one vote per teacher, and for each the indices of those where one vote is moved."""
     rows = [
         row
@@ -219,7 +217,7 @@ def test_smooth_sensitivity_covers_the_local_one_and_is_smooth(
     ) * (1 + 1e-12)
 
 
-def normal_divergences(multiplier: float, beta: float, order: float) -> Array:
+def normal_divergences(multiplier: float, beta: float, order: float) -> FloatArray:
     """Returns the Renyi divergence between two normal distributions at each of 2001 ratios of their variances.
 
     The ratios go from exp(-2 beta) to exp(2 beta), evenly in their logarithm. The means differ by the smaller standard

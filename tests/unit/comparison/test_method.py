@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from numpy.typing import NDArray
 
 from pate.accounting import Budget, GaussianEvent, calibrate
+from pate.array_types import BoolArray, Float32Array, FloatArray
 from pate.comparison import Bench, Contender, Method, Trained, compare, read_runs
 from pate.validation import InvalidValue
 from tests.e2e.small_run import NUM_TEACHERS, SilentMonitor
@@ -20,12 +20,12 @@ from tests.unit.comparison.conftest import VOTES, method, plan
 class Constant:
     """A model that predicts the same probabilities for every sample."""
 
-    shares: NDArray[np.float64]
+    shares: FloatArray
 
-    def predict(self, inputs: NDArray[np.float32]) -> NDArray[np.bool_]:
+    def predict(self, inputs: Float32Array) -> BoolArray:
         return self.predict_proba(inputs) >= 0.5
 
-    def predict_proba(self, inputs: NDArray[np.float32]) -> NDArray[np.float64]:
+    def predict_proba(self, inputs: Float32Array) -> FloatArray:
         return np.tile(self.shares, (len(inputs), 1))
 
 

@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from numpy.typing import NDArray
 from PIL import Image
 
+from pate.array_types import Float32Array
 from pate.data import Arrays, HuggingFace, ImageFolder, Pixels, Split, Table
 from pate.data.copies import Inputs, remarks_on_copies
 
@@ -17,7 +17,7 @@ RNG = np.random.default_rng(0)
 PRIVATE, PUBLIC, TEST = (RNG.normal(size=(count, 3)).astype(np.float32) for count in (200, 120, 60))
 
 
-def _split(inputs: NDArray[np.float32], groups: Any = None, first: int = 0) -> Split:
+def _split(inputs: Float32Array, groups: Any = None, first: int = 0) -> Split:
     """Returns a split of these inputs, whose record ids begin at `first`; groups are the ids by default."""
     rows = first + np.arange(len(inputs))
     group_ids = rows if groups is None else np.asarray(groups)
@@ -114,7 +114,7 @@ def test_public_copies_of_private_pictures_are_counted(count: int) -> None:
     assert line.startswith(f"data.public: {count} of 30 records")
 
 
-def _tables(folder: Path, inputs: dict[str, NDArray[np.float32]]) -> Any:
+def _tables(folder: Path, inputs: dict[str, Float32Array]) -> Any:
     """Writes the inputs of each split as a CSV table and loads the data set."""
     files = {}
     for split, rows in inputs.items():
@@ -124,14 +124,14 @@ def _tables(folder: Path, inputs: dict[str, NDArray[np.float32]]) -> Any:
     return Table(**files, labels=("flu",)).load()
 
 
-def _arrays(folder: Path, inputs: dict[str, NDArray[np.float32]]) -> Any:
+def _arrays(folder: Path, inputs: dict[str, Float32Array]) -> Any:
     """Writes the inputs of each split as an .npz file and loads the data set."""
     for split, rows in inputs.items():
         np.savez(folder / f"{split}.npz", inputs=rows, labels=np.arange(len(rows))[:, None] % 2)
     return Arrays(**{split: str(folder / f"{split}.npz") for split in inputs}).load()
 
 
-def _hugging_face(folder: Path, inputs: dict[str, NDArray[np.float32]]) -> Any:
+def _hugging_face(folder: Path, inputs: dict[str, Float32Array]) -> Any:
     """Saves the inputs as a data set of Hugging Face's library and loads the data set."""
     datasets = pytest.importorskip("datasets")
     parts = {
@@ -144,7 +144,7 @@ def _hugging_face(folder: Path, inputs: dict[str, NDArray[np.float32]]) -> Any:
     return HuggingFace(path=str(folder / "saved"), inputs=("x",), labels=("flu",)).load()
 
 
-def _image_folder(folder: Path, inputs: dict[str, NDArray[np.float32]]) -> Any:
+def _image_folder(folder: Path, inputs: dict[str, Float32Array]) -> Any:
     """Writes one picture for each row of inputs and loads the folder of pictures."""
     lines = ["file,split,flu"]
     for split, rows in inputs.items():

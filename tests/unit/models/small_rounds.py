@@ -11,12 +11,12 @@ from typing import Any
 
 import numpy as np
 
+from pate.array_types import IntArray
 from pate.votes.clipped_moments import ClippedMoments
 from pate.votes.label_gaps import labels_with_gaps
 from pate.votes.public_pca import PublicPCA
 from pate.votes.round_records import RoundRecords
 from pate.votes.round_votes import RoundQuestion
-from pate.votes.weighted import Integers
 
 NUM_LABELS = 3
 SIZES = (1, 1, 1, 1, 1, 1, 1, 1, 1, 2, 2, 3, 7, 7, 40, 70)
@@ -62,7 +62,7 @@ class DeadlyMoments(ClippedMoments):
 
     marker: str = ""
 
-    def sum_of_single(self, *arguments: Any, **options: Any) -> Integers:
+    def sum_of_single(self, *arguments: Any, **options: Any) -> IntArray:
         """Kills this process, or returns the sum."""
         if not (self.marker and Path(self.marker).exists()):
             if self.marker:

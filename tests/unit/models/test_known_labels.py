@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from numpy.typing import NDArray
 from sklearn.linear_model import LogisticRegression
 from sklearn.tree import DecisionTreeClassifier
 
 from pate.aggregators.training_set import TrainingSet
+from pate.array_types import BoolArray
 from pate.models import (
     CNNStudent,
     CNNTeacher,
@@ -49,7 +49,7 @@ def test_a_student_of_known_labels_ignores_what_unknown_ones_would_be(student: S
     as_absent = student.fit(INPUTS, LABELS & KNOWN, seed=0)
     hidden = ~KNOWN[:, 0]
 
-    def error(predicted: NDArray[np.bool_]) -> float:
+    def error(predicted: BoolArray) -> float:
         """Returns how far the share of predicted hidden labels is from the share of true ones."""
         return float(abs(predicted[hidden, 0].mean() - LABELS[hidden, 0].mean()))
 

@@ -13,9 +13,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from numpy.typing import NDArray
 
 from benchmarks.ray_nodes import RayNodes
+from pate.array_types import IntArray
 from pate.device import torch
 from pate.models import Engine, ProcessesEngine, RayEngine, StackedEngine, ThreadsEngine
 from pate.models.gpu_sums import GpuSums
@@ -24,14 +24,11 @@ from pate.models.worker_sums import WorkerSums
 from pate.votes.round_records import RoundRecords
 from pate.votes.round_sums import RoundSums, ThreadSums
 from pate.votes.round_votes import RoundQuestion
-from pate.votes.weighted import Integers
 from tests.refusals import refused
 from tests.unit.models.small_rounds import deadly_question, question_of, records_of
 
-Array = NDArray[np.float64]
 
-
-def sum_in_threads(records: RoundRecords, question: RoundQuestion) -> Integers:
+def sum_in_threads(records: RoundRecords, question: RoundQuestion) -> IntArray:
     """Returns the sum of a round in the threads of this process."""
     return ThreadSums(records).total(question)
 

@@ -2,29 +2,30 @@
 
 import numpy as np
 import pytest
-from numpy.typing import NDArray
 from sklearn.metrics import average_precision_score
 
 from pate.accounting.special import expit
+from pate.array_types import BoolArray, FloatArray
 from pate.run.score_model import ScoreModel
 
 STEP = 1e-4
 NUM_RECORDS = 3000
-Array = NDArray[np.float64]
 
 
-def drawn_probabilities(num_records: int = NUM_RECORDS) -> Array:
+def drawn_probabilities(num_records: int = NUM_RECORDS) -> FloatArray:
     """Returns probabilities of three labels."""
     logits = np.random.default_rng(0).standard_normal((num_records, 3)) * 1.5 - [0.0, 1.0, 2.0]
     return np.asarray(expit(logits))
 
 
-def score_model_of(probabilities: Array) -> ScoreModel:
+def score_model_of(probabilities: FloatArray) -> ScoreModel:
     """Returns the model of a student that predicts labels with a probability of 0.4 and more."""
     return ScoreModel.of_public(probabilities, probabilities >= 0.4)
 
 
-def weighted_scores(probabilities: Array, labels: NDArray[np.bool_], weights: Array) -> Array:
+def weighted_scores(
+    probabilities: FloatArray, labels: BoolArray, weights: FloatArray
+) -> FloatArray:
     """Returns macro-F1 and the mean average precision of weighted records, by other code."""
     predicted = probabilities >= 0.4
     hits = weights @ (predicted & labels)

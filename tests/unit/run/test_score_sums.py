@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from pate.array_types import BoolArray, Float32Array
 from pate.data import Split
 from pate.models import StudentModel
 from pate.run.score_model import Influences, ScoreModel
@@ -32,11 +33,11 @@ CLIPS = {
 class InputStudent:
     """A student whose inputs are its probabilities."""
 
-    def predict_proba(self, inputs: NDArray[np.float32]) -> NDArray[Any]:
+    def predict_proba(self, inputs: Float32Array) -> NDArray[Any]:
         """Returns the inputs."""
         return inputs
 
-    def predict(self, inputs: NDArray[np.float32]) -> NDArray[np.bool_]:
+    def predict(self, inputs: Float32Array) -> BoolArray:
         """Returns the inputs of 1/2 and more."""
         return np.asarray(inputs >= 0.5)
 

@@ -5,12 +5,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-from numpy.typing import NDArray
 from scipy.optimize import minimize
 
+from pate.array_types import FloatArray
 from pate.votes.convex_fit import convex_fit, steps_to_minimum
 
-Array = NDArray[np.float64]
 RNG = np.random.default_rng(0)
 FEATURES = RNG.normal(size=(60, 4))
 FEATURES /= np.linalg.norm(FEATURES, axis=1, keepdims=True)
@@ -22,15 +21,15 @@ NO_LIMIT = 1e9
 
 
 def fit(
-    features: Array = FEATURES,
-    targets: Array = TARGETS,
+    features: FloatArray = FEATURES,
+    targets: FloatArray = TARGETS,
     *,
-    record_weights: Array = COUNTS,
-    limits: Array = LIMITS,
+    record_weights: FloatArray = COUNTS,
+    limits: FloatArray = LIMITS,
     ridge: float = RIDGE,
     tolerance: float = 1e-9,
     max_steps: int = 20_000,
-) -> Array:
+) -> FloatArray:
     """Returns the weights `[num_features, num_labels]` of the convex fit of the records."""
     return convex_fit(
         features,

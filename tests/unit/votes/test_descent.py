@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from numpy.typing import NDArray
 from scipy.special import expit
 
+from pate.array_types import FloatArray
 from pate.votes.descent import Descent
 from pate.votes.f1_threshold import expected_f1_threshold
 from pate.votes.learning_times import LearningTimes
@@ -17,11 +17,10 @@ from pate.votes.recipe import DEFAULT_RECIPE
 
 CONSTANT = DEFAULT_RECIPE.constant_feature
 
-Array = NDArray[np.float64]
 TRUE_WEIGHTS = np.array([[3.0, 0.0], [-2.0, 1.0], [0.0, 4.0], [-5.0, -10.0]])
 
 
-def features(num_records: int, seed: int = 0) -> Array:
+def features(num_records: int, seed: int = 0) -> FloatArray:
     """Returns random features `[count, 4]` of length 1, the last of which is the constant feature."""
     rows = np.random.default_rng(seed).normal(size=(num_records, 3))
     rows *= np.sqrt(1 - CONSTANT**2) / np.linalg.norm(rows, axis=1, keepdims=True)
@@ -30,7 +29,7 @@ def features(num_records: int, seed: int = 0) -> Array:
 
 def descended_weights(
     descent: Descent, gradient_noise_std: float, seed: int = 0, true_weights: Any = TRUE_WEIGHTS
-) -> Array:
+) -> FloatArray:
     """Returns the weights after all steps on many private records, half of each gradient clipped away.
 
     `gradient_noise_std` is the standard deviation of the noise of all steps together.
@@ -211,7 +210,7 @@ def test_direction_absent_from_public_rows_is_harmless(descent: Descent) -> None
     assert np.isfinite(weights).all()
 
 
-def expected_f1(probabilities: Array, threshold: float) -> float:
+def expected_f1(probabilities: FloatArray, threshold: float) -> float:
     """Returns the expected F1 of predicting each label whose probability is at least the threshold."""
     predicted = probabilities[probabilities >= threshold]
     return float(2 * predicted.sum() / (len(predicted) + probabilities.sum()))

@@ -6,13 +6,12 @@ from typing import Any
 
 import numpy as np
 import pytest
-from numpy.typing import NDArray
 from scipy.special import expit
 
+from pate.array_types import BoolArray, Float32Array, IntArray
 from pate.votes.label_gaps import labels_with_gaps
 from pate.votes.labeled_rows import LabeledFeatures, LabeledRows
 from pate.votes.round_votes import RoundQuestion, RoundVotes
-from pate.votes.weighted import Integers
 
 TRUE_WEIGHTS = np.array([[4.0, 0.0], [-3.0, 2.0], [0.0, -5.0]])
 
@@ -24,11 +23,11 @@ class PublicFeatures(RoundVotes):
     num_labels = 2
     records_per_teacher = 1.0
 
-    def __init__(self, features: NDArray[np.float32]) -> None:
+    def __init__(self, features: Float32Array) -> None:
         self.public = features
         self.variances = np.ones(features.shape[1] - 1)
 
-    def total(self, question: RoundQuestion) -> Integers:
+    def total(self, question: RoundQuestion) -> IntArray:
         raise NotImplementedError
 
 
@@ -39,7 +38,7 @@ def public_features(num_rows: int = 2000) -> PublicFeatures:
     return PublicFeatures(np.append(rows, np.full((num_rows, 1), 0.2), axis=1).astype(np.float32))
 
 
-def drawn_labels(votes: PublicFeatures, num_rows: int, seed: int = 0) -> NDArray[np.bool_]:
+def drawn_labels(votes: PublicFeatures, num_rows: int, seed: int = 0) -> BoolArray:
     """Returns labels of the first rows, drawn by a logistic model with the weights `TRUE_WEIGHTS`."""
     logits = votes.public[:num_rows, :-1] @ TRUE_WEIGHTS - 0.5
     return np.random.default_rng(seed).random(logits.shape) < expit(logits)

@@ -4,9 +4,9 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
-from numpy.typing import NDArray
 from scipy.special import expit
 
+from pate.array_types import BoolArray, Float32Array, FloatArray
 from pate.votes.clipped_moments import ClippedMoments
 from pate.votes.moment_votes import MomentVotes
 from pate.votes.pool_answers import PoolAnswers, beyond_own
@@ -14,22 +14,21 @@ from pate.votes.public_pca import PublicPCA
 from pate.votes.recipe import DEFAULT_RECIPE, Recipe
 from pate.votes.round_votes import RoundQuestion
 
-Array = NDArray[np.float64]
 POOL = np.random.default_rng(0).normal(size=(300, 4)).astype(np.float32)
 NO_STUDENT = np.zeros((6, 2))  # weights that give every label the probability 1/2
 
 
 def vote_of_one(
-    inputs: NDArray[np.float32],
-    labels: NDArray[np.bool_],
-    pool: NDArray[np.float32],
+    inputs: Float32Array,
+    labels: BoolArray,
+    pool: Float32Array,
     *,
     expected_records: float,
-    student: Array,
+    student: FloatArray,
     clip: float,
     ask: Callable[[], PoolAnswers] | None = None,
     recipe: Recipe = DEFAULT_RECIPE,
-) -> Array:
+) -> FloatArray:
     """Returns the vote `[D, L]` of one teacher with these records."""
     clipped = ClippedMoments(clip, num_teachers=1)
     votes = MomentVotes(
@@ -137,11 +136,11 @@ OWN_FEATURES = FEATURES_OF(OWN_INPUTS).astype(np.float32)
 
 
 def vote_of_trained(
-    labels: NDArray[np.bool_],
-    own_confidences: Array,
-    pool_confidences: Array,
+    labels: BoolArray,
+    own_confidences: FloatArray,
+    pool_confidences: FloatArray,
     recipe: Recipe = DEFAULT_RECIPE,
-) -> Array:
+) -> FloatArray:
     """Returns the vote of one trained teacher with 20 records, given its confidences."""
     beyond = beyond_own(
         own_features=OWN_FEATURES,
@@ -163,19 +162,19 @@ def vote_of_trained(
 
 
 @pytest.fixture(scope="module")
-def labels() -> NDArray[np.bool_]:
+def labels() -> BoolArray:
     """Returns random labels of 20 records, bool `[20, 2]`."""
     return np.random.default_rng(1).random(size=(20, 2)) < 0.4
 
 
 @pytest.fixture(scope="module")
-def own_confidences() -> Array:
+def own_confidences() -> FloatArray:
     """Returns random confidences `[20, 2]` of a teacher on its own records."""
     return np.random.default_rng(2).random(size=(20, 2))
 
 
 @pytest.fixture(scope="module")
-def pool_confidences() -> Array:
+def pool_confidences() -> FloatArray:
     """Returns random confidences `[3000, 2]` of a teacher on public records."""
     return np.random.default_rng(3).random(size=(3000, 2))
 
@@ -183,9 +182,9 @@ def pool_confidences() -> Array:
 @pytest.mark.parametrize("trust", [0.0, 0.5, 0.8])
 def test_trained_teachers_mix_student_and_own_confidences(
     trust: float,
-    labels: NDArray[np.bool_],
-    own_confidences: Array,
-    pool_confidences: Array,
+    labels: BoolArray,
+    own_confidences: FloatArray,
+    pool_confidences: FloatArray,
 ) -> None:
     """A trained teacher's vote mixes the gradient against the student's probabilities and that
     against its own confidences.
@@ -209,7 +208,7 @@ def test_trained_teachers_mix_student_and_own_confidences(
 
 
 def test_constant_shift_of_confidences_changes_no_vote(
-    labels: NDArray[np.bool_], own_confidences: Array, pool_confidences: Array
+    labels: BoolArray, own_confidences: FloatArray, pool_confidences: FloatArray
 ) -> None:
     """A constant for each label is added to all confidences of a teacher: its vote stays."""
     shift = np.array([0.3, -0.2])
@@ -236,7 +235,7 @@ def test_confident_teachers_have_votes_of_lower_variance() -> None:
     student_on_pool = expit(PUBLIC_FEATURES @ STUDENT)
     ideal_vote = PUBLIC_FEATURES.T @ (true_on_pool - student_on_pool) / 3000
 
-    def error_of_votes(own_confidences: Array, pool_confidences: Array) -> float:
+    def error_of_votes(own_confidences: FloatArray, pool_confidences: FloatArray) -> float:
         rng = np.random.default_rng(1)
         draws = [
             vote_of_trained(

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from numpy.typing import NDArray
 
+from pate.array_types import Float32Array, IntArray
 from pate.files import array_rows
 from pate.pool import pool_of
 from pate.votes import round_shard
@@ -25,7 +25,6 @@ from pate.votes.round_sums import ThreadSums
 from pate.votes.round_votes import RoundQuestion
 from tests.refusals import refused
 
-Integers = NDArray[np.int64]
 NUM_TEACHERS = 130
 NUM_LABELS = 3
 RECORDS_PER_TEACHER = 2.5
@@ -54,7 +53,7 @@ SIZES = {
 
 
 def records_of(
-    sizes: NDArray[np.int64],
+    sizes: IntArray,
     *,
     are_weighted: bool = False,
     storage: FeatureStorage | None = None,
@@ -76,7 +75,7 @@ def records_of(
     )
 
 
-def plain_sum_of_votes(records: RoundRecords) -> Integers:
+def plain_sum_of_votes(records: RoundRecords) -> IntArray:
     """Returns the sum of all votes, from one teacher at a time and all residuals in doubles at once."""
     features = np.trunc(DIRECTIONS.with_constant(records.inputs) * 2.0**14)
     half_weights = QUESTION.weights / 2**15
@@ -103,7 +102,7 @@ def plain_sum_of_votes(records: RoundRecords) -> Integers:
     return total
 
 
-def total_over_shards(records: RoundRecords, num_shards: int) -> Integers:
+def total_over_shards(records: RoundRecords, num_shards: int) -> IntArray:
     """Returns the sum over shards that are filled as workers fill them."""
     totals = []
     for shard_records in records.shards(num_shards):
@@ -130,9 +129,7 @@ def storage(
 @pytest.mark.slow
 @pytest.mark.parametrize("are_weighted", [False, True], ids=["alike", "by weight"])
 @pytest.mark.parametrize("sizes", SIZES.values(), ids=SIZES)
-def test_sums_have_the_bytes_of_a_plain_computation(
-    sizes: NDArray[np.int64], are_weighted: bool
-) -> None:
+def test_sums_have_the_bytes_of_a_plain_computation(sizes: IntArray, are_weighted: bool) -> None:
     """The sum over one, three and more shards than teachers equals the sum over single teachers."""
     records = records_of(sizes=sizes, are_weighted=are_weighted)
     expected = plain_sum_of_votes(records=records)
@@ -263,7 +260,7 @@ class GeneratedInputs:
     def __init__(self, num_records: int) -> None:
         self.shape = (num_records, 64)
 
-    def __getitem__(self, rows: slice) -> NDArray[np.float32]:
+    def __getitem__(self, rows: slice) -> Float32Array:
         """Returns the inputs of a range of records."""
         rng = np.random.default_rng(rows.start)
         return rng.random(size=(rows.stop - rows.start, 64), dtype=np.float32)

@@ -2,23 +2,22 @@
 
 import numpy as np
 import pytest
-from numpy.typing import NDArray
 
+from pate.array_types import FloatArray
 from pate.votes.shrinkage import posterior_rows, shrink_singular_values
 
-Array = NDArray[np.float64]
 COVARIANCE = np.array([[4.0, 3.0, 0.0], [3.0, 4.0, 0.0], [0.0, 0.0, 0.3]])
 
 
 @pytest.fixture(scope="module")
-def signal() -> Array:
+def signal() -> FloatArray:
     """Returns a matrix of rank 1 and of norm about 40."""
     rng = np.random.default_rng(2)
     return 40.0 * np.outer(rng.normal(size=60), rng.normal(size=20)) / np.sqrt(1200)
 
 
 @pytest.fixture(scope="module")
-def noisy(signal: Array) -> Array:
+def noisy(signal: FloatArray) -> FloatArray:
     """Returns the signal plus noise.
 
     The largest singular value of the noise, 11.4, lies below the edge of noise, 12.2.
@@ -34,7 +33,7 @@ def test_pure_noise_is_shrunk_to_zero() -> None:
     assert not shrink_singular_values(noise, noise_std=1.0).any()
 
 
-def test_a_signal_loses_most_of_its_noise(signal: Array, noisy: Array) -> None:
+def test_a_signal_loses_most_of_its_noise(signal: FloatArray, noisy: FloatArray) -> None:
     """The shrunk noisy matrix has rank 1, as the signal has, and less than 0.4 of the noisy
     matrix's error.
     """
@@ -43,18 +42,18 @@ def test_a_signal_loses_most_of_its_noise(signal: Array, noisy: Array) -> None:
     assert np.linalg.norm(shrunk - signal) < 0.4 * np.linalg.norm(noisy - signal)
 
 
-def test_rows_and_columns_are_treated_alike(noisy: Array) -> None:
+def test_rows_and_columns_are_treated_alike(noisy: FloatArray) -> None:
     """Shrinking the transpose of a matrix gives the transpose of the shrunk matrix."""
     shrunk = shrink_singular_values(noisy, noise_std=1.0)
     np.testing.assert_allclose(shrink_singular_values(noisy.T, noise_std=1.0), shrunk.T)
 
 
-def test_without_noise_nothing_is_shrunk(noisy: Array) -> None:
+def test_without_noise_nothing_is_shrunk(noisy: FloatArray) -> None:
     """With a noise std of 0, the matrix is returned unchanged."""
     np.testing.assert_array_equal(shrink_singular_values(noisy, noise_std=0.0), noisy)
 
 
-def draw_matrix(num_rows: int, seed: int) -> tuple[Array, Array, Array]:
+def draw_matrix(num_rows: int, seed: int) -> tuple[FloatArray, FloatArray, FloatArray]:
     """Returns rows of a known prior, the same rows with noise, and the rows' variances."""
     rng = np.random.default_rng(seed)
     variances = np.geomspace(3.0, 0.05, num_rows)

@@ -6,26 +6,24 @@ from functools import cache
 
 import numpy as np
 import pytest
-from numpy.typing import NDArray
 from scipy.special import expit
 
+from pate.array_types import FloatArray
 from pate.votes.descent import Descent
 from pate.votes.public_start import PublicStart
 from pate.votes.started_descent import StartedDescent
-
-Array = NDArray[np.float64]
 
 NUM_FEATURES = 30
 NUM_LABELS = 12
 
 
 @cache
-def true_weights() -> Array:
+def true_weights() -> FloatArray:
     """Returns the weights behind the private labels, `[num_features - 1, num_labels]`."""
     return np.random.default_rng(1).normal(size=(NUM_FEATURES - 1, NUM_LABELS)) * 1.4
 
 
-def features(num_rows: int, seed: int) -> Array:
+def features(num_rows: int, seed: int) -> FloatArray:
     """Returns random features of length 1, the last of which is the constant feature."""
     rows = np.random.default_rng(seed).normal(size=(num_rows, NUM_FEATURES - 1))
     rows *= np.sqrt(0.96) / np.linalg.norm(rows, axis=1, keepdims=True)
@@ -74,7 +72,7 @@ def error_after(start: PublicStart | None, noise_std: float) -> float:
     return error_of_weights(weights=weights[:-1])
 
 
-def error_of_weights(weights: Array) -> float:
+def error_of_weights(weights: FloatArray) -> float:
     """Returns the mean squared error of log-odds along the features, per label."""
     public = descent().public_features[:, :-1]
     return float(((public @ (weights - true_weights())) ** 2).mean())

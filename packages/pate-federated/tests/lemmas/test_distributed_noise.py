@@ -4,12 +4,11 @@ import math
 
 import numpy as np
 import pytest
-from numpy.typing import NDArray
 
+from pate.array_types import FloatArray
 from pate_federated import noise_shares
 from pate_federated.noise_shares import NoiseShares
 
-Array = NDArray[np.float64]
 WHOLE = np.arange(-400, 401)
 
 
@@ -23,7 +22,7 @@ def part_of_one_draw(variance: float, count: int) -> float:
         count: the number of draws in the sum.
     """
 
-    def discrete_gaussian(variance: float) -> Array:
+    def discrete_gaussian(variance: float) -> FloatArray:
         weights = np.exp(-(WHOLE**2) / (2 * variance))
         return np.asarray(weights / weights.sum())
 

@@ -5,9 +5,9 @@ from itertools import product
 
 import numpy as np
 import pytest
-from numpy.typing import NDArray
 
 from pate.accounting import Adjacency, ZCdpEvent
+from pate.array_types import FloatArray, IntArray
 from pate_federated.distributed_votes import DistributedVotes
 from tests.privacy.divergences import (
     ORDERS,
@@ -18,7 +18,6 @@ from tests.privacy.divergences import (
 )
 from tests.privacy.histograms import neighbors
 
-Array = NDArray[np.float64]
 ADJACENCIES = tuple(Adjacency)
 LOW = ORDERS <= 8  # higher ones look at masses below the smallest float
 SHARED = (
@@ -28,14 +27,14 @@ SHARED = (
 )
 
 
-def one_share(variance: int) -> Array:
+def one_share(variance: int) -> FloatArray:
     """Returns P(z) of a discrete Gaussian for z = -r..r, computed independently of the package."""
     reach = int(25 * variance**0.5)
     weights = np.exp(-(np.arange(-reach, reach + 1) ** 2) / (2.0 * variance))
     return np.asarray(weights / weights.sum())
 
 
-def law_of_sum(aggregator: DistributedVotes, num_shares: int) -> Array:
+def law_of_sum(aggregator: DistributedVotes, num_shares: int) -> FloatArray:
     """Returns the distribution of the sum of several shares, by convolution."""
     share = one_share(aggregator.shares.share_variance)
     law = share
@@ -45,7 +44,7 @@ def law_of_sum(aggregator: DistributedVotes, num_shares: int) -> Array:
     return law[cut:-cut]
 
 
-def shifted_divergence(law: Array, shift: int) -> Array:
+def shifted_divergence(law: FloatArray, shift: int) -> FloatArray:
     """Returns the Renyi divergences of a shifted law from the law itself, one for each order of `ORDERS`."""
     moved, fixed = (law[:-shift], law[shift:]) if shift else (law, law)
     are_positive = (moved > 1e-200) & (fixed > 1e-200)
@@ -57,11 +56,11 @@ def shifted_divergence(law: Array, shift: int) -> Array:
 
 
 def largest_divergence(
-    first_counts: NDArray[np.int64],
-    second_counts: NDArray[np.int64],
-    noise_law: Array,
+    first_counts: IntArray,
+    second_counts: IntArray,
+    noise_law: FloatArray,
     noise_steps: int,
-) -> Array:
+) -> FloatArray:
     """Returns the largest Renyi divergence between the noisy counts of neighbors, one for each order of `ORDERS`.
 
     Labels are independent, so divergences add up over the labels whose count changes.
@@ -77,7 +76,7 @@ def largest_divergence(
     return moved * shifted_divergence(noise_law, shift=noise_steps)
 
 
-def price_of(aggregator: DistributedVotes, num_labels: int, num_teachers: int) -> Array:
+def price_of(aggregator: DistributedVotes, num_labels: int, num_teachers: int) -> FloatArray:
     """Returns the price of one query, one Renyi divergence for each order of `ORDERS` up to 8."""
     event = aggregator.event_for(num_queries=1, num_labels=num_labels, num_teachers=num_teachers)
     return price_curve(event)[LOW]
@@ -106,7 +105,7 @@ def test_price_covers_all_neighbors_and_is_almost_attained(
         assert_refuted(exact[LOW], renyi_price=0.9 * price)
 
 
-def capped_pairs(num_labels: int, max_votes: int, adjacency: Adjacency) -> NDArray[np.int64]:
+def capped_pairs(num_labels: int, max_votes: int, adjacency: Adjacency) -> IntArray:
     """Returns every change of the counts when one teacher changes, `[num_pairs, num_labels]`.
 
     Args:
@@ -132,7 +131,7 @@ def test_price_covers_teachers_with_few_votes_and_not_those_with_more(adjacency:
     law = law_of_sum(aggregator, num_shares=2)
     price = price_of(aggregator, num_labels=4, num_teachers=5)
 
-    def exact(max_votes: int) -> Array:
+    def exact(max_votes: int) -> FloatArray:
         moves = capped_pairs(num_labels=4, max_votes=max_votes, adjacency=adjacency)
         return largest_divergence(
             first_counts=moves,

@@ -12,12 +12,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from numpy.typing import NDArray
 
 from pate.accounting import Adjacency
 from pate.aggregators import ClippedVotes, GaussianVotes
 from pate.aggregators.aggregator import Aggregator
 from pate.aggregators.thresholds import squared_sensitivity
+from pate.array_types import IntArray
 from pate_federated.distributed_votes import DistributedVotes
 from pate_federated.gathered_votes import GatheredVotes
 from small_federation.label_sets import UNKNOWN, write_votes
@@ -118,7 +118,7 @@ def test_clipped_counts_of_different_labels_move_as_far_as_is_paid(
     paid = squared_sensitivity(1, num_labels=NUM_LABELS, adjacency=Adjacency.REPLACE_ONE)
 
     def halves(votes: GatheredVotes) -> Summary:
-        clipped: NDArray[np.int64] = votes.counts(max_votes=1)[0] + votes.num_abstaining() // 2
+        clipped: IntArray = votes.counts(max_votes=1)[0] + votes.num_abstaining() // 2
         return tuple(clipped.tolist())
 
     def largest_move(summarize: Callable[[GatheredVotes], Summary]) -> int:

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from pate.array_types import BoolArray
 from pate_federated import Contribution, Request, Roll
 from pate_federated.vote_file import VoteFile, VoteManifest
 
@@ -25,7 +26,7 @@ def request() -> Request:
     )
 
 
-def votes_of(holder: str) -> NDArray[np.bool_]:
+def votes_of(holder: str) -> BoolArray:
     """Returns the votes of a holder's teachers, drawn from its name, `[TEACHERS, NUM_QUERIES, NUM_LABELS]`."""
     rng = np.random.default_rng(int(holder) if holder.isdigit() else 99)
     return np.asarray(rng.random((TEACHERS, NUM_QUERIES, NUM_LABELS)) < 0.5)

@@ -4,15 +4,15 @@ from collections import Counter
 
 import numpy as np
 import pytest
-from numpy.typing import NDArray
 from scipy.stats import norm
 
+from pate.array_types import IntArray
 from pate_federated.distributed_votes import DistributedVotes
 from tests.statistical.chi_square import p_value
 from tests.statistical.test_whole_numbers import discrete_gaussian
 
 
-def total_of(aggregator: DistributedVotes, present: int, size: int) -> NDArray[np.int64]:
+def total_of(aggregator: DistributedVotes, present: int, size: int) -> IntArray:
     """Returns the sum of the contributions of holders without votes, which is noise alone, `[size]`.
 
     Args:

@@ -8,16 +8,16 @@ from typing import Any
 
 import numpy as np
 import pytest
-from numpy.typing import NDArray
 from safetensors.numpy import save_file
 
+from pate.array_types import Float32Array
 from tests.unit.data.texts.syllables import SYLLABLES, WORDS
 
 _ONNX_OPSET = 20
 _ONNX_IR = 9
 
 
-def random_vectors(count: int, size: int) -> NDArray[np.float32]:
+def random_vectors(count: int, size: int) -> Float32Array:
     """Returns random vectors, `[count, size]`, whose seed is the count."""
     return np.random.default_rng(count).normal(size=(count, size)).astype(np.float32)
 
@@ -77,7 +77,7 @@ def write_onnx_encoder(path: Path) -> Path:
     return path
 
 
-def write_token_encoder(folder: Path) -> NDArray[np.float32]:
+def write_token_encoder(folder: Path) -> Float32Array:
     """Writes a tokenizer of words, and a graph that looks up a vector for each token.
 
     Returns the table of vectors; row 0 is for unknown words, row n + 1 for the n-th of `WORDS`.
