@@ -19,14 +19,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, final
 import numpy as np
 from numpy.typing import NDArray
 
-from pate.accounting import (
-    Accountant,
-    Adjacency,
-    AutoAccountant,
-    Budget,
-    Event,
-    NonPrivateEvent,
-)
+from pate.accounting import Accountant, Adjacency, AutoAccountant, Budget, Event, NonPrivateEvent
 from pate.aggregators.answers import Answers
 from pate.aggregators.calibration import fitted_to_ledger, scaled_to_budget
 from pate.aggregators.expectation import warn_if_useless

@@ -34,7 +34,7 @@ from pate.aggregators.aggregator import Rng
 from pate.aggregators.centered_release import RoundsRelease
 from pate.aggregators.record import Arrays, MemoryRecord, ReleaseRecord
 from pate.array_types import FloatArray, IntArray
-from pate.mechanisms.noise.whole_numbers import LARGEST_STD, RoundedGaussian
+from pate.mechanisms.noise.rounded_gaussian import LARGEST_STD, RoundedGaussian
 from pate.validation import require
 from pate.votes.clipped_moments import ClippedMoments
 from pate.votes.descent import Descent

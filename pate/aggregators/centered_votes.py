@@ -31,18 +31,14 @@ from pate.aggregators.aggregator import Aggregator, Rng
 from pate.aggregators.answers import Answers
 from pate.aggregators.centered_release import CenteredRelease, RoundsRelease
 from pate.aggregators.centered_rounds import CenteredRounds, NoisyPrevalence
-from pate.aggregators.expectation import (
-    ExpectedRelease,
-    expected_from_votes,
-    warn_if_useless,
-)
+from pate.aggregators.expectation import ExpectedRelease, expected_from_votes, warn_if_useless
 from pate.aggregators.prevalence import Prevalence, ReleasedShares
 from pate.aggregators.record import Arrays, ReleaseRecord
 from pate.aggregators.release import Release
 from pate.array_types import BoolArray, FloatArray, IntArray
 from pate.errors import InvalidValue
 from pate.files.digests import field_texts, full_text, text_of_fields
-from pate.mechanisms.noise.whole_numbers import RoundedGaussian
+from pate.mechanisms.noise.rounded_gaussian import RoundedGaussian
 from pate.mechanisms.parameters import COUNT, NOISE, POSITIVE
 from pate.validation import (
     normalize_field,

@@ -13,11 +13,7 @@ from numpy.typing import NDArray
 from pate import accounting as pa
 from pate.aggregators.aggregator import Aggregator, Rng
 from pate.aggregators.answers import Answers
-from pate.aggregators.expectation import (
-    ExpectedRelease,
-    expected_from_summary,
-    expected_from_votes,
-)
+from pate.aggregators.expectation import ExpectedRelease, expected_from_summary, expected_from_votes
 from pate.aggregators.thresholds import (
     reach_threshold,
     squared_sensitivity,

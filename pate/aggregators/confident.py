@@ -16,11 +16,7 @@ import numpy as np
 from pate import accounting as pa
 from pate.aggregators.aggregator import Aggregator, Rng
 from pate.aggregators.answers import Answers
-from pate.aggregators.expectation import (
-    ExpectedRelease,
-    expected_by_drawing,
-    expected_from_votes,
-)
+from pate.aggregators.expectation import ExpectedRelease, expected_by_drawing, expected_from_votes
 from pate.aggregators.gaussian_votes import GaussianVotes
 from pate.aggregators.gnmax import GNMax
 from pate.aggregators.thresholds import reach_threshold, threshold_event

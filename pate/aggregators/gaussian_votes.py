@@ -11,15 +11,8 @@ from pate import accounting as pa
 from pate.accounting.events import BitEvent
 from pate.aggregators.aggregator import Aggregator, Rng
 from pate.aggregators.answers import Answers
-from pate.aggregators.expectation import (
-    ExpectedRelease,
-    expected_from_votes,
-)
-from pate.aggregators.thresholds import (
-    expected_bits,
-    reach_threshold,
-    threshold_event,
-)
+from pate.aggregators.expectation import ExpectedRelease, expected_from_votes
+from pate.aggregators.thresholds import expected_bits, reach_threshold, threshold_event
 from pate.array_types import IntArray
 from pate.mechanisms.parameters import COUNT, NOISE
 from pate.votes.made_up import MadeUpVotes

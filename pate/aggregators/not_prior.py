@@ -38,10 +38,7 @@ from pate.mechanisms.noise.lazy_uniforms import LazyUniforms
 from pate.mechanisms.parameters import NATURAL, NOISE, PROBABILITY
 from pate.mechanisms.stability_test import StabilityTest
 from pate.mechanisms.vote_ranking import VoteRanking
-from pate.validation import (
-    require,
-    require_count,
-)
+from pate.validation import require, require_count
 from pate.votes.made_up import MadeUpVotes
 from pate.votes.shape import VoteShape
 from pate.votes.source import VoteSource

@@ -17,11 +17,7 @@ from numpy.typing import NDArray
 from pate import accounting as pa
 from pate.aggregators.aggregator import Aggregator, Rng
 from pate.aggregators.answers import Answers
-from pate.aggregators.expectation import (
-    ExpectedRelease,
-    expected_from_summary,
-    expected_from_votes,
-)
+from pate.aggregators.expectation import ExpectedRelease, expected_from_summary, expected_from_votes
 from pate.array_types import BoolArray, IntArray
 from pate.mechanisms.noise.comparisons import Values, largest_noisy
 from pate.mechanisms.noise.drawn_noise import draw_largest, draw_noise

@@ -30,7 +30,7 @@ from pate.accounting.ledger import require_ledger
 from pate.aggregators.aggregator import Rng
 from pate.aggregators.record import Arrays, MemoryRecord, ReleaseRecord
 from pate.array_types import FloatArray
-from pate.mechanisms.noise.whole_numbers import LARGEST_STD, RoundedGaussian
+from pate.mechanisms.noise.rounded_gaussian import LARGEST_STD, RoundedGaussian
 from pate.mechanisms.parameters import POSITIVE, Parameters
 from pate.validation import require, require_generator, require_positive
 from pate.votes.clipping import ClippedSum

@@ -33,10 +33,7 @@ from pate.aggregators.release import ChargedRelease
 from pate.array_types import BoolArray, FloatArray, IntArray
 from pate.mechanisms.noise.lazy_uniforms import LazyUniforms
 from pate.mechanisms.parameters import COUNT, PROBABILITY
-from pate.validation import (
-    require,
-    require_generator,
-)
+from pate.validation import require, require_generator
 from pate.votes.made_up import MadeUpVotes
 from pate.votes.shape import VoteShape
 from pate.votes.source import VoteSource

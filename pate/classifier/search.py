@@ -26,7 +26,7 @@ from pate.classifier.classifier import PATEClassifier, unit_of
 from pate.classifier.fit_warnings import ClassesFromLabels, GapsFromLabels, PublicGroups, SharedRows
 from pate.classifier.inputs import rows_of
 from pate.classifier.tasks import LabelSets, OneClass
-from pate.mechanisms.noise.whole_numbers import RoundedGaussian
+from pate.mechanisms.noise.rounded_gaussian import RoundedGaussian
 from pate.pricing.tuned_price import epsilon_of_one_run
 from pate.run.random_streams import RandomStreams
 from pate.run.tuned_runs import TunedRuns

@@ -8,8 +8,8 @@ from pate.mechanisms.calls.sweep import SweepTopK
 from pate.mechanisms.calls.thresholds import AboveThreshold, BetweenThresholds
 from pate.mechanisms.certified_table import CertifiedTable
 from pate.mechanisms.gap_selection import FixedKRegularizer, GapSelection
+from pate.mechanisms.noise.discrete_laplace import DiscreteLaplace
 from pate.mechanisms.noise.secret_generator import cipher_generator, secret_generator
-from pate.mechanisms.noise.whole_numbers import DiscreteLaplace
 from pate.mechanisms.stability_table import optimal_stability_table
 from pate.mechanisms.stability_test import StabilityTest
 from pate.mechanisms.top_k.canonical import CanonicalTopK

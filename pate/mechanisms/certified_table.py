@@ -17,11 +17,7 @@ from pate.accounting import Adjacency
 from pate.files.atomic import write_text
 from pate.mechanisms.parameters import Parameters
 from pate.mechanisms.stability_test import GRID, StabilityTest
-from pate.validation import (
-    InvalidValue,
-    require,
-    require_count,
-)
+from pate.validation import InvalidValue, require, require_count
 
 _LARGEST_NUMERATOR = GRID - 2**13  # that is LARGEST_PROB
 _FORMAT = "pate stability table"

@@ -4,12 +4,7 @@ import math
 from dataclasses import dataclass
 from functools import lru_cache
 
-from pate.validation import (
-    require,
-    require_count,
-    require_positive,
-    require_probability,
-)
+from pate.validation import require, require_count, require_positive, require_probability
 
 _LARGEST_LOGIT = 36.0
 _STEPS = 200

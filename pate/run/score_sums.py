@@ -22,7 +22,7 @@ from pate.accounting import ScoresEvent
 from pate.accounting.special import ndtr
 from pate.array_types import BoolArray, FloatArray, IntArray
 from pate.data import Split
-from pate.mechanisms.noise.whole_numbers import RoundedGaussian
+from pate.mechanisms.noise.rounded_gaussian import RoundedGaussian
 from pate.models.student_model import Predictor
 from pate.run.score_model import Influences, ScoreModel
 

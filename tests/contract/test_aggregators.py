@@ -12,14 +12,7 @@ import numpy as np
 import pytest
 
 import pate.aggregators
-from pate.accounting import (
-    Accountant,
-    Adjacency,
-    AutoAccountant,
-    Event,
-    Ledger,
-    RdpAccountant,
-)
+from pate.accounting import Accountant, Adjacency, AutoAccountant, Event, Ledger, RdpAccountant
 from pate.accounting.event_json import event_from_json, event_to_json
 from pate.aggregators import Aggregator, CenteredVotes
 from pate.aggregators.aggregator import declared

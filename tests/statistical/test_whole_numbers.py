@@ -8,7 +8,8 @@ import pytest
 from scipy.special import ndtr
 from scipy.stats import kstest
 
-from pate.mechanisms.noise.whole_numbers import DiscreteGaussian, RoundedGaussian
+from pate.mechanisms.noise.discrete_gaussian import DiscreteGaussian
+from pate.mechanisms.noise.rounded_gaussian import RoundedGaussian
 from tests.statistical.chi_square import p_value
 
 

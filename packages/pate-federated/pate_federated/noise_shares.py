@@ -8,7 +8,7 @@ from functools import cached_property
 import numpy as np
 
 from pate.array_types import IntArray
-from pate.mechanisms.noise.whole_numbers import LARGEST_VARIANCE, DiscreteGaussian
+from pate.mechanisms.noise.discrete_gaussian import LARGEST_VARIANCE, DiscreteGaussian
 from pate.mechanisms.parameters import COUNT, NATURAL, POSITIVE, Parameters
 from pate.validation import require
 

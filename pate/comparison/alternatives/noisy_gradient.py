@@ -7,7 +7,7 @@ import numpy as np
 
 from pate.array_types import FloatArray
 from pate.comparison.alternatives.group_gradients import FEW_RECORDS, MOST_CANCELED, ROWS_AT_ONCE
-from pate.mechanisms.noise.whole_numbers import RoundedGaussian
+from pate.mechanisms.noise.rounded_gaussian import RoundedGaussian
 
 _FLOAT = 2.0**-20  # relative, of a length
 _FINENESS = 2.0**-20  # of the clip: what rounding all entries is worth

@@ -8,23 +8,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pate.accounting import (
-    ApproximateEvent,
-    BoundedRangeEvent,
-    Event,
-    PureDpEvent,
-    target_charging,
-)
+from pate.accounting import ApproximateEvent, BoundedRangeEvent, Event, PureDpEvent, target_charging
 from pate.accounting.event_tree import failure_probability, leaves
 from pate.accounting.target_charging import QTarget
 from pate.array_types import BoolArray, FloatArray, IntArray
 from pate.mechanisms.noise.lazy_uniforms import LazyUniforms
 from pate.mechanisms.noise.weighted_index import Weights, boundary_weights, draw_index
-from pate.validation import (
-    InvalidValue,
-    require,
-    require_generator,
-)
+from pate.validation import InvalidValue, require, require_generator
 
 # The error in total variation of the distribution of a wrapped call, where probabilities are stated to 2**-42
 _STATED_ERROR = 2.0**-40

@@ -7,16 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from pate.accounting import (
-    target_charging,
-)
+from pate.accounting import target_charging
 from pate.accounting.target_charging import HeldBudget, QTarget, TargetCharging
-from pate.validation import (
-    InvalidValue,
-    require,
-    require_generator,
-    require_kind,
-)
+from pate.validation import InvalidValue, require, require_generator, require_kind
 
 Accept = Callable[[Any], bool]
 Draw = Callable[[np.random.Generator], Any]

@@ -6,16 +6,11 @@ from typing import Any
 
 import numpy as np
 
-from pate.accounting import (
-    Adjacency,
-)
+from pate.accounting import Adjacency
 from pate.array_types import IntArray
-from pate.mechanisms.noise.whole_numbers import DiscreteLaplace
+from pate.mechanisms.noise.discrete_laplace import DiscreteLaplace
 from pate.mechanisms.parameters import POSITIVE, Parameters
-from pate.validation import (
-    require,
-    require_array,
-)
+from pate.validation import require, require_array
 
 LARGEST_VALUE = 2**53
 

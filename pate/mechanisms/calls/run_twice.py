@@ -6,19 +6,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pate.accounting import (
-    Event,
-    SelfComposedEvent,
-    target_charging,
-)
+from pate.accounting import Event, SelfComposedEvent, target_charging
 from pate.accounting.target_charging import QTarget
 from pate.array_types import BoolArray
 from pate.mechanisms.calls.boundary import mechanism_epsilon
 from pate.mechanisms.top_k.mechanism import TopK
-from pate.validation import (
-    InvalidValue,
-    require_generator,
-)
+from pate.validation import InvalidValue, require_generator
 
 
 @dataclass(frozen=True)

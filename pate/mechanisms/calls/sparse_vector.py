@@ -5,24 +5,14 @@ from typing import Any
 
 import numpy as np
 
-from pate.accounting import (
-    Adjacency,
-    Event,
-    target_charging,
-)
+from pate.accounting import Adjacency, Event, target_charging
 from pate.accounting.target_charging import HeldBudget, QTarget
 from pate.array_types import BoolArray
 from pate.mechanisms.calls.noisy_whole import NoisyWhole
 from pate.mechanisms.calls.session_price import priced_session_event
 from pate.mechanisms.calls.thresholds import ReleasedValues, require_threshold
 from pate.mechanisms.parameters import COUNT, PROBABILITY
-from pate.validation import (
-    require,
-    require_array,
-    require_count,
-    require_generator,
-    require_kind,
-)
+from pate.validation import require, require_array, require_count, require_generator, require_kind
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -5,19 +5,14 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from pate.accounting import (
-    Event,
-    target_charging,
-)
+from pate.accounting import Event, target_charging
 from pate.accounting.target_charging import QTarget
 from pate.array_types import IntArray
 from pate.mechanisms.calls.noisy_whole import NoisyWhole
 from pate.mechanisms.calls.session_price import priced_session_event
 from pate.mechanisms.parameters import COUNT, PROBABILITY
 from pate.mechanisms.top_k.mechanism import TopK, checked_counts
-from pate.validation import (
-    require_generator,
-)
+from pate.validation import require_generator
 
 
 @dataclass(frozen=True)

@@ -5,18 +5,12 @@ from typing import Any
 
 import numpy as np
 
-from pate.accounting import (
-    Event,
-    PureDpEvent,
-    target_charging,
-)
+from pate.accounting import Event, PureDpEvent, target_charging
 from pate.accounting.target_charging import QTarget
 from pate.array_types import BoolArray, FloatArray, IntArray
 from pate.mechanisms.calls.noisy_whole import LARGEST_VALUE, NoisyWhole, require_values
 from pate.mechanisms.parameters import one_of
-from pate.validation import (
-    require,
-)
+from pate.validation import require
 
 
 def require_threshold(name: str, value: Any) -> int:

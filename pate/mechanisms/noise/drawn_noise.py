@@ -10,12 +10,7 @@ from typing import Self
 import numpy as np
 
 from pate.array_types import FloatArray, IntArray
-from pate.mechanisms.noise.enclosures import (
-    Bounds,
-    Limits,
-    exp_bounds,
-    log_bounds,
-)
+from pate.mechanisms.noise.enclosures import Bounds, Limits, exp_bounds, log_bounds
 from pate.mechanisms.noise.kinds import KINDS
 from pate.mechanisms.noise.lazy_uniforms import LazyBitsUniform, LazyUniforms
 

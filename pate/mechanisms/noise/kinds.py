@@ -9,12 +9,7 @@ import numpy as np
 
 from pate.accounting.special import expit, ndtr, ndtri, ndtri_exp
 from pate.array_types import FloatArray
-from pate.mechanisms.noise.enclosures import (
-    Bounds,
-    exp_bounds,
-    log_bounds,
-    normal_bounds,
-)
+from pate.mechanisms.noise.enclosures import Bounds, exp_bounds, log_bounds, normal_bounds
 
 Curve = Callable[[FloatArray], FloatArray]
 _HALF = Fraction(1, 2)

@@ -12,9 +12,7 @@ from pate.mechanisms.noise.maxima import ordered_distribution
 from pate.mechanisms.parameters import COUNT, POSITIVE
 from pate.mechanisms.top_k.mechanism import Distribution, TopKMechanism
 from pate.mechanisms.top_k.ranking import largest_noisy_counts, relabeled, utilities_of
-from pate.validation import (
-    require,
-)
+from pate.validation import require
 
 _LARGEST_EPSILON = 0.2
 _LARGEST_FAILURE = 0.05

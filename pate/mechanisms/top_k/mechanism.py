@@ -11,12 +11,7 @@ from numpy.typing import NDArray
 from pate.accounting import Adjacency, Event, PureDpEvent
 from pate.array_types import BoolArray, IntArray
 from pate.mechanisms.parameters import COUNT, POSITIVE, Parameters
-from pate.validation import (
-    require,
-    require_generator,
-    require_histogram,
-    require_positive,
-)
+from pate.validation import require, require_generator, require_histogram, require_positive
 
 Distribution = dict[tuple[int, ...], float]
 LARGEST_COUNT = 2**40  # above it, noise beside a count has few digits left in floating point

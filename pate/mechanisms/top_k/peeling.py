@@ -25,10 +25,7 @@ from pate.mechanisms.top_k.ranking import (
     relabeled,
     utilities_of,
 )
-from pate.validation import (
-    require,
-    require_generator,
-)
+from pate.validation import require, require_generator
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -7,13 +7,7 @@ from pate.accounting import Adjacency
 from pate.accounting.event_tree import count_leaves
 from pate.accounting.rdp import rdp_curve
 from pate.aggregators import StableTopK
-from pate.aggregators.gap_tests import (
-    GapTest,
-    GaussianTest,
-    LaplaceTest,
-    ReadyTableTest,
-    TableTest,
-)
+from pate.aggregators.gap_tests import GapTest, GaussianTest, LaplaceTest, ReadyTableTest, TableTest
 from pate.mechanisms import CertifiedTable
 from pate.validation import InvalidValue
 

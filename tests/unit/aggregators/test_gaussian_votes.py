@@ -8,12 +8,7 @@ import numpy as np
 import pytest
 from scipy.special import expit, ndtr
 
-from pate.accounting import (
-    Adjacency,
-    RdpAccountant,
-    SelfComposedEvent,
-    ThresholdEvent,
-)
+from pate.accounting import Adjacency, RdpAccountant, SelfComposedEvent, ThresholdEvent
 from pate.accounting.event_tree import count_leaves
 from pate.accounting.rdp import rdp_curve
 from pate.aggregators import ClippedVotes, GaussianVotes

@@ -1,0 +1,115 @@
+"""Discrete Gaussian noise, drawn exactly, so that no rounding error reveals anything about a sum.
+
+docs/proofs/floats.md.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from fractions import Fraction
+from functools import lru_cache
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from pate.array_types import FloatArray, IntArray
+from pate.mechanisms.noise.lazy_uniforms import LazyUniforms
+from pate.mechanisms.noise.weighted_index import Interval, exponential_weights, index_of
+from pate.mechanisms.parameters import COUNT, Parameters
+from pate.validation import require, require_generator
+
+# Up to this variance a table of float weights has fewer than 2**17 entries.
+LARGEST_VARIANCE = 2**24
+# The number of values that are drawn at a time, so that working copies stay small.
+_BLOCK_SIZE = 2**17
+# Weights in the table are whole multiples of 1 / _TABLE_UNIT, whose sums fit into 64 bits.
+_TABLE_UNIT = 2.0**48
+# The table ends at so many standard deviations. Numbers beyond are decided like those near an edge.
+_TABLE_STDS = 9.5
+# A uniform number this close to an edge of the table is compared exactly. Rounded weights put an edge off by less than
+# 2**-45.
+_TABLE_MARGIN = 2.0**-43
+# A bound above log(10).
+_LOG_10_UP = 2.31
+
+
+@dataclass(frozen=True)
+class DiscreteGaussian(Parameters):
+    """Discrete Gaussian noise: whole numbers z with a probability proportional to exp(-z**2 / (2 variance)).
+
+    Draws are exact.
+
+    Formal guarantee: let a vector of whole numbers move by at most s in l2 norm between neighboring data sets. The
+    vector with independent noise on every entry costs s**2 / (2 variance) zCDP.
+
+    Attributes:
+        variance: the variance in the exponent, a whole number in 1..2**24. The variance of the noise is at most this.
+
+    Source: Canonne, Kamath & Steinke 2020; docs/proofs/distributed_noise.md.
+
+    >>> DiscreteGaussian(100).sample((5,), np.random.default_rng(0)).tolist()
+    [-9, -3, 1, 0, -13]
+    """
+
+    variance: int = field(metadata=COUNT)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        rule = f"at most 2**24 = {LARGEST_VARIANCE}"
+        require(self.variance <= LARGEST_VARIANCE, "variance", self.variance, rule)
+
+    def sample(self, shape: tuple[int, ...], rng: np.random.Generator) -> IntArray:
+        """Draws an array of independent discrete Gaussian noise, exactly."""
+        require_generator(rng)
+        noise = np.empty(math.prod(shape), dtype=np.int64)
+        for start in range(0, len(noise), _BLOCK_SIZE):
+            block = noise[start : start + _BLOCK_SIZE]
+            block[:] = self._quantiles(LazyUniforms.draw(shape=block.shape, rng=rng))
+        return noise.reshape(shape)
+
+    def mass(self, values: ArrayLike) -> FloatArray:
+        """Returns P(z = value) for each value."""
+        total = 2 * math.fsum(_weights(self.variance, num_stds=40.0)) - 1
+        squares = np.square(np.asarray(values, dtype=np.float64))
+        return np.asarray(np.exp(-squares / (2 * self.variance)) / total)
+
+    def _quantiles(self, uniforms: LazyUniforms) -> IntArray:
+        """Returns the noise for each uniform number u.
+
+        The noise is the first of 0, 1, -1, 2, -2, … at which the cumulated weight exceeds u times the total weight.
+        """
+        edges = _edges(self.variance)
+        u = uniforms.approximate()
+        positions = np.searchsorted(edges, u, side="right") - 1
+        next_edges = edges[np.minimum(positions + 1, len(edges) - 1)]
+        is_near_edge = (u - edges[positions] <= _TABLE_MARGIN) | (next_edges - u <= _TABLE_MARGIN)
+        for index in np.flatnonzero(is_near_edge).tolist():
+            positions[index] = index_of(uniforms.entry((index,)), weights=self._exact_weights)
+        signs = np.where(positions % 2 == 1, 1, -1)
+        return signs * ((positions + 1) // 2)
+
+    def _exact_weights(self, digits: int) -> Sequence[Interval]:
+        """Returns an interval around the weight of each of 0, 1, -1, 2, -2, …, in one unit, for a number of digits.
+
+        The last interval is that of the weight of all numbers beyond, which is below 10**-digits.
+        """
+        num_digits = digits + len(str(2 * self.variance))
+        largest = math.isqrt(math.ceil(2 * self.variance * _LOG_10_UP * num_digits)) + 1
+        exponents = [Fraction(z * z, 2 * self.variance) for z in range(largest + 1)]
+        weights = exponential_weights(exponents)(digits)
+        both_signs = [interval for interval in weights[1:] for _ in range(2)]
+        return [weights[0], *both_signs, (0, 1)]
+
+
+def _weights(variance: int, num_stds: float) -> FloatArray:
+    """Returns the weight exp(-z**2 / (2 variance)) of z = 0, 1, 2, … up to `num_stds` deviations, as floats."""
+    numbers = np.arange(math.ceil(num_stds * math.sqrt(variance)) + 2.0)
+    return np.asarray(np.exp(-(numbers**2) / (2 * variance)))
+
+
+@lru_cache(maxsize=8)
+def _edges(variance: int) -> FloatArray:
+    """Returns -1, and then the cumulated weight of 0, 1, -1, 2, -2, …, divided by the total weight."""
+    weights = np.rint(_weights(variance, num_stds=_TABLE_STDS) * _TABLE_UNIT).astype(np.int64)
+    sums = np.cumsum(np.concatenate([weights[:1], np.repeat(weights[1:], 2)]))
+    return np.concatenate([[-1.0], sums / sums[-1]])
