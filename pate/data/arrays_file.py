@@ -12,11 +12,12 @@ from numpy.typing import NDArray
 from pate.accounting import PrivacyUnit
 from pate.array_types import BoolArray
 from pate.data.copies import remarks_on_copies
-from pate.data.dataset import UNIFORM_RULE, Dataset
+from pate.data.dataset import TRAIN_ONLY_RULE, Dataset
+from pate.data.owner_names import owner_names
 from pate.data.pictures import require_image_levels
 from pate.data.private_records import PrivateRecords
-from pate.data.shared_records import owner_names
-from pate.data.split import SPLITS, Split, require_files_apart
+from pate.data.split import SPLITS, Split
+from pate.data.split_files import require_files_apart
 from pate.files.array_rows import row_blocks
 from pate.files.arrays import UNREADABLE, ArrayForm, read_array, read_arrays
 from pate.files.paths import at_home
@@ -125,7 +126,7 @@ class Arrays:
             public=public,
             test=test,
             public_ids=files["public"].get("ids", np.arange(len(public))),
-            owners=owner_names(id=columns.get("ids"), group=columns.get("groups")),
+            owners=owner_names(records=columns.get("ids"), owners=columns.get("groups")),
             budgets=columns["budgets"].astype(np.str_) if "budgets" in columns else None,
             notes=(*([] if grouped else [_UNGROUPED]), *copies),
             group_unit=_ONE_GROUP if grouped else _ONE_ROW,
@@ -134,7 +135,7 @@ class Arrays:
     def private_records(self) -> PrivateRecords:
         """Reads only the private records, for a holder who receives the queries from somebody else."""
         arrays = _read(name="data.private", file=self.private)
-        require("budgets" not in arrays, "data.private.budgets", "there", UNIFORM_RULE)
+        require("budgets" not in arrays, "data.private.budgets", "there", TRAIN_ONLY_RULE)
         names = self._names({"private": arrays})
         grouped = "groups" in arrays
         return PrivateRecords(

@@ -24,8 +24,8 @@ from pate.data.cache import cached_pixels
 from pate.data.copies import remarks_on_copies
 from pate.data.dataset import Dataset
 from pate.data.image_form import ImageForm
+from pate.data.owner_names import owner_names
 from pate.data.pictures import UNREADABLE, read_picture
-from pate.data.shared_records import owner_names
 from pate.data.split import Split
 from pate.files.paths import file_identity
 from pate.progress import StageOpener, unwatched
@@ -406,8 +406,8 @@ class CelebA:
                 remarks_on_copies(private_split=private, public_split=public, test_split=test)
             ),
             owners=owner_names(
-                id=files[private_rows],
-                group=None if identities is None else identities[private_rows],
+                records=files[private_rows],
+                owners=None if identities is None else identities[private_rows],
             ),
             group_unit=_ONE_PERSON if self.partition_by_identity else _ONE_PHOTOGRAPH,
         )

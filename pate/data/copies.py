@@ -18,54 +18,67 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pate.array_types import Float32Array, IntArray
+from pate.data.id_arrays import are_among, distinct
 from pate.data.pixels import Pixels
-from pate.data.split import Split, are_among, distinct
+from pate.data.split import Split
 from pate.files.array_rows import row_blocks
 
 CellNumbers = Callable[[str], NDArray[np.uint64]]
 """A function from the name of a split to numbers `[n]`, one for each record; equal cells have equal numbers."""
 
-_UNLIKELY = 1e-6  # a line is written where agreement is less likely: once in a million data sets
-_LEAST_CHANCE = 1e-15  # keeps the chance above 0, for the beta function
-_PICTURE_AXES = 4
-_HALF_OF_LAST_BIT = np.uint32(0x80)
-_BITS_KEPT = np.uint32(0xFFFFFF00)
+# A remark is made if chance alone makes one in at most this share of all data sets.
+_UNLIKELY = 1e-6
+# The smallest probability that two inputs are equal by chance: the beta function needs a positive one.
+_MIN_CHANCE = 1e-15
+# The number of axes of an array of pictures.
+_PICTURE_RANK = 4
+# `rounded` keeps the upper 24 bits of a float32. Half of the lowest kept bit is added first.
+_KEPT_BITS = np.uint32(0xFFFFFF00)
+_HALF_OF_LAST_KEPT_BIT = np.uint32(0x80)
 
 
 @dataclass(frozen=True, eq=False)
 class Inputs:
-    """The inputs of a split, each represented by a hash, so that records with equal inputs can be found."""
+    """The inputs of a split, each represented by a hash, so that records with equal inputs can be found.
 
-    # `[n]`, equal where the inputs are equal, as `rounded` rounds them; comparable within one process alone
-    numbers: NDArray[np.uint64]
-    groups: IntArray  # `[n]`, from 0
-    are_pictures: bool = False  # equal pictures are copies: two never agree by chance
+    Attributes:
+        hashes: the hash of each input after `rounded`, `[n]`. Hashes can be compared within one process only.
+        groups: the group of each record, from 0, `[n]`.
+        are_pictures: whether inputs are pictures. Two pictures are never equal by chance.
+    """
+
+    hashes: NDArray[np.uint64]
+    groups: IntArray
+    are_pictures: bool = False
 
     @classmethod
     def from_split(cls, split: Split) -> Inputs:
         """Computes the hashes of a split's inputs, some thousand records at a time."""
-        blocks = (
-            split.inputs.blocks() if isinstance(split.inputs, Pixels) else row_blocks(split.inputs)
+        inputs = split.inputs
+        blocks = inputs.blocks() if isinstance(inputs, Pixels) else row_blocks(inputs)
+        _, groups = np.unique(split.group_ids, return_inverse=True)
+        return cls(
+            hashes=np.concatenate([_hash_rows(block) for block in blocks]),
+            groups=groups,
+            are_pictures=inputs.ndim == _PICTURE_RANK,
         )
-        numbers = np.concatenate([_numbers_of_rows(block) for block in blocks])
-        groups = np.unique(split.group_ids, return_inverse=True)[1]
-        return cls(numbers, groups, are_pictures=split.inputs.ndim == _PICTURE_AXES)
 
     def __len__(self) -> int:
-        return len(self.numbers)
+        return len(self.hashes)
 
     @cached_property
     def num_repeated(self) -> int:
         """The number of records whose input also occurs in another group of the split."""
-        _, input_of_record = np.unique(self.numbers, return_inverse=True)
+        _, input_of_record = np.unique(self.hashes, return_inverse=True)
         num_groups = int(self.groups.max()) + 1
-        pairs = distinct(input_of_record * num_groups + self.groups)  # distinct (input, group)
-        groups_with_input = np.bincount(pairs // num_groups)
-        return int((groups_with_input[input_of_record] > 1).sum())
+        # Each pair of an input and a group that has this input is one number.
+        pairs = distinct(input_of_record * num_groups + self.groups)
+        num_groups_with_input = np.bincount(pairs // num_groups)
+        return int((num_groups_with_input[input_of_record] > 1).sum())
 
     def count_in(self, other_inputs: Inputs) -> int:
         """Returns the number of records in this split whose input also occurs in `other_inputs`."""
-        return int(are_among(self.numbers, other_inputs.numbers).sum())
+        return int(are_among(self.hashes, other_numbers=other_inputs.hashes).sum())
 
     def share_by_chance(self, num_records: int) -> float:
         """Returns an estimate of the probability that a new record has the same input as one of `num_records` records.
@@ -75,10 +88,10 @@ class Inputs:
         n records of this split. Except for pictures, one repeated record is added, so that the estimate is positive in
         a small split.
         """
-        share = (self.num_repeated + 1) / (len(self) + 1)
-        if self.are_pictures:
-            share = self.num_repeated / len(self)
-        return min(1.0, max(share, _LEAST_CHANCE) * max(1.0, num_records / len(self)))
+        num_added = 0 if self.are_pictures else 1
+        share = (self.num_repeated + num_added) / (len(self) + num_added)
+        size_ratio = max(1.0, num_records / len(self))
+        return min(1.0, max(share, _MIN_CHANCE) * size_ratio)
 
 
 def remarks_on_copies(
@@ -101,17 +114,17 @@ def remarks_on_copies(
     if test_split is not None:
         splits["test"] = test_split
     inputs = {name: Inputs.from_split(split) for name, split in splits.items()}
-    lines = list(_lines(inputs))
-    if lines and fingerprints_of_split is not None:
+    remarks = list(_remarks_on_equal_inputs(inputs))
+    if remarks and fingerprints_of_split is not None:
         cells = {
-            name: Inputs(numbers=fingerprints_of_split(name), groups=split_inputs.groups)
+            name: Inputs(hashes=fingerprints_of_split(name), groups=split_inputs.groups)
             for name, split_inputs in inputs.items()
         }
-        lines = list(_lines(inputs=cells))
-    yield from lines
+        remarks = list(_remarks_on_equal_inputs(inputs=cells))
+    yield from remarks
 
 
-def _lines(inputs: Mapping[str, Inputs]) -> Iterator[str]:
+def _remarks_on_equal_inputs(inputs: Mapping[str, Inputs]) -> Iterator[str]:
     """Yields the remarks of `remarks_on_copies`, given the inputs of each split by its name."""
     private = inputs["private"]
     remedy = "if these are copies, leave them out of one of the two files"
@@ -124,35 +137,40 @@ def _lines(inputs: Mapping[str, Inputs]) -> Iterator[str]:
             continue
         split_inputs = inputs[name]
         num_copies = split_inputs.count_in(other_inputs=private)
-        chance = min(
-            private.share_by_chance(len(private)), split_inputs.share_by_chance(len(private))
+        chance_within_private = private.share_by_chance(len(private))
+        chance_within_split = split_inputs.share_by_chance(len(private))
+        is_unlikely = _is_unlikely(
+            num_agreeing=num_copies,
+            num_records=len(split_inputs),
+            agreement_prob=min(chance_within_private, chance_within_split),
         )
-        is_private_split = np.array_equal(np.sort(split_inputs.numbers), np.sort(private.numbers))
-        if is_private_split or _is_unlikely(
-            num_agreeing=num_copies, num_records=len(split_inputs), agreement_prob=chance
-        ):
-            copies = f"{num_copies} of {len(split_inputs)} records have the inputs of private ones"
-            yield f"data.{name}: {copies}: {effect}; {remedy}"
+        is_private_split = np.array_equal(np.sort(split_inputs.hashes), np.sort(private.hashes))
+        if is_private_split or is_unlikely:
+            yield (
+                f"data.{name}: {num_copies} of {len(split_inputs)} records have the inputs of private ones: "
+                f"{effect}; {remedy}"
+            )
     if _is_unlikely(
         num_agreeing=private.num_repeated,
         num_records=len(private),
         agreement_prob=inputs["public"].share_by_chance(len(private)),
     ):
-        copies = f"{private.num_repeated} of {len(private)} records have the inputs of another one"
-        copies += ", which is protected apart"
-        yield f"data.private: {copies}; leave copies out, and name the column that says whose records these are"
+        yield (
+            f"data.private: {private.num_repeated} of {len(private)} records have the inputs of another one, "
+            "which is protected apart; leave copies out, and name the column that says whose records these are"
+        )
 
 
-def _numbers_of_rows(block: NDArray[Any]) -> NDArray[np.uint64]:
+def _hash_rows(block: NDArray[Any]) -> NDArray[np.uint64]:
     """Returns a hash of each row's bytes, uint64 `[num_rows]`.
 
     Python's own `hash` is many times as fast here as a cryptographic digest.
     """
-    rows = np.ascontiguousarray(
-        block if block.dtype == np.uint8 else rounded(numbers=block)
-    ).reshape(len(block), -1)
-    as_bytes = rows.view(np.dtype((np.void, rows.shape[1] * rows.itemsize))).ravel()
-    return np.fromiter(map(hash, as_bytes.tolist()), np.int64, len(rows)).view(np.uint64)
+    numbers = block if block.dtype == np.uint8 else rounded(numbers=block)
+    rows = np.ascontiguousarray(numbers).reshape(len(block), -1)
+    bytes_of_row = np.dtype((np.void, rows.shape[1] * rows.itemsize))
+    as_bytes = rows.view(bytes_of_row).ravel().tolist()
+    return np.fromiter(map(hash, as_bytes), np.int64, count=len(rows)).view(np.uint64)
 
 
 def rounded(numbers: Float32Array) -> Float32Array:
@@ -164,13 +182,13 @@ def rounded(numbers: Float32Array) -> Float32Array:
     [70.099609375, 70.099609375, 70.109375]
     """
     bits = (numbers + np.float32(0)).view(np.uint32)  # adding 0 turns -0 into 0
-    bits += _HALF_OF_LAST_BIT
-    bits &= _BITS_KEPT
+    bits += _HALF_OF_LAST_KEPT_BIT
+    bits &= _KEPT_BITS
     return bits.view(np.float32)
 
 
 def _is_unlikely(num_agreeing: int, num_records: int, agreement_prob: float) -> bool:
-    """Returns True if at least so many records agree by chance with a probability below `_UNLIKELY`.
+    """Returns True if the probability that at least `num_agreeing` records agree by chance is below `_UNLIKELY`.
 
     The number of agreeing records is binomial. Its upper tail is the regularized incomplete beta function.
 
@@ -181,6 +199,7 @@ def _is_unlikely(num_agreeing: int, num_records: int, agreement_prob: float) -> 
     """
     from scipy.special import betainc  # loads slowly
 
-    return num_agreeing > 0 and bool(
-        betainc(num_agreeing, num_records - num_agreeing + 1, agreement_prob) < _UNLIKELY
-    )
+    if num_agreeing == 0:
+        return False
+    tail_prob = betainc(num_agreeing, num_records - num_agreeing + 1, agreement_prob)
+    return bool(tail_prob < _UNLIKELY)

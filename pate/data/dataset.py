@@ -18,9 +18,11 @@ from numpy.typing import NDArray
 
 from pate.accounting import PrivacyUnit
 from pate.array_types import FloatArray, IntArray
+from pate.data.array_digest import add_array
+from pate.data.id_arrays import count_shared, distinct
 from pate.data.preprocessing import Preprocessing
 from pate.data.shared_records import SharedRecords
-from pate.data.split import Split, count_shared, distinct, enter_array
+from pate.data.split import Split
 from pate.progress import StageOpener, unwatched
 from pate.validation import (
     InvalidValue,
@@ -31,17 +33,22 @@ from pate.validation import (
     require_text,
 )
 
-# The unit of privacy unless a reader names another. It leaves open whether a group has several records, as that is
-# the records' secret.
-ONE_GROUP = PrivacyUnit("one group of records, those with one number in group_ids")
-# The rule for `data.budget` and `data.group` outside of `pate-train`, where each group has the same budget and each
-# record has one owner.
-UNIFORM_RULE = (
-    "none but in pate-train: elsewhere all groups have one budget, and records one owner each"
-)
-# The kind of the inputs, and the number of axes of an array of them.
 Kind = Literal["features", "images"]
-_RANKS = {"features": 2, "images": 4}
+"""The kind of the inputs of a data set: rows of numbers, or pictures."""
+
+ONE_GROUP = PrivacyUnit("one group of records, those with one number in group_ids")
+"""The unit of privacy unless a reader names another.
+
+It does not tell whether a group has several records, because that is the records' secret.
+"""
+
+TRAIN_ONLY_RULE = (
+    "none here: only pate-train reads budgets of groups, and records with several owners"
+)
+"""The rule for `data.budget` and for several columns in `data.group`, where a command does not support them."""
+
+# The number of axes of an array of inputs, by the kind of the inputs.
+_RANK_OF_KIND: dict[Kind, int] = {"features": 2, "images": 4}
 
 
 @dataclass(frozen=True, eq=False)
@@ -104,13 +111,12 @@ class Dataset:
         require_text("name", self.name)
         rule = "True, or False for synthetic data"
         require(isinstance(self.real, bool), "real", type(self.real).__name__, rule)
-        require_choice("kind", self.kind, tuple(_RANKS))
+        require_choice("kind", self.kind, tuple(_RANK_OF_KIND))
         self._require_label_names()
         for name, split in self._splits():
             self._require_split(name, split)
-        if self.test.known is not None:
-            rule = "at least one label that is known"
-            require(bool(self.test.known.any()), "test.known", 0, rule)
+        if self.test.known is not None and not self.test.known.any():
+            raise InvalidValue("test.known", 0, rule="at least one label that is known")
         # A public pool without any positive label cannot measure anything, so it counts as unlabeled.
         if not self.public.labels.any():
             normalize_field(self, "public_labeled", value=False)
@@ -118,10 +124,7 @@ class Dataset:
         if self.budgets is not None:
             self._require_budgets(self.budgets)
         if self.public_ids is not None:
-            ids = self.public_ids
-            is_named = ids.dtype.kind in "iuU" and ids.shape == (len(self.public),)
-            rule = "whole numbers or texts, one for each public record"
-            require(is_named, "public_ids", ids.dtype, rule)
+            self._require_public_ids(self.public_ids)
 
     @property
     def privacy_unit(self) -> PrivacyUnit:
@@ -161,20 +164,20 @@ class Dataset:
         Args:
             num_copies: the number of copies of each private record, int64 `[num_private]`.
         """
-        _, group_of = np.unique(self.private.group_ids, return_inverse=True)
+        _, group_of_record = np.unique(self.private.group_ids, return_inverse=True)
         rows = np.repeat(np.arange(len(num_copies)), num_copies)
         first_copies = np.repeat(np.cumsum(num_copies) - num_copies, num_copies)
-        copy_numbers = np.arange(len(rows)) - first_copies  # 0, 1, … of each record
+        copy_numbers = np.arange(len(rows)) - first_copies  # 0, 1, … for the copies of each record
         largest_ids = [
             int(max(split.record_ids.max(), split.group_ids.max())) for _, split in self._splits()
         ]
         first_id = 1 + max(largest_ids)
-        most_copies = int(num_copies.max())
-        # Each record or group has a range of `most_copies` ids of its own, above all present ids, so ids are unique.
+        max_copies = int(num_copies.max())
+        # Each record or group has a range of `max_copies` ids of its own, above all present ids, so ids are unique.
         private = replace(
             self.private.take(rows),
-            record_ids=first_id + rows * most_copies + copy_numbers,
-            group_ids=first_id + group_of[rows] * most_copies + copy_numbers,
+            record_ids=first_id + rows * max_copies + copy_numbers,
+            group_ids=first_id + group_of_record[rows] * max_copies + copy_numbers,
         )
         return replace(self, private=private, budgets=None)
 
@@ -183,14 +186,14 @@ class Dataset:
         digest = hashlib.sha256(repr((self.name, self.label_names)).encode())
         for _, split in self._splits():
             for array in (split.inputs, split.labels, split.record_ids, split.group_ids):
-                enter_array(digest, array)
+                add_array(digest, array=array)
             if split.known is not None and not split.known.all():
                 digest.update(b"known")
-                enter_array(digest, array=split.known)
+                add_array(digest, array=split.known)
         if self.budgets is not None:
             digest.update(repr(self.budgets.tolist()).encode())
         if self.weights is not None:
-            enter_array(digest, array=self.weights)
+            add_array(digest, array=self.weights)
         return digest.hexdigest()
 
     def private_digest(self) -> str:
@@ -201,9 +204,11 @@ class Dataset:
         return self.private_cells or self.private.digest()
 
     def _splits(self) -> tuple[tuple[str, Split], ...]:
+        """Returns the name and the records of each split."""
         return ("private", self.private), ("public", self.public), ("test", self.test)
 
     def _require_label_names(self) -> None:
+        """Raises `InvalidValue` unless `label_names` is a tuple of distinct names, at least one."""
         names = self.label_names
         has_names = isinstance(names, tuple) and len(names) > 0
         require(has_names, "label_names", type(names).__name__, "a tuple of names")
@@ -214,18 +219,24 @@ class Dataset:
         require(are_distinct, "label_names", f"{most_common_name}, twice", "each name once")
 
     def _require_split(self, name: str, split: Split) -> None:
+        """Raises `InvalidValue` unless a split has records, each once, in the form that the data set states.
+
+        Args:
+            name: the name of the split.
+            split: the records of the split.
+        """
         require(isinstance(split, Split), name, type(split).__name__, "a pate.data.Split")
         require(len(split) > 0, f"len({name})", len(split), "at least one record")
-        rank = _RANKS[self.kind]
+        rank = _RANK_OF_KIND[self.kind]
         input_rank = split.inputs.ndim
-        rule = f"{rank} for {self.kind}"
-        require(input_rank == rank, f"{name}.inputs.ndim", input_rank, rule)
+        rank_rule = f"{rank} for {self.kind}"
+        require(input_rank == rank, f"{name}.inputs.ndim", input_rank, rank_rule)
         shape = split.inputs.shape[1:]
-        rule = f"{self.input_shape} as in the private split"
-        require(shape == self.input_shape, f"{name}.inputs.shape[1:]", shape, rule)
+        shape_rule = f"{self.input_shape} as in the private split"
+        require(shape == self.input_shape, f"{name}.inputs.shape[1:]", shape, shape_rule)
         num_labels = split.labels.shape[1]
-        rule = f"{self.num_labels} label names"
-        require(num_labels == self.num_labels, f"{name}.labels.shape[1]", num_labels, rule)
+        labels_rule = f"{self.num_labels} label names"
+        require(num_labels == self.num_labels, f"{name}.labels.shape[1]", num_labels, labels_rule)
         order = np.argsort(split.record_ids, kind="stable")
         repeated = np.flatnonzero(np.diff(split.record_ids[order]) == 0)
         if len(repeated) > 0:
@@ -247,18 +258,31 @@ class Dataset:
                     split_names=f"{first} and {second}",
                 )
 
-    def _require_budgets(self, group_budgets: NDArray[np.str_]) -> None:
-        rule = "one beside records that count differently"
-        require(self.weights is None, "budgets", "several", rule)
-        are_texts = group_budgets.dtype.kind == "U" and group_budgets.shape == (len(self.private),)
-        rule = "texts, one for each private record"
-        require(are_texts, "budgets", f"{group_budgets.dtype} {group_budgets.shape}", rule)
-        group_ids = self.private.group_ids
-        order = np.argsort(group_ids, kind="stable")
-        # whether each record is in the group of the record before it, and in another class, in the order of groups
-        is_same_group = np.diff(group_ids[order]) == 0
-        is_other_class = group_budgets[order][1:] != group_budgets[order][:-1]
-        num_mixed = len(distinct(group_ids[order][1:][is_same_group & is_other_class]))
+    def _require_public_ids(self, public_ids: NDArray[Any]) -> None:
+        """Raises `InvalidValue` unless there is a whole number or a text for each public record."""
+        has_one_per_record = public_ids.shape == (len(self.public),)
+        if public_ids.dtype.kind not in "iuU" or not has_one_per_record:
+            rule = "whole numbers or texts, one for each public record"
+            raise InvalidValue("public_ids", public_ids.dtype, rule=rule)
+
+    def _require_budgets(self, budgets: NDArray[np.str_]) -> None:
+        """Raises `InvalidValue` unless there is a text for each private record, and one text for each group.
+
+        Budgets are also refused if records have weights.
+        """
+        if self.weights is not None:
+            rule = "one for all records, because these have several owners and different weights"
+            raise InvalidValue("budgets", "several", rule=rule)
+        if budgets.dtype.kind != "U" or budgets.shape != (len(self.private),):
+            rule = "texts, one for each private record"
+            raise InvalidValue("budgets", f"{budgets.dtype} {budgets.shape}", rule=rule)
+        order = np.argsort(self.private.group_ids, kind="stable")
+        group_ids = self.private.group_ids[order]
+        ordered_budgets = budgets[order]
+        # Each record is compared with the record before it, in the order of the groups.
+        is_same_group = group_ids[1:] == group_ids[:-1]
+        is_other_budget = ordered_budgets[1:] != ordered_budgets[:-1]
+        num_mixed = len(distinct(group_ids[1:][is_same_group & is_other_budget]))
         if num_mixed > 0:
             rule = f"one class in all records of a group, {num_mixed} groups have several"
             raise InvalidValue("data.budget", rule=rule)
@@ -276,10 +300,12 @@ def require_dataset(loaded_object: Any, *, allow_weights: bool = False) -> Datas
     """
     if not isinstance(loaded_object, Dataset):
         raise InvalidValue("load()", type(loaded_object).__name__, rule="a pate.data.Dataset")
-    if not allow_weights:
-        require(loaded_object.budgets is None, "data.budget", "several", UNIFORM_RULE)
-        kinds = list(loaded_object.shared.names) if loaded_object.shared else []
-        require(loaded_object.weights is None, "data.group", kinds, UNIFORM_RULE)
+    if allow_weights:
+        return loaded_object
+    if loaded_object.budgets is not None:
+        raise InvalidValue("data.budget", "several", rule=TRAIN_ONLY_RULE)
+    if loaded_object.shared is not None and loaded_object.weights is not None:
+        raise InvalidValue("data.group", list(loaded_object.shared.names), rule=TRAIN_ONLY_RULE)
     return loaded_object
 
 
@@ -294,8 +320,8 @@ def load_dataset(reader: Any, stage: StageOpener = unwatched) -> Dataset:
         InvalidValue: `load` returned no `Dataset`.
     """
     takes_stage = "stage" in signature(reader.load).parameters
-    loaded = reader.load(stage) if takes_stage else reader.load()
-    return require_dataset(loaded, allow_weights=True)
+    loaded_object = reader.load(stage) if takes_stage else reader.load()
+    return require_dataset(loaded_object, allow_weights=True)
 
 
 def _require_disjoint(

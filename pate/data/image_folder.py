@@ -12,9 +12,9 @@ from pate.accounting import PrivacyUnit
 from pate.data.copies import remarks_on_copies
 from pate.data.dataset import Dataset
 from pate.data.image_form import ImageForm
+from pate.data.owner_names import owner_names
 from pate.data.pictures import UNREADABLE, is_white
 from pate.data.pixels import Pixels
-from pate.data.shared_records import owner_names
 from pate.data.split import SPLITS, Split
 from pate.data.table.cells import as_texts
 from pate.data.table.column import Column, Encoded
@@ -236,7 +236,7 @@ class ImageFolder:
             preprocessing=pictures.form,
             public_ids=np.split(files, ends)[1][order[1]],
             public_labeled=read["public"].labeled,
-            owners=owner_names(id=np.array(owners), group=persons),
+            owners=owner_names(records=np.array(owners), owners=persons),
             notes=(*([UNGROUPED] if self.group is None else []), *remarks),
             group_unit=group_unit,
         )

@@ -16,7 +16,8 @@ from pate.data.pixels import WHITE
 from pate.data.preprocessing import Preprocessing
 from pate.validation import require, require_choice, require_count
 
-_LARGEST = 4096
+# The largest height and width of an input, in pixels.
+_MAX_SIDE = 4096
 
 
 @dataclass(frozen=True)
@@ -24,14 +25,20 @@ class ImageForm(Preprocessing):
     """A preprocessing that turns pictures of any size into inputs `[channels, height, width]`.
 
     Pictures are rotated as their EXIF tag demands, reduced to 8 bits, and put on a white background where transparent.
+
+    Attributes:
+        channels: 1 for gray, 3 for red, green and blue.
+        height: the height of an input, in pixels.
+        width: the width of an input, in pixels.
+        fit: `crop` scales a picture until its shorter side fits and cuts the middle out; `stretch` scales both sides.
+        white: the level that is white in gray pictures of more than 8 bits, such as 65535; None if no such picture was
+            used in training.
     """
 
-    channels: int = 3  # 1 for gray, 3 for red, green and blue
-    height: int = 64  # in pixels
-    width: int = 64  # in pixels
-    # `crop` scales until the shorter side fits and cuts the middle out; `stretch` scales both sides
+    channels: int = 3
+    height: int = 64
+    width: int = 64
     fit: str = "crop"
-    # The level that is white in gray pictures of more than 8 bits, such as 65535; None where training had none.
     white: float | None = None
 
     kind: ClassVar[str] = "images"
@@ -40,7 +47,7 @@ class ImageForm(Preprocessing):
         require(self.channels in MODES, "channels", self.channels, "1 or 3")
         for name in ("height", "width"):
             size = require_count(name, getattr(self, name))
-            require(size <= _LARGEST, name, size, f"at most {_LARGEST} pixels")
+            require(size <= _MAX_SIDE, name, size, f"at most {_MAX_SIDE} pixels")
         require_choice("fit", self.fit, ("crop", "stretch"))
         require(is_white(self.white), "white", self.white, "a number > 0, or null")
 
@@ -81,17 +88,15 @@ class ImageForm(Preprocessing):
         image = read_picture(
             picture, name, channels=self.channels, white_level=self.white, needs_white=needs_white
         )
-        from PIL import Image, ImageOps  # which is optional
+        from PIL import Image, ImageOps  # optional
 
         size = (self.width, self.height)
-        if image.size != size:
-            resampling = Image.Resampling.BILINEAR
-            crops = self.fit == "crop"
-            image = (
-                ImageOps.fit(image, size, resampling) if crops else image.resize(size, resampling)
-            )
+        if image.size != size and self.fit == "crop":
+            image = ImageOps.fit(image, size=size, method=Image.Resampling.BILINEAR)
+        elif image.size != size:
+            image = image.resize(size, resample=Image.Resampling.BILINEAR)
         pixels = np.asarray(image, np.uint8).reshape(self.height, self.width, self.channels)
-        return np.ascontiguousarray(pixels.transpose(2, 0, 1))
+        return np.ascontiguousarray(np.moveaxis(pixels, source=2, destination=0))
 
     def plain(self) -> dict[str, Any]:
         """Returns the settings as values for JSON. The key `white` is left out if `white` is None."""

@@ -25,8 +25,10 @@ from pate.validation import (
     require_generator,
 )
 
+# The keys of the manifest's columns, each with one number for each record.
 _COLUMNS = ("record_ids", "group_ids", "teachers")
-_WRITTEN_ROWS = 2**14  # whose numbers are Python objects at the same time
+# The number of records that are written at once, because each number is a Python object meanwhile.
+_WRITTEN_ROWS = 2**14
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,22 +45,25 @@ class Partition:
           that they differ in one teacher only. Balancing shards by group size would break this: a change of one record
           could move any number of other groups.
         * No teacher is empty. The numbers of groups of any two teachers differ by at most one.
+
+    Attributes:
+        teacher_of: the teacher of each row of the private split, int64 `[num_private]`.
+        num_teachers: the number of teachers, T. Teachers are numbered 0..T-1.
     """
 
-    # int64 `[num_private]`, the teacher of each row of the private split
     teacher_of: IntArray
-    num_teachers: int  # T; teachers are numbered 0..T-1
+    num_teachers: int
 
     def __post_init__(self) -> None:
         require_count("num_teachers", self.num_teachers)
         array = self.teacher_of
         require(type(array) is np.ndarray, "teacher_of", type(array).__name__, "a numpy array")
-        require(
-            array.ndim == 1 and array.size > 0, "teacher_of.shape", array.shape, "[num_private]"
-        )
+        has_rows = array.ndim == 1 and array.size > 0
+        require(has_rows, "teacher_of.shape", array.shape, "[num_private]")
         require(array.dtype == np.int64, "teacher_of.dtype", array.dtype, "int64")
+        is_teacher = (array >= 0) & (array < self.num_teachers)
         rule = f"teachers in 0..{self.num_teachers - 1}"
-        require_each("teacher_of", array, (array >= 0) & (array < self.num_teachers), rule)
+        require_each("teacher_of", values=array, holds=is_teacher, rule=rule)
 
     @classmethod
     def draw(cls, group_ids: IntArray, num_teachers: int, rng: np.random.Generator) -> Partition:
@@ -85,21 +90,11 @@ class Partition:
         """Returns the row numbers, ascending, of the private records in a teacher's shard."""
         require_count("teacher", teacher, minimum=0)
         require(teacher < self.num_teachers, "teacher", teacher, f"at most {self.num_teachers - 1}")
-        return self._rows[self._ends[teacher] : self._ends[teacher + 1]]
+        return self._rows_by_teacher[self._ends[teacher] : self._ends[teacher + 1]]
 
     def sizes(self) -> IntArray:
         """Returns the number of records of each teacher, int64 `[num_teachers]`."""
         return np.bincount(self.teacher_of, minlength=self.num_teachers)
-
-    @cached_property
-    def _rows(self) -> IntArray:
-        """The row numbers of the first teacher's records, followed by those of the next one, `[num_private]`."""
-        return np.argsort(self.teacher_of, kind="stable")
-
-    @cached_property
-    def _ends(self) -> IntArray:
-        """The places in `_rows` between two teachers, `[num_teachers + 1]`."""
-        return np.append(0, np.cumsum(self.sizes()))
 
     def verify(self, split: Split) -> None:
         """Checks that the partition is a valid partition of a private split.
@@ -108,35 +103,14 @@ class Partition:
             InvalidValue: a record or a group has two teachers, a record has no teacher, or a teacher has no record.
         """
         num_records = len(self.teacher_of)
-        require(
-            num_records == len(split),
-            "len(teacher_of)",
-            num_records,
-            f"{len(split)}, one teacher a record",
-        )
+        rule = f"{len(split)}, one teacher a record"
+        require(num_records == len(split), "len(teacher_of)", num_records, rule)
         self._require_one_teacher(id_kind="record", ids=split.record_ids)
         self._require_one_teacher(id_kind="group", ids=split.group_ids)
         sizes = self.sizes()
-        require(
-            bool(sizes.all()), "teacher", int(sizes.argmin()), "at least one record, found none"
-        )
-
-    def _require_one_teacher(self, id_kind: str, ids: IntArray) -> None:
-        """Raises `InvalidValue` if two rows with the same id have different teachers.
-
-        Args:
-            id_kind: "record" or "group", which the ids name.
-            ids: the id of each row, int64 `[num_private]`.
-        """
-        order = np.argsort(ids, kind="stable")
-        is_same_id = np.diff(ids[order]) == 0
-        is_same_teacher = np.diff(self.teacher_of[order]) == 0
-        conflicts = np.flatnonzero(is_same_id & ~is_same_teacher)
-        if len(conflicts) > 0:
-            place = conflicts[0]
-            first, second = sorted(order[place : place + 2].tolist())
-            rule = f"one teacher a {id_kind}, found two, in rows {first} and {second}"
-            raise InvalidValue(f"{id_kind}_ids", rule=rule)
+        if not sizes.all():
+            empty_teacher = int(sizes.argmin())
+            raise InvalidValue("teacher", empty_teacher, rule="at least one record, found none")
 
     @property
     def digest(self) -> str:
@@ -154,10 +128,15 @@ class Partition:
         return "".join(self.json_parts(split))
 
     def json_parts(self, split: Split) -> Iterator[str]:
-        """Yields the text of `to_json` in parts, each with some thousand records, before which `verify` is called."""
+        """Yields the text of `to_json` in parts, each with some thousand records.
+
+        Raises:
+            InvalidValue: `verify` refuses the partition. It is called before the first part is yielded.
+        """
         self.verify(split)
         columns = [split.record_ids, split.group_ids, self.teacher_of]
-        head = {"num_teachers": self.num_teachers, "sha256": _digest(self.num_teachers, columns)}
+        digest = _digest(self.num_teachers, columns=columns)
+        head = {"num_teachers": self.num_teachers, "sha256": digest}
         yield json.dumps(head).removesuffix("}")
         for name, column in zip(_COLUMNS, columns, strict=True):
             yield f', "{name}": ['
@@ -185,23 +164,53 @@ class Partition:
             raise InvalidValue(
                 "manifest", type(error).__name__, rule="the JSON that to_json writes"
             ) from error
-        is_whole = len({len(column) for column in columns}) == 1 and digest == _digest(
-            num_teachers, columns
-        )
+        have_one_length = len({len(column) for column in columns}) == 1
+        is_whole = have_one_length and digest == _digest(num_teachers, columns=columns)
         require(is_whole, "manifest.sha256", "another", "the digest of its content")
-        records, groups, teachers = columns
-        order, split_order = (np.argsort(ids, kind="stable") for ids in (records, split.record_ids))
-        is_same = np.array_equal(records[order], split.record_ids[split_order])
-        is_same = is_same and np.array_equal(groups[order], split.group_ids[split_order])
-        require(is_same, "manifest", "others", "the private records, each once, and their groups")
+        record_ids, group_ids, teachers = columns
+        order = np.argsort(record_ids, kind="stable")
+        split_order = np.argsort(split.record_ids, kind="stable")
+        has_same_records = np.array_equal(record_ids[order], split.record_ids[split_order])
+        has_same_groups = np.array_equal(group_ids[order], split.group_ids[split_order])
+        if not (has_same_records and has_same_groups):
+            rule = "the private records, each once, and their groups"
+            raise InvalidValue("manifest", "others", rule=rule)
         teacher_of = np.empty_like(teachers)
         teacher_of[split_order] = teachers[order]
-        partition = cls(teacher_of, num_teachers)
+        partition = cls(teacher_of=teacher_of, num_teachers=num_teachers)
         partition.verify(split)
         return partition
 
+    @cached_property
+    def _rows_by_teacher(self) -> IntArray:
+        """The row numbers of the first teacher's records, followed by those of the next one, `[num_private]`."""
+        return np.argsort(self.teacher_of, kind="stable")
+
+    @cached_property
+    def _ends(self) -> IntArray:
+        """The positions in `_rows_by_teacher` where the rows of a teacher begin or end, `[num_teachers + 1]`."""
+        return np.append(0, np.cumsum(self.sizes()))
+
+    def _require_one_teacher(self, id_kind: str, ids: IntArray) -> None:
+        """Raises `InvalidValue` if two rows with the same id have different teachers.
+
+        Args:
+            id_kind: "record" or "group", which the ids name.
+            ids: the id of each row, int64 `[num_private]`.
+        """
+        order = np.argsort(ids, kind="stable")
+        is_same_id = np.diff(ids[order]) == 0
+        is_same_teacher = np.diff(self.teacher_of[order]) == 0
+        conflicts = np.flatnonzero(is_same_id & ~is_same_teacher)
+        if len(conflicts) > 0:
+            first_conflict = conflicts[0]
+            first_row, second_row = sorted(order[first_conflict : first_conflict + 2].tolist())
+            rule = f"one teacher a {id_kind}, found two, in rows {first_row} and {second_row}"
+            raise InvalidValue(f"{id_kind}_ids", rule=rule)
+
 
 def _digest(num_teachers: int, columns: list[IntArray]) -> str:
+    """Returns the SHA-256 digest of the number of teachers and of columns of whole numbers, in hexadecimal."""
     digest = hashlib.sha256(str(num_teachers).encode())
     for column in columns:
         digest.update(np.ascontiguousarray(column, dtype="<i8").tobytes())

@@ -18,26 +18,33 @@ from numpy.typing import NDArray
 from pate.array_types import FloatArray
 from pate.extras import require_extra
 from pate.files.paths import at_home
-from pate.validation import InvalidValue, require
+from pate.validation import InvalidValue
 
 if TYPE_CHECKING:
     from PIL.Image import Image
 
-MODES = {1: "L", 3: "RGB"}  # of pictures, by channels
-BACKGROUND = "white"  # of transparent pictures, as on paper and in a browser
+MODES = {1: "L", 3: "RGB"}
+"""PIL's modes of pictures, by the number of channels."""
+
+BACKGROUND = "white"
+"""The color behind transparent pictures, as on paper and in a browser."""
+
 UNREADABLE = "a picture that can be read, such as .png or .jpg"
+"""The rule that a damaged picture, or a file that is no picture, violates."""
 
 _WHITE_OF_BYTES = 255
 _WHITE_OF_16_BITS = 65535
-# the first letters of PIL's modes with more than 8 bits: I, I;16 and the like, F
-_DEEP = ("I", "F")
-_TRANSPARENT = ("LA", "La", "PA", "RGBA", "RGBa")
-_DEPTHS = (8, 10, 12, 14, 16, 24, 31, 32)  # in bits, of cameras, scanners and files
+# The first letters of PIL's modes with more than 8 bits: I, I;16 and similar modes, F.
+_DEEP_MODES = ("I", "F")
+_TRANSPARENT_MODES = ("LA", "La", "PA", "RGBA", "RGBa")
+# The numbers of bits of a level in pictures from cameras, scanners and files.
+_DEPTHS = (8, 10, 12, 14, 16, 24, 31, 32)
+# The rule for a picture of more than 8 bits for which nobody states the level of white.
 _UNKNOWN_WHITE = (
     "a picture of 8 bits a channel; convert deeper ones, or say for training which level is white: "
+    "data.white=65535, or 4095 of 12 bits, 1.0 of floats up to 1"
 )
-_UNKNOWN_WHITE += "data.white=65535, or 4095 of 12 bits, 1.0 of floats up to 1"
-# the errors that PIL raises for damaged files, and for pictures that it cannot convert
+# The errors that PIL raises for damaged files, and for pictures that it cannot convert.
 _DAMAGE_ERRORS = (OSError, ValueError, SyntaxError, TypeError, EOFError, OverflowError)
 
 
@@ -67,7 +74,7 @@ def read_picture(
             `white_level`.
     """
     require_extra("pictures", "train")
-    from PIL import Image  # which is optional
+    from PIL import Image  # optional
 
     try:
         if isinstance(picture, (str, PathLike, BytesIO)):
@@ -97,22 +104,28 @@ def read_picture(
 def _converted(
     image: Image, name: str, *, channels: int, white_level: float | None, needs_white: bool
 ) -> Image:
-    from PIL import Image, ImageOps
+    """Returns a PIL image in the form of `read_picture`, whose arguments it has."""
+    from PIL import ImageOps
 
-    _require_white_of_colors(image, name, white_level)
+    _require_white_of_colors(image, name=name, white_level=white_level)
     upright = ImageOps.exif_transpose(image)
-    if upright.mode.startswith(_DEEP):
+    if upright.mode.startswith(_DEEP_MODES):
         if white_level is None and needs_white:
             raise InvalidValue(name, rule=_UNKNOWN_WHITE)
-        return _of_8_bits(image=upright, name=name, white_level=white_level).convert(
-            MODES[channels]
-        )
-    if upright.mode in _TRANSPARENT or "transparency" in upright.info:
-        if upright.mode == "La":  # which PIL converts to LA alone
-            upright = upright.convert("LA")
-        background = Image.new("RGBA", upright.size, BACKGROUND)
-        upright = Image.alpha_composite(background, upright.convert("RGBA"))
+        upright = _reduced_to_8_bits(image=upright, name=name, white_level=white_level)
+    elif upright.mode in _TRANSPARENT_MODES or "transparency" in upright.info:
+        upright = _on_background(image=upright)
     return upright.convert(MODES[channels])
+
+
+def _on_background(image: Image) -> Image:
+    """Returns a transparent image on a background of one color."""
+    from PIL import Image
+
+    if image.mode == "La":
+        image = image.convert("LA")  # PIL converts La to no other mode
+    background = Image.new("RGBA", size=image.size, color=BACKGROUND)
+    return Image.alpha_composite(background, image.convert("RGBA"))
 
 
 def _require_white_of_colors(image: Image, name: str, white_level: float | None) -> None:
@@ -122,25 +135,29 @@ def _require_white_of_colors(image: Image, name: str, white_level: float | None)
     """
     decoders = [str(arguments) for _, _, _, arguments in getattr(image, "tile", ())]
     has_16_bits = any(";16" in decoder for decoder in decoders)
-    is_color = not image.mode.startswith(_DEEP)
+    is_color = not image.mode.startswith(_DEEP_MODES)
     if has_16_bits and is_color and white_level not in (None, _WHITE_OF_16_BITS):
         rule = f"data.white={_WHITE_OF_16_BITS} beside colors of 16 bits; others are converted to 8 bits"
         raise InvalidValue(name, rule=rule)
 
 
-def _of_8_bits(image: Image, name: str, white_level: float | None) -> Image:
-    """Returns a gray picture of 8 bits, with levels scaled so that `white_level` becomes 255.
+def _reduced_to_8_bits(image: Image, name: str, white_level: float | None) -> Image:
+    """Returns a gray picture of 8 bits, with levels scaled so that white becomes 255.
 
-    None for `white_level` infers the level with `_likely_white`.
+    Args:
+        image: a gray picture of more than 8 bits.
+        name: the name of the picture, for messages.
+        white_level: the level that means white; None infers it by `_likely_white`.
     """
     from PIL import Image
 
     levels = np.asarray(image).astype(np.float64)
     if white_level is None:
-        white_level = _likely_white(image.mode, levels, name)
+        white_level = _likely_white(mode=image.mode, levels=levels, name=name)
     transparent_level = image.info.get("transparency")
     if isinstance(transparent_level, int):
-        levels = np.where(levels == transparent_level, white_level, levels)  # as the background is
+        # Transparent pixels get the color of the background.
+        levels = np.where(levels == transparent_level, white_level, levels)
     if not ((levels >= 0) & (levels <= white_level)).all():
         rule = f"levels from 0 to data.white={white_level:g}, which a picture exceeds"
         raise InvalidValue(name, rule=rule)
@@ -175,10 +192,12 @@ def require_image_levels(name: str, images: NDArray[Any]) -> None:
         name: the name of the images, for messages.
         images: `[num_images, channels, height, width]`.
     """
-    if images.dtype.kind in "iu" and images.dtype != np.uint8 and images.size:
-        are_bits = int(images.min()) >= 0 and int(images.max()) <= 1
+    if images.dtype.kind not in "iu" or images.dtype == np.uint8 or images.size == 0:
+        return
+    are_bits = int(images.min()) >= 0 and int(images.max()) <= 1
+    if not are_bits:
         rule = "images as bytes (uint8, 255 is white) or as floats in [0, 1]: divide them by the level that is white"
-        require(are_bits, f"{name}.dtype", images.dtype, rule)
+        raise InvalidValue(f"{name}.dtype", images.dtype, rule=rule)
 
 
 def is_white(value: Any) -> bool:

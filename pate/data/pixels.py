@@ -9,11 +9,14 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from pate.array_types import Float32Array
+from pate.array_types import Float32Array, IntArray
 from pate.validation import require, require_entries
 
-WHITE = np.float32(255)  # the level of white in a byte
-_BLOCK = 4096  # pictures that are read together
+WHITE = np.float32(255)
+"""The level of white in a byte."""
+
+# The number of pictures that `Pixels.blocks` reads at once.
+_BLOCK_SIZE = 4096
 
 
 @dataclass(frozen=True, eq=False)
@@ -26,13 +29,17 @@ class Pixels:
     >>> pixels = Pixels(np.full((2, 3, 8, 8), 51, np.uint8), np.array([1]))
     >>> pixels.shape, float(pixels[:1].max())
     ((1, 3, 8, 8), 0.20000000298023224)
+
+    Attributes:
+        levels: m pictures, uint8 `[m, channels, height, width]`, where 0 is black. It may be a `np.memmap`.
+        rows: the row numbers of the n pictures in `levels`, in order, int64 `[n]`.
     """
 
-    # uint8 `[m, channels, height, width]`, 0 is black; may be a `np.memmap`
     levels: NDArray[np.uint8]
-    rows: NDArray[
-        np.int64
-    ]  # int64 `[n]`, the numbers of the n pictures among the m images, in order
+    rows: IntArray
+
+    ndim: ClassVar[int] = 4
+    dtype: ClassVar[np.dtype[np.float32]] = np.dtype(np.float32)
 
     def __post_init__(self) -> None:
         rank = self.levels.ndim
@@ -41,10 +48,7 @@ class Pixels:
         are_row_numbers = self.rows.ndim == 1 and self.rows.dtype == np.int64
         require(are_row_numbers, "rows", self.rows.dtype, "int64 [n]")
         inside = (self.rows >= 0) & (self.rows < len(self.levels))
-        require_entries("rows", inside, f"rows in 0..{len(self.levels) - 1}")
-
-    ndim: ClassVar[int] = 4
-    dtype: ClassVar[np.dtype[np.float32]] = np.dtype(np.float32)
+        require_entries("rows", holds=inside, rule=f"rows in 0..{len(self.levels) - 1}")
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -64,5 +68,6 @@ class Pixels:
 
     def blocks(self) -> Iterator[NDArray[np.uint8]]:
         """Yields the bytes of all pictures in order, some thousand pictures at a time."""
-        for first in range(0, len(self), _BLOCK):
-            yield np.ascontiguousarray(self.levels[self.rows[first : first + _BLOCK]])
+        for first in range(0, len(self), _BLOCK_SIZE):
+            rows = self.rows[first : first + _BLOCK_SIZE]
+            yield np.ascontiguousarray(self.levels[rows])

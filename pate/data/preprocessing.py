@@ -17,7 +17,8 @@ from pate.array_types import Float32Array
 class Preprocessing(ABC):
     """A function from raw samples to inputs, which is fitted on public data alone or not fitted at all."""
 
-    kind: ClassVar[str]  # its name in a file
+    # The name of the kind of preprocessing in a file.
+    kind: ClassVar[str]
 
     @property
     @abstractmethod
@@ -48,7 +49,7 @@ class Preprocessing(ABC):
         """
         return {}
 
-    def save(self, folder: Path | str) -> None:  # noqa: B027 - there may be nothing
+    def save(self, folder: Path | str) -> None:  # noqa: B027 - most kinds have no such arrays
         """Writes the arrays that JSON cannot hold into the folder of a bundle."""
 
     @abstractmethod

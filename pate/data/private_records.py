@@ -20,10 +20,18 @@ from pate.validation import require
 class PrivateRecords:
     """The private records on which a holder trains teachers.
 
-    `records` is the private split. The other fields are those of `Dataset`.
+    Attributes:
+        name: the name of the data set, the same at every holder.
+        label_names: as in `Dataset`.
+        records: the private split.
+        preprocessing: as in `Dataset`.
+        private_cells: as in `Dataset`.
+        real: as in `Dataset`.
+        notes: as in `Dataset`.
+        group_unit: as in `Dataset`.
     """
 
-    name: str  # of the data set, the same at every holder
+    name: str
     label_names: tuple[str, ...]
     records: Split
     preprocessing: Preprocessing | None = None
@@ -39,12 +47,15 @@ class PrivateRecords:
 
         Args:
             inputs: the inputs of the queries, `[num_public, ...]`.
-            record_ids: the names of the queries, `[num_public]`.
+            record_ids: the names of the queries, numbers or texts, `[num_public]`.
+
+        Raises:
+            InvalidValue: the queries have another shape than the private inputs.
         """
-        shape = self.records.inputs.shape[1:]
+        private_shape = self.records.inputs.shape[1:]
         query_shape = inputs.shape[1:]
-        rule = f"{shape} as in data.private"
-        require(query_shape == shape, "queries.inputs.shape[1:]", query_shape, rule)
+        rule = f"{private_shape} as in data.private"
+        require(query_shape == private_shape, "queries.inputs.shape[1:]", query_shape, rule)
         largest_id = max(int(self.records.record_ids.max()), int(self.records.group_ids.max()))
         return Dataset(
             name=self.name,
@@ -52,8 +63,8 @@ class PrivateRecords:
             kind="images" if inputs.ndim == 4 else "features",
             label_names=self.label_names,
             private=self.records,
-            public=self._unlabeled(inputs, first_id=largest_id + 2),
-            test=self._unlabeled(inputs=np.zeros_like(inputs[:1]), first_id=largest_id + 1),
+            public=self._unlabeled_split(inputs, first_id=largest_id + 2),
+            test=self._unlabeled_split(inputs=np.zeros_like(inputs[:1]), first_id=largest_id + 1),
             preprocessing=self.preprocessing,
             public_ids=record_ids,
             private_cells=self.private_cells,
@@ -62,7 +73,8 @@ class PrivateRecords:
             group_unit=self.group_unit,
         )
 
-    def _unlabeled(self, inputs: Float32Array, first_id: int) -> Split:
+    def _unlabeled_split(self, inputs: Float32Array, first_id: int) -> Split:
+        """Returns a split without a positive label, whose ids begin at `first_id`; each record is a group."""
         labels = np.zeros((len(inputs), len(self.label_names)), np.bool_)
         ids = first_id + np.arange(len(inputs), dtype=np.int64)
-        return Split(inputs, labels, record_ids=ids, group_ids=ids)
+        return Split(inputs=inputs, labels=labels, record_ids=ids, group_ids=ids)

@@ -11,22 +11,21 @@ Both rules depend on which records belong to which owner, and on no other cell. 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence, Set
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Self
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 
 from pate.accounting import PrivacyUnit
 from pate.array_types import FloatArray, IntArray
-from pate.data.split import distinct
 
-_NUM_STEPS = 16  # raises of the weights; the weights of most data no longer change after a few
-_NAMES_AT_ONCE = 2**14  # names that are Python objects at the same time
-_MARGIN = 2.0**-20  # above the rounding error of a sum of weights
+# How often the weights are raised. The weights of most data no longer change after a few times.
+_NUM_RAISES = 16
+# The share by which weights are lowered, so that sums stay below 1. It is above the rounding error of a sum.
+_ROUNDING_MARGIN = 2.0**-20
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,14 +33,19 @@ class SharedRecords:
     """The rule that protects all records of each owner, for private records that have several owners each.
 
     Linked records form one group, or each record has a weight; see the module.
+
+    Attributes:
+        names: the names of the kinds of owners, at least two.
+        weights: the weight of each record, `[num_private]`, in (0, 1]. The weights of one owner's records sum to at
+            most 1. None if linked records form groups instead.
+        num_groups: the number of groups of linked records.
+        largest: the number of records in the largest of these groups.
     """
 
-    names: tuple[str, ...]  # of the kinds of owners, at least two
-    # `[num_private]`, in (0, 1]; the weights of one owner's records sum to at most 1. None where linked records are
-    # one group, in which each counts like a record of a single owner.
+    names: tuple[str, ...]
     weights: FloatArray | None
-    num_groups: int  # of linked records
-    largest: int  # the number of records in the largest of these groups
+    num_groups: int
+    largest: int
 
     @classmethod
     def from_owners(cls, owner_kinds: tuple[str, ...], owner_numbers: Sequence[IntArray]) -> Self:
@@ -53,12 +57,13 @@ class SharedRecords:
         """
         sizes = np.bincount(linked_groups(owner_numbers))
         weights = _weights(owner_numbers)
-        # n unrelated records of one group say as much as the square root of n groups of one record; records with
-        # weights say as much as the sum of their weights.
-        takes_groups = np.sqrt(sizes).sum() >= weights.sum()
+        # A group of n records is worth about as much as the square root of n groups of one record each. Records with
+        # weights are worth the sum of their weights.
+        worth_of_groups = np.sqrt(sizes).sum()
+        worth_of_weights = weights.sum()
         return cls(
             names=owner_kinds,
-            weights=None if takes_groups else weights,
+            weights=None if worth_of_groups >= worth_of_weights else weights,
             num_groups=len(sizes),
             largest=int(sizes.max()),
         )
@@ -72,9 +77,16 @@ class SharedRecords:
         """Returns a sentence for the owner of the records: whom the release protects, and by which rule."""
         setting = f"data.group=[{','.join(self.names)}]"
         either_name = " or ".join(f"one {name}" for name in self.names)
-        rule = f"records linked by any of them are a group: {self.num_groups:,} groups, the largest of {self.largest:,}"
-        if self.weights is not None:
-            rule = f"no owner's records count more than once: {len(self.weights):,} count as {self.weights.sum():,.0f}"
+        if self.weights is None:
+            rule = (
+                f"records linked by any of them are a group: {self.num_groups:,} groups, "
+                f"the largest of {self.largest:,}"
+            )
+        else:
+            rule = (
+                f"no owner's records count more than once: {len(self.weights):,} count as "
+                f"{self.weights.sum():,.0f}"
+            )
         return f"{setting}: protects all records of {either_name}; {rule}; who belongs with whom is taken as public"
 
 
@@ -88,10 +100,11 @@ def _weights(owners: Sequence[IntArray]) -> FloatArray:
         owners: for each kind, the number of each record's owner from 0, int64 `[num_private]`.
     """
     weights = np.ones(len(owners[0]))
-    for _ in range(_NUM_STEPS):
-        sums = [np.bincount(owner, weights)[owner] for owner in owners]  # of each record's owners
+    for _ in range(_NUM_RAISES):
+        # For each kind of owner, the sum of the weights of the records of each record's owner.
+        sums = [np.bincount(owner, weights=weights)[owner] for owner in owners]
         weights /= np.max(sums, axis=0)
-    return weights * (1 - _MARGIN)
+    return weights * (1 - _ROUNDING_MARGIN)
 
 
 def linked_groups(owners: Sequence[IntArray]) -> IntArray:
@@ -116,44 +129,3 @@ def linked_groups(owners: Sequence[IntArray]) -> IntArray:
     _, component_of_node = connected_components(graph, directed=False)
     _, group_of_record = np.unique(component_of_node[:num_records], return_inverse=True)
     return np.asarray(group_of_record, dtype=np.int64)
-
-
-class OwnerNames(Set[bytes]):
-    """A set of the names of owners as bytes, which are no Python objects until they are read.
-
-    A million names take a tenth of the memory of a `frozenset`.
-
-    Args:
-        names: an array of distinct whole numbers or texts, of numpy or pyarrow. A number is named by its digits.
-    """
-
-    def __init__(self, names: Any) -> None:
-        self._names = names
-
-    def __len__(self) -> int:
-        return len(self._names)
-
-    def __iter__(self) -> Iterator[bytes]:
-        for first in range(0, len(self), _NAMES_AT_ONCE):
-            for name in self._names[first : first + _NAMES_AT_ONCE].tolist():
-                yield str(name).encode()
-
-    def __contains__(self, name: object) -> bool:
-        return any(name == other for other in self)
-
-    @classmethod
-    def _from_iterable(cls, names: Iterable[Any]) -> frozenset[Any]:
-        """Returns the result of `&`, `|` and `-`, which `Set` defines."""
-        return frozenset(names)
-
-
-def owner_names(**columns: NDArray[Any] | None) -> dict[str, OwnerNames]:
-    """Returns the distinct names of the owners of each kind as bytes, for `Dataset.owners`.
-
-    Args:
-        columns: the name of each private record's owner, `[num_private]`, by kind. The kinds are `id` and `group`, as
-            in tables. A name is a whole number or a text. None for a kind that the source does not have.
-    """
-    return {
-        kind: OwnerNames(distinct(names)) for kind, names in columns.items() if names is not None
-    }

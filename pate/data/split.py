@@ -3,24 +3,24 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from pate.array_types import BoolArray, Float32Array, FloatArray, IntArray
+from pate.data.array_digest import add_array, add_bytes
+from pate.data.id_arrays import distinct
 from pate.data.pixels import Pixels
 from pate.files.array_rows import FileRows, row_blocks, take_rows
-from pate.files.paths import file_identity
 from pate.validation import InvalidValue, require, require_moderate
 
 SPLITS = ("private", "public", "test")
 """The names of the splits, in the order in which readers read them."""
 
-_SORTED_ROWS = 512  # that are copied at once where a digest needs another order
+# The number of rows that are copied at once where a digest needs the rows in another order.
+_COPIED_ROWS = 512
 
 
 @dataclass(frozen=True, eq=False)
@@ -31,20 +31,25 @@ class Split:
     are known is as private as the labels. That there are gaps at all, so whether `known` is None, is public, as the
     names of the labels are.
 
+    Attributes:
+        inputs: float32 features `[n, d]`, or images `[n, channels, height, width]` in [0, 1]. Images may be `Pixels`,
+            features of a large table `FileRows`; both are read like an array.
+        labels: bool `[n, num_labels]`; any number of labels may hold for a record. Unknown labels are False.
+        record_ids: int64 `[n]`, the id of each record in its source.
+        group_ids: int64 `[n]`, the group of each record. A group is never divided: it holds the records of one person,
+            one text or one image, for example.
+        known: bool `[n, num_labels]`, whether each label is known; None if all are.
+
     Raises:
         InvalidValue: an array has the wrong dtype, rank or length, is masked, or has no features or labels; or a label
             that is not known is True. Also if an input is not finite or beyond 1e12 (the sum of such squares overflows
             float32).
     """
 
-    # float32 `[n, d]` features, or `[n, channels, height, width]` images in [0, 1], in whose place `Pixels` may stand.
-    # Those of a large table are `FileRows`, which read like an array; `take` reads only the rows that it returns.
     inputs: Float32Array
-    labels: BoolArray  # bool `[n, num_labels]`; any number of labels may hold for a record
-    record_ids: IntArray  # int64 `[n]`, the name of each record in its source
-    # int64 `[n]`, what must stay together: records of one person, one text, one image
+    labels: BoolArray
+    record_ids: IntArray
     group_ids: IntArray
-    # bool `[n, num_labels]`, which labels of each record are known; None where all are. Unknown labels are False.
     known: BoolArray | None = None
 
     def __post_init__(self) -> None:
@@ -59,29 +64,9 @@ class Split:
                 for block in row_blocks(self.inputs):
                     require_moderate("inputs", block)
             except InvalidValue:
-                # which names the place among all inputs
+                # The error names a position in its block. This call raises one that names the position in all inputs.
                 require_moderate("inputs", np.asarray(self.inputs))
                 raise
-
-    def _require_form(self, name: str, dtype: str, *, ranks: tuple[int, ...]) -> None:
-        array = getattr(self, name)
-        is_array = isinstance(array, (np.ndarray, Pixels, FileRows))
-        is_plain = is_array and not isinstance(array, np.ma.MaskedArray)
-        rule = "a numpy array; .filled(…) says what masked entries are"
-        require(is_plain, name, type(array).__name__, rule)
-        require(array.dtype == dtype, f"{name}.dtype", array.dtype, dtype)
-        require(array.ndim in ranks, f"{name}.ndim", array.ndim, " or ".join(map(str, ranks)))
-        rule = f"{len(self)}, one row for each input"
-        require(len(array) == len(self), f"len({name})", len(array), rule)
-        has_values = 0 not in array.shape[1:]
-        require(has_values, f"{name}.shape", array.shape, "at least one value per record")
-
-    def _require_known(self, known: BoolArray) -> None:
-        self._require_form(name="known", dtype="bool", ranks=(2,))
-        rule = f"{self.labels.shape}, one for each label of each record"
-        require(known.shape == self.labels.shape, "known.shape", known.shape, rule)
-        num_wrong = np.count_nonzero(self.labels & ~known)
-        require(num_wrong == 0, "labels", f"{num_wrong} True", "False where a label is not known")
 
     @classmethod
     def from_pictures(
@@ -104,7 +89,7 @@ class Split:
             group_ids: the groups of all m pictures, int64 `[m]`.
             known: which labels of all m pictures are known, bool `[m, num_labels]`; None where all are.
         """
-        # which reads like an array
+        # `Pixels` are read like an array of float32.
         pixels = cast("NDArray[np.float32]", Pixels(levels=all_pictures, rows=row_numbers))
         return cls(
             inputs=pixels,
@@ -144,7 +129,7 @@ class Split:
         return float(self.label_shares.sum())
 
     def take(self, row_numbers: IntArray | slice) -> Split:
-        """Returns a split that consists of the given rows, in the given order."""
+        """Returns a split that consists of the given rows, in the given order. Of `FileRows` no other row is read."""
         return Split(
             inputs=take_rows(array=self.inputs, rows=row_numbers),
             labels=self.labels[row_numbers],
@@ -161,79 +146,49 @@ class Split:
         digest = hashlib.sha256(b"records")
         order = np.argsort(self.record_ids, kind="stable")
         for array in (self.record_ids[order], self.group_ids[order], self.labels[order]):
-            enter_array(digest, array)
-        self._enter_inputs(digest, order)
+            add_array(digest, array=array)
+        self._add_inputs(digest, order)
         if self.known is not None and not self.known.all():
-            enter_array(digest, array=self.known[order])
+            add_array(digest, array=self.known[order])
         return digest.hexdigest()
 
-    def _enter_inputs(self, digest: Any, order: IntArray) -> None:
+    def _add_inputs(self, digest: Any, order: IntArray) -> None:
         """Adds the inputs in another order to a digest, without a copy of all of them."""
         inputs = self.inputs
         if isinstance(inputs, Pixels):
-            enter_array(digest, Pixels(inputs.levels, inputs.rows[order]))
+            add_array(digest, array=Pixels(levels=inputs.levels, rows=inputs.rows[order]))
         elif np.array_equal(order, np.arange(len(order))):
-            enter_array(digest, inputs)
+            add_array(digest, array=inputs)
         else:
             digest.update(repr(inputs.shape).encode())
-            for first in range(0, len(order), _SORTED_ROWS):
-                enter_bytes(digest, inputs[order[first : first + _SORTED_ROWS]])
+            for first in range(0, len(order), _COPIED_ROWS):
+                rows = order[first : first + _COPIED_ROWS]
+                add_bytes(digest, array=inputs[rows])
 
+    def _require_form(self, name: str, dtype: str, *, ranks: tuple[int, ...]) -> None:
+        """Raises `InvalidValue` unless a field is a plain array with one row for each input.
 
-def distinct(numbers: NDArray[Any]) -> NDArray[Any]:
-    """Returns the different numbers of an array in ascending order.
+        Args:
+            name: the name of the field.
+            dtype: the dtype that the array must have.
+            ranks: the allowed numbers of axes.
+        """
+        array = getattr(self, name)
+        is_array = isinstance(array, (np.ndarray, Pixels, FileRows))
+        if not is_array or isinstance(array, np.ma.MaskedArray):
+            rule = "a numpy array; .filled(…) says what masked entries are"
+            raise InvalidValue(name, type(array).__name__, rule=rule)
+        require(array.dtype == dtype, f"{name}.dtype", array.dtype, dtype)
+        require(array.ndim in ranks, f"{name}.ndim", array.ndim, " or ".join(map(str, ranks)))
+        rows_rule = f"{len(self)}, one row for each input"
+        require(len(array) == len(self), f"len({name})", len(array), rows_rule)
+        has_values = 0 not in array.shape[1:]
+        require(has_values, f"{name}.shape", array.shape, "at least one value per record")
 
-    `np.unique` of numpy 2.3 and later puts them into a hash table first, which takes ten times as long for a million
-    ids.
-    """
-    ascending = np.sort(numbers)
-    is_new = np.ones(len(ascending), np.bool_)
-    is_new[1:] = ascending[1:] != ascending[:-1]
-    return np.asarray(ascending[is_new])
-
-
-def count_shared(ids: IntArray, other_ids: IntArray) -> int:
-    """Returns the number of distinct ids that occur in both arrays.
-
-    Sets of numpy take ten times as long for a million integers.
-    """
-    shorter, longer = sorted((ids, other_ids), key=len)
-    if len(shorter) == 0 or shorter.max() < longer.min() or longer.max() < shorter.min():
-        return 0
-    return len(distinct(shorter[are_among(shorter, longer)]))
-
-
-def are_among(numbers: NDArray[Any], other_numbers: NDArray[Any]) -> BoolArray:
-    """Returns True for each number that is one of the others, bool `[num_numbers]`; there is at least one other."""
-    others = np.sort(other_numbers)
-    places = np.minimum(np.searchsorted(others, numbers), len(others) - 1)
-    return np.asarray(others[places] == numbers)
-
-
-def enter_array(digest: Any, array: Any) -> None:
-    """Adds the shape and the bytes of an array or of `Pixels` to a hashlib digest."""
-    digest.update(repr(array.shape).encode())
-    enter_bytes(digest, array)
-
-
-def enter_bytes(digest: Any, array: Any) -> None:
-    """Adds the bytes of an array, or the bytes of the pictures in `Pixels`, to a hashlib digest."""
-    for block in array.blocks() if isinstance(array, Pixels) else row_blocks(array):
-        digest.update(np.ascontiguousarray(block).data)
-
-
-def require_files_apart(paths: Mapping[str, Sequence[Path]]) -> None:
-    """Raises `InvalidValue` if a file is read twice, by two splits or by one, even under different names or links.
-
-    Args:
-        paths: the paths of each split's files, by the split's name.
-    """
-    split_of_file: dict[tuple[int, int] | str, str] = {}
-    for split, split_paths in paths.items():
-        for path in split_paths:
-            identity = file_identity(path)
-            rule = "each file once, and this one has two names"
-            if split_of_file.get(identity, split) != split:
-                rule = f"another file than data.{split_of_file[identity]}: no record may be in two splits"
-            require(identity not in split_of_file, f"data.{split}", path, rule)
-            split_of_file[identity] = split
+    def _require_known(self, known: BoolArray) -> None:
+        """Raises `InvalidValue` unless a mask has the shape of the labels, and every unknown label is False."""
+        self._require_form(name="known", dtype="bool", ranks=(2,))
+        rule = f"{self.labels.shape}, one for each label of each record"
+        require(known.shape == self.labels.shape, "known.shape", known.shape, rule)
+        num_wrong = np.count_nonzero(self.labels & ~known)
+        require(num_wrong == 0, "labels", f"{num_wrong} True", "False where a label is not known")

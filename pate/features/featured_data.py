@@ -11,10 +11,11 @@ from typing import Any, cast
 import numpy as np
 
 from pate.array_types import Float32Array, IntArray
+from pate.data.array_digest import add_bytes
 from pate.data.cache import Blocks, StampedFile, writable
 from pate.data.dataset import Dataset, load_dataset
 from pate.data.image_form import ImageForm
-from pate.data.split import SPLITS, enter_bytes
+from pate.data.split import SPLITS
 from pate.features.extracted_form import FILE, ExtractedForm
 from pate.features.extractor import Extractor
 from pate.features.features import Features
@@ -153,7 +154,7 @@ def _features_of_split(
         first_features: the features of the first images if the fit has already computed them; None otherwise.
     """
     digest = hashlib.sha256(repr(inputs.shape).encode())
-    enter_bytes(digest, array=inputs)
+    add_bytes(digest, array=inputs)
     path = folder / f"{name}-{digest.hexdigest()[:12]}.f32"
     file = StampedFile(
         path=path,

@@ -5,8 +5,8 @@ import hashlib
 import numpy as np
 
 from pate.array_types import Float32Array
+from pate.data.array_digest import add_bytes
 from pate.data.dataset import Dataset
-from pate.data.split import enter_bytes
 from pate.validation import require, require_count, require_kind
 
 
@@ -58,5 +58,5 @@ class PublicPictures:
     def digest(self) -> str:
         """Returns the SHA-256 digest of the images in their order, in hexadecimal."""
         digest = hashlib.sha256(repr((len(self), self.shape)).encode())
-        enter_bytes(digest, array=self.inputs)
+        add_bytes(digest, array=self.inputs)
         return digest.hexdigest()

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from pate.aggregators import TrainingSet
 from pate.data import Dataset, Split
-from pate.data.split import enter_array
+from pate.data.array_digest import add_array
 from pate.models import StudentModel
 from pate.run.ceiling import ceilings, train_on_all_records
 from pate.run.record_sample import MOST_ROWS, is_sampled, sample_in_words, yardstick_rows
@@ -159,7 +159,7 @@ def _true_label_student(
         seed: the seed of the training.
     """
     pool = hashlib.sha256()
-    enter_array(pool, array=students.pool)
+    add_array(pool, array=students.pool)
     records = (digest_of_training(true_labels, seed), pool.hexdigest())
     inputs_digest = reference_key(
         _TRUE_LABEL_STUDENT, [students.student], seed=seed, records=records

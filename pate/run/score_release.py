@@ -22,7 +22,7 @@ from pate.accounting.ledger import Ledger
 from pate.accounting.ledger_entry import ChargeNote
 from pate.accounting.rounding import format_delta, format_epsilon
 from pate.data import Dataset, Split
-from pate.data.split import enter_array
+from pate.data.array_digest import add_array
 from pate.files.arrays import arrays_of_npz, npz_bytes
 from pate.models.student_model import Predictor
 from pate.report.released_scores import ReleasedScores
@@ -208,5 +208,5 @@ def _account_of(test: Split) -> str:
     digest = hashlib.sha256(b"test records")
     order = np.argsort(test.record_ids, kind="stable")
     for array in (test.record_ids[order], test.group_ids[order], test.labels[order]):
-        enter_array(digest, array)
+        add_array(digest, array)
     return digest.hexdigest()

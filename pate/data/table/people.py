@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 
 from pate.array_types import IntArray
-from pate.data.split import SPLITS, count_shared, distinct
+from pate.data.id_arrays import count_shared, distinct
+from pate.data.split import SPLITS
 from pate.data.table.arrow import arrow, codes_among
 from pate.data.table.cells import as_texts
 from pate.data.table.spelling import USUAL, CellSpelling, canonical_word, canonical_words

@@ -11,9 +11,10 @@ from typing import NamedTuple, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from pate.data.dataset import UNIFORM_RULE, Dataset
+from pate.data.dataset import TRAIN_ONLY_RULE, Dataset
 from pate.data.private_records import PrivateRecords
-from pate.data.split import SPLITS, Split, require_files_apart
+from pate.data.split import SPLITS, Split
+from pate.data.split_files import require_files_apart
 from pate.data.table.column_names import (
     as_column_names,
     as_name,
@@ -333,9 +334,9 @@ class Table(TextReader):
 
     def _private_records(self) -> PrivateRecords:
         require(len(self.labels) > 0, "data.labels", list(self.labels), _LABELS_RULE)
-        require(self.budget is None, "data.budget", self.budget, UNIFORM_RULE)
+        require(self.budget is None, "data.budget", self.budget, TRAIN_ONLY_RULE)
         owners = self._columns_of("group")
-        require(len(owners) < 2, "data.group", list(owners), UNIFORM_RULE)
+        require(len(owners) < 2, "data.group", list(owners), TRAIN_ONLY_RULE)
         schema = TableSchema.load(Path(self.schema or "")).without(self._no_features)
         file = self._files["private"]
         spelling = file.spelling(schema.spelling)

@@ -11,9 +11,11 @@ from numpy.typing import NDArray
 from pate.array_types import IntArray
 from pate.data.copies import CellNumbers, remarks_on_copies
 from pate.data.dataset import Dataset, Kind
+from pate.data.id_arrays import count_shared, distinct
+from pate.data.owner_names import OwnerNames
 from pate.data.preprocessing import Preprocessing
-from pate.data.shared_records import OwnerNames, SharedRecords, linked_groups
-from pate.data.split import SPLITS, Split, count_shared, distinct
+from pate.data.shared_records import SharedRecords, linked_groups
+from pate.data.split import SPLITS, Split
 from pate.data.table.arrow import arrow, joined
 from pate.data.table.cells import as_texts
 from pate.data.table.column import Column
