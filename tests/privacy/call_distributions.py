@@ -1,20 +1,42 @@
 """Exact distributions of the calls of target charging for all small neighbors, written down a second time."""
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import lru_cache
 from itertools import product
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from pate.accounting import Adjacency
 from pate.accounting.target_charging import exact_hit_prob
-from pate.array_types import FloatArray
+from pate.array_types import BoolArray, FloatArray
 from pate.mechanisms import AboveThreshold, BetweenThresholds, GapSelection
 from tests.privacy.histograms import all_histograms, neighbors
 
 Pair = tuple[FloatArray, FloatArray]
+"""The distributions of a call on two neighbors, over the same outcomes, `[num_outcomes]` each."""
+
+
+class CallOnNeighbors(NamedTuple):
+    """The distributions of a call on two neighbors, and the set of outcomes that counts as hits.
+
+    Attributes:
+        laws: both distributions, `[num_outcomes]` each.
+        in_target: True for each outcome that is a hit, bool `[num_outcomes]`.
+    """
+
+    laws: Pair
+    in_target: BoolArray
+
+    def hit_prob(self, epsilon: float) -> float:
+        """Returns the exact hit probability q of a target of this epsilon for this call."""
+        return exact_hit_prob(
+            first_law=self.laws[0],
+            second_law=self.laws[1],
+            in_target=self.in_target,
+            epsilon=epsilon,
+        )
 
 
 def laplace_mass(noise_rate: float, values: FloatArray) -> FloatArray:
@@ -29,10 +51,10 @@ def laplace_mass(noise_rate: float, values: FloatArray) -> FloatArray:
 
 
 @lru_cache(maxsize=4096)
-def three_lumps(noise_rate: float, statistic: int, outcome_edges: tuple[int, ...]) -> FloatArray:
+def masses_between(noise_rate: float, statistic: int, outcome_edges: tuple[int, ...]) -> FloatArray:
     """Returns the probability of each piece between the edges for `statistic` plus discrete Laplace noise.
 
-    The first and last piece are infinite. Probabilities are sums over 40 scales.
+    The first and last piece are infinite. Probabilities are sums over 40 noise scales.
     """
     reach = math.ceil(40 / noise_rate) + max(abs(edge - statistic) for edge in outcome_edges)
     noise = np.arange(-reach, reach + 1)
@@ -41,16 +63,13 @@ def three_lumps(noise_rate: float, statistic: int, outcome_edges: tuple[int, ...
     return np.bincount(pieces, masses, minlength=len(outcome_edges) + 1)
 
 
-def smallest_hit_prob(pairs: Iterator[tuple[Pair, FloatArray]], epsilon: float) -> float:
-    """Returns the smallest exact hit probability q of several pairs of distributions, each given
-    with its set of hits.
-    """
-    return min(exact_hit_prob(*pair, in_target=target, epsilon=epsilon) for pair, target in pairs)
+def smallest_hit_prob(calls: Iterable[CallOnNeighbors], epsilon: float) -> float:
+    """Returns the smallest exact hit probability q, at an epsilon, of a target for several calls."""
+    return min(call.hit_prob(epsilon) for call in calls)
 
 
-def threshold_pairs(test: AboveThreshold | BetweenThresholds) -> Iterator[tuple[Pair, FloatArray]]:
-    """Yields the distributions of a threshold call on two neighboring numbers, with the set of
-    hits, for numbers near the thresholds and far from them.
+def threshold_calls(test: AboveThreshold | BetweenThresholds) -> Iterator[CallOnNeighbors]:
+    """Yields threshold calls on two neighboring numbers, near the thresholds and far from them.
 
     All releases beyond both numbers are one outcome.
     """
@@ -74,20 +93,28 @@ def threshold_pairs(test: AboveThreshold | BetweenThresholds) -> Iterator[tuple[
                 else (low, high)
             )
             first, second = (
-                three_lumps(rate, statistic=at, outcome_edges=edges) for at in (value, value + move)
+                masses_between(rate, statistic=statistic, outcome_edges=edges)
+                for statistic in (value, value + move)
             )
-            yield (first, second), np.arange(len(first)) > 0 if above else np.arange(3) == 1
+            yield CallOnNeighbors(
+                laws=(first, second),
+                in_target=np.arange(len(first)) > 0 if above else np.arange(3) == 1,
+            )
 
 
-def twice(pair: Pair) -> tuple[Pair, FloatArray]:
-    """Returns the distributions of two independent runs of a call on two neighbors, and the set of outcomes in
-    which the runs differ.
+def run_call_twice(laws: Pair) -> CallOnNeighbors:
+    """Returns two independent runs of a call, whose hits are the outcomes in which the runs differ.
+
+    Args:
+        laws: the distributions of one run on two neighbors, `[num_outcomes]` each.
     """
-    first, second = (np.outer(law, law).ravel() for law in pair)
-    return (first, second), ~np.eye(len(pair[0]), dtype=bool).ravel()
+    first, second = (np.outer(law, law).ravel() for law in laws)
+    return CallOnNeighbors(
+        laws=(first, second), in_target=~np.eye(len(laws[0]), dtype=bool).ravel()
+    )
 
 
-def selection(noise: str, adjacency: Adjacency, noise_scale: float) -> GapSelection:
+def make_selection(noise: str, adjacency: Adjacency, noise_scale: float) -> GapSelection:
     """Returns a padded gap selection for 3 labels and 4 teachers."""
     return GapSelection(
         noise_scale=noise_scale,
@@ -105,11 +132,11 @@ def distribution_pairs(mechanism: Any, adjacency: Adjacency) -> tuple[FloatArray
     They are two arrays, one row for each pair of neighbors; equal pairs of distributions are listed once.
     """
     histograms = all_histograms(num_labels=3, num_teachers=4)
-    known = dict(
+    law_of_histogram = dict(
         zip(map(tuple, histograms.tolist()), mechanism.probabilities(histograms), strict=True)
     )
     sides = [
-        np.array([known[tuple(row)] for row in side.tolist()])
+        np.array([law_of_histogram[tuple(histogram)] for histogram in side.tolist()])
         for side in neighbors(num_labels=3, num_teachers=4, adjacency=adjacency)
     ]
     distributions = np.concatenate(sides, axis=1)

@@ -5,8 +5,10 @@ but for the published q of the boundary wrapper, which is up to 8% below the wor
 """
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from itertools import product
+from typing import NamedTuple
 
 import numpy as np
 import pytest
@@ -14,6 +16,7 @@ import pytest
 from pate.accounting import Adjacency, ExactAccountant
 from pate.accounting.pure_dp import pure_dp_composition_epsilon
 from pate.accounting.target_charging import (
+    QTarget,
     TargetCharging,
     best_session_price,
     between_thresholds,
@@ -34,29 +37,33 @@ from pate.mechanisms import (
     RunTwice,
 )
 from tests.privacy.call_distributions import (
+    CallOnNeighbors,
     Pair,
     distribution_pairs,
-    selection,
+    make_selection,
+    masses_between,
+    run_call_twice,
     smallest_hit_prob,
-    three_lumps,
-    threshold_pairs,
-    twice,
+    threshold_calls,
 )
 
 REPLACE = Adjacency.REPLACE_ONE
 
 
 def random_pairs(epsilon: float, *, num_pairs: int = 1000) -> Iterator[Pair]:
-    """Yields pairs of distributions on 2 to 5 outcomes, epsilon apart, alternating between `tilted`
-    and `opposite` pairs.
+    """Yields pairs of distributions on 2 to 5 outcomes, epsilon apart, alternating between tilted
+    and opposite pairs.
 
     Some probabilities are tiny.
     """
     rng = np.random.default_rng(7)
     for index in range(num_pairs):
         size = int(rng.integers(low=2, high=6))
-        share = rng.dirichlet(np.full(size, 0.15)) + 1e-9
-        yield opposite_pair(rng, share, epsilon) if index % 2 else tilted_pair(rng, share, epsilon)
+        outcome_weights = rng.dirichlet(np.full(size, 0.15)) + 1e-9
+        if index % 2:
+            yield opposite_pair(rng, outcome_weights, epsilon)
+        else:
+            yield tilted_pair(rng, outcome_weights, epsilon)
 
 
 def opposite_pair(rng: np.random.Generator, outcome_weights: FloatArray, epsilon: float) -> Pair:
@@ -95,115 +102,135 @@ def tilted_pair(rng: np.random.Generator, outcome_weights: FloatArray, epsilon: 
     return first, second
 
 
-def not_prior_pairs(epsilon: float) -> Iterator[tuple[Pair, FloatArray]]:
-    """Yields pairs of distributions, with all outcomes but one, the prior, as the set of hits."""
-    for pair in random_pairs(epsilon):
-        for prior in range(len(pair[0])):
-            yield pair, np.arange(len(pair[0])) != prior
+def not_prior_calls(epsilon: float) -> Iterator[CallOnNeighbors]:
+    """Yields calls whose hits are all outcomes but one, the prior."""
+    for laws in random_pairs(epsilon):
+        num_outcomes = len(laws[0])
+        for prior in range(num_outcomes):
+            yield CallOnNeighbors(laws=laws, in_target=np.arange(num_outcomes) != prior)
 
 
-def revise_pairs(epsilon: float) -> Iterator[tuple[Pair, FloatArray]]:
-    """Yields the distributions of a stored outcome on two neighbors, given that it lies outside of
-    an earlier set.
+def revise_calls(epsilon: float) -> Iterator[CallOnNeighbors]:
+    """Yields questions about a stored outcome, which is known to lie outside of an earlier set.
 
     The set of the next question is the set of hits.
     """
-    for pair in random_pairs(epsilon):
-        rest = np.arange(1, len(pair[0]))
+    for laws in random_pairs(epsilon):
+        rest = np.arange(1, len(laws[0]))
         if len(rest) > 1:
-            first, second = (distribution[rest] / distribution[rest].sum() for distribution in pair)
+            first, second = (law[rest] / law[rest].sum() for law in laws)
             for asked in range(1, len(rest)):
-                merged = [
-                    np.append(distribution[:asked], distribution[asked:].sum())
-                    for distribution in (first, second)
-                ]
-                yield (merged[0], merged[1]), np.arange(asked + 1) < asked
+                merged = [np.append(law[:asked], law[asked:].sum()) for law in (first, second)]
+                yield CallOnNeighbors(
+                    laws=(merged[0], merged[1]), in_target=np.arange(asked + 1) < asked
+                )
 
 
-def boundary_pairs(epsilon: float) -> Iterator[tuple[Pair, FloatArray]]:
-    """Yields pairs of distributions inside the boundary wrapper, with the boundary outcome as the
-    hit.
-    """
+def boundary_calls(epsilon: float) -> Iterator[CallOnNeighbors]:
+    """Yields calls inside the boundary wrapper, whose hit is the boundary outcome."""
     for first, second in random_pairs(epsilon):
-        yield (
-            (boundary_distribution(first), boundary_distribution(second)),
-            np.arange(len(first) + 1) == len(first),
+        yield CallOnNeighbors(
+            laws=(boundary_distribution(first), boundary_distribution(second)),
+            in_target=np.arange(len(first) + 1) == len(first),
         )
 
 
-def run_twice_pairs(epsilon: float) -> Iterator[tuple[Pair, FloatArray]]:
-    """Yields the distributions of two runs on both neighbors, with differing outcomes as the set of
-    hits.
-    """
-    return map(twice, random_pairs(epsilon))
+def run_twice_calls(epsilon: float) -> Iterator[CallOnNeighbors]:
+    """Yields two runs of a call, whose hits are the differing outcomes."""
+    return map(run_call_twice, random_pairs(epsilon))
 
 
-def laplace_pairs(
-    epsilon: float, *, threshold_distance: float = 2.0
-) -> Iterator[tuple[Pair, FloatArray]]:
-    """Yields pairs for values f and f + move with Laplace noise: below, between and above the thresholds 0 and
-    `threshold_distance`.
+def laplace_calls(epsilon: float, *, threshold_distance: float = 2.0) -> Iterator[CallOnNeighbors]:
+    """Yields calls on values f and f + move with Laplace noise, whose hits lie between the thresholds.
+
+    The three outcomes are below, between and above the thresholds 0 and `threshold_distance`.
     """
     for value in np.linspace(-10 / epsilon, 10 / epsilon, 401):
         for move in (0.3, 1.0):
             first, second = (
-                three_way(float(position), epsilon, threshold_distance)
-                for position in (value, value + move)
+                threshold_law(
+                    float(statistic), epsilon=epsilon, threshold_distance=threshold_distance
+                )
+                for statistic in (value, value + move)
             )
-            yield (first, second), np.array([False, True, False])
+            yield CallOnNeighbors(laws=(first, second), in_target=np.array([False, True, False]))
 
 
-def three_way(value: float, epsilon: float, threshold_distance: float) -> FloatArray:
-    """Returns the probabilities of below, between and above, computed without cancellation in the tails."""
-    below = laplace_tail(value * epsilon)
-    above = laplace_tail((threshold_distance - value) * epsilon)
-    if 0 < value < threshold_distance:
+def threshold_law(statistic: float, *, epsilon: float, threshold_distance: float) -> FloatArray:
+    """Returns the probabilities of below, between and above, computed without cancellation in the tails.
+
+    The thresholds are 0 and `threshold_distance`; the Laplace noise has the scale 1 / epsilon.
+    """
+    below = laplace_tail(statistic * epsilon)
+    above = laplace_tail((threshold_distance - statistic) * epsilon)
+    if 0 < statistic < threshold_distance:
         return np.array([below, 1 - below - above, above])
-    outside = max(-value, value - threshold_distance) * epsilon
+    outside = max(-statistic, statistic - threshold_distance) * epsilon
     return np.array(
         [below, -math.exp(-outside) * math.expm1(-threshold_distance * epsilon) / 2, above]
     )
 
 
-def laplace_tail(x: float) -> float:
-    """Returns the probability that standard Laplace noise exceeds x."""
-    return math.exp(-x) / 2 if x > 0 else 1 - math.exp(x) / 2
+def laplace_tail(threshold: float) -> float:
+    """Returns the probability that standard Laplace noise exceeds a threshold."""
+    return math.exp(-threshold) / 2 if threshold > 0 else 1 - math.exp(threshold) / 2
+
+
+def two_wide_target(epsilon: float) -> QTarget:
+    """Returns the target of a call between two thresholds that lie 2 apart."""
+    return between_thresholds(epsilon, width=2.0)
+
+
+class TargetCase(NamedTuple):
+    """A target with calls of it, and how much larger than q a probability is that the calls refute.
+
+    Attributes:
+        target_for: returns the target of calls of an epsilon.
+        calls_of: yields calls of an epsilon on neighbors.
+        refuted_factor: the factor of q that exceeds the exact hit probability of some call.
+    """
+
+    target_for: Callable[[float], QTarget]
+    calls_of: Callable[[float], Iterator[CallOnNeighbors]]
+    refuted_factor: float = 1.05
 
 
 CASES = {
-    "not_prior": (not_prior, not_prior_pairs, 1.05),
-    "revise": (revise, revise_pairs, 1.05),
-    "boundary": (boundary, boundary_pairs, 1.08),
-    "tight_boundary": (tight_boundary, boundary_pairs, 1.05),
-    "run_twice": (run_twice, run_twice_pairs, 1.05),
-    "between_thresholds": (
-        lambda epsilon: between_thresholds(epsilon, width=2.0),
-        laplace_pairs,
-        1.05,
-    ),
+    "not_prior": TargetCase(not_prior, not_prior_calls),
+    "revise": TargetCase(revise, revise_calls),
+    "boundary": TargetCase(boundary, boundary_calls, refuted_factor=1.08),
+    "tight_boundary": TargetCase(tight_boundary, boundary_calls),
+    "run_twice": TargetCase(run_twice, run_twice_calls),
+    "between_thresholds": TargetCase(two_wide_target, laplace_calls),
 }
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("epsilon", [0.05, 0.2, 1.0])
-@pytest.mark.parametrize("case", CASES)
-def test_q_holds_on_all_pairs_and_a_larger_one_does_not(case: str, epsilon: float) -> None:
+@pytest.mark.parametrize("name", CASES)
+def test_q_holds_on_all_pairs_and_a_larger_one_does_not(name: str, epsilon: float) -> None:
     """The hit probability q of a target is at most the smallest exact q over all tried pairs of
     distributions.
 
     Negative control: q times 1.05 (1.08 for the published boundary) is above it.
     """
-    target_of, pairs, factor = CASES[case]
-    target = target_of(epsilon)
-    exact = smallest_hit_prob(pairs=pairs(epsilon), epsilon=target.epsilon)
-    assert target.hit_prob <= exact * (1 + 1e-6) < target.hit_prob * factor * (1 + 1e-6)
+    case = CASES[name]
+    target = case.target_for(epsilon)
+    exact = smallest_hit_prob(calls=case.calls_of(epsilon), epsilon=target.epsilon)
+    refuted_prob = target.hit_prob * case.refuted_factor
+    assert target.hit_prob <= exact * (1 + 1e-6) < refuted_prob * (1 + 1e-6)
 
 
 # ------------------------------------------------------------------------------------------------ calls of mechanisms
 
-THRESHOLDS: list[tuple[type, dict[str, int]]] = [
-    (AboveThreshold, {"threshold": 3}),
-    *((BetweenThresholds, {"lower": 3, "upper": 3 + width}) for width in (1, 2, 7)),
+THRESHOLD_CALLS = [
+    pytest.param(partial(AboveThreshold, threshold=3), id="above 3"),
+    *(
+        pytest.param(
+            partial(BetweenThresholds, lower=3, upper=3 + width), id=f"from 3 to {3 + width}"
+        )
+        for width in (1, 2, 7)
+    ),
 ]
 
 
@@ -212,10 +239,9 @@ THRESHOLDS: list[tuple[type, dict[str, int]]] = [
     ("statistic", "adjacency"),
     [("count", REPLACE), ("gap", REPLACE), ("gap", Adjacency.ADD_REMOVE)],
 )
-@pytest.mark.parametrize(("mechanism_class", "thresholds"), THRESHOLDS)
+@pytest.mark.parametrize("make_call", THRESHOLD_CALLS)
 def test_q_of_threshold_calls_holds_and_5_percent_more_is_refuted(
-    mechanism_class: type,
-    thresholds: dict[str, int],
+    make_call: Callable[..., AboveThreshold | BetweenThresholds],
     statistic: str,
     adjacency: Adjacency,
     epsilon: float,
@@ -225,22 +251,16 @@ def test_q_of_threshold_calls_holds_and_5_percent_more_is_refuted(
 
     A count that moves by 2 would exceed the call's epsilon.
     """
-    threshold_test = mechanism_class(
-        epsilon=epsilon, statistic=statistic, adjacency=adjacency, **thresholds
-    )
-    exact = smallest_hit_prob(
-        pairs=threshold_pairs(threshold_test), epsilon=threshold_test.target.epsilon
-    )
-    assert (
-        threshold_test.target.hit_prob <= exact * (1 + 1e-9) < threshold_test.target.hit_prob * 1.05
-    )
+    call = make_call(epsilon=epsilon, statistic=statistic, adjacency=adjacency)
+    exact = smallest_hit_prob(calls=threshold_calls(call), epsilon=call.target.epsilon)
+    assert call.target.hit_prob <= exact * (1 + 1e-9) < call.target.hit_prob * 1.05
     # a gap that moves by 2 is not charged like this
-    if (mechanism_class, statistic) == (AboveThreshold, "count"):
+    if isinstance(call, AboveThreshold) and statistic == "count":
         first, second = (
-            three_lumps(
-                noise_rate=float(threshold_test.noise.rate), statistic=value, outcome_edges=(3,)
+            masses_between(
+                noise_rate=float(call.noise.rate), statistic=count, outcome_edges=(call.threshold,)
             )
-            for value in (0, 2)
+            for count in (0, 2)
         )
         assert np.abs(np.log(first / second)).max() > 1.5 * epsilon
 
@@ -256,20 +276,23 @@ def test_wrapped_selections_keep_their_target(
 
     Run twice, a Gumbel selection keeps its q as well.
     """
-    wrapper = BoundaryWrapper(selection(noise, adjacency, noise_scale))
-    first, second = distribution_pairs(wrapper, adjacency)
-    assert np.abs(np.log(first / second)).max() <= wrapper.target.epsilon * (1 + 1e-9)
-    at_boundary = np.arange(first.shape[1]) == first.shape[1] - 1
-    pairs = ((pair, at_boundary) for pair in zip(first, second, strict=True))
-    assert wrapper.target.hit_prob <= smallest_hit_prob(pairs, wrapper.target.epsilon) * (1 + 1e-9)
+    selection = make_selection(noise, adjacency=adjacency, noise_scale=noise_scale)
+    wrapper = BoundaryWrapper(selection)
+    first_laws, second_laws = distribution_pairs(wrapper, adjacency)
+    assert np.abs(np.log(first_laws / second_laws)).max() <= wrapper.target.epsilon * (1 + 1e-9)
+    at_boundary = np.arange(first_laws.shape[1]) == first_laws.shape[1] - 1
+    wrapped_calls = [
+        CallOnNeighbors(laws=laws, in_target=at_boundary)
+        for laws in zip(first_laws, second_laws, strict=True)
+    ]
+    exact = smallest_hit_prob(calls=wrapped_calls, epsilon=wrapper.target.epsilon)
+    assert wrapper.target.hit_prob <= exact * (1 + 1e-9)
     if noise == "gumbel":
-        selection_run_twice = RunTwice(selection(noise, adjacency, noise_scale))
-        pairs_of_two_runs = map(
-            twice, zip(*distribution_pairs(selection_run_twice.mechanism, adjacency), strict=True)
-        )
-        assert selection_run_twice.target.hit_prob <= smallest_hit_prob(
-            pairs=pairs_of_two_runs, epsilon=selection_run_twice.target.epsilon
-        ) * (1 + 1e-9)
+        first_laws, second_laws = distribution_pairs(selection, adjacency)
+        calls_of_two_runs = map(run_call_twice, zip(first_laws, second_laws, strict=True))
+        target = RunTwice(selection).target
+        exact = smallest_hit_prob(calls=calls_of_two_runs, epsilon=target.epsilon)
+        assert target.hit_prob <= exact * (1 + 1e-9)
 
 
 @pytest.mark.parametrize("epsilon", [0.05, 0.5, 2.0])
@@ -297,7 +320,7 @@ def test_the_worst_pairs_of_both_wrappers_attain_their_targets(epsilon: float) -
         np.array([[1 - p, p], [1 - q, q]]) for p, q in ((rare, growth * rare), (even, 1 - even))
     ]
     exact = smallest_hit_prob(
-        pairs=(twice((coin[0], coin[1])) for coin in coins), epsilon=2 * epsilon
+        calls=[run_call_twice((coin[0], coin[1])) for coin in coins], epsilon=2 * epsilon
     )
     assert run_twice(epsilon).hit_prob == pytest.approx(exact, rel=1e-5)
 
@@ -311,19 +334,19 @@ def test_second_question_about_a_noisy_count_is_covered(epsilon: float) -> None:
     """
     target = revise(epsilon)
     noise_rate = float(DiscreteLaplace.at_most(epsilon).rate)
-    pairs = []
-    for (known, asked), value in product(((5, 4), (5, 0), (5, -20), (0, -1)), range(-30, 30)):
+    calls = []
+    thresholds = ((5, 4), (5, 0), (5, -20), (0, -1))
+    for (known, asked), smaller_count in product(thresholds, range(-30, 30)):
         outcome_edges = (asked, *range(asked + 1, known + 1))
         first, second = (
-            three_lumps(noise_rate=noise_rate, statistic=count, outcome_edges=outcome_edges)[:-1]
-            for count in (value, value + 1)
+            masses_between(noise_rate, statistic=count, outcome_edges=outcome_edges)[:-1]
+            for count in (smaller_count, smaller_count + 1)
         )
-        pair = (first / first.sum(), second / second.sum())
-        assert np.abs(np.log(pair[0] / pair[1])).max() <= 2 * epsilon * (1 + 1e-9)
-        pairs.append((pair, np.arange(len(pair[0])) > 0))
-    assert target.hit_prob <= smallest_hit_prob(pairs=iter(pairs), epsilon=target.epsilon) * (
-        1 + 1e-9
-    )
+        laws = (first / first.sum(), second / second.sum())
+        assert np.abs(np.log(laws[0] / laws[1])).max() <= 2 * epsilon * (1 + 1e-9)
+        calls.append(CallOnNeighbors(laws=laws, in_target=np.arange(len(laws[0])) > 0))
+    exact = smallest_hit_prob(calls=calls, epsilon=target.epsilon)
+    assert target.hit_prob <= exact * (1 + 1e-9)
 
 
 # ------------------------------------------------------------------------------------------------ sessions
@@ -332,15 +355,17 @@ UNITS_PER_EPSILON = 8
 SPLITS = (1, 2, 8)
 
 
-def best_play(epsilon: float, target_hits: int, target_epsilon: float, *, num_calls: int) -> float:
+def largest_session_delta(
+    epsilon: float, *, target_hits: int, target_epsilon: float, num_calls: int
+) -> float:
     """Returns the exact delta of the best adaptive choice among six private tests and stopping, in
     at most `num_calls` calls.
 
     A test hits with probability p on one data set and p e^epsilon on the other, in either role; p
     is such that a miss has a loss of epsilon / split, so that all losses lie on a lattice.
     `values[h]` holds, over the lattice of x = target_epsilon - loss, the best expectation of (1 -
-    e^x)_+ with h hits left. A call that is not accepted is free, so the values rise from call to
-    call; steps beyond the ends of the lattice count as the ends.
+    e^x)_+ if h more hits are allowed. A call that is not accepted is free, so the values rise from
+    call to call; steps beyond the ends of the lattice count as the ends.
     """
     unit = epsilon / UNITS_PER_EPSILON
     reach = math.ceil((2.5 * target_epsilon + 5 * epsilon) / unit)
@@ -356,9 +381,12 @@ def best_play(epsilon: float, target_hits: int, target_epsilon: float, *, num_ca
             for prob, sign in ((rare * math.exp(epsilon), 1), (rare, -1)):
                 hit = np.clip(index - sign * hit_step, 0, len(index) - 1)
                 miss = np.clip(index + sign * miss_step, 0, len(index) - 1)
-                for left in range(1, target_hits + 1):
-                    played = prob * values[left - 1][hit] + (1 - prob) * values[left][miss]
-                    updated[left] = np.maximum(updated[left], played)
+                for allowed_hits in range(1, target_hits + 1):
+                    played = (
+                        prob * values[allowed_hits - 1][hit]
+                        + (1 - prob) * values[allowed_hits][miss]
+                    )
+                    updated[allowed_hits] = np.maximum(updated[allowed_hits], played)
         values = updated
     return float(values[target_hits][reach])
 
@@ -374,19 +402,22 @@ def test_no_adaptive_session_costs_more_than_the_price(epsilon: float, target_hi
     """
     true = not_prior(epsilon)
     price = best_session_price(true, target_hits=target_hits, target_delta=1e-3)
-    exact = best_play(epsilon, target_hits, target_epsilon=price.epsilon, num_calls=300)
+    exact = largest_session_delta(
+        epsilon, target_hits=target_hits, target_epsilon=price.epsilon, num_calls=300
+    )
     assert 0 < exact <= price.delta
     if target_hits == 3:
         claimed = pure_dp_composition_epsilon(epsilon, count=3, target_delta=1e-3)
-        assert best_play(epsilon, target_hits=3, target_epsilon=claimed, num_calls=300) > 10 * 1e-3
+        exact = largest_session_delta(epsilon, target_hits=3, target_epsilon=claimed, num_calls=300)
+        assert exact > 10 * 1e-3
     if target_hits == 5:
         cheap = TargetCharging(
             epsilon, target_hits=5, hit_prob=2 * true.hit_prob, target_delta=1e-3
         ).price
-        assert (
-            best_play(epsilon, target_hits=5, target_epsilon=cheap.epsilon, num_calls=300)
-            > cheap.delta
+        exact = largest_session_delta(
+            epsilon, target_hits=5, target_epsilon=cheap.epsilon, num_calls=300
         )
+        assert exact > cheap.delta
 
 
 def test_best_session_costs_at_least_a_repeated_test() -> None:
@@ -394,55 +425,65 @@ def test_best_session_costs_at_least_a_repeated_test() -> None:
     misses, is at most that of the best adaptive session.
     """
     epsilon = 0.1
-    hits = 3
+    target_hits = 3
     target_epsilon = 0.15
     num_calls = 40
     rare = math.expm1(epsilon / 8) / math.expm1(epsilon * 9 / 8)
     often = rare * math.exp(epsilon)
-    total = 0.0
+    delta = 0.0
 
-    def excess(hits: int, misses: int) -> float:
-        one, other = (prob**hits * (1 - prob) ** misses for prob in (often, rare))
+    def excess(num_hits: int, num_misses: int) -> float:
+        """Returns by how much one transcript is likelier than the target epsilon allows."""
+        one, other = (prob**num_hits * (1 - prob) ** num_misses for prob in (often, rare))
         return max(0.0, one - math.exp(target_epsilon) * other)
 
-    for misses in range(num_calls - hits + 1):
-        total += math.comb(misses + hits - 1, misses) * excess(hits, misses)
-    for found in range(hits):
-        total += math.comb(num_calls, found) * excess(found, num_calls - found)
-    assert (
-        0
-        < total
-        <= best_play(epsilon, target_hits=hits, target_epsilon=target_epsilon, num_calls=num_calls)
+    for num_misses in range(num_calls - target_hits + 1):
+        num_transcripts = math.comb(num_misses + target_hits - 1, num_misses)
+        delta += num_transcripts * excess(num_hits=target_hits, num_misses=num_misses)
+    for num_hits in range(target_hits):
+        num_transcripts = math.comb(num_calls, num_hits)
+        delta += num_transcripts * excess(num_hits=num_hits, num_misses=num_calls - num_hits)
+    best_delta = largest_session_delta(
+        epsilon, target_hits=target_hits, target_epsilon=target_epsilon, num_calls=num_calls
     )
+    assert 0 < delta <= best_delta
 
 
 def two_counter_distributions(
-    pair: Pair, targets: tuple[set[int], set[int]], target_hits: int, *, num_calls: int
+    call_laws: Pair, targets: tuple[set[int], set[int]], *, target_hits: int, num_calls: int
 ) -> Pair:
-    """Returns the distributions, on two neighbors, of how often each outcome occurred in a session with two
-    counters of hits. The session ends when both counters have reached their hits, or after `num_calls` calls.
-    Calls are exchangeable, so these counts determine the likelihood ratio of a transcript.
+    """Returns the distributions, on two neighbors, of how often each outcome occurred in a session.
+
+    The session has two counters of hits. It ends when both counters have reached their hits, or after `num_calls`
+    calls. Calls are exchangeable, so these counts determine the likelihood ratio of a transcript.
+
+    Args:
+        call_laws: the distributions of one call on both neighbors, `[num_outcomes]` each.
+        targets: the outcomes that the first counter counts, and those that the second one counts.
+        target_hits: the number of hits of each counter.
+        num_calls: the largest number of calls.
     """
-    size = len(pair[0])
+    num_outcomes = len(call_laws[0])
     first = []
     second = []
-    going: dict[tuple[int, ...], float] = {(0,) * size: 1.0}
+    # the number of orders in which the outcomes of a running session can have come, by their counts
+    running: dict[tuple[int, ...], float] = {(0,) * num_outcomes: 1.0}
     for call in range(1, num_calls + 1):
         longer: dict[tuple[int, ...], float] = {}
-        for counts, orders in going.items():
-            for outcome in range(size):
+        for counts, num_orders in running.items():
+            for outcome in range(num_outcomes):
                 more = (*counts[:outcome], counts[outcome] + 1, *counts[outcome + 1 :])
-                longer[more] = longer.get(more, 0.0) + orders
-        going = {}
-        for counts, orders in longer.items():
+                longer[more] = longer.get(more, 0.0) + num_orders
+        running = {}
+        for counts, num_orders in longer.items():
             halted = (
                 min(sum(counts[outcome] for outcome in target) for target in targets) >= target_hits
             )
             if halted or call == num_calls:
-                first.append(orders * float(np.prod(pair[0] ** np.array(counts))))
-                second.append(orders * float(np.prod(pair[1] ** np.array(counts))))
+                first.append(num_orders * float(np.prod(call_laws[0] ** np.array(counts))))
+                second.append(num_orders * float(np.prod(call_laws[1] ** np.array(counts))))
             else:
-                going[counts] = orders
+                running[counts] = num_orders
     return np.array(first), np.array(second)
 
 
@@ -467,20 +508,20 @@ def test_two_counters_keep_their_price_and_their_event(hits: int) -> None:
         epsilon, target_hits=hits, hit_prob=hit_prob, target_delta=1e-2, num_counters=2
     )
     distributions = two_counter_distributions(
-        (first, second), targets, target_hits=hits, num_calls=14
+        call_laws=(first, second), targets=targets, target_hits=hits, num_calls=14
     )
     assert distributions[0].sum() == pytest.approx(1)
 
-    def exact(at: float) -> float:
+    def exact_delta(target_epsilon: float) -> float:
         return max(
-            float(np.maximum(one - math.exp(at) * other, 0).sum())
+            float(np.maximum(one - math.exp(target_epsilon) * other, 0).sum())
             for one, other in (distributions, distributions[::-1])
         )
 
-    assert exact(session.price.epsilon) <= session.price.delta
+    assert exact_delta(session.price.epsilon) <= session.price.delta
+    spent = ExactAccountant().compose(session.event)
     for target_epsilon in (0.5, 1.5, 3.0, session.price.epsilon):
-        assert exact(target_epsilon) <= ExactAccountant().compose(session.event).get_delta(
-            target_epsilon
-        )
+        assert exact_delta(target_epsilon) <= spent.get_delta(target_epsilon)
     # one access is too cheap
-    assert exact(pure_dp_composition_epsilon(epsilon, count=1, target_delta=1e-2)) > 1e-2
+    epsilon_of_one_access = pure_dp_composition_epsilon(epsilon, count=1, target_delta=1e-2)
+    assert exact_delta(epsilon_of_one_access) > 1e-2

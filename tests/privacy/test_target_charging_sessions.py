@@ -4,7 +4,6 @@ import math
 from collections.abc import Iterable, Iterator
 from functools import lru_cache, partial
 from itertools import permutations, product
-from typing import Any
 
 import numpy as np
 import pytest
@@ -12,7 +11,7 @@ from scipy.special import gammaln
 
 from pate.accounting import Adjacency, PureDpAccountant, PureDpEvent
 from pate.accounting.pure_dp import pure_dp_composition_epsilon
-from pate.accounting.target_charging import TargetCharging, exact_hit_prob, run_twice
+from pate.accounting.target_charging import TargetCharging, run_twice
 from pate.array_types import FloatArray
 from pate.mechanisms import (
     AboveThreshold,
@@ -23,12 +22,13 @@ from pate.mechanisms import (
 )
 from pate.testing.divergences import hockey_stick
 from tests.privacy.call_distributions import (
+    CallOnNeighbors,
     Pair,
     distribution_pairs,
     laplace_mass,
-    selection,
-    three_lumps,
-    threshold_pairs,
+    make_selection,
+    masses_between,
+    threshold_calls,
 )
 from tests.privacy.histograms import neighbors
 
@@ -50,7 +50,12 @@ def assert_priced(
     `refuted_accesses` accesses of `refuted_epsilon`. Both have the failure probability 1e-6.
     """
     exact = np.array(
-        [hockey_stick(first[None], second[None], EPSILONS)[0] for first, second in pairs]
+        [
+            hockey_stick(
+                first_laws=first_law[None], second_laws=second_law[None], epsilons=EPSILONS
+            )[0]
+            for first_law, second_law in pairs
+        ]
     )
     accountants = [
         PureDpAccountant().compose(PureDpEvent(epsilon=call_epsilon), count=num_accesses),
@@ -67,66 +72,56 @@ def assert_priced(
 
 
 def session_delta(
-    pair: Pair, in_target: FloatArray, target_hits: int, epsilon: float, *, num_calls: int
+    call: CallOnNeighbors, *, target_hits: int, target_epsilon: float, num_calls: int
 ) -> float:
-    """Returns the exact delta of a session of equal calls, in the worse direction.
+    """Returns the exact delta at an epsilon of a session of equal calls, in the worse direction.
 
     The session ends with hit number `target_hits` or after `num_calls` calls. Calls are exchangeable, so only the
     number of each outcome matters, and whether the last call was a hit.
     """
-    logs = np.log(np.stack(pair))
-    missed = np.flatnonzero(~in_target)
-    hit = np.flatnonzero(in_target)
-    columns = []
-    ways = []
-    for found in product(range(target_hits + 1), repeat=len(hit)):
-        total = sum(found)
-        if total > target_hits:
+    log_laws = np.log(np.stack(call.laws))
+    missed = np.flatnonzero(~call.in_target)
+    hit = np.flatnonzero(call.in_target)
+    counts_of_outcomes = []
+    log_num_orders = []
+    for hit_counts in product(range(target_hits + 1), repeat=len(hit)):
+        num_hits = sum(hit_counts)
+        if num_hits > target_hits:
             continue
-        for misses in product(range(num_calls + 1), repeat=len(missed)):
-            length = total + sum(misses)
-            halted = total == target_hits
+        for miss_counts in product(range(num_calls + 1), repeat=len(missed)):
+            length = num_hits + sum(miss_counts)
+            halted = num_hits == target_hits
             if length > num_calls or (not halted and length < num_calls):
                 continue
-            orders = gammaln(length + 1) - gammaln(np.array([*found, *misses]) + 1).sum()
-            columns.append([*found, *misses])
+            counts = [*hit_counts, *miss_counts]
+            log_orders = gammaln(length + 1) - gammaln(np.array(counts) + 1).sum()
+            counts_of_outcomes.append(counts)
             # the last call is one of the hits
-            ways.append(orders + (math.log(target_hits / length) if halted else 0.0))
+            log_num_orders.append(log_orders + (math.log(target_hits / length) if halted else 0.0))
     exponents = (
-        np.array(columns, dtype=float) @ logs[:, np.concatenate([hit, missed])].T
-        + np.array(ways)[:, None]
+        np.array(counts_of_outcomes, dtype=float) @ log_laws[:, np.concatenate([hit, missed])].T
+        + np.array(log_num_orders)[:, None]
     )
     first, second = np.exp(exponents).T
     assert first.sum() == pytest.approx(1, abs=1e-9)
-    growth = math.exp(epsilon)
+    growth = math.exp(target_epsilon)
     return float(
         max(np.maximum(a - growth * b, 0).sum() for a, b in ((first, second), (second, first)))
     )
 
 
-def near_worst(
-    pairs: Iterator[tuple[Pair, FloatArray]], epsilon: float
-) -> list[tuple[Pair, FloatArray]]:
-    """Returns the two pairs with the smallest exact hit probability, of those whose hits are no rarer than 0.02.
+def nearly_worst_calls(calls: Iterable[CallOnNeighbors], epsilon: float) -> list[CallOnNeighbors]:
+    """Returns the two calls with the smallest exact hit probability, of those whose hits are no rarer than 0.02.
 
-    On such pairs a session costs nearly its full price.
+    A session of such calls costs nearly its full price.
     """
-
-    def hit_prob(pair_in_target: tuple[Pair, FloatArray]) -> float:
-        (first, second), in_target = pair_in_target
-        return exact_hit_prob(
-            first_law=first, second_law=second, in_target=in_target, epsilon=epsilon
-        )
-
     frequently_hit = [
-        (pair, in_target)
-        for pair, in_target in sorted(pairs, key=hit_prob)
-        if min(distribution[in_target].sum() for distribution in pair) > 0.02
+        call for call in calls if min(law[call.in_target].sum() for law in call.laws) > 0.02
     ]
-    return frequently_hit[:2]
+    return sorted(frequently_hit, key=lambda call: call.hit_prob(epsilon))[:2]
 
 
-SESSIONS = (
+THRESHOLD_CALLS = (
     AboveThreshold(threshold=3, epsilon=1.0),
     AboveThreshold(threshold=3, epsilon=1.0, statistic="gap"),
     BetweenThresholds(lower=3, upper=5, epsilon=1.0),
@@ -135,34 +130,30 @@ SESSIONS = (
 
 
 @pytest.mark.parametrize("hits", [1, 2])
-@pytest.mark.parametrize("call", SESSIONS)
+@pytest.mark.parametrize("threshold_call", THRESHOLD_CALLS)
 def test_sessions_of_threshold_calls_keep_their_price_and_not_that_of_their_hits(
-    call: Any, hits: int
+    threshold_call: AboveThreshold | BetweenThresholds, hits: int
 ) -> None:
     """Sessions of 60 threshold calls on the two worst pairs: their exact delta is at most the
     price's.
 
     Negative control: a price of as many accesses as there are hits is exceeded.
     """
-    price = TargetCharging.of_targets([call.target], target_hits=hits, target_delta=1e-3).price
-    worst = near_worst(threshold_pairs(call), epsilon=1.0)
-    assert (
-        0
-        <= max(
-            session_delta(pair, in_target, target_hits=hits, epsilon=price.epsilon, num_calls=60)
-            for pair, in_target in worst
+    price = TargetCharging.of_targets(
+        [threshold_call.target], target_hits=hits, target_delta=1e-3
+    ).price
+    calls = nearly_worst_calls(threshold_calls(threshold_call), epsilon=1.0)
+
+    def largest_delta(target_epsilon: float) -> float:
+        return max(
+            session_delta(call, target_hits=hits, target_epsilon=target_epsilon, num_calls=60)
+            for call in calls
         )
-        <= price.delta
-    )
-    if (call, hits) == (SESSIONS[0], 1):
-        claimed = pure_dp_composition_epsilon(epsilon=1.0, count=1, target_delta=1e-3)
-        assert (
-            max(
-                session_delta(pair, in_target, target_hits=1, epsilon=claimed, num_calls=60)
-                for pair, in_target in worst
-            )
-            > 1e-3
-        )
+
+    assert 0 <= largest_delta(price.epsilon) <= price.delta
+    if (threshold_call, hits) == (THRESHOLD_CALLS[0], 1):
+        epsilon_of_one_access = pure_dp_composition_epsilon(epsilon=1.0, count=1, target_delta=1e-3)
+        assert largest_delta(epsilon_of_one_access) > 1e-3
 
 
 @pytest.mark.slow
@@ -173,7 +164,7 @@ def test_sessions_of_wrapped_selections_keep_their_price(adjacency: Adjacency) -
 
     Their exact delta is at most the price's.
     """
-    wrapper = BoundaryWrapper(selection(noise="gumbel", adjacency=adjacency, noise_scale=4.0))
+    wrapper = BoundaryWrapper(make_selection(noise="gumbel", adjacency=adjacency, noise_scale=4.0))
     first, second = distribution_pairs(wrapper, adjacency)
     session = TargetCharging.of_targets([wrapper.target], target_hits=2, target_delta=1e-3)
     likeliest = [int(np.argmax(law[:-1])) for law in first]
@@ -183,14 +174,13 @@ def test_sessions_of_wrapped_selections_keep_their_price(adjacency: Adjacency) -
             np.array([law[likeliest[at]], 1 - law[likeliest[at]] - law[-1], law[-1]])
             for law in (first[at], second[at])
         ]
-        found = session_delta(
-            (apart[0], apart[1]),
-            in_target=np.arange(3) == 2,
+        exact = session_delta(
+            CallOnNeighbors(laws=(apart[0], apart[1]), in_target=np.arange(3) == 2),
             target_hits=2,
-            epsilon=session.price.epsilon,
+            target_epsilon=session.price.epsilon,
             num_calls=40,
         )
-        assert 0 <= found <= session.price.delta
+        assert 0 <= exact <= session.price.delta
 
 
 @pytest.mark.parametrize("hits", [1, 2])
@@ -203,14 +193,13 @@ def test_sessions_of_two_runs_keep_their_price(hits: int) -> None:
     session = TargetCharging.of_targets([run_twice(epsilon)], target_hits=hits, target_delta=1e-3)
     for coins in ((0.02, 0.02 * growth), (1 / (1 + growth), growth / (1 + growth))):
         first, second = (np.array([p * p, (1 - p) ** 2, 2 * p * (1 - p)]) for p in coins)
-        found = session_delta(
-            (first, second),
-            in_target=np.arange(3) == 2,
+        exact = session_delta(
+            CallOnNeighbors(laws=(first, second), in_target=np.arange(3) == 2),
             target_hits=hits,
-            epsilon=session.price.epsilon,
+            target_epsilon=session.price.epsilon,
             num_calls=60,
         )
-        assert 0 <= found <= session.price.delta
+        assert 0 <= exact <= session.price.delta
 
 
 # ------------------------------------------------------------------------------------------------ sweep
@@ -286,7 +275,7 @@ OTHERS = 2  # items with every bit; they drop out as well
 
 
 def sparse_vector_distributions(
-    first_bits: tuple[int, ...], second_bits: tuple[int, ...], noise_rate: float, item_hits: int
+    first_bits: tuple[int, ...], second_bits: tuple[int, ...], *, noise_rate: float, item_hits: int
 ) -> Pair:
     """Returns the distributions of all transcripts of a session, with either of two rows of bits of one item.
 
@@ -310,7 +299,7 @@ def sparse_vector_distributions(
             ]
             low = max(min(rest + counted[0], rest + counted[1]), THRESHOLD - 1)
             distributions = [
-                three_lumps(
+                masses_between(
                     noise_rate, statistic=rest + int(own), outcome_edges=(THRESHOLD, low + 1)
                 )
                 for own in counted
